@@ -1,0 +1,178 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Change is one typed fact of a session's log. The set is closed: only this
+// package implements it, and each kind's JSON form is for ever.
+type Change interface {
+	// Kind is the name of the change in JSON.
+	Kind() string
+	// normal is a deep copy as a log keeps it, or the reason to refuse it.
+	normal() (Change, error)
+	// fold applies the change to a private copy of a session's body.
+	fold(b *body, at recordTime) error
+}
+
+// recordTime is where and when a change stands in the log.
+type recordTime struct {
+	seq int64
+	at  time.Time
+}
+
+// Record is a change with its place in the log.
+type Record struct {
+	Seq    int64
+	At     time.Time
+	Change Change
+}
+
+// LogEntry is a record as a log shows it. Version is the version it was
+// sealed into, 0 while it is in the open tail. Discarded changes were never
+// part of a version's state.
+type LogEntry struct {
+	Record
+	Version   int64
+	Discarded bool
+}
+
+type wireRecord struct {
+	Seq       int64           `json:"seq"`
+	At        time.Time       `json:"at"`
+	Kind      string          `json:"kind"`
+	Data      json.RawMessage `json:"data"`
+	Version   *int64          `json:"version,omitempty"`
+	Discarded bool            `json:"discarded,omitempty"`
+}
+
+func (r Record) wire() (wireRecord, error) {
+	data, err := encode(r.Change)
+	return wireRecord{Seq: r.Seq, At: r.At, Kind: r.Change.Kind(), Data: data}, err
+}
+
+// MarshalJSON writes {"seq","at","kind","data"}.
+func (r Record) MarshalJSON() ([]byte, error) {
+	w, err := r.wire()
+	if err != nil {
+		return nil, err
+	}
+	return encode(w)
+}
+
+// UnmarshalJSON refuses unknown kinds as NewerFormatError and unknown fields
+// as InvalidError.
+func (r *Record) UnmarshalJSON(data []byte) error {
+	var w wireRecord
+	if err := decodeStrict("record", data, &w); err != nil {
+		return err
+	}
+	if w.Version != nil || w.Discarded {
+		return invalid("record", "version and discarded belong to a log entry")
+	}
+	return r.fromWire(w)
+}
+
+// MarshalJSON writes a record with "version" and, where true, "discarded".
+func (e LogEntry) MarshalJSON() ([]byte, error) {
+	w, err := e.wire()
+	if err != nil {
+		return nil, err
+	}
+	w.Version, w.Discarded = &e.Version, e.Discarded
+	return encode(w)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *LogEntry) UnmarshalJSON(data []byte) error {
+	var w wireRecord
+	if err := decodeStrict("entry", data, &w); err != nil {
+		return err
+	}
+	if w.Version != nil {
+		e.Version = *w.Version
+	}
+	e.Discarded = w.Discarded
+	return e.fromWire(w)
+}
+
+func (r *Record) fromWire(w wireRecord) error {
+	change, err := decodeChange(w.Kind, w.Data)
+	if err != nil {
+		return err
+	}
+	if w.Seq < 1 {
+		return invalid("record.seq", "%d is not positive", w.Seq)
+	}
+	if added, ok := change.(MessageAdded); ok && added.Message.Seq != w.Seq {
+		return invalid("record.seq", "message %s says seq %d in record %d", quoted(added.Message.ID), added.Message.Seq, w.Seq)
+	}
+	*r = Record{Seq: w.Seq, At: Instant(w.At), Change: change}
+	return nil
+}
+
+// decoders has one entry for each kind of change.
+var decoders = map[string]func([]byte) (Change, error){
+	"session_created":         decoderOf[SessionCreated],
+	"session_forked":          decoderOf[SessionForked],
+	"session_imported":        decoderOf[SessionImported],
+	"session_rewound":         decoderOf[SessionRewound],
+	"status_changed":          decoderOf[StatusChanged],
+	"name_changed":            decoderOf[NameChanged],
+	"expiry_changed":          decoderOf[ExpiryChanged],
+	"metadata_written":        decoderOf[MetadataWritten],
+	"metadata_removed":        decoderOf[MetadataRemoved],
+	"variable_stored":         decoderOf[VariableStored],
+	"variable_deleted":        decoderOf[VariableDeleted],
+	"system_prompt_changed":   decoderOf[SystemPromptChanged],
+	"model_changed":           decoderOf[ModelChanged],
+	"response_format_changed": decoderOf[ResponseFormatChanged],
+	"message_added":           decoderOf[MessageAdded],
+	"transcript_cleared":      decoderOf[TranscriptCleared],
+	"window_moved":            decoderOf[WindowMoved],
+	"execution_started":       decoderOf[ExecutionStarted],
+	"execution_continued":     decoderOf[ExecutionContinued],
+	"inference_answered":      decoderOf[InferenceAnswered],
+	"inference_failed":        decoderOf[InferenceFailed],
+	"tool_started":            decoderOf[ToolStarted],
+	"tool_finished":           decoderOf[ToolFinished],
+	"step_finished":           decoderOf[StepFinished],
+	"execution_finished":      decoderOf[ExecutionFinished],
+	"inbox_taken":             decoderOf[InboxTaken],
+	"tail_discarded":          decoderOf[TailDiscarded],
+	"task_row_changed":        decoderOf[TaskRowChanged],
+	"workflow_row_changed":    decoderOf[WorkflowRowChanged],
+}
+
+// Kinds of change, sorted.
+func ChangeKinds() []string {
+	kinds := make([]string, 0, len(decoders))
+	for kind := range decoders {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+func decoderOf[T Change](data []byte) (Change, error) {
+	var c T
+	if err := decodeStrict(c.Kind(), data, &c); err != nil {
+		return nil, err
+	}
+	return c.normal()
+}
+
+func decodeChange(kind string, data []byte) (Change, error) {
+	decode, ok := decoders[kind]
+	if !ok {
+		return nil, &NewerFormatError{What: "change kind", Have: quoted(kind), Know: strings.Join(ChangeKinds(), ", ")}
+	}
+	if len(bytes.TrimSpace(data)) == 0 || data[0] != '{' {
+		return nil, invalid("record.data", "of kind %s is not an object", kind)
+	}
+	return decode(data)
+}

@@ -1,0 +1,451 @@
+package session
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SessionCreated opens a log. Its state has no messages: they follow as
+// changes of their own.
+type SessionCreated struct {
+	Header     Info       `json:"header"`
+	Definition Definition `json:"definition"`
+	State      State      `json:"state"`
+}
+
+// Kind is session_created.
+func (SessionCreated) Kind() string { return "session_created" }
+
+func (c SessionCreated) normal() (Change, error) {
+	if len(c.State.Messages) > 0 || c.State.Partial || c.Header.Version != 0 || c.Header.Seq != 0 {
+		return nil, invalid("session_created", "a new session has no version, no seq and no messages of its own")
+	}
+	if err := c.Header.check(); err != nil {
+		return nil, err
+	}
+	if c.State.AgentID == "" {
+		return nil, invalid("agentId", "is missing")
+	}
+	c.Header = c.Header.Clone()
+	var err error
+	if c.Definition, err = c.Definition.normal(); err != nil {
+		return nil, err
+	}
+	c.State, err = c.State.normal()
+	c.State.Messages = []Message{}
+	return c, err
+}
+
+func (c SessionCreated) fold(b *body, _ recordTime) error {
+	if b.info.ID != "" {
+		return invalid("session_created", "the log is already open")
+	}
+	b.info, b.def, b.st = c.Header, &c.Definition, c.State
+	b.st.Messages = nil
+	b.spans = []Span{{From: 1}}
+	return nil
+}
+
+// SessionForked continues another session's history under a new id. Only the
+// log of the parent up to Fork.Seq makes it whole.
+type SessionForked struct {
+	SessionID string    `json:"sessionId"`
+	AgentID   string    `json:"agentId"`
+	ParentID  string    `json:"parentId"`
+	Fork      ForkPoint `json:"fork"`
+}
+
+// Kind is session_forked.
+func (SessionForked) Kind() string { return "session_forked" }
+
+func (c SessionForked) normal() (Change, error) {
+	if c.AgentID == "" {
+		return nil, invalid("agentId", "is missing")
+	}
+	if err := checkID("parentId", c.ParentID); err != nil {
+		return nil, err
+	}
+	return c, CheckID(c.SessionID)
+}
+
+func (c SessionForked) fold(b *body, t recordTime) error {
+	if b.info.ID != c.ParentID {
+		return invalid("session_forked", "its parent is %s, not %s", quoted(c.ParentID), quoted(b.info.ID))
+	}
+	b.info.ID, b.info.ParentID, b.info.Fork = c.SessionID, c.ParentID, &c.Fork
+	b.info.Origin, b.info.Status, b.info.Version, b.info.Seq = OriginFork, Active, 0, 0
+	b.info.Name, b.info.ExpiresAt, b.info.Task, b.info.Workflow = "", nil, nil, nil
+	b.info.CreatedAt, b.info.UpdatedAt = t.at, t.at
+	b.st.AgentID, b.st.ParentAgentID, b.st.Execution = c.AgentID, "", nil
+	b.st.CreatedAt = t.at
+	b.st.Metadata = b.st.Metadata.without(restoreKey)
+	return nil
+}
+
+// SessionImported says where a session came from and what was left out.
+type SessionImported struct {
+	Format    string    `json:"format"`
+	Version   int64     `json:"version"`   // the foreign one
+	UpdatedAt time.Time `json:"updatedAt"` // the foreign one
+	Dropped   []string  `json:"dropped"`   // paths, never values
+}
+
+// Kind is session_imported.
+func (SessionImported) Kind() string { return "session_imported" }
+
+func (c SessionImported) normal() (Change, error) {
+	c.UpdatedAt, c.Dropped, c.Format = Instant(c.UpdatedAt), cloneList(c.Dropped), clean(c.Format)
+	for i, path := range c.Dropped {
+		c.Dropped[i] = clean(path)
+	}
+	return c, nil
+}
+
+func (c SessionImported) fold(b *body, _ recordTime) error {
+	b.info.Origin = OriginImport
+	return nil
+}
+
+// SessionRewound makes the state what it was at an earlier or later version.
+// Status, name, owner, usage and counters are not part of it.
+type SessionRewound struct {
+	Version      int64  `json:"version"`
+	Seq          int64  `json:"seq"`
+	MessageCount int    `json:"messageCount"`
+	Spans        []Span `json:"spans"`
+	State        State  `json:"state"` // without messages
+
+	messages *vector[*Message] // the target's, where it is at hand; a log's fold picks them by Spans
+}
+
+// Kind is session_rewound.
+func (SessionRewound) Kind() string { return "session_rewound" }
+
+func (c SessionRewound) normal() (Change, error) {
+	c.Spans = cloneList(c.Spans)
+	var err error
+	c.State, err = c.State.normal()
+	c.State.Messages, c.State.Partial = []Message{}, false
+	return c, err
+}
+
+func (c SessionRewound) fold(b *body, t recordTime) error {
+	old := b.st
+	b.st = c.State
+	b.st.Messages = nil
+	b.st.AgentID, b.st.ParentAgentID, b.st.CreatedAt = old.AgentID, old.ParentAgentID, old.CreatedAt
+	b.st.ExecutionCount, b.st.InferenceCount = old.ExecutionCount, old.InferenceCount
+	b.st.Usage, b.st.Cost = old.Usage, old.Cost
+	if b.st.Execution.Open() {
+		b.st.Execution = nil
+	}
+	b.info.MessageCount = c.MessageCount
+	b.spans = append(clip(c.Spans, c.Seq), Span{From: t.seq + 1})
+	if b.rewound = c.messages == nil; !b.rewound {
+		b.msgs = *c.messages
+	}
+	return nil
+}
+
+// restoreKey remembers, while a session is deleted, the status it had.
+const restoreKey = reservedSpace + "statusBeforeDeletion"
+
+// StatusChanged moves the session's status.
+type StatusChanged struct {
+	Status Status `json:"status"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Kind is status_changed.
+func (StatusChanged) Kind() string { return "status_changed" }
+
+func (c StatusChanged) normal() (Change, error) {
+	c.Reason = clean(c.Reason)
+	if len(c.Reason) > maxReason {
+		return nil, invalid("reason", "is longer than %d bytes", maxReason)
+	}
+	return c, oneOf("status", c.Status, Statuses())
+}
+
+func (c StatusChanged) fold(b *body, _ recordTime) error {
+	switch {
+	case c.Status == Deleted && b.info.Status != Deleted:
+		raw, err := encode(b.info.Status)
+		if err != nil {
+			return err
+		}
+		b.st.Metadata = b.st.Metadata.with(restoreKey, raw)
+	case c.Status != Deleted:
+		b.st.Metadata = b.st.Metadata.without(restoreKey)
+	}
+	b.info.Status = c.Status
+	return nil
+}
+
+// NameChanged gives the session a human name; empty takes it away.
+type NameChanged struct {
+	Name string `json:"name"`
+}
+
+// Kind is name_changed.
+func (NameChanged) Kind() string { return "name_changed" }
+
+func (c NameChanged) normal() (Change, error) { return c, checkName(c.Name) }
+
+func (c NameChanged) fold(b *body, _ recordTime) error {
+	b.info.Name = c.Name
+	return nil
+}
+
+// ExpiryChanged sets the moment from which the session may be swept.
+type ExpiryChanged struct {
+	ExpiresAt *time.Time `json:"expiresAt"` // nil: never
+}
+
+// Kind is expiry_changed.
+func (ExpiryChanged) Kind() string { return "expiry_changed" }
+
+func (c ExpiryChanged) normal() (Change, error) {
+	c.ExpiresAt = instantPtr(c.ExpiresAt)
+	return c, nil
+}
+
+func (c ExpiryChanged) fold(b *body, _ recordTime) error {
+	b.info.ExpiresAt = c.ExpiresAt
+	return nil
+}
+
+// MetadataWritten sets one metadata key; null is a value.
+type MetadataWritten struct {
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Kind is metadata_written.
+func (MetadataWritten) Kind() string { return "metadata_written" }
+
+func (c MetadataWritten) normal() (Change, error) {
+	if err := checkKey(c.Key); err != nil {
+		return nil, err
+	}
+	value, err := sized("value", c.Value, maxMetadata)
+	c.Value = value
+	return c, err
+}
+
+func (c MetadataWritten) fold(b *body, _ recordTime) error {
+	b.st.Metadata = b.st.Metadata.with(c.Key, c.Value)
+	return nil
+}
+
+// sized compacts a JSON value and refuses a large one. A missing value is null.
+func sized(field string, raw json.RawMessage, most int) (json.RawMessage, error) {
+	if raw == nil {
+		raw = json.RawMessage("null")
+	}
+	value, err := compact(field, raw)
+	if err == nil && len(value) > most {
+		return nil, invalid(field, "has %d bytes, at most %d are kept", len(value), most)
+	}
+	return value, err
+}
+
+func checkMetadataKey(key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if key == reservedKey || strings.HasPrefix(key, reservedSpace) {
+		return invalid("key", "%s is reserved", quoted(key))
+	}
+	return nil
+}
+
+// MetadataRemoved removes a metadata key; a missing one is no error.
+type MetadataRemoved struct {
+	Key string `json:"key"`
+}
+
+// Kind is metadata_removed.
+func (MetadataRemoved) Kind() string { return "metadata_removed" }
+
+func (c MetadataRemoved) normal() (Change, error) { return c, checkKey(c.Key) }
+
+func (c MetadataRemoved) fold(b *body, _ recordTime) error {
+	b.st.Metadata = b.st.Metadata.without(c.Key)
+	return nil
+}
+
+// VariableStored writes one value of the session's own memory; null is a value.
+type VariableStored struct {
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Kind is variable_stored.
+func (VariableStored) Kind() string { return "variable_stored" }
+
+func (c VariableStored) normal() (Change, error) {
+	if err := checkVariableKey(c.Key); err != nil {
+		return nil, err
+	}
+	value, err := sized("value", c.Value, maxVariable)
+	c.Value = value
+	return c, err
+}
+
+func (c VariableStored) fold(b *body, t recordTime) error {
+	vars := cloneMap(b.st.Variables)
+	old := vars[c.Key]
+	v := Variable{Value: c.Value, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at}
+	if old.Version > 0 && !old.Deleted {
+		v.CreatedAt = old.CreatedAt
+	}
+	vars[c.Key] = v
+	b.st.Variables = vars
+	return nil
+}
+
+// checkVariableKey adds to the rule of keys that of whole segments.
+func checkVariableKey(key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	segments := strings.Split(key, "/")
+	if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) {
+		return invalid("key", "%s has a segment that is empty, . or ..", quoted(key))
+	}
+	return nil
+}
+
+func cloneMap(vars map[string]Variable) map[string]Variable {
+	c := make(map[string]Variable, len(vars)+1)
+	for k, v := range vars {
+		c[k] = v
+	}
+	return c
+}
+
+// VariableDeleted deletes a variable; its version goes on counting.
+type VariableDeleted struct {
+	Key string `json:"key"`
+}
+
+// Kind is variable_deleted.
+func (VariableDeleted) Kind() string { return "variable_deleted" }
+
+func (c VariableDeleted) normal() (Change, error) { return c, checkVariableKey(c.Key) }
+
+func (c VariableDeleted) fold(b *body, t recordTime) error {
+	old, ok := b.st.Variables[c.Key]
+	if !ok || old.Deleted {
+		return nil
+	}
+	vars := cloneMap(b.st.Variables)
+	vars[c.Key] = Variable{Value: json.RawMessage("null"), Deleted: true, Version: old.Version + 1, CreatedAt: old.CreatedAt, UpdatedAt: t.at}
+	b.st.Variables = vars
+	return nil
+}
+
+// SystemPromptChanged sets the prompt in force. The definition keeps its own.
+type SystemPromptChanged struct {
+	Text string `json:"text"`
+}
+
+// Kind is system_prompt_changed.
+func (SystemPromptChanged) Kind() string { return "system_prompt_changed" }
+
+func (c SystemPromptChanged) normal() (Change, error) {
+	c.Text = clean(c.Text)
+	return c, nil
+}
+
+func (c SystemPromptChanged) fold(b *body, _ recordTime) error {
+	b.st.SystemPrompt = c.Text
+	return nil
+}
+
+// ModelChanged sets the model and parameters in force; empty and nil return
+// to the definition's.
+type ModelChanged struct {
+	Model  string       `json:"model"`
+	Params *ModelParams `json:"params"`
+}
+
+// Kind is model_changed.
+func (ModelChanged) Kind() string { return "model_changed" }
+
+func (c ModelChanged) normal() (Change, error) {
+	c.Model, c.Params = clean(c.Model), c.Params.clone()
+	if c.Params == nil || c.Params.Options == nil {
+		return c, nil
+	}
+	var err error
+	c.Params.Options, err = compactValues("modelParams.options", c.Params.Options)
+	return c, err
+}
+
+func (c ModelChanged) fold(b *body, _ recordTime) error {
+	b.st.Model, b.st.ModelParams = c.Model, c.Params
+	return nil
+}
+
+// ResponseFormatChanged sets the response format in force.
+type ResponseFormatChanged struct {
+	ResponseFormat *ResponseFormat `json:"responseFormat"`
+}
+
+// Kind is response_format_changed.
+func (ResponseFormatChanged) Kind() string { return "response_format_changed" }
+
+func (c ResponseFormatChanged) normal() (Change, error) {
+	c.ResponseFormat = c.ResponseFormat.clone()
+	if f := c.ResponseFormat; f != nil && f.Schema != nil {
+		var err error
+		f.Schema, err = compact("responseFormat.schema", f.Schema)
+		return c, err
+	}
+	return c, nil
+}
+
+func (c ResponseFormatChanged) fold(b *body, _ recordTime) error {
+	b.st.ResponseFormat = c.ResponseFormat
+	return nil
+}
+
+// TaskRowChanged replaces the header's task part.
+type TaskRowChanged struct {
+	Task TaskRow `json:"task"`
+}
+
+// Kind is task_row_changed.
+func (TaskRowChanged) Kind() string { return "task_row_changed" }
+
+func (c TaskRowChanged) normal() (Change, error) { return c, nil }
+
+func (c TaskRowChanged) fold(b *body, _ recordTime) error {
+	if b.info.Kind != KindTask {
+		return invalid("kind", "a session of kind %s has no task", b.info.Kind)
+	}
+	b.info.Task = &c.Task
+	return nil
+}
+
+// WorkflowRowChanged replaces the header's workflow part.
+type WorkflowRowChanged struct {
+	Workflow WorkflowRow `json:"workflow"`
+}
+
+// Kind is workflow_row_changed.
+func (WorkflowRowChanged) Kind() string { return "workflow_row_changed" }
+
+func (c WorkflowRowChanged) normal() (Change, error) { return c, nil }
+
+func (c WorkflowRowChanged) fold(b *body, _ recordTime) error {
+	if b.info.Kind != KindWorkflow {
+		return invalid("kind", "a session of kind %s has no workflow", b.info.Kind)
+	}
+	b.info.Workflow = &c.Workflow
+	return nil
+}

@@ -1,0 +1,267 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// The names and versions of the formats this package reads and writes.
+const (
+	Format        = "holdfast.session"
+	FormatVersion = 1
+	headFormat    = "holdfast.head"
+)
+
+type document struct {
+	Format        string          `json:"format"`
+	FormatVersion int             `json:"formatVersion"`
+	Header        json.RawMessage `json:"header"`
+	Definition    json.RawMessage `json:"definition"`
+	State         json.RawMessage `json:"state"`
+	Spans         []Span          `json:"spans,omitempty"` // heads only
+}
+
+// MarshalJSON writes the session document: format, header, definition, state.
+// The state holds the messages this value holds; pending changes are part of
+// it, the version is that of the last save.
+func (s Session) MarshalJSON() ([]byte, error) {
+	if s.IsZero() {
+		return []byte("null"), nil
+	}
+	st := s.b.st
+	st.Messages, st.Partial = s.messagesShared(), s.Partial()
+	return s.document(Format, st, nil)
+}
+
+// messagesShared is the transcript for an encoder, which changes nothing.
+func (s Session) messagesShared() []Message {
+	messages := make([]Message, 0, s.Len())
+	for _, m := range s.b.msgs.all() {
+		messages = append(messages, *m)
+	}
+	return messages
+}
+
+func (s Session) document(format string, st State, spans []Span) ([]byte, error) {
+	header, err := encode(s.b.info)
+	if err != nil {
+		return nil, fmt.Errorf("encode header of %s: %w", s.ID(), err)
+	}
+	definition, err := encode(s.b.def)
+	if err != nil {
+		return nil, fmt.Errorf("encode definition of %s: %w", s.ID(), err)
+	}
+	if st.Messages == nil {
+		st.Messages = []Message{}
+	}
+	if st.Variables == nil {
+		st.Variables = map[string]Variable{}
+	}
+	state, err := encode(st)
+	if err != nil {
+		return nil, fmt.Errorf("encode state of %s: %w", s.ID(), err)
+	}
+	return encode(document{Format: format, FormatVersion: FormatVersion, Header: header, Definition: definition, State: state, Spans: spans})
+}
+
+// Decode reads a session document. The error is an InvalidError that names
+// the part, or a NewerFormatError.
+func Decode(data []byte) (Session, error) {
+	d, err := openDocument(Format, data)
+	if err != nil {
+		return Session{}, err
+	}
+	if d.Spans != nil {
+		return Session{}, invalid("document.spans", "unknown field")
+	}
+	return d.session()
+}
+
+// UnmarshalJSON reads a session document.
+func (s *Session) UnmarshalJSON(data []byte) error {
+	decoded, err := Decode(data)
+	if err != nil {
+		return err
+	}
+	*s = decoded
+	return nil
+}
+
+// EncodeHead is everything of a session but its messages, for stores that
+// keep a log.
+func (s Session) EncodeHead() ([]byte, error) {
+	return s.document(headFormat, s.b.st, s.b.spans)
+}
+
+// DecodeHead reads a head and gives it the messages the store loaded for it,
+// in the order of their numbers.
+func DecodeHead(data []byte, messages []Message) (Session, error) {
+	d, err := openDocument(headFormat, data)
+	if err != nil {
+		return Session{}, err
+	}
+	s, err := d.session()
+	if err != nil {
+		return Session{}, err
+	}
+	if s.Len() > 0 {
+		return Session{}, invalid("state.messages", "a head has none")
+	}
+	s.b.spans = d.Spans
+	return s, s.b.hold(messages)
+}
+
+// hold sets the messages of a body under construction.
+func (b *body) hold(messages []Message) error {
+	kept := make([]*Message, len(messages))
+	last := int64(0)
+	for i, m := range messages {
+		m, err := m.normal()
+		if err != nil {
+			return err
+		}
+		if m.Seq <= last {
+			return invalid("state.messages", "message %s has seq %d after %d", quoted(m.ID), m.Seq, last)
+		}
+		last = m.Seq
+		kept[i] = &m
+	}
+	if len(kept) > b.info.MessageCount {
+		return invalid("state.messages", "%d messages where the header counts %d", len(kept), b.info.MessageCount)
+	}
+	b.msgs = vectorOf(kept)
+	return nil
+}
+
+func openDocument(format string, data []byte) (document, error) {
+	var probe struct {
+		Format        string `json:"format"`
+		FormatVersion int    `json:"formatVersion"`
+	}
+	if err := json.Unmarshal(data, &probe); err != nil {
+		return document{}, decodeProblem("document", err)
+	}
+	switch {
+	case probe.Format == "":
+		return document{}, invalid("format", "missing or invalid format")
+	case probe.Format != format:
+		return document{}, invalid("format", "%s is not %q", quoted(probe.Format), format)
+	case probe.FormatVersion > FormatVersion:
+		return document{}, &NewerFormatError{What: "format version", Have: strconv.Itoa(probe.FormatVersion), Know: strconv.Itoa(FormatVersion)}
+	case probe.FormatVersion < 1:
+		return document{}, invalid("formatVersion", "missing or invalid formatVersion")
+	}
+	var d document
+	if err := decodeStrict("document", data, &d); err != nil {
+		return document{}, err
+	}
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"header", d.Header}, {"definition", d.Definition}, {"state", d.State}} {
+		if raw := bytes.TrimSpace(part.raw); len(raw) == 0 || raw[0] != '{' {
+			return document{}, invalid(part.name, "missing or invalid %s", part.name)
+		}
+	}
+	return d, nil
+}
+
+func (d document) session() (Session, error) {
+	b := &body{}
+	if err := decodeStrict("header", d.Header, &b.info); err != nil {
+		return Session{}, err
+	}
+	var def Definition
+	if err := decodeStrict("definition", d.Definition, &def); err != nil {
+		return Session{}, err
+	}
+	if problems := def.Problems(); problems != nil {
+		return Session{}, &DefinitionError{Source: def.Name, Problems: problems}
+	}
+	def, err := def.normal()
+	if err != nil {
+		return Session{}, err
+	}
+	b.def = &def
+	if err := decodeStrict("state", d.State, &b.st); err != nil {
+		return Session{}, err
+	}
+	if b.st, err = b.st.normal(); err != nil {
+		return Session{}, err
+	}
+	if b.st.AgentID == "" {
+		return Session{}, invalid("state.agentId", "is missing")
+	}
+	messages := b.st.Messages
+	b.st.Messages = nil
+	b.st.Partial = false
+	b.seq, b.base = b.info.Seq, b.info.Seq
+	b.spans = []Span{{From: 1}}
+	return Session{b}, b.hold(messages)
+}
+
+// DecodeHeader reads only the header of a session document: what follows it
+// is not looked at, so a caller may pass the beginning of a long one.
+func DecodeHeader(data []byte) (Info, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return Info{}, invalid("document", "is not a JSON object")
+	}
+	seen := document{}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return Info{}, invalid("document", "%v", err)
+		}
+		switch key {
+		case "format":
+			err = dec.Decode(&seen.Format)
+		case "formatVersion":
+			err = dec.Decode(&seen.FormatVersion)
+		case "header":
+			return seen.header(dec)
+		default:
+			return Info{}, invalid("header", "missing or invalid header")
+		}
+		if err != nil {
+			return Info{}, decodeProblem("document", err)
+		}
+	}
+	return Info{}, invalid("header", "missing or invalid header")
+}
+
+func (d document) header(dec *json.Decoder) (Info, error) {
+	if d.Format != Format {
+		return Info{}, invalid("format", "missing or invalid format")
+	}
+	if d.FormatVersion > FormatVersion {
+		return Info{}, &NewerFormatError{What: "format version", Have: strconv.Itoa(d.FormatVersion), Know: strconv.Itoa(FormatVersion)}
+	}
+	var info Info
+	if err := dec.Decode(&info); err != nil {
+		return Info{}, decodeProblem("header", err)
+	}
+	if info.ID == "" {
+		return Info{}, invalid("header", "missing or invalid header")
+	}
+	return info, nil
+}
+
+// Imported is a document's session as a new one: version 0, a log of its own,
+// origin import, and the old version and time in an import change. An empty
+// id keeps the document's.
+func (s Session) Imported(id, agentID, tenant string, dropped []string, format string, at time.Time) (Session, error) {
+	from := *s.b
+	oldVersion, oldTime := from.info.Version, from.info.UpdatedAt
+	from.info.ID, from.info.Tenant = orElse(id, from.info.ID), orElse(tenant, from.info.Tenant)
+	from.st.AgentID = orElse(agentID, from.st.AgentID)
+	from.info.UpdatedAt, from.st.UpdatedAt = Instant(at), Instant(at)
+	rooted, err := Session{&from}.Rooted()
+	if err != nil {
+		return Session{}, err
+	}
+	return rooted.With(at, SessionImported{Format: format, Version: oldVersion, UpdatedAt: oldTime, Dropped: dropped})
+}

@@ -1,0 +1,370 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Sentinels: match them with errors.Is. Where an error has data, the type of
+// the same name matches with errors.As, and its sentinel too.
+var (
+	ErrNotFound        = errors.New("not found")
+	ErrConflict        = errors.New("conflict")
+	ErrInvalid         = errors.New("invalid")
+	ErrStatus          = errors.New("wrong status")
+	ErrBusy            = errors.New("busy")
+	ErrFenced          = errors.New("fenced")
+	ErrQueued          = errors.New("queued")
+	ErrInterrupted     = errors.New("interrupted")
+	ErrUnknownOutcome  = errors.New("unknown outcome")
+	ErrCorrupt         = errors.New("corrupt")
+	ErrNewerFormat     = errors.New("newer format")
+	ErrHook            = errors.New("hook refused")
+	ErrAfterSave       = errors.New("failed after save")
+	ErrExecutionFailed = errors.New("execution failed")
+	ErrDefinition      = errors.New("invalid definition")
+	ErrUnsupported     = errors.New("unsupported")
+	ErrAmbiguous       = errors.New("ambiguous")
+	ErrDepth           = errors.New("too deep")
+	ErrSecret          = errors.New("secret refused")
+	ErrPanic           = errors.New("panic")
+	ErrScriptExhausted = errors.New("script exhausted")
+	ErrClosed          = errors.New("closed")
+	ErrBrokenTrace     = errors.New("broken trace")
+	ErrScope           = errors.New("scope not allowed")
+	ErrContextLength   = errors.New("context length exceeded")
+)
+
+// NotFoundError says which session is not there. Available lists the names
+// that are, where the thing looked for has a closed set of names.
+type NotFoundError struct {
+	What      string // "session", "definition", "model" …
+	ID        string
+	Available []string
+}
+
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("%s %s not found", e.What, quoted(e.ID))
+	if e.Available != nil {
+		text += "; available: " + listed(e.Available)
+	}
+	return text
+}
+func (e *NotFoundError) Unwrap() error { return ErrNotFound }
+
+// NotFound is the error for a session that is not in the store.
+func NotFound(id string) error { return &NotFoundError{What: "session", ID: id} }
+
+// ConflictReason says which check a write lost.
+type ConflictReason string
+
+// The reasons of a ConflictError.
+const (
+	ReasonExists         ConflictReason = "exists"
+	ReasonNonzeroVersion ConflictReason = "nonzero_version"
+	ReasonReplaced       ConflictReason = "replaced"
+	ReasonStale          ConflictReason = "stale"
+	ReasonOpenTail       ConflictReason = "open_tail"
+	ReasonKeyReused      ConflictReason = "key_reused"
+)
+
+// ConflictError is a lost race or a repeated id. Nothing was written; reload
+// and decide again. Want is what the writer came with, Have what is stored.
+type ConflictError struct {
+	ID     string
+	Reason ConflictReason
+	Want   int64
+	Have   int64
+}
+
+func (e *ConflictError) Error() string {
+	id := quoted(e.ID)
+	switch e.Reason {
+	case ReasonExists:
+		return fmt.Sprintf("session %s already exists", id)
+	case ReasonNonzeroVersion:
+		return fmt.Sprintf("session %s has version %d and cannot be created again", id, e.Want)
+	case ReasonReplaced:
+		return fmt.Sprintf("session %s was purged and made again since it was loaded", id)
+	case ReasonStale:
+		return fmt.Sprintf("session %s was loaded at version %d but is at version %d now; reload it", id, e.Want, e.Have)
+	case ReasonOpenTail:
+		return fmt.Sprintf("session %s has unsealed changes up to %d, loaded up to %d; reload it with its tail", id, e.Have, e.Want)
+	case ReasonKeyReused:
+		return fmt.Sprintf("session %s: the idempotency key was used for another action", id)
+	}
+	return fmt.Sprintf("session %s: conflict (%s)", id, e.Reason)
+}
+func (e *ConflictError) Unwrap() error { return ErrConflict }
+
+// InvalidError is input that cannot be taken. Nothing was changed.
+type InvalidError struct{ Field, Reason string }
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("invalid %s: %s", e.Field, e.Reason) }
+func (e *InvalidError) Unwrap() error { return ErrInvalid }
+
+func invalid(field, format string, args ...any) error {
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// StatusError is an action the session's status does not permit. Nothing was changed.
+type StatusError struct {
+	ID     string
+	Status Status
+	Action string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("session %s is %s: %s is not permitted", quoted(e.ID), e.Status, e.Action)
+}
+func (e *StatusError) Unwrap() error { return ErrStatus }
+
+// BusyError is a lease or lock somebody else holds. Until is zero where the
+// holder set no end.
+type BusyError struct {
+	ID     string
+	Holder string
+	Until  time.Time
+}
+
+func (e *BusyError) Error() string {
+	text := fmt.Sprintf("session %s is busy", quoted(e.ID))
+	if e.Holder != "" {
+		text += ": held by " + e.Holder
+	}
+	if !e.Until.IsZero() {
+		text += " until " + e.Until.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+func (e *BusyError) Unwrap() error { return ErrBusy }
+
+// FencedError is a write under a lease that has passed to another holder.
+// Nothing was written.
+type FencedError struct {
+	ID    string
+	Token int64 // the writer's
+	Have  int64 // the newest
+}
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("session %s: lease %d is no longer valid (newest is %d)", quoted(e.ID), e.Token, e.Have)
+}
+func (e *FencedError) Unwrap() error { return ErrFenced }
+
+// QueuedError says the input went to the inbox of a running session: there is
+// no answer to it yet.
+type QueuedError struct{ ID, InboxID string }
+
+func (e *QueuedError) Error() string {
+	return fmt.Sprintf("session %s is running: queued as %s", quoted(e.ID), quoted(e.InboxID))
+}
+func (e *QueuedError) Unwrap() error { return ErrQueued }
+
+// InterruptedError says an execution was broken off. What was durable up to
+// Seq stays in the open tail; the next message or ContinueExecution goes on from it.
+type InterruptedError struct {
+	ID  string
+	Seq int64
+	Err error
+}
+
+func (e *InterruptedError) Error() string {
+	return fmt.Sprintf("session %s: interrupted after change %d, can be continued: %v", quoted(e.ID), e.Seq, e.Err)
+}
+func (e *InterruptedError) Unwrap() []error { return []error{ErrInterrupted, e.Err} }
+
+// UnknownOutcomeError says a save may or may not have happened. Reload before retrying.
+type UnknownOutcomeError struct {
+	ID       string
+	CommitID string
+	Err      error
+}
+
+func (e *UnknownOutcomeError) Error() string {
+	return fmt.Sprintf("session %s: whether commit %s was saved is unknown, reload before retrying: %v", quoted(e.ID), e.CommitID, e.Err)
+}
+func (e *UnknownOutcomeError) Unwrap() []error { return []error{ErrUnknownOutcome, e.Err} }
+
+// CorruptError is stored data that cannot be used. It is left as it is. Path
+// is a file, or a place inside a document.
+type CorruptError struct{ ID, Path, Reason string }
+
+func (e *CorruptError) Error() string {
+	text := fmt.Sprintf("session %s is corrupt", quoted(e.ID))
+	if e.Path != "" {
+		text += " (" + e.Path + ")"
+	}
+	return text + ": " + e.Reason
+}
+func (e *CorruptError) Unwrap() error { return ErrCorrupt }
+
+// NewerFormatError is data written by a newer program. It is refused, never
+// downgraded.
+type NewerFormatError struct {
+	What string // "format version", "change kind" …
+	Have string
+	Know string
+}
+
+func (e *NewerFormatError) Error() string {
+	return fmt.Sprintf("%s %s is newer than this program knows (%s); use a newer holdfast", e.What, e.Have, e.Know)
+}
+func (e *NewerFormatError) Unwrap() error { return ErrNewerFormat }
+
+// HookError is the refusal of one hook. At after_load, after_action,
+// before_create and before_save nothing was saved.
+type HookError struct {
+	Stage Stage
+	Hook  string
+	Err   error
+}
+
+func (e *HookError) Error() string { return fmt.Sprintf("hook %q at %s: %v", e.Hook, e.Stage, e.Err) }
+func (e *HookError) Unwrap() []error {
+	return []error{ErrHook, e.Err}
+}
+
+// AfterSaveError is a hook that failed when the session was already saved.
+// The session stays saved as Version.
+type AfterSaveError struct {
+	ID      string
+	Version int64
+	Stage   Stage
+	Hook    string
+	Err     error
+}
+
+func (e *AfterSaveError) Error() string {
+	return fmt.Sprintf("session %s was saved as version %d; then hook %q at %s failed: %v", quoted(e.ID), e.Version, e.Hook, e.Stage, e.Err)
+}
+func (e *AfterSaveError) Unwrap() []error { return []error{ErrAfterSave, e.Err} }
+
+// ExecutionError is an agent loop that failed. The session was saved as
+// Version with what happened up to then.
+type ExecutionError struct {
+	ID          string
+	Version     int64
+	ExecutionID string
+	Err         error
+}
+
+func (e *ExecutionError) Error() string {
+	return fmt.Sprintf("session %s was saved as version %d; its execution failed: %v", quoted(e.ID), e.Version, e.Err)
+}
+func (e *ExecutionError) Unwrap() []error { return []error{ErrExecutionFailed, e.Err} }
+
+// Problem is one thing wrong with a definition.
+type Problem struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// DefinitionError lists everything wrong with a definition. Source is the
+// file or name it came from.
+type DefinitionError struct {
+	Source   string
+	Problems []Problem
+}
+
+func (e *DefinitionError) Error() string {
+	source := "definition"
+	if e.Source != "" {
+		source += " " + quoted(e.Source)
+	}
+	if len(e.Problems) == 1 {
+		return fmt.Sprintf("%s: %s: %s", source, e.Problems[0].Field, e.Problems[0].Message)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s has %d problems:", source, len(e.Problems))
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\n  %s: %s", p.Field, p.Message)
+	}
+	return b.String()
+}
+func (e *DefinitionError) Unwrap() error { return ErrDefinition }
+
+// UnsupportedError is an ability the store or program does not have.
+type UnsupportedError struct{ Store, Ability string }
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s does not support %s", e.Store, e.Ability)
+}
+func (e *UnsupportedError) Unwrap() error { return ErrUnsupported }
+
+// AmbiguousError is a reference that fits several sessions.
+type AmbiguousError struct {
+	Ref        string
+	Candidates []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%s fits several sessions: %s", quoted(e.Ref), listed(e.Candidates))
+}
+func (e *AmbiguousError) Unwrap() error { return ErrAmbiguous }
+
+// DepthError is a subagent that would lie deeper than allowed.
+type DepthError struct{ Depth, Max int }
+
+func (e *DepthError) Error() string {
+	return fmt.Sprintf("depth %d is beyond the limit of %d", e.Depth, e.Max)
+}
+func (e *DepthError) Unwrap() error { return ErrDepth }
+
+// SecretError is a credential where none may stand. It names the key, never
+// the value.
+type SecretError struct{ Source, Key string }
+
+func (e *SecretError) Error() string {
+	text := fmt.Sprintf("key %q looks like a secret; name an environment variable in the provider's set-up instead", e.Key)
+	if e.Source != "" {
+		text = e.Source + ": " + text
+	}
+	return text
+}
+func (e *SecretError) Unwrap() error { return ErrSecret }
+
+// PanicError is a recovered panic of an action, hook or tool.
+type PanicError struct {
+	Where string
+	Value any
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.Where, e.Value) }
+func (e *PanicError) Unwrap() []error {
+	if err, ok := e.Value.(error); ok {
+		return []error{ErrPanic, err}
+	}
+	return []error{ErrPanic}
+}
+
+// ScopeError is a memory scope the policy does not allow.
+type ScopeError struct {
+	Scope   string
+	Allowed []string
+}
+
+func (e *ScopeError) Error() string {
+	return fmt.Sprintf("memory scope %q is not allowed; allowed: %s", e.Scope, listed(e.Allowed))
+}
+func (e *ScopeError) Unwrap() error { return ErrScope }
+
+// ContextLengthError is a request that does not fit the model.
+type ContextLengthError struct {
+	Model     string
+	Have, Max int
+}
+
+func (e *ContextLengthError) Error() string {
+	return fmt.Sprintf("the request has %d tokens, model %q takes %d", e.Have, e.Model, e.Max)
+}
+func (e *ContextLengthError) Unwrap() error { return ErrContextLength }
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

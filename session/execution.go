@@ -1,0 +1,286 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cost is money in integer micro-dollars. It encodes as a number of dollars.
+type Cost int64
+
+// Dollars is a cost from a number of US dollars, rounded to a micro-dollar.
+func Dollars(d float64) Cost { return Cost(math.Round(d * 1e6)) }
+
+// String is the cost in dollars with as many digits as it needs.
+func (c Cost) String() string {
+	sign, n := "", int64(c)
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	text := fmt.Sprintf("%s%d.%06d", sign, n/1e6, n%1e6)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}
+
+// MarshalJSON writes dollars.
+func (c Cost) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalJSON reads dollars.
+func (c *Cost) UnmarshalJSON(data []byte) error {
+	f, err := strconv.ParseFloat(string(data), 64)
+	if err != nil || math.IsNaN(f) || math.Abs(f) > 9e12 {
+		return invalid("cost", "%s is not a number of dollars", data)
+	}
+	*c = Dollars(f)
+	return nil
+}
+
+// Usage counts tokens.
+type Usage struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cacheRead"`
+	CacheWrite int64 `json:"cacheWrite"`
+	Reasoning  int64 `json:"reasoning"`
+}
+
+// Plus is the sum.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Reasoning + v.Reasoning}
+}
+
+// Total is input and output.
+func (u Usage) Total() int64 { return u.Input + u.Output }
+
+// ExecutionStatus is where one run of the agent loop stands.
+type ExecutionStatus string
+
+// The statuses of an execution.
+const (
+	ExecutionPending    ExecutionStatus = "pending"
+	ExecutionInProgress ExecutionStatus = "in_progress"
+	ExecutionCompleted  ExecutionStatus = "completed"
+	ExecutionStopped    ExecutionStatus = "stopped"
+	ExecutionFailed     ExecutionStatus = "failed"
+)
+
+// ExecutionStatuses lists every status.
+func ExecutionStatuses() []ExecutionStatus {
+	return []ExecutionStatus{ExecutionPending, ExecutionInProgress, ExecutionCompleted, ExecutionStopped, ExecutionFailed}
+}
+
+// StopReason is why an execution ended.
+type StopReason string
+
+// The stop reasons, in order of priority: of several signals the first here decides.
+const (
+	StopError         StopReason = "error"
+	StopRequested     StopReason = "stop_requested"
+	StopUserRequested StopReason = "user_requested"
+	StopInterrupted   StopReason = "interrupted"
+	StopSteps         StopReason = "steps_limit"
+	StopTokens        StopReason = "token_limit"
+	StopTime          StopReason = "time_limit"
+	StopCost          StopReason = "cost_limit"
+	StopDeadline      StopReason = "deadline"
+	StopRetries       StopReason = "retry_limit"
+	StopFinishReason  StopReason = "finish_reason"
+	StopCompleted     StopReason = "completed"
+	StopUnknown       StopReason = "unknown"
+)
+
+// StopReasons lists every reason by priority.
+func StopReasons() []StopReason {
+	return []StopReason{
+		StopError, StopRequested, StopUserRequested, StopInterrupted, StopSteps, StopTokens, StopTime,
+		StopCost, StopDeadline, StopRetries, StopFinishReason, StopCompleted, StopUnknown,
+	}
+}
+
+// Status is the execution's final status under this reason.
+func (r StopReason) Status() ExecutionStatus {
+	switch r {
+	case StopError, StopRetries:
+		return ExecutionFailed
+	case StopCompleted, StopFinishReason:
+		return ExecutionCompleted
+	}
+	return ExecutionStopped
+}
+
+// Signal asks an execution to stop.
+type Signal struct {
+	Reason  StopReason `json:"reason"`
+	Message string     `json:"message"`
+	Context Values     `json:"context"`
+	Source  string     `json:"source"`
+}
+
+// Primary is the signal that decides: the first by priority, ties to the earliest.
+func Primary(signals []Signal) (Signal, bool) {
+	rank := func(r StopReason) int {
+		if i := slices.Index(StopReasons(), r); i >= 0 {
+			return i
+		}
+		return len(StopReasons())
+	}
+	if len(signals) == 0 {
+		return Signal{}, false
+	}
+	best := signals[0]
+	for _, s := range signals[1:] {
+		if rank(s.Reason) < rank(best.Reason) {
+			best = s
+		}
+	}
+	return best, true
+}
+
+// Failure is one error kept in an execution or a step.
+type Failure struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// StepType says what a step was.
+type StepType string
+
+// The types of step.
+const (
+	StepError StepType = "error"          // the model call failed
+	StepTools StepType = "tool_execution" // tools were asked for
+	StepFinal StepType = "final_response"
+)
+
+// ToolExecution is one tool call of a step. A zero CompletedAt means that it
+// was started and has no result yet.
+type ToolExecution struct {
+	CallID         string     `json:"callId"`
+	ToolName       string     `json:"toolName"`
+	StartedAt      time.Time  `json:"startedAt"`
+	CompletedAt    *time.Time `json:"completedAt"`
+	IsError        bool       `json:"isError"`
+	Synthetic      bool       `json:"synthetic"`
+	ChildSessionID string     `json:"childSessionId"`
+}
+
+// Step is one inference and the tools it asked for. It names its messages and
+// never copies them. A nil CompletedAt is a step still open.
+type Step struct {
+	ID             string          `json:"id"`
+	Number         int             `json:"number"`
+	Type           StepType        `json:"type"`
+	Model          string          `json:"model"`
+	StartedAt      time.Time       `json:"startedAt"`
+	CompletedAt    *time.Time      `json:"completedAt"`
+	FinishReason   string          `json:"finishReason"`
+	Usage          Usage           `json:"usage"`
+	Cost           Cost            `json:"cost"`
+	MessageIDs     []string        `json:"messageIds"`
+	ToolExecutions []ToolExecution `json:"toolExecutions"`
+	Errors         []Failure       `json:"errors"`
+}
+
+// Execution is one run of the agent loop.
+type Execution struct {
+	ID            string          `json:"executionId"`
+	Number        int             `json:"number"`
+	Status        ExecutionStatus `json:"status"`
+	StartedAt     time.Time       `json:"startedAt"`
+	CompletedAt   *time.Time      `json:"completedAt"`
+	ActiveSeconds float64         `json:"activeSeconds"`
+	Budget        *Budget         `json:"budget"`
+	Steps         []Step          `json:"steps"`
+	Usage         Usage           `json:"usage"`
+	Cost          Cost            `json:"cost"`
+	Signals       []Signal        `json:"signals"`
+	Stop          *Signal         `json:"stop"`
+	Errors        []Failure       `json:"errors"`
+	RequestID     string          `json:"requestId,omitempty"`
+	RootRequestID string          `json:"rootRequestId,omitempty"`
+}
+
+// Open reports an execution that has not ended.
+func (e *Execution) Open() bool {
+	return e != nil && (e.Status == ExecutionInProgress || e.Status == ExecutionPending)
+}
+
+// Clone is a deep copy.
+func (e *Execution) Clone() *Execution {
+	if e == nil {
+		return nil
+	}
+	c := *e
+	c.CompletedAt, c.Budget = clonePtr(e.CompletedAt), e.Budget.clone()
+	c.Steps = make([]Step, len(e.Steps))
+	for i, s := range e.Steps {
+		c.Steps[i] = s.clone()
+	}
+	c.Signals = cloneSignals(e.Signals)
+	if e.Stop != nil {
+		c.Stop = &cloneSignals([]Signal{*e.Stop})[0]
+	}
+	c.Errors = cloneList(e.Errors)
+	return &c
+}
+
+func (s Step) clone() Step {
+	s.CompletedAt = clonePtr(s.CompletedAt)
+	s.MessageIDs, s.Errors = cloneList(s.MessageIDs), cloneList(s.Errors)
+	s.ToolExecutions = cloneList(s.ToolExecutions)
+	for i := range s.ToolExecutions {
+		s.ToolExecutions[i].CompletedAt = clonePtr(s.ToolExecutions[i].CompletedAt)
+	}
+	return s
+}
+
+func cloneSignals(signals []Signal) []Signal {
+	c := cloneList(signals)
+	for i := range c {
+		c[i].Context = c[i].Context.Clone()
+	}
+	return c
+}
+
+// cloneList copies a list that encodes as [] when it is empty.
+func cloneList[T any](list []T) []T {
+	return append(make([]T, 0, len(list)), list...)
+}
+
+// normalSignals copies signals as a session keeps them.
+func normalSignals(signals []Signal) ([]Signal, error) {
+	c := make([]Signal, len(signals))
+	for i, s := range signals {
+		if err := oneOf("signal.reason", s.Reason, StopReasons()); err != nil {
+			return nil, err
+		}
+		context, err := compactValues("signal.context", s.Context)
+		if err != nil {
+			return nil, err
+		}
+		c[i] = Signal{Reason: s.Reason, Message: clean(s.Message), Context: context, Source: clean(s.Source)}
+	}
+	return c, nil
+}
+
+func normalFailures(failures []Failure) []Failure {
+	c := make([]Failure, len(failures))
+	for i, f := range failures {
+		c[i] = Failure{Kind: clean(f.Kind), Message: clean(f.Message)}
+	}
+	return c
+}
+
+// Variable is one stored value of the session's own memory. Version counts
+// the writes of its key, deletions included.
+type Variable struct {
+	Value     json.RawMessage `json:"value"`
+	Deleted   bool            `json:"deleted,omitempty"` // the key is gone; its version goes on
+	Version   int64           `json:"version"`
+	CreatedAt time.Time       `json:"createdAt"`
+	UpdatedAt time.Time       `json:"updatedAt"`
+}

@@ -1,0 +1,90 @@
+package session
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// DefaultTenant owns every session that was created without a tenant.
+const DefaultTenant = "default"
+
+const (
+	maxName       = 200
+	maxUserID     = 256
+	maxKeyBytes   = 256
+	maxMetadata   = 64 << 10
+	maxVariable   = 256 << 10
+	maxReason     = 2000
+	reservedKey   = "tasks"
+	reservedSpace = "holdfast."
+)
+
+var (
+	idPattern         = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+	definitionPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,127}$`)
+)
+
+// CheckID refuses what is not a session id: 1 to 128 letters, digits, hyphens
+// and underscores, the first of them a letter or digit. Ids are case-sensitive.
+func CheckID(id string) error { return checkID("id", id) }
+
+func checkID(field, id string) error {
+	if idPattern.MatchString(id) {
+		return nil
+	}
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(
+		"%s is not 1 to 128 letters, digits, hyphens or underscores starting with a letter or digit", quoted(id))}
+}
+
+// CheckTenant refuses what is not a tenant name; the rule is that of ids.
+func CheckTenant(tenant string) error { return checkID("tenant", tenant) }
+
+func checkUser(user string) error {
+	if len(user) > maxUserID || !plain(user) {
+		return &InvalidError{Field: "userId", Reason: fmt.Sprintf("%s is longer than %d bytes or holds control characters", quoted(user), maxUserID)}
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if utf8.RuneCountInString(name) > maxName {
+		return &InvalidError{Field: "name", Reason: fmt.Sprintf("is longer than %d characters", maxName)}
+	}
+	if !plain(name) || strings.TrimSpace(name) != name {
+		return &InvalidError{Field: "name", Reason: fmt.Sprintf("%s holds control characters or outer spaces", quoted(name))}
+	}
+	return nil
+}
+
+// checkKey is the rule for metadata and variable keys.
+func checkKey(key string) error {
+	if key == "" || len(key) > maxKeyBytes || !plain(key) {
+		return &InvalidError{Field: "key", Reason: fmt.Sprintf("%s is not 1 to %d bytes of UTF-8 without control characters", quoted(key), maxKeyBytes)}
+	}
+	return nil
+}
+
+// plain reports whether s is valid UTF-8 without control characters.
+func plain(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// quoted is s for an error text: quoted, and cut where it is long.
+func quoted(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%q… (%d bytes)", strings.ToValidUTF8(s[:most], "�"), len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// clean is s as JSON can hold it: bytes that are no UTF-8 become U+FFFD.
+func clean(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "�")
+}

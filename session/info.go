@@ -1,0 +1,156 @@
+package session
+
+import "time"
+
+// ForkPoint is where a fork left its parent.
+type ForkPoint struct {
+	Version int64 `json:"version"`
+	Seq     int64 `json:"seq"`
+}
+
+// TaskRow is the part of a task that listings show.
+type TaskRow struct {
+	Title          string `json:"title"`
+	Prompt         string `json:"prompt"`
+	Status         string `json:"status"`
+	TerminalStatus string `json:"terminalStatus,omitempty"`
+}
+
+// WorkflowRow is the part of a workflow run that listings show.
+type WorkflowRow struct {
+	Name     string `json:"name"`
+	SpecHash string `json:"specHash"`
+	Pattern  string `json:"pattern"`
+	Status   string `json:"status"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Info is a session's header: everything a listing needs, nothing that grows.
+type Info struct {
+	ID           string       `json:"sessionId"`
+	Name         string       `json:"name"`
+	Tenant       string       `json:"tenant"`
+	UserID       string       `json:"userId"`
+	ParentID     string       `json:"parentId"` // null in JSON when there is no parent
+	Origin       Origin       `json:"origin"`
+	Fork         *ForkPoint   `json:"fork"`
+	Kind         Kind         `json:"kind"`
+	Task         *TaskRow     `json:"task"`
+	Workflow     *WorkflowRow `json:"workflow"`
+	Depth        int          `json:"depth"`
+	Status       Status       `json:"status"`
+	Version      int64        `json:"version"`
+	Seq          int64        `json:"seq"` // last change sealed into Version
+	AgentName    string       `json:"agentName"`
+	AgentLabel   string       `json:"agentLabel"`
+	MessageCount int          `json:"messageCount"`
+	CreatedAt    time.Time    `json:"createdAt"`
+	UpdatedAt    time.Time    `json:"updatedAt"`
+	ExpiresAt    *time.Time   `json:"expiresAt"`
+}
+
+type plainInfo Info
+
+// MarshalJSON writes null for a missing parent.
+func (i Info) MarshalJSON() ([]byte, error) {
+	wire := struct {
+		plainInfo
+		ParentID *string `json:"parentId"`
+	}{plainInfo: plainInfo(i)}
+	if i.ParentID != "" {
+		wire.ParentID = &i.ParentID
+	}
+	return encode(wire)
+}
+
+// UnmarshalJSON refuses unknown fields and values outside their rules.
+func (i *Info) UnmarshalJSON(data []byte) error {
+	var wire plainInfo // JSON null leaves a string empty
+	if err := decodeStrict("header", data, &wire); err != nil {
+		return err
+	}
+	if err := Info(wire).check(); err != nil {
+		return err
+	}
+	*i = Info(wire)
+	i.CreatedAt, i.UpdatedAt, i.ExpiresAt = Instant(i.CreatedAt), Instant(i.UpdatedAt), instantPtr(i.ExpiresAt)
+	return nil
+}
+
+func (i Info) check() error {
+	if err := CheckID(i.ID); err != nil {
+		return err
+	}
+	if err := CheckTenant(i.Tenant); err != nil {
+		return err
+	}
+	if err := checkUser(i.UserID); err != nil {
+		return err
+	}
+	if err := checkName(i.Name); err != nil {
+		return err
+	}
+	if i.ParentID != "" {
+		if err := checkID("parentId", i.ParentID); err != nil {
+			return err
+		}
+	}
+	if err := oneOf("origin", i.Origin, Origins()); err != nil {
+		return err
+	}
+	if err := oneOf("kind", i.Kind, Kinds()); err != nil {
+		return err
+	}
+	if err := oneOf("status", i.Status, Statuses()); err != nil {
+		return err
+	}
+	if i.Version < 0 || i.Seq < 0 || i.Depth < 0 || i.MessageCount < 0 {
+		return invalid("header", "version, seq, depth and messageCount are not negative")
+	}
+	return nil
+}
+
+// Clone is a deep copy.
+func (i Info) Clone() Info {
+	i.Fork, i.Task, i.Workflow, i.ExpiresAt = clonePtr(i.Fork), clonePtr(i.Task), clonePtr(i.Workflow), clonePtr(i.ExpiresAt)
+	return i
+}
+
+// Infos is a list of headers.
+type Infos []Info
+
+// First is the first header, if there is one.
+func (l Infos) First() (Info, bool) {
+	if len(l) == 0 {
+		return Info{}, false
+	}
+	return l[0], true
+}
+
+// WithStatus keeps the sessions in that status.
+func (l Infos) WithStatus(status Status) Infos {
+	return l.where(func(i Info) bool { return i.Status == status })
+}
+
+// WithAgent keeps the sessions of that agent.
+func (l Infos) WithAgent(name string) Infos {
+	return l.where(func(i Info) bool { return i.AgentName == name })
+}
+
+func (l Infos) where(keep func(Info) bool) Infos {
+	kept := Infos{}
+	for _, i := range l {
+		if keep(i) {
+			kept = append(kept, i.Clone())
+		}
+	}
+	return kept
+}
+
+// MarshalJSON writes [] for an empty list.
+func (l Infos) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return []byte("[]"), nil
+	}
+	return encode([]Info(l))
+}

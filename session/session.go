@@ -1,0 +1,363 @@
+// Package session is the domain: sessions, their definitions, their states and
+// the log of changes a state is the fold of. It does no I/O and reads neither
+// clock nor randomness; times and ids arrive as arguments.
+package session
+
+import (
+	"encoding/json"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Session is one conversation, task or workflow run of an agent: a header
+// (Info), what the agent is (Definition) and what it has done (State).
+//
+// It is an immutable value. Every With… returns a new one, records what
+// changed as a pending change, and leaves the old one as it was; the two share
+// memory but never see each other's changes. What goes in and comes out is
+// copied. Pending changes do not alter Version: only a store's Save does.
+type Session struct{ b *body }
+
+// body is never changed once a Session points to it.
+type body struct {
+	info Info
+	def  *Definition
+	st   State            // without messages
+	msgs vector[*Message] // the transcript, or the part of it that was loaded
+
+	spans   []Span // the stretches of the log that make the transcript
+	rewound bool   // folding met a rewind: msgs must be picked anew from the log
+
+	base    int64 // last change known to be durable, sealed or in the open tail
+	live    int   // durable changes since the last version that are in force
+	seq     int64 // last change, pending ones included
+	pending *link
+}
+
+// link is one pending change and what stood before it.
+type link struct {
+	before *body
+	record Record
+}
+
+// Seed is the state a new session begins with; all of it is optional.
+type Seed struct {
+	SystemPrompt   string
+	Model          string
+	ModelParams    *ModelParams
+	ResponseFormat *ResponseFormat
+	Metadata       Values
+	Variables      map[string]json.RawMessage
+	Messages       []Message
+}
+
+// Birth is what a new session needs besides its definition. ID and AgentID
+// are required; an empty Tenant, Kind or Origin takes its default.
+type Birth struct {
+	ID            string
+	AgentID       string
+	Name          string
+	Tenant        string
+	UserID        string
+	ParentID      string
+	ParentAgentID string
+	Origin        Origin
+	Kind          Kind
+	Depth         int
+	ExpiresAt     *time.Time
+	Status        Status
+	CreatedAt     time.Time // zero: the time of birth
+}
+
+// New is a session at version 0 with everything about it pending. A
+// definition's prompt and metadata win over the seed's. The seed's messages
+// must be a valid transcript.
+func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) {
+	if problems := def.Problems(); problems != nil {
+		return Session{}, &DefinitionError{Source: def.Name, Problems: problems}
+	}
+	def, err := def.normal()
+	if err != nil {
+		return Session{}, err
+	}
+	at = Instant(at)
+	created := at
+	if !birth.CreatedAt.IsZero() {
+		created = Instant(birth.CreatedAt)
+	}
+	info := Info{
+		ID: birth.ID, Name: birth.Name, Tenant: orElse(birth.Tenant, DefaultTenant), UserID: birth.UserID,
+		ParentID: birth.ParentID, Origin: orElse(birth.Origin, OriginRoot), Kind: orElse(birth.Kind, KindChat),
+		Depth: birth.Depth, Status: orElse(birth.Status, Active), AgentName: def.Name, AgentLabel: def.Title(),
+		CreatedAt: created, UpdatedAt: at, ExpiresAt: instantPtr(birth.ExpiresAt),
+	}
+	state := State{
+		AgentID: birth.AgentID, ParentAgentID: birth.ParentAgentID, CreatedAt: created, UpdatedAt: at,
+		SystemPrompt: seed.SystemPrompt, Model: seed.Model, ModelParams: seed.ModelParams, ResponseFormat: seed.ResponseFormat,
+		Metadata: seed.Metadata.Clone(), Window: Window{Keep: []int64{}},
+	}
+	if state.ResponseFormat == nil {
+		state.ResponseFormat = def.ResponseFormat.clone()
+	}
+	if strings.TrimSpace(def.SystemPrompt) != "" {
+		state.SystemPrompt = def.SystemPrompt
+	}
+	for key, raw := range def.Metadata {
+		state.Metadata[key] = raw
+	}
+	s, err := Session{}.record(at, SessionCreated{Header: info, Definition: def, State: state})
+	if err != nil {
+		return Session{}, err
+	}
+	for key, raw := range seed.Variables {
+		if s, err = s.With(at, VariableStored{Key: key, Value: raw}); err != nil {
+			return Session{}, err
+		}
+	}
+	if err := ValidTranscript(seed.Messages); err != nil {
+		return Session{}, err
+	}
+	for _, m := range seed.Messages {
+		if s, err = s.WithMessage(m, at); err != nil {
+			return Session{}, err
+		}
+	}
+	return s, nil
+}
+
+func orElse[T ~string](value, otherwise T) T {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+// IsZero reports the zero Session, which no method but this one may be called on.
+func (s Session) IsZero() bool { return s.b == nil }
+
+// With applies changes at a moment. Creation, forks, rewinds and discarded
+// tails have methods of their own and are refused here.
+func (s Session) With(at time.Time, changes ...Change) (Session, error) {
+	for _, c := range changes {
+		switch c.(type) {
+		case SessionCreated, SessionForked, SessionRewound:
+			return s, invalid("change", "%s cannot be applied to an existing session", c.Kind())
+		}
+		var err error
+		if s, err = s.record(at, c); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// record applies one change and adds it to the pending ones. Its time is
+// later than that of the change before it, whatever the clock says.
+func (s Session) record(at time.Time, c Change) (Session, error) {
+	c, err := c.normal()
+	if err != nil {
+		return s, err
+	}
+	var before *body
+	var r Record
+	if s.b == nil {
+		r = Record{Seq: 1, At: Instant(at)}
+	} else {
+		before = s.b
+		r = Record{Seq: s.b.seq + 1, At: after(s.b.st.UpdatedAt, at)}
+	}
+	if added, ok := c.(MessageAdded); ok {
+		added.Message.Seq = r.Seq
+		if added.Message.CreatedAt.IsZero() {
+			added.Message.CreatedAt = r.At
+		}
+		c = added
+	}
+	r.Change = c
+	next, err := s.b.folded(r)
+	if err != nil {
+		return s, err
+	}
+	next.pending = &link{before: before, record: r}
+	return Session{next}, nil
+}
+
+// folded is a copy of the body with one record applied.
+func (b *body) folded(r Record) (*body, error) {
+	next := &body{}
+	if b != nil {
+		*next = *b
+	}
+	if err := r.Change.fold(next, recordTime{seq: r.Seq, at: r.At}); err != nil {
+		return nil, err
+	}
+	if next.info.ID == "" {
+		return nil, invalid("log", "does not begin with a created session but with %s", r.Change.Kind())
+	}
+	next.seq = r.Seq
+	if _, ok := r.Change.(TailDiscarded); !ok { // a refusal leaves the state as it was
+		next.st.UpdatedAt = r.At
+	}
+	return next, nil
+}
+
+// Pending lists the changes made since the session was loaded or last written.
+func (s Session) Pending() []Record {
+	var records []Record
+	for l := s.b.pending; l != nil; l = l.earlier() {
+		c, err := l.record.Change.normal() // a deep copy; it was normal before
+		if err != nil {
+			panic("session: a pending change is not normal: " + err.Error())
+		}
+		records = append(records, Record{Seq: l.record.Seq, At: l.record.At, Change: c})
+	}
+	for i, j := 0, len(records)-1; i < j; i, j = i+1, j-1 {
+		records[i], records[j] = records[j], records[i]
+	}
+	return records
+}
+
+func (l *link) earlier() *link {
+	if l.before == nil {
+		return nil
+	}
+	return l.before.pending
+}
+
+// ID is the session's id.
+func (s Session) ID() string { return s.b.info.ID }
+
+// Version is the version the session was loaded at or saved as; 0 before Create.
+func (s Session) Version() int64 { return s.b.info.Version }
+
+// Seq is the number of the last change, pending ones included.
+func (s Session) Seq() int64 { return s.b.seq }
+
+// Base is the number of the last change this value knows to be durable. A
+// store refuses a Save whose Base is not its own last one.
+func (s Session) Base() int64 { return s.b.base }
+
+// HasTail reports durable changes in force that no version holds yet: an
+// execution was broken off after them.
+func (s Session) HasTail() bool { return s.b.live > 0 }
+
+// Status is the session's status.
+func (s Session) Status() Status { return s.b.info.Status }
+
+// Tenant is the owner.
+func (s Session) Tenant() string { return s.b.info.Tenant }
+
+// Info is the header.
+func (s Session) Info() Info { return s.b.info.Clone() }
+
+// Definition is what the agent is.
+func (s Session) Definition() Definition { return s.b.def.Clone() }
+
+// AgentID is fixed for the life of the session.
+func (s Session) AgentID() string { return s.b.st.AgentID }
+
+// SystemPrompt is the prompt in force.
+func (s Session) SystemPrompt() string { return s.b.st.SystemPrompt }
+
+// Model is the model in force: the override, else the definition's, else "".
+func (s Session) Model() string { return orElse(s.b.st.Model, s.b.def.Model) }
+
+// ModelParams are the parameters in force.
+func (s Session) ModelParams() ModelParams {
+	for _, p := range []*ModelParams{s.b.st.ModelParams, s.b.def.ModelParams} {
+		if p != nil {
+			return *p.clone()
+		}
+	}
+	return ModelParams{}
+}
+
+// Metadata is a copy of all metadata.
+func (s Session) Metadata() Values { return s.b.st.Metadata.Clone() }
+
+// Variables is a copy of the session's own memory, deleted keys left out.
+func (s Session) Variables() map[string]Variable {
+	vars := cloneVariables(s.b.st.Variables)
+	for key, v := range vars {
+		if v.Deleted {
+			delete(vars, key)
+		}
+	}
+	return vars
+}
+
+// Window is what the model is shown.
+func (s Session) Window() Window { return s.b.st.Window.clone() }
+
+// Execution is the running or last execution, nil where there is none.
+func (s Session) Execution() *Execution { return s.b.st.Execution.Clone() }
+
+// Running reports an execution that has not ended.
+func (s Session) Running() bool { return s.b.st.Execution.Open() }
+
+// InferenceCount is the number of inferences answered or given up, for ever.
+func (s Session) InferenceCount() int { return s.b.st.InferenceCount }
+
+// Usage and cost are totals for ever.
+func (s Session) Usage() (Usage, Cost) { return s.b.st.Usage, s.b.st.Cost }
+
+// State is a deep copy of everything the session has done.
+func (s Session) State() State {
+	st := s.b.st
+	st.Messages = s.Messages()
+	st.Partial = s.Partial()
+	return st.Clone()
+}
+
+// Partial reports that only a part of the transcript was loaded.
+func (s Session) Partial() bool { return s.b.msgs.len() < s.b.info.MessageCount }
+
+// Len is the number of messages this value holds.
+func (s Session) Len() int { return s.b.msgs.len() }
+
+// Message is a copy of the i-th message this value holds.
+func (s Session) Message(i int) Message { return s.b.msgs.at(i).Clone() }
+
+// All iterates over copies of the messages this value holds.
+func (s Session) All() iter.Seq2[int, Message] {
+	return func(yield func(int, Message) bool) {
+		for i, m := range s.b.msgs.all() {
+			if !yield(i, m.Clone()) {
+				return
+			}
+		}
+	}
+}
+
+// Messages is a copy of the messages this value holds.
+func (s Session) Messages() []Message {
+	messages := make([]Message, 0, s.Len())
+	for _, m := range s.All() {
+		messages = append(messages, m)
+	}
+	return messages
+}
+
+// Reply is the text of the last step's answer when that step was a final
+// response and has text, else "".
+func (s Session) Reply() string {
+	e := s.b.st.Execution
+	if e == nil || len(e.Steps) == 0 {
+		return ""
+	}
+	last := e.Steps[len(e.Steps)-1]
+	if last.Type != StepFinal || last.CompletedAt == nil {
+		return ""
+	}
+	for i := s.Len() - 1; i >= 0; i-- {
+		m := s.b.msgs.at(i)
+		if m.StepID == last.ID && m.Role == RoleAssistant {
+			if text := m.Content.Text(); strings.TrimSpace(text) != "" {
+				return text
+			}
+			return ""
+		}
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// State is what an agent has done: the fold of the session's log.
+type State struct {
+	AgentID        string              `json:"agentId"`
+	ParentAgentID  string              `json:"parentAgentId"`
+	CreatedAt      time.Time           `json:"createdAt"`
+	UpdatedAt      time.Time           `json:"updatedAt"` // time of the last change folded
+	SystemPrompt   string              `json:"systemPrompt"`
+	Model          string              `json:"model"`       // override; empty: the definition's
+	ModelParams    *ModelParams        `json:"modelParams"` // override; nil: the definition's
+	ResponseFormat *ResponseFormat     `json:"responseFormat"`
+	Metadata       Values              `json:"metadata"`
+	Variables      map[string]Variable `json:"variables"`
+	Messages       []Message           `json:"messages"`
+	Partial        bool                `json:"partial"` // Messages lacks some of the transcript
+	Window         Window              `json:"window"`
+	ExecutionCount int                 `json:"executionCount"`
+	InferenceCount int                 `json:"inferenceCount"` // answered or given up
+	Execution      *Execution          `json:"execution"`
+	Task           *json.RawMessage    `json:"task"`
+	Workflow       *json.RawMessage    `json:"workflow"`
+	Usage          Usage               `json:"usage"`
+	Cost           Cost                `json:"cost"`
+}
+
+// Window is the part of the transcript the model is shown: the messages named
+// in Keep, the summary, then everything from FromSeq on.
+type Window struct {
+	FromSeq int64    `json:"fromSeq"` // start of a group; 0: the whole transcript
+	Keep    []int64  `json:"keep"`    // system and developer messages before FromSeq
+	Summary *Summary `json:"summary"`
+}
+
+// Summary stands in for messages that left the window.
+type Summary struct {
+	Text      string    `json:"text"`
+	FromSeq   int64     `json:"fromSeq"`
+	ToSeq     int64     `json:"toSeq"`
+	Model     string    `json:"model"`
+	Usage     Usage     `json:"usage"`
+	Cost      Cost      `json:"cost"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+func (w Window) clone() Window {
+	w.Keep, w.Summary = cloneList(w.Keep), clonePtr(w.Summary)
+	return w
+}
+
+// Clone is a deep copy.
+func (s State) Clone() State {
+	s.ModelParams, s.ResponseFormat = s.ModelParams.clone(), s.ResponseFormat.clone()
+	s.Metadata, s.Variables = s.Metadata.Clone(), cloneVariables(s.Variables)
+	messages := make([]Message, len(s.Messages))
+	for i, m := range s.Messages {
+		messages[i] = m.Clone()
+	}
+	s.Messages = messages
+	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
+	return s
+}
+
+func cloneVariables(vars map[string]Variable) map[string]Variable {
+	c := make(map[string]Variable, len(vars))
+	for k, v := range vars {
+		v.Value = bytes.Clone(v.Value)
+		c[k] = v
+	}
+	return c
+}
+
+// normal is a deep copy of a state as a session keeps it, messages apart.
+func (s State) normal() (State, error) {
+	messages := s.Messages
+	s.Messages = nil
+	s = s.Clone()
+	s.Messages = messages
+	s.CreatedAt, s.UpdatedAt = Instant(s.CreatedAt), Instant(s.UpdatedAt)
+	s.SystemPrompt, s.Model = clean(s.SystemPrompt), clean(s.Model)
+	if s.Task != nil || s.Workflow != nil {
+		return s, &NewerFormatError{What: "state of a task or workflow", Have: "present", Know: "none"}
+	}
+	var err error
+	if s.Metadata, err = compactValues("metadata", s.Metadata); err != nil {
+		return s, err
+	}
+	for key, v := range s.Variables {
+		if err := checkKey(key); err != nil {
+			return s, err
+		}
+		if v.Value, err = sized("variables."+key, v.Value, maxVariable); err != nil {
+			return s, err
+		}
+		v.CreatedAt, v.UpdatedAt = Instant(v.CreatedAt), Instant(v.UpdatedAt)
+		s.Variables[key] = v
+	}
+	if p := s.ModelParams; p != nil && p.Options != nil {
+		if p.Options, err = compactValues("modelParams.options", p.Options); err != nil {
+			return s, err
+		}
+	}
+	if f := s.ResponseFormat; f != nil && f.Schema != nil {
+		if f.Schema, err = compact("responseFormat.schema", f.Schema); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}

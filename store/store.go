@@ -1,0 +1,238 @@
+// Package store is the contract between the runtime and what keeps sessions.
+//
+// Store is what every store does. Everything more is an optional ability: a
+// small interface of its own (Tails, Leases, Logs, Forks, Inboxes, Wakes,
+// Keys, Sweeps) that a store implements or does not; the runtime asks once.
+// A store that implements Store alone works: it keeps sessions and settles
+// races by version, but an execution broken off by a crash cannot be resumed
+// and there is no history.
+//
+// Stores hold no business rules and publish no events. Package storetest
+// checks all that is promised here.
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Ref names a session. Two tenants may use one id without ever meeting.
+type Ref struct{ Tenant, ID string }
+
+// RefOf is the ref of a session.
+func RefOf(s session.Session) Ref { return Ref{Tenant: s.Tenant(), ID: s.ID()} }
+
+// Check refuses a ref whose parts break their rules.
+func (r Ref) Check() error {
+	if err := session.CheckID(r.ID); err != nil {
+		return err
+	}
+	return session.CheckTenant(r.Tenant)
+}
+
+// Commit describes one save.
+type Commit struct {
+	ID     string    // chosen by the caller, unique; asks for the outcome of a lost save
+	Action string    // what was executed; "create", "fork" for new sessions
+	Actor  string    // who asked, may be empty
+	At     time.Time // becomes the header's UpdatedAt, moved later where needed
+
+	// Fence is the token of the lease the writer holds, 0 for none.
+	Fence int64
+	// Release ends that lease in the same transaction.
+	Release bool
+	// Keys are written with the commit: the next use of one finds this version.
+	Keys []Key
+}
+
+// Key is one use of an idempotency key. Fingerprint tells one action from another.
+type Key struct{ Name, Fingerprint string }
+
+// Store keeps sessions. All methods are safe for concurrent use. What they
+// return is isolated: nothing a caller does to it reaches the store. Every
+// method returns ErrClosed after Close, and the context's error when the
+// context ends before the work is done.
+type Store interface {
+	// Create stores a version-0 session as version 1. The checks run in this
+	// order: InvalidError (id), ConflictError exists (deleted and corrupt
+	// sessions are present), ConflictError nonzero_version.
+	Create(ctx context.Context, s session.Session, c Commit) (session.Session, error)
+
+	// Save stores a session's pending changes, seals the open tail and adds
+	// one version. The checks run in this order: ErrNotFound, CorruptError,
+	// BusyError (another holder's live lease, and c.Fence is 0) or FencedError
+	// (c.Fence is not the current lease), ConflictError replaced (another
+	// agent id), ConflictError stale (another version), ConflictError
+	// open_tail (s.Base is not the last change). Whatever is returned but
+	// UnknownOutcomeError, the session is either saved or untouched.
+	Save(ctx context.Context, s session.Session, c Commit) (session.Session, error)
+
+	// Load reads the last version, with the window's messages at least. With
+	// tail, the open tail is laid on it (stores with Tails). ErrNotFound,
+	// CorruptError, NewerFormatError.
+	Load(ctx context.Context, r Ref, tail bool) (session.Session, error)
+
+	// Info reads the header. ErrNotFound, CorruptError, NewerFormatError.
+	Info(ctx context.Context, r Ref) (session.Info, error)
+
+	// List finds sessions of one tenant by their headers. A session that
+	// cannot be read is reported in Page.Corrupt and fails nothing.
+	// InvalidError for a bad query or cursor.
+	List(ctx context.Context, tenant string, q Query) (Page, error)
+
+	// Delete removes a session for good, with lease, tail, inbox and keys;
+	// forks of it stay readable. A missing id is no error. A corrupt session
+	// can be deleted. BusyError while a lease lives whose token is not fence.
+	Delete(ctx context.Context, r Ref, fence int64) error
+
+	// Close releases what the store holds. It may be called twice.
+	Close() error
+}
+
+// Tails keeps changes of an execution that still runs.
+type Tails interface {
+	// Append makes a session's pending changes durable without making a
+	// version, and returns the session with them flushed. Inbox items named in
+	// InboxTaken changes are taken by it, and given back by a TailDiscarded
+	// that covers the taking. Errors as Save, in the same order; InvalidError
+	// when an inbox item is gone or taken.
+	Append(ctx context.Context, s session.Session, a Append) (session.Session, error)
+
+	// Interrupted lists sessions with an open tail in force or a running
+	// execution, and no live lease.
+	Interrupted(ctx context.Context, tenant string) ([]Ref, error)
+}
+
+// Append describes one write to the open tail.
+type Append struct {
+	Fence int64 // token of the lease the writer holds; 0 for none
+	Keys  []Key // as in Commit; their version is 0 until the tail is sealed
+}
+
+// Lease is the right to execute on a session. Tokens grow strictly across the
+// store.
+type Lease struct {
+	Token  int64
+	Holder string
+	Until  time.Time
+}
+
+// Leases hands out the right to execute. The store's clock decides expiry.
+type Leases interface {
+	// Acquire takes the lease for a while. BusyError names a live holder;
+	// ErrNotFound where there is no session. A holder whose process is known
+	// to be dead may be replaced before its time.
+	Acquire(ctx context.Context, r Ref, holder string, length time.Duration) (Lease, error)
+	// Renew prolongs it. FencedError when it is lost.
+	Renew(ctx context.Context, r Ref, l Lease, length time.Duration) (Lease, error)
+	// Release ends it. A lease already lost or ended is no error.
+	Release(ctx context.Context, r Ref, l Lease) error
+	// Holding is the live lease, if there is one.
+	Holding(ctx context.Context, r Ref) (Lease, bool, error)
+}
+
+// CommitInfo is a commit as the log keeps it.
+type CommitInfo struct {
+	ID       string    `json:"id"`
+	Version  int64     `json:"version"`
+	FirstSeq int64     `json:"firstSeq"` // LastSeq+1 when the commit changed nothing
+	LastSeq  int64     `json:"lastSeq"`
+	Action   string    `json:"action"`
+	Actor    string    `json:"actor"`
+	At       time.Time `json:"at"`
+}
+
+// Logs keeps every change and every version.
+type Logs interface {
+	// Log reads changes after a number, sealed or in the tail, at most limit
+	// (0: a sensible page). For a fork the parent's changes come first.
+	Log(ctx context.Context, r Ref, after int64, limit int) ([]session.LogEntry, error)
+	// Commits reads commits after a version, at most limit (0: a sensible page).
+	Commits(ctx context.Context, r Ref, after int64, limit int) ([]CommitInfo, error)
+	// LoadAt reads any version. InvalidError outside 1 to the current one.
+	LoadAt(ctx context.Context, r Ref, version int64) (session.Session, error)
+	// LoadWhole reads a version, 0 for the last, with its whole transcript.
+	LoadWhole(ctx context.Context, r Ref, version int64) (session.Session, error)
+}
+
+// Forks creates forks that share their parent's log.
+type Forks interface {
+	// Fork stores a version-0 session made by Session.Fork as version 1, at a
+	// cost that does not depend on its history. ErrNotFound when the parent is
+	// gone; else as Create.
+	Fork(ctx context.Context, s session.Session, c Commit) (session.Session, error)
+}
+
+// ItemKind is what an inbox item asks for.
+type ItemKind string
+
+// The kinds of inbox item.
+const (
+	ItemFollowUp     ItemKind = "follow_up"
+	ItemStepFeedback ItemKind = "step_feedback"
+	ItemApproval     ItemKind = "approval"
+	ItemCancel       ItemKind = "cancel"
+	ItemSuspend      ItemKind = "suspend"
+	ItemWrapUp       ItemKind = "wrap_up"
+	ItemSetting      ItemKind = "setting"
+)
+
+// ItemKinds lists every kind.
+func ItemKinds() []ItemKind {
+	return []ItemKind{ItemFollowUp, ItemStepFeedback, ItemApproval, ItemCancel, ItemSuspend, ItemWrapUp, ItemSetting}
+}
+
+// Item is something that arrived while a session was executing.
+type Item struct {
+	ID      string         `json:"id"` // the same id twice is one item
+	Kind    ItemKind       `json:"kind"`
+	Payload session.Values `json:"payload"`
+	At      time.Time      `json:"at"`
+}
+
+// Inboxes is the durable queue of each session. Writing needs no lease. An
+// item is taken by an InboxTaken change in an Append or Save, so once.
+type Inboxes interface {
+	// Post adds an item; one whose id was ever there is dropped without error.
+	// ErrNotFound where there is no session.
+	Post(ctx context.Context, r Ref, item Item) error
+	// Inbox reads what is not taken, in order of arrival.
+	Inbox(ctx context.Context, r Ref) ([]Item, error)
+}
+
+// Wakes tells waiting readers that there may be something new. It is a hint:
+// a ring may come for nothing, and a reader polls as well.
+type Wakes interface {
+	// Bell rings after writes to the session, its lease or its inbox. The
+	// channel holds one ring. Stop ends it and may be called twice.
+	Bell(r Ref) (ring <-chan struct{}, stop func())
+}
+
+// KeyUse is what became of an idempotency key.
+type KeyUse struct {
+	Fingerprint string
+	Version     int64 // 0: written with the tail, not sealed yet
+}
+
+// Keys remembers idempotency keys, at least for 24 hours.
+type Keys interface {
+	// Key reports the first use of a key. A discarded tail forgets its keys.
+	Key(ctx context.Context, r Ref, name string) (KeyUse, bool, error)
+}
+
+// Retention says which sessions are no longer wanted.
+type Retention struct {
+	Statuses []session.Status // empty: any but deleted
+	IdleFor  time.Duration    // not updated for so long; 0: any
+	Expired  bool             // only those past their expiry
+	Limit    int              // 0: 1000
+}
+
+// Sweeps finds sessions that may be swept.
+type Sweeps interface {
+	// Sweepable lists sessions that fit, oldest first, leaving out those with
+	// a live lease, an open tail or an unread inbox.
+	Sweepable(ctx context.Context, tenant string, r Retention, now time.Time) ([]session.Info, error)
+}
