@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -40,6 +41,7 @@ type Query struct {
 	Origin           session.Origin
 	UserID           string
 	Name             string
+	IDPrefix         string
 	CreatedAfter     time.Time
 	CreatedBefore    time.Time
 	UpdatedAfter     time.Time
@@ -112,6 +114,7 @@ func (q Query) Match(i session.Info, metadata func() (session.Values, error)) (b
 		q.Origin != "" && i.Origin != q.Origin,
 		q.UserID != "" && i.UserID != q.UserID,
 		q.Name != "" && i.Name != q.Name,
+		!strings.HasPrefix(i.ID, q.IDPrefix),
 		!q.CreatedAfter.IsZero() && !i.CreatedAt.After(q.CreatedAfter),
 		!q.CreatedBefore.IsZero() && !i.CreatedAt.Before(q.CreatedBefore),
 		!q.UpdatedAfter.IsZero() && !i.UpdatedAt.After(q.UpdatedAfter),

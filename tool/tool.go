@@ -1,0 +1,113 @@
+// Package tool is the contract between the agent loop and what an agent can do.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Nature says what happens when a call runs twice. It decides what a resumed
+// execution does with a call that was running when the process died.
+type Nature string
+
+// The natures of tools.
+const (
+	Once       Nature = ""           // running it twice may do harm: never run again unasked
+	Idempotent Nature = "idempotent" // running it twice with one call id is as running it once
+	ReadOnly   Nature = "read_only"  // changes nothing
+)
+
+// Spec describes a tool. Schema is the JSON Schema of its arguments, an
+// object; nil takes any object.
+type Spec struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+	Nature      Nature
+	Timeout     time.Duration // 0: none of its own
+}
+
+// Call is one use of a tool. ID is the same when a call is run again after a
+// crash.
+type Call struct {
+	ID        string
+	SessionID string
+	Arguments json.RawMessage
+}
+
+// Result is what a tool answers. An error result is told to the model, which
+// may try something else.
+type Result struct {
+	Content string
+	IsError bool
+}
+
+// Tool does something for an agent. It is safe for concurrent use.
+type Tool interface {
+	Spec() Spec
+	// Call runs the tool. An error becomes an error result for the model.
+	Call(ctx context.Context, c Call) (Result, error)
+}
+
+// Set is an immutable list of tools with distinct names.
+type Set struct{ tools []Tool }
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// NewSet collects tools in order. Two of one name, or a name no provider
+// takes, is an InvalidError.
+func NewSet(tools ...Tool) (Set, error) {
+	var s Set
+	for _, t := range tools {
+		name := t.Spec().Name
+		if !namePattern.MatchString(name) {
+			return Set{}, &session.InvalidError{Field: "tool", Reason: fmt.Sprintf("name %q is not 1 to 64 letters, digits, hyphens or underscores", name)}
+		}
+		if _, ok := s.Get(name); ok {
+			return Set{}, &session.InvalidError{Field: "tool", Reason: fmt.Sprintf("%q is there twice", name)}
+		}
+		s.tools = append(s.tools, t)
+	}
+	return s, nil
+}
+
+// Get finds a tool by name.
+func (s Set) Get(name string) (Tool, bool) {
+	for _, t := range s.tools {
+		if t.Spec().Name == name {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// All lists the tools.
+func (s Set) All() []Tool { return slices.Clone(s.tools) }
+
+// Names lists the names in order.
+func (s Set) Names() []string {
+	names := make([]string, len(s.tools))
+	for i, t := range s.tools {
+		names[i] = t.Spec().Name
+	}
+	return names
+}
+
+// Select keeps what names lists, in the set's order (nil: all), without what
+// deny lists.
+func (s Set) Select(names, deny []string) Set {
+	var kept Set
+	for _, t := range s.tools {
+		name := t.Spec().Name
+		if (names == nil || slices.Contains(names, name)) && !slices.Contains(deny, name) {
+			kept.tools = append(kept.tools, t)
+		}
+	}
+	return kept
+}
