@@ -1,0 +1,145 @@
+// Package storetest is the one suite every store passes. A store's own test
+// is a call of Run:
+//
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, func(t testing.TB) storetest.Data {
+//			dir, clock := t.TempDir(), storetest.NewClock()
+//			return storetest.Data{
+//				Clock: clock,
+//				Open: func(t testing.TB) store.Store { return open(t, dir, clock.Now) },
+//			}
+//		})
+//	}
+//
+// Each promise of package store is one subtest, named after the promise. What
+// a store cannot do is reported as a skipped subtest that names the missing
+// ability, never left out silently.
+package storetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Data is one empty place where sessions can be kept.
+type Data struct {
+	// Open gives a further handle on the same data; the first call opens it.
+	// The one who opens closes: Open registers a Cleanup that closes the
+	// handle, which the suite may have closed before.
+	Open func(t testing.TB) store.Store
+
+	// Clock is the clock the store reads, nil where it has one of its own.
+	Clock *Clock
+
+	// Corrupt damages the data of one session so that it cannot be read. Nil:
+	// the suite cannot reach the data.
+	Corrupt func(t testing.TB, r store.Ref)
+
+	// Newer makes one session look as if a newer program had written it. Nil:
+	// the suite cannot reach the data.
+	Newer func(t testing.TB, r store.Ref)
+
+	// Written counts the bytes the store has written so far. Nil: nobody counts.
+	Written func() int64
+}
+
+// Names of the abilities, as Abilities and skipped subtests give them.
+const (
+	Tails   = "Tails"
+	Leases  = "Leases"
+	Logs    = "Logs"
+	Forks   = "Forks"
+	Inboxes = "Inboxes"
+	Wakes   = "Wakes"
+	Keys    = "Keys"
+	Sweeps  = "Sweeps"
+)
+
+// What a behaviour needs of the Data rather than of the store.
+const (
+	settableClock = "settable clock"
+	corruptHook   = "way to corrupt a session"
+	newerHook     = "way to make a session newer"
+)
+
+// Abilities names the optional interfaces of package store that s implements.
+func Abilities(s store.Store) []string {
+	var names []string
+	add := func(name string, ok bool) {
+		if ok {
+			names = append(names, name)
+		}
+	}
+	_, ok := s.(store.Tails)
+	add(Tails, ok)
+	_, ok = s.(store.Leases)
+	add(Leases, ok)
+	_, ok = s.(store.Logs)
+	add(Logs, ok)
+	_, ok = s.(store.Forks)
+	add(Forks, ok)
+	_, ok = s.(store.Inboxes)
+	add(Inboxes, ok)
+	_, ok = s.(store.Wakes)
+	add(Wakes, ok)
+	_, ok = s.(store.Keys)
+	add(Keys, ok)
+	_, ok = s.(store.Sweeps)
+	add(Sweeps, ok)
+	return names
+}
+
+// behaviour is one promise and the check that a store keeps it. The check
+// gets a testing.TB so that the suite can be tested itself, with stores that
+// are known to be broken.
+type behaviour struct {
+	name  string   // area/promise
+	needs []string // abilities and hooks without which there is nothing to check
+	alone bool     // measures something that a neighbour would disturb
+	check func(t testing.TB, d Data)
+}
+
+func behaviours() []behaviour {
+	return slices.Concat(
+		basics(),
+	)
+}
+
+// Run checks everything package store promises. Fresh makes an empty place;
+// it is called once for each promise. The subtests run in parallel.
+func Run(t *testing.T, fresh func(t testing.TB) Data) {
+	for _, b := range behaviours() {
+		t.Run(b.name, func(t *testing.T) {
+			if !b.alone {
+				t.Parallel()
+			}
+			d := fresh(t)
+			if missing := lacks(t, d, b.needs); missing != "" {
+				t.Skipf("store has no ability %s", missing)
+			}
+			b.check(t, d)
+		})
+	}
+}
+
+// lacks is the first need that a store and its data do not meet.
+func lacks(t testing.TB, d Data, needs []string) string {
+	have := Abilities(d.Open(t))
+	if d.Clock != nil {
+		have = append(have, settableClock)
+	}
+	if d.Corrupt != nil {
+		have = append(have, corruptHook)
+	}
+	if d.Newer != nil {
+		have = append(have, newerHook)
+	}
+	for _, need := range needs {
+		if !slices.Contains(have, need) {
+			return need
+		}
+	}
+	return ""
+}
