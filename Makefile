@@ -1,0 +1,93 @@
+# Holdfast. `make` alone prints the targets; each is described by its `##` comment.
+
+SHELL       := bash
+.SHELLFLAGS := -o pipefail -euc
+.DEFAULT_GOAL := help
+
+GO            ?= go
+BENCH         ?= .
+BENCHTIME     ?= 200ms
+FUZZTIME      ?= 10s
+KILLS         ?= 500
+LINT_VERSION  := 2.14.0
+
+# The race detector needs cgo and a C compiler. Empty where there is none.
+CC_FOUND = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC | cut -d' ' -f1))
+# golangci-lint of exactly the pinned version: from the path, else from ./bin.
+LINT     = $(shell for l in golangci-lint bin/golangci-lint; do \
+             command -v $$l >/dev/null && $$l version 2>/dev/null | grep -q "version v\?$(LINT_VERSION) " && { echo $$l; break; }; done)
+# A fingerprint of every file, to see whether generating changed one.
+FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -print0 | sort -z | xargs -0 cksum
+
+.PHONY: help
+help: ## print this help
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nVariables: BENCH=%s BENCHTIME=%s FUZZTIME=%s KILLS=%s\n' '$(BENCH)' '$(BENCHTIME)' '$(FUZZTIME)' '$(KILLS)'
+
+.PHONY: build
+build: ## compile everything; the holdfast command goes to bin/
+	$(GO) build ./...
+	@if [ -d cmd/holdfast ]; then set -x; CGO_ENABLED=0 $(GO) build -trimpath -o bin/holdfast ./cmd/holdfast; fi
+
+.PHONY: test
+test: ## run all tests; needs nothing but Go (with -race where a C compiler is found)
+	@[ -n "$(CC_FOUND)" ] || echo "no C compiler found: testing without the race detector"
+	$(GO) test $(if $(CC_FOUND),-race )./...
+
+.PHONY: check
+check: fmt vet lint tidy generate race ## everything a change must pass: the six targets below
+
+.PHONY: fmt
+fmt: ## fail where gofmt would change a file
+	@diff=$$(gofmt -d .); if [ -n "$$diff" ]; then echo "$$diff"; echo "gofmt would change the above"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint, installed into bin/ when the pinned version is missing
+	@if [ -z "$(LINT)" ]; then set -x; \
+		GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT_VERSION); fi
+	$(or $(LINT),bin/golangci-lint) run ./...
+
+.PHONY: tidy
+tidy: ## fail where go mod tidy would change go.mod or go.sum
+	$(GO) mod tidy -diff
+
+.PHONY: generate
+generate: ## fail where go generate changes a file
+	@before=$$($(FILES)); $(GO) generate ./...; \
+		diff <(echo "$$before") <($(FILES)) || { echo "go generate changed the files above: commit them"; exit 1; }
+
+.PHONY: race
+race: ## all tests with the race detector; with CI=true a skipped suite fails
+	@if [ -z "$(CC_FOUND)" ]; then echo "make race needs a C compiler (CGO_ENABLED=1)"; exit 1; fi
+	$(GO) test -race -json ./... | $(GO) run ./internal/mustrun -suites .ci/suites
+
+.PHONY: bench
+bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime '$(BENCHTIME)' ./...
+
+.PHONY: soak
+soak: ## the store suites again and longer: KILLS random kills of a child process per durable store
+	@pkgs=$$($(GO) list -f '{{$$p := .ImportPath}}{{range .XTestImports}}{{if eq . "github.com/holdfast-dev/holdfast/store/storetest"}}{{$$p}} {{end}}{{end}}' ./store/...); \
+		if [ -z "$$pkgs" ]; then echo "no package runs the store suite"; exit 1; fi; \
+		set -x; $(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout 60m $$pkgs -args -storetest.kills=$(KILLS)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	@for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			(set -x; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' $$pkg); \
+		done; \
+	done
+
+.PHONY: cover
+cover: ## coverage of all packages by all tests, to cover.out
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
+	@$(GO) tool cover -func=cover.out | tail -1
+
+.PHONY: clean
+clean: ## remove what the targets above leave behind
+	rm -rf bin dist cover.out
