@@ -36,7 +36,7 @@ func (s stream) String() string { return strings.Join(s, "\n") + "\n" }
 const closingLine = `ok  \t` + pkg + `\t0.1s`
 
 func TestRun_verdicts(t *testing.T) {
-	const listed = "# a comment\n\nrun store/file\nskip has no ability\n"
+	const listed = "# a comment\n\nrun store/file\nskip store/file has no ability Logs\n"
 	good := stream{}.test("TestA", "pass", "fine").end("pass", closingLine)
 	for name, c := range map[string]struct {
 		suites  string
@@ -49,9 +49,10 @@ func TestRun_verdicts(t *testing.T) {
 		"a test failed":         {listed, stream{}.test("TestA", "fail", "  a_test.go:1: boom").end("fail", `FAIL\t`+pkg+`\t0.1s`), false, false, "boom"},
 		"the build failed":      {listed, stream{`{"Action":"build-output","ImportPath":"x","Output":"x.go:1: syntax error\n"}`, `{"Action":"build-fail","ImportPath":"x"}`}, false, false, "syntax error"},
 		"an allowed skip":       {listed, stream{}.test("TestA", "pass", "").test("TestLog", "skip", "    x_test.go:3: file has no ability Logs").end("pass", closingLine), true, true, ""},
+		"another's skip":        {"run store/file\nskip store/inmem has no ability Logs\n", stream{}.test("TestA", "pass", "").test("TestLog", "skip", "has no ability Logs").end("pass", closingLine), true, false, "TestLog was skipped"},
 		"a skip not allowed":    {listed, stream{}.test("TestA", "pass", "").test("TestKill", "skip", "    x_test.go:3: no time today").end("pass", closingLine), true, false, "TestKill was skipped: x_test.go:3: no time today"},
 		"a skip without reason": {listed, stream{}.test("TestA", "pass", "").test("TestKill", "skip", "").end("pass", closingLine), true, false, "TestKill was skipped"},
-		"only skips":            {listed, stream{}.test("TestLog", "skip", "has no ability").end("pass", closingLine), true, false, "no test ran"},
+		"only skips":            {listed, stream{}.test("TestLog", "skip", "has no ability Logs").end("pass", closingLine), true, false, "no test ran"},
 		"no test files":         {listed, stream{}.end("skip", `?   \t`+pkg+`\t[no test files]`), true, false, "no test ran"},
 		"package missing":       {listed + "run store/lost\n", good, true, false, "store/lost: no test ran"},
 		"package not listed":    {"run session\n", good, true, false, pkg + ": has tests and is not in the suites file"},
@@ -105,9 +106,10 @@ func TestRun_brokenStreamIsAnError(t *testing.T) {
 
 func TestParse_namesTheBadLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"run session\nruns store\n": `line 2: "runs"`,
-		"run\n":                     `line 1: "run" has no argument`,
-		"skip  \n":                  `line 1: "skip" has no argument`,
+		"run session\nruns store\n": `line 2: "runs store"`,
+		"run\n":                     `line 1: "run"`,
+		"run a b\n":                 `line 1: "run a b"`,
+		"skip session\n":            `line 1: "skip session"`,
 	} {
 		if _, err := parse(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 )
@@ -13,11 +14,14 @@ const module = "github.com/holdfast-dev/holdfast"
 // suites is what a run is held against.
 type suites struct {
 	run  []string // import paths of packages whose tests must have run
-	skip []string // texts; a skip whose reason has one of them is no gap
+	skip []allowed
 }
 
-// parse reads a suites file: lines "run FOLDER" and "skip TEXT"; # begins a
-// comment line.
+// allowed is a skip that is no gap: one of this package whose reason has this text.
+type allowed struct{ pkg, text string }
+
+// parse reads a suites file: lines "run FOLDER" and "skip FOLDER TEXT"; #
+// begins a comment line.
 func parse(in io.Reader) (suites, error) {
 	var s suites
 	lines := bufio.NewScanner(in)
@@ -27,18 +31,15 @@ func parse(in io.Reader) (suites, error) {
 			continue
 		}
 		word, rest, _ := strings.Cut(line, " ")
-		rest = strings.TrimSpace(rest)
+		folder, text, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		pkg, text := path.Join(module, folder), strings.TrimSpace(text)
 		switch {
-		case rest == "":
-			return s, fmt.Errorf("line %d: %q has no argument", n, line)
-		case word == "run" && rest == ".":
-			s.run = append(s.run, module)
-		case word == "run":
-			s.run = append(s.run, module+"/"+rest)
-		case word == "skip":
-			s.skip = append(s.skip, rest)
+		case word == "run" && folder != "" && text == "":
+			s.run = append(s.run, pkg)
+		case word == "skip" && text != "":
+			s.skip = append(s.skip, allowed{pkg, text})
 		default:
-			return s, fmt.Errorf("line %d: %q is neither run nor skip", n, word)
+			return s, fmt.Errorf("line %d: %q is neither \"run FOLDER\" nor \"skip FOLDER TEXT\"", n, line)
 		}
 	}
 	return s, lines.Err()
@@ -58,7 +59,7 @@ func (s suites) gaps(r results) []string {
 		}
 	}
 	for t, why := range r.skips {
-		if !slices.ContainsFunc(s.skip, func(text string) bool { return strings.Contains(why, text) }) {
+		if !slices.ContainsFunc(s.skip, func(a allowed) bool { return a.pkg == t.pkg && strings.Contains(why, a.text) }) {
 			gaps = append(gaps, fmt.Sprintf("%s: %s was skipped: %s", t.pkg, t.name, why))
 		}
 	}
