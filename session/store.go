@@ -204,3 +204,15 @@ func (s Session) Rooted() (Session, error) {
 	}
 	return next.record(at, WindowMoved{Strategy: PruneAll, To: first, Keep: keep, Summary: summary})
 }
+
+// ForkedFrom is the agent id of the session that a version-0 fork was made
+// of, "" for any other session. Ids can be purged and made again, agent ids
+// cannot: by it a store knows whether the parent it holds is the right one.
+func (s Session) ForkedFrom() string {
+	for l := s.b.pending; l != nil; l = l.earlier() {
+		if _, ok := l.record.Change.(SessionForked); ok && l.before != nil {
+			return l.before.st.AgentID
+		}
+	}
+	return ""
+}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -53,7 +52,9 @@ type Query struct {
 	Cursor           string // Page.Next of the page before
 }
 
-// Page is one page of a listing.
+// Page is one page of a listing. Corrupt names every session of the tenant
+// that cannot be read, those of a newer format included, on each page and
+// whatever the query asks for: what they would match cannot be known.
 type Page struct {
 	Items   session.Infos           `json:"items"`
 	Next    string                  `json:"next,omitempty"` // cursor of the next page, "" at the end
@@ -129,8 +130,10 @@ func (q Query) Match(i session.Info, metadata func() (session.Values, error)) (b
 		return false, err
 	}
 	for key, want := range q.Metadata {
+		// The raw form is looked at because JSON null decodes as "" too.
 		var have string
-		if json.Unmarshal(values[key], &have) != nil || have != want {
+		raw := values[key]
+		if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &have) != nil || have != want {
 			return false, nil
 		}
 	}
@@ -179,8 +182,9 @@ type cursor struct {
 }
 
 // CursorAfter is the cursor of the page that follows a header.
-func (q Query) CursorAfter(i session.Info) string {
-	p := q.PositionOf(i)
+func (q Query) CursorAfter(i session.Info) string { return q.cursorAt(q.PositionOf(i)) }
+
+func (q Query) cursorAt(p Position) string {
 	raw, err := json.Marshal(cursor{Position: p, Sum: q.sum(p)})
 	if err != nil {
 		panic("store: a cursor cannot be encoded: " + err.Error()) // strings and times always can
@@ -188,17 +192,13 @@ func (q Query) CursorAfter(i session.Info) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
+// position reads the cursor. Only the very text that cursorAt makes of the
+// position is taken, so no alteration passes, not even one without meaning.
 func (q Query) position() (*Position, error) {
-	bad := &session.InvalidError{Field: "cursor", Reason: "is not one this query returned"}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(q.Cursor)
-	if err != nil {
-		return nil, bad
-	}
 	var c cursor
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if dec.Decode(&c) != nil || !bytes.Equal(c.Sum, q.sum(c.Position)) {
-		return nil, bad
+	raw, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+	if err != nil || json.Unmarshal(raw, &c) != nil || q.cursorAt(c.Position) != q.Cursor {
+		return nil, &session.InvalidError{Field: "cursor", Reason: "is not one this query returned"}
 	}
 	return &c.Position, nil
 }
@@ -216,4 +216,18 @@ func (q Query) sum(p Position) []byte {
 	}
 	h := sha256.Sum256(append([]byte("holdfast cursor 1\n"), raw...))
 	return h[:12]
+}
+
+const defaultPage = 500
+
+// PageLimit is how many entries one read of a log returns at most: 500 where
+// the caller does not say. A negative limit is InvalidError.
+func PageLimit(limit int) (int, error) {
+	switch {
+	case limit < 0:
+		return 0, &session.InvalidError{Field: "limit", Reason: fmt.Sprintf("%d is negative", limit)}
+	case limit == 0:
+		return defaultPage, nil
+	}
+	return limit, nil
 }

@@ -37,7 +37,7 @@ type Commit struct {
 	ID     string    // chosen by the caller, unique; asks for the outcome of a lost save
 	Action string    // what was executed; "create", "fork" for new sessions
 	Actor  string    // who asked, may be empty
-	At     time.Time // becomes the header's UpdatedAt, moved later where needed
+	At     time.Time // becomes the header's UpdatedAt, moved later where it is not later
 
 	// Fence is the token of the lease the writer holds, 0 for none.
 	Fence int64
@@ -47,39 +47,48 @@ type Commit struct {
 	Keys []Key
 }
 
-// Key is one use of an idempotency key. Fingerprint tells one action from another.
-type Key struct{ Name, Fingerprint string }
-
 // Store keeps sessions. All methods are safe for concurrent use. What they
 // return is isolated: nothing a caller does to it reaches the store. Every
-// method returns ErrClosed after Close, and the context's error when the
-// context ends before the work is done.
+// method returns ErrClosed after Close, the context's error when the context
+// ends before the work is done, and InvalidError for an id or a tenant that
+// breaks its rules.
 type Store interface {
 	// Create stores a version-0 session as version 1. The checks run in this
 	// order: InvalidError (id), ConflictError exists (deleted and corrupt
-	// sessions are present), ConflictError nonzero_version.
+	// sessions are present), ConflictError nonzero_version. A fork shares its
+	// parent's log where the store holds the very parent it was made of, and
+	// else gets a log of its own (Session.Rooted), which needs its whole
+	// transcript: InvalidError for a part of one.
 	Create(ctx context.Context, s session.Session, c Commit) (session.Session, error)
 
 	// Save stores a session's pending changes, seals the open tail and adds
 	// one version. The checks run in this order: ErrNotFound, CorruptError,
-	// BusyError (another holder's live lease, and c.Fence is 0) or FencedError
-	// (c.Fence is not the current lease), ConflictError replaced (another
-	// agent id), ConflictError stale (another version), ConflictError
-	// open_tail (s.Base is not the last change). Whatever is returned but
-	// UnknownOutcomeError, the session is either saved or untouched.
+	// BusyError (a lease lives, and c.Fence is 0) or FencedError (c.Fence is
+	// not the session's newest token, or was released), ConflictError replaced
+	// (another agent id), ConflictError stale (another version), ConflictError
+	// open_tail (s.Base is not the last change), InvalidError (an inbox item
+	// is gone or taken). Data of a newer format is NewerFormatError in the
+	// place of CorruptError. Whatever is returned but UnknownOutcomeError, the
+	// session is either saved or untouched.
+	//
+	// A lease that ran out and that nobody has taken since still admits its
+	// holder: its token is the newest, so no one else acted in between but by
+	// making a version, and that the version check finds.
 	Save(ctx context.Context, s session.Session, c Commit) (session.Session, error)
 
 	// Load reads the last version, with the window's messages at least. With
-	// tail, the open tail is laid on it (stores with Tails). ErrNotFound,
-	// CorruptError, NewerFormatError.
+	// tail, the open tail is laid on it (stores with Tails); a session with an
+	// open tail can be saved only when it was loaded so, also when all of the
+	// tail was discarded. ErrNotFound, CorruptError, NewerFormatError.
 	Load(ctx context.Context, r Ref, tail bool) (session.Session, error)
 
-	// Info reads the header. ErrNotFound, CorruptError, NewerFormatError.
+	// Info reads the header of the last version; its task and workflow parts
+	// are those of the open tail. ErrNotFound, CorruptError, NewerFormatError.
 	Info(ctx context.Context, r Ref) (session.Info, error)
 
-	// List finds sessions of one tenant by their headers. A session that
-	// cannot be read is reported in Page.Corrupt and fails nothing.
-	// InvalidError for a bad query or cursor.
+	// List finds sessions of one tenant by their headers, as Info shows them.
+	// A session that cannot be read is reported in Page.Corrupt and fails
+	// nothing. InvalidError for a bad query or cursor.
 	List(ctx context.Context, tenant string, q Query) (Page, error)
 
 	// Delete removes a session for good, with lease, tail, inbox and keys;
@@ -96,8 +105,10 @@ type Tails interface {
 	// Append makes a session's pending changes durable without making a
 	// version, and returns the session with them flushed. Inbox items named in
 	// InboxTaken changes are taken by it, and given back by a TailDiscarded
-	// that covers the taking. Errors as Save, in the same order; InvalidError
-	// when an inbox item is gone or taken.
+	// that covers the taking. Task and workflow rows show in the header at
+	// once, and the old ones again when they are discarded. Errors as Save, in
+	// the same order; InvalidError for a SessionRewound too, because only a
+	// version can be rewound.
 	Append(ctx context.Context, s session.Session, a Append) (session.Session, error)
 
 	// Interrupted lists sessions with an open tail in force or a running
@@ -125,11 +136,14 @@ type Leases interface {
 	// ErrNotFound where there is no session. A holder whose process is known
 	// to be dead may be replaced before its time.
 	Acquire(ctx context.Context, r Ref, holder string, length time.Duration) (Lease, error)
-	// Renew prolongs it. FencedError when it is lost.
+	// Renew prolongs it, counted from now. A lease that ran out can be renewed
+	// as long as nobody took it. FencedError when it is lost or was released.
 	Renew(ctx context.Context, r Ref, l Lease, length time.Duration) (Lease, error)
-	// Release ends it. A lease already lost or ended is no error.
+	// Release ends it: nothing can be written under its token any more. A
+	// lease already lost or ended, or whose session is gone, is no error.
 	Release(ctx context.Context, r Ref, l Lease) error
-	// Holding is the live lease, if there is one.
+	// Holding is the live lease, if there is one. ErrNotFound where there is
+	// no session.
 	Holding(ctx context.Context, r Ref) (Lease, bool, error)
 }
 
@@ -141,17 +155,20 @@ type CommitInfo struct {
 	LastSeq  int64     `json:"lastSeq"`
 	Action   string    `json:"action"`
 	Actor    string    `json:"actor"`
-	At       time.Time `json:"at"`
+	At       time.Time `json:"at"` // the UpdatedAt of that version
 }
 
 // Logs keeps every change and every version.
 type Logs interface {
 	// Log reads changes after a number, sealed or in the tail, at most limit
-	// (0: a sensible page). For a fork the parent's changes come first.
+	// (see PageLimit). For a fork the parent's changes up to the fork point
+	// come first, with the parent's versions on them.
 	Log(ctx context.Context, r Ref, after int64, limit int) ([]session.LogEntry, error)
-	// Commits reads commits after a version, at most limit (0: a sensible page).
+	// Commits reads the session's own commits after a version, at most limit
+	// (see PageLimit).
 	Commits(ctx context.Context, r Ref, after int64, limit int) ([]CommitInfo, error)
-	// LoadAt reads any version. InvalidError outside 1 to the current one.
+	// LoadAt reads any version with the messages of its window. InvalidError
+	// outside 1 to the current one.
 	LoadAt(ctx context.Context, r Ref, version int64) (session.Session, error)
 	// LoadWhole reads a version, 0 for the last, with its whole transcript.
 	LoadWhole(ctx context.Context, r Ref, version int64) (session.Session, error)
@@ -160,45 +177,20 @@ type Logs interface {
 // Forks creates forks that share their parent's log.
 type Forks interface {
 	// Fork stores a version-0 session made by Session.Fork as version 1, at a
-	// cost that does not depend on its history. ErrNotFound when the parent is
-	// gone; else as Create.
+	// cost that does not depend on its history. The checks are Create's; then
+	// ErrNotFound when the very session it was made of is not here any more,
+	// and InvalidError for a session that is no fork.
 	Fork(ctx context.Context, s session.Session, c Commit) (session.Session, error)
-}
-
-// ItemKind is what an inbox item asks for.
-type ItemKind string
-
-// The kinds of inbox item.
-const (
-	ItemFollowUp     ItemKind = "follow_up"
-	ItemStepFeedback ItemKind = "step_feedback"
-	ItemApproval     ItemKind = "approval"
-	ItemCancel       ItemKind = "cancel"
-	ItemSuspend      ItemKind = "suspend"
-	ItemWrapUp       ItemKind = "wrap_up"
-	ItemSetting      ItemKind = "setting"
-)
-
-// ItemKinds lists every kind.
-func ItemKinds() []ItemKind {
-	return []ItemKind{ItemFollowUp, ItemStepFeedback, ItemApproval, ItemCancel, ItemSuspend, ItemWrapUp, ItemSetting}
-}
-
-// Item is something that arrived while a session was executing.
-type Item struct {
-	ID      string         `json:"id"` // the same id twice is one item
-	Kind    ItemKind       `json:"kind"`
-	Payload session.Values `json:"payload"`
-	At      time.Time      `json:"at"`
 }
 
 // Inboxes is the durable queue of each session. Writing needs no lease. An
 // item is taken by an InboxTaken change in an Append or Save, so once.
 type Inboxes interface {
 	// Post adds an item; one whose id was ever there is dropped without error.
-	// ErrNotFound where there is no session.
+	// InvalidError as Item.Check; ErrNotFound where there is no session.
 	Post(ctx context.Context, r Ref, item Item) error
-	// Inbox reads what is not taken, in order of arrival.
+	// Inbox reads what is not taken, in order of arrival; an item given back
+	// has its old place. ErrNotFound where there is no session.
 	Inbox(ctx context.Context, r Ref) ([]Item, error)
 }
 
@@ -210,29 +202,17 @@ type Wakes interface {
 	Bell(r Ref) (ring <-chan struct{}, stop func())
 }
 
-// KeyUse is what became of an idempotency key.
-type KeyUse struct {
-	Fingerprint string
-	Version     int64 // 0: written with the tail, not sealed yet
-}
-
 // Keys remembers idempotency keys, at least for 24 hours.
 type Keys interface {
 	// Key reports the first use of a key. A discarded tail forgets its keys.
+	// ErrNotFound where there is no session.
 	Key(ctx context.Context, r Ref, name string) (KeyUse, bool, error)
-}
-
-// Retention says which sessions are no longer wanted.
-type Retention struct {
-	Statuses []session.Status // empty: any but deleted
-	IdleFor  time.Duration    // not updated for so long; 0: any
-	Expired  bool             // only those past their expiry
-	Limit    int              // 0: 1000
 }
 
 // Sweeps finds sessions that may be swept.
 type Sweeps interface {
-	// Sweepable lists sessions that fit, oldest first, leaving out those with
-	// a live lease, an open tail or an unread inbox.
+	// Sweepable lists sessions that fit, those first that were not updated for
+	// longest, the id breaking ties. It leaves out sessions with a live lease,
+	// an open tail in force or an unread inbox, and those that cannot be read.
 	Sweepable(ctx context.Context, tenant string, r Retention, now time.Time) ([]session.Info, error)
 }
