@@ -42,6 +42,7 @@ var building = map[string]place{
 	"llm/scripted":    {floor: 2, leaf: true},
 	"llm/offline":     {floor: 2, leaf: true},
 	"agent":           {floor: 2},
+	"memory":          {floor: 2},
 	"definition":      {floor: 2},
 
 	".": {floor: 3},
