@@ -216,3 +216,11 @@ func (s Session) ForkedFrom() string {
 	}
 	return ""
 }
+
+// Holding is a head with the messages a store loaded for it, in the order of
+// their numbers, in the place of those it has.
+func (s Session) Holding(messages []Message) (Session, error) {
+	b := *s.b
+	err := b.hold(messages)
+	return Session{&b}, err
+}
