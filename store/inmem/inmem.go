@@ -1,0 +1,118 @@
+// Package inmem keeps sessions in memory. It has every ability and nothing in
+// it is durable: it is for tests, examples and programs that end with their
+// conversation.
+//
+// What it keeps is encoded: each session is a head, a header and a log of
+// records, all of them JSON, as a database would hold them. So it shares no
+// memory with its callers, and whatever cannot be encoded is found here first.
+// The cost of a save depends on what changed and not on how long the session
+// is; forks share the log they come from.
+package inmem
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Config is optional throughout.
+type Config struct {
+	// Now is the clock that leases and keys expire by; nil is time.Now.
+	Now func() time.Time
+}
+
+// Store is a handle on sessions in memory.
+type Store struct {
+	data *data
+
+	mu     sync.Mutex
+	closed bool // guarded by mu
+}
+
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Tails   = (*Store)(nil)
+	_ store.Leases  = (*Store)(nil)
+	_ store.Logs    = (*Store)(nil)
+	_ store.Forks   = (*Store)(nil)
+	_ store.Inboxes = (*Store)(nil)
+	_ store.Wakes   = (*Store)(nil)
+	_ store.Keys    = (*Store)(nil)
+	_ store.Sweeps  = (*Store)(nil)
+)
+
+// data is what all handles on the same sessions share.
+type data struct {
+	now   func() time.Time
+	bells bells
+
+	mu    sync.Mutex
+	rows  map[store.Ref]*row // guarded by mu, and all that is in it
+	token int64              // newest lease token, guarded by mu
+}
+
+// New is an empty store.
+func New(c Config) *Store {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Store{data: &data{now: c.Now, rows: map[store.Ref]*row{}}}
+}
+
+// Handle is a further store on the same sessions, closed on its own. The two
+// see each other's writes as two processes on one database do.
+func (s *Store) Handle() *Store { return &Store{data: s.data} }
+
+// Close makes every later call return ErrClosed. The sessions live on as long
+// as another handle has them.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// open is the reason why a call cannot begin: the store is closed, the
+// context has ended or the ref breaks its rules.
+func (s *Store) open(ctx context.Context, r store.Ref) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return r.Check()
+}
+
+func (s *Store) usable(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return session.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// read runs a look at one session's row under the lock. What the look takes
+// out is never written to again, so it may be decoded after the lock is gone.
+func (s *Store) read(ctx context.Context, r store.Ref, look func(*row) error) error {
+	if err := s.open(ctx, r); err != nil {
+		return err
+	}
+	s.data.mu.Lock()
+	defer s.data.mu.Unlock()
+	found, ok := s.data.rows[r]
+	if !ok {
+		return session.NotFound(r.ID)
+	}
+	return look(found)
+}
+
+// write is read for calls that change the row, and rings its bells.
+func (s *Store) write(ctx context.Context, r store.Ref, change func(*row) error) error {
+	if err := s.read(ctx, r, change); err != nil {
+		return err
+	}
+	s.data.bells.ring(r)
+	return nil
+}

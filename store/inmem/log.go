@@ -1,0 +1,193 @@
+package inmem
+
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// change is one change as it is kept.
+type change struct {
+	data      []byte // session.Record
+	kind      string
+	covers    session.Span // of a tail_discarded: what it discards
+	itemID    string       // of an inbox_taken: what it takes
+	version   int64        // 0 in the tail
+	discarded bool
+}
+
+// The kinds of change that mean something to a store.
+const (
+	messageAdded       = "message_added"
+	sessionRewound     = "session_rewound"
+	tailDiscarded      = "tail_discarded"
+	inboxTaken         = "inbox_taken"
+	taskRowChanged     = "task_row_changed"
+	workflowRowChanged = "workflow_row_changed"
+)
+
+// encodeChanges is the kept form of records.
+func encodeChanges(records []session.Record) ([]change, error) {
+	changes := make([]change, len(records))
+	for i, r := range records {
+		raw, err := r.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		changes[i] = change{data: raw, kind: r.Change.Kind()}
+		switch c := r.Change.(type) {
+		case session.TailDiscarded:
+			changes[i].covers = session.Span{From: c.From, To: c.To}
+		case session.InboxTaken:
+			changes[i].itemID = c.ItemID
+		}
+	}
+	return changes, nil
+}
+
+// markDiscarded marks the changes, numbered from first on, that later ones
+// among them discard.
+func markDiscarded(first int64, changes []change) []change {
+	for _, c := range changes {
+		if c.kind != tailDiscarded {
+			continue
+		}
+		for seq := max(c.covers.From, first); seq <= c.covers.To; seq++ {
+			changes[seq-first].discarded = true
+		}
+	}
+	return changes
+}
+
+// stretch is a part of a log: changes whose numbers follow on after. Another
+// stretch may share its beginning; neither sees what the other adds.
+type stretch struct {
+	after    int64
+	changes  []change
+	messages []int64 // numbers of those that are messages
+}
+
+func (p stretch) last() int64 { return p.after + int64(len(p.changes)) }
+
+// upTo is the stretch without what follows a number. Its slices have no room
+// to grow, so that the original and the copy never write to one place.
+func (p stretch) upTo(seq int64) stretch {
+	n := max(0, min(seq, p.last())-p.after)
+	m, _ := slices.BinarySearch(p.messages, seq+1)
+	return stretch{after: p.after, changes: p.changes[:n:n], messages: p.messages[:m:m]}
+}
+
+// log is all sealed changes of a session: those of its parents, flattened,
+// and its own.
+type log struct {
+	parents []stretch
+	own     stretch
+}
+
+func (l log) last() int64 { return l.own.last() }
+
+// with is the log with changes sealed into a version.
+func (l log) with(version int64, changes []change) log {
+	for _, c := range changes {
+		c.version = version
+		l.own.changes = append(l.own.changes, c)
+		if c.kind == messageAdded {
+			l.own.messages = append(l.own.messages, l.own.last())
+		}
+	}
+	return l
+}
+
+// forked is an empty log that continues this one after a number. It costs one
+// slice for each ancestor.
+func (l log) forked(seq int64) log {
+	var parents []stretch
+	for _, p := range l.parts() {
+		if p.after < seq {
+			parents = append(parents, p.upTo(seq))
+		}
+	}
+	return log{parents: parents, own: stretch{after: seq}}
+}
+
+func (l log) parts() []stretch { return append(slices.Clip(l.parents), l.own) }
+
+// between are the changes with numbers above after, up to and with upTo, at
+// most limit of them, oldest first.
+func (l log) between(after, upTo int64, limit int) []change {
+	var found []change
+	for _, p := range l.parts() {
+		if len(found) >= limit || p.last() <= after || p.after >= upTo {
+			continue
+		}
+		wanted := p.changes[max(0, after-p.after):min(int64(len(p.changes)), upTo-p.after)]
+		found = append(found, wanted[:min(len(wanted), limit-len(found))]...)
+	}
+	return found
+}
+
+// messages are those that lie in the spans and, unless the whole transcript
+// is asked for, in the window, in order.
+func (l log) messages(id string, spans []session.Span, shown session.Window, whole bool) ([]session.Message, error) {
+	var messages []session.Message
+	add := func(p stretch, seq int64) error {
+		r, err := decodeRecord(id, p.changes[seq-p.after-1].data)
+		if err != nil {
+			return err
+		}
+		added, ok := r.Change.(session.MessageAdded)
+		if !ok {
+			return &session.CorruptError{ID: id, Path: "log", Reason: "a message is not where it belongs"}
+		}
+		messages = append(messages, added.Message)
+		return nil
+	}
+	for _, p := range l.parts() {
+		for _, seq := range p.wanted(spans, shown, whole) {
+			if err := add(p, seq); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return messages, nil
+}
+
+// wanted are the numbers of the stretch's messages that messages reads. Only
+// those are visited, not what lies before them.
+func (p stretch) wanted(spans []session.Span, w session.Window, whole bool) []int64 {
+	from := w.FromSeq
+	if whole {
+		from = 0
+	}
+	var seqs []int64
+	for _, seq := range w.Keep {
+		if _, ok := slices.BinarySearch(p.messages, seq); ok && seq < from && session.Holds(spans, seq) {
+			seqs = append(seqs, seq)
+		}
+	}
+	slices.Sort(seqs)
+	for _, span := range spans {
+		i, _ := slices.BinarySearch(p.messages, max(span.From, from))
+		for ; i < len(p.messages) && (span.To == 0 || p.messages[i] <= span.To); i++ {
+			seqs = append(seqs, p.messages[i])
+		}
+	}
+	return seqs
+}
+
+func decodeRecord(id string, raw []byte) (session.Record, error) {
+	var r session.Record
+	err := r.UnmarshalJSON(raw)
+	return r, unreadable(id, "log", err)
+}
+
+func decodeRecords(id string, changes []change) ([]session.Record, error) {
+	records := make([]session.Record, len(changes))
+	for i, c := range changes {
+		var err error
+		if records[i], err = decodeRecord(id, c.data); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}

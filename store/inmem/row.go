@@ -1,0 +1,101 @@
+package inmem
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// snapshotEvery is how many commits lie between two snapshots, so that any
+// version is folded from at most so many commits.
+const snapshotEvery = 100
+
+// row is everything kept for one session. Slices in it only grow at their end
+// or are replaced; bytes in it never change. A reader may therefore copy the
+// slices under the lock and use them without it.
+type row struct {
+	agentID string
+	head    []byte // last version: everything but messages
+	header  []byte // session.Info, with the open tail's task and workflow rows
+
+	log  log
+	tail []change // the open tail
+
+	live    int  // changes of the tail that are in force
+	running bool // an execution is open, tail included
+
+	commits   []store.CommitInfo // of version 1, 2, …
+	snapshots []snapshot
+
+	lease lease
+	inbox inbox
+	keys  keys
+}
+
+// snapshot is the head of an earlier version.
+type snapshot struct {
+	version int64
+	seq     int64
+	head    []byte
+}
+
+// current is the last version without its messages.
+func (w *row) current(id string) (session.Session, error) {
+	s, err := session.DecodeHead(w.head, nil)
+	if err == nil && s.ID() != id {
+		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
+	}
+	return s, unreadable(id, "head", err)
+}
+
+// info is the header.
+func (w *row) info(id string) (session.Info, error) { return decodeHeader(id, w.header) }
+
+func decodeHeader(id string, raw []byte) (session.Info, error) {
+	var i session.Info
+	err := i.UnmarshalJSON(raw)
+	return i, unreadable(id, "header", err)
+}
+
+// last is the number of the last change, sealed or in the tail.
+func (w *row) last() int64 { return w.log.last() + int64(len(w.tail)) }
+
+// newestSnapshot is the newest snapshot that is not later than a version.
+// Version 1 always has one.
+func (w *row) newestSnapshot(version int64) snapshot {
+	i, found := slices.BinarySearchFunc(w.snapshots, version, func(s snapshot, v int64) int { return int(s.version - v) })
+	if !found {
+		i--
+	}
+	return w.snapshots[i]
+}
+
+// seal makes a version of the sealed session: its tail and the further
+// changes move into the log, and a commit and a head are written.
+func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
+	info := sealed.Info()
+	first := w.log.last() + 1
+	marked := markDiscarded(first, append(slices.Clone(w.tail), enc.changes...))
+	w.log = w.log.with(info.Version, marked)
+	w.tail, w.live, w.running = nil, 0, sealed.Running()
+	w.head, w.header, w.agentID = enc.head, enc.header, sealed.AgentID()
+	w.commits = append(w.commits, store.CommitInfo{
+		ID: c.ID, Version: info.Version, FirstSeq: first, LastSeq: info.Seq, Action: c.Action, Actor: c.Actor, At: info.UpdatedAt,
+	})
+	if n := len(w.snapshots); n == 0 || info.Version-w.snapshots[n-1].version >= snapshotEvery {
+		w.snapshots = append(w.snapshots, snapshot{version: info.Version, seq: info.Seq, head: enc.head})
+	}
+	w.inbox.sealed()
+	w.keys.sealed(info.Version)
+}
+
+// unreadable says how stored data cannot be used: it is of a newer format, or
+// it is corrupt. Nil stays nil.
+func unreadable(id, path string, err error) error {
+	if err == nil || errors.Is(err, session.ErrNewerFormat) {
+		return err
+	}
+	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
+}
