@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -105,8 +104,8 @@ func (r *Record) fromWire(w wireRecord) error {
 	if err != nil {
 		return err
 	}
-	if w.Seq < 1 {
-		return invalid("record.seq", "%d is not positive", w.Seq)
+	if w.Seq < 1 || w.Seq >= maxSeq {
+		return invalid("record.seq", "%d is not between 1 and %d", w.Seq, int64(maxSeq)-1)
 	}
 	if added, ok := change.(MessageAdded); ok && added.Message.Seq != w.Seq {
 		return invalid("record.seq", "message %s says seq %d in record %d", quoted(added.Message.ID), added.Message.Seq, w.Seq)
@@ -148,7 +147,7 @@ var decoders = map[string]func([]byte) (Change, error){
 	"workflow_row_changed":    decoderOf[WorkflowRowChanged],
 }
 
-// Kinds of change, sorted.
+// ChangeKinds lists every kind of change, sorted.
 func ChangeKinds() []string {
 	kinds := make([]string, 0, len(decoders))
 	for kind := range decoders {
@@ -171,7 +170,7 @@ func decodeChange(kind string, data []byte) (Change, error) {
 	if !ok {
 		return nil, &NewerFormatError{What: "change kind", Have: quoted(kind), Know: strings.Join(ChangeKinds(), ", ")}
 	}
-	if len(bytes.TrimSpace(data)) == 0 || data[0] != '{' {
+	if len(data) == 0 || data[0] != '{' {
 		return nil, invalid("record.data", "of kind %s is not an object", kind)
 	}
 	return decode(data)

@@ -17,11 +17,13 @@ type ExecutionStarted struct {
 func (ExecutionStarted) Kind() string { return "execution_started" }
 
 func (c ExecutionStarted) normal() (Change, error) {
+	cleanAll(&c.ExecutionID, &c.RequestID, &c.RootRequestID)
 	if c.ExecutionID == "" {
 		return nil, invalid("executionId", "is missing")
 	}
-	c.Budget = c.Budget.clone()
-	return c, nil
+	var err error
+	c.Budget, err = c.Budget.normal()
+	return c, err
 }
 
 func (c ExecutionStarted) fold(b *body, t recordTime) error {
@@ -67,18 +69,19 @@ type InferenceAnswered struct {
 func (InferenceAnswered) Kind() string { return "inference_answered" }
 
 func (c InferenceAnswered) normal() (Change, error) {
+	cleanAll(&c.StepID, &c.Model, &c.FinishReason)
 	if c.StepID == "" {
 		return nil, invalid("stepId", "is missing")
 	}
-	c.StartedAt, c.FinishReason, c.Model = Instant(c.StartedAt), clean(c.FinishReason), clean(c.Model)
-	return c, nil
+	c.StartedAt = Instant(c.StartedAt)
+	return c, checkSpent("inference", c.Usage, c.Cost, c.ActiveSeconds)
 }
 
 func (c InferenceAnswered) fold(b *body, _ recordTime) error {
 	b.st.InferenceCount++
-	b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Usage), b.st.Cost+c.Cost
+	b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Usage), plus(b.st.Cost, c.Cost)
 	return b.updateExecution(func(e *Execution) error {
-		e.Usage, e.Cost = e.Usage.Plus(c.Usage), e.Cost+c.Cost
+		e.Usage, e.Cost = e.Usage.Plus(c.Usage), plus(e.Cost, c.Cost)
 		e.ActiveSeconds = c.ActiveSeconds
 		e.Steps = append(e.Steps, Step{
 			ID: c.StepID, Number: len(e.Steps) + 1, Type: StepFinal, Model: c.Model, StartedAt: c.StartedAt,
@@ -102,11 +105,12 @@ type InferenceFailed struct {
 func (InferenceFailed) Kind() string { return "inference_failed" }
 
 func (c InferenceFailed) normal() (Change, error) {
+	cleanAll(&c.StepID, &c.Model)
 	if c.StepID == "" {
 		return nil, invalid("stepId", "is missing")
 	}
-	c.StartedAt, c.Errors, c.Model = Instant(c.StartedAt), normalFailures(c.Errors), clean(c.Model)
-	return c, nil
+	c.StartedAt, c.Errors = Instant(c.StartedAt), normalFailures(c.Errors)
+	return c, checkSpent("inference", Usage{}, 0, c.ActiveSeconds)
 }
 
 func (c InferenceFailed) fold(b *body, t recordTime) error {
@@ -133,7 +137,7 @@ type ToolStarted struct {
 func (ToolStarted) Kind() string { return "tool_started" }
 
 func (c ToolStarted) normal() (Change, error) {
-	c.CallID, c.ToolName = clean(c.CallID), clean(c.ToolName)
+	cleanAll(&c.StepID, &c.CallID, &c.ToolName)
 	return c, nil
 }
 
@@ -167,8 +171,8 @@ type ToolFinished struct {
 func (ToolFinished) Kind() string { return "tool_finished" }
 
 func (c ToolFinished) normal() (Change, error) {
-	c.CallID, c.ToolName = clean(c.CallID), clean(c.ToolName)
-	return c, nil
+	cleanAll(&c.StepID, &c.CallID, &c.ToolName, &c.ChildSessionID)
+	return c, checkSpent("tool", Usage{}, 0, c.ActiveSeconds)
 }
 
 // A result for a call that never started gets an entry of no length.
@@ -215,8 +219,12 @@ func (c StepFinished) normal() (Change, error) {
 	if c.Signals, err = normalSignals(c.Signals); err != nil {
 		return nil, err
 	}
+	cleanAll(&c.StepID)
 	c.Errors = normalFailures(c.Errors)
-	return c, oneOf("type", c.Type, []StepType{StepError, StepTools, StepFinal})
+	if err := checkSpent("step", Usage{}, 0, c.ActiveSeconds); err != nil {
+		return nil, err
+	}
+	return c, oneOf("type", c.Type, stepTypes())
 }
 
 func (c StepFinished) fold(b *body, t recordTime) error {
@@ -250,14 +258,13 @@ func (c ExecutionFinished) normal() (Change, error) {
 	if c.Signals, err = normalSignals(c.Signals); err != nil {
 		return nil, err
 	}
-	if c.Stop != nil {
-		stop, err := normalSignals([]Signal{*c.Stop})
-		if err != nil {
-			return nil, err
-		}
-		c.Stop = &stop[0]
+	if c.Stop, err = normalStop(c.Stop); err != nil {
+		return nil, err
 	}
 	c.Errors = normalFailures(c.Errors)
+	if err := checkSpent("execution", Usage{}, 0, c.ActiveSeconds); err != nil {
+		return nil, err
+	}
 	return c, oneOf("status", c.Status, []ExecutionStatus{ExecutionCompleted, ExecutionStopped, ExecutionFailed})
 }
 

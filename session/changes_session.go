@@ -1,9 +1,7 @@
 package session
 
 import (
-	"encoding/json"
-	"slices"
-	"strings"
+	"errors"
 	"time"
 )
 
@@ -19,23 +17,32 @@ type SessionCreated struct {
 func (SessionCreated) Kind() string { return "session_created" }
 
 func (c SessionCreated) normal() (Change, error) {
-	if len(c.State.Messages) > 0 || c.State.Partial || c.Header.Version != 0 || c.Header.Seq != 0 {
+	if len(c.State.Messages) > 0 || c.State.Partial || c.Header.Version != 0 || c.Header.Seq != 0 || c.Header.MessageCount != 0 {
 		return nil, invalid("session_created", "a new session has no version, no seq and no messages of its own")
 	}
-	if err := c.Header.check(); err != nil {
-		return nil, err
-	}
-	if c.State.AgentID == "" {
-		return nil, invalid("agentId", "is missing")
-	}
-	c.Header = c.Header.Clone()
 	var err error
-	if c.Definition, err = c.Definition.normal(); err != nil {
+	if c.Header, err = c.Header.normal(); err != nil {
 		return nil, err
 	}
-	c.State, err = c.State.normal()
+	if c.Definition, err = storedDefinition(c.Definition); err != nil {
+		return nil, err
+	}
+	if c.State, err = c.State.normal(); err != nil {
+		return nil, err
+	}
 	c.State.Messages = []Message{}
-	return c, err
+	return c, nil
+}
+
+// storedDefinition is a definition out of a log or a document, where it is
+// not the caller's own: what is wrong with it makes the whole invalid.
+func storedDefinition(d Definition) (Definition, error) {
+	d, err := d.normal()
+	var wrong *DefinitionError
+	if errors.As(err, &wrong) {
+		return d, invalid("definition."+wrong.Problems[0].Field, "%s", wrong.Problems[0].Message)
+	}
+	return d, err
 }
 
 func (c SessionCreated) fold(b *body, _ recordTime) error {
@@ -61,8 +68,11 @@ type SessionForked struct {
 func (SessionForked) Kind() string { return "session_forked" }
 
 func (c SessionForked) normal() (Change, error) {
-	if c.AgentID == "" {
-		return nil, invalid("agentId", "is missing")
+	if err := checkToken("agentId", c.AgentID); err != nil {
+		return nil, err
+	}
+	if c.Fork.Version < 0 || c.Fork.Seq < 0 {
+		return nil, invalid("fork", "version and seq are not negative")
 	}
 	if err := checkID("parentId", c.ParentID); err != nil {
 		return nil, err
@@ -97,8 +107,8 @@ func (SessionImported) Kind() string { return "session_imported" }
 
 func (c SessionImported) normal() (Change, error) {
 	c.UpdatedAt, c.Dropped, c.Format = Instant(c.UpdatedAt), cloneList(c.Dropped), clean(c.Format)
-	for i, path := range c.Dropped {
-		c.Dropped[i] = clean(path)
+	for i := range c.Dropped {
+		cleanAll(&c.Dropped[i])
 	}
 	return c, nil
 }
@@ -117,7 +127,7 @@ type SessionRewound struct {
 	Spans        []Span `json:"spans"`
 	State        State  `json:"state"` // without messages
 
-	messages *vector[*Message] // the target's, where it is at hand; a log's fold picks them by Spans
+	messages *vector[*Message] // the target's, where it is at hand; else Spans pick them
 }
 
 // Kind is session_rewound.
@@ -125,10 +135,18 @@ func (SessionRewound) Kind() string { return "session_rewound" }
 
 func (c SessionRewound) normal() (Change, error) {
 	c.Spans = cloneList(c.Spans)
+	if err := checkSpans(c.Spans); err != nil {
+		return nil, err
+	}
+	if c.Version < 1 || c.Seq < 1 || c.MessageCount < 0 {
+		return nil, invalid("session_rewound", "version %d, seq %d and %d messages are no place in a log", c.Version, c.Seq, c.MessageCount)
+	}
 	var err error
-	c.State, err = c.State.normal()
+	if c.State, err = c.State.normal(); err != nil {
+		return nil, err
+	}
 	c.State.Messages, c.State.Partial = []Message{}, false
-	return c, err
+	return c, nil
 }
 
 func (c SessionRewound) fold(b *body, t recordTime) error {
@@ -141,10 +159,16 @@ func (c SessionRewound) fold(b *body, t recordTime) error {
 	if b.st.Execution.Open() {
 		b.st.Execution = nil
 	}
+	b.st.Metadata = b.st.Metadata.without(restoreKey) // it goes with the status, which stays
+	if raw, ok := old.Metadata[restoreKey]; ok {
+		b.st.Metadata = b.st.Metadata.with(restoreKey, raw)
+	}
 	b.info.MessageCount = c.MessageCount
 	b.spans = append(clip(c.Spans, c.Seq), Span{From: t.seq + 1})
-	if b.rewound = c.messages == nil; !b.rewound {
+	if c.messages != nil {
 		b.msgs = *c.messages
+	} else {
+		b.msgs = pick(b.msgs, nil, b.spans)
 	}
 	return nil
 }
@@ -217,137 +241,6 @@ func (c ExpiryChanged) fold(b *body, _ recordTime) error {
 	return nil
 }
 
-// MetadataWritten sets one metadata key; null is a value.
-type MetadataWritten struct {
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value"`
-}
-
-// Kind is metadata_written.
-func (MetadataWritten) Kind() string { return "metadata_written" }
-
-func (c MetadataWritten) normal() (Change, error) {
-	if err := checkKey(c.Key); err != nil {
-		return nil, err
-	}
-	value, err := sized("value", c.Value, maxMetadata)
-	c.Value = value
-	return c, err
-}
-
-func (c MetadataWritten) fold(b *body, _ recordTime) error {
-	b.st.Metadata = b.st.Metadata.with(c.Key, c.Value)
-	return nil
-}
-
-// sized compacts a JSON value and refuses a large one. A missing value is null.
-func sized(field string, raw json.RawMessage, most int) (json.RawMessage, error) {
-	if raw == nil {
-		raw = json.RawMessage("null")
-	}
-	value, err := compact(field, raw)
-	if err == nil && len(value) > most {
-		return nil, invalid(field, "has %d bytes, at most %d are kept", len(value), most)
-	}
-	return value, err
-}
-
-func checkMetadataKey(key string) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if key == reservedKey || strings.HasPrefix(key, reservedSpace) {
-		return invalid("key", "%s is reserved", quoted(key))
-	}
-	return nil
-}
-
-// MetadataRemoved removes a metadata key; a missing one is no error.
-type MetadataRemoved struct {
-	Key string `json:"key"`
-}
-
-// Kind is metadata_removed.
-func (MetadataRemoved) Kind() string { return "metadata_removed" }
-
-func (c MetadataRemoved) normal() (Change, error) { return c, checkKey(c.Key) }
-
-func (c MetadataRemoved) fold(b *body, _ recordTime) error {
-	b.st.Metadata = b.st.Metadata.without(c.Key)
-	return nil
-}
-
-// VariableStored writes one value of the session's own memory; null is a value.
-type VariableStored struct {
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value"`
-}
-
-// Kind is variable_stored.
-func (VariableStored) Kind() string { return "variable_stored" }
-
-func (c VariableStored) normal() (Change, error) {
-	if err := checkVariableKey(c.Key); err != nil {
-		return nil, err
-	}
-	value, err := sized("value", c.Value, maxVariable)
-	c.Value = value
-	return c, err
-}
-
-func (c VariableStored) fold(b *body, t recordTime) error {
-	vars := cloneMap(b.st.Variables)
-	old := vars[c.Key]
-	v := Variable{Value: c.Value, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at}
-	if old.Version > 0 && !old.Deleted {
-		v.CreatedAt = old.CreatedAt
-	}
-	vars[c.Key] = v
-	b.st.Variables = vars
-	return nil
-}
-
-// checkVariableKey adds to the rule of keys that of whole segments.
-func checkVariableKey(key string) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	segments := strings.Split(key, "/")
-	if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) {
-		return invalid("key", "%s has a segment that is empty, . or ..", quoted(key))
-	}
-	return nil
-}
-
-func cloneMap(vars map[string]Variable) map[string]Variable {
-	c := make(map[string]Variable, len(vars)+1)
-	for k, v := range vars {
-		c[k] = v
-	}
-	return c
-}
-
-// VariableDeleted deletes a variable; its version goes on counting.
-type VariableDeleted struct {
-	Key string `json:"key"`
-}
-
-// Kind is variable_deleted.
-func (VariableDeleted) Kind() string { return "variable_deleted" }
-
-func (c VariableDeleted) normal() (Change, error) { return c, checkVariableKey(c.Key) }
-
-func (c VariableDeleted) fold(b *body, t recordTime) error {
-	old, ok := b.st.Variables[c.Key]
-	if !ok || old.Deleted {
-		return nil
-	}
-	vars := cloneMap(b.st.Variables)
-	vars[c.Key] = Variable{Value: json.RawMessage("null"), Deleted: true, Version: old.Version + 1, CreatedAt: old.CreatedAt, UpdatedAt: t.at}
-	b.st.Variables = vars
-	return nil
-}
-
 // SystemPromptChanged sets the prompt in force. The definition keeps its own.
 type SystemPromptChanged struct {
 	Text string `json:"text"`
@@ -377,12 +270,9 @@ type ModelChanged struct {
 func (ModelChanged) Kind() string { return "model_changed" }
 
 func (c ModelChanged) normal() (Change, error) {
-	c.Model, c.Params = clean(c.Model), c.Params.clone()
-	if c.Params == nil || c.Params.Options == nil {
-		return c, nil
-	}
+	c.Model = clean(c.Model)
 	var err error
-	c.Params.Options, err = compactValues("modelParams.options", c.Params.Options)
+	c.Params, err = c.Params.normal()
 	return c, err
 }
 
@@ -400,13 +290,9 @@ type ResponseFormatChanged struct {
 func (ResponseFormatChanged) Kind() string { return "response_format_changed" }
 
 func (c ResponseFormatChanged) normal() (Change, error) {
-	c.ResponseFormat = c.ResponseFormat.clone()
-	if f := c.ResponseFormat; f != nil && f.Schema != nil {
-		var err error
-		f.Schema, err = compact("responseFormat.schema", f.Schema)
-		return c, err
-	}
-	return c, nil
+	var err error
+	c.ResponseFormat, err = c.ResponseFormat.normal()
+	return c, err
 }
 
 func (c ResponseFormatChanged) fold(b *body, _ recordTime) error {
@@ -422,7 +308,10 @@ type TaskRowChanged struct {
 // Kind is task_row_changed.
 func (TaskRowChanged) Kind() string { return "task_row_changed" }
 
-func (c TaskRowChanged) normal() (Change, error) { return c, nil }
+func (c TaskRowChanged) normal() (Change, error) {
+	c.Task.clean()
+	return c, nil
+}
 
 func (c TaskRowChanged) fold(b *body, _ recordTime) error {
 	if b.info.Kind != KindTask {
@@ -440,7 +329,10 @@ type WorkflowRowChanged struct {
 // Kind is workflow_row_changed.
 func (WorkflowRowChanged) Kind() string { return "workflow_row_changed" }
 
-func (c WorkflowRowChanged) normal() (Change, error) { return c, nil }
+func (c WorkflowRowChanged) normal() (Change, error) {
+	c.Workflow.clean()
+	return c, nil
+}
 
 func (c WorkflowRowChanged) fold(b *body, _ recordTime) error {
 	if b.info.Kind != KindWorkflow {

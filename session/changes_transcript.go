@@ -66,10 +66,11 @@ type WindowMoved struct {
 func (WindowMoved) Kind() string { return "window_moved" }
 
 func (c WindowMoved) normal() (Change, error) {
-	c.Keep, c.Summary = cloneList(c.Keep), clonePtr(c.Summary)
-	if c.Summary != nil {
-		c.Summary.Text, c.Summary.CreatedAt = clean(c.Summary.Text), Instant(c.Summary.CreatedAt)
+	w, err := Window{FromSeq: c.To, Keep: c.Keep, Summary: c.Summary}.normal()
+	if err != nil {
+		return nil, err
 	}
+	c.Keep, c.Summary = w.Keep, w.Summary
 	if c.Strategy == "" {
 		return c, nil
 	}
@@ -80,7 +81,7 @@ func (c WindowMoved) fold(b *body, _ recordTime) error {
 	b.st.Window.FromSeq, b.st.Window.Keep = c.To, c.Keep
 	if c.Summary != nil {
 		b.st.Window.Summary = c.Summary
-		b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Summary.Usage), b.st.Cost+c.Summary.Cost
+		b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Summary.Usage), plus(b.st.Cost, c.Summary.Cost)
 	}
 	if c.To == 0 {
 		b.st.Window.Summary = nil
@@ -99,6 +100,7 @@ type InboxTaken struct {
 func (InboxTaken) Kind() string { return "inbox_taken" }
 
 func (c InboxTaken) normal() (Change, error) {
+	cleanAll(&c.ItemID, &c.ItemKind)
 	if c.ItemID == "" {
 		return nil, invalid("itemId", "is missing")
 	}
@@ -149,6 +151,18 @@ func Holds(spans []Span, seq int64) bool {
 	return false
 }
 
+// checkSpans refuses spans that are not in order and apart.
+func checkSpans(spans []Span) error {
+	last := int64(0)
+	for i, s := range spans {
+		if s.From <= last || (s.To != 0 && s.To < s.From) || (s.To == 0 && i < len(spans)-1) {
+			return invalid("spans", "%s is not a span after %d", s, last)
+		}
+		last = s.To
+	}
+	return nil
+}
+
 // cut takes a range out of spans.
 func cut(spans []Span, from, to int64) []Span {
 	var left []Span
@@ -182,4 +196,10 @@ func clip(spans []Span, seq int64) []Span {
 	return left
 }
 
-func (s Span) String() string { return fmt.Sprintf("%d–%d", s.From, s.To) }
+// String is from–to, with nothing after the dash for an open end.
+func (s Span) String() string {
+	if s.To == 0 {
+		return fmt.Sprintf("%d–", s.From)
+	}
+	return fmt.Sprintf("%d–%d", s.From, s.To)
+}

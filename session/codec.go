@@ -57,9 +57,6 @@ func (s Session) document(format string, st State, spans []Span) ([]byte, error)
 	if st.Messages == nil {
 		st.Messages = []Message{}
 	}
-	if st.Variables == nil {
-		st.Variables = map[string]Variable{}
-	}
 	state, err := encode(st)
 	if err != nil {
 		return nil, fmt.Errorf("encode state of %s: %w", s.ID(), err)
@@ -77,11 +74,21 @@ func Decode(data []byte) (Session, error) {
 	if d.Spans != nil {
 		return Session{}, invalid("document.spans", "unknown field")
 	}
-	return d.session()
+	s, partial, err := d.session()
+	if err != nil {
+		return Session{}, err
+	}
+	if partial != s.Partial() {
+		return Session{}, invalid("state.partial", "is %t where the header counts %d messages and %d are here", partial, s.b.info.MessageCount, s.Len())
+	}
+	return s, nil
 }
 
-// UnmarshalJSON reads a session document.
+// UnmarshalJSON reads a session document. As is the custom, null changes nothing.
 func (s *Session) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
 	decoded, err := Decode(data)
 	if err != nil {
 		return err
@@ -103,15 +110,27 @@ func DecodeHead(data []byte, messages []Message) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	s, err := d.session()
+	if len(d.Spans) == 0 {
+		return Session{}, invalid("spans", "missing or invalid spans")
+	}
+	if err := checkSpans(d.Spans); err != nil {
+		return Session{}, err
+	}
+	s, partial, err := d.session()
 	if err != nil {
 		return Session{}, err
 	}
-	if s.Len() > 0 {
+	if s.Len() > 0 || partial {
 		return Session{}, invalid("state.messages", "a head has none")
 	}
 	s.b.spans = d.Spans
-	return s, s.b.hold(messages)
+	if err := s.b.hold(messages); err != nil {
+		return Session{}, err
+	}
+	if s.b.seq != s.b.info.Seq {
+		return Session{}, invalid("state.messages", "message at %d is later than the head at %d", s.b.seq, s.b.info.Seq)
+	}
+	return s, nil
 }
 
 // hold sets the messages of a body under construction.
@@ -132,7 +151,11 @@ func (b *body) hold(messages []Message) error {
 	if len(kept) > b.info.MessageCount {
 		return invalid("state.messages", "%d messages where the header counts %d", len(kept), b.info.MessageCount)
 	}
+	if last >= maxSeq {
+		return invalid("state.messages", "seq %d is not less than %d", last, int64(maxSeq))
+	}
 	b.msgs = vectorOf(kept)
+	b.seq = max(b.seq, last) // the document of a session with unsaved messages
 	return nil
 }
 
@@ -149,10 +172,9 @@ func openDocument(format string, data []byte) (document, error) {
 		return document{}, invalid("format", "missing or invalid format")
 	case probe.Format != format:
 		return document{}, invalid("format", "%s is not %q", quoted(probe.Format), format)
-	case probe.FormatVersion > FormatVersion:
-		return document{}, &NewerFormatError{What: "format version", Have: strconv.Itoa(probe.FormatVersion), Know: strconv.Itoa(FormatVersion)}
-	case probe.FormatVersion < 1:
-		return document{}, invalid("formatVersion", "missing or invalid formatVersion")
+	}
+	if err := checkFormatVersion(probe.FormatVersion); err != nil {
+		return document{}, err
 	}
 	var d document
 	if err := decodeStrict("document", data, &d); err != nil {
@@ -169,38 +191,35 @@ func openDocument(format string, data []byte) (document, error) {
 	return d, nil
 }
 
-func (d document) session() (Session, error) {
-	b := &body{}
+// session is the document's session and whether it says to be partial.
+func (d document) session() (Session, bool, error) {
+	b := &body{spans: []Span{{From: 1}}}
 	if err := decodeStrict("header", d.Header, &b.info); err != nil {
-		return Session{}, err
+		return Session{}, false, err
 	}
 	var def Definition
 	if err := decodeStrict("definition", d.Definition, &def); err != nil {
-		return Session{}, err
+		return Session{}, false, err
 	}
-	if problems := def.Problems(); problems != nil {
-		return Session{}, &DefinitionError{Source: def.Name, Problems: problems}
-	}
-	def, err := def.normal()
+	def, err := storedDefinition(def)
 	if err != nil {
-		return Session{}, err
+		return Session{}, false, err
 	}
 	b.def = &def
 	if err := decodeStrict("state", d.State, &b.st); err != nil {
-		return Session{}, err
+		return Session{}, false, err
 	}
 	if b.st, err = b.st.normal(); err != nil {
-		return Session{}, err
+		return Session{}, false, err
 	}
-	if b.st.AgentID == "" {
-		return Session{}, invalid("state.agentId", "is missing")
+	messages, partial := b.st.Messages, b.st.Partial
+	b.st.Messages, b.st.Partial = nil, false
+	b.seq = b.info.Seq
+	if err := b.hold(messages); err != nil {
+		return Session{}, false, err
 	}
-	messages := b.st.Messages
-	b.st.Messages = nil
-	b.st.Partial = false
-	b.seq, b.base = b.info.Seq, b.info.Seq
-	b.spans = []Span{{From: 1}}
-	return Session{b}, b.hold(messages)
+	b.base = b.seq
+	return Session{b}, partial, nil
 }
 
 // DecodeHeader reads only the header of a session document: what follows it
@@ -237,8 +256,8 @@ func (d document) header(dec *json.Decoder) (Info, error) {
 	if d.Format != Format {
 		return Info{}, invalid("format", "missing or invalid format")
 	}
-	if d.FormatVersion > FormatVersion {
-		return Info{}, &NewerFormatError{What: "format version", Have: strconv.Itoa(d.FormatVersion), Know: strconv.Itoa(FormatVersion)}
+	if err := checkFormatVersion(d.FormatVersion); err != nil {
+		return Info{}, err
 	}
 	var info Info
 	if err := dec.Decode(&info); err != nil {
@@ -248,6 +267,16 @@ func (d document) header(dec *json.Decoder) (Info, error) {
 		return Info{}, invalid("header", "missing or invalid header")
 	}
 	return info, nil
+}
+
+func checkFormatVersion(version int) error {
+	if version > FormatVersion {
+		return &NewerFormatError{What: "format version", Have: strconv.Itoa(version), Know: strconv.Itoa(FormatVersion)}
+	}
+	if version < 1 {
+		return invalid("formatVersion", "missing or invalid formatVersion")
+	}
+	return nil
 }
 
 // Imported is a document's session as a new one: version 0, a log of its own,

@@ -109,6 +109,15 @@ func invalid(field, format string, args ...any) error {
 	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
+// reasonOf is what is wrong, without the field an InvalidError names.
+func reasonOf(err error) string {
+	var e *InvalidError
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return err.Error()
+}
+
 // StatusError is an action the session's status does not permit. Nothing was changed.
 type StatusError struct {
 	ID     string
@@ -172,7 +181,7 @@ type InterruptedError struct {
 }
 
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("session %s: interrupted after change %d, can be continued: %v", quoted(e.ID), e.Seq, e.Err)
+	return fmt.Sprintf("session %s: interrupted after change %d, can be continued%s", quoted(e.ID), e.Seq, because(e.Err))
 }
 func (e *InterruptedError) Unwrap() []error { return []error{ErrInterrupted, e.Err} }
 
@@ -184,13 +193,17 @@ type UnknownOutcomeError struct {
 }
 
 func (e *UnknownOutcomeError) Error() string {
-	return fmt.Sprintf("session %s: whether commit %s was saved is unknown, reload before retrying: %v", quoted(e.ID), e.CommitID, e.Err)
+	return fmt.Sprintf("session %s: whether commit %s was saved is unknown, reload before retrying%s", quoted(e.ID), quoted(e.CommitID), because(e.Err))
 }
 func (e *UnknownOutcomeError) Unwrap() []error { return []error{ErrUnknownOutcome, e.Err} }
 
 // CorruptError is stored data that cannot be used. It is left as it is. Path
 // is a file, or a place inside a document.
-type CorruptError struct{ ID, Path, Reason string }
+type CorruptError struct {
+	ID     string `json:"id"`
+	Path   string `json:"path,omitempty"`
+	Reason string `json:"reason"`
+}
 
 func (e *CorruptError) Error() string {
 	text := fmt.Sprintf("session %s is corrupt", quoted(e.ID))
@@ -222,10 +235,10 @@ type HookError struct {
 	Err   error
 }
 
-func (e *HookError) Error() string { return fmt.Sprintf("hook %q at %s: %v", e.Hook, e.Stage, e.Err) }
-func (e *HookError) Unwrap() []error {
-	return []error{ErrHook, e.Err}
+func (e *HookError) Error() string {
+	return fmt.Sprintf("hook %s at %s refused%s", quoted(e.Hook), e.Stage, because(e.Err))
 }
+func (e *HookError) Unwrap() []error { return []error{ErrHook, e.Err} }
 
 // AfterSaveError is a hook that failed when the session was already saved.
 // The session stays saved as Version.
@@ -238,7 +251,7 @@ type AfterSaveError struct {
 }
 
 func (e *AfterSaveError) Error() string {
-	return fmt.Sprintf("session %s was saved as version %d; then hook %q at %s failed: %v", quoted(e.ID), e.Version, e.Hook, e.Stage, e.Err)
+	return fmt.Sprintf("session %s was saved as version %d; then hook %s at %s failed%s", quoted(e.ID), e.Version, quoted(e.Hook), e.Stage, because(e.Err))
 }
 func (e *AfterSaveError) Unwrap() []error { return []error{ErrAfterSave, e.Err} }
 
@@ -252,7 +265,7 @@ type ExecutionError struct {
 }
 
 func (e *ExecutionError) Error() string {
-	return fmt.Sprintf("session %s was saved as version %d; its execution failed: %v", quoted(e.ID), e.Version, e.Err)
+	return fmt.Sprintf("session %s was saved as version %d; its execution %s failed%s", quoted(e.ID), e.Version, quoted(e.ExecutionID), because(e.Err))
 }
 func (e *ExecutionError) Unwrap() []error { return []error{ErrExecutionFailed, e.Err} }
 
@@ -367,4 +380,12 @@ func listed(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
+}
+
+// because is the end of a text that gives a cause, where there is one.
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
 }

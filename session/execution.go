@@ -3,58 +3,9 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
-
-// Cost is money in integer micro-dollars. It encodes as a number of dollars.
-type Cost int64
-
-// Dollars is a cost from a number of US dollars, rounded to a micro-dollar.
-func Dollars(d float64) Cost { return Cost(math.Round(d * 1e6)) }
-
-// String is the cost in dollars with as many digits as it needs.
-func (c Cost) String() string {
-	sign, n := "", int64(c)
-	if n < 0 {
-		sign, n = "-", -n
-	}
-	text := fmt.Sprintf("%s%d.%06d", sign, n/1e6, n%1e6)
-	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
-}
-
-// MarshalJSON writes dollars.
-func (c Cost) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalJSON reads dollars.
-func (c *Cost) UnmarshalJSON(data []byte) error {
-	f, err := strconv.ParseFloat(string(data), 64)
-	if err != nil || math.IsNaN(f) || math.Abs(f) > 9e12 {
-		return invalid("cost", "%s is not a number of dollars", data)
-	}
-	*c = Dollars(f)
-	return nil
-}
-
-// Usage counts tokens.
-type Usage struct {
-	Input      int64 `json:"input"`
-	Output     int64 `json:"output"`
-	CacheRead  int64 `json:"cacheRead"`
-	CacheWrite int64 `json:"cacheWrite"`
-	Reasoning  int64 `json:"reasoning"`
-}
-
-// Plus is the sum.
-func (u Usage) Plus(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Reasoning + v.Reasoning}
-}
-
-// Total is input and output.
-func (u Usage) Total() int64 { return u.Input + u.Output }
 
 // ExecutionStatus is where one run of the agent loop stands.
 type ExecutionStatus string
@@ -156,7 +107,9 @@ const (
 	StepFinal StepType = "final_response"
 )
 
-// ToolExecution is one tool call of a step. A zero CompletedAt means that it
+func stepTypes() []StepType { return []StepType{StepError, StepTools, StepFinal} }
+
+// ToolExecution is one tool call of a step. A nil CompletedAt means that it
 // was started and has no result yet.
 type ToolExecution struct {
 	CallID         string     `json:"callId"`
@@ -251,6 +204,64 @@ func cloneList[T any](list []T) []T {
 	return append(make([]T, 0, len(list)), list...)
 }
 
+// normal is a deep copy of an execution as a session keeps it.
+func (e *Execution) normal() (*Execution, error) {
+	if e == nil {
+		return nil, nil
+	}
+	e = e.Clone()
+	cleanAll(&e.ID, &e.RequestID, &e.RootRequestID)
+	e.StartedAt, e.CompletedAt = Instant(e.StartedAt), instantPtr(e.CompletedAt)
+	if e.ID == "" || e.Number < 0 {
+		return nil, invalid("execution", "has no id or a negative number")
+	}
+	if err := oneOf("execution.status", e.Status, ExecutionStatuses()); err != nil {
+		return nil, err
+	}
+	if err := checkSpent("execution", e.Usage, e.Cost, e.ActiveSeconds); err != nil {
+		return nil, err
+	}
+	var err error
+	if e.Budget, err = e.Budget.normal(); err != nil {
+		return nil, err
+	}
+	if e.Signals, err = normalSignals(e.Signals); err != nil {
+		return nil, err
+	}
+	if e.Stop, err = normalStop(e.Stop); err != nil {
+		return nil, err
+	}
+	e.Errors = normalFailures(e.Errors)
+	for i := range e.Steps {
+		if err := e.Steps[i].normalise(); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+	}
+	return e, nil
+}
+
+// normalise tidies a step that nobody else holds.
+func (s *Step) normalise() error {
+	cleanAll(&s.ID, &s.Model, &s.FinishReason)
+	s.StartedAt, s.CompletedAt = Instant(s.StartedAt), instantPtr(s.CompletedAt)
+	if s.ID == "" || s.Number < 0 {
+		return invalid("execution.steps", "a step has no id or a negative number")
+	}
+	if err := oneOf("execution.steps.type", s.Type, stepTypes()); err != nil {
+		return err
+	}
+	for i := range s.MessageIDs {
+		cleanAll(&s.MessageIDs[i])
+	}
+	for i := range s.ToolExecutions {
+		t := &s.ToolExecutions[i]
+		cleanAll(&t.CallID, &t.ToolName, &t.ChildSessionID)
+		t.StartedAt, t.CompletedAt = Instant(t.StartedAt), instantPtr(t.CompletedAt)
+	}
+	s.Errors = normalFailures(s.Errors)
+	return checkSpent("execution.steps", s.Usage, s.Cost, 0)
+}
+
 // normalSignals copies signals as a session keeps them.
 func normalSignals(signals []Signal) ([]Signal, error) {
 	c := make([]Signal, len(signals))
@@ -258,13 +269,24 @@ func normalSignals(signals []Signal) ([]Signal, error) {
 		if err := oneOf("signal.reason", s.Reason, StopReasons()); err != nil {
 			return nil, err
 		}
-		context, err := compactValues("signal.context", s.Context)
+		context, err := compactValues("signal.context", s.Context, 0)
 		if err != nil {
 			return nil, err
 		}
 		c[i] = Signal{Reason: s.Reason, Message: clean(s.Message), Context: context, Source: clean(s.Source)}
 	}
 	return c, nil
+}
+
+func normalStop(stop *Signal) (*Signal, error) {
+	if stop == nil {
+		return nil, nil
+	}
+	c, err := normalSignals([]Signal{*stop})
+	if err != nil {
+		return nil, err
+	}
+	return &c[0], nil
 }
 
 func normalFailures(failures []Failure) []Failure {

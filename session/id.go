@@ -15,6 +15,7 @@ const (
 	maxName       = 200
 	maxUserID     = 256
 	maxKeyBytes   = 256
+	maxSeq        = 1 << 53 // the last whole number every JSON reader keeps exactly
 	maxMetadata   = 64 << 10
 	maxVariable   = 256 << 10
 	maxReason     = 2000
@@ -81,10 +82,24 @@ func quoted(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
+// checkToken is the rule for ids that other programs choose: of messages, agents.
+func checkToken(field, token string) error {
+	if token == "" || len(token) > 255 || !plain(token) {
+		return invalid(field, "%s is not 1 to 255 bytes of UTF-8 without control characters", quoted(token))
+	}
+	return nil
+}
+
 // clean is s as JSON can hold it: bytes that are no UTF-8 become U+FFFD.
 func clean(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
 	return strings.ToValidUTF8(s, "�")
+}
+
+func cleanAll(texts ...*string) {
+	for _, text := range texts {
+		*text = clean(*text)
+	}
 }

@@ -16,6 +16,8 @@ type TaskRow struct {
 	TerminalStatus string `json:"terminalStatus,omitempty"`
 }
 
+func (r *TaskRow) clean() { cleanAll(&r.Title, &r.Prompt, &r.Status, &r.TerminalStatus) }
+
 // WorkflowRow is the part of a workflow run that listings show.
 type WorkflowRow struct {
 	Name     string `json:"name"`
@@ -24,6 +26,8 @@ type WorkflowRow struct {
 	Status   string `json:"status"`
 	Error    string `json:"error,omitempty"`
 }
+
+func (r *WorkflowRow) clean() { cleanAll(&r.Name, &r.SpecHash, &r.Pattern, &r.Status, &r.Error) }
 
 // Info is a session's header: everything a listing needs, nothing that grows.
 type Info struct {
@@ -69,12 +73,26 @@ func (i *Info) UnmarshalJSON(data []byte) error {
 	if err := decodeStrict("header", data, &wire); err != nil {
 		return err
 	}
-	if err := Info(wire).check(); err != nil {
+	info, err := Info(wire).normal()
+	if err != nil {
 		return err
 	}
-	*i = Info(wire)
-	i.CreatedAt, i.UpdatedAt, i.ExpiresAt = Instant(i.CreatedAt), Instant(i.UpdatedAt), instantPtr(i.ExpiresAt)
+	*i = info
 	return nil
+}
+
+// normal is a deep copy as a session keeps it.
+func (i Info) normal() (Info, error) {
+	i = i.Clone()
+	cleanAll(&i.AgentName, &i.AgentLabel)
+	if i.Task != nil {
+		i.Task.clean()
+	}
+	if i.Workflow != nil {
+		i.Workflow.clean()
+	}
+	i.CreatedAt, i.UpdatedAt, i.ExpiresAt = Instant(i.CreatedAt), Instant(i.UpdatedAt), instantPtr(i.ExpiresAt)
+	return i, i.check()
 }
 
 func (i Info) check() error {
@@ -104,8 +122,14 @@ func (i Info) check() error {
 	if err := oneOf("status", i.Status, Statuses()); err != nil {
 		return err
 	}
+	if i.Fork != nil && (i.Fork.Version < 0 || i.Fork.Seq < 0) {
+		return invalid("fork", "version and seq are not negative")
+	}
 	if i.Version < 0 || i.Seq < 0 || i.Depth < 0 || i.MessageCount < 0 {
 		return invalid("header", "version, seq, depth and messageCount are not negative")
+	}
+	if i.Version >= maxSeq || i.Seq >= maxSeq {
+		return invalid("header", "version and seq are less than %d", int64(maxSeq))
 	}
 	return nil
 }

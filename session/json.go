@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"maps"
-	"strings"
+	"reflect"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -68,7 +69,15 @@ func JSON(v any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// compact is a copy of raw without insignificant white space.
+// maxDepth is how deeply a value of foreign JSON may be nested. A value at
+// the decoder's own limit could be taken in but never written out again,
+// because it lies deeper inside a document than it did alone.
+const maxDepth = 1000
+
+// compact is a copy of raw in the one form a session keeps: no insignificant
+// white space, and strings with no more escapes than JSON asks for, so that an
+// encoder which escapes more changes nothing for good. Numbers, the order of
+// keys and repeated keys stay as they came.
 func compact(field string, raw json.RawMessage) (json.RawMessage, error) {
 	if !utf8.Valid(raw) {
 		return nil, invalid(field, "is not valid UTF-8")
@@ -77,23 +86,96 @@ func compact(field string, raw json.RawMessage) (json.RawMessage, error) {
 	if err := json.Compact(&b, raw); err != nil {
 		return nil, invalid(field, "is not JSON: %v", err)
 	}
-	return b.Bytes(), nil
+	data := b.Bytes()
+	out := make([]byte, 0, len(data))
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			end := stringEnd(data, i)
+			out = appendUnescaped(out, data[i:end])
+			i = end - 1
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if depth > maxDepth {
+			return nil, invalid(field, "is nested deeper than %d levels", maxDepth)
+		}
+		out = append(out, data[i])
+	}
+	return out, nil
 }
 
-// compactValues copies and checks a map of JSON values; field prefixes errors.
-func compactValues(field string, v Values) (Values, error) {
-	c := make(Values, len(v))
-	for key, raw := range v {
-		if err := checkKey(key); err != nil {
-			return nil, invalid(field, "key %s: %v", quoted(key), err)
+// stringEnd is the index after the string that begins at start of valid JSON.
+func stringEnd(data []byte, start int) int {
+	i := start + 1
+	for data[i] != '"' {
+		if data[i] == '\\' {
+			i++
 		}
-		value, err := compact(field+"."+key, raw)
+		i++
+	}
+	return i + 1
+}
+
+// appendUnescaped adds a JSON string, escaping quotes, backslashes and control
+// characters only. Half a surrogate pair becomes U+FFFD.
+func appendUnescaped(out, quoted []byte) []byte {
+	var text string
+	if bytes.IndexByte(quoted, '\\') < 0 || json.Unmarshal(quoted, &text) != nil {
+		return append(out, quoted...)
+	}
+	out = append(out, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\':
+			out = append(out, '\\', c)
+		case c == '\n':
+			out = append(out, `\n`...)
+		case c == '\r':
+			out = append(out, `\r`...)
+		case c == '\t':
+			out = append(out, `\t`...)
+		case c < ' ':
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = append(out, c)
+		}
+	}
+	return append(out, '"')
+}
+
+// compactValues copies and checks a map of JSON values, each of at most most
+// bytes where most is not 0; field prefixes errors.
+func compactValues(field string, v Values, most int) (Values, error) {
+	c := make(Values, len(v))
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if err := checkKey(key); err != nil {
+			return nil, invalid(field, "%s", reasonOf(err))
+		}
+		value, err := sized(field+"."+key, v[key], most)
 		if err != nil {
 			return nil, err
 		}
 		c[key] = value
 	}
 	return c, nil
+}
+
+// sized compacts a JSON value and refuses a large one; most 0 is no limit. A
+// missing value is null.
+func sized(field string, raw json.RawMessage, most int) (json.RawMessage, error) {
+	if raw == nil {
+		raw = json.RawMessage("null")
+	}
+	value, err := compact(field, raw)
+	if err == nil && most > 0 && len(value) > most {
+		return nil, invalid(field, "has %d bytes, at most %d are kept", len(value), most)
+	}
+	return value, err
 }
 
 // encode is the one JSON encoder of the package: no HTML escapes, no final newline.
@@ -107,35 +189,29 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// decodeStrict reads one JSON value and refuses unknown fields by name.
+// decodeStrict reads one JSON value and refuses, by name, a field that is
+// unknown, stands twice or differs in case.
 func decodeStrict(what string, data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return invalid(what, "is not valid UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := json.Unmarshal(data, into); err != nil {
 		return decodeProblem(what, err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return invalid(what, "has more than one JSON value")
-	}
-	return nil
+	return checkKeys(what, data, reflect.TypeOf(into))
 }
 
 // decodeProblem turns a decoder's error into one that names the field.
 func decodeProblem(what string, err error) error {
-	var own *InvalidError
-	var newer *NewerFormatError
-	if errors.As(err, &own) || errors.As(err, &newer) {
+	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrNewerFormat) {
 		return err
 	}
 	var typed *json.UnmarshalTypeError
-	if errors.As(err, &typed) {
-		return invalid(what+"."+typed.Field, "a JSON %s stands where a %s belongs", typed.Value, typed.Type)
+	if !errors.As(err, &typed) {
+		return invalid(what, "%v", err)
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return invalid(what+"."+strings.Trim(name, `"`), "unknown field")
+	if typed.Field != "" {
+		what += "." + typed.Field
 	}
-	return invalid(what, "%v", err)
+	return invalid(what, "a JSON %s stands where a %s belongs", typed.Value, typed.Type)
 }

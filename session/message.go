@@ -205,10 +205,7 @@ func (m Message) Clone() Message {
 	for i := range m.ToolCalls {
 		m.ToolCalls[i].Arguments = bytes.Clone(m.ToolCalls[i].Arguments)
 	}
-	if m.ToolResult != nil {
-		r := *m.ToolResult
-		m.ToolResult = &r
-	}
+	m.ToolResult = clonePtr(m.ToolResult)
 	if m.Metadata != nil {
 		m.Metadata = m.Metadata.Clone()
 	}
@@ -220,8 +217,8 @@ func (m Message) Clone() Message {
 func (m Message) normal() (Message, error) {
 	m = m.Clone()
 	m.CreatedAt = Instant(m.CreatedAt)
-	if m.ID == "" || len(m.ID) > 255 || !plain(m.ID) {
-		return m, invalid("message.id", "%s is not 1 to 255 bytes of UTF-8 without control characters", quoted(m.ID))
+	if err := checkToken("message.id", m.ID); err != nil {
+		return m, err
 	}
 	if err := oneOf("message.role", m.Role, Roles()); err != nil {
 		return m, err
@@ -232,14 +229,9 @@ func (m Message) normal() (Message, error) {
 	if len(m.ToolCalls) > 0 && m.Role != RoleAssistant {
 		return m, invalid("message.toolCalls", "only an assistant calls tools, not %s", m.Role)
 	}
-	for _, text := range []*string{&m.Name, &m.ExecutionID, &m.StepID, &m.Unit, &m.Lane, &m.RequestID, &m.RootRequestID} {
-		*text = clean(*text)
-	}
+	cleanAll(&m.Name, &m.ExecutionID, &m.StepID, &m.Unit, &m.Lane, &m.RequestID, &m.RootRequestID)
 	if err := m.Content.normalise(); err != nil {
 		return m, err
-	}
-	if len(m.Content) == 1 && m.Content.plainText() && m.Content[0].Text == "" {
-		m.Content = nil
 	}
 	for i := range m.ToolCalls {
 		if err := m.ToolCalls[i].normalise(); err != nil {
@@ -247,12 +239,12 @@ func (m Message) normal() (Message, error) {
 		}
 	}
 	if r := m.ToolResult; r != nil {
-		r.CallID, r.ToolName, r.Content = clean(r.CallID), clean(r.ToolName), clean(r.Content)
+		cleanAll(&r.CallID, &r.ToolName, &r.Content)
 	}
 	if len(m.ToolCalls) == 0 {
 		m.ToolCalls = nil
 	}
-	if len(m.Content) == 0 {
+	if len(m.Content) == 0 || len(m.Content) == 1 && m.Content.plainText() && m.Content[0].Text == "" {
 		m.Content = nil
 	}
 	if len(m.Metadata) == 0 {
@@ -260,7 +252,7 @@ func (m Message) normal() (Message, error) {
 		return m, nil
 	}
 	var err error
-	m.Metadata, err = compactValues("message.metadata", m.Metadata)
+	m.Metadata, err = compactValues("message.metadata", m.Metadata, 0)
 	return m, err
 }
 
@@ -272,9 +264,7 @@ func (c Content) normalise() error {
 		}
 		if knownPart(p.Type) {
 			p.Raw = nil
-			for _, text := range []*string{&p.Text, &p.URL, &p.Data, &p.MediaType, &p.Name, &p.FileID, &p.Signature} {
-				*text = clean(*text)
-			}
+			cleanAll(&p.Text, &p.URL, &p.Data, &p.MediaType, &p.Name, &p.FileID, &p.Signature)
 			continue
 		}
 		if p.Raw == nil {
@@ -293,7 +283,7 @@ func (c Content) normalise() error {
 }
 
 func (c *ToolCall) normalise() error {
-	c.ID, c.Name = clean(c.ID), clean(c.Name)
+	cleanAll(&c.ID, &c.Name)
 	if c.Name == "" {
 		return invalid("message.toolCalls", "a call has no tool name")
 	}

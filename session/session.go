@@ -6,6 +6,8 @@ package session
 import (
 	"encoding/json"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,8 +28,7 @@ type body struct {
 	st   State            // without messages
 	msgs vector[*Message] // the transcript, or the part of it that was loaded
 
-	spans   []Span // the stretches of the log that make the transcript
-	rewound bool   // folding met a rewind: msgs must be picked anew from the log
+	spans []Span // the stretches of the log that make the transcript
 
 	base    int64 // last change known to be durable, sealed or in the open tail
 	live    int   // durable changes since the last version that are in force
@@ -74,9 +75,6 @@ type Birth struct {
 // definition's prompt and metadata win over the seed's. The seed's messages
 // must be a valid transcript.
 func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) {
-	if problems := def.Problems(); problems != nil {
-		return Session{}, &DefinitionError{Source: def.Name, Problems: problems}
-	}
 	def, err := def.normal()
 	if err != nil {
 		return Session{}, err
@@ -110,8 +108,8 @@ func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) 
 	if err != nil {
 		return Session{}, err
 	}
-	for key, raw := range seed.Variables {
-		if s, err = s.With(at, VariableStored{Key: key, Value: raw}); err != nil {
+	for _, key := range slices.Sorted(maps.Keys(seed.Variables)) {
+		if s, err = s.WithVariable(key, seed.Variables[key], at); err != nil {
 			return Session{}, err
 		}
 	}
@@ -136,20 +134,21 @@ func orElse[T ~string](value, otherwise T) T {
 // IsZero reports the zero Session, which no method but this one may be called on.
 func (s Session) IsZero() bool { return s.b == nil }
 
-// With applies changes at a moment. Creation, forks, rewinds and discarded
-// tails have methods of their own and are refused here.
+// With applies changes at a moment, all of them or none. Creation, forks,
+// rewinds and discarded tails have methods of their own and are refused here.
 func (s Session) With(at time.Time, changes ...Change) (Session, error) {
+	next := s
 	for _, c := range changes {
 		switch c.(type) {
-		case SessionCreated, SessionForked, SessionRewound:
+		case SessionCreated, SessionForked, SessionRewound, TailDiscarded:
 			return s, invalid("change", "%s cannot be applied to an existing session", c.Kind())
 		}
 		var err error
-		if s, err = s.record(at, c); err != nil {
+		if next, err = next.record(at, c); err != nil {
 			return s, err
 		}
 	}
-	return s, nil
+	return next, nil
 }
 
 // record applies one change and adds it to the pending ones. Its time is
@@ -159,12 +158,8 @@ func (s Session) record(at time.Time, c Change) (Session, error) {
 	if err != nil {
 		return s, err
 	}
-	var before *body
-	var r Record
-	if s.b == nil {
-		r = Record{Seq: 1, At: Instant(at)}
-	} else {
-		before = s.b
+	r := Record{Seq: 1, At: Instant(at)}
+	if s.b != nil {
 		r = Record{Seq: s.b.seq + 1, At: after(s.b.st.UpdatedAt, at)}
 	}
 	if added, ok := c.(MessageAdded); ok {
@@ -179,7 +174,7 @@ func (s Session) record(at time.Time, c Change) (Session, error) {
 	if err != nil {
 		return s, err
 	}
-	next.pending = &link{before: before, record: r}
+	next.pending = &link{before: s.b, record: r}
 	return Session{next}, nil
 }
 
@@ -212,9 +207,7 @@ func (s Session) Pending() []Record {
 		}
 		records = append(records, Record{Seq: l.record.Seq, At: l.record.At, Change: c})
 	}
-	for i, j := 0, len(records)-1; i < j; i, j = i+1, j-1 {
-		records[i], records[j] = records[j], records[i]
-	}
+	slices.Reverse(records)
 	return records
 }
 

@@ -3,6 +3,8 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -54,6 +56,21 @@ func (w Window) clone() Window {
 	return w
 }
 
+// normal is a deep copy as a session keeps it.
+func (w Window) normal() (Window, error) {
+	w = w.clone()
+	if w.FromSeq < 0 {
+		return w, invalid("window.fromSeq", "%d is negative", w.FromSeq)
+	}
+	s := w.Summary
+	if s == nil {
+		return w, nil
+	}
+	cleanAll(&s.Text, &s.Model)
+	s.CreatedAt = Instant(s.CreatedAt)
+	return w, checkSpent("window.summary", s.Usage, s.Cost, 0)
+}
+
 // Clone is a deep copy.
 func (s State) Clone() State {
 	s.ModelParams, s.ResponseFormat = s.ModelParams.clone(), s.ResponseFormat.clone()
@@ -64,7 +81,16 @@ func (s State) Clone() State {
 	}
 	s.Messages = messages
 	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
+	s.Task, s.Workflow = cloneRaw(s.Task), cloneRaw(s.Workflow)
 	return s
+}
+
+func cloneRaw(raw *json.RawMessage) *json.RawMessage {
+	if raw == nil {
+		return nil
+	}
+	c := json.RawMessage(bytes.Clone(*raw))
+	return &c
 }
 
 func cloneVariables(vars map[string]Variable) map[string]Variable {
@@ -82,34 +108,53 @@ func (s State) normal() (State, error) {
 	s.Messages = nil
 	s = s.Clone()
 	s.Messages = messages
-	s.CreatedAt, s.UpdatedAt = Instant(s.CreatedAt), Instant(s.UpdatedAt)
-	s.SystemPrompt, s.Model = clean(s.SystemPrompt), clean(s.Model)
 	if s.Task != nil || s.Workflow != nil {
 		return s, &NewerFormatError{What: "state of a task or workflow", Have: "present", Know: "none"}
 	}
-	var err error
-	if s.Metadata, err = compactValues("metadata", s.Metadata); err != nil {
+	cleanAll(&s.ParentAgentID, &s.SystemPrompt, &s.Model)
+	s.CreatedAt, s.UpdatedAt = Instant(s.CreatedAt), Instant(s.UpdatedAt)
+	if err := checkToken("agentId", s.AgentID); err != nil {
 		return s, err
 	}
-	for key, v := range s.Variables {
-		if err := checkKey(key); err != nil {
-			return s, err
-		}
-		if v.Value, err = sized("variables."+key, v.Value, maxVariable); err != nil {
-			return s, err
-		}
-		v.CreatedAt, v.UpdatedAt = Instant(v.CreatedAt), Instant(v.UpdatedAt)
-		s.Variables[key] = v
+	if s.ExecutionCount < 0 || s.InferenceCount < 0 {
+		return s, invalid("state", "executionCount and inferenceCount are not negative")
 	}
-	if p := s.ModelParams; p != nil && p.Options != nil {
-		if p.Options, err = compactValues("modelParams.options", p.Options); err != nil {
-			return s, err
-		}
+	if err := checkSpent("state", s.Usage, s.Cost, 0); err != nil {
+		return s, err
 	}
-	if f := s.ResponseFormat; f != nil && f.Schema != nil {
-		if f.Schema, err = compact("responseFormat.schema", f.Schema); err != nil {
+	var err error
+	if s.ModelParams, err = s.ModelParams.normal(); err != nil {
+		return s, err
+	}
+	if s.ResponseFormat, err = s.ResponseFormat.normal(); err != nil {
+		return s, err
+	}
+	if s.Window, err = s.Window.normal(); err != nil {
+		return s, err
+	}
+	if s.Execution, err = s.Execution.normal(); err != nil {
+		return s, err
+	}
+	if s.Metadata, err = compactValues("metadata", s.Metadata, maxMetadata); err != nil {
+		return s, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Variables)) {
+		if s.Variables[key], err = s.Variables[key].normal(key); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
+}
+
+func (v Variable) normal(key string) (Variable, error) {
+	if err := checkVariableKey(key); err != nil {
+		return v, err
+	}
+	if v.Version < 1 {
+		return v, invalid("variables."+key, "version %d is not positive", v.Version)
+	}
+	v.CreatedAt, v.UpdatedAt = Instant(v.CreatedAt), Instant(v.UpdatedAt)
+	var err error
+	v.Value, err = sized("variables."+key, v.Value, maxVariable)
+	return v, err
 }

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"fmt"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -43,17 +45,43 @@ func (s Session) Flushed() Session {
 }
 
 // WithTail lays an open tail on a session as it was last saved. Records of
-// discarded ranges are skipped.
+// discarded ranges are skipped. Messages are right under the same condition as
+// FoldFrom's.
 func (s Session) WithTail(records []Record) (Session, error) {
-	if len(records) == 0 {
-		return s, nil
+	next, live, err := s.b.replay(records)
+	if err != nil {
+		return s, err
 	}
-	live := 0
-	discarded := discardedRanges(records)
-	b := s.b
+	next.live = s.b.live + live
+	return Session{next}, nil
+}
+
+// Fold is the session a whole log makes, from its creation on. A log says
+// nothing of versions: the result has version 0 and the caller seals it.
+func Fold(records []Record) (Session, error) { return FoldFrom(Session{}, records) }
+
+// FoldFrom is the session that further records make of an earlier one. Its
+// messages are right as long as no record rewinds to ones the earlier session
+// does not hold; a store that keeps a log picks them from it by Spans instead.
+func FoldFrom(s Session, records []Record) (Session, error) {
+	next, _, err := s.b.replay(records)
+	if err != nil {
+		return Session{}, err
+	}
+	return Session{next}, nil
+}
+
+// replay applies records that follow the body without a gap and counts those
+// in force. The records stay the caller's: what is kept of them is copied.
+func (b *body) replay(records []Record) (*body, int, error) {
+	if b == nil {
+		b = &body{}
+	}
+	start, discarded, live := b, discardedRanges(records), 0
+	var added []*Message
 	for _, r := range records {
 		if r.Seq != b.seq+1 {
-			return s, invalid("tail", "change %d follows change %d", r.Seq, b.seq)
+			return nil, 0, invalid("log", "change %d follows change %d", r.Seq, b.seq)
 		}
 		if Holds(discarded, r.Seq) {
 			skipped := *b
@@ -61,18 +89,33 @@ func (s Session) WithTail(records []Record) (Session, error) {
 			b = &skipped
 			continue
 		}
-		next, err := b.folded(r)
+		change, err := r.Change.normal()
 		if err != nil {
-			return s, err
+			return nil, 0, fmt.Errorf("change %d: %w", r.Seq, err)
 		}
-		if _, ok := r.Change.(TailDiscarded); !ok {
+		next, err := b.folded(Record{Seq: r.Seq, At: Instant(r.At), Change: change})
+		if err != nil {
+			return nil, 0, fmt.Errorf("change %d: %w", r.Seq, err)
+		}
+		switch c := change.(type) {
+		case MessageAdded:
+			added = append(added, next.msgs.at(next.msgs.len()-1))
+		case SessionRewound:
+			if c.messages == nil {
+				next.msgs = pick(start.msgs, added, next.spans)
+			}
+		}
+		if _, ok := change.(TailDiscarded); !ok {
 			live++
 		}
 		b = next
 	}
+	if b.info.ID == "" {
+		return nil, 0, invalid("log", "is empty")
+	}
 	last := *b
-	last.base, last.live, last.pending = b.seq, live, nil
-	return Session{&last}, nil
+	last.base, last.live, last.pending = b.seq, 0, nil
+	return &last, live, nil
 }
 
 func discardedRanges(records []Record) []Span {
@@ -85,67 +128,18 @@ func discardedRanges(records []Record) []Span {
 	return ranges
 }
 
-// Fold is the session a whole log makes, from its creation on. With version 0
-// and no header of its own a log says nothing of versions: the caller seals.
-func Fold(records []Record) (Session, error) {
-	return fold(nil, records)
-}
-
-// FoldFrom is the session that further records make of an earlier one. Its
-// messages are right as long as no record rewinds; a store that keeps a log
-// picks them from it by Spans instead.
-func FoldFrom(s Session, records []Record) (Session, error) {
-	return fold(s.b, records)
-}
-
-func fold(b *body, records []Record) (Session, error) {
-	discarded := discardedRanges(records)
-	all := map[int64]*Message{}
-	if b != nil {
-		for _, m := range b.msgs.all() {
-			all[m.Seq] = m
-		}
-	}
-	for _, r := range records {
-		if b != nil && r.Seq <= b.seq {
-			return Session{}, invalid("log", "change %d follows change %d", r.Seq, b.seq)
-		}
-		if Holds(discarded, r.Seq) {
-			continue
-		}
-		next, err := b.folded(r)
-		if err != nil {
-			return Session{}, err
-		}
-		if added, ok := r.Change.(MessageAdded); ok {
-			m := added.Message
-			all[m.Seq] = &m
-		}
-		if next.rewound {
-			next.msgs, next.rewound = pick(all, next.spans), false
-		}
-		b = next
-	}
-	if b == nil {
-		return Session{}, invalid("log", "is empty")
-	}
-	last := *b
-	last.base, last.live, last.pending = b.seq, 0, nil
-	return Session{&last}, nil
-}
-
-// pick is the transcript that spans make of messages.
-func pick(all map[int64]*Message, spans []Span) vector[*Message] {
-	var seqs []int64
-	for seq := range all {
-		if Holds(spans, seq) {
-			seqs = append(seqs, seq)
-		}
-	}
-	slices.Sort(seqs)
+// pick is the transcript that spans make of messages in order.
+func pick(messages vector[*Message], more []*Message, spans []Span) vector[*Message] {
 	var v vector[*Message]
-	for _, seq := range seqs {
-		v = v.append(all[seq])
+	for _, m := range messages.all() {
+		if Holds(spans, m.Seq) {
+			v = v.append(m)
+		}
+	}
+	for _, m := range more {
+		if Holds(spans, m.Seq) {
+			v = v.append(m)
+		}
 	}
 	return v
 }
@@ -160,67 +154,49 @@ func (s Session) Shown(seq int64) bool {
 }
 
 // Rooted is the same version-0 session with a log of its own that needs no
-// parent's: creation, then each message, then the window. Stores use it to
-// create a fork whose parent they do not hold. Messages get new numbers.
+// parent's: creation, then each message. Stores use it to create a fork whose
+// parent they do not hold. Messages get new numbers, and the window with them.
 func (s Session) Rooted() (Session, error) {
 	if s.Partial() {
 		return Session{}, invalid("session", "%s holds a part of its transcript only and cannot be stored whole", quoted(s.ID()))
 	}
 	info, state := s.Info(), s.b.st
-	at := state.UpdatedAt
 	info.Version, info.Seq, info.MessageCount = 0, 0, 0
-	window := state.Window
-	state.Window, state.Messages = Window{Keep: []int64{}}, nil
+	state.Window = s.b.renumbered()
+	at := state.UpdatedAt
 	next, err := Session{}.record(at, SessionCreated{Header: info, Definition: *s.b.def, State: state})
 	if err != nil {
 		return Session{}, err
 	}
-	moved := map[int64]int64{}
-	first := int64(0)
 	for _, m := range s.b.msgs.all() {
-		old := m.Seq
 		if next, err = next.WithMessage(*m, at); err != nil {
 			return Session{}, err
 		}
-		moved[old] = next.b.seq
-		if first == 0 && old >= window.FromSeq {
-			first = next.b.seq
-		}
 	}
-	if window.FromSeq == 0 && window.Summary == nil {
-		return next, nil
-	}
-	if first == 0 {
-		first = next.b.seq + 1
-	}
-	keep := make([]int64, 0, len(window.Keep))
-	for _, seq := range window.Keep {
-		keep = append(keep, moved[seq])
-	}
-	summary := clonePtr(window.Summary)
-	if summary != nil {
-		summary.FromSeq, summary.ToSeq = moved[summary.FromSeq], moved[summary.ToSeq]
-		summary.Usage, summary.Cost = Usage{}, 0 // counted in the totals already
-	}
-	return next.record(at, WindowMoved{Strategy: PruneAll, To: first, Keep: keep, Summary: summary})
+	return next, nil
 }
 
-// ForkedFrom is the agent id of the session that a version-0 fork was made
-// of, "" for any other session. Ids can be purged and made again, agent ids
-// cannot: by it a store knows whether the parent it holds is the right one.
-func (s Session) ForkedFrom() string {
-	for l := s.b.pending; l != nil; l = l.earlier() {
-		if _, ok := l.record.Change.(SessionForked); ok && l.before != nil {
-			return l.before.st.AgentID
+// renumbered is the window of a transcript whose messages are numbered from
+// firstRooted on.
+func (b *body) renumbered() Window {
+	const firstRooted = 2 // the creation is 1
+	w := b.st.Window.clone()
+	place := func(seq int64) int64 { // of the first message that is not before seq
+		i := sort.Search(b.msgs.len(), func(i int) bool { return b.msgs.at(i).Seq >= seq })
+		return int64(firstRooted + i)
+	}
+	if w.FromSeq > 0 {
+		w.FromSeq = place(w.FromSeq)
+	}
+	keep := w.Keep
+	w.Keep = []int64{}
+	for _, seq := range keep {
+		if i := place(seq); i < place(seq+1) {
+			w.Keep = append(w.Keep, i)
 		}
 	}
-	return ""
-}
-
-// Holding is a head with the messages a store loaded for it, in the order of
-// their numbers, in the place of those it has.
-func (s Session) Holding(messages []Message) (Session, error) {
-	b := *s.b
-	err := b.hold(messages)
-	return Session{&b}, err
+	if w.Summary != nil {
+		w.Summary.FromSeq, w.Summary.ToSeq = place(w.Summary.FromSeq), place(w.Summary.ToSeq+1)-1
+	}
+	return w
 }

@@ -182,9 +182,16 @@ func (s Session) Rewound(target Session, at time.Time) (Session, error) {
 // Discarded records that the durable changes after a change were refused. The
 // receiver is the session as it was loaded: its state does not change.
 func (s Session) Discarded(from, to int64, at time.Time) (Session, error) {
+	if from <= s.b.seq {
+		return s, invalid("tail_discarded", "change %d is part of the session, which is at %d", from, s.b.seq)
+	}
 	skipped := *s.b
 	skipped.base, skipped.seq = to, to
-	return Session{&skipped}.With(at, TailDiscarded{From: from, To: to})
+	next, err := Session{&skipped}.record(at, TailDiscarded{From: from, To: to})
+	if err != nil {
+		return s, err
+	}
+	return next, nil
 }
 
 // Amend rewrites pending changes and applies them anew, so that value and log
@@ -200,8 +207,11 @@ func (s Session) Amend(rewrite func(Change) (Change, error)) (Session, error) {
 	next := Session{links[len(links)-1].before}
 	for i := len(links) - 1; i >= 0; i-- {
 		r := links[i].record
-		change, err := rewrite(r.Change)
+		change, err := r.Change.normal() // a copy: rewriting must not reach s
 		if err != nil {
+			return s, err
+		}
+		if change, err = rewrite(change); err != nil {
 			return s, err
 		}
 		if next, err = next.record(r.At, change); err != nil {

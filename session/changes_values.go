@@ -1,0 +1,125 @@
+package session
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// MetadataWritten sets one metadata key; null is a value.
+type MetadataWritten struct {
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Kind is metadata_written.
+func (MetadataWritten) Kind() string { return "metadata_written" }
+
+func (c MetadataWritten) normal() (Change, error) {
+	if err := checkKey(c.Key); err != nil {
+		return nil, err
+	}
+	value, err := sized("value", c.Value, maxMetadata)
+	c.Value = value
+	return c, err
+}
+
+func (c MetadataWritten) fold(b *body, _ recordTime) error {
+	b.st.Metadata = b.st.Metadata.with(c.Key, c.Value)
+	return nil
+}
+
+func checkMetadataKey(key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if key == reservedKey || strings.HasPrefix(key, reservedSpace) {
+		return invalid("key", "%s is reserved", quoted(key))
+	}
+	return nil
+}
+
+// MetadataRemoved removes a metadata key; a missing one is no error.
+type MetadataRemoved struct {
+	Key string `json:"key"`
+}
+
+// Kind is metadata_removed.
+func (MetadataRemoved) Kind() string { return "metadata_removed" }
+
+func (c MetadataRemoved) normal() (Change, error) { return c, checkKey(c.Key) }
+
+func (c MetadataRemoved) fold(b *body, _ recordTime) error {
+	b.st.Metadata = b.st.Metadata.without(c.Key)
+	return nil
+}
+
+// VariableStored writes one value of the session's own memory; null is a value.
+type VariableStored struct {
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Kind is variable_stored.
+func (VariableStored) Kind() string { return "variable_stored" }
+
+func (c VariableStored) normal() (Change, error) {
+	if err := checkVariableKey(c.Key); err != nil {
+		return nil, err
+	}
+	value, err := sized("value", c.Value, maxVariable)
+	c.Value = value
+	return c, err
+}
+
+func (c VariableStored) fold(b *body, t recordTime) error {
+	old := b.st.Variables[c.Key]
+	v := Variable{Value: c.Value, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at}
+	if old.Version > 0 && !old.Deleted {
+		v.CreatedAt = old.CreatedAt
+	}
+	b.setVariable(c.Key, v)
+	return nil
+}
+
+// checkVariableKey adds to the rule of keys that of whole segments.
+func checkVariableKey(key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	segments := strings.Split(key, "/")
+	if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) {
+		return invalid("key", "%s has a segment that is empty, . or ..", quoted(key))
+	}
+	return nil
+}
+
+// VariableDeleted deletes a variable; its version goes on counting.
+type VariableDeleted struct {
+	Key string `json:"key"`
+}
+
+// Kind is variable_deleted.
+func (VariableDeleted) Kind() string { return "variable_deleted" }
+
+func (c VariableDeleted) normal() (Change, error) { return c, checkVariableKey(c.Key) }
+
+func (c VariableDeleted) fold(b *body, t recordTime) error {
+	old, ok := b.st.Variables[c.Key]
+	if !ok || old.Deleted {
+		return nil
+	}
+	b.setVariable(c.Key, Variable{
+		Value: json.RawMessage("null"), Deleted: true, Version: old.Version + 1, CreatedAt: old.CreatedAt, UpdatedAt: t.at,
+	})
+	return nil
+}
+
+// setVariable gives the body a map of its own; the values are shared.
+func (b *body) setVariable(key string, v Variable) {
+	vars := make(map[string]Variable, len(b.st.Variables)+1)
+	maps.Copy(vars, b.st.Variables)
+	vars[key] = v
+	b.st.Variables = vars
+}

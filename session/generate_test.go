@@ -1,0 +1,278 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// noon is when the tests' sessions are born.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// hostile are strings that break naive encoders, keys and file names.
+func hostile() []string {
+	return []string{
+		"", " ", "plain", "tab\tnew\nline", "nul\x00byte", "bad\xffutf8\xc3", "\xed\xa0\x80", "<script>&amp;</script>",
+		"line\u2028para\u2029", "👩‍👩‍👧‍👦 family", "Ω≈ç", `quote " and \ back`, "\ufeffbom", "../../etc/passwd", "\x7f", "null", "a/b",
+		"\ufffd", "Iıİi",
+	}
+}
+
+func text() *rapid.Generator[string] {
+	return rapid.OneOf(
+		rapid.SampledFrom(hostile()),
+		rapid.StringN(0, 12, -1),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 12), func(b []byte) string { return string(b) }),
+	)
+}
+
+func name() *rapid.Generator[string] { return rapid.SampledFrom([]string{"a", "b", "c", "d", "é", "<&>"}) }
+
+// jsonValue is the text of a JSON value, also with needless space and escapes.
+func jsonValue() *rapid.Generator[json.RawMessage] {
+	return rapid.Custom(func(t *rapid.T) json.RawMessage {
+		fixed := []string{
+			"null", "true", " 1.50 ", "-0", "1e300", "12345678901234567890", `"\u003c\u2028\ud800\/"`, "\"raw \u2028 <&>\"",
+			`{"b":1, "a" : [ ], "b":2}`, `[[[{}]]]`, `"\u0000\u001f\b\f"`, "{\"\\u0061\": \"\u2029\"}", ``,
+		}
+		if rapid.Bool().Draw(t, "fixed") {
+			return json.RawMessage(rapid.SampledFrom(fixed).Draw(t, "json"))
+		}
+		raw, err := json.Marshal(map[string]any{
+			text().Draw(t, "key"): text().Draw(t, "string"),
+			"number":              rapid.Float64Range(-1e9, 1e9).Draw(t, "number"),
+			"list":                rapid.SliceOfN(rapid.Int64(), 0, 3).Draw(t, "list"),
+		})
+		if err != nil {
+			panic(err) // strings and finite numbers always encode
+		}
+		return raw
+	})
+}
+
+func values() *rapid.Generator[session.Values] {
+	return rapid.Map(rapid.MapOfN(name(), jsonValue(), 0, 3), func(m map[string]json.RawMessage) session.Values { return m })
+}
+
+// moment is any time, most often not in order: clocks go backwards.
+func moment() *rapid.Generator[time.Time] {
+	return rapid.Custom(func(t *rapid.T) time.Time {
+		at := noon.Add(time.Duration(rapid.Int64Range(-1e9, 1e12).Draw(t, "ns")))
+		return at.In(time.FixedZone("somewhere", rapid.IntRange(-50000, 50000).Draw(t, "zone")))
+	})
+}
+
+func optional[T any](g *rapid.Generator[T]) *rapid.Generator[*T] { return rapid.Ptr(g, true) }
+
+func usage() *rapid.Generator[session.Usage] {
+	n := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Just(int64(math.MaxInt64)))
+	return rapid.Custom(func(t *rapid.T) session.Usage {
+		return session.Usage{Input: n.Draw(t, "in"), Output: n.Draw(t, "out"), CacheRead: n.Draw(t, "cr"), Reasoning: n.Draw(t, "re")}
+	})
+}
+
+func cost() *rapid.Generator[session.Cost] {
+	return rapid.Map(rapid.Int64Range(0, math.MaxInt64), func(n int64) session.Cost { return session.Cost(n) })
+}
+
+func budget() *rapid.Generator[session.Budget] {
+	return rapid.Custom(func(t *rapid.T) session.Budget {
+		return session.Budget{
+			MaxSteps:   optional(rapid.Int64Range(0, math.MaxInt64)).Draw(t, "steps"),
+			MaxTokens:  optional(rapid.Int64Range(0, 9)).Draw(t, "tokens"),
+			MaxSeconds: optional(rapid.Float64Range(0, 1e9)).Draw(t, "seconds"),
+			MaxCost:    optional(cost()).Draw(t, "cost"),
+			Deadline:   optional(moment()).Draw(t, "deadline"),
+		}
+	})
+}
+
+func params() *rapid.Generator[session.ModelParams] {
+	return rapid.Custom(func(t *rapid.T) session.ModelParams {
+		return session.ModelParams{
+			MaxOutputTokens: optional(rapid.IntRange(0, 1<<40)).Draw(t, "max"),
+			Temperature:     optional(rapid.Float64Range(0, 2)).Draw(t, "temperature"),
+			TopP:            optional(rapid.Float64Range(0, 1)).Draw(t, "topP"),
+			Stop:            rapid.SliceOfN(text(), 0, 2).Draw(t, "stop"),
+			Options:         values().Draw(t, "options"),
+		}
+	})
+}
+
+func format() *rapid.Generator[session.ResponseFormat] {
+	return rapid.Custom(func(t *rapid.T) session.ResponseFormat {
+		return session.ResponseFormat{
+			Type: "json_schema", Schema: jsonValue().Draw(t, "schema"), Name: text().Draw(t, "name"), Strict: rapid.Bool().Draw(t, "strict"),
+		}
+	})
+}
+
+func definition() *rapid.Generator[session.Definition] {
+	list := rapid.OneOf(rapid.Just[[]string](nil), rapid.SliceOfN(name(), 0, 4))
+	return rapid.Custom(func(t *rapid.T) session.Definition {
+		return session.Definition{
+			Name: "agent", Label: text().Draw(t, "label"), Description: text().Draw(t, "description"),
+			SystemPrompt: text().Draw(t, "prompt"), Model: text().Draw(t, "model"), ModelParams: optional(params()).Draw(t, "params"),
+			Tools: list.Draw(t, "tools"), ToolsDeny: list.Draw(t, "deny"), Skills: list.Draw(t, "skills"),
+			Capabilities: list.Draw(t, "capabilities"), Subagents: list.Draw(t, "subagents"),
+			MCP: []session.MCPServer{{
+				ID: "m", Command: "run" + text().Draw(t, "command"), Args: rapid.SliceOfN(text(), 0, 2).Draw(t, "args"),
+				Env: rapid.MapOfN(name(), text(), 0, 2).Draw(t, "env"), Headers: map[string]string{},
+			}},
+			ResponseFormat: optional(format()).Draw(t, "format"), Budget: optional(budget()).Draw(t, "budget"),
+			Memory: &session.MemoryPolicy{
+				Strategy: session.PruneSummary, Limit: ptr(3), SummaryPrompt: "sum up " + text().Draw(t, "summaryPrompt"),
+				SummaryModel: text().Draw(t, "summaryModel"), Scopes: []string{}, Recall: &session.Recall{Scopes: []string{"user"}},
+			},
+			Metadata: values().Draw(t, "metadata"),
+		}
+	})
+}
+
+func content() *rapid.Generator[session.Content] {
+	part := rapid.Custom(func(t *rapid.T) session.Part {
+		if rapid.IntRange(0, 5).Draw(t, "opaque") == 0 {
+			return session.Part{Type: "hologram", Raw: json.RawMessage(`{ "type":"hologram", "data":"\u003c" }`)}
+		}
+		return session.Part{
+			Type: rapid.SampledFrom([]string{session.PartText, session.PartImage, session.PartFile, session.PartAudio, session.PartReasoning}).Draw(t, "type"),
+			Text: text().Draw(t, "text"), Data: text().Draw(t, "data"), Signature: text().Draw(t, "signature"), Name: text().Draw(t, "name"),
+		}
+	})
+	return rapid.OneOf(
+		rapid.Map(text(), session.Text),
+		rapid.Map(rapid.SliceOfN(part, 0, 3), func(p []session.Part) session.Content { return p }),
+	)
+}
+
+func message(id string) *rapid.Generator[session.Message] {
+	return rapid.Custom(func(t *rapid.T) session.Message {
+		m := session.Message{
+			ID: id, Role: rapid.SampledFrom(session.Roles()).Draw(t, "role"), Name: text().Draw(t, "name"), Content: content().Draw(t, "content"),
+			Unit: text().Draw(t, "unit"), StepID: rapid.SampledFrom([]string{"", "step-1", "step-2"}).Draw(t, "step"),
+			Trace: rapid.Bool().Draw(t, "trace"), RequestID: text().Draw(t, "request"), Metadata: values().Draw(t, "metadata"),
+		}
+		callID := rapid.SampledFrom([]string{"call-1", "call-2", "", "bad\xff"})
+		switch m.Role {
+		case session.RoleAssistant:
+			m.ToolCalls = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) session.ToolCall {
+				return session.ToolCall{ID: callID.Draw(t, "id"), Name: "tool" + text().Draw(t, "tool"), Arguments: json.RawMessage(` { "x" : "\u003c" } `)}
+			}), 0, 2).Draw(t, "calls")
+		case session.RoleTool:
+			m.ToolResult = &session.ToolResult{CallID: callID.Draw(t, "callId"), ToolName: text().Draw(t, "toolName"), Content: text().Draw(t, "result")}
+		}
+		if rapid.Bool().Draw(t, "dated") {
+			m.CreatedAt = moment().Draw(t, "createdAt")
+		}
+		return m
+	})
+}
+
+func signals() *rapid.Generator[[]session.Signal] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) session.Signal {
+		return session.Signal{
+			Reason: rapid.SampledFrom(session.StopReasons()).Draw(t, "reason"), Message: text().Draw(t, "message"),
+			Context: values().Draw(t, "context"), Source: text().Draw(t, "source"),
+		}
+	}), 0, 2)
+}
+
+func failures() *rapid.Generator[[]session.Failure] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) session.Failure {
+		return session.Failure{Kind: text().Draw(t, "kind"), Message: text().Draw(t, "message")}
+	}), 0, 2)
+}
+
+// change is one that a session may well accept: those of an execution are
+// drawn as its state allows, the rest at random.
+func change(s session.Session) *rapid.Generator[session.Change] {
+	return rapid.Custom(func(t *rapid.T) session.Change {
+		if rapid.IntRange(0, 2).Draw(t, "execution") == 0 {
+			return executionChange(t, s)
+		}
+		key := rapid.OneOf(name(), text()).Draw(t, "key")
+		switch rapid.IntRange(0, 15).Draw(t, "kind") {
+		case 0:
+			return session.StatusChanged{Status: rapid.SampledFrom(session.Statuses()).Draw(t, "status"), Reason: text().Draw(t, "reason")}
+		case 1:
+			return session.NameChanged{Name: text().Draw(t, "name")}
+		case 2:
+			return session.ExpiryChanged{ExpiresAt: optional(moment()).Draw(t, "expires")}
+		case 3:
+			return session.MetadataWritten{Key: key, Value: jsonValue().Draw(t, "value")}
+		case 4:
+			return session.MetadataRemoved{Key: key}
+		case 5:
+			return session.VariableStored{Key: key, Value: jsonValue().Draw(t, "value")}
+		case 6:
+			return session.VariableDeleted{Key: key}
+		case 7:
+			return session.SystemPromptChanged{Text: text().Draw(t, "prompt")}
+		case 8:
+			return session.ModelChanged{Model: text().Draw(t, "model"), Params: optional(params()).Draw(t, "params")}
+		case 9:
+			return session.ResponseFormatChanged{ResponseFormat: optional(format()).Draw(t, "format")}
+		case 10:
+			return session.TranscriptCleared{}
+		case 11:
+			return windowMove(t, s)
+		case 12:
+			return session.InboxTaken{ItemID: "item" + text().Draw(t, "item"), ItemKind: text().Draw(t, "itemKind")}
+		case 13:
+			return session.TaskRowChanged{Task: session.TaskRow{Title: text().Draw(t, "title"), Status: text().Draw(t, "status")}}
+		}
+		return session.MessageAdded{Message: message(fmt.Sprintf("m-%d", s.Seq())).Draw(t, "message")}
+	})
+}
+
+func windowMove(t *rapid.T, s session.Session) session.Change {
+	c := session.WindowMoved{
+		Strategy: rapid.SampledFrom(append(session.Strategies(), "")).Draw(t, "strategy"),
+		From:     s.Window().FromSeq, To: rapid.Int64Range(0, s.Seq()+1).Draw(t, "to"),
+		Keep: rapid.SliceOfN(rapid.Int64Range(1, s.Seq()), 0, 3).Draw(t, "keep"),
+	}
+	if rapid.Bool().Draw(t, "summarised") {
+		c.Summary = &session.Summary{
+			Text: text().Draw(t, "summary"), FromSeq: 1, ToSeq: c.To, Model: text().Draw(t, "model"),
+			Usage: usage().Draw(t, "usage"), Cost: cost().Draw(t, "cost"), CreatedAt: moment().Draw(t, "at"),
+		}
+	}
+	return c
+}
+
+func executionChange(t *rapid.T, s session.Session) session.Change {
+	seconds := rapid.Float64Range(0, 1e6).Draw(t, "seconds")
+	if !s.Running() {
+		return session.ExecutionStarted{ExecutionID: "x" + text().Draw(t, "id"), Budget: optional(budget()).Draw(t, "budget"), RequestID: text().Draw(t, "request")}
+	}
+	step := rapid.SampledFrom([]string{"step-1", "step-2", "bad\xff"}).Draw(t, "step")
+	call := rapid.SampledFrom([]string{"call-1", "bad\xff"}).Draw(t, "call")
+	switch rapid.IntRange(0, 6).Draw(t, "stage") {
+	case 0:
+		return session.ExecutionContinued{}
+	case 1:
+		return session.InferenceFailed{StepID: step, Model: text().Draw(t, "model"), StartedAt: moment().Draw(t, "started"), Errors: failures().Draw(t, "errors"), ActiveSeconds: seconds}
+	case 2:
+		return session.ToolStarted{StepID: step, CallID: call, ToolName: text().Draw(t, "tool")}
+	case 3:
+		return session.ToolFinished{StepID: step, CallID: call, ToolName: text().Draw(t, "tool"), ChildSessionID: text().Draw(t, "child"), ActiveSeconds: seconds}
+	case 4:
+		return session.StepFinished{StepID: step, Type: session.StepFinal, Signals: signals().Draw(t, "signals"), Errors: failures().Draw(t, "errors"), ActiveSeconds: seconds}
+	case 5:
+		return session.ExecutionFinished{
+			Status: session.ExecutionStopped, Stop: &session.Signal{Reason: session.StopTime, Message: text().Draw(t, "why")},
+			Signals: signals().Draw(t, "signals"), Errors: failures().Draw(t, "errors"), ActiveSeconds: seconds,
+		}
+	}
+	return session.InferenceAnswered{
+		StepID: step, Model: text().Draw(t, "model"), StartedAt: moment().Draw(t, "started"), FinishReason: text().Draw(t, "finish"),
+		Usage: usage().Draw(t, "usage"), Cost: cost().Draw(t, "cost"), ActiveSeconds: seconds,
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
