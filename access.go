@@ -1,0 +1,302 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// access is the right to act on a session. A short action has its place in
+// the process's line and no lease: between processes it races by version. A
+// long one has a lease, kept alive until it is given back.
+type access struct {
+	fence int64
+	lease *keeper
+	leave func()
+}
+
+// release gives everything back; it may be called twice.
+func (a *access) release(ctx context.Context) {
+	if a.lease != nil {
+		a.lease.release(ctx)
+	}
+	if a.leave != nil {
+		a.leave()
+		a.leave = nil
+	}
+}
+
+// enter waits for its turn on a session. A long action gets a lease where the
+// store has leases; its context ends with the lease. What is done about a
+// busy session is the caller's choice, except for Enqueue, which is seen as
+// the BusyError it begins with.
+func (rt *Runtime) enter(ctx context.Context, ref store.Ref, long bool, busy Busy) (context.Context, *access, error) {
+	if rt.leases == nil {
+		return rt.enterLine(ctx, ref, busy)
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, rt.config.BusyWait, errWaited)
+	defer cancel()
+	ring, stop := rt.bell(ref)
+	defer stop()
+	asked := false
+	for {
+		granted, a, err := rt.tryEnter(limit, ctx, ref, long)
+		var taken *session.BusyError
+		if !errors.As(err, &taken) {
+			return granted, a, err
+		}
+		if busy == Reject || busy == Enqueue {
+			return ctx, nil, err
+		}
+		if busy == Interrupt && !asked {
+			if err := rt.Cancel(ctx, ref.ID); err != nil && !errors.Is(err, session.ErrInvalid) {
+				return ctx, nil, err
+			}
+			asked = true
+		}
+		if err := rt.await(limit, ring); err != nil {
+			return ctx, nil, waited(ctx, err, taken)
+		}
+	}
+}
+
+var errWaited = errors.New("waited long enough")
+
+// waited is the error for waiting in vain: the caller's own end, or that the
+// session stayed busy.
+func waited(ctx context.Context, err error, taken *session.BusyError) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, session.ErrClosed) {
+		return err
+	}
+	return taken
+}
+
+// tryEnter takes its turn once. BusyError names a live holder.
+func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, long bool) (context.Context, *access, error) {
+	leave, err := rt.lines.enter(limit, ref)
+	if err != nil {
+		return ctx, nil, waited(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
+	}
+	if !long {
+		held, live, err := rt.leases.Holding(ctx, ref)
+		if err == nil && live {
+			err = &session.BusyError{ID: ref.ID, Holder: held.Holder, Until: held.Until}
+		}
+		if err != nil {
+			leave()
+			return ctx, nil, err
+		}
+		return ctx, &access{leave: leave}, nil
+	}
+	defer leave()
+	lease, err := rt.leases.Acquire(ctx, ref, rt.holder, rt.config.Lease)
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, k := rt.keep(ctx, ref, lease)
+	return ctx, &access{fence: lease.Token, lease: k}, nil
+}
+
+// enterLine is for stores without leases: the line in the process is all.
+func (rt *Runtime) enterLine(ctx context.Context, ref store.Ref, busy Busy) (context.Context, *access, error) {
+	if busy == Interrupt {
+		return ctx, nil, rt.unsupported("leases")
+	}
+	wait := rt.config.BusyWait
+	if busy != Wait {
+		wait = 0
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, wait, errWaited)
+	defer cancel()
+	leave, err := rt.lines.enter(limit, ref)
+	if err != nil {
+		return ctx, nil, waited(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
+	}
+	return ctx, &access{leave: leave}, nil
+}
+
+// bell rings when something about a session may have changed. Without wakes
+// it never does, and waiting is polling.
+func (rt *Runtime) bell(ref store.Ref) (ring <-chan struct{}, stop func()) {
+	if rt.wakes == nil {
+		return nil, func() {}
+	}
+	return rt.wakes.Bell(ref)
+}
+
+// await waits for a ring or for the time to look again.
+func (rt *Runtime) await(ctx context.Context, ring <-chan struct{}) error {
+	timer := time.NewTimer(rt.config.Poll)
+	defer timer.Stop()
+	select {
+	case <-ring:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-rt.closing.Done():
+		return session.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lines makes callers of one process stand in line for each session.
+type lines struct {
+	mu   sync.Mutex // guards open
+	open map[store.Ref]*line
+}
+
+type line struct {
+	turn  chan struct{} // holds one token while somebody has the turn
+	users int
+}
+
+// enter waits for the turn. A turn that is free is taken even when the context
+// has ended.
+func (l *lines) enter(ctx context.Context, ref store.Ref) (leave func(), err error) {
+	l.mu.Lock()
+	if l.open == nil {
+		l.open = map[store.Ref]*line{}
+	}
+	own, ok := l.open[ref]
+	if !ok {
+		own = &line{turn: make(chan struct{}, 1)}
+		l.open[ref] = own
+	}
+	own.users++
+	l.mu.Unlock()
+
+	select {
+	case own.turn <- struct{}{}:
+	default:
+		select {
+		case own.turn <- struct{}{}:
+		case <-ctx.Done():
+			l.forget(ref, own)
+			return nil, context.Cause(ctx)
+		}
+	}
+	return sync.OnceFunc(func() {
+		<-own.turn
+		l.forget(ref, own)
+	}), nil
+}
+
+func (l *lines) forget(ref store.Ref, own *line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(l.open, ref)
+	}
+}
+
+// keeper renews a lease until it is stopped. Losing the lease ends the work
+// that relies on it.
+type keeper struct {
+	rt    *Runtime
+	ref   store.Ref
+	lease store.Lease
+
+	halt context.CancelFunc
+	done chan struct{}
+	once sync.Once
+}
+
+func (rt *Runtime) keep(ctx context.Context, ref store.Ref, lease store.Lease) (context.Context, *keeper) {
+	working, lost := context.WithCancelCause(ctx)
+	renewing, halt := context.WithCancel(context.WithoutCancel(ctx))
+	k := &keeper{rt: rt, ref: ref, lease: lease, halt: halt, done: make(chan struct{})}
+	go func() {
+		defer close(k.done)
+		if err := k.renew(renewing); err != nil {
+			lost(err)
+		}
+	}()
+	return working, k
+}
+
+// renew prolongs the lease at a third of its length. An error that may pass
+// is tried again while the lease lives.
+func (k *keeper) renew(ctx context.Context) error {
+	length := k.rt.config.Lease
+	ends := time.Now().Add(length)
+	pause := length / 3
+	for {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		asked := time.Now()
+		lease, err := k.rt.leases.Renew(ctx, k.ref, k.lease, length)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			k.lease, ends, pause = lease, asked.Add(length), length/3
+		case errors.Is(err, session.ErrFenced), errors.Is(err, session.ErrNotFound):
+			return &session.FencedError{ID: k.ref.ID, Token: k.lease.Token}
+		case time.Now().After(ends):
+			return fmt.Errorf("renew lease: %w: %w", &session.FencedError{ID: k.ref.ID, Token: k.lease.Token}, err)
+		default:
+			pause = length / 10
+		}
+	}
+}
+
+// stop ends the renewing and leaves the lease as it is.
+func (k *keeper) stop() {
+	k.halt()
+	<-k.done
+}
+
+// release ends renewing and lease. A lease that cannot be released ends by
+// itself.
+func (k *keeper) release(ctx context.Context) {
+	k.once.Do(func() {
+		k.stop()
+		if err := k.rt.leases.Release(context.WithoutCancel(ctx), k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
+			k.rt.config.Logger.Warn("lease not released", "session", k.ref.ID, "error", err.Error())
+		}
+	})
+}
+
+// released says that a save has ended the lease.
+func (k *keeper) released() { k.once.Do(k.stop) }
+
+// processHolder names this process so that one that died on this host can be
+// told from a living one: host, process id and process start, then the runtime.
+func processHolder(runtime string) string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	return fmt.Sprintf("%s/%d/%s/%.8s", strings.ReplaceAll(host, "/", "-"), os.Getpid(), processStart(), runtime)
+}
+
+// processStart is when this process began, in the kernel's own count: the
+// 22nd field of its stat line. It is empty where there is no such file.
+func processStart() string {
+	data, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return ""
+	}
+	text := string(data)
+	fields := strings.Fields(text[strings.LastIndex(text, ")")+1:])
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}

@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// infer asks the model and opens a step with its answer.
+func (r *run) infer(ctx context.Context, e *session.Execution) error {
+	started := r.Now()
+	stepID := r.NewID()
+	name, model, err := r.Model(r.s)
+	if err != nil {
+		return r.giveUp(ctx, stepID, name, started, err)
+	}
+	request, err := r.request(name)
+	if err != nil {
+		return r.giveUp(ctx, stepID, name, started, err)
+	}
+	r.notify(Notice{Kind: StepStarted, StepID: stepID, StepNumber: len(e.Steps) + 1, Model: name})
+
+	bounded, cancel := r.bound(ctx, e)
+	defer cancel()
+	response, err := r.ask(bounded, model, request)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case bounded.Err() != nil: // time or the deadline ran out during the call
+		signal, over := r.overBudget(e, false)
+		if !over {
+			signal = session.Signal{Reason: session.StopTime, Message: "the call ran out of time", Source: "budget"}
+		}
+		return r.finish(ctx, signal)
+	default:
+		return r.giveUp(ctx, stepID, name, started, err)
+	}
+	return r.answer(ctx, stepID, started, name, model, response)
+}
+
+// request is what the model is told, built from the session alone.
+func (r *run) request(name string) (llm.Request, error) {
+	tools, err := r.Tools(r.s)
+	if err != nil {
+		return llm.Request{}, err
+	}
+	system := r.s.SystemPrompt()
+	if r.System != nil {
+		system = r.System(r.s)
+	}
+	request := llm.Request{
+		Model: name, System: system, Messages: Transcript(r.s), Params: r.s.ModelParams(), ResponseFormat: r.s.State().ResponseFormat,
+		Agent: r.s.Info().AgentName, SessionID: r.s.ID(), Inference: r.s.InferenceCount(),
+	}
+	for _, t := range tools.All() {
+		spec := t.Spec()
+		request.Tools = append(request.Tools, llm.Tool{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
+	}
+	return request, nil
+}
+
+// Transcript is what a model is sent of a session: the summary, if there is
+// one, and the window, in a form every provider accepts.
+func Transcript(s session.Session) []session.Message {
+	shown := s.WindowMessages()
+	if summary := s.Window().Summary; summary != nil {
+		first := session.Message{
+			ID: fmt.Sprintf("summary-%d-%d", summary.FromSeq, summary.ToSeq), Role: session.RoleUser, CreatedAt: summary.CreatedAt,
+			Content: session.Text("Summary of the conversation so far:\n" + summary.Text),
+		}
+		shown = append([]session.Message{first}, shown...)
+	}
+	return session.Sendable(shown)
+}
+
+// ask calls the model, again after transient errors.
+func (r *run) ask(ctx context.Context, model llm.Model, request llm.Request) (llm.Response, error) {
+	for {
+		response, err := r.call(ctx, model, request)
+		var transient *llm.TransientError
+		if err == nil || ctx.Err() != nil || !errors.As(err, &transient) {
+			return response, err
+		}
+		if request.Attempt >= r.Retries {
+			return response, &exhausted{attempts: request.Attempt + 1, err: err}
+		}
+		pause := transient.After
+		if pause == 0 {
+			pause = r.backoff(request.Attempt)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return response, err
+		}
+		request.Attempt++
+	}
+}
+
+// call asks once and turns a panic into an error.
+func (r *run) call(ctx context.Context, model llm.Model, request llm.Request) (response llm.Response, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &session.PanicError{Where: "model " + strconv.Quote(request.Model), Value: v}
+		}
+	}()
+	return model.Infer(ctx, request, r.Stream)
+}
+
+// exhausted is a transient error that did not pass.
+type exhausted struct {
+	attempts int
+	err      error
+}
+
+func (e *exhausted) Error() string { return fmt.Sprintf("%d attempts failed: %v", e.attempts, e.err) }
+func (e *exhausted) Unwrap() error { return e.err }
+
+func (r *run) backoff(attempt int) time.Duration {
+	if r.Backoff != nil {
+		return r.Backoff(attempt)
+	}
+	return min(250*time.Millisecond<<min(attempt, 10), 8*time.Second)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// giveUp ends the execution as failed: the step and the end are one write.
+func (r *run) giveUp(ctx context.Context, stepID, model string, started time.Time, cause error) error {
+	r.cause = cause
+	reason := session.StopError
+	var out *exhausted
+	if errors.As(cause, &out) {
+		reason = session.StopRetries
+	}
+	stop := session.Signal{Reason: reason, Message: cause.Error(), Source: "model"}
+	err := r.write(ctx,
+		session.InferenceFailed{
+			StepID: stepID, Model: model, StartedAt: started, ActiveSeconds: r.active(),
+			Errors: []session.Failure{{Kind: string(reason), Message: cause.Error()}},
+		},
+		session.ExecutionFinished{Status: reason.Status(), Stop: &stop, Signals: []session.Signal{stop}, ActiveSeconds: r.active()},
+	)
+	if err != nil {
+		return err
+	}
+	r.notify(Notice{Kind: ExecutionFinished, Status: reason.Status(), Stop: reason})
+	return nil
+}
+
+// answer writes what the model said. It is written even when the context has
+// just ended: it is paid for.
+func (r *run) answer(ctx context.Context, stepID string, started time.Time, name string, model llm.Model, response llm.Response) error {
+	cost := response.Cost
+	if priced, ok := model.(llm.Priced); ok {
+		cost = priced.Cost(response.Usage)
+	}
+	said := session.Message{
+		ID: r.NewID(), Role: session.RoleAssistant, Content: response.Content, ToolCalls: r.distinct(response.ToolCalls),
+		ExecutionID: r.s.Execution().ID, StepID: stepID, Trace: len(response.ToolCalls) > 0,
+	}
+	if response.Model != "" {
+		name = response.Model
+	}
+	changes := []session.Change{
+		session.InferenceAnswered{
+			StepID: stepID, Model: name, StartedAt: started, FinishReason: response.FinishReason,
+			Usage: response.Usage, Cost: cost, ActiveSeconds: r.active(),
+		},
+		session.MessageAdded{Message: said},
+	}
+	if len(response.ToolCalls) == 0 {
+		changes = append(changes, session.StepFinished{
+			StepID: stepID, Type: session.StepFinal, Signals: finishSignal(response.FinishReason), ActiveSeconds: r.active(),
+		})
+	}
+	if err := r.write(context.WithoutCancel(ctx), changes...); err != nil {
+		return err
+	}
+	if len(response.ToolCalls) == 0 {
+		r.notify(Notice{Kind: StepFinished, StepID: stepID})
+	}
+	return nil
+}
+
+// finishSignal is the signal of an answer that was cut off.
+func finishSignal(reason string) []session.Signal {
+	switch strings.ToLower(reason) {
+	case "length", "max_tokens", "content_filter", "refusal":
+		return []session.Signal{{Reason: session.StopFinishReason, Message: reason, Source: "model"}}
+	}
+	return nil
+}
+
+// distinct gives each call of an answer an id of its own, so that a result
+// belongs to one call only.
+func (r *run) distinct(calls []session.ToolCall) []session.ToolCall {
+	seen := map[string]bool{}
+	for i := range calls {
+		if calls[i].ID == "" || seen[calls[i].ID] {
+			calls[i].ID = "call_" + r.NewID()
+		}
+		seen[calls[i].ID] = true
+	}
+	return calls
+}

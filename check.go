@@ -1,0 +1,147 @@
+package holdfast
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// checkDefinition reports everything wrong with a definition in this runtime,
+// all at once. Model overrides the definition's where it is not empty.
+func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
+	problems := slices.Clone(def.Problems())
+	add := func(field, format string, args ...any) {
+		problems = append(problems, session.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+	pool, err := rt.pool(def)
+	if err != nil {
+		add("capabilities", "%v", err)
+	}
+	unknown := func(field string, names, available []string) {
+		for _, name := range names {
+			if strings.TrimSpace(name) != "" && !slices.Contains(available, name) {
+				add(field, "%q is not known; available: %s", name, listed(available))
+			}
+		}
+	}
+	unknown("tools", def.Tools, pool.Names())
+	unknown("toolsDeny", def.ToolsDeny, pool.Names())
+	unknown("skills", def.Skills, keysOf(rt.config.Skills))
+	unknown("capabilities", def.Capabilities, keysOf(rt.config.Capabilities))
+	if len(def.Subagents) > 0 {
+		add("subagents", "cannot be spawned by this program yet")
+	}
+	if len(def.MCP) > 0 {
+		add("mcp", "servers cannot be used by this program yet")
+	}
+	if m := def.Memory; m != nil {
+		if m.Strategy == session.PruneVector || m.Tools || m.Recall != nil {
+			add("memory", "recall, memory tools and vector_store cannot be used by this program yet")
+		}
+		if m.SummaryModel != "" {
+			if _, _, err := rt.model(m.SummaryModel); err != nil {
+				add("memory.summaryModel", "%v", err)
+			}
+		}
+	}
+	if model == "" {
+		model = def.Model
+	}
+	if model != "" {
+		_, found, err := rt.model(model)
+		if err != nil {
+			add("model", "%v", err)
+		} else if _, priced := found.(llm.Priced); !priced && def.Budget != nil && def.Budget.MaxCost != nil {
+			add("budget.maxCost", "needs a price for the model %q, which has none", model)
+		}
+	}
+	if len(problems) > 0 {
+		return &session.DefinitionError{Source: def.Name, Problems: problems}
+	}
+	return nil
+}
+
+// checkRunnable refuses, before anything is written, what could not run.
+func (rt *Runtime) checkRunnable(s session.Session) error {
+	if err := rt.checkDefinition(s.Definition(), s.Model()); err != nil {
+		return err
+	}
+	if _, _, err := rt.model(s.Model()); err != nil {
+		return &session.DefinitionError{Source: s.Info().AgentName, Problems: []session.Problem{{Field: "model", Message: err.Error()}}}
+	}
+	return nil
+}
+
+// model resolves a name, the default one where it is empty.
+func (rt *Runtime) model(name string) (string, llm.Model, error) {
+	if name == "" {
+		name = rt.config.DefaultModel
+	}
+	if name == "" {
+		return "", nil, &session.InvalidError{Field: "model", Reason: "none is named by the definition and there is no default"}
+	}
+	if rt.config.Models == nil {
+		return name, nil, &session.NotFoundError{What: "model", ID: name, Available: []string{}}
+	}
+	m, err := rt.config.Models.Model(name)
+	if err != nil {
+		return name, nil, err
+	}
+	if _, local := m.(llm.Offline); rt.config.Offline && !local {
+		return name, nil, &session.UnsupportedError{Store: "an offline runtime", Ability: "the model " + name}
+	}
+	return name, m, nil
+}
+
+// pool is every tool a definition may choose from.
+func (rt *Runtime) pool(def session.Definition) (tool.Set, error) {
+	all := rt.config.Tools.All()
+	for _, name := range def.Capabilities {
+		all = append(all, rt.config.Capabilities[name].Tools...)
+	}
+	return tool.NewSet(all...)
+}
+
+// tools are those the agent gets.
+func (rt *Runtime) tools(def session.Definition) (tool.Set, error) {
+	pool, err := rt.pool(def)
+	if err != nil {
+		return tool.Set{}, err
+	}
+	return pool.Select(def.Tools, def.ToolsDeny), nil
+}
+
+// systemPrompt is the prompt in force with the texts of skills and
+// capabilities, in the order the definition lists them.
+func (rt *Runtime) systemPrompt(s session.Session) string {
+	def := s.Definition()
+	parts := []string{s.SystemPrompt()}
+	for _, name := range def.Capabilities {
+		parts = append(parts, rt.config.Capabilities[name].Prompt)
+	}
+	for _, name := range def.Skills {
+		parts = append(parts, rt.config.Skills[name])
+	}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return strings.TrimSpace(p) == "" })
+	return strings.Join(parts, "\n\n")
+}
+
+func keysOf[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

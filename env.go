@@ -1,0 +1,143 @@
+package holdfast
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+type envKey struct{}
+
+func withEnv(ctx context.Context, e *Environment) context.Context {
+	return context.WithValue(ctx, envKey{}, e)
+}
+
+// Env is what an action may use while it runs, bound to its session and
+// lease. It is nil outside an action.
+func Env(ctx context.Context) *Environment {
+	e, _ := ctx.Value(envKey{}).(*Environment)
+	return e
+}
+
+// Environment is an action's way to the clock, the agent loop, the open tail
+// and the inbox. There is no way to a store.
+type Environment struct {
+	x       *execution
+	base    int64 // last change this execution knows to be durable
+	written bool  // the message to send is in the tail already
+}
+
+// Now is the runtime's clock.
+func (e *Environment) Now() time.Time { return e.x.rt.config.Now() }
+
+// NewID is a fresh id.
+func (e *Environment) NewID() string { return e.x.rt.config.NewID() }
+
+// Append makes the pending changes of s durable in the open tail, before the
+// version is made. It needs the lease: the action's Leased method must say so.
+// On a store without tails they stay pending.
+func (e *Environment) Append(ctx context.Context, s session.Session) (session.Session, error) {
+	rt := e.x.rt
+	if rt.leases != nil && e.x.access.fence == 0 {
+		return s, &session.InvalidError{Field: "action", Reason: e.x.action.Name() + " writes to the tail but does not say that it is Leased"}
+	}
+	s, err := rt.mask(s)
+	if err != nil {
+		return s, err
+	}
+	if rt.tails == nil {
+		return s, nil
+	}
+	a := store.Append{Fence: e.x.access.fence}
+	if e.base == s.Base() && !e.written {
+		a.Keys = e.x.keys
+	}
+	next, err := rt.tails.Append(ctx, s, a)
+	if err != nil {
+		return s, err
+	}
+	e.base, e.written = next.Base(), true
+	return next, nil
+}
+
+// Run goes on with the session's open execution to its end, as SendMessage
+// does. An ExecutionError comes with a session worth returning.
+func (e *Environment) Run(ctx context.Context, s session.Session) (session.Session, error) {
+	return agent.Run(ctx, e.loop(), s)
+}
+
+// Inbox lists what has arrived and is not taken; empty on a store without one.
+func (e *Environment) Inbox(ctx context.Context) ([]store.Item, error) {
+	if e.x.rt.inboxes == nil {
+		return nil, nil
+	}
+	return e.x.rt.inboxes.Inbox(ctx, e.x.ref)
+}
+
+// loop is the agent loop's view of the runtime.
+func (e *Environment) loop() agent.Config {
+	rt := e.x.rt
+	c := agent.Config{
+		Journal: e, Now: rt.config.Now, NewID: rt.config.NewID, Retries: *rt.config.ModelRetries, Backoff: rt.config.Backoff,
+		Model: func(s session.Session) (string, llm.Model, error) { return rt.model(s.Model()) },
+		Tools: func(s session.Session) (tool.Set, error) { return rt.tools(s.Definition()) },
+		System: func(s session.Session) string {
+			return rt.systemPrompt(s)
+		},
+		Stream: e.x.opts.stream, Notify: e.notify,
+	}
+	if rt.inboxes != nil {
+		c.Inbox = incoming{e}
+	}
+	return c
+}
+
+// incoming is the inbox as the agent loop sees it.
+type incoming struct{ e *Environment }
+
+// Waiting reads the inbox.
+func (in incoming) Waiting(ctx context.Context) ([]agent.Incoming, error) {
+	items, err := in.e.Inbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	arrived := make([]agent.Incoming, 0, len(items))
+	for _, item := range items {
+		next := agent.Incoming{ID: item.ID, Kind: string(item.Kind)}
+		switch item.Kind {
+		case store.ItemFollowUp:
+			next.Message = &session.Message{}
+			if err := json.Unmarshal(item.Payload["message"], next.Message); err != nil {
+				return nil, fmt.Errorf("inbox item %q of %s: %w", item.ID, in.e.x.ref.ID, err)
+			}
+		case store.ItemCancel:
+			next.Cancel, next.ExecutionID = true, item.Payload.String("executionId")
+		}
+		arrived = append(arrived, next)
+	}
+	return arrived, nil
+}
+
+// notify turns news of the loop into events.
+func (e *Environment) notify(n agent.Notice) {
+	rt, about := e.x.rt, e.x.rt.about(e.x.ref.ID)
+	switch n.Kind {
+	case agent.StepStarted:
+		rt.bus.emit(StepStarted{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.StepNumber, Model: n.Model})
+	case agent.ToolStarted:
+		rt.bus.emit(ToolStarted{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool})
+	case agent.ToolFinished:
+		rt.bus.emit(ToolFinished{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool, IsError: n.IsError})
+	case agent.StepFinished:
+		rt.bus.emit(StepFinished{About: about, StepID: n.StepID})
+	case agent.ExecutionFinished:
+		rt.bus.emit(ExecutionFinished{About: about, ExecutionID: n.ExecutionID, Status: n.Status, Stop: n.Stop})
+	}
+}

@@ -1,0 +1,229 @@
+package holdfast
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Event is news from a runtime. Events are for watching, not for keeping:
+// what must not be missed is read from the log with Watch. None carries the
+// text of a message, a tool's input or a secret.
+type Event interface{ event() }
+
+// About is part of every event.
+type About struct {
+	SessionID string    `json:"sessionId"` // the one that was asked for
+	Tenant    string    `json:"tenant"`
+	Time      time.Time `json:"time"`
+}
+
+func (About) event() {}
+
+// Failure is part of every event about something that failed.
+type Failure struct {
+	About
+	Error     string `json:"error"`
+	ErrorType string `json:"errorType"`
+}
+
+// The events of sessions.
+type (
+	// SessionLoaded says that a session was read and its AfterLoad hooks have run.
+	SessionLoaded struct {
+		About
+		Version int64          `json:"version"`
+		Status  session.Status `json:"status"`
+	}
+	// SessionSaved says that a version is durable.
+	SessionSaved struct {
+		About
+		Version int64          `json:"version"`
+		Status  session.Status `json:"status"`
+	}
+	// SessionActionExecuted says that an action is done and about to be saved.
+	SessionActionExecuted struct {
+		About
+		Action        string         `json:"action"`
+		BeforeVersion int64          `json:"beforeVersion"`
+		AfterVersion  int64          `json:"afterVersion"` // equal: nothing is saved yet
+		BeforeStatus  session.Status `json:"beforeStatus"`
+		AfterStatus   session.Status `json:"afterStatus"`
+	}
+	// SessionLoadFailed says that a session could not be had.
+	SessionLoadFailed struct{ Failure }
+	// SessionSaveFailed says that nothing was saved, or that it is unknown.
+	SessionSaveFailed struct{ Failure }
+	// SessionActionFailed says that nothing will be saved.
+	SessionActionFailed struct {
+		Failure
+		Action  string        `json:"action"`
+		Stage   session.Stage `json:"stage,omitempty"` // of the hook that refused
+		TailSeq int64         `json:"tailSeq"`         // last change left in an open tail, 0 for none
+	}
+	// SessionAfterSaveFailed says that a hook failed when the version was saved.
+	SessionAfterSaveFailed struct {
+		Failure
+		Stage   session.Stage `json:"stage"`
+		Version int64         `json:"version"`
+	}
+	// SessionForked says that a fork was saved.
+	SessionForked struct {
+		About                // of the child
+		ParentID      string `json:"parentId"`
+		ParentVersion int64  `json:"parentVersion"`
+	}
+	// SessionPurged says that a session is removed for good.
+	SessionPurged struct{ About }
+)
+
+// The events of executions.
+type (
+	// ExecutionStarted says that the agent loop begins or goes on.
+	ExecutionStarted struct {
+		About
+		ExecutionID string `json:"executionId"`
+		Continued   bool   `json:"continued"`
+	}
+	// StepStarted says that the model is about to be asked.
+	StepStarted struct {
+		About
+		ExecutionID string `json:"executionId"`
+		StepID      string `json:"stepId"`
+		Number      int    `json:"number"`
+		Model       string `json:"model"`
+	}
+	// ToolStarted says that a tool is about to run.
+	ToolStarted struct {
+		About
+		StepID string `json:"stepId"`
+		CallID string `json:"callId"`
+		Tool   string `json:"tool"`
+	}
+	// ToolFinished says that a tool's result is written.
+	ToolFinished struct {
+		About
+		StepID  string `json:"stepId"`
+		CallID  string `json:"callId"`
+		Tool    string `json:"tool"`
+		IsError bool   `json:"isError"`
+	}
+	// StepFinished says that a step is written.
+	StepFinished struct {
+		About
+		StepID string `json:"stepId"`
+	}
+	// ExecutionFinished says how the agent loop ended.
+	ExecutionFinished struct {
+		About
+		ExecutionID string                  `json:"executionId"`
+		Status      session.ExecutionStatus `json:"status"`
+		Stop        session.StopReason      `json:"stop"`
+	}
+	// MemoryPruned says what left the window.
+	MemoryPruned struct {
+		About
+		Strategy session.Strategy `json:"strategy"`
+		From     int64            `json:"from"`
+		To       int64            `json:"to"`
+		Groups   int              `json:"groups"`
+		Tokens   int              `json:"tokens"`
+	}
+	// MemoryPruneFailed says that the window stayed as it was.
+	MemoryPruneFailed struct{ Failure }
+)
+
+// On calls fn for every event of the type it takes: higher priorities first,
+// equal ones in the order they were added. Delivery is synchronous; fn must
+// not wait for the runtime. A panic of fn is recovered and logged. The
+// returned function unsubscribes and may be called twice.
+func On[E Event](rt *Runtime, fn func(E), priority int) (stop func()) {
+	return rt.bus.add(listener{
+		kind: reflect.TypeFor[E](), priority: priority,
+		call: func(e Event) { fn(e.(E)) },
+	})
+}
+
+// Wiretap calls fn for every event, after those who listen to its kind.
+func (rt *Runtime) Wiretap(fn func(Event)) (stop func()) {
+	return rt.bus.add(listener{call: fn})
+}
+
+type bus struct {
+	logger *slog.Logger
+
+	mu        sync.Mutex // guards listeners and next
+	listeners []listener // in order of delivery
+	next      int
+}
+
+// listener hears one kind of event, or every kind when kind is nil.
+type listener struct {
+	id       int
+	kind     reflect.Type
+	priority int
+	call     func(Event)
+}
+
+func (b *bus) add(l listener) (stop func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next++
+	l.id = b.next
+	at := len(b.listeners)
+	for i, other := range b.listeners {
+		if l.kind != nil && (other.kind == nil || other.priority < l.priority) {
+			at = i
+			break
+		}
+	}
+	b.listeners = slices.Insert(slices.Clone(b.listeners), at, l)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.listeners = slices.DeleteFunc(slices.Clone(b.listeners), func(o listener) bool { return o.id == l.id })
+	}
+}
+
+func (b *bus) emit(e Event) {
+	b.mu.Lock()
+	listeners := b.listeners
+	b.mu.Unlock()
+	for _, l := range listeners {
+		if l.kind == nil || l.kind == reflect.TypeOf(e) {
+			b.deliver(l, e)
+		}
+	}
+}
+
+func (b *bus) deliver(l listener, e Event) {
+	defer func() {
+		if v := recover(); v != nil {
+			b.logger.Error("listener panicked", "event", fmt.Sprintf("%T", e), "panic", fmt.Sprint(v))
+		}
+	}()
+	l.call(e)
+}
+
+// about is the common part of an event on a session of this view.
+func (rt *Runtime) about(id string) About {
+	return About{SessionID: id, Tenant: rt.who.Tenant, Time: session.Instant(rt.config.Now())}
+}
+
+func (rt *Runtime) failure(id string, err error) Failure {
+	return Failure{About: rt.about(id), Error: rt.masked(err.Error()), ErrorType: errorType(err)}
+}
+
+// errorType is the name of the error's outermost type, without package.
+func errorType(err error) string {
+	t := reflect.TypeOf(err)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Name()
+}

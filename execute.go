@@ -1,0 +1,261 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Action is something to do to a session: it takes a session and returns the
+// next one. It passes the whole pipeline and makes exactly one version. It may
+// be run again when it was interrupted.
+//
+// Optional methods: Permits(session.Status) bool says in which statuses it may
+// run, active alone by default; Leased() bool says that it works for long and
+// needs the session's lease.
+type Action interface {
+	Name() string
+	Execute(ctx context.Context, s session.Session) (session.Session, error)
+}
+
+var actionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+// Execute loads a session, runs an action on it and saves the result as one
+// new version, which it returns. It takes IfVersion, OnBusy, IdempotencyKey
+// and Stream.
+//
+// After most errors nothing was saved and the session that comes with the
+// error is the one that was loaded (or zero, if it could not be). The
+// exceptions say so in their text: AfterSaveError and ExecutionError come with
+// the session that was saved. InterruptedError means that work was broken off
+// and can be continued.
+func (rt *Runtime) Execute(ctx context.Context, id string, action Action, opts ...Option) (session.Session, error) {
+	ctx, done, err := rt.begin(ctx)
+	if err != nil {
+		return session.Session{}, err
+	}
+	defer done()
+	x, err := rt.prepare(id, action, opts)
+	if err != nil {
+		rt.bus.emit(SessionLoadFailed{rt.failure(id, err)})
+		return session.Session{}, err
+	}
+	if s, found, err := x.replay(ctx, nil); found || err != nil {
+		return s, err
+	}
+	s, err := x.once(ctx)
+	for err == nil && x.followUpWaits(ctx) { // it arrived between the last look and the save
+		x.action, x.keys, x.opts.busy = ContinueExecution{}, nil, Wait
+		late, lateErr := x.once(ctx)
+		if errors.Is(lateErr, session.ErrInvalid) { // somebody else took it
+			break
+		}
+		s, err = late, lateErr
+	}
+	return s, err
+}
+
+// prepare checks everything that can be checked before a session is touched.
+func (rt *Runtime) prepare(id string, action Action, opts []Option) (*execution, error) {
+	o, err := collect("Execute", opts, "IfVersion", "OnBusy", "IdempotencyKey", "Stream")
+	if err != nil {
+		return nil, err
+	}
+	ref, err := rt.ref(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAction(action); err != nil {
+		return nil, err
+	}
+	_, sends := action.(SendMessage)
+	if o.busy == Enqueue && !sends {
+		return nil, &session.InvalidError{Field: "OnBusy", Reason: "only SendMessage can be enqueued, not " + action.Name()}
+	}
+	if (o.busy == Enqueue || o.busy == Interrupt) && rt.inboxes == nil {
+		return nil, rt.unsupported("an inbox")
+	}
+	x := &execution{rt: rt, ref: ref, action: action, opts: o}
+	return x, x.identify()
+}
+
+func checkAction(action Action) error {
+	if action == nil {
+		return &session.InvalidError{Field: "action", Reason: "is nil"}
+	}
+	name := action.Name()
+	if !actionName.MatchString(name) {
+		return &session.InvalidError{Field: "action", Reason: fmt.Sprintf("name %q is not a letter and up to 63 letters, digits, dots, hyphens or underscores", name)}
+	}
+	if _, own := action.(builtIn); !own && slices.Contains(builtInNames, name) {
+		return &session.InvalidError{Field: "action", Reason: fmt.Sprintf("the name %q is taken by a built-in action", name)}
+	}
+	return nil
+}
+
+// identify finds the keys under which a repetition of this call is known: the
+// idempotency key, and the id of the message it sends.
+func (x *execution) identify() error {
+	send, sends := x.action.(SendMessage)
+	if x.opts.key != "" || slices.Contains(x.opts.given, "IdempotencyKey") {
+		if x.rt.keys == nil {
+			return x.rt.unsupported("idempotency keys")
+		}
+		if err := checkKey(x.opts.key); err != nil {
+			return err
+		}
+		print, err := fingerprint(x.action)
+		if err != nil {
+			return err
+		}
+		x.keys = append(x.keys, store.Key{Name: "key:" + x.opts.key, Fingerprint: print})
+	}
+	if x.rt.keys != nil && sends && send.Message != nil && send.Message.ID != "" {
+		print, err := fingerprint(x.action)
+		if err != nil {
+			return err
+		}
+		x.keys = append(x.keys, store.Key{Name: "message:" + send.Message.ID, Fingerprint: print})
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	if key == "" || len(key) > 255 || !utf8.ValidString(key) {
+		return &session.InvalidError{Field: "idempotencyKey", Reason: "is not 1 to 255 printable characters"}
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) {
+			return &session.InvalidError{Field: "idempotencyKey", Reason: "is not 1 to 255 printable characters"}
+		}
+	}
+	return nil
+}
+
+// fingerprint tells one action from another by name and content.
+func fingerprint(a Action) (string, error) {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return "", &session.InvalidError{Field: "action", Reason: fmt.Sprintf("%s cannot be told from another by an idempotency key: %v", a.Name(), err)}
+	}
+	h := sha256.Sum256(append([]byte(a.Name()+"\n"), raw...))
+	return hex.EncodeToString(h[:16]), nil
+}
+
+// replay answers a repeated call with the version the first one made. A first
+// one that was broken off is continued instead: env learns that its message
+// is written already.
+func (x *execution) replay(ctx context.Context, env *Environment) (session.Session, bool, error) {
+	rt := x.rt
+	for _, key := range x.keys {
+		use, found, err := rt.keys.Key(ctx, x.ref, key.Name)
+		if errors.Is(err, session.ErrNotFound) {
+			continue // the load says so
+		}
+		if err != nil {
+			return session.Session{}, false, err
+		}
+		switch {
+		case !found:
+		case use.Fingerprint != key.Fingerprint:
+			return session.Session{}, false, &session.ConflictError{ID: x.ref.ID, Reason: session.ReasonKeyReused}
+		case use.Version == 0:
+			if env != nil {
+				env.written = true
+			}
+		default:
+			s, err := rt.loadAt(ctx, x.ref, options{at: use.Version, atSet: rt.logs != nil})
+			return s, err == nil, err
+		}
+	}
+	return session.Session{}, false, nil
+}
+
+// once passes the pipeline once, with the lease where the action needs one.
+func (x *execution) once(ctx context.Context) (session.Session, error) {
+	rt := x.rt
+	ctx, a, err := rt.enter(ctx, x.ref, leased(x.action), x.opts.busy)
+	if x.opts.busy == Enqueue && errors.Is(err, session.ErrBusy) {
+		return x.enqueue(ctx)
+	}
+	if err != nil {
+		return session.Session{}, x.loadFailed(ctx, err)
+	}
+	x.access = a
+	defer a.release(ctx)
+	s, err := x.run(ctx)
+	if len(x.keys) > 0 && errors.Is(err, session.ErrConflict) { // a twin may have won the race
+		if again, found, keyErr := x.replay(ctx, nil); found && keyErr == nil {
+			return again, nil
+		}
+	}
+	return s, err
+}
+
+// enqueue leaves a message in the inbox of a running session. If the session
+// has come to rest meanwhile, the message is taken from there at once.
+func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
+	rt := x.rt
+	send, ok := x.action.(SendMessage)
+	if !ok {
+		return session.Session{}, &session.InvalidError{Field: "OnBusy", Reason: "only SendMessage can be enqueued"}
+	}
+	m, err := send.message(rt.config.NewID)
+	if err != nil {
+		return session.Session{}, err
+	}
+	masked, err := rt.maskMessage(m)
+	if err != nil {
+		return session.Session{}, err
+	}
+	raw, err := session.JSON(masked)
+	if err != nil {
+		return session.Session{}, err
+	}
+	item := store.Item{ID: m.ID, Kind: store.ItemFollowUp, Payload: session.Values{"message": raw}, At: rt.config.Now()}
+	if err := rt.inboxes.Post(ctx, x.ref, item); err != nil {
+		return session.Session{}, err
+	}
+	if _, live, err := rt.leases.Holding(ctx, x.ref); err != nil || live {
+		return session.Session{}, errors.Join(&session.QueuedError{ID: x.ref.ID, InboxID: item.ID}, err)
+	}
+	y := &execution{rt: rt, ref: x.ref, action: ContinueExecution{}, opts: options{stream: x.opts.stream}}
+	s, err := y.once(ctx)
+	if errors.Is(err, session.ErrInvalid) { // another has taken it
+		return session.Session{}, &session.QueuedError{ID: x.ref.ID, InboxID: item.ID}
+	}
+	return s, err
+}
+
+// followUpWaits reports a message in the inbox that a finished conversation
+// turn has not seen.
+func (x *execution) followUpWaits(ctx context.Context) bool {
+	if x.rt.inboxes == nil || x.held || !conversation(x.action) {
+		return false
+	}
+	items, err := x.rt.inboxes.Inbox(ctx, x.ref)
+	if err != nil {
+		x.rt.config.Logger.Warn("inbox not read", "session", x.ref.ID, "error", err.Error())
+		return false
+	}
+	return slices.ContainsFunc(items, func(i store.Item) bool { return i.Kind == store.ItemFollowUp })
+}
+
+// conversation reports the two actions that run the agent loop.
+func conversation(a Action) bool {
+	switch a.(type) {
+	case SendMessage, ContinueExecution:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,109 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Hold is the right to execute on one session over many actions. Its methods
+// may be called from several goroutines and run one after another.
+type Hold struct {
+	rt   *Runtime
+	ref  store.Ref
+	turn chan struct{} // holds a token while a method runs
+	a    *access
+	s    session.Session // the newest, tail included
+}
+
+// Hold takes the session's lease, calls fn and gives the lease back. Nothing
+// is sealed at the end: what was appended and not executed stays in the open
+// tail. The context of fn ends when the lease is lost.
+//
+// It needs a store with leases and an open tail. BusyError when the lease
+// cannot be had within Config.BusyWait.
+func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Context, h *Hold) error) error {
+	ctx, done, err := rt.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ref, err := rt.ref(id)
+	if err != nil {
+		return err
+	}
+	if rt.leases == nil || rt.tails == nil {
+		return rt.unsupported("holding a session")
+	}
+	ctx, a, err := rt.enter(ctx, ref, true, Wait)
+	if err != nil {
+		return err
+	}
+	defer a.release(ctx)
+	h := &Hold{rt: rt, ref: ref, a: a, turn: make(chan struct{}, 1)}
+	if h.s, err = rt.store.Load(ctx, ref, true); err != nil {
+		return err
+	}
+	return fn(ctx, h)
+}
+
+// Session is the newest state, what was appended included.
+func (h *Hold) Session() session.Session {
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
+	return h.s
+}
+
+// Append makes changes durable in the open tail. A task's or workflow's row
+// among them is seen by listings at once.
+func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.Session, error) {
+	if err := h.enter(ctx); err != nil {
+		return session.Session{}, err
+	}
+	defer func() { <-h.turn }()
+	next, err := h.s.With(h.rt.config.Now(), changes...)
+	if err != nil {
+		return h.s, err
+	}
+	if next, err = h.rt.mask(next); err != nil {
+		return h.s, err
+	}
+	if next, err = h.rt.tails.Append(ctx, next, store.Append{Fence: h.a.fence}); err != nil {
+		return h.s, err
+	}
+	h.s = next
+	return next, nil
+}
+
+// Execute passes the pipeline under the hold's lease. It makes one version
+// and seals the whole tail so far. When the action is refused, the tail stays
+// open as it was. It takes IfVersion and Stream.
+func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (session.Session, error) {
+	if err := h.enter(ctx); err != nil {
+		return session.Session{}, err
+	}
+	defer func() { <-h.turn }()
+	o, err := collect("Hold.Execute", opts, "IfVersion", "Stream")
+	if err != nil {
+		return h.s, err
+	}
+	if err := checkAction(action); err != nil {
+		return h.s, err
+	}
+	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: true}
+	s, err := x.run(ctx)
+	if again, loadErr := h.rt.store.Load(context.WithoutCancel(ctx), h.ref, true); loadErr == nil {
+		h.s = again
+	}
+	return s, err
+}
+
+func (h *Hold) enter(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

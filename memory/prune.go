@@ -1,0 +1,166 @@
+// Package memory decides what of a session a model is shown. It knows no
+// store: what it needs of a model arrives as a function.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// With is what pruning may need besides the session.
+type With struct {
+	Now func() time.Time
+	// Count is the number of tokens of a message; nil estimates.
+	Count func(session.Message) int
+	// Summarise makes one summary of the previous one, if any, and the
+	// messages that leave. Only the summary strategy needs it.
+	Summarise func(ctx context.Context, previous string, leaving []session.Message) (session.Summary, error)
+}
+
+// Prune moves the window and returns the new session; nothing is deleted. It
+// only ever shrinks: a limit that what is shown already keeps returns the very
+// same session. Open groups and everything after them stay, whatever the limit.
+//
+// With a limit of zero or less nothing stays but open groups. After an error
+// the session is unchanged.
+func Prune(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With) (session.Session, error) {
+	shown := fromWindow(s)
+	groups := session.Groups(shown)
+	keep := len(groups)
+	switch strategy {
+	case session.PruneAll:
+		return s, nil
+	case session.PruneSliding, session.PruneSummary:
+		keep = max(limit, 0)
+	case session.PruneTokens:
+		keep = fitting(s, shown, groups, limit, with.count)
+	case session.PruneVector:
+		return s, &session.UnsupportedError{Store: "this program", Ability: "the strategy vector_store"}
+	default:
+		return s, &session.InvalidError{Field: "strategy", Reason: fmt.Sprintf("%q is not one of %v", strategy, session.Strategies())}
+	}
+	leave := max(len(groups)-keep, 0)
+	for i, g := range groups {
+		if g.Open {
+			leave = min(leave, i)
+			break
+		}
+	}
+	if leave == 0 {
+		return s, nil
+	}
+	return move(ctx, s, strategy, limit, with, shown, groups[:leave])
+}
+
+// fromWindow are the messages from the window's start on, without those kept
+// from before it.
+func fromWindow(s session.Session) []session.Message {
+	var shown []session.Message
+	start := s.Window().FromSeq
+	for _, m := range s.All() {
+		if m.Seq >= start {
+			shown = append(shown, m)
+		}
+	}
+	return shown
+}
+
+func move(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With, shown []session.Message, leaving []session.Group) (session.Session, error) {
+	window := s.Window()
+	end := leaving[len(leaving)-1].To
+	to := s.Seq() + 1
+	if end < len(shown) {
+		to = shown[end].Seq
+	}
+	moved := session.WindowMoved{Strategy: strategy, Limit: limit, From: window.FromSeq, To: to, Keep: window.Keep, Groups: len(leaving)}
+	for _, m := range shown[:end] {
+		moved.Tokens += with.count(m)
+		if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper {
+			moved.Keep = append(moved.Keep, m.Seq)
+		}
+	}
+	if strategy == session.PruneSummary {
+		summary, err := summarise(ctx, window, shown[:end], with)
+		if err != nil {
+			return s, err
+		}
+		moved.Summary = &summary
+	}
+	return s.With(with.Now(), moved)
+}
+
+func summarise(ctx context.Context, window session.Window, leaving []session.Message, with With) (session.Summary, error) {
+	if with.Summarise == nil {
+		return session.Summary{}, &session.UnsupportedError{Store: "this call", Ability: "the strategy summary without a model"}
+	}
+	previous := ""
+	from := leaving[0].Seq
+	if window.Summary != nil {
+		previous, from = window.Summary.Text, window.Summary.FromSeq
+	}
+	summary, err := with.Summarise(ctx, previous, leaving)
+	if err != nil {
+		return session.Summary{}, fmt.Errorf("summarise %d messages: %w", len(leaving), err)
+	}
+	if strings.TrimSpace(summary.Text) == "" {
+		return session.Summary{}, &session.InvalidError{Field: "summary", Reason: "the model's answer is blank"}
+	}
+	summary.FromSeq, summary.ToSeq = from, leaving[len(leaving)-1].Seq
+	return summary, nil
+}
+
+// fitting is how many of the last groups fit in limit tokens, together with
+// the summary and the messages kept from before the window.
+func fitting(s session.Session, shown []session.Message, groups []session.Group, limit int, count func(session.Message) int) int {
+	window := s.Window()
+	left := limit
+	if window.Summary != nil {
+		left -= count(session.Message{Content: session.Text(window.Summary.Text)})
+	}
+	for _, m := range s.All() {
+		if m.Seq < window.FromSeq && s.Shown(m.Seq) {
+			left -= count(m)
+		}
+	}
+	for i := len(groups) - 1; i >= 0; i-- {
+		for _, m := range shown[groups[i].From:groups[i].To] {
+			left -= count(m)
+		}
+		if left < 0 {
+			return len(groups) - 1 - i
+		}
+	}
+	return len(groups)
+}
+
+func (w With) count(m session.Message) int {
+	if w.Count != nil {
+		return w.Count(m)
+	}
+	return Estimate(m)
+}
+
+// Estimate counts tokens without a tokenizer: one for four bytes, rounded up,
+// four for each message, a thousand for each image, file or sound.
+func Estimate(m session.Message) int {
+	bytes, parts := 0, 0
+	for _, p := range m.Content {
+		switch p.Type {
+		case session.PartImage, session.PartFile, session.PartAudio:
+			parts++
+		default:
+			bytes += len(p.Text) + len(p.Raw)
+		}
+	}
+	for _, c := range m.ToolCalls {
+		bytes += len(c.Name) + len(c.Arguments)
+	}
+	if m.ToolResult != nil {
+		bytes += len(m.ToolResult.Content)
+	}
+	return (bytes+3)/4 + 4 + 1000*parts
+}

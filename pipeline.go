@@ -1,0 +1,290 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// This file is the only way a session changes. The two pipelines below are to
+// be read top to bottom; what a failing step leaves behind is said where it
+// is handled.
+
+// creation is one pass of the create pipeline.
+type creation struct {
+	rt     *Runtime
+	id     string
+	action string // recorded with the commit: create, fork or import
+	build  func() (session.Session, error)
+	put    func(context.Context, session.Session, store.Commit) (session.Session, error)
+}
+
+// run stores a new session as version 1.
+func (c creation) run(ctx context.Context) (session.Session, error) {
+	rt := c.rt
+	// 1, 2. Validate and build: version 0, nothing stored yet.
+	s, err := c.build()
+	if err != nil {
+		return session.Session{}, c.refused(err)
+	}
+	// 3, 4. Hooks before anything is stored.
+	for _, stage := range []session.Stage{session.BeforeCreate, session.BeforeSave} {
+		if s, err = rt.hooks(ctx, stage, s); err != nil {
+			return session.Session{}, c.refused(err)
+		}
+	}
+	if s, err = rt.mask(s); err != nil {
+		return session.Session{}, c.refused(err)
+	}
+	// 5. Store.
+	saved, err := c.put(ctx, s, rt.commit(c.action))
+	if err != nil {
+		rt.bus.emit(SessionSaveFailed{rt.failure(c.id, err)})
+		return session.Session{}, err
+	}
+	// 6, 7. Hooks after: what they change is in the returned value only, and
+	// their failure leaves the session saved.
+	returned := saved
+	for _, stage := range []session.Stage{session.AfterSave, session.AfterCreate} {
+		if returned, err = rt.hooks(ctx, stage, returned); err != nil {
+			return saved, rt.afterSaveFailed(saved, err)
+		}
+	}
+	// 8. Tell.
+	rt.bus.emit(SessionSaved{About: rt.about(c.id), Version: saved.Version(), Status: saved.Status()})
+	return returned, nil
+}
+
+func (c creation) refused(err error) error {
+	c.rt.bus.emit(SessionActionFailed{Failure: c.rt.failure(c.id, err), Action: c.action, Stage: hookStage(err)})
+	return err
+}
+
+// execution is one pass of the execute pipeline.
+type execution struct {
+	rt     *Runtime
+	ref    store.Ref
+	action Action
+	opts   options
+	keys   []store.Key
+	access *access
+	held   bool // inside a Hold: the lease and the tail are not this pass's own
+}
+
+// run executes the action and stores one version. The caller has taken the
+// lease where one is needed (1) and gives it back.
+func (x *execution) run(ctx context.Context) (session.Session, error) {
+	rt, env := x.rt, &Environment{x: x}
+	// 2. Load head, window and open tail.
+	loaded, err := rt.store.Load(ctx, x.ref, rt.tails != nil)
+	if err != nil {
+		return session.Session{}, x.loadFailed(ctx, err)
+	}
+	if s, done, err := x.replay(ctx, env); done || err != nil {
+		return s, err
+	}
+	env.base = loaded.Base()
+	// 3. Hooks; 4. tell.
+	s, err := rt.hooks(ctx, session.AfterLoad, loaded)
+	if err != nil {
+		return session.Session{}, x.loadFailed(ctx, err)
+	}
+	rt.bus.emit(SessionLoaded{About: rt.about(x.ref.ID), Version: s.Version(), Status: s.Status()})
+	before := s.Status()
+	// 5. May this be done to a session of this version, kind and status?
+	if err := x.permitted(s); err != nil {
+		return loaded, x.refused(ctx, loaded, env, err)
+	}
+	// 6. The action. A failed execution is a result worth saving.
+	s, err = x.act(ctx, env, s)
+	var failed *session.ExecutionError
+	if err != nil && !errors.As(err, &failed) {
+		return loaded, x.refused(ctx, loaded, env, err)
+	}
+	// 7. Hooks.
+	if s, err = rt.hooks(ctx, session.AfterAction, s); err != nil {
+		return loaded, x.refused(ctx, loaded, env, err)
+	}
+	// 8. Prune. A failure leaves the window as it was and refuses nothing.
+	s = rt.prune(ctx, s, loaded)
+	// 9. Hooks.
+	if s, err = rt.hooks(ctx, session.BeforeSave, s); err != nil {
+		return loaded, x.refused(ctx, loaded, env, err)
+	}
+	if s, err = rt.mask(s); err != nil {
+		return loaded, x.refused(ctx, loaded, env, err)
+	}
+	// 10. Tell; the versions are equal because nothing is saved yet.
+	rt.bus.emit(SessionActionExecuted{
+		About: rt.about(x.ref.ID), Action: x.action.Name(), BeforeVersion: loaded.Version(), AfterVersion: s.Version(),
+		BeforeStatus: before, AfterStatus: s.Status(),
+	})
+	// 11. Save: version and fence checked, tail sealed, lease ended, at once.
+	// The tail stays open when it fails.
+	saved, err := x.save(ctx, env, s)
+	if err != nil {
+		rt.bus.emit(SessionSaveFailed{rt.failure(x.ref.ID, err)})
+		return loaded, err
+	}
+	if failed != nil {
+		failed.Version = saved.Version()
+	}
+	// 12. Hooks: what they change is in the returned value only.
+	returned, err := rt.hooks(ctx, session.AfterSave, saved)
+	if err != nil {
+		return saved, joined(failed, rt.afterSaveFailed(saved, err))
+	}
+	// 13. Tell. Watchers were woken by the store, the lease ended with the save.
+	rt.bus.emit(SessionSaved{About: rt.about(x.ref.ID), Version: saved.Version(), Status: saved.Status()})
+	return returned, joined(failed, nil)
+}
+
+// joined is the execution's failure, the other error, both or nil.
+func joined(failed *session.ExecutionError, err error) error {
+	switch {
+	case failed == nil:
+		return err
+	case err == nil:
+		return failed
+	}
+	return errors.Join(failed, err)
+}
+
+// loadFailed reports a session that could not be had. Nothing was changed.
+func (x *execution) loadFailed(ctx context.Context, err error) error {
+	err = x.lost(ctx, err)
+	x.rt.bus.emit(SessionLoadFailed{x.rt.failure(x.ref.ID, err)})
+	return err
+}
+
+// refused reports an action that came to nothing. What it had written to the
+// tail is discarded, so that the state is that of the last version; but an
+// interruption, a lost lease and everything inside a Hold leave the tail open.
+func (x *execution) refused(ctx context.Context, loaded session.Session, env *Environment, err error) error {
+	err = x.lost(ctx, err)
+	var tail int64
+	switch {
+	case env.base == loaded.Base():
+	case errors.Is(err, session.ErrFenced):
+	case errors.Is(err, session.ErrInterrupted), x.held:
+		tail = env.base
+	default:
+		if discardErr := x.discard(ctx, loaded, env); discardErr != nil {
+			tail = env.base
+			err = fmt.Errorf("%w (its changes %d to %d could not be discarded and are still open: %w)", err, loaded.Base()+1, env.base, discardErr)
+		}
+	}
+	x.rt.bus.emit(SessionActionFailed{
+		Failure: x.rt.failure(x.ref.ID, err), Action: x.action.Name(), Stage: hookStage(err), TailSeq: tail,
+	})
+	return err
+}
+
+// lost tells apart the ends of a context: a lost lease is a FencedError, and
+// work that was broken off in the middle can be continued.
+func (x *execution) lost(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil, errors.Is(err, session.ErrInterrupted):
+		return err
+	case errors.Is(cause, session.ErrFenced):
+		return cause
+	case errors.Is(cause, session.ErrClosed) && errors.Is(err, context.Canceled):
+		return session.ErrClosed
+	}
+	return err
+}
+
+func (x *execution) discard(ctx context.Context, loaded session.Session, env *Environment) error {
+	rt := x.rt
+	s, err := loaded.Discarded(loaded.Base()+1, env.base, rt.config.Now())
+	if err != nil {
+		return err
+	}
+	_, err = rt.tails.Append(context.WithoutCancel(ctx), s, store.Append{Fence: x.access.fence})
+	return err
+}
+
+// permitted checks version, kind and status.
+func (x *execution) permitted(s session.Session) error {
+	if want := x.opts.ifVersion; want != nil && *want != s.Version() {
+		return &session.ConflictError{ID: s.ID(), Reason: session.ReasonStale, Want: *want, Have: s.Version()}
+	}
+	if kind := s.Info().Kind; ownsConversation(kind) && ofConversation(x.action) {
+		return &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("%s cannot be executed on a session of kind %s", x.action.Name(), kind)}
+	}
+	if !permits(x.action, s.Status()) {
+		return &session.StatusError{ID: s.ID(), Status: s.Status(), Action: x.action.Name()}
+	}
+	return nil
+}
+
+// act runs the action and checks what it returns.
+func (x *execution) act(ctx context.Context, env *Environment, s session.Session) (next session.Session, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			next, err = s, &session.PanicError{Where: "action " + x.action.Name(), Value: v}
+		}
+	}()
+	next, err = x.action.Execute(withEnv(ctx, env), s)
+	if err != nil && !errors.Is(err, session.ErrExecutionFailed) {
+		return s, err
+	}
+	if kept := keptIdentity(s, next); kept != nil {
+		return s, kept
+	}
+	if _, restore := x.action.(RestoreSession); !restore && s.Status() == session.Deleted && next.Status() != session.Deleted {
+		return s, &session.InvalidError{Field: "status", Reason: "only RestoreSession leaves deleted"}
+	}
+	return next, err
+}
+
+// save stores the version. Finished work of a long action is saved even when
+// its caller has gone.
+func (x *execution) save(ctx context.Context, env *Environment, s session.Session) (session.Session, error) {
+	commit := x.rt.commit(x.action.Name())
+	commit.Fence, commit.Keys = x.access.fence, x.keys
+	if lease := x.access.lease; lease != nil {
+		if !x.held {
+			lease.stop()
+			commit.Release = true
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+	saved, err := x.rt.store.Save(ctx, s, commit)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if commit.Release {
+		x.access.lease.released()
+	}
+	env.base = saved.Base()
+	return saved, nil
+}
+
+func (rt *Runtime) commit(action string) store.Commit {
+	return store.Commit{ID: rt.config.NewID(), Action: action, Actor: rt.who.Actor, At: rt.config.Now()}
+}
+
+// afterSaveFailed reports a hook that failed when the session was saved.
+func (rt *Runtime) afterSaveFailed(saved session.Session, err error) error {
+	after := &session.AfterSaveError{ID: saved.ID(), Version: saved.Version(), Err: err}
+	var hook *session.HookError
+	if errors.As(err, &hook) {
+		after.Stage, after.Hook, after.Err = hook.Stage, hook.Hook, hook.Err
+	}
+	rt.bus.emit(SessionSaved{About: rt.about(saved.ID()), Version: saved.Version(), Status: saved.Status()})
+	rt.bus.emit(SessionAfterSaveFailed{Failure: rt.failure(saved.ID(), after), Stage: after.Stage, Version: saved.Version()})
+	return after
+}
+
+func hookStage(err error) session.Stage {
+	var hook *session.HookError
+	if errors.As(err, &hook) {
+		return hook.Stage
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// prune applies the definition's memory policy after a turn that added
+// messages. It never touches an execution that is still open. A failure
+// leaves the window as it was; the next turn tries again.
+func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) session.Session {
+	policy := s.Definition().Memory
+	if policy == nil || s.Running() || !addedMessages(s, loaded) {
+		return s
+	}
+	strategy, limit := policy.Strategy, 0
+	if strategy == "" {
+		strategy = session.PruneSliding
+	}
+	if policy.Limit != nil {
+		limit = *policy.Limit
+	}
+	if strategy == session.PruneSummary && !worthSummary(s, policy, limit) {
+		return s
+	}
+	next, err := memory.Prune(ctx, s, strategy, limit, rt.pruning(s))
+	if err != nil {
+		rt.bus.emit(MemoryPruneFailed{rt.failure(s.ID(), err)})
+		return s
+	}
+	if before, after := s.Window(), next.Window(); before.FromSeq != after.FromSeq {
+		e := MemoryPruned{About: rt.about(s.ID()), Strategy: strategy, From: before.FromSeq, To: after.FromSeq}
+		for _, r := range next.Pending() {
+			if moved, ok := r.Change.(session.WindowMoved); ok {
+				e.Groups, e.Tokens = moved.Groups, moved.Tokens
+			}
+		}
+		rt.bus.emit(e)
+	}
+	return next
+}
+
+func addedMessages(s, loaded session.Session) bool {
+	n := s.Len()
+	return n > 0 && s.Message(n-1).Seq > loaded.Base()
+}
+
+// worthSummary waits until enough has gathered that a summary pays.
+func worthSummary(s session.Session, policy *session.MemoryPolicy, limit int) bool {
+	slack := limit
+	if policy.Slack != nil {
+		slack = *policy.Slack
+	}
+	return len(session.Groups(s.WindowMessages())) > limit+slack
+}
+
+// pruning is what memory needs of the runtime.
+func (rt *Runtime) pruning(s session.Session) memory.With {
+	with := memory.With{Now: rt.config.Now}
+	_, model, err := rt.model(s.Model())
+	if counter, ok := model.(llm.TokenCounter); err == nil && ok {
+		with.Count = func(m session.Message) int {
+			n, _ := counter.CountTokens(m)
+			return n
+		}
+	}
+	policy := s.Definition().Memory
+	if policy == nil || policy.SummaryPrompt == "" {
+		return with
+	}
+	with.Summarise = func(ctx context.Context, previous string, leaving []session.Message) (session.Summary, error) {
+		return rt.summarise(ctx, s, policy, previous, leaving)
+	}
+	return with
+}
+
+// summarise asks the policy's model, or the session's, for a summary.
+func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *session.MemoryPolicy, previous string, leaving []session.Message) (session.Summary, error) {
+	name := policy.SummaryModel
+	if name == "" {
+		name = s.Model()
+	}
+	name, model, err := rt.model(name)
+	if err != nil {
+		return session.Summary{}, err
+	}
+	prompt := policy.SummaryPrompt
+	if previous != "" {
+		prompt += "\n\nThe summary so far:\n" + previous
+	}
+	messages := append(session.Sendable(leaving), session.Message{
+		ID: rt.config.NewID(), Role: session.RoleUser, CreatedAt: rt.config.Now(), Content: session.Text(prompt),
+	})
+	response, err := model.Infer(ctx, llm.Request{
+		Model: name, System: policy.SummaryPrompt, Messages: messages, Agent: s.Info().AgentName, SessionID: s.ID(), Inference: s.InferenceCount(),
+	}, nil)
+	if err != nil {
+		return session.Summary{}, fmt.Errorf("ask %s: %w", name, err)
+	}
+	cost := response.Cost
+	if priced, ok := model.(llm.Priced); ok {
+		cost = priced.Cost(response.Usage)
+	}
+	return session.Summary{Text: response.Content.Text(), Model: name, Usage: response.Usage, Cost: cost, CreatedAt: rt.config.Now()}, nil
+}

@@ -1,0 +1,189 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// SendMessage says something to the agent and runs it to its answer: exactly
+// one of Text and Message. On a session whose last execution was broken off it
+// continues that one: its unfinished tool calls are settled first, then the
+// message is added and the model is asked.
+type SendMessage struct {
+	Text    string
+	Message *session.Message // role user or empty; an id of its own makes it sent once
+}
+
+// Name is SendMessage.
+func (SendMessage) Name() string               { return "SendMessage" }
+func (SendMessage) statuses() []session.Status { return onlyActive }
+
+// message is the message to send, or why it cannot be.
+func (a SendMessage) message(newID func() string) (session.Message, error) {
+	refuse := func(reason string) (session.Message, error) {
+		return session.Message{}, &session.InvalidError{Field: "message", Reason: reason}
+	}
+	if (a.Text != "") == (a.Message != nil) {
+		return refuse("give a text or a message, one of the two")
+	}
+	m := session.Message{Role: session.RoleUser, Content: session.Text(a.Text)}
+	if a.Message != nil {
+		m = a.Message.Clone()
+	}
+	if m.Role == "" {
+		m.Role = session.RoleUser
+	}
+	switch {
+	case m.Role != session.RoleUser:
+		return refuse("its role is " + string(m.Role) + ", not user")
+	case len(m.ToolCalls) > 0 || m.ToolResult != nil:
+		return refuse("a user calls no tools")
+	case m.Content.Blank():
+		return refuse("it is blank")
+	}
+	if m.ID == "" {
+		m.ID = newID()
+	}
+	return m, nil
+}
+
+// Execute appends the message and runs one execution to its end.
+func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := inside(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	m, err := a.message(env.NewID)
+	if err != nil {
+		return s, err
+	}
+	if err := env.x.rt.checkRunnable(s); err != nil {
+		return s, err
+	}
+	if env.written { // an earlier call with this key was broken off after its message was written
+		return env.goOn(ctx, s)
+	}
+	if !s.Running() {
+		return env.begin(ctx, s, &m)
+	}
+	if s, err = agent.Settle(ctx, env.loop(), s); err != nil {
+		return s, err
+	}
+	m.ExecutionID = s.Execution().ID
+	if s, err = s.With(env.Now(), session.ExecutionContinued{}, session.MessageAdded{Message: m}); err != nil {
+		return s, err
+	}
+	return env.write(ctx, s, true)
+}
+
+// ContinueExecution takes up an execution that was broken off, or messages
+// that wait in the inbox. With nothing to continue it is an InvalidError.
+type ContinueExecution struct{}
+
+// Name is ContinueExecution.
+func (ContinueExecution) Name() string               { return "ContinueExecution" }
+func (ContinueExecution) statuses() []session.Status { return onlyActive }
+
+// Execute goes on where the session stands.
+func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := inside(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	if s.Running() || s.HasTail() {
+		if err := env.x.rt.checkRunnable(s); err != nil {
+			return s, err
+		}
+		return env.goOn(ctx, s)
+	}
+	waiting, err := incoming{env}.Waiting(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, in := range waiting {
+		if in.Message != nil {
+			if err := env.x.rt.checkRunnable(s); err != nil {
+				return s, err
+			}
+			return env.begin(ctx, s, nil)
+		}
+	}
+	return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to continue"}
+}
+
+// AbandonExecution ends an execution that was broken off as stopped, without
+// asking the model again.
+type AbandonExecution struct {
+	reason session.StopReason // empty: interrupted
+}
+
+// Name is AbandonExecution.
+func (AbandonExecution) Name() string               { return "AbandonExecution" }
+func (AbandonExecution) statuses() []session.Status { return onlyOpen }
+
+// Execute ends the execution.
+func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := inside(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	if !s.Running() {
+		if s.HasTail() {
+			return s, nil // it had ended: the save seals it
+		}
+		return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to abandon"}
+	}
+	reason := a.reason
+	if reason == "" {
+		reason = session.StopInterrupted
+	}
+	stop := session.Signal{Reason: reason, Message: "abandoned", Source: "action"}
+	return s.With(env.Now(), session.ExecutionFinished{
+		Status: session.ExecutionStopped, Stop: &stop, Signals: []session.Signal{stop}, ActiveSeconds: s.Execution().ActiveSeconds,
+	})
+}
+
+// begin starts a new execution, with a message or with what the inbox holds.
+func (e *Environment) begin(ctx context.Context, s session.Session, m *session.Message) (session.Session, error) {
+	id := e.NewID()
+	budget := s.Definition().Budget
+	if budget == nil {
+		budget = e.x.rt.config.DefaultBudget
+	}
+	started := session.ExecutionStarted{ExecutionID: id, Budget: budget}
+	changes := []session.Change{started}
+	if m != nil {
+		m.ExecutionID = id
+		started.RequestID, started.RootRequestID = m.RequestID, m.RootRequestID
+		changes = []session.Change{session.MessageAdded{Message: *m}, started}
+	}
+	s, err := s.With(e.Now(), changes...)
+	if err != nil {
+		return s, err
+	}
+	return e.write(ctx, s, false)
+}
+
+// goOn takes up an open execution; one that has ended is left to be sealed.
+func (e *Environment) goOn(ctx context.Context, s session.Session) (session.Session, error) {
+	if !s.Running() {
+		return s, nil
+	}
+	s, err := s.With(e.Now(), session.ExecutionContinued{})
+	if err != nil {
+		return s, err
+	}
+	return e.write(ctx, s, true)
+}
+
+// write makes the beginning durable, tells, and runs the loop.
+func (e *Environment) write(ctx context.Context, s session.Session, continued bool) (session.Session, error) {
+	s, err := e.Append(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	e.x.rt.bus.emit(ExecutionStarted{About: e.x.rt.about(s.ID()), ExecutionID: s.Execution().ID, Continued: continued})
+	return e.Run(ctx, s)
+}
