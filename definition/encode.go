@@ -1,0 +1,110 @@
+package definition
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Encode writes a definition the way Parse reads it; ext is one of
+// Extensions. What it returns reads back as the same definition, nil and empty
+// lists told apart, or it is not returned: a definition that is not
+// well-formed is a session.DefinitionError, one with a credential a
+// session.SecretError, and one the format cannot hold, such as Markdown
+// without a prompt, a session.InvalidError.
+func Encode(d session.Definition, ext string) ([]byte, error) {
+	ext, err := extension("definition" + ext)
+	if err != nil {
+		return nil, err
+	}
+	if problems := d.Problems(); problems != nil {
+		return nil, &session.DefinitionError{Source: d.Name, Problems: problems}
+	}
+	data, err := write(d, ext)
+	if err != nil {
+		return nil, err
+	}
+	if err := readsBack(data, d.Name, ext); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// readsBack refuses a file that another reader would understand differently
+// from what was meant. Writing is deterministic, so two definitions that are
+// written alike are alike.
+func readsBack(data []byte, name, ext string) error {
+	lossy := &session.InvalidError{Field: "definition", Reason: fmt.Sprintf("%q cannot be written as %s without changing it; try .json", name, ext)}
+	parsed, err := Parse(name+ext, data)
+	if errors.Is(err, session.ErrSecret) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", lossy, err)
+	}
+	again, err := write(parsed, ext)
+	if err != nil || !bytes.Equal(data, again) {
+		return lossy
+	}
+	return nil
+}
+
+func write(d session.Definition, ext string) ([]byte, error) {
+	body := ""
+	if ext == ".md" {
+		body, d.SystemPrompt = d.SystemPrompt, ""
+		if body != strings.TrimSpace(body) || body == "" {
+			return nil, &session.InvalidError{Field: "systemPrompt", Reason: fmt.Sprintf(
+				"of %q is blank or has outer spaces, which Markdown cannot hold; use .yaml or .json", d.Name)}
+		}
+	}
+	root, err := tree(d)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	switch ext {
+	case ".json":
+		if err := json.Indent(&b, root.json(), "", "  "); err != nil {
+			return nil, fmt.Errorf("indent definition %q: %w", d.Name, err)
+		}
+		b.WriteByte('\n')
+	case ".md":
+		b.WriteString(fence + "\n")
+		writeYAML(&b, root)
+		b.WriteString(fence + "\n\n" + body + "\n")
+	default:
+		writeYAML(&b, root)
+	}
+	return b.Bytes(), nil
+}
+
+// tree is the definition as a document: its own JSON without the keys that
+// say nothing.
+func tree(d session.Definition) (*node, error) {
+	d = d.Clone()
+	for _, names := range []*[]string{&d.Tools, &d.ToolsDeny, &d.Skills, &d.Capabilities, &d.Subagents} {
+		*names = distinct(*names)
+	}
+	data, err := session.JSON(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode definition %q: %w", d.Name, err)
+	}
+	root, err := newJSONParser(data).document()
+	if err != nil {
+		return nil, &session.InvalidError{Field: "definition", Reason: fmt.Sprintf("%q %v", d.Name, err)}
+	}
+	said := root.entries[:0]
+	for _, e := range root.entries {
+		nothing := e.value.kind == null || e.value.kind == text && e.value.text == ""
+		if !nothing && (e.key != "metadata" || len(d.Metadata) > 0) {
+			said = append(said, e)
+		}
+	}
+	root.entries = said
+	return root, nil
+}
