@@ -1,0 +1,194 @@
+// Package file keeps each session as one JSON document in a directory.
+//
+// It is for people who want to read, copy and back up sessions with the tools
+// they have. Every save writes the whole transcript again, so its cost grows
+// with the session; there is no history, no inbox and no shared forks. Choose
+// another store for long sessions or many of them.
+//
+// The directory is the store's own (mode 0700, files 0600):
+//
+//	{id}.json    the session document of the last version
+//	{id}.tail    the open tail: one JSON line per append, with a checksum
+//	{id}.lease   who may execute
+//	{id}.lock    locked around every write; never removed
+//	.tokens      the last fencing token handed out
+//	tenants/T/   the same again for a tenant other than "default"
+//
+// Several processes may use one directory at the same time. Writers lock the
+// session's lock file; readers lock nothing and never wait. The locks are
+// those of flock(2): do not share the directory over a network file system
+// that does not carry them.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Config is what a file store can be told. The zero value is the default.
+type Config struct {
+	// Now decides when leases end. Nil: time.Now.
+	Now func() time.Time
+
+	// OnWrite is called before and after each step that touches the disk, as
+	// "before document rename" and "after document rename", by the goroutine
+	// that does it and while the session is locked. It is there for tests: one
+	// that ends the process inside it shows what a crash at that very point
+	// leaves behind. Nil: nobody is told.
+	OnWrite func(point string)
+}
+
+// Store keeps sessions in a directory. Besides store.Store it has the
+// abilities Tails, Leases and Wakes.
+type Store struct {
+	dir    string
+	now    func() time.Time
+	disk   disk
+	queue  queue
+	seen   memory
+	bells  bells
+	closed atomic.Bool
+
+	settled sync.Map                             // tenants whose directory is known to be durable
+	listed  func(dir, name string) (bool, error) // how a name is spelled on disk, see exact
+}
+
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Tails  = (*Store)(nil)
+	_ store.Leases = (*Store)(nil)
+	_ store.Wakes  = (*Store)(nil)
+)
+
+const (
+	tenantsDir  = "tenants"
+	dirMode     = 0o700
+	fileMode    = 0o600
+	documentExt = ".json"
+)
+
+// Open opens the store in a directory, which is made where it is missing. An
+// existing directory with something in it keeps its permissions. A directory
+// that can only be read gives a store that can only be read.
+func Open(dir string, c Config) (*Store, error) {
+	if dir == "" {
+		return nil, &session.InvalidError{Field: "dir", Reason: "is empty"}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open file store: %w", err)
+	}
+	s := &Store{dir: abs, now: c.Now, disk: disk{onWrite: c.OnWrite}, listed: listed}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.disk.onWrite == nil {
+		s.disk.onWrite = func(string) {}
+	}
+	if err := s.disk.makeRoot(abs); err != nil {
+		return nil, fmt.Errorf("open file store: %w", err)
+	}
+	return s, nil
+}
+
+// Close makes every later call ErrClosed. Calls that are under way finish.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// ready is the first thing every method asks.
+func (s *Store) ready(ctx context.Context) error {
+	if s.closed.Load() {
+		return fmt.Errorf("file store %s: %w", s.dir, session.ErrClosed)
+	}
+	return ctx.Err()
+}
+
+// place is where the files of one session are.
+type place struct {
+	ref store.Ref
+	dir string
+}
+
+// at is the place of a session. Nothing but checked names gets into a path.
+func (s *Store) at(r store.Ref) (place, error) {
+	if err := r.Check(); err != nil {
+		return place{}, err
+	}
+	return place{ref: r, dir: s.tenantDir(r.Tenant)}, nil
+}
+
+func (s *Store) tenantDir(tenant string) string {
+	if tenant == session.DefaultTenant {
+		return s.dir
+	}
+	return filepath.Join(s.dir, tenantsDir, tenant)
+}
+
+func (p place) path(ext string) string { return filepath.Join(p.dir, p.ref.ID+ext) }
+func (p place) document() string       { return p.path(documentExt) }
+func (p place) tail() string           { return p.path(".tail") }
+func (p place) lease() string          { return p.path(".lease") }
+func (p place) lock() string           { return p.path(".lock") }
+
+// exists reports whether a session is there, readable or not. On a file
+// system that ignores case the file of another id does not count.
+func (s *Store) exists(p place) (bool, error) {
+	switch _, err := os.Lstat(p.document()); {
+	case err == nil:
+		return s.exact(p)
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("look for session %s: %w", p.ref.ID, err)
+	}
+	// Without its directory a store would call every session missing.
+	if _, err := os.Stat(s.dir); err != nil {
+		return false, fmt.Errorf("file store: %w", err)
+	}
+	return false, nil
+}
+
+// exact reports whether the session's document, which is there, really has
+// the name and the tenant that were asked for, and not one that differs in
+// case. The names inside the document answer at once; the directory is read
+// only where they do not.
+func (s *Store) exact(p place) (bool, error) {
+	if f, _, err := p.openDocument(); err == nil {
+		_, err = p.readHeader(f)
+		_ = f.Close() // it was only read
+		if err == nil {
+			return true, nil
+		}
+	}
+	if ok, err := s.listed(p.dir, p.ref.ID+documentExt); err != nil || !ok {
+		return false, err
+	}
+	if p.ref.Tenant == session.DefaultTenant {
+		return true, nil
+	}
+	return s.listed(filepath.Dir(p.dir), p.ref.Tenant)
+}
+
+// listed reports whether a directory has an entry of exactly this name.
+func listed(dir, name string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fmt.Errorf("read directory: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,241 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// leaseFile is a lease on disk. A released one keeps its token alone, so that
+// a late writer is told the newest.
+type leaseFile struct {
+	Token  int64     `json:"token"`
+	Holder string    `json:"holder"`
+	Until  time.Time `json:"until"`
+}
+
+func (p place) readLease() (store.Lease, error) {
+	raw, err := os.ReadFile(p.lease())
+	if errors.Is(err, fs.ErrNotExist) {
+		return store.Lease{}, nil
+	}
+	if err != nil {
+		return store.Lease{}, p.unreadable(p.lease(), err)
+	}
+	var l leaseFile
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return store.Lease{}, corruptFile(p, p.lease(), "%v", err)
+	}
+	if l.Token < 1 {
+		return store.Lease{}, corruptFile(p, p.lease(), "token %d is not positive", l.Token)
+	}
+	return store.Lease(l), nil
+}
+
+func (s *Store) writeLease(p place, l store.Lease) error {
+	raw, err := json.Marshal(leaseFile(l))
+	if err != nil {
+		return fmt.Errorf("encode lease of session %s: %w", p.ref.ID, err)
+	}
+	if _, err := s.disk.replace("lease", p.lease(), append(raw, '\n')); err != nil {
+		return fmt.Errorf("write lease of session %s: %w", p.ref.ID, err)
+	}
+	s.bells.ring(p.ref)
+	return nil
+}
+
+// held reports a lease that was not released; it may have run out.
+func held(l store.Lease) bool { return l.Holder != "" }
+
+// live reports a lease whose time is not over and whose holder is not known
+// to be dead.
+func (s *Store) live(l store.Lease) bool {
+	return held(l) && s.now().Before(l.Until) && !dead(l.Holder)
+}
+
+func busy(id string, l store.Lease) error {
+	return &session.BusyError{ID: id, Holder: l.Holder, Until: l.Until}
+}
+
+// admits checks a writer's fence: without one it must not meet a live lease,
+// with one it must be the newest and not released.
+func (s *Store) admits(p place, fence int64) error {
+	l, err := p.readLease()
+	switch {
+	case err != nil:
+		return err
+	case fence == 0 && s.live(l):
+		return busy(p.ref.ID, l)
+	case fence != 0 && (fence != l.Token || !held(l)):
+		return &session.FencedError{ID: p.ref.ID, Token: fence, Have: l.Token}
+	}
+	return nil
+}
+
+// Acquire takes the lease. A holder named by Holder whose process is dead is
+// replaced at once.
+func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
+	if err := s.ready(ctx); err != nil {
+		return store.Lease{}, err
+	}
+	switch {
+	case holder == "":
+		return store.Lease{}, &session.InvalidError{Field: "holder", Reason: "is empty"}
+	case length <= 0:
+		return store.Lease{}, &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is not positive", length)}
+	}
+	p, unlock, err := s.lockFor(ctx, r)
+	if err != nil {
+		return store.Lease{}, err
+	}
+	defer unlock()
+	old, err := p.readLease()
+	if err != nil {
+		return store.Lease{}, err
+	}
+	if s.live(old) {
+		return store.Lease{}, busy(r.ID, old)
+	}
+	token, err := s.nextToken(ctx, old.Token)
+	if err != nil {
+		return store.Lease{}, err
+	}
+	l := store.Lease{Token: token, Holder: holder, Until: session.Instant(s.now().Add(length))}
+	return l, s.writeLease(p, l)
+}
+
+// lockFor locks a session that is there, readable or not. Looking before it
+// locks keeps ids that were never used from getting a lock file.
+func (s *Store) lockFor(ctx context.Context, r store.Ref) (place, func(), error) {
+	p, err := s.at(r)
+	if err != nil {
+		return p, nil, err
+	}
+	if err := s.mustExist(p); err != nil {
+		return p, nil, err
+	}
+	unlock, err := s.lock(ctx, p)
+	if err != nil {
+		return p, nil, err
+	}
+	if err := s.mustExist(p); err != nil {
+		unlock()
+		return p, nil, err
+	}
+	return p, unlock, nil
+}
+
+func (s *Store) mustExist(p place) error {
+	there, err := s.exists(p)
+	if err == nil && !there {
+		return session.NotFound(p.ref.ID)
+	}
+	return err
+}
+
+// Renew prolongs the lease from now on.
+func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
+	if err := s.ready(ctx); err != nil {
+		return store.Lease{}, err
+	}
+	if length <= 0 {
+		return store.Lease{}, &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is not positive", length)}
+	}
+	lost := func(have int64) error { return &session.FencedError{ID: r.ID, Token: l.Token, Have: have} }
+	p, unlock, err := s.lockFor(ctx, r)
+	if errors.Is(err, session.ErrNotFound) {
+		return store.Lease{}, lost(0)
+	}
+	if err != nil {
+		return store.Lease{}, err
+	}
+	defer unlock()
+	have, err := p.readLease()
+	if err != nil {
+		return store.Lease{}, err
+	}
+	if have.Token != l.Token || !held(have) {
+		return store.Lease{}, lost(have.Token)
+	}
+	have.Until = session.Instant(s.now().Add(length))
+	return have, s.writeLease(p, have)
+}
+
+// Release ends the lease.
+func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	p, unlock, err := s.lockFor(ctx, r)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	have, err := p.readLease()
+	if err != nil || have.Token != l.Token || !held(have) {
+		return err
+	}
+	return s.writeLease(p, store.Lease{Token: have.Token})
+}
+
+// Holding reads the lease without locking it.
+func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
+	if err := s.ready(ctx); err != nil {
+		return store.Lease{}, false, err
+	}
+	p, err := s.at(r)
+	if err != nil {
+		return store.Lease{}, false, err
+	}
+	if err := s.mustExist(p); err != nil {
+		return store.Lease{}, false, err
+	}
+	l, err := p.readLease()
+	if err != nil || !s.live(l) {
+		return store.Lease{}, false, err
+	}
+	return l, true, nil
+}
+
+// nextToken is larger than every token the store ever handed out. It is
+// durable before it is used: a crash wastes it, and none comes twice. Should
+// the file be lost, tokens still grow for each session.
+func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
+	path := filepath.Join(s.dir, ".tokens")
+	unlock, err := s.lockFile(ctx, path+".lock")
+	if err != nil {
+		return 0, fmt.Errorf("lock fencing tokens: %w", err)
+	}
+	defer unlock()
+	last := int64(0)
+	raw, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if last, err = strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err != nil || last < 0 {
+			return 0, fmt.Errorf("fencing tokens: %s does not hold a number", path)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return 0, fmt.Errorf("read fencing tokens: %w", err)
+	}
+	next := max(last, atLeast) + 1
+	if _, err := s.disk.replace("tokens", path, fmt.Appendln(nil, next)); err != nil {
+		return 0, fmt.Errorf("write fencing tokens: %w", err)
+	}
+	return next, nil
+}

@@ -1,0 +1,238 @@
+package file
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// tail is an open tail as it was read.
+type tail struct {
+	records []session.Record // what is in force
+	good    int64            // bytes of whole lines in force
+	size    int64            // bytes of the file
+	last    int64            // number of the last change, in the tail or before it
+}
+
+// appended is one line of a tail. It names the version it continues, so that
+// a tail which outlived its document's next version is known for what it is.
+type appended struct {
+	AgentID string           `json:"agentId"`
+	Version int64            `json:"version"`
+	Records []session.Record `json:"records"`
+}
+
+const (
+	linePrefix = `{"sum":"`
+	lineMiddle = `","append":`
+	lineSuffix = '}'
+	sumLen     = 2 * sha256.Size
+)
+
+// line encodes one append. Its checksum covers the bytes of the value beside it.
+func (a appended) line() ([]byte, error) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(a); err != nil {
+		return nil, err
+	}
+	raw := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
+	return fmt.Appendf(nil, "%s%s%s%s%c\n", linePrefix, checksum(raw), lineMiddle, raw, lineSuffix), nil
+}
+
+func checksum(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// unsealed is the value of a line whose checksum is right.
+func unsealed(line []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(line, []byte(linePrefix))
+	if !ok || len(rest) < sumLen {
+		return nil, false
+	}
+	sum := string(rest[:sumLen])
+	raw, ok := bytes.CutPrefix(rest[sumLen:], []byte(lineMiddle))
+	if !ok || len(raw) == 0 || raw[len(raw)-1] != lineSuffix {
+		return nil, false
+	}
+	raw = raw[:len(raw)-1]
+	return raw, checksum(raw) == sum
+}
+
+// badLine is a line that cannot be used and that no crash explains.
+type badLine struct{ reason string }
+
+func (e *badLine) Error() string { return e.reason }
+
+// readTail reads what of a tail continues a document, from a place in it up
+// to which it was read before: t says which. Only a bad line seen twice is
+// bad: a reader without the lock can meet a torn line while it is cleared away.
+func (p place) readTail(h head, t tail) (tail, error) {
+	var before []byte
+	for {
+		data, err := readFrom(p.tail(), t.good)
+		if err != nil {
+			return tail{}, p.unreadable(p.tail(), err)
+		}
+		read, err := t.parse(h, data)
+		var bad *badLine
+		if !errors.As(err, &bad) {
+			return read, err
+		}
+		if before != nil && bytes.Equal(before, data) {
+			return tail{}, corruptFile(p, p.tail(), "%s", bad.reason)
+		}
+		before = data
+	}
+}
+
+// readFrom reads a file from an offset; a missing one is empty.
+func readFrom(path string, offset int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, offset, 1<<62))
+	return data, errors.Join(err, f.Close())
+}
+
+// parse reads further lines. A line without an end, or a last one with a hole
+// in it, was torn by a crash before anybody relied on it: it counts as absent.
+func (t tail) parse(h head, data []byte) (tail, error) {
+	t.size = t.good + int64(len(data))
+	for len(data) > 0 {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			return t, nil
+		}
+		line := data[:end]
+		data = data[end+1:]
+		raw, ok := unsealed(line)
+		if !ok {
+			if len(data) == 0 && bytes.IndexByte(line, 0) >= 0 {
+				return t, nil
+			}
+			return t, &badLine{fmt.Sprintf("the line at byte %d has a wrong checksum", t.good)}
+		}
+		a, err := t.decode(raw)
+		if err != nil {
+			return t, err
+		}
+		if t.good == 0 && (a.AgentID != h.agent || a.Version < h.version) {
+			return t, nil // older than the document
+		}
+		if a.AgentID != h.agent || a.Version != h.version {
+			return t, &badLine{fmt.Sprintf("the line at byte %d continues version %d, the document is version %d", t.good, a.Version, h.version)}
+		}
+		for _, r := range a.Records {
+			if r.Seq != t.last+1 {
+				return t, &badLine{fmt.Sprintf("the line at byte %d has change %d after %d", t.good, r.Seq, t.last)}
+			}
+			t.last = r.Seq
+		}
+		t.records = append(t.records, a.Records...)
+		t.good += int64(end) + 1
+	}
+	return t, nil
+}
+
+func (t tail) decode(raw []byte) (appended, error) {
+	var a appended
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&a)
+	var newer *session.NewerFormatError
+	if errors.As(err, &newer) {
+		return a, newer
+	}
+	if err != nil {
+		return a, &badLine{fmt.Sprintf("the line at byte %d: %v", t.good, err)}
+	}
+	return a, nil
+}
+
+// emptyTail is where reading a document's tail begins.
+func emptyTail(h head) tail { return tail{last: h.seq} }
+
+// rows puts the task and workflow parts that the tail has in force into a header.
+func (t tail) rows(i session.Info) session.Info {
+	var discarded []session.Span
+	for _, r := range t.records {
+		if d, ok := r.Change.(session.TailDiscarded); ok {
+			discarded = append(discarded, session.Span{From: d.From, To: d.To})
+		}
+	}
+	for _, r := range t.records {
+		if session.Holds(discarded, r.Seq) {
+			continue
+		}
+		switch c := r.Change.(type) {
+		case session.TaskRowChanged:
+			i.Task = &c.Task
+		case session.WorkflowRowChanged:
+			i.Workflow = &c.Workflow
+		}
+	}
+	return i
+}
+
+// appendLine makes a line durable at the end of what is good in a tail. On
+// error the tail is as it was, unless the error is errUndecided.
+func (d disk) appendLine(path string, t tail, line []byte) error {
+	var f *os.File
+	err := d.step("tail open", func() (err error) {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, fileMode)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if t.size > t.good {
+		if err := d.step("tail truncate", func() error { return f.Truncate(t.good) }); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	err = d.finish("tail", f, func() error { _, err := f.WriteAt(line, t.good); return err })
+	if err == nil && t.good == 0 { // the file may be new, or left by one who died before this
+		err = d.syncDir("tail", filepath.Dir(path))
+	}
+	if err != nil {
+		return errors.Join(err, d.takeBack(path, t.good))
+	}
+	return nil
+}
+
+// errUndecided marks an append that failed and could not be taken back.
+var errUndecided = errors.New("the append could not be taken back")
+
+// takeBack cuts off a line whose writing failed.
+func (d disk) takeBack(path string, good int64) error {
+	err := d.step("tail truncate", func() error {
+		if err := os.Truncate(path, good); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, fileMode)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+	if err != nil {
+		return errors.Join(errUndecided, err)
+	}
+	return nil
+}

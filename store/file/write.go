@@ -1,0 +1,334 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Create stores a new session. On a file system that ignores case, an id or a
+// tenant that differs from another only in case is refused.
+func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
+	p, err := s.admit(ctx, v, c.Keys)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if err := s.settle(p); err != nil {
+		return session.Session{}, err
+	}
+	unlock, err := s.lock(ctx, p)
+	if err != nil {
+		return session.Session{}, err
+	}
+	defer unlock()
+	switch _, err := os.Lstat(p.document()); {
+	case err == nil:
+		return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonExists}
+	case !errors.Is(err, fs.ErrNotExist):
+		return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
+	case v.Version() != 0:
+		return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonNonzeroVersion, Want: v.Version()}
+	}
+	// A crash in Delete can leave these behind; they are not the new session's.
+	for _, path := range []string{p.tail(), p.lease()} {
+		if err := s.disk.remove("leftover", path); err != nil {
+			return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
+		}
+	}
+	return s.writeDocument(ctx, p, v, c)
+}
+
+// settle makes the tenant's directory.
+func (s *Store) settle(p place) error {
+	if p.dir == s.dir {
+		return nil
+	}
+	if _, done := s.settled.Load(p.ref.Tenant); done {
+		return nil
+	}
+	if err := s.disk.makeTenant(p.dir); err != nil {
+		return fmt.Errorf("make directory of tenant %s: %w", p.ref.Tenant, err)
+	}
+	ok, err := s.listed(filepath.Dir(p.dir), p.ref.Tenant)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("%q differs only in case from another, and this file system cannot tell them apart", p.ref.Tenant)}
+	}
+	s.settled.Store(p.ref.Tenant, true)
+	return nil
+}
+
+// Save writes the whole document anew.
+func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
+	p, err := s.admit(ctx, v, c.Keys)
+	if err != nil {
+		return session.Session{}, err
+	}
+	unlock, err := s.lockExisting(ctx, p)
+	if err != nil {
+		return session.Session{}, err
+	}
+	defer unlock()
+	if _, err := s.current(p, v, c.Fence); err != nil {
+		return session.Session{}, err
+	}
+	saved, err := s.writeDocument(ctx, p, v, c)
+	if err != nil {
+		return session.Session{}, err
+	}
+	// The session is saved, whatever becomes of the rest: a tail that stays is
+	// older than the document, a lease that stays runs out.
+	_ = s.disk.remove("tail", p.tail())
+	if c.Release && c.Fence != 0 {
+		_ = s.writeLease(p, store.Lease{Token: c.Fence})
+	}
+	return saved, nil
+}
+
+// Append adds one line to the tail, at a cost that depends neither on the
+// document nor on the tail as long as this Store is the one that writes them.
+func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (session.Session, error) {
+	p, err := s.admit(ctx, v, a.Keys)
+	if err != nil {
+		return session.Session{}, err
+	}
+	unlock, err := s.lockExisting(ctx, p)
+	if err != nil {
+		return session.Session{}, err
+	}
+	defer unlock()
+	k, err := s.current(p, v, a.Fence)
+	if err != nil {
+		return session.Session{}, err
+	}
+	pending := v.Pending()
+	for _, r := range pending {
+		if _, ok := r.Change.(session.SessionRewound); ok {
+			return session.Session{}, &session.InvalidError{Field: "change", Reason: "only a version can be rewound, not an open tail"}
+		}
+	}
+	if len(pending) == 0 {
+		return v.Flushed(), nil
+	}
+	line, err := appended{AgentID: k.head.agent, Version: k.head.version, Records: pending}.line()
+	if err != nil {
+		return session.Session{}, fmt.Errorf("encode tail of session %s: %w", v.ID(), err)
+	}
+	if err := ctx.Err(); err != nil {
+		return session.Session{}, err
+	}
+	if err := s.disk.appendLine(p.tail(), k.tail, line); err != nil {
+		s.seen.forget(p.ref)
+		if errors.Is(err, errUndecided) {
+			return session.Session{}, &session.UnknownOutcomeError{ID: v.ID(), Err: err}
+		}
+		return session.Session{}, fmt.Errorf("append to session %s: %w", v.ID(), err)
+	}
+	k.tail.good += int64(len(line))
+	k.tail.size, k.tail.last = k.tail.good, pending[len(pending)-1].Seq
+	s.seen.put(p.ref, k)
+	s.bells.ring(p.ref)
+	return v.Flushed(), nil
+}
+
+// Delete removes the document first: from then on the session is gone, and
+// what a crash leaves of it is cleared away by the next Delete or Create.
+func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	p, err := s.at(r)
+	if err != nil {
+		return err
+	}
+	if left, err := s.anythingLeft(p); err != nil || !left {
+		return err
+	}
+	unlock, err := s.lock(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	there, err := s.exists(p)
+	if err != nil {
+		return err
+	}
+	if there {
+		// A lease that cannot be read is part of a corrupt session, which can
+		// be deleted.
+		if l, err := p.readLease(); err == nil && s.live(l) && l.Token != fence {
+			return busy(r.ID, l)
+		}
+	}
+	s.seen.forget(r)
+	defer s.bells.ring(r)
+	for _, f := range []struct{ what, path string }{{"document", p.document()}, {"tail", p.tail()}, {"lease", p.lease()}} {
+		if _, err := os.Lstat(f.path); errors.Is(err, fs.ErrNotExist) || f.path == p.document() && !there {
+			continue
+		}
+		if err := s.disk.remove(f.what, f.path); err != nil {
+			return fmt.Errorf("delete session %s: %w", r.ID, err)
+		}
+		if err := s.disk.syncDir(f.what, p.dir); err != nil {
+			return fmt.Errorf("delete session %s: %w", r.ID, err)
+		}
+	}
+	return nil
+}
+
+// anythingLeft reports whether there is a file to delete. Asking first keeps
+// ids that were never used from getting a lock file.
+func (s *Store) anythingLeft(p place) (bool, error) {
+	if there, err := s.exists(p); err != nil || there {
+		return there, err
+	}
+	for _, path := range []string{p.tail(), p.lease(), tempOf(p.document()), tempOf(p.lease())} {
+		if _, err := os.Lstat(path); err == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// admit is what can be refused without looking at the disk.
+func (s *Store) admit(ctx context.Context, v session.Session, keys []store.Key) (place, error) {
+	if err := s.ready(ctx); err != nil {
+		return place{}, err
+	}
+	if v.IsZero() {
+		return place{}, &session.InvalidError{Field: "session", Reason: "is the zero value"}
+	}
+	p, err := s.at(store.RefOf(v))
+	if err != nil {
+		return place{}, err
+	}
+	if len(keys) > 0 {
+		return place{}, &session.UnsupportedError{Store: "file", Ability: "Keys"}
+	}
+	for _, r := range v.Pending() {
+		if _, ok := r.Change.(session.InboxTaken); ok {
+			return place{}, &session.UnsupportedError{Store: "file", Ability: "Inboxes"}
+		}
+	}
+	return p, nil
+}
+
+// lockExisting locks a session that is there.
+func (s *Store) lockExisting(ctx context.Context, p place) (unlock func(), err error) {
+	if _, err := os.Lstat(p.document()); errors.Is(err, fs.ErrNotExist) {
+		return nil, s.missing(p, errVanished)
+	}
+	return s.lock(ctx, p)
+}
+
+// current is what is stored of a session, checked against what somebody wants
+// to write to it. The caller holds the lock.
+func (s *Store) current(p place, v session.Session, fence int64) (known, error) {
+	k, err := s.stored(p)
+	if err != nil {
+		return known{}, s.missing(p, err)
+	}
+	if err := s.admits(p, fence); err != nil {
+		return known{}, err
+	}
+	conflict := func(reason session.ConflictReason, want, have int64) error {
+		return &session.ConflictError{ID: v.ID(), Reason: reason, Want: want, Have: have}
+	}
+	switch {
+	case v.AgentID() != k.head.agent:
+		return known{}, conflict(session.ReasonReplaced, v.Version(), k.head.version)
+	case v.Version() != k.head.version:
+		return known{}, conflict(session.ReasonStale, v.Version(), k.head.version)
+	case v.Base() != k.tail.last:
+		return known{}, conflict(session.ReasonOpenTail, v.Base(), k.tail.last)
+	}
+	return k, nil
+}
+
+// stored reads the head and the end of the tail, and decodes the document
+// where that was not done before.
+func (s *Store) stored(p place) (known, error) {
+	f, info, err := p.openDocument()
+	if err != nil {
+		return known{}, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	k := s.seen.get(p.ref)
+	good := false
+	if k.fits(info) {
+		h, err := peek(f)
+		good = err == nil && h == k.head
+	}
+	if !good {
+		if _, err := f.Seek(0, 0); err != nil {
+			return known{}, p.unreadable(p.document(), err)
+		}
+		v, err := p.readDocument(f)
+		if err != nil {
+			return known{}, err
+		}
+		k = known{file: info, head: headOf(v), tail: emptyTail(headOf(v))}
+	}
+	if err := p.refresh(&k); err != nil {
+		return known{}, err
+	}
+	s.seen.put(p.ref, k)
+	return k, nil
+}
+
+// refresh reads what was added to a tail since it was last read. Under one
+// version a tail only grows, apart from torn lines at its end.
+func (p place) refresh(k *known) error {
+	size := int64(0)
+	switch info, err := os.Stat(p.tail()); {
+	case err == nil:
+		size = info.Size()
+	case !errors.Is(err, fs.ErrNotExist):
+		return p.unreadable(p.tail(), err)
+	}
+	if size < k.tail.good {
+		k.tail = emptyTail(k.head)
+	}
+	if k.tail.size = size; size == k.tail.good {
+		return nil
+	}
+	var err error
+	k.tail, err = p.readTail(k.head, k.tail)
+	return err
+}
+
+// writeDocument seals a session into its next version.
+func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c store.Commit) (session.Session, error) {
+	if v.Partial() {
+		return session.Session{}, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q holds a part of its transcript only and cannot be stored whole", v.ID())}
+	}
+	sealed := v.Sealed(c.At)
+	raw, err := sealed.MarshalJSON()
+	if err != nil {
+		return session.Session{}, fmt.Errorf("save session %s: %w", v.ID(), err)
+	}
+	if err := ctx.Err(); err != nil {
+		return session.Session{}, err
+	}
+	renamed, err := s.disk.replace("document", p.document(), raw)
+	s.seen.forget(p.ref)
+	switch {
+	case err != nil && renamed:
+		return session.Session{}, &session.UnknownOutcomeError{ID: v.ID(), CommitID: c.ID, Err: err}
+	case err != nil:
+		return session.Session{}, fmt.Errorf("save session %s: %w", v.ID(), err)
+	}
+	if info, err := os.Stat(p.document()); err == nil {
+		s.seen.put(p.ref, known{file: info, head: headOf(sealed), tail: emptyTail(headOf(sealed))})
+	}
+	s.bells.ring(p.ref)
+	return sealed, nil
+}
