@@ -196,7 +196,7 @@ func change(s session.Session) *rapid.Generator[session.Change] {
 			return executionChange(t, s)
 		}
 		key := rapid.OneOf(name(), text()).Draw(t, "key")
-		switch rapid.IntRange(0, 15).Draw(t, "kind") {
+		switch rapid.IntRange(0, 25).Draw(t, "kind") {
 		case 0:
 			return session.StatusChanged{Status: rapid.SampledFrom(session.Statuses()).Draw(t, "status"), Reason: text().Draw(t, "reason")}
 		case 1:
@@ -250,9 +250,13 @@ func executionChange(t *rapid.T, s session.Session) session.Change {
 	if !s.Running() {
 		return session.ExecutionStarted{ExecutionID: "x" + text().Draw(t, "id"), Budget: optional(budget()).Draw(t, "budget"), RequestID: text().Draw(t, "request")}
 	}
-	step := rapid.SampledFrom([]string{"step-1", "step-2", "bad\xff"}).Draw(t, "step")
+	steps := []string{"step-1", "step-2", "bad\xff"}
+	for _, s := range s.Execution().Steps {
+		steps = append(steps, s.ID, s.ID)
+	}
+	step := rapid.SampledFrom(steps).Draw(t, "step")
 	call := rapid.SampledFrom([]string{"call-1", "bad\xff"}).Draw(t, "call")
-	switch rapid.IntRange(0, 6).Draw(t, "stage") {
+	switch rapid.IntRange(0, 8).Draw(t, "stage") {
 	case 0:
 		return session.ExecutionContinued{}
 	case 1:

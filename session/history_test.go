@@ -20,7 +20,7 @@ type history struct {
 }
 
 // newHistory is born, saved, and lives through some steps.
-func newHistory(t *rapid.T, steps int) *history {
+func newHistory(t *rapid.T) *history {
 	kind := rapid.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(t, "kind")
 	s, err := session.New(
 		session.Birth{ID: "s-1", AgentID: "agent-1", UserID: "ana", Kind: kind, ExpiresAt: optional(moment()).Draw(t, "expires")},
@@ -35,7 +35,7 @@ func newHistory(t *rapid.T, steps int) *history {
 	}
 	h := &history{now: s}
 	h.seal(t)
-	for range steps {
+	for range rapid.IntRange(5, 40).Draw(t, "steps") {
 		h.step(t)
 	}
 	return h
@@ -162,7 +162,7 @@ func sameMessages(t failer, have, want []session.Message) {
 func TestFold_logMakesTheValue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, rapid.IntRange(0, 25).Draw(t, "steps"))
+		h := newHistory(t)
 		h.flush()
 		folded, err := session.Fold(h.log)
 		if err != nil {
@@ -202,7 +202,7 @@ func throughJSON(t failer, records []session.Record) []session.Record {
 func TestFoldFrom_prefixAndRestMakeTheWhole(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, rapid.IntRange(0, 25).Draw(t, "steps"))
+		h := newHistory(t)
 		h.flush()
 		cut := rapid.IntRange(1, len(h.log)).Draw(t, "cut")
 		for _, r := range h.log[cut:] { // a discard must see what it discards, a rewind what it brings back
@@ -230,7 +230,7 @@ func TestFoldFrom_prefixAndRestMakeTheWhole(t *testing.T) {
 func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, rapid.IntRange(0, 25).Draw(t, "steps"))
+		h := newHistory(t)
 		h.flush()
 		saved := h.versions[len(h.versions)-1]
 		for _, r := range h.log[h.tail:] {
@@ -253,7 +253,7 @@ func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 func TestDocument_encodeDecodeCyclesAreStable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, rapid.IntRange(0, 25).Draw(t, "steps"))
+		h := newHistory(t)
 		h.seal(t)
 		first := document(t, h.now)
 		for range 3 {
@@ -294,7 +294,7 @@ func sameParts(t failer, have, want session.Session) {
 func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, rapid.IntRange(0, 25).Draw(t, "steps"))
+		h := newHistory(t)
 		h.seal(t)
 		head, err := h.now.EncodeHead()
 		if err != nil {
@@ -328,7 +328,7 @@ func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 func TestRooted_forkHasALogOfItsOwn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, rapid.IntRange(0, 25).Draw(t, "steps"))
+		h := newHistory(t)
 		h.seal(t)
 		fork, err := h.now.Fork("s-2", "agent-2", moment().Draw(t, "at"))
 		if err != nil {
