@@ -103,5 +103,5 @@ func (w *row) loadAt(id string, version int64, whole bool) (session.Session, err
 	for _, c := range w.commits[from.version:version] {
 		at = at.Sealed(c.At)
 	}
-	return w.log.fill(at, whole)
+	return w.log.forked(at.Info().Seq).fill(at, whole) // no message of a later version
 }
