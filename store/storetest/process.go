@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Opener opens a durable store. OnWrite must be called, with a name of the
+// point, around every step that touches what outlives the process; the suite
+// ends the process in it.
+type Opener func(url string, onWrite func(point string)) (store.Store, error)
+
+// Processes is a durable store as several processes use it.
+type Processes struct {
+	// Open is what Main was given.
+	Open Opener
+
+	// NewURL names an empty place where sessions can be kept, and has it
+	// removed when the test is over.
+	NewURL func(t testing.TB) string
+
+	// ReplacesDead says that the store replaces the holder of a lease at once
+	// when its process is dead. Main was told how holders are named.
+	ReplacesDead bool
+
+	// Leftovers lists what should not be there once a write is done, such as
+	// temporary files. Nil: nothing can be left.
+	Leftovers func(url string) ([]string, error)
+}
+
+const (
+	killsFlag = "storetest.kills"
+	seedFlag  = "storetest.seed"
+)
+
+// Main is the TestMain of a package that calls RunProcesses. The suite starts
+// the test's own binary again as its workers; Main is where they go to work.
+// It does not return. Holder names a process as the holder of a lease, where
+// the store can tell from the name that the process is dead.
+//
+//	func TestMain(m *testing.M) { storetest.Main(m, open) }
+func Main(m *testing.M, open func(url string, onWrite func(point string)) (store.Store, error), holder ...func() (string, error)) {
+	if job, ok := os.LookupEnv(jobVariable); ok {
+		os.Exit(work(job, open, holder))
+	}
+	flag.Int(killsFlag, 20, "how often RunProcesses kills a worker under load")
+	flag.Uint64(seedFlag, 0, "seed of the random kills (0: a new one)")
+	os.Exit(m.Run())
+}
+
+// RunProcesses checks what a durable store promises to several processes that
+// race, are killed at every point of a write, or sleep through their lease.
+// The package's TestMain must be Main.
+func RunProcesses(t *testing.T, p Processes) {
+	if flag.Lookup(killsFlag) == nil {
+		t.Fatal("the package's TestMain does not call storetest.Main")
+	}
+	t.Run("processes/everyVersionHasOneWriter", func(t *testing.T) { t.Parallel(); everyVersionHasOneWriter(t, p) })
+	t.Run("processes/killedAtEveryWritePoint", func(t *testing.T) { t.Parallel(); killedAtEveryWritePoint(t, p) })
+	t.Run("processes/killedUnderLoad", func(t *testing.T) { t.Parallel(); killedUnderLoad(t, p) })
+	t.Run("processes/lateHolderIsFenced", func(t *testing.T) { t.Parallel(); lateHolderIsFenced(t, p) })
+}
+
+// jobVariable holds a worker's job, as JSON.
+const jobVariable = "HOLDFAST_STORETEST_JOB"

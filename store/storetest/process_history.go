@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// The kinds of operation a racing worker does.
+const (
+	opLoad   = "load"
+	opSave   = "save"
+	opAppend = "append"
+)
+
+// operation is one call of a racing worker and what became of it.
+type operation struct {
+	Kind         string
+	Call, Return int64 // in nanoseconds of the machine's clock
+	From, Base   int64 // version and last change the writer came with
+	Tag          string
+
+	Version, Seq int64                  // what a load found or a write made
+	Last         string                 // the text of the last message found
+	Lost         session.ConflictReason // empty: the write was acknowledged
+	Have         int64
+}
+
+// history is what all workers did, by worker.
+type history struct {
+	done []porcupine.Operation
+	open map[int]operation // begun and not ended
+}
+
+// add takes in a report of a worker.
+func (h *history) add(worker int, r report) {
+	if h.open == nil {
+		h.open = map[int]operation{}
+	}
+	switch {
+	case r.Begin != nil:
+		h.open[worker] = *r.Begin
+	case r.End != nil:
+		delete(h.open, worker)
+		h.done = append(h.done, porcupine.Operation{ClientId: worker, Input: *r.End, Output: *r.End, Call: r.End.Call, Return: r.End.Return})
+	}
+}
+
+// died says when a worker was gone: what it had begun has happened by then or
+// never will.
+func (h *history) died(worker int, at time.Time) {
+	if o, ok := h.open[worker]; ok {
+		o.Return = at.UnixNano()
+		h.open[worker] = o
+	}
+}
+
+// check compares the history with the session it led to. Every write adds one
+// message with a text of its own, so the transcript says which writes of dead
+// workers took effect.
+func (h *history) check(t testing.TB, s session.Session) {
+	t.Helper()
+	written := map[string]int64{}
+	for _, m := range s.All() {
+		tag := m.Content.Text()
+		if _, twice := written[tag]; twice {
+			t.Errorf("%s was written twice", tag)
+		}
+		written[tag] = m.Seq
+	}
+	operations, writers := h.done, map[int64]string{}
+	saves, accounted := int64(0), map[string]bool{}
+	for _, o := range h.done {
+		op := outputOf(o)
+		if op.Kind == opLoad || op.Lost != "" {
+			continue
+		}
+		accounted[op.Tag] = true
+		if written[op.Tag] != op.Seq {
+			t.Errorf("%s was acknowledged as change %d, the session has it at %d (0: lost)", op.Tag, op.Seq, written[op.Tag])
+		}
+		if op.Kind == opSave {
+			saves++
+			if other, taken := writers[op.Version]; taken {
+				t.Errorf("version %d was acknowledged to both %s and %s", op.Version, other, op.Tag)
+			}
+			writers[op.Version] = op.Tag
+		}
+	}
+	for worker, op := range h.open {
+		seq, ok := written[op.Tag]
+		if op.Kind == opLoad || !ok {
+			continue
+		}
+		accounted[op.Tag] = true
+		op.Version, op.Seq = op.From, seq
+		if op.Kind == opSave {
+			op.Version++
+			saves++
+		}
+		operations = append(operations, porcupine.Operation{ClientId: worker, Input: op, Output: op, Call: op.Call, Return: op.Return})
+	}
+	if s.Version() != saves+1 {
+		t.Errorf("the session is at version %d after %d saves", s.Version(), saves)
+	}
+	for tag := range written {
+		if !accounted[tag] {
+			t.Errorf("%s is in the session, but its writer was told otherwise", tag)
+		}
+	}
+	if result := porcupine.CheckOperationsTimeout(versioned(), operations, 30*time.Second); result != porcupine.Ok {
+		t.Errorf("the history of %d operations is not linearizable: %s", len(operations), result)
+	}
+	t.Logf("%d operations, %d saves, %d cut off", len(operations), saves, len(h.open))
+}
+
+// stand is where a session stands, in the model of a store.
+type stand struct {
+	version, seq int64
+	last         string
+}
+
+// versioned is the model of one session: a write from where it stands moves
+// it on, any other is told where it stands.
+func versioned() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return stand{version: 1, seq: 1} },
+		Step: func(state, _, output any) (bool, any) {
+			at, ok := state.(stand)
+			op, isOp := output.(operation)
+			if !ok || !isOp {
+				return false, state
+			}
+			switch {
+			case op.Kind == opLoad:
+				return stand{op.Version, op.Seq, op.Last} == at, at
+			case op.Lost == session.ReasonStale:
+				return op.From != at.version && op.Have == at.version, at
+			case op.Lost == session.ReasonOpenTail:
+				return op.From == at.version && op.Base != at.seq && op.Have == at.seq, at
+			case op.Lost != "":
+				return false, at
+			}
+			next := stand{version: at.version, seq: at.seq + 1, last: op.Tag}
+			if op.Kind == opSave {
+				next.version++
+			}
+			return op.From == at.version && op.Base == at.seq && op.Version == next.version && op.Seq == next.seq, next
+		},
+	}
+}
+
+func outputOf(o porcupine.Operation) operation {
+	op, ok := o.Output.(operation)
+	if !ok {
+		panic("storetest: an operation of another kind")
+	}
+	return op
+}

@@ -1,0 +1,275 @@
+//go:build unix
+
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// job is what a worker is started for.
+type job struct {
+	Do     string // see work
+	URL    string
+	Name   string        // of the worker, in what it writes
+	KillAt int           // the write point, counted from 1, at which it kills itself; 0: none
+	Record bool          // report snapshots and points
+	Saves  int           // how many saves it must win; 0: it goes on until it is killed
+	Lease  time.Duration // how long it takes leases for
+	Seed   uint64
+}
+
+// report is one line a worker writes to its standard output, at once.
+type report struct {
+	Step     string     `json:"step,omitempty"`  // done, and acknowledged by the store
+	Token    int64      `json:"token,omitempty"` // of the lease it took
+	Snapshot string     `json:"snapshot,omitempty"`
+	Points   []string   `json:"points,omitempty"`
+	Begin    *operation `json:"begin,omitempty"`
+	End      *operation `json:"end,omitempty"`
+	Problem  string     `json:"problem,omitempty"`
+}
+
+// worker is the process that does a job.
+type worker struct {
+	job
+	st     store.Store
+	holder string
+	hits   int
+	points []string
+}
+
+// work does a job and is the worker's exit code.
+func work(raw string, open Opener, holder []func() (string, error)) int {
+	w := &worker{holder: fmt.Sprintf("worker %d", os.Getpid())}
+	err := json.Unmarshal([]byte(raw), &w.job)
+	if err == nil && len(holder) > 0 {
+		w.holder, err = holder[0]()
+	}
+	if err == nil {
+		w.st, err = open(w.URL, w.onWrite)
+	}
+	if err == nil {
+		ctx := context.Background()
+		switch w.Do {
+		case "live":
+			err = w.live(ctx)
+		case "race":
+			err = w.race(ctx)
+		case "hold":
+			err = w.hold(ctx)
+		default:
+			err = fmt.Errorf("unknown job %q", w.Do)
+		}
+	}
+	if err == nil {
+		err = w.st.Close()
+	}
+	if err != nil {
+		tell(report{Problem: err.Error()})
+		return 1
+	}
+	return 0
+}
+
+// tell writes one line with one system call, so that what was told before a
+// kill is whole.
+func tell(r report) {
+	raw, err := json.Marshal(r)
+	if err == nil {
+		_, err = os.Stdout.Write(append(raw, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker cannot report:", err)
+		os.Exit(1)
+	}
+}
+
+// onWrite counts write points and dies at the one it was told.
+func (w *worker) onWrite(point string) {
+	w.hits++
+	if w.Record {
+		w.points = append(w.points, point)
+	}
+	if w.KillAt == w.hits {
+		err := syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		panic(fmt.Sprintf("still alive after SIGKILL: %v", err))
+	}
+}
+
+// step is one write of a session's life. It returns the session as the store
+// acknowledged it.
+type step struct {
+	name string
+	do   func(ctx context.Context, w *worker, l *life) error
+}
+
+// life is what a worker knows while it leads a session from birth to death.
+type life struct {
+	s     session.Session
+	lease store.Lease
+}
+
+const lifeID = "life"
+
+func lifeRef() store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: lifeID} }
+
+// lifeTime is the time of all writes: two lives are equal byte by byte.
+func lifeTime() time.Time { return time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC) }
+
+func lifeBegin(id string) (session.Session, error) {
+	return session.New(session.Birth{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "worker", SystemPrompt: "Be short."}, session.Seed{}, lifeTime())
+}
+
+// steps is a life with every kind of write the store is able to do.
+func steps(st store.Store) []step {
+	_, tails := st.(store.Tails)
+	_, leases := st.(store.Leases)
+	list := []step{
+		{"create", func(ctx context.Context, w *worker, l *life) error {
+			s, err := lifeBegin(lifeID)
+			if err != nil {
+				return err
+			}
+			l.s, err = w.st.Create(ctx, s, store.Commit{ID: "create", Action: "create", At: lifeTime()})
+			return err
+		}},
+		saveStep("save"),
+	}
+	if leases {
+		list = append(list, acquireStep("acquire"))
+	}
+	if tails {
+		list = append(list, appendStep("append"), appendStep("append again"))
+	}
+	if leases {
+		list = append(list, step{"renew", func(ctx context.Context, w *worker, l *life) (err error) {
+			l.lease, err = w.leases().Renew(ctx, lifeRef(), l.lease, w.Lease)
+			return err
+		}})
+	}
+	list = append(list, saveStep("seal and release"))
+	if leases {
+		list = append(list, acquireStep("acquire again"))
+	}
+	if tails {
+		list = append(list, appendStep("append under the new lease"))
+	}
+	if leases {
+		list = append(list, step{"release", func(ctx context.Context, w *worker, l *life) error {
+			err := w.leases().Release(ctx, lifeRef(), l.lease)
+			l.lease = store.Lease{}
+			return err
+		}})
+	}
+	list = append(list, saveStep("seal without a lease"))
+	if tails {
+		list = append(list, appendStep("append without a lease"))
+	}
+	return append(list, step{"delete", func(ctx context.Context, w *worker, _ *life) error {
+		return w.st.Delete(ctx, lifeRef(), 0)
+	}})
+}
+
+func saveStep(name string) step {
+	return step{name, func(ctx context.Context, w *worker, l *life) error {
+		s, err := spoken(l.s, name)
+		if err != nil {
+			return err
+		}
+		l.s, err = w.st.Save(ctx, s, store.Commit{ID: name, Action: "save", At: lifeTime(), Fence: l.lease.Token, Release: l.lease.Token != 0})
+		l.lease = store.Lease{}
+		return err
+	}}
+}
+
+func appendStep(name string) step {
+	return step{name, func(ctx context.Context, w *worker, l *life) error {
+		s, err := spoken(l.s, name)
+		if err != nil {
+			return err
+		}
+		l.s, err = w.tails().Append(ctx, s, store.Append{Fence: l.lease.Token})
+		return err
+	}}
+}
+
+func acquireStep(name string) step {
+	return step{name, func(ctx context.Context, w *worker, l *life) (err error) {
+		l.lease, err = w.leases().Acquire(ctx, lifeRef(), w.holder, w.Lease)
+		return err
+	}}
+}
+
+func (w *worker) tails() store.Tails {
+	t, ok := w.st.(store.Tails)
+	if !ok {
+		panic("the store has no tails")
+	}
+	return t
+}
+
+func (w *worker) leases() store.Leases {
+	l, ok := w.st.(store.Leases)
+	if !ok {
+		panic("the store has no leases")
+	}
+	return l
+}
+
+// spoken is the session with one more message.
+func spoken(s session.Session, text string) (session.Session, error) {
+	return s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, lifeTime())
+}
+
+// live leads a session through its life.
+func (w *worker) live(ctx context.Context) error {
+	var l life
+	for _, step := range steps(w.st) {
+		if err := step.do(ctx, w, &l); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		done := report{Step: step.name, Token: l.lease.Token}
+		if w.Record {
+			var err error
+			if done.Snapshot, err = snapshot(ctx, w.st); err != nil {
+				return err
+			}
+			done.Points, w.points = w.points, nil
+		}
+		tell(done)
+	}
+	return nil
+}
+
+// absent is the snapshot of a session that is not there.
+const absent = "absent"
+
+// snapshot is everything a store holds of the session, in one text.
+func snapshot(ctx context.Context, st store.Store) (string, error) {
+	_, tails := st.(store.Tails)
+	text := ""
+	for _, tail := range []bool{false, true} {
+		s, err := st.Load(ctx, lifeRef(), tail && tails)
+		if errors.Is(err, session.ErrNotFound) {
+			return absent, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		raw, err := json.Marshal(s)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf("%s base %d tail %t\n", raw, s.Base(), s.HasTail())
+	}
+	return text, nil
+}
