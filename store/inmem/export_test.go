@@ -14,11 +14,12 @@ func (s *Store) Damage(r store.Ref) {
 	w.head, w.header = bytes.Clone(w.head[:len(w.head)/2]), bytes.Clone(w.header[:len(w.header)/2])
 }
 
-// MakeNewer raises the format version of a session's head and adds a field to
-// its header that only a newer program knows.
+// MakeNewer raises the format version of what is kept of a session.
 func (s *Store) MakeNewer(r store.Ref) {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
 	w := s.data.rows[r]
-	w.head = bytes.Replace(w.head, []byte(`"formatVersion":1`), []byte(`"formatVersion":999`), 1)
+	for _, kept := range []*[]byte{&w.head, &w.header} {
+		*kept = bytes.Replace(*kept, []byte(`"formatVersion":1`), []byte(`"formatVersion":999`), 1)
+	}
 }

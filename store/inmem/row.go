@@ -2,6 +2,7 @@ package inmem
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -18,7 +19,7 @@ const snapshotEvery = 100
 type row struct {
 	agentID string
 	head    []byte // last version: everything but messages
-	header  []byte // session.Info, with the open tail's task and workflow rows
+	header  []byte // with the open tail's task and workflow rows
 
 	log  log
 	tail []change // the open tail
@@ -53,9 +54,15 @@ func (w *row) current(id string) (session.Session, error) {
 // info is the header.
 func (w *row) info(id string) (session.Info, error) { return decodeHeader(id, w.header) }
 
+// encodeHeader is a header as it is kept: the beginning of a session's
+// document, so that it says which format it is of.
+func encodeHeader(i session.Info) ([]byte, error) {
+	raw, err := i.MarshalJSON()
+	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
+}
+
 func decodeHeader(id string, raw []byte) (session.Info, error) {
-	var i session.Info
-	err := i.UnmarshalJSON(raw)
+	i, err := session.DecodeHeader(raw)
 	return i, unreadable(id, "header", err)
 }
 

@@ -26,7 +26,7 @@ func encodeSave(next, sealed session.Session) (encodedSave, error) {
 	if e.head, err = sealed.EncodeHead(); err != nil {
 		return e, err
 	}
-	e.header, err = sealed.Info().MarshalJSON()
+	e.header, err = encodeHeader(sealed.Info())
 	return e, err
 }
 
@@ -249,7 +249,7 @@ func (w *row) headerWith(info session.Info, changes []change) ([]byte, error) {
 		return nil, err
 	}
 	header.Task, header.Workflow = info.Task, info.Workflow
-	return header.MarshalJSON()
+	return encodeHeader(header)
 }
 
 // extend adds changes to the tail and counts those in force.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,6 +14,9 @@ import (
 
 // start is when the sessions of the suite are made.
 func start() time.Time { return time.Date(2026, 3, 4, 5, 0, 0, 654321000, time.UTC) }
+
+// ref is a session of the default tenant.
+func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: id} }
 
 // newSession is a small version-0 session of the default tenant.
 func newSession(t testing.TB, id string) session.Session {
@@ -33,6 +37,46 @@ func born(t testing.TB, b session.Birth) session.Session {
 	return s
 }
 
+// with applies changes and expects them to be good.
+func with(t testing.TB, s session.Session, changes ...session.Change) session.Session {
+	t.Helper()
+	next, err := s.With(start().Add(time.Duration(s.Seq())*time.Second), changes...)
+	if err != nil {
+		t.Fatalf("change %s: %v", s.ID(), err)
+	}
+	return next
+}
+
+// noted sets one metadata key, the smallest change there is.
+func noted(t testing.TB, s session.Session, value string) session.Session {
+	t.Helper()
+	return with(t, s, session.MetadataWritten{Key: "note", Value: quote(t, value)})
+}
+
+// told adds a user's message.
+func told(t testing.TB, s session.Session, text string) session.Session {
+	t.Helper()
+	id := fmt.Sprintf("m%d", s.Seq()+1)
+	return with(t, s, session.MessageAdded{Message: session.Message{ID: id, Role: session.RoleUser, Content: session.Text(text)}})
+}
+
+func quote(t testing.TB, text string) json.RawMessage {
+	t.Helper()
+	raw, err := session.JSON(text)
+	if err != nil {
+		t.Fatalf("quote: %v", err)
+	}
+	return raw
+}
+
+// commit describes a save of s.
+func commit(s session.Session, action string) store.Commit {
+	return store.Commit{
+		ID: fmt.Sprintf("%s-%s-%d-%d", s.ID(), action, s.Version(), s.Seq()), Action: action, Actor: "suite",
+		At: start().Add(time.Duration(s.Seq()) * time.Second),
+	}
+}
+
 // create stores a version-0 session and expects it to work.
 func create(t testing.TB, st store.Store, s session.Session) session.Session {
 	t.Helper()
@@ -43,23 +87,113 @@ func create(t testing.TB, st store.Store, s session.Session) session.Session {
 	return created
 }
 
-// commit describes a save of s with an id of its own.
-func commit(s session.Session, action string) store.Commit {
-	return store.Commit{
-		ID: fmt.Sprintf("%s-%s-%d-%d", s.ID(), action, s.Version(), s.Seq()), Action: action, Actor: "suite",
-		At: start().Add(time.Duration(s.Seq()) * time.Second),
+// save stores pending changes and expects it to work.
+func save(t testing.TB, st store.Store, s session.Session) session.Session {
+	t.Helper()
+	saved, err := st.Save(t.Context(), s, commit(s, "test"))
+	if err != nil {
+		t.Fatalf("save %s: %v", s.ID(), err)
+	}
+	return saved
+}
+
+// appended writes pending changes to the open tail and expects it to work.
+func appended(t testing.TB, st store.Store, s session.Session) session.Session {
+	t.Helper()
+	flushed, err := st.(store.Tails).Append(t.Context(), s, store.Append{})
+	if err != nil {
+		t.Fatalf("append to %s: %v", s.ID(), err)
+	}
+	return flushed
+}
+
+// load reads the last version and expects it to work.
+func load(t testing.TB, st store.Store, r store.Ref) session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), r, false)
+	if err != nil {
+		t.Fatalf("load %s: %v", r.ID, err)
+	}
+	return s
+}
+
+// loadTail reads the last version with its tail and expects it to work.
+func loadTail(t testing.TB, st store.Store, r store.Ref) session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), r, true)
+	if err != nil {
+		t.Fatalf("load %s with its tail: %v", r.ID, err)
+	}
+	return s
+}
+
+func info(t testing.TB, st store.Store, r store.Ref) session.Info {
+	t.Helper()
+	i, err := st.Info(t.Context(), r)
+	if err != nil {
+		t.Fatalf("info of %s: %v", r.ID, err)
+	}
+	return i
+}
+
+// acquire takes a lease for an hour and expects it to work.
+func acquire(t testing.TB, st store.Store, r store.Ref, holder string) store.Lease {
+	t.Helper()
+	l, err := st.(store.Leases).Acquire(t.Context(), r, holder, time.Hour)
+	if err != nil {
+		t.Fatalf("acquire %s for %s: %v", r.ID, holder, err)
+	}
+	return l
+}
+
+// handles opens the same data several times.
+func handles(t testing.TB, d Data, n int) []store.Store {
+	t.Helper()
+	all := make([]store.Store, n)
+	for i := range all {
+		all[i] = d.Open(t)
+	}
+	return all
+}
+
+// same fails the test unless two sessions agree in everything a loaded one
+// has: head, window, what is durable and what is not sealed.
+func same(t testing.TB, got, want session.Session) {
+	t.Helper()
+	if g, w := head(t, got), head(t, want); !bytes.Equal(g, w) {
+		t.Errorf("session %s differs:\n got %s\nwant %s", want.ID(), g, w)
+	}
+	if g, w := encoded(t, got.WindowMessages()), encoded(t, want.WindowMessages()); !bytes.Equal(g, w) {
+		t.Errorf("messages of %s differ:\n got %s\nwant %s", want.ID(), g, w)
+	}
+	if got.Base() != want.Base() || got.HasTail() != want.HasTail() {
+		t.Errorf("session %s: base %d and tail %t, want %d and %t", want.ID(), got.Base(), got.HasTail(), want.Base(), want.HasTail())
 	}
 }
 
-// same fails the test unless two sessions are equal in every byte.
-func same(t testing.TB, got, want session.Session) {
+// sameWhole is same for values that hold the whole transcript.
+func sameWhole(t testing.TB, got, want session.Session) {
 	t.Helper()
 	if g, w := encoded(t, got), encoded(t, want); !bytes.Equal(g, w) {
-		t.Errorf("sessions differ:\n got %s\nwant %s", g, w)
+		t.Errorf("session %s differs:\n got %s\nwant %s", want.ID(), g, w)
 	}
-	if got.Base() != want.Base() || got.HasTail() != want.HasTail() {
-		t.Errorf("base %d and tail %t, want %d and %t", got.Base(), got.HasTail(), want.Base(), want.HasTail())
+}
+
+// sameInfo fails the test unless two headers agree.
+func sameInfo(t testing.TB, got, want session.Info) {
+	t.Helper()
+	if g, w := encoded(t, got), encoded(t, want); !bytes.Equal(g, w) {
+		t.Errorf("header of %s differs:\n got %s\nwant %s", want.ID, g, w)
 	}
+}
+
+func head(t testing.TB, s session.Session) []byte {
+	t.Helper()
+	raw, err := s.EncodeHead()
+	if err != nil {
+		t.Fatalf("encode head: %v", err)
+	}
+	return raw
 }
 
 func encoded(t testing.TB, v any) []byte {
@@ -69,4 +203,21 @@ func encoded(t testing.TB, v any) []byte {
 		t.Fatalf("encode: %v", err)
 	}
 	return raw
+}
+
+// wantErr fails the test unless an error is the expected one.
+func wantErr(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+// wantConflict fails the test unless an error is a conflict for a reason.
+func wantConflict(t testing.TB, what string, err error, reason session.ConflictReason) {
+	t.Helper()
+	var c *session.ConflictError
+	if !errors.As(err, &c) || c.Reason != reason {
+		t.Errorf("%s: got error %v, want conflict %s", what, err, reason)
+	}
 }

@@ -103,7 +103,7 @@ type behaviour struct {
 
 func behaviours() []behaviour {
 	return slices.Concat(
-		basics(),
+		basics(), matrix(), isolation(), concurrency(), lease(), tail(), inbox(), keys(), list(), corrupt(),
 	)
 }
 
