@@ -94,16 +94,20 @@ func (p *jsonParser) list(n *node, depth int) error {
 func (p *jsonParser) object(n *node, depth int) error {
 	n.kind = object
 	for p.dec.More() {
-		key, err := p.dec.Token()
+		token, err := p.dec.Token()
 		if err != nil {
 			return err
+		}
+		key, ok := token.(string)
+		if !ok {
+			return errors.New("has a key that is not a string")
 		}
 		line := p.lineAt(p.dec.InputOffset())
 		value, err := p.value(depth + 1)
 		if err != nil {
 			return err
 		}
-		n.entries = append(n.entries, entry{key: key.(string), line: line, value: value})
+		n.entries = append(n.entries, entry{key: key, line: line, value: value})
 	}
 	_, err := p.dec.Token()
 	return err
