@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func basics() []behaviour {
+func basicsBehaviours() []behaviour {
 	return []behaviour{
 		{name: "basics/closedStoreRefusesEverything", check: closedStoreRefusesEverything},
 		{name: "basics/endedContextRefusesEverything", check: endedContextRefusesEverything},

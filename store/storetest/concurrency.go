@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func concurrency() []behaviour {
+func concurrencyBehaviours() []behaviour {
 	return []behaviour{
 		{name: "concurrency/ofManyWritersOneWins", check: ofManyWritersOneWins},
 		{name: "concurrency/ofManyCreatorsOneWins", check: ofManyCreatorsOneWins},

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func corrupt() []behaviour {
+func corruptBehaviours() []behaviour {
 	return []behaviour{
 		{name: "corrupt/breaksItsSessionAlone", needs: []string{corruptHook}, check: corruptBreaksItselfAlone},
 		{name: "corrupt/isNeverOverwritten", needs: []string{corruptHook}, check: corruptIsNotOverwritten},

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func inbox() []behaviour {
+func inboxBehaviours() []behaviour {
 	both := []string{Inboxes, Tails}
 	return []behaviour{
 		{name: "inbox/keepsItemsInOrder", needs: []string{Inboxes}, check: keepsItemsInOrder},

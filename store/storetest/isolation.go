@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func isolation() []behaviour {
+func isolationBehaviours() []behaviour {
 	return []behaviour{
 		{name: "isolation/headersAreCopies", check: headersAreCopies},
 		{name: "isolation/listedHeadersAreCopies", check: listedHeadersAreCopies},

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func keys() []behaviour {
+func keysBehaviours() []behaviour {
 	return []behaviour{
 		{name: "keys/areWrittenWithTheSave", needs: []string{Keys}, check: keysWithSave},
 		{name: "keys/refusedSaveWritesNone", needs: []string{Keys}, check: refusedSaveWritesNoKey},

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func lease() []behaviour {
+func leaseBehaviours() []behaviour {
 	timed := []string{Leases, settableClock}
 	return []behaviour{
 		{name: "lease/oneHolderAtATime", needs: []string{Leases}, check: oneHolderAtATime},

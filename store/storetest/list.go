@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func list() []behaviour {
+func listBehaviours() []behaviour {
 	return []behaviour{
 		{name: "list/filtersByEveryField", check: filtersByEveryField},
 		{name: "list/ordersWithTheIDAsTieBreak", check: ordersWithTieBreak},

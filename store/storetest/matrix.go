@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func matrix() []behaviour {
+func matrixBehaviours() []behaviour {
 	return []behaviour{
 		{name: "matrix/createMakesVersionOne", check: createMakesVersionOne},
 		{name: "matrix/createRefusesAPresentIDFirst", check: createRefusesAPresentIDFirst},

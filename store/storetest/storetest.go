@@ -103,7 +103,21 @@ type behaviour struct {
 
 func behaviours() []behaviour {
 	return slices.Concat(
-		basics(), matrix(), isolation(), concurrency(), lease(), tail(), inbox(), keys(), list(), corrupt(),
+		basicsBehaviours(),
+		matrixBehaviours(),
+		isolationBehaviours(),
+		concurrencyBehaviours(),
+		leaseBehaviours(),
+		tailBehaviours(),
+		inboxBehaviours(),
+		keysBehaviours(),
+		listBehaviours(),
+		corruptBehaviours(),
+		forkBehaviours(),
+		historyBehaviours(),
+		wakeBehaviours(),
+		retentionBehaviours(),
+		tenantsBehaviours(),
 	)
 }
 

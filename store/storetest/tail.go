@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-func tail() []behaviour {
+func tailBehaviours() []behaviour {
 	needs := []string{Tails}
 	return []behaviour{
 		{name: "tail/isDurableAndNotAVersion", needs: needs, check: tailIsDurable},

@@ -1,0 +1,279 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func forkBehaviours() []behaviour {
+	both := []string{Forks, Logs}
+	return []behaviour{
+		{name: "fork/createTakesAny", check: createTakesAnyFork},
+		{name: "fork/createNeedsNoParent", check: createNeedsNoParent},
+		{name: "fork/andParentNeverAffectEachOther", needs: both, check: forkAndParentAreApart},
+		{name: "fork/ofAForkHasTheWholeHistory", needs: both, check: forksOfForks},
+		{name: "fork/ofAnEarlierVersionHasThatHistory", needs: both, check: forkOfEarlierVersion},
+		{name: "fork/neverSeesTheOpenTail", needs: []string{Forks, Logs, Tails}, check: forkSeesNoTail},
+		{name: "fork/inheritsNoLeaseInboxOrKeys", needs: []string{Forks, Leases, Inboxes, Keys}, check: forkInheritsNothingElse},
+		{name: "fork/outlivesItsParents", needs: both, check: forkOutlivesParents},
+		{name: "fork/sharesOnlyWithItsOwnParent", needs: []string{Forks}, check: forkNeedsItsParent},
+		{name: "fork/afterARewindHasTheRightMessages", needs: both, check: forkAfterRewind},
+	}
+}
+
+// forked is a version-0 fork of a saved session.
+func forked(t testing.TB, s session.Session, id string) session.Session {
+	t.Helper()
+	f, err := s.Fork(id, "agent-of-"+id, start().Add(time.Hour))
+	if err != nil {
+		t.Fatalf("fork %s: %v", s.ID(), err)
+	}
+	return f
+}
+
+// storeFork stores a fork that shares its parent's log.
+func storeFork(t testing.TB, st store.Store, s session.Session, id string) session.Session {
+	t.Helper()
+	f := forked(t, s, id)
+	created, err := st.(store.Forks).Fork(t.Context(), f, commit(f, "fork"))
+	if err != nil {
+		t.Fatalf("store fork %s of %s: %v", id, s.ID(), err)
+	}
+	return created
+}
+
+// conversation creates a session and saves a message for each text.
+func conversation(t testing.TB, st store.Store, id string, texts ...string) session.Session {
+	t.Helper()
+	s := create(t, st, newSession(t, id))
+	for _, text := range texts {
+		s = save(t, st, told(t, s, text))
+	}
+	return s
+}
+
+// says fails the test unless the transcript is these texts.
+func says(t testing.TB, s session.Session, texts ...string) {
+	t.Helper()
+	var have []string
+	for _, m := range s.All() {
+		have = append(have, m.Content.Text())
+	}
+	if fmt.Sprint(have) != fmt.Sprint(texts) {
+		t.Errorf("%s says %q, want %q", s.ID(), have, texts)
+	}
+}
+
+func whole(t testing.TB, st store.Store, r store.Ref, version int64) session.Session {
+	t.Helper()
+	s, err := st.(store.Logs).LoadWhole(t.Context(), r, version)
+	if err != nil {
+		t.Fatalf("load version %d of %s whole: %v", version, r.ID, err)
+	}
+	return s
+}
+
+func createTakesAnyFork(t testing.TB, d Data) {
+	st := d.Open(t)
+	parent := conversation(t, st, "parent", "one", "two")
+	child := create(t, st, told(t, forked(t, parent, "child"), "three"))
+	if i := child.Info(); i.Version != 1 || i.Origin != session.OriginFork || i.ParentID != "parent" || i.Fork == nil || i.Fork.Version != 3 {
+		t.Errorf("header of the fork: %s", encoded(t, i))
+	}
+	says(t, load(t, st, ref("child")), "one", "two", "three")
+	same(t, load(t, st, ref("child")), child)
+	same(t, load(t, st, ref("parent")), parent)
+	child = save(t, st, told(t, child, "four"))
+	says(t, load(t, st, ref("child")), "one", "two", "three", "four")
+	page, err := st.List(t.Context(), session.DefaultTenant, store.Query{ParentID: "parent"})
+	if err != nil || len(page.Items) != 1 || page.Items[0].ID != "child" {
+		t.Errorf("children of parent: %v, %v", page.Items, err)
+	}
+}
+
+func createNeedsNoParent(t testing.TB, d Data) {
+	st := d.Open(t)
+	parent := conversation(t, st, "parent", "one", "two")
+	windowed := save(t, st, with(t, parent, session.WindowMoved{Strategy: session.PruneSliding, To: parent.Seq(), Keep: []int64{}}))
+	orphan := forked(t, windowed, "orphan")
+	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	// Another session under the parent's id must not lend its log.
+	conversation2 := create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second"}))
+	for range 3 {
+		conversation2 = save(t, st, told(t, conversation2, "of somebody else"))
+	}
+	child := create(t, st, orphan)
+	loaded := load(t, st, ref("orphan"))
+	same(t, loaded, child)
+	if got := loaded.WindowMessages(); len(got) != 1 || got[0].Content.Text() != "two" {
+		t.Errorf("the window of the orphan shows %d messages, want the last", len(got))
+	}
+	if loaded.Info().MessageCount != 2 {
+		t.Errorf("%d messages counted, want 2", loaded.Info().MessageCount)
+	}
+	if _, ok := st.(store.Logs); ok {
+		says(t, whole(t, st, ref("orphan"), 0), "one", "two")
+	}
+}
+
+func forkAndParentAreApart(t testing.TB, d Data) {
+	st := d.Open(t)
+	parent := conversation(t, st, "parent", "one", "two")
+	child := storeFork(t, st, parent, "child")
+	for i := range 3 {
+		parent = save(t, st, told(t, parent, fmt.Sprintf("parent %d", i)))
+		child = save(t, st, told(t, child, fmt.Sprintf("child %d", i)))
+	}
+	says(t, load(t, st, ref("parent")), "one", "two", "parent 0", "parent 1", "parent 2")
+	says(t, load(t, st, ref("child")), "one", "two", "child 0", "child 1", "child 2")
+	same(t, load(t, st, ref("parent")), parent)
+	same(t, load(t, st, ref("child")), child)
+	says(t, whole(t, st, ref("child"), 1), "one", "two")
+	says(t, whole(t, st, ref("child"), 2), "one", "two", "child 0")
+	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
+		t.Fatalf("delete the fork: %v", err)
+	}
+	same(t, load(t, st, ref("parent")), parent)
+}
+
+func forksOfForks(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := conversation(t, st, "g0", "0")
+	var texts []string
+	for g := 1; g <= 6; g++ {
+		texts = append(texts, fmt.Sprint(g-1))
+		s = save(t, st, told(t, storeFork(t, st, s, fmt.Sprintf("g%d", g)), fmt.Sprint(g)))
+	}
+	says(t, load(t, st, ref("g6")), append(texts, "6")...)
+	says(t, load(t, st, ref("g3")), "0", "1", "2", "3")
+	entries := allEntries(t, st, ref("g6"), 4)
+	for i, e := range entries {
+		if e.Seq != int64(i+1) {
+			t.Fatalf("entry %d of the log has seq %d", i, e.Seq)
+		}
+	}
+	if last := entries[len(entries)-1]; last.Seq != s.Seq() || last.Version != 2 {
+		t.Errorf("the log ends with seq %d of version %d, want %d of 2", last.Seq, last.Version, s.Seq())
+	}
+}
+
+func forkOfEarlierVersion(t testing.TB, d Data) {
+	st := d.Open(t)
+	conversation(t, st, "parent", "one", "two", "three", "four")
+	for v := int64(1); v <= 5; v++ {
+		at, err := st.(store.Logs).LoadAt(t.Context(), ref("parent"), v)
+		if err != nil {
+			t.Fatalf("load version %d: %v", v, err)
+		}
+		child := storeFork(t, st, at, fmt.Sprintf("at-%d", v))
+		child = save(t, st, told(t, child, "and on"))
+		says(t, load(t, st, store.RefOf(child)), append([]string{"one", "two", "three", "four"}[:v-1:v-1], "and on")...)
+		if f := child.Info().Fork; f == nil || f.Version != v || f.Seq != at.Seq() {
+			t.Errorf("fork point %+v, want version %d at %d", f, v, at.Seq())
+		}
+	}
+}
+
+func forkSeesNoTail(t testing.TB, d Data) {
+	st := d.Open(t)
+	parent := conversation(t, st, "parent", "one")
+	running := appended(t, st, told(t, parent, "in the tail"))
+	child := storeFork(t, st, load(t, st, ref("parent")), "child")
+	child = save(t, st, told(t, child, "of the fork"))
+	says(t, load(t, st, ref("child")), "one", "of the fork")
+	says(t, save(t, st, running), "one", "in the tail")
+	says(t, loadTail(t, st, ref("child")), "one", "of the fork")
+	same(t, load(t, st, ref("child")), child)
+}
+
+func forkInheritsNothingElse(t testing.TB, d Data) {
+	st := d.Open(t)
+	fresh := newSession(t, "parent")
+	parent, err := st.Create(t.Context(), fresh, keyed(fresh, store.Key{Name: "k", Fingerprint: "f"}))
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	post(t, st, ref("parent"), item("a"))
+	acquire(t, st, ref("parent"), "worker")
+	child := storeFork(t, st, parent, "child")
+	if _, live, err := st.(store.Leases).Holding(t.Context(), ref("child")); live || err != nil {
+		t.Errorf("the fork is held: %t, %v", live, err)
+	}
+	wantUnread(t, st, ref("child"))
+	wantKey(t, st, ref("child"), "k", "", -1)
+	save(t, st, noted(t, child, "free"))
+	post(t, st, ref("child"), item("a"))
+	wantUnread(t, st, ref("child"), "a")
+}
+
+func forkOutlivesParents(t testing.TB, d Data) {
+	st := d.Open(t)
+	grandparent := conversation(t, st, "grandparent", "one")
+	parent := save(t, st, told(t, storeFork(t, st, grandparent, "parent"), "two"))
+	child := save(t, st, told(t, storeFork(t, st, parent, "child"), "three"))
+	sibling := storeFork(t, st, parent, "sibling")
+	log := string(encoded(t, allEntries(t, st, ref("child"), 0)))
+	for _, id := range []string{"parent", "grandparent"} {
+		if err := st.Delete(t.Context(), ref(id), 0); err != nil {
+			t.Fatalf("delete %s: %v", id, err)
+		}
+	}
+	conversation(t, st, "parent", "somebody else", "entirely", "with", "more", "changes")
+	for _, st := range []store.Store{st, d.Open(t)} {
+		says(t, load(t, st, ref("child")), "one", "two", "three")
+		says(t, whole(t, st, ref("child"), 1), "one", "two")
+		same(t, load(t, st, ref("child")), child)
+		same(t, load(t, st, ref("sibling")), sibling)
+		if have := string(encoded(t, allEntries(t, st, ref("child"), 0))); have != log {
+			t.Errorf("the fork's log changed when its parents went:\n got %s\nwant %s", have, log)
+		}
+	}
+	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	says(t, save(t, st, told(t, load(t, st, ref("sibling")), "on")), "one", "two", "on")
+}
+
+func forkNeedsItsParent(t testing.TB, d Data) {
+	st := d.Open(t)
+	forks := st.(store.Forks)
+	parent := conversation(t, st, "parent", "one")
+	child := forked(t, parent, "child")
+	taken := create(t, st, newSession(t, "taken"))
+	_, err := forks.Fork(t.Context(), forked(t, parent, "taken"), commit(parent, "fork"))
+	wantConflict(t, "fork under a present id", err, session.ReasonExists)
+	_, err = forks.Fork(t.Context(), newSession(t, "no-fork"), commit(parent, "fork"))
+	wantErr(t, "fork of nothing", err, session.ErrInvalid)
+	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	_, err = forks.Fork(t.Context(), child, commit(child, "fork"))
+	wantErr(t, "fork of a parent that is gone", err, session.ErrNotFound)
+	second := create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second"}))
+	save(t, st, told(t, second, "of somebody else"))
+	_, err = forks.Fork(t.Context(), child, commit(child, "fork"))
+	wantErr(t, "fork of a parent that was replaced", err, session.ErrNotFound)
+	_, err = st.Load(t.Context(), ref("child"), false)
+	wantErr(t, "load of a refused fork", err, session.ErrNotFound)
+	same(t, load(t, st, ref("taken")), taken)
+}
+
+func forkAfterRewind(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := conversation(t, st, "parent", "one", "two", "three")
+	back, err := s.Rewound(whole(t, st, ref("parent"), 2), start().Add(time.Hour))
+	if err != nil {
+		t.Fatalf("rewind: %v", err)
+	}
+	s = save(t, st, told(t, save(t, st, back), "other"))
+	child := save(t, st, told(t, storeFork(t, st, s, "child"), "of the fork"))
+	says(t, load(t, st, ref("child")), "one", "other", "of the fork")
+	same(t, load(t, st, ref("child")), child)
+	says(t, whole(t, st, ref("child"), 1), "one", "other")
+}

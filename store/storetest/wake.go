@@ -1,0 +1,157 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func wakeBehaviours() []behaviour {
+	return []behaviour{
+		{name: "wake/bellRingsAfterEveryWrite", needs: []string{Wakes}, check: bellRings},
+		{name: "wake/oneRingWaits", needs: []string{Wakes}, check: oneRingWaits},
+		{name: "wake/stoppedBellIsSilent", needs: []string{Wakes}, check: stoppedBell},
+		{name: "wake/wokenReaderFindsTheChange", needs: []string{Wakes, Logs, Tails}, check: wokenReaderFinds},
+	}
+}
+
+// patience bounds the wait for a ring that must come.
+const patience = 10 * time.Second
+
+// rung fails the test unless the bell rings.
+func rung(t testing.TB, what string, bell <-chan struct{}) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-bell:
+	case <-timer.C:
+		t.Errorf("no ring after %s", what)
+	}
+}
+
+// drained empties a bell whose rings are all in.
+func drained(bell <-chan struct{}) {
+	select {
+	case <-bell:
+	default:
+	}
+}
+
+func bellRings(t testing.TB, d Data) {
+	st := d.Open(t)
+	bell, stop := st.(store.Wakes).Bell(ref("watched"))
+	defer stop()
+	second, stopSecond := st.(store.Wakes).Bell(ref("watched"))
+	defer stopSecond()
+	after := func(what string) {
+		t.Helper()
+		rung(t, what, bell)
+		rung(t, what+", second bell", second)
+	}
+	s := create(t, st, newSession(t, "watched"))
+	after("create")
+	s = save(t, st, noted(t, s, "x"))
+	after("save")
+	if _, ok := st.(store.Tails); ok {
+		s = appended(t, st, noted(t, s, "y"))
+		after("append")
+	}
+	if _, ok := st.(store.Inboxes); ok {
+		post(t, st, ref("watched"), item("a"))
+		after("post")
+	}
+	if leases, ok := st.(store.Leases); ok {
+		l := acquire(t, st, ref("watched"), "me")
+		after("acquire")
+		if err := leases.Release(t.Context(), ref("watched"), l); err != nil {
+			t.Fatalf("release: %v", err)
+		}
+		after("release")
+	}
+	if err := st.Delete(t.Context(), ref("watched"), 0); err != nil {
+		t.Fatalf("delete %s: %v", s.ID(), err)
+	}
+	after("delete")
+}
+
+func oneRingWaits(t testing.TB, d Data) {
+	st := d.Open(t)
+	bell, stop := st.(store.Wakes).Bell(ref("slow"))
+	defer stop()
+	s := create(t, st, newSession(t, "slow"))
+	for range 5 { // nobody listens, nobody blocks
+		s = save(t, st, noted(t, s, "x"))
+	}
+	rung(t, "six writes", bell)
+	if cap(bell) != 1 {
+		t.Errorf("the bell holds %d rings, want 1", cap(bell))
+	}
+}
+
+func stoppedBell(t testing.TB, d Data) {
+	st := d.Open(t)
+	bell, stop := st.(store.Wakes).Bell(ref("quiet"))
+	other, stopOther := st.(store.Wakes).Bell(ref("quiet"))
+	defer stopOther()
+	s := create(t, st, newSession(t, "quiet"))
+	rung(t, "create", bell)
+	rung(t, "create", other)
+	stop()
+	stop()
+	drained(bell)
+	save(t, st, noted(t, s, "x"))
+	rung(t, "save, other bell", other)
+	select {
+	case _, ok := <-bell:
+		if ok {
+			t.Error("a stopped bell rang")
+		}
+	default:
+	}
+}
+
+// wokenReaderFinds waits for rings only: after each the log has what the
+// writer wrote before it.
+func wokenReaderFinds(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := create(t, st, newSession(t, "live"))
+	bell, stop := st.(store.Wakes).Bell(ref("live"))
+	defer stop()
+	const rounds = 20
+	wrote := make(chan error, 1)
+	go func() {
+		var err error
+		for range rounds {
+			if s, err = st.(store.Tails).Append(t.Context(), noted(t, s, "x"), store.Append{}); err != nil {
+				break
+			}
+		}
+		wrote <- err
+	}()
+	after, want := int64(1), int64(1+rounds)
+	for after < want {
+		entries, err := st.(store.Logs).Log(t.Context(), ref("live"), after, 0)
+		if err != nil {
+			t.Errorf("log: %v", err)
+			break
+		}
+		for _, e := range entries {
+			if e.Seq != after+1 || e.Change.Kind() != (session.MetadataWritten{}).Kind() {
+				t.Errorf("seq %d (%s) after %d", e.Seq, e.Change.Kind(), after)
+			}
+			after = e.Seq
+		}
+		if len(entries) > 0 {
+			continue
+		}
+		if rung(t, "an append", bell); t.Failed() {
+			break
+		}
+	}
+	if err := <-wrote; err != nil {
+		t.Errorf("append: %v", err)
+	}
+}
