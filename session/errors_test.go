@@ -1,0 +1,123 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func TestErrors_matchNameAndWrap(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("the cause")
+	for _, tt := range []struct {
+		err      error
+		sentinel error
+		names    []string
+		wraps    error
+	}{
+		{session.NotFound("s-1"), session.ErrNotFound, []string{`session "s-1"`}, nil},
+		{&session.NotFoundError{What: "model", ID: "gpt", Available: []string{"a", "b"}}, session.ErrNotFound, []string{`model "gpt"`, "a, b"}, nil},
+		{&session.NotFoundError{What: "tool", ID: "x", Available: []string{}}, session.ErrNotFound, []string{"available: none"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonExists}, session.ErrConflict, []string{`"s-1"`, "already exists"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonNonzeroVersion, Want: 3}, session.ErrConflict, []string{`"s-1"`, "version 3"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonReplaced}, session.ErrConflict, []string{`"s-1"`, "made again"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonStale, Want: 3, Have: 5}, session.ErrConflict, []string{`"s-1"`, "version 3", "version 5"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonOpenTail, Want: 3, Have: 5}, session.ErrConflict, []string{`"s-1"`, "3", "5"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonKeyReused}, session.ErrConflict, []string{`"s-1"`, "key"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: "other"}, session.ErrConflict, []string{`"s-1"`, "other"}, nil},
+		{&session.InvalidError{Field: "limit", Reason: "-1 is negative"}, session.ErrInvalid, []string{"limit", "-1 is negative"}, nil},
+		{&session.StatusError{ID: "s-1", Status: session.Failed, Action: "SendMessage"}, session.ErrStatus, []string{`"s-1"`, "failed", "SendMessage"}, nil},
+		{&session.BusyError{ID: "s-1"}, session.ErrBusy, []string{`"s-1"`}, nil},
+		{&session.BusyError{ID: "s-1", Holder: "host/7", Until: noon}, session.ErrBusy, []string{`"s-1"`, "host/7", "2026-03-01T12:00:00Z"}, nil},
+		{&session.FencedError{ID: "s-1", Token: 3, Have: 4}, session.ErrFenced, []string{`"s-1"`, "3", "4"}, nil},
+		{&session.QueuedError{ID: "s-1", InboxID: "i-1"}, session.ErrQueued, []string{`"s-1"`, `"i-1"`}, nil},
+		{&session.InterruptedError{ID: "s-1", Seq: 9, Err: cause}, session.ErrInterrupted, []string{`"s-1"`, "change 9", "can be continued"}, cause},
+		{&session.UnknownOutcomeError{ID: "s-1", CommitID: "c-1", Err: cause}, session.ErrUnknownOutcome, []string{`"s-1"`, `"c-1"`, "reload"}, cause},
+		{&session.CorruptError{ID: "s-1", Path: "a/s-1.json", Reason: "missing header"}, session.ErrCorrupt, []string{`"s-1"`, "a/s-1.json", "missing header"}, nil},
+		{&session.CorruptError{ID: "s-1", Reason: "missing header"}, session.ErrCorrupt, []string{`"s-1"`, "missing header"}, nil},
+		{&session.NewerFormatError{What: "format version", Have: "2", Know: "1"}, session.ErrNewerFormat, []string{"format version 2", "1"}, nil},
+		{&session.HookError{Stage: session.BeforeSave, Hook: "audit", Err: cause}, session.ErrHook, []string{`"audit"`, "before_save"}, cause},
+		{&session.AfterSaveError{ID: "s-1", Version: 4, Stage: session.AfterSave, Hook: "mail", Err: cause}, session.ErrAfterSave, []string{`"s-1"`, "saved as version 4", `"mail"`, "after_save"}, cause},
+		{&session.ExecutionError{ID: "s-1", Version: 4, ExecutionID: "x-1", Err: cause}, session.ErrExecutionFailed, []string{`"s-1"`, "saved as version 4", `"x-1"`}, cause},
+		{&session.DefinitionError{Source: "a.yaml", Problems: []session.Problem{{Field: "name", Message: "is missing"}}}, session.ErrDefinition, []string{"a.yaml", "name: is missing"}, nil},
+		{&session.DefinitionError{Problems: []session.Problem{{Field: "a", Message: "x"}, {Field: "b", Message: "y"}}}, session.ErrDefinition, []string{"2 problems", "a: x", "b: y"}, nil},
+		{&session.UnsupportedError{Store: "file", Ability: "inbox"}, session.ErrUnsupported, []string{"file", "inbox"}, nil},
+		{&session.AmbiguousError{Ref: "ab", Candidates: []string{"abc", "abd"}}, session.ErrAmbiguous, []string{`"ab"`, "abc, abd"}, nil},
+		{&session.DepthError{Depth: 4, Max: 3}, session.ErrDepth, []string{"4", "3"}, nil},
+		{&session.SecretError{Source: "a.yaml", Key: "apiKey"}, session.ErrSecret, []string{"a.yaml", `"apiKey"`}, nil},
+		{&session.PanicError{Where: "tool shell", Value: "boom"}, session.ErrPanic, []string{"tool shell", "boom"}, nil},
+		{&session.PanicError{Where: "hook audit", Value: cause}, session.ErrPanic, []string{"hook audit"}, cause},
+		{&session.ScopeError{Scope: "user", Allowed: []string{"session"}}, session.ErrScope, []string{`"user"`, "session"}, nil},
+		{&session.ContextLengthError{Model: "m", Have: 9, Max: 8}, session.ErrContextLength, []string{`"m"`, "9", "8"}, nil},
+	} {
+		kind := reflect.TypeOf(tt.err)
+		outer := fmt.Errorf("send: %w", tt.err)
+		if !errors.Is(outer, tt.sentinel) {
+			t.Errorf("%v is not %v", kind, tt.sentinel)
+		}
+		as := reflect.New(kind)
+		if !errors.As(outer, as.Interface()) || as.Elem().Interface() != any(tt.err) {
+			t.Errorf("%v is not found with errors.As", kind)
+		}
+		if tt.wraps != nil && !errors.Is(outer, tt.wraps) {
+			t.Errorf("%v hides its cause", kind)
+		}
+		text := tt.err.Error()
+		for _, name := range tt.names {
+			if !strings.Contains(text, name) {
+				t.Errorf("%v says %q, which lacks %q", kind, text, name)
+			}
+		}
+		if tt.wraps != nil && !strings.Contains(text, tt.wraps.Error()) {
+			t.Errorf("%v says %q, which lacks its cause", kind, text)
+		}
+		if unicode.IsUpper([]rune(text)[0]) || strings.HasSuffix(text, ".") {
+			t.Errorf("%v says %q", kind, text)
+		}
+	}
+}
+
+func TestErrors_withoutACauseSayNothingOfIt(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&session.InterruptedError{ID: "s"}, &session.UnknownOutcomeError{ID: "s"}, &session.HookError{Hook: "h"},
+		&session.AfterSaveError{ID: "s"}, &session.ExecutionError{ID: "s"},
+	} {
+		if text := err.Error(); strings.Contains(text, "nil") || errors.Is(err, session.ErrClosed) {
+			t.Errorf("%T says %q", err, text)
+		}
+	}
+}
+
+func TestErrors_sentinelsAreApart(t *testing.T) {
+	t.Parallel()
+	all := []error{
+		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrStatus, session.ErrBusy, session.ErrFenced, session.ErrQueued,
+		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
+		session.ErrExecutionFailed, session.ErrDefinition, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
+		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,
+	}
+	for i, a := range all {
+		for j, b := range all {
+			if errors.Is(a, b) != (i == j) {
+				t.Errorf("%v and %v", a, b)
+			}
+		}
+	}
+}
+
+func TestErrors_quoteWhatIsLongOrHostile(t *testing.T) {
+	t.Parallel()
+	text := session.NotFound(strings.Repeat("x", 10_000)).Error()
+	if len(text) > 200 || !strings.Contains(text, "10000 bytes") {
+		t.Errorf("%d bytes: %.200s", len(text), text)
+	}
+	if text := session.NotFound("a\nb\x00").Error(); strings.ContainsAny(text, "\n\x00") {
+		t.Errorf("%q", text)
+	}
+}
