@@ -1,0 +1,91 @@
+package session_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func conversation(b failer, messages int) session.Session {
+	s := newSession(b)
+	for i := range messages {
+		s = apply(b, s, session.MessageAdded{Message: turn(i)})
+	}
+	return s
+}
+
+// turn is the i-th message of a conversation with tools.
+func turn(i int) session.Message {
+	m := session.Message{ID: fmt.Sprintf("m-%d", i), Role: session.RoleUser, Content: session.Text("Do I need a coat in Oslo tomorrow, or is an umbrella enough?")}
+	switch i % 4 {
+	case 1:
+		m.Role = session.RoleAssistant
+		m.ToolCalls = []session.ToolCall{{ID: fmt.Sprintf("c-%d", i), Name: "forecast", Arguments: []byte(`{"city":"Oslo","days":1}`)}}
+	case 2:
+		m.Role = session.RoleTool
+		m.ToolResult = &session.ToolResult{CallID: fmt.Sprintf("c-%d", i-1), ToolName: "forecast", Content: "rain, 7 degrees, wind from the west"}
+	case 3:
+		m.Role = session.RoleAssistant
+	}
+	return m
+}
+
+// BenchmarkAppend must cost the same at every length.
+func BenchmarkAppend(b *testing.B) {
+	for _, length := range []int{10, 1_000, 100_000} {
+		b.Run(fmt.Sprint(length), func(b *testing.B) {
+			s := conversation(b, length).Sealed(noon)
+			m := turn(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.WithMessage(m, noon); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	s := conversation(b, 2_000).Sealed(noon)
+	b.SetBytes(int64(len(document(b, s))))
+	b.ReportAllocs()
+	for b.Loop() {
+		document(b, s)
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	raw := document(b, conversation(b, 2_000).Sealed(noon))
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := session.Decode(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFold(b *testing.B) {
+	log := conversation(b, 2_000).Pending()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := session.Fold(log); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestAppend_costDoesNotGrowWithTheSession counts allocations, which do not
+// depend on how busy the machine is.
+func TestAppend_costDoesNotGrowWithTheSession(t *testing.T) {
+	allocations := func(length int) float64 {
+		s := conversation(t, length).Sealed(noon)
+		return testing.AllocsPerRun(50, func() { say(t, s, "more") })
+	}
+	short, long := allocations(10), allocations(20_000)
+	if long > short+5 { // a deeper tree, at most
+		t.Errorf("%v allocations at 20,000 messages, %v at 10", long, short)
+	}
+}
