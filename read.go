@@ -222,13 +222,14 @@ func (rt *Runtime) Watch(ctx context.Context, id string, after int64) iter.Seq2[
 			yield(session.LogEntry{}, err)
 			return
 		}
+		news := func(e session.LogEntry, err error) bool {
+			return (err == nil || ctx.Err() == nil) && yield(e, err) // the context's end is no news
+		}
 		ring, stop := rt.bell(ref)
 		defer stop()
-		for rt.read(ctx, ref, &after, yield) {
+		for rt.read(ctx, ref, &after, news) {
 			if err := rt.await(ctx, ring); err != nil {
-				if ctx.Err() == nil {
-					yield(session.LogEntry{}, err)
-				}
+				news(session.LogEntry{}, err)
 				return
 			}
 		}
