@@ -11,7 +11,7 @@ import (
 
 // snapshotEvery is how many commits lie between two snapshots, so that any
 // version is folded from at most so many commits.
-const snapshotEvery = 100
+const snapshotEvery = 50
 
 // row is everything kept for one session. Slices in it only grow at their end
 // or are replaced; bytes in it never change. A reader may therefore copy the

@@ -51,7 +51,7 @@ func everyVersionLoads(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "long"))
 	versions := []session.Session{s}
-	for i := range 260 {
+	for i := range 210 {
 		next := s
 		switch {
 		case i%41 == 40:

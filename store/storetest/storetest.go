@@ -105,8 +105,10 @@ func behaviours() []behaviour {
 	return slices.Concat(
 		basicsBehaviours(),
 		matrixBehaviours(),
+		roundtripBehaviours(),
 		isolationBehaviours(),
 		concurrencyBehaviours(),
+		linearizableBehaviours(),
 		leaseBehaviours(),
 		tailBehaviours(),
 		inboxBehaviours(),
@@ -118,6 +120,7 @@ func behaviours() []behaviour {
 		wakeBehaviours(),
 		retentionBehaviours(),
 		tenantsBehaviours(),
+		flatBehaviours(),
 	)
 }
 

@@ -1,0 +1,368 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func roundtripBehaviours() []behaviour {
+	return []behaviour{
+		{name: "roundtrip/everyFieldAndEveryChange", check: everyFieldAndEveryChange},
+		{name: "roundtrip/hostileStrings", check: hostileStrings},
+		{name: "roundtrip/jsonStaysAsItCame", check: jsonStaysAsItCame},
+		{name: "roundtrip/nilAndEmptyToolsDiffer", check: nilAndEmptyTools},
+		{name: "roundtrip/timesKeepMicroseconds", check: timesKeepMicroseconds},
+		{name: "roundtrip/updatedAtGrowsWhateverTheClockSays", check: updatedAtGrows},
+	}
+}
+
+// everyFieldAndEveryChange lives through a session's whole life on a store,
+// comparing after each save, and proves at the end that no kind of change and
+// no field was left out.
+func everyFieldAndEveryChange(t testing.TB, d Data) {
+	st := d.Open(t)
+	kinds := map[string]bool{}
+	fields := map[string]bool{}
+	// seen compares what came back and notes what it covered.
+	seen := func(before, saved session.Session) session.Session {
+		t.Helper()
+		for _, r := range before.Pending() {
+			kinds[r.Change.Kind()] = true
+		}
+		loaded := load(t, d.Open(t), store.RefOf(saved))
+		same(t, loaded, saved)
+		if _, ok := st.(store.Logs); ok {
+			sameWhole(t, whole(t, st, store.RefOf(saved), 0), saved)
+			sameRecords(t, st, before)
+		}
+		for _, part := range []any{loaded.Info(), loaded.Definition(), loaded.State()} {
+			noteFields(reflect.ValueOf(part), reflect.TypeOf(part).Name(), fields)
+		}
+		return saved
+	}
+	for _, fresh := range firstVersions(t) {
+		s := seen(fresh, create(t, st, fresh))
+		for _, step := range lifeOf(s) {
+			if _, ok := st.(store.Inboxes); ok && step.takes != "" {
+				post(t, st, store.RefOf(s), item(step.takes))
+			}
+			next := with(t, s, step.changes...)
+			s = seen(next, save(t, st, next))
+		}
+		if _, ok := st.(store.Tails); ok {
+			worked := appended(t, st, told(t, s, "refused"))
+			refused, err := s.Discarded(s.Seq()+1, worked.Seq(), start().Add(time.Hour))
+			if err != nil {
+				t.Fatalf("discard: %v", err)
+			}
+			s = seen(refused, save(t, st, refused))
+		}
+		first, next := s, told(t, s, "later")
+		s = seen(next, save(t, st, next))
+		back, err := s.Rewound(first, start().Add(2*time.Hour))
+		if err != nil {
+			t.Fatalf("rewind: %v", err)
+		}
+		s = seen(back, save(t, st, back))
+		child := forked(t, s, s.ID()+"-fork")
+		seen(child, create(t, st, child))
+	}
+	for _, kind := range session.ChangeKinds() {
+		_, tails := st.(store.Tails)
+		if !kinds[kind] && (tails || kind != (session.TailDiscarded{}).Kind()) {
+			t.Errorf("no session of this suite has the change %s", kind)
+		}
+	}
+	for _, field := range missingFields(fields) {
+		t.Errorf("no session of this suite sets the field %s", field)
+	}
+}
+
+// sameRecords fails the test unless the log ends with what was pending.
+func sameRecords(t testing.TB, st store.Store, before session.Session) {
+	t.Helper()
+	want := before.Pending()
+	entries, err := st.(store.Logs).Log(t.Context(), store.RefOf(before), want[0].Seq-1, 0)
+	if err != nil {
+		t.Fatalf("log: %v", err)
+	}
+	have := make([]session.Record, len(entries))
+	for i, e := range entries {
+		have[i] = e.Record
+	}
+	if g, w := string(encoded(t, have)), string(encoded(t, want)); g != w {
+		t.Errorf("log:\n got %s\nwant %s", g, w)
+	}
+}
+
+// stage is what one save brings.
+type stage struct {
+	takes   string // an inbox item that must be there
+	changes []session.Change
+}
+
+// lifeOf has every change that an existing session of this kind may have and
+// that needs no other session.
+func lifeOf(s session.Session) []stage {
+	switch s.Info().Kind {
+	case session.KindTask:
+		return []stage{{changes: []session.Change{session.TaskRowChanged{Task: session.TaskRow{
+			Title: "title", Prompt: "prompt", Status: "completed", TerminalStatus: "done"}}}}}
+	case session.KindWorkflow:
+		return []stage{{changes: []session.Change{session.WorkflowRowChanged{Workflow: session.WorkflowRow{
+			Name: "flow", SpecHash: "abc", Pattern: "chain", Status: "failed", Error: "broke"}}}}}
+	}
+	expires := start().Add(48 * time.Hour)
+	return []stage{
+		{changes: []session.Change{
+			session.NameChanged{Name: "renamed"}, session.ExpiryChanged{ExpiresAt: &expires},
+			session.MetadataWritten{Key: "a", Value: []byte(`{"deep":[1,null]}`)}, session.MetadataWritten{Key: "b", Value: []byte(`1`)},
+			session.MetadataRemoved{Key: "b"},
+			session.VariableStored{Key: "v/one", Value: []byte(`[1]`)}, session.VariableStored{Key: "v/two", Value: []byte(`2`)},
+			session.VariableDeleted{Key: "v/two"},
+			session.SystemPromptChanged{Text: "Speak up."}, session.ModelChanged{Model: "other/model", Params: fullParams()},
+			session.ResponseFormatChanged{ResponseFormat: &session.ResponseFormat{Type: "json_schema", Schema: []byte(`{"type":"object"}`), Name: "n", Strict: true}},
+		}},
+		{changes: executionBegins()},
+		{takes: "item", changes: executionEnds()},
+		{changes: []session.Change{session.StatusChanged{Status: session.Suspended, Reason: "later"}}},
+		{changes: []session.Change{session.StatusChanged{Status: session.Deleted}}},
+		{changes: []session.Change{session.StatusChanged{Status: session.Active}}},
+		{changes: []session.Change{session.SessionImported{Format: "other", Version: 7, UpdatedAt: start(), Dropped: []string{"a.b"}}}},
+		{changes: []session.Change{session.TranscriptCleared{}}},
+	}
+}
+
+func executionBegins() []session.Change {
+	steps, cost, deadline := int64(9), session.Dollars(1.5), start().Add(time.Hour)
+	seconds, tokens := 12.5, int64(1000)
+	message := func(m session.Message) session.Change {
+		m.ExecutionID, m.CreatedAt = "e1", start()
+		return session.MessageAdded{Message: m}
+	}
+	return []session.Change{
+		session.ExecutionStarted{ExecutionID: "e1", RequestID: "r1", RootRequestID: "r0", Budget: &session.Budget{
+			MaxSteps: &steps, MaxTokens: &tokens, MaxSeconds: &seconds, MaxCost: &cost, Deadline: &deadline}},
+		message(session.Message{
+			ID: "u1", Role: session.RoleUser, Name: "ann", RequestID: "r1", RootRequestID: "r0", Unit: "unit", Lane: "lane",
+			Metadata: session.Values{"k": []byte(`"v"`)}, Content: fullContent(),
+		}),
+		session.InferenceAnswered{
+			StepID: "s1", Model: "other/model", StartedAt: start(), FinishReason: "tool_calls", Cost: session.Dollars(0.25), ActiveSeconds: 1.5,
+			Usage: fullUsage(),
+		},
+		message(session.Message{ID: "a1", Role: session.RoleAssistant, StepID: "s1", Trace: true, Content: session.Text("let me see"), ToolCalls: []session.ToolCall{
+			{ID: "c1", Name: "look", Arguments: []byte(`{"at":"it"}`)}}}),
+		session.ToolStarted{StepID: "s1", CallID: "c1", ToolName: "look"},
+	}
+}
+
+func executionEnds() []session.Change {
+	signal := session.Signal{Reason: session.StopError, Message: "broke", Context: session.Values{"n": []byte(`1`)}, Source: "model"}
+	return []session.Change{
+		session.ExecutionContinued{},
+		session.ToolFinished{StepID: "s1", CallID: "c1", ToolName: "look", IsError: true, Synthetic: true, ChildSessionID: "child", ActiveSeconds: 2},
+		session.MessageAdded{Message: session.Message{ID: "t1", Role: session.RoleTool, StepID: "s1", ExecutionID: "e1", CreatedAt: start(),
+			ToolResult: &session.ToolResult{CallID: "c1", ToolName: "look", Content: "nothing", IsError: true, Synthetic: true}}},
+		session.StepFinished{StepID: "s1", Type: session.StepTools, Signals: []session.Signal{signal}, Errors: []session.Failure{{Kind: "tool", Message: "broke"}}, ActiveSeconds: 3},
+		session.InferenceFailed{StepID: "s2", Model: "other/model", StartedAt: start(), Errors: []session.Failure{{Kind: "model", Message: "down"}}, ActiveSeconds: 4},
+		session.InboxTaken{ItemID: "item", ItemKind: string(store.ItemFollowUp)},
+		session.ExecutionFinished{Status: session.ExecutionFailed, Stop: &signal, Signals: []session.Signal{signal}, Errors: []session.Failure{{Kind: "e", Message: "m"}}, ActiveSeconds: 5},
+		session.WindowMoved{Strategy: session.PruneSummary, Limit: 3, To: 1, Keep: []int64{1}, Groups: 2, Tokens: 99, Summary: &session.Summary{
+			Text: "they looked", FromSeq: 1, ToSeq: 2, Model: "test/model", Usage: fullUsage(), Cost: session.Dollars(0.5), CreatedAt: start()}},
+	}
+}
+
+func fullUsage() session.Usage {
+	return session.Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4, Reasoning: 5}
+}
+
+func fullContent() session.Content {
+	return session.Content{
+		{Type: session.PartText, Text: "look at this"},
+		{Type: session.PartImage, URL: "https://example.org/x.png", MediaType: "image/png"},
+		{Type: session.PartFile, Name: "x.pdf", FileID: "f1"},
+		{Type: session.PartAudio, Data: "AAAA", MediaType: "audio/wav"},
+		{Type: session.PartReasoning, Text: "hm", Signature: "sig"},
+		{Type: "hologram", Raw: []byte(`{"type":"hologram","rays":[1,2]}`)},
+	}
+}
+
+func fullParams() *session.ModelParams {
+	tokens, temperature, topP := 100, 0.5, 0.25
+	return &session.ModelParams{
+		MaxOutputTokens: &tokens, Temperature: &temperature, TopP: &topP, Stop: []string{"END"}, Options: session.Values{"o": []byte(`{"x":1}`)},
+	}
+}
+
+// firstVersions are version-0 sessions, one with every field of a birth, a
+// seed and a definition, and one of each kind that has changes of its own.
+func firstVersions(t testing.TB) []session.Session {
+	t.Helper()
+	expires := start().Add(24 * time.Hour)
+	limit, slack, threshold := 20, 2, 0.5
+	steps, tokens, seconds, cost, deadline := int64(5), int64(6), 7.5, session.Dollars(8), start().Add(time.Hour)
+	def := session.Definition{
+		Name: "full", Label: "Full", Description: "everything", SystemPrompt: "Be whole.", Model: "test/model", ModelParams: fullParams(),
+		Tools: []string{"look"}, ToolsDeny: []string{"shout"}, Skills: []string{"tact"}, Capabilities: []string{"sight"}, Subagents: []string{"helper"},
+		MCP: []session.MCPServer{
+			{ID: "local", Command: "serve", Args: []string{"-v"}, Env: map[string]string{"A": "b"}},
+			{ID: "far", URL: "https://example.org/mcp", Headers: map[string]string{"X": "y"}},
+		},
+		ResponseFormat: &session.ResponseFormat{Type: "json", Schema: []byte(`{}`), Name: "n", Strict: true},
+		Budget:         &session.Budget{MaxSteps: &steps, MaxTokens: &tokens, MaxSeconds: &seconds, MaxCost: &cost, Deadline: &deadline},
+		Memory: &session.MemoryPolicy{
+			Strategy: session.PruneSummary, Limit: &limit, SummaryPrompt: "Sum up.", SummaryModel: "test/small", Slack: &slack, ToolTrace: "current",
+			Recall: &session.Recall{Limit: 3, Threshold: &threshold, Scopes: []string{"user"}}, Tools: true, Scopes: []string{"session"},
+		},
+		Metadata: session.Values{"from": []byte(`"definition"`)},
+	}
+	seed := session.Seed{
+		Model: "seed/model", ModelParams: fullParams(), ResponseFormat: &session.ResponseFormat{Type: "text"},
+		Metadata: session.Values{"from": []byte(`"seed"`), "only": []byte(`true`)}, Variables: session.Values{"kept": []byte(`"value"`)},
+		Messages: []session.Message{{ID: "seed1", Role: session.RoleUser, Content: session.Text("seeded"), CreatedAt: start().Add(-time.Hour)}},
+	}
+	full, err := session.New(session.Birth{
+		ID: "full", AgentID: "agent", Name: "A name", UserID: "ann", ParentID: "elsewhere", ParentAgentID: "parent-agent",
+		Origin: session.OriginSubagent, Depth: 2, ExpiresAt: &expires, CreatedAt: start().Add(-time.Hour),
+	}, def, seed, start())
+	if err != nil {
+		t.Fatalf("make the full session: %v", err)
+	}
+	return []session.Session{
+		full,
+		born(t, session.Birth{ID: "task", Kind: session.KindTask}),
+		born(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}),
+	}
+}
+
+func hostileStrings(t testing.TB, d Data) {
+	st := d.Open(t)
+	for i, text := range []string{
+		"", " ", "\x00", "a\x00b", "\r\n\t\v\b", `"quoted" \back\slash\`, "'; drop table sessions; --", "$1 %s {{.}} ${HOME} ?",
+		"<script>alert('&amp;')</script>", "\u2028\u2029\ufeff", "\U0001F468\u200d\U0001F469\u200d\U0001F467 e\u0301 \u202eright-to-left", "\xff\xfe\xc3\x28 not UTF-8",
+		"\ufffd", "null", "true", "-0", "../../etc/passwd", strings.Repeat("long \u00e4 ", 1<<15),
+	} {
+		s := born(t, session.Birth{ID: fmt.Sprintf("hostile-%d", i)})
+		s = with(t, s,
+			session.SystemPromptChanged{Text: text}, session.ModelChanged{Model: text}, session.MetadataWritten{Key: "key", Value: quote(t, text[:min(len(text), 1000)])},
+			session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleUser, Name: text, Content: session.Content{
+				{Type: session.PartText, Text: text}, {Type: session.PartFile, Name: text}}}},
+			session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, ToolCalls: []session.ToolCall{
+				{ID: text, Name: "tool" + text, Arguments: []byte(`{"a":` + string(quote(t, text)) + `}`)}}}},
+			session.MessageAdded{Message: session.Message{ID: "r", Role: session.RoleTool, ToolResult: &session.ToolResult{CallID: text, ToolName: text, Content: text}}},
+		)
+		created := create(t, st, s)
+		same(t, load(t, st, store.RefOf(s)), created)
+	}
+	for _, name := range []string{"'; --", `"\`, "%_", "ünï ☃ \u202e", "null"} {
+		s := create(t, st, with(t, born(t, session.Birth{ID: "named", UserID: name}), session.NameChanged{Name: name}, session.VariableStored{Key: name, Value: []byte(`1`)}))
+		same(t, load(t, st, ref("named")), s)
+		if have := find(t, st, store.Query{Name: name, UserID: name}); !slices.Equal(have, []string{"named"}) {
+			t.Errorf("by the name %q: %v", name, have)
+		}
+		if err := st.Delete(t.Context(), ref("named"), 0); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+	}
+}
+
+// jsonStaysAsItCame has values that a store which decodes JSON would change.
+func jsonStaysAsItCame(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := create(t, st, newSession(t, "raw"))
+	values := []string{
+		`12345678901234567890`, `1.0`, `1e400`, `-0`, `0.1000`, `null`, `{}`, `[]`, `""`, `{"b":1,"a":2}`, `[[[[[[[[1]]]]]]]]`,
+	}
+	for i, raw := range values {
+		s = with(t, s, session.MetadataWritten{Key: fmt.Sprint(i), Value: []byte(raw)}, session.VariableStored{Key: fmt.Sprint(i), Value: []byte(raw)})
+	}
+	saved := save(t, st, s)
+	loaded := load(t, st, ref("raw"))
+	same(t, loaded, saved)
+	for i, raw := range values {
+		key := fmt.Sprint(i)
+		if m, v := string(loaded.Metadata()[key]), string(loaded.Variables()[key].Value); m != raw || v != raw {
+			t.Errorf("%s came back as %s in the metadata and %s in the variables", raw, m, v)
+		}
+	}
+}
+
+func nilAndEmptyTools(t testing.TB, d Data) {
+	st := d.Open(t)
+	for name, tools := range map[string][]string{"nil": nil, "empty": {}, "some": {"b", "a"}} {
+		s, err := session.New(session.Birth{ID: "tools-" + name, AgentID: name}, session.Definition{Name: "tester", Tools: tools, ToolsDeny: tools}, session.Seed{}, start())
+		if err != nil {
+			t.Fatalf("make: %v", err)
+		}
+		created := create(t, st, s)
+		saved := save(t, st, noted(t, created, "x"))
+		child := create(t, st, forked(t, saved, "fork-"+name))
+		for _, id := range []string{"tools-" + name, child.ID()} {
+			def := load(t, st, ref(id)).Definition()
+			for _, have := range [][]string{def.Tools, def.ToolsDeny} {
+				if (have == nil) != (tools == nil) || !slices.Equal(have, tools) {
+					t.Errorf("%s: tools %#v came back as %#v", id, tools, have)
+				}
+			}
+		}
+	}
+}
+
+func timesKeepMicroseconds(t testing.TB, d Data) {
+	st := d.Open(t)
+	zone := time.FixedZone("far", -9*3600-1800)
+	moment := time.Date(2026, 12, 31, 23, 59, 59, 999999999, zone)
+	want := time.Date(2027, 1, 1, 9, 29, 59, 999999000, time.UTC)
+	s, err := session.New(session.Birth{ID: "exact", AgentID: "a", ExpiresAt: &moment}, session.Definition{Name: "tester"}, session.Seed{}, moment)
+	if err != nil {
+		t.Fatalf("make: %v", err)
+	}
+	c := commit(s, "create")
+	c.At = moment
+	if _, err := st.Create(t.Context(), s, c); err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	loaded, i := load(t, st, ref("exact")), info(t, st, ref("exact"))
+	for what, have := range map[string]time.Time{
+		"createdAt": i.CreatedAt, "updatedAt": i.UpdatedAt, "expiresAt": *i.ExpiresAt, "state.createdAt": loaded.State().CreatedAt,
+	} {
+		if !have.Equal(want) || have.Location() != time.UTC {
+			t.Errorf("%s: %s, want %s", what, have, want)
+		}
+	}
+}
+
+func updatedAtGrows(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := create(t, st, newSession(t, "clock"))
+	created := s.Info().CreatedAt
+	for i, at := range []time.Time{start(), start(), start().Add(-48 * time.Hour), {}, start().Add(time.Minute), start().Add(time.Minute + 500), start()} {
+		before := s.Info().UpdatedAt
+		if d.Clock != nil {
+			d.Clock.Set(at)
+		}
+		next := noted(t, s, fmt.Sprint(i))
+		c := commit(next, "test")
+		c.At = at
+		var err error
+		if s, err = st.Save(t.Context(), next, c); err != nil {
+			t.Fatalf("save at %s: %v", at, err)
+		}
+		after := info(t, st, ref("clock"))
+		if after.UpdatedAt.Sub(before) < time.Microsecond || !after.CreatedAt.Equal(created) {
+			t.Errorf("a save at %s moved updatedAt from %s to %s", at, before, after.UpdatedAt)
+		}
+		if at.After(before.Add(time.Microsecond)) && !after.UpdatedAt.Equal(session.Instant(at)) {
+			t.Errorf("a save at %s is dated %s", at, after.UpdatedAt)
+		}
+		same(t, load(t, st, ref("clock")), s)
+	}
+}
