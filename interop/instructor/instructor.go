@@ -1,0 +1,237 @@
+// Package instructor reads the session files of instructor-php and makes
+// sessions of them.
+//
+// A file is read whole or not at all. What has no place in a session is left
+// out and reported by its JSON path; credentials are left out, reported, and
+// masked wherever else their value occurs.
+package instructor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Format is how an import change names where a session came from.
+const Format = "instructor-php.session"
+
+// Options say how a file is imported. The zero value keeps the file's id and
+// agent id, uses the default tenant and the present time.
+type Options struct {
+	NewID        string        // import under another id
+	AgentID      string        // and as another agent
+	Tenant       string        // owner of the session
+	Now          time.Time     // time of the import
+	NewMessageID func() string // for messages without a usable id; nil numbers them
+}
+
+// Report is what an import did besides copying. It holds paths and names,
+// never what stood there. A path with [*] stands for every item of a list.
+type Report struct {
+	Dropped []string // known parts of the file that a session does not keep
+	Unknown []string // keys this package does not know; they are not kept either
+	Renamed []Rename // names that had to change
+	Notes   []string // whatever else a person should know
+	Models  []string // models the session asks for; executing it needs them
+	Tools   []string // tools the definition names, likewise
+}
+
+// Rename is a name that had to change to be kept.
+type Rename struct{ Path, From, To string }
+
+// Detect reports a session file of instructor-php: one with a header, a
+// definition and a state, and without the format that Holdfast's own have.
+func Detect(data []byte) bool {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(bytes.TrimPrefix(data, []byte(bom)), &keys) != nil {
+		return false
+	}
+	for _, key := range []string{"header", "definition", "state"} {
+		if raw := bytes.TrimSpace(keys[key]); len(raw) == 0 || raw[0] != '{' {
+			return false
+		}
+	}
+	_, own := keys["format"]
+	return !own
+}
+
+const bom = "\ufeff"
+
+// Import makes a session of a file: at version 0, ready for a store's Create,
+// with its status, times and history, and the foreign version in its import
+// change. An execution that was still going on arrives stopped.
+//
+// A file that cannot be used is a session.CorruptError with the JSON path;
+// options that cannot be used, and a file of Holdfast's own format, are a
+// session.InvalidError. There is then no session and no report.
+func Import(data []byte, opts Options) (session.Session, Report, error) {
+	if err := opts.check(); err != nil {
+		return session.Session{}, Report{}, err
+	}
+	if opts.Now.IsZero() {
+		opts.Now = time.Now()
+	}
+	im := &importer{opts: opts, ids: map[string]bool{}, byID: map[string]int{}}
+	doc := im.document(im.open(data))
+	if im.err != nil {
+		return session.Session{}, Report{}, im.err
+	}
+	s, err := im.session(doc)
+	if err != nil {
+		return session.Session{}, Report{}, err
+	}
+	return s, im.report.tidy(), nil
+}
+
+func (o Options) check() error {
+	if o.NewID != "" {
+		if err := session.CheckID(o.NewID); err != nil {
+			return err
+		}
+	}
+	if o.Tenant != "" {
+		return session.CheckTenant(o.Tenant)
+	}
+	return nil
+}
+
+// document is the file as Holdfast would have exported it. Passing it through
+// session.Decode puts foreign data to the same test as its own.
+type document struct {
+	Format        string             `json:"format"`
+	FormatVersion int                `json:"formatVersion"`
+	Header        session.Info       `json:"header"`
+	Definition    session.Definition `json:"definition"`
+	State         session.State      `json:"state"`
+}
+
+func (im *importer) session(doc document) (session.Session, error) {
+	data, err := session.JSON(doc)
+	if err != nil {
+		return session.Session{}, im.corrupt(err)
+	}
+	decoded, err := session.Decode(data)
+	if err != nil {
+		return session.Session{}, im.corrupt(err)
+	}
+	s, err := decoded.Imported(im.opts.NewID, im.opts.AgentID, im.opts.Tenant, im.report.tidy().Dropped, Format, im.opts.Now)
+	if err != nil {
+		return session.Session{}, im.corrupt(err)
+	}
+	return s, nil
+}
+
+// importer reads one file. The first thing wrong stays in err, and what is
+// read after it does not matter.
+type importer struct {
+	opts   Options
+	id     string // of the session, for errors
+	report Report
+	err    error
+
+	ids     map[string]bool // of messages
+	byID    map[string]int  // place of a message in the transcript
+	unnamed []session.ToolCall
+}
+
+func (im *importer) fail(path, format string, args ...any) {
+	if im.err == nil {
+		im.err = &session.CorruptError{ID: im.id, Path: path, Reason: fmt.Sprintf(format, args...)}
+	}
+}
+
+// corrupt is a refusal of package session as an error of the file.
+func (im *importer) corrupt(err error) error {
+	var invalid *session.InvalidError
+	if errors.As(err, &invalid) {
+		return &session.CorruptError{ID: im.id, Path: invalid.Field, Reason: invalid.Reason}
+	}
+	return &session.CorruptError{ID: im.id, Reason: err.Error()}
+}
+
+// open finds the three parts of the file.
+func (im *importer) open(data []byte) value {
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte(bom))))
+	dec.UseNumber()
+	root := value{im: im}
+	if err := dec.Decode(&root.v); err != nil {
+		im.fail("", "is not JSON: %v", err)
+		return root
+	}
+	if dec.More() {
+		im.fail("", "has more than one JSON value")
+		return root
+	}
+	if _, ok := root.v.(map[string]any); !ok {
+		im.fail("", "is %s, not an object", kindOf(root.v))
+		return root
+	}
+	if _, own := root.v.(map[string]any)["format"]; own {
+		im.err = &session.InvalidError{Field: "format", Reason: "the file says its format and is not one of instructor-php"}
+		return root
+	}
+	im.id, _ = root.at("header").at("sessionId").v.(string)
+	for _, part := range []string{"header", "definition", "state"} {
+		if p := root.at(part); p.v == nil {
+			im.fail(part, "is missing")
+		} else if _, ok := p.v.(map[string]any); !ok {
+			im.fail(part, "is %s, not an object", kindOf(p.v))
+		}
+	}
+	root.v = masked(root.v, secretsIn(root.v))
+	return root
+}
+
+func (im *importer) document(root value) document {
+	if im.err != nil {
+		return document{}
+	}
+	root.knows("header", "definition", "state")
+	doc := document{Format: session.Format, FormatVersion: session.FormatVersion}
+	doc.Definition = im.definition(root.at("definition"), root.at("header").at("agentName"))
+	doc.Header = im.header(root.at("header"), doc.Definition)
+	doc.State = im.state(root.at("state"), doc.Definition, doc.Header.CreatedAt)
+	doc.Header.MessageCount = len(doc.State.Messages)
+	doc.Header.Seq = int64(len(doc.State.Messages))
+	return doc
+}
+
+func (im *importer) header(p value, def session.Definition) session.Info {
+	p.knows("sessionId", "parentId", "status", "version", "agentName", "agentLabel", "createdAt", "updatedAt")
+	info := session.Info{
+		ID: p.at("sessionId").text(), Tenant: session.DefaultTenant, ParentID: p.at("parentId").optional(),
+		Origin: session.OriginImport, Kind: session.KindChat, Status: session.Status(p.at("status").text()), Version: p.at("version").count(),
+		AgentName: def.Name, AgentLabel: def.Title(), CreatedAt: p.at("createdAt").moment(), UpdatedAt: p.at("updatedAt").moment(),
+	}
+	im.checkID(p.at("sessionId"), info.ID)
+	if info.ParentID != "" {
+		im.checkID(p.at("parentId"), info.ParentID)
+	}
+	p.at("status").oneOf(statuses())
+	if info.CreatedAt.IsZero() {
+		im.fail(p.at("createdAt").path, "is missing")
+	}
+	if info.UpdatedAt.IsZero() {
+		info.UpdatedAt = info.CreatedAt
+	}
+	return info
+}
+
+func (im *importer) checkID(p value, id string) {
+	var invalid *session.InvalidError
+	if errors.As(session.CheckID(id), &invalid) {
+		im.fail(p.path, "%s", invalid.Reason)
+	}
+}
+
+func statuses() []string {
+	var names []string
+	for _, s := range session.Statuses() {
+		names = append(names, string(s))
+	}
+	return names
+}
