@@ -101,6 +101,9 @@ func Open(dir string, c Config) (*Store, error) {
 	return s, nil
 }
 
+// String names the store in errors.
+func (s *Store) String() string { return "the file store" }
+
 // Close makes every later call ErrClosed. Calls that are under way finish.
 func (s *Store) Close() error {
 	s.closed.Store(true)

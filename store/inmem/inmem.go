@@ -66,6 +66,9 @@ func New(c Config) *Store {
 // see each other's writes as two processes on one database do.
 func (s *Store) Handle() *Store { return &Store{data: s.data} }
 
+// String names the store in errors.
+func (s *Store) String() string { return "the in-memory store" }
+
 // Close makes every later call return ErrClosed. The sessions live on as long
 // as another handle has them.
 func (s *Store) Close() error {
