@@ -1,0 +1,12 @@
+// Command holdfast keeps agent sessions from a terminal.
+package main
+
+import (
+	"os"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// statusCommands are the commands that execute one action and need nothing else.
+func (p *program) statusCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, c := range []struct {
+		use, short, done string
+		action           holdfast.Action
+	}{
+		{"suspend", "keep a session and let nothing run on it", "suspended", holdfast.SuspendSession{}},
+		{"resume", "open a suspended, completed or failed session again", "resumed", holdfast.ResumeSession{}},
+		{"complete", "close a session as done", "completed", holdfast.CompleteSession{}},
+		{"clear", "empty the transcript; everything else stays", "cleared", holdfast.ClearSession{}},
+		{"delete", "hide a session; restore brings it back", "deleted", holdfast.DeleteSession{}},
+		{"restore", "bring a deleted session back", "restored", holdfast.RestoreSession{}},
+	} {
+		commands = append(commands, &cobra.Command{
+			Use: c.use + " REF", Short: c.short, Args: cobra.ExactArgs(1),
+			RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+				return p.act(ctx, h, i, c.action, c.done)
+			}),
+		})
+	}
+	return commands
+}
+
+// act executes an action and says what became of the session; with --json
+// that is its header.
+func (p *program) act(ctx context.Context, h *home, i session.Info, a holdfast.Action, done string) error {
+	s, err := h.Execute(ctx, i.ID, a)
+	if err != nil {
+		return err
+	}
+	return p.printDone(done, s.Info())
+}
+
+func (p *program) printDone(done string, i session.Info) error {
+	if p.json {
+		return p.printJSON(i)
+	}
+	return p.out.print(fmt.Sprintf("%s %s · version %d\n", done, title(i), i.Version))
+}
+
+func (p *program) rewindCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rewind REF VERSION", Short: "make a session what it was at a version", Args: cobra.ExactArgs(2),
+		Long: "Make a session what it was at a version. Nothing is removed: rewinding to a later\nversion undoes it. It needs a store with a log.",
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			to, err := version(args[0])
+			if err != nil {
+				return err
+			}
+			return p.act(ctx, h, i, holdfast.RewindSession{To: to}, fmt.Sprintf("rewound to version %d:", to))
+		}),
+	}
+}
+
+// version reads the number of a version.
+func version(arg string) (int64, error) {
+	v, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil {
+		return 0, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%q is not a number", arg)}
+	}
+	return v, nil
+}
+
+func (p *program) renameCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rename REF NAME", Short: "name a session; \"\" takes the name away", Args: cobra.ExactArgs(2),
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			return p.act(ctx, h, i, holdfast.RenameSession{To: args[0]}, "renamed")
+		}),
+	}
+}
+
+func (p *program) setModelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "set-model REF MODEL", Short: "let another model answer from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			return p.act(ctx, h, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
+		}),
+	}
+}
+
+func (p *program) setPromptCommand() *cobra.Command {
+	var reset bool
+	cmd := &cobra.Command{
+		Use: "set-prompt REF [TEXT]", Short: "change the system prompt; - reads it from standard input", Args: cobra.RangeArgs(1, 2),
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			action := holdfast.ChangeSystemPrompt{Reset: reset}
+			if reset == (len(args) > 0) {
+				return &session.InvalidError{Field: "prompt", Reason: "give a text or --reset, one of the two"}
+			}
+			if !reset {
+				text, err := p.text(args[0])
+				if err != nil {
+					return err
+				}
+				action.Text = text
+			}
+			return p.act(ctx, h, i, action, "prompt set:")
+		}),
+	}
+	cmd.Flags().BoolVar(&reset, "reset", false, "return to the agent's own prompt")
+	return cmd
+}
+
+func (p *program) setMetaCommand() *cobra.Command {
+	var remove, raw bool
+	cmd := &cobra.Command{
+		Use: "set-meta REF KEY [VALUE]", Short: "write or remove one key of a session's metadata", Args: cobra.RangeArgs(2, 3),
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			key := args[0]
+			if remove == (len(args) == 2) {
+				return &session.InvalidError{Field: "metadata", Reason: "give a value or --remove, one of the two"}
+			}
+			if remove {
+				return p.act(ctx, h, i, holdfast.RemoveMetadata{Key: key}, "metadata removed:")
+			}
+			var value any = args[1]
+			if raw {
+				if !json.Valid([]byte(args[1])) {
+					return &session.InvalidError{Field: "metadata", Reason: fmt.Sprintf("%q is not JSON", args[1])}
+				}
+				value = json.RawMessage(args[1])
+			}
+			return p.act(ctx, h, i, holdfast.WriteMetadata{Key: key, Value: value}, "metadata set:")
+		}),
+	}
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
+	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
+	return cmd
+}

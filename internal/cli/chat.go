@@ -1,0 +1,311 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/definition"
+	"github.com/holdfast-dev/holdfast/llm/offline"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) chatCommand() *cobra.Command {
+	var agent, name, ref string
+	cmd := &cobra.Command{
+		Use: "chat", Short: "talk to an agent; the session is saved as you go", Args: cobra.NoArgs,
+		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
+answer, Ctrl-D leaves; "holdfast chat --session REF" comes back.
+
+From a pipe each line is a message and each answer goes to standard output. With
+--json every message of the conversation is printed as it is saved, one per line.
+
+` + refHelp,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ref != "" && (agent != "" || name != "") {
+				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent and name; --agent and --name are for new ones"}
+			}
+			return p.visit(func(h *home) error {
+				c := &chat{program: p, h: h}
+				ctx := cmd.Context()
+				if err := c.enter(ctx, ref, agent, name); err != nil {
+					return err
+				}
+				return c.run(ctx)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "definition file of the agent, or the name of one of `holdfast definitions list`")
+	cmd.Flags().StringVar(&name, "name", "", "name of the new session")
+	cmd.Flags().StringVar(&ref, "session", "", "come back to this session (REF)")
+	return cmd
+}
+
+// chat is one conversation at a terminal or over a pipe.
+type chat struct {
+	*program
+	h           *home
+	info        session.Info
+	last        int64 // number of the last message that was told
+	interrupted error // why the last turn was broken off; it can be continued
+	ended       bool  // the program was asked to end, not only the turn
+}
+
+// assistant is the agent of a chat that names none.
+func assistant() session.Definition {
+	return session.Definition{
+		Name: "assistant", Label: "Assistant", Description: "Answers questions.",
+		SystemPrompt: "You are a helpful assistant. Answer briefly.",
+	}
+}
+
+// enter makes a session or comes back to one.
+func (c *chat) enter(ctx context.Context, ref, agent, name string) error {
+	if ref != "" {
+		return c.comeBack(ctx, ref)
+	}
+	def, err := c.agent(agent)
+	if err != nil {
+		return err
+	}
+	s, err := c.h.Create(ctx, def, holdfast.WithName(name))
+	if err != nil {
+		return err
+	}
+	c.know(s)
+	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
+	c.introduce(s)
+	return nil
+}
+
+func (c *chat) comeBack(ctx context.Context, ref string) error {
+	info, err := c.h.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	s, err := c.h.Get(ctx, info.ID, holdfast.WithTail())
+	if err != nil {
+		return err
+	}
+	if err := speakable(s.Info(), "anything"); err != nil {
+		return err
+	}
+	c.know(s)
+	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, quantity(c.info.MessageCount, "message"))
+	c.introduce(s)
+	if c.in.terminal && c.out.terminal && !c.json {
+		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
+	}
+	work, err := c.h.work(ctx, s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case work.interrupted:
+		c.interrupted = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
+		c.err.status("it was interrupted: continuing")
+	case work.holder != "":
+		c.err.status("%s is executing on it; your messages wait for that", work.holder)
+	}
+	return nil
+}
+
+// agent is the definition a new session is made of: a file, a name of the
+// registry, or the assistant.
+func (c *chat) agent(given string) (session.Definition, error) {
+	switch {
+	case given == "":
+		return assistant(), nil
+	case filepath.Ext(given) == "" && !strings.ContainsAny(given, `/\`):
+		return c.registry().Get(given)
+	}
+	return definition.Load(given)
+}
+
+// introduce says the two things a newcomer must know.
+func (c *chat) introduce(s session.Session) {
+	if model := s.Model(); model == "" || model == offline.Name {
+		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")
+	}
+	if c.in.terminal {
+		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help tells more")
+	}
+}
+
+// run is the conversation: continue what was broken off, then line by line.
+func (c *chat) run(ctx context.Context) error {
+	if c.interrupted != nil {
+		if done, err := c.turn(ctx, holdfast.ContinueExecution{}); done {
+			return c.leave(err)
+		}
+	}
+	over := make(chan struct{})
+	defer close(over)
+	lines := c.lines(over)
+	for {
+		c.prompt()
+		select {
+		case l, open := <-lines:
+			if !open || l.err != nil {
+				return c.leave(l.err)
+			}
+			if done, err := c.take(ctx, l.text); done {
+				return c.leave(err)
+			}
+		case <-c.interrupts.signals:
+			return c.leave(nil)
+		}
+	}
+}
+
+type line struct {
+	text string
+	err  error
+}
+
+// lines reads standard input, a line ahead. A read that waits for a person
+// cannot be broken off: it ends with the program.
+func (c *chat) lines(over <-chan struct{}) <-chan line {
+	lines := make(chan line)
+	go func() {
+		defer close(lines)
+		for {
+			text, err := c.in.line()
+			if isEnd(err) {
+				return
+			}
+			select {
+			case lines <- line{text, err}:
+			case <-over:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+func (c *chat) prompt() {
+	if c.in.terminal {
+		fmt.Fprint(c.err, "\n"+c.err.paint(cyan, "› "))
+	}
+}
+
+var command = regexp.MustCompile(`^/[a-z]+$`)
+
+// take acts on a line: a command of the chat, or something to say. Done ends
+// the conversation.
+func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
+	switch word := strings.TrimSpace(text); {
+	case word == "":
+		return false, nil
+	case word == "/quit":
+		return true, nil
+	case word == "/help":
+		c.err.status("%s", chatHelp)
+		return false, nil
+	case word == "/info":
+		return c.tellInfo(ctx)
+	case c.in.terminal && command.MatchString(word):
+		c.err.status("there is no %s; /help tells what there is", word)
+		return false, nil
+	}
+	return c.turn(ctx, holdfast.SendMessage{Text: text})
+}
+
+const chatHelp = `/info   where this session stands
+/quit   leave; so does Ctrl-D
+Ctrl-C  interrupt an answer; your next message continues it
+Everything else is said to the agent.`
+
+func (c *chat) tellInfo(ctx context.Context) (done bool, err error) {
+	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+	if err != nil {
+		return true, err
+	}
+	fmt.Fprint(c.err, c.summary(s, work{interrupted: c.interrupted != nil}))
+	return false, nil
+}
+
+// turn runs one turn and says what was saved. What goes wrong is told and the
+// conversation goes on, unless no person is there to decide.
+func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
+	ctx, stop := c.interrupts.during(ctx)
+	s, err := c.program.turn(ctx, c.h, c.info.ID, a, !c.json)
+	caught := stop()
+	c.ended = caught != nil && caught != os.Interrupt
+	if errors.Is(err, session.ErrInterrupted) {
+		c.interrupted = err
+	}
+	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
+		c.interrupted = nil
+		if err := c.tellSaved(s); err != nil {
+			return true, err
+		}
+	}
+	switch {
+	case err == nil:
+		return false, nil
+	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone):
+		return true, err
+	case errors.Is(err, session.ErrInterrupted):
+		c.err.status("interrupted · nothing is lost · your next message continues it")
+	case caught != nil:
+		c.err.status("\ninterrupted before anything was said")
+	default:
+		c.report(err)
+	}
+	return false, nil
+}
+
+func (c *chat) tellSaved(s session.Session) error {
+	before := c.last
+	c.know(s)
+	c.err.status("%s", savedText(c.info))
+	if !c.json {
+		return nil
+	}
+	for _, m := range s.All() {
+		if m.Seq <= before {
+			continue
+		}
+		raw, err := session.JSON(m)
+		if err != nil {
+			return err
+		}
+		if err := c.out.print(string(raw) + "\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// know remembers where the session stands.
+func (c *chat) know(s session.Session) { c.info, c.last = s.Info(), s.Info().Seq }
+
+// leave says how to come back. A conversation that is left in the middle of
+// an answer ends as interrupted.
+func (c *chat) leave(err error) error {
+	if c.in.terminal {
+		fmt.Fprintln(c.err)
+	}
+	if err = cmp.Or(err, c.interrupted); err != nil {
+		return err
+	}
+	if c.h.url.scheme == "inmem" {
+		c.err.status("bye · this session was kept in memory only and is gone")
+		return nil
+	}
+	c.err.status("bye · come back with: holdfast chat --session %s", shortID(c.info.ID))
+	return nil
+}

@@ -1,0 +1,149 @@
+// Package cli is the holdfast command: each subcommand in a file of its own,
+// on the same runtime that a Go program uses.
+//
+// Results go to standard output; prompts, status lines, warnings and errors go
+// to standard error. With --json both are the domain's own JSON. Exit codes are
+// in one table, exit.go.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Run runs one command line and returns the exit code of the program. A panic
+// becomes exit code 70 with its cause; the stack is shown when HOLDFAST_DEBUG
+// is set.
+func Run(args []string, in io.Reader, out, errs io.Writer) int {
+	listening := listen()
+	defer listening.close()
+	p := &program{
+		in: newInput(in), out: newScreen(out), err: newScreen(errs),
+		getenv: os.Getenv, now: time.Now, interrupts: listening, open: storeURL.open,
+	}
+	return p.run(args)
+}
+
+// program is one run of the command: its streams, its flags and what it needs
+// of the machine.
+type program struct {
+	in         *input
+	out, err   *screen
+	getenv     func(string) string
+	now        func() time.Time
+	interrupts *interrupts
+	open       func(storeURL) (store.Store, error)
+
+	store   string
+	tenant  string
+	json    bool
+	noColor bool
+
+	begun bool // a command's own work has begun: errors are no longer about usage
+}
+
+func (p *program) run(args []string) (code int) {
+	defer func() {
+		if v := recover(); v != nil {
+			code = p.report(&session.PanicError{Where: "holdfast", Value: v})
+			if p.getenv("HOLDFAST_DEBUG") != "" {
+				fmt.Fprintf(p.err, "%s", debug.Stack())
+			}
+		}
+	}()
+	root := p.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(context.Background())
+	if err != nil && !p.begun {
+		p.json = p.json || asksForJSON(args) // the flags may not have been read
+		err = &usageError{command: cmd.CommandPath(), err: err}
+	}
+	return p.report(err)
+}
+
+// asksForJSON looks for --json in a command line that could not be read.
+func asksForJSON(args []string) bool {
+	for _, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		if arg == "--json" || arg == "--json=true" {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "keep agent sessions: talk, leave, come back, lose nothing",
+		Long: `Holdfast keeps agent sessions. A session survives the process, the machine and
+Ctrl-C: leave it at any moment and come back to where it was.
+
+  holdfast chat                     talk to an agent; every turn is saved
+  holdfast send REF "text"          one turn, from a script
+  holdfast sessions list            what there is
+  holdfast sessions show REF        where one stands
+
+` + refHelp,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.store, "store", "", "where sessions are kept: file:DIR or inmem: (default $HOLDFAST_STORE, else file: in the user's data directory)")
+	flags.StringVar(&p.tenant, "tenant", "", "whose sessions")
+	flags.BoolVar(&p.json, "json", false, "print JSON, errors too")
+	flags.BoolVar(&p.noColor, "no-color", false, "no colours, as with $NO_COLOR")
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.sessionsCommand(), p.definitionsCommand(), p.doctorCommand(), p.versionCommand())
+	return root
+}
+
+// begin is called when the command line is understood.
+func (p *program) begin() error {
+	plain := p.noColor || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
+	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
+	p.begun = true
+	return nil
+}
+
+// group is a command that only has commands.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{
+		Use: use, Short: short, SuggestionsMinimumDistance: 2,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				text += "; did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return fmt.Errorf("%s", text)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	g.AddCommand(commands...)
+	return g
+}
+
+func (p *program) sessionsCommand() *cobra.Command {
+	commands := append(p.statusCommands(),
+		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
+		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.exportCommand(), p.importCommand())
+	return group("sessions", "list, show and change sessions", commands...)
+}

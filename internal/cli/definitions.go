@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/definition"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+)
+
+func (p *program) definitionsCommand() *cobra.Command {
+	return group("definitions", "list and check the definitions of agents", p.definitionsListCommand(), p.definitionsCheckCommand())
+}
+
+// projectAgents is where a project keeps its definitions.
+var projectAgents = filepath.Join(".holdfast", "agents")
+
+// agentDirs are the directories of definitions: the user's, then the
+// project's, which wins.
+func (p *program) agentDirs() []string {
+	dirs := []string{projectAgents}
+	if user := p.configDir(); user != "" {
+		dirs = append([]string{filepath.Join(user, "agents")}, dirs...)
+	}
+	return dirs
+}
+
+func (p *program) registry(dirs ...string) *definition.Registry {
+	if len(dirs) == 0 {
+		dirs = p.agentDirs()
+	}
+	sources := make([]definition.Source, len(dirs))
+	for i, dir := range dirs {
+		sources[i] = definition.Source{Dir: dir, Recursive: true}
+	}
+	return definition.NewRegistry(sources...)
+}
+
+func (p *program) definitionsListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [DIR …]", Aliases: []string{"ls"}, Short: "list the agents that are defined",
+		Long: "List the agents that are defined in the user's directory and in " + projectAgents + ",\nor in the directories given. With --json: an array of definitions.",
+		RunE: func(_ *cobra.Command, dirs []string) error {
+			r := p.registry(dirs...)
+			for _, bad := range r.Problems() {
+				p.err.warn("%v", bad)
+			}
+			all := r.All()
+			if p.json {
+				return p.printJSON(all)
+			}
+			if len(all) == 0 {
+				if dirs == nil {
+					dirs = p.agentDirs()
+				}
+				p.err.status("no definitions in %s", strings.Join(dirs, " or "))
+				return nil
+			}
+			t := table{head: []string{"NAME", "MODEL", "DESCRIPTION", "FILE"}, flex: 2}
+			for _, d := range all {
+				model := d.Model
+				if model == "" {
+					model = "default"
+				}
+				t.add(cell{d.Name, bold}, cell{oneLine(model), plain}, cell{oneLine(d.Description), plain}, cell{oneLine(r.Path(d.Name)), dim})
+			}
+			return p.out.print(t.layout(p.out))
+		},
+	}
+}
+
+// verdict is what is wrong with one file.
+type verdict struct {
+	Source   string            `json:"source"`
+	Problems []session.Problem `json:"problems"`
+}
+
+func (p *program) definitionsCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
+		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's. With --json: an array of files, each with its problems.",
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			verdicts, err := p.judge(cmd.Context(), paths)
+			if err != nil {
+				return err
+			}
+			return p.printVerdicts(verdicts)
+		},
+	}
+}
+
+// judge checks files and directories, those of the registry where none are given.
+func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) {
+	rt, err := p.runtime(inmem.New(inmem.Config{}))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rt.Close() }() // nothing in it was to be kept
+	if len(paths) == 0 {
+		for _, dir := range p.agentDirs() {
+			if _, err := os.Stat(dir); err == nil {
+				paths = append(paths, dir)
+			}
+		}
+	}
+	verdicts := []verdict{}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			d, err := definition.Load(path)
+			verdicts = append(verdicts, check(ctx, rt, path, d, err))
+			continue
+		}
+		r := p.registry(path)
+		for _, name := range r.Names() {
+			d, err := r.Get(name)
+			verdicts = append(verdicts, check(ctx, rt, r.Path(name), d, err))
+		}
+		for _, bad := range r.Problems() {
+			verdicts = append(verdicts, verdict{bad.Path, problems(bad.Err)})
+		}
+	}
+	return verdicts, nil
+}
+
+// check tries a definition: a session is made of it where nobody sees it.
+func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) verdict {
+	if err == nil {
+		_, err = rt.Create(ctx, d)
+	}
+	return verdict{path, problems(err)}
+}
+
+// problems are all that an error says is wrong.
+func problems(err error) []session.Problem {
+	var invalid *session.DefinitionError
+	switch {
+	case err == nil:
+		return []session.Problem{}
+	case errors.As(err, &invalid):
+		return invalid.Problems
+	}
+	return []session.Problem{{Field: "file", Message: err.Error()}}
+}
+
+func (p *program) printVerdicts(verdicts []verdict) error {
+	all := &session.DefinitionError{}
+	for _, v := range verdicts {
+		for _, problem := range v.Problems {
+			all.Problems = append(all.Problems, session.Problem{Field: v.Source + ": " + problem.Field, Message: problem.Message})
+		}
+	}
+	if p.json {
+		if err := p.printJSON(verdicts); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(all.Problems) > 0:
+		return all
+	case p.json:
+		return nil
+	case len(verdicts) == 0:
+		p.err.status("no definitions in %s", strings.Join(p.agentDirs(), " or "))
+		return nil
+	}
+	return p.out.print(fmt.Sprintf("ok: %s\n", quantity(len(verdicts), "definition")))
+}

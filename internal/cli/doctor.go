@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/llm/offline"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// health is what the doctor found.
+type health struct {
+	Store       string                  `json:"store"`
+	Writable    bool                    `json:"writable"`
+	Sessions    int                     `json:"sessions"`
+	Statuses    map[session.Status]int  `json:"statuses"`
+	Interrupted []string                `json:"interrupted"`
+	Corrupt     []*session.CorruptError `json:"corrupt"`
+	Models      []string                `json:"models"`
+	Build       build                   `json:"build"`
+
+	writeErr error
+}
+
+func (p *program) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "check the store and say what is wrong with it", Args: cobra.NoArgs,
+		Long: "Check the store: whether it opens and can be written, which sessions cannot be read and\nwhich were interrupted. Nothing is changed. It fails when something is wrong.",
+		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
+			found, err := h.examine(ctx)
+			if err != nil {
+				return err
+			}
+			if p.json {
+				err = p.printJSON(found)
+			} else {
+				err = p.out.print(p.healthText(found))
+			}
+			return errors.Join(err, found.verdict())
+		}),
+	}
+}
+
+// examine looks at everything and changes nothing.
+func (h *home) examine(ctx context.Context) (health, error) {
+	found := health{
+		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{},
+		Models: []string{offline.Name}, Build: thisBuild(),
+	}
+	found.writeErr = h.url.writable()
+	found.Writable = found.writeErr == nil
+	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
+	for {
+		page, err := h.List(ctx, q)
+		if err != nil {
+			return found, err
+		}
+		for _, i := range page.Items {
+			found.Sessions++
+			found.Statuses[i.Status]++
+		}
+		if q.Cursor == "" {
+			found.Corrupt = append(found.Corrupt, page.Corrupt...)
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
+	}
+	tails, ok := h.store.(store.Tails)
+	if !ok {
+		return found, nil
+	}
+	refs, err := tails.Interrupted(ctx, h.tenant)
+	for _, ref := range refs {
+		found.Interrupted = append(found.Interrupted, ref.ID)
+	}
+	return found, err
+}
+
+// writable tries whether a file can be made where the store keeps its own.
+func (u storeURL) writable() error {
+	if u.scheme != "file" {
+		return nil
+	}
+	f, err := os.CreateTemp(u.path, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// verdict is the error of a store that is not well. Interrupted sessions are
+// no illness.
+func (found health) verdict() error {
+	switch {
+	case found.writeErr != nil:
+		return fmt.Errorf("the store cannot be written: %w", found.writeErr)
+	case len(found.Corrupt) == 1:
+		return found.Corrupt[0]
+	case len(found.Corrupt) > 1:
+		return fmt.Errorf("%w: %s", session.ErrCorrupt, quantity(len(found.Corrupt), "session"))
+	}
+	return nil
+}
+
+func (p *program) healthText(found health) string {
+	var b strings.Builder
+	line := func(c colour, key, format string, args ...any) {
+		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, fmt.Sprintf("%-12s", key)), p.out.paint(c, oneLine(fmt.Sprintf(format, args...))))
+	}
+	line(plain, "program", "%s", found.Build)
+	line(plain, "store", "%s", found.Store)
+	if found.Writable {
+		line(green, "writable", "yes")
+	} else {
+		line(red, "writable", "no: %v", found.writeErr)
+	}
+	line(plain, "models", "%s (no provider is configured)", strings.Join(found.Models, ", "))
+	var counts []string
+	for _, status := range session.Statuses() {
+		if n := found.Statuses[status]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	line(plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
+	for _, id := range found.Interrupted {
+		line(yellow, "interrupted", "%s · continue with: holdfast chat --session %s", id, shortID(id))
+	}
+	for _, c := range found.Corrupt {
+		line(red, "corrupt", "%v", c)
+	}
+	if len(found.Corrupt) > 0 {
+		line(dim, "", "repair the file from a backup, or give it up with: holdfast sessions purge ID")
+	}
+	return b.String()
+}
+
+func parenthesised(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(words, ", ") + ")"
+}

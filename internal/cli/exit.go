@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// The exit codes of the program, the same for every command.
+const (
+	exitOK          = 0
+	exitUsage       = 2  // usage, or input that was refused
+	exitDefinition  = 3  // an invalid definition
+	exitFailed      = 10 // the model or a tool failed
+	exitIO          = 12 // file or store I/O
+	exitSession     = 17 // the session cannot
+	exitUnsupported = 18 // not supported or not configured here
+	exitWaiting     = 19 // waiting for a person
+	exitPartial     = 20 // budget used up, or only part done
+	exitInterrupted = 21 // can be resumed
+	exitCancelled   = 22
+	exitBug         = 70
+)
+
+// outcomes is what an error means to the caller of the program. An error may
+// be several of these: the first that fits decides, so what says most about
+// the state that is left behind comes first.
+var outcomes = []struct {
+	is   error
+	kind string // as JSON names it
+	code int
+}{
+	{errReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
+	{errUsage, "UsageError", exitUsage},
+	{errDeclined, "CancelledError", exitCancelled},
+	{session.ErrPanic, "PanicError", exitBug},
+	{session.ErrInterrupted, "InterruptedError", exitInterrupted},
+	{session.ErrExecutionFailed, "ExecutionError", exitFailed},
+	{session.ErrAfterSave, "AfterSaveError", exitFailed},
+	{session.ErrQueued, "QueuedError", exitPartial},
+	{session.ErrUnknownOutcome, "UnknownOutcomeError", exitIO},
+	{session.ErrHook, "HookError", exitUsage},
+	{session.ErrDefinition, "DefinitionError", exitDefinition},
+	{session.ErrSecret, "SecretError", exitDefinition},
+	{session.ErrUnsupported, "UnsupportedError", exitUnsupported},
+	{session.ErrCorrupt, "CorruptError", exitSession},
+	{session.ErrNewerFormat, "NewerFormatError", exitSession},
+	{session.ErrNotFound, "NotFoundError", exitSession},
+	{session.ErrConflict, "ConflictError", exitSession},
+	{session.ErrStatus, "StatusError", exitSession},
+	{session.ErrBusy, "BusyError", exitSession},
+	{session.ErrFenced, "FencedError", exitSession},
+	{session.ErrAmbiguous, "AmbiguousError", exitSession},
+	{session.ErrInvalid, "InvalidError", exitUsage},
+	{session.ErrDepth, "DepthError", exitUsage},
+	{session.ErrScope, "ScopeError", exitUsage},
+	{session.ErrContextLength, "ContextLengthError", exitFailed},
+	{context.Canceled, "CancelledError", exitCancelled},
+}
+
+// outcome is the exit code of an error and its name. Errors without a type of
+// their own come from the system: files, disks, terminals.
+func outcome(err error) (code int, kind string) {
+	if err == nil {
+		return exitOK, ""
+	}
+	var stopped *stoppedError
+	if errors.As(err, &stopped) {
+		return stopped.code(), "StoppedError"
+	}
+	for _, o := range outcomes {
+		if errors.Is(err, o.is) {
+			return o.code, o.kind
+		}
+	}
+	return exitIO, "IOError"
+}
+
+var (
+	errUsage      = errors.New("usage")
+	errDeclined   = errors.New("nothing was done: not confirmed")
+	errReaderGone = errors.New("nobody reads the output any more")
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e *usageError) Error() string   { return e.err.Error() }
+func (e *usageError) Unwrap() []error { return []error{errUsage, e.err} }
+
+// stoppedError is an execution that ended before its answer. The session was saved.
+type stoppedError struct {
+	id   string
+	stop session.Signal
+}
+
+// stopped is the error of a session whose last execution was stopped, else nil.
+func stopped(s session.Session) error {
+	e := s.Execution()
+	if e == nil || e.Status != session.ExecutionStopped || e.Stop == nil {
+		return nil
+	}
+	return &stoppedError{id: s.ID(), stop: *e.Stop}
+}
+
+func (e *stoppedError) Error() string {
+	text := fmt.Sprintf("stopped before an answer (%s)", e.stop.Reason)
+	if e.stop.Message != "" {
+		text += ": " + e.stop.Message
+	}
+	return text
+}
+
+func (e *stoppedError) code() int {
+	switch e.stop.Reason {
+	case session.StopRequested, session.StopUserRequested:
+		return exitCancelled
+	case session.StopInterrupted:
+		return exitInterrupted
+	case session.StopSteps, session.StopTokens, session.StopTime, session.StopCost, session.StopDeadline:
+		return exitPartial
+	}
+	return exitFailed
+}

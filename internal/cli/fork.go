@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) forkCommand() *cobra.Command {
+	var (
+		at   int64
+		name string
+	)
+	cmd := &cobra.Command{
+		Use: "fork REF", Short: "start a new session with the same history", Args: cobra.ExactArgs(1),
+		Long: "Start a new session with the same history, up to a version. The two never affect\neach other again. With --json: the header of the new one.",
+	}
+	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		var opts []holdfast.Option
+		if cmd.Flags().Changed("at") {
+			opts = append(opts, holdfast.At(at))
+		}
+		if name != "" {
+			opts = append(opts, holdfast.WithName(name))
+		}
+		child, err := h.Fork(ctx, i.ID, opts...)
+		if err != nil {
+			return err
+		}
+		if p.json {
+			return p.printJSON(child.Info())
+		}
+		point := child.Info().Fork
+		return p.out.print(fmt.Sprintf("forked %s at version %d: the new session is %s\n", title(i), point.Version, title(child.Info())))
+	})
+	cmd.Flags().Int64Var(&at, "at", 0, "the version to fork (default the last one)")
+	cmd.Flags().StringVar(&name, "name", "", "name of the new session")
+	return cmd
+}

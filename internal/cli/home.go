@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/offline"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// home is where sessions are: a store and a runtime on it.
+type home struct {
+	*holdfast.Runtime
+	store  store.Store
+	url    storeURL
+	tenant string
+}
+
+// atHome makes the work of a command that needs sessions. A signal ends its
+// context.
+func (p *program) atHome(work func(ctx context.Context, h *home, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, stop := p.interrupts.during(cmd.Context())
+		defer stop()
+		return p.visit(func(h *home) error { return work(ctx, h, args) })
+	}
+}
+
+// visit opens the store, does the work and closes what it opened.
+func (p *program) visit(work func(*home) error) (err error) {
+	h, err := p.openHome()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	return work(h)
+}
+
+func (p *program) openHome() (*home, error) {
+	tenant := p.tenant
+	if tenant == "" {
+		tenant = session.DefaultTenant
+	}
+	if err := session.CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	url, err := p.storeURL()
+	if err != nil {
+		return nil, err
+	}
+	st, err := p.open(url)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := p.runtime(st)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return &home{Runtime: rt.For(holdfast.Identity{Tenant: tenant, Actor: "cli"}), store: st, url: url, tenant: tenant}, nil
+}
+
+func (h *home) close() error { return errors.Join(h.Close(), h.store.Close()) }
+
+// storeURL is the store that was asked for on the command line, else in the
+// environment, else the user's own.
+func (p *program) storeURL() (storeURL, error) {
+	text := p.store
+	if text == "" {
+		text = p.getenv("HOLDFAST_STORE")
+	}
+	if text == "" {
+		text = "file:"
+	}
+	return p.parseStoreURL(text)
+}
+
+// runtime has the models of this program: as long as there are no providers,
+// the one that works offline.
+func (p *program) runtime(st store.Store) (*holdfast.Runtime, error) {
+	pace, err := p.pace()
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.New(holdfast.Config{
+		Store:        st,
+		Models:       llm.Map{offline.Name: offline.Model{Pace: pace}},
+		DefaultModel: offline.Name,
+		Now:          p.now,
+	})
+}
+
+// pace is the pause between two words of the offline model: short for a
+// person, none for a program. HOLDFAST_OFFLINE_PACE sets it, so that tests and
+// demonstrations have the time to interrupt an answer.
+func (p *program) pace() (time.Duration, error) {
+	text := p.getenv("HOLDFAST_OFFLINE_PACE")
+	switch pace, err := time.ParseDuration(text); {
+	case text != "" && (err != nil || pace < 0):
+		return 0, &session.InvalidError{Field: "HOLDFAST_OFFLINE_PACE", Reason: fmt.Sprintf("%q is not a duration such as 50ms", text)}
+	case text != "":
+		return pace, nil
+	case p.out.terminal:
+		return 30 * time.Millisecond, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/interop/instructor"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) importCommand() *cobra.Command {
+	var newID bool
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "store an exported session, or one of instructor-php; - reads standard input", Args: cobra.ExactArgs(1),
+		Long: `Store a session from a file: what "sessions export" printed, or a session file of
+instructor-php. Credentials are never taken over. What was left out is told on
+standard error. With --json: the header.`,
+		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
+			data, err := p.file(args[0])
+			if err != nil {
+				return err
+			}
+			id := ""
+			if newID {
+				id = uuid.NewString()
+			}
+			s, report, err := p.read(data, id, h.tenant)
+			if err != nil {
+				return err
+			}
+			if s, err = h.Import(ctx, s); err != nil {
+				return err
+			}
+			p.tell(report)
+			return p.printDone("imported", s.Info())
+		}),
+	}
+	cmd.Flags().BoolVar(&newID, "new-id", false, "under a new id, so that an existing session is no hindrance")
+	return cmd
+}
+
+// read makes a session of a document, our own or a foreign one. An empty id
+// keeps the document's. It is a new agent: two stores never hold the same one.
+func (p *program) read(data []byte, id, tenant string) (session.Session, instructor.Report, error) {
+	agentID := uuid.NewString()
+	if instructor.Detect(data) {
+		return instructor.Import(data, instructor.Options{
+			NewID: id, AgentID: agentID, Tenant: tenant, Now: p.now(), NewMessageID: uuid.NewString,
+		})
+	}
+	s, err := session.Decode(data)
+	if err != nil {
+		return session.Session{}, instructor.Report{}, err
+	}
+	s, err = s.Imported(id, agentID, tenant, nil, session.Format, p.now())
+	return s, instructor.Report{}, err
+}
+
+// tell says what an import left out, changed or will need.
+func (p *program) tell(r instructor.Report) {
+	for _, path := range r.Dropped {
+		p.err.status("left out: %s", path)
+	}
+	for _, path := range r.Unknown {
+		p.err.status("not known, left out: %s", path)
+	}
+	for _, n := range r.Renamed {
+		p.err.status("renamed: %s %q is now %q", n.Path, n.From, n.To)
+	}
+	for _, note := range r.Notes {
+		p.err.status("note: %s", note)
+	}
+	for _, model := range r.Models {
+		p.err.status("it asks for the model %s", model)
+	}
+	for _, tool := range r.Tools {
+		p.err.status("it asks for the tool %s", tool)
+	}
+}

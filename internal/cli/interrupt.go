@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// interrupts are the signals that ask the program to stop what it does:
+// Ctrl-C and SIGTERM. Work is broken off in order, so that it can be taken up
+// again; a second signal while that goes on ends the program at once.
+type interrupts struct {
+	signals chan os.Signal
+	catch   func() // begin or go on catching signals
+	let     func() // let the next signal end the program
+}
+
+// listen catches signals from now on. It also makes writing to a closed pipe
+// an error instead of the end: a turn must not die because of `| head`.
+func listen() *interrupts {
+	i := &interrupts{signals: make(chan os.Signal, 1)}
+	i.catch = func() { signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM) }
+	i.let = func() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+	i.catch()
+	signal.Ignore(syscall.SIGPIPE)
+	return i
+}
+
+func (i *interrupts) close() { i.let() }
+
+// during is a context that ends at the first signal. Stop ends the watching
+// and returns the signal that came, or nil.
+func (i *interrupts) during(ctx context.Context) (work context.Context, stop func() os.Signal) {
+	work, cancel := context.WithCancel(ctx)
+	caught := make(chan os.Signal, 1)
+	over := make(chan struct{})
+	go func() {
+		defer close(caught)
+		select {
+		case s := <-i.signals:
+			i.let()
+			caught <- s
+			cancel()
+		case <-over:
+		}
+	}()
+	return work, func() os.Signal {
+		close(over)
+		s := <-caught
+		cancel()
+		if s != nil {
+			i.catch()
+		}
+		return s
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) logCommand() *cobra.Command {
+	var (
+		follow bool
+		after  int64
+	)
+	cmd := &cobra.Command{
+		Use: "log REF", Short: "print every change of a session", Args: cobra.ExactArgs(1),
+		Long: "Print every change of a session, oldest first. With --json: one record per line.\nIt needs a store with a log.",
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			entries := h.Log
+			if follow {
+				entries = h.Watch
+			}
+			for entry, err := range entries(ctx, i.ID, after) {
+				if err != nil {
+					return err
+				}
+				if err := p.printEntry(entry); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for further changes, until Ctrl-C")
+	cmd.Flags().Int64Var(&after, "after", 0, "only changes after this number")
+	return cmd
+}
+
+func (p *program) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff REF FROM TO", Short: "print the changes between two versions", Args: cobra.ExactArgs(3),
+		Long: "Print the changes that lead from one version to a later one. With --json: an array\nof records. It needs a store with a log.",
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			var versions [2]int64
+			for n, arg := range args {
+				v, err := version(arg)
+				if err != nil {
+					return err
+				}
+				versions[n] = v
+			}
+			entries, err := h.Diff(ctx, i.ID, versions[0], versions[1])
+			if err != nil {
+				return err
+			}
+			if p.json {
+				if entries == nil {
+					entries = []session.LogEntry{}
+				}
+				return p.printJSON(entries)
+			}
+			for _, entry := range entries {
+				if err := p.printEntry(entry); err != nil {
+					return err
+				}
+			}
+			if len(entries) == 0 {
+				p.err.status("nothing differs")
+			}
+			return nil
+		}),
+	}
+}
+
+// printEntry prints one change: its number, the version it became part of,
+// when, what kind, and the heart of it.
+func (p *program) printEntry(e session.LogEntry) error {
+	if p.json {
+		raw, err := session.JSON(e)
+		if err != nil {
+			return err
+		}
+		return p.out.print(string(raw) + "\n")
+	}
+	version := "v" + strconv.FormatInt(e.Version, 10)
+	switch {
+	case e.Discarded:
+		version = "✗"
+	case e.Version == 0:
+		version = "open"
+	}
+	return p.out.print(fmt.Sprintf("%s %s %s  %s %s\n",
+		p.out.paint(cyan, fmt.Sprintf("%5d", e.Seq)), p.out.paint(dim, fmt.Sprintf("%-5s", version)),
+		p.out.paint(dim, e.At.Local().Format(time.DateTime)), p.out.paint(bold, fmt.Sprintf("%-19s", e.Change.Kind())), changeText(e.Change)))
+}
+
+// changeText is the heart of a change in a few words.
+func changeText(c session.Change) string {
+	switch c := c.(type) {
+	case session.SessionCreated:
+		return oneLine(c.Header.AgentName)
+	case session.SessionForked:
+		return fmt.Sprintf("from %s at version %d", shortID(c.ParentID), c.Fork.Version)
+	case session.SessionRewound:
+		return fmt.Sprintf("to version %d", c.Version)
+	case session.MessageAdded:
+		text := c.Message.Content.Text()
+		for _, call := range c.Message.ToolCalls {
+			text += " → " + call.Name
+		}
+		if r := c.Message.ToolResult; r != nil {
+			text = "← " + r.ToolName + " " + r.Content
+		}
+		return string(c.Message.Role) + ": " + shortened(text, 80)
+	}
+	return shortened(changeData(c), 80)
+}
+
+// changeData is a change as JSON, "" where it says nothing more than its kind.
+func changeData(c session.Change) string {
+	raw, err := session.JSON(c)
+	if err != nil || string(raw) == "{}" {
+		return ""
+	}
+	return string(raw)
+}

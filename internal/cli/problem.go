@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// report tells an error, as one clear line and where it helps a second one
+// with what to do, and returns the exit code.
+func (p *program) report(err error) int {
+	code, kind := outcome(err)
+	if code == exitOK {
+		return code
+	}
+	if p.json {
+		var problem struct {
+			Error struct {
+				Type    string `json:"type"`
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		problem.Error.Type, problem.Error.Message = kind, err.Error()
+		if raw, jsonErr := session.JSON(problem); jsonErr == nil {
+			fmt.Fprintf(p.err, "%s\n", raw)
+		}
+		return code
+	}
+	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(red, "holdfast:"), printable(err.Error()))
+	if hint := p.hint(err); hint != "" {
+		fmt.Fprintf(p.err, "%s\n", p.err.paint(dim, "  "+hint))
+	}
+	return code
+}
+
+// hint is what to do about an error, or "".
+func (p *program) hint(err error) string {
+	var (
+		usage       *usageError
+		interrupted *session.InterruptedError
+		unsupported *session.UnsupportedError
+		status      *session.StatusError
+		corrupt     *session.CorruptError
+		missing     *session.NotFoundError
+		stopped     *stoppedError
+	)
+	switch {
+	case errors.As(err, &usage):
+		return "see: " + usage.command + " --help"
+	case errors.As(err, &interrupted):
+		return "continue with: holdfast chat --session " + shortID(interrupted.ID)
+	case errors.As(err, &stopped):
+		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
+	case errors.As(err, &unsupported) && unsupported.Store != thisVersion:
+		return unsupportedHint
+	case errors.As(err, &status) && status.Status == session.Deleted:
+		return "bring it back with: holdfast sessions restore " + shortID(status.ID)
+	case errors.As(err, &status) && status.Status != session.Active:
+		return "open it again with: holdfast sessions resume " + shortID(status.ID)
+	case errors.As(err, &corrupt):
+		return "the file is left as it is; see: holdfast doctor"
+	case errors.As(err, &missing) && missing.What == "session":
+		return "see what there is: holdfast sessions list --all"
+	}
+	return ""
+}
+
+const unsupportedHint = "history, rewind, watch, inbox and keys need a store with a log: inmem: has one, within one process; sqlite: is planned"

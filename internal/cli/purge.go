@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) purgeCommand() *cobra.Command {
+	var yes, cascade bool
+	cmd := &cobra.Command{
+		Use: "purge REF", Short: "remove a session for good", Args: cobra.ExactArgs(1),
+		Long: "Remove a session for good: nothing brings it back. Forks of it stay. A session that\ncannot be read is purged by its whole id.",
+		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
+			info, err := h.Resolve(ctx, args[0])
+			if errors.Is(err, session.ErrCorrupt) && session.CheckID(args[0]) == nil {
+				info, err = session.Info{ID: args[0]}, nil
+			}
+			if err != nil {
+				return err
+			}
+			if !yes {
+				if err := p.confirm(fmt.Sprintf("Remove %s (%s) for good?", title(info), quantity(info.MessageCount, "message"))); err != nil {
+					return err
+				}
+			}
+			var opts []holdfast.Option
+			if cascade {
+				opts = append(opts, holdfast.Cascade())
+			}
+			if err := h.Purge(ctx, info.ID, opts...); err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(map[string]string{"purged": info.ID})
+			}
+			return p.out.print("purged " + title(info) + "\n")
+		}),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "its children too")
+	return cmd
+}

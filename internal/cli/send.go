@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) sendCommand() *cobra.Command {
+	var (
+		ifVersion int64
+		key, busy string
+	)
+	cmd := &cobra.Command{
+		Use: "send REF TEXT", Short: "say one thing to a session and print the answer; - reads standard input", Args: cobra.ExactArgs(2),
+		Long: `Say one thing to a session and print the answer. A session that was interrupted is
+continued by it. With --json: the session document after the turn.
+
+` + refHelp,
+	}
+	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		text, err := p.text(args[0])
+		if err != nil {
+			return err
+		}
+		if err := speakable(i, text); err != nil {
+			return err
+		}
+		var opts []holdfast.Option
+		if cmd.Flags().Changed("if-version") {
+			opts = append(opts, holdfast.IfVersion(ifVersion))
+		}
+		if cmd.Flags().Changed("key") {
+			opts = append(opts, holdfast.IdempotencyKey(key))
+		}
+		way, err := onBusy(busy)
+		if err != nil {
+			return err
+		}
+		defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
+			if e.Continued {
+				p.err.status("continuing what was interrupted")
+			}
+		}, 0)()
+		s, err := p.turn(ctx, h, i.ID, holdfast.SendMessage{Text: text}, p.out.terminal && !p.json, append(opts, holdfast.OnBusy(way))...)
+		if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
+			if err := p.printJSON(s); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	f := cmd.Flags()
+	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at this version")
+	f.StringVar(&key, "key", "", "idempotency key: the same call again runs nothing (needs a store with keys)")
+	f.StringVar(&busy, "on-busy", "wait", "when somebody else is executing: wait, reject, enqueue or interrupt")
+	return cmd
+}
+
+// onBusy reads the value of --on-busy.
+func onBusy(name string) (holdfast.Busy, error) {
+	switch name {
+	case "wait":
+		return holdfast.Wait, nil
+	case "reject":
+		return holdfast.Reject, nil
+	case "enqueue":
+		return holdfast.Enqueue, nil
+	case "interrupt":
+		return holdfast.Interrupt, nil
+	}
+	return 0, &session.InvalidError{Field: "on-busy", Reason: fmt.Sprintf("%q is not wait, reject, enqueue or interrupt", name)}
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+const refHelp = "REF is a session's id, the beginning of it (4 characters or more) or its name."
+
+// shortID is enough of a generated id to tell it from others. An id somebody
+// chose is told whole.
+func shortID(id string) string {
+	if uuid.Validate(id) == nil {
+		return id[:8]
+	}
+	return id
+}
+
+// title is how a session is called in a sentence.
+func title(i session.Info) string {
+	if i.Name == "" {
+		return shortID(i.ID)
+	}
+	return shortID(i.ID) + " “" + oneLine(i.Name) + "”"
+}
+
+// onSession makes the work of a command whose first argument is a REF.
+func (p *program) onSession(work func(ctx context.Context, h *home, i session.Info, args []string) error) func(*cobra.Command, []string) error {
+	return p.atHome(func(ctx context.Context, h *home, args []string) error {
+		info, err := h.Resolve(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return work(ctx, h, info, args[1:])
+	})
+}

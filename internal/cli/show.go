@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func (p *program) showCommand() *cobra.Command {
+	var (
+		at   int64
+		last int
+	)
+	cmd := &cobra.Command{
+		Use: "show REF", Short: "show where a session stands", Args: cobra.ExactArgs(1),
+		Long: "Show where a session stands: its header, what it is doing and the last messages.\nWith --json: the session document.",
+	}
+	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		var opts []holdfast.Option
+		if cmd.Flags().Changed("at") {
+			opts = append(opts, holdfast.At(at))
+		}
+		if p.json {
+			s, err := h.Get(ctx, i.ID, opts...)
+			if err != nil {
+				return err
+			}
+			return p.printJSON(s)
+		}
+		if opts == nil {
+			opts = append(opts, holdfast.WithTail())
+		}
+		s, err := h.Get(ctx, i.ID, opts...)
+		if err != nil {
+			return err
+		}
+		work, err := h.work(ctx, s)
+		if err != nil {
+			return err
+		}
+		return p.out.print(p.summary(s, work) + p.lastMessages(s, last))
+	})
+	cmd.Flags().Int64Var(&at, "at", 0, "as it was at this version (needs a store with a log)")
+	cmd.Flags().IntVarP(&last, "messages", "n", 6, "how many of the last messages")
+	return cmd
+}
+
+// work is what a session is doing.
+type work struct {
+	interrupted bool
+	holder      string // who executes on it, "" for nobody
+}
+
+// work looks whether somebody is executing on a session or was broken off.
+func (h *home) work(ctx context.Context, s session.Session) (work, error) {
+	open := s.Running() || s.HasTail()
+	leases, ok := h.store.(store.Leases)
+	if !ok {
+		return work{interrupted: open}, nil
+	}
+	lease, live, err := leases.Holding(ctx, store.RefOf(s))
+	switch {
+	case errors.Is(err, session.ErrNotFound): // purged since it was read
+		return work{}, nil
+	case err != nil:
+		return work{}, err
+	case live:
+		return work{holder: lease.Holder}, nil
+	}
+	return work{interrupted: open}, nil
+}
+
+// summary is a session's header, a line for each thing worth knowing.
+func (p *program) summary(s session.Session, w work) string {
+	i, out := s.Info(), p.out
+	var b strings.Builder
+	line := func(key, format string, args ...any) {
+		fmt.Fprintf(&b, "%s %s\n", out.paint(dim, fmt.Sprintf("%-10s", key)), oneLine(fmt.Sprintf(format, args...)))
+	}
+	name := i.Name
+	if name == "" {
+		name = i.AgentLabel
+	}
+	fmt.Fprintf(&b, "%s  %s\n", out.paint(bold, oneLine(name)), out.paint(statusColour(i.Status), string(i.Status)))
+	line("id", "%s", i.ID)
+	line("agent", "%s", i.AgentName)
+	line("model", "%s", modelText(s))
+	if text := s.SystemPrompt(); text != "" {
+		line("prompt", "%s", shortened(text, 100))
+	}
+	line("version", "%d · %s", i.Version, quantity(i.MessageCount, "message"))
+	line("created", "%s (%s)", i.CreatedAt.Local().Format(time.DateTime), ago(i.CreatedAt, p.now()))
+	line("updated", "%s (%s)", i.UpdatedAt.Local().Format(time.DateTime), ago(i.UpdatedAt, p.now()))
+	if i.Fork != nil {
+		line("forked", "from %s at version %d", shortID(i.ParentID), i.Fork.Version)
+	} else if i.ParentID != "" {
+		line("parent", "%s", i.ParentID)
+	}
+	if i.ExpiresAt != nil {
+		line("expires", "%s", i.ExpiresAt.Local().Format(time.DateTime))
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Metadata())) {
+		line("metadata", "%s = %s", key, shortened(metadataText(s.Metadata()[key]), 100))
+	}
+	if usage, cost := s.Usage(); usage.Input+usage.Output > 0 {
+		line("used", "%d tokens in, %d out · $%s", usage.Input, usage.Output, cost)
+	}
+	b.WriteString(p.executionText(s, w))
+	return b.String()
+}
+
+func modelText(s session.Session) string {
+	if s.Model() == "" {
+		return "the default"
+	}
+	return s.Model()
+}
+
+// metadataText is a string as it is, and other values as JSON.
+func metadataText(raw json.RawMessage) string {
+	var text string
+	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// executionText says how the last execution ended, and what to do about one
+// that has not.
+func (p *program) executionText(s session.Session, w work) string {
+	key := p.out.paint(dim, fmt.Sprintf("%-10s", "execution")) + " "
+	e := s.Execution()
+	switch {
+	case w.interrupted:
+		return key + p.out.paint(yellow, "interrupted") + "\n" +
+			"           continue with: holdfast chat --session " + shortID(s.ID()) + "\n"
+	case w.holder != "":
+		return key + "running now, by " + oneLine(w.holder) + "\n"
+	case e == nil:
+		return ""
+	}
+	text := fmt.Sprintf("%s · %s", e.Status, quantity(len(e.Steps), "step"))
+	if e.Stop != nil && e.Status != session.ExecutionCompleted {
+		text += " · " + string(e.Stop.Reason)
+	}
+	for _, failure := range e.Errors {
+		text += "\n           " + oneLine(failure.Message)
+	}
+	return key + text + "\n"
+}
+
+// lastMessages are the last messages of a session, each under who said it.
+func (p *program) lastMessages(s session.Session, most int) string {
+	var b strings.Builder
+	from := max(0, s.Len()-max(most, 0))
+	if hidden := s.Info().MessageCount - (s.Len() - from); hidden > 0 && from < s.Len() {
+		fmt.Fprintf(&b, "\n%s\n", p.out.paint(dim, "… "+quantity(hidden, "earlier message")))
+	}
+	for i := from; i < s.Len(); i++ {
+		b.WriteString(p.messageText(s.Message(i)))
+	}
+	return b.String()
+}
+
+func (p *program) messageText(m session.Message) string {
+	var b strings.Builder
+	who := map[session.Role]string{session.RoleUser: "you", session.RoleAssistant: "agent"}[m.Role]
+	if who == "" {
+		who = string(m.Role)
+	}
+	fmt.Fprintf(&b, "\n%s %s\n", p.out.paint(cyan, who), p.out.paint(dim, ago(m.CreatedAt, p.now())))
+	indent := func(text string) {
+		for line := range strings.Lines(printable(text)) {
+			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	indent(m.Content.Text())
+	for _, part := range m.Content {
+		if part.Type != session.PartText {
+			indent("[" + part.Type + "]")
+		}
+	}
+	for _, call := range m.ToolCalls {
+		indent("→ " + call.Name + " " + shortened(string(call.Arguments), 200))
+	}
+	if r := m.ToolResult; r != nil {
+		indent("← " + r.ToolName + " " + shortened(r.Content, 200))
+	}
+	return b.String()
+}
+
+// shortened is text on one line, cut where it is long.
+func shortened(text string, most int) string {
+	text = oneLine(text)
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
