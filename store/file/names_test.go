@@ -72,15 +72,15 @@ func TestUnusualIDs_areJustIDs(t *testing.T) {
 }
 
 // ignoringCase makes a directory answer to names in another case, as some
-// file systems do: id opens the file of real.
-func ignoringCase(t *testing.T, st *file.Store, dir, real, id string) {
+// file systems do: id opens the file of name.
+func ignoringCase(t *testing.T, st *file.Store, dir, name, id string) {
 	t.Helper()
 	for _, ext := range []string{".json", ".lock"} {
-		if err := os.Symlink(real+ext, filepath.Join(dir, id+ext)); err != nil {
+		if err := os.Symlink(name+ext, filepath.Join(dir, id+ext)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	st.Spelling(func(_, name string) (bool, error) { return name == real+".json", nil })
+	st.Spelling(func(_, asked string) (bool, error) { return asked == name+".json", nil })
 }
 
 func TestIDs_thatDifferOnlyInCaseAreRefusedWhereCaseIsIgnored(t *testing.T) {

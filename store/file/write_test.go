@@ -154,7 +154,7 @@ func TestOpen_closesAnEmptyDirectoryToOthers(t *testing.T) {
 	empty, full := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(full, "notes.txt"), []byte("mine"))
 	for dir, want := range map[string]fs.FileMode{empty: 0o700, full: 0o755} {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that it is open is the point
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		open(t, dir, file.Config{})
@@ -331,7 +331,7 @@ func TestLoad_neverMixesAVersionWithAnothersTail(t *testing.T) {
 				return
 			default:
 			}
-			got, err := reader.Load(context.Background(), ref("a"), true) //nolint:usetesting // outlives nothing: done is awaited
+			got, err := reader.Load(context.Background(), ref("a"), true)
 			if err != nil {
 				t.Errorf("load: %v", err)
 				return

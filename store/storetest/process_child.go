@@ -77,6 +77,24 @@ func (c *child) listen(stdout io.Reader) {
 	close(c.reports)
 }
 
+// next is the worker's next report, which must be of this step.
+func (c *child) next(t testing.TB, step string) report {
+	t.Helper()
+	r := <-c.reports
+	if r.Step != step {
+		t.Fatalf("the worker reported %+v, want %s\n%s", r, step, c.stderr.String())
+	}
+	return r
+}
+
+// goOn tells a worker that waits to go on.
+func (c *child) goOn(t testing.TB) {
+	t.Helper()
+	if _, err := c.stdin.Write([]byte("\n")); err != nil {
+		t.Fatalf("tell a worker to go on: %v", err)
+	}
+}
+
 // all waits for the worker's end and is everything it reported.
 func (c *child) all(t testing.TB) []report {
 	t.Helper()

@@ -1,3 +1,5 @@
+//go:build unix
+
 package storetest
 
 import (
@@ -72,9 +74,12 @@ func (h *history) check(t testing.TB, s session.Session) {
 		written[tag] = m.Seq
 	}
 	operations, writers := h.done, map[int64]string{}
-	saves, accounted := int64(0), map[string]bool{}
+	saves, lost, accounted := int64(0), 0, map[string]bool{}
 	for _, o := range h.done {
 		op := outputOf(o)
+		if op.Lost != "" {
+			lost++
+		}
 		if op.Kind == opLoad || op.Lost != "" {
 			continue
 		}
@@ -114,7 +119,7 @@ func (h *history) check(t testing.TB, s session.Session) {
 	if result := porcupine.CheckOperationsTimeout(versioned(), operations, 30*time.Second); result != porcupine.Ok {
 		t.Errorf("the history of %d operations is not linearizable: %s", len(operations), result)
 	}
-	t.Logf("%d operations, %d saves, %d cut off", len(operations), saves, len(h.open))
+	t.Logf("%d operations: %d saves, %d conflicts, %d cut off", len(operations), saves, lost, len(h.open))
 }
 
 // stand is where a session stands, in the model of a store.

@@ -20,7 +20,7 @@ import (
 // appends to the tail where the store has one. Each write adds one message
 // that nobody else writes.
 func (w *worker) race(ctx context.Context) error {
-	random := rand.New(rand.NewPCG(w.Seed, 0)) //nolint:gosec // a repeatable choice, not a secret
+	random := rand.New(rand.NewPCG(w.Seed, 0))
 	tails, hasTails := w.st.(store.Tails)
 	for n, won := 0, 0; w.Saves == 0 || won < w.Saves; n++ {
 		var s session.Session
@@ -109,7 +109,13 @@ func everyVersionHasOneWriter(t *testing.T, p Processes) {
 	st := raceStart(t, p, url)
 	var children []*child
 	for i := range workers {
-		children = append(children, startChild(t, job{Do: "race", URL: url, Name: fmt.Sprint("w", i), Saves: saves, Seed: uint64(i)}))
+		children = append(children, startChild(t, job{Do: "race", URL: url, Name: fmt.Sprint("w", i), Wait: true, Saves: saves, Seed: uint64(i)}))
+	}
+	for _, c := range children {
+		c.next(t, "ready")
+	}
+	for _, c := range children {
+		c.goOn(t)
 	}
 	var h history
 	won := 0
@@ -147,14 +153,14 @@ func killedUnderLoad(t *testing.T, p Processes) {
 	const workers = 3
 	seed, kills := flagValue[uint64](t, seedFlag), flagValue[int](t, killsFlag)
 	if seed == 0 {
-		seed = rand.Uint64() //nolint:gosec // a choice, not a secret
+		seed = rand.Uint64()
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("repeat with -%s=%d -%s=%d", seedFlag, seed, killsFlag, kills)
 		}
 	})
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a repeatable choice, not a secret
+	random := rand.New(rand.NewPCG(seed, 1))
 	url := p.NewURL(t)
 	st := raceStart(t, p, url)
 	var h history

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -27,8 +26,7 @@ func (w *worker) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tell(report{Step: "holding", Token: lease.Token})
-	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+	if err := w.told("holding", lease.Token); err != nil {
 		return err
 	}
 	late, err := spoken(s, "late")
@@ -63,10 +61,7 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 		t.Skip("store has no ability " + Leases)
 	}
 	c := startChild(t, job{Do: "hold", URL: url, Lease: shortLease})
-	holding := <-c.reports
-	if holding.Step != "holding" {
-		t.Fatalf("the worker reported %+v\n%s", holding, c.stderr.String())
-	}
+	holding := c.next(t, "holding")
 	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +79,7 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.stdin.Write([]byte("\n")); err != nil {
-		t.Fatal(err)
-	}
+	c.goOn(t)
 	said := 0
 	for _, r := range c.all(t) {
 		said++

@@ -22,6 +22,7 @@ type job struct {
 	Name   string        // of the worker, in what it writes
 	KillAt int           // the write point, counted from 1, at which it kills itself; 0: none
 	Record bool          // report snapshots and points
+	Wait   bool          // begin when told
 	Saves  int           // how many saves it must win; 0: it goes on until it is killed
 	Lease  time.Duration // how long it takes leases for
 	Seed   uint64
@@ -57,6 +58,9 @@ func work(raw string, open Opener, holder []func() (string, error)) int {
 	if err == nil {
 		w.st, err = open(w.URL, w.onWrite)
 	}
+	if err == nil && w.Wait {
+		err = w.told("ready", 0)
+	}
 	if err == nil {
 		ctx := context.Background()
 		switch w.Do {
@@ -91,6 +95,13 @@ func tell(r report) {
 		fmt.Fprintln(os.Stderr, "worker cannot report:", err)
 		os.Exit(1)
 	}
+}
+
+// told reports a step and waits to be told to go on.
+func (w *worker) told(step string, token int64) error {
+	tell(report{Step: step, Token: token})
+	_, err := os.Stdin.Read(make([]byte, 1))
+	return err
 }
 
 // onWrite counts write points and dies at the one it was told.
