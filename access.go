@@ -287,16 +287,22 @@ func processHolder(runtime string) string {
 }
 
 // processStart is when this process began, in the kernel's own count: the
-// 22nd field of its stat line. It is empty where there is no such file.
+// 22nd field of its stat line, then the machine's start and the space its
+// process id counts in, without which the number could be another process's.
+// It is empty where the kernel does not tell.
 func processStart() string {
-	data, err := os.ReadFile("/proc/self/stat")
+	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return ""
 	}
-	text := string(data)
-	fields := strings.Fields(text[strings.LastIndex(text, ")")+1:])
-	if len(fields) < 20 {
+	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(fields) < 20 {
 		return ""
 	}
-	return fields[19]
+	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	if err != nil {
+		return ""
+	}
+	return fields[19] + "." + strings.TrimSpace(string(boot)) + "." + strings.Trim(space, "pid:[]")
 }
