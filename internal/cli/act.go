@@ -104,7 +104,7 @@ func (p *program) setPromptCommand() *cobra.Command {
 				return &session.InvalidError{Field: "prompt", Reason: "give a text or --reset, one of the two"}
 			}
 			if !reset {
-				text, err := p.text(args[0])
+				text, err := p.text(ctx, args[0])
 				if err != nil {
 					return err
 				}

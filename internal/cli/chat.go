@@ -113,7 +113,7 @@ func (c *chat) comeBack(ctx context.Context, ref string) error {
 		c.interrupted = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
 		c.err.status("it was interrupted: continuing")
 	case work.holder != "":
-		c.err.status("%s is executing on it; your messages wait for that", work.holder)
+		c.err.status("%s is executing on it; your messages wait for that", holderText(work.holder))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (p *program) importCommand() *cobra.Command {
 instructor-php. Credentials are never taken over. What was left out is told on
 standard error. With --json: the header.`,
 		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
-			data, err := p.file(args[0])
+			data, err := p.file(ctx, args[0])
 			if err != nil {
 				return err
 			}

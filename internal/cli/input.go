@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,38 +29,62 @@ func (in *input) line() (string, error) {
 	return strings.TrimRight(text, "\r\n"), err
 }
 
+// whole reads standard input to its end. A person's Ctrl-C ends the waiting.
+func (in *input) whole(ctx context.Context) ([]byte, error) {
+	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(in) })
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return data, nil
+}
+
+// awaited is the result of reading, or the end of the context. A read that
+// waits for a person cannot be broken off: it is left behind and ends with
+// the program.
+func awaited[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		value, err := read()
+		results <- result{value, err}
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
 // text is an argument of the command line, or all of standard input where it is "-".
-func (p *program) text(arg string) (string, error) {
+func (p *program) text(ctx context.Context, arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	data, err := io.ReadAll(p.in)
-	if err != nil {
-		return "", fmt.Errorf("read standard input: %w", err)
-	}
-	return strings.TrimRight(string(data), "\r\n"), nil
+	data, err := p.in.whole(ctx)
+	return strings.TrimRight(string(data), "\r\n"), err
 }
 
 // file is the content of a file, or of standard input where the path is "-".
-func (p *program) file(path string) ([]byte, error) {
+func (p *program) file(ctx context.Context, path string) ([]byte, error) {
 	if path == "-" {
-		data, err := io.ReadAll(p.in)
-		if err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
-		}
-		return data, nil
+		return p.in.whole(ctx)
 	}
 	return os.ReadFile(path)
 }
 
 // confirm asks a person; where there is none to ask, yes must have been said
 // on the command line.
-func (p *program) confirm(question string) error {
+func (p *program) confirm(ctx context.Context, question string) error {
 	if !p.in.terminal {
 		return &session.InvalidError{Field: "confirmation", Reason: "there is no terminal to ask at; say --yes"}
 	}
 	fmt.Fprintf(p.err, "%s [y/N] ", printable(question))
-	answer, err := p.in.line()
+	answer, err := awaited(ctx, p.in.line)
 	if err != nil && !isEnd(err) {
 		return fmt.Errorf("read answer: %w", err)
 	}

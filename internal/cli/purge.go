@@ -25,7 +25,7 @@ func (p *program) purgeCommand() *cobra.Command {
 				return err
 			}
 			if !yes {
-				if err := p.confirm(fmt.Sprintf("Remove %s (%s) for good?", title(info), quantity(info.MessageCount, "message"))); err != nil {
+				if err := p.confirm(ctx, fmt.Sprintf("Remove %s (%s) for good?", title(info), quantity(info.MessageCount, "message"))); err != nil {
 					return err
 				}
 			}

@@ -23,7 +23,7 @@ continued by it. With --json: the session document after the turn.
 ` + refHelp,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
-		text, err := p.text(args[0])
+		text, err := p.text(ctx, args[0])
 		if err != nil {
 			return err
 		}

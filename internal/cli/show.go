@@ -81,6 +81,15 @@ func (h *home) work(ctx context.Context, s session.Session) (work, error) {
 	return work{interrupted: open}, nil
 }
 
+// holderText is who executes, in words: a holder is named host/process/….
+func holderText(holder string) string {
+	parts := strings.Split(holder, "/")
+	if len(parts) < 3 {
+		return oneLine(holder)
+	}
+	return oneLine("process " + parts[1] + " on " + parts[0])
+}
+
 // summary is a session's header, a line for each thing worth knowing.
 func (p *program) summary(s session.Session, w work) string {
 	i, out := s.Info(), p.out
@@ -146,7 +155,7 @@ func (p *program) executionText(s session.Session, w work) string {
 		return key + p.out.paint(yellow, "interrupted") + "\n" +
 			"           continue with: holdfast chat --session " + shortID(s.ID()) + "\n"
 	case w.holder != "":
-		return key + "running now, by " + oneLine(w.holder) + "\n"
+		return key + "running now, by " + holderText(w.holder) + "\n"
 	case e == nil:
 		return ""
 	}

@@ -40,6 +40,9 @@ func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Actio
 	if err != nil {
 		return s, err
 	}
+	if p.out.gone {
+		return s, errReaderGone
+	}
 	if reply := s.Reply(); !shown && !p.json && reply != "" {
 		if err := p.out.print(p.shown(reply) + "\n"); err != nil {
 			return s, err

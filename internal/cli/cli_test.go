@@ -1,0 +1,126 @@
+package cli_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-dev/holdfast/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"holdfast": func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestStories runs the program as its users do: one script for each command.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOLDFAST_STORE", "file:"+filepath.Join(e.WorkDir, "store"))
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("XDG_DATA_HOME", "")
+			e.Setenv("XDG_CONFIG_HOME", "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":     exits,
+			"waitfor":   waitfor,
+			"remember":  remember,
+			"unchanged": unchanged,
+			"setid":     setid,
+			"count":     count,
+		},
+	})
+}
+
+// exits CODE PROGRAM ARGS… runs a program that must end with that code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	var exit *exec.ExitError
+	switch err := ts.Exec(args[1], args[2:]...); {
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	default:
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("exit code is %d, want %d", code, want)
+	}
+}
+
+// waitfor GLOB REGEXP waits until a file of that name has such a content.
+func waitfor(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[1])
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		paths, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		for _, path := range paths {
+			if data, err := os.ReadFile(path); err == nil && want.Match(data) {
+				return
+			}
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	ts.Fatalf("no %s with %s", args[0], args[1])
+}
+
+// remember DIR keeps a fingerprint of a directory for unchanged DIR.
+func remember(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv("FINGERPRINT", fingerprint(ts, args[0]))
+}
+
+func unchanged(ts *testscript.TestScript, neg bool, args []string) {
+	if same := fingerprint(ts, args[0]) == ts.Getenv("FINGERPRINT"); same == neg {
+		ts.Fatalf("%s: unchanged is %t", args[0], same)
+	}
+}
+
+// fingerprint is of every name and every byte but those of the locks, which
+// asking for a lease touches.
+func fingerprint(ts *testscript.TestScript, dir string) string {
+	h := sha256.New()
+	ts.Check(filepath.WalkDir(ts.MkAbs(dir), func(path string, d fs.DirEntry, err error) error {
+		ext := filepath.Ext(path)
+		if err != nil || d.IsDir() || ext == ".lock" || ext == ".lease" || ext == ".tokens" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		return err
+	}))
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// setid VAR sets a variable to the first session id of the last output.
+func setid(ts *testscript.TestScript, _ bool, args []string) {
+	id := regexp.MustCompile(`"sessionId":"([^"]+)"`).FindStringSubmatch(ts.ReadFile("stdout"))
+	if id == nil {
+		ts.Fatalf("no session id on standard output")
+	}
+	ts.Setenv(args[0], id[1])
+}
+
+// count N TEXT says how often a text stands in the last output.
+func count(ts *testscript.TestScript, _ bool, args []string) {
+	if n := strings.Count(ts.ReadFile("stdout"), args[1]); strconv.Itoa(n) != args[0] {
+		ts.Fatalf("%q is there %d times, want %s", args[1], n, args[0])
+	}
+}
