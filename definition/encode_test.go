@@ -111,13 +111,13 @@ func equalJSON(a, b []byte) bool {
 func TestEncode_writesForPeople(t *testing.T) {
 	t.Parallel()
 	d := session.Definition{
-		Name: "helper", Label: "Helper", SystemPrompt: "You help.\n\n  Indented.", Tools: []string{}, Skills: []string{"citing", "yes"},
+		Name: "helper", Label: "Helper\u2028\x7f", SystemPrompt: "You help.\n\n  Indented.", Tools: []string{}, Skills: []string{"citing", "yes"},
 		MCP:    []session.MCPServer{{ID: "files", Command: "mcp-files", Env: map[string]string{"TOKEN": "${T}"}}},
 		Budget: &session.Budget{MaxCost: ptr(session.Dollars(0.5)), Deadline: ptr(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))},
 	}
 	for ext, want := range map[string]string{
 		".yaml": `name: helper
-label: Helper
+label: "Helper\u2028\u007f"
 systemPrompt: |-
   You help.
 
@@ -137,7 +137,7 @@ budget:
 `,
 		".md": `---
 name: helper
-label: Helper
+label: "Helper\u2028\u007f"
 tools: []
 skills:
   - citing

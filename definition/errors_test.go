@@ -29,6 +29,7 @@ func TestParse_tellsWhatIsWrong(t *testing.T) {
 		{"a.yaml", "name: 5\n", `definition "a.yaml": name: is a number, not a string; put it in quotes (line 1)`},
 		{"a.yaml", "name: a\nlabel:\n", `definition "a.yaml": label: is null, not a string; leave the key out or give it a value (line 2)`},
 		{"a.yaml", "name: a\nlabel: true\n", `definition "a.yaml": label: is a boolean, not a string; put it in quotes (line 2)`},
+		{"a.yaml", "\ufeffname: a\r\ndescription: \"x\r\n  y\"\r\nlabel: 5\r\n", `definition "a.yaml": label: is a number, not a string; put it in quotes (line 4)`},
 		{"a.yaml", "name: a\nname: b\n", `definition "a.yaml": name: is there twice (line 2)`},
 		{"a.json", `{"name":"a","metadata":{"x":[{"y":1,"y":2}]}}`, `definition "a.json": metadata.x[0].y: is there twice (line 1)`},
 		{"a.yaml", "name: a\nmodelParams:\n  options: {a: {b: 1, b: 2}}\n", `definition "a.yaml": modelParams.options.a.b: is there twice (line 3)`},

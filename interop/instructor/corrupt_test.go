@@ -1,6 +1,7 @@
 package instructor_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"path/filepath"
@@ -22,7 +23,11 @@ func changed(t *testing.T, path, value string) []byte {
 	keys := strings.Split(path, "/")
 	inner := root
 	for _, key := range keys[:len(keys)-1] {
-		inner = inner[key].(map[string]any)
+		next, ok := inner[key].(map[string]any)
+		if !ok {
+			t.Fatalf("small.json has no object at %s", path)
+		}
+		inner = next
 	}
 	last := keys[len(keys)-1]
 	if value == "-" {
@@ -160,7 +165,7 @@ func FuzzImport(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := json.Marshal(folded)
-		if err != nil || string(again) != string(document) {
+		if err != nil || !bytes.Equal(again, document) {
 			t.Fatalf("the log folds to another session (%v):\n%s\n%s", err, document, again)
 		}
 	})

@@ -116,8 +116,8 @@ func TestImport_state(t *testing.T) {
 	if w := st.Window.Summary; w == nil || w.Text != "Earlier: greetings.\n\nAnd tea." || !w.CreatedAt.Equal(at(0)) {
 		t.Errorf("summary is %+v", w)
 	}
-	if shown := s.WindowMessages(); len(shown) != 5 {
-		t.Errorf("the window shows %d messages, want all 5", len(shown))
+	if shown := s.WindowMessages(); len(shown) != 5 || st.Window.FromSeq != shown[0].Seq {
+		t.Errorf("the window shows %d messages from %d on, want all 5 behind the summary", len(shown), st.Window.FromSeq)
 	}
 }
 

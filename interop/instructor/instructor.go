@@ -166,11 +166,12 @@ func (im *importer) open(data []byte) value {
 		im.fail("", "has more than one JSON value")
 		return root
 	}
-	if _, ok := root.v.(map[string]any); !ok {
+	parts, ok := root.v.(map[string]any)
+	if !ok {
 		im.fail("", "is %s, not an object", kindOf(root.v))
 		return root
 	}
-	if _, own := root.v.(map[string]any)["format"]; own {
+	if _, own := parts["format"]; own {
 		im.err = &session.InvalidError{Field: "format", Reason: "the file says its format and is not one of instructor-php"}
 		return root
 	}
