@@ -90,7 +90,8 @@ func TestDecodeHeader_readsNoFurther(t *testing.T) {
 	t.Parallel()
 	s := sampleSession(t)
 	raw := document(t, s)
-	info, err := session.DecodeHeader(append(raw[:bytes.Index(raw, []byte(`"definition"`))], "\xff broken"...))
+	beginning, _, _ := bytes.Cut(raw, []byte(`"definition"`))
+	info, err := session.DecodeHeader(append(beginning, "\xff broken"...))
 	if err != nil || info.ID != s.ID() || info.MessageCount != 3 {
 		t.Errorf("%+v, %v", info, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -76,7 +77,7 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		if tt.wraps != nil && !strings.Contains(text, tt.wraps.Error()) {
 			t.Errorf("%v says %q, which lacks its cause", kind, text)
 		}
-		if unicode.IsUpper([]rune(text)[0]) || strings.HasSuffix(text, ".") {
+		if first, _ := utf8.DecodeRuneInString(text); unicode.IsUpper(first) || strings.HasSuffix(text, ".") {
 			t.Errorf("%v says %q", kind, text)
 		}
 	}

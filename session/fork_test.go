@@ -210,7 +210,8 @@ func TestAmend_valueAndLogAgree(t *testing.T) {
 	if masked.Message(2).Content.Text() != "[masked]" || s.Message(2).Content.Text() != "secret-2" || masked.Message(0).Content.Text() != "secret-1" {
 		t.Errorf("%v", masked.Messages())
 	}
-	if p := masked.Pending(); len(p) != 2 || p[0].Change.(session.MessageAdded).Message.Content.Text() != "[masked]" || p[1].Seq != s.Seq() {
+	p := masked.Pending()
+	if m, ok := p[0].Change.(session.MessageAdded); len(p) != 2 || !ok || m.Message.Content.Text() != "[masked]" || p[1].Seq != s.Seq() {
 		t.Errorf("pending %+v", p)
 	}
 	if masked.Info().Name != "n" || masked.State().UpdatedAt != s.State().UpdatedAt {

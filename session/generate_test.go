@@ -31,7 +31,9 @@ func text() *rapid.Generator[string] {
 	)
 }
 
-func name() *rapid.Generator[string] { return rapid.SampledFrom([]string{"a", "b", "c", "d", "é", "<&>"}) }
+func name() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"a", "b", "c", "d", "é", "<&>"})
+}
 
 // jsonValue is the text of a JSON value, also with needless space and escapes.
 func jsonValue() *rapid.Generator[json.RawMessage] {

@@ -18,7 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write golden files that are missing; those that exist are for ever")
 
-func at(seconds int) time.Time { return noon.Add(time.Duration(seconds)*time.Second + 123456*time.Microsecond) }
+func at(seconds int) time.Time {
+	return noon.Add(time.Duration(seconds)*time.Second + 123456*time.Microsecond)
+}
 
 // samples has one change of each kind with every field set.
 func samples() []session.Change {
@@ -190,7 +192,7 @@ func writeMissing(dir string, files map[string][]byte) error {
 			return err
 		}
 		_, err = f.Write(data)
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 	}
@@ -286,7 +288,8 @@ func TestGolden_documentStaysAsItIs(t *testing.T) {
 	if want := `{"format":"holdfast.session","formatVersion":1,"header":{"sessionId":`; !bytes.HasPrefix(raw, []byte(want)) {
 		t.Errorf("the document begins with %.80s", raw)
 	}
-	info, err := session.DecodeHeader(raw[:bytes.Index(raw, []byte(`"definition"`))])
+	beginning, _, _ := bytes.Cut(raw, []byte(`"definition"`))
+	info, err := session.DecodeHeader(beginning)
 	if err != nil || info.ID != "s-1" || info.Version != 1 {
 		t.Errorf("the header alone is %+v (%v)", info, err)
 	}

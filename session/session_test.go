@@ -122,6 +122,7 @@ func TestNew_refusesWhatCannotBeKept(t *testing.T) {
 		}}, field: "metadata.k"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, err := session.New(tt.birth, session.Definition{Name: "agent"}, tt.seed, noon)
 			refused(t, err, tt.field)
 			if !s.IsZero() {
