@@ -42,6 +42,32 @@ func TestSendMessage_onABrokenOffTurnContinuesIt(t *testing.T) {
 	}
 }
 
+func TestSendMessage_settlesOpenCallsBeforeItSpeaks(t *testing.T) {
+	work := &counting{nature: tool.Once}
+	h := open(t, func(c *holdfast.Config) {
+		c.Tools = toolSet(t, work)
+		script(c, scripted.Reply{ToolCalls: []session.ToolCall{callOf("c1", "work"), callOf("c2", "work")}}, scripted.Reply{Text: "done"})
+	})
+	s := h.create()
+	ctx, cancel := context.WithCancel(t.Context())
+	work.cut = cancel
+	if _, err := h.Execute(ctx, s.ID(), holdfast.SendMessage{Text: "go"}); !errors.Is(err, session.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	got := h.do(s.ID(), holdfast.SendMessage{Text: "well?"})
+	var roles []session.Role
+	for _, m := range got.Messages() {
+		roles = append(roles, m.Role)
+	}
+	want := []session.Role{session.RoleUser, session.RoleAssistant, session.RoleTool, session.RoleTool, session.RoleUser, session.RoleAssistant}
+	if !slices.Equal(roles, want) || session.ValidTranscript(got.Messages()) != nil {
+		t.Errorf("roles %v, want %v", roles, want)
+	}
+	if work.runs != 2 || !got.Message(2).ToolResult.Synthetic || got.Message(3).ToolResult.Content != "worked" {
+		t.Errorf("%d runs, results %+v, %+v", work.runs, got.Message(2).ToolResult, got.Message(3).ToolResult)
+	}
+}
+
 func TestExecute_otherActionsSealABrokenOffTurn(t *testing.T) {
 	h := open(t, nil)
 	s := h.create()

@@ -55,8 +55,11 @@ func newRig(t *testing.T, model llm.Model, tools ...tool.Tool) *rig {
 }
 
 // Append keeps what is pending, unless this is the write that breaks.
-func (r *rig) Append(_ context.Context, s session.Session) (session.Session, error) {
+func (r *rig) Append(ctx context.Context, s session.Session) (session.Session, error) {
 	r.writes++
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
 	if r.writes == r.breakAt {
 		return s, errCrash
 	}
@@ -390,8 +393,12 @@ func TestRun_aBudgetIsNotRefilledByAResume(t *testing.T) {
 	}
 	r.now = r.now.Add(24 * time.Hour) // the time between is not active time
 	s = r.run(r.reload())
-	if e := s.Execution(); e.Stop.Reason != session.StopTime || e.ActiveSeconds < 20 || e.ActiveSeconds > 40 {
+	e := s.Execution()
+	if e.Stop.Reason != session.StopTime || e.ActiveSeconds < 20 || e.ActiveSeconds > 40 {
 		t.Errorf("active for %v s, stop %+v", e.ActiveSeconds, e.Stop)
+	}
+	if work.runs["a"] != 3 {
+		t.Errorf("%d tools of 8 s in a budget of 20 s", work.runs["a"])
 	}
 }
 
