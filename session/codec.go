@@ -127,9 +127,6 @@ func DecodeHead(data []byte, messages []Message) (Session, error) {
 	if err := s.b.hold(messages); err != nil {
 		return Session{}, err
 	}
-	if s.b.seq != s.b.info.Seq {
-		return Session{}, invalid("state.messages", "message at %d is later than the head at %d", s.b.seq, s.b.info.Seq)
-	}
 	return s, nil
 }
 
@@ -151,11 +148,10 @@ func (b *body) hold(messages []Message) error {
 	if len(kept) > b.info.MessageCount {
 		return invalid("state.messages", "%d messages where the header counts %d", len(kept), b.info.MessageCount)
 	}
-	if last >= maxSeq {
-		return invalid("state.messages", "seq %d is not less than %d", last, int64(maxSeq))
+	if last > b.seq {
+		return invalid("state.messages", "message at %d is later than the session at %d", last, b.seq)
 	}
 	b.msgs = vectorOf(kept)
-	b.seq = max(b.seq, last) // the document of a session with unsaved messages
 	return nil
 }
 
@@ -215,10 +211,13 @@ func (d document) session() (Session, bool, error) {
 	messages, partial := b.st.Messages, b.st.Partial
 	b.st.Messages, b.st.Partial = nil, false
 	b.seq = b.info.Seq
+	if n := len(messages); n > 0 && messages[n-1].Seq < maxSeq { // the document of a session with unsaved messages
+		b.seq = max(b.seq, messages[n-1].Seq)
+	}
+	b.base = b.seq
 	if err := b.hold(messages); err != nil {
 		return Session{}, false, err
 	}
-	b.base = b.seq
 	return Session{b}, partial, nil
 }
 

@@ -125,6 +125,21 @@ func TestDecodeHead_refusesMessagesThatAreNotItsOwn(t *testing.T) {
 			continue
 		}
 		refused(t, err, "state.messages")
+		same, err := s.Holding(bad)
+		refused(t, err, "state.messages")
+		sameMessages(t, same.Messages(), messages)
+	}
+	bare, err := session.DecodeHead(head, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := bare.Holding(messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameBytes(t, "a head that was given its messages", document(t, held), document(t, s))
+	if bare.Len() != 0 {
+		t.Error("the head without messages has some")
 	}
 	for old, alt := range map[string]string{`"spans":[{"from":1}]`: `"spans":[]`, `[{"from":1}]`: `[{"from":1},{"from":1}]`, `{"from":1}`: `{"from":0}`} {
 		if !bytes.Contains(head, []byte(old)) {

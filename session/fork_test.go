@@ -44,6 +44,23 @@ func TestFork_isANewSessionWithTheSameHistory(t *testing.T) {
 	}
 }
 
+func TestForkedFrom_isTheAgentOfTheParent(t *testing.T) {
+	t.Parallel()
+	s := newSession(t).Sealed(noon)
+	fork, err := s.Fork("s-2", "agent-2", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, s := range map[string]session.Session{"agent-1": say(t, fork, "m"), "": fork.Sealed(noon)} {
+		if have := s.ForkedFrom(); have != want {
+			t.Errorf("have %q, want %q", have, want)
+		}
+	}
+	if have := newSession(t).ForkedFrom(); have != "" {
+		t.Errorf("a session that is no fork was made of %q", have)
+	}
+}
+
 func TestFork_refusesWhatIsNotSaved(t *testing.T) {
 	t.Parallel()
 	s := newSession(t).Sealed(noon)

@@ -1,6 +1,38 @@
-// Package session is the domain: sessions, their definitions, their states and
-// the log of changes a state is the fold of. It does no I/O and reads neither
-// clock nor randomness; times and ids arrive as arguments.
+// Package session is the domain: what a session is and what may happen to it.
+// It does no I/O and reads neither clock nor randomness; times and ids arrive
+// as arguments.
+//
+// A Session is an immutable value of three parts: Info, the header that
+// listings show; Definition, what the agent is; State, what it has done. New
+// makes one, every With… returns another, and the old one stays as it was:
+//
+//	s, err := session.New(session.Birth{ID: id, AgentID: agentID}, def, session.Seed{}, now)
+//	s, err = s.WithMessage(session.Message{ID: "m-1", Role: session.RoleUser, Content: session.Text("hello")}, now)
+//
+// Behind each With… stands a Change, one typed fact with a JSON form that is
+// for ever. Numbered by Seq, the changes are the session's log, and the log is
+// the truth: Fold makes the same value of it again. Changes not yet written
+// are Pending.
+//
+// A store writes them in one of two ways. Saving seals them into a version,
+// and Sealed is the session after it. While an execution runs they go to the
+// open tail: durable (Flushed), in force, and part of no version yet. After a
+// crash WithTail lays the tail on the last version; a refused action takes its
+// changes back with Discarded, which the log shows and no fold applies. So
+//
+//	Version  counts saves, and writers race by it
+//	Info.Seq is the last change in the version
+//	Base     is the last durable change
+//	Seq      is the last change of all
+//
+// Nothing is ever removed from a log. Clearing, rewinding and discarding only
+// alter which stretches of it (Spans) make the transcript, and the Window says
+// which part of the transcript the model is shown. Sendable repairs that part
+// where a call or a result was left behind, so that a provider accepts it.
+//
+// What is taken in is copied, cleaned (UTF-8, microseconds, compact JSON) and
+// checked; what cannot be kept is refused with an InvalidError that names the
+// field. All errors a caller may match are in errors.go.
 package session
 
 import (

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -92,7 +93,7 @@ func (k *keys) name() string {
 	quoted := k.data[k.at:end]
 	k.at = end
 	var name string
-	if strings.IndexByte(string(quoted), '\\') < 0 || json.Unmarshal(quoted, &name) != nil {
+	if bytes.IndexByte(quoted, '\\') < 0 || json.Unmarshal(quoted, &name) != nil {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	return name
