@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// noSleep is for programs built with the race detector, which otherwise wait a
+// second before they end.
+const noSleep = "atexit_sleep_ms=0"
+
 // TestStories runs the program as its users do: one script for each command.
 func TestStories(t *testing.T) {
 	t.Parallel()
@@ -36,6 +40,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_DATA_HOME", "")
 			e.Setenv("XDG_CONFIG_HOME", "")
+			e.Setenv("GORACE", noSleep)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

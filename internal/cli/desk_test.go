@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+)
+
+// desk is a place to run the command at, on one store in memory: what would
+// be several runs of the program see each other's sessions.
+type desk struct {
+	t        *testing.T
+	store    *inmem.Store
+	env      map[string]string
+	person   bool // somebody sits at the terminal
+	signals  chan os.Signal
+	out, err *transcript
+}
+
+func newDesk(t *testing.T) *desk {
+	return &desk{
+		t: t, store: inmem.New(inmem.Config{}), env: map[string]string{}, signals: make(chan os.Signal, 1),
+		out: newTranscript(), err: newTranscript(),
+	}
+}
+
+// run runs a command line and returns its exit code. The outputs are those of
+// this run alone.
+func (d *desk) run(in io.Reader, args ...string) int {
+	d.out.reset()
+	d.err.reset()
+	p := &program{
+		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
+		getenv: func(name string) string { return d.env[name] }, now: time.Now,
+		interrupts: &interrupts{signals: d.signals, catch: func() {}, let: func() {}},
+		open:       func(storeURL) (store.Store, error) { return d.store.Handle(), nil },
+	}
+	p.in.terminal = d.person
+	return p.run(append([]string{"--store", "inmem:"}, args...))
+}
+
+// must runs a command line that has to end well, and returns what it printed.
+func (d *desk) must(in string, args ...string) string {
+	d.t.Helper()
+	if code := d.run(strings.NewReader(in), args...); code != 0 {
+		d.t.Fatalf("%q ended with %d:\n%s", args, code, d.err)
+	}
+	return d.out.String()
+}
+
+// transcript is an output that can be waited for.
+type transcript struct {
+	mu    sync.Mutex // guards text and grown
+	text  strings.Builder
+	grown chan struct{} // closed and replaced when there is more
+}
+
+func newTranscript() *transcript { return &transcript{grown: make(chan struct{})} }
+
+func (tr *transcript) Write(data []byte) (int, error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	close(tr.grown)
+	tr.grown = make(chan struct{})
+	return tr.text.Write(data)
+}
+
+func (tr *transcript) String() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.text.String()
+}
+
+func (tr *transcript) reset() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.text.Reset()
+}
+
+// wait waits until a text has been written.
+func (tr *transcript) wait(t *testing.T, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		tr.mu.Lock()
+		have, grown := tr.text.String(), tr.grown
+		tr.mu.Unlock()
+		if strings.Contains(have, text) {
+			return
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			t.Fatalf("%q was not written; this was:\n%s", text, have)
+		}
+	}
+}

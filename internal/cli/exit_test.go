@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func TestOutcome_everyErrorHasItsCode(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	stop := func(r session.StopReason) error { return &stoppedError{stop: session.Signal{Reason: r}} }
+	for _, c := range []struct {
+		err  error
+		code int
+		kind string
+	}{
+		{nil, 0, ""},
+		{errReaderGone, 0, ""},
+		{&usageError{err: cause}, 2, "UsageError"},
+		{&session.InvalidError{}, 2, "InvalidError"},
+		{&session.HookError{Err: cause}, 2, "HookError"},
+		{&session.DepthError{}, 2, "DepthError"},
+		{&session.ScopeError{}, 2, "ScopeError"},
+		{&session.DefinitionError{}, 3, "DefinitionError"},
+		{&session.SecretError{}, 3, "SecretError"},
+		{&session.ExecutionError{Err: cause}, 10, "ExecutionError"},
+		{&session.ExecutionError{Err: session.NotFound("x")}, 10, "ExecutionError"},
+		{&session.AfterSaveError{Err: cause}, 10, "AfterSaveError"},
+		{&session.ContextLengthError{}, 10, "ContextLengthError"},
+		{stop(session.StopFinishReason), 10, "StoppedError"},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, 12, "IOError"},
+		{&session.UnknownOutcomeError{Err: cause}, 12, "UnknownOutcomeError"},
+		{cause, 12, "IOError"},
+		{session.NotFound("x"), 17, "NotFoundError"},
+		{&session.ConflictError{}, 17, "ConflictError"},
+		{&session.StatusError{}, 17, "StatusError"},
+		{&session.BusyError{}, 17, "BusyError"},
+		{&session.FencedError{}, 17, "FencedError"},
+		{&session.CorruptError{}, 17, "CorruptError"},
+		{&session.NewerFormatError{}, 17, "NewerFormatError"},
+		{&session.AmbiguousError{}, 17, "AmbiguousError"},
+		{&session.UnsupportedError{}, 18, "UnsupportedError"},
+		{&session.QueuedError{}, 20, "QueuedError"},
+		{stop(session.StopSteps), 20, "StoppedError"},
+		{stop(session.StopTokens), 20, "StoppedError"},
+		{stop(session.StopTime), 20, "StoppedError"},
+		{stop(session.StopCost), 20, "StoppedError"},
+		{stop(session.StopDeadline), 20, "StoppedError"},
+		{&session.InterruptedError{Err: context.Canceled}, 21, "InterruptedError"},
+		{stop(session.StopInterrupted), 21, "StoppedError"},
+		{stop(session.StopUserRequested), 22, "StoppedError"},
+		{stop(session.StopRequested), 22, "StoppedError"},
+		{context.Canceled, 22, "CancelledError"},
+		{errDeclined, 22, "CancelledError"},
+		{&session.PanicError{Where: "here", Value: session.NotFound("x")}, 70, "PanicError"},
+	} {
+		for _, err := range []error{c.err, wrapped(c.err)} {
+			if code, kind := outcome(err); code != c.code || kind != c.kind {
+				t.Errorf("%T %v is %d %s, want %d %s", c.err, err, code, kind, c.code, c.kind)
+			}
+		}
+	}
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("do something: %w", err)
+}
+
+func TestRun_panicIsABugOfOurs(t *testing.T) {
+	t.Parallel()
+	for _, debug := range []string{"", "1"} {
+		var out, errs bytes.Buffer
+		p := &program{
+			in: newInput(strings.NewReader("")), out: newScreen(&out), err: newScreen(&errs),
+			getenv: func(name string) string {
+				switch name {
+				case "HOLDFAST_DEBUG":
+					return debug
+				case "NO_COLOR":
+					panic("the cause")
+				}
+				return ""
+			},
+		}
+		if code := p.run([]string{"version"}); code != exitBug {
+			t.Errorf("exit code %d, want %d", code, exitBug)
+		}
+		if !strings.Contains(errs.String(), "the cause") {
+			t.Errorf("the cause is not told: %s", &errs)
+		}
+		if shown := strings.Contains(errs.String(), "goroutine"); shown != (debug != "") {
+			t.Errorf("HOLDFAST_DEBUG=%q: a stack is shown: %t", debug, shown)
+		}
+	}
+}
