@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -49,7 +48,7 @@ func (i Item) Check() (Item, error) {
 	}
 	payload := make(session.Values, len(i.Payload))
 	for key, raw := range i.Payload {
-		value, err := session.JSON(json.RawMessage(raw))
+		value, err := session.JSON(raw)
 		if err != nil {
 			return Item{}, &session.InvalidError{Field: "item.payload", Reason: fmt.Sprintf("the value of %q is not JSON", key)}
 		}

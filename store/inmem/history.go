@@ -79,7 +79,7 @@ func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (sess
 
 // loadAt folds a version from the nearest snapshot before it.
 func (w *row) loadAt(id string, version int64, whole bool) (session.Session, error) {
-	last := int64(len(w.commits))
+	last := w.version()
 	if version < 1 || version > last {
 		return session.Session{}, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last)}
 	}

@@ -3,6 +3,7 @@ package inmem
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -11,7 +12,7 @@ import (
 
 // snapshotEvery is how many commits lie between two snapshots, so that any
 // version is folded from at most so many commits.
-const snapshotEvery = 50
+const snapshotEvery = 32
 
 // row is everything kept for one session. Slices in it only grow at their end
 // or are replaced; bytes in it never change. A reader may therefore copy the
@@ -19,6 +20,7 @@ const snapshotEvery = 50
 type row struct {
 	agentID string
 	head    []byte // last version: everything but messages
+	sum     uint32 // checksum of head as it was written
 	header  []byte // with the open tail's task and workflow rows
 
 	log  log
@@ -51,6 +53,18 @@ func (w *row) current(id string) (session.Session, error) {
 	return s, unreadable(id, "head", err)
 }
 
+// readable is the reason why the last version cannot be read. What still is
+// as this program wrote it need not be decoded to know.
+func (w *row) readable(id string) error {
+	if crc32.ChecksumIEEE(w.head) == w.sum {
+		return nil
+	}
+	if _, err := w.current(id); err != nil {
+		return err
+	}
+	return &session.CorruptError{ID: id, Path: "head", Reason: "it does not match its checksum"}
+}
+
 // info is the header.
 func (w *row) info(id string) (session.Info, error) { return decodeHeader(id, w.header) }
 
@@ -65,6 +79,9 @@ func decodeHeader(id string, raw []byte) (session.Info, error) {
 	i, err := session.DecodeHeader(raw)
 	return i, unreadable(id, "header", err)
 }
+
+// version is the last one.
+func (w *row) version() int64 { return int64(len(w.commits)) }
 
 // last is the number of the last change, sealed or in the tail.
 func (w *row) last() int64 { return w.log.last() + int64(len(w.tail)) }
@@ -87,7 +104,8 @@ func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	marked := markDiscarded(first, append(slices.Clone(w.tail), enc.changes...))
 	w.log = w.log.with(info.Version, marked)
 	w.tail, w.live, w.running = nil, 0, sealed.Running()
-	w.head, w.header, w.agentID = enc.head, enc.header, sealed.AgentID()
+	w.head, w.sum, w.header = enc.head, crc32.ChecksumIEEE(enc.head), enc.header
+	w.agentID = sealed.AgentID()
 	w.commits = append(w.commits, store.CommitInfo{
 		ID: c.ID, Version: info.Version, FirstSeq: first, LastSeq: info.Seq, Action: c.Action, Actor: c.Actor, At: info.UpdatedAt,
 	})

@@ -119,7 +119,7 @@ func (s *Store) creatable(r store.Ref, next session.Session) (history log, share
 
 // has reports whether a fork point lies at the end of a version.
 func (w *row) has(p session.ForkPoint) bool {
-	return p.Version >= 1 && p.Version <= int64(len(w.commits)) && w.commits[p.Version-1].LastSeq == p.Seq
+	return p.Version >= 1 && p.Version <= w.version() && w.commits[p.Version-1].LastSeq == p.Seq
 }
 
 // beginsLog reports whether a session's changes are a log by themselves.
@@ -177,8 +177,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 
 // admit runs the checks of a write in the order the contract fixes.
 func (w *row) admit(next session.Session, fence int64, now time.Time) error {
-	have, err := w.current(next.ID())
-	if err != nil {
+	if err := w.readable(next.ID()); err != nil {
 		return err
 	}
 	if err := w.lease.admit(next.ID(), fence, now); err != nil {
@@ -186,10 +185,10 @@ func (w *row) admit(next session.Session, fence int64, now time.Time) error {
 	}
 	conflict := &session.ConflictError{ID: next.ID()}
 	switch {
-	case next.AgentID() != have.AgentID():
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonReplaced, next.Version(), have.Version()
-	case next.Version() != have.Version():
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonStale, next.Version(), have.Version()
+	case next.AgentID() != w.agentID:
+		conflict.Reason, conflict.Want, conflict.Have = session.ReasonReplaced, next.Version(), w.version()
+	case next.Version() != w.version():
+		conflict.Reason, conflict.Want, conflict.Have = session.ReasonStale, next.Version(), w.version()
 	case next.Base() != w.last():
 		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), w.last()
 	default:

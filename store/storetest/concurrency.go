@@ -129,7 +129,7 @@ func ofManyAppendsOneWins(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "tail"))
 	errs := together(t, d, writers, func(i int, st store.Store) error {
-		_, err := st.(store.Tails).Append(t.Context(), told(t, s, strconv.Itoa(i)), store.Append{})
+		_, err := as[store.Tails](t, st).Append(t.Context(), told(t, s, strconv.Itoa(i)), store.Append{})
 		return err
 	})
 	winner := oneWinner(t, errs, session.ReasonOpenTail)

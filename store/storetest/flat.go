@@ -17,8 +17,9 @@ func flatBehaviours() []behaviour {
 }
 
 const (
-	fewTurns  = 10
-	manyTurns = 2000
+	fewTurns     = 10
+	manyTurns    = 2000
+	turnsPerSave = 5
 
 	// growth is how much dearer a call may be after many turns than after few.
 	// What grows with the history would be dearer by a factor of 200.
@@ -51,7 +52,11 @@ func turnsUpTo(t testing.TB, st store.Store, s session.Session, turns int) sessi
 		if s.Len() > 100 {
 			s = load(t, st, store.RefOf(s))
 		}
-		s = save(t, st, turn(t, s))
+		next := s
+		for range turnsPerSave {
+			next = turn(t, next)
+		}
+		s = save(t, st, next)
 	}
 	return s
 }
@@ -92,7 +97,7 @@ func costs(t testing.TB, d Data, st store.Store, s session.Session) (session.Ses
 		f := forked(t, load(t, st, r), fmt.Sprintf("fork-%d-%d", s.Version(), i))
 		next = f
 	}, func() {
-		if _, err := st.(store.Forks).Fork(t.Context(), next, commit(next, "fork")); err != nil {
+		if _, err := as[store.Forks](t, st).Fork(t.Context(), next, commit(next, "fork")); err != nil {
 			t.Fatalf("fork: %v", err)
 		}
 	})

@@ -39,7 +39,7 @@ func forked(t testing.TB, s session.Session, id string) session.Session {
 func storeFork(t testing.TB, st store.Store, s session.Session, id string) session.Session {
 	t.Helper()
 	f := forked(t, s, id)
-	created, err := st.(store.Forks).Fork(t.Context(), f, commit(f, "fork"))
+	created, err := as[store.Forks](t, st).Fork(t.Context(), f, commit(f, "fork"))
 	if err != nil {
 		t.Fatalf("store fork %s of %s: %v", id, s.ID(), err)
 	}
@@ -70,7 +70,7 @@ func says(t testing.TB, s session.Session, texts ...string) {
 
 func whole(t testing.TB, st store.Store, r store.Ref, version int64) session.Session {
 	t.Helper()
-	s, err := st.(store.Logs).LoadWhole(t.Context(), r, version)
+	s, err := as[store.Logs](t, st).LoadWhole(t.Context(), r, version)
 	if err != nil {
 		t.Fatalf("load version %d of %s whole: %v", version, r.ID, err)
 	}
@@ -87,7 +87,7 @@ func createTakesAnyFork(t testing.TB, d Data) {
 	says(t, load(t, st, ref("child")), "one", "two", "three")
 	same(t, load(t, st, ref("child")), child)
 	same(t, load(t, st, ref("parent")), parent)
-	child = save(t, st, told(t, child, "four"))
+	save(t, st, told(t, child, "four"))
 	says(t, load(t, st, ref("child")), "one", "two", "three", "four")
 	page, err := st.List(t.Context(), session.DefaultTenant, store.Query{ParentID: "parent"})
 	if err != nil || len(page.Items) != 1 || page.Items[0].ID != "child" {
@@ -167,7 +167,7 @@ func forkOfEarlierVersion(t testing.TB, d Data) {
 	st := d.Open(t)
 	conversation(t, st, "parent", "one", "two", "three", "four")
 	for v := int64(1); v <= 5; v++ {
-		at, err := st.(store.Logs).LoadAt(t.Context(), ref("parent"), v)
+		at, err := as[store.Logs](t, st).LoadAt(t.Context(), ref("parent"), v)
 		if err != nil {
 			t.Fatalf("load version %d: %v", v, err)
 		}
@@ -202,7 +202,7 @@ func forkInheritsNothingElse(t testing.TB, d Data) {
 	post(t, st, ref("parent"), item("a"))
 	acquire(t, st, ref("parent"), "worker")
 	child := storeFork(t, st, parent, "child")
-	if _, live, err := st.(store.Leases).Holding(t.Context(), ref("child")); live || err != nil {
+	if _, live, err := as[store.Leases](t, st).Holding(t.Context(), ref("child")); live || err != nil {
 		t.Errorf("the fork is held: %t, %v", live, err)
 	}
 	wantUnread(t, st, ref("child"))
@@ -242,7 +242,7 @@ func forkOutlivesParents(t testing.TB, d Data) {
 
 func forkNeedsItsParent(t testing.TB, d Data) {
 	st := d.Open(t)
-	forks := st.(store.Forks)
+	forks := as[store.Forks](t, st)
 	parent := conversation(t, st, "parent", "one")
 	child := forked(t, parent, "child")
 	taken := create(t, st, newSession(t, "taken"))

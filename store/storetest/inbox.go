@@ -39,14 +39,14 @@ func item(id string) store.Item {
 
 func post(t testing.TB, st store.Store, r store.Ref, it store.Item) {
 	t.Helper()
-	if err := st.(store.Inboxes).Post(t.Context(), r, it); err != nil {
+	if err := as[store.Inboxes](t, st).Post(t.Context(), r, it); err != nil {
 		t.Fatalf("post %s: %v", it.ID, err)
 	}
 }
 
 func unread(t testing.TB, st store.Store, r store.Ref) []store.Item {
 	t.Helper()
-	items, err := st.(store.Inboxes).Inbox(t.Context(), r)
+	items, err := as[store.Inboxes](t, st).Inbox(t.Context(), r)
 	if err != nil {
 		t.Fatalf("inbox of %s: %v", r.ID, err)
 	}
@@ -121,12 +121,12 @@ func itemsAreTakenOnce(t testing.TB, d Data) {
 	}
 	s = appended(t, open[0], taking(t, s, "b"))
 	wantUnread(t, open[1], ref("taken"), "a", "c")
-	_, err := open[1].(store.Tails).Append(t.Context(), taking(t, s, "b"), store.Append{})
+	_, err := as[store.Tails](t, open[1]).Append(t.Context(), taking(t, s, "b"), store.Append{})
 	wantErr(t, "taking an item in the tail again", err, session.ErrInvalid)
 	_, err = open[1].Save(t.Context(), taking(t, s, "b"), commit(s, "test"))
 	wantErr(t, "saving a second taking", err, session.ErrInvalid)
 	s = save(t, open[0], s)
-	_, err = open[1].(store.Tails).Append(t.Context(), taking(t, s, "b"), store.Append{})
+	_, err = as[store.Tails](t, open[1]).Append(t.Context(), taking(t, s, "b"), store.Append{})
 	wantErr(t, "taking a sealed item again", err, session.ErrInvalid)
 	wantUnread(t, d.Open(t), ref("taken"), "a", "c")
 }
@@ -151,7 +151,7 @@ func refusedTaking(t testing.TB, d Data) {
 		"an item that never came": taking(t, taking(t, s, "a"), "never"),
 		"one item twice":          taking(t, taking(t, s, "a"), "a"),
 	} {
-		_, err := st.(store.Tails).Append(t.Context(), next, store.Append{})
+		_, err := as[store.Tails](t, st).Append(t.Context(), next, store.Append{})
 		wantErr(t, "taking "+what, err, session.ErrInvalid)
 	}
 	wantUnread(t, st, ref("all-or-none"), "a")
@@ -172,7 +172,7 @@ func ofManyTakersOneWins(t testing.TB, d Data) {
 				if err != nil {
 					return err
 				}
-				if _, err = st.(store.Tails).Append(t.Context(), taking(t, s, id), store.Append{}); !errors.Is(err, session.ErrConflict) {
+				if _, err = as[store.Tails](t, st).Append(t.Context(), taking(t, s, id), store.Append{}); !errors.Is(err, session.ErrConflict) {
 					return err
 				}
 			}
@@ -217,23 +217,23 @@ func fencedTaker(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "fenced"))
 	post(t, st, ref("fenced"), item("a"))
 	old := acquire(t, st, ref("fenced"), "old")
-	if err := st.(store.Leases).Release(t.Context(), ref("fenced"), old); err != nil {
+	if err := as[store.Leases](t, st).Release(t.Context(), ref("fenced"), old); err != nil {
 		t.Fatalf("release: %v", err)
 	}
 	newer := acquire(t, st, ref("fenced"), "new")
-	_, err := st.(store.Tails).Append(t.Context(), taking(t, s, "a"), store.Append{Fence: old.Token})
+	_, err := as[store.Tails](t, st).Append(t.Context(), taking(t, s, "a"), store.Append{Fence: old.Token})
 	wantErr(t, "taking under an old lease", err, session.ErrFenced)
-	_, err = st.(store.Tails).Append(t.Context(), taking(t, s, "a"), store.Append{})
+	_, err = as[store.Tails](t, st).Append(t.Context(), taking(t, s, "a"), store.Append{})
 	wantErr(t, "taking without the lease", err, session.ErrBusy)
 	wantUnread(t, st, ref("fenced"), "a")
-	if _, err := st.(store.Tails).Append(t.Context(), taking(t, s, "a"), store.Append{Fence: newer.Token}); err != nil {
+	if _, err := as[store.Tails](t, st).Append(t.Context(), taking(t, s, "a"), store.Append{Fence: newer.Token}); err != nil {
 		t.Errorf("taking by the holder: %v", err)
 	}
 }
 
 func badItems(t testing.TB, d Data) {
 	st := d.Open(t)
-	inboxes := st.(store.Inboxes)
+	inboxes := as[store.Inboxes](t, st)
 	wantErr(t, "post without a session", inboxes.Post(t.Context(), ref("nobody"), item("a")), session.ErrNotFound)
 	_, err := inboxes.Inbox(t.Context(), ref("nobody"))
 	wantErr(t, "inbox without a session", err, session.ErrNotFound)
@@ -258,7 +258,7 @@ func concurrentPosts(t testing.TB, d Data) {
 	create(t, st, newSession(t, "busy"))
 	errs := together(t, d, writers, func(i int, st store.Store) error {
 		// Two writers post each id.
-		return st.(store.Inboxes).Post(t.Context(), ref("busy"), item(fmt.Sprintf("item-%02d", i/2)))
+		return as[store.Inboxes](t, st).Post(t.Context(), ref("busy"), item(fmt.Sprintf("item-%02d", i/2)))
 	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("post: %v", err)

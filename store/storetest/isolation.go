@@ -72,7 +72,7 @@ func logEntriesAreCopies(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, told(t, noted(t, newSession(t, "entries"), "kept"), "hello"))
 	read := func() []session.LogEntry {
-		entries, err := st.(store.Logs).Log(t.Context(), ref("entries"), 0, 0)
+		entries, err := as[store.Logs](t, st).Log(t.Context(), ref("entries"), 0, 0)
 		if err != nil {
 			t.Fatalf("log: %v", err)
 		}

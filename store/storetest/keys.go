@@ -35,7 +35,7 @@ func keyed(s session.Session, keys ...store.Key) store.Commit {
 // means that it is not known.
 func wantKey(t testing.TB, st store.Store, r store.Ref, name, fingerprint string, version int64) {
 	t.Helper()
-	use, known, err := st.(store.Keys).Key(t.Context(), r, name)
+	use, known, err := as[store.Keys](t, st).Key(t.Context(), r, name)
 	switch {
 	case err != nil:
 		t.Errorf("key %q: %v", name, err)
@@ -63,7 +63,7 @@ func keysWithSave(t testing.TB, d Data) {
 	wantKey(t, open[1], ref("keyed"), "b", "two", 2)
 	wantKey(t, open[1], ref("keyed"), "B", "", -1)
 	wantKey(t, open[1], ref("keyed"), "", "", -1)
-	_, _, err = open[1].(store.Keys).Key(t.Context(), ref("nobody"), "b")
+	_, _, err = as[store.Keys](t, open[1]).Key(t.Context(), ref("nobody"), "b")
 	wantErr(t, "key without a session", err, session.ErrNotFound)
 }
 
@@ -79,7 +79,7 @@ func refusedSaveWritesNoKey(t testing.TB, d Data) {
 func keysOfTail(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "tailed"))
-	s, err := st.(store.Tails).Append(t.Context(), told(t, s, "hello"), store.Append{Keys: []store.Key{{Name: "k", Fingerprint: "f"}}})
+	s, err := as[store.Tails](t, st).Append(t.Context(), told(t, s, "hello"), store.Append{Keys: []store.Key{{Name: "k", Fingerprint: "f"}}})
 	if err != nil {
 		t.Fatalf("append: %v", err)
 	}
@@ -97,7 +97,7 @@ func discardForgetsKeys(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "forgotten"))
 	add := func(s session.Session, name string) session.Session {
-		s, err := st.(store.Tails).Append(t.Context(), told(t, s, name), store.Append{Keys: []store.Key{{Name: name, Fingerprint: "f"}}})
+		s, err := as[store.Tails](t, st).Append(t.Context(), told(t, s, name), store.Append{Keys: []store.Key{{Name: name, Fingerprint: "f"}}})
 		if err != nil {
 			t.Fatalf("append: %v", err)
 		}

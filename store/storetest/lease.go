@@ -36,13 +36,13 @@ func oneHolderAtATime(t testing.TB, d Data) {
 	create(t, open[0], newSession(t, "held"))
 	l := acquire(t, open[0], ref("held"), "first")
 	for _, holder := range []string{"second", "first"} {
-		_, err := open[1].(store.Leases).Acquire(t.Context(), ref("held"), holder, time.Minute)
+		_, err := as[store.Leases](t, open[1]).Acquire(t.Context(), ref("held"), holder, time.Minute)
 		var busy *session.BusyError
 		if !errors.As(err, &busy) || busy.Holder != "first" || busy.ID != "held" || !busy.Until.Equal(l.Until) {
 			t.Errorf("acquire by %s of a held lease: %v, want BusyError of first until %s", holder, err, l.Until)
 		}
 	}
-	have, live, err := open[1].(store.Leases).Holding(t.Context(), ref("held"))
+	have, live, err := as[store.Leases](t, open[1]).Holding(t.Context(), ref("held"))
 	if err != nil || !live || have.Token != l.Token || have.Holder != "first" || !have.Until.Equal(l.Until) {
 		t.Errorf("holding: %+v, %t, %v; want %+v", have, live, err, l)
 	}
@@ -52,7 +52,7 @@ func ofManyAcquirersOneWins(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "prize"))
 	errs := together(t, d, writers, func(i int, st store.Store) error {
-		_, err := st.(store.Leases).Acquire(t.Context(), ref("prize"), fmt.Sprint(i), time.Hour)
+		_, err := as[store.Leases](t, st).Acquire(t.Context(), ref("prize"), fmt.Sprint(i), time.Hour)
 		return err
 	})
 	won := 0
@@ -82,7 +82,7 @@ func tokensGrow(t testing.TB, d Data) {
 			t.Errorf("token %d after %d", l.Token, last)
 		}
 		last = l.Token
-		if err := st.(store.Leases).Release(t.Context(), ref(id), l); err != nil {
+		if err := as[store.Leases](t, st).Release(t.Context(), ref(id), l); err != nil {
 			t.Fatalf("release: %v", err)
 		}
 	}
@@ -124,14 +124,14 @@ func fenced(t testing.TB, st store.Store, s session.Session, token int64) {
 		_, err = tails.Append(t.Context(), noted(t, s, "late"), store.Append{Fence: token})
 		wantErr(t, "append under an old token", err, session.ErrFenced)
 	}
-	_, err = st.(store.Leases).Renew(t.Context(), store.RefOf(s), store.Lease{Token: token}, time.Minute)
+	_, err = as[store.Leases](t, st).Renew(t.Context(), store.RefOf(s), store.Lease{Token: token}, time.Minute)
 	wantErr(t, "renewal of an old token", err, session.ErrFenced)
 	same(t, load(t, st, store.RefOf(s)), s)
 }
 
 func releasedTokenIsFenced(t testing.TB, d Data) {
 	st := d.Open(t)
-	leases := st.(store.Leases)
+	leases := as[store.Leases](t, st)
 	s := create(t, st, newSession(t, "given"))
 	old := acquire(t, st, ref("given"), "first")
 	for range 2 {
@@ -163,7 +163,7 @@ func saveCanRelease(t testing.TB, d Data) {
 	if err != nil {
 		t.Fatalf("save: %v", err)
 	}
-	if _, live, err := st.(store.Leases).Holding(t.Context(), ref("done")); live || err != nil {
+	if _, live, err := as[store.Leases](t, st).Holding(t.Context(), ref("done")); live || err != nil {
 		t.Errorf("held after a save that released: %t, %v", live, err)
 	}
 	fenced(t, st, s, l.Token)
@@ -179,7 +179,7 @@ func refusedSaveReleasesNothing(t testing.TB, d Data) {
 	c.Fence, c.Release = l.Token, true
 	_, err := st.Save(t.Context(), old, c)
 	wantConflict(t, "stale save by the holder", err, session.ReasonStale)
-	if have, live, err := st.(store.Leases).Holding(t.Context(), ref("kept")); !live || have.Token != l.Token || err != nil {
+	if have, live, err := as[store.Leases](t, st).Holding(t.Context(), ref("kept")); !live || have.Token != l.Token || err != nil {
 		t.Errorf("the refused save ended the lease: %+v, %t, %v", have, live, err)
 	}
 }
@@ -204,9 +204,9 @@ func leaseGoesWithItsSession(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("remade"), l.Token); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	_, err := st.(store.Leases).Renew(t.Context(), ref("remade"), l, time.Minute)
+	_, err := as[store.Leases](t, st).Renew(t.Context(), ref("remade"), l, time.Minute)
 	wantErr(t, "renewal without a session", err, session.ErrFenced)
-	if err := st.(store.Leases).Release(t.Context(), ref("remade"), l); err != nil {
+	if err := as[store.Leases](t, st).Release(t.Context(), ref("remade"), l); err != nil {
 		t.Errorf("release without a session: %v", err)
 	}
 	s := create(t, st, born(t, session.Birth{ID: "remade", AgentID: "second"}))
@@ -218,7 +218,7 @@ func leaseGoesWithItsSession(t testing.TB, d Data) {
 
 func badLeaseRequests(t testing.TB, d Data) {
 	st := d.Open(t)
-	leases := st.(store.Leases)
+	leases := as[store.Leases](t, st)
 	_, err := leases.Acquire(t.Context(), ref("nobody"), "me", time.Minute)
 	wantErr(t, "acquire without a session", err, session.ErrNotFound)
 	_, _, err = leases.Holding(t.Context(), ref("nobody"))
@@ -235,7 +235,7 @@ func badLeaseRequests(t testing.TB, d Data) {
 func expiresAndIsTakenOver(t testing.TB, d Data) {
 	open := handles(t, d, 2)
 	create(t, open[0], newSession(t, "expiring"))
-	first, err := open[0].(store.Leases).Acquire(t.Context(), ref("expiring"), "first", 10*time.Second)
+	first, err := as[store.Leases](t, open[0]).Acquire(t.Context(), ref("expiring"), "first", 10*time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -243,10 +243,10 @@ func expiresAndIsTakenOver(t testing.TB, d Data) {
 		t.Errorf("until %s, want %s", first.Until, want)
 	}
 	d.Clock.Advance(10*time.Second - time.Microsecond)
-	_, err = open[1].(store.Leases).Acquire(t.Context(), ref("expiring"), "second", time.Second)
+	_, err = as[store.Leases](t, open[1]).Acquire(t.Context(), ref("expiring"), "second", time.Second)
 	wantErr(t, "acquire a moment before the end", err, session.ErrBusy)
 	d.Clock.Advance(time.Microsecond)
-	if _, live, err := open[1].(store.Leases).Holding(t.Context(), ref("expiring")); live || err != nil {
+	if _, live, err := as[store.Leases](t, open[1]).Holding(t.Context(), ref("expiring")); live || err != nil {
 		t.Errorf("held at its end: %t, %v", live, err)
 	}
 	second := acquire(t, open[1], ref("expiring"), "second")
@@ -258,19 +258,19 @@ func expiresAndIsTakenOver(t testing.TB, d Data) {
 func lateWritesAreFenced(t testing.TB, d Data) {
 	open := handles(t, d, 2)
 	s := create(t, open[0], newSession(t, "paused"))
-	old, err := open[0].(store.Leases).Acquire(t.Context(), ref("paused"), "sleeper", 10*time.Second)
+	old, err := as[store.Leases](t, open[0]).Acquire(t.Context(), ref("paused"), "sleeper", 10*time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	d.Clock.Advance(time.Minute)
-	newer, err := open[1].(store.Leases).Acquire(t.Context(), ref("paused"), "second", 10*time.Second)
+	newer, err := as[store.Leases](t, open[1]).Acquire(t.Context(), ref("paused"), "second", 10*time.Second)
 	if err != nil {
 		t.Fatalf("take over: %v", err)
 	}
 	fenced(t, open[0], s, old.Token) // while the second works
 	d.Clock.Advance(time.Minute)
 	fenced(t, open[0], s, old.Token) // when its lease ran out too
-	if err := open[1].(store.Leases).Release(t.Context(), ref("paused"), newer); err != nil {
+	if err := as[store.Leases](t, open[1]).Release(t.Context(), ref("paused"), newer); err != nil {
 		t.Fatalf("release: %v", err)
 	}
 	fenced(t, open[0], s, old.Token) // when nobody holds one
@@ -281,20 +281,20 @@ func lateWritesAreFenced(t testing.TB, d Data) {
 func renewingProlongs(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "renewed"))
-	l, err := st.(store.Leases).Acquire(t.Context(), ref("renewed"), "me", 10*time.Second)
+	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("renewed"), "me", 10*time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	for range 5 {
 		d.Clock.Advance(7 * time.Second)
-		renewed, err := st.(store.Leases).Renew(t.Context(), ref("renewed"), l, 10*time.Second)
+		renewed, err := as[store.Leases](t, st).Renew(t.Context(), ref("renewed"), l, 10*time.Second)
 		if err != nil {
 			t.Fatalf("renew: %v", err)
 		}
 		if want := d.Clock.Now().Add(10 * time.Second); renewed.Token != l.Token || renewed.Holder != "me" || !renewed.Until.Equal(want) {
 			t.Errorf("renewed to %+v, want token %d of me until %s", renewed, l.Token, want)
 		}
-		_, err = st.(store.Leases).Acquire(t.Context(), ref("renewed"), "other", time.Second)
+		_, err = as[store.Leases](t, st).Acquire(t.Context(), ref("renewed"), "other", time.Second)
 		wantErr(t, "acquire of a renewed lease", err, session.ErrBusy)
 	}
 }
@@ -302,7 +302,7 @@ func renewingProlongs(t testing.TB, d Data) {
 func expiredButUntaken(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "late"))
-	l, err := st.(store.Leases).Acquire(t.Context(), ref("late"), "me", time.Second)
+	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("late"), "me", time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -314,7 +314,7 @@ func expiredButUntaken(t testing.TB, d Data) {
 		t.Fatalf("save under a lease that ran out and nobody took: %v", err)
 	}
 	s = save(t, st, noted(t, s, "no lease lives")) // a writer without one is free to go
-	if _, err := st.(store.Leases).Renew(t.Context(), ref("late"), l, time.Minute); err != nil {
+	if _, err := as[store.Leases](t, st).Renew(t.Context(), ref("late"), l, time.Minute); err != nil {
 		t.Errorf("renewal of a lease nobody took: %v", err)
 	}
 	_, err = st.Save(t.Context(), s, commit(s, "test"))
@@ -326,7 +326,7 @@ func clockGoingBack(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "back"))
 	l := acquire(t, st, ref("back"), "me")
 	d.Clock.Advance(-24 * time.Hour)
-	_, err := st.(store.Leases).Acquire(t.Context(), ref("back"), "other", time.Second)
+	_, err := as[store.Leases](t, st).Acquire(t.Context(), ref("back"), "other", time.Second)
 	wantErr(t, "acquire after the clock went back", err, session.ErrBusy)
 	c := commit(s, "test")
 	c.Fence, c.Release = l.Token, true

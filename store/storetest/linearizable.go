@@ -44,9 +44,28 @@ type answer struct {
 // recording gathers a history. Its clock only counts, which is all an order
 // needs.
 type recording struct {
-	ticks atomic.Int64
-	mu    sync.Mutex
-	ops   []porcupine.Operation // guarded by mu
+	ticks  atomic.Int64
+	rounds [callsPerClient]sync.WaitGroup
+	mu     sync.Mutex
+	ops    []porcupine.Operation // guarded by mu
+}
+
+func newRecording() *recording {
+	r := &recording{}
+	for i := range r.rounds {
+		r.rounds[i].Add(clients)
+	}
+	return r
+}
+
+// play has a client act, round by round with all the others, so that they
+// meet on fast stores too.
+func (r *recording) play(act func()) {
+	for i := range r.rounds {
+		r.rounds[i].Done()
+		r.rounds[i].Wait()
+		act()
+	}
 }
 
 // do makes a call and writes down when it began and ended.
@@ -104,12 +123,10 @@ func (r *recording) linearizable(t testing.TB, m porcupine.Model) {
 // versionsAreLinearizable has clients create, save, load and delete a few
 // sessions at once.
 func versionsAreLinearizable(t testing.TB, d Data) {
-	var history recording
+	history := newRecording()
 	errs := together(t, d, clients, func(i int, st store.Store) error {
-		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 7)), history: &history, known: map[string]session.Session{}}
-		for range callsPerClient {
-			c.versionCall()
-		}
+		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 7)), history: history, known: map[string]session.Session{}}
+		history.play(c.versionCall)
 		return nil
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -133,19 +150,14 @@ type client struct {
 func (c *client) versionCall() {
 	ctx := c.t.Context()
 	id := fmt.Sprintf("s%d", c.random.IntN(2))
-	switch known, ok := c.known[id]; c.random.IntN(8) {
+	switch known, ok := c.known[id]; c.random.IntN(12) {
 	case 0:
-		c.made++
-		s := born(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
-		c.history.do(c.n, call{op: "create", id: id, agent: s.AgentID()}, func() answer {
-			s, err := c.st.Create(ctx, s, commit(s, "create"))
-			return c.learned(s, err)
-		})
+		c.create(ctx, id)
 	case 1:
 		c.history.do(c.n, call{op: "delete", id: id}, func() answer {
 			return answer{outcome: outcome(c.st.Delete(ctx, ref(id), 0))}
 		})
-	case 2, 3, 4:
+	case 2, 3, 4, 5:
 		c.history.do(c.n, call{op: "load", id: id}, func() answer {
 			s, err := c.st.Load(ctx, ref(id), false)
 			return c.learned(s, err)
@@ -153,8 +165,19 @@ func (c *client) versionCall() {
 	default:
 		if ok {
 			c.save(ctx, known, 0)
+			return
 		}
+		c.create(ctx, id)
 	}
+}
+
+func (c *client) create(ctx context.Context, id string) {
+	c.made++
+	s := born(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
+	c.history.do(c.n, call{op: "create", id: id, agent: s.AgentID()}, func() answer {
+		s, err := c.st.Create(ctx, s, commit(s, "create"))
+		return c.learned(s, err)
+	})
 }
 
 func (c *client) save(ctx context.Context, known session.Session, fence int64) {
@@ -223,8 +246,9 @@ func sessionModel(step func(register, call, answer) (bool, register)) porcupine.
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 			byID := map[string][]porcupine.Operation{}
 			for _, op := range history {
-				id := op.Input.(call).id
-				byID[id] = append(byID[id], op)
+				if in, ok := op.Input.(call); ok {
+					byID[in.id] = append(byID[in.id], op)
+				}
 			}
 			var parts [][]porcupine.Operation
 			for _, part := range byID {
@@ -234,7 +258,13 @@ func sessionModel(step func(register, call, answer) (bool, register)) porcupine.
 		},
 		Init: func() any { return register{} },
 		Step: func(state, in, out any) (bool, any) {
-			ok, next := step(state.(register), in.(call), out.(answer))
+			r, isRegister := state.(register)
+			c, isCall := in.(call)
+			a, isAnswer := out.(answer)
+			if !isRegister || !isCall || !isAnswer {
+				return false, state
+			}
+			ok, next := step(r, c, a)
 			return ok, next
 		},
 		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
@@ -246,12 +276,10 @@ func sessionModel(step func(register, call, answer) (bool, register)) porcupine.
 func leasesAreLinearizable(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "fought-for"))
-	var history recording
+	history := newRecording()
 	errs := together(t, d, clients, func(i int, st store.Store) error {
-		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 11)), history: &history, known: map[string]session.Session{s.ID(): s}}
-		for range callsPerClient {
-			c.leaseCall(s.ID())
-		}
+		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 11)), history: history, known: map[string]session.Session{s.ID(): s}}
+		history.play(func() { c.leaseCall(s.ID()) })
 		return nil
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -261,7 +289,7 @@ func leasesAreLinearizable(t testing.TB, d Data) {
 }
 
 func (c *client) leaseCall(id string) {
-	ctx, leases := c.t.Context(), c.st.(store.Leases)
+	ctx, leases := c.t.Context(), as[store.Leases](c.t, c.st)
 	switch c.random.IntN(8) {
 	case 0, 1:
 		c.history.do(c.n, call{op: "acquire", id: id}, func() answer {
@@ -276,15 +304,16 @@ func (c *client) leaseCall(id string) {
 		c.history.do(c.n, call{op: "release", id: id, fence: c.token}, func() answer {
 			return answer{outcome: outcome(leases.Release(ctx, ref(id), store.Lease{Token: c.token}))}
 		})
-	case 3, 4:
+	default: // what was read a moment ago is rarely stale: the fence must decide
 		c.history.do(c.n, call{op: "load", id: id}, func() answer {
 			s, err := c.st.Load(ctx, ref(id), false)
 			return c.learned(s, err)
 		})
-	case 5:
-		c.save(ctx, c.known[id], 0)
-	default:
-		c.save(ctx, c.known[id], c.token)
+		fence := c.token
+		if c.random.IntN(4) == 0 {
+			fence = 0
+		}
+		c.save(ctx, c.known[id], fence)
 	}
 }
 

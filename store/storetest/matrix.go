@@ -175,7 +175,7 @@ func refusedInOrder(t testing.TB, d Data, st store.Store, id string, wrongs []wr
 	fence := int64(0)
 	if has(isFenced) {
 		fence = acquire(t, st, r, "me").Token
-		if err := st.(store.Leases).Release(t.Context(), r, store.Lease{Token: fence}); err != nil {
+		if err := as[store.Leases](t, st).Release(t.Context(), r, store.Lease{Token: fence}); err != nil {
 			t.Fatalf("release: %v", err)
 		}
 	}

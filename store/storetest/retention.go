@@ -21,7 +21,7 @@ func retentionBehaviours() []behaviour {
 
 func sweepable(t testing.TB, st store.Store, r store.Retention, now time.Time) []string {
 	t.Helper()
-	infos, err := st.(store.Sweeps).Sweepable(t.Context(), session.DefaultTenant, r, now)
+	infos, err := as[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, r, now)
 	if err != nil {
 		t.Fatalf("sweepable: %v", err)
 	}
@@ -100,7 +100,7 @@ func findingChangesNothing(t testing.TB, d Data) {
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
-	infos, err := st.(store.Sweeps).Sweepable(t.Context(), session.DefaultTenant, store.Retention{}, start().Add(time.Hour))
+	infos, err := as[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, store.Retention{}, start().Add(time.Hour))
 	if err != nil || len(infos) != 3 {
 		t.Fatalf("sweepable: %d, %v", len(infos), err)
 	}
@@ -120,7 +120,7 @@ func badRetention(t testing.TB, d Data) {
 		"a negative limit":  {Limit: -1},
 		"an unknown status": {Statuses: []session.Status{"x"}},
 	} {
-		_, err := st.(store.Sweeps).Sweepable(t.Context(), session.DefaultTenant, r, start())
+		_, err := as[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, r, start())
 		wantErr(t, "retention with "+what, err, session.ErrInvalid)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -69,6 +70,16 @@ func quote(t testing.TB, text string) json.RawMessage {
 	return raw
 }
 
+// as is the store's ability A. Behaviours name it in their needs, so it is there.
+func as[A any](t testing.TB, st store.Store) A {
+	t.Helper()
+	a, ok := st.(A)
+	if !ok {
+		t.Fatalf("%T has no ability %v", st, reflect.TypeFor[A]())
+	}
+	return a
+}
+
 // commit describes a save of s.
 func commit(s session.Session, action string) store.Commit {
 	return store.Commit{
@@ -100,7 +111,7 @@ func save(t testing.TB, st store.Store, s session.Session) session.Session {
 // appended writes pending changes to the open tail and expects it to work.
 func appended(t testing.TB, st store.Store, s session.Session) session.Session {
 	t.Helper()
-	flushed, err := st.(store.Tails).Append(t.Context(), s, store.Append{})
+	flushed, err := as[store.Tails](t, st).Append(t.Context(), s, store.Append{})
 	if err != nil {
 		t.Fatalf("append to %s: %v", s.ID(), err)
 	}
@@ -139,7 +150,7 @@ func info(t testing.TB, st store.Store, r store.Ref) session.Info {
 // acquire takes a lease for an hour and expects it to work.
 func acquire(t testing.TB, st store.Store, r store.Ref, holder string) store.Lease {
 	t.Helper()
-	l, err := st.(store.Leases).Acquire(t.Context(), r, holder, time.Hour)
+	l, err := as[store.Leases](t, st).Acquire(t.Context(), r, holder, time.Hour)
 	if err != nil {
 		t.Fatalf("acquire %s for %s: %v", r.ID, holder, err)
 	}

@@ -67,7 +67,7 @@ func tailMustBeSeen(t testing.TB, d Data) {
 	for _, blind := range []session.Session{sealed, first, load(t, st, ref("unseen"))} {
 		_, err := st.Save(t.Context(), blind, commit(blind, "test"))
 		wantConflict(t, "save that has not seen the tail", err, session.ReasonOpenTail)
-		_, err = st.(store.Tails).Append(t.Context(), noted(t, blind, "x"), store.Append{})
+		_, err = as[store.Tails](t, st).Append(t.Context(), noted(t, blind, "x"), store.Append{})
 		wantConflict(t, "append that has not seen the tail", err, session.ReasonOpenTail)
 	}
 	same(t, loadTail(t, st, ref("unseen")), second)
@@ -172,14 +172,14 @@ func tailRefusesRewinds(t testing.TB, d Data) {
 	if err != nil {
 		t.Fatalf("rewind: %v", err)
 	}
-	_, err = st.(store.Tails).Append(t.Context(), rewound, store.Append{})
+	_, err = as[store.Tails](t, st).Append(t.Context(), rewound, store.Append{})
 	wantErr(t, "append of a rewind", err, session.ErrInvalid)
 	same(t, loadTail(t, st, ref("rewinding")), second)
 }
 
 func interrupted(t testing.TB, st store.Store) []store.Ref {
 	t.Helper()
-	refs, err := st.(store.Tails).Interrupted(t.Context(), session.DefaultTenant)
+	refs, err := as[store.Tails](t, st).Interrupted(t.Context(), session.DefaultTenant)
 	if err != nil {
 		t.Fatalf("interrupted: %v", err)
 	}
@@ -212,11 +212,11 @@ func interruptedAreFound(t testing.TB, d Data) {
 func heldAreNotInterrupted(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "worked-on"))
-	l, err := st.(store.Leases).Acquire(t.Context(), ref("worked-on"), "me", time.Minute)
+	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("worked-on"), "me", time.Minute)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
-	if _, err := st.(store.Tails).Append(t.Context(), noted(t, s, "x"), store.Append{Fence: l.Token}); err != nil {
+	if _, err := as[store.Tails](t, st).Append(t.Context(), noted(t, s, "x"), store.Append{Fence: l.Token}); err != nil {
 		t.Fatalf("append by the holder: %v", err)
 	}
 	if have := interrupted(t, st); len(have) != 0 {

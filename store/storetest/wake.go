@@ -42,9 +42,9 @@ func drained(bell <-chan struct{}) {
 
 func bellRings(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := st.(store.Wakes).Bell(ref("watched"))
+	bell, stop := as[store.Wakes](t, st).Bell(ref("watched"))
 	defer stop()
-	second, stopSecond := st.(store.Wakes).Bell(ref("watched"))
+	second, stopSecond := as[store.Wakes](t, st).Bell(ref("watched"))
 	defer stopSecond()
 	after := func(what string) {
 		t.Helper()
@@ -79,7 +79,7 @@ func bellRings(t testing.TB, d Data) {
 
 func oneRingWaits(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := st.(store.Wakes).Bell(ref("slow"))
+	bell, stop := as[store.Wakes](t, st).Bell(ref("slow"))
 	defer stop()
 	s := create(t, st, newSession(t, "slow"))
 	for range 5 { // nobody listens, nobody blocks
@@ -93,8 +93,8 @@ func oneRingWaits(t testing.TB, d Data) {
 
 func stoppedBell(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := st.(store.Wakes).Bell(ref("quiet"))
-	other, stopOther := st.(store.Wakes).Bell(ref("quiet"))
+	bell, stop := as[store.Wakes](t, st).Bell(ref("quiet"))
+	other, stopOther := as[store.Wakes](t, st).Bell(ref("quiet"))
 	defer stopOther()
 	s := create(t, st, newSession(t, "quiet"))
 	rung(t, "create", bell)
@@ -118,14 +118,14 @@ func stoppedBell(t testing.TB, d Data) {
 func wokenReaderFinds(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "live"))
-	bell, stop := st.(store.Wakes).Bell(ref("live"))
+	bell, stop := as[store.Wakes](t, st).Bell(ref("live"))
 	defer stop()
 	const rounds = 20
 	wrote := make(chan error, 1)
 	go func() {
 		var err error
 		for range rounds {
-			if s, err = st.(store.Tails).Append(t.Context(), noted(t, s, "x"), store.Append{}); err != nil {
+			if s, err = as[store.Tails](t, st).Append(t.Context(), noted(t, s, "x"), store.Append{}); err != nil {
 				break
 			}
 		}
@@ -133,7 +133,7 @@ func wokenReaderFinds(t testing.TB, d Data) {
 	}()
 	after, want := int64(1), int64(1+rounds)
 	for after < want {
-		entries, err := st.(store.Logs).Log(t.Context(), ref("live"), after, 0)
+		entries, err := as[store.Logs](t, st).Log(t.Context(), ref("live"), after, 0)
 		if err != nil {
 			t.Errorf("log: %v", err)
 			break

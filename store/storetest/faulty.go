@@ -1,0 +1,208 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Full is a store with every ability.
+type Full interface {
+	store.Store
+	store.Tails
+	store.Leases
+	store.Logs
+	store.Forks
+	store.Inboxes
+	store.Wakes
+	store.Keys
+	store.Sweeps
+}
+
+// FaultyStore is a store that fails when told to. It has every ability.
+type FaultyStore struct {
+	store Full
+	fail  func(call string, n int) error
+
+	mu    sync.Mutex
+	calls map[string]int // guarded by mu
+}
+
+var _ Full = (*FaultyStore)(nil)
+
+// Faulty wraps a store. Fail is asked before each call, with the name of the
+// method and how often it was called, this time included. When it returns an
+// error, the call returns that error and does not reach the store, unless the
+// error comes from After. Fail may also wait or panic; it must be safe for
+// concurrent use where the store is used so. Bell and Close never fail.
+func Faulty(s Full, fail func(call string, n int) error) *FaultyStore {
+	return &FaultyStore{store: s, fail: fail, calls: map[string]int{}}
+}
+
+// After is an error for a call that is carried out first: what it wrote is
+// there, and the caller does not learn it, as when a connection breaks at the
+// moment of a commit.
+func After(err error) error { return &afterError{err} }
+
+type afterError struct{ err error }
+
+func (e *afterError) Error() string { return e.err.Error() }
+func (e *afterError) Unwrap() error { return e.err }
+
+// Calls is how often a method was called so far.
+func (f *FaultyStore) Calls(call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[call]
+}
+
+// faulty makes a call or fails in its place.
+func faulty[T any](f *FaultyStore, call string, do func() (T, error)) (T, error) {
+	f.mu.Lock()
+	f.calls[call]++
+	n := f.calls[call]
+	f.mu.Unlock()
+	err := f.fail(call, n)
+	var late *afterError
+	if err != nil && !errors.As(err, &late) {
+		var zero T
+		return zero, err
+	}
+	v, done := do()
+	if late != nil {
+		var zero T
+		return zero, late.err
+	}
+	return v, done
+}
+
+// nothing is the result of a call that returns an error only.
+type nothing struct{}
+
+func (f *FaultyStore) only(call string, do func() error) error {
+	_, err := faulty(f, call, func() (nothing, error) { return nothing{}, do() })
+	return err
+}
+
+// Create may fail as "Create".
+func (f *FaultyStore) Create(ctx context.Context, s session.Session, c store.Commit) (session.Session, error) {
+	return faulty(f, "Create", func() (session.Session, error) { return f.store.Create(ctx, s, c) })
+}
+
+// Save may fail as "Save".
+func (f *FaultyStore) Save(ctx context.Context, s session.Session, c store.Commit) (session.Session, error) {
+	return faulty(f, "Save", func() (session.Session, error) { return f.store.Save(ctx, s, c) })
+}
+
+// Load may fail as "Load".
+func (f *FaultyStore) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
+	return faulty(f, "Load", func() (session.Session, error) { return f.store.Load(ctx, r, tail) })
+}
+
+// Info may fail as "Info".
+func (f *FaultyStore) Info(ctx context.Context, r store.Ref) (session.Info, error) {
+	return faulty(f, "Info", func() (session.Info, error) { return f.store.Info(ctx, r) })
+}
+
+// List may fail as "List".
+func (f *FaultyStore) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
+	return faulty(f, "List", func() (store.Page, error) { return f.store.List(ctx, tenant, q) })
+}
+
+// Delete may fail as "Delete".
+func (f *FaultyStore) Delete(ctx context.Context, r store.Ref, fence int64) error {
+	return f.only("Delete", func() error { return f.store.Delete(ctx, r, fence) })
+}
+
+// Close closes the wrapped store.
+func (f *FaultyStore) Close() error { return f.store.Close() }
+
+// Append may fail as "Append".
+func (f *FaultyStore) Append(ctx context.Context, s session.Session, a store.Append) (session.Session, error) {
+	return faulty(f, "Append", func() (session.Session, error) { return f.store.Append(ctx, s, a) })
+}
+
+// Interrupted may fail as "Interrupted".
+func (f *FaultyStore) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return faulty(f, "Interrupted", func() ([]store.Ref, error) { return f.store.Interrupted(ctx, tenant) })
+}
+
+// Acquire may fail as "Acquire".
+func (f *FaultyStore) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
+	return faulty(f, "Acquire", func() (store.Lease, error) { return f.store.Acquire(ctx, r, holder, length) })
+}
+
+// Renew may fail as "Renew".
+func (f *FaultyStore) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
+	return faulty(f, "Renew", func() (store.Lease, error) { return f.store.Renew(ctx, r, l, length) })
+}
+
+// Release may fail as "Release".
+func (f *FaultyStore) Release(ctx context.Context, r store.Ref, l store.Lease) error {
+	return f.only("Release", func() error { return f.store.Release(ctx, r, l) })
+}
+
+// Holding may fail as "Holding".
+func (f *FaultyStore) Holding(ctx context.Context, r store.Ref) (l store.Lease, live bool, err error) {
+	l, err = faulty(f, "Holding", func() (l store.Lease, err error) {
+		l, live, err = f.store.Holding(ctx, r)
+		return l, err
+	})
+	return l, live && err == nil, err
+}
+
+// Log may fail as "Log".
+func (f *FaultyStore) Log(ctx context.Context, r store.Ref, after int64, limit int) ([]session.LogEntry, error) {
+	return faulty(f, "Log", func() ([]session.LogEntry, error) { return f.store.Log(ctx, r, after, limit) })
+}
+
+// Commits may fail as "Commits".
+func (f *FaultyStore) Commits(ctx context.Context, r store.Ref, after int64, limit int) ([]store.CommitInfo, error) {
+	return faulty(f, "Commits", func() ([]store.CommitInfo, error) { return f.store.Commits(ctx, r, after, limit) })
+}
+
+// LoadAt may fail as "LoadAt".
+func (f *FaultyStore) LoadAt(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
+	return faulty(f, "LoadAt", func() (session.Session, error) { return f.store.LoadAt(ctx, r, version) })
+}
+
+// LoadWhole may fail as "LoadWhole".
+func (f *FaultyStore) LoadWhole(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
+	return faulty(f, "LoadWhole", func() (session.Session, error) { return f.store.LoadWhole(ctx, r, version) })
+}
+
+// Fork may fail as "Fork".
+func (f *FaultyStore) Fork(ctx context.Context, s session.Session, c store.Commit) (session.Session, error) {
+	return faulty(f, "Fork", func() (session.Session, error) { return f.store.Fork(ctx, s, c) })
+}
+
+// Post may fail as "Post".
+func (f *FaultyStore) Post(ctx context.Context, r store.Ref, item store.Item) error {
+	return f.only("Post", func() error { return f.store.Post(ctx, r, item) })
+}
+
+// Inbox may fail as "Inbox".
+func (f *FaultyStore) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
+	return faulty(f, "Inbox", func() ([]store.Item, error) { return f.store.Inbox(ctx, r) })
+}
+
+// Bell is the wrapped store's.
+func (f *FaultyStore) Bell(r store.Ref) (<-chan struct{}, func()) { return f.store.Bell(r) }
+
+// Key may fail as "Key".
+func (f *FaultyStore) Key(ctx context.Context, r store.Ref, name string) (use store.KeyUse, known bool, err error) {
+	use, err = faulty(f, "Key", func() (use store.KeyUse, err error) {
+		use, known, err = f.store.Key(ctx, r, name)
+		return use, err
+	})
+	return use, known && err == nil, err
+}
+
+// Sweepable may fail as "Sweepable".
+func (f *FaultyStore) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
+	return faulty(f, "Sweepable", func() ([]session.Info, error) { return f.store.Sweepable(ctx, tenant, r, now) })
+}
