@@ -101,7 +101,7 @@ func TestDocument_garbledBytesNeverPanicAndAreNeverOverwritten(t *testing.T) {
 	path := documentOf(dir, ref("a"))
 	whole, more := readFile(t, path), said(t, s, "more")
 	corrupt := 0
-	for n := range whole {
+	for n := 0; n < len(whole); n += 3 {
 		garbled := slices.Clone(whole)
 		garbled[n] ^= 0x55
 		writeFile(t, path, garbled)
@@ -120,8 +120,8 @@ func TestDocument_garbledBytesNeverPanicAndAreNeverOverwritten(t *testing.T) {
 			t.Fatalf("byte %d: the document was written over", n)
 		}
 	}
-	if corrupt < len(whole)/2 {
-		t.Errorf("only %d of %d bytes made a difference", corrupt, len(whole))
+	if corrupt < len(whole)/6 {
+		t.Errorf("only %d of %d bytes made a difference", corrupt, len(whole)/3)
 	}
 }
 

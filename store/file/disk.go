@@ -66,8 +66,10 @@ func (d disk) finish(what string, f *os.File, write func() error) error {
 // tempOf is the one name under which a file is written before it is renamed.
 // No session id begins with a dot.
 func tempOf(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+tempExt)
 }
+
+const tempExt = ".tmp"
 
 // remove deletes a file; a missing one is no step and no error.
 func (d disk) remove(what, path string) error {

@@ -98,6 +98,7 @@ func Open(dir string, c Config) (*Store, error) {
 	if err := s.disk.makeRoot(abs); err != nil {
 		return nil, fmt.Errorf("open file store: %w", err)
 	}
+	s.clearUpAll()
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -56,15 +57,17 @@ func TestHolder_deadOnlyWhenThatIsCertain(t *testing.T) {
 	}
 }
 
-// waitUntil looks again and again; the test's own time limit ends it.
+// waitUntil looks again and again.
 func waitUntil(t *testing.T, is func() bool) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !is() {
 		select {
 		case <-tick.C:
-		case <-t.Context().Done():
+		case <-ctx.Done():
 			t.Fatal("it never came")
 		}
 	}

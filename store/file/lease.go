@@ -218,7 +218,7 @@ func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, er
 // the file be lost, tokens still grow for each session.
 func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
 	path := filepath.Join(s.dir, ".tokens")
-	unlock, err := s.lockFile(ctx, path+".lock")
+	unlock, err := s.lockFile(ctx, "tokens", path+".lock")
 	if err != nil {
 		return 0, fmt.Errorf("lock fencing tokens: %w", err)
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // A waiting writer looks at the lock of another process this often.
@@ -23,38 +25,69 @@ const (
 // among all, and clears away what a crashed writer left. BusyError when the
 // context ends first.
 func (s *Store) lock(ctx context.Context, p place) (unlock func(), err error) {
-	unlock, err = s.lockFile(ctx, p.lock())
+	unlock, err = s.lockFile(ctx, "session", p.lock())
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", &session.BusyError{ID: p.ref.ID, Holder: "another writer"}, ctx.Err())
 		}
 		return nil, fmt.Errorf("lock session %s: %w", p.ref.ID, err)
 	}
-	for _, path := range []string{p.document(), p.lease()} {
-		if err := s.disk.remove("leftover", tempOf(path)); err != nil {
-			unlock()
-			return nil, fmt.Errorf("clear up after a crash: %w", err)
-		}
+	if err := s.clearUp(p); err != nil {
+		unlock()
+		return nil, err
 	}
 	return unlock, nil
+}
+
+// clearUp removes what a writer that crashed left of a session's files. The
+// caller holds the lock, so there is no other writer.
+func (s *Store) clearUp(p place) error {
+	for _, path := range []string{p.document(), p.lease()} {
+		if err := s.disk.remove("leftover", tempOf(path)); err != nil {
+			return fmt.Errorf("clear up after a crash: %w", err)
+		}
+	}
+	return nil
+}
+
+// clearUpAll does the same for every session nobody is writing to: a session
+// whose creation crashed may never be written to again. It is tidying only, so
+// what it cannot do it leaves.
+func (s *Store) clearUpAll() {
+	dirs, _ := filepath.Glob(filepath.Join(s.dir, tenantsDir, "*"))
+	for _, dir := range append(dirs, s.dir) {
+		temps, _ := filepath.Glob(filepath.Join(dir, ".*"+tempExt))
+		for _, temp := range temps {
+			name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(temp), "."), tempExt)
+			id := strings.TrimSuffix(name, filepath.Ext(name))
+			if session.CheckID(id) != nil {
+				continue
+			}
+			p := place{ref: store.Ref{ID: id}, dir: dir}
+			fl := flock.New(p.lock(), flock.SetPermissions(fileMode))
+			if ok, err := fl.TryLock(); ok && err == nil {
+				_ = s.clearUp(p)
+				_ = fl.Unlock()
+			}
+		}
+	}
 }
 
 // lockFile waits for a file's lock. A lock belongs to an open file, so every
 // caller opens its own; callers of one process stand in line before that, so
 // that they get it in order and only the first of them polls.
-func (s *Store) lockFile(ctx context.Context, path string) (unlock func(), err error) {
+func (s *Store) lockFile(ctx context.Context, what, path string) (unlock func(), err error) {
 	leave, err := s.queue.enter(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	name := "lock " + filepath.Ext(path)[1:]
-	s.disk.onWrite("before " + name)
+	s.disk.onWrite("before " + what + " lock")
 	fl := flock.New(path, flock.SetPermissions(fileMode))
 	if err := wait(ctx, fl); err != nil {
 		leave()
 		return nil, err
 	}
-	s.disk.onWrite("after " + name)
+	s.disk.onWrite("after " + what + " lock")
 	return func() {
 		_ = fl.Unlock() // closing the file is what unlocks it, and that cannot be refused
 		leave()

@@ -73,7 +73,9 @@ func TestWrites_areDurableBeforeTheNextStep(t *testing.T) {
 	replaced := func(what string) []string {
 		return []string{what + " create", what + " write", what + " sync", what + " close", what + " rename", what + " syncdir"}
 	}
-	locked := func(rest ...[]string) []string { return slices.Concat(append([][]string{{"lock lock"}}, rest...)...) }
+	locked := func(rest ...[]string) []string {
+		return slices.Concat(append([][]string{{"session lock"}}, rest...)...)
+	}
 
 	s := create(t, st, "a")
 	wantSteps(t, "create", p.take(), locked(replaced("document"))...)
@@ -84,7 +86,7 @@ func TestWrites_areDurableBeforeTheNextStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantSteps(t, "acquire", p.take(), locked([]string{"lock lock"}, replaced("tokens"), replaced("lease"))...)
+	wantSteps(t, "acquire", p.take(), locked([]string{"tokens lock"}, replaced("tokens"), replaced("lease"))...)
 	for i, want := range [][]string{
 		{"tail open", "tail write", "tail sync", "tail close", "tail syncdir"},
 		{"tail open", "tail write", "tail sync", "tail close"},
@@ -249,6 +251,9 @@ func TestWrite_removesWhatACrashLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone("a delete of nothing else")
+	leave()
+	open(t, dir, file.Config{})
+	gone("opening the store")
 }
 
 func TestSave_thatCannotWriteLeavesTheDocument(t *testing.T) {
@@ -348,6 +353,28 @@ func TestLoad_neverMixesAVersionWithAnothersTail(t *testing.T) {
 	}
 	close(stop)
 	<-done
+}
+
+func TestSave_readsTheVersionEvenWhenTheFileLooksUnchanged(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "sessions")
+	st := open(t, dir, file.Config{})
+	s := create(t, st, "a")
+	path := documentOf(dir, ref("a"))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Inode numbers are used again and clocks are coarse: a later version can
+	// look the same in everything but its content.
+	rewrite(t, path, func(raw []byte) []byte { return replaceOnce(t, raw, `"version":1`, `"version":3`) })
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	var conflict *session.ConflictError
+	if _, err := st.Save(t.Context(), said(t, s, "old"), store.Commit{}); !errors.As(err, &conflict) || conflict.Have != 3 {
+		t.Errorf("save: %v, want ConflictError stale", err)
+	}
 }
 
 func TestDelete_leftHalfDoneIsFinishedByCreate(t *testing.T) {

@@ -136,20 +136,12 @@ func carriesOn(t *testing.T, p Processes, st store.Store, used int64) {
 // takeOver takes the lease of a dead worker: at once, or when it has run out.
 func takeOver(t *testing.T, p Processes, leases store.Leases) store.Lease {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		l, err := leases.Acquire(t.Context(), lifeRef(), "the test", time.Minute)
-		if err == nil {
-			return l
-		}
-		if p.ReplacesDead || !errors.Is(err, session.ErrBusy) {
-			t.Fatalf("take the dead worker's lease: %v", err)
-		}
-		select {
-		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatalf("take the dead worker's lease: %v", err)
-		}
+	if !p.ReplacesDead {
+		return waitForLease(t, leases)
 	}
+	l, err := leases.Acquire(t.Context(), lifeRef(), "the test", time.Minute)
+	if err != nil {
+		t.Fatalf("take the dead worker's lease: %v", err)
+	}
+	return l
 }

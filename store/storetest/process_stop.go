@@ -101,10 +101,12 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 // waitForLease takes a lease as soon as it has run out.
 func waitForLease(t *testing.T, leases store.Leases) store.Lease {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*shortLease)
+	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		l, err := leases.Acquire(t.Context(), lifeRef(), "the test", time.Minute)
+		l, err := leases.Acquire(ctx, lifeRef(), "the test", time.Minute)
 		if err == nil {
 			return l
 		}
@@ -113,7 +115,7 @@ func waitForLease(t *testing.T, leases store.Leases) store.Lease {
 		}
 		select {
 		case <-tick.C:
-		case <-t.Context().Done():
+		case <-ctx.Done():
 			t.Fatalf("take over the lease: %v", err)
 		}
 	}
