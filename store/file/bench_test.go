@@ -17,7 +17,11 @@ func long(b *testing.B, messages int) (*file.Store, session.Session) {
 	st := open(b, filepath.Join(b.TempDir(), "sessions"), file.Config{})
 	s := create(b, st, "a")
 	for i := range messages {
-		s = said(b, s, fmt.Sprint(i, strings.Repeat(" words", 160)))
+		m := session.Message{ID: fmt.Sprint(i), Role: session.RoleUser, Content: session.Text(strings.Repeat("words ", 160))}
+		var err error
+		if s, err = s.WithMessage(m, noon()); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return st, save(b, st, s, store.Commit{At: noon()})
 }
