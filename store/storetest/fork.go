@@ -104,9 +104,9 @@ func createNeedsNoParent(t testing.TB, d Data) {
 		t.Fatalf("delete: %v", err)
 	}
 	// Another session under the parent's id must not lend its log.
-	conversation2 := create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second"}))
+	usurper := create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second"}))
 	for range 3 {
-		conversation2 = save(t, st, told(t, conversation2, "of somebody else"))
+		usurper = save(t, st, told(t, usurper, "of somebody else"))
 	}
 	child := create(t, st, orphan)
 	loaded := load(t, st, ref("orphan"))

@@ -202,11 +202,11 @@ func discardedStayInLog(t testing.TB, d Data) {
 	check(2)
 	sameWhole(t, whole(t, st, ref("marked"), 0), sealed)
 	save(t, st, told(t, sealed, "later"))
-	same2, err := as[store.Logs](t, st).LoadAt(t.Context(), ref("marked"), 2)
+	again, err := as[store.Logs](t, st).LoadAt(t.Context(), ref("marked"), 2)
 	if err != nil {
 		t.Fatalf("load version 2: %v", err)
 	}
-	same(t, same2, sealed)
+	same(t, again, sealed)
 }
 
 func commitsAreAnAudit(t testing.TB, d Data) {

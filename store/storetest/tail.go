@@ -100,9 +100,10 @@ func discard(t testing.TB, st store.Store, loaded session.Session, from, to int6
 func discardedTail(t testing.TB, d Data) {
 	st := d.Open(t)
 	before := create(t, st, told(t, newSession(t, "refused"), "hello"))
-	worked := appended(t, st, told(t, noted(t, before, "refused"), "refused"))
+	begun := with(t, noted(t, before, "refused"), session.ExecutionStarted{ExecutionID: "refused"})
+	worked := appended(t, st, told(t, begun, "refused"))
 	after := discard(t, st, before, before.Seq()+1, worked.Seq())
-	if after.HasTail() || after.Len() != 1 || after.Metadata()["note"] != nil {
+	if after.HasTail() || after.Running() || after.Len() != 1 || after.Metadata()["note"] != nil {
 		t.Fatalf("the refused changes are in force: tail %t, %d messages", after.HasTail(), after.Len())
 	}
 	same(t, load(t, st, ref("refused")), before)
