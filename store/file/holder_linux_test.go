@@ -32,10 +32,8 @@ func TestHolder_deadOnlyWhenThatIsCertain(t *testing.T) {
 	if err := zombie.Start(); err != nil {
 		t.Fatal(err)
 	}
-	zombieDone := make(chan struct{})
-	t.Cleanup(func() { <-zombieDone })
+	t.Cleanup(func() { _ = zombie.Wait() })
 	waitUntil(t, func() bool { return file.Dead(host + "/" + strconv.Itoa(zombie.Process.Pid) + "/1." + space) })
-	go func() { defer close(zombieDone); _ = zombie.Wait() }()
 
 	for holder, want := range map[string]bool{
 		me:                         false,

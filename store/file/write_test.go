@@ -2,7 +2,6 @@ package file_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -280,79 +279,6 @@ func writeDir(t *testing.T, path string) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestLock_waitingEndsWithTheContextAsBusy(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "sessions")
-	inside, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	slow := open(t, dir, file.Config{OnWrite: func(point string) {
-		if point == "before document rename" {
-			once.Do(func() { close(inside); <-goOn })
-		}
-	}})
-	quick := open(t, dir, file.Config{})
-	done := make(chan error)
-	s := create(t, quick, "a")
-	go func() {
-		_, err := slow.Save(context.WithoutCancel(t.Context()), said(t, s, "slow"), store.Commit{At: noon()})
-		done <- err
-	}()
-	<-inside
-	for name, st := range map[string]*file.Store{"the same store": slow, "another store": quick} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := st.Save(ctx, said(t, s, "late"), store.Commit{})
-		cancel()
-		if !errors.Is(err, session.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("save through %s: %v, want BusyError because of the deadline", name, err)
-		}
-		if got := load(t, st, "a").Version(); got != 1 {
-			t.Errorf("loaded version %d while a save is under way, want 1", got)
-		}
-	}
-	close(goOn)
-	if err := <-done; err != nil {
-		t.Fatalf("the slow save: %v", err)
-	}
-	if got := texts(load(t, quick, "a")); !slices.Equal(got, []string{"slow"}) {
-		t.Errorf("said %q", got)
-	}
-}
-
-func TestLoad_neverMixesAVersionWithAnothersTail(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "sessions")
-	st := open(t, dir, file.Config{})
-	s := create(t, st, "a")
-	reader := open(t, dir, file.Config{})
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		last := 0
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			got, err := reader.Load(context.Background(), ref("a"), true)
-			if err != nil {
-				t.Errorf("load: %v", err)
-				return
-			}
-			if got.Len() < last {
-				t.Errorf("%d messages after %d", got.Len(), last)
-			}
-			last = got.Len()
-		}
-	}()
-	for range 60 {
-		s = appendTail(t, st, said(t, s, "x"))
-		s = save(t, st, appendTail(t, st, said(t, s, "x")), store.Commit{At: noon()})
-	}
-	close(stop)
-	<-done
 }
 
 func TestSave_readsTheVersionEvenWhenTheFileLooksUnchanged(t *testing.T) {
