@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/holder"
 )
 
 // access is the right to act on a session. A short action has its place in
@@ -276,33 +276,12 @@ func (k *keeper) release(ctx context.Context) {
 // released says that a save has ended the lease.
 func (k *keeper) released() { k.once.Do(k.stop) }
 
-// processHolder names this process so that one that died on this host can be
-// told from a living one: host, process id and process start, then the runtime.
+// processHolder names this process and runtime. Where the system does not
+// tell when a process began, a lease of a dead one runs out instead.
 func processHolder(runtime string) string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "localhost"
-	}
-	return fmt.Sprintf("%s/%d/%s/%.8s", strings.ReplaceAll(host, "/", "-"), os.Getpid(), processStart(), runtime)
-}
-
-// processStart is when this process began, in the kernel's own count: the
-// 22nd field of its stat line, then the machine's start and the space its
-// process id counts in, without which the number could be another process's.
-// It is empty where the kernel does not tell.
-func processStart() string {
-	stat, err := os.ReadFile("/proc/self/stat")
+	name, err := holder.Name()
 	if err != nil {
-		return ""
+		name = fmt.Sprintf("unknown/%d", os.Getpid())
 	}
-	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(fields) < 20 {
-		return ""
-	}
-	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
-	if err != nil {
-		return ""
-	}
-	return fields[19] + "." + strings.TrimSpace(string(boot)) + "." + strings.Trim(space, "pid:[]")
+	return fmt.Sprintf("%s/%.8s", name, runtime)
 }

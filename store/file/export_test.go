@@ -3,6 +3,3 @@ package file
 // Spelling replaces how the store learns whether a name is spelled on disk as
 // it was asked for.
 func (s *Store) Spelling(listed func(dir, name string) (bool, error)) { s.listed = listed }
-
-// Dead is whether a holder's process certainly is not running.
-func Dead(holder string) bool { return dead(holder) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/holder"
 )
 
 // leaseFile is a lease on disk. A released one keeps its token alone, so that
@@ -63,7 +64,7 @@ func held(l store.Lease) bool { return l.Holder != "" }
 // live reports a lease whose time is not over and whose holder is not known
 // to be dead.
 func (s *Store) live(l store.Lease) bool {
-	return held(l) && s.now().Before(l.Until) && !dead(l.Holder)
+	return held(l) && s.now().Before(l.Until) && !holder.Dead(l.Holder)
 }
 
 func busy(id string, l store.Lease) error {
@@ -85,14 +86,14 @@ func (s *Store) admits(p place, fence int64) error {
 	return nil
 }
 
-// Acquire takes the lease. A holder named by Holder whose process is dead is
-// replaced at once.
-func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
+// Acquire takes the lease. A holder named by package holder whose process is
+// dead is replaced at once.
+func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length time.Duration) (store.Lease, error) {
 	if err := s.ready(ctx); err != nil {
 		return store.Lease{}, err
 	}
 	switch {
-	case holder == "":
+	case name == "":
 		return store.Lease{}, &session.InvalidError{Field: "holder", Reason: "is empty"}
 	case length <= 0:
 		return store.Lease{}, &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is not positive", length)}
@@ -113,7 +114,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 	if err != nil {
 		return store.Lease{}, err
 	}
-	l := store.Lease{Token: token, Holder: holder, Until: session.Instant(s.now().Add(length))}
+	l := store.Lease{Token: token, Holder: name, Until: session.Instant(s.now().Add(length))}
 	return l, s.writeLease(p, l)
 }
 

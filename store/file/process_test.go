@@ -7,10 +7,11 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/file"
+	"github.com/holdfast-dev/holdfast/store/holder"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m, openURL, file.Holder) }
+func TestMain(m *testing.M) { storetest.Main(m, openURL, holder.Name) }
 
 // openURL opens a store for the process suite, which calls a directory a URL.
 func openURL(url string, onWrite func(string)) (store.Store, error) {
