@@ -43,9 +43,9 @@ From a pipe each line is a message and each answer goes to standard output. With
 			})
 		},
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "definition file of the agent, or the name of one of `holdfast definitions list`")
-	cmd.Flags().StringVar(&name, "name", "", "name of the new session")
-	cmd.Flags().StringVar(&ref, "session", "", "come back to this session (REF)")
+	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
+	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
+	cmd.Flags().StringVar(&ref, "session", "", "come back to the session `REF`")
 	return cmd
 }
 
@@ -299,7 +299,7 @@ func (c *chat) leave(err error) error {
 	if c.in.terminal {
 		fmt.Fprintln(c.err)
 	}
-	if err = cmp.Or(err, c.interrupted); err != nil {
+	if err := cmp.Or(err, c.interrupted); err != nil {
 		return err
 	}
 	if c.h.url.scheme == "inmem" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // talk runs a command line while the test types.
@@ -14,6 +15,18 @@ func (d *desk) talk(args ...string) (keyboard *io.PipeWriter, ended <-chan int) 
 	codes := make(chan int, 1)
 	go func() { codes <- d.run(in, args...) }()
 	return keyboard, codes
+}
+
+// exitCode waits for the end of a command line.
+func exitCode(t *testing.T, ended <-chan int) int {
+	t.Helper()
+	select {
+	case code := <-ended:
+		return code
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+	return 0
 }
 
 func typed(t *testing.T, keyboard io.Writer, line string) {
@@ -77,7 +90,7 @@ func TestChat_interruptedAnswerIsContinuedByTheNextMessage(t *testing.T) {
 	if err := keyboard.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := <-ended; code != exitInterrupted {
+	if code := exitCode(t, ended); code != exitInterrupted {
 		t.Errorf("left in the middle with code %d, want %d", code, exitInterrupted)
 	}
 	if !strings.Contains(d.err.String(), "continue with: holdfast chat --session") {
@@ -101,7 +114,7 @@ func TestChat_signalAtThePromptLeavesInPeace(t *testing.T) {
 		keyboard, ended := d.talk("chat", "--name", "s")
 		d.err.wait(t, "› ")
 		d.signals <- signal
-		if code := <-ended; code != exitOK {
+		if code := exitCode(t, ended); code != exitOK {
 			t.Errorf("%v at the prompt ended with %d", signal, code)
 		}
 		_ = keyboard.Close()
@@ -116,7 +129,7 @@ func TestChat_terminationDuringAnAnswerEndsTheProgram(t *testing.T) {
 	typed(t, keyboard, "a question")
 	d.out.wait(t, "You ")
 	d.signals <- syscall.SIGTERM
-	if code := <-ended; code != exitInterrupted {
+	if code := exitCode(t, ended); code != exitInterrupted {
 		t.Errorf("ended with %d, want %d", code, exitInterrupted)
 	}
 	_ = keyboard.Close()
@@ -139,7 +152,7 @@ func TestChat_mistakeOfATurnDoesNotEndAPersonsConversation(t *testing.T) {
 	if err := keyboard.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := <-ended; code != exitOK {
+	if code := exitCode(t, ended); code != exitOK {
 		t.Errorf("ended with %d:\n%s", code, d.err)
 	}
 }

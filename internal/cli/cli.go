@@ -102,8 +102,8 @@ Ctrl-C: leave it at any moment and come back to where it was.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "where sessions are kept: file:DIR or inmem: (default $HOLDFAST_STORE, else file: in the user's data directory)")
-	flags.StringVar(&p.tenant, "tenant", "", "whose sessions")
+	flags.StringVar(&p.store, "store", "", "`URL` of the store, file:DIR or inmem: (default $HOLDFAST_STORE, else the user's data directory)")
+	flags.StringVar(&p.tenant, "tenant", "", "`NAME` of the tenant whose sessions these are")
 	flags.BoolVar(&p.json, "json", false, "print JSON, errors too")
 	flags.BoolVar(&p.noColor, "no-color", false, "no colours, as with $NO_COLOR")
 	root.SetIn(p.in)

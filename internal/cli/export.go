@@ -26,6 +26,6 @@ func (p *program) exportCommand() *cobra.Command {
 		}
 		return p.printJSON(s)
 	})
-	cmd.Flags().Int64Var(&at, "at", 0, "as it was at this version (needs a store with a log)")
+	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
 	return cmd
 }

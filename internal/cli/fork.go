@@ -37,7 +37,7 @@ func (p *program) forkCommand() *cobra.Command {
 		point := child.Info().Fork
 		return p.out.print(fmt.Sprintf("forked %s at version %d: the new session is %s\n", title(i), point.Version, title(child.Info())))
 	})
-	cmd.Flags().Int64Var(&at, "at", 0, "the version to fork (default the last one)")
-	cmd.Flags().StringVar(&name, "name", "", "name of the new session")
+	cmd.Flags().Int64Var(&at, "at", 0, "`VERSION` to fork (default the last one)")
+	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
 	return cmd
 }

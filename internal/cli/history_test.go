@@ -54,7 +54,7 @@ func TestLog_followsUntilInterrupted(t *testing.T) {
 	other.must("", "send", "s", "three")
 	d.out.wait(t, "You said: three")
 	d.signals <- os.Interrupt
-	if code := <-ended; code != exitOK {
+	if code := exitCode(t, ended); code != exitOK {
 		t.Errorf("following ended with %d:\n%s", code, d.err)
 	}
 }

@@ -46,13 +46,13 @@ func (p *program) listCommand() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&statuses, "status", nil, "only these: active, suspended, completed, failed, deleted")
-	f.StringVar(&q.Agent, "agent", "", "only of this agent")
-	f.StringVar(&q.Name, "name", "", "only with this name")
-	f.StringVar(&parent, "parent", "", "only forks and children of this session (REF)")
-	f.StringArrayVar(&meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
+	f.StringSliceVar(&statuses, "status", nil, "only these, as `STATUS`[,…]: active, suspended, completed, failed, deleted")
+	f.StringVar(&q.Agent, "agent", "", "only of the agent `NAME`")
+	f.StringVar(&q.Name, "name", "", "only with this `NAME`")
+	f.StringVar(&parent, "parent", "", "only forks and children of the session `REF`")
+	f.StringArrayVar(&meta, "meta", nil, "only with this metadata, `KEY=VALUE`; may be repeated")
 	f.BoolVarP(&q.IncludeDeleted, "all", "a", false, "deleted ones too")
-	f.IntVar(&q.Limit, "limit", 0, "at most so many (default 50, at most 1000)")
+	f.IntVar(&q.Limit, "limit", 0, "at most `N` (default 50, at most 1000)")
 	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
 	return cmd
 }

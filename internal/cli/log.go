@@ -36,7 +36,7 @@ func (p *program) logCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for further changes, until Ctrl-C")
-	cmd.Flags().Int64Var(&after, "after", 0, "only changes after this number")
+	cmd.Flags().Int64Var(&after, "after", 0, "only changes after number `SEQ`")
 	return cmd
 }
 

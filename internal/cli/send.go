@@ -55,9 +55,9 @@ continued by it. With --json: the session document after the turn.
 		return err
 	})
 	f := cmd.Flags()
-	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at this version")
-	f.StringVar(&key, "key", "", "idempotency key: the same call again runs nothing (needs a store with keys)")
-	f.StringVar(&busy, "on-busy", "wait", "when somebody else is executing: wait, reject, enqueue or interrupt")
+	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at `VERSION`")
+	f.StringVar(&key, "key", "", "idempotency `KEY`: the same call again runs nothing (needs a store with keys)")
+	f.StringVar(&busy, "on-busy", "wait", "`HOW` to meet a session that is executing: wait, reject, enqueue or interrupt")
 	return cmd
 }
 

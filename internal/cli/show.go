@@ -51,8 +51,8 @@ func (p *program) showCommand() *cobra.Command {
 		}
 		return p.out.print(p.summary(s, work) + p.lastMessages(s, last))
 	})
-	cmd.Flags().Int64Var(&at, "at", 0, "as it was at this version (needs a store with a log)")
-	cmd.Flags().IntVarP(&last, "messages", "n", 6, "how many of the last messages")
+	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
+	cmd.Flags().IntVarP(&last, "messages", "n", 6, "show the last `N` messages")
 	return cmd
 }
 
