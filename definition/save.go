@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -27,25 +25,35 @@ func Save(path string, d session.Definition, overwrite bool) error {
 	return nil
 }
 
+// place writes a temporary file beside path and then gives it that name.
 func place(path string, data []byte, overwrite bool) error {
-	if overwrite {
-		return renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)))
-	}
-	pending, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = pending.Cleanup() }() // nothing is left to lose
-	if _, err := pending.Write(data); err != nil {
+	defer func() { _ = os.Remove(temp.Name()) }() // gone already when it was renamed
+	if err := fill(temp, data); err != nil {
 		return err
 	}
-	if err := pending.Sync(); err != nil {
-		return err
+	if overwrite {
+		return os.Rename(temp.Name(), path)
 	}
 	// A rename would replace what another process wrote a moment ago; a link does not.
-	err = os.Link(pending.Name(), path)
+	err = os.Link(temp.Name(), path)
 	if errors.Is(err, fs.ErrExist) {
 		return &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%q exists and is not overwritten unless asked", path)}
 	}
 	return err
+}
+
+// fill writes, syncs and closes.
+func fill(f *os.File, data []byte) error {
+	_, err := f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
