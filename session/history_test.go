@@ -178,6 +178,23 @@ func TestFold_logMakesTheValue(t *testing.T) {
 	})
 }
 
+// A store with a log reads a transcript by asking only which numbers lie in
+// the spans; what was discarded, cleared or rewound must not lie in them.
+func TestSpans_pickTheTranscriptFromTheLog(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.flush()
+		picked := []session.Message{}
+		for _, r := range h.log {
+			if added, ok := r.Change.(session.MessageAdded); ok && session.Holds(h.now.Spans(), r.Seq) {
+				picked = append(picked, added.Message)
+			}
+		}
+		sameMessages(t, picked, h.now.Messages())
+	})
+}
+
 // throughJSON writes and reads records, and checks that writing again gives the same bytes.
 func throughJSON(t failer, records []session.Record) []session.Record {
 	t.Helper()
