@@ -13,6 +13,13 @@ import (
 // checkDefinition reports everything wrong with a definition in this runtime,
 // all at once. Model overrides the definition's where it is not empty.
 func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
+	if p := def.ModelParams; p != nil {
+		for _, key := range keysOf(p.Options) {
+			if session.SecretKey(key) {
+				return &session.SecretError{Source: "definition " + def.Name, Key: key}
+			}
+		}
+	}
 	problems := slices.Clone(def.Problems())
 	add := func(field, format string, args ...any) {
 		problems = append(problems, session.Problem{Field: field, Message: fmt.Sprintf(format, args...)})

@@ -81,6 +81,17 @@ func TestCreate_problemsListWhatIsAvailable(t *testing.T) {
 	}
 }
 
+func TestCreate_refusesSecretsInOptions(t *testing.T) {
+	h := open(t, nil)
+	_, err := h.Create(t.Context(), session.Definition{Name: "x", ModelParams: &session.ModelParams{
+		Options: session.Values{"seed": []byte("1"), "api_key": []byte(`"sk-123"`)},
+	}})
+	var secret *session.SecretError
+	if !errors.As(err, &secret) || secret.Key != "api_key" || contains(err.Error(), "sk-123") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTools_nilIsAllAndEmptyIsNone(t *testing.T) {
 	h := open(t, func(c *holdfast.Config) {
 		c.Tools = toolSet(t, tool.Fake("a", "", ""), tool.Fake("b", "", ""))
