@@ -96,7 +96,16 @@ Ctrl-C: leave it at any moment and come back to where it was.
   holdfast sessions list            what there is
   holdfast sessions show REF        where one stands
 
-` + refHelp,
+` + refHelp + `
+
+Environment: HOLDFAST_STORE the store; NO_COLOR no colours; HOLDFAST_DEBUG a stack when
+the program fails; HOLDFAST_OFFLINE_PACE the pause between two words of the offline
+model, such as 50ms.
+
+Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition, 10 model or tool
+failed, 12 file or store I/O, 17 the session cannot, 18 unsupported here, 19 waiting for
+a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cancelled,
+70 a bug of ours.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },

@@ -101,10 +101,8 @@ func (found health) verdict() error {
 	switch {
 	case found.writeErr != nil:
 		return fmt.Errorf("the store cannot be written: %w", found.writeErr)
-	case len(found.Corrupt) == 1:
-		return found.Corrupt[0]
-	case len(found.Corrupt) > 1:
-		return fmt.Errorf("%w: %s", session.ErrCorrupt, quantity(len(found.Corrupt), "session"))
+	case len(found.Corrupt) > 0:
+		return fmt.Errorf("%s cannot be read: %w", quantity(len(found.Corrupt), "session"), session.ErrCorrupt)
 	}
 	return nil
 }

@@ -85,6 +85,10 @@ func (p *program) confirm(ctx context.Context, question string) error {
 	}
 	fmt.Fprintf(p.err, "%s [y/N] ", printable(question))
 	answer, err := awaited(ctx, p.in.line)
+	if ctx.Err() != nil {
+		fmt.Fprintln(p.err)
+		return errDeclined
+	}
 	if err != nil && !isEnd(err) {
 		return fmt.Errorf("read answer: %w", err)
 	}
