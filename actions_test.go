@@ -45,6 +45,7 @@ func (h *house) interrupt(id string) {
 }
 
 func TestExecute_statusTable(t *testing.T) {
+	t.Parallel()
 	const (
 		no   = '-' // refused; v is permitted
 		same = '=' // permitted, the status stays

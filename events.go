@@ -145,7 +145,11 @@ type (
 func On[E Event](rt *Runtime, fn func(E), priority int) (stop func()) {
 	return rt.bus.add(listener{
 		kind: reflect.TypeFor[E](), priority: priority,
-		call: func(e Event) { fn(e.(E)) },
+		call: func(e Event) {
+			if own, ok := e.(E); ok {
+				fn(own)
+			}
+		},
 	})
 }
 

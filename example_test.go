@@ -24,7 +24,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer rt.Close()
 
 	s, err := rt.Create(ctx, session.Definition{Name: "weather", SystemPrompt: "Answer in one short sentence.", Model: "demo"})
 	if err != nil {
@@ -47,6 +46,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(s.Reply(), "version", s.Version())
+	if err := rt.Close(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// Yes, it is cold there. version 2
 	// the fork has 0 messages, its parent 2

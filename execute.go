@@ -86,7 +86,8 @@ func (rt *Runtime) prepare(id string, action Action, opts []Option) (*execution,
 		return nil, rt.unsupported("an inbox")
 	}
 	x := &execution{rt: rt, ref: ref, action: action, opts: o}
-	return x, x.identify()
+	x.keys, err = x.identify()
+	return x, err
 }
 
 func checkAction(action Action) error {
@@ -105,29 +106,32 @@ func checkAction(action Action) error {
 
 // identify finds the keys under which a repetition of this call is known: the
 // idempotency key, and the id of the message it sends.
-func (x *execution) identify() error {
-	send, sends := x.action.(SendMessage)
-	if x.opts.key != "" || slices.Contains(x.opts.given, "IdempotencyKey") {
+func (x *execution) identify() ([]store.Key, error) {
+	var names []string
+	if slices.Contains(x.opts.given, "IdempotencyKey") {
 		if x.rt.keys == nil {
-			return x.rt.unsupported("idempotency keys")
+			return nil, x.rt.unsupported("idempotency keys")
 		}
 		if err := checkKey(x.opts.key); err != nil {
-			return err
+			return nil, err
 		}
-		print, err := fingerprint(x.action)
-		if err != nil {
-			return err
-		}
-		x.keys = append(x.keys, store.Key{Name: "key:" + x.opts.key, Fingerprint: print})
+		names = append(names, "key:"+x.opts.key)
 	}
-	if x.rt.keys != nil && sends && send.Message != nil && send.Message.ID != "" {
-		print, err := fingerprint(x.action)
-		if err != nil {
-			return err
-		}
-		x.keys = append(x.keys, store.Key{Name: "message:" + send.Message.ID, Fingerprint: print})
+	if send, ok := x.action.(SendMessage); ok && x.rt.keys != nil && send.Message != nil && send.Message.ID != "" {
+		names = append(names, "message:"+send.Message.ID)
 	}
-	return nil
+	if len(names) == 0 {
+		return nil, nil
+	}
+	mark, err := fingerprint(x.action)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]store.Key, len(names))
+	for i, name := range names {
+		keys[i] = store.Key{Name: name, Fingerprint: mark}
+	}
+	return keys, nil
 }
 
 func checkKey(key string) error {

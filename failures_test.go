@@ -64,15 +64,10 @@ func (b *breaking) Load(ctx context.Context, r store.Ref, tail bool) (session.Se
 	return b.Store.Load(ctx, r, tail)
 }
 
-func openBreaking(t *testing.T, adjust func(*holdfast.Config)) (*house, *breaking) {
+func openBreaking(t *testing.T) (*house, *breaking) {
 	t.Helper()
 	b := &breaking{Store: inmem.New(inmem.Config{})}
-	return open(t, func(c *holdfast.Config) {
-		c.Store = b
-		if adjust != nil {
-			adjust(c)
-		}
-	}), b
+	return open(t, func(c *holdfast.Config) { c.Store = b }), b
 }
 
 func count(t *testing.T, h *house) int {
@@ -118,7 +113,7 @@ func TestCreate_refusedByHookStoresNothing(t *testing.T) {
 }
 
 func TestCreate_storeFailureSaysSo(t *testing.T) {
-	h, b := openBreaking(t, nil)
+	h, b := openBreaking(t)
 	b.create = errBoom
 	s, err := h.Create(t.Context(), agentDef)
 	if !errors.Is(err, errBoom) || !s.IsZero() {
@@ -187,7 +182,7 @@ func TestExecute_whatCannotBeLoaded(t *testing.T) {
 		wantEvents(t, h, "SessionLoadFailed")
 	})
 	t.Run("corrupt", func(t *testing.T) {
-		h, b := openBreaking(t, nil)
+		h, b := openBreaking(t)
 		s := h.create()
 		b.load = &session.CorruptError{ID: s.ID(), Reason: "torn"}
 		_, err := h.Execute(t.Context(), s.ID(), holdfast.ClearSession{})
@@ -446,7 +441,7 @@ func TestExecute_failingSaveSaysSo(t *testing.T) {
 		"unknown outcome": {save: &session.UnknownOutcomeError{ID: "x", CommitID: "c", Err: errBoom}, stored: true, version: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, b := openBreaking(t, nil)
+			h, b := openBreaking(t)
 			s := h.create()
 			b.save, b.saved = row.save, row.stored
 			got, err := h.Execute(t.Context(), s.ID(), holdfast.RenameSession{To: "x"})
@@ -482,7 +477,7 @@ func TestExecute_failingSaveSaysSo(t *testing.T) {
 		}
 	})
 	t.Run("a turn's tail stays open", func(t *testing.T) {
-		h, b := openBreaking(t, nil)
+		h, b := openBreaking(t)
 		s := h.create()
 		b.save = errBoom
 		if _, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"}); !errors.Is(err, errBoom) {

@@ -262,7 +262,11 @@ func TestWatch_replaysThenFollows(t *testing.T) {
 		last = e.Seq
 		if last == replayed && !sent {
 			sent = true
-			go h.do(s.ID(), holdfast.SendMessage{Text: "two"})
+			go func() {
+				if _, err := h.Execute(ctx, s.ID(), holdfast.SendMessage{Text: "two"}); err != nil {
+					t.Error(err)
+				}
+			}()
 		}
 		if _, ok := e.Change.(session.ExecutionFinished); ok && last > replayed {
 			break

@@ -30,7 +30,7 @@ type With struct {
 func Prune(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With) (session.Session, error) {
 	shown := fromWindow(s)
 	groups := session.Groups(shown)
-	keep := len(groups)
+	var keep int
 	switch strategy {
 	case session.PruneAll:
 		return s, nil

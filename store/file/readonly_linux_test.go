@@ -47,7 +47,11 @@ func TestStore_readOnlyDirectoryCanBeReadOnly(t *testing.T) {
 			t.Errorf("open: %v", err)
 			return
 		}
-		defer st.Close()
+		defer func() {
+			if err := st.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}()
 		if _, err := st.Load(t.Context(), ref("a"), true); err != nil {
 			t.Errorf("load: %v", err)
 		}
