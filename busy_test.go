@@ -240,6 +240,33 @@ func TestEnqueue_betweenLastLookAndSaveIsNotLost(t *testing.T) {
 	}
 }
 
+func TestEnqueue_undeliverableDoesNotHideWhatWasSaved(t *testing.T) {
+	late := &postsLate{Store: inmem.New(inmem.Config{})}
+	h := open(t, func(c *holdfast.Config) {
+		c.Store = late
+		c.Hooks = holdfast.HookFunc(func(_ context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+			if stage == session.BeforeSave && s.Len() > 0 {
+				return s.WithStatus(session.Suspended, "one turn each", s.State().UpdatedAt)
+			}
+			return s, nil
+		})
+	})
+	s := h.create()
+	late.post = func() {
+		_, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "late"}, holdfast.OnBusy(holdfast.Enqueue))
+		if !errors.Is(err, session.ErrQueued) {
+			t.Errorf("got %v", err)
+		}
+	}
+	got := h.do(s.ID(), holdfast.SendMessage{Text: "early"})
+	if got.Reply() != "hello" || got.Version() != 2 {
+		t.Errorf("reply %q at version %d", got.Reply(), got.Version())
+	}
+	if items, err := h.store.(store.Inboxes).Inbox(t.Context(), store.RefOf(s)); err != nil || len(items) != 1 {
+		t.Errorf("the late message is gone: %v, %v", items, err)
+	}
+}
+
 func TestOnBusy_interruptStopsTheOther(t *testing.T) {
 	waits := make(chan struct{})
 	spin := toolFunc{spec: tool.Spec{Name: "spin"}, call: func(context.Context, tool.Call) (tool.Result, error) {
@@ -396,6 +423,30 @@ func TestIdempotencyKey_ofABrokenOffTurnContinuesIt(t *testing.T) {
 	got := h.do(s.ID(), send, key)
 	if want := []string{"once", "hello"}; !slices.Equal(texts(got), want) {
 		t.Errorf("transcript %v, want %v", texts(got), want)
+	}
+}
+
+func TestIdempotencyKey_isWrittenWithItsMessage(t *testing.T) {
+	work := &counting{nature: tool.Once}
+	h := open(t, func(c *holdfast.Config) {
+		c.Tools = toolSet(t, work)
+		script(c, scripted.Reply{ToolCalls: []session.ToolCall{callOf("c1", "work"), callOf("c2", "work")}}, scripted.Reply{Text: "done"})
+	})
+	s := h.create()
+	cutOff := func(a holdfast.Action, opts ...holdfast.Option) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		work.cut = cancel
+		if _, err := h.Execute(ctx, s.ID(), a, opts...); !errors.Is(err, session.ErrInterrupted) {
+			t.Fatal(err)
+		}
+	}
+	send, key := holdfast.SendMessage{Text: "well?"}, holdfast.IdempotencyKey("k")
+	cutOff(holdfast.SendMessage{Text: "go"}) // in the first tool
+	cutOff(send, key)                        // in the second, before its message is written
+	got := h.do(s.ID(), send, key)
+	if n := len(slices.DeleteFunc(texts(got), func(text string) bool { return text != "well?" })); n != 1 || got.Reply() != "done" {
+		t.Errorf("the message is there %d times, reply %q", n, got.Reply())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -37,6 +38,7 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 		if birth.UserID == "" {
 			birth.UserID = rt.who.UserID
 		}
+		o.seed.Messages = slices.Clone(o.seed.Messages)
 		for i := range o.seed.Messages {
 			if o.seed.Messages[i].ID == "" {
 				o.seed.Messages[i].ID = rt.config.NewID()

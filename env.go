@@ -44,6 +44,11 @@ func (e *Environment) NewID() string { return e.x.rt.config.NewID() }
 // version is made. It needs the lease: the action's Leased method must say so.
 // On a store without tails they stay pending.
 func (e *Environment) Append(ctx context.Context, s session.Session) (session.Session, error) {
+	return e.append(ctx, s, nil)
+}
+
+// append writes keys with the changes they stand for.
+func (e *Environment) append(ctx context.Context, s session.Session, keys []store.Key) (session.Session, error) {
 	rt := e.x.rt
 	if rt.leases != nil && e.x.access.fence == 0 {
 		return s, &session.InvalidError{Field: "action", Reason: e.x.action.Name() + " writes to the tail but does not say that it is Leased"}
@@ -55,15 +60,11 @@ func (e *Environment) Append(ctx context.Context, s session.Session) (session.Se
 	if rt.tails == nil {
 		return s, nil
 	}
-	a := store.Append{Fence: e.x.access.fence}
-	if e.base == s.Base() && !e.written {
-		a.Keys = e.x.keys
-	}
-	next, err := rt.tails.Append(ctx, s, a)
+	next, err := rt.tails.Append(ctx, s, store.Append{Fence: e.x.access.fence, Keys: keys})
 	if err != nil {
 		return s, err
 	}
-	e.base, e.written = next.Base(), true
+	e.base = next.Base()
 	return next, nil
 }
 

@@ -54,15 +54,34 @@ func (rt *Runtime) Execute(ctx context.Context, id string, action Action, opts .
 		return s, err
 	}
 	s, err := x.once(ctx)
-	for err == nil && x.followUpWaits(ctx) { // it arrived between the last look and the save
-		x.action, x.keys, x.opts.busy = ContinueExecution{}, nil, Wait
-		late, lateErr := x.once(ctx)
-		if errors.Is(lateErr, session.ErrInvalid) { // somebody else took it
-			break
-		}
-		s, err = late, lateErr
+	if err != nil || !conversation(action) {
+		return s, err
 	}
-	return s, err
+	return x.late(ctx, s)
+}
+
+// late delivers messages that arrived between the loop's last look at the
+// inbox and the save. What was saved before stays the result when that comes
+// to nothing.
+func (x *execution) late(ctx context.Context, s session.Session) (session.Session, error) {
+	for seen := ""; ; {
+		first, err := x.followUp(ctx)
+		if err != nil || first == "" || first == seen {
+			return s, nil
+		}
+		seen = first
+		y := &execution{rt: x.rt, ref: x.ref, action: ContinueExecution{}, opts: options{stream: x.opts.stream}}
+		next, err := y.once(ctx)
+		switch {
+		case err == nil:
+			s = next
+		case errors.Is(err, session.ErrExecutionFailed), errors.Is(err, session.ErrAfterSave):
+			return next, err
+		default: // the message stays in the inbox for whoever comes next
+			x.rt.config.Logger.Warn("follow-up not delivered", "session", x.ref.ID, "error", x.rt.masked(err.Error()))
+			return s, nil
+		}
+	}
 }
 
 // prepare checks everything that can be checked before a session is touched.
@@ -241,18 +260,21 @@ func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
 	return s, err
 }
 
-// followUpWaits reports a message in the inbox that a finished conversation
-// turn has not seen.
-func (x *execution) followUpWaits(ctx context.Context) bool {
-	if x.rt.inboxes == nil || x.held || !conversation(x.action) {
-		return false
+// followUp is the id of the first message that waits in the inbox, or "".
+func (x *execution) followUp(ctx context.Context) (string, error) {
+	if x.rt.inboxes == nil {
+		return "", nil
 	}
 	items, err := x.rt.inboxes.Inbox(ctx, x.ref)
 	if err != nil {
-		x.rt.config.Logger.Warn("inbox not read", "session", x.ref.ID, "error", err.Error())
-		return false
+		return "", err
 	}
-	return slices.ContainsFunc(items, func(i store.Item) bool { return i.Kind == store.ItemFollowUp })
+	for _, item := range items {
+		if item.Kind == store.ItemFollowUp {
+			return item.ID, nil
+		}
+	}
+	return "", nil
 }
 
 // conversation reports the two actions that run the agent loop.

@@ -353,6 +353,30 @@ func TestExecute_endOfContextLeavesTheTailOpen(t *testing.T) {
 	}
 }
 
+func TestExecute_endOfContextInACustomActionLeavesTheTailOpen(t *testing.T) {
+	h := open(t, nil)
+	s := h.create()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := h.Execute(ctx, s.ID(), custom{name: "Long", leased: true, run: func(ctx context.Context, s session.Session) (session.Session, error) {
+		s, err := s.WithName("half", holdfast.Env(ctx).Now())
+		if err == nil {
+			s, err = holdfast.Env(ctx).Append(ctx, s)
+		}
+		if err != nil {
+			return s, err
+		}
+		cancel()
+		return s, ctx.Err()
+	}})
+	var interrupted *session.InterruptedError
+	if !errors.As(err, &interrupted) || interrupted.Seq != s.Seq()+1 {
+		t.Fatalf("got %v", err)
+	}
+	if tailed, err := h.Get(t.Context(), s.ID(), holdfast.WithTail()); err != nil || tailed.Info().Name != "half" {
+		t.Errorf("what was written is gone: %v", err)
+	}
+}
+
 func TestExecute_lostLeaseWritesNothingMore(t *testing.T) {
 	g := newGate()
 	h := open(t, func(c *holdfast.Config) {

@@ -155,7 +155,9 @@ func joined(failed *session.ExecutionError, err error) error {
 
 // loadFailed reports a session that could not be had. Nothing was changed.
 func (x *execution) loadFailed(ctx context.Context, err error) error {
-	err = x.lost(ctx, err)
+	if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) {
+		err = cause
+	}
 	x.rt.bus.emit(SessionLoadFailed{x.rt.failure(x.ref.ID, err)})
 	return err
 }
@@ -164,11 +166,10 @@ func (x *execution) loadFailed(ctx context.Context, err error) error {
 // tail is discarded, so that the state is that of the last version; but an
 // interruption, a lost lease and everything inside a Hold leave the tail open.
 func (x *execution) refused(ctx context.Context, loaded session.Session, env *Environment, err error) error {
-	err = x.lost(ctx, err)
+	err = x.brokenOff(ctx, env, err)
 	var tail int64
 	switch {
-	case env.base == loaded.Base():
-	case errors.Is(err, session.ErrFenced):
+	case env.base == loaded.Base(), errors.Is(err, session.ErrFenced):
 	case errors.Is(err, session.ErrInterrupted), x.held:
 		tail = env.base
 	default:
@@ -183,17 +184,17 @@ func (x *execution) refused(ctx context.Context, loaded session.Session, env *En
 	return err
 }
 
-// lost tells apart the ends of a context: a lost lease is a FencedError, and
-// work that was broken off in the middle can be continued.
-func (x *execution) lost(ctx context.Context, err error) error {
+// brokenOff tells what the end of a context means: a lost lease is a
+// FencedError, anything else an interruption that can be continued.
+func (x *execution) brokenOff(ctx context.Context, env *Environment, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case cause == nil, errors.Is(err, session.ErrInterrupted):
 		return err
 	case errors.Is(cause, session.ErrFenced):
 		return cause
-	case errors.Is(cause, session.ErrClosed) && errors.Is(err, context.Canceled):
-		return session.ErrClosed
+	case errors.Is(err, ctx.Err()), errors.Is(err, cause):
+		return &session.InterruptedError{ID: x.ref.ID, Seq: env.base, Err: cause}
 	}
 	return err
 }

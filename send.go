@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // SendMessage says something to the agent and runs it to its answer: exactly
@@ -75,7 +76,7 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if s, err = s.With(env.Now(), session.ExecutionContinued{}, session.MessageAdded{Message: m}); err != nil {
 		return s, err
 	}
-	return env.write(ctx, s, true)
+	return env.write(ctx, s, env.x.keys, true)
 }
 
 // ContinueExecution takes up an execution that was broken off, or messages
@@ -163,7 +164,7 @@ func (e *Environment) begin(ctx context.Context, s session.Session, m *session.M
 	if err != nil {
 		return s, err
 	}
-	return e.write(ctx, s, false)
+	return e.write(ctx, s, e.x.keys, false)
 }
 
 // goOn takes up an open execution; one that has ended is left to be sealed.
@@ -175,12 +176,13 @@ func (e *Environment) goOn(ctx context.Context, s session.Session) (session.Sess
 	if err != nil {
 		return s, err
 	}
-	return e.write(ctx, s, true)
+	return e.write(ctx, s, nil, true)
 }
 
-// write makes the beginning durable, tells, and runs the loop.
-func (e *Environment) write(ctx context.Context, s session.Session, continued bool) (session.Session, error) {
-	s, err := e.Append(ctx, s)
+// write makes the beginning durable, together with the keys under which it is
+// known, tells, and runs the loop.
+func (e *Environment) write(ctx context.Context, s session.Session, keys []store.Key, continued bool) (session.Session, error) {
+	s, err := e.append(ctx, s, keys)
 	if err != nil {
 		return s, err
 	}
