@@ -1,0 +1,69 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// The actions of this file move what the model is shown.
+
+// PruneSession moves the window by a strategy. Nothing is deleted.
+type PruneSession struct {
+	Strategy session.Strategy
+	Limit    int
+}
+
+// Name is PruneSession.
+func (PruneSession) Name() string               { return "PruneSession" }
+func (PruneSession) statuses() []session.Status { return onlyOpen }
+
+// Execute moves the window.
+func (a PruneSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := inside(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	return memory.Prune(ctx, s, a.Strategy, a.Limit, env.x.rt.pruning(s))
+}
+
+// WidenWindow moves the window back to the group that holds a change, 0 for
+// everything, so that every prune can be undone.
+type WidenWindow struct{ FromSeq int64 }
+
+// Name is WidenWindow.
+func (WidenWindow) Name() string               { return "WidenWindow" }
+func (WidenWindow) statuses() []session.Status { return onlyOpen }
+
+// Execute moves the window.
+func (a WidenWindow) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := inside(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	rt, window := env.x.rt, s.Window()
+	if a.FromSeq < 0 || a.FromSeq > window.FromSeq {
+		return s, &session.InvalidError{Field: "fromSeq", Reason: fmt.Sprintf("%d is not between 0 and the window's start %d", a.FromSeq, window.FromSeq)}
+	}
+	whole := s
+	if s.Partial() && rt.logs != nil {
+		if whole, err = rt.logs.LoadWhole(ctx, env.x.ref, 0); err != nil {
+			return s, err
+		}
+	}
+	messages := whole.Messages()
+	moved := session.WindowMoved{From: window.FromSeq, To: a.FromSeq}
+	for _, g := range session.Groups(messages) {
+		first := messages[g.From]
+		if a.FromSeq > 0 && messages[g.To-1].Seq >= a.FromSeq {
+			moved.To = first.Seq
+			break
+		}
+		if a.FromSeq > 0 && (first.Role == session.RoleSystem || first.Role == session.RoleDeveloper) {
+			moved.Keep = append(moved.Keep, first.Seq)
+		}
+	}
+	return s.With(env.Now(), moved)
+}
