@@ -58,7 +58,7 @@ func (p *program) definitionsListCommand() *cobra.Command {
 				return p.printJSON(all)
 			}
 			if len(all) == 0 {
-				if dirs == nil {
+				if len(dirs) == 0 {
 					dirs = p.agentDirs()
 				}
 				p.err.status("no definitions in %s", strings.Join(dirs, " or "))
