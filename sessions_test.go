@@ -257,7 +257,7 @@ func TestSecrets_neverReachTheStore(t *testing.T) {
 		c.Secrets = map[string]string{"API_KEY": secret, "EMPTY": ""}
 		c.Redact = func(m session.Message) session.Message {
 			for i := range m.Content {
-				m.Content[i].Text = strings.ReplaceAll(m.Content[i].Text, "4711", "****")
+				m.Content[i].Text = strings.ReplaceAll(m.Content[i].Text, "pin of mine", "****")
 			}
 			return m
 		}
@@ -266,7 +266,7 @@ func TestSecrets_neverReachTheStore(t *testing.T) {
 	})
 	s := h.create(holdfast.WithName("n " + secret))
 	h.do(s.ID(), holdfast.WriteMetadata{Key: "k", Value: map[string]string{"deep": "x" + secret}})
-	got := h.do(s.ID(), holdfast.SendMessage{Text: "pin 4711, key " + secret})
+	got := h.do(s.ID(), holdfast.SendMessage{Text: "say pin of mine, key " + secret})
 	if got.Reply() != "It is [secret:API_KEY]" {
 		t.Errorf("reply %q", got.Reply())
 	}
@@ -282,7 +282,7 @@ func TestSecrets_neverReachTheStore(t *testing.T) {
 		all.Write(raw)
 	}
 	all.WriteString(document(t, h.stored(s.ID())))
-	if text := all.String(); contains(text, "s3cr") || contains(text, "4711") || !contains(text, "[secret:API_KEY]") || !contains(text, "pin ****") {
+	if text := all.String(); contains(text, "s3cr") || contains(text, "pin of mine") || !contains(text, "[secret:API_KEY]") || !contains(text, "say ****") {
 		t.Errorf("something leaked into %s", text)
 	}
 	for _, r := range model.Requests() {
