@@ -26,6 +26,11 @@ func (rt *Runtime) Post(ctx context.Context, id string, item store.Item) (store.
 	if item.At.IsZero() {
 		item.At = rt.config.Now()
 	}
+	payload := make(session.Values, len(item.Payload))
+	for key, raw := range item.Payload {
+		payload[key] = rt.maskJSON(raw)
+	}
+	item.Payload = payload
 	return item, rt.inboxes.Post(ctx, ref, item)
 }
 

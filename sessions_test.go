@@ -270,7 +270,19 @@ func TestSecrets_neverReachTheStore(t *testing.T) {
 	if got.Reply() != "It is [secret:API_KEY]" {
 		t.Errorf("reply %q", got.Reply())
 	}
+	raw, err := session.JSON("psst: " + secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Post(t.Context(), s.ID(), store.Item{Kind: store.ItemSetting, Payload: session.Values{"note": raw}}); err != nil {
+		t.Fatal(err)
+	}
 	var all strings.Builder
+	items, err := h.store.(store.Inboxes).Inbox(t.Context(), store.RefOf(s))
+	if err != nil || len(items) != 1 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	all.Write(items[0].Payload["note"])
 	for e, err := range h.Log(t.Context(), s.ID(), 0) {
 		if err != nil {
 			t.Fatal(err)
