@@ -39,6 +39,7 @@ var building = map[string]place{
 
 	"store/inmem":     {floor: 2, leaf: true},
 	"store/file":      {floor: 2, leaf: true},
+	"store/sqlite":    {floor: 2, leaf: true},
 	"store/storetest": {floor: 2},
 	"llm/scripted":    {floor: 2, leaf: true},
 	"llm/offline":     {floor: 2, leaf: true},

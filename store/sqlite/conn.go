@@ -1,0 +1,200 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"time"
+)
+
+// connector opens connections to one database file.
+type connector struct {
+	db          *sql.DB
+	synchronous Synchronous
+}
+
+// patience is how long SQLite itself waits for a lock: only where a database
+// is opened, recovered or closed, because the writer stands in line by itself.
+const patience = 10 * time.Second
+
+func newConnector(path string, synchronous Synchronous) (connector, error) {
+	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // what Open has made; SQLite makes no file by itself
+	db, err := sql.Open("sqlite", name.String())
+	return connector{db: db, synchronous: synchronous}, err
+}
+
+// connect opens one connection with everything set that is not kept in the file.
+func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error) {
+	raw, err := k.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{raw: raw, stmts: map[string]statement{}}
+	for _, pragma := range append([]string{
+		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY", "synchronous = " + k.synchronous.pragma(),
+	}, pragmas...) {
+		if err := c.run(ctx, "PRAGMA "+pragma); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+	}
+	return c, nil
+}
+
+// conn is one connection with the statements it has prepared. One goroutine
+// uses it at a time.
+type conn struct {
+	raw   *sql.Conn
+	stmts map[string]statement
+}
+
+// statement is prepared once and closed with its connection.
+type statement struct{ *sql.Stmt }
+
+// run executes text that is used once.
+func (c *conn) run(ctx context.Context, text string) error {
+	_, err := c.raw.ExecContext(ctx, text)
+	return err
+}
+
+func (c *conn) prepared(ctx context.Context, query string) (statement, error) {
+	if known, ok := c.stmts[query]; ok {
+		return known, nil
+	}
+	stmt, err := c.raw.PrepareContext(ctx, query)
+	if err != nil {
+		return statement{}, err
+	}
+	c.stmts[query] = statement{stmt}
+	return c.stmts[query], nil
+}
+
+// exec executes a statement and counts the rows it touched.
+func (c *conn) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	stmt, err := c.prepared(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// one reads the first row, if there is one.
+func (c *conn) one(ctx context.Context, query string, args []any, into ...any) (bool, error) {
+	stmt, err := c.prepared(ctx, query)
+	if err != nil {
+		return false, err
+	}
+	err = stmt.QueryRowContext(ctx, args...).Scan(into...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each reads all rows. The scan must not use the connection.
+func (c *conn) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	stmt, err := c.prepared(ctx, query)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	return drain(rows, scan)
+}
+
+// eachOf is each for text that is put together and not worth keeping.
+func (c *conn) eachOf(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := c.raw.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	return drain(rows, scan)
+}
+
+func drain(rows *sql.Rows, scan func(*sql.Rows) error) error {
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+func (c *conn) close() error {
+	var errs []error
+	for _, stmt := range c.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, c.raw.Close())...)
+}
+
+// readers are connections that can only read. They are opened when they are
+// needed and see the database as it was when their transaction began.
+type readers struct {
+	connector connector
+	slots     chan *conn // holds every connection nobody uses; nil: not opened yet
+	closing   chan struct{}
+}
+
+const maxReaders = 8
+
+func newReaders(k connector) *readers {
+	r := &readers{connector: k, slots: make(chan *conn, maxReaders), closing: make(chan struct{})}
+	for range maxReaders {
+		r.slots <- nil
+	}
+	return r
+}
+
+// errClosing is what a reader is told that comes too late.
+var errClosing = errors.New("the store is closing")
+
+// read runs a look at the database in one transaction.
+func (r *readers) read(ctx context.Context, look func(context.Context, *conn) error) (err error) {
+	var c *conn
+	select {
+	case <-r.closing:
+		return errClosing
+	default:
+	}
+	select {
+	case c = <-r.slots:
+	case <-r.closing:
+		return errClosing
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { r.slots <- c }()
+	if c == nil {
+		if c, err = r.connector.connect(ctx, "query_only = ON"); err != nil {
+			return err
+		}
+	}
+	if _, err := c.exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	err = look(ctx, c)
+	if _, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
+		err = errors.Join(err, e, c.close()) // nobody can use it any more
+		c = nil
+	}
+	return err
+}
+
+// close waits for every reader and closes its connection.
+func (r *readers) close() error {
+	close(r.closing)
+	var errs []error
+	for range maxReaders {
+		if c := <-r.slots; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Create stores a version-0 session as version 1.
+func (s *Store) Create(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
+	return s.create(ctx, next, c, false)
+}
+
+// Fork stores a fork as version 1 and shares the log of its parent.
+func (s *Store) Fork(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
+	return s.create(ctx, next, c, true)
+}
+
+func (s *Store) create(ctx context.Context, next session.Session, c store.Commit, mustShare bool) (session.Session, error) {
+	if err := s.writable(ctx, next, c.Keys); err != nil {
+		return session.Session{}, err
+	}
+	v, err := s.prepareSave(next, c)
+	if err != nil {
+		return session.Session{}, err
+	}
+	r, made := store.RefOf(next), v
+	err = s.write(ctx, &request{
+		ref: r, commitID: c.ID,
+		do: func(ctx context.Context, conn *conn) error {
+			history, shared, err := conn.creatable(ctx, r, next)
+			if err != nil {
+				return err
+			}
+			made = v
+			if !shared {
+				if made, err = s.rooted(v, mustShare); err != nil {
+					return err
+				}
+			}
+			return s.insert(ctx, conn, r, made, history)
+		},
+		saved: v.isThere,
+	})
+	if err != nil {
+		return session.Session{}, err
+	}
+	return made.sealed, nil
+}
+
+// creatable checks whether a session can be created and, for a fork whose
+// parent is here, gives the stretches of log it shares.
+func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session) (history []stretch, shared bool, err error) {
+	_, found, err := c.find(ctx, r, 0)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case found:
+		return nil, false, &session.ConflictError{ID: r.ID, Reason: session.ReasonExists}
+	case next.Version() != 0:
+		return nil, false, &session.ConflictError{ID: r.ID, Reason: session.ReasonNonzeroVersion, Want: next.Version()}
+	}
+	info := next.Info()
+	if info.Fork == nil || next.ForkedFrom() == "" {
+		return nil, false, nil
+	}
+	parent, found, err := c.find(ctx, store.Ref{Tenant: r.Tenant, ID: info.ParentID}, 0)
+	if err != nil || !found || parent.agentID != next.ForkedFrom() {
+		return nil, false, err
+	}
+	var last int64
+	found, err = c.one(ctx, "SELECT last_seq FROM commits WHERE log = ? AND version = ?", []any{parent.log, info.Fork.Version}, &last)
+	if err != nil || !found || last != info.Fork.Seq {
+		return nil, false, err
+	}
+	parts, err := c.history(ctx, parent, parent.seq)
+	for _, p := range parts {
+		if p.after < info.Fork.Seq {
+			p.upTo = min(p.upTo, info.Fork.Seq)
+			history = append(history, p)
+		}
+	}
+	return history, true, err
+}
+
+// rooted is a version with a log of its own.
+func (s *Store) rooted(v saving, mustShare bool) (saving, error) {
+	info := v.next.Info()
+	switch {
+	case mustShare && info.Fork == nil:
+		return v, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
+	case mustShare:
+		return v, session.NotFound(info.ParentID)
+	case beginsLog(v.next):
+		return v, nil
+	}
+	next, err := v.next.Rooted()
+	if err != nil {
+		return v, err
+	}
+	return s.prepareSave(next, v.commit)
+}
+
+// beginsLog reports whether a session's changes are a log by themselves.
+func beginsLog(s session.Session) bool {
+	pending := s.Pending()
+	if len(pending) == 0 {
+		return false
+	}
+	_, ok := pending[0].Change.(session.SessionCreated)
+	return ok
+}
+
+// insert writes a new session that continues the stretches it shares.
+func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v saving, history []stretch) error {
+	w := row{}
+	if len(history) > 0 {
+		w.forkedAt = history[len(history)-1].upTo
+	}
+	w.seq = w.forkedAt
+	i := v.sealed.Info()
+	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, running,
+	kind, status, name, user_id, parent_id, origin, agent_name, task_status, workflow_status, created_at, updated_at, header)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
+		[]any{
+			r.Tenant, r.ID, v.sealed.AgentID(), i.Version, i.Seq, i.Seq, w.forkedAt, v.sealed.Running(),
+			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, taskStatus(i), workflowStatus(i),
+			micros(i.CreatedAt), micros(i.UpdatedAt), v.header,
+		}, &w.log)
+	if err != nil {
+		return err
+	}
+	for _, p := range history {
+		if _, err := c.exec(ctx, "INSERT INTO lineage (log, after_seq, upto_seq, ancestor) VALUES (?, ?, ?, ?)", w.log, p.after, p.upTo, p.log); err != nil {
+			return err
+		}
+	}
+	if err := c.addChanges(ctx, w, v.changes); err != nil {
+		return err
+	}
+	head, err := v.encodedHead()
+	if err != nil {
+		return err
+	}
+	if err := c.addHead(ctx, w.log, i, head); err != nil {
+		return err
+	}
+	s.noteSize(r, len(head))
+	if err := c.addCommit(ctx, w.log, w.seq+1, v); err != nil {
+		return err
+	}
+	return c.addKeys(ctx, w, v.commit.Keys, i.Seq, s.now())
+}

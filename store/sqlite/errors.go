@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// translate is an error as a caller gets it: those of package session as they
+// are, the context's where it ended, and what SQLite says in words that name
+// the cause. Conflicts are found by looking, so no error of the driver stands
+// for one.
+func (s *Store) translate(ctx context.Context, err error) error {
+	var raw *driver.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errClosing):
+		return s.closedError()
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || isCode(err, codes.SQLITE_INTERRUPT)):
+		return ctx.Err()
+	case errors.As(err, &raw):
+		return fmt.Errorf("sqlite store %s: %w", s.path, explained(raw))
+	}
+	return err
+}
+
+func (s *Store) closedError() error {
+	return fmt.Errorf("sqlite store %s: %w", s.path, session.ErrClosed)
+}
+
+// explained is what an error of SQLite means to the owner of the file.
+func explained(err *driver.Error) error {
+	switch err.Code() & 0xff {
+	case codes.SQLITE_NOTADB:
+		return &session.InvalidError{Field: "path", Reason: "the file is not a SQLite database"}
+	case codes.SQLITE_CORRUPT:
+		return fmt.Errorf("the database file is %w: %w", session.ErrCorrupt, err)
+	case codes.SQLITE_READONLY, codes.SQLITE_PERM:
+		return fmt.Errorf("the database cannot be written to: %w", err)
+	case codes.SQLITE_CANTOPEN:
+		return fmt.Errorf("the database cannot be opened: %w", err)
+	case codes.SQLITE_FULL:
+		return fmt.Errorf("the disk is full: %w", err)
+	case codes.SQLITE_BUSY:
+		return fmt.Errorf("%w: another process has locked the database: %w", session.ErrBusy, err)
+	}
+	return err
+}
+
+// isCode reports an error of SQLite with this code, whatever its details.
+func isCode(err error, code int) bool {
+	var raw *driver.Error
+	return errors.As(err, &raw) && raw.Code()&0xff == code
+}
+
+// unreadable says how stored data cannot be used: it is of a newer format, or
+// it is corrupt. Nil stays nil.
+func unreadable(id, path string, err error) error {
+	if err == nil || errors.Is(err, session.ErrNewerFormat) {
+		return err
+	}
+	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

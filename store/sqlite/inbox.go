@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Post adds an item to a session's inbox. Items stay there for ever, so that
+// an id that was ever used is known again.
+func (s *Store) Post(ctx context.Context, r store.Ref, item store.Item) error {
+	item, err := item.Check()
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(item)
+	if err != nil {
+		return fmt.Errorf("encode inbox item %s: %w", item.ID, err)
+	}
+	return s.writeSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		_, err := c.exec(ctx, "INSERT INTO inbox (log, id, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", w.log, item.ID, raw)
+		return err
+	})
+}
+
+// takeItem marks an item as taken by a change.
+func (c *conn) takeItem(ctx context.Context, log int64, ch change) error {
+	n, err := c.exec(ctx, "UPDATE inbox SET taken = ? WHERE log = ? AND id = ? AND taken = 0", ch.seq, log, ch.itemID)
+	if err == nil && n == 0 {
+		err = &session.InvalidError{Field: "inbox", Reason: "item " + ch.itemID + " is gone or taken"}
+	}
+	return err
+}
+
+// Inbox reads what is not taken.
+func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
+	var unread []store.Item
+	err := s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		return c.each(ctx, "SELECT data FROM inbox WHERE log = ? AND taken = 0 ORDER BY n", []any{w.log}, func(rows *sql.Rows) error {
+			var raw sql.RawBytes
+			if err := rows.Scan(&raw); err != nil {
+				return err
+			}
+			var item store.Item
+			if err := json.Unmarshal(raw, &item); err != nil {
+				return unreadable(r.ID, "inbox", err)
+			}
+			unread = append(unread, item)
+			return nil
+		})
+	})
+	return unread, err
+}

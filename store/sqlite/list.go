@@ -1,0 +1,260 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// List finds sessions of one tenant. It reads the headers of the page and the
+// index behind it, and those that an index knows to be unreadable; metadata is
+// looked at only where the query asks for it.
+func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
+	if err := s.usable(ctx); err != nil {
+		return store.Page{}, err
+	}
+	if err := session.CheckTenant(tenant); err != nil {
+		return store.Page{}, err
+	}
+	q, after, err := q.Check()
+	if err != nil {
+		return store.Page{}, err
+	}
+	l := listing{tenant: tenant, query: q, after: after}
+	if err := s.read(ctx, l.read); err != nil {
+		return store.Page{}, err
+	}
+	page := store.Page{Items: l.found, Corrupt: l.corrupt}
+	if len(l.found) > q.Limit {
+		page.Items = l.found[:q.Limit]
+		page.Next = q.CursorAfter(page.Items[q.Limit-1])
+	}
+	return page, nil
+}
+
+// listing is one page in the making.
+type listing struct {
+	tenant  string
+	query   store.Query
+	after   *store.Position // where to read on
+	found   session.Infos
+	corrupt []*session.CorruptError
+}
+
+// read fills the page with one session more than it shows, if there is one.
+func (l *listing) read(ctx context.Context, c *conn) error {
+	if err := l.readUnreadable(ctx, c); err != nil {
+		return err
+	}
+	for len(l.found) <= l.query.Limit {
+		rows, err := l.next(ctx, c, l.query.Limit+1)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := l.add(ctx, c, r); err != nil {
+				return err
+			}
+		}
+		if len(rows) <= l.query.Limit {
+			return nil
+		}
+		l.after = &rows[len(rows)-1].position
+	}
+	return nil
+}
+
+// readUnreadable reports the sessions whose header is no JSON or of another
+// format. The condition is that of the index, word for word.
+func (l *listing) readUnreadable(ctx context.Context, c *conn) error {
+	return c.each(ctx, `SELECT id, header FROM sessions INDEXED BY sessions_unreadable WHERE tenant = ?
+AND CASE WHEN json_valid(header) THEN json_extract(header, '$.formatVersion') IS NOT 1 ELSE 1 END ORDER BY id`,
+		[]any{l.tenant}, func(rows *sql.Rows) error {
+			var id, header string
+			if err := rows.Scan(&id, &header); err != nil {
+				return err
+			}
+			if _, err := decodeHeader(store.Ref{Tenant: l.tenant, ID: id}, header); err != nil {
+				l.report(id, err)
+			}
+			return nil
+		})
+}
+
+func (l *listing) report(id string, err error) {
+	for _, known := range l.corrupt {
+		if known.ID == id {
+			return
+		}
+	}
+	var bad *session.CorruptError
+	if !errors.As(err, &bad) {
+		bad = &session.CorruptError{ID: id, Reason: err.Error()}
+	}
+	l.corrupt = append(l.corrupt, bad)
+}
+
+type listed struct {
+	position store.Position
+	header   string
+}
+
+// next reads the rows that fit, from where the last page ended.
+func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error) {
+	f := l.filter()
+	order := map[store.Order]string{
+		store.UpdatedDesc: "updated_at DESC, id", store.CreatedDesc: "created_at DESC, id", store.IDAsc: "id",
+	}[l.query.Order]
+	column := map[store.Order]string{store.UpdatedDesc: "updated_at", store.CreatedDesc: "created_at", store.IDAsc: "0"}[l.query.Order]
+	text := fmt.Sprintf("SELECT id, %s, header FROM sessions WHERE %s ORDER BY %s LIMIT ?", column, strings.Join(f.terms, " AND "), order)
+	var found []listed
+	err := c.eachOf(ctx, text, append(f.args, limit), func(rows *sql.Rows) error {
+		var r listed
+		var at int64
+		err := rows.Scan(&r.position.ID, &at, &r.header)
+		if l.query.Order != store.IDAsc {
+			r.position.Time = instant(at)
+		}
+		found = append(found, r)
+		return err
+	})
+	return found, err
+}
+
+// filter is the condition of a query, with its values apart.
+type filter struct {
+	terms []string
+	args  []any
+}
+
+func (f *filter) and(term string, args ...any) {
+	f.terms, f.args = append(f.terms, term), append(f.args, args...)
+}
+
+// equal asks for a value where one is given.
+func (f *filter) equal(column, value string) {
+	if value != "" {
+		f.and(column+" = ? AND "+column+" <> ''", value) // the second makes an index of the non-empty usable
+	}
+}
+
+func anyOf[T ~string](f *filter, column string, values []T) {
+	marks, args := make([]string, len(values)), make([]any, len(values))
+	for i, v := range values {
+		marks[i], args[i] = "?", string(v)
+	}
+	f.and(column+" IN ("+strings.Join(marks, ", ")+")", args...)
+}
+
+func (l *listing) filter() filter {
+	q, f := l.query, filter{}
+	f.and("tenant = ?", l.tenant)
+	if len(q.Kinds) > 0 {
+		anyOf(&f, "kind", q.Kinds)
+	} else {
+		f.and("kind <> ?", string(session.KindPolicy))
+	}
+	if len(q.Statuses) > 0 {
+		anyOf(&f, "status", q.Statuses)
+	} else if !q.IncludeDeleted {
+		f.and("status <> ?", string(session.Deleted))
+	}
+	if len(q.TaskStatuses) > 0 {
+		anyOf(&f, "task_status", q.TaskStatuses)
+	}
+	if len(q.WorkflowStatuses) > 0 {
+		anyOf(&f, "workflow_status", q.WorkflowStatuses)
+	}
+	f.equal("agent_name", q.Agent)
+	f.equal("parent_id", q.ParentID)
+	f.equal("origin", string(q.Origin))
+	f.equal("user_id", q.UserID)
+	f.equal("name", q.Name)
+	if q.IDPrefix != "" {
+		f.and("id >= ? AND substr(id, 1, ?) = ?", q.IDPrefix, len(q.IDPrefix), q.IDPrefix)
+	}
+	for _, bound := range []struct {
+		term string
+		at   time.Time
+	}{{"created_at > ?", q.CreatedAfter}, {"updated_at > ?", q.UpdatedAfter}} {
+		if !bound.at.IsZero() {
+			f.and(bound.term, micros(bound.at))
+		}
+	}
+	for _, bound := range []struct {
+		term string
+		at   time.Time
+	}{{"created_at < ?", q.CreatedBefore}, {"updated_at < ?", q.UpdatedBefore}} {
+		if !bound.at.IsZero() {
+			f.and(bound.term, ceiling(bound.at))
+		}
+	}
+	l.filterAfter(&f)
+	return f
+}
+
+// ceiling is a moment in microseconds, rounded up: before it is before the
+// exact moment too.
+func ceiling(t time.Time) int64 {
+	if t.Nanosecond()%1000 != 0 {
+		return micros(t) + 1
+	}
+	return micros(t)
+}
+
+// filterAfter leaves out what stands up to the end of the page before.
+func (l *listing) filterAfter(f *filter) {
+	if l.after == nil {
+		return
+	}
+	switch l.query.Order {
+	case store.IDAsc:
+		f.and("id > ?", l.after.ID)
+	case store.CreatedDesc:
+		f.and("created_at <= ? AND (created_at < ? OR id > ?)", micros(l.after.Time), micros(l.after.Time), l.after.ID)
+	default:
+		f.and("updated_at <= ? AND (updated_at < ? OR id > ?)", micros(l.after.Time), micros(l.after.Time), l.after.ID)
+	}
+}
+
+// add puts a session on the page if it fits, or among the corrupt.
+func (l *listing) add(ctx context.Context, c *conn, r listed) error {
+	if len(l.found) > l.query.Limit {
+		return nil
+	}
+	at := store.Ref{Tenant: l.tenant, ID: r.position.ID}
+	info, err := decodeHeader(at, r.header)
+	if err != nil {
+		l.report(at.ID, err)
+		return nil
+	}
+	var trouble error // of the database rather than of the session
+	fits, err := l.query.Match(info, func() (session.Values, error) {
+		w, err := c.mustFind(ctx, at)
+		if err == nil {
+			var s session.Session
+			if s, err = c.folded(ctx, at, w, w.version); err == nil {
+				return s.Metadata(), nil
+			}
+		}
+		if !errors.Is(err, session.ErrCorrupt) && !errors.Is(err, session.ErrNewerFormat) {
+			trouble = err
+		}
+		return nil, err
+	})
+	switch {
+	case trouble != nil:
+		return trouble
+	case err != nil:
+		l.report(at.ID, err)
+	case fits:
+		l.found = append(l.found, info)
+	}
+	return nil
+}

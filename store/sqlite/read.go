@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Load reads the last version, with the open tail where asked.
+func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded session.Session, err error) {
+	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		last, err := c.load(ctx, r, w, w.version, false)
+		if err != nil || !tail {
+			loaded = last
+			return err
+		}
+		records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: w.seq, upTo: w.last})
+		if err != nil {
+			return err
+		}
+		loaded, err = last.WithTail(records)
+		return unreadable(r.ID, "tail", err)
+	})
+	if err != nil {
+		return session.Session{}, err
+	}
+	return loaded, nil
+}
+
+// LoadAt reads any version with the messages of its window.
+func (s *Store) LoadAt(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
+	return s.loadAt(ctx, r, version, false)
+}
+
+// LoadWhole reads a version, 0 for the last, with its whole transcript.
+func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
+	return s.loadAt(ctx, r, version, true)
+}
+
+func (s *Store) loadAt(ctx context.Context, r store.Ref, version int64, whole bool) (loaded session.Session, err error) {
+	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		if version == 0 && whole {
+			version = w.version
+		}
+		if version < 1 || version > w.version {
+			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, w.version)}
+		}
+		loaded, err = c.load(ctx, r, w, version, whole)
+		return err
+	})
+	if err != nil {
+		return session.Session{}, err
+	}
+	return loaded, nil
+}
+
+// load is a version with the messages of its window or the whole transcript.
+func (c *conn) load(ctx context.Context, r store.Ref, w row, version int64, whole bool) (session.Session, error) {
+	s, err := c.folded(ctx, r, w, version)
+	if err != nil {
+		return session.Session{}, err
+	}
+	return c.fill(ctx, w, s, whole)
+}
+
+// folded is a version without messages: the nearest head before it and the
+// changes since. The log says nothing of versions and their times; the
+// commits do.
+func (c *conn) folded(ctx context.Context, r store.Ref, w row, version int64) (session.Session, error) {
+	from := w.head
+	if from.n.Valid && from.version > version {
+		if _, err := c.one(ctx, "SELECT n, version, seq, sum FROM heads WHERE log = ? AND version <= ? ORDER BY base DESC LIMIT 1",
+			[]any{w.log, version}, &from.n, &from.version, &from.seq, &from.sum); err != nil {
+			return session.Session{}, err
+		}
+		from.data = nil
+	}
+	if err := c.readHead(ctx, &from); err != nil {
+		return session.Session{}, err
+	}
+	s, err := from.decode(r)
+	if err != nil || from.version == version {
+		return s, err
+	}
+	commits, err := c.commitsIn(ctx, w.log, from.version, version, math.MaxInt)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if n := int64(len(commits)); n == 0 || n != version-from.version {
+		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "commits", Reason: fmt.Sprintf("%d of %d are there", n, version-from.version)}
+	}
+	records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: from.seq, upTo: commits[len(commits)-1].LastSeq})
+	if err != nil {
+		return session.Session{}, err
+	}
+	if s, err = session.FoldFrom(s, records); err != nil {
+		return session.Session{}, unreadable(r.ID, "log", err)
+	}
+	for _, commit := range commits {
+		s = s.Sealed(commit.At)
+	}
+	return s, nil
+}
+
+// Info reads the header.
+func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
+	if err := s.usableFor(ctx, r); err != nil {
+		return session.Info{}, err
+	}
+	var header string
+	err := s.read(ctx, func(ctx context.Context, c *conn) error {
+		found, err := c.one(ctx, "SELECT header FROM sessions WHERE tenant = ? AND id = ?", []any{r.Tenant, r.ID}, &header)
+		if err == nil && !found {
+			err = session.NotFound(r.ID)
+		}
+		return err
+	})
+	if err != nil {
+		return session.Info{}, err
+	}
+	return decodeHeader(r, header)
+}
+
+// Log reads changes.
+func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([]session.LogEntry, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	var entries []session.LogEntry
+	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		parts, err := c.history(ctx, w, w.last)
+		if err != nil {
+			return err
+		}
+		for _, p := range parts {
+			p.after = max(p.after, after)
+			if p.after >= p.upTo || len(entries) >= limit {
+				continue
+			}
+			rows, err := c.changesIn(ctx, p, limit-len(entries))
+			if err != nil {
+				return err
+			}
+			for _, found := range rows {
+				record, err := decodeRecord(r.ID, found.data)
+				if err != nil {
+					return err
+				}
+				entry := session.LogEntry{Record: record, Version: found.version, Discarded: found.discarded}
+				if p.log == w.log && found.version > w.version {
+					entry.Version = 0 // in the open tail
+				}
+				entries = append(entries, entry)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return entries, nil
+}
+
+// Commits reads commits.
+func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int) (commits []store.CommitInfo, err error) {
+	if limit, err = store.PageLimit(limit); err != nil {
+		return nil, err
+	}
+	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		commits, err = c.commitsIn(ctx, w.log, after, w.version, limit)
+		return err
+	})
+	return commits, err
+}
+
+// commitsIn reads commits after a version, up to and with another.
+func (c *conn) commitsIn(ctx context.Context, log, after, upTo int64, limit int) ([]store.CommitInfo, error) {
+	var commits []store.CommitInfo
+	err := c.each(ctx, `SELECT id, version, first_seq, last_seq, action, actor, at FROM commits
+WHERE log = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?`, []any{log, after, upTo, limit}, func(rows *sql.Rows) error {
+		var info store.CommitInfo
+		var at int64
+		err := rows.Scan(&info.ID, &info.Version, &info.FirstSeq, &info.LastSeq, &info.Action, &info.Actor, &at)
+		info.At = instant(at)
+		commits = append(commits, info)
+		return err
+	})
+	return commits, err
+}

@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// errEnough ends the reading of rows early.
+var errEnough = errors.New("enough")
+
+// Sweepable lists sessions that are no longer wanted.
+func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := session.CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	r, err := r.Check()
+	if err != nil {
+		return nil, err
+	}
+	clock := s.now()
+	var infos []session.Info
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		return c.each(ctx, `SELECT id, header, lease_token, lease_holder, lease_until, lease_open FROM sessions s
+WHERE tenant = ? AND tail_live = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE log = s.log AND taken = 0)
+ORDER BY updated_at, id`, []any{tenant}, func(rows *sql.Rows) error {
+			var id, header string
+			l, err := scanLease(rows, &id, &header)
+			if err != nil {
+				return err
+			}
+			info, err := decodeHeader(store.Ref{Tenant: tenant, ID: id}, header)
+			if err == nil && r.Fits(info, now) && !l.live(clock) {
+				infos = append(infos, info)
+			}
+			if len(infos) == r.Limit {
+				return errEnough
+			}
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return infos, nil
+}

@@ -1,0 +1,149 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// row is a session as the checks of a write and the reading of its log need it.
+type row struct {
+	log      int64
+	agentID  string
+	version  int64
+	seq      int64 // last change of the version
+	last     int64 // last change of all
+	forkedAt int64
+	live     int64
+	kept     int64
+	unfolded int64
+	lease    lease
+	header   string
+	head     head // the newest
+}
+
+// head is the folded state of a version.
+type head struct {
+	n       sql.NullInt64 // null: there is none, which is damage
+	version int64
+	seq     int64
+	sum     int64
+	size    int64
+	data    []byte // nil where it was not asked for
+}
+
+const (
+	// smallHead is the size up to which a head is written at every save. A
+	// larger one is written when that is worth it, see saving.due.
+	smallHead = 64 << 10
+
+	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.kept, s.unfolded,
+	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header,
+	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
+	CASE WHEN length(h.data) <= ? THEN h.data END
+FROM sessions s LEFT JOIN heads h ON h.n = (SELECT n FROM heads WHERE log = s.log ORDER BY base DESC LIMIT 1)
+WHERE s.tenant = ? AND s.id = ?`
+)
+
+// find reads a session's row, and its newest head where that is no larger
+// than maxHead.
+func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, found bool, err error) {
+	var until int64
+	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.kept, &w.unfolded,
+		&w.lease.token, &w.lease.holder, &until, &w.lease.open, &w.header,
+		&w.head.n, &w.head.version, &w.head.seq, &w.head.sum, &w.head.size, &w.head.data)
+	w.lease.until = instant(until)
+	return w, found, err
+}
+
+// mustFind is find for a session that must be there.
+func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
+	w, found, err := c.find(ctx, r, smallHead)
+	if err == nil && !found {
+		err = session.NotFound(r.ID)
+	}
+	return w, err
+}
+
+// readHead reads the data of a head that was left out.
+func (c *conn) readHead(ctx context.Context, h *head) error {
+	if h.data != nil || !h.n.Valid {
+		return nil
+	}
+	_, err := c.one(ctx, "SELECT data FROM heads WHERE n = ?", []any{h.n.Int64}, &h.data)
+	return err
+}
+
+// decode is the session without messages that a head holds.
+func (h head) decode(r store.Ref) (session.Session, error) {
+	if !h.n.Valid {
+		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "head", Reason: "it is missing"}
+	}
+	s, err := session.DecodeHead(h.data, nil)
+	switch {
+	case err != nil:
+	case store.RefOf(s) != r:
+		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
+	case int64(crc32.ChecksumIEEE(h.data)) != h.sum:
+		err = &session.InvalidError{Field: "head", Reason: "does not match its checksum"}
+	}
+	return s, unreadable(r.ID, "head", err)
+}
+
+// readable is the reason why a head cannot be read. What still is as this
+// program wrote it need not be decoded to know. Data that was not read counts
+// as readable: whoever replaces a head reads it first.
+func (h head) readable(r store.Ref) error {
+	if h.n.Valid && (h.data == nil || int64(crc32.ChecksumIEEE(h.data)) == h.sum) {
+		return nil
+	}
+	_, err := h.decode(r)
+	return err
+}
+
+// admit runs the checks of a write in the order the contract fixes.
+func (w row) admit(next session.Session, fence int64, now time.Time) error {
+	if err := w.head.readable(store.RefOf(next)); err != nil {
+		return err
+	}
+	if err := w.lease.admit(next.ID(), fence, now); err != nil {
+		return err
+	}
+	conflict := &session.ConflictError{ID: next.ID(), Want: next.Version(), Have: w.version}
+	switch {
+	case next.AgentID() != w.agentID:
+		conflict.Reason = session.ReasonReplaced
+	case next.Version() != w.version:
+		conflict.Reason = session.ReasonStale
+	case next.Base() != w.last:
+		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), w.last
+	default:
+		return nil
+	}
+	return conflict
+}
+
+// encodeHeader is a header as it is kept: the beginning of a session's
+// document, so that it says which format it is of.
+func encodeHeader(i session.Info) (string, error) {
+	raw, err := i.MarshalJSON()
+	return fmt.Sprintf(`{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
+}
+
+func decodeHeader(r store.Ref, header string) (session.Info, error) {
+	i, err := session.DecodeHeader([]byte(header))
+	if err == nil && (i.ID != r.ID || i.Tenant != r.Tenant) {
+		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
+	}
+	return i, unreadable(r.ID, "header", err)
+}
+
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

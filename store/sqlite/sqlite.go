@@ -1,0 +1,214 @@
+// Package sqlite keeps sessions in one SQLite file. It needs nothing
+// installed, has every ability, and is what a single machine should use.
+//
+// Any number of goroutines and processes may use one file at the same time.
+// Within a process one goroutine writes: it takes what is waiting, commits it
+// in one transaction and so shares one disk flush between all who came
+// together. A call returns only when its data is on the disk. Readers have
+// connections of their own; they see the last commit and block nobody.
+//
+// What is kept is a log. A save adds the new changes, one commit and the
+// folded state without the messages (the head); it rewrites neither the
+// transcript nor, where the head is large, the head, so that its cost depends
+// on what changed. A fork is a pointer into the log of its parent.
+//
+// The file has mode 0600 and two companions while it is in use, -wal and -shm,
+// that belong to it: copy all of them or use SQLite's own backup. Network file
+// systems do not carry the locks that SQLite needs.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Synchronous says how much of the machine may fail without losing what was
+// acknowledged.
+type Synchronous int
+
+const (
+	// Full flushes every commit to the disk: nothing acknowledged is lost when
+	// the machine loses power. It is the default.
+	Full Synchronous = iota
+	// Normal leaves the flushing to the system: a killed process loses
+	// nothing, a machine that loses power may lose the last commits, but never
+	// a part of one.
+	Normal
+)
+
+func (s Synchronous) pragma() string {
+	if s == Normal {
+		return "NORMAL"
+	}
+	return "FULL"
+}
+
+// Config is what a SQLite store can be told. The zero value is the default.
+type Config struct {
+	// Now decides when leases end and how long keys are kept. Nil: time.Now.
+	Now func() time.Time
+
+	// Synchronous is how durable an acknowledged write is.
+	Synchronous Synchronous
+
+	// OnWrite is called around each step that touches the disk, as "before
+	// commit" and "after commit", by the goroutine that does it. It is there
+	// for tests: one that ends the process inside it shows what a crash at
+	// that very point leaves behind. Nil: nobody is told.
+	OnWrite func(point string)
+}
+
+// Store keeps sessions in a SQLite file. It has all abilities of package store.
+type Store struct {
+	path    string
+	now     func() time.Time
+	conns   connector
+	readers *readers
+	writer  *writer
+	bells   *bells
+	large   sync.Map // store.Ref → true: sessions whose head is too large to write at every save
+
+	closed atomic.Bool
+	once   sync.Once
+	err    error // of the first Close
+}
+
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Tails   = (*Store)(nil)
+	_ store.Leases  = (*Store)(nil)
+	_ store.Logs    = (*Store)(nil)
+	_ store.Forks   = (*Store)(nil)
+	_ store.Inboxes = (*Store)(nil)
+	_ store.Wakes   = (*Store)(nil)
+	_ store.Keys    = (*Store)(nil)
+	_ store.Sweeps  = (*Store)(nil)
+)
+
+// Open opens the store in a file, which is made where it is missing, with its
+// directory. An older schema is brought up to date first, a newer one is
+// NewerFormatError and stays untouched, and a file that is no SQLite database
+// or that of another program is InvalidError. Whoever opens a store closes it.
+func Open(ctx context.Context, path string, c Config) (*Store, error) {
+	if path == "" {
+		return nil, &session.InvalidError{Field: "path", Reason: "is empty"}
+	}
+	if c.Synchronous != Full && c.Synchronous != Normal {
+		return nil, &session.InvalidError{Field: "synchronous", Reason: fmt.Sprintf("%d is neither Full nor Normal", c.Synchronous)}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open sqlite store: %w", err)
+	}
+	s := &Store{path: abs, now: c.Now, bells: newBells()}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if c.OnWrite == nil {
+		c.OnWrite = func(string) {}
+	}
+	if err := makeFile(abs); err != nil {
+		return nil, fmt.Errorf("open sqlite store: %w", err)
+	}
+	if s.conns, err = newConnector(abs, c.Synchronous); err != nil {
+		return nil, fmt.Errorf("open sqlite store: %w", err)
+	}
+	conn, err := s.prepare(ctx, c.OnWrite)
+	if err != nil {
+		return nil, errors.Join(s.translate(ctx, err), s.conns.db.Close())
+	}
+	s.readers = newReaders(s.conns)
+	s.writer = newWriter(conn, s.bells, c.OnWrite)
+	go s.writer.run(context.WithoutCancel(ctx)) // it outlives whoever asks
+	return s, nil
+}
+
+// prepare opens the writer's connection and brings the schema up to date.
+func (s *Store) prepare(ctx context.Context, onWrite func(string)) (*conn, error) {
+	c, err := s.conns.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.prepare(ctx, s.path, onWrite); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// String names the store in errors.
+func (s *Store) String() string { return "the sqlite store" }
+
+// Close ends the store: calls that wait for their turn are refused with
+// ErrClosed, those at work finish, and every later one is ErrClosed.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		s.err = errors.Join(s.writer.close(), s.readers.close(), s.conns.db.Close())
+		if s.err != nil {
+			s.err = fmt.Errorf("close sqlite store %s: %w", s.path, s.err)
+		}
+	})
+	return s.err
+}
+
+// usable is the reason why no call can begin.
+func (s *Store) usable(ctx context.Context) error {
+	if s.closed.Load() {
+		return s.closedError()
+	}
+	return ctx.Err()
+}
+
+// usableFor is the reason why no call on one session can begin.
+func (s *Store) usableFor(ctx context.Context, r store.Ref) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return r.Check()
+}
+
+// read runs a look at the database.
+func (s *Store) read(ctx context.Context, look func(context.Context, *conn) error) error {
+	return s.translate(ctx, s.readers.read(ctx, look))
+}
+
+// readSession runs a look at one session, which must be there.
+func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
+	if err := s.usableFor(ctx, r); err != nil {
+		return err
+	}
+	return s.read(ctx, func(ctx context.Context, c *conn) error {
+		w, err := c.mustFind(ctx, r)
+		if err != nil {
+			return err
+		}
+		return look(ctx, c, w)
+	})
+}
+
+// write hands a request to the writer and waits until it is on the disk.
+func (s *Store) write(ctx context.Context, q *request) error {
+	return s.translate(ctx, s.writer.submit(ctx, q))
+}
+
+// writeSession changes one session, which must be there.
+func (s *Store) writeSession(ctx context.Context, r store.Ref, change func(context.Context, *conn, row) error) error {
+	if err := s.usableFor(ctx, r); err != nil {
+		return err
+	}
+	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
+		w, err := c.mustFind(ctx, r)
+		if err != nil {
+			return err
+		}
+		return change(ctx, c, w)
+	}})
+}

@@ -1,0 +1,137 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.Data {
+		path, clock := filepath.Join(t.TempDir(), "sessions.db"), storetest.NewClock()
+		first := open(t, path, sqlite.Config{Now: clock.Now})
+		rewrite(t, first, "PRAGMA wal_autocheckpoint = 0") // so that the log only grows
+		opened := false
+		return storetest.Data{
+			Clock: clock,
+			Open: func(t testing.TB) store.Store {
+				if !opened {
+					opened = true
+					return first
+				}
+				return open(t, path, sqlite.Config{Now: clock.Now})
+			},
+			Corrupt: func(t testing.TB, r store.Ref) {
+				for _, statement := range []string{
+					"UPDATE sessions SET header = substr(header, 1, length(header) / 2) WHERE tenant = ? AND id = ?",
+					"UPDATE heads SET data = substr(data, 1, length(data) / 2) WHERE log = (SELECT log FROM sessions WHERE tenant = ? AND id = ?)",
+				} {
+					rewrite(t, open(t, path, sqlite.Config{}), statement, r.Tenant, r.ID)
+				}
+			},
+			Newer: func(t testing.TB, r store.Ref) {
+				for _, statement := range []string{
+					`UPDATE sessions SET header = replace(header, '"formatVersion":1', '"formatVersion":99') WHERE tenant = ? AND id = ?`,
+					`UPDATE heads SET data = CAST(replace(CAST(data AS TEXT), '"formatVersion":1', '"formatVersion":99') AS BLOB)
+WHERE log = (SELECT log FROM sessions WHERE tenant = ? AND id = ?)`,
+				} {
+					rewrite(t, open(t, path, sqlite.Config{}), statement, r.Tenant, r.ID)
+				}
+			},
+			Written: func() int64 {
+				info, err := os.Stat(path + "-wal")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return info.Size()
+			},
+		}
+	})
+}
+
+func open(t testing.TB, path string, c sqlite.Config) *sqlite.Store {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), path, c)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return st
+}
+
+func rewrite(t testing.TB, st *sqlite.Store, statement string, args ...any) {
+	t.Helper()
+	if err := st.Rewrite(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: id} }
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+// fresh is a version-0 session.
+func fresh(t testing.TB, id string) session.Session {
+	t.Helper()
+	s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, noon())
+	if err != nil {
+		t.Fatalf("make session: %v", err)
+	}
+	return s
+}
+
+func create(t testing.TB, st store.Store, id string) session.Session {
+	t.Helper()
+	s, err := st.Create(t.Context(), fresh(t, id), store.Commit{ID: "c1", Action: "create", At: noon()})
+	if err != nil {
+		t.Fatalf("create %s: %v", id, err)
+	}
+	return s
+}
+
+// said is the session with one more message.
+func said(t testing.TB, s session.Session, text string) session.Session {
+	t.Helper()
+	s, err := s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, noon())
+	if err != nil {
+		t.Fatalf("add message: %v", err)
+	}
+	return s
+}
+
+func save(t testing.TB, st store.Store, s session.Session) session.Session {
+	t.Helper()
+	s, err := st.Save(t.Context(), s, store.Commit{ID: "save", Action: "test", At: noon()})
+	if err != nil {
+		t.Fatalf("save: %v", err)
+	}
+	return s
+}
+
+func load(t testing.TB, st store.Store, id string) session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), ref(id), true)
+	if err != nil {
+		t.Fatalf("load %s: %v", id, err)
+	}
+	return s
+}
+
+// texts is what was said.
+func texts(s session.Session) []string {
+	list := []string{}
+	for _, m := range s.All() {
+		list = append(list, m.Content.Text())
+	}
+	return list
+}
