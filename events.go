@@ -105,7 +105,7 @@ type (
 		CallID string `json:"callId"`
 		Tool   string `json:"tool"`
 	}
-	// ToolFinished says that a tool's result is written.
+	// ToolFinished says that a tool has its result.
 	ToolFinished struct {
 		About
 		StepID  string `json:"stepId"`
@@ -113,7 +113,7 @@ type (
 		Tool    string `json:"tool"`
 		IsError bool   `json:"isError"`
 	}
-	// StepFinished says that a step is written.
+	// StepFinished says that a step is done.
 	StepFinished struct {
 		About
 		StepID string `json:"stepId"`

@@ -2,9 +2,11 @@
 // again, until there is an answer or a reason to stop.
 //
 // The next step is decided from the session alone, and everything is written
-// to the journal before anything relies on it. So a loop that was broken off
-// at any instant goes on where it was: an answer that was written is not asked
-// for again, a tool result that was written is not produced again.
+// to the journal before anything relies on it: before the model is asked and
+// before a tool runs, all that led there is durable. So a loop that was broken
+// off at any instant goes on where it was: an answer that was written is not
+// asked for again, a tool result that was written is not produced again. Each
+// model answer and each tool run costs one write.
 package agent
 
 import (
@@ -88,7 +90,8 @@ const (
 )
 
 // Run goes on with the session's open execution to its end and returns the
-// session with the end written.
+// session. The end itself is a pending change, for the save that follows; a
+// crash before that save finds the answer and ends the execution again.
 //
 // An ExecutionError says that the execution ended as failed, with the cause;
 // the session that comes with it is worth saving. An InterruptedError says
@@ -116,12 +119,16 @@ func start(ctx context.Context, c Config, s session.Session, work func(*run, con
 	r := &run{Config: c, s: s, began: c.Now(), before: s.Execution().ActiveSeconds}
 	err := work(r, ctx)
 	if err != nil && interrupted(ctx, err) {
+		if err := r.flush(context.WithoutCancel(ctx)); err != nil { // it is paid for
+			return r.s, err
+		}
 		err = &session.InterruptedError{ID: r.s.ID(), Seq: r.s.Base(), Err: context.Cause(ctx)}
 	}
 	return r.s, err
 }
 
-// run is one call of Run. s is the newest session; all of it is durable.
+// run is one call of Run. s is the newest session; what is pending in it is
+// not relied on yet.
 type run struct {
 	Config
 	s      session.Session
@@ -183,25 +190,24 @@ func (r *run) advance(ctx context.Context, e *session.Execution) error {
 		return err
 	}
 	if cancelled {
-		return r.finish(ctx, session.Signal{Reason: session.StopUserRequested, Message: "cancelled", Source: "inbox"})
+		return r.finish(session.Signal{Reason: session.StopUserRequested, Message: "cancelled", Source: "inbox"})
 	}
 	if signal, ok := session.Primary(e.Signals); ok {
-		return r.finish(ctx, signal)
+		return r.finish(signal)
 	}
 	switch last, _ := lastStep(e); {
 	case last.Type == session.StepError:
-		return r.finish(ctx, session.Signal{Reason: session.StopError, Message: "the model call failed", Source: "agent"})
+		return r.finish(session.Signal{Reason: session.StopError, Message: "the model call failed", Source: "agent"})
 	case last.Type == session.StepFinal && len(followUps) == 0 && r.answered():
-		return r.finish(ctx, session.Signal{Reason: session.StopCompleted, Source: "agent"})
+		return r.finish(session.Signal{Reason: session.StopCompleted, Source: "agent"})
 	}
 	if signal, over := r.overBudget(e, true); over {
-		return r.finish(ctx, signal)
+		return r.finish(signal)
 	}
 	for _, item := range followUps {
 		m := *item.Message
 		m.ExecutionID = e.ID
-		err := r.write(ctx, session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}, session.MessageAdded{Message: m})
-		if err != nil {
+		if err := r.record(session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}, session.MessageAdded{Message: m}); err != nil {
 			return err
 		}
 	}
@@ -231,7 +237,7 @@ func (r *run) inbox(ctx context.Context, e *session.Execution) (followUps []Inco
 		if !item.Cancel {
 			continue
 		}
-		if err := r.write(ctx, session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}); err != nil {
+		if err := r.record(session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}); err != nil {
 			return nil, false, err
 		}
 		cancelled = cancelled || item.ExecutionID == "" || item.ExecutionID == e.ID
@@ -239,27 +245,37 @@ func (r *run) inbox(ctx context.Context, e *session.Execution) (followUps []Inco
 	return followUps, cancelled, nil
 }
 
-// write makes changes durable.
-func (r *run) write(ctx context.Context, changes ...session.Change) error {
+// record adds changes that the next flush or save makes durable.
+func (r *run) record(changes ...session.Change) error {
 	next, err := r.s.With(r.Now(), changes...)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", changes[0].Kind(), err)
 	}
-	if next, err = r.Journal.Append(ctx, next); err != nil {
+	r.s = next
+	return nil
+}
+
+// flush makes everything recorded durable. It stands before every effect on
+// the world outside.
+func (r *run) flush(ctx context.Context) error {
+	if r.s.Seq() == r.s.Base() {
+		return nil
+	}
+	next, err := r.Journal.Append(ctx, r.s)
+	if err != nil {
 		return err
 	}
 	r.s = next
 	return nil
 }
 
-// finish writes the end of the execution.
-func (r *run) finish(ctx context.Context, stop session.Signal) error {
-	e := r.s.Execution()
+// finish records the end of the execution.
+func (r *run) finish(stop session.Signal) error {
 	end := session.ExecutionFinished{Status: stop.Reason.Status(), Stop: &stop, ActiveSeconds: r.active()}
-	if _, known := session.Primary(e.Signals); !known {
+	if _, known := session.Primary(r.s.Execution().Signals); !known {
 		end.Signals = []session.Signal{stop}
 	}
-	if err := r.write(ctx, end); err != nil {
+	if err := r.record(end); err != nil {
 		return err
 	}
 	r.notify(Notice{Kind: ExecutionFinished, Status: end.Status, Stop: stop.Reason})

@@ -18,11 +18,14 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 	stepID := r.NewID()
 	name, model, err := r.Model(r.s)
 	if err != nil {
-		return r.giveUp(ctx, stepID, name, started, err)
+		return r.giveUp(stepID, name, started, err)
 	}
 	request, err := r.request(name)
 	if err != nil {
-		return r.giveUp(ctx, stepID, name, started, err)
+		return r.giveUp(stepID, name, started, err)
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
 	}
 	r.notify(Notice{Kind: StepStarted, StepID: stepID, StepNumber: len(e.Steps) + 1, Model: name})
 
@@ -38,9 +41,9 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 		if !over {
 			signal = session.Signal{Reason: session.StopTime, Message: "the call ran out of time", Source: "budget"}
 		}
-		return r.finish(ctx, signal)
+		return r.finish(signal)
 	default:
-		return r.giveUp(ctx, stepID, name, started, err)
+		return r.giveUp(stepID, name, started, err)
 	}
 	return r.answer(ctx, stepID, started, name, model, response)
 }
@@ -139,8 +142,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// giveUp ends the execution as failed: the step and the end are one write.
-func (r *run) giveUp(ctx context.Context, stepID, model string, started time.Time, cause error) error {
+// giveUp ends the execution as failed.
+func (r *run) giveUp(stepID, model string, started time.Time, cause error) error {
 	r.cause = cause
 	reason := session.StopError
 	var out *exhausted
@@ -148,7 +151,7 @@ func (r *run) giveUp(ctx context.Context, stepID, model string, started time.Tim
 		reason = session.StopRetries
 	}
 	stop := session.Signal{Reason: reason, Message: cause.Error(), Source: "model"}
-	err := r.write(ctx,
+	err := r.record(
 		session.InferenceFailed{
 			StepID: stepID, Model: model, StartedAt: started, ActiveSeconds: r.active(),
 			Errors: []session.Failure{{Kind: string(reason), Message: cause.Error()}},
@@ -162,8 +165,9 @@ func (r *run) giveUp(ctx context.Context, stepID, model string, started time.Tim
 	return nil
 }
 
-// answer writes what the model said. It is written even when the context has
-// just ended: it is paid for.
+// answer records what the model said. A final answer is durable at once, also
+// when the context has just ended: it is paid for. One that asks for tools is
+// durable before the first of them runs.
 func (r *run) answer(ctx context.Context, stepID string, started time.Time, name string, model llm.Model, response llm.Response) error {
 	cost := response.Cost
 	if priced, ok := model.(llm.Priced); ok {
@@ -183,17 +187,19 @@ func (r *run) answer(ctx context.Context, stepID string, started time.Time, name
 		},
 		session.MessageAdded{Message: said},
 	}
-	if len(response.ToolCalls) == 0 {
-		changes = append(changes, session.StepFinished{
-			StepID: stepID, Type: session.StepFinal, Signals: finishSignal(response.FinishReason), ActiveSeconds: r.active(),
-		})
+	if len(response.ToolCalls) > 0 {
+		return r.record(changes...)
 	}
-	if err := r.write(context.WithoutCancel(ctx), changes...); err != nil {
+	changes = append(changes, session.StepFinished{
+		StepID: stepID, Type: session.StepFinal, Signals: finishSignal(response.FinishReason), ActiveSeconds: r.active(),
+	})
+	if err := r.record(changes...); err != nil {
 		return err
 	}
-	if len(response.ToolCalls) == 0 {
-		r.notify(Notice{Kind: StepFinished, StepID: stepID})
+	if err := r.flush(context.WithoutCancel(ctx)); err != nil {
+		return err
 	}
+	r.notify(Notice{Kind: StepFinished, StepID: stepID})
 	return nil
 }
 

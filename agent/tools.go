@@ -30,7 +30,7 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 		}
 		if signal, over := r.overBudget(r.s.Execution(), false); over {
 			signals = []session.Signal{signal}
-			if err := r.result(ctx, step, call, tool.Result{Content: "not run: " + signal.Message, IsError: true}, true); err != nil {
+			if err := r.result(step, call, tool.Result{Content: "not run: " + signal.Message, IsError: true}, true); err != nil {
 				return err
 			}
 			continue
@@ -43,7 +43,7 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 	if len(calls) == 0 {
 		kind = session.StepFinal
 	}
-	err = r.write(ctx, session.StepFinished{StepID: step.ID, Type: kind, Signals: signals, ActiveSeconds: r.active()})
+	err = r.record(session.StepFinished{StepID: step.ID, Type: kind, Signals: signals, ActiveSeconds: r.active()})
 	if err != nil {
 		return err
 	}
@@ -88,14 +88,17 @@ func callState(step session.Step, id string) stateOfCall {
 func (r *run) carryOut(ctx context.Context, step session.Step, call session.ToolCall, tools tool.Set, state stateOfCall) error {
 	t, known := tools.Get(call.Name)
 	if !known {
-		return r.result(ctx, step, call, tool.Result{IsError: true, Content: fmt.Sprintf(
+		return r.result(step, call, tool.Result{IsError: true, Content: fmt.Sprintf(
 			"unknown tool %q; available: %s", call.Name, strings.Join(tools.Names(), ", "))}, false)
 	}
 	spec := t.Spec()
 	if state == callStarted && spec.Nature == tool.Once {
-		return r.result(ctx, step, call, tool.Result{Content: session.UnknownOutcome, IsError: true}, true)
+		return r.result(step, call, tool.Result{Content: session.UnknownOutcome, IsError: true}, true)
 	}
-	if err := r.write(ctx, session.ToolStarted{StepID: step.ID, CallID: call.ID, ToolName: call.Name}); err != nil {
+	if err := r.record(session.ToolStarted{StepID: step.ID, CallID: call.ID, ToolName: call.Name}); err != nil {
+		return err
+	}
+	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	r.notify(Notice{Kind: ToolStarted, StepID: step.ID, StepNumber: step.Number, CallID: call.ID, Tool: call.Name})
@@ -117,7 +120,7 @@ func (r *run) carryOut(ctx context.Context, step session.Step, call session.Tool
 	default:
 		result = tool.Result{Content: err.Error(), IsError: true}
 	}
-	return r.result(ctx, step, call, result, false)
+	return r.result(step, call, result, false)
 }
 
 // invoke calls a tool and turns a panic into an error.
@@ -130,10 +133,10 @@ func invoke(ctx context.Context, t tool.Tool, c tool.Call) (result tool.Result, 
 	return t.Call(ctx, c)
 }
 
-// result writes a call's result, also when the context has just ended: the
-// tool has run.
-func (r *run) result(ctx context.Context, step session.Step, call session.ToolCall, result tool.Result, synthetic bool) error {
-	err := r.write(context.WithoutCancel(ctx),
+// result records a call's result. It is durable before the next tool runs or
+// the model is asked, also when the context ends in between.
+func (r *run) result(step session.Step, call session.ToolCall, result tool.Result, synthetic bool) error {
+	err := r.record(
 		session.MessageAdded{Message: session.Message{
 			ID: r.NewID(), Role: session.RoleTool, ExecutionID: r.s.Execution().ID, StepID: step.ID, Trace: true,
 			ToolResult: &session.ToolResult{
