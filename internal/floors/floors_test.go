@@ -40,6 +40,7 @@ var building = map[string]place{
 	"store/inmem":     {floor: 2, leaf: true},
 	"store/file":      {floor: 2, leaf: true},
 	"store/sqlite":    {floor: 2, leaf: true},
+	"store/postgres":  {floor: 2, leaf: true},
 	"store/storetest": {floor: 2},
 	"llm/scripted":    {floor: 2, leaf: true},
 	"llm/offline":     {floor: 2, leaf: true},
@@ -57,6 +58,9 @@ var building = map[string]place{
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+
+	// Of a store's own tests.
+	"store/postgres/internal/pgtest": {floor: 0},
 }
 
 // impure are packages the domain has no business with: it does no I/O, knows

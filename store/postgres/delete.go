@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Delete removes a session for good. The stretches of its log that forks
+// share stay until the last of these is deleted.
+func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
+	if err := s.open(ctx, r); err != nil {
+		return err
+	}
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		s.config.OnWrite("before delete")
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			err := s.deleteIn(ctx, tx, r, fence)
+			s.config.OnWrite("before delete commit")
+			return err
+		})
+		s.config.OnWrite("after delete")
+		return err
+	})
+	if err == nil {
+		s.ring(r)
+	}
+	return err
+}
+
+func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int64) error {
+	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "now": s.clock()}
+	var sid int64
+	var l leaseRow
+	err := tx.QueryRow(ctx, `SELECT sid, `+leaseColumns+` FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args).
+		Scan(&sid, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case l.live && l.token != fence:
+		return l.busy(r.ID)
+	}
+	logs, err := lockLogs(ctx, tx, sid)
+	if err != nil {
+		return err
+	}
+	// Snapshots, lineage, inbox, takings and keys go with the row.
+	if _, err := tx.Exec(ctx, `DELETE FROM sessions WHERE sid = $1`, sid); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		`DELETE FROM changes c USING needed n WHERE c.log = n.log AND c.seq > n.upto`,
+		`DELETE FROM discards d USING needed n WHERE d.log = n.log AND d.from_seq > n.upto`,
+		`DELETE FROM commits c USING needed n WHERE c.log = n.log AND c.first_seq > n.upto`,
+	} {
+		if _, err := tx.Exec(ctx, needed+statement, logs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needed is up to which change the logs of deleted sessions are shared.
+const needed = `WITH needed AS (
+	SELECT g.log, coalesce((SELECT max(l.upto_seq) FROM lineage l WHERE l.log = g.log), 0) AS upto
+	FROM unnest($1::bigint[]) AS g (log) WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.sid = g.log)) `
+
+// lockLogs are the logs a session's history lies in, locked until the
+// transaction ends: of two sessions that share one and are deleted at once,
+// the second sees that it is the last.
+func lockLogs(ctx context.Context, tx pgx.Tx, sid int64) ([]int64, error) {
+	rows, err := tx.Query(ctx, `SELECT log FROM lineage WHERE sid = $1 ORDER BY log`, sid)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, err
+	}
+	for _, log := range logs {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, logLock^log); err != nil {
+			return nil, err
+		}
+	}
+	return logs, nil
+}
+
+// logLock tells locks of logs from other advisory locks.
+const logLock = int64(0x686c6f67) << 32

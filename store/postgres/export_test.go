@@ -1,0 +1,19 @@
+package postgres
+
+import (
+	"context"
+	"time"
+)
+
+// OpenAt opens a store that goes by another clock than the database's.
+func OpenAt(ctx context.Context, url string, c Config, now func() time.Time) (*Store, error) {
+	s, err := configured(url, c)
+	if err != nil {
+		return nil, err
+	}
+	s.now = now
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}

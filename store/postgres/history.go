@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// readLog has a row for the session, so that an empty page of a session is
+// not taken for a missing one.
+const readLog = `WITH s AS MATERIALIZED (SELECT sid, seq FROM sessions WHERE tenant = @tenant AND id = @id)
+	SELECT 0::bigint AS seq, ''::bytea AS body, 0::bigint AS version, false AS discarded FROM s
+	UNION ALL (SELECT c.seq, c.body, CASE WHEN c.seq > s.seq THEN 0 ELSE c.version END,
+			EXISTS (SELECT 1 FROM discards d WHERE d.log = l.log AND c.seq BETWEEN d.from_seq AND d.to_seq)
+		FROM s JOIN lineage l ON l.sid = s.sid AND l.upto_seq > @after::bigint
+		CROSS JOIN LATERAL (SELECT c.seq, c.version, c.body FROM changes c
+			WHERE c.log = l.log AND c.seq > greatest(l.after_seq, @after::bigint) AND c.seq <= l.upto_seq ORDER BY c.seq LIMIT @limit::bigint) c
+		ORDER BY c.seq LIMIT @limit::bigint)
+	ORDER BY seq`
+
+type loggedRow struct {
+	Seq       int64
+	Body      []byte
+	Version   int64
+	Discarded bool
+}
+
+// Log reads changes.
+func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([]session.LogEntry, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, r); err != nil {
+		return nil, err
+	}
+	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "after": after, "limit": int64(limit)}
+	var logged []loggedRow
+	err = s.again(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, readLog, args)
+		if err == nil {
+			logged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[loggedRow])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(logged) == 0 {
+		return nil, session.NotFound(r.ID)
+	}
+	entries := make([]session.LogEntry, len(logged)-1)
+	for i, row := range logged[1:] {
+		entries[i].Version, entries[i].Discarded = row.Version, row.Discarded
+		if err := entries[i].Record.UnmarshalJSON(row.Body); err != nil {
+			return nil, unreadable(r.ID, "log", err)
+		}
+	}
+	return entries, nil
+}
+
+// Commits reads commits.
+func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int) ([]store.CommitInfo, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, r); err != nil {
+		return nil, err
+	}
+	var commits []store.CommitInfo
+	err = s.consistent(ctx, func(tx pgx.Tx) error {
+		var sid int64
+		if err := found(r, tx.QueryRow(ctx, `SELECT sid FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT id, version, first_seq, last_seq, action, actor, at FROM commits
+			WHERE log = $1 AND version > $2 ORDER BY version LIMIT $3`, sid, after, limit)
+		if err == nil {
+			commits, err = pgx.CollectRows(rows, commitOf)
+		}
+		return err
+	})
+	return commits, err
+}
+
+func commitOf(row pgx.CollectableRow) (store.CommitInfo, error) {
+	var c store.CommitInfo
+	var id, action, actor []byte
+	err := row.Scan(&id, &c.Version, &c.FirstSeq, &c.LastSeq, &action, &actor, &c.At)
+	c.ID, c.Action, c.Actor, c.At = string(id), string(action), string(actor), session.Instant(c.At)
+	return c, err
+}
+
+// LoadAt reads any version with the messages of its window.
+func (s *Store) LoadAt(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
+	if version < 1 {
+		version = -1 // 0 is no version here
+	}
+	return s.loadVersion(ctx, r, version, false)
+}
+
+// LoadWhole reads a version, 0 for the last, with its whole transcript.
+func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
+	return s.loadVersion(ctx, r, version, true)
+}
+
+// kept is what is kept of a version: its head and where it stands.
+type kept struct {
+	sid     int64
+	version int64
+	seq     int64
+	head    []byte
+}
+
+func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, whole bool) (loaded session.Session, err error) {
+	if err := s.open(ctx, r); err != nil {
+		return session.Session{}, err
+	}
+	err = s.consistent(ctx, func(tx pgx.Tx) error {
+		var last kept
+		err := found(r, tx.QueryRow(ctx, `SELECT sid, version, seq, head FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).
+			Scan(&last.sid, &last.version, &last.seq, &last.head))
+		if err != nil {
+			return err
+		}
+		at := version
+		if version == 0 {
+			at = last.version
+		}
+		if at < 1 || at > last.version {
+			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last.version)}
+		}
+		head, err := headAt(ctx, tx, r.ID, last, at)
+		if err != nil {
+			return err
+		}
+		loaded, err = fill(ctx, tx, last.sid, head, whole)
+		return err
+	})
+	return loaded, err
+}
+
+// headAt is a version without its messages, folded from the nearest snapshot
+// before it.
+func headAt(ctx context.Context, tx pgx.Tx, id string, last kept, version int64) (session.Session, error) {
+	if version == last.version {
+		return decodeHead(id, last.head)
+	}
+	var from kept
+	err := tx.QueryRow(ctx, `SELECT version, seq, head FROM snapshots WHERE sid = $1 AND version <= $2 ORDER BY version DESC LIMIT 1`, last.sid, version).
+		Scan(&from.version, &from.seq, &from.head)
+	if err != nil {
+		return session.Session{}, err
+	}
+	at, err := decodeHead(id, from.head)
+	if err != nil {
+		return session.Session{}, err
+	}
+	rows, err := collect(ctx, tx, `SELECT seq, body FROM changes WHERE log = @sid AND seq > @after AND version <= @version ORDER BY seq`,
+		pgx.NamedArgs{"sid": last.sid, "after": from.seq, "version": version})
+	if err != nil {
+		return session.Session{}, err
+	}
+	records, err := decodeRecords(id, rows)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if at, err = session.FoldFrom(at, records); err != nil {
+		return session.Session{}, unreadable(id, "log", err)
+	}
+	// The log says nothing of versions and their times; the commits do.
+	commits, err := tx.Query(ctx, `SELECT at FROM commits WHERE log = $1 AND version > $2 AND version <= $3 ORDER BY version`, last.sid, from.version, version)
+	if err != nil {
+		return session.Session{}, err
+	}
+	times, err := pgx.CollectRows(commits, pgx.RowTo[time.Time])
+	for _, t := range times {
+		at = at.Sealed(t)
+	}
+	return at, err
+}
+
+// fill gives the head of any version its messages.
+func fill(ctx context.Context, tx pgx.Tx, sid int64, head session.Session, whole bool) (session.Session, error) {
+	from, to := shown(head.Spans(), head.Window(), whole)
+	rows, err := collect(ctx, tx, `SELECT c.seq, c.body FROM
+		(SELECT @sid::bigint AS sid, @seq::bigint AS seq, @from::bigint[] AS shown_from, @to::bigint[] AS shown_to) s `+stretches+` ORDER BY c.seq`,
+		pgx.NamedArgs{"sid": sid, "seq": head.Info().Seq, "from": from, "to": to})
+	if err != nil {
+		return session.Session{}, err
+	}
+	return filled(head, rows)
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Posting locks the session's row before it adds the item. So a post and a
+// save, or a release, come one after the other, and whoever comes second sees
+// what the first one did; and items arrive in the order of their numbers.
+const (
+	countPost  = `UPDATE sessions SET posts = posts + 1 WHERE tenant = @tenant AND id = @id RETURNING sid`
+	insertItem = `INSERT INTO inbox (sid, item_id, body)
+		SELECT sid, @item::text, @body::bytea FROM sessions WHERE tenant = @tenant AND id = @id ON CONFLICT (sid, item_id) DO NOTHING`
+)
+
+// Post adds an item to a session's inbox.
+func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
+	it, err := it.Check()
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(it)
+	if err != nil {
+		return err
+	}
+	if err := s.open(ctx, r); err != nil {
+		return err
+	}
+	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": raw}
+	err = s.again(ctx, func(conn *pgx.Conn) error { // the same item twice is one
+		var batch pgx.Batch
+		batch.Queue(countPost, args)
+		batch.Queue(insertItem, args)
+		s.config.OnWrite("before post")
+		results := conn.SendBatch(ctx, &batch)
+		var sid int64
+		err := found(r, results.QueryRow().Scan(&sid))
+		err = errors.Join(err, results.Close())
+		s.config.OnWrite("after post")
+		return err
+	})
+	if err == nil {
+		s.ring(r)
+	}
+	return err
+}
+
+// unread is the condition of an item that nobody took.
+const unread = `NOT i.taken AND NOT EXISTS (SELECT 1 FROM takings t WHERE t.sid = i.sid AND t.item_id = i.item_id)`
+
+// Inbox reads what is not taken.
+func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
+	if err := s.open(ctx, r); err != nil {
+		return nil, err
+	}
+	var rows []stored
+	err := s.again(ctx, func(conn *pgx.Conn) (err error) {
+		rows, err = collect(ctx, conn, `WITH s AS MATERIALIZED (SELECT sid FROM sessions WHERE tenant = @tenant AND id = @id)
+			SELECT 0::bigint AS arrival, ''::bytea AS body FROM s
+			UNION ALL SELECT i.arrival, i.body FROM s JOIN inbox i ON i.sid = s.sid WHERE `+unread+` ORDER BY arrival`,
+			pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, session.NotFound(r.ID)
+	}
+	var items []store.Item
+	for _, row := range rows[1:] {
+		var it store.Item
+		if err := json.Unmarshal(row.Body, &it); err != nil {
+			return nil, unreadable(r.ID, "inbox", err)
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}

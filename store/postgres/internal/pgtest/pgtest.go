@@ -1,0 +1,104 @@
+// Package pgtest gives tests a PostgreSQL: the one that HOLDFAST_TEST_POSTGRES
+// names, or one of their own, started from the installed binaries on a private
+// socket. Where there is neither, the test is skipped, and fails in CI.
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Variable names a server to use in the place of one of our own.
+const Variable = "HOLDFAST_TEST_POSTGRES"
+
+// shared is the one server of a test binary. It ends with the process.
+var shared = sync.OnceValues(func() (*Server, error) { return start(os.Getenv("TMPDIR")) })
+
+// Schema is the URL of a fresh schema on the shared server. It is dropped when
+// the test is over.
+func Schema(t testing.TB) string {
+	t.Helper()
+	base := os.Getenv(Variable)
+	if base == "" {
+		server, err := shared()
+		if err != nil {
+			missing(t, err)
+		}
+		base = server.URL()
+	}
+	return schema(t, base)
+}
+
+// missing skips a test that has no server, where that is allowed.
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("no PostgreSQL to test with: %v", err)
+	}
+	t.Skipf("no PostgreSQL to test with: %v", err)
+}
+
+func schema(t testing.TB, base string) string {
+	t.Helper()
+	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	Exec(t, base, "CREATE SCHEMA "+name)
+	t.Cleanup(func() { Exec(t, base, "DROP SCHEMA "+name+" CASCADE") })
+	return With(t, base, "search_path", name)
+}
+
+// With is a URL with one more setting.
+func With(t testing.TB, base, key, value string) string {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatalf("%s: %v", Variable, err)
+	}
+	q := u.Query()
+	q.Set(key, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Connect is a connection of the test's own. Tests also use it when they are
+// over, so it does not end with their context.
+func Connect(t testing.TB, at string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(context.WithoutCancel(t.Context()), at)
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the server may be gone
+	return conn
+}
+
+// Exec runs one statement.
+func Exec(t testing.TB, at, sql string, args ...any) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	conn, err := pgx.Connect(ctx, at)
+	if err == nil {
+		_, err = conn.Exec(ctx, sql, args...)
+		_ = conn.Close(ctx) // the statement is done
+	}
+	if err != nil {
+		t.Errorf("%s: %v", sql, err)
+	}
+}
+
+// binaries is the folder of the newest installed server.
+func binaries() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
+	if err != nil || len(found) == 0 {
+		return "", fmt.Errorf("no server is installed and %s is not set", Variable)
+	}
+	return filepath.Dir(found[len(found)-1]), nil
+}

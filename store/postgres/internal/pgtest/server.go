@@ -1,0 +1,177 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Server is a PostgreSQL of our own.
+type Server struct {
+	bin, dir string
+	as       *syscall.Credential // nil: who runs the test
+	lifeline *os.File            // the server is stopped when it closes
+	keeper   *exec.Cmd
+}
+
+// Start is a server for one test, which may restart it. It writes as a real
+// one does: nothing is acknowledged before it is on disk.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s, err := start("")
+	if err != nil {
+		missing(t, err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// Schema is the URL of a fresh schema, which goes with the server.
+func (s *Server) Schema(t testing.TB) string {
+	t.Helper()
+	Exec(t, s.URL(), "CREATE SCHEMA test")
+	return With(t, s.URL(), "search_path", "test")
+}
+
+// URL is where the server is.
+func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=" + s.dir }
+
+// Socket is the address of the server for net.Dial.
+func (s *Server) Socket() (network, address string) {
+	return "unix", filepath.Join(s.dir, ".s.PGSQL.5432")
+}
+
+// Restart ends the server as a crash would and starts it again.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.control("restart", "-m", "immediate"); err != nil {
+		t.Fatalf("restart: %v", err)
+	}
+}
+
+func start(parent string) (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	as, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(parent, "pgtest") // short: a socket's path has a limit
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, dir: dir, as: as}
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// unprivileged is whom to run the server as: it refuses to be run by root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		who, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(who.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(who.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
+}
+
+func (s *Server) begin() error {
+	if s.as != nil {
+		if err := os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			return err
+		}
+	}
+	if err := s.run("initdb", "-D", s.data(), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"); err != nil {
+		return err
+	}
+	settings := fmt.Sprintf("listen_addresses = ''\nunix_socket_directories = '%s'\nmax_connections = 300\nfsync = on\n", s.dir)
+	if err := s.appendConfig(settings); err != nil {
+		return err
+	}
+	if err := s.watch(); err != nil {
+		return err
+	}
+	return s.control("start")
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) appendConfig(text string) error {
+	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// watch starts a process that stops the server and removes its files when
+// this one ends, however it ends.
+func (s *Server) watch() error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	s.keeper = exec.Command("/bin/sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", s.bin, s.dir) //nolint:noctx // it outlives every context
+	s.keeper.Stdin, s.keeper.Dir = read, "/"
+	s.keeper.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	err = s.keeper.Start()
+	_ = read.Close() // the keeper has its own
+	s.lifeline = write
+	return err
+}
+
+// stop ends the server and waits until it is gone.
+func (s *Server) stop() {
+	_ = s.lifeline.Close()
+	_ = s.keeper.Wait()
+	_ = os.RemoveAll(s.dir) // the keeper may not be allowed to remove the folder itself
+}
+
+func (s *Server) control(what string, more ...string) error {
+	return s.run("pg_ctl", append([]string{"-D", s.data(), "-w", "-t", "60", "-l", filepath.Join(s.dir, "log"), what}, more...)...)
+}
+
+// run runs a program of the server. Its output goes to a file: a server that
+// is started here would keep a pipe open.
+func (s *Server) run(program string, args ...string) error {
+	out, err := os.OpenFile(filepath.Join(s.dir, program+".out"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(s.bin, program), args...) //nolint:noctx // it has a limit of its own
+	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	err = errors.Join(cmd.Run(), out.Close())
+	if err != nil {
+		said, readErr := os.ReadFile(out.Name())
+		if errors.Is(readErr, fs.ErrNotExist) {
+			readErr = nil
+		}
+		return fmt.Errorf("%s: %w\n%s", program, errors.Join(err, readErr), said)
+	}
+	return nil
+}

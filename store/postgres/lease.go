@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// leaseRow is the newest lease of a session, alive or not.
+type leaseRow struct {
+	token  int64 // 0: there never was one
+	holder []byte
+	until  time.Time
+	ended  bool // released
+	live   bool // by the database's clock
+}
+
+const leaseColumns = `lease_token, lease_holder, lease_until, lease_ended, ` + held
+
+func (l leaseRow) busy(id string) error {
+	return &session.BusyError{ID: id, Holder: string(l.holder), Until: session.Instant(l.until)}
+}
+
+// admit lets a writer with a fence, or without, write or says why not. A
+// lease that only ran out still admits its holder: nobody has another.
+func (l leaseRow) admit(id string, fence int64) error {
+	switch {
+	case fence == 0 && l.live:
+		return l.busy(id)
+	case fence != 0 && (fence != l.token || l.ended):
+		return &session.FencedError{ID: id, Token: fence, Have: l.token}
+	}
+	return nil
+}
+
+func (l leaseRow) public() store.Lease {
+	return store.Lease{Token: l.token, Holder: string(l.holder), Until: session.Instant(l.until)}
+}
+
+func checkLength(length time.Duration) error {
+	if length <= 0 {
+		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is no time to hold a lease", length)}
+	}
+	return nil
+}
+
+// The new end of a lease, counted from the database's clock.
+const leaseEnd = dbNow + ` + @length::bigint * interval '1 microsecond'`
+
+const acquireLease = `UPDATE sessions SET lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false
+	WHERE tenant = @tenant AND id = @id AND NOT ` + held + ` RETURNING ` + leaseColumns
+
+// Acquire takes the lease. When the connection is lost meanwhile, the lease
+// may have been taken; it runs out by itself.
+func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
+	if err := checkLength(length); err != nil {
+		return store.Lease{}, err
+	}
+	if err := s.open(ctx, r); err != nil {
+		return store.Lease{}, err
+	}
+	worth := func(err error) bool { return passing(err) && (unsent(err) || rolledBack(err)) }
+	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds()}
+	for range manyTries {
+		taken, err := s.lease(ctx, "acquire", r, worth, acquireLease, args)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return taken.public(), err
+		}
+		have, err := s.newest(ctx, r)
+		if err != nil {
+			return store.Lease{}, err
+		}
+		if have.live {
+			return store.Lease{}, have.busy(r.ID)
+		}
+	}
+	return store.Lease{}, fmt.Errorf("postgres: session %s: its lease changed hands %d times", r.ID, manyTries)
+}
+
+// lease runs a statement that changes a lease and returns it; pgx.ErrNoRows
+// where it changed nothing.
+func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(error) bool, sql string, args pgx.NamedArgs) (leaseRow, error) {
+	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
+	var l leaseRow
+	none := false
+	err := s.insist(ctx, worth, func() error {
+		return s.once(ctx, func(conn *pgx.Conn) error {
+			s.config.OnWrite("before " + name)
+			err := conn.QueryRow(ctx, sql, args).Scan(&l.token, &l.holder, &l.until, &l.ended, &l.live)
+			s.config.OnWrite("after " + name)
+			if none = errors.Is(err, pgx.ErrNoRows); none {
+				return nil
+			}
+			return err
+		})
+	})
+	switch {
+	case err != nil:
+		return leaseRow{}, err
+	case none:
+		return leaseRow{}, pgx.ErrNoRows
+	}
+	s.ring(r)
+	return l, nil
+}
+
+// newest reads the lease.
+func (s *Store) newest(ctx context.Context, r store.Ref) (leaseRow, error) {
+	var l leaseRow
+	err := s.row(ctx, r, `SELECT `+leaseColumns+` FROM sessions`, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+	return l, err
+}
+
+const renewLease = `UPDATE sessions SET lease_until = ` + leaseEnd + `
+	WHERE tenant = @tenant AND id = @id AND lease_token = @token AND NOT lease_ended RETURNING ` + leaseColumns
+
+// Renew prolongs the lease.
+func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
+	if err := checkLength(length); err != nil {
+		return store.Lease{}, err
+	}
+	if err := s.open(ctx, r); err != nil {
+		return store.Lease{}, err
+	}
+	renewed, err := s.lease(ctx, "renew", r, passing, renewLease, pgx.NamedArgs{"token": l.Token, "length": length.Microseconds()})
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return renewed.public(), err
+	}
+	// Lost is lost: tokens only grow, and a released one does not come back.
+	have, err := s.newest(ctx, r)
+	if err != nil && !errors.Is(err, session.ErrNotFound) {
+		return store.Lease{}, err
+	}
+	return store.Lease{}, &session.FencedError{ID: r.ID, Token: l.Token, Have: have.token}
+}
+
+const releaseLease = `UPDATE sessions SET lease_ended = true
+	WHERE tenant = @tenant AND id = @id AND lease_token = @token AND NOT lease_ended RETURNING ` + leaseColumns
+
+// Release ends the lease.
+func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
+	if err := s.open(ctx, r); err != nil {
+		return err
+	}
+	_, err := s.lease(ctx, "release", r, passing, releaseLease, pgx.NamedArgs{"token": l.Token})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+// Holding is the live lease.
+func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
+	if err := s.open(ctx, r); err != nil {
+		return store.Lease{}, false, err
+	}
+	l, err := s.newest(ctx, r)
+	if err != nil || !l.live {
+		return store.Lease{}, false, err
+	}
+	return l.public(), true, nil
+}

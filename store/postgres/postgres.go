@@ -1,0 +1,233 @@
+// Package postgres keeps sessions in a PostgreSQL database, for any number of
+// nodes at the same time. It has every ability.
+//
+// A save is one round trip and one transaction: the session's row is moved on
+// where version, last change and lease are what the writer knows, and the log
+// rows, the commit and everything else are written only if it was. No
+// transaction is open between two calls. Only the database's clock decides
+// about leases and keys, never a node's.
+//
+// # Lost connections
+//
+// What certainly was not carried out, or may be carried out twice, is tried
+// again for a few seconds. When a connection breaks while a save is under way,
+// the store asks the database whether it was made, and returns
+// session.UnknownOutcomeError where even that is not certain.
+//
+// # Poolers
+//
+// Behind a pooler in transaction mode (PgBouncer and its like) set
+// Config.Pooled: no statement is prepared then. LISTEN does not work through
+// such a pooler. Give Config.ListenURL, an address of the database itself, or
+// rely on polling. A schema of its own must be set as the role's search_path,
+// because poolers do not pass on the one in the URL.
+//
+// # Failover
+//
+// With an asynchronous standby a failover can lose acknowledged saves and
+// hand out lease tokens again, as with any program. Use a synchronous one, and
+// do not point the store at a replica.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Config is what a store can be told. The zero value is the default.
+type Config struct {
+	// MaxConns is how many connections the store opens at most, besides the
+	// one it listens on. 0: 10.
+	MaxConns int
+
+	// Pooled says that the URL is that of a pooler in transaction mode.
+	Pooled bool
+
+	// ListenURL is where to listen for writes of other nodes. Empty: the
+	// store's own URL, or nowhere if Pooled.
+	ListenURL string
+
+	// Poll is how often sessions with a bell are looked at in case a wake-up
+	// was lost. 0: every second.
+	Poll time.Duration
+
+	// Logger is told when listening is broken off and taken up. Nil: nobody.
+	Logger *slog.Logger
+
+	// OnWrite is called before and after each request that writes, as "before
+	// save" and "after save", by the goroutine that makes it. It is there for
+	// tests that end the process at that very point. Nil: nobody is told.
+	OnWrite func(point string)
+}
+
+const (
+	defaultConns = 10
+	defaultPoll  = time.Second
+)
+
+// Store keeps sessions in a database.
+type Store struct {
+	config  Config
+	pool    *pool
+	now     func() time.Time // nil: the database's clock, which is all but tests
+	bells   bells
+	notices notices
+	ear     *ear
+	closed  atomic.Bool
+
+	background sync.WaitGroup
+	stop       context.CancelFunc // ends what runs in the background
+}
+
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Tails   = (*Store)(nil)
+	_ store.Leases  = (*Store)(nil)
+	_ store.Logs    = (*Store)(nil)
+	_ store.Forks   = (*Store)(nil)
+	_ store.Inboxes = (*Store)(nil)
+	_ store.Wakes   = (*Store)(nil)
+	_ store.Keys    = (*Store)(nil)
+	_ store.Sweeps  = (*Store)(nil)
+)
+
+// Open connects to a database and brings its schema up to date. The URL is a
+// connection string as PostgreSQL's own programs take it. A schema newer than
+// this program is NewerFormatError and is left alone.
+func Open(ctx context.Context, url string, c Config) (*Store, error) {
+	s, err := configured(url, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// configured is a store that has not connected yet.
+func configured(url string, c Config) (*Store, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, &session.InvalidError{Field: "url", Reason: err.Error()} // it shows no password
+	}
+	if c.Pooled {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = defaultConns
+	}
+	if c.MaxConns < 0 || c.Poll < 0 {
+		return nil, &session.InvalidError{Field: "config", Reason: "MaxConns and Poll are not negative"}
+	}
+	if c.Poll == 0 {
+		c.Poll = defaultPoll
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.OnWrite == nil {
+		c.OnWrite = func(string) {}
+	}
+	s := &Store{config: c, pool: newPool(config, c.MaxConns)}
+	s.ear = &ear{store: s}
+	switch {
+	case c.ListenURL != "":
+		if s.ear.config, err = pgx.ParseConfig(c.ListenURL); err != nil {
+			return nil, &session.InvalidError{Field: "ListenURL", Reason: err.Error()}
+		}
+	case !c.Pooled:
+		s.ear.config = config.Copy()
+	}
+	return s, nil
+}
+
+// begin connects and starts what runs in the background.
+func (s *Store) begin(ctx context.Context) error {
+	if err := s.prepared(ctx); err != nil {
+		s.pool.close()
+		return fmt.Errorf("open postgres store: %w", err)
+	}
+	var schema string
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT current_schema()`).Scan(&schema)
+	})
+	if err != nil {
+		s.pool.close()
+		return fmt.Errorf("open postgres store: %w", err)
+	}
+	s.notices.channel = channelOf(schema)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.notices.wanted = make(chan struct{}, 1)
+	s.background.Go(func() { s.notify(running) })
+	s.ear.start = sync.OnceFunc(func() {
+		s.background.Go(func() { s.ear.listen(running) })
+		s.background.Go(func() { s.ear.poll(running) })
+	})
+	return nil
+}
+
+// String names the store in errors.
+func (s *Store) String() string { return "the PostgreSQL store" }
+
+// Close waits for calls that are under way and ends all connections.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.ear.close()
+	s.stop()
+	s.background.Wait()
+	s.pool.close()
+	return nil
+}
+
+// usable is the first thing every method asks.
+func (s *Store) usable(ctx context.Context) error {
+	if s.closed.Load() {
+		return fmt.Errorf("postgres store: %w", session.ErrClosed)
+	}
+	return ctx.Err()
+}
+
+// open is the reason why a call on one session cannot begin.
+func (s *Store) open(ctx context.Context, r store.Ref) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return r.Check()
+}
+
+// openTenant is the reason why a call on a tenant's sessions cannot begin.
+func (s *Store) openTenant(ctx context.Context, tenant string) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return session.CheckTenant(tenant)
+}
+
+// clock is what a statement takes for the time: nothing, so that it asks the
+// database's clock, but in tests.
+func (s *Store) clock() *time.Time {
+	if s.now == nil {
+		return nil
+	}
+	t := s.now()
+	return &t
+}
+
+// Pieces of SQL that mean one thing everywhere.
+const (
+	dbNow = `coalesce(@now::timestamptz, clock_timestamp())`
+	held  = `(NOT lease_ended AND ` + dbNow + ` < lease_until)`
+)

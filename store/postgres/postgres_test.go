@@ -1,0 +1,117 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/postgres"
+	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.Data { return data(t, pgtest.Schema(t), postgres.Config{}) })
+}
+
+// data is an empty schema for the suite.
+func data(t testing.TB, url string, c postgres.Config) storetest.Data {
+	clock := storetest.NewClock()
+	var meter *pgx.Conn
+	return storetest.Data{
+		Clock: clock,
+		Open: func(t testing.TB) store.Store {
+			t.Helper()
+			st, err := postgres.OpenAt(t.Context(), url, c, clock.Now)
+			if err != nil {
+				t.Fatalf("open: %v", err)
+			}
+			return closing(t, st)
+		},
+		Corrupt: func(t testing.TB, r store.Ref) {
+			t.Helper()
+			pgtest.Exec(t, url, `UPDATE sessions SET head = substr(head, 1, 60), header = substr(header, 1, 60) WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID)
+		},
+		Newer: func(t testing.TB, r store.Ref) {
+			t.Helper()
+			pgtest.Exec(t, url, `UPDATE sessions SET format = 99, head = h, head_sum = sha256(h), header = i, header_sum = sha256(i) FROM
+				(SELECT sid, replace(convert_from(head, 'UTF8'), '"formatVersion":1', '"formatVersion":99')::bytea AS h,
+					replace(convert_from(header, 'UTF8'), '"formatVersion":1', '"formatVersion":99')::bytea AS i FROM sessions) n
+				WHERE n.sid = sessions.sid AND tenant = $1 AND id = $2`, r.Tenant, r.ID)
+		},
+		Written: func() int64 {
+			if meter == nil {
+				meter = pgtest.Connect(t, url)
+			}
+			var bytes int64
+			if err := meter.QueryRow(t.Context(), `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint`).Scan(&bytes); err != nil {
+				t.Fatalf("measure: %v", err)
+			}
+			return bytes
+		},
+	}
+}
+
+// closing is a store that is closed when the test is over.
+func closing(t testing.TB, st *postgres.Store) *postgres.Store {
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return st
+}
+
+func open(t testing.TB, url string, c postgres.Config) *postgres.Store {
+	t.Helper()
+	st, err := postgres.Open(t.Context(), url, c)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return closing(t, st)
+}
+
+func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: id} }
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+// fresh is a version-0 session.
+func fresh(t testing.TB, id string) session.Session {
+	t.Helper()
+	s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "tester"}, session.Seed{}, noon())
+	if err != nil {
+		t.Fatalf("make session: %v", err)
+	}
+	return s
+}
+
+func create(t testing.TB, st store.Store, id string) session.Session {
+	t.Helper()
+	s, err := st.Create(t.Context(), fresh(t, id), store.Commit{ID: "create " + id, Action: "create", At: noon()})
+	if err != nil {
+		t.Fatalf("create %s: %v", id, err)
+	}
+	return s
+}
+
+// said is the session with one more message.
+func said(t testing.TB, s session.Session, text string) session.Session {
+	t.Helper()
+	s, err := s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, noon())
+	if err != nil {
+		t.Fatalf("add message: %v", err)
+	}
+	return s
+}
+
+func load(t testing.TB, st store.Store, id string) session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), ref(id), true)
+	if err != nil {
+		t.Fatalf("load %s: %v", id, err)
+	}
+	return s
+}

@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Interrupted lists sessions whose execution was broken off.
+func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
+	if err := s.openTenant(ctx, tenant); err != nil {
+		return nil, err
+	}
+	args := pgx.NamedArgs{"tenant": tenant, "now": s.clock()}
+	var refs []store.Ref
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT tenant, id FROM sessions
+			WHERE tenant = @tenant AND (live > 0 OR running) AND NOT `+held+` ORDER BY id`, args)
+		if err == nil {
+			refs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Ref])
+		}
+		return err
+	})
+	return refs, err
+}
+
+const idleSessions = `SELECT s.id, s.updated_at, s.header, ''::bytea FROM sessions s
+	WHERE s.tenant = @tenant AND s.live = 0 AND NOT ` + held + `
+		AND s.format = 1 AND s.header_sum = sha256(s.header)
+		AND CASE WHEN @statuses::text[] = '{}' THEN s.status <> '` + string(session.Deleted) + `' ELSE s.status = ANY (@statuses::text[]) END
+		AND s.kind <> '` + string(session.KindPolicy) + `'
+		AND s.updated_at <= @idle_since AND (NOT @expired::boolean OR s.expires_at <= @as_of)
+		AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.sid = s.sid AND ` + unread + `)
+	ORDER BY s.updated_at, s.id LIMIT @limit`
+
+// Sweepable lists sessions that are no longer wanted.
+func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
+	if err := s.openTenant(ctx, tenant); err != nil {
+		return nil, err
+	}
+	r, err := r.Check()
+	if err != nil {
+		return nil, err
+	}
+	args := pgx.NamedArgs{
+		"tenant": tenant, "now": s.clock(), "statuses": texts(r.Statuses), "expired": r.Expired, "limit": r.Limit,
+		"as_of": session.Instant(now), "idle_since": session.Instant(time.Unix(1<<40, 0)),
+	}
+	if r.IdleFor > 0 {
+		args["idle_since"] = session.Instant(now.Add(-r.IdleFor))
+	}
+	var found []listed
+	err = s.again(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, idleSessions, args)
+		if err == nil {
+			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[listed])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var infos []session.Info
+	for _, row := range found {
+		if info, err := decodeHeader(row.ID, row.Header); err == nil && r.Fits(info, now) {
+			infos = append(infos, info)
+		}
+	}
+	return r.Oldest(slices.Clip(infos)), nil
+}
