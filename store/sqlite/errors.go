@@ -20,14 +20,14 @@ import (
 func (s *Store) translate(ctx context.Context, err error) error {
 	var raw *driver.Error
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, session.ErrUnknownOutcome), errors.Is(err, session.ErrBusy):
+		return err
 	case errors.Is(err, errClosing):
 		return s.closedError()
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || isCode(err, codes.SQLITE_INTERRUPT)):
 		return ctx.Err()
 	case errors.As(err, &raw):
-		return fmt.Errorf("sqlite store %s: %w", s.path, explained(raw))
+		return fmt.Errorf("sqlite store %s: %w", s.path, explained(err, raw.Code()))
 	}
 	return err
 }
@@ -36,9 +36,9 @@ func (s *Store) closedError() error {
 	return fmt.Errorf("sqlite store %s: %w", s.path, session.ErrClosed)
 }
 
-// explained is what an error of SQLite means to the owner of the file.
-func explained(err *driver.Error) error {
-	switch err.Code() & 0xff {
+// explained says what an error of SQLite means to the owner of the file.
+func explained(err error, code int) error {
+	switch code & 0xff {
 	case codes.SQLITE_NOTADB:
 		return &session.InvalidError{Field: "path", Reason: "the file is not a SQLite database"}
 	case codes.SQLITE_CORRUPT:

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -12,4 +13,47 @@ func (s *Store) Rewrite(ctx context.Context, statement string, args ...any) erro
 		_, err := c.exec(ctx, statement, args...)
 		return err
 	}})
+}
+
+// Count is the number a query finds.
+func (s *Store) Count(ctx context.Context, query string) (n int64, err error) {
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		_, err := c.one(ctx, query, nil, &n)
+		return err
+	})
+	return n, err
+}
+
+// Checkpoint moves everything from the write-ahead log to the database.
+func (s *Store) Checkpoint(ctx context.Context) error {
+	c, err := s.conns.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.run(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"), c.close())
+}
+
+// Queued is how many writes wait for their turn.
+func (s *Store) Queued() int {
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	return len(s.writer.queue)
+}
+
+// FailCommits makes the next commits report an error, one for each entry:
+// after they were done where it is true, and without being done where it is
+// false. No write may be under way.
+func (s *Store) FailCommits(err error, done ...bool) {
+	commit := s.writer.commit
+	s.writer.commit = func(ctx context.Context) error {
+		if len(done) == 0 {
+			return commit(ctx)
+		}
+		do := done[0]
+		done = done[1:]
+		if do {
+			return errors.Join(commit(ctx), err)
+		}
+		return err
+	}
 }

@@ -25,5 +25,6 @@ func TestProcesses(t *testing.T) {
 		Open:         openURL,
 		NewURL:       func(t testing.TB) string { return filepath.Join(t.TempDir(), "data", "sessions.db") },
 		ReplacesDead: runtime.GOOS == "linux",
+		Leftovers:    problemsIn,
 	})
 }

@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,7 +19,12 @@ func TestConformance(t *testing.T) {
 		path, clock := filepath.Join(t.TempDir(), "sessions.db"), storetest.NewClock()
 		first := open(t, path, sqlite.Config{Now: clock.Now})
 		rewrite(t, first, "PRAGMA wal_autocheckpoint = 0") // so that the log only grows
-		opened := false
+		opened, damaged := false, false
+		t.Cleanup(func() {
+			if !damaged && !t.Failed() {
+				checkFile(t, path)
+			}
+		})
 		return storetest.Data{
 			Clock: clock,
 			Open: func(t testing.TB) store.Store {
@@ -28,6 +35,7 @@ func TestConformance(t *testing.T) {
 				return open(t, path, sqlite.Config{Now: clock.Now})
 			},
 			Corrupt: func(t testing.TB, r store.Ref) {
+				damaged = true
 				for _, statement := range []string{
 					"UPDATE sessions SET header = substr(header, 1, length(header) / 2) WHERE tenant = ? AND id = ?",
 					"UPDATE heads SET data = substr(data, 1, length(data) / 2) WHERE log = (SELECT log FROM sessions WHERE tenant = ? AND id = ?)",
@@ -36,6 +44,7 @@ func TestConformance(t *testing.T) {
 				}
 			},
 			Newer: func(t testing.TB, r store.Ref) {
+				damaged = true
 				for _, statement := range []string{
 					`UPDATE sessions SET header = replace(header, '"formatVersion":1', '"formatVersion":99') WHERE tenant = ? AND id = ?`,
 					`UPDATE heads SET data = CAST(replace(CAST(data AS TEXT), '"formatVersion":1', '"formatVersion":99') AS BLOB)
@@ -53,6 +62,25 @@ WHERE log = (SELECT log FROM sessions WHERE tenant = ? AND id = ?)`,
 			},
 		}
 	})
+}
+
+// checkFile looks for damage in what a test has left.
+func checkFile(t testing.TB, path string) {
+	t.Helper()
+	problems, err := problemsIn(path)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("what the test has left: %q, %v", problems, err)
+	}
+}
+
+func problemsIn(path string) ([]string, error) {
+	ctx := context.Background()
+	st, err := sqlite.Open(ctx, path, sqlite.Config{})
+	if err != nil {
+		return nil, err
+	}
+	problems, err := st.Check(ctx)
+	return problems, errors.Join(err, st.Close())
 }
 
 func open(t testing.TB, path string, c sqlite.Config) *sqlite.Store {
