@@ -15,10 +15,13 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if err := s.open(ctx, r); err != nil {
 		return err
 	}
+	// A second try, after an answer was lost, is for the same session only and
+	// not for one that was made under its id since.
+	var victim int64
 	err := s.again(ctx, func(conn *pgx.Conn) error {
 		s.config.OnWrite("before delete")
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			err := s.deleteIn(ctx, tx, r, fence)
+			err := s.deleteIn(ctx, tx, r, fence, &victim)
 			s.config.OnWrite("before delete commit")
 			return err
 		})
@@ -31,7 +34,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	return err
 }
 
-func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int64) error {
+func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int64, victim *int64) error {
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "now": s.clock()}
 	var sid int64
 	var l leaseRow
@@ -42,9 +45,12 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 		return nil
 	case err != nil:
 		return err
+	case *victim != 0 && *victim != sid:
+		return nil
 	case l.live && l.token != fence:
 		return l.busy(r.ID)
 	}
+	*victim = sid
 	logs, err := lockLogs(ctx, tx, sid)
 	if err != nil {
 		return err

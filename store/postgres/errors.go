@@ -65,6 +65,10 @@ func passing(err error) bool {
 	return unsent(err) || isConnection(err)
 }
 
+// repeatable reports a passing trouble with a request that certainly was not
+// carried out.
+func repeatable(err error) bool { return passing(err) && (unsent(err) || rolledBack(err)) }
+
 // isConnection tells trouble with a connection from a mistake in this program,
 // such as a value that does not fit, which the driver finds itself.
 func isConnection(err error) bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -53,11 +54,12 @@ func checkLength(length time.Duration) error {
 // The new end of a lease, counted from the database's clock.
 const leaseEnd = dbNow + ` + @length::bigint * interval '1 microsecond'`
 
-const acquireLease = `UPDATE sessions SET lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false
+const acquireLease = `UPDATE sessions SET lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false,
+		lease_id = @lease_id::uuid
 	WHERE tenant = @tenant AND id = @id AND NOT ` + held + ` RETURNING ` + leaseColumns
 
-// Acquire takes the lease. When the connection is lost meanwhile, the lease
-// may have been taken; it runs out by itself.
+// Acquire takes the lease. When the connection is lost meanwhile and nobody
+// can tell whether it was taken, it runs out by itself.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
 	if err := checkLength(length); err != nil {
 		return store.Lease{}, err
@@ -65,12 +67,14 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 	if err := s.open(ctx, r); err != nil {
 		return store.Lease{}, err
 	}
-	worth := func(err error) bool { return passing(err) && (unsent(err) || rolledBack(err)) }
-	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds()}
+	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds(), "lease_id": uuid.NewString()}
 	for range manyTries {
-		taken, err := s.lease(ctx, "acquire", r, worth, acquireLease, args)
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return taken.public(), err
+		taken, err := s.lease(ctx, "acquire", r, repeatable, acquireLease, args)
+		switch {
+		case err == nil:
+			return taken.public(), nil
+		case !errors.Is(err, pgx.ErrNoRows):
+			return s.taken(ctx, r, args, err)
 		}
 		have, err := s.newest(ctx, r)
 		if err != nil {
@@ -81,6 +85,28 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 		}
 	}
 	return store.Lease{}, fmt.Errorf("postgres: session %s: its lease changed hands %d times", r.ID, manyTries)
+}
+
+const (
+	findLease = `SELECT ` + leaseColumns + ` FROM sessions WHERE tenant = @tenant AND id = @id AND lease_id = @lease_id::uuid`
+	dropLease = `UPDATE sessions SET lease_ended = true
+		WHERE tenant = @tenant AND id = @id AND lease_id = @lease_id::uuid RETURNING ` + leaseColumns
+)
+
+// taken looks for a lease whose taking was not answered. A caller who waits
+// gets it; of one who has gone it is taken away.
+func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, failed error) (store.Lease, error) {
+	statement := findLease
+	if ctx.Err() != nil {
+		statement = dropLease
+	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
+	defer cancel()
+	l, err := s.lease(asking, "look for lease", r, passing, statement, args)
+	if err != nil || ctx.Err() != nil {
+		return store.Lease{}, failed
+	}
+	return l.public(), nil
 }
 
 // lease runs a statement that changes a lease and returns it; pgx.ErrNoRows

@@ -46,7 +46,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 	if err != nil || have == len(steps) {
 		return err
 	}
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	// Each statement must see what was committed while this one waited.
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
 		}
@@ -72,12 +73,15 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 // schemaVersion is the number of the last migration applied, 0 in an empty
 // database, of those this program knows.
 func schemaVersion(ctx context.Context, conn *pgx.Conn, known int) (int, error) {
+	// The catalogue itself is asked: to_regclass answers from a cache that is
+	// not brought up to date within a transaction.
 	var there bool
-	if err := conn.QueryRow(ctx, `SELECT to_regclass('holdfast_schema') IS NOT NULL`).Scan(&there); err != nil || !there {
+	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'holdfast_schema')`).Scan(&there)
+	if err != nil || !there {
 		return 0, err
 	}
 	var have int
-	err := conn.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM holdfast_schema`).Scan(&have)
+	err = conn.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM holdfast_schema`).Scan(&have)
 	if err != nil {
 		return 0, err
 	}

@@ -77,7 +77,7 @@ func (p *pool) connection(ctx context.Context) (*pgx.Conn, error) {
 		if age < freshFor || age < restFor && r.conn.Ping(ctx) == nil {
 			return r.conn, nil
 		}
-		discard(p.life, r.conn)
+		discard(ctx, r.conn)
 	}
 }
 

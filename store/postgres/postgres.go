@@ -72,6 +72,7 @@ type Config struct {
 const (
 	defaultConns = 10
 	defaultPoll  = time.Second
+	connectFor   = 5 * time.Second // where the URL does not say
 )
 
 // Store keeps sessions in a database.
@@ -119,6 +120,9 @@ func configured(url string, c Config) (*Store, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, &session.InvalidError{Field: "url", Reason: err.Error()} // it shows no password
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectFor
 	}
 	if c.Pooled {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec

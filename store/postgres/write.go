@@ -50,9 +50,8 @@ func (w *write) add(sql string, args pgx.NamedArgs) {
 // again where that is safe; another failure is returned as it is, for the
 // caller to learn the outcome.
 func (s *Store) send(ctx context.Context, w *write) (admitted bool, err error) {
-	worth := func(err error) bool { return passing(err) && (unsent(err) || rolledBack(err)) }
 	var failed error
-	err = s.insist(ctx, worth, func() error {
+	err = s.insist(ctx, repeatable, func() error {
 		failed = s.once(ctx, func(conn *pgx.Conn) error {
 			s.config.OnWrite("before " + w.name)
 			err := w.sendOn(ctx, conn, &admitted)
@@ -215,7 +214,7 @@ func found(r store.Ref, err error) error {
 
 // resolveFor is how long the outcome of a write is asked for, also when the
 // caller has gone.
-const resolveFor = 5 * time.Second
+const resolveFor = 3 * time.Second
 
 // verdict is what became of a write whose connection was lost.
 type verdict int

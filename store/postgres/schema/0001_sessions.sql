@@ -49,6 +49,7 @@ CREATE TABLE sessions (
     lease_holder bytea NOT NULL DEFAULT '',
     lease_until  timestamptz NOT NULL DEFAULT 'epoch',
     lease_ended  boolean NOT NULL DEFAULT true,
+    lease_id     uuid, -- of the call that took it
 
     UNIQUE (tenant, id)
 ) WITH (fillfactor = 70);

@@ -45,11 +45,6 @@ func (s *Server) Schema(t testing.TB) string {
 // URL is where the server is.
 func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=" + s.dir }
 
-// Socket is the address of the server for net.Dial.
-func (s *Server) Socket() (network, address string) {
-	return "unix", filepath.Join(s.dir, ".s.PGSQL.5432")
-}
-
 // Restart ends the server as a crash would and starts it again.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()

@@ -23,9 +23,6 @@ func (*Server) Schema(testing.TB) string { return "" }
 // URL is not reached.
 func (*Server) URL() string { return "" }
 
-// Socket is not reached.
-func (*Server) Socket() (network, address string) { return "", "" }
-
 // Restart is not reached.
 func (*Server) Restart(testing.TB) {}
 

@@ -1,0 +1,154 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/postgres"
+	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
+)
+
+// heard fails the test unless the bell rings.
+func heard(t *testing.T, what string, bell <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-bell:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no ring after %s", what)
+	}
+}
+
+// hushed waits until a bell has rung for all that lies behind.
+func hushed(bell <-chan struct{}) {
+	for {
+		select {
+		case <-bell:
+		case <-time.After(50 * time.Millisecond):
+			return
+		}
+	}
+}
+
+func save(t *testing.T, st store.Store, s session.Session, text string) session.Session {
+	t.Helper()
+	s, err := st.Save(t.Context(), said(t, s, text), store.Commit{ID: text, At: noon()})
+	if err != nil {
+		t.Fatalf("save: %v", err)
+	}
+	return s
+}
+
+func TestBell_ringsForOtherNodes(t *testing.T) {
+	t.Parallel()
+	const never = time.Hour
+	for name, c := range map[string]struct {
+		config func(url string) postgres.Config
+	}{
+		"told by the database":             {func(string) postgres.Config { return postgres.Config{Poll: never} }},
+		"told beside a pooler":             {func(url string) postgres.Config { return postgres.Config{Poll: never, Pooled: true, ListenURL: url} }},
+		"found by polling behind a pooler": {func(string) postgres.Config { return postgres.Config{Poll: 10 * time.Millisecond, Pooled: true} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.Schema(t)
+			reader, writer := open(t, url, c.config(url)), open(t, url, postgres.Config{})
+			s := create(t, writer, "a")
+			bell, stop := reader.Bell(ref("a"))
+			defer stop()
+			heard(t, "it was hung up", bell) // whatever came before is not known
+			hushed(bell)
+			s = save(t, writer, s, "one")
+			heard(t, "a save", bell)
+			hushed(bell)
+			if _, err := writer.Append(t.Context(), said(t, s, "two"), store.Append{}); err != nil {
+				t.Fatal(err)
+			}
+			heard(t, "an append", bell)
+			hushed(bell)
+			if err := writer.Post(t.Context(), ref("a"), store.Item{ID: "i", Kind: store.ItemFollowUp, At: noon()}); err != nil {
+				t.Fatal(err)
+			}
+			heard(t, "a post", bell)
+			hushed(bell)
+			l, err := writer.Acquire(t.Context(), ref("a"), "me", time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard(t, "an acquire", bell)
+			hushed(bell)
+			if err := writer.Delete(t.Context(), ref("a"), l.Token); err != nil {
+				t.Fatal(err)
+			}
+			heard(t, "a delete", bell)
+		})
+	}
+}
+
+func TestBell_listensAgainWhenCutOff(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Schema(t)
+	named := pgtest.With(t, url, "application_name", "listener")
+	reader, writer := open(t, url, postgres.Config{Poll: time.Hour, ListenURL: named}), open(t, url, postgres.Config{})
+	s := create(t, writer, "a")
+	bell, stop := reader.Bell(ref("a"))
+	defer stop()
+	heard(t, "it listens", bell)
+	hushed(bell)
+	killer := pgtest.Connect(t, url)
+	tag, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'listener'`)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("cut off %d listeners: %v", tag.RowsAffected(), err)
+	}
+	heard(t, "it listens again", bell) // for what it may have missed
+	hushed(bell)
+	save(t, writer, s, "one")
+	heard(t, "a save", bell)
+}
+
+// A post that meets a release, or any write, waits for it: whoever comes
+// second sees what the first one did, so that no item is left unseen.
+func TestPost_waitsForTheSessionsRow(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Schema(t)
+	st := open(t, url, postgres.Config{})
+	create(t, st, "a")
+	other := pgtest.Connect(t, url)
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `UPDATE sessions SET lease_ended = true WHERE id = 'a'`); err != nil { // a release under way
+		t.Fatal(err)
+	}
+	posted := make(chan error, 1)
+	go func() {
+		posted <- st.Post(t.Context(), ref("a"), store.Item{ID: "i", Kind: store.ItemFollowUp, At: noon()})
+	}()
+	watcher := pgtest.Connect(t, url)
+	for waits := false; !waits; {
+		err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND $1 = ANY (pg_blocking_pids(pid)))`,
+			int32(other.PgConn().PID())).Scan(&waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-posted:
+			t.Fatalf("the post did not wait: %v", err)
+		default:
+		}
+	}
+	if items, err := st.Inbox(t.Context(), ref("a")); err != nil || len(items) != 0 {
+		t.Errorf("%d items while the post waits, %v", len(items), err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-posted; err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	if items, err := st.Inbox(t.Context(), ref("a")); err != nil || len(items) != 1 {
+		t.Errorf("%d items after the post, %v", len(items), err)
+	}
+}
