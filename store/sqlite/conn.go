@@ -18,6 +18,10 @@ type connector struct {
 // is opened, recovered or closed, because the writer stands in line by itself.
 const patience = 10 * time.Second
 
+// maxIdleLog is what stays of the write-ahead log, in bytes, once all of it
+// was moved to the database.
+const maxIdleLog = "16777216"
+
 func newConnector(path string, synchronous Synchronous) (connector, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // what Open has made; SQLite makes no file by itself
 	db, err := sql.Open("sqlite", name.String())
@@ -32,7 +36,8 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	}
 	c := &conn{raw: raw, stmts: map[string]statement{}}
 	for _, pragma := range append([]string{
-		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY", "synchronous = " + k.synchronous.pragma(),
+		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
+		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + maxIdleLog,
 	}, pragmas...) {
 		if err := c.run(ctx, "PRAGMA "+pragma); err != nil {
 			return nil, errors.Join(err, c.close())

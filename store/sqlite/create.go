@@ -92,7 +92,7 @@ func (s *Store) rooted(v saving, mustShare bool) (saving, error) {
 		return v, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
 	case mustShare:
 		return v, session.NotFound(info.ParentID)
-	case beginsLog(v.next):
+	case v.beginsLog():
 		return v, nil
 	}
 	next, err := v.next.Rooted()
@@ -103,14 +103,7 @@ func (s *Store) rooted(v saving, mustShare bool) (saving, error) {
 }
 
 // beginsLog reports whether a session's changes are a log by themselves.
-func beginsLog(s session.Session) bool {
-	pending := s.Pending()
-	if len(pending) == 0 {
-		return false
-	}
-	_, ok := pending[0].Change.(session.SessionCreated)
-	return ok
-}
+func (v saving) beginsLog() bool { return len(v.changes) > 0 && v.changes[0].kind == sessionCreated }
 
 // insert writes a new session that continues the stretches it shares.
 func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v saving, history []stretch) error {

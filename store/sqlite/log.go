@@ -40,6 +40,7 @@ func encodeChanges(records []session.Record) (changes []change, size int64, err 
 
 // The kinds of change that mean something to a store.
 var (
+	sessionCreated     = session.SessionCreated{}.Kind()
 	messageAdded       = session.MessageAdded{}.Kind()
 	sessionRewound     = session.SessionRewound{}.Kind()
 	tailDiscarded      = session.TailDiscarded{}.Kind()

@@ -146,8 +146,8 @@ func (s *Store) prepare(ctx context.Context, onWrite func(string)) (*conn, error
 // String names the store in errors.
 func (s *Store) String() string { return "the sqlite store" }
 
-// Close ends the store: calls that wait for their turn are refused with
-// ErrClosed, those at work finish, and every later one is ErrClosed.
+// Close ends the store. Calls at work finish, those that still wait for their
+// turn may be refused, and every later one is ErrClosed.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.closed.Store(true)
