@@ -13,7 +13,8 @@ import (
 // How long a call goes on trying while the database is away, and how long it
 // waits between two tries.
 const (
-	patience  = 3 * time.Second
+	defaultPatience = 3 * time.Second
+
 	firstWait = 5 * time.Millisecond
 	longWait  = 200 * time.Millisecond
 )
@@ -30,7 +31,7 @@ func (s *Store) insist(ctx context.Context, worth func(error) bool, try func() e
 	began, wait := time.Now(), firstWait
 	for {
 		err := try()
-		if err == nil || !worth(err) || time.Since(began) > patience {
+		if err == nil || !worth(err) || time.Since(began) > s.patience {
 			return translated(ctx, err)
 		}
 		timer := time.NewTimer(wait)

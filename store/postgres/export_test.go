@@ -17,3 +17,6 @@ func OpenAt(ctx context.Context, url string, c Config, now func() time.Time) (*S
 	}
 	return s, nil
 }
+
+// SetPatience sets how long calls go on trying while the database is away.
+func (s *Store) SetPatience(d time.Duration) { s.patience = d }

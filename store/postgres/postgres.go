@@ -77,13 +77,14 @@ const (
 
 // Store keeps sessions in a database.
 type Store struct {
-	config  Config
-	pool    *pool
-	now     func() time.Time // nil: the database's clock, which is all but tests
-	bells   bells
-	notices notices
-	ear     *ear
-	closed  atomic.Bool
+	config   Config
+	pool     *pool
+	now      func() time.Time // nil: the database's clock, always but in tests
+	patience time.Duration
+	bells    bells
+	notices  notices
+	ear      *ear
+	closed   atomic.Bool
 
 	background sync.WaitGroup
 	stop       context.CancelFunc // ends what runs in the background
@@ -142,7 +143,7 @@ func configured(url string, c Config) (*Store, error) {
 	if c.OnWrite == nil {
 		c.OnWrite = func(string) {}
 	}
-	s := &Store{config: c, pool: newPool(config, c.MaxConns)}
+	s := &Store{config: c, pool: newPool(config, c.MaxConns), patience: defaultPatience}
 	s.ear = &ear{store: s}
 	switch {
 	case c.ListenURL != "":

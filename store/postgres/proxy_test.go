@@ -34,12 +34,13 @@ type proxy struct {
 	mark     []byte
 	fault    fault
 
-	requests atomic.Int64  // how often a client sent something
-	refuse   atomic.Bool   // new connections are hung up at once
-	struck   chan struct{} // closed when the fault has happened
-	pass     chan struct{} // closed by the test: a held request goes on
-	passed   chan struct{} // closed when it has been answered
-	strike   sync.Once
+	requests  atomic.Int64  // how often a client sent something
+	refuse    atomic.Bool   // new connections are hung up at once
+	mayRepeat atomic.Bool   // the request may come again, and is then passed on
+	struck    chan struct{} // closed when the fault has happened
+	pass      chan struct{} // closed by the test: a held request goes on
+	passed    chan struct{} // closed when it has been answered
+	strike    sync.Once
 
 	mu    sync.Mutex
 	conns []net.Conn // guarded by mu
@@ -113,17 +114,19 @@ func (p *proxy) requestsOf(client, server net.Conn, muted *atomic.Bool) {
 			return
 		}
 		p.requests.Add(1)
-		if !bytes.Contains(buffer[:n], p.mark) {
+		marked, first := bytes.Contains(buffer[:n], p.mark), false
+		if marked {
+			p.strike.Do(func() { first = true })
+		}
+		if marked && !first && !p.mayRepeat.Load() {
+			p.t.Errorf("the marked request came twice")
+			return
+		}
+		if !first {
 			if _, err := server.Write(buffer[:n]); err != nil {
 				return
 			}
 			continue
-		}
-		first := false
-		p.strike.Do(func() { first = true })
-		if !first {
-			p.t.Errorf("the marked request came twice")
-			return
 		}
 		muted.Store(true) // whatever comes back does not reach the client
 		p.breakOff(client, server, buffer[:n])

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -102,4 +103,97 @@ func TestDelete_ofForksAtOnceLeavesNothing(t *testing.T) {
 			t.Fatalf("left in round %d: %v", round, left)
 		}
 	}
+}
+
+func TestFork_besideTheDeletionOfItsParentIsWholeOrRefused(t *testing.T) {
+	t.Parallel()
+	st := open(t, pgtest.Schema(t), postgres.Config{})
+	for round := range 20 {
+		parent := save(t, st, create(t, st, "parent"), "one")
+		id := fmt.Sprint("fork-", round)
+		f, err := parent.Fork(id, "agent-"+id, noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		group.Go(func() {
+			if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
+				t.Errorf("delete: %v", err)
+			}
+		})
+		_, err = st.Fork(t.Context(), f, store.Commit{ID: "fork", At: noon()})
+		group.Wait()
+		if errors.Is(err, session.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("fork: %v", err)
+		}
+		if got := load(t, st, id); got.Len() != 1 || got.Message(0).Content.Text() != "one" {
+			t.Fatalf("round %d: the fork has lost its parent's messages", round)
+		}
+	}
+}
+
+// A fork holds on to its parent before it shares anything: a deletion that
+// comes in between waits for it.
+func TestFork_waitsForADeletionUnderWay(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Schema(t)
+	st := open(t, url, postgres.Config{})
+	parent := save(t, st, create(t, st, "parent"), "one")
+	f, err := parent.Fork("fork", "agent-fork", noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := pgtest.Connect(t, url)
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{`DELETE FROM sessions WHERE id = 'parent'`, `DELETE FROM changes`, `DELETE FROM commits`} {
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forked := make(chan error, 1)
+	go func() {
+		_, err := st.Fork(t.Context(), f, store.Commit{ID: "fork", At: noon()})
+		forked <- err
+	}()
+	blocked(t, pgtest.Connect(t, url), other, forked)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-forked; !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("fork of a parent that was being deleted: %v, want ErrNotFound", err)
+	}
+}
+
+// When the answer to a deletion is lost it is asked for again, but not of
+// another session that has the id by then.
+func TestDelete_triedAgainSparesASuccessor(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.Schema(t)
+	other := open(t, direct, postgres.Config{})
+	create(t, other, "a")
+	p := newProxy(t, direct, "commit\x00", dropAnswer)
+	p.mayRepeat.Store(true)
+	tries := 0
+	st := open(t, p.url(direct), postgres.Config{OnWrite: func(point string) {
+		if point != "after delete" {
+			return
+		}
+		if tries++; tries == 1 {
+			create(t, other, "a")
+		}
+	}})
+	if err := st.Delete(t.Context(), ref("a"), 0); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	wantStruck(t, p)
+	if tries != 2 {
+		t.Errorf("tried %d times, want 2", tries)
+	}
+	load(t, other, "a")
 }

@@ -124,7 +124,6 @@ func TestClose_leavesNothingRunning(t *testing.T) {
 // The same promises hold without prepared statements, and where the database
 // refuses what it cannot put in one order, which is then tried again.
 func TestConformance_pooledAndSerializable(t *testing.T) {
-	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Data {
 		url := pgtest.With(t, pgtest.Schema(t), "default_transaction_isolation", "serializable")
 		return data(t, url, postgres.Config{Pooled: true, Poll: 20 * time.Millisecond})

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
@@ -126,19 +128,7 @@ func TestPost_waitsForTheSessionsRow(t *testing.T) {
 	go func() {
 		posted <- st.Post(t.Context(), ref("a"), store.Item{ID: "i", Kind: store.ItemFollowUp, At: noon()})
 	}()
-	watcher := pgtest.Connect(t, url)
-	for waits := false; !waits; {
-		err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND $1 = ANY (pg_blocking_pids(pid)))`,
-			int32(other.PgConn().PID())).Scan(&waits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-posted:
-			t.Fatalf("the post did not wait: %v", err)
-		default:
-		}
-	}
+	blocked(t, pgtest.Connect(t, url), other, posted)
 	if items, err := st.Inbox(t.Context(), ref("a")); err != nil || len(items) != 0 {
 		t.Errorf("%d items while the post waits, %v", len(items), err)
 	}
@@ -150,5 +140,23 @@ func TestPost_waitsForTheSessionsRow(t *testing.T) {
 	}
 	if items, err := st.Inbox(t.Context(), ref("a")); err != nil || len(items) != 1 {
 		t.Errorf("%d items after the post, %v", len(items), err)
+	}
+}
+
+// blocked waits until a call waits for a connection's transaction. The call
+// must not end meanwhile.
+func blocked(t *testing.T, watcher, by *pgx.Conn, done <-chan error) {
+	t.Helper()
+	for waits := false; !waits; {
+		err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted AND $1 = ANY (pg_blocking_pids(pid)))`,
+			int32(by.PgConn().PID())).Scan(&waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("the call did not wait: %v", err)
+		default:
+		}
 	}
 }

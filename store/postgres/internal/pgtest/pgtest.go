@@ -23,10 +23,12 @@ const Variable = "HOLDFAST_TEST_POSTGRES"
 // shared is the one server of a test binary. It ends with the process.
 var shared = sync.OnceValues(func() (*Server, error) { return start(os.Getenv("TMPDIR")) })
 
-// Schema is the URL of a fresh schema on the shared server. It is dropped when
-// the test is over.
+// Schema is the URL of a fresh schema on the shared server. Our own server
+// goes with everything in it; on another one the schema is dropped when the
+// test is over.
 func Schema(t testing.TB) string {
 	t.Helper()
+	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	base := os.Getenv(Variable)
 	if base == "" {
 		server, err := shared()
@@ -34,8 +36,11 @@ func Schema(t testing.TB) string {
 			missing(t, err)
 		}
 		base = server.URL()
+	} else {
+		t.Cleanup(func() { Exec(t, base, "DROP SCHEMA "+name+" CASCADE") })
 	}
-	return schema(t, base)
+	Exec(t, base, "CREATE SCHEMA "+name)
+	return With(t, base, "search_path", name)
 }
 
 // missing skips a test that has no server, where that is allowed.
@@ -45,14 +50,6 @@ func missing(t testing.TB, err error) {
 		t.Fatalf("no PostgreSQL to test with: %v", err)
 	}
 	t.Skipf("no PostgreSQL to test with: %v", err)
-}
-
-func schema(t testing.TB, base string) string {
-	t.Helper()
-	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	Exec(t, base, "CREATE SCHEMA "+name)
-	t.Cleanup(func() { Exec(t, base, "DROP SCHEMA "+name+" CASCADE") })
-	return With(t, base, "search_path", name)
 }
 
 // With is a URL with one more setting.

@@ -1,0 +1,150 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/postgres"
+	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
+)
+
+// longSession is a stored session with so many messages, the last ten of them
+// in its window.
+func longSession(b *testing.B, messages int) (*postgres.Store, session.Session) {
+	b.Helper()
+	st := open(b, pgtest.Schema(b), postgres.Config{})
+	s := fresh(b, "long")
+	for i := range messages {
+		s = said(b, s, fmt.Sprintf("message %d of ordinary length, as people write them", i))
+	}
+	s, err := s.With(noon(), session.WindowMoved{Strategy: session.PruneSliding, To: s.Message(max(0, messages-10)).Seq})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := st.Create(b.Context(), s, store.Commit{ID: "create", At: noon()}); err != nil {
+		b.Fatal(err)
+	}
+	return st, load(b, st, "long")
+}
+
+func benchHistories(b *testing.B, run func(b *testing.B, st *postgres.Store, s session.Session)) {
+	for _, n := range []int{10, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
+			st, s := longSession(b, n)
+			b.ReportAllocs()
+			run(b, st, s)
+		})
+	}
+}
+
+func benchSave(b *testing.B, change func(i int) session.Change) {
+	benchHistories(b, func(b *testing.B, st *postgres.Store, s session.Session) {
+		for i := 0; b.Loop(); i++ {
+			next, err := s.With(noon(), change(i))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if s, err = st.Save(b.Context(), next, store.Commit{ID: "c"}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkSave_metadata(b *testing.B) {
+	benchSave(b, func(i int) session.Change {
+		return session.MetadataWritten{Key: "key", Value: json.RawMessage(fmt.Sprint(i))}
+	})
+}
+
+func BenchmarkSave_message(b *testing.B) {
+	benchSave(b, func(i int) session.Change {
+		return session.MessageAdded{Message: session.Message{ID: fmt.Sprint("new-", i), Role: session.RoleUser, Content: session.Text("a message of ordinary length")}}
+	})
+}
+
+// BenchmarkSave_floor is the least durable work: one row moved on where its
+// version matches, and one row added.
+func BenchmarkSave_floor(b *testing.B) {
+	url := pgtest.Schema(b)
+	conn := pgtest.Connect(b, url)
+	for _, sql := range []string{
+		`CREATE TABLE head (id int PRIMARY KEY, version bigint, body bytea)`,
+		`CREATE TABLE log (id int, seq bigint, body bytea, PRIMARY KEY (id, seq))`,
+		`INSERT INTO head VALUES (1, 0, '')`,
+	} {
+		if _, err := conn.Exec(b.Context(), sql); err != nil {
+			b.Fatal(err)
+		}
+	}
+	head, body := make([]byte, 1500), make([]byte, 200)
+	version := int64(0)
+	for b.Loop() {
+		tag, err := conn.Exec(b.Context(), `WITH h AS (UPDATE head SET version = version + 1, body = $2 WHERE id = 1 AND version = $1 RETURNING version)
+			INSERT INTO log SELECT 1, version, $3 FROM h`, version, head, body)
+		if err != nil || tag.RowsAffected() != 1 {
+			b.Fatal(tag, err)
+		}
+		version++
+	}
+}
+
+func BenchmarkLoad_window(b *testing.B) {
+	benchHistories(b, func(b *testing.B, st *postgres.Store, _ session.Session) {
+		for b.Loop() {
+			if _, err := st.Load(b.Context(), ref("long"), false); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkFork(b *testing.B) {
+	benchHistories(b, func(b *testing.B, st *postgres.Store, s session.Session) {
+		for i := 0; b.Loop(); i++ {
+			f, err := s.Fork(fmt.Sprintf("fork-%d", i), fmt.Sprintf("agent-%d", i), noon())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := st.Fork(b.Context(), f, store.Commit{ID: "fork"}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkList(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
+			url := pgtest.Schema(b)
+			st := open(b, url, postgres.Config{})
+			create(b, st, "first")
+			multiply(b, pgtest.Connect(b, url), n)
+			b.ReportAllocs()
+			for b.Loop() {
+				page, err := st.List(b.Context(), session.DefaultTenant, store.Query{})
+				if err != nil || len(page.Items) != 50 {
+					b.Fatal(len(page.Items), err)
+				}
+			}
+		})
+	}
+}
+
+// multiply makes so many copies of the first session's row.
+func multiply(b *testing.B, conn *pgx.Conn, n int) {
+	b.Helper()
+	_, err := conn.Exec(b.Context(), `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, head, head_sum, header, header_sum,
+			shown_from, shown_to, live, running, kind, status, origin, name, user_id, parent_id, agent_name, created_at, updated_at)
+		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, write_id, format, head, head_sum, header, header_sum, shown_from, shown_to, live,
+			running, kind, status, origin, name, user_id, parent_id, agent_name, created_at, updated_at + i * interval '1 second'
+		FROM sessions, generate_series(1, $1::integer) AS i`, n)
+	if err != nil {
+		b.Fatal(err)
+	}
+}
