@@ -33,9 +33,9 @@ From a pipe each line is a message and each answer goes to standard output. With
 			if ref != "" && (agent != "" || name != "") {
 				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent and name; --agent and --name are for new ones"}
 			}
-			return p.visit(func(h *home) error {
+			ctx := cmd.Context()
+			return p.visit(ctx, func(h *home) error {
 				c := &chat{program: p, h: h}
-				ctx := cmd.Context()
 				if err := c.enter(ctx, ref, agent, name); err != nil {
 					return err
 				}

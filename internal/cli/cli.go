@@ -29,7 +29,7 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, now: time.Now, interrupts: listening, open: storeURL.open,
+		getenv: os.Getenv, now: time.Now, interrupts: listening, open: openStore,
 	}
 	return p.run(args)
 }
@@ -42,7 +42,7 @@ type program struct {
 	getenv     func(string) string
 	now        func() time.Time
 	interrupts *interrupts
-	open       func(storeURL) (store.Store, error)
+	open       func(context.Context, storeURL) (store.Store, error)
 
 	store   string
 	tenant  string
@@ -111,7 +111,7 @@ a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cance
 		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "`URL` of the store, file:DIR or inmem: (default $HOLDFAST_STORE, else the user's data directory)")
+	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://… or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
 	flags.StringVar(&p.tenant, "tenant", "", "`NAME` of the tenant whose sessions these are")
 	flags.BoolVar(&p.json, "json", false, "print JSON, errors too")
 	flags.BoolVar(&p.noColor, "no-color", false, "no colours, as with $NO_COLOR")

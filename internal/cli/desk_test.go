@@ -40,7 +40,7 @@ func (d *desk) run(in io.Reader, args ...string) int {
 		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
 		getenv: func(name string) string { return d.env[name] }, now: time.Now,
 		interrupts: &interrupts{signals: d.signals, catch: func() {}, let: func() {}},
-		open:       func(storeURL) (store.Store, error) { return d.store.Handle(), nil },
+		open:       func(context.Context, storeURL) (store.Store, error) { return d.store.Handle(), nil },
 	}
 	p.in.terminal = d.person
 	return p.run(append([]string{"--store", "inmem:"}, args...))

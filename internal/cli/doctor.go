@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type health struct {
 	Statuses    map[session.Status]int  `json:"statuses"`
 	Interrupted []string                `json:"interrupted"`
 	Corrupt     []*session.CorruptError `json:"corrupt"`
+	Problems    []string                `json:"problems"` // of the store itself
 	Models      []string                `json:"models"`
 	Build       build                   `json:"build"`
 
@@ -50,11 +52,18 @@ func (p *program) doctorCommand() *cobra.Command {
 // examine looks at everything and changes nothing.
 func (h *home) examine(ctx context.Context) (health, error) {
 	found := health{
-		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{},
+		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
 		Models: []string{offline.Name}, Build: thisBuild(),
 	}
 	found.writeErr = h.url.writable()
 	found.Writable = found.writeErr == nil
+	if thorough, ok := h.store.(checker); ok {
+		problems, err := thorough.Check(ctx)
+		if err != nil {
+			return found, err
+		}
+		found.Problems = append(found.Problems, problems...)
+	}
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
 	for {
 		page, err := h.List(ctx, q)
@@ -83,12 +92,22 @@ func (h *home) examine(ctx context.Context) (health, error) {
 	return found, err
 }
 
+// checker is a store that can look at everything it keeps.
+type checker interface {
+	Check(ctx context.Context) (problems []string, err error)
+}
+
 // writable tries whether a file can be made where the store keeps its own.
 func (u storeURL) writable() error {
-	if u.scheme != "file" {
+	dir := u.path
+	switch u.scheme {
+	case "file":
+	case "sqlite":
+		dir = filepath.Dir(u.path)
+	default:
 		return nil
 	}
-	f, err := os.CreateTemp(u.path, ".doctor-*")
+	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
 		return err
 	}
@@ -101,6 +120,8 @@ func (found health) verdict() error {
 	switch {
 	case found.writeErr != nil:
 		return fmt.Errorf("the store cannot be written: %w", found.writeErr)
+	case len(found.Problems) > 0:
+		return fmt.Errorf("the store has %s: %w", quantity(len(found.Problems), "problem"), session.ErrCorrupt)
 	case len(found.Corrupt) > 0:
 		return fmt.Errorf("%s cannot be read: %w", quantity(len(found.Corrupt), "session"), session.ErrCorrupt)
 	}
@@ -129,6 +150,9 @@ func (p *program) healthText(found health) string {
 	line(plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
 	for _, id := range found.Interrupted {
 		line(yellow, "interrupted", "%s · continue with: holdfast chat --session %s", id, shortID(id))
+	}
+	for _, text := range found.Problems {
+		line(red, "problem", "%s", text)
 	}
 	for _, c := range found.Corrupt {
 		line(red, "corrupt", "%v", c)

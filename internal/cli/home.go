@@ -29,13 +29,13 @@ func (p *program) atHome(work func(ctx context.Context, h *home, args []string) 
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := p.interrupts.during(cmd.Context())
 		defer stop()
-		return p.visit(func(h *home) error { return work(ctx, h, args) })
+		return p.visit(ctx, func(h *home) error { return work(ctx, h, args) })
 	}
 }
 
 // visit opens the store, does the work and closes what it opened.
-func (p *program) visit(work func(*home) error) (err error) {
-	h, err := p.openHome()
+func (p *program) visit(ctx context.Context, work func(*home) error) (err error) {
+	h, err := p.openHome(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (p *program) visit(work func(*home) error) (err error) {
 	return work(h)
 }
 
-func (p *program) openHome() (*home, error) {
+func (p *program) openHome(ctx context.Context) (*home, error) {
 	tenant := p.tenant
 	if tenant == "" {
 		tenant = session.DefaultTenant
@@ -55,7 +55,7 @@ func (p *program) openHome() (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := p.open(url)
+	st, err := p.open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (p *program) storeURL() (storeURL, error) {
 		text = p.getenv("HOLDFAST_STORE")
 	}
 	if text == "" {
-		text = "file:"
+		text = "sqlite:"
 	}
 	return p.parseStoreURL(text)
 }

@@ -52,7 +52,7 @@ func (p *program) hint(err error) string {
 		return "continue with: holdfast chat --session " + shortID(interrupted.ID)
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
-	case errors.As(err, &unsupported) && unsupported.Store != thisVersion:
+	case errors.As(err, &unsupported):
 		return unsupportedHint
 	case errors.As(err, &status) && status.Status == session.Deleted:
 		return "bring it back with: holdfast sessions restore " + shortID(status.ID)
@@ -66,4 +66,4 @@ func (p *program) hint(err error) string {
 	return ""
 }
 
-const unsupportedHint = "history, rewind, watch, inbox and keys need a store with a log: inmem: has one, within one process; sqlite: is planned"
+const unsupportedHint = "history, rewind, watch, inbox and keys need a store with a log: sqlite: (the default) or postgres:"

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -10,21 +12,34 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/file"
 	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/postgres"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
-// storeURL says where sessions are kept: inmem: or file:DIR.
+// storeURL says where sessions are kept: sqlite:FILE, file:DIR, postgres://…
+// or inmem:.
 type storeURL struct {
 	scheme string
-	path   string // of a file store, absolute or as it was given
+	path   string // of a file or directory, absolute or as it was given; of a database, its whole URL
 }
 
-func (u storeURL) String() string { return u.scheme + ":" + u.path }
+// storeKinds names the stores in help and errors.
+const storeKinds = "sqlite:FILE, file:DIR, postgres://… and inmem:"
 
-// thisVersion stands for the program where it lacks something itself.
-const thisVersion = "this version of holdfast"
+// String is the URL without a password.
+func (u storeURL) String() string {
+	if u.scheme != "postgres" {
+		return u.scheme + ":" + u.path
+	}
+	parsed, err := url.Parse(u.path)
+	if err != nil {
+		return "postgres://…"
+	}
+	return parsed.Redacted()
+}
 
-// parseStoreURL reads the value of --store. A scheme that is planned is an
-// UnsupportedError, an unknown one an InvalidError.
+// parseStoreURL reads the value of --store. An unknown scheme is an
+// InvalidError.
 func (p *program) parseStoreURL(text string) (storeURL, error) {
 	refuse := func(format string, args ...any) (storeURL, error) {
 		return storeURL{}, &session.InvalidError{Field: "store", Reason: fmt.Sprintf(format, args...)}
@@ -40,17 +55,24 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 		}
 		return storeURL{scheme: scheme}, nil
 	case "file":
-		return p.fileStoreURL(rest)
-	case "sqlite", "postgres", "postgresql":
-		return storeURL{}, &session.UnsupportedError{Store: thisVersion, Ability: scheme + ": stores, only file:DIR and inmem:"}
+		return p.localStoreURL(scheme, rest, "sessions")
+	case "sqlite":
+		return p.localStoreURL(scheme, rest, "holdfast.db")
+	case "postgres", "postgresql":
+		if parsed, err := url.Parse(text); err != nil || parsed.Host == "" && parsed.Query().Get("host") == "" {
+			return refuse("it is not of the form postgres://user@host/database")
+		}
+		return storeURL{scheme: "postgres", path: text}, nil
 	}
-	return refuse("%q is not a kind of store; known are file:DIR and inmem:", scheme+":")
+	return refuse("%q is not a kind of store; known are %s", scheme+":", storeKinds)
 }
 
-func (p *program) fileStoreURL(path string) (storeURL, error) {
+// localStoreURL is a store in the file system; an empty path means one of that
+// name in the user's data directory.
+func (p *program) localStoreURL(scheme, path, name string) (storeURL, error) {
 	if after, ok := strings.CutPrefix(path, "//"); ok {
 		if !strings.HasPrefix(after, "/") {
-			return storeURL{}, &session.InvalidError{Field: "store", Reason: fmt.Sprintf("file://%s names a host; write file:DIR", after)}
+			return storeURL{}, &session.InvalidError{Field: "store", Reason: fmt.Sprintf("%s://%s names a host; write %s:PATH", scheme, after, scheme)}
 		}
 		path = after
 	}
@@ -62,17 +84,22 @@ func (p *program) fileStoreURL(path string) (storeURL, error) {
 		if err != nil {
 			return storeURL{}, err
 		}
-		path = filepath.Join(data, "sessions")
+		path = filepath.Join(data, name)
 	}
-	return storeURL{scheme: "file", path: path}, nil
+	return storeURL{scheme: scheme, path: path}, nil
 }
 
-// open opens the store. The caller closes it.
-func (u storeURL) open() (store.Store, error) {
-	if u.scheme == "inmem" {
+// openStore opens a store. The caller closes it.
+func openStore(ctx context.Context, u storeURL) (store.Store, error) {
+	switch u.scheme {
+	case "inmem":
 		return inmem.New(inmem.Config{}), nil
+	case "file":
+		return file.Open(u.path, file.Config{})
+	case "sqlite":
+		return sqlite.Open(ctx, u.path, sqlite.Config{})
 	}
-	return file.Open(u.path, file.Config{})
+	return postgres.Open(ctx, u.path, postgres.Config{})
 }
 
 // dataDir is where this user's data of Holdfast belongs.
@@ -86,7 +113,7 @@ func (p *program) dataDir() (string, error) {
 	home := p.homeDir()
 	switch {
 	case home == "":
-		return "", &session.InvalidError{Field: "store", Reason: "there is no home directory to keep sessions in; give --store file:DIR"}
+		return "", &session.InvalidError{Field: "store", Reason: "there is no home directory to keep sessions in; give --store sqlite:FILE"}
 	case runtime.GOOS == "darwin":
 		return filepath.Join(home, "Library", "Application Support", "holdfast"), nil
 	}
