@@ -34,7 +34,7 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]statement{}}
+	c := &conn{raw: raw, stmts: map[string]statement{}, onWrite: func(string) {}}
 	for _, pragma := range append([]string{
 		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
 		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + maxIdleLog,
@@ -49,8 +49,9 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 // conn is one connection with the statements it has prepared. One goroutine
 // uses it at a time.
 type conn struct {
-	raw   *sql.Conn
-	stmts map[string]statement
+	raw     *sql.Conn
+	stmts   map[string]statement
+	onWrite func(point string) // told after each group of statements that writes
 }
 
 // statement is prepared once and closed with its connection.

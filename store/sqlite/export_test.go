@@ -3,13 +3,11 @@ package sqlite
 import (
 	"context"
 	"errors"
-
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Rewrite executes a statement as the writer, behind the store's back.
 func (s *Store) Rewrite(ctx context.Context, statement string, args ...any) error {
-	return s.write(ctx, &request{ref: store.Ref{}, do: func(ctx context.Context, c *conn) error {
+	return s.write(ctx, &request{do: func(ctx context.Context, c *conn) error {
 		_, err := c.exec(ctx, statement, args...)
 		return err
 	}})
@@ -23,6 +21,18 @@ func (s *Store) Count(ctx context.Context, query string) (n int64, err error) {
 	})
 	return n, err
 }
+
+// Setting is the value of a pragma on the connection that writes.
+func (s *Store) Setting(ctx context.Context, pragma string) (value string, err error) {
+	err = s.write(ctx, &request{do: func(ctx context.Context, c *conn) error {
+		_, err := c.one(ctx, "PRAGMA "+pragma, nil, &value)
+		return err
+	}})
+	return value, err
+}
+
+// Blocked reports whether the writer waits for another process.
+func (s *Store) Blocked() bool { return s.writer.locked.Load() }
 
 // Checkpoint moves everything from the write-ahead log to the database.
 func (s *Store) Checkpoint(ctx context.Context) error {

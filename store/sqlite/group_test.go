@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -210,6 +211,7 @@ func TestClose_refusesWhoWaitsForALock(t *testing.T) {
 		_, err := st.Save(t.Context(), s, store.Commit{})
 		waits <- err
 	}()
+	waitUntil(t, st.Blocked)
 	if err := st.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
@@ -220,6 +222,36 @@ func TestClose_refusesWhoWaitsForALock(t *testing.T) {
 	if err := <-held; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestSave_fullDiskRefusesOneAndSavesTheOthers(t *testing.T) {
+	t.Parallel()
+	g := newGate("before commit")
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{OnWrite: g.onWrite})
+	a, b, c := create(t, st, "a"), create(t, st, "b"), create(t, st, "c")
+	pages, err := st.Count(t.Context(), "PRAGMA page_count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, st, fmt.Sprintf("PRAGMA max_page_count = %d", pages+4))
+	big := b
+	for range 500 {
+		big = said(t, big, fmt.Sprintf("%d %s", big.Len(), strings.Repeat("x", 200)))
+	}
+	errs := together(t, st, g, []session.Session{said(t, a, "first"), big, said(t, c, "saved")})
+	if errs[0] != nil || errs[2] != nil {
+		t.Errorf("small saves beside one that does not fit: %v, %v", errs[0], errs[2])
+	}
+	if !strings.Contains(fmt.Sprint(errs[1]), "full") || errors.Is(errs[1], session.ErrUnknownOutcome) {
+		t.Errorf("the save that does not fit: %v, want a full disk", errs[1])
+	}
+	if s := load(t, st, "b"); s.Version() != 1 || s.Len() != 0 {
+		t.Errorf("the refused save left version %d with %d messages", s.Version(), s.Len())
+	}
+	healthy(t, st)
+	rewrite(t, st, "PRAGMA max_page_count = 1000000")
+	save(t, st, big)
+	healthy(t, st)
 }
 
 func TestBell_ringsForWritesOfOthers(t *testing.T) {

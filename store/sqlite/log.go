@@ -82,6 +82,7 @@ func (c *conn) addChanges(ctx context.Context, w row, changes []change) error {
 			}
 		}
 	}
+	c.onWrite("after changes")
 	return nil
 }
 

@@ -172,6 +172,18 @@ func TestOpen_againFindsEverything(t *testing.T) {
 	}
 }
 
+func TestOpen_setsWhatDurabilityRestsOn(t *testing.T) {
+	t.Parallel()
+	for synchronous, want := range map[sqlite.Synchronous]string{sqlite.Full: "2", sqlite.Normal: "1"} {
+		st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{Synchronous: synchronous})
+		for pragma, want := range map[string]string{"synchronous": want, "journal_mode": "wal", "foreign_keys": "1"} {
+			if have, err := st.Setting(t.Context(), pragma); err != nil || have != want {
+				t.Errorf("%s is %s (%v), want %s", pragma, have, err, want)
+			}
+		}
+	}
+}
+
 func TestOpen_togetherMakesOneSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sessions.db")

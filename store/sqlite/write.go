@@ -145,6 +145,7 @@ func (s *Store) moveHead(ctx context.Context, c *conn, r store.Ref, w *row, v sa
 	}
 	w.unfolded = 0
 	s.noteSize(r, len(data))
+	c.onWrite("after head")
 	return nil
 }
 
@@ -190,6 +191,7 @@ func (c *conn) addCommit(ctx context.Context, log, first int64, v saving) error 
 	i := v.sealed.Info()
 	_, err := c.exec(ctx, "INSERT INTO commits (log, version, id, first_seq, last_seq, action, actor, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		log, i.Version, v.commit.ID, first, i.Seq, v.commit.Action, v.commit.Actor, micros(i.UpdatedAt))
+	c.onWrite("after version")
 	return err
 }
 
@@ -242,6 +244,7 @@ func (c *conn) remove(ctx context.Context, w row) error {
 	if _, err := c.exec(ctx, "DELETE FROM sessions WHERE log = ?", w.log); err != nil {
 		return err
 	}
+	c.onWrite("after removal")
 	for _, p := range parts {
 		if _, err := c.exec(ctx, `DELETE FROM changes WHERE log = ?1 AND seq > coalesce((SELECT max(upto_seq) FROM lineage WHERE ancestor = ?1), 0)
 AND NOT EXISTS (SELECT 1 FROM sessions WHERE log = ?1)`, p.log); err != nil {

@@ -75,6 +75,7 @@ const (
 )
 
 func newWriter(c *conn, b *bells, onWrite func(string)) *writer {
+	c.onWrite = onWrite
 	w := &writer{
 		conn: c, bells: b, onWrite: onWrite,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
