@@ -50,7 +50,7 @@ func broken(err error) bool {
 		return false
 	}
 	var p *pgconn.PgError
-	return !errors.As(err, &p) || p.Severity != "ERROR"
+	return !errors.As(err, &p) || p.SeverityUnlocalized != "ERROR"
 }
 
 // passing reports a trouble that may be over the next moment.

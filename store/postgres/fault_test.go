@@ -49,6 +49,18 @@ func TestSave_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 			t.Errorf("stored version %d at %d, answered %d at %d", got.Version(), got.Seq(), saved.Version(), saved.Seq())
 		}
 	})
+	t.Run("answer is a shutdown, outcome learnt", func(t *testing.T) {
+		t.Parallel()
+		p, st, s, _ := behindProxy(t, fatalAnswer)
+		saved, err := st.Save(t.Context(), said(t, s, "third"), store.Commit{ID: mark, At: noon()})
+		if err != nil {
+			t.Fatalf("a save that was made: %v", err)
+		}
+		wantStruck(t, p)
+		if got := load(t, st, "a"); got.Version() != saved.Version() {
+			t.Errorf("stored version %d, answered %d", got.Version(), saved.Version())
+		}
+	})
 	t.Run("append's answer lost, outcome learnt", func(t *testing.T) {
 		t.Parallel()
 		p, st, s, _ := behindProxy(t, halfClose)
@@ -114,6 +126,73 @@ func TestSave_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 			t.Errorf("version %d when the database is back", got.Version())
 		}
 	})
+}
+
+// Somebody else saves while the request is on its way: it can never be made.
+func TestSave_lostToAnotherWriterIsAConflict(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.Schema(t)
+	other := open(t, direct, postgres.Config{})
+	s := create(t, other, "a")
+	p := newProxy(t, direct, mark, dropRequest)
+	st := open(t, p.url(direct), postgres.Config{OnWrite: func(point string) {
+		if point == "after save" {
+			save(t, other, s, "faster")
+		}
+	}})
+	_, err := st.Save(t.Context(), said(t, s, "slower"), store.Commit{ID: mark, At: noon()})
+	var c *session.ConflictError
+	if !errors.As(err, &c) || c.Reason != session.ReasonStale || c.Have != 2 {
+		t.Errorf("error %v, want a stale conflict at version 2", err)
+	}
+	wantStruck(t, p)
+}
+
+// The connection breaks while the database still works on the save: asking
+// waits for its end.
+func TestSave_outcomeOfARunningSaveIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	const name = "asks for a running save"
+	direct := pgtest.Schema(t)
+	p := newProxy(t, direct, mark, hangUp)
+	st := open(t, pgtest.With(t, p.url(direct), "application_name", name), postgres.Config{})
+	s := create(t, st, "a")
+	other := pgtest.Connect(t, direct)
+	tx, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before int64
+	if err := tx.QueryRow(t.Context(), `SELECT version FROM sessions WHERE id = 'a' FOR UPDATE`).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := st.Save(t.Context(), said(t, s, "third"), store.Commit{ID: mark, At: noon()})
+		result <- err
+	}()
+	watcher := pgtest.Connect(t, direct)
+	for waiting := 0; waiting < 2; { // the save, and who asks for it
+		err := watcher.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, name).Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-result:
+			t.Fatalf("the save was not waited for: %v", err)
+		default:
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil {
+		t.Errorf("a save that was made: %v", err)
+	}
+	wantStruck(t, p)
+	if got := load(t, st, "a"); got.Version() != before+1 {
+		t.Errorf("version %d, want %d", got.Version(), before+1)
+	}
 }
 
 func wantStruck(t *testing.T, p *proxy) {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,8 +40,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 		s.config.OnWrite("before post")
 		results := conn.SendBatch(ctx, &batch)
 		var sid int64
-		err := found(r, results.QueryRow().Scan(&sid))
-		err = errors.Join(err, results.Close())
+		err := ended(results, found(r, results.QueryRow().Scan(&sid)))
 		s.config.OnWrite("after post")
 		return err
 	})

@@ -22,6 +22,8 @@ const (
 	dropAnswer               // pass it on, wait for the answer, hang up
 	halfClose                // pass it on, and send nothing more back
 	holdRequest              // hang up, and pass it on when told
+	hangUp                   // pass it on, and hang up at once
+	fatalAnswer              // pass it on, and answer as a server that shuts down
 )
 
 // proxy stands between a store and the database and breaks the connection of
@@ -104,6 +106,9 @@ func (p *proxy) accept() {
 	}
 }
 
+// cancelRequest begins a connection that asks to cancel what another one does.
+var cancelRequest = []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}
+
 // requestsOf passes on what a client sends.
 func (p *proxy) requestsOf(client, server net.Conn, muted *atomic.Bool) {
 	defer func() { _ = server.Close() }()
@@ -114,6 +119,9 @@ func (p *proxy) requestsOf(client, server net.Conn, muted *atomic.Bool) {
 			return
 		}
 		p.requests.Add(1)
+		if bytes.HasPrefix(buffer[:n], cancelRequest) {
+			return // what is broken carries no wish of the driver to cancel either
+		}
 		marked, first := bytes.Contains(buffer[:n], p.mark), false
 		if marked {
 			p.strike.Do(func() { first = true })
@@ -147,6 +155,18 @@ func (p *proxy) breakOff(client, server net.Conn, request []byte) {
 		if tcp, ok := client.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}
+	case fatalAnswer:
+		_, _ = server.Write(request)
+		<-p.passed
+		fields := "SFATAL\x00VFATAL\x00C57P01\x00Mterminating connection\x00\x00"
+		_, _ = client.Write(append([]byte{'E', 0, 0, 0, byte(4 + len(fields))}, fields...))
+		_ = client.Close()
+	case hangUp:
+		_, _ = server.Write(request)
+		_ = client.Close()
+		close(p.struck)
+		<-p.passed
+		return
 	case holdRequest:
 		_ = client.Close()
 		close(p.struck)

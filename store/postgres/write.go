@@ -84,7 +84,7 @@ func (w *write) sendOn(ctx context.Context, conn *pgx.Conn, admitted *bool) erro
 	results := conn.SendBatch(ctx, &batch)
 	for range w.locks {
 		if _, err := results.Exec(); err != nil {
-			return errors.Join(err, results.Close())
+			return ended(results, err)
 		}
 	}
 	var sid int64
@@ -92,8 +92,16 @@ func (w *write) sendOn(ctx context.Context, conn *pgx.Conn, admitted *bool) erro
 	if *admitted = err == nil; errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
-	// The transaction ends with the last statement: only Close tells how.
-	return errors.Join(err, results.Close())
+	return ended(results, err)
+}
+
+// ended is how a batch ended. Its transaction ends with the last statement, so
+// that only Close tells.
+func ended(results pgx.BatchResults, err error) error {
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return err
 }
 
 // writable is the reason why a session cannot be written at all.
@@ -243,7 +251,7 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 		if err == nil {
 			err = results.QueryRow().Scan(&answer)
 		}
-		return errors.Join(err, results.Close())
+		return ended(results, err)
 	})
 	if err != nil {
 		return unknown // no answer is an answer too
