@@ -13,12 +13,8 @@ import (
 // checkDefinition reports everything wrong with a definition in this runtime,
 // all at once. Model overrides the definition's where it is not empty.
 func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
-	if p := def.ModelParams; p != nil {
-		for _, key := range keysOf(p.Options) {
-			if session.SecretKey(key) {
-				return &session.SecretError{Source: "definition " + def.Name, Key: key}
-			}
-		}
+	if err := checkSecrets(def); err != nil {
+		return err
 	}
 	problems := slices.Clone(def.Problems())
 	add := func(field, format string, args ...any) {
@@ -68,6 +64,19 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 	}
 	if len(problems) > 0 {
 		return &session.DefinitionError{Source: def.Name, Problems: problems}
+	}
+	return nil
+}
+
+// checkSecrets refuses options that by their names are credentials.
+func checkSecrets(def session.Definition) error {
+	if def.ModelParams == nil {
+		return nil
+	}
+	for _, key := range keysOf(def.ModelParams.Options) {
+		if session.SecretKey(key) {
+			return &session.SecretError{Source: "definition " + def.Name, Key: key}
+		}
 	}
 	return nil
 }

@@ -129,7 +129,8 @@ func (rt *Runtime) forkSource(ctx context.Context, id string, o options) (sessio
 
 // Import stores a session that was built from a foreign or exported document:
 // a version-0 session of this view's tenant. It passes the create pipeline;
-// tools and models it names are checked when it is next executed.
+// tools and models it names are checked when it is next executed, but credentials
+// among its model's options are refused at once.
 func (rt *Runtime) Import(ctx context.Context, s session.Session) (session.Session, error) {
 	ctx, done, err := rt.begin(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (rt *Runtime) Import(ctx context.Context, s session.Session) (session.Sessi
 		if s.Tenant() != rt.who.Tenant {
 			return session.Session{}, &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("%q is not %q", s.Tenant(), rt.who.Tenant)}
 		}
-		return s, nil
+		return s, checkSecrets(s.Definition())
 	}}.run(ctx)
 }
 

@@ -125,6 +125,9 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	// 11. Save: version and fence checked, tail sealed, lease ended, at once.
 	// The tail stays open when it fails.
 	saved, err := x.save(ctx, env, s)
+	if err != nil && env.base > loaded.Base() {
+		err = fmt.Errorf("%w (what was written up to change %d is kept and can be continued)", err, env.base)
+	}
 	if err != nil {
 		rt.bus.emit(SessionSaveFailed{rt.failure(x.ref.ID, err)})
 		return loaded, err

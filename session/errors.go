@@ -155,11 +155,14 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 type FencedError struct {
 	ID    string
 	Token int64 // the writer's
-	Have  int64 // the newest
+	Have  int64 // the newest, 0 where it is not known
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("session %s: lease %d is no longer valid (newest is %d)", quoted(e.ID), e.Token, e.Have)
+	if e.Have <= e.Token {
+		return fmt.Sprintf("session %s: lease %d is no longer valid", quoted(e.ID), e.Token)
+	}
+	return fmt.Sprintf("session %s: lease %d is no longer valid, %d is the newest", quoted(e.ID), e.Token, e.Have)
 }
 func (e *FencedError) Unwrap() error { return ErrFenced }
 

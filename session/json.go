@@ -213,5 +213,20 @@ func decodeProblem(what string, err error) error {
 	if typed.Field != "" {
 		what += "." + typed.Field
 	}
-	return invalid(what, "a JSON %s stands where a %s belongs", typed.Value, typed.Type)
+	return invalid(what, "a JSON %s stands where %s belongs", typed.Value, jsonName(typed.Type))
+}
+
+// jsonName is what a Go type is in JSON.
+func jsonName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "a number"
 }

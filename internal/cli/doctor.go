@@ -73,6 +73,9 @@ func (h *home) examine(ctx context.Context) (health, error) {
 		for _, i := range page.Items {
 			found.Sessions++
 			found.Statuses[i.Status]++
+			if err := h.readable(ctx, i.ID); err != nil {
+				found.Corrupt = append(found.Corrupt, err)
+			}
 		}
 		if q.Cursor == "" {
 			found.Corrupt = append(found.Corrupt, page.Corrupt...)
@@ -90,6 +93,19 @@ func (h *home) examine(ctx context.Context) (health, error) {
 		found.Interrupted = append(found.Interrupted, ref.ID)
 	}
 	return found, err
+}
+
+// readable loads a session, tail included: a header alone says little.
+func (h *home) readable(ctx context.Context, id string) *session.CorruptError {
+	_, err := h.store.Load(ctx, store.Ref{Tenant: h.tenant, ID: id}, true)
+	var corrupt *session.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		return corrupt
+	case err != nil && !errors.Is(err, session.ErrNotFound): // removed meanwhile
+		return &session.CorruptError{ID: id, Reason: err.Error()}
+	}
+	return nil
 }
 
 // checker is a store that can look at everything it keeps.
@@ -111,7 +127,11 @@ func (u storeURL) writable() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, 4096)) // a full disk still takes an empty file
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // verdict is the error of a store that is not well. Interrupted sessions are

@@ -15,7 +15,7 @@ func (p *program) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "store an exported session, or one of instructor-php; - reads standard input", Args: cobra.ExactArgs(1),
 		Long: `Store a session from a file: what "sessions export" printed, or a session file of
-instructor-php. Credentials are never taken over. What was left out is told on
+instructor-php, whose credentials are never taken over. What was left out is told on
 standard error. With --json: the header.`,
 		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
 			data, err := p.file(ctx, args[0])

@@ -42,6 +42,7 @@ func (p *program) hint(err error) string {
 		unsupported *session.UnsupportedError
 		status      *session.StatusError
 		corrupt     *session.CorruptError
+		ambiguous   *session.AmbiguousError
 		missing     *session.NotFoundError
 		stopped     *stoppedError
 	)
@@ -49,7 +50,8 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &usage):
 		return "see: " + usage.command + " --help"
 	case errors.As(err, &interrupted):
-		return "continue with: holdfast chat --session " + shortID(interrupted.ID)
+		id := shortID(interrupted.ID)
+		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
 	case errors.As(err, &unsupported):
@@ -58,6 +60,8 @@ func (p *program) hint(err error) string {
 		return "bring it back with: holdfast sessions restore " + shortID(status.ID)
 	case errors.As(err, &status) && status.Status != session.Active:
 		return "open it again with: holdfast sessions resume " + shortID(status.ID)
+	case errors.As(err, &ambiguous):
+		return "say more of the id; see which is which: holdfast sessions list"
 	case errors.As(err, &corrupt):
 		return "the file is left as it is; see: holdfast doctor"
 	case errors.As(err, &missing) && missing.What == "session":

@@ -14,20 +14,19 @@ func (p *program) sendCommand() *cobra.Command {
 	var (
 		ifVersion int64
 		key, busy string
+		goOn      bool
 	)
 	cmd := &cobra.Command{
-		Use: "send REF TEXT", Short: "say one thing to a session and print the answer; - reads standard input", Args: cobra.ExactArgs(2),
+		Use: "send REF TEXT", Short: "say one thing to a session and print the answer; - reads standard input", Args: cobra.RangeArgs(1, 2),
 		Long: `Say one thing to a session and print the answer. A session that was interrupted is
-continued by it. With --json: the session document after the turn.
+continued by it; with --continue and no TEXT that is all it does, so that nothing is said
+twice. With --json: the session document after the turn.
 
 ` + refHelp,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
-		text, err := p.text(ctx, args[0])
+		action, err := p.say(ctx, i, args, goOn)
 		if err != nil {
-			return err
-		}
-		if err := speakable(i, text); err != nil {
 			return err
 		}
 		var opts []holdfast.Option
@@ -46,7 +45,7 @@ continued by it. With --json: the session document after the turn.
 				p.err.status("continuing what was interrupted")
 			}
 		}, 0)()
-		s, err := p.turn(ctx, h, i.ID, holdfast.SendMessage{Text: text}, p.out.terminal && !p.json, append(opts, holdfast.OnBusy(way))...)
+		s, err := p.turn(ctx, h, i.ID, action, p.out.terminal && !p.json, append(opts, holdfast.OnBusy(way))...)
 		if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
 			if err := p.printJSON(s); err != nil {
 				return err
@@ -57,8 +56,24 @@ continued by it. With --json: the session document after the turn.
 	f := cmd.Flags()
 	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at `VERSION`")
 	f.StringVar(&key, "key", "", "idempotency `KEY`: the same call again runs nothing (needs a store with keys)")
+	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted; without TEXT")
 	f.StringVar(&busy, "on-busy", "wait", "`HOW` to meet a session that is executing: wait, reject, enqueue or interrupt")
 	return cmd
+}
+
+// say is what a command line asks for: a message, or to go on.
+func (p *program) say(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
+	if goOn != (len(args) == 0) {
+		return nil, &session.InvalidError{Field: "text", Reason: "give a text, or --continue without one"}
+	}
+	if goOn {
+		return holdfast.ContinueExecution{}, nil
+	}
+	text, err := p.text(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.SendMessage{Text: text}, speakable(i, text)
 }
 
 // onBusy reads the value of --on-busy.

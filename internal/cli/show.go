@@ -36,6 +36,9 @@ func (p *program) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if opts == nil {
+				p.warnOfTail(ctx, h, i.ID)
+			}
 			return p.printJSON(s)
 		}
 		if opts == nil {

@@ -30,21 +30,42 @@ var errVanished = errors.New("no document")
 // openDocument opens a session's document. The caller closes it. As long as
 // it is open, os.SameFile tells whether it was replaced since.
 func (p place) openDocument() (*os.File, os.FileInfo, error) {
-	info, err := os.Stat(p.document())
-	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for ever
+	f, err := openRegular(p.document())
+	if errors.Is(err, errIrregular) {
 		return nil, nil, p.corrupt("is not a regular file")
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(p.document())
 	}
 	if err != nil {
 		return nil, nil, p.unreadable(p.document(), err)
 	}
-	if info, err = f.Stat(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return nil, nil, errors.Join(p.unreadable(p.document(), err), f.Close())
 	}
 	return f, info, nil
+}
+
+var errIrregular = errors.New("is not a regular file")
+
+// openRegular opens a file to read. Opening a pipe would wait for ever.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errIrregular
+	}
+	return os.Open(path)
+}
+
+// readRegular reads a whole file that openRegular opens.
+func readRegular(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(f)
+	return raw, errors.Join(err, f.Close())
 }
 
 // unreadable tells a damaged session from a machine in need.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ type leaseFile struct {
 }
 
 func (p place) readLease() (store.Lease, error) {
-	raw, err := os.ReadFile(p.lease())
+	raw, err := readRegular(p.lease())
 	if errors.Is(err, fs.ErrNotExist) {
 		return store.Lease{}, nil
 	}
@@ -225,7 +224,7 @@ func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
 	}
 	defer unlock()
 	last := int64(0)
-	raw, err := os.ReadFile(path)
+	raw, err := readRegular(path)
 	switch {
 	case err == nil:
 		if last, err = strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err != nil || last < 0 {

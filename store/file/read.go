@@ -247,7 +247,7 @@ func (p place) mayBeInterrupted() (bool, error) {
 	if _, err := os.Lstat(p.tail()); err == nil {
 		return true, nil
 	}
-	raw, err := os.ReadFile(p.document())
+	raw, err := readRegular(p.document())
 	if err != nil {
 		return false, p.unreadable(p.document(), err)
 	}

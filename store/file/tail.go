@@ -99,7 +99,7 @@ func (p place) readTail(h head, t tail) (tail, error) {
 
 // readFrom reads a file from an offset; a missing one is empty.
 func readFrom(path string, offset int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
