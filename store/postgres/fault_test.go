@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -171,18 +171,7 @@ func TestSave_outcomeOfARunningSaveIsWaitedFor(t *testing.T) {
 		_, err := st.Save(t.Context(), said(t, s, "third"), store.Commit{ID: mark, At: noon()})
 		result <- err
 	}()
-	watcher := pgtest.Connect(t, direct)
-	for waiting := 0; waiting < 2; { // the save, and who asks for it
-		err := watcher.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, name).Scan(&waiting)
-		if err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-result:
-			t.Fatalf("the save was not waited for: %v", err)
-		default:
-		}
-	}
+	waiters(t, pgtest.Connect(t, direct), name, 2, result) // the save, and who asks for it
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -246,192 +235,57 @@ func TestSave_isOneRoundTrip(t *testing.T) {
 	count("load", func() error { _, err := st.Load(t.Context(), ref("a"), true); return err })
 }
 
-// clerk saves to a session of its own, notes what it was told, and goes on
-// whatever happens.
-type clerk struct {
-	id           string
-	told, denied []string // texts whose save was acknowledged, or refused for certain
-	unsure       int
-}
-
-func (c *clerk) work(t *testing.T, st store.Store, stop <-chan struct{}) error {
-	ctx := context.WithoutCancel(t.Context())
-	s, err := st.Load(ctx, ref(c.id), true)
-	for n := 0; ; n++ {
+// waiters waits until so many connections of a name wait for a lock. The call
+// that is tested must not end meanwhile.
+func waiters(t *testing.T, watcher *pgx.Conn, name string, want int, done <-chan error) {
+	t.Helper()
+	for n := 0; n < want; {
+		err := watcher.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, name).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
 		select {
-		case <-stop:
-			return nil
+		case err := <-done:
+			t.Fatalf("the call did not wait: %v", err)
 		default:
 		}
-		if err != nil { // the last save was not acknowledged, or the load after it failed
-			if s, err = st.Load(ctx, ref(c.id), true); err != nil {
-				continue
-			}
-		}
-		text := fmt.Sprintf("%s-%d", c.id, n)
-		var next session.Session
-		if next, err = s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, noon()); err != nil {
-			return err
-		}
-		if n%3 == 0 {
-			next, err = st.(store.Tails).Append(ctx, next, store.Append{})
-		} else {
-			next, err = st.Save(ctx, next, store.Commit{ID: text, At: noon()})
-		}
-		switch {
-		case err == nil:
-			s, c.told = next, append(c.told, text)
-		case errors.Is(err, session.ErrUnknownOutcome):
-			c.unsure++
-		default:
-			c.denied = append(c.denied, text)
-		}
 	}
 }
 
-// check compares what the clerk was told with what is stored.
-func (c *clerk) check(t *testing.T, st store.Store) {
-	t.Helper()
-	s, err := st.(store.Logs).LoadWhole(t.Context(), ref(c.id), 0)
-	if err != nil {
-		t.Fatalf("load %s: %v", c.id, err)
-	}
-	entries, err := st.(store.Logs).Log(t.Context(), ref(c.id), 0, 1_000_000)
-	if err != nil {
-		t.Fatalf("log of %s: %v", c.id, err)
-	}
-	var have []string
-	for i, e := range entries {
-		if e.Seq != int64(i+1) {
-			t.Fatalf("%s: change %d where %d belongs", c.id, e.Seq, i+1)
-		}
-		if m, ok := e.Change.(session.MessageAdded); ok {
-			have = append(have, m.Message.Content.Text())
-		}
-	}
-	place := 0
-	for _, text := range c.told {
-		at := slices.Index(have[place:], text)
-		if at < 0 {
-			t.Errorf("%s was acknowledged and is not there, or not in order", text)
-			continue
-		}
-		place += at + 1
-	}
-	for _, text := range c.denied {
-		if slices.Contains(have, text) {
-			t.Errorf("%s is there although its writer was told it is not", text)
-		}
-	}
-	if len(have) > len(c.told)+c.unsure {
-		t.Errorf("%s has %d messages, %d were acknowledged and %d unsure", c.id, len(have), len(c.told), c.unsure)
-	}
-	if len(c.told) == 0 {
-		t.Errorf("%s was never acknowledged anything", c.id)
-	}
-	t.Logf("%s: version %d, %d acknowledged, %d denied, %d unsure", c.id, s.Version(), len(c.told), len(c.denied), c.unsure)
-}
-
-// disturbed has clerks work while something happens to the database.
-func disturbed(t *testing.T, url string, disturb func()) {
-	t.Helper()
-	st := open(t, url, postgres.Config{})
-	var clerks []*clerk
-	for i := range 4 {
-		c := &clerk{id: fmt.Sprintf("clerk-%d", i)}
-		create(t, st, c.id)
-		clerks = append(clerks, c)
-	}
-	stop := make(chan struct{})
-	var working sync.WaitGroup
-	for _, c := range clerks {
-		working.Go(func() {
-			if err := c.work(t, st, stop); err != nil {
-				t.Errorf("%s: %v", c.id, err)
-			}
-		})
-	}
-	disturb()
-	close(stop)
-	working.Wait()
-	for _, c := range clerks {
-		c.check(t, st)
-	}
-}
-
-func TestSave_terminatedBackendsLoseNothing(t *testing.T) {
+// A caller gives up while the database still works on its request, and the
+// wish to cancel it is lost: nobody holds a lease that nobody was given.
+func TestAcquire_givenUpLeavesNoLease(t *testing.T) {
 	t.Parallel()
-	url := pgtest.With(t, pgtest.Schema(t), "application_name", "victims")
-	killer := pgtest.Connect(t, url)
-	if _, err := killer.Exec(t.Context(), `SET application_name = 'killer'`); err != nil {
-		t.Fatal(err)
-	}
-	commits := func() (n int) {
-		if err := killer.QueryRow(t.Context(), `SELECT count(*) FROM commits`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	disturbed(t, url, func() {
-		for killed, last := 0, 0; killed < 40; {
-			now := commits()
-			if now < last+3 {
-				continue // let them work
-			}
-			last = now
-			tag, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-				WHERE application_name = 'victims' AND state = 'active' LIMIT 1`)
-			if err != nil {
-				t.Fatal(err)
-			}
-			killed += int(tag.RowsAffected())
-		}
-	})
-}
-
-func TestSave_restartedServerLosesNothing(t *testing.T) {
-	t.Parallel()
-	server := pgtest.Start(t)
-	url := server.Schema(t)
-	watcher := pgtest.Connect(t, url)
-	saves := func() (n int) {
-		if err := watcher.QueryRow(t.Context(), `SELECT count(*) FROM commits`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	disturbed(t, url, func() {
-		for range 3 {
-			for from := saves(); saves() < from+50; { // under load
-			}
-			server.Restart(t)
-			watcher = pgtest.Connect(t, url)
-		}
-	})
-}
-
-func TestCalls_endWithTheirContext(t *testing.T) {
-	t.Parallel()
-	url := pgtest.Schema(t)
-	st := open(t, url, postgres.Config{})
+	const name = "gives up a lease"
+	direct := pgtest.Schema(t)
+	p := newProxy(t, direct, mark, hangUp)
+	st := open(t, pgtest.With(t, p.url(direct), "application_name", name), postgres.Config{})
 	s := create(t, st, "a")
-	blocker := pgtest.Connect(t, url)
-	tx, err := blocker.Begin(t.Context())
+	other := pgtest.Connect(t, direct)
+	tx, err := other.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM sessions WHERE id = 'a' FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := st.Acquire(ctx, ref("a"), "me", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("acquire of a locked row: %v, want the context's error", err)
-	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	result := make(chan error, 1)
+	go func() {
+		_, err := st.Acquire(ctx, ref("a"), "me", time.Minute)
+		result <- err
+	}()
+	watcher := pgtest.Connect(t, direct)
+	waiters(t, watcher, name, 1, result)
+	giveUp()
+	waiters(t, watcher, name, 2, result)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody holds a lease that nobody was given.
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("acquire that was given up: %v, want the context's error", err)
+	}
 	if _, err := st.Save(t.Context(), said(t, s, "x"), store.Commit{ID: "x", At: noon()}); err != nil {
 		t.Errorf("save after it: %v", err)
 	}

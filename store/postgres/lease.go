@@ -96,14 +96,27 @@ const (
 // taken looks for a lease whose taking was not answered. A caller who waits
 // gets it; of one who has gone it is taken away.
 func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, failed error) (store.Lease, error) {
-	statement := findLease
-	if ctx.Err() != nil {
+	statement, gone := findLease, ctx.Err() != nil
+	if gone {
 		statement = dropLease
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
 	defer cancel()
-	l, err := s.lease(asking, "look for lease", r, passing, statement, args)
-	if err != nil || ctx.Err() != nil {
+	var l leaseRow
+	err := s.again(asking, func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		// The lock waits for the taking, should it still be under way.
+		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args)
+		batch.Queue(statement, args)
+		results := conn.SendBatch(asking, &batch)
+		_, err := results.Exec()
+		if err == nil {
+			err = results.QueryRow().Scan(&l.token, &l.holder, &l.until, &l.ended, &l.live)
+		}
+		return ended(results, err)
+	})
+	s.ring(r)
+	if err != nil || gone {
 		return store.Lease{}, failed
 	}
 	return l.public(), nil

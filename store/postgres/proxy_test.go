@@ -37,12 +37,13 @@ type proxy struct {
 	fault    fault
 
 	requests  atomic.Int64  // how often a client sent something
-	refuse    atomic.Bool   // new connections are hung up at once
+	refuse    atomic.Bool   // new connections are hung up at once, and all others with the marked request
 	mayRepeat atomic.Bool   // the request may come again, and is then passed on
 	struck    chan struct{} // closed when the fault has happened
 	pass      chan struct{} // closed by the test: a held request goes on
 	passed    chan struct{} // closed when it has been answered
 	strike    sync.Once
+	answered  sync.Once
 
 	mu    sync.Mutex
 	conns []net.Conn // guarded by mu
@@ -67,14 +68,19 @@ func newProxy(t testing.TB, direct, mark string, f fault) *proxy {
 	p.done.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		p.mu.Lock()
-		for _, c := range p.conns {
-			_ = c.Close()
-		}
-		p.mu.Unlock()
+		p.cut()
 		p.done.Wait()
 	})
 	return p
+}
+
+// cut hangs up every connection.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
 }
 
 // url is the schema as seen through the proxy.
@@ -148,6 +154,9 @@ func (p *proxy) breakOff(client, server net.Conn, request []byte) {
 	case dropAnswer:
 		_, _ = server.Write(request)
 		<-p.passed
+		if p.refuse.Load() {
+			p.cut()
+		}
 		_ = client.Close()
 	case halfClose:
 		_, _ = server.Write(request)
@@ -191,7 +200,8 @@ func (p *proxy) answersTo(client, server net.Conn, muted *atomic.Bool) {
 			if !muted.Load() {
 				return
 			}
-			_, _ = io.Copy(io.Discard, client) // until it is closed by whoever muted it
+			p.answered.Do(func() { close(p.passed) }) // it never will be
+			_, _ = io.Copy(io.Discard, client)        // until it is closed by whoever muted it
 			return
 		}
 		if !muted.Load() {
@@ -201,7 +211,7 @@ func (p *proxy) answersTo(client, server net.Conn, muted *atomic.Bool) {
 			continue
 		}
 		if bytes.HasSuffix(buffer[:n], ready) {
-			close(p.passed)
+			p.answered.Do(func() { close(p.passed) })
 		}
 	}
 }
