@@ -34,11 +34,11 @@ func encoded(t testing.TB, s session.Session) string {
 	return string(raw)
 }
 
-// heavy is a stored session with about a mebibyte of metadata.
-func heavy(t testing.TB, st *sqlite.Store) session.Session {
+// heavy is a stored session with so many metadata keys of 60 KiB each.
+func heavy(t testing.TB, st *sqlite.Store, keys int) session.Session {
 	t.Helper()
 	s := fresh(t, "heavy")
-	for i := range 17 {
+	for i := range keys {
 		var err error
 		if s, err = s.WithMetadata(fmt.Sprintf("key-%d", i), []byte(`"`+strings.Repeat("x", 60<<10)+`"`), noon()); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestSave_largeStateIsNotWrittenAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	st := open(t, path, sqlite.Config{})
 	rewrite(t, st, "PRAGMA wal_autocheckpoint = 0")
-	s := heavy(t, st)
+	s := heavy(t, st, 5)
 	size := func() int64 {
 		info, err := os.Stat(path + "-wal")
 		if err != nil {
@@ -64,11 +64,11 @@ func TestSave_largeStateIsNotWrittenAgain(t *testing.T) {
 		}
 		return info.Size()
 	}
-	const saves = 300
+	const saves = 150
 	before := size()
 	versions := map[int64]string{}
 	for i := range saves {
-		if s = save(t, st, said(t, s, fmt.Sprint(i))); i%60 == 0 {
+		if s = save(t, st, said(t, s, fmt.Sprint(i))); i%40 == 0 {
 			versions[s.Version()] = encoded(t, s)
 		}
 	}
@@ -96,7 +96,7 @@ func TestSave_largeStateIsNotWrittenAgain(t *testing.T) {
 func TestSave_largeStateThatIsDamagedIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sessions.db")
-	s := heavy(t, open(t, path, sqlite.Config{}))
+	s := heavy(t, open(t, path, sqlite.Config{}), 5)
 	st := open(t, path, sqlite.Config{})
 	rewrite(t, st, "UPDATE heads SET data = substr(data, 1, 100000)")
 	_, err := st.Save(t.Context(), said(t, s, "more"), store.Commit{})

@@ -39,7 +39,7 @@ func TestOpen_afterATornLogHasEveryCommitBeforeTheTear(t *testing.T) {
 		ends[s.Version()] = int64(len(read(t, path+"-wal")))
 	}
 	database, log := read(t, path), read(t, path+"-wal")
-	for range 40 {
+	for range 20 {
 		cut := random.Int64N(int64(len(log)) + 1)
 		torn := append([]byte{}, log[:cut]...)
 		for range random.IntN(2) * random.IntN(9000) {
