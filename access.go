@@ -43,11 +43,17 @@ func (rt *Runtime) enter(ctx context.Context, ref store.Ref, long bool, busy Bus
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, rt.config.BusyWait, errWaited)
 	defer cancel()
+	line := limit
+	if busy == Reject || busy == Enqueue { // others in this process are done at once, or busy
+		var done context.CancelFunc
+		line, done = context.WithTimeoutCause(ctx, min(rt.config.BusyWait, 100*time.Millisecond), errWaited)
+		defer done()
+	}
 	ring, stop := rt.bell(ref)
 	defer stop()
 	asked := false
 	for {
-		granted, a, err := rt.tryEnter(limit, ctx, ref, long)
+		granted, a, err := rt.tryEnter(line, ctx, ref, long)
 		var taken *session.BusyError
 		if !errors.As(err, &taken) {
 			return granted, a, err
@@ -56,10 +62,11 @@ func (rt *Runtime) enter(ctx context.Context, ref store.Ref, long bool, busy Bus
 			return ctx, nil, err
 		}
 		if busy == Interrupt && !asked {
-			if err := rt.Cancel(ctx, ref.ID); err != nil && !errors.Is(err, session.ErrInvalid) {
+			err := rt.Cancel(ctx, ref.ID)
+			if err != nil && !errors.Is(err, session.ErrInvalid) { // nothing to cancel yet: look again
 				return ctx, nil, err
 			}
-			asked = true
+			asked = err == nil
 		}
 		if err := rt.await(limit, ring); err != nil {
 			return ctx, nil, waited(ctx, err, taken)
@@ -99,11 +106,12 @@ func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, long bool
 		return ctx, &access{leave: leave}, nil
 	}
 	defer leave()
+	asked := time.Now()
 	lease, err := rt.leases.Acquire(ctx, ref, rt.holder, rt.config.Lease)
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, k := rt.keep(ctx, ref, lease)
+	ctx, k := rt.keep(ctx, ref, lease, asked.Add(rt.config.Lease))
 	return ctx, &access{fence: lease.Token, lease: k}, nil
 }
 
@@ -212,13 +220,13 @@ type keeper struct {
 	once sync.Once
 }
 
-func (rt *Runtime) keep(ctx context.Context, ref store.Ref, lease store.Lease) (context.Context, *keeper) {
+func (rt *Runtime) keep(ctx context.Context, ref store.Ref, lease store.Lease, ends time.Time) (context.Context, *keeper) {
 	working, lost := context.WithCancelCause(ctx)
 	renewing, halt := context.WithCancel(context.WithoutCancel(ctx))
 	k := &keeper{rt: rt, ref: ref, lease: lease, halt: halt, done: make(chan struct{})}
 	go func() {
 		defer close(k.done)
-		if err := k.renew(renewing); err != nil {
+		if err := k.renew(renewing, ends); err != nil {
 			lost(err)
 		}
 	}()
@@ -226,10 +234,9 @@ func (rt *Runtime) keep(ctx context.Context, ref store.Ref, lease store.Lease) (
 }
 
 // renew prolongs the lease at a third of its length. An error that may pass
-// is tried again while the lease lives.
-func (k *keeper) renew(ctx context.Context) error {
+// is tried again while the lease lives, and no try outlives it.
+func (k *keeper) renew(ctx context.Context, ends time.Time) error {
 	length := k.rt.config.Lease
-	ends := time.Now().Add(length)
 	pause := length / 3
 	for {
 		timer := time.NewTimer(pause)
@@ -240,7 +247,9 @@ func (k *keeper) renew(ctx context.Context) error {
 			return nil
 		}
 		asked := time.Now()
-		lease, err := k.rt.leases.Renew(ctx, k.ref, k.lease, length)
+		bounded, cancel := context.WithDeadline(ctx, ends)
+		lease, err := k.rt.leases.Renew(bounded, k.ref, k.lease, length)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -248,10 +257,10 @@ func (k *keeper) renew(ctx context.Context) error {
 			k.lease, ends, pause = lease, asked.Add(length), length/3
 		case errors.Is(err, session.ErrFenced), errors.Is(err, session.ErrNotFound):
 			return &session.FencedError{ID: k.ref.ID, Token: k.lease.Token}
-		case time.Now().After(ends):
+		case !time.Now().Before(ends):
 			return fmt.Errorf("renew lease: %w: %w", &session.FencedError{ID: k.ref.ID, Token: k.lease.Token}, err)
 		default:
-			pause = length / 10
+			pause = min(length/10, time.Until(ends))
 		}
 	}
 }
@@ -268,7 +277,7 @@ func (k *keeper) release(ctx context.Context) {
 	k.once.Do(func() {
 		k.stop()
 		if err := k.rt.leases.Release(context.WithoutCancel(ctx), k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
-			k.rt.config.Logger.Warn("lease not released", "session", k.ref.ID, "error", err.Error())
+			k.rt.config.Logger.Warn("lease not released", "session", k.ref.ID, "error", k.rt.masked(err.Error()))
 		}
 	})
 }

@@ -73,10 +73,13 @@ func (a ChangeModel) Execute(ctx context.Context, s session.Session) (session.Se
 	if err != nil {
 		return s, err
 	}
-	def := s.Definition()
-	def.ModelParams = a.Params
-	if err := env.x.rt.checkDefinition(def, a.Model); err != nil {
+	if err := checkSecrets("ChangeModel", a.Params); err != nil {
 		return s, err
+	}
+	if a.Model != "" {
+		if _, _, err := env.x.rt.model(a.Model); err != nil {
+			return s, &session.DefinitionError{Source: s.Info().AgentName, Problems: []session.Problem{{Field: "model", Message: err.Error()}}}
+		}
 	}
 	return s.WithModel(a.Model, a.Params, env.Now())
 }

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // checkDefinition reports everything wrong with a definition in this runtime,
 // all at once. Model overrides the definition's where it is not empty.
 func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
-	if err := checkSecrets(def); err != nil {
+	if err := checkSecrets("definition "+def.Name, def.ModelParams); err != nil {
 		return err
 	}
 	problems := slices.Clone(def.Problems())
@@ -54,13 +55,12 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 	if model == "" {
 		model = def.Model
 	}
-	if model != "" {
-		_, found, err := rt.model(model)
-		if err != nil {
-			add("model", "%v", err)
-		} else if _, priced := found.(llm.Priced); !priced && def.Budget != nil && def.Budget.MaxCost != nil {
-			add("budget.maxCost", "needs a price for the model %q, which has none", model)
-		}
+	name, found, err := rt.model(model)
+	if err != nil && model != "" { // without any model only sending is refused
+		add("model", "%v", err)
+	}
+	if _, priced := found.(llm.Priced); err == nil && !priced && def.Budget != nil && def.Budget.MaxCost != nil {
+		add("budget.maxCost", "needs a price for the model %q, which has none", name)
 	}
 	if len(problems) > 0 {
 		return &session.DefinitionError{Source: def.Name, Problems: problems}
@@ -68,17 +68,44 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 	return nil
 }
 
-// checkSecrets refuses options that by their names are credentials.
-func checkSecrets(def session.Definition) error {
-	if def.ModelParams == nil {
+// checkSecrets refuses options that by their names, at any depth, are
+// credentials.
+func checkSecrets(source string, p *session.ModelParams) error {
+	if p == nil {
 		return nil
 	}
-	for _, key := range keysOf(def.ModelParams.Options) {
-		if session.SecretKey(key) {
-			return &session.SecretError{Source: "definition " + def.Name, Key: key}
+	for _, key := range keysOf(p.Options) {
+		var value any
+		if json.Unmarshal(p.Options[key], &value) != nil {
+			continue // it is refused as no JSON
+		}
+		if found := secretKey(key, value); found != "" {
+			return &session.SecretError{Source: source, Key: found}
 		}
 	}
 	return nil
+}
+
+// secretKey is the first key in a value that by its name is a credential.
+func secretKey(key string, value any) string {
+	if session.SecretKey(key) {
+		return key
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, inner := range keysOf(v) {
+			if found := secretKey(inner, v[inner]); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if found := secretKey("", inner); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 // checkRunnable refuses, before anything is written, what could not run.

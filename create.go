@@ -144,7 +144,11 @@ func (rt *Runtime) Import(ctx context.Context, s session.Session) (session.Sessi
 		if s.Tenant() != rt.who.Tenant {
 			return session.Session{}, &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("%q is not %q", s.Tenant(), rt.who.Tenant)}
 		}
-		return s, checkSecrets(s.Definition())
+		err := checkSecrets("definition "+s.Info().AgentName, s.Definition().ModelParams)
+		if err == nil {
+			err = checkSecrets("session "+s.ID(), s.State().ModelParams)
+		}
+		return s, err
 	}}.run(ctx)
 }
 

@@ -3,7 +3,7 @@ package holdfast
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -32,6 +32,9 @@ type Environment struct {
 	x       *execution
 	base    int64 // last change this execution knows to be durable
 	written bool  // the message to send is in the tail already
+	broken  bool  // a write failed: what is durable stays open
+
+	arrived map[string][]store.Key // keys of messages in the inbox, by item
 }
 
 // Now is the runtime's clock.
@@ -60,8 +63,14 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	if rt.tails == nil {
 		return s, nil
 	}
+	for _, r := range s.Pending() {
+		if taken, ok := r.Change.(session.InboxTaken); ok {
+			keys = append(slices.Clip(keys), e.arrived[taken.ItemID]...)
+		}
+	}
 	next, err := rt.tails.Append(ctx, s, store.Append{Fence: e.x.access.fence, Keys: keys})
 	if err != nil {
+		e.broken = true
 		return s, err
 	}
 	e.base = next.Base()
@@ -114,16 +123,36 @@ func (in incoming) Waiting(ctx context.Context) ([]agent.Incoming, error) {
 		next := agent.Incoming{ID: item.ID, Kind: string(item.Kind)}
 		switch item.Kind {
 		case store.ItemFollowUp:
-			next.Message = &session.Message{}
-			if err := json.Unmarshal(item.Payload["message"], next.Message); err != nil {
-				return nil, fmt.Errorf("inbox item %q of %s: %w", item.ID, in.e.x.ref.ID, err)
-			}
+			in.e.followUp(&next, item)
 		case store.ItemCancel:
 			next.Cancel, next.ExecutionID = true, item.Payload.String("executionId")
 		}
 		arrived = append(arrived, next)
 	}
 	return arrived, nil
+}
+
+// followUp reads a message from the inbox. One that cannot be sent is dropped:
+// it must not keep the session from ever speaking again.
+func (e *Environment) followUp(next *agent.Incoming, item store.Item) {
+	var m session.Message
+	err := json.Unmarshal(item.Payload["message"], &m)
+	if err == nil {
+		m, err = SendMessage{Message: &m}.message(func() string { return item.ID })
+	}
+	if err != nil {
+		next.Unusable = true
+		e.x.rt.config.Logger.Warn("inbox item dropped", "session", e.x.ref.ID, "item", item.ID, "error", e.x.rt.masked(err.Error()))
+		return
+	}
+	next.Message = &m
+	var keys []store.Key
+	if json.Unmarshal(item.Payload["keys"], &keys) == nil && len(keys) > 0 {
+		if e.arrived == nil {
+			e.arrived = map[string][]store.Key{}
+		}
+		e.arrived[item.ID] = keys
+	}
 }
 
 // notify turns news of the loop into events.

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -208,7 +209,7 @@ func (b *bus) emit(e Event) {
 func (b *bus) deliver(l listener, e Event) {
 	defer func() {
 		if v := recover(); v != nil {
-			b.logger.Error("listener panicked", "event", fmt.Sprintf("%T", e), "panic", fmt.Sprint(v))
+			b.logger.Error("listener panicked", "event", fmt.Sprintf("%T", e), "panic", fmt.Sprintf("%T", v))
 		}
 	}()
 	l.call(e)
@@ -223,11 +224,27 @@ func (rt *Runtime) failure(id string, err error) Failure {
 	return Failure{About: rt.about(id), Error: rt.masked(err.Error()), ErrorType: errorType(err)}
 }
 
-// errorType is the name of the error's outermost type, without package.
+// errorType is the name of the first type of package session in the error, or
+// of the error itself.
 func errorType(err error) string {
+	name := typeOf(err).Name()
+	for e := err; e != nil; {
+		if t := typeOf(e); t.PkgPath() == typeOf(&session.InvalidError{}).PkgPath() {
+			return t.Name()
+		}
+		if several, ok := e.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
+			e = several.Unwrap()[0]
+			continue
+		}
+		e = errors.Unwrap(e)
+	}
+	return name
+}
+
+func typeOf(err error) reflect.Type {
 	t := reflect.TypeOf(err)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return t.Name()
+	return t
 }

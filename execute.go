@@ -45,6 +45,11 @@ func (rt *Runtime) Execute(ctx context.Context, id string, action Action, opts .
 		return session.Session{}, err
 	}
 	defer done()
+	s, err := rt.execute(ctx, id, action, opts)
+	return s, rt.told(err)
+}
+
+func (rt *Runtime) execute(ctx context.Context, id string, action Action, opts []Option) (session.Session, error) {
 	x, err := rt.prepare(id, action, opts)
 	if err != nil {
 		rt.bus.emit(SessionLoadFailed{rt.failure(id, err)})
@@ -70,7 +75,7 @@ func (x *execution) late(ctx context.Context, s session.Session) (session.Sessio
 			return s, nil
 		}
 		seen = first
-		y := &execution{rt: x.rt, ref: x.ref, action: ContinueExecution{}, opts: options{stream: x.opts.stream}}
+		y := &execution{rt: x.rt, ref: x.ref, action: ContinueExecution{}, opts: options{stream: x.opts.stream, busy: Reject}}
 		next, err := y.once(ctx)
 		switch {
 		case err == nil:
@@ -134,10 +139,12 @@ func (x *execution) identify() ([]store.Key, error) {
 		if err := checkKey(x.opts.key); err != nil {
 			return nil, err
 		}
-		names = append(names, "key:"+x.opts.key)
+		sum := sha256.Sum256([]byte(x.opts.key)) // a store takes fewer bytes than a key may have
+		names = append(names, "key:"+hex.EncodeToString(sum[:]))
 	}
 	if send, ok := x.action.(SendMessage); ok && x.rt.keys != nil && send.Message != nil && send.Message.ID != "" {
-		names = append(names, "message:"+send.Message.ID)
+		sum := sha256.Sum256([]byte(send.Message.ID))
+		names = append(names, "message:"+hex.EncodeToString(sum[:]))
 	}
 	if len(names) == 0 {
 		return nil, nil
@@ -154,7 +161,7 @@ func (x *execution) identify() ([]store.Key, error) {
 }
 
 func checkKey(key string) error {
-	if key == "" || len(key) > 255 || !utf8.ValidString(key) {
+	if key == "" || utf8.RuneCountInString(key) > 255 || !utf8.ValidString(key) {
 		return &session.InvalidError{Field: "idempotencyKey", Reason: "is not 1 to 255 printable characters"}
 	}
 	for _, r := range key {
@@ -197,11 +204,32 @@ func (x *execution) replay(ctx context.Context, env *Environment) (session.Sessi
 				env.written = true
 			}
 		default:
-			s, err := rt.loadAt(ctx, x.ref, options{at: use.Version, atSet: rt.logs != nil})
-			return s, err == nil, err
+			s, open, err := x.made(ctx, use.Version)
+			if err != nil || !open {
+				return s, err == nil, err
+			}
+			if env != nil {
+				env.written = true
+			}
 		}
 	}
 	return session.Session{}, false, nil
+}
+
+// made is the version a key led to, and whether the execution it holds is
+// still open: another action may have sealed one that was broken off. If that
+// execution has ended since, the session is returned as it is now.
+func (x *execution) made(ctx context.Context, version int64) (s session.Session, open bool, err error) {
+	rt := x.rt
+	s, err = rt.loadAt(ctx, x.ref, options{at: version, atSet: rt.logs != nil})
+	if err != nil || !s.Running() {
+		return s, false, err
+	}
+	now, err := rt.store.Load(ctx, x.ref, rt.tails != nil)
+	if err != nil {
+		return s, false, err
+	}
+	return now, now.Running() && now.Execution().ID == s.Execution().ID, nil
 }
 
 // once passes the pipeline once, with the lease where the action needs one.
@@ -237,16 +265,17 @@ func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, err
 	}
-	masked, err := rt.maskMessage(m)
-	if err != nil {
-		return session.Session{}, err
+	if len(x.keys) > 0 && send.Message == nil {
+		m.ID = x.keys[0].Name // the same key twice is one item
 	}
-	raw, err := session.JSON(masked)
-	if err != nil {
-		return session.Session{}, err
+	payload := session.Values{}
+	for name, value := range map[string]any{"message": m, "keys": x.keys} {
+		if payload[name], err = session.JSON(value); err != nil {
+			return session.Session{}, err
+		}
 	}
-	item := store.Item{ID: m.ID, Kind: store.ItemFollowUp, Payload: session.Values{"message": raw}, At: rt.config.Now()}
-	if err := rt.inboxes.Post(ctx, x.ref, item); err != nil {
+	item, err := rt.Post(ctx, x.ref.ID, store.Item{ID: m.ID, Kind: store.ItemFollowUp, Payload: payload})
+	if err != nil {
 		return session.Session{}, err
 	}
 	if _, live, err := rt.leases.Holding(ctx, x.ref); err != nil || live {

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -14,7 +15,9 @@ type Hold struct {
 	ref  store.Ref
 	turn chan struct{} // holds a token while a method runs
 	a    *access
-	s    session.Session // the newest, tail included
+
+	mu sync.Mutex // guards s
+	s  session.Session
 }
 
 // Hold takes the session's lease, calls fn and gives the lease back. Nothing
@@ -50,9 +53,15 @@ func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Cont
 
 // Session is the newest state, what was appended included.
 func (h *Hold) Session() session.Session {
-	h.turn <- struct{}{}
-	defer func() { <-h.turn }()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.s
+}
+
+func (h *Hold) set(s session.Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.s = s
 }
 
 // Append makes changes durable in the open tail. A task's or workflow's row
@@ -62,17 +71,18 @@ func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.S
 		return session.Session{}, err
 	}
 	defer func() { <-h.turn }()
-	next, err := h.s.With(h.rt.config.Now(), changes...)
+	before := h.Session()
+	next, err := before.With(h.rt.config.Now(), changes...)
 	if err != nil {
-		return h.s, err
+		return before, err
 	}
 	if next, err = h.rt.mask(next); err != nil {
-		return h.s, err
+		return before, err
 	}
 	if next, err = h.rt.tails.Append(ctx, next, store.Append{Fence: h.a.fence}); err != nil {
-		return h.s, err
+		return before, err
 	}
-	h.s = next
+	h.set(next)
 	return next, nil
 }
 
@@ -86,17 +96,17 @@ func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (sess
 	defer func() { <-h.turn }()
 	o, err := collect("Hold.Execute", opts, "IfVersion", "Stream")
 	if err != nil {
-		return h.s, err
+		return h.Session(), err
 	}
 	if err := checkAction(action); err != nil {
-		return h.s, err
+		return h.Session(), err
 	}
 	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: true}
 	s, err := x.run(ctx)
 	if again, loadErr := h.rt.store.Load(context.WithoutCancel(ctx), h.ref, true); loadErr == nil {
-		h.s = again
+		h.set(again)
 	}
-	return s, err
+	return s, h.rt.told(err)
 }
 
 func (h *Hold) enter(ctx context.Context) error {

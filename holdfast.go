@@ -52,9 +52,11 @@ type Config struct {
 	Offline bool // refuse every model that is not marked as offline
 
 	// Secrets are values, by name, that must never be written: they are
-	// masked as [secret:NAME] in everything before it reaches a store.
+	// masked as [secret:NAME] in everything before it reaches a store, and in
+	// the text of errors. A value has at least 8 bytes, or none.
 	Secrets map[string]string
-	// Redact may rewrite a message before it is first written.
+	// Redact may rewrite a message before it is first written. It may see one
+	// message several times and must then find nothing more to do.
 	Redact func(session.Message) session.Message
 
 	Logger *slog.Logger // nil: silent
@@ -117,6 +119,9 @@ func New(c Config) (*Runtime, error) {
 	}
 	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 {
 		return nil, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease and Poll are not negative"}
+	}
+	if err := checkSecretValues(c.Secrets); err != nil {
+		return nil, err
 	}
 	c.BusyWait, c.Lease, c.Poll = orDefault(c.BusyWait, 30*time.Second), orDefault(c.Lease, 10*time.Second), orDefault(c.Poll, 200*time.Millisecond)
 	if c.DefaultBudget == nil {

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -26,12 +27,39 @@ func (rt *Runtime) Post(ctx context.Context, id string, item store.Item) (store.
 	if item.At.IsZero() {
 		item.At = rt.config.Now()
 	}
-	payload := make(session.Values, len(item.Payload))
-	for key, raw := range item.Payload {
-		payload[key] = rt.maskJSON(raw)
+	if item.Payload, err = rt.payload(item); err != nil {
+		return item, err
 	}
-	item.Payload = payload
 	return item, rt.inboxes.Post(ctx, ref, item)
+}
+
+// payload is what an item carries, as it may be kept: a follow-up's message is
+// one that could be sent, and nothing holds a secret.
+func (rt *Runtime) payload(item store.Item) (session.Values, error) {
+	kept := make(session.Values, len(item.Payload))
+	for key, raw := range item.Payload {
+		masked, err := rt.maskJSON(raw)
+		if err != nil {
+			return nil, err
+		}
+		kept[key] = masked
+	}
+	if item.Kind != store.ItemFollowUp {
+		return kept, nil
+	}
+	var m session.Message
+	if err := json.Unmarshal(item.Payload["message"], &m); err != nil {
+		return nil, &session.InvalidError{Field: "payload.message", Reason: "a follow-up carries a message"}
+	}
+	m, err := SendMessage{Message: &m}.message(func() string { return item.ID })
+	if err != nil {
+		return nil, err
+	}
+	if m, err = rt.maskMessage(m); err != nil {
+		return nil, err
+	}
+	kept["message"], err = session.JSON(m)
+	return kept, err
 }
 
 // Cancel stops what a session is executing, for good. A running execution
@@ -53,16 +81,12 @@ func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 	switch {
 	case err != nil:
 		return err
-	case live:
-		payload := session.Values{}
-		if s.Running() {
-			raw, err := session.JSON(s.Execution().ID)
-			if err != nil {
-				return err
-			}
-			payload["executionId"] = raw
+	case live && s.Running():
+		raw, err := session.JSON(s.Execution().ID)
+		if err != nil {
+			return err
 		}
-		_, err := rt.Post(ctx, id, store.Item{Kind: store.ItemCancel, Payload: payload})
+		_, err = rt.Post(ctx, id, store.Item{Kind: store.ItemCancel, Payload: session.Values{"executionId": raw}})
 		return err
 	case s.Running():
 		_, err := rt.Execute(ctx, id, AbandonExecution{reason: session.StopUserRequested})
@@ -95,7 +119,11 @@ func (rt *Runtime) Recover(ctx context.Context) ([]Recovered, error) {
 	var wg sync.WaitGroup
 	for i, ref := range refs {
 		info, err := rt.store.Info(ctx, ref)
-		if err != nil || info.Kind != session.KindChat || info.Status != session.Active {
+		if err != nil {
+			results[i] = &Recovered{ID: ref.ID, Err: err}
+			continue
+		}
+		if info.Kind != session.KindChat || info.Status != session.Active {
 			continue
 		}
 		wg.Add(1)
@@ -138,14 +166,19 @@ func (rt *Runtime) Purge(ctx context.Context, id string, opts ...Option) error {
 		return err
 	}
 	if o.cascade {
-		if err := rt.purgeChildren(ctx, id); err != nil {
+		if err := rt.purgeChildren(ctx, id, map[string]bool{id: true}); err != nil {
 			return err
 		}
 	}
+	return rt.purge(ctx, ref, Wait, func(context.Context) error { return nil })
+}
+
+// purge removes one session under its lease, if there is no objection then.
+func (rt *Runtime) purge(ctx context.Context, ref store.Ref, busy Busy, objection func(context.Context) error) error {
 	if _, err := rt.store.Info(ctx, ref); err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
 	}
-	working, a, err := rt.enter(ctx, ref, true, Wait)
+	working, a, err := rt.enter(ctx, ref, true, busy)
 	if errors.Is(err, session.ErrCorrupt) { // there is nothing to protect
 		return rt.remove(ctx, ref, 0)
 	}
@@ -153,6 +186,9 @@ func (rt *Runtime) Purge(ctx context.Context, id string, opts ...Option) error {
 		return err
 	}
 	defer a.release(ctx)
+	if err := objection(working); err != nil {
+		return err
+	}
 	return rt.remove(working, ref, a.fence)
 }
 
@@ -164,16 +200,29 @@ func (rt *Runtime) remove(ctx context.Context, ref store.Ref, fence int64) error
 	return nil
 }
 
-func (rt *Runtime) purgeChildren(ctx context.Context, id string) error {
+// purgeChildren purges the descendants of a session, the deepest first. Seen
+// ends it where imported parents go in a circle.
+func (rt *Runtime) purgeChildren(ctx context.Context, id string, seen map[string]bool) error {
+	q := store.Query{ParentID: id, Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc}
 	for {
-		page, err := rt.List(ctx, store.Query{ParentID: id, Kinds: session.Kinds(), IncludeDeleted: true})
-		if err != nil || len(page.Items) == 0 {
+		page, err := rt.List(ctx, q)
+		if err != nil {
 			return err
 		}
 		for _, child := range page.Items {
-			if err := rt.Purge(ctx, child.ID, Cascade()); err != nil && !errors.Is(err, session.ErrNotFound) {
+			if seen[child.ID] {
+				continue
+			}
+			seen[child.ID] = true
+			if err := rt.purgeChildren(ctx, child.ID, seen); err != nil {
 				return err
 			}
+			if err := rt.Purge(ctx, child.ID); err != nil && !errors.Is(err, session.ErrNotFound) {
+				return err
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return nil
 		}
 	}
 }
@@ -220,12 +269,33 @@ func (rt *Runtime) Sweep(ctx context.Context, r Retention) ([]string, error) {
 	return swept, nil
 }
 
+// stillIdle objects to sweeping a session that was used since it was found.
+func (rt *Runtime) stillIdle(ctx context.Context, ref store.Ref, version int64) error {
+	s, err := rt.store.Load(ctx, ref, rt.tails != nil)
+	if err != nil {
+		return err
+	}
+	used := s.Version() != version || s.HasTail()
+	if !used && rt.inboxes != nil {
+		items, err := rt.inboxes.Inbox(ctx, ref)
+		if err != nil {
+			return err
+		}
+		used = len(items) > 0
+	}
+	if used {
+		return &session.ConflictError{ID: ref.ID, Reason: session.ReasonStale, Want: version, Have: s.Version()}
+	}
+	return nil
+}
+
 func (rt *Runtime) sweepOne(ctx context.Context, info session.Info, r Retention) error {
 	switch {
 	case r.DryRun:
 		return nil
 	case r.Purge:
-		return rt.Purge(ctx, info.ID)
+		ref := store.Ref{Tenant: rt.who.Tenant, ID: info.ID}
+		return rt.purge(ctx, ref, Reject, func(ctx context.Context) error { return rt.stillIdle(ctx, ref, info.Version) })
 	}
 	_, err := rt.Execute(ctx, info.ID, DeleteSession{}, IfVersion(info.Version), OnBusy(Reject))
 	return err

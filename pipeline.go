@@ -23,8 +23,9 @@ type creation struct {
 }
 
 // run stores a new session as version 1.
-func (c creation) run(ctx context.Context) (session.Session, error) {
+func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 	rt := c.rt
+	defer func() { err = rt.told(err) }()
 	// 1, 2. Validate and build: version 0, nothing stored yet.
 	s, err := c.build()
 	if err != nil {
@@ -125,7 +126,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	// 11. Save: version and fence checked, tail sealed, lease ended, at once.
 	// The tail stays open when it fails.
 	saved, err := x.save(ctx, env, s)
-	if err != nil && env.base > loaded.Base() {
+	if err != nil && env.base > loaded.Base() && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrFenced) {
 		err = fmt.Errorf("%w (what was written up to change %d is kept and can be continued)", err, env.base)
 	}
 	if err != nil {
@@ -172,8 +173,8 @@ func (x *execution) refused(ctx context.Context, loaded session.Session, env *En
 	err = x.brokenOff(ctx, env, err)
 	var tail int64
 	switch {
-	case env.base == loaded.Base(), errors.Is(err, session.ErrFenced):
-	case errors.Is(err, session.ErrInterrupted), x.held:
+	case env.base == loaded.Base(), errors.Is(context.Cause(ctx), session.ErrFenced):
+	case env.broken, x.interrupted(err), x.held: // what cannot be written to cannot be discarded either
 		tail = env.base
 	default:
 		if discardErr := x.discard(ctx, loaded, env); discardErr != nil {
@@ -187,12 +188,18 @@ func (x *execution) refused(ctx context.Context, loaded session.Session, env *En
 	return err
 }
 
+// interrupted reports that this session's own work was broken off.
+func (x *execution) interrupted(err error) bool {
+	var own *session.InterruptedError
+	return errors.As(err, &own) && own.ID == x.ref.ID
+}
+
 // brokenOff tells what the end of a context means: a lost lease is a
 // FencedError, anything else an interruption that can be continued.
 func (x *execution) brokenOff(ctx context.Context, env *Environment, err error) error {
 	cause := context.Cause(ctx)
 	switch {
-	case cause == nil, errors.Is(err, session.ErrInterrupted):
+	case cause == nil, x.interrupted(err):
 		return err
 	case errors.Is(cause, session.ErrFenced):
 		return cause

@@ -12,7 +12,13 @@ import (
 // prune applies the definition's memory policy after a turn that added
 // messages. It never touches an execution that is still open. A failure
 // leaves the window as it was; the next turn tries again.
-func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) session.Session {
+func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) (pruned session.Session) {
+	defer func() {
+		if v := recover(); v != nil {
+			rt.bus.emit(MemoryPruneFailed{rt.failure(s.ID(), &session.PanicError{Where: "pruning", Value: v})})
+			pruned = s
+		}
+	}()
 	policy := s.Definition().Memory
 	if policy == nil || s.Running() || !addedMessages(s, loaded) {
 		return s

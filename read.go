@@ -131,7 +131,8 @@ func (rt *Runtime) Log(ctx context.Context, id string, after int64) iter.Seq2[se
 			yield(session.LogEntry{}, err)
 			return
 		}
-		rt.read(ctx, ref, &after, yield)
+		from := after
+		rt.read(ctx, ref, &from, yield)
 	}
 }
 
@@ -227,7 +228,8 @@ func (rt *Runtime) Watch(ctx context.Context, id string, after int64) iter.Seq2[
 		}
 		ring, stop := rt.bell(ref)
 		defer stop()
-		for rt.read(ctx, ref, &after, news) {
+		from := after
+		for rt.read(ctx, ref, &from, news) {
 			if err := rt.await(ctx, ring); err != nil {
 				news(session.LogEntry{}, err)
 				return

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,17 +27,17 @@ func (rt *Runtime) mask(s session.Session) (session.Session, error) {
 // maskChange replaces secrets in a change by way of its JSON form, so that no
 // field can be forgotten. What holds no secret is returned as it is.
 func (rt *Runtime) maskChange(c session.Change) (session.Change, error) {
-	raw, err := json.Marshal(session.Record{Seq: seqOf(c), Change: c})
+	raw, err := session.JSON(session.Record{Seq: seqOf(c), Change: c})
 	if err != nil {
 		return nil, err
 	}
-	masked := rt.maskJSON(raw)
-	if bytes.Equal(raw, masked) {
-		return c, nil
+	masked, err := rt.maskJSON(raw)
+	if err != nil || bytes.Equal(raw, masked) {
+		return c, err
 	}
 	var r session.Record
 	if err := json.Unmarshal(masked, &r); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mask secrets: %w", err)
 	}
 	return r.Change, nil
 }
@@ -65,16 +66,66 @@ func (rt *Runtime) maskMessage(m session.Message) (session.Message, error) {
 	return m, nil
 }
 
-// maskJSON replaces secrets in JSON text, in every way JSON may write them.
-func (rt *Runtime) maskJSON(raw []byte) []byte {
-	for _, name := range rt.secretNames() {
-		value := rt.config.Secrets[name]
-		for _, form := range []func(string) []byte{quotedJSON, unescapedJSON} {
-			inner := form(value)
-			raw = bytes.ReplaceAll(raw, inner, []byte("[secret:"+name+"]"))
-		}
+// maskJSON replaces secrets in the strings and keys of a JSON value. One that
+// holds none is returned as it is.
+func (rt *Runtime) maskJSON(raw json.RawMessage) (json.RawMessage, error) {
+	if len(rt.config.Secrets) == 0 {
+		return raw, nil
 	}
-	return raw
+	var value any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(&value); err != nil {
+		return nil, &session.InvalidError{Field: "value", Reason: err.Error()}
+	}
+	found := false
+	value = rt.maskValue(value, &found)
+	if !found {
+		return raw, nil
+	}
+	return session.JSON(value)
+}
+
+func (rt *Runtime) maskValue(value any, found *bool) any {
+	switch v := value.(type) {
+	case string:
+		masked := rt.masked(v)
+		*found = *found || masked != v
+		return masked
+	case []any:
+		for i := range v {
+			v[i] = rt.maskValue(v[i], found)
+		}
+	case map[string]any:
+		kept := make(map[string]any, len(v))
+		for key, inner := range v {
+			masked := rt.masked(key)
+			*found = *found || masked != key
+			kept[masked] = rt.maskValue(inner, found)
+		}
+		return kept
+	}
+	return value
+}
+
+// hidden is an error whose text would tell a secret.
+type hidden struct {
+	text string
+	err  error
+}
+
+func (e *hidden) Error() string { return e.text }
+func (e *hidden) Unwrap() error { return e.err }
+
+// told is an error as a caller may print it.
+func (rt *Runtime) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); rt.masked(text) != text {
+		return &hidden{text: rt.masked(text), err: err}
+	}
+	return err
 }
 
 // masked replaces secrets in plain text.
@@ -93,20 +144,14 @@ func (rt *Runtime) secretNames() []string {
 	return names
 }
 
-// quotedJSON is a string as json.Marshal writes it, without the quotes.
-func quotedJSON(s string) []byte {
-	raw, err := json.Marshal(s)
-	if err != nil || len(raw) < 2 {
-		return []byte(s)
-	}
-	return raw[1 : len(raw)-1]
-}
+// minSecret keeps a secret from being a word that stands everywhere.
+const minSecret = 8
 
-// unescapedJSON is the same without escapes for HTML.
-func unescapedJSON(s string) []byte {
-	raw, err := session.JSON(s)
-	if err != nil || len(raw) < 2 {
-		return []byte(s)
+func checkSecretValues(secrets map[string]string) error {
+	for _, name := range keysOf(secrets) {
+		if n := len(secrets[name]); n > 0 && n < minSecret {
+			return &session.InvalidError{Field: "Config.Secrets", Reason: fmt.Sprintf("%q has %d bytes; under %d it cannot be told from ordinary text", name, n, minSecret)}
+		}
 	}
-	return raw[1 : len(raw)-1]
+	return nil
 }

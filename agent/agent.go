@@ -40,6 +40,7 @@ type Incoming struct {
 	Kind        string
 	Message     *session.Message // a follow-up's
 	Cancel      bool
+	Unusable    bool   // to be taken and forgotten
 	ExecutionID string // the execution a cancel is for; empty: any
 }
 
@@ -192,7 +193,7 @@ func (r *run) advance(ctx context.Context, e *session.Execution) error {
 	if cancelled {
 		return r.finish(session.Signal{Reason: session.StopUserRequested, Message: "cancelled", Source: "inbox"})
 	}
-	if signal, ok := session.Primary(e.Signals); ok {
+	if signal, ok := session.Primary(e.Signals); ok && !(signal.Reason == session.StopFinishReason && r.spokenTo()) {
 		return r.finish(signal)
 	}
 	switch last, _ := lastStep(e); {
@@ -212,6 +213,13 @@ func (r *run) advance(ctx context.Context, e *session.Execution) error {
 		}
 	}
 	return r.infer(ctx, e)
+}
+
+// spokenTo reports that somebody spoke after the last answer: that the answer
+// was cut off is no reason to stop any more.
+func (r *run) spokenTo() bool {
+	n := r.s.Len()
+	return n > 0 && r.s.Message(n-1).Role == session.RoleUser
 }
 
 // answered reports that nothing was said after the last answer.
@@ -234,13 +242,13 @@ func (r *run) inbox(ctx context.Context, e *session.Execution) (followUps []Inco
 		if item.Message != nil {
 			followUps = append(followUps, item)
 		}
-		if !item.Cancel {
+		if !item.Cancel && !item.Unusable {
 			continue
 		}
 		if err := r.record(session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}); err != nil {
 			return nil, false, err
 		}
-		cancelled = cancelled || item.ExecutionID == "" || item.ExecutionID == e.ID
+		cancelled = cancelled || item.Cancel && (item.ExecutionID == "" || item.ExecutionID == e.ID)
 	}
 	return followUps, cancelled, nil
 }

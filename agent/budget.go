@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -46,17 +47,15 @@ func limit(reason session.StopReason, what string, used, most any) session.Signa
 // bound ends a call when the execution's time or deadline does.
 func (r *run) bound(ctx context.Context, e *session.Execution) (context.Context, context.CancelFunc) {
 	b := e.Budget
-	left := time.Duration(-1)
-	if b != nil && b.MaxSeconds != nil {
-		left = time.Duration((*b.MaxSeconds - r.active()) * float64(time.Second))
-	}
-	if b != nil && b.Deadline != nil {
-		if until := b.Deadline.Sub(r.Now()); left < 0 || until < left {
-			left = max(until, 0)
-		}
-	}
-	if left < 0 {
+	if b == nil || b.MaxSeconds == nil && b.Deadline == nil {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, left)
+	left := time.Duration(math.MaxInt64)
+	if b.MaxSeconds != nil {
+		left = time.Duration(min((*b.MaxSeconds-r.active())*float64(time.Second), math.MaxInt64/2))
+	}
+	if b.Deadline != nil {
+		left = min(left, b.Deadline.Sub(r.Now()))
+	}
+	return context.WithTimeout(ctx, max(left, 0))
 }
