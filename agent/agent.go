@@ -193,7 +193,7 @@ func (r *run) advance(ctx context.Context, e *session.Execution) error {
 	if cancelled {
 		return r.finish(session.Signal{Reason: session.StopUserRequested, Message: "cancelled", Source: "inbox"})
 	}
-	if signal, ok := session.Primary(e.Signals); ok && !(signal.Reason == session.StopFinishReason && r.spokenTo()) {
+	if signal, ok := session.Primary(e.Signals); ok && (signal.Reason != session.StopFinishReason || !r.spokenTo()) {
 		return r.finish(signal)
 	}
 	switch last, _ := lastStep(e); {
