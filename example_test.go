@@ -2,25 +2,33 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
-// A session is created, spoken to, forked and read again. With store/file in
-// place of store/inmem it is still there after the process ends.
+// A session is created, spoken to and forked. It lives in a SQLite file and is
+// still there when the process has ended.
 func Example() {
 	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "holdfast")
+	if err != nil {
+		log.Fatal(err)
+	}
+	st, err := sqlite.Open(ctx, filepath.Join(dir, "sessions.db"), sqlite.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	model := scripted.New(scripted.Reply{Text: "Yes, it is cold there."}, scripted.Reply{Text: "Gloves too."})
-	rt, err := holdfast.New(holdfast.Config{
-		Store:  inmem.New(inmem.Config{}),
-		Models: llm.Map{"demo": model},
-	})
+	rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{"demo": model}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -46,7 +54,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(s.Reply(), "version", s.Version())
-	if err := rt.Close(); err != nil {
+	if err := errors.Join(rt.Close(), st.Close(), os.RemoveAll(dir)); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
