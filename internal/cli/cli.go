@@ -153,6 +153,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(),
 		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
-		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.exportCommand(), p.importCommand())
+		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand())
 	return group("sessions", "list, show and change sessions", commands...)
 }

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) sweepCommand() *cobra.Command {
+	var (
+		r        holdfast.Retention
+		idle     string
+		statuses []string
+		yes      bool
+	)
+	cmd := &cobra.Command{
+		Use: "sweep", Short: "delete sessions that are no longer wanted", Args: cobra.NoArgs,
+		Long: `Delete sessions that were not used for long, or whose time is over. Deleted ones can be
+restored; with --purge they are gone for good. Sessions that are executing, were
+interrupted or have an unread inbox are left alone. With --json: the ids.
+
+  holdfast sessions sweep --idle 30d --dry-run      only say which
+  holdfast sessions sweep --status deleted --idle 7d --purge --yes`,
+	}
+	cmd.RunE = p.atHome(func(ctx context.Context, h *home, _ []string) (err error) {
+		if idle == "" && !r.Expired {
+			return &session.InvalidError{Field: "sweep", Reason: "say --idle or --expired; without either everything would go"}
+		}
+		if r.IdleFor, err = parseIdle(idle); err != nil {
+			return err
+		}
+		for _, status := range statuses {
+			r.Statuses = append(r.Statuses, session.Status(status))
+		}
+		if r.Purge && !r.DryRun && !yes {
+			if err := p.confirm(ctx, "Remove them for good?"); err != nil {
+				return err
+			}
+		}
+		swept, err := h.Sweep(ctx, r)
+		if err != nil {
+			return err
+		}
+		return p.tellSwept(swept, r)
+	})
+	f := cmd.Flags()
+	f.StringVar(&idle, "idle", "", "not updated for `TIME`, such as 30d or 12h")
+	f.BoolVar(&r.Expired, "expired", false, "only those past their expiry")
+	f.StringSliceVar(&statuses, "status", nil, "only in `STATUS`; may be repeated (default any but deleted)")
+	f.IntVar(&r.Limit, "limit", 0, "at most so `MANY` (default 1000)")
+	f.BoolVar(&r.Purge, "purge", false, "remove for good")
+	f.BoolVar(&r.DryRun, "dry-run", false, "change nothing, only say which")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// tellSwept prints what was done, or would be.
+func (p *program) tellSwept(swept []string, r holdfast.Retention) error {
+	if p.json {
+		return p.printJSON(append([]string{}, swept...))
+	}
+	verb := "deleted"
+	if r.Purge {
+		verb = "purged"
+	}
+	if r.DryRun {
+		verb = "would be " + verb
+	}
+	var b strings.Builder
+	for _, id := range swept {
+		fmt.Fprintf(&b, "%s %s\n", verb, id)
+	}
+	if len(swept) == 0 {
+		p.err.status("nothing to sweep")
+	}
+	return p.out.print(b.String())
+}
+
+// parseIdle reads a duration that may be in days.
+func parseIdle(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	bad := &session.InvalidError{Field: "idle", Reason: fmt.Sprintf("%q is not a time such as 30d or 12h", text)}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 1 || n > 36500 {
+			return 0, bad
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, bad
+	}
+	return d, nil
+}
