@@ -107,8 +107,8 @@ func TestSave_refusedInABatchLeavesTheOthersSaved(t *testing.T) {
 	g := newGate("before commit")
 	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{OnWrite: g.onWrite})
 	first := create(t, st, "first")
-	a, b := create(t, st, "a"), create(t, st, "b")
-	taking, err := b.With(noon(), session.MetadataWritten{Key: "half", Value: []byte("1")}, session.InboxTaken{ItemID: "nobody"})
+	a, b, c := create(t, st, "a"), create(t, st, "b"), create(t, st, "c")
+	taking, err := c.With(noon(), session.MetadataWritten{Key: "half", Value: []byte("1")}, session.InboxTaken{ItemID: "nobody"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,11 @@ func TestSave_refusedInABatchLeavesTheOthersSaved(t *testing.T) {
 	if n := g.commits.Load() - commits; n != 2 {
 		t.Errorf("%d commits, want 2", n)
 	}
-	if s := load(t, st, "b"); len(s.Metadata()) != 0 || len(texts(s)) != 1 || s.Seq() != b.Seq()+1 {
-		t.Errorf("the refused save left something behind: %v, %q, change %d", s.Metadata(), texts(s), s.Seq())
+	if s := load(t, st, "c"); len(s.Metadata()) != 0 || s.Seq() != c.Seq() || s.Version() != c.Version() {
+		t.Errorf("the refused save left something behind: %v, change %d, version %d", s.Metadata(), s.Seq(), s.Version())
+	}
+	if s := load(t, st, "b"); len(texts(s)) != 1 || s.Seq() != b.Seq()+1 {
+		t.Errorf("its neighbour was not saved: %q, change %d", texts(s), s.Seq())
 	}
 	healthy(t, st)
 }
