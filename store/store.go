@@ -1,8 +1,9 @@
 // Package store is the contract between the runtime and what keeps sessions.
 //
 // Store is what every store does. Everything more is an optional ability: a
-// small interface of its own (Tails, Leases, Logs, Forks, Inboxes, Wakes,
-// Keys, Sweeps) that a store implements or does not; the runtime asks once.
+// small interface of its own (Tails, Leases, Starts, Logs, Forks, Inboxes,
+// Wakes, Keys, Sweeps, Memories, Doctors) that a store implements or does not;
+// the runtime asks once.
 // A store that implements Store alone works: it keeps sessions and settles
 // races by version, but an execution broken off by a crash cannot be resumed
 // and there is no history.
@@ -116,6 +117,20 @@ type Tails interface {
 	Interrupted(ctx context.Context, tenant string) ([]Ref, error)
 }
 
+// Starts takes a lease and writes the beginning of an execution at once.
+type Starts interface {
+	// Start is Acquire followed by Append under the new lease, in one write:
+	// both happen or neither does. Errors as Append's without a fence.
+	Start(ctx context.Context, s session.Session, b Beginning) (session.Session, Lease, error)
+}
+
+// Beginning describes the first write of an execution.
+type Beginning struct {
+	Holder string
+	Length time.Duration // of the lease
+	Keys   []Key         // as in Append
+}
+
 // Append describes one write to the open tail.
 type Append struct {
 	Fence int64 // token of the lease the writer holds; 0 for none
@@ -215,4 +230,31 @@ type Sweeps interface {
 	// longest, the id breaking ties. It leaves out sessions with a live lease,
 	// an open tail in force or an unread inbox, and those that cannot be read.
 	Sweepable(ctx context.Context, tenant string, r Retention, now time.Time) ([]session.Info, error)
+}
+
+// Progress is told how far long work has come. A total of 0 is not known yet.
+type Progress func(done, total int)
+
+// Report tells a progress that may be nil.
+func (p Progress) Report(done, total int) {
+	if p != nil {
+		p(done, total)
+	}
+}
+
+// Doctors look after everything a store keeps, in all tenants. The log is the
+// truth; heads, headers and indexes follow from it.
+type Doctors interface {
+	// Check reads everything and lists what is wrong, nothing where all is
+	// well. It changes nothing and may run while the store is in use. An error
+	// means that it could not look.
+	Check(ctx context.Context, p Progress) (problems []string, err error)
+
+	// Reindex builds the index of words anew and counts what is in it.
+	Reindex(ctx context.Context, p Progress) (int, error)
+
+	// Repair builds anew what does not follow from the log as it should, and
+	// lists what it mended. It removes nothing and alters no log; what cannot
+	// be mended stays as it is, for Check to name.
+	Repair(ctx context.Context, p Progress) (mended []string, err error)
 }

@@ -58,7 +58,7 @@ func (h *home) examine(ctx context.Context) (health, error) {
 	found.writeErr = h.url.writable()
 	found.Writable = found.writeErr == nil
 	if thorough, ok := h.store.(checker); ok {
-		problems, err := thorough.Check(ctx)
+		problems, err := thorough.Check(ctx, nil)
 		if err != nil {
 			return found, err
 		}
@@ -110,7 +110,7 @@ func (h *home) readable(ctx context.Context, id string) *session.CorruptError {
 
 // checker is a store that can look at everything it keeps.
 type checker interface {
-	Check(ctx context.Context) (problems []string, err error)
+	Check(ctx context.Context, p store.Progress) (problems []string, err error)
 }
 
 // writable tries whether a file can be made where the store keeps its own.

@@ -17,7 +17,7 @@ import (
 // nobody, and sessions whose kept state is not what their log makes. It
 // changes nothing and may run while the store is in use. An error means that
 // it could not look.
-func (s *Store) Check(ctx context.Context) (problems []string, err error) {
+func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string, err error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,8 @@ func (s *Store) Check(ctx context.Context) (problems []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range refs {
+	for i, r := range refs {
+		p.Report(i, len(refs))
 		found, err := s.checkSession(ctx, r)
 		if err != nil {
 			return nil, err

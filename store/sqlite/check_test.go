@@ -13,7 +13,7 @@ import (
 // healthy fails the test when the check finds anything.
 func healthy(t testing.TB, st *sqlite.Store) {
 	t.Helper()
-	problems, err := st.Check(context.WithoutCancel(t.Context()))
+	problems, err := st.Check(context.WithoutCancel(t.Context()), nil)
 	if err != nil {
 		t.Errorf("check: %v", err)
 	}
@@ -72,7 +72,7 @@ func TestCheck_namesEveryDamage(t *testing.T) {
 			t.Parallel()
 			st := family(t)
 			rewrite(t, st, c.statement)
-			problems, err := st.Check(t.Context())
+			problems, err := st.Check(t.Context(), nil)
 			if err != nil || !strings.Contains(strings.Join(problems, "\n"), c.want) {
 				t.Errorf("found %q (%v), want one that says %q", problems, err, c.want)
 			}

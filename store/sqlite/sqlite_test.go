@@ -79,7 +79,7 @@ func problemsIn(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, err := st.Check(ctx)
+	problems, err := st.Check(ctx, nil)
 	return problems, errors.Join(err, st.Close())
 }
 

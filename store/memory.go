@@ -1,0 +1,288 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Memories keeps what users and agents remember from one session to the next,
+// and finds passages of transcripts and entries by their words. What a session
+// remembers for itself is in its own state. Every call stays within one
+// tenant: what lies in another cannot be told from what does not exist.
+type Memories interface {
+	// Remember writes the next version of an entry; earlier ones stay
+	// readable. InvalidError as Owner.Check and Memo.Check; ConflictError stale
+	// where Memo.IfVersion is not the version that is there. A call id that has
+	// written this key before writes nothing and gets what it wrote then, or
+	// the newest version where that is gone.
+	Remember(ctx context.Context, o Owner, m Memo) (Entry, error)
+
+	// Entry reads an entry, version 0 for the newest. A forgotten key has none.
+	Entry(ctx context.Context, o Owner, key string, version int64) (Entry, bool, error)
+
+	// Entries reads the newest version of each key after one, in the order of
+	// their bytes, at most limit (see PageLimit). A prefix stands for whole
+	// segments: "a/b" covers "a/b" and "a/b/c" but not "a/bc"; "" is all.
+	// InvalidError for a prefix that cannot be a key.
+	Entries(ctx context.Context, o Owner, prefix, after string, limit int) ([]Entry, error)
+
+	// Forget removes every version of an entry for good and says whether there
+	// was one. The key's versions go on from where they were when it is written
+	// again. ConflictError stale where ifVersion is not nil and not the version
+	// that is there.
+	Forget(ctx context.Context, o Owner, key string, ifVersion *int64) (bool, error)
+
+	// ForgetAll removes all entries of an owner, or with dry only counts them.
+	// Nothing of them stays, their versions begin again.
+	ForgetAll(ctx context.Context, o Owner, dry bool) (int, error)
+
+	// Search finds the passages that hold the words, as Passage.Compare orders
+	// them. A message is found as soon as it is durable, until it is discarded
+	// or its session is deleted or purged. InvalidError as Search.Check.
+	Search(ctx context.Context, tenant string, q Search) ([]Passage, error)
+}
+
+// Scope says what kind of owner a memory has.
+type Scope string
+
+// The scopes that a store keeps apart from sessions.
+const (
+	ScopeUser  Scope = "user"
+	ScopeAgent Scope = "agent"
+)
+
+// Owner is a user or an agent of one tenant.
+type Owner struct {
+	Tenant string
+	Scope  Scope
+	Name   string // the user's id or the agent's name
+}
+
+// maxOwner bounds an owner's name, in bytes.
+const maxOwner = 255
+
+// Check refuses an owner whose parts break their rules.
+func (o Owner) Check() error {
+	if err := session.CheckTenant(o.Tenant); err != nil {
+		return err
+	}
+	if o.Scope != ScopeUser && o.Scope != ScopeAgent {
+		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not user or agent", o.Scope)}
+	}
+	if o.Name == "" || len(o.Name) > maxOwner || !printable(o.Name) {
+		return &session.InvalidError{Field: string(o.Scope), Reason: fmt.Sprintf("%q is not 1 to %d bytes of printable characters", o.Name, maxOwner)}
+	}
+	return nil
+}
+
+// Entry is one version of something remembered.
+type Entry struct {
+	Key       string
+	Value     json.RawMessage // any JSON value, null too
+	Version   int64           // counts from 1
+	CreatedAt time.Time       // of the key's first version since it was last forgotten
+	UpdatedAt time.Time       // of this version
+	SessionID string          // that wrote it, "" for none
+}
+
+// Memo is an entry to be written.
+type Memo struct {
+	Key       string
+	Value     json.RawMessage
+	IfVersion *int64 // nil: whatever is there; 0: there must be nothing
+	SessionID string
+	CallID    string // of the tool call that writes it, "" for none
+	At        time.Time
+}
+
+const (
+	maxEntryKey   = 256
+	maxEntryValue = 256 << 10
+)
+
+// Check is a copy of the memo as a store keeps it, or an InvalidError.
+func (m Memo) Check() (Memo, error) {
+	if err := CheckEntryKey(m.Key); err != nil {
+		return m, err
+	}
+	if m.IfVersion != nil && *m.IfVersion < 0 {
+		return m, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is negative", *m.IfVersion)}
+	}
+	if m.Value == nil {
+		m.Value = json.RawMessage("null")
+	}
+	value, err := session.JSON(m.Value)
+	switch {
+	case err != nil:
+		return m, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("of %q is not JSON", m.Key)}
+	case len(value) > maxEntryValue:
+		return m, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("of %q has %d bytes, at most %d are kept", m.Key, len(value), maxEntryValue)}
+	}
+	m.Value, m.At = value, session.Instant(m.At)
+	return m, nil
+}
+
+// CheckEntryKey refuses what cannot be the key of an entry: it has 1 to 256
+// bytes of UTF-8 without control characters, in segments parted by slashes, of
+// which none is empty, "." or "..".
+func CheckEntryKey(key string) error {
+	refuse := func(reason string) error {
+		return &session.InvalidError{Field: "key", Reason: fmt.Sprintf("%q %s", key, reason)}
+	}
+	switch {
+	case key == "" || len(key) > maxEntryKey:
+		return refuse(fmt.Sprintf("is not 1 to %d bytes", maxEntryKey))
+	case !utf8.ValidString(key):
+		return refuse("is not valid UTF-8")
+	case strings.ContainsFunc(key, isControl):
+		return refuse("has a control character")
+	}
+	for segment := range strings.SplitSeq(key, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return refuse(fmt.Sprintf("has the segment %q", segment))
+		}
+	}
+	return nil
+}
+
+// Covers reports whether a prefix of whole segments covers a key.
+func Covers(prefix, key string) bool {
+	return prefix == "" || key == prefix || strings.HasPrefix(key, prefix+"/")
+}
+
+// Search asks for passages by the words they hold. At least one place to look
+// is given; what several of them hold is found once.
+type Search struct {
+	Words []string // as Words makes them, at least one
+	Least int      // how many of them a passage must hold; 0: one
+	Limit int      // 0: 50; at most 1000
+
+	Session string // the transcript of this session
+	User    string // this user's entries, and the transcripts of their sessions
+	Agent   string // this agent's entries
+
+	Cleared bool // also messages that a clear or a rewind has put out of the transcript
+	Trace   bool // also messages of steps that were not a final response
+}
+
+// Check is the search with its defaults filled in, or an InvalidError.
+func (q Search) Check() (Search, error) {
+	q.Words = slices.Compact(slices.Sorted(slices.Values(q.Words)))
+	if len(q.Words) == 0 || q.Words[0] == "" {
+		return q, &session.InvalidError{Field: "words", Reason: "there is nothing to search for"}
+	}
+	if q.Session == "" && q.User == "" && q.Agent == "" {
+		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search"}
+	}
+	if q.Least < 0 || q.Limit < 0 || q.Limit > maxLimit {
+		return q, &session.InvalidError{Field: "search", Reason: fmt.Sprintf("least %d or limit %d is out of bounds", q.Least, q.Limit)}
+	}
+	q.Least = max(q.Least, 1)
+	if q.Limit == 0 {
+		q.Limit = defaultLimit
+	}
+	return q, nil
+}
+
+// Owners are the owners whose entries are searched.
+func (q Search) Owners(tenant string) []Owner {
+	var owners []Owner
+	if q.User != "" {
+		owners = append(owners, Owner{Tenant: tenant, Scope: ScopeUser, Name: q.User})
+	}
+	if q.Agent != "" {
+		owners = append(owners, Owner{Tenant: tenant, Scope: ScopeAgent, Name: q.Agent})
+	}
+	return owners
+}
+
+// Found counts how many of the searched words a text holds.
+func (q Search) Found(text string) int {
+	have := Words(text)
+	n := 0
+	for _, word := range q.Words {
+		if _, ok := slices.BinarySearch(have, word); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// Passage is a message or an entry that was found.
+type Passage struct {
+	// Of a message: its session, number and id.
+	SessionID string
+	Seq       int64
+	MessageID string
+
+	// Of an entry: whose it is, its key and version.
+	Owner   Owner
+	Key     string
+	Version int64
+
+	Text  string
+	Found int       // how many of the words it holds
+	At    time.Time // when it was written
+}
+
+// Compare orders passages: those with more of the words first, then the newer,
+// then messages by session and number, then entries by owner and key.
+func (p Passage) Compare(o Passage) int {
+	byKind := func(p Passage) string {
+		if p.Key == "" {
+			return "message\x00" + p.SessionID
+		}
+		return "remembered\x00" + string(p.Owner.Scope) + "\x00" + p.Owner.Name + "\x00" + p.Key
+	}
+	switch {
+	case p.Found != o.Found:
+		return o.Found - p.Found
+	case !p.At.Equal(o.At):
+		return o.At.Compare(p.At)
+	}
+	if c := strings.Compare(byKind(p), byKind(o)); c != 0 {
+		return c
+	}
+	return int(max(-1, min(1, p.Seq-o.Seq)))
+}
+
+// Rank sorts passages and cuts them to the limit of the search.
+func (q Search) Rank(found []Passage) []Passage {
+	slices.SortFunc(found, Passage.Compare)
+	return found[:min(len(found), q.Limit)]
+}
+
+// MessageText is what of a message is searched: its texts, and a tool's answer.
+func MessageText(m session.Message) string {
+	var texts []string
+	for _, part := range m.Content {
+		if part.Type == session.PartText && part.Text != "" {
+			texts = append(texts, part.Text)
+		}
+	}
+	if m.ToolResult != nil && m.ToolResult.Content != "" {
+		texts = append(texts, m.ToolResult.Content)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// EntryText is what of an entry is shown when it is found: a string as it is,
+// any other value as JSON. Its key is searched too.
+func EntryText(value json.RawMessage) string {
+	var text string
+	if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(value)
+}
+
+// EntryWords is the text by which an entry is found.
+func EntryWords(key string, value json.RawMessage) string { return key + "\n" + EntryText(value) }
