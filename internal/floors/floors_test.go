@@ -59,8 +59,10 @@ var building = map[string]place{
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
 
-	// Of a store's own tests.
-	"store/postgres/internal/pgtest": {floor: 0},
+	// For tests and measurements of the stores.
+	"internal/pgserver":              {floor: 0},
+	"store/postgres/internal/pgtest": {floor: 1},
+	"internal/benchstores":           {floor: 6, picks: true},
 }
 
 // impure are packages the domain has no business with: it does no I/O, knows

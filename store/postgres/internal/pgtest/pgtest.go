@@ -5,23 +5,23 @@ package pgtest
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/pgserver"
 )
 
 // Variable names a server to use in the place of one of our own.
 const Variable = "HOLDFAST_TEST_POSTGRES"
 
 // shared is the one server of a test binary. It ends with the process.
-var shared = sync.OnceValues(func() (*Server, error) { return start(os.Getenv("TMPDIR")) })
+var shared = sync.OnceValues(func() (*pgserver.Server, error) { return pgserver.Start(os.Getenv("TMPDIR")) })
 
 // Schema is the URL of a fresh schema on the shared server. Our own server
 // goes with everything in it; on another one the schema is dropped when the
@@ -47,9 +47,38 @@ func Schema(t testing.TB) string {
 func missing(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("no PostgreSQL to test with: %v", err)
+		t.Fatalf("no PostgreSQL to test with, and %s is not set: %v", Variable, err)
 	}
-	t.Skipf("no PostgreSQL to test with: %v", err)
+	t.Skipf("no PostgreSQL to test with, and %s is not set: %v", Variable, err)
+}
+
+// Server is a server for one test, which may restart it.
+type Server struct{ *pgserver.Server }
+
+// Start starts a server, which is stopped when the test is over.
+func Start(t testing.TB) Server {
+	t.Helper()
+	s, err := pgserver.Start("")
+	if err != nil {
+		missing(t, err)
+	}
+	t.Cleanup(s.Stop)
+	return Server{s}
+}
+
+// Schema is the URL of a fresh schema, which goes with the server.
+func (s Server) Schema(t testing.TB) string {
+	t.Helper()
+	Exec(t, s.URL(), "CREATE SCHEMA test")
+	return With(t, s.URL(), "search_path", "test")
+}
+
+// Restart ends the server as a crash would and starts it again.
+func (s Server) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.Server.Restart(); err != nil {
+		t.Fatalf("restart: %v", err)
+	}
 }
 
 // With is a URL with one more setting.
@@ -89,13 +118,4 @@ func Exec(t testing.TB, at, sql string, args ...any) {
 	if err != nil {
 		t.Errorf("%s: %v", sql, err)
 	}
-}
-
-// binaries is the folder of the newest installed server.
-func binaries() (string, error) {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
-	if err != nil || len(found) == 0 {
-		return "", fmt.Errorf("no server is installed and %s is not set", Variable)
-	}
-	return filepath.Dir(found[len(found)-1]), nil
 }

@@ -1,6 +1,8 @@
 //go:build unix
 
-package pgtest
+// Package pgserver starts a PostgreSQL server of one's own from the installed
+// binaries, on a private socket: for tests and measurements.
+package pgserver
 
 import (
 	"errors"
@@ -12,48 +14,21 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"testing"
 )
 
-// Server is a PostgreSQL of our own.
+// Server is a PostgreSQL of our own. It writes as a real one does: nothing is
+// acknowledged before it is on disk.
 type Server struct {
 	bin, dir string
-	as       *syscall.Credential // nil: who runs the test
+	as       *syscall.Credential // nil: who runs this process
 	lifeline *os.File            // the server is stopped when it closes
 	keeper   *exec.Cmd
 }
 
-// Start is a server for one test, which may restart it. It writes as a real
-// one does: nothing is acknowledged before it is on disk.
-func Start(t testing.TB) *Server {
-	t.Helper()
-	s, err := start("")
-	if err != nil {
-		missing(t, err)
-	}
-	t.Cleanup(s.stop)
-	return s
-}
-
-// Schema is the URL of a fresh schema, which goes with the server.
-func (s *Server) Schema(t testing.TB) string {
-	t.Helper()
-	Exec(t, s.URL(), "CREATE SCHEMA test")
-	return With(t, s.URL(), "search_path", "test")
-}
-
-// URL is where the server is.
-func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=" + s.dir }
-
-// Restart ends the server as a crash would and starts it again.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
-	if err := s.control("restart", "-m", "immediate"); err != nil {
-		t.Fatalf("restart: %v", err)
-	}
-}
-
-func start(parent string) (*Server, error) {
+// Start starts the newest installed server with an empty database, in a folder
+// of its own below parent, or below the system's where that is empty. Whoever
+// starts it stops it; it goes with the process in any case.
+func Start(parent string) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
@@ -62,15 +37,40 @@ func start(parent string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(parent, "pgtest") // short: a socket's path has a limit
+	dir, err := os.MkdirTemp(parent, "pg") // short: a socket's path has a limit
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{bin: bin, dir: dir, as: as}
 	if err := s.begin(); err != nil {
+		if s.lifeline != nil {
+			s.Stop()
+		}
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
+}
+
+// URL is where the server is.
+func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=" + s.dir }
+
+// Restart ends the server as a crash would and starts it again.
+func (s *Server) Restart() error { return s.control("restart", "-m", "immediate") }
+
+// Stop ends the server, waits until it is gone and removes its files.
+func (s *Server) Stop() {
+	_ = s.lifeline.Close()
+	_ = s.keeper.Wait()
+	_ = os.RemoveAll(s.dir) // the keeper may not be allowed to remove the folder itself
+}
+
+// binaries is the folder of the newest installed server.
+func binaries() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
+	if err != nil || len(found) == 0 {
+		return "", errors.New("no PostgreSQL server is installed")
+	}
+	return filepath.Dir(found[len(found)-1]), nil
 }
 
 // unprivileged is whom to run the server as: it refuses to be run by root.
@@ -137,13 +137,6 @@ func (s *Server) watch() error {
 	_ = read.Close() // the keeper has its own
 	s.lifeline = write
 	return err
-}
-
-// stop ends the server and waits until it is gone.
-func (s *Server) stop() {
-	_ = s.lifeline.Close()
-	_ = s.keeper.Wait()
-	_ = os.RemoveAll(s.dir) // the keeper may not be allowed to remove the folder itself
 }
 
 func (s *Server) control(what string, more ...string) error {

@@ -1,0 +1,22 @@
+//go:build !unix
+
+// Package pgserver starts a PostgreSQL server of one's own, which it cannot on
+// this system.
+package pgserver
+
+import "errors"
+
+// Server is a PostgreSQL of our own.
+type Server struct{}
+
+// Start is ErrUnsupported.
+func Start(string) (*Server, error) { return nil, errors.ErrUnsupported }
+
+// URL is not reached.
+func (*Server) URL() string { return "" }
+
+// Restart is not reached.
+func (*Server) Restart() error { return errors.ErrUnsupported }
+
+// Stop is not reached.
+func (*Server) Stop() {}
