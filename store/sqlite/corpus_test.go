@@ -1,0 +1,317 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
+)
+
+// The corpus holds a database of every schema there was, as the store of that
+// time wrote it, and what that store read from it.
+const corpus = "testdata/corpus"
+
+var writeCorpus = flag.Bool("corpus", false, "write the corpus of the newest schema anew")
+
+// TestCorpus_readsAsItDidWhenItWasWritten opens a copy of each database, which
+// migrates it, and reads everything through the store.
+func TestCorpus_readsAsItDidWhenItWasWritten(t *testing.T) {
+	if *writeCorpus {
+		writeNewestCorpus(t)
+	}
+	databases, err := filepath.Glob(filepath.Join(corpus, "*.db.gz"))
+	if err != nil || len(databases) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	for _, packed := range databases {
+		t.Run(filepath.Base(packed), func(t *testing.T) {
+			t.Parallel()
+			path := unpacked(t, packed)
+			for _, what := range []string{"migrated", "opened again"} {
+				st, err := sqlite.Open(t.Context(), path, sqlite.Config{Now: noon})
+				if err != nil {
+					t.Fatal(err)
+				}
+				healthy(t, st)
+				wantSameReading(t, what, readingOf(t, st), read(t, strings.TrimSuffix(packed, ".db.gz")+".json"))
+				if err := st.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			carriesOn(t, path)
+		})
+	}
+}
+
+// carriesOn writes to what was migrated.
+func carriesOn(t *testing.T, path string) {
+	t.Helper()
+	st := open(t, path, sqlite.Config{Now: noon})
+	long := save(t, st, said(t, load(t, st, "long"), "carries on"))
+	save(t, st, said(t, fork(t, st, long, "new-fork"), "carries on too"))
+	save(t, st, said(t, load(t, st, "grandchild"), "and so does an old fork"))
+	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
+		t.Fatal(err)
+	}
+	healthy(t, st)
+}
+
+// tell fills a store with one of everything.
+func tell(t *testing.T, st *sqlite.Store) {
+	t.Helper()
+	long := create(t, st, "long")
+	for i := range 40 { // more than lie between two heads that are kept
+		long = said(t, long, fmt.Sprintf("message %d", i))
+		if i%4 == 3 {
+			long = with(t, long, session.WindowMoved{Strategy: session.PruneSliding, To: long.Message(long.Len() - 2).Seq, Keep: []int64{}})
+		}
+		long = save(t, st, long)
+	}
+	parent := save(t, st, said(t, create(t, st, "parent"), "shared by three"))
+	child := save(t, st, said(t, fork(t, st, parent, "child"), "shared by two"))
+	save(t, st, said(t, fork(t, st, child, "grandchild"), "own"))
+	save(t, st, said(t, parent, "not shared"))
+	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
+		t.Fatal(err)
+	}
+	rewound := save(t, st, with(t, said(t, create(t, st, "rewound"), "stays"), session.MetadataWritten{Key: "k", Value: json.RawMessage(`"v"`)}))
+	later := save(t, st, with(t, said(t, rewound, "taken back"), session.MetadataRemoved{Key: "k"}))
+	back, err := later.Rewound(rewound, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, st, said(t, save(t, st, back), "after it"))
+	cleared, err := save(t, st, said(t, create(t, st, "cleared"), "gone from sight")).Cleared(noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, st, said(t, save(t, st, cleared), "fresh start"))
+	save(t, st, with(t, create(t, st, "deleted"), session.StatusChanged{Status: session.Deleted}))
+	save(t, st, create(t, st, "unchanged")) // a version without a change
+	tellOpen(t, st)
+	tellLarge(t, st)
+	tellOther(t, st)
+}
+
+// tellOpen leaves an open tail under a lease, with an inbox and keys.
+func tellOpen(t *testing.T, st *sqlite.Store) {
+	t.Helper()
+	s := create(t, st, "open")
+	for _, id := range []string{"taken", "unread", "given-back"} {
+		item := store.Item{ID: id, Kind: store.ItemFollowUp, Payload: session.Values{"text": json.RawMessage(`"hello"`)}, At: noon()}
+		if err := st.Post(t.Context(), ref("open"), item); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := st.Save(t.Context(), said(t, s, "sealed"), store.Commit{ID: "keyed", At: noon(), Actor: "someone", Keys: []store.Key{{Name: "sealed", Fingerprint: "f1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := st.Acquire(t.Context(), ref("open"), "elsewhere", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended := func(s session.Session, keys ...store.Key) session.Session {
+		s, err := st.Append(t.Context(), s, store.Append{Fence: l.Token, Keys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s = appended(with(t, said(t, s, "in the tail"), session.InboxTaken{ItemID: "taken", ItemKind: "follow_up"}), store.Key{Name: "open", Fingerprint: "f2"})
+	gone := appended(with(t, said(t, s, "discarded"), session.InboxTaken{ItemID: "given-back", ItemKind: "follow_up"}), store.Key{Name: "forgotten"})
+	if s, err = s.Discarded(s.Seq()+1, gone.Seq(), noon()); err != nil {
+		t.Fatal(err)
+	}
+	appended(said(t, appended(s), "last of the tail"))
+}
+
+// tellLarge saves a small change beside a state too large to be written at
+// every save.
+func tellLarge(t *testing.T, st *sqlite.Store) {
+	t.Helper()
+	s := heavy(t, st, 2)
+	for i := range 3 {
+		s = save(t, st, said(t, s, fmt.Sprint(i)))
+	}
+}
+
+// tellOther uses an id of the first tenant in another.
+func tellOther(t *testing.T, st *sqlite.Store) {
+	t.Helper()
+	born := session.Birth{ID: "long", AgentID: "agent-other", Tenant: "other", UserID: "u", Name: "named", Kind: session.KindTask}
+	s, err := session.New(born, session.Definition{Name: "other", Model: "test/model"}, session.Seed{}, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = st.Create(t.Context(), s, store.Commit{ID: "other", At: noon()}); err != nil {
+		t.Fatal(err)
+	}
+	save(t, st, said(t, s, "hello from another tenant"))
+}
+
+func with(t testing.TB, s session.Session, changes ...session.Change) session.Session {
+	t.Helper()
+	s, err := s.With(noon(), changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// told is everything a store tells of one session.
+type told struct {
+	Ref      store.Ref
+	Info     session.Info
+	Load     session.Session
+	Tail     session.Session
+	Versions []session.Session
+	Whole    session.Session
+	Log      []session.LogEntry
+	Commits  []store.CommitInfo
+	Inbox    []store.Item
+	Keys     map[string]store.KeyUse
+	Lease    *store.Lease
+}
+
+// readingOf reads everything there is, as JSON. The values of the large state
+// are cut short.
+func readingOf(t *testing.T, st *sqlite.Store) []byte {
+	t.Helper()
+	var all []told
+	for _, tenant := range []string{session.DefaultTenant, "other"} {
+		page, err := st.List(t.Context(), tenant, store.Query{Order: store.IDAsc, IncludeDeleted: true})
+		if err != nil || len(page.Corrupt) > 0 {
+			t.Fatal(page.Corrupt, err)
+		}
+		for _, i := range page.Items {
+			all = append(all, tellOf(t, st, store.Ref{Tenant: tenant, ID: i.ID}))
+		}
+	}
+	raw, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.ReplaceAll(raw, bytes.Repeat([]byte("x"), 60<<10), []byte("60 KiB"))
+}
+
+func tellOf(t *testing.T, st *sqlite.Store, r store.Ref) told {
+	t.Helper()
+	ctx, w := t.Context(), told{Ref: r, Keys: map[string]store.KeyUse{}}
+	var errs [8]error
+	w.Info, errs[0] = st.Info(ctx, r)
+	w.Load, errs[1] = st.Load(ctx, r, false)
+	w.Tail, errs[2] = st.Load(ctx, r, true)
+	w.Whole, errs[3] = st.LoadWhole(ctx, r, 0)
+	w.Log, errs[4] = st.Log(ctx, r, 0, 1000)
+	w.Commits, errs[5] = st.Commits(ctx, r, 0, 1000)
+	w.Inbox, errs[6] = st.Inbox(ctx, r)
+	l, held, err := st.Holding(ctx, r)
+	if errs[7] = err; held {
+		w.Lease = &l
+	}
+	for version := int64(1); version <= w.Info.Version; version++ {
+		s, err := st.LoadAt(ctx, r, version)
+		if err != nil {
+			t.Fatalf("version %d of %v: %v", version, r, err)
+		}
+		w.Versions = append(w.Versions, s)
+	}
+	for _, name := range []string{"sealed", "open", "forgotten"} {
+		use, known, err := st.Key(ctx, r, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known {
+			w.Keys[name] = use
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatalf("read %v: %v", r, err)
+	}
+	return w
+}
+
+// wantSameReading compares line by line, to name the first that differs.
+func wantSameReading(t *testing.T, what string, have, want []byte) {
+	t.Helper()
+	h, w := bytes.Split(have, []byte("\n")), bytes.Split(want, []byte("\n"))
+	for i := range max(len(h), len(w)) {
+		var a, b []byte
+		if i < len(h) {
+			a = h[i]
+		}
+		if i < len(w) {
+			b = w[i]
+		}
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s: line %d reads %s, want %s", what, i+1, a, b)
+			return
+		}
+	}
+}
+
+// unpacked is a copy of a database of the corpus.
+func unpacked(t *testing.T, packed string) string {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(read(t, packed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// writeNewestCorpus writes the database and its reading for the schema that
+// this program makes. Those of earlier ones cannot be made again.
+func writeNewestCorpus(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	st := open(t, path, sqlite.Config{Now: noon})
+	tell(t, st)
+	healthy(t, st)
+	reading := readingOf(t, st)
+	schema, err := st.Count(t.Context(), "PRAGMA user_version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil { // which moves the write-ahead log into the file
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	if _, err := zip.Write(read(t, path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(corpus, fmt.Sprintf("schema%d", schema))
+	for file, data := range map[string][]byte{name + ".db.gz": packed.Bytes(), name + ".json": reading} {
+		if err := os.MkdirAll(corpus, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
