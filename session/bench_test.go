@@ -1,7 +1,9 @@
 package session_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -88,4 +90,98 @@ func TestAppend_costDoesNotGrowWithTheSession(t *testing.T) {
 	if long > short+5 { // a deeper tree, at most
 		t.Errorf("%v allocations at 20,000 messages, %v at 10", long, short)
 	}
+}
+
+// BenchmarkRecord is a message of a kilobyte as a store writes and reads it.
+func BenchmarkRecord(b *testing.B) {
+	s := conversation(b, 1)
+	s, err := s.WithMessage(session.Message{ID: "m", Role: session.RoleUser, Content: session.Text(strings.Repeat("words ", 170))}, noon)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pending := s.Pending()
+	record := pending[len(pending)-1]
+	raw, err := record.MarshalJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := record.MarshalJSON(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var r session.Record
+			if err := r.UnmarshalJSON(raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkHead is a session without its messages, beside nothing and beside
+// a mebibyte of metadata.
+func BenchmarkHead(b *testing.B) {
+	for _, size := range []int{0, 1 << 20} {
+		s := conversation(b, 1)
+		var err error
+		for i := range size >> 16 {
+			value := json.RawMessage(`"` + strings.Repeat("x", 1<<16-2) + `"`)
+			if s, err = s.With(noon, session.MetadataWritten{Key: fmt.Sprintf("k%d", i), Value: value}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		s = s.Sealed(noon)
+		raw, err := s.EncodeHead()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("encode/state=%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.EncodeHead(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("decode/state=%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := session.DecodeHead(raw, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHeader is what a listing reads of each session.
+func BenchmarkHeader(b *testing.B) {
+	info := conversation(b, 1).Info()
+	raw, err := info.MarshalJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := info.MarshalJSON(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var i session.Info
+			if err := i.UnmarshalJSON(raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

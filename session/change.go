@@ -49,23 +49,45 @@ type wireRecord struct {
 	Discarded bool            `json:"discarded,omitempty"`
 }
 
-func (r Record) wire() (wireRecord, error) {
-	data, err := encode(r.Change)
-	return wireRecord{Seq: r.Seq, At: r.At, Kind: r.Change.Kind(), Data: data}, err
-}
-
 // MarshalJSON writes {"seq","at","kind","data"}.
 func (r Record) MarshalJSON() ([]byte, error) {
-	w, err := r.wire()
-	if err != nil {
-		return nil, err
+	w := r.written()
+	w.close()
+	return w.done()
+}
+
+// written is the record up to the end of its data.
+func (r Record) written() *writer {
+	added, isMessage := r.Change.(MessageAdded)
+	w := &writer{b: make([]byte, 0, 512+len(added.Message.Content.Text()))}
+	w.open()
+	w.number("seq", r.Seq)
+	w.time("at", r.At)
+	w.text("kind", r.Change.Kind())
+	if !isMessage {
+		w.any("data", r.Change)
+		return w
 	}
-	return encode(w)
+	w.key("data")
+	w.open()
+	w.key("message")
+	w.message(&added.Message)
+	w.close()
+	return w
 }
 
 // UnmarshalJSON refuses unknown kinds as NewerFormatError and unknown fields
 // as InvalidError.
 func (r *Record) UnmarshalJSON(data []byte) error {
+	if scanned, ok := scanRecord(data); ok {
+		*r = scanned
+		return nil
+	}
+	return r.decode(data)
+}
+
+// decode reads a record in any form of JSON.
+func (r *Record) decode(data []byte) error {
 	var w wireRecord
 	if err := decodeStrict("record", data, &w); err != nil {
 		return err
@@ -78,12 +100,11 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON writes a record with "version" and, where true, "discarded".
 func (e LogEntry) MarshalJSON() ([]byte, error) {
-	w, err := e.wire()
-	if err != nil {
-		return nil, err
-	}
-	w.Version, w.Discarded = &e.Version, e.Discarded
-	return encode(w)
+	w := e.written()
+	w.number("version", e.Version)
+	w.flagIf("discarded", e.Discarded)
+	w.close()
+	return w.done()
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -104,13 +125,22 @@ func (r *Record) fromWire(w wireRecord) error {
 	if err != nil {
 		return err
 	}
-	if w.Seq < 1 || w.Seq >= maxSeq {
-		return invalid("record.seq", "%d is not between 1 and %d", w.Seq, int64(maxSeq)-1)
+	decoded := Record{Seq: w.Seq, At: Instant(w.At), Change: change}
+	if err := decoded.check(); err != nil {
+		return err
 	}
-	if added, ok := change.(MessageAdded); ok && added.Message.Seq != w.Seq {
-		return invalid("record.seq", "message %s says seq %d in record %d", quoted(added.Message.ID), added.Message.Seq, w.Seq)
+	*r = decoded
+	return nil
+}
+
+// check refuses a number that no record can have.
+func (r Record) check() error {
+	if r.Seq < 1 || r.Seq >= maxSeq {
+		return invalid("record.seq", "%d is not between 1 and %d", r.Seq, int64(maxSeq)-1)
 	}
-	*r = Record{Seq: w.Seq, At: Instant(w.At), Change: change}
+	if added, ok := r.Change.(MessageAdded); ok && added.Message.Seq != r.Seq {
+		return invalid("record.seq", "message %s says seq %d in record %d", quoted(added.Message.ID), added.Message.Seq, r.Seq)
+	}
 	return nil
 }
 

@@ -31,37 +31,39 @@ func (s Session) MarshalJSON() ([]byte, error) {
 	if s.IsZero() {
 		return []byte("null"), nil
 	}
-	st := s.b.st
-	st.Messages, st.Partial = s.messagesShared(), s.Partial()
-	return s.document(Format, st, nil)
+	return s.document(Format, s.b.msgs, s.Partial(), nil)
 }
 
-// messagesShared is the transcript for an encoder, which changes nothing.
-func (s Session) messagesShared() []Message {
-	messages := make([]Message, 0, s.Len())
-	for _, m := range s.b.msgs.all() {
-		messages = append(messages, *m)
+func (s Session) document(format string, messages vector[*Message], partial bool, spans []Span) ([]byte, error) {
+	w := &writer{b: make([]byte, 0, s.b.size()+messages.len()*512)}
+	w.open()
+	w.text("format", format)
+	w.number("formatVersion", FormatVersion)
+	w.any("header", s.b.info)
+	w.any("definition", s.b.def)
+	w.key("state")
+	w.state(&s.b.st, messages, partial)
+	if len(spans) > 0 {
+		w.any("spans", spans)
 	}
-	return messages
+	w.close()
+	data, err := w.done()
+	if err != nil {
+		return nil, fmt.Errorf("encode session %s: %w", s.ID(), err)
+	}
+	return data, nil
 }
 
-func (s Session) document(format string, st State, spans []Span) ([]byte, error) {
-	header, err := encode(s.b.info)
-	if err != nil {
-		return nil, fmt.Errorf("encode header of %s: %w", s.ID(), err)
+// size is about how long everything but the messages is, in bytes.
+func (b *body) size() int {
+	n := 4096 + len(b.def.SystemPrompt) + len(b.st.SystemPrompt)
+	for _, raw := range b.st.Metadata {
+		n += len(raw)
 	}
-	definition, err := encode(s.b.def)
-	if err != nil {
-		return nil, fmt.Errorf("encode definition of %s: %w", s.ID(), err)
+	for _, v := range b.st.Variables {
+		n += len(v.Value)
 	}
-	if st.Messages == nil {
-		st.Messages = []Message{}
-	}
-	state, err := encode(st)
-	if err != nil {
-		return nil, fmt.Errorf("encode state of %s: %w", s.ID(), err)
-	}
-	return encode(document{Format: format, FormatVersion: FormatVersion, Header: header, Definition: definition, State: state, Spans: spans})
+	return n
 }
 
 // Decode reads a session document. The error is an InvalidError that names
@@ -100,7 +102,7 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 // EncodeHead is everything of a session but its messages, for stores that
 // keep a log.
 func (s Session) EncodeHead() ([]byte, error) {
-	return s.document(headFormat, s.b.st, s.b.spans)
+	return s.document(headFormat, vector[*Message]{}, false, s.b.spans)
 }
 
 // DecodeHead reads a head and gives it the messages the store loaded for it,
@@ -156,6 +158,9 @@ func (b *body) hold(messages []Message) error {
 }
 
 func openDocument(format string, data []byte) (document, error) {
+	if d, ok := scanDocument(format, data); ok {
+		return d, nil
+	}
 	var probe struct {
 		Format        string `json:"format"`
 		FormatVersion int    `json:"formatVersion"`
@@ -190,7 +195,7 @@ func openDocument(format string, data []byte) (document, error) {
 // session is the document's session and whether it says to be partial.
 func (d document) session() (Session, bool, error) {
 	b := &body{spans: []Span{{From: 1}}}
-	if err := decodeStrict("header", d.Header, &b.info); err != nil {
+	if err := b.info.UnmarshalJSON(d.Header); err != nil {
 		return Session{}, false, err
 	}
 	var def Definition

@@ -68,6 +68,7 @@ const (
 	ReasonStale          ConflictReason = "stale"
 	ReasonOpenTail       ConflictReason = "open_tail"
 	ReasonKeyReused      ConflictReason = "key_reused"
+	ReasonDiffers        ConflictReason = "differs"
 )
 
 // ConflictError is a lost race or a repeated id. Nothing was written; reload
@@ -94,6 +95,8 @@ func (e *ConflictError) Error() string {
 		return fmt.Sprintf("session %s has unsealed changes up to %d, loaded up to %d; reload it with its tail", id, e.Have, e.Want)
 	case ReasonKeyReused:
 		return fmt.Sprintf("session %s: the idempotency key was used for another action", id)
+	case ReasonDiffers:
+		return fmt.Sprintf("session %s is already there and differs from change %d on; it is left as it is", id, e.Have)
 	}
 	return fmt.Sprintf("session %s: conflict (%s)", id, e.Reason)
 }

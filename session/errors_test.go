@@ -30,6 +30,7 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.ConflictError{ID: "s-1", Reason: session.ReasonStale, Want: 3, Have: 5}, session.ErrConflict, []string{`"s-1"`, "version 3", "version 5"}, nil},
 		{&session.ConflictError{ID: "s-1", Reason: session.ReasonOpenTail, Want: 3, Have: 5}, session.ErrConflict, []string{`"s-1"`, "3", "5"}, nil},
 		{&session.ConflictError{ID: "s-1", Reason: session.ReasonKeyReused}, session.ErrConflict, []string{`"s-1"`, "key"}, nil},
+		{&session.ConflictError{ID: "s-1", Reason: session.ReasonDiffers, Have: 7}, session.ErrConflict, []string{`"s-1"`, "already there", "change 7"}, nil},
 		{&session.ConflictError{ID: "s-1", Reason: "other"}, session.ErrConflict, []string{`"s-1"`, "other"}, nil},
 		{&session.InvalidError{Field: "limit", Reason: "-1 is negative"}, session.ErrInvalid, []string{"limit", "-1 is negative"}, nil},
 		{&session.StatusError{ID: "s-1", Status: session.Failed, Action: "SendMessage"}, session.ErrStatus, []string{`"s-1"`, "failed", "SendMessage"}, nil},

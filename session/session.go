@@ -68,10 +68,12 @@ type body struct {
 	pending *link
 }
 
-// link is one pending change and what stood before it.
+// link is one pending change and what stood before it. A refused one is
+// discarded by a later change and not in force.
 type link struct {
-	before *body
-	record Record
+	before  *body
+	record  Record
+	refused bool
 }
 
 // Seed is the state a new session begins with; all of it is optional.

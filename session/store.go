@@ -36,7 +36,7 @@ func maxTime(a, b time.Time) time.Time {
 func (s Session) Flushed() Session {
 	b := *s.b
 	for l := b.pending; l != nil; l = l.earlier() {
-		if _, ok := l.record.Change.(TailDiscarded); !ok {
+		if _, ok := l.record.Change.(TailDiscarded); !ok && !l.refused {
 			b.live++
 		}
 	}
@@ -48,7 +48,7 @@ func (s Session) Flushed() Session {
 // discarded ranges are skipped. Messages are right under the same condition as
 // FoldFrom's.
 func (s Session) WithTail(records []Record) (Session, error) {
-	next, live, err := s.b.replay(records)
+	next, live, err := s.b.replay(records, maxSeq)
 	if err != nil {
 		return s, err
 	}
@@ -64,16 +64,18 @@ func Fold(records []Record) (Session, error) { return FoldFrom(Session{}, record
 // messages are right as long as no record rewinds to ones the earlier session
 // does not hold; a store that keeps a log picks them from it by Spans instead.
 func FoldFrom(s Session, records []Record) (Session, error) {
-	next, _, err := s.b.replay(records)
+	next, _, err := s.b.replay(records, maxSeq)
 	if err != nil {
 		return Session{}, err
 	}
 	return Session{next}, nil
 }
 
-// replay applies records that follow the body without a gap and counts those
-// in force. The records stay the caller's: what is kept of them is copied.
-func (b *body) replay(records []Record) (*body, int, error) {
+// replay applies records that follow the body without a gap. Those up to
+// durable are durable, and the ones of them in force are counted; the others
+// become pending. The records stay the caller's: what is kept of them is
+// copied.
+func (b *body) replay(records []Record, durable int64) (*body, int, error) {
 	if b == nil {
 		b = &body{}
 	}
@@ -83,30 +85,32 @@ func (b *body) replay(records []Record) (*body, int, error) {
 		if r.Seq != b.seq+1 {
 			return nil, 0, invalid("log", "change %d follows change %d", r.Seq, b.seq)
 		}
-		if Holds(discarded, r.Seq) {
-			skipped := *b
-			skipped.seq = r.Seq
-			b = &skipped
-			continue
-		}
 		change, err := r.Change.normal()
 		if err != nil {
 			return nil, 0, fmt.Errorf("change %d: %w", r.Seq, err)
 		}
-		next, err := b.folded(Record{Seq: r.Seq, At: Instant(r.At), Change: change})
+		r = Record{Seq: r.Seq, At: Instant(r.At), Change: change}
+		refused := Holds(discarded, r.Seq)
+		next, err := b.next(r, refused)
 		if err != nil {
 			return nil, 0, fmt.Errorf("change %d: %w", r.Seq, err)
 		}
 		switch c := change.(type) {
 		case MessageAdded:
-			added = append(added, next.msgs.at(next.msgs.len()-1))
+			if !refused {
+				added = append(added, next.msgs.at(next.msgs.len()-1))
+			}
 		case SessionRewound:
-			if c.messages == nil {
+			if c.messages == nil && !refused {
 				next.msgs = pick(start.msgs, added, next.spans)
 			}
 		}
-		if _, ok := change.(TailDiscarded); !ok {
+		next.pending = nil
+		if _, ok := change.(TailDiscarded); r.Seq <= durable && !ok && !refused {
 			live++
+		}
+		if r.Seq > durable {
+			next.pending = &link{before: b.begun(), record: r, refused: refused}
 		}
 		b = next
 	}
@@ -114,8 +118,27 @@ func (b *body) replay(records []Record) (*body, int, error) {
 		return nil, 0, invalid("log", "is empty")
 	}
 	last := *b
-	last.base, last.live, last.pending = b.seq, 0, nil
+	last.base, last.live = min(b.seq, max(start.seq, durable)), 0
 	return &last, live, nil
+}
+
+// next is the body after a record, which leaves it as it was where it was
+// refused.
+func (b *body) next(r Record, refused bool) (*body, error) {
+	if !refused {
+		return b.folded(r)
+	}
+	skipped := *b
+	skipped.seq = r.Seq
+	return &skipped, nil
+}
+
+// begun is the body, or nil where nothing was recorded yet.
+func (b *body) begun() *body {
+	if b.seq == 0 {
+		return nil
+	}
+	return b
 }
 
 func discardedRanges(records []Record) []Span {

@@ -1,0 +1,163 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// reflected is a value as encoding/json alone writes it.
+func reflected(t failer, v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		t.Fatalf("encode %T: %v", v, err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func TestRecord_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSession(t)
+		s, err := s.With(noon, change(s).Draw(t, "change"))
+		if err != nil {
+			t.Skip(err)
+		}
+		for _, r := range s.Pending() {
+			raw, err := r.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf(`{"seq":%d,"at":%s,"kind":%s,"data":%s}`, r.Seq, reflected(t, r.At), reflected(t, r.Change.Kind()), reflected(t, r.Change))
+			if string(raw) != want {
+				t.Fatalf("wrote %s\n want %s", raw, want)
+			}
+		}
+	})
+}
+
+func TestDocument_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSession(t)
+		for range rapid.IntRange(0, 8).Draw(t, "changes") {
+			if next, err := s.With(noon, change(s).Draw(t, "change")); err == nil {
+				s = next
+			}
+		}
+		s = s.Sealed(noon)
+		parts := struct {
+			Format        string             `json:"format"`
+			FormatVersion int                `json:"formatVersion"`
+			Header        session.Info       `json:"header"`
+			Definition    session.Definition `json:"definition"`
+			State         session.State      `json:"state"`
+			Spans         []session.Span     `json:"spans,omitempty"`
+		}{Format: session.Format, FormatVersion: session.FormatVersion, Header: s.Info(), Definition: s.Definition(), State: s.State()}
+		raw, err := s.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := reflected(t, parts); string(raw) != want {
+			t.Fatalf("wrote document %s\n want %s", raw, want)
+		}
+		parts.Format, parts.State.Messages, parts.Spans = "holdfast.head", []session.Message{}, s.Spans()
+		if raw, err = s.EncodeHead(); err != nil {
+			t.Fatal(err)
+		}
+		if want := reflected(t, parts); string(raw) != want {
+			t.Fatalf("wrote head %s\n want %s", raw, want)
+		}
+	})
+}
+
+// agree fails where the fast way accepts what the strict one refuses, or makes
+// something else of it.
+func agree(t failer, data []byte) (scanned bool) {
+	fast, ok := session.ScanRecord(data)
+	if !ok {
+		return false
+	}
+	strict, err := session.DecodeRecord(data)
+	if err != nil {
+		t.Fatalf("%s is taken although %v", data, err)
+	}
+	if !reflect.DeepEqual(fast, strict) {
+		t.Fatalf("%s is\n %+v to the fast decoder and\n %+v to the strict one", data, fast, strict)
+	}
+	return true
+}
+
+func TestRecord_fastAndStrictDecoderAgree(t *testing.T) {
+	written := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSession(t)
+		s, err := s.With(noon, change(s).Draw(t, "change"))
+		if err != nil {
+			t.Skip(err)
+		}
+		for _, r := range s.Pending() {
+			raw, err := r.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if agree(t, raw) {
+				written++
+			}
+			// One byte elsewhere, left out, or another one.
+			at := rapid.IntRange(0, len(raw)-1).Draw(t, "at")
+			agree(t, append(bytes.Clone(raw[:at]), raw[at+1:]...))
+			other := bytes.Clone(raw)
+			other[at] = rapid.SampledFrom([]byte(`",:{}[]\ 0n`)).Draw(t, "byte")
+			agree(t, other)
+		}
+	})
+	if written == 0 {
+		t.Error("no record as it is written was read the fast way")
+	}
+}
+
+func TestRecord_plainMessagesAreReadTheFastWay(t *testing.T) {
+	s := newSession(t)
+	for i := range 4 {
+		s = apply(t, s, session.MessageAdded{Message: turn(i)})
+	}
+	for _, r := range s.Pending()[1:] {
+		raw, err := r.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !agree(t, raw) {
+			t.Errorf("%s is left to the strict decoder", raw)
+		}
+	}
+}
+
+func FuzzRecord_fastAndStrictDecoderAgree(f *testing.F) {
+	files, err := filepath.Glob("testdata/changes/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no samples", err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := json.Compact(&b, raw); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Add([]byte(`{"seq":2,"at":"2026-01-02T03:04:05Z","kind":"message_added","data":{"message":{"id":"m","seq":2,"createdAt":"2026-01-02T03:04:05Z","role":"user","content":"a\u00e9\n"}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) { agree(t, data) })
+}
