@@ -1,0 +1,123 @@
+package session_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// A log that is replayed is pending word for word: a store that writes it has
+// the same log, and the value is the one that made it.
+func TestReplay_recordsAreKeptAsTheyAre(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.flush()
+		replayed, err := session.Replay(session.Session{}, throughJSON(t, h.log), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameRecords(t, replayed.Pending(), h.log)
+		sameBytes(t, "the replayed session", unversioned(t, replayed), unversioned(t, h.now))
+		if replayed.Version() != 0 || replayed.Base() != 0 {
+			t.Fatalf("version %d and base %d of a session nobody has stored", replayed.Version(), replayed.Base())
+		}
+	})
+}
+
+// The last version is taken from one store, a part of the tail is in it
+// already, and the rest follows.
+func TestReplay_continuesAnOpenTail(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.flush()
+		saved, tail := h.versions[len(h.versions)-1], h.log[h.tail:]
+		for _, r := range tail {
+			if _, ok := r.Change.(session.SessionRewound); ok {
+				t.Skip("rewinds are saved, never left in a tail")
+			}
+		}
+		durable := saved.Seq() + int64(rapid.IntRange(0, len(tail)).Draw(t, "durable"))
+		replayed, err := session.Replay(saved, tail, durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if replayed.Base() != durable || replayed.Version() != saved.Version() {
+			t.Fatalf("base %d and version %d, want %d and %d", replayed.Base(), replayed.Version(), durable, saved.Version())
+		}
+		sameRecords(t, replayed.Pending(), tail[durable-saved.Seq():])
+		flushed := replayed.Flushed()
+		sameBytes(t, "the continued session", document(t, flushed), document(t, h.now))
+		if flushed.HasTail() != h.now.HasTail() || flushed.Base() != h.now.Base() {
+			t.Fatalf("tail in force %t and base %d, want %t and %d", flushed.HasTail(), flushed.Base(), h.now.HasTail(), h.now.Base())
+		}
+	})
+}
+
+func TestReplay_forkKnowsItsParent(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.seal(t)
+		fork, err := h.now.Fork("s-2", "agent-2", moment().Draw(t, "at"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := fork.Pending()
+		onParent, err := session.Replay(h.now, own, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := session.Replay(session.Session{}, append(h.log, own...), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameRecords(t, onParent.Pending(), own)
+		for _, s := range []session.Session{onParent, whole} {
+			sameBytes(t, "the replayed fork", unversioned(t, s), unversioned(t, fork))
+			if s.ForkedFrom() != "agent-1" || s.Version() != 0 {
+				t.Fatalf("forked from %q at version %d", s.ForkedFrom(), s.Version())
+			}
+		}
+	})
+}
+
+func TestReplay_refusesWhatDoesNotFollow(t *testing.T) {
+	t.Parallel()
+	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := s.Sealed(noon)
+	next, err := saved.WithName("a", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := next.Pending()[0]
+	gap.Seq++
+	for name, refused := range map[string]func() (session.Session, error){
+		"nothing":            func() (session.Session, error) { return session.Replay(session.Session{}, nil, 0) },
+		"no beginning":       func() (session.Session, error) { return session.Replay(session.Session{}, next.Pending(), 0) },
+		"a gap":              func() (session.Session, error) { return session.Replay(saved, []session.Record{gap}, 0) },
+		"changes in waiting": func() (session.Session, error) { return session.Replay(next, nil, 0) },
+	} {
+		if _, err := refused(); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%s: %v, want invalid", name, err)
+		}
+	}
+}
+
+func sameRecords(t failer, have, want []session.Record) {
+	t.Helper()
+	if len(have) == 0 && len(want) == 0 {
+		return
+	}
+	if !reflect.DeepEqual(throughJSON(t, have), throughJSON(t, want)) {
+		t.Fatalf("records differ\nhave %+v\nwant %+v", have, want)
+	}
+}
