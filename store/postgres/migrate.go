@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // schema holds the migrations, numbered from 1 without a gap. A released one
@@ -41,7 +42,7 @@ func migrations() ([]string, error) {
 
 // migrate brings the schema up to date, all of it or nothing. A schema that
 // is newer than this program is a NewerFormatError and stays as it is.
-func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
+func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progress) error {
 	have, err := schemaVersion(ctx, conn, len(steps))
 	if err != nil || have == len(steps) {
 		return err
@@ -59,6 +60,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 			return err
 		}
 		for n := have + 1; n <= len(steps); n++ {
+			p.Report(n-have-1, len(steps)-have)
 			if _, err := tx.Conn().PgConn().Exec(ctx, steps[n-1]).ReadAll(); err != nil {
 				return fmt.Errorf("migration %d: %w", n, err)
 			}
@@ -66,6 +68,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 				return err
 			}
 		}
+		p.Report(len(steps)-have, len(steps)-have)
 		return nil
 	})
 }
@@ -97,5 +100,5 @@ func (s *Store) prepared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.again(ctx, func(conn *pgx.Conn) error { return migrate(ctx, conn, steps) })
+	return s.again(ctx, func(conn *pgx.Conn) error { return migrate(ctx, conn, steps, s.config.OnMigrate) })
 }

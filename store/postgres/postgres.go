@@ -63,6 +63,10 @@ type Config struct {
 	// Logger is told when listening is broken off and taken up. Nil: nobody.
 	Logger *slog.Logger
 
+	// OnMigrate is told how far a migration of the database's schema has come,
+	// in steps, where Open finds one to make. Nil: nobody is told.
+	OnMigrate store.Progress
+
 	// OnWrite is called before and after each request that writes, as "before
 	// save" and "after save", by the goroutine that makes it. It is there for
 	// tests that end the process at that very point. Nil: nobody is told.

@@ -28,8 +28,27 @@ var shared = sync.OnceValues(func() (*pgserver.Server, error) { return pgserver.
 // test is over.
 func Schema(t testing.TB) string {
 	t.Helper()
-	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	base := os.Getenv(Variable)
+	base, name := fresh(t, "SCHEMA", "CASCADE")
+	return With(t, base, "search_path", name)
+}
+
+// Database is the URL of a fresh database on the shared server, as Schema.
+func Database(t testing.TB) string {
+	t.Helper()
+	base, name := fresh(t, "DATABASE", "WITH (FORCE)")
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatalf("%s: %v", Variable, err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// fresh makes a thing with a name nobody has on the shared server.
+func fresh(t testing.TB, thing, drop string) (base, name string) {
+	t.Helper()
+	name = "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	base = os.Getenv(Variable)
 	if base == "" {
 		server, err := shared()
 		if err != nil {
@@ -37,10 +56,10 @@ func Schema(t testing.TB) string {
 		}
 		base = server.URL()
 	} else {
-		t.Cleanup(func() { Exec(t, base, "DROP SCHEMA "+name+" CASCADE") })
+		t.Cleanup(func() { Exec(t, base, "DROP "+thing+" "+name+" "+drop) })
 	}
-	Exec(t, base, "CREATE SCHEMA "+name)
-	return With(t, base, "search_path", name)
+	Exec(t, base, "CREATE "+thing+" "+name)
+	return base, name
 }
 
 // missing skips a test that has no server, where that is allowed.
