@@ -20,6 +20,10 @@ type access struct {
 	fence int64
 	lease *keeper
 	leave func()
+
+	// awaited, while not nil, takes note of a lease that is still to be taken,
+	// with the first write.
+	awaited func(store.Lease, time.Time)
 }
 
 // release gives everything back; it may be called twice.
@@ -27,17 +31,43 @@ func (a *access) release(ctx context.Context) {
 	if a.lease != nil {
 		a.lease.release(ctx)
 	}
+	a.leaveLine()
+}
+
+func (a *access) leaveLine() {
 	if a.leave != nil {
 		a.leave()
 		a.leave = nil
 	}
 }
 
+// need is what an action wants before it begins.
+type need int
+
+const (
+	turn       need = iota // its place in line
+	leaseNow               // a lease
+	leaseLater             // a lease, taken with its first write
+)
+
+// needs is what an action wants. The built-in conversation writes before it
+// does anything that others could notice, so that its lease can wait for that
+// write.
+func (rt *Runtime) needs(action Action) need {
+	switch {
+	case rt.starts != nil && conversation(action):
+		return leaseLater
+	case leased(action):
+		return leaseNow
+	}
+	return turn
+}
+
 // enter waits for its turn on a session. A long action gets a lease where the
 // store has leases; its context ends with the lease. What is done about a
 // busy session is the caller's choice, except for Enqueue, which is seen as
 // the BusyError it begins with.
-func (rt *Runtime) enter(ctx context.Context, ref store.Ref, long bool, busy Busy) (context.Context, *access, error) {
+func (rt *Runtime) enter(ctx context.Context, ref store.Ref, want need, busy Busy) (context.Context, *access, error) {
 	if rt.leases == nil {
 		return rt.enterLine(ctx, ref, busy)
 	}
@@ -53,7 +83,7 @@ func (rt *Runtime) enter(ctx context.Context, ref store.Ref, long bool, busy Bus
 	defer stop()
 	asked := false
 	for {
-		granted, a, err := rt.tryEnter(line, ctx, ref, long)
+		granted, a, err := rt.tryEnter(line, ctx, ref, want)
 		var taken *session.BusyError
 		if !errors.As(err, &taken) {
 			return granted, a, err
@@ -89,30 +119,55 @@ func waited(ctx context.Context, err error, taken *session.BusyError) error {
 }
 
 // tryEnter takes its turn once. BusyError names a live holder.
-func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, long bool) (context.Context, *access, error) {
+func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, want need) (context.Context, *access, error) {
 	leave, err := rt.lines.enter(limit, ref)
 	if err != nil {
 		return ctx, nil, waited(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
 	}
-	if !long {
-		held, live, err := rt.leases.Holding(ctx, ref)
-		if err == nil && live {
-			err = &session.BusyError{ID: ref.ID, Holder: held.Holder, Until: held.Until}
-		}
+	a := &access{leave: leave}
+	if want == leaseNow {
+		defer a.leaveLine()
+		asked := time.Now()
+		lease, err := rt.leases.Acquire(ctx, ref, rt.holder, rt.config.Lease)
 		if err != nil {
-			leave()
 			return ctx, nil, err
 		}
-		return ctx, &access{leave: leave}, nil
+		working, lost := context.WithCancelCause(ctx)
+		a.fence, a.lease = lease.Token, rt.keep(working, lost, ref, lease, asked.Add(rt.config.Lease))
+		return working, a, nil
 	}
-	defer leave()
-	asked := time.Now()
-	lease, err := rt.leases.Acquire(ctx, ref, rt.holder, rt.config.Lease)
+	held, live, err := rt.leases.Holding(ctx, ref)
+	if err == nil && live {
+		err = &session.BusyError{ID: ref.ID, Holder: held.Holder, Until: held.Until}
+	}
 	if err != nil {
+		a.leaveLine()
 		return ctx, nil, err
 	}
-	ctx, k := rt.keep(ctx, ref, lease, asked.Add(rt.config.Lease))
-	return ctx, &access{fence: lease.Token, lease: k}, nil
+	if want == turn {
+		return ctx, a, nil
+	}
+	working, lost := context.WithCancelCause(ctx)
+	a.awaited = func(lease store.Lease, ends time.Time) {
+		a.awaited = nil
+		a.fence, a.lease = lease.Token, rt.keep(working, lost, ref, lease, ends)
+		a.leaveLine()
+	}
+	return working, a, nil
+}
+
+// append writes to the open tail and, where that is still to be done, takes
+// the lease with it.
+func (a *access) append(ctx context.Context, rt *Runtime, s session.Session, keys []store.Key) (session.Session, error) {
+	if a.awaited == nil {
+		return rt.tails.Append(ctx, s, store.Append{Fence: a.fence, Keys: keys})
+	}
+	asked := time.Now()
+	next, lease, err := rt.starts.Start(ctx, s, store.Beginning{Holder: rt.holder, Length: rt.config.Lease, Keys: keys})
+	if err == nil {
+		a.awaited(lease, asked.Add(rt.config.Lease))
+	}
+	return next, err
 }
 
 // enterLine is for stores without leases: the line in the process is all.
@@ -220,8 +275,8 @@ type keeper struct {
 	once sync.Once
 }
 
-func (rt *Runtime) keep(ctx context.Context, ref store.Ref, lease store.Lease, ends time.Time) (context.Context, *keeper) {
-	working, lost := context.WithCancelCause(ctx)
+// keep renews a lease in the background and tells lost when it is gone.
+func (rt *Runtime) keep(ctx context.Context, lost context.CancelCauseFunc, ref store.Ref, lease store.Lease, ends time.Time) *keeper {
 	renewing, halt := context.WithCancel(context.WithoutCancel(ctx))
 	k := &keeper{rt: rt, ref: ref, lease: lease, halt: halt, done: make(chan struct{})}
 	go func() {
@@ -230,7 +285,7 @@ func (rt *Runtime) keep(ctx context.Context, ref store.Ref, lease store.Lease, e
 			lost(err)
 		}
 	}()
-	return working, k
+	return k
 }
 
 // renew prolongs the lease at a third of its length. An error that may pass

@@ -25,6 +25,13 @@ type meddling struct {
 	append func(n int) error
 	writes int
 	renew  func(ctx context.Context) error
+
+	acquired int
+}
+
+func (m *meddling) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
+	m.acquired++
+	return m.Store.Acquire(ctx, r, holder, length)
 }
 
 func (m *meddling) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
@@ -43,6 +50,16 @@ func (m *meddling) Append(ctx context.Context, s session.Session, a store.Append
 		}
 	}
 	return m.Store.Append(ctx, s, a)
+}
+
+func (m *meddling) Start(ctx context.Context, s session.Session, b store.Beginning) (session.Session, store.Lease, error) {
+	m.writes++
+	if m.append != nil {
+		if err := m.append(m.writes); err != nil {
+			return session.Session{}, store.Lease{}, err
+		}
+	}
+	return m.Store.Start(ctx, s, b)
 }
 
 func (m *meddling) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {

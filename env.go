@@ -53,7 +53,7 @@ func (e *Environment) Append(ctx context.Context, s session.Session) (session.Se
 // append writes keys with the changes they stand for.
 func (e *Environment) append(ctx context.Context, s session.Session, keys []store.Key) (session.Session, error) {
 	rt := e.x.rt
-	if rt.leases != nil && e.x.access.fence == 0 {
+	if rt.leases != nil && e.x.access.fence == 0 && e.x.access.awaited == nil {
 		return s, &session.InvalidError{Field: "action", Reason: e.x.action.Name() + " writes to the tail but does not say that it is Leased"}
 	}
 	s, err := rt.mask(s)
@@ -68,7 +68,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 			keys = append(slices.Clip(keys), e.arrived[taken.ItemID]...)
 		}
 	}
-	next, err := rt.tails.Append(ctx, s, store.Append{Fence: e.x.access.fence, Keys: keys})
+	next, err := e.x.access.append(ctx, rt, s, keys)
 	if err != nil {
 		e.broken = true
 		return s, err

@@ -62,13 +62,13 @@ func (rt *Runtime) execute(ctx context.Context, id string, action Action, opts [
 	if err != nil || !conversation(action) {
 		return s, err
 	}
-	return x.late(ctx, s)
+	return x.deliver(ctx, s)
 }
 
-// late delivers messages that arrived between the loop's last look at the
+// deliver takes messages that arrived between the loop's last look at the
 // inbox and the save. What was saved before stays the result when that comes
 // to nothing.
-func (x *execution) late(ctx context.Context, s session.Session) (session.Session, error) {
+func (x *execution) deliver(ctx context.Context, s session.Session) (session.Session, error) {
 	for seen := ""; ; {
 		first, err := x.followUp(ctx)
 		if err != nil || first == "" || first == seen {
@@ -233,9 +233,18 @@ func (x *execution) made(ctx context.Context, version int64) (s session.Session,
 }
 
 // once passes the pipeline once, with the lease where the action needs one.
+// An action that came too late with its first write begins again, and takes
+// the lease before anything else.
 func (x *execution) once(ctx context.Context) (session.Session, error) {
-	rt := x.rt
-	ctx, a, err := rt.enter(ctx, x.ref, leased(x.action), x.opts.busy)
+	s, err := x.pass(ctx, x.rt.needs(x.action))
+	if x.overtaken {
+		s, err = x.pass(ctx, leaseNow)
+	}
+	return s, err
+}
+
+func (x *execution) pass(ctx context.Context, want need) (session.Session, error) {
+	ctx, a, err := x.rt.enter(ctx, x.ref, want, x.opts.busy)
 	if x.opts.busy == Enqueue && errors.Is(err, session.ErrBusy) {
 		return x.enqueue(ctx)
 	}
@@ -245,7 +254,7 @@ func (x *execution) once(ctx context.Context) (session.Session, error) {
 	x.access = a
 	defer a.release(ctx)
 	s, err := x.run(ctx)
-	if len(x.keys) > 0 && errors.Is(err, session.ErrConflict) { // a twin may have won the race
+	if len(x.keys) > 0 && !x.overtaken && errors.Is(err, session.ErrConflict) { // a twin may have won the race
 		if again, found, keyErr := x.replay(ctx, nil); found && keyErr == nil {
 			return again, nil
 		}

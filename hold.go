@@ -39,7 +39,7 @@ func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Cont
 	if rt.leases == nil || rt.tails == nil {
 		return rt.unsupported("holding a session")
 	}
-	ctx, a, err := rt.enter(ctx, ref, true, Wait)
+	ctx, a, err := rt.enter(ctx, ref, leaseNow, Wait)
 	if err != nil {
 		return err
 	}

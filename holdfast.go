@@ -104,6 +104,7 @@ type abilities struct {
 	store   store.Store
 	tails   store.Tails
 	leases  store.Leases
+	starts  store.Starts
 	logs    store.Logs
 	forks   store.Forks
 	inboxes store.Inboxes
@@ -150,6 +151,9 @@ func New(c Config) (*Runtime, error) {
 	a := abilities{store: c.Store}
 	a.tails, _ = c.Store.(store.Tails)
 	a.leases, _ = c.Store.(store.Leases)
+	if a.leases != nil && a.tails != nil {
+		a.starts, _ = c.Store.(store.Starts)
+	}
 	a.logs, _ = c.Store.(store.Logs)
 	a.forks, _ = c.Store.(store.Forks)
 	a.inboxes, _ = c.Store.(store.Inboxes)

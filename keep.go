@@ -178,7 +178,7 @@ func (rt *Runtime) purge(ctx context.Context, ref store.Ref, busy Busy, objectio
 	if _, err := rt.store.Info(ctx, ref); err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return err
 	}
-	working, a, err := rt.enter(ctx, ref, true, busy)
+	working, a, err := rt.enter(ctx, ref, leaseNow, busy)
 	if errors.Is(err, session.ErrCorrupt) { // there is nothing to protect
 		return rt.remove(ctx, ref, 0)
 	}

@@ -73,6 +73,12 @@ type execution struct {
 	keys   []store.Key
 	access *access
 	held   bool // inside a Hold: the lease and the tail are not this pass's own
+
+	// overtaken says that somebody else got hold of the session between the
+	// load and the first write, with which the lease was to be taken. Nothing
+	// has happened yet that anybody could notice but the event of the load.
+	overtaken bool
+	told      bool // SessionLoaded was emitted
 }
 
 // run executes the action and stores one version. The caller has taken the
@@ -93,7 +99,10 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, x.loadFailed(ctx, err)
 	}
-	rt.bus.emit(SessionLoaded{About: rt.about(x.ref.ID), Version: s.Version(), Status: s.Status()})
+	if !x.told {
+		rt.bus.emit(SessionLoaded{About: rt.about(x.ref.ID), Version: s.Version(), Status: s.Status()})
+		x.told = true
+	}
 	before := s.Status()
 	// 5. May this be done to a session of this version, kind and status?
 	if err := x.permitted(s); err != nil {
@@ -101,6 +110,9 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	}
 	// 6. The action. A failed execution is a result worth saving.
 	s, err = x.act(ctx, env, s)
+	if x.overtaken = x.late(env, err); x.overtaken {
+		return loaded, err
+	}
 	var failed *session.ExecutionError
 	if err != nil && !errors.As(err, &failed) {
 		return loaded, x.refused(ctx, loaded, env, err)
@@ -146,6 +158,12 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	return returned, joined(failed, nil)
 }
 
+// late reports an action that has not got the lease it was to take with its
+// first write: another was faster, or it had nothing to write.
+func (x *execution) late(env *Environment, err error) bool {
+	return x.access.awaited != nil && (err == nil || env.broken && (errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrConflict)))
+}
+
 // joined is the execution's failure, the other error, both or nil.
 func joined(failed *session.ExecutionError, err error) error {
 	switch {
@@ -161,6 +179,10 @@ func joined(failed *session.ExecutionError, err error) error {
 func (x *execution) loadFailed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) {
 		err = cause
+	}
+	if x.told { // it was had, and then somebody else took it
+		x.rt.bus.emit(SessionActionFailed{Failure: x.rt.failure(x.ref.ID, err), Action: x.action.Name(), Stage: hookStage(err)})
+		return err
 	}
 	x.rt.bus.emit(SessionLoadFailed{x.rt.failure(x.ref.ID, err)})
 	return err
