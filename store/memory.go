@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -16,13 +17,17 @@ import (
 // Memories keeps what users and agents remember from one session to the next,
 // and finds passages of transcripts and entries by their words. What a session
 // remembers for itself is in its own state. Every call stays within one
-// tenant: what lies in another cannot be told from what does not exist.
+// tenant: what lies in another cannot be told from what does not exist. Every
+// method returns InvalidError for an owner (Owner.Check) or a key
+// (CheckEntryKey) that breaks its rules. ConflictErrors carry the key as ID.
 type Memories interface {
 	// Remember writes the next version of an entry; earlier ones stay
-	// readable. InvalidError as Owner.Check and Memo.Check; ConflictError stale
-	// where Memo.IfVersion is not the version that is there. A call id that has
-	// written this key before writes nothing and gets what it wrote then, or
-	// the newest version where that is gone.
+	// readable. InvalidError as Memo.Check; ConflictError stale where
+	// Memo.IfVersion is not the version that is there, 0 for none. A tool call,
+	// known by its session and call id, that has written this key before writes
+	// nothing, whatever it asks for now, and gets what it wrote then; where that
+	// was forgotten, the newest version, or an Entry of version 0 where there
+	// is none.
 	Remember(ctx context.Context, o Owner, m Memo) (Entry, error)
 
 	// Entry reads an entry, version 0 for the newest. A forgotten key has none.
@@ -36,17 +41,22 @@ type Memories interface {
 
 	// Forget removes every version of an entry for good and says whether there
 	// was one. The key's versions go on from where they were when it is written
-	// again. ConflictError stale where ifVersion is not nil and not the version
-	// that is there.
+	// again, and the tool calls that wrote it stay known. ConflictError stale
+	// where ifVersion is not nil and not the version that is there, 0 for none.
 	Forget(ctx context.Context, o Owner, key string, ifVersion *int64) (bool, error)
 
 	// ForgetAll removes all entries of an owner, or with dry only counts them.
-	// Nothing of them stays, their versions begin again.
+	// Nothing of them stays: versions begin again, tool calls are not known.
 	ForgetAll(ctx context.Context, o Owner, dry bool) (int, error)
 
 	// Search finds the passages that hold the words, as Passage.Compare orders
 	// them. A message is found as soon as it is durable, until it is discarded
-	// or its session is deleted or purged. InvalidError as Search.Check.
+	// or its session is deleted or purged; a clear or a rewind counts as soon as
+	// it is durable too. Of an entry the newest version is found. A message that
+	// sessions share because one is a fork of the other is found once: as one of
+	// Search.Session where that is among them, else of the first by id. Sessions
+	// that are not there or cannot be read hold nothing. InvalidError as
+	// Search.Check.
 	Search(ctx context.Context, tenant string, q Search) ([]Passage, error)
 }
 
@@ -66,8 +76,9 @@ type Owner struct {
 	Name   string // the user's id or the agent's name
 }
 
-// maxOwner bounds an owner's name, in bytes.
-const maxOwner = 255
+// maxOwner bounds an owner's name, in bytes. Every user id of a session and
+// every agent's name is the name of an owner.
+const maxOwner = 256
 
 // Check refuses an owner whose parts break their rules.
 func (o Owner) Check() error {
@@ -77,11 +88,14 @@ func (o Owner) Check() error {
 	if o.Scope != ScopeUser && o.Scope != ScopeAgent {
 		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not user or agent", o.Scope)}
 	}
-	if o.Name == "" || len(o.Name) > maxOwner || !printable(o.Name) {
-		return &session.InvalidError{Field: string(o.Scope), Reason: fmt.Sprintf("%q is not 1 to %d bytes of printable characters", o.Name, maxOwner)}
+	if o.Name == "" || len(o.Name) > maxOwner || !plain(o.Name) {
+		return &session.InvalidError{Field: string(o.Scope), Reason: fmt.Sprintf("%q is not 1 to %d bytes of UTF-8 without control characters", o.Name, maxOwner)}
 	}
 	return nil
 }
+
+// plain reports whether s is valid UTF-8 without control characters.
+func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
 
 // Entry is one version of something remembered.
 type Entry struct {
@@ -99,13 +113,14 @@ type Memo struct {
 	Value     json.RawMessage
 	IfVersion *int64 // nil: whatever is there; 0: there must be nothing
 	SessionID string
-	CallID    string // of the tool call that writes it, "" for none
+	CallID    string // of the session's tool call that writes it, "" for none
 	At        time.Time
 }
 
 const (
 	maxEntryKey   = 256
 	maxEntryValue = 256 << 10
+	maxCallID     = 1024
 )
 
 // Check is a copy of the memo as a store keeps it, or an InvalidError.
@@ -115,6 +130,14 @@ func (m Memo) Check() (Memo, error) {
 	}
 	if m.IfVersion != nil && *m.IfVersion < 0 {
 		return m, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is negative", *m.IfVersion)}
+	}
+	if m.SessionID != "" {
+		if err := session.CheckID(m.SessionID); err != nil {
+			return m, err
+		}
+	}
+	if len(m.CallID) > maxCallID || !plain(m.CallID) {
+		return m, &session.InvalidError{Field: "callId", Reason: fmt.Sprintf("%.80q is not at most %d bytes of UTF-8 without control characters", m.CallID, maxCallID)}
 	}
 	if m.Value == nil {
 		m.Value = json.RawMessage("null")
@@ -142,7 +165,7 @@ func CheckEntryKey(key string) error {
 		return refuse(fmt.Sprintf("is not 1 to %d bytes", maxEntryKey))
 	case !utf8.ValidString(key):
 		return refuse("is not valid UTF-8")
-	case strings.ContainsFunc(key, isControl):
+	case !plain(key):
 		return refuse("has a control character")
 	}
 	for segment := range strings.SplitSeq(key, "/") {
@@ -181,6 +204,16 @@ func (q Search) Check() (Search, error) {
 	}
 	if q.Session == "" && q.User == "" && q.Agent == "" {
 		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search"}
+	}
+	if q.Session != "" {
+		if err := session.CheckID(q.Session); err != nil {
+			return q, err
+		}
+	}
+	for _, o := range q.Owners(session.DefaultTenant) { // the tenant is not the search's
+		if err := o.Check(); err != nil {
+			return q, err
+		}
 	}
 	if q.Least < 0 || q.Limit < 0 || q.Limit > maxLimit {
 		return q, &session.InvalidError{Field: "search", Reason: fmt.Sprintf("least %d or limit %d is out of bounds", q.Least, q.Limit)}
@@ -223,14 +256,14 @@ type Passage struct {
 	Seq       int64
 	MessageID string
 
-	// Of an entry: whose it is, its key and version.
+	// Of an entry: whose it is, its key and version, and no session.
 	Owner   Owner
 	Key     string
 	Version int64
 
 	Text  string
 	Found int       // how many of the words it holds
-	At    time.Time // when it was written
+	At    time.Time // when it was written: Message.CreatedAt, Entry.UpdatedAt
 }
 
 // Compare orders passages: those with more of the words first, then the newer,

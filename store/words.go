@@ -33,5 +33,3 @@ func Words(text string) []string {
 }
 
 func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
-
-func isControl(r rune) bool { return unicode.IsControl(r) }

@@ -1,6 +1,6 @@
-// Package inmem keeps sessions in memory. It has every ability and nothing in
-// it is durable: it is for tests, examples and programs that end with their
-// conversation.
+// Package inmem keeps sessions in memory. It has every ability but Doctors,
+// because there is nothing in it that could be mended. Nothing is durable: it
+// is for tests, examples and programs that end with their conversation.
 //
 // What it keeps is encoded: each session is a head, a header and a log of
 // records, all of them JSON, as a database would hold them. So it shares no
@@ -33,15 +33,17 @@ type Store struct {
 }
 
 var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Tails   = (*Store)(nil)
-	_ store.Leases  = (*Store)(nil)
-	_ store.Logs    = (*Store)(nil)
-	_ store.Forks   = (*Store)(nil)
-	_ store.Inboxes = (*Store)(nil)
-	_ store.Wakes   = (*Store)(nil)
-	_ store.Keys    = (*Store)(nil)
-	_ store.Sweeps  = (*Store)(nil)
+	_ store.Store    = (*Store)(nil)
+	_ store.Tails    = (*Store)(nil)
+	_ store.Leases   = (*Store)(nil)
+	_ store.Starts   = (*Store)(nil)
+	_ store.Logs     = (*Store)(nil)
+	_ store.Forks    = (*Store)(nil)
+	_ store.Inboxes  = (*Store)(nil)
+	_ store.Wakes    = (*Store)(nil)
+	_ store.Keys     = (*Store)(nil)
+	_ store.Sweeps   = (*Store)(nil)
+	_ store.Memories = (*Store)(nil)
 )
 
 // data is what all handles on the same sessions share.
@@ -49,9 +51,10 @@ type data struct {
 	now   func() time.Time
 	bells bells
 
-	mu    sync.Mutex
-	rows  map[store.Ref]*row // guarded by mu, and all that is in it
-	token int64              // newest lease token, guarded by mu
+	mu       sync.Mutex
+	rows     map[store.Ref]*row                 // guarded by mu, and all that is in it
+	memories map[store.Owner]map[string]*memory // likewise, by key
+	token    int64                              // newest lease token, guarded by mu
 }
 
 // New is an empty store.
@@ -59,7 +62,7 @@ func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Store{data: &data{now: c.Now, rows: map[store.Ref]*row{}}}
+	return &Store{data: &data{now: c.Now, rows: map[store.Ref]*row{}, memories: map[store.Owner]map[string]*memory{}}}
 }
 
 // Handle is a further store on the same sessions, closed on its own. The two

@@ -54,12 +54,17 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 		if w.lease.live(now) {
 			return w.lease.busy(r.ID)
 		}
-		s.data.token++
-		w.lease = lease{token: s.data.token, holder: holder, until: now.Add(length)}
-		taken = w.lease.public()
+		taken = s.data.grant(w, holder, now.Add(length))
 		return nil
 	})
 	return taken, err
+}
+
+// grant gives a session's lease to a new holder.
+func (d *data) grant(w *row, holder string, until time.Time) store.Lease {
+	d.token++
+	w.lease = lease{token: d.token, holder: holder, until: until}
+	return w.lease.public()
 }
 
 func checkLength(length time.Duration) error {

@@ -211,26 +211,62 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 		if err := w.admit(next, a.Fence, now); err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(changes, func(c change) bool { return c.kind == sessionRewound }); i >= 0 {
-			return &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
-		}
-		header, err := w.headerWith(next.Info(), changes)
-		if err != nil {
-			return err
-		}
-		if err := w.inbox.apply(w.last()+1, changes); err != nil {
-			return err
-		}
-		w.header, w.running = header, next.Running()
-		w.extend(changes)
-		w.keys.apply(changes)
-		w.keys.add(a.Keys, keyUse{seq: w.last(), at: now})
-		return nil
+		return w.append(next, changes, a.Keys, now)
 	})
 	if err != nil {
 		return session.Session{}, err
 	}
 	return next.Flushed(), nil
+}
+
+// Start takes the lease and writes to the open tail.
+func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
+	if err := checkLength(b.Length); err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	if err := s.writable(ctx, next, b.Keys); err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	changes, err := encodeChanges(next.Pending())
+	if err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	var taken store.Lease
+	err = s.write(ctx, store.RefOf(next), func(w *row) error {
+		now := s.data.now()
+		if err := w.admit(next, 0, now); err != nil {
+			return err
+		}
+		if err := w.append(next, changes, b.Keys, now); err != nil {
+			return err
+		}
+		taken = s.data.grant(w, b.Holder, now.Add(b.Length))
+		return nil
+	})
+	if err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	return next.Flushed(), taken, nil
+}
+
+// append writes changes of an admitted writer to the tail: all of them or,
+// with an error, none.
+func (w *row) append(next session.Session, changes []change, used []store.Key, now time.Time) error {
+	if slices.ContainsFunc(changes, func(c change) bool { return c.kind == sessionRewound }) {
+		return &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
+	}
+	header, err := w.headerWith(next.Info(), changes)
+	if err != nil {
+		return err
+	}
+	if err := w.inbox.apply(w.last()+1, changes); err != nil {
+		return err
+	}
+	w.header, w.running = header, next.Running()
+	w.extend(changes)
+	w.keys.apply(changes)
+	w.keys.add(used, keyUse{seq: w.last(), at: now})
+	return nil
 }
 
 // headerWith is the header with the task and workflow rows of info where the

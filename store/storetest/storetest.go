@@ -47,14 +47,17 @@ type Data struct {
 
 // Names of the abilities, as Abilities and skipped subtests give them.
 const (
-	Tails   = "Tails"
-	Leases  = "Leases"
-	Logs    = "Logs"
-	Forks   = "Forks"
-	Inboxes = "Inboxes"
-	Wakes   = "Wakes"
-	Keys    = "Keys"
-	Sweeps  = "Sweeps"
+	Tails    = "Tails"
+	Leases   = "Leases"
+	Starts   = "Starts"
+	Logs     = "Logs"
+	Forks    = "Forks"
+	Inboxes  = "Inboxes"
+	Wakes    = "Wakes"
+	Keys     = "Keys"
+	Sweeps   = "Sweeps"
+	Memories = "Memories"
+	Doctors  = "Doctors"
 )
 
 // What a behaviour needs of the Data rather than of the store.
@@ -76,6 +79,8 @@ func Abilities(s store.Store) []string {
 	add(Tails, ok)
 	_, ok = s.(store.Leases)
 	add(Leases, ok)
+	_, ok = s.(store.Starts)
+	add(Starts, ok)
 	_, ok = s.(store.Logs)
 	add(Logs, ok)
 	_, ok = s.(store.Forks)
@@ -88,6 +93,10 @@ func Abilities(s store.Store) []string {
 	add(Keys, ok)
 	_, ok = s.(store.Sweeps)
 	add(Sweeps, ok)
+	_, ok = s.(store.Memories)
+	add(Memories, ok)
+	_, ok = s.(store.Doctors)
+	add(Doctors, ok)
 	return names
 }
 
@@ -121,6 +130,8 @@ func behaviours() []behaviour {
 		retentionBehaviours(),
 		tenantsBehaviours(),
 		flatBehaviours(),
+		memoryBehaviours(),
+		searchBehaviours(),
 	)
 }
 

@@ -1,0 +1,191 @@
+package inmem
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// memory is one key of an owner. It outlives the forgetting of its entry, so
+// that versions go on and no tool call writes twice.
+type memory struct {
+	last  int64                 // newest version there ever was
+	kept  map[int64]store.Entry // by version, empty when forgotten
+	calls map[toolCall]int64    // what each wrote
+}
+
+// toolCall is known by its session and its id together: models count their
+// calls anew in each session.
+type toolCall struct{ sessionID, callID string }
+
+// current is the version that is there, 0 for none.
+func (m *memory) current() int64 {
+	if len(m.kept) == 0 {
+		return 0
+	}
+	return m.last
+}
+
+// expect refuses a writer who expects another version.
+func (m *memory) expect(key string, version *int64) error {
+	if have := m.current(); version != nil && *version != have {
+		return &session.ConflictError{ID: key, Reason: session.ReasonStale, Want: *version, Have: have}
+	}
+	return nil
+}
+
+// entry is a copy of a version, 0 for the newest.
+func (m *memory) entry(version int64) (store.Entry, bool) {
+	if version == 0 {
+		version = m.last
+	}
+	e, ok := m.kept[version]
+	e.Value = bytes.Clone(e.Value)
+	return e, ok
+}
+
+// remember runs a look at an owner's memories under the lock, by key. The look
+// may change the map; every key asked for is in it.
+func (s *Store) remember(ctx context.Context, o store.Owner, keys []string, look func(map[string]*memory) error) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := store.CheckEntryKey(key); err != nil {
+			return err
+		}
+	}
+	s.data.mu.Lock()
+	defer s.data.mu.Unlock()
+	owned := s.data.memories[o]
+	if owned == nil {
+		owned = map[string]*memory{}
+		s.data.memories[o] = owned
+	}
+	for _, key := range keys {
+		if owned[key] == nil {
+			owned[key] = &memory{kept: map[int64]store.Entry{}, calls: map[toolCall]int64{}}
+		}
+	}
+	return look(owned)
+}
+
+// Remember writes the next version of an entry.
+func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (store.Entry, error) {
+	memo, err := memo.Check()
+	if err != nil {
+		return store.Entry{}, err
+	}
+	var written store.Entry
+	err = s.remember(ctx, o, []string{memo.Key}, func(owned map[string]*memory) error {
+		m, call := owned[memo.Key], toolCall{memo.SessionID, memo.CallID}
+		if version, done := m.calls[call]; done {
+			written = m.written(memo.Key, version)
+			return nil
+		}
+		if err := m.expect(memo.Key, memo.IfVersion); err != nil {
+			return err
+		}
+		created := memo.At
+		if before, ok := m.entry(0); ok {
+			created = before.CreatedAt
+		}
+		m.last++
+		m.kept[m.last] = store.Entry{
+			Key: memo.Key, Value: memo.Value, Version: m.last, CreatedAt: created, UpdatedAt: memo.At, SessionID: memo.SessionID,
+		}
+		if memo.CallID != "" {
+			m.calls[call] = m.last
+		}
+		written, _ = m.entry(m.last)
+		return nil
+	})
+	return written, err
+}
+
+// written is what a tool call wrote or, where that was forgotten, what is
+// there in its place.
+func (m *memory) written(key string, version int64) store.Entry {
+	for _, v := range []int64{version, m.last} {
+		if e, ok := m.entry(v); ok {
+			return e
+		}
+	}
+	return store.Entry{Key: key}
+}
+
+// Entry reads an entry.
+func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
+	var e store.Entry
+	var ok bool
+	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
+		e, ok = owned[key].entry(version)
+		return nil
+	})
+	return e, ok, err
+}
+
+// Entries reads the newest versions in the order of their keys.
+func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string, limit int) ([]store.Entry, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	if prefix != "" {
+		if err := store.CheckEntryKey(prefix); err != nil {
+			return nil, err
+		}
+	}
+	var page []store.Entry
+	err = s.remember(ctx, o, nil, func(owned map[string]*memory) error {
+		for _, key := range slices.Sorted(maps.Keys(owned)) {
+			if len(page) == limit {
+				break
+			}
+			if e, ok := owned[key].entry(0); ok && key > after && store.Covers(prefix, key) {
+				page = append(page, e)
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Forget removes every version of an entry.
+func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
+	var there bool
+	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
+		m := owned[key]
+		if err := m.expect(key, ifVersion); err != nil {
+			return err
+		}
+		there = m.current() != 0
+		clear(m.kept)
+		return nil
+	})
+	return there, err
+}
+
+// ForgetAll removes all entries of an owner and all that is known of them.
+func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
+	n := 0
+	err := s.remember(ctx, o, nil, func(owned map[string]*memory) error {
+		for _, m := range owned {
+			if m.current() != 0 {
+				n++
+			}
+		}
+		if !dry {
+			delete(s.data.memories, o)
+		}
+		return nil
+	})
+	return n, err
+}

@@ -1,0 +1,281 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// trial is one run of a property as the suite's helpers see it: what fails
+// fails the run, which is then made smaller.
+type trial struct {
+	testing.TB
+	run *rapid.T
+}
+
+func (t trial) Helper()                           {}
+func (t trial) Error(args ...any)                 { t.run.Error(args...) }
+func (t trial) Errorf(format string, args ...any) { t.run.Errorf(format, args...) }
+func (t trial) Fatal(args ...any)                 { t.run.Fatal(args...) }
+func (t trial) Fatalf(format string, args ...any) { t.run.Fatalf(format, args...) }
+
+// searchAgreesWithModel leads random sessions through random histories and
+// compares what is found with what a reader of whole transcripts finds.
+func searchAgreesWithModel(t testing.TB, d Data) {
+	st := d.Open(t)
+	runs := 0
+	rapid.Check(t, func(run *rapid.T) {
+		runs++
+		w := &world{
+			trial: trial{t, run}, st: st, tenant: fmt.Sprint("run-", runs),
+			tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{},
+		}
+		for range rapid.IntRange(1, 20).Draw(run, "steps") {
+			w.step()
+		}
+		for range 4 {
+			w.compare(w.drawSearch())
+		}
+	})
+}
+
+// world is a tenant whose history is random.
+type world struct {
+	trial
+	st     store.Store
+	tenant string
+	said   int
+
+	// tails has for each session that is there what it was at its last version
+	// and after each append since.
+	tails   map[string][]session.Session
+	entries map[store.Owner]map[string]string // texts, by key
+}
+
+func (w *world) draw(what string, choices ...string) string {
+	return rapid.SampledFrom(choices).Draw(w.run, what)
+}
+
+func (w *world) flip(what string) bool { return rapid.Bool().Draw(w.run, what) }
+
+func (w *world) ref(id string) store.Ref { return store.Ref{Tenant: w.tenant, ID: id} }
+
+// text is a few words.
+func (w *world) text() string {
+	words := rapid.SliceOfN(rapid.SampledFrom([]string{"tea", "Tea", "milk", "hot", "cup"}), 1, 3).Draw(w.run, "text")
+	return strings.Join(words, " ")
+}
+
+// step does one of the things that alter what can be found.
+func (w *world) step() {
+	id := w.draw("session", "a", "b", "c", "d")
+	tail, there := w.tails[id]
+	if !there {
+		w.begin(id)
+		return
+	}
+	now := tail[len(tail)-1]
+	switch w.draw("step", "say", "say", "say", "append", "append", "append", "discard", "clear", "clear in the tail", "rewind", "mark", "purge", "remember", "forget") {
+	case "say":
+		w.tails[id] = []session.Session{save(w, w.st, w.say(now))}
+	case "append":
+		w.tails[id] = append(tail, appended(w, w.st, w.say(now)))
+	case "discard":
+		if len(tail) > 1 {
+			kept := rapid.IntRange(0, len(tail)-2).Draw(w.run, "kept")
+			after := discard(w, w.st, tail[kept], tail[kept].Seq()+1, now.Seq())
+			w.tails[id] = append(tail[:kept:kept], after)
+		}
+	case "clear":
+		w.tails[id] = []session.Session{save(w, w.st, with(w, now, session.TranscriptCleared{}))}
+	case "clear in the tail":
+		w.tails[id] = append(tail, appended(w, w.st, with(w, now, session.TranscriptCleared{})))
+	case "rewind":
+		back, err := now.Rewound(whole(w, w.st, w.ref(id), w.someVersion(now)), start().Add(time.Hour))
+		if err != nil {
+			w.Fatalf("rewind: %v", err)
+		}
+		w.tails[id] = []session.Session{save(w, w.st, back)}
+	case "mark":
+		status := session.Deleted
+		if now.Status() == session.Deleted {
+			status = session.Active
+		}
+		w.tails[id] = []session.Session{save(w, w.st, with(w, now, session.StatusChanged{Status: status}))}
+	case "purge":
+		if err := w.st.Delete(w.Context(), w.ref(id), 0); err != nil {
+			w.Fatalf("purge: %v", err)
+		}
+		delete(w.tails, id)
+	case "remember":
+		w.remember()
+	case "forget":
+		w.forget()
+	}
+}
+
+// begin makes a session, of nothing or as a fork of another.
+func (w *world) begin(id string) {
+	w.said++
+	agentID := fmt.Sprintf("agent-%s-%d", id, w.said)
+	if parents := slices.Sorted(maps.Keys(w.tails)); len(parents) > 0 && w.flip("fork") {
+		parent := rapid.SampledFrom(parents).Draw(w.run, "parent")
+		from := whole(w, w.st, w.ref(parent), w.someVersion(w.tails[parent][0]))
+		f, err := from.Fork(id, agentID, start().Add(time.Hour))
+		if err != nil {
+			w.Fatalf("fork: %v", err)
+		}
+		if f, err = as[store.Forks](w, w.st).Fork(w.Context(), f, commit(f, "fork")); err != nil {
+			w.Fatalf("store fork: %v", err)
+		}
+		w.tails[id] = []session.Session{f}
+		return
+	}
+	s := born(w, session.Birth{ID: id, Tenant: w.tenant, UserID: w.draw("user", "ann", "bob"), AgentID: agentID})
+	w.tails[id] = []session.Session{create(w, w.st, w.say(s))}
+}
+
+func (w *world) someVersion(s session.Session) int64 {
+	return rapid.Int64Range(1, s.Version()).Draw(w.run, "version")
+}
+
+// say adds a message whose id no other has, wherever it is.
+func (w *world) say(s session.Session) session.Session {
+	w.said++
+	m := session.Message{ID: fmt.Sprint("said-", w.said), Role: session.RoleUser, Content: session.Text(w.text()), Trace: w.draw("trace", "no", "no", "yes") == "yes"}
+	return with(w, s, session.MessageAdded{Message: m})
+}
+
+func (w *world) owner() store.Owner {
+	scope := store.Scope(w.draw("scope", string(store.ScopeUser), string(store.ScopeAgent)))
+	return store.Owner{Tenant: w.tenant, Scope: scope, Name: w.draw("owner", "ann", "bob")}
+}
+
+func (w *world) remember() {
+	o, key, text := w.owner(), w.draw("key", "x", "tea/y"), w.text()
+	remembered(w, w.st, o, memo(key, string(quote(w, text))))
+	if w.entries[o] == nil {
+		w.entries[o] = map[string]string{}
+	}
+	w.entries[o][key] = text
+}
+
+func (w *world) forget() {
+	o, key := w.owner(), w.draw("key", "x", "tea/y")
+	_, want := w.entries[o][key]
+	if there := forget(w, w.st, o, key); there != want {
+		w.Errorf("forgetting %q says %t", key, there)
+	}
+	delete(w.entries[o], key)
+}
+
+func (w *world) drawSearch() store.Search {
+	q := store.Search{
+		Words:   rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"tea", "milk", "hot", "cup", "none"}), 1, 3, rapid.ID[string]).Draw(w.run, "words"),
+		Least:   rapid.IntRange(0, 3).Draw(w.run, "least"),
+		Limit:   rapid.SampledFrom([]int{0, 1, 2, 5}).Draw(w.run, "limit"),
+		Session: w.draw("place", "", "a", "b", "c", "d"), User: w.draw("user", "", "ann", "bob"), Agent: w.draw("agent", "", "ann"),
+		Cleared: w.flip("cleared"), Trace: w.flip("trace"),
+	}
+	if q.Session == "" && q.User == "" && q.Agent == "" {
+		q.User = "ann"
+	}
+	return q
+}
+
+// compare fails the run unless the store finds what the model finds.
+func (w *world) compare(q store.Search) {
+	have, err := as[store.Memories](w, w.st).Search(w.Context(), w.tenant, q)
+	if err != nil {
+		w.Fatalf("search %+v: %v", q, err)
+	}
+	if want := w.find(q); !slices.EqualFunc(have, want, samePassage) {
+		w.Errorf("search %+v:\n got %+v\nwant %+v", q, have, want)
+	}
+}
+
+func samePassage(a, b store.Passage) bool {
+	equal := a.At.Equal(b.At)
+	a.At, b.At = time.Time{}, time.Time{}
+	return equal && a == b
+}
+
+// find is the model of a search.
+func (w *world) find(q store.Search) []store.Passage {
+	q, err := q.Check()
+	if err != nil {
+		w.Fatalf("check: %v", err)
+	}
+	var found []store.Passage
+	for _, o := range q.Owners(w.tenant) {
+		for key, text := range w.entries[o] {
+			e := wantEntry(w, w.st, o, key, 0, string(quote(w, text)))
+			if n := q.Found(key + " " + text); n >= q.Least {
+				found = append(found, store.Passage{Owner: o, Key: key, Version: e.Version, Text: text, Found: n, At: e.UpdatedAt})
+			}
+		}
+	}
+	ids := slices.Sorted(maps.Keys(w.tails))
+	slices.SortStableFunc(ids, func(a, b string) int { // the one asked for comes first
+		switch q.Session {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return 0
+	})
+	seen := map[string]bool{}
+	for _, id := range ids {
+		i := info(w, w.st, w.ref(id))
+		if i.Status == session.Deleted || id != q.Session && (q.User == "" || i.UserID != q.User) {
+			continue
+		}
+		for _, m := range w.messages(id, q.Cleared) {
+			text := m.Content.Text()
+			n := q.Found(text)
+			if n < q.Least || m.Trace && !q.Trace || seen[m.ID] {
+				continue
+			}
+			seen[m.ID] = true
+			found = append(found, store.Passage{SessionID: id, Seq: m.Seq, MessageID: m.ID, Text: text, Found: n, At: m.CreatedAt})
+		}
+	}
+	return q.Rank(found)
+}
+
+// messages is the transcript with its tail or, with cleared, all that was
+// ever said in force.
+func (w *world) messages(id string, cleared bool) []session.Message {
+	entries, err := as[store.Logs](w, w.st).Log(w.Context(), w.ref(id), 0, math.MaxInt32)
+	if err != nil {
+		w.Fatalf("log: %v", err)
+	}
+	if !cleared {
+		s := whole(w, w.st, w.ref(id), 0)
+		var tail []session.Record
+		for _, e := range entries[s.Seq():] {
+			tail = append(tail, e.Record)
+		}
+		if s, err = s.WithTail(tail); err != nil {
+			w.Fatalf("lay the tail on %s: %v", id, err)
+		}
+		return s.Messages()
+	}
+	var messages []session.Message
+	for _, e := range entries {
+		if added, ok := e.Change.(session.MessageAdded); ok && !e.Discarded {
+			messages = append(messages, added.Message)
+		}
+	}
+	return messages
+}

@@ -1,0 +1,353 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func forksFindShared(t testing.TB, d Data) {
+	st := d.Open(t)
+	parent := save(t, st, told(t, owned(t, st, "parent", "ann"), "tea, shared"))
+	child := save(t, st, told(t, storeFork(t, st, parent, "child"), "tea, the child's"))
+	parent = save(t, st, told(t, parent, "tea, the parent's"))
+	grandchild := storeFork(t, st, child, "grandchild")
+	save(t, st, told(t, grandchild, "tea, the grandchild's"))
+	check := func() {
+		t.Helper()
+		wantFound(t, st, in("child", "tea"), "child: tea, the child's", "child: tea, shared")
+		wantFound(t, st, in("grandchild", "tea"),
+			"grandchild: tea, the grandchild's", "grandchild: tea, the child's", "grandchild: tea, shared")
+	}
+	check()
+	wantFound(t, st, in("parent", "tea"), "parent: tea, the parent's", "parent: tea, shared")
+	gone, err := parent.WithStatus(session.Deleted, "", start().Add(time.Hour))
+	if err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	save(t, st, gone)
+	check()
+	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
+		t.Fatalf("purge: %v", err)
+	}
+	check()
+	create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second", UserID: "ann"}))
+	check()
+	wantFound(t, st, in("parent", "tea"))
+	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
+		t.Fatalf("purge: %v", err)
+	}
+	wantFound(t, st, ofUser("ann", "tea"),
+		"grandchild: tea, the grandchild's", "grandchild: tea, the child's", "grandchild: tea, shared")
+	if err := st.Delete(t.Context(), ref("grandchild"), 0); err != nil {
+		t.Fatalf("purge: %v", err)
+	}
+	wantFound(t, st, ofUser("ann", "tea"))
+}
+
+// forksAreCut forks earlier versions, behind clears and rewinds, and clears
+// in a fork what its parent keeps.
+func forksAreCut(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := conversation(t, st, "s", "tea one", "tea two") // versions 2 and 3
+	s = save(t, st, with(t, s, session.TranscriptCleared{}))
+	s = save(t, st, told(t, s, "tea three"))
+	early := storeFork(t, st, whole(t, st, ref("s"), 2), "early")
+	storeFork(t, st, whole(t, st, ref("s"), 3), "before")
+	late := storeFork(t, st, s, "late")
+	wantFound(t, st, in("early", "tea"), "early: tea one")
+	wantFound(t, st, in("before", "tea"), "before: tea two", "before: tea one")
+	wantFound(t, st, in("late", "tea"), "late: tea three")
+	all := in("late", "tea")
+	all.Cleared = true
+	wantFound(t, st, all, "late: tea three", "late: tea two", "late: tea one")
+	all.Session = "early"
+	wantFound(t, st, all, "early: tea one")
+
+	save(t, st, with(t, early, session.TranscriptCleared{}))
+	wantFound(t, st, in("early", "tea"))
+	wantFound(t, st, in("before", "tea"), "before: tea two", "before: tea one")
+	back, err := late.Rewound(whole(t, st, ref("late"), 1), start().Add(time.Hour))
+	if err != nil {
+		t.Fatalf("rewind: %v", err)
+	}
+	save(t, st, told(t, back, "tea four"))
+	wantFound(t, st, in("late", "tea"), "late: tea four", "late: tea three")
+	wantFound(t, st, in("s", "tea"), "s: tea three")
+}
+
+func rootedForkFinds(t testing.TB, d Data) {
+	st := d.Open(t)
+	parent := conversation(t, st, "parent", "tea one", "tea two")
+	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	child := create(t, st, told(t, forked(t, parent, "child"), "tea three"))
+	wantFound(t, st, in("child", "tea"), "child: tea three", "child: tea two", "child: tea one")
+	for i, p := range search(t, st, in("child", "tea")) {
+		if m := child.Message(2 - i); p.Seq != m.Seq || p.MessageID != m.ID || !p.At.Equal(m.CreatedAt) {
+			t.Errorf("passage %+v of message %+v", p, m)
+		}
+	}
+}
+
+func userHasSessionsAndEntries(t testing.TB, d Data) {
+	st := d.Open(t)
+	names := []string{"ann", "Ann", "ann ", "an", "ann%", "_nn", "ann/tea", "\u00e9", "e\u0301", "a\u00a0b"}
+	for i, name := range names {
+		for n := range 2 {
+			id := fmt.Sprintf("s%d-%d", i, n)
+			save(t, st, told(t, owned(t, st, id, name), "tea of "+id))
+		}
+		m := memo(fmt.Sprintf("key-%d", i), `"likes tea"`)
+		m.At = start().Add(-time.Hour)
+		remembered(t, st, user(name), m)
+		remembered(t, st, agent(name), memo(fmt.Sprintf("agents-%d", i), `"likes tea"`))
+	}
+	save(t, st, told(t, owned(t, st, "nobodys", ""), "tea"))
+	for i, name := range names {
+		wantFound(t, st, ofUser(name, "tea"),
+			fmt.Sprintf("s%d-0: tea of s%d-0", i, i), fmt.Sprintf("s%d-1: tea of s%d-1", i, i), fmt.Sprintf("key-%d", i))
+	}
+	wantFound(t, st, ofUser("nobody", "tea"))
+}
+
+func agentHasEntriesOnly(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := save(t, st, told(t, owned(t, st, "s", "ann"), "tea")) // of the agent tester
+	name := s.Info().AgentName
+	remembered(t, st, user(name), memo("users", `"tea"`))
+	q := store.Search{Words: store.Words("tea"), Agent: name, Cleared: true, Trace: true}
+	wantFound(t, st, q)
+	e := remembered(t, st, agent(name), memo("agents", `"tea"`))
+	wantFound(t, st, q, "agents")
+	p := search(t, st, q)[0]
+	if p != (store.Passage{Owner: agent(name), Key: "agents", Version: 1, Text: "tea", Found: 1, At: p.At}) || !p.At.Equal(e.UpdatedAt) {
+		t.Errorf("the passage is %+v", p)
+	}
+	q.Agent = "Tester"
+	wantFound(t, st, q)
+}
+
+func foundOnce(t testing.TB, d Data) {
+	st := d.Open(t)
+	b := save(t, st, told(t, owned(t, st, "b", "ann"), "tea, shared"))
+	storeFork(t, st, b, "c")
+	a := storeFork(t, st, b, "a")
+	save(t, st, told(t, a, "tea, a's"))
+	remembered(t, st, user("ann"), memo("mine", `"tea"`))
+	remembered(t, st, agent("ann"), memo("theirs", `"tea"`))
+	q := store.Search{Words: store.Words("tea"), User: "ann", Agent: "ann"}
+	wantFound(t, st, q, "a: tea, a's", "a: tea, shared", "theirs", "mine")
+	q.Session = "c"
+	wantFound(t, st, q, "a: tea, a's", "c: tea, shared", "theirs", "mine")
+	q.Session = "b"
+	wantFound(t, st, q, "a: tea, a's", "b: tea, shared", "theirs", "mine")
+	q.User, q.Session = "", "c"
+	wantFound(t, st, q, "c: tea, shared", "theirs")
+
+	// What one of them cleared is found where another still has it.
+	save(t, st, with(t, load(t, st, ref("a")), session.TranscriptCleared{}))
+	q = ofUser("ann", "shared")
+	wantFound(t, st, q, "b: tea, shared")
+	q.Session = "a"
+	wantFound(t, st, q, "b: tea, shared")
+	q.Cleared = true
+	wantFound(t, st, q, "a: tea, shared")
+}
+
+func newestEntryFound(t testing.TB, d Data) {
+	st := d.Open(t)
+	q := func(text string) store.Search { return ofUser("ann", text) }
+	remembered(t, st, user("ann"), memo("drinks/favourite", `"green tea"`))
+	wantFound(t, st, q("TEA"), "drinks/favourite")
+	wantFound(t, st, q("favourite"), "drinks/favourite") // the key is searched too
+	second := memo("drinks/favourite", `{"name":"coffee","cups":[3]}`)
+	second.At = minute(1)
+	remembered(t, st, user("ann"), second)
+	wantFound(t, st, q("tea"))
+	for _, text := range []string{"coffee", "cups", "3", "drinks"} {
+		wantFound(t, st, q(text), "drinks/favourite")
+	}
+	if p := search(t, st, q("coffee"))[0]; p.Version != 2 || p.Text != string(second.Value) || !p.At.Equal(minute(1)) || p.SessionID != "" {
+		t.Errorf("the passage is %+v", p)
+	}
+	remembered(t, st, user("ann"), memo("nothing", `null`))
+	remembered(t, st, user("ann"), memo("odd", `"nul\u0000tea"`))
+	wantFound(t, st, q("null"), "nothing")
+	wantFound(t, st, q("odd"), "odd")
+	forget(t, st, user("ann"), "drinks/favourite")
+	wantFound(t, st, q("coffee"))
+	wantFound(t, st, q("drinks"))
+	remembered(t, st, user("ann"), memo("drinks/favourite", `"milk"`))
+	wantFound(t, st, q("drinks"), "drinks/favourite")
+	if _, err := as[store.Memories](t, st).ForgetAll(t.Context(), user("ann"), false); err != nil {
+		t.Fatalf("forget all: %v", err)
+	}
+	wantFound(t, st, q("drinks milk null"))
+}
+
+func ranksAndLimits(t testing.TB, d Data) {
+	st := d.Open(t)
+	at := func(s session.Session, text string, when time.Time) session.Session {
+		m := session.Message{ID: fmt.Sprint("m", s.Seq()), Role: session.RoleUser, Content: session.Text(text), CreatedAt: when}
+		return with(t, s, session.MessageAdded{Message: m})
+	}
+	s := owned(t, st, "s", "ann")
+	s = at(at(s, "hot tea late", minute(9)), "hot tea with milk", minute(1)) // the order of writing is not that of time
+	save(t, st, at(at(s, "tea again", minute(5)), "tea again", minute(5)))
+	save(t, st, at(owned(t, st, "r", "ann"), "tea again", minute(5)))
+	for _, key := range []string{"b", "a"} {
+		m := memo(key, `"tea again"`)
+		m.At = minute(5)
+		remembered(t, st, user("ann"), m)
+		remembered(t, st, agent("ann"), m)
+	}
+	q := store.Search{Words: store.Words("Tea hot MILK tea"), User: "ann", Agent: "ann"}
+	want := []string{
+		"s: hot tea with milk", "s: hot tea late", "r: tea again", "s: tea again", "s: tea again",
+		"a", "b", "a", "b", // the agent's before the user's
+	}
+	wantFound(t, st, q, want...)
+	all := search(t, st, q)
+	if all[3].Seq >= all[4].Seq || all[5].Owner != agent("ann") || all[8].Owner != user("ann") {
+		t.Errorf("equals are not in order: %+v", all[3:])
+	}
+	for i, found := range []int{3, 2, 1} {
+		if all[i].Found != found {
+			t.Errorf("%q holds %d words, want %d", all[i].Text, all[i].Found, found)
+		}
+	}
+	for n := 1; n <= len(want); n++ {
+		q.Limit = n
+		wantFound(t, st, q, want[:n]...)
+	}
+	many := owned(t, st, "many", "bob")
+	for range 60 {
+		many = told(t, many, "tea")
+	}
+	save(t, st, many)
+	if n := len(search(t, st, ofUser("bob", "tea"))); n != 50 {
+		t.Errorf("%d found without a limit, want 50", n)
+	}
+	q = ofUser("bob", "tea")
+	q.Limit = 1000
+	if n := len(search(t, st, q)); n != 60 {
+		t.Errorf("%d found with a limit of 1000, want all 60", n)
+	}
+}
+
+func leastWords(t testing.TB, d Data) {
+	st := d.Open(t)
+	conversation(t, st, "s", "one", "one two", "one two three", "one one one", "four")
+	for least, want := range [][]string{
+		{"s: one two three", "s: one two", "s: one one one", "s: one"},
+		{"s: one two three", "s: one two", "s: one one one", "s: one"},
+		{"s: one two three", "s: one two"},
+		{"s: one two three"},
+		nil,
+	} {
+		q := in("s", "one two three")
+		q.Least = least
+		wantFound(t, st, q, want...)
+	}
+	q := store.Search{Words: []string{"one", "one", "two"}, Session: "s", Least: 2} // a word twice is one word
+	wantFound(t, st, q, "s: one two three", "s: one two")
+}
+
+func foldsCase(t testing.TB, d Data) {
+	st := d.Open(t)
+	for i, c := range []struct{ text, query string }{
+		{"STRASSE", "Straße"}, {"ΟΔΥΣΣΕΥΣ", "οδυσσευς"}, {"Привет Мир", "привет"}, {"東京タワー", "東"}, {"안녕하세요", "안녕하세요"},
+		{"שלום עולם", "עולם"}, {"مرحبا بالعالم", "مرحبا"}, {"สวัสดี", "สวัสดี"}, {"ＦＵＬＬ width", "ｆｕｌｌ"}, {"İstanbul", "İSTANBUL"},
+		{"don't", "DON'T"}, {"v1.5", "V1.5"}, {"№ ¹²³ x", "x"}, {"👩‍👩‍👧 family", "family"}, {"e\u0301clair", "E\u0301CLAIR"},
+	} {
+		id := fmt.Sprint("s", i)
+		conversation(t, st, id, c.text)
+		q := in(id, c.query)
+		q.Least = len(q.Words)
+		wantFound(t, st, q, id+": "+c.text)
+	}
+	wantFound(t, st, in("s14", "\u00e9clair")) // composed is another word
+	wantFound(t, st, in("s0", "stras"))        // a part is not the word
+}
+
+// wordsAreNoPatterns sends words that mean something to search engines,
+// patterns and statements.
+func wordsAreNoPatterns(t testing.TB, d Data) {
+	st := d.Open(t)
+	conversation(t, st, "s", "cats and dogs or not near a_b 100", "axb", "dog")
+	remembered(t, st, user("ann"), memo(`k%_*'"\`, `"x%_*'\"\\"`))
+	for _, word := range []string{
+		"*", "%", "_", "'", `"`, `\`, "cat*", "cat:*", "dogs OR dog", "dogs & dog", "!dogs", "-dogs", "NOT", "AND", "NEAR", "text:dogs", "^cats",
+		"(", ")", "a%", "do_s", "'; drop table sessions; --", "$1", "?", ":a", "{dogs}", "dog s", "\\", "\n", "💥", strings.Repeat("x", 5000),
+	} {
+		wantFound(t, st, store.Search{Words: []string{word}, Session: "s", User: "ann"})
+	}
+	first := "s: cats and dogs or not near a_b 100"
+	for _, word := range []string{"and", "or", "not", "near", "a_b", "100"} {
+		wantFound(t, st, store.Search{Words: []string{word}, Session: "s"}, first)
+	}
+	wantFound(t, st, store.Search{Words: []string{"dogs", "*", "or dog", "\""}, Session: "s"}, first)
+	wantFound(t, st, ofUser("ann", "k x"), `k%_*'"\`)
+}
+
+func textsAndResults(t testing.TB, d Data) {
+	st := d.Open(t)
+	call := session.ToolCall{ID: "c1", Name: "brew", Arguments: []byte(`{"what":"argument"}`)}
+	create(t, st, with(t, newSession(t, "s"),
+		session.MessageAdded{Message: session.Message{ID: "parts", Role: session.RoleUser, Name: "named", Content: session.Content{
+			{Type: session.PartText, Text: "first"}, {Type: session.PartText, Text: "second nul\x00 part"},
+		}}},
+		session.MessageAdded{Message: session.Message{ID: "call", Role: session.RoleAssistant, ToolCalls: []session.ToolCall{call}}},
+		session.MessageAdded{Message: session.Message{ID: "result", Role: session.RoleTool,
+			ToolResult: &session.ToolResult{CallID: "c1", ToolName: "brew", Content: "brewed"}}},
+	))
+	for query, id := range map[string]string{"first": "parts", "second": "parts", "part": "parts", "brewed": "result"} {
+		if found := search(t, st, in("s", query)); len(found) != 1 || found[0].MessageID != id {
+			t.Errorf("%q found %+v, want %s", query, found, id)
+		}
+	}
+	if p := search(t, st, in("s", "first"))[0]; p.Text != "first\nsecond nul\x00 part" {
+		t.Errorf("the text is %q", p.Text)
+	}
+	for _, query := range []string{"brew", "argument", "named", "user", "text"} {
+		wantFound(t, st, in("s", query))
+	}
+}
+
+func longTexts(t testing.TB, d Data) {
+	st := d.Open(t)
+	var text strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&text, "word%d ", i)
+	}
+	text.WriteString(strings.Repeat("x", 70) + " " + strings.Repeat("é", 40) + strings.Repeat(" tail", 20_000))
+	long := text.String()
+	save(t, st, told(t, owned(t, st, "s", "ann"), long))
+	remembered(t, st, user("ann"), memo("long", string(quote(t, long))))
+	words := []string{"word0", "word3999", "tail", strings.Repeat("x", 70), strings.Repeat("é", 40)}
+	for _, word := range words {
+		found := search(t, st, ofUser("ann", word))
+		if len(found) != 2 || found[0].Text != long || found[1].Text != long {
+			t.Errorf("%.20q is found in %d passages, want 2 whole ones", word, len(found))
+		}
+	}
+	q := ofUser("ann", strings.Join(words, " "))
+	q.Least = len(words)
+	if found := search(t, st, q); len(found) != 2 || found[0].Found != len(words) {
+		t.Errorf("all of them are found in %d passages, want 2", len(found))
+	}
+	q = ofUser("ann", long)
+	if found := search(t, st, q); len(found) != 2 || found[0].Found != len(q.Words) {
+		t.Errorf("%d words are found in %d passages, want 2", len(q.Words), len(found))
+	}
+	if !slices.Contains(q.Words, strings.Repeat("x", 64)) {
+		t.Errorf("a word too long is not cut")
+	}
+}
