@@ -59,6 +59,7 @@ type Config struct {
 	NewID   func() string
 	Retries int                             // of one inference, after transient errors
 	Backoff func(attempt int) time.Duration // nil: doubling from 250 ms to 8 s
+	Grace   time.Duration                   // for a tool whose time is over to end; 0: 5 s
 
 	Notify func(Notice)    // what happens, as it happens; may be nil
 	Stream func(llm.Delta) // pieces of answers; may be nil

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
+
+// maxTogether bounds how many calls of one answer run at the same time.
+const maxTogether = 8
 
 // settle brings every tool call of the open step to a result and closes the
 // step. Calls whose result is written are left alone.
@@ -18,26 +22,24 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 	if err != nil {
 		return err
 	}
-	var signals []session.Signal
 	calls := r.calls(step)
+	var waiting []session.ToolCall
 	for _, call := range calls {
-		state := callState(step, call.ID)
-		if state == callDone {
-			continue
+		if callState(step, call.ID) != callDone {
+			waiting = append(waiting, call)
 		}
-		if err := ctx.Err(); err != nil {
+	}
+	var signals []session.Signal
+	for len(waiting) > 0 {
+		n := together(waiting, tools)
+		over, err := r.carryOut(ctx, step, waiting[:n], tools)
+		if err != nil {
 			return err
 		}
-		if signal, over := r.overBudget(r.s.Execution(), false); over {
-			signals = []session.Signal{signal}
-			if err := r.result(step, call, tool.Result{Content: "not run: " + signal.Message, IsError: true}, true); err != nil {
-				return err
-			}
-			continue
+		if over != nil {
+			signals = []session.Signal{*over}
 		}
-		if err := r.carryOut(ctx, step, call, tools, state); err != nil {
-			return err
-		}
+		waiting = waiting[n:]
 	}
 	kind := session.StepTools
 	if len(calls) == 0 {
@@ -49,6 +51,19 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 	}
 	r.notify(Notice{Kind: StepFinished, StepID: step.ID, StepNumber: step.Number})
 	return nil
+}
+
+// together is how many of the first calls may run at the same time: one, or
+// as many as follow each other and do no harm to one another.
+func together(calls []session.ToolCall, tools tool.Set) int {
+	n := 0
+	for n < len(calls) && n < maxTogether {
+		if t, known := tools.Get(calls[n].Name); known && !t.Spec().Concurrent() {
+			break
+		}
+		n++
+	}
+	return max(n, 1)
 }
 
 // calls are those of the step's answer.
@@ -83,48 +98,153 @@ func callState(step session.Step, id string) stateOfCall {
 	return callWaiting
 }
 
-// carryOut brings one call to its result. A call that was running when the process
-// ended runs again only if its tool says that this does no harm.
-func (r *run) carryOut(ctx context.Context, step session.Step, call session.ToolCall, tools tool.Set, state stateOfCall) error {
-	t, known := tools.Get(call.Name)
-	if !known {
-		return r.result(step, call, tool.Result{IsError: true, Content: fmt.Sprintf(
-			"unknown tool %q; available: %s", call.Name, strings.Join(tools.Names(), ", "))}, false)
+// carryOut brings calls to their results, all at the same time. What a call
+// did is durable before the next thing relies on it; calls cut off by the end
+// of the context have no result yet. Over is the limit that kept one from
+// running.
+func (r *run) carryOut(ctx context.Context, step session.Step, calls []session.ToolCall, tools tool.Set) (over *session.Signal, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	spec := t.Spec()
-	if state == callStarted && spec.Nature == tool.Once {
-		return r.result(step, call, tool.Result{Content: session.UnknownOutcome, IsError: true}, true)
+	var running []session.ToolCall
+	for _, call := range calls {
+		refusal, signal := r.refusal(step, call, tools)
+		if signal != nil {
+			over = signal
+		}
+		if refusal != nil {
+			err = r.result(step, call, refusal.Result, refusal.synthetic)
+		} else {
+			running = append(running, call)
+			err = r.record(session.ToolStarted{StepID: step.ID, CallID: call.ID, ToolName: call.Name})
+		}
+		if err != nil {
+			return over, err
+		}
 	}
-	if err := r.record(session.ToolStarted{StepID: step.ID, CallID: call.ID, ToolName: call.Name}); err != nil {
-		return err
+	if len(running) == 0 {
+		return over, nil
 	}
 	if err := r.flush(ctx); err != nil {
-		return err
+		return over, err
 	}
-	r.notify(Notice{Kind: ToolStarted, StepID: step.ID, StepNumber: step.Number, CallID: call.ID, Tool: call.Name})
-
 	bounded, cancel := r.bound(ctx, r.s.Execution())
 	defer cancel()
-	if spec.Timeout > 0 {
-		var stop context.CancelFunc
-		bounded, stop = context.WithTimeout(bounded, spec.Timeout)
-		defer stop()
+	outcomes := make(chan outcome, len(running))
+	for _, call := range running {
+		r.notify(Notice{Kind: ToolStarted, StepID: step.ID, StepNumber: step.Number, CallID: call.ID, Tool: call.Name})
+		t, _ := tools.Get(call.Name)
+		use := tool.Call{ID: call.ID, SessionID: r.s.ID(), Arguments: call.Arguments}
+		go func() {
+			result, err := r.invoke(bounded, t, use)
+			outcomes <- outcome{call: call, result: result, err: err}
+		}()
 	}
-	result, err := invoke(bounded, t, tool.Call{ID: call.ID, SessionID: r.s.ID(), Arguments: call.Arguments})
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return ctx.Err() // whether it took effect is decided on resume
-	case errors.Is(bounded.Err(), context.DeadlineExceeded):
-		result = tool.Result{Content: "stopped: it ran out of time", IsError: true}
-	default:
-		result = tool.Result{Content: err.Error(), IsError: true}
-	}
-	return r.result(step, call, result, false)
+	return over, r.collect(ctx, step, outcomes, len(running))
 }
 
-// invoke calls a tool and turns a panic into an error.
-func invoke(ctx context.Context, t tool.Tool, c tool.Call) (result tool.Result, err error) {
+// outcome is how a call ended.
+type outcome struct {
+	call   session.ToolCall
+	result tool.Result
+	err    error
+}
+
+// collect records outcomes as they come, each durable as soon as it is there.
+// The last is durable before the next tool runs or the model is asked.
+func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan outcome, n int) error {
+	var failed error // of recording: the calls are waited for even so
+	cutOff := false
+	for left := n - 1; left >= 0; left-- {
+		o := <-outcomes
+		if o.err != nil && ctx.Err() != nil {
+			cutOff = true // whether it took effect is decided on resume
+			continue
+		}
+		if failed != nil {
+			continue
+		}
+		if o.err != nil {
+			o.result = tool.Result{Content: o.err.Error(), IsError: true}
+		}
+		failed = r.result(step, o.call, o.result, false)
+		if failed == nil && left > 0 {
+			failed = r.flush(context.WithoutCancel(ctx))
+		}
+	}
+	if failed == nil && cutOff {
+		return ctx.Err()
+	}
+	return failed
+}
+
+// refusal is the result of a call that is not run, nil for one that is. A
+// call that was running when the process ended runs again only if its tool
+// says that this does no harm.
+func (r *run) refusal(step session.Step, call session.ToolCall, tools tool.Set) (*refused, *session.Signal) {
+	if signal, over := r.overBudget(r.s.Execution(), false); over {
+		return &refused{tool.Result{Content: "not run: " + signal.Message, IsError: true}, true}, &signal
+	}
+	t, known := tools.Get(call.Name)
+	if !known {
+		return &refused{tool.Result{IsError: true, Content: fmt.Sprintf(
+			"unknown tool %q; available: %s", call.Name, strings.Join(tools.Names(), ", "))}, false}, nil
+	}
+	if callState(step, call.ID) == callStarted && t.Spec().Nature == tool.Once {
+		return &refused{tool.Result{Content: session.UnknownOutcome, IsError: true}, true}, nil
+	}
+	return nil, nil
+}
+
+type refused struct {
+	tool.Result
+	synthetic bool
+}
+
+var (
+	errOutOfTime = errors.New("stopped: it ran out of time")
+	errStuck     = errors.New("given up: it went on after its time was over, and may still do so")
+)
+
+// invoke calls a tool within its time. One that does not end by then, nor in
+// a moment of grace, is left to itself.
+func (r *run) invoke(ctx context.Context, t tool.Tool, c tool.Call) (tool.Result, error) {
+	if limit := t.Spec().Timeout; limit > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := call(ctx, t, c)
+		ended <- outcome{result: result, err: err}
+	}()
+	o := outcome{err: errStuck}
+	select {
+	case o = <-ended:
+	case <-ctx.Done():
+		grace := time.NewTimer(r.grace())
+		defer grace.Stop()
+		select {
+		case o = <-ended:
+		case <-grace.C:
+		}
+	}
+	if o.err != nil && !errors.Is(o.err, errStuck) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		o.err = errOutOfTime
+	}
+	return o.result, o.err
+}
+
+func (r *run) grace() time.Duration {
+	if r.Grace > 0 {
+		return r.Grace
+	}
+	return 5 * time.Second
+}
+
+// call calls a tool and turns a panic into an error.
+func call(ctx context.Context, t tool.Tool, c tool.Call) (result tool.Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &session.PanicError{Where: "tool " + strconv.Quote(t.Spec().Name), Value: v}

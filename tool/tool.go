@@ -31,7 +31,14 @@ type Spec struct {
 	Schema      json.RawMessage
 	Nature      Nature
 	Timeout     time.Duration // 0: none of its own
+
+	// Parallel says that a call may run at the same time as other calls of one
+	// answer. A read-only tool always may.
+	Parallel bool
 }
+
+// Concurrent reports whether a call may run at the same time as others.
+func (s Spec) Concurrent() bool { return s.Parallel || s.Nature == ReadOnly }
 
 // Call is one use of a tool. ID is the same when a call is run again after a
 // crash.

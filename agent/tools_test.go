@@ -1,0 +1,207 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/llm/scripted"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// funcTool is a tool made of its parts.
+type funcTool struct {
+	spec tool.Spec
+	do   func(ctx context.Context, c tool.Call) (tool.Result, error)
+}
+
+func (f funcTool) Spec() tool.Spec { return f.spec }
+func (f funcTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	return f.do(ctx, c)
+}
+
+// asking is a model that asks for calls and then says done.
+func asking(calls ...session.ToolCall) *scripted.Model {
+	return scripted.New(scripted.Reply{ToolCalls: calls}, scripted.Reply{Text: "done"})
+}
+
+// answers are the contents of tool results in the order they were written.
+func answers(s session.Session) []string {
+	var said []string
+	for _, m := range s.Messages() {
+		if m.ToolResult != nil {
+			said = append(said, m.ToolResult.Content)
+		}
+	}
+	return said
+}
+
+func TestRun_callsThatDoNoHarmRunTogether(t *testing.T) {
+	for _, spec := range []tool.Spec{{Name: "meet", Nature: tool.ReadOnly}, {Name: "meet", Parallel: true}} {
+		var here sync.WaitGroup
+		here.Add(3)
+		meet := funcTool{spec: spec, do: func(_ context.Context, c tool.Call) (tool.Result, error) {
+			here.Done()
+			here.Wait() // for all three
+			return tool.Result{Content: c.ID}, nil
+		}}
+		model := asking(call("a", "meet"), call("b", "meet"), call("c", "meet"))
+		r := newRig(t, model, meet)
+		r.run(r.begin(nil))
+		var sent []string
+		requests := model.Requests()
+		for _, m := range requests[len(requests)-1].Messages {
+			if m.ToolResult != nil {
+				sent = append(sent, m.ToolResult.Content)
+			}
+		}
+		if !slices.Equal(sent, []string{"a", "b", "c"}) {
+			t.Errorf("%+v: sent in the order %v", spec, sent)
+		}
+	}
+}
+
+func TestRun_otherCallsRunOneAfterAnother(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	note := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, text)
+	}
+	change := funcTool{spec: tool.Spec{Name: "change"}, do: func(_ context.Context, c tool.Call) (tool.Result, error) {
+		note("begin " + c.ID)
+		note("end " + c.ID)
+		return tool.Result{}, nil
+	}}
+	look := funcTool{spec: tool.Spec{Name: "look", Nature: tool.ReadOnly}, do: func(_ context.Context, c tool.Call) (tool.Result, error) {
+		note("look " + c.ID)
+		return tool.Result{}, nil
+	}}
+	r := newRig(t, asking(call("1", "change"), call("2", "look"), call("3", "change"), call("4", "change")), change, look)
+	r.run(r.begin(nil))
+	want := []string{"begin 1", "end 1", "look 2", "begin 3", "end 3", "begin 4", "end 4"}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+func TestRun_resultsOfCallsThatRunTogetherAreWrittenAsTheyCome(t *testing.T) {
+	first := make(chan struct{})
+	var r *rig
+	tools := []tool.Tool{
+		funcTool{spec: tool.Spec{Name: "slow", Nature: tool.ReadOnly}, do: func(context.Context, tool.Call) (tool.Result, error) {
+			<-first
+			return tool.Result{Content: "slow"}, nil
+		}},
+		funcTool{spec: tool.Spec{Name: "quick", Nature: tool.ReadOnly}, do: func(context.Context, tool.Call) (tool.Result, error) {
+			return tool.Result{Content: "quick"}, nil
+		}},
+	}
+	r = newRig(t, asking(call("1", "slow"), call("2", "quick")), tools...)
+	s := r.begin(nil)
+	journal := r.config.Journal
+	r.config.Journal = journalFunc(func(ctx context.Context, s session.Session) (session.Session, error) {
+		next, err := journal.Append(ctx, s)
+		if len(answers(s)) == 1 {
+			close(first) // the quick one is durable
+		}
+		return next, err
+	})
+	if got := answers(r.run(s)); !slices.Equal(got, []string{"quick", "slow"}) {
+		t.Errorf("written in the order %v", got)
+	}
+}
+
+type journalFunc func(ctx context.Context, s session.Session) (session.Session, error)
+
+func (f journalFunc) Append(ctx context.Context, s session.Session) (session.Session, error) {
+	return f(ctx, s)
+}
+
+func TestRun_togetherBrokenAtEveryWriteRepeatsNothingThatIsWritten(t *testing.T) {
+	for breakAt := 2; ; breakAt++ {
+		var mu sync.Mutex
+		runs := map[string]int{}
+		pay := funcTool{spec: tool.Spec{Name: "pay", Parallel: true}, do: func(_ context.Context, c tool.Call) (tool.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs[c.ID]++
+			return tool.Result{Content: "paid " + c.ID}, nil
+		}}
+		var calls []session.ToolCall
+		for i := range 4 {
+			calls = append(calls, call(fmt.Sprint(i), "pay"))
+		}
+		r := newRig(t, asking(calls...), pay)
+		r.breakAt = breakAt
+		_, err := agent.Run(t.Context(), r.config, r.begin(nil))
+		if err == nil {
+			if breakAt < 5 {
+				t.Fatalf("only %d writes", breakAt-1)
+			}
+			return
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		got := r.run(r.reload())
+		for id, n := range runs {
+			if n != 1 {
+				t.Errorf("broken at write %d: call %s ran %d times", breakAt, id, n)
+			}
+		}
+		if len(answers(got)) != len(calls) || got.Reply() != "done" {
+			t.Errorf("broken at write %d: %d answers, reply %q", breakAt, len(answers(got)), got.Reply())
+		}
+	}
+}
+
+func TestRun_toolThatDoesNotEndIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		hang := funcTool{spec: tool.Spec{Name: "hang", Timeout: time.Second}, do: func(context.Context, tool.Call) (tool.Result, error) {
+			<-free
+			return tool.Result{Content: "too late"}, nil
+		}}
+		r := newRig(t, asking(call("1", "hang")), hang)
+		got := answers(r.run(r.begin(nil)))
+		if len(got) != 1 || !strings.Contains(got[0], "given up") {
+			t.Errorf("answers %q", got)
+		}
+		close(free)
+	})
+}
+
+func TestRun_togetherEndedContextKeepsWhatWasDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tools := []tool.Tool{
+		funcTool{spec: tool.Spec{Name: "done", Parallel: true}, do: func(context.Context, tool.Call) (tool.Result, error) {
+			cancel()
+			return tool.Result{Content: "done"}, nil
+		}},
+		funcTool{spec: tool.Spec{Name: "cut", Parallel: true}, do: func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+			<-ctx.Done()
+			return tool.Result{}, ctx.Err()
+		}},
+	}
+	r := newRig(t, asking(call("1", "done"), call("2", "cut")), tools...)
+	_, err := agent.Run(ctx, r.config, r.begin(nil))
+	if !errors.Is(err, session.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if got := answers(r.reload()); !slices.Equal(got, []string{"done"}) {
+		t.Errorf("kept %v", got)
+	}
+	if got := answers(r.run(r.reload())); !slices.Equal(got, []string{"done", session.UnknownOutcome}) {
+		t.Errorf("after resuming %v", got)
+	}
+}
