@@ -28,6 +28,7 @@ var writeCorpus = flag.Bool("corpus", false, "write the corpus of the newest sch
 // TestCorpus_readsAsItDidWhenItWasWritten opens a copy of each database, which
 // migrates it, and reads everything through the store.
 func TestCorpus_readsAsItDidWhenItWasWritten(t *testing.T) {
+	t.Parallel()
 	if *writeCorpus {
 		writeNewestCorpus(t)
 	}

@@ -21,7 +21,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err := s.writable(ctx, next, c.Keys); err != nil {
 		return session.Session{}, err
 	}
-	v, err := s.prepareSave(next, c)
+	v, err := prepareSave(next, c)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -35,7 +35,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 			}
 			made = v
 			if !shared {
-				if made, err = s.rooted(v, mustShare); err != nil {
+				if made, err = rooted(v, mustShare); err != nil {
 					return err
 				}
 			}
@@ -69,9 +69,8 @@ func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session)
 	if err != nil || !found || parent.agentID != next.ForkedFrom() {
 		return nil, false, err
 	}
-	var last int64
-	found, err = c.one(ctx, "SELECT last_seq FROM commits WHERE log = ? AND version = ?", []any{parent.log, info.Fork.Version}, &last)
-	if err != nil || !found || last != info.Fork.Seq {
+	found, err = c.hasCommit(ctx, parent.log, info.Fork.Version, info.Fork.Seq)
+	if err != nil || !found {
 		return nil, false, err
 	}
 	parts, err := c.history(ctx, parent, parent.seq)
@@ -85,7 +84,7 @@ func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session)
 }
 
 // rooted is a version with a log of its own.
-func (s *Store) rooted(v saving, mustShare bool) (saving, error) {
+func rooted(v saving, mustShare bool) (saving, error) {
 	info := v.next.Info()
 	switch {
 	case mustShare && info.Fork == nil:
@@ -99,7 +98,7 @@ func (s *Store) rooted(v saving, mustShare bool) (saving, error) {
 	if err != nil {
 		return v, err
 	}
-	return s.prepareSave(next, v.commit)
+	return prepareSave(next, v.commit)
 }
 
 // beginsLog reports whether a session's changes are a log by themselves.
@@ -113,7 +112,7 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v saving, hist
 	}
 	w.seq = w.forkedAt
 	i := v.sealed.Info()
-	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, running,
+	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, open,
 	kind, status, name, user_id, parent_id, origin, agent_name, task_status, workflow_status, created_at, updated_at, header)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
 		[]any{
@@ -129,18 +128,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING lo
 			return err
 		}
 	}
-	if err := c.addChanges(ctx, w, v.changes); err != nil {
+	if err := c.addVersion(ctx, w, v); err != nil {
 		return err
 	}
-	head, err := v.encodedHead()
-	if err != nil {
-		return err
-	}
-	if err := c.addHead(ctx, w.log, i, head); err != nil {
-		return err
-	}
-	s.noteSize(r, len(head))
-	if err := c.addCommit(ctx, w.log, w.seq+1, v); err != nil {
+	if err := c.addHead(ctx, w.log, v.sealed); err != nil {
 		return err
 	}
 	return c.addKeys(ctx, w, v.commit.Keys, i.Seq, s.now())

@@ -93,13 +93,14 @@ func TestSave_largeStateIsNotWrittenAgain(t *testing.T) {
 	healthy(t, st)
 }
 
-func TestSave_largeStateThatIsDamagedIsNotReplaced(t *testing.T) {
+func TestSave_largeStateThatIsDamagedGetsNoSuccessor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	s := heavy(t, open(t, path, sqlite.Config{}), 5)
 	st := open(t, path, sqlite.Config{})
 	rewrite(t, st, "UPDATE heads SET data = substr(data, 1, 100000)")
-	_, err := st.Save(t.Context(), said(t, s, "more"), store.Commit{})
+	more := session.Message{ID: "more", Role: session.RoleUser, Content: session.Text(strings.Repeat("more ", 20_000))}
+	_, err := st.Save(t.Context(), with(t, s, session.MessageAdded{Message: more}), store.Commit{}) // so much that a head is due
 	if !strings.Contains(fmt.Sprint(err), "corrupt") {
 		t.Errorf("save over a damaged head: %v, want CorruptError", err)
 	}

@@ -70,11 +70,11 @@ func (l *listing) read(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// readUnreadable reports the sessions whose header is no JSON or of another
-// format. The condition is that of the index, word for word.
+// readUnreadable reports the sessions whose header does not have the form of
+// one of ours. The condition is that of the index, word for word.
 func (l *listing) readUnreadable(ctx context.Context, c *conn) error {
 	return c.each(ctx, `SELECT id, header FROM sessions INDEXED BY sessions_unreadable WHERE tenant = ?
-AND CASE WHEN json_valid(header) THEN json_extract(header, '$.formatVersion') IS NOT 1 ELSE 1 END ORDER BY id`,
+AND header NOT GLOB '{"format":"holdfast.session","formatVersion":1,"header":{*}}' ORDER BY id`,
 		[]any{l.tenant}, func(rows *sql.Rows) error {
 			var id, header string
 			if err := rows.Scan(&id, &header); err != nil {

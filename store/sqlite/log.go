@@ -1,19 +1,24 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"math"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // change is one change as it is kept.
 type change struct {
 	seq    int64
 	kind   string
-	data   []byte       // session.Record
+	at     time.Time
+	data   []byte       // of session.Record
 	covers session.Span // of a tail_discarded: what it discards
 	itemID string       // of an inbox_taken: what it takes
 }
@@ -26,14 +31,15 @@ func encodeChanges(records []session.Record) (changes []change, size int64, err 
 		if err != nil {
 			return nil, 0, err
 		}
-		changes[i] = change{seq: r.Seq, kind: r.Change.Kind(), data: raw}
+		_, data, _ := bytes.Cut(raw[:len(raw)-1], []byte(`"data":`)) // what comes before are columns
+		changes[i] = change{seq: r.Seq, kind: r.Change.Kind(), at: r.At, data: data}
 		switch c := r.Change.(type) {
 		case session.TailDiscarded:
 			changes[i].covers = session.Span{From: c.From, To: c.To}
 		case session.InboxTaken:
 			changes[i].itemID = c.ItemID
 		}
-		size += int64(len(raw))
+		size += int64(len(data))
 	}
 	return changes, size, nil
 }
@@ -41,6 +47,9 @@ func encodeChanges(records []session.Record) (changes []change, size int64, err 
 // The kinds of change that mean something to a store.
 var (
 	sessionCreated     = session.SessionCreated{}.Kind()
+	sessionImported    = session.SessionImported{}.Kind()
+	statusChanged      = session.StatusChanged{}.Kind()
+	nameChanged        = session.NameChanged{}.Kind()
 	messageAdded       = session.MessageAdded{}.Kind()
 	sessionRewound     = session.SessionRewound{}.Kind()
 	tailDiscarded      = session.TailDiscarded{}.Kind()
@@ -55,11 +64,19 @@ func hasKind(changes []change, kinds ...string) bool {
 
 // addChanges writes changes to the end of a session's log and does what they
 // ask of its inbox, its keys and its tail. Those that an earlier version holds
-// are never discarded.
-func (c *conn) addChanges(ctx context.Context, w row, changes []change) error {
-	for _, ch := range changes {
-		if _, err := c.exec(ctx, "INSERT INTO changes (log, seq, version, kind, data) VALUES (?, ?, ?, ?, ?)",
-			w.log, ch.seq, w.version+1, ch.kind, ch.data); err != nil {
+// are never discarded. The last one carries the commit, where there is one.
+func (c *conn) addChanges(ctx context.Context, w row, changes []change, commit *store.CommitInfo) error {
+	for i, ch := range changes {
+		var err error
+		if commit != nil && i == len(changes)-1 {
+			_, err = c.exec(ctx, `INSERT INTO changes (log, seq, version, kind, at, data, first_seq, commit_id, action, actor, sealed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data,
+				commit.FirstSeq, commit.ID, commit.Action, commit.Actor, micros(commit.At))
+		} else {
+			_, err = c.exec(ctx, "INSERT INTO changes (log, seq, version, kind, at, data) VALUES (?, ?, ?, ?, ?, ?)",
+				w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data)
+		}
+		if err != nil {
 			return err
 		}
 		switch ch.kind {
@@ -109,21 +126,56 @@ func (c *conn) history(ctx context.Context, w row, upTo int64) ([]stretch, error
 // logRow is a change as it is read.
 type logRow struct {
 	seq, version int64
+	kind         string
+	at           sql.NullInt64
 	discarded    bool
 	data         []byte
 }
 
-// changesIn reads a stretch, at most limit changes.
-func (c *conn) changesIn(ctx context.Context, p stretch, limit int) ([]logRow, error) {
-	var found []logRow
-	err := c.each(ctx, "SELECT seq, version, discarded, data FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+// columns are those of a logRow, as scan expects them.
+const columns = "seq, version, kind, at, discarded, data"
+
+func (r *logRow) scan(rows *sql.Rows) error {
+	return rows.Scan(&r.seq, &r.version, &r.kind, &r.at, &r.discarded, (*sql.RawBytes)(&r.data))
+}
+
+// record is the change with its place in the log. It keeps nothing of the row.
+func (r logRow) record(id string) (session.Record, error) {
+	raw := r.data
+	if r.at.Valid { // else it is whole
+		raw = make([]byte, 0, len(r.data)+128)
+		raw = append(raw, `{"seq":`...)
+		raw = strconv.AppendInt(raw, r.seq, 10)
+		raw = append(raw, `,"at":"`...)
+		raw = instant(r.at.Int64).AppendFormat(raw, time.RFC3339Nano)
+		raw = append(raw, `","kind":`...)
+		raw = strconv.AppendQuote(raw, r.kind)
+		raw = append(raw, `,"data":`...)
+		raw = append(raw, r.data...)
+		raw = append(raw, '}')
+	}
+	var record session.Record
+	err := record.UnmarshalJSON(raw)
+	if err == nil && record.Seq != r.seq {
+		err = &session.InvalidError{Field: "record.seq", Reason: "is that of another change"}
+	}
+	return record, unreadable(id, "log", err)
+}
+
+// entriesIn reads a stretch, at most limit changes.
+func (c *conn) entriesIn(ctx context.Context, id string, p stretch, limit int) ([]session.LogEntry, error) {
+	var entries []session.LogEntry
+	err := c.each(ctx, "SELECT "+columns+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
 		[]any{p.log, p.after, p.upTo, limit}, func(rows *sql.Rows) error {
 			var r logRow
-			err := rows.Scan(&r.seq, &r.version, &r.discarded, &r.data)
-			found = append(found, r)
+			if err := r.scan(rows); err != nil {
+				return err
+			}
+			record, err := r.record(id)
+			entries = append(entries, session.LogEntry{Record: record, Version: r.version, Discarded: r.discarded})
 			return err
 		})
-	return found, err
+	return entries, err
 }
 
 // recordsIn reads a stretch whole.
@@ -131,23 +183,15 @@ func (c *conn) recordsIn(ctx context.Context, id string, p stretch) ([]session.R
 	if p.after >= p.upTo {
 		return nil, nil
 	}
-	rows, err := c.changesIn(ctx, p, math.MaxInt)
+	entries, err := c.entriesIn(ctx, id, p, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	records := make([]session.Record, len(rows))
-	for i, r := range rows {
-		if records[i], err = decodeRecord(id, r.data); err != nil {
-			return nil, err
-		}
+	records := make([]session.Record, len(entries))
+	for i, e := range entries {
+		records[i] = e.Record
 	}
 	return records, nil
-}
-
-func decodeRecord(id string, raw []byte) (session.Record, error) {
-	var r session.Record
-	err := r.UnmarshalJSON(raw)
-	return r, unreadable(id, "log", err)
 }
 
 // fill gives a head its messages: those of its window or the whole transcript.
@@ -203,17 +247,17 @@ func (p stretch) wanted(spans []session.Span, w session.Window, whole bool) []st
 
 // messagesIn adds the messages of a stretch to a list.
 func (c *conn) messagesIn(ctx context.Context, id string, p stretch, messages []session.Message) ([]session.Message, error) {
-	err := c.each(ctx, "SELECT data FROM changes WHERE log = ? AND seq > ? AND seq <= ? AND kind = ? ORDER BY seq",
+	err := c.each(ctx, "SELECT "+columns+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? AND kind = ? ORDER BY seq",
 		[]any{p.log, p.after, p.upTo, messageAdded}, func(rows *sql.Rows) error {
-			var raw sql.RawBytes
-			if err := rows.Scan(&raw); err != nil {
+			var r logRow
+			if err := r.scan(rows); err != nil {
 				return err
 			}
-			r, err := decodeRecord(id, raw)
+			record, err := r.record(id)
 			if err != nil {
 				return err
 			}
-			added, ok := r.Change.(session.MessageAdded)
+			added, ok := record.Change.(session.MessageAdded)
 			if !ok {
 				return &session.CorruptError{ID: id, Path: "log", Reason: "a message is not where it belongs"}
 			}

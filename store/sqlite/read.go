@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 
@@ -142,17 +141,12 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 			if p.after >= p.upTo || len(entries) >= limit {
 				continue
 			}
-			rows, err := c.changesIn(ctx, p, limit-len(entries))
+			found, err := c.entriesIn(ctx, r.ID, p, limit-len(entries))
 			if err != nil {
 				return err
 			}
-			for _, found := range rows {
-				record, err := decodeRecord(r.ID, found.data)
-				if err != nil {
-					return err
-				}
-				entry := session.LogEntry{Record: record, Version: found.version, Discarded: found.discarded}
-				if p.log == w.log && found.version > w.version {
+			for _, entry := range found {
+				if p.log == w.log && entry.Version > w.version {
 					entry.Version = 0 // in the open tail
 				}
 				entries = append(entries, entry)
@@ -173,21 +167,6 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	}
 	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
 		commits, err = c.commitsIn(ctx, w.log, after, w.version, limit)
-		return err
-	})
-	return commits, err
-}
-
-// commitsIn reads commits after a version, up to and with another.
-func (c *conn) commitsIn(ctx context.Context, log, after, upTo int64, limit int) ([]store.CommitInfo, error) {
-	var commits []store.CommitInfo
-	err := c.each(ctx, `SELECT id, version, first_seq, last_seq, action, actor, at FROM commits
-WHERE log = ? AND version > ? AND version <= ? ORDER BY version LIMIT ?`, []any{log, after, upTo, limit}, func(rows *sql.Rows) error {
-		var info store.CommitInfo
-		var at int64
-		err := rows.Scan(&info.ID, &info.Version, &info.FirstSeq, &info.LastSeq, &info.Action, &info.Actor, &at)
-		info.At = instant(at)
-		commits = append(commits, info)
 		return err
 	})
 	return commits, err

@@ -20,7 +20,7 @@ type row struct {
 	last     int64 // last change of all
 	forkedAt int64
 	live     int64
-	kept     int64
+	open     bool
 	unfolded int64
 	lease    lease
 	header   string
@@ -38,11 +38,11 @@ type head struct {
 }
 
 const (
-	// smallHead is the size up to which a head is written at every save. A
-	// larger one is written when that is worth it, see saving.due.
-	smallHead = 64 << 10
+	// smallHead is the size up to which a head is read, and so checked, with
+	// the row of its session.
+	smallHead = 16 << 10
 
-	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.kept, s.unfolded,
+	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.unfolded,
 	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header,
 	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
 	CASE WHEN length(h.data) <= ? THEN h.data END
@@ -55,7 +55,7 @@ WHERE s.tenant = ? AND s.id = ?`
 func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, found bool, err error) {
 	var until int64
 	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
-		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.kept, &w.unfolded,
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.unfolded,
 		&w.lease.token, &w.lease.holder, &until, &w.lease.open, &w.header,
 		&w.head.n, &w.head.version, &w.head.seq, &w.head.sum, &w.head.size, &w.head.data)
 	w.lease.until = instant(until)
@@ -98,7 +98,7 @@ func (h head) decode(r store.Ref) (session.Session, error) {
 
 // readable is the reason why a head cannot be read. What still is as this
 // program wrote it need not be decoded to know. Data that was not read counts
-// as readable: whoever replaces a head reads it first.
+// as readable: whoever writes the next head reads it first.
 func (h head) readable(r store.Ref) error {
 	if h.n.Valid && (h.data == nil || int64(crc32.ChecksumIEEE(h.data)) == h.sum) {
 		return nil

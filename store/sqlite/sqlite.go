@@ -74,7 +74,6 @@ type Store struct {
 	readers *readers
 	writer  *writer
 	bells   *bells
-	large   sync.Map // store.Ref → true: sessions whose head is too large to write at every save
 
 	closed atomic.Bool
 	once   sync.Once

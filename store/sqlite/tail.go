@@ -41,7 +41,7 @@ func (s *Store) extend(ctx context.Context, c *conn, next session.Session, a sto
 	if hasKind(changes, sessionRewound) {
 		return &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
 	}
-	if err := c.addChanges(ctx, w, changes); err != nil {
+	if err := c.addChanges(ctx, w, changes, nil); err != nil {
 		return err
 	}
 	live := w.live + int64(len(changes))
@@ -51,9 +51,14 @@ func (s *Store) extend(ctx context.Context, c *conn, next session.Session, a sto
 			return err
 		}
 	}
-	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, running = ?, unfolded = unfolded + ? WHERE log = ?",
-		next.Seq(), live, next.Running(), size, w.log); err != nil {
+	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, unfolded = ? WHERE log = ?",
+		next.Seq(), live, w.unfolded+size, w.log); err != nil {
 		return err
+	}
+	if open := live > 0 || next.Running(); open != w.open {
+		if err := c.setOpen(ctx, w.log, open); err != nil {
+			return err
+		}
 	}
 	if err := c.showRows(ctx, w, next.Info(), changes); err != nil {
 		return err
@@ -92,7 +97,7 @@ func appended(r store.Ref, changes []change) func(context.Context, *conn) (bool,
 	return func(ctx context.Context, c *conn) (bool, error) {
 		var one int
 		return c.one(ctx, `SELECT 1 FROM sessions s JOIN changes c ON c.log = s.log
-WHERE s.tenant = ? AND s.id = ? AND c.seq = ? AND c.data = ?`, []any{r.Tenant, r.ID, last.seq, last.data}, &one)
+WHERE s.tenant = ? AND s.id = ? AND c.seq = ? AND c.at = ? AND c.data = ?`, []any{r.Tenant, r.ID, last.seq, micros(last.at), last.data}, &one)
 	}
 }
 
@@ -108,7 +113,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	var refs []store.Ref
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, `SELECT id, lease_token, lease_holder, lease_until, lease_open FROM sessions
-WHERE tenant = ? AND (tail_live > 0 OR running > 0) ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
+WHERE tenant = ? AND open > 0 ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
 			var id string
 			l, err := scanLease(rows, &id)
 			if err == nil && !l.live(now) {

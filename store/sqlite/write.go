@@ -14,25 +14,19 @@ type saving struct {
 	next    session.Session // as it came
 	sealed  session.Session // as it will be
 	changes []change
-	size    int64  // of the changes
-	head    []byte // nil: encoded only when it is due
+	size    int64 // of the changes
 	header  string
 }
 
-// prepareSave encodes everything before the writer is asked, because that is
-// one for all. A large head is left out: most saves do not write it.
-func (s *Store) prepareSave(next session.Session, c store.Commit) (saving, error) {
+// prepareSave encodes everything but the head before the writer is asked,
+// because that is one for all. Most saves write no head.
+func prepareSave(next session.Session, c store.Commit) (saving, error) {
 	v := saving{commit: c, next: next, sealed: next.Sealed(c.At)}
 	var err error
 	if v.changes, v.size, err = encodeChanges(next.Pending()); err != nil {
 		return v, err
 	}
-	if v.header, err = encodeHeader(v.sealed.Info()); err != nil {
-		return v, err
-	}
-	if _, large := s.large.Load(store.RefOf(next)); !large {
-		v.head, err = v.sealed.EncodeHead()
-	}
+	v.header, err = encodeHeader(v.sealed.Info())
 	return v, err
 }
 
@@ -57,7 +51,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	if err := s.writable(ctx, next, c.Keys); err != nil {
 		return session.Session{}, err
 	}
-	v, err := s.prepareSave(next, c)
+	v, err := prepareSave(next, c)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -78,8 +72,10 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error 
 	if err != nil {
 		return err
 	}
-	if v.due(w) {
-		if err := c.readHead(ctx, &w.head); err != nil { // what is replaced is checked first
+	w.unfolded += v.size
+	due := v.due(w)
+	if due {
+		if err := c.readHead(ctx, &w.head); err != nil { // no sound head is put on a damaged one
 			return err
 		}
 	}
@@ -87,120 +83,108 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error 
 	if err := w.admit(v.next, v.commit.Fence, now); err != nil {
 		return err
 	}
-	if err := c.addChanges(ctx, w, v.changes); err != nil {
+	if err := c.addVersion(ctx, w, v); err != nil {
 		return err
 	}
-	if v.due(w) {
-		if err := s.moveHead(ctx, c, r, &w, v); err != nil {
+	if due {
+		if err := c.addHead(ctx, w.log, v.sealed); err != nil {
 			return err
 		}
-	} else {
-		w.unfolded += v.size
+		w.unfolded = 0
 	}
 	if v.commit.Release {
 		w.lease.open = false
 	}
-	if err := c.seal(ctx, w, v); err != nil {
+	if err := c.moveRow(ctx, w, v); err != nil {
 		return err
 	}
 	return c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now)
 }
 
-// A large head is written again when the changes it lacks have grown to a
-// quarter of its size, or after so many versions.
+// A small head is written after so many changes, so that any version is
+// folded from few. One that is not small would cost more than the changes: it
+// waits until they have grown to a quarter of it, or for so many versions.
 const (
+	maxUnfolded = 48
+	maxVersions = 192
 	worthIt     = 4
-	maxUnfolded = 128
 )
 
-// due reports whether the head must be written with this version.
+// due reports whether a head must be written with this version.
 func (v saving) due(w row) bool {
-	return v.head != nil || w.head.size <= smallHead || (w.unfolded+v.size)*worthIt >= w.head.size ||
-		v.sealed.Version()-w.head.version >= maxUnfolded
+	changes, versions := v.sealed.Seq()-w.head.seq, v.sealed.Version()-w.head.version
+	if w.head.size <= smallHead {
+		return max(changes, versions) >= maxUnfolded
+	}
+	return w.unfolded*worthIt >= w.head.size || versions >= maxVersions
 }
 
-// keepEvery is how many versions lie between two heads that are kept, so that
-// an earlier version is folded from few changes.
-const keepEvery = 32
-
-// moveHead makes the newest head that of the new version. A head that is to
-// be kept stays, and the new one is written beside it.
-func (s *Store) moveHead(ctx context.Context, c *conn, r store.Ref, w *row, v saving) error {
-	data, err := v.encodedHead()
+// addHead writes the folded state of a version.
+func (c *conn) addHead(ctx context.Context, log int64, sealed session.Session) error {
+	data, err := sealed.EncodeHead()
 	if err != nil {
 		return err
 	}
-	info := v.sealed.Info()
-	if w.head.version == w.kept {
-		err = c.addHead(ctx, w.log, info, data)
-	} else {
-		_, err = c.exec(ctx, "UPDATE heads SET version = ?, seq = ?, sum = ?, data = ? WHERE n = ?",
-			info.Version, info.Seq, crc32.ChecksumIEEE(data), data, w.head.n.Int64)
-	}
-	if err != nil {
-		return err
-	}
-	if info.Version-w.kept >= keepEvery {
-		w.kept = info.Version
-	}
-	w.unfolded = 0
-	s.noteSize(r, len(data))
-	c.onWrite("after head")
-	return nil
-}
-
-func (v saving) encodedHead() ([]byte, error) {
-	if v.head != nil {
-		return v.head, nil
-	}
-	return v.sealed.EncodeHead()
-}
-
-// noteSize remembers which heads are large. It is a hint: a wrong one costs
-// time and nothing else.
-func (s *Store) noteSize(r store.Ref, size int) {
-	if size > smallHead {
-		s.large.Store(r, true)
-	} else {
-		s.large.Delete(r)
-	}
-}
-
-func (c *conn) addHead(ctx context.Context, log int64, i session.Info, data []byte) error {
-	_, err := c.exec(ctx, "INSERT INTO heads (log, base, version, seq, sum, data) VALUES (?, ?, ?, ?, ?, ?)",
+	i := sealed.Info()
+	_, err = c.exec(ctx, "INSERT INTO heads (log, base, version, seq, sum, data) VALUES (?, ?, ?, ?, ?, ?)",
 		log, i.Version, i.Version, i.Seq, crc32.ChecksumIEEE(data), data)
+	c.onWrite("after head")
 	return err
 }
 
-// seal writes the commit and the session's row for the new version.
-func (c *conn) seal(ctx context.Context, w row, v saving) error {
-	if err := c.addCommit(ctx, w.log, w.seq+1, v); err != nil {
+// addVersion writes the changes of a version and its commit.
+func (c *conn) addVersion(ctx context.Context, w row, v saving) error {
+	i := v.sealed.Info()
+	commit := store.CommitInfo{
+		ID: v.commit.ID, Version: i.Version, FirstSeq: w.seq + 1, LastSeq: i.Seq,
+		Action: v.commit.Action, Actor: v.commit.Actor, At: i.UpdatedAt,
+	}
+	err := c.addChanges(ctx, w, v.changes, &commit)
+	if err == nil && len(v.changes) == 0 {
+		err = c.addCommit(ctx, w.log, commit)
+	}
+	c.onWrite("after version")
+	return err
+}
+
+// moveRow makes a session's row that of the new version. SQLite writes to
+// every index of a column that is set, so what hardly ever changes is set
+// apart, and only where it does.
+func (c *conn) moveRow(ctx context.Context, w row, v saving) error {
+	i := v.sealed.Info()
+	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, unfolded = ?, lease_open = ?, updated_at = ?, header = ?
+WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, w.lease.open, micros(i.UpdatedAt), v.header, w.log); err != nil {
 		return err
 	}
-	i := v.sealed.Info()
-	_, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, running = ?, kept = ?, unfolded = ?, lease_open = ?,
-	kind = ?, status = ?, name = ?, user_id = ?, origin = ?, agent_name = ?, task_status = ?, workflow_status = ?, updated_at = ?, header = ?
-WHERE log = ?`,
-		i.Version, i.Seq, i.Seq, v.sealed.Running(), w.kept, w.unfolded, w.lease.open,
-		i.Kind, i.Status, i.Name, i.UserID, i.Origin, i.AgentName, taskStatus(i), workflowStatus(i), micros(i.UpdatedAt), v.header,
-		w.log)
+	if open := v.sealed.Running(); open != w.open {
+		if err := c.setOpen(ctx, w.log, open); err != nil {
+			return err
+		}
+	}
+	if w.last == w.seq && !hasKind(v.changes, statusChanged, nameChanged, sessionImported, taskRowChanged, workflowRowChanged) {
+		return nil
+	}
+	_, err := c.exec(ctx, `UPDATE sessions SET status = ?1, name = ?2, origin = ?3, task_status = ?4, workflow_status = ?5
+WHERE log = ?6 AND NOT (status = ?1 AND name = ?2 AND origin = ?3 AND task_status IS ?4 AND workflow_status IS ?5)`,
+		i.Status, i.Name, i.Origin, taskStatus(i), workflowStatus(i), w.log)
 	return err
 }
 
-func (c *conn) addCommit(ctx context.Context, log, first int64, v saving) error {
-	i := v.sealed.Info()
-	_, err := c.exec(ctx, "INSERT INTO commits (log, version, id, first_seq, last_seq, action, actor, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		log, i.Version, v.commit.ID, first, i.Seq, v.commit.Action, v.commit.Actor, micros(i.UpdatedAt))
-	c.onWrite("after version")
+// setOpen marks a session whose tail is in force or whose execution runs.
+func (c *conn) setOpen(ctx context.Context, log int64, open bool) error {
+	_, err := c.exec(ctx, "UPDATE sessions SET open = ? WHERE log = ?", open, log)
 	return err
 }
 
 // isThere looks for the version after a commit whose outcome is in doubt.
 func (v saving) isThere(ctx context.Context, c *conn) (bool, error) {
-	var one int
-	return c.one(ctx, `SELECT 1 FROM sessions s JOIN commits c ON c.log = s.log
-WHERE s.tenant = ? AND s.id = ? AND s.agent_id = ? AND c.version = ? AND c.id = ?`,
-		[]any{v.next.Tenant(), v.next.ID(), v.next.AgentID(), v.sealed.Version(), v.commit.ID}, &one)
+	w, found, err := c.find(ctx, store.RefOf(v.next), 0)
+	if err != nil || !found || w.agentID != v.next.AgentID() {
+		return false, err
+	}
+	version := v.sealed.Version()
+	commits, err := c.commitsIn(ctx, w.log, version-1, version, 1)
+	return len(commits) == 1 && commits[0].ID == v.commit.ID, err
 }
 
 func taskStatus(i session.Info) any {
@@ -231,7 +215,6 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 		if w.lease.live(s.now()) && w.lease.token != fence {
 			return w.lease.busy(r.ID)
 		}
-		s.large.Delete(r)
 		return c.remove(ctx, w)
 	}})
 }
