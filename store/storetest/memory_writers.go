@@ -47,8 +47,9 @@ func noMemoryIsLost(t testing.TB, d Data) {
 		t.Fatalf("a writer failed: %v", err)
 	}
 	var versions []int64
-	for _, written := range entries {
-		for _, e := range written {
+	for i := range entries {
+		for n := range entries[i] {
+			e := entries[i][n]
 			versions = append(versions, e.Version)
 			sameEntry(t, wantEntry(t, st, user("ann"), "shared", e.Version, string(e.Value)), e)
 		}

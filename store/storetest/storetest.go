@@ -119,6 +119,7 @@ func behaviours() []behaviour {
 		concurrencyBehaviours(),
 		linearizableBehaviours(),
 		leaseBehaviours(),
+		startBehaviours(),
 		tailBehaviours(),
 		inboxBehaviours(),
 		keysBehaviours(),
@@ -132,6 +133,7 @@ func behaviours() []behaviour {
 		flatBehaviours(),
 		memoryBehaviours(),
 		searchBehaviours(),
+		doctorBehaviours(),
 	)
 }
 
