@@ -49,6 +49,11 @@ type Config struct {
 	Lease    time.Duration // length of a lease; 0: 10 s
 	Poll     time.Duration // how often to look where no bell rings; 0: 200 ms
 
+	// Requests maps requests whose payload has neither a text nor a message to
+	// actions. Nil: there are none.
+	Requests        func(session.Request) (Action, error)
+	MaxRequestBytes int // how large a request may be; 0: 1 MiB
+
 	Offline bool // refuse every model that is not marked as offline
 
 	// Secrets are values, by name, that must never be written: they are
@@ -118,13 +123,16 @@ func New(c Config) (*Runtime, error) {
 	if c.Store == nil {
 		return nil, &session.InvalidError{Field: "Config.Store", Reason: "is required"}
 	}
-	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 {
-		return nil, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease and Poll are not negative"}
+	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.MaxRequestBytes < 0 {
+		return nil, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll and MaxRequestBytes are not negative"}
 	}
 	if err := checkSecretValues(c.Secrets); err != nil {
 		return nil, err
 	}
 	c.BusyWait, c.Lease, c.Poll = orDefault(c.BusyWait, 30*time.Second), orDefault(c.Lease, 10*time.Second), orDefault(c.Poll, 200*time.Millisecond)
+	if c.MaxRequestBytes == 0 {
+		c.MaxRequestBytes = defaultRequestBytes
+	}
 	if c.DefaultBudget == nil {
 		steps := int64(50)
 		c.DefaultBudget = &session.Budget{MaxSteps: &steps}
