@@ -359,6 +359,15 @@ func (e *PanicError) Unwrap() []error {
 	return []error{ErrPanic}
 }
 
+// BrokenTraceError is a request that says which one it came from but not with
+// which one all began.
+type BrokenTraceError struct{ RequestID, ParentID string }
+
+func (e *BrokenTraceError) Error() string {
+	return fmt.Sprintf("request %s has the parent %s but no rootRequestId", e.RequestID, e.ParentID)
+}
+func (e *BrokenTraceError) Unwrap() error { return ErrBrokenTrace }
+
 // ScopeError is a memory scope the policy does not allow.
 type ScopeError struct {
 	Scope   string

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -61,17 +60,6 @@ func NewRequest(f RequestFields) (Request, error) {
 }
 
 var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
-
-// BrokenTraceError is a request that says where it came from but not where
-// all began.
-type BrokenTraceError struct{ RequestID, ParentID string }
-
-func (e *BrokenTraceError) Error() string {
-	return fmt.Sprintf("request %s has the parent %s but no rootRequestId: %v", e.RequestID, e.ParentID, ErrBrokenTrace)
-}
-
-// Is matches ErrBrokenTrace.
-func (e *BrokenTraceError) Is(target error) bool { return target == ErrBrokenTrace }
 
 // Child is a request that comes from this one: same session, same root. A nil
 // metadata takes over a copy of the parent's; any other replaces it whole.

@@ -28,15 +28,21 @@ func decodeRequest(t *testing.T, text string) session.Request {
 	return r
 }
 
+func encoded(t *testing.T, r session.Request) []byte {
+	t.Helper()
+	raw, err := r.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 func TestRequest_rootsItself(t *testing.T) {
 	r := decodeRequest(t, `{"sessionId":"s","payload":{"text":"hi"},"requestId":null}`)
 	if r.ID() != idThree || r.RootID() != idThree || r.ParentID() != "" || !r.CreatedAt().Equal(noon) || len(r.Metadata()) != 0 {
 		t.Errorf("%+v", r)
 	}
-	raw, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := encoded(t, r)
 	want := `{"requestId":"` + idThree + `","sessionId":"s","rootRequestId":"` + idThree + `","parentRequestId":null,"payload":{"text":"hi"},"metadata":{},"createdAt":"` + noon.Format(time.RFC3339Nano) + `"}`
 	if string(raw) != want {
 		t.Errorf("wrote %s\n want %s", raw, want)
@@ -46,9 +52,7 @@ func TestRequest_rootsItself(t *testing.T) {
 func TestRequest_readsBothSpellingsButNotAtOnce(t *testing.T) {
 	camel := decodeRequest(t, `{"requestId":"`+idOne+`","sessionId":"s","rootRequestId":"`+idTwo+`","parentRequestId":"`+idTwo+`","payload":{},"createdAt":"2026-01-02T03:04:05Z"}`)
 	snake := decodeRequest(t, `{"request_id":"`+strings.ToUpper(idOne)+`","session_id":"s","root_request_id":"`+idTwo+`","parent_request_id":"`+idTwo+`","payload":{},"created_at":"2026-01-02T03:04:05Z"}`)
-	a, _ := json.Marshal(camel)
-	b, _ := json.Marshal(snake)
-	if !bytes.Equal(a, b) {
+	if a, b := encoded(t, camel), encoded(t, snake); !bytes.Equal(a, b) {
 		t.Errorf("%s\n%s", a, b)
 	}
 	_, err := session.DecodeRequest([]byte(`{"sessionId":"s","session_id":"s","payload":{}}`), newID, noon)
@@ -116,13 +120,12 @@ func TestRequest_isImmutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := json.Marshal(r)
+	before := encoded(t, r)
 	payload["text"][1] = 'X'
 	payload["more"] = nil
 	r.Payload()["text"][1] = 'Y'
 	r.Metadata()["k"][1] = '9'
-	after, _ := json.Marshal(r)
-	if !bytes.Equal(before, after) {
+	if after := encoded(t, r); !bytes.Equal(before, after) {
 		t.Errorf("%s became %s", before, after)
 	}
 }
