@@ -21,7 +21,7 @@ FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path 
 
 .PHONY: help
 help: ## print this help
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nVariables: BENCH=%s BENCHTIME=%s FUZZTIME=%s KILLS=%s\n' '$(BENCH)' '$(BENCHTIME)' '$(FUZZTIME)' '$(KILLS)'
 
 .PHONY: build
@@ -68,6 +68,10 @@ race: ## all tests with the race detector; with CI=true a skipped suite fails
 .PHONY: bench
 bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime '$(BENCHTIME)' ./...
+
+.PHONY: bench-stores
+bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
+	$(GO) run ./internal/benchstores -write
 
 .PHONY: soak
 soak: ## the store suites again and longer: KILLS random kills of a child process per durable store

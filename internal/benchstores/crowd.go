@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// manyClients is how many clients a crowd has.
+const manyClients = 64
+
+// crowd are clients that write at the same time, each to a session of its own.
+type crowd []work
+
+// rate is how many writes per second all of them make together.
+func (c crowd) rate(ctx context.Context, slice time.Duration) (float64, error) {
+	var (
+		done  = make([]int, len(c))
+		errs  = make([]error, len(c))
+		group sync.WaitGroup
+	)
+	begin := time.Now()
+	for i, write := range c {
+		group.Go(func() {
+			for errs[i] == nil && time.Since(begin) < slice {
+				errs[i] = write(ctx)
+				done[i]++
+			}
+		})
+	}
+	group.Wait()
+	took := time.Since(begin)
+	total := 0
+	for _, n := range done {
+		total += n
+	}
+	return float64(total) / took.Seconds(), errors.Join(errs...)
+}
+
+// rates lets crowds write in turns and is the median rate of each.
+func (b *bench) rates(ctx context.Context, crowds ...crowd) ([]float64, error) {
+	all := make([][]float64, len(crowds))
+	for round := range b.slices + 1 {
+		for i := range crowds {
+			turn := (round + i) % len(crowds)
+			rate, err := crowds[turn].rate(ctx, b.slice)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 { // the first warms up
+				all[turn] = append(all[turn], rate)
+			}
+		}
+	}
+	medians := make([]float64, len(crowds))
+	for i, found := range all {
+		medians[i] = median(found)
+	}
+	return medians, nil
+}
+
+// savers is a crowd on a store.
+func (b *bench) savers(ctx context.Context, st store.Store, clients int) (crowd, []store.Ref, error) {
+	var (
+		c    crowd
+		refs []store.Ref
+	)
+	for i := range clients {
+		w, err := b.saverOf(ctx, st, fmt.Sprintf("of-%d-%d", clients, i), 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, refs = append(c, w.save), append(refs, store.RefOf(w.s))
+	}
+	return c, refs, nil
+}
+
+// crowds compares the rates of one, 8 and 64 sessions.
+func crowds(ctx context.Context, b *bench) (results []Result, err error) {
+	err = b.in(ctx, setting{clients: manyClients}, func(p *place) error {
+		clients := []int{1, 8, manyClients}
+		var all []crowd
+		for _, n := range clients {
+			c, _, err := b.savers(ctx, p, n)
+			if err != nil {
+				return err
+			}
+			all = append(all, c)
+		}
+		rates, err := b.rates(ctx, all...)
+		if err != nil {
+			return err
+		}
+		for i, n := range clients[1:] {
+			target := b.crowd
+			if n != manyClients {
+				target = nil
+			}
+			results = append(results, b.faster(crowdKey(n), fmt.Sprintf("rate of %d sessions at once, to one", n), target, rates[i+1], rates[0]))
+		}
+		return nil
+	})
+	return results, err
+}
+
+func crowdKey(clients int) string { return fmt.Sprintf("rate.%d", clients) }
+
+// faster is the result of one rate against another.
+func (b *bench) faster(key, name string, target *Target, a, c float64) Result {
+	return Result{
+		Key: key, Name: name, Target: target, Measured: a / c, N: b.slices,
+		About: fmt.Sprintf("%s to %s", aboutRate(a), aboutRate(c)),
+	}
+}
+
+// slowDisk compares 64 sessions with one where every commit takes a
+// millisecond more, as on a common cloud disk.
+func slowDisk(ctx context.Context, b *bench) (results []Result, err error) {
+	slow := func(point string) {
+		if b.commits(point) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	err = b.in(ctx, setting{onWrite: slow, clients: manyClients}, func(p *place) error {
+		one, _, err := b.savers(ctx, p, 1)
+		if err != nil {
+			return err
+		}
+		many, _, err := b.savers(ctx, p, manyClients)
+		if err != nil {
+			return err
+		}
+		rates, err := b.rates(ctx, one, many)
+		if err != nil {
+			return err
+		}
+		results = []Result{b.faster("rate.slow", fmt.Sprintf("rate of %d sessions to one, commits 1 ms slower", manyClients), atLeast(8), rates[1], rates[0])}
+		return nil
+	})
+	return results, err
+}
+
+// crowdedFloor compares 64 clients of the store, somebody waiting for news of
+// every session, with 64 clients of the floor.
+func crowdedFloor(ctx context.Context, b *bench) (results []Result, err error) {
+	body := []byte(b.text.text(messageBytes))
+	err = b.in(ctx, setting{clients: manyClients}, func(p *place) error {
+		return b.beside(ctx, manyClients, func(f floor) error {
+			savers, refs, err := b.savers(ctx, p, manyClients)
+			if err != nil {
+				return err
+			}
+			defer listenTo(p, refs)()
+			var least crowd
+			for i := range manyClients {
+				least = append(least, func(ctx context.Context) error { return f.append(ctx, i, body) })
+			}
+			rates, err := b.rates(ctx, savers, least)
+			if err != nil {
+				return err
+			}
+			results = []Result{b.faster("rate.floor", fmt.Sprintf("rate of %d sessions with bells, to floor", manyClients), atLeast(0.6), rates[0], rates[1])}
+			return nil
+		})
+	})
+	return results, err
+}
+
+// listenTo hangs a bell on every session and answers it. The function
+// returned takes them down.
+func listenTo(st store.Wakes, refs []store.Ref) func() {
+	var (
+		group sync.WaitGroup
+		over  = make(chan struct{})
+	)
+	for _, r := range refs {
+		ring, stop := st.Bell(r)
+		group.Go(func() {
+			defer stop()
+			for {
+				select {
+				case <-ring:
+				case <-over:
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		close(over)
+		group.Wait()
+	}
+}

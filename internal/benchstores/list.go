@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// listings compares a page among many sessions with one among few.
+func listings(ctx context.Context, b *bench) (results []Result, err error) {
+	err = b.in(ctx, setting{clients: manyClients}, func(few *place) error {
+		return b.in(ctx, setting{clients: manyClients}, func(many *place) error {
+			if err := createMany(ctx, few, b.few); err != nil {
+				return err
+			}
+			if err := createMany(ctx, many, b.sessions); err != nil {
+				return err
+			}
+			took, err := interleave(ctx, b.reads/10, b.reads, listing(many), listing(few))
+			if err != nil {
+				return err
+			}
+			name := fmt.Sprintf("list page among %s sessions, to %s", grouped(int64(b.sessions)), grouped(int64(b.few)))
+			results = []Result{compared("list", name, atMost(1.5), took[0], took[1])}
+			return nil
+		})
+	})
+	return results, err
+}
+
+// listing reads the newest page.
+func listing(st store.Store) work {
+	const page = 50
+	return func(ctx context.Context) error {
+		found, err := st.List(ctx, session.DefaultTenant, store.Query{Limit: page})
+		if err == nil && (len(found.Items) != page || found.Next == "") {
+			return fmt.Errorf("a page of %d sessions, not of %d with more to come", len(found.Items), page)
+		}
+		return err
+	}
+}
+
+// createMany creates so many empty sessions, many at a time.
+func createMany(ctx context.Context, st store.Store, n int) error {
+	var (
+		group sync.WaitGroup
+		errs  = make([]error, manyClients)
+	)
+	for i := range manyClients {
+		group.Go(func() {
+			for made := i; made < n && errs[i] == nil; made += manyClients {
+				s, err := newSession(uuid.NewString(), session.Seed{})
+				if err == nil {
+					_, err = st.Create(ctx, s, commit("create"))
+				}
+				errs[i] = err
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

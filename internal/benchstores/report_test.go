@@ -1,0 +1,50 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTarget_isMetByWhatIsShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		target *Target
+		value  float64
+		want   string
+	}{
+		"below a most":                {atMost(1.5), 1.2, "ok"},
+		"on a most":                   {atMost(1.5), 1.5, "ok"},
+		"shown as the most":           {atMost(1.5), 1.504, "ok"},
+		"above a most":                {atMost(1.5), 1.506, "missed"},
+		"above a least":               {atLeast(0.6), 0.8, "ok"},
+		"below a least":               {atLeast(0.6), 0.59, "missed"},
+		"exactly":                     {exactly(20), 20, "ok"},
+		"more than exactly":           {exactly(0), 1, "missed"},
+		"less than exactly":           {exactly(20), 19, "missed"},
+		"without a target no verdict": {nil, 3, ""},
+	} {
+		if got := (Result{Measured: c.value, Target: c.target}).Verdict(); got != c.want {
+			t.Errorf("%s: %v against %v is %q, want %q", name, c.value, c.target, got, c.want)
+		}
+	}
+}
+
+func TestNumbers_sayNoMoreThanIsKnown(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{number(1.2345), "1.23"},
+		{number(2), "2"},
+		{number(123456.7), "123,457"},
+		{grouped(1_000_001), "1,000,001"},
+		{grouped(-4_200), "-4,200"},
+		{aboutTime(84_321 * time.Nanosecond), "84 µs"},
+		{aboutTime(214_321 * time.Nanosecond), "0.21 ms"},
+		{aboutTime(1_672 * time.Millisecond), "1,700 ms"},
+		{aboutTime(0), "0 µs"},
+		{aboutRate(18_432), "18,000/s"},
+		{Result{Measured: 1}.shown(), "1.00"},
+		{Result{Measured: 20, Count: true}.shown(), "20"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// timing is how long each repetition of one work took.
+type timing []time.Duration
+
+func (t timing) median() time.Duration { return median(t) }
+
+// median is the middle value, the lower of two.
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)-1)/2]
+}
+
+// work is one of the things that are compared.
+type work func(ctx context.Context) error
+
+// interleave does every work once in each round, so that whatever disturbs the
+// machine disturbs all of them, and changes who begins, because who comes
+// after whom matters too. The first warm rounds do not count.
+func interleave(ctx context.Context, warm, rounds int, works ...work) ([]timing, error) {
+	took := make([]timing, len(works))
+	runtime.GC() // what was built up for the measurement is not part of it
+	for round := range warm + rounds {
+		for i := range works {
+			turn := (round + i) % len(works)
+			begin := time.Now()
+			if err := works[turn](ctx); err != nil {
+				return nil, err
+			}
+			if round >= warm {
+				took[turn] = append(took[turn], time.Since(begin))
+			}
+		}
+	}
+	return took, nil
+}
+
+// ratio compares two works by their medians.
+func ratio(a, b timing) float64 { return float64(a.median()) / float64(b.median()) }
+
+// compared is the result of a work against another.
+func compared(key, name string, target *Target, a, b timing) Result {
+	return Result{
+		Key: key, Name: name, Target: target, Measured: ratio(a, b), N: len(a),
+		About: fmt.Sprintf("%s to %s", aboutTime(a.median()), aboutTime(b.median())),
+	}
+}

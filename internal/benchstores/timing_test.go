@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestInterleave_takesTurnsAndForgetsTheWarmUp(t *testing.T) {
+	var order strings.Builder
+	does := func(name string) work {
+		return func(context.Context) error {
+			order.WriteString(name)
+			return nil
+		}
+	}
+	took, err := interleave(t.Context(), 1, 3, does("a"), does("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := order.String(); got != "abbaabba" {
+		t.Errorf("done in the order %q: each once per round, who begins changes", got)
+	}
+	if len(took) != 2 || len(took[0]) != 3 || len(took[1]) != 3 {
+		t.Errorf("%v: want three times of each", took)
+	}
+}
+
+func TestInterleave_timesEachWorkByItself(t *testing.T) {
+	slow := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		return nil
+	}
+	took, err := interleave(t.Context(), 0, 3, slow, func(context.Context) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Min(took[0]) < 2*time.Millisecond || ratio(took[0], took[1]) <= 1 {
+		t.Errorf("slow %v, quick %v", took[0], took[1])
+	}
+}
+
+func TestInterleave_stopsAtAnError(t *testing.T) {
+	broken, calls := errors.New("broken"), 0
+	_, err := interleave(t.Context(), 0, 5, func(context.Context) error {
+		calls++
+		return broken
+	})
+	if !errors.Is(err, broken) || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
+func TestMedian_ignoresOutliersAndKeepsTheOrder(t *testing.T) {
+	values := timing{9000, 3, 1, 2, 4}
+	if got := values.median(); got != 3 {
+		t.Errorf("median %d, want 3", got)
+	}
+	if !slices.Equal(values, timing{9000, 3, 1, 2, 4}) {
+		t.Errorf("the values are %v now", values)
+	}
+	if got := median([]float64{4, 1, 3, 2}); got != 2 {
+		t.Errorf("median of an even number %v, want the lower one, 2", got)
+	}
+}
