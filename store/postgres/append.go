@@ -2,9 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,21 +13,60 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-const extendTail = `UPDATE sessions SET last_seq = @last, live = live + @added, running = @running, write_id = @write::uuid
-	WHERE ` + admission + ` RETURNING sid`
+// The pieces of a write to the open tail. A write that begins an execution
+// takes the lease too; its id is that of the taking.
+const (
+	moveTail = `WITH s AS (UPDATE sessions SET last_seq = @last, live = live + @added, running = @running::boolean,
+		at_work = @running::boolean OR live + @added > 0, write_id = @write, ` + countFold
+	moveRows  = `, tail_rows = @tail_rows, task_status = @task_status, flow_status = @flow_status`
+	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-const extendTailAndHeader = `UPDATE sessions SET last_seq = @last, live = live + @added, running = @running, write_id = @write::uuid,
-		header = @header, header_sum = @header_sum, task_status = @task_status, flow_status = @flow_status
-	WHERE ` + admission + ` RETURNING sid`
+	admitTail    = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live), ` + writeChanges
+	returnTail   = admitTail + ` SELECT ` + foldColumns + ` FROM s`
+	returnLeased = admitTail + ` SELECT ` + foldColumns + `, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
+)
 
-// After a refusal the changes in force are counted anew.
-const countTail = `UPDATE sessions s SET live = (SELECT count(*) FROM changes c
-		WHERE c.log = s.sid AND c.seq > s.seq AND c.kind <> '` + tailDiscarded + `'
-		AND NOT EXISTS (SELECT 1 FROM discards d WHERE d.log = c.log AND c.seq BETWEEN d.from_seq AND d.to_seq))
-	WHERE s.tenant = @tenant AND s.id = @id AND s.write_id = @write::uuid`
+var (
+	extendTail        = named(moveTail + returnTail)
+	extendTailAndRows = named(moveTail + moveRows + returnTail)
+	beginTail         = named(moveTail + takeLease + returnLeased)
+	beginTailAndRows  = named(moveTail + moveRows + takeLease + returnLeased)
+
+	// After a refusal the changes in force are counted anew.
+	countTail = named(`UPDATE sessions s SET live = n.live, at_work = s.running OR n.live > 0
+		FROM ` + mine + `, LATERAL (SELECT count(*) AS live FROM changes c
+			WHERE c.log = m.sid AND c.seq > m.seq AND c.kind <> '` + tailDiscarded + `'
+			AND NOT EXISTS (SELECT 1 FROM discards d WHERE d.log = c.log AND c.seq BETWEEN d.from_seq AND d.to_seq)) n
+		WHERE s.sid = m.sid`)
+)
 
 // Append writes to the open tail.
 func (s *Store) Append(ctx context.Context, next session.Session, a store.Append) (session.Session, error) {
+	return s.extend(ctx, next, a, nil)
+}
+
+// Start takes the lease and writes to the open tail.
+func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
+	if err := checkLength(b.Length); err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	taking := taking{holder: b.Holder, length: b.Length}
+	begun, err := s.extend(ctx, next, store.Append{Keys: b.Keys}, &taking)
+	if err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	return begun, taking.taken.public(), nil
+}
+
+// taking is a lease that is taken with a write.
+type taking struct {
+	holder string
+	length time.Duration
+	taken  leaseRow
+}
+
+// extend writes to the open tail, and takes the lease where one is wanted.
+func (s *Store) extend(ctx context.Context, next session.Session, a store.Append, lease *taking) (session.Session, error) {
 	if err := s.writable(ctx, next, a.Keys); err != nil {
 		return session.Session{}, err
 	}
@@ -37,46 +77,64 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 		}
 		return session.Session{}, &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
 	}
-	w, err := s.newAppend(ctx, next, a, pending)
-	if err != nil {
-		return session.Session{}, err
-	}
-	err = s.settle(ctx, next, a.Fence, w)
+	var left fold
+	w, err := s.settle(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
 	var lost *brokenError
 	switch {
 	case err == nil:
+		if left.due(next.Version()) {
+			s.dues.set(store.RefOf(next), true)
+		}
 		return next.Flushed(), nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
-	case s.askAppend(ctx, w) == made:
+	case s.askAppend(ctx, w, lease) == made:
 		return next.Flushed(), nil
 	}
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), Err: lost.err}
 }
 
-func (s *Store) newAppend(ctx context.Context, next session.Session, a store.Append, pending []session.Record) (*write, error) {
-	args := admissionArgs(next, a.Fence)
-	args["last"], args["added"], args["running"] = next.Seq(), int64(len(pending)), next.Running()
-	discards := has[session.TailDiscarded](pending)
-	statement := extendTail
-	if discards || has[session.TaskRowChanged](pending) || has[session.WorkflowRowChanged](pending) {
-		header, err := s.headerWith(ctx, next)
-		if err != nil {
-			// What is wrong with the session may come before its header.
-			return nil, errors.Join(s.refusal(ctx, next, a.Fence), err)
-		}
-		maps.Copy(args, header)
-		statement = extendTailAndHeader
-	}
-	w := s.newWrite("append", store.RefOf(next), args)
-	w.add(statement, nil)
-	if err := w.addChanges(pending, next.Version()+1); err != nil {
+func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *taking, left *fold) (*write, error) {
+	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running()}
+	admit(args, next, a.Fence)
+	if err := addChanges(args, pending, next.Base()+1); err != nil {
 		return nil, err
 	}
+	discards := has[session.TailDiscarded](pending)
+	// A discarded tail returns the rows to what they were, which is what the
+	// value that discards it has.
+	rows := discards || has[session.TaskRowChanged](pending) || has[session.WorkflowRowChanged](pending)
+	if rows {
+		info := next.Info()
+		raw, err := json.Marshal(tailRows{Task: info.Task, Workflow: info.Workflow})
+		if err != nil {
+			return nil, err
+		}
+		args["tail_rows"] = raw
+		addStatuses(args, info)
+	}
+	name, into := "append", []any{&left.snapVersion, &left.snapBytes, &left.unfolded}
+	if lease != nil {
+		name = "start"
+		args["holder"], args["length"] = []byte(lease.holder), lease.length.Microseconds()
+		into = append(into, lease.taken.columns()...)
+	}
+	w := s.newWrite(name, store.RefOf(next), args, into...)
+	switch {
+	case lease != nil && rows:
+		w.add(beginTailAndRows, nil)
+	case lease != nil:
+		w.add(beginTail, nil)
+	case rows:
+		w.add(extendTailAndRows, nil)
+	default:
+		w.add(extendTail, nil)
+	}
+	w.addMeanings(pending)
 	if discards {
 		w.add(countTail, nil)
 	}
-	w.addKeys(a.Keys, next.Version()+1, next.Seq())
+	w.addKeys(a.Keys, next.Seq())
 	return w, nil
 }
 
@@ -86,18 +144,4 @@ func has[C session.Change](records []session.Record) bool {
 		_, ok := r.Change.(C)
 		return ok
 	})
-}
-
-// headerWith are the columns of the stored header with a session's task and
-// workflow rows. A discarded tail returns them to what they were, which is
-// what the value that discards it has. Should the header change before it is
-// written, the write is not admitted.
-func (s *Store) headerWith(ctx context.Context, next session.Session) (pgx.NamedArgs, error) {
-	info, err := s.Info(ctx, store.RefOf(next))
-	if err != nil {
-		return nil, err
-	}
-	with := next.Info()
-	info.Task, info.Workflow = with.Task, with.Workflow
-	return headerArgs(info)
 }

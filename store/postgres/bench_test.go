@@ -139,10 +139,10 @@ func BenchmarkList(b *testing.B) {
 // multiply makes so many copies of the first session's row.
 func multiply(b *testing.B, conn *pgx.Conn, n int) {
 	b.Helper()
-	_, err := conn.Exec(b.Context(), `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, head, head_sum, header, header_sum,
-			shown_from, shown_to, live, running, kind, status, origin, name, user_id, parent_id, agent_name, created_at, updated_at)
-		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, write_id, format, head, head_sum, header, header_sum, shown_from, shown_to, live,
-			running, kind, status, origin, name, user_id, parent_id, agent_name, created_at, updated_at + i * interval '1 second'
+	_, err := conn.Exec(b.Context(), `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum,
+			shown_from, shown_to, live, running, kind, status, origin, name, user_id, parent_id, agent_name, created_at, updated_at, updated_slot, snap_version)
+		SELECT tenant, 'copy-' || i, agent_id, version, seq, last_seq, write_id, format, header, header_sum, shown_from, shown_to, live,
+			running, kind, status, origin, name, user_id, parent_id, agent_name, created_at, updated_at + i * interval '1 second', updated_slot + 4 * i, snap_version
 		FROM sessions, generate_series(1, $1::integer) AS i`, n)
 	if err != nil {
 		b.Fatal(err)

@@ -86,46 +86,34 @@ func beginsLog(s session.Session) bool {
 	return ok
 }
 
-const insertSession = `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, head, head_sum, header, header_sum,
-		shown_from, shown_to, live, running, kind, status, origin, name, user_id, parent_id, agent_name, task_status, flow_status,
-		created_at, updated_at, expires_at)
-	SELECT @tenant::text, @id::text, @agent::text, @next::bigint, @seq::bigint, @seq::bigint, @write::uuid, @format::integer,
-		@head::bytea, @head_sum::bytea, @header::bytea, @header_sum::bytea, @shown_from::bigint[], @shown_to::bigint[], 0, @running::boolean,
-		@kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text, @agent_name::text, @task_status::text, @flow_status::text,
-		@created_at::timestamptz, @updated_at::timestamptz, @expires_at::timestamptz
+// A fork has its parent's stretches of the log up to the fork point, and then
+// its own.
+var insertSession = named(`WITH s AS (
+	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, shown_from, shown_to,
+		live, running, at_work, kind, status, origin, name, user_id, parent_id, agent_name, task_status, flow_status,
+		created_at, updated_at, updated_slot, expires_at, snap_version, snap_bytes)
+	SELECT @tenant::text, @id::text, @agent::text, @of_version::bigint, @seq::bigint, @seq::bigint, @write::uuid, @format::integer,
+		@header::bytea, @header_sum::bytea, @shown_from::bigint[], @shown_to::bigint[],
+		0, @running::boolean, @running::boolean, @kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text,
+		@agent_name::text, @task_status::text, @flow_status::text,
+		@created_at::timestamptz, @updated_at::timestamptz, @updated_slot::bigint, @expires_at::timestamptz, @of_version::bigint, octet_length(@head::bytea)
 	WHERE @parent_sid::bigint = 0 OR EXISTS (SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint)
-	ON CONFLICT (tenant, id) DO NOTHING RETURNING sid`
+	ON CONFLICT (tenant, id) DO NOTHING RETURNING sid),
+	lines AS (INSERT INTO lineage (sid, log, after_seq, upto_seq)
+		SELECT s.sid, l.log, l.after_seq, least(l.upto_seq, @fork_seq::bigint) FROM s, lineage l
+			WHERE l.sid = @parent_sid::bigint AND l.after_seq < @fork_seq::bigint
+		UNION ALL SELECT s.sid, s.sid, @fork_seq::bigint, @forever::bigint FROM s),
+	` + writeChanges + `, ` + writeCommit + `, ` + writeSnapshot + ` SELECT sid FROM s`)
 
 // The parent's row is locked against deletion before anything is shared.
-const lockParent = `SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint FOR KEY SHARE`
-
-// A fork has its parent's stretches up to the fork point, and then its own.
-const insertLineage = `INSERT INTO lineage (sid, log, after_seq, upto_seq)
-	SELECT m.sid, l.log, l.after_seq, least(l.upto_seq, @fork_seq::bigint) FROM ` + mine + `, lineage l
-		WHERE l.sid = @parent_sid::bigint AND l.after_seq < @fork_seq::bigint
-	UNION ALL SELECT m.sid, m.sid, @fork_seq::bigint, @forever::bigint FROM ` + mine
+var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint FOR KEY SHARE`)
 
 // insert writes version 1. It is not ok when the session came or the parent
 // went in the meantime.
 func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit, parent int64) (created session.Session, ok bool, err error) {
 	sealed := next.Sealed(c.At)
-	args, err := headArgs(sealed)
+	w, err := s.newCreation(next, sealed, c, parent)
 	if err != nil {
-		return session.Session{}, false, err
-	}
-	after := int64(0) // the last change it shares
-	if parent != 0 {
-		after = next.Info().Fork.Seq
-	}
-	args["agent"], args["parent_sid"], args["fork_seq"], args["forever"] = next.AgentID(), parent, after, int64(forever)
-	w := s.newWrite("create", store.RefOf(next), args)
-	if parent != 0 {
-		w.add(lockParent, nil)
-		w.locks = 1
-	}
-	w.add(insertSession, nil)
-	w.add(insertLineage, nil)
-	if err := w.addVersion(next, sealed, c, after+1); err != nil {
 		return session.Session{}, false, err
 	}
 	ok, err = s.send(ctx, w)
@@ -144,4 +132,37 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 	}
 	s.ring(w.ref)
 	return sealed, true, nil
+}
+
+func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64) (*write, error) {
+	args, err := versionArgs(sealed)
+	if err != nil {
+		return nil, err
+	}
+	if args["head"], err = sealed.EncodeHead(); err != nil {
+		return nil, err
+	}
+	after := int64(0) // the last change it shares
+	if parent != 0 {
+		after = next.Info().Fork.Seq
+	}
+	pending := next.Pending()
+	if err := addChanges(args, pending, after+1); err != nil {
+		return nil, err
+	}
+	addCommit(args, c, after+1)
+	info := sealed.Info()
+	args["agent"], args["parent_sid"], args["fork_seq"], args["forever"] = next.AgentID(), parent, after, int64(forever)
+	args["format"], args["kind"], args["user_id"] = session.FormatVersion, column(string(info.Kind)), column(info.UserID)
+	args["parent_id"], args["agent_name"], args["created_at"] = column(info.ParentID), column(info.AgentName), info.CreatedAt
+	var sid int64
+	w := s.newWrite("create", store.RefOf(next), args, &sid)
+	if parent != 0 {
+		w.add(lockParent, nil)
+		w.locks = 1
+	}
+	w.add(insertSession, nil)
+	w.addMeanings(pending)
+	w.addKeys(c.Keys, sealed.Seq())
+	return w, nil
 }

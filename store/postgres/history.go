@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -110,60 +111,53 @@ func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (sess
 	return s.loadVersion(ctx, r, version, true)
 }
 
-// kept is what is kept of a version: its head and where it stands.
-type kept struct {
-	sid     int64
-	version int64
-	seq     int64
-	head    []byte
-}
-
 func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, whole bool) (loaded session.Session, err error) {
 	if err := s.open(ctx, r); err != nil {
 		return session.Session{}, err
 	}
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
-		var last kept
-		err := found(r, tx.QueryRow(ctx, `SELECT sid, version, seq, head FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).
-			Scan(&last.sid, &last.version, &last.seq, &last.head))
-		if err != nil {
+		var sid, last int64
+		if err := found(r, tx.QueryRow(ctx, `SELECT sid, version FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid, &last)); err != nil {
 			return err
 		}
 		at := version
 		if version == 0 {
-			at = last.version
+			at = last
 		}
-		if at < 1 || at > last.version {
-			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last.version)}
+		if at < 1 || at > last {
+			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last)}
 		}
-		head, err := headAt(ctx, tx, r.ID, last, at)
+		head, err := headAt(ctx, tx, r.ID, sid, at)
 		if err != nil {
 			return err
 		}
-		loaded, err = fill(ctx, tx, last.sid, head, whole)
+		loaded, err = fill(ctx, tx, sid, head, whole)
 		return err
 	})
 	return loaded, err
 }
 
+const findSnapshot = `SELECT n.seq, n.head, c.at FROM snapshots n JOIN commits c ON c.log = n.sid AND c.version = $2
+	WHERE n.sid = $1 AND n.version <= $2 ORDER BY n.version DESC LIMIT 1`
+
 // headAt is a version without its messages, folded from the nearest snapshot
 // before it.
-func headAt(ctx context.Context, tx pgx.Tx, id string, last kept, version int64) (session.Session, error) {
-	if version == last.version {
-		return decodeHead(id, last.head)
+func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (session.Session, error) {
+	var from stored
+	var updatedAt time.Time
+	err := tx.QueryRow(ctx, findSnapshot, sid, version).Scan(&from.Seq, &from.Body, &updatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return session.Session{}, &session.CorruptError{ID: id, Path: "head", Reason: "it is missing"}
 	}
-	var from kept
-	err := tx.QueryRow(ctx, `SELECT version, seq, head FROM snapshots WHERE sid = $1 AND version <= $2 ORDER BY version DESC LIMIT 1`, last.sid, version).
-		Scan(&from.version, &from.seq, &from.head)
 	if err != nil {
 		return session.Session{}, err
 	}
-	at, err := decodeHead(id, from.head)
+	snapshot, err := decodeHead(id, from.Body)
 	if err != nil {
 		return session.Session{}, err
 	}
 	rows, err := collect(ctx, tx, `SELECT seq, body FROM changes WHERE log = @sid AND seq > @after AND version <= @version ORDER BY seq`,
-		pgx.NamedArgs{"sid": last.sid, "after": from.seq, "version": version})
+		pgx.NamedArgs{"sid": sid, "after": from.Seq, "version": version})
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -171,27 +165,15 @@ func headAt(ctx context.Context, tx pgx.Tx, id string, last kept, version int64)
 	if err != nil {
 		return session.Session{}, err
 	}
-	if at, err = session.FoldFrom(at, records); err != nil {
-		return session.Session{}, unreadable(id, "log", err)
-	}
-	// The log says nothing of versions and their times; the commits do.
-	commits, err := tx.Query(ctx, `SELECT at FROM commits WHERE log = $1 AND version > $2 AND version <= $3 ORDER BY version`, last.sid, from.version, version)
-	if err != nil {
-		return session.Session{}, err
-	}
-	times, err := pgx.CollectRows(commits, pgx.RowTo[time.Time])
-	for _, t := range times {
-		at = at.Sealed(t)
-	}
-	return at, err
+	return folded(snapshot, records, version, updatedAt)
 }
 
 // fill gives the head of any version its messages.
 func fill(ctx context.Context, tx pgx.Tx, sid int64, head session.Session, whole bool) (session.Session, error) {
 	from, to := shown(head.Spans(), head.Window(), whole)
 	rows, err := collect(ctx, tx, `SELECT c.seq, c.body FROM
-		(SELECT @sid::bigint AS sid, @seq::bigint AS seq, @from::bigint[] AS shown_from, @to::bigint[] AS shown_to) s `+stretches+` ORDER BY c.seq`,
-		pgx.NamedArgs{"sid": sid, "seq": head.Info().Seq, "from": from, "to": to})
+		(SELECT @sid::bigint AS sid, @upto::bigint AS upto, @from::bigint[] AS shown_from, @to::bigint[] AS shown_to) s `+stretches+` ORDER BY c.seq`,
+		pgx.NamedArgs{"sid": sid, "upto": head.Info().Seq, "from": from, "to": to})
 	if err != nil {
 		return session.Session{}, err
 	}

@@ -51,7 +51,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 }
 
 // unread is the condition of an item that nobody took.
-const unread = `NOT i.taken AND NOT EXISTS (SELECT 1 FROM takings t WHERE t.sid = i.sid AND t.item_id = i.item_id)`
+const unread = `NOT i.taken`
 
 // Inbox reads what is not taken.
 func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {

@@ -10,17 +10,18 @@ import (
 
 // Keys are remembered for a day at least; older ones go when new ones come.
 // One that is open, because the tail is not sealed, never goes.
-const dropOldKeys = `DELETE FROM keys k USING ` + mine + `
-	WHERE k.sid = m.sid AND k.version < @of_version::bigint AND k.used_at < ` + dbNow + ` - interval '24 hours'`
+var dropOldKeys = named(`DELETE FROM keys k USING ` + mine + `
+	WHERE k.sid = m.sid AND k.version < @of_version::bigint AND k.used_at < ` + dbNow + ` - interval '24 hours'`)
 
 // Only the first use of a key counts.
-const insertKeys = `INSERT INTO keys (sid, name, fingerprint, version, seq, used_at)
+var insertKeys = named(`INSERT INTO keys (sid, name, fingerprint, version, seq, used_at)
 	SELECT m.sid, k.name, k.fingerprint, @of_version::bigint, @used_by::bigint, ` + dbNow + `
 	FROM ` + mine + `, unnest(@names::text[], @fingerprints::bytea[]) AS k (name, fingerprint)
-	ON CONFLICT (sid, name) DO NOTHING`
+	ON CONFLICT (sid, name) DO NOTHING`)
 
-// addKeys adds the uses of keys by a version, or by the tail that becomes it.
-func (w *write) addKeys(keys []store.Key, version, seq int64) {
+// addKeys adds the uses of keys by the write's version, or by the tail that
+// becomes it.
+func (w *write) addKeys(keys []store.Key, seq int64) {
 	if len(keys) == 0 {
 		return
 	}
@@ -28,7 +29,7 @@ func (w *write) addKeys(keys []store.Key, version, seq int64) {
 	for i, k := range keys {
 		names[i], fingerprints[i] = k.Name, []byte(k.Fingerprint)
 	}
-	args := pgx.NamedArgs{"of_version": version, "used_by": seq, "names": names, "fingerprints": fingerprints}
+	args := pgx.NamedArgs{"used_by": seq, "names": names, "fingerprints": fingerprints}
 	w.add(dropOldKeys, args)
 	w.add(insertKeys, args)
 }

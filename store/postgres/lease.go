@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -21,6 +20,9 @@ type leaseRow struct {
 	ended  bool // released
 	live   bool // by the database's clock
 }
+
+// columns are where leaseColumns go.
+func (l *leaseRow) columns() []any { return []any{&l.token, &l.holder, &l.until, &l.ended, &l.live} }
 
 const leaseColumns = `lease_token, lease_holder, lease_until, lease_ended, ` + held
 
@@ -67,7 +69,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 	if err := s.open(ctx, r); err != nil {
 		return store.Lease{}, err
 	}
-	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds(), "lease_id": uuid.NewString()}
+	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds(), "lease_id": newID()}
 	for range manyTries {
 		taken, err := s.lease(ctx, "acquire", r, repeatable, acquireLease, args)
 		switch {
@@ -100,26 +102,34 @@ func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, fail
 	if gone {
 		statement = dropLease
 	}
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
-	defer cancel()
-	var l leaseRow
-	err := s.again(asking, func(conn *pgx.Conn) error {
-		var batch pgx.Batch
-		// The lock waits for the taking, should it still be under way.
-		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args)
-		batch.Queue(statement, args)
-		results := conn.SendBatch(asking, &batch)
-		_, err := results.Exec()
-		if err == nil {
-			err = results.QueryRow().Scan(&l.token, &l.holder, &l.until, &l.ended, &l.live)
-		}
-		return ended(results, err)
-	})
+	l, err := s.findTaken(ctx, r, args, statement)
 	s.ring(r)
 	if err != nil || gone {
 		return store.Lease{}, failed
 	}
 	return l.public(), nil
+}
+
+// findTaken runs a statement that finds a lease by the id of its taking, also
+// when the caller has gone.
+func (s *Store) findTaken(ctx context.Context, r store.Ref, args pgx.NamedArgs, sql string) (leaseRow, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
+	defer cancel()
+	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
+	var l leaseRow
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		// The lock waits for the taking, should it still be under way.
+		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args)
+		batch.Queue(sql, args)
+		results := conn.SendBatch(ctx, &batch)
+		_, err := results.Exec()
+		if err == nil {
+			err = results.QueryRow().Scan(l.columns()...)
+		}
+		return ended(results, err)
+	})
+	return l, err
 }
 
 // lease runs a statement that changes a lease and returns it; pgx.ErrNoRows
@@ -131,7 +141,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	err := s.insist(ctx, worth, func() error {
 		return s.once(ctx, func(conn *pgx.Conn) error {
 			s.config.OnWrite("before " + name)
-			err := conn.QueryRow(ctx, sql, args).Scan(&l.token, &l.holder, &l.until, &l.ended, &l.live)
+			err := conn.QueryRow(ctx, sql, args).Scan(l.columns()...)
 			s.config.OnWrite("after " + name)
 			if none = errors.Is(err, pgx.ErrNoRows); none {
 				return nil
@@ -152,7 +162,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 // newest reads the lease.
 func (s *Store) newest(ctx context.Context, r store.Ref) (leaseRow, error) {
 	var l leaseRow
-	err := s.row(ctx, r, `SELECT `+leaseColumns+` FROM sessions`, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+	err := s.row(ctx, r, `SELECT `+leaseColumns+` FROM sessions`, l.columns()...)
 	return l, err
 }
 

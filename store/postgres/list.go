@@ -56,22 +56,41 @@ type listing struct {
 
 // listed is a row as a search sees it.
 type listed struct {
-	ID     string
-	At     time.Time
-	Header []byte
-	Head   []byte // only where metadata is asked for
+	ID       string
+	At       time.Time
+	Header   []byte
+	TailRows []byte
+	Head     []byte   // of the newest snapshot,
+	Since    [][]byte // and the changes since: only where metadata is asked for
+}
+
+// metadata is what the last version has.
+func (l listed) metadata() (session.Values, error) {
+	head, err := decodeHead(l.ID, l.Head)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]session.Record, len(l.Since))
+	for i, body := range l.Since {
+		if err := records[i].UnmarshalJSON(body); err != nil {
+			return nil, unreadable(l.ID, "log", err)
+		}
+	}
+	if head, err = folded(head, records, head.Version(), time.Time{}); err != nil {
+		return nil, err
+	}
+	return head.Metadata(), nil
 }
 
 // findUnreadable names what cannot be read, whatever is searched for.
 func (l *listing) findUnreadable(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT id, updated_at, header, ''::bytea FROM sessions
-		WHERE tenant = $1 AND (format <> 1 OR header_sum <> sha256(header))`, l.tenant)
+	rows, err := tx.Query(ctx, `SELECT id, updated_at, header, tail_rows, NULL::bytea, NULL::bytea[] FROM sessions WHERE tenant = $1 AND unreadable`, l.tenant)
 	if err != nil {
 		return err
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listed])
 	for _, row := range found {
-		_, err := decodeHeader(row.ID, row.Header)
+		_, err := decodeHeader(row.ID, row.Header, row.TailRows)
 		if err == nil {
 			err = &session.CorruptError{ID: row.ID, Path: "header", Reason: "it does not match its format or checksum"}
 		}
@@ -119,16 +138,10 @@ func (l *listing) look(row listed) {
 	if l.complained(row.ID) {
 		return
 	}
-	info, err := decodeHeader(row.ID, row.Header)
+	info, err := decodeHeader(row.ID, row.Header, row.TailRows)
 	fits := false
 	if err == nil {
-		fits, err = l.query.Match(info, func() (session.Values, error) {
-			head, err := decodeHead(row.ID, row.Head)
-			if err != nil {
-				return nil, err
-			}
-			return head.Metadata(), nil
-		})
+		fits, err = l.query.Match(info, row.metadata)
 	}
 	switch {
 	case err != nil:
@@ -143,7 +156,7 @@ func (l *listing) statement() (string, pgx.NamedArgs) {
 	q := l.query
 	c := conditions{texts: []string{"tenant = @tenant"}, args: pgx.NamedArgs{"tenant": l.tenant, "limit": q.Limit + 1}}
 	c.narrow(q)
-	order, at := "updated_at DESC, id", "updated_at"
+	order, at := "updated_slot DESC, updated_at DESC, id", "updated_at"
 	switch q.Order {
 	case store.CreatedDesc:
 		order, at = "created_at DESC, id", "created_at"
@@ -156,17 +169,25 @@ func (l *listing) statement() (string, pgx.NamedArgs) {
 			c.texts = append(c.texts, "id > @after_id")
 		} else { // the first condition is for the index
 			c.texts = append(c.texts, fmt.Sprintf("%[1]s <= @after_at AND (%[1]s < @after_at OR id > @after_id)", at))
+			if q.Order == store.UpdatedDesc {
+				c.texts, c.args["after_slot"] = append(c.texts, "updated_slot <= @after_slot"), slot(l.position.Time)
+			}
 		}
 	}
-	head := "''::bytea"
+	head := "NULL::bytea, NULL::bytea[]"
 	if len(q.Metadata) > 0 {
-		head = "head"
+		head = sinceSnapshot
 	}
 	if at == "" {
 		at = "updated_at"
 	}
-	return fmt.Sprintf(`SELECT id, %s, header, %s FROM sessions WHERE %s ORDER BY %s LIMIT @limit`, at, head, strings.Join(c.texts, " AND "), order), c.args
+	return fmt.Sprintf(`SELECT id, %s, header, tail_rows, %s FROM sessions s WHERE %s ORDER BY %s LIMIT @limit`, at, head, strings.Join(c.texts, " AND "), order), c.args
 }
+
+// sinceSnapshot is what the last version is folded from.
+const sinceSnapshot = `(SELECT n.head FROM snapshots n WHERE n.sid = s.sid AND n.version = s.snap_version),
+	ARRAY(SELECT c.body FROM snapshots n JOIN changes c ON c.log = n.sid AND c.seq > n.seq AND c.seq <= s.seq
+		WHERE n.sid = s.sid AND n.version = s.snap_version ORDER BY c.seq)`
 
 // conditions narrow a search.
 type conditions struct {

@@ -85,6 +85,7 @@ type Store struct {
 	pool     *pool
 	now      func() time.Time // nil: the database's clock, always but in tests
 	patience time.Duration
+	dues     dues
 	bells    bells
 	notices  notices
 	ear      *ear
@@ -97,6 +98,7 @@ type Store struct {
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Tails   = (*Store)(nil)
+	_ store.Starts  = (*Store)(nil)
 	_ store.Leases  = (*Store)(nil)
 	_ store.Logs    = (*Store)(nil)
 	_ store.Forks   = (*Store)(nil)

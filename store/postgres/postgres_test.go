@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,14 +34,17 @@ func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 		},
 		Corrupt: func(t testing.TB, r store.Ref) {
 			t.Helper()
-			pgtest.Exec(t, url, `UPDATE sessions SET head = substr(head, 1, 60), header = substr(header, 1, 60) WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID)
+			pgtest.Exec(t, url, `UPDATE snapshots n SET head = substr(n.head, 1, 60) FROM sessions s WHERE n.sid = s.sid AND s.tenant = $1 AND s.id = $2`, r.Tenant, r.ID)
+			pgtest.Exec(t, url, `UPDATE sessions SET header = substr(header, 1, 60) WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID)
 		},
 		Newer: func(t testing.TB, r store.Ref) {
 			t.Helper()
-			pgtest.Exec(t, url, `UPDATE sessions SET format = 99, head = h, head_sum = sha256(h), header = i, header_sum = sha256(i) FROM
-				(SELECT sid, replace(convert_from(head, 'UTF8'), '"formatVersion":1', '"formatVersion":99')::bytea AS h,
-					replace(convert_from(header, 'UTF8'), '"formatVersion":1', '"formatVersion":99')::bytea AS i FROM sessions) n
-				WHERE n.sid = sessions.sid AND tenant = $1 AND id = $2`, r.Tenant, r.ID)
+			const newer = `replace(convert_from(%s, 'UTF8'), '"formatVersion":1', '"formatVersion":99')::bytea`
+			pgtest.Exec(t, url, `UPDATE snapshots n SET head = `+fmt.Sprintf(newer, "n.head")+`
+				FROM sessions s WHERE n.sid = s.sid AND s.tenant = $1 AND s.id = $2`, r.Tenant, r.ID)
+			pgtest.Exec(t, url, `UPDATE sessions s SET format = 99, header = h.header, header_sum = sha256(h.header)
+				FROM (SELECT sid, `+fmt.Sprintf(newer, "header")+` AS header FROM sessions) h
+				WHERE h.sid = s.sid AND s.tenant = $1 AND s.id = $2`, r.Tenant, r.ID)
 		},
 		Written: func() int64 {
 			if meter == nil {

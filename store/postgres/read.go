@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"sort"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -9,21 +11,25 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// stretches are the messages in parts of a log, wherever in the lineage it
-// lies. What is read is bounded on both sides by the key of the log.
+// stretches are the messages in parts of a log up to a change, wherever in the
+// lineage it lies. What is read is bounded on both sides by the key of the log.
 const stretches = `CROSS JOIN LATERAL unnest(s.shown_from, s.shown_to) AS r (lo, hi)
 	JOIN lineage l ON l.sid = s.sid AND l.after_seq < r.hi AND l.upto_seq >= r.lo
-	CROSS JOIN LATERAL (SELECT c.seq, c.kind, c.body FROM changes c WHERE c.log = l.log AND c.seq > greatest(l.after_seq, r.lo - 1)
-		AND c.seq <= least(l.upto_seq, r.hi, s.seq) AND c.kind = '` + messageAdded + `' ORDER BY c.seq OFFSET 0) c`
+	CROSS JOIN LATERAL (SELECT c.seq, c.body FROM changes c WHERE c.log = l.log AND c.seq > greatest(l.after_seq, r.lo - 1)
+		AND c.seq <= least(l.upto_seq, r.hi, s.upto) AND c.kind = '` + messageAdded + `' ORDER BY c.seq OFFSET 0) c`
 
-// loadSession is a head, then the window's messages and, where it is asked
-// for, the tail: one statement, so that all are of the same moment.
-const loadSession = `WITH s AS MATERIALIZED (SELECT * FROM sessions WHERE tenant = @tenant AND id = @id)
-	SELECT 0::bigint AS seq, s.head AS body FROM s
-	UNION ALL SELECT c.seq, c.body FROM s ` + stretches + `
-	UNION ALL SELECT t.seq, t.body FROM s CROSS JOIN LATERAL
-		(SELECT c.seq, c.body FROM changes c WHERE c.log = s.sid AND c.seq > s.seq ORDER BY c.seq OFFSET 0) t WHERE @tail::boolean
-	ORDER BY seq`
+// loadSession is a snapshot, then the window's messages that are older, and
+// all changes that are newer, those of the tail where it is asked for: one
+// statement, so that all are of the same moment.
+var loadSession = named(`WITH s AS MATERIALIZED (
+		SELECT s.sid, s.version, s.seq, s.updated_at, s.shown_from, s.shown_to, n.version AS snap_version, n.seq AS upto, n.head
+		FROM sessions s LEFT JOIN snapshots n ON n.sid = s.sid AND n.version = s.snap_version WHERE s.tenant = @tenant AND s.id = @id)
+	SELECT 0::bigint AS seq, s.head AS body, s.version, s.seq AS sealed, s.updated_at, s.snap_version FROM s
+	UNION ALL SELECT c.seq, c.body, NULL, NULL, NULL, NULL FROM s ` + stretches + `
+	UNION ALL SELECT t.seq, t.body, NULL, NULL, NULL, NULL FROM s CROSS JOIN LATERAL
+		(SELECT c.seq, c.body FROM changes c WHERE c.log = s.sid AND c.seq > s.upto
+			AND c.seq <= CASE WHEN @tail::boolean THEN @forever::bigint ELSE s.seq END ORDER BY c.seq OFFSET 0) t
+	ORDER BY seq`)
 
 // stored is a row of a log as it is kept.
 type stored struct {
@@ -31,45 +37,144 @@ type stored struct {
 	Body []byte
 }
 
+// loaded is what is kept of a session's last version.
+type loaded struct {
+	version, sealed int64
+	updatedAt       time.Time
+	snapVersion     *int64 // nil: there is no such snapshot
+	head            []byte
+	rows            []stored
+}
+
 // Load reads the last version, with the open tail where asked.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
 	if err := s.open(ctx, r); err != nil {
 		return session.Session{}, err
 	}
-	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail}
-	var rows []stored
-	err := s.again(ctx, func(conn *pgx.Conn) (err error) {
-		rows, err = collect(ctx, conn, loadSession, args)
+	args := loadSession.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail, "forever": int64(forever)})
+	var l loaded
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, loadSession.sql, args...)
+		if err != nil {
+			return err
+		}
+		l, err = collectLoaded(r, rows)
 		return err
 	})
 	if err != nil {
 		return session.Session{}, err
 	}
-	if len(rows) == 0 {
-		return session.Session{}, session.NotFound(r.ID)
+	if l.snapVersion == nil {
+		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "head", Reason: "it is missing"}
 	}
-	head, err := decodeHead(r.ID, rows[0].Body)
+	last, open, left, err := l.unfold(r.ID)
 	if err != nil {
 		return session.Session{}, err
 	}
-	rows = rows[1:]
-	sealed := len(rows)
-	for sealed > 0 && rows[sealed-1].Seq > head.Seq() {
-		sealed--
+	if left.due(l.version) {
+		s.dues.set(r, true)
 	}
-	last, err := filled(head, rows[:sealed])
-	if err != nil || !tail {
-		return last, err
+	if !tail {
+		return last, nil
 	}
-	records, err := decodeRecords(r.ID, rows[sealed:])
-	if err != nil {
-		return session.Session{}, err
-	}
-	whole, err := last.WithTail(records)
+	whole, err := last.WithTail(open)
 	if err != nil {
 		return session.Session{}, unreadable(r.ID, "tail", err)
 	}
 	return whole, nil
+}
+
+func collectLoaded(r store.Ref, rows pgx.Rows) (loaded, error) {
+	defer rows.Close()
+	var l loaded
+	for first := true; rows.Next(); first = false {
+		var row stored
+		var err error
+		if first {
+			err = rows.Scan(nil, &l.head, &l.version, &l.sealed, &l.updatedAt, &l.snapVersion)
+		} else {
+			err = rows.Scan(&row.Seq, &row.Body, nil, nil, nil, nil)
+			l.rows = append(l.rows, row)
+		}
+		if err != nil {
+			return loaded{}, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return loaded{}, err
+	}
+	if l.version == 0 {
+		return loaded{}, session.NotFound(r.ID)
+	}
+	return l, nil
+}
+
+// unfold makes the version of its snapshot. It returns the changes that are
+// not part of it, and what there was to fold.
+func (l loaded) unfold(id string) (last session.Session, open []session.Record, left fold, err error) {
+	snapshot, err := decodeHead(id, l.head)
+	if err != nil {
+		return last, nil, left, err
+	}
+	records, err := decodeRecords(id, l.rows)
+	if err != nil {
+		return last, nil, left, err
+	}
+	later := sort.Search(len(records), func(i int) bool { return records[i].Seq > snapshot.Seq() })
+	sealed := sort.Search(len(records), func(i int) bool { return records[i].Seq > l.sealed })
+	if sealed < later {
+		return last, nil, left, &session.CorruptError{ID: id, Path: "head", Reason: "it is later than its session"}
+	}
+	left = fold{snapVersion: *l.snapVersion, snapBytes: int64(len(l.head))}
+	for _, row := range l.rows[later:] {
+		left.unfolded += int64(len(row.Body))
+	}
+	if last, err = folded(snapshot, records[later:sealed], l.version, l.updatedAt); err == nil {
+		last, err = showing(last, records[:sealed])
+	}
+	return last, records[sealed:], left, err
+}
+
+// folded is a later version, without its messages, that changes make of an
+// earlier one.
+func folded(from session.Session, records []session.Record, version int64, updatedAt time.Time) (session.Session, error) {
+	at := from
+	if len(records) > 0 {
+		var err error
+		if at, err = session.FoldFrom(from, records); err != nil {
+			return session.Session{}, unreadable(from.ID(), "log", err)
+		}
+	}
+	// The log says nothing of versions and their times. Each is later than the
+	// one before, so those in between leave room for the last one's.
+	for at.Version() < version-1 {
+		at = at.Sealed(time.Time{})
+	}
+	if at.Version() < version {
+		at = at.Sealed(updatedAt)
+	}
+	return at, nil
+}
+
+// showing gives a head the messages among records that its window shows.
+func showing(head session.Session, records []session.Record) (session.Session, error) {
+	spans := head.Spans()
+	var messages []session.Message
+	for _, r := range records {
+		if added, ok := r.Change.(session.MessageAdded); ok && head.Shown(r.Seq) && session.Holds(spans, r.Seq) {
+			messages = append(messages, added.Message)
+		}
+	}
+	return holding(head, messages)
+}
+
+// holding gives a head its messages.
+func holding(head session.Session, messages []session.Message) (session.Session, error) {
+	full, err := head.Holding(messages)
+	if err != nil {
+		return session.Session{}, unreadable(head.ID(), "log", err)
+	}
+	return full, nil
 }
 
 // querier is a connection or a transaction.
@@ -85,7 +190,7 @@ func collect(ctx context.Context, q querier, sql string, args pgx.NamedArgs) ([]
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 }
 
-// filled gives a head its messages.
+// filled gives a head messages that were read for it.
 func filled(head session.Session, rows []stored) (session.Session, error) {
 	records, err := decodeRecords(head.ID(), rows)
 	if err != nil {
@@ -99,11 +204,7 @@ func filled(head session.Session, rows []stored) (session.Session, error) {
 		}
 		messages[i] = added.Message
 	}
-	full, err := head.Holding(messages)
-	if err != nil {
-		return session.Session{}, unreadable(head.ID(), "log", err)
-	}
-	return full, nil
+	return holding(head, messages)
 }
 
 func decodeRecords(id string, rows []stored) ([]session.Record, error) {
@@ -121,9 +222,9 @@ func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
 	if err := s.open(ctx, r); err != nil {
 		return session.Info{}, err
 	}
-	var raw []byte
-	if err := s.row(ctx, r, `SELECT header FROM sessions`, &raw); err != nil {
+	var raw, tail []byte
+	if err := s.row(ctx, r, `SELECT header, tail_rows FROM sessions`, &raw, &tail); err != nil {
 		return session.Info{}, err
 	}
-	return decodeHeader(r.ID, raw)
+	return decodeHeader(r.ID, raw, tail)
 }

@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -13,54 +15,42 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// snapshotEvery is how many commits lie between two snapshots, so that any
-// version is folded from at most so many commits.
-const snapshotEvery = 32
-
 // forever is the number after all changes.
 const forever = math.MaxInt64
 
-// headArgs are the columns that a version sets.
-func headArgs(sealed session.Session) (pgx.NamedArgs, error) {
-	head, err := sealed.EncodeHead()
-	if err != nil {
-		return nil, err
-	}
+// versionArgs are the columns that a version sets.
+func versionArgs(sealed session.Session) (pgx.NamedArgs, error) {
 	info := sealed.Info()
-	args, err := headerArgs(info)
-	if err != nil {
-		return nil, err
-	}
-	from, to := shown(sealed.Spans(), sealed.Window(), false)
-	sum := sha256.Sum256(head)
-	args["head"], args["head_sum"] = head, sum[:]
-	args["shown_from"], args["shown_to"] = from, to
-	args["next"], args["seq"], args["running"] = info.Version, info.Seq, sealed.Running()
-	return args, nil
-}
-
-// headerArgs are the columns that copy a header.
-func headerArgs(i session.Info) (pgx.NamedArgs, error) {
-	header, err := encodeHeader(i)
+	header, err := encodeHeader(info)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(header)
+	from, to := shown(sealed.Spans(), sealed.Window(), false)
 	args := pgx.NamedArgs{
-		"header": header, "header_sum": sum[:], "format": session.FormatVersion,
-		"kind": column(string(i.Kind)), "status": column(string(i.Status)), "origin": column(string(i.Origin)),
-		"name": column(i.Name), "user_id": column(i.UserID), "parent_id": column(i.ParentID), "agent_name": column(i.AgentName),
-		"task_status": nil, "flow_status": nil,
-		"created_at": i.CreatedAt, "updated_at": i.UpdatedAt, "expires_at": i.ExpiresAt,
+		"of_version": info.Version, "seq": info.Seq, "running": sealed.Running(),
+		"header": header, "header_sum": sum[:], "shown_from": from, "shown_to": to,
+		"status": column(string(info.Status)), "origin": column(string(info.Origin)), "name": column(info.Name),
+		"updated_at": info.UpdatedAt, "updated_slot": slot(info.UpdatedAt), "expires_at": info.ExpiresAt,
 	}
+	addStatuses(args, info)
+	return args, nil
+}
+
+// addStatuses adds the columns that copy a task's or a workflow's row.
+func addStatuses(args pgx.NamedArgs, i session.Info) {
+	args["task_status"], args["flow_status"] = (*string)(nil), (*string)(nil)
 	if i.Task != nil {
 		args["task_status"] = column(i.Task.Status)
 	}
 	if i.Workflow != nil {
 		args["flow_status"] = column(i.Workflow.Status)
 	}
-	return args, nil
 }
+
+// slot is the quarter of a second that a time lies in, in the same way as the
+// migration that added the column reckons it.
+func slot(t time.Time) int64 { return t.UnixMicro() >> 18 }
 
 // column is a text as a column holds it: NULL where it is empty or cannot be
 // a text of PostgreSQL. Columns only narrow a search; the header decides.
@@ -78,9 +68,22 @@ func encodeHeader(i session.Info) ([]byte, error) {
 	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
 }
 
-func decodeHeader(id string, raw []byte) (session.Info, error) {
+// decodeHeader is a kept header with the open tail's rows, if it has any, in
+// the place of its own.
+func decodeHeader(id string, raw, tail []byte) (session.Info, error) {
 	i, err := session.DecodeHeader(raw)
+	if err == nil && tail != nil {
+		var rows tailRows
+		err = json.Unmarshal(tail, &rows)
+		i.Task, i.Workflow = rows.Task, rows.Workflow
+	}
 	return i, unreadable(id, "header", err)
+}
+
+// tailRows are the parts of a header that are those of the open tail.
+type tailRows struct {
+	Task     *session.TaskRow     `json:"task"`
+	Workflow *session.WorkflowRow `json:"workflow"`
 }
 
 // decodeHead is a kept version without its messages.

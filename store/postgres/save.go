@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,38 +10,53 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-const updateSession = `UPDATE sessions SET version = @next, seq = @seq, last_seq = @seq, write_id = @write::uuid,
-		head = @head, head_sum = @head_sum, header = @header, header_sum = @header_sum, shown_from = @shown_from, shown_to = @shown_to,
-		live = 0, running = @running, kind = @kind, status = @status, origin = @origin, name = @name, user_id = @user_id,
-		parent_id = @parent_id, agent_name = @agent_name, task_status = @task_status, flow_status = @flow_status,
-		created_at = @created_at, updated_at = @updated_at, expires_at = @expires_at,
-		lease_ended = lease_ended OR @release
-	WHERE ` + admission + ` RETURNING sid`
+// The pieces of a save. Whatever follows the session's row is written from
+// what its update returns, so only if there was one.
+const (
+	moveOn = `WITH s AS (UPDATE sessions SET version = @of_version::bigint, seq = @seq::bigint, last_seq = @seq::bigint, write_id = @write,
+		header = @header, header_sum = @header_sum, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to,
+		live = 0, running = @running::boolean, at_work = @running::boolean, status = @status, origin = @origin, name = @name,
+		task_status = @task_status, flow_status = @flow_status, expires_at = @expires_at,
+		updated_at = @updated_at::timestamptz, updated_slot = @updated_slot, lease_ended = lease_ended OR @release`
+
+	writeChanges = `changed AS (INSERT INTO changes (log, seq, version, kind, body)
+		SELECT s.sid, @first::bigint + c.n - 1, @of_version::bigint, c.kind, c.body
+		FROM s, unnest(@kinds::text[], @bodies::bytea[]) WITH ORDINALITY AS c (kind, body, n))`
+
+	writeCommit = `committed AS (INSERT INTO commits (log, version, first_seq, last_seq, write_id, id, action, actor, at)
+		SELECT s.sid, @of_version::bigint, @first_seq::bigint, @seq::bigint, @write::uuid, @commit_id::bytea, @action::bytea, @actor::bytea, @updated_at::timestamptz FROM s)`
+
+	writeSnapshot = `kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
+
+	// What is left to fold is counted as it is written.
+	countFold   = `unfolded = unfolded + @weight`
+	returnFold  = ` RETURNING sid, snap_version, snap_bytes, unfolded`
+	foldColumns = `snap_version, snap_bytes, unfolded`
+)
+
+var (
+	saveVersion = named(moveOn + `, ` + countFold + ` WHERE ` + admission + ` AND @of_version::bigint - snap_version < @fold_limit` + returnFold + `),
+		` + writeChanges + `, ` + writeCommit + ` SELECT ` + foldColumns + ` FROM s`)
+
+	saveWithSnapshot = named(moveOn + `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold + `),
+		` + writeChanges + `, ` + writeCommit + `, ` + writeSnapshot + ` SELECT ` + foldColumns + ` FROM s`)
+)
 
 // Save adds a version.
 func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
 	if err := s.writable(ctx, next, c.Keys); err != nil {
 		return session.Session{}, err
 	}
-	sealed := next.Sealed(c.At)
-	args, err := headArgs(sealed)
-	if err != nil {
-		return session.Session{}, err
-	}
-	maps.Copy(args, admissionArgs(next, c.Fence))
-	args["release"] = c.Release
-	w := s.newWrite("save", store.RefOf(next), args)
-	w.add(updateSession, nil)
-	if err := w.addVersion(next, sealed, c, next.Info().Seq+1); err != nil {
-		return session.Session{}, err
-	}
-	err = s.settle(ctx, next, c.Fence, w)
+	sealed, r := next.Sealed(c.At), store.RefOf(next)
+	var left fold
+	w, err := s.settle(ctx, next, c.Fence, func() (*write, error) { return s.newSave(next, sealed, c, s.dues.has(r), &left) })
 	var lost *brokenError
-	if !errors.As(err, &lost) {
-		if err != nil {
-			return session.Session{}, err
-		}
+	switch {
+	case err == nil:
+		s.dues.set(r, left.due(sealed.Version()))
 		return sealed, nil
+	case !errors.As(err, &lost):
+		return session.Session{}, err
 	}
 	switch s.askCommit(ctx, w, sealed.Version()) {
 	case made:
@@ -53,30 +67,36 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), CommitID: c.ID, Err: lost.err}
 }
 
-const insertCommit = `INSERT INTO commits (log, version, first_seq, last_seq, write_id, id, action, actor, at)
-	SELECT m.sid, m.version, @first_seq::bigint, m.seq, m.write_id, @commit_id::bytea, @action::bytea, @actor::bytea, m.updated_at FROM ` + mine
-
-const insertSnapshot = `INSERT INTO snapshots (sid, version, seq, head) SELECT m.sid, m.version, m.seq, m.head FROM ` + mine
-
-// Items whose taking a version holds are never given back.
-const sealTakings = `UPDATE inbox i SET taken = true FROM ` + mine + `, takings t
-	WHERE i.sid = m.sid AND NOT i.taken AND t.sid = i.sid AND t.item_id = i.item_id`
-
-// addVersion adds what a new version, whose changes begin with first, brings
-// besides the session's row.
-func (w *write) addVersion(next, sealed session.Session, c store.Commit, first int64) error {
-	if err := w.addChanges(next.Pending(), sealed.Version()); err != nil {
-		return err
+func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot bool, left *fold) (*write, error) {
+	args, err := versionArgs(sealed)
+	if err != nil {
+		return nil, err
 	}
-	w.add(insertCommit, pgx.NamedArgs{"first_seq": first, "commit_id": []byte(c.ID), "action": []byte(c.Action), "actor": []byte(c.Actor)})
-	if sealed.Version()%snapshotEvery == 1 {
-		w.add(insertSnapshot, nil)
+	admit(args, next, c.Fence)
+	addCommit(args, c, next.Info().Seq+1)
+	args["release"] = c.Release
+	pending := next.Pending()
+	if err := addChanges(args, pending, next.Base()+1); err != nil {
+		return nil, err
 	}
-	if sealed.Version() > 1 && sealed.Seq() >= first { // nothing was taken where nothing changed
-		w.add(sealTakings, nil)
+	w := s.newWrite("save", store.RefOf(next), args, &left.snapVersion, &left.snapBytes, &left.unfolded)
+	if snapshot {
+		if args["head"], err = sealed.EncodeHead(); err != nil {
+			return nil, err
+		}
+		w.add(saveWithSnapshot, nil)
+	} else {
+		args["fold_limit"] = int64(foldVersionsLimit)
+		w.add(saveVersion, nil)
 	}
-	w.addKeys(c.Keys, sealed.Version(), sealed.Seq())
-	return nil
+	w.addMeanings(pending)
+	w.addKeys(c.Keys, sealed.Seq())
+	return w, nil
+}
+
+// addCommit adds the columns of a commit whose changes begin with first.
+func addCommit(args pgx.NamedArgs, c store.Commit, first int64) {
+	args["first_seq"], args["commit_id"], args["action"], args["actor"] = first, []byte(c.ID), []byte(c.Action), []byte(c.Actor)
 }
 
 // The kinds of change that mean something to a store.
@@ -85,44 +105,46 @@ const (
 	tailDiscarded = "tail_discarded"
 )
 
-const insertChanges = `INSERT INTO changes (log, seq, version, kind, body)
-	SELECT m.sid, c.seq, @of_version::bigint, c.kind, c.body
-	FROM ` + mine + `, unnest(@seqs::bigint[], @kinds::text[], @bodies::bytea[]) AS c (seq, kind, body)`
-
-const insertTaking = `INSERT INTO takings (sid, item_id, seq) SELECT m.sid, @item::text, @taken_by::bigint FROM ` + mine
-
-const (
-	insertDiscard = `INSERT INTO discards (log, from_seq, to_seq) SELECT m.sid, @from::bigint, @to::bigint FROM ` + mine
-	returnTakings = `DELETE FROM takings t USING ` + mine + ` WHERE t.sid = m.sid AND t.seq BETWEEN @from::bigint AND @to::bigint`
-	forgetKeys    = `DELETE FROM keys k USING ` + mine + `
-		WHERE k.sid = m.sid AND k.version = @of_version::bigint AND k.seq BETWEEN @from::bigint AND @to::bigint`
-)
-
-// addChanges adds log rows, and what they mean for inbox and keys in the order
-// they were made.
-func (w *write) addChanges(records []session.Record, version int64) error {
-	if len(records) == 0 {
-		return nil
-	}
-	seqs, kinds, bodies := make([]int64, len(records)), make([]string, len(records)), make([][]byte, len(records))
+// addChanges adds log rows, numbered from first.
+func addChanges(args pgx.NamedArgs, records []session.Record, first int64) error {
+	kinds, bodies, weight := make([]string, len(records)), make([][]byte, len(records)), int64(0)
 	for i, r := range records {
 		raw, err := r.MarshalJSON()
 		if err != nil {
 			return err
 		}
-		seqs[i], kinds[i], bodies[i] = r.Seq, r.Change.Kind(), raw
+		kinds[i], bodies[i] = r.Change.Kind(), raw
+		weight += int64(len(raw))
 	}
-	w.add(insertChanges, pgx.NamedArgs{"of_version": version, "seqs": seqs, "kinds": kinds, "bodies": bodies})
+	args["first"], args["kinds"], args["bodies"], args["weight"] = first, kinds, bodies, weight
+	return nil
+}
+
+var (
+	insertTaking = named(`INSERT INTO takings (sid, item_id, seq) SELECT m.sid, @item::text, @taken_by::bigint FROM ` + mine)
+	markTaken    = named(`UPDATE inbox i SET taken = true FROM ` + mine + ` WHERE i.sid = m.sid AND i.item_id = @item::text`)
+
+	insertDiscard = named(`INSERT INTO discards (log, from_seq, to_seq) SELECT m.sid, @from::bigint, @to::bigint FROM ` + mine)
+	returnTakings = named(`WITH t AS (DELETE FROM takings t USING ` + mine + ` WHERE t.sid = m.sid AND t.seq BETWEEN @from::bigint AND @to::bigint RETURNING t.sid, t.item_id)
+		UPDATE inbox i SET taken = false FROM t WHERE i.sid = t.sid AND i.item_id = t.item_id`)
+	forgetKeys = named(`DELETE FROM keys k USING ` + mine + `
+		WHERE k.sid = m.sid AND k.version = @of_version::bigint AND k.seq BETWEEN @from::bigint AND @to::bigint`)
+)
+
+// addMeanings adds what changes mean for inbox and keys, in the order they
+// were made.
+func (w *write) addMeanings(records []session.Record) {
 	for _, r := range records {
 		switch c := r.Change.(type) {
 		case session.InboxTaken:
-			w.add(insertTaking, pgx.NamedArgs{"item": column(c.ItemID), "taken_by": r.Seq})
+			args := pgx.NamedArgs{"item": column(c.ItemID), "taken_by": r.Seq}
+			w.add(insertTaking, args)
+			w.add(markTaken, args)
 		case session.TailDiscarded:
-			args := pgx.NamedArgs{"from": c.From, "to": c.To, "of_version": version}
+			args := pgx.NamedArgs{"from": c.From, "to": c.To}
 			w.add(insertDiscard, args)
 			w.add(returnTakings, args)
 			w.add(forgetKeys, args)
 		}
 	}
-	return nil
 }

@@ -20,7 +20,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	var refs []store.Ref
 	err := s.again(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT tenant, id FROM sessions
-			WHERE tenant = @tenant AND (live > 0 OR running) AND NOT `+held+` ORDER BY id`, args)
+			WHERE tenant = @tenant AND at_work AND NOT `+held+` ORDER BY id`, args)
 		if err == nil {
 			refs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Ref])
 		}
@@ -29,9 +29,9 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	return refs, err
 }
 
-const idleSessions = `SELECT s.id, s.updated_at, s.header, ''::bytea FROM sessions s
+const idleSessions = `SELECT s.id, s.updated_at, s.header, s.tail_rows, NULL::bytea, NULL::bytea[] FROM sessions s
 	WHERE s.tenant = @tenant AND s.live = 0 AND NOT ` + held + `
-		AND s.format = 1 AND s.header_sum = sha256(s.header)
+		AND NOT s.unreadable
 		AND CASE WHEN @statuses::text[] = '{}' THEN s.status <> '` + string(session.Deleted) + `' ELSE s.status = ANY (@statuses::text[]) END
 		AND s.kind <> '` + string(session.KindPolicy) + `'
 		AND s.updated_at <= @idle_since AND (NOT @expired::boolean OR s.expires_at <= @as_of)
@@ -67,7 +67,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	}
 	var infos []session.Info
 	for _, row := range found {
-		if info, err := decodeHeader(row.ID, row.Header); err == nil && r.Fits(info, now) {
+		if info, err := decodeHeader(row.ID, row.Header, row.TailRows); err == nil && r.Fits(info, now) {
 			infos = append(infos, info)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -18,32 +19,37 @@ import (
 // which PostgreSQL carries out as one transaction. The deciding one, the first
 // but for locks, returns a row if the write is admitted and puts the write's
 // id on the session's row; those after it find the session by that id, so that
-// they do nothing if it was not.
+// they do nothing if it was not. Most writes are the deciding one alone.
 type write struct {
-	name       string // in write points
-	ref        store.Ref
-	id         string
-	args       pgx.NamedArgs
-	locks      int // how many statements only lock
-	statements []statement
+	name  string // in write points
+	ref   store.Ref
+	id    pgtype.UUID
+	args  pgx.NamedArgs
+	into  []any // where the row of the deciding statement goes
+	locks int   // how many statements only lock
+	parts []part
 }
 
-type statement struct {
-	sql  string
-	args pgx.NamedArgs // besides the write's
+// part is a statement of a write, with parameters besides the write's.
+type part struct {
+	statement
+	args pgx.NamedArgs
 }
 
-func (s *Store) newWrite(name string, r store.Ref, args pgx.NamedArgs) *write {
-	w := &write{name: name, ref: r, id: uuid.NewString(), args: args}
-	maps.Copy(w.args, pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "write": w.id, "now": s.clock()})
+func (s *Store) newWrite(name string, r store.Ref, args pgx.NamedArgs, into ...any) *write {
+	w := &write{name: name, ref: r, id: newID(), args: args, into: into}
+	args["tenant"], args["id"], args["write"], args["now"] = r.Tenant, r.ID, w.id, s.clock()
 	return w
 }
 
-// mine is the session's row, if this write has it.
-const mine = `(SELECT * FROM sessions WHERE tenant = @tenant AND id = @id AND write_id = @write::uuid) m`
+// newID names a write so that its outcome can be asked for.
+func newID() pgtype.UUID { return pgtype.UUID{Bytes: uuid.New(), Valid: true} }
 
-func (w *write) add(sql string, args pgx.NamedArgs) {
-	w.statements = append(w.statements, statement{sql: sql, args: args})
+// mine is the session's row, if this write has it.
+const mine = `(SELECT * FROM sessions WHERE tenant = @tenant AND id = @id AND write_id = @write) m`
+
+func (w *write) add(st statement, args pgx.NamedArgs) {
+	w.parts = append(w.parts, part{statement: st, args: args})
 }
 
 // send makes the request and reports whether it was admitted. It is tried
@@ -72,14 +78,13 @@ type brokenError struct{ err error }
 func (e *brokenError) Error() string { return e.err.Error() }
 
 func (w *write) sendOn(ctx context.Context, conn *pgx.Conn, admitted *bool) error {
+	if len(w.parts) == 1 {
+		only := w.parts[0]
+		return admittance(admitted, conn.QueryRow(ctx, only.sql, only.values(only.args, w.args)...).Scan(w.into...))
+	}
 	var batch pgx.Batch
-	for _, st := range w.statements {
-		args := w.args
-		if st.args != nil {
-			args = maps.Clone(w.args)
-			maps.Copy(args, st.args)
-		}
-		batch.Queue(st.sql, args)
+	for _, p := range w.parts {
+		batch.Queue(p.sql, p.values(p.args, w.args)...)
 	}
 	results := conn.SendBatch(ctx, &batch)
 	for range w.locks {
@@ -87,12 +92,16 @@ func (w *write) sendOn(ctx context.Context, conn *pgx.Conn, admitted *bool) erro
 			return ended(results, err)
 		}
 	}
-	var sid int64
-	err := results.QueryRow().Scan(&sid)
+	return ended(results, admittance(admitted, results.QueryRow().Scan(w.into...)))
+}
+
+// admittance tells by the deciding statement's row whether a write was
+// admitted: that there is none is no error.
+func admittance(admitted *bool, err error) error {
 	if *admitted = err == nil; errors.Is(err, pgx.ErrNoRows) {
-		err = nil
+		return nil
 	}
-	return ended(results, err)
+	return err
 }
 
 // ended is how a batch ended. Its transaction ends with the last statement, so
@@ -122,36 +131,42 @@ func (s *Store) writable(ctx context.Context, next session.Session, keys []store
 
 // admission lets the writer of a version on: nobody else has written since it
 // loaded the session, and its lease, or that it has none, is in order.
-const admission = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @version AND last_seq = @base
-	AND format = @format AND head_sum = sha256(head)
+const admission = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND NOT unreadable
 	AND CASE WHEN @fence::bigint = 0 THEN NOT ` + held + ` ELSE lease_token = @fence::bigint AND NOT lease_ended END`
 
-func admissionArgs(next session.Session, fence int64) pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"agent": next.AgentID(), "version": next.Version(), "base": next.Base(), "fence": fence, "format": session.FormatVersion,
-	}
+// admit adds what the admission compares.
+func admit(args pgx.NamedArgs, next session.Session, fence int64) {
+	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, next.Base(), fence
 }
 
 // manyTries bounds how often a write is refused for a reason that is gone when
 // it is looked for, as when a lease runs out in between.
 const manyTries = 100
 
-// settle sends a write until it is admitted or there is a reason why not.
-func (s *Store) settle(ctx context.Context, next session.Session, fence int64, w *write) error {
+// settle sends a write until it is admitted or there is a reason why not. A
+// refusal without one may be for want of a snapshot, so the write is made anew
+// each time.
+func (s *Store) settle(ctx context.Context, next session.Session, fence int64, build func() (*write, error)) (*write, error) {
+	r := store.RefOf(next)
 	for range manyTries {
+		w, err := build()
+		if err != nil {
+			return nil, err
+		}
 		admitted, err := s.send(ctx, w)
 		if err != nil {
-			return err
+			return w, err
 		}
 		if admitted {
-			s.ring(w.ref)
-			return nil
+			s.ring(r)
+			return w, nil
 		}
 		if err := s.refusal(ctx, next, fence); err != nil {
-			return err
+			return nil, err
 		}
+		s.dues.set(r, true)
 	}
-	return fmt.Errorf("postgres: session %s: refused %d times for no reason that lasts", w.ref.ID, manyTries)
+	return nil, fmt.Errorf("postgres: session %s: refused %d times for no reason that lasts", r.ID, manyTries)
 }
 
 // refusal is the reason why a write is not admitted, by the checks in the
@@ -162,15 +177,15 @@ func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) 
 	var agent string
 	var version, last int64
 	var format int
-	var head []byte
-	var whole bool
-	err := s.row(ctx, r, `SELECT agent_id, version, last_seq, format, head, head_sum = sha256(head), `+leaseColumns+` FROM sessions`,
-		&agent, &version, &last, &format, &head, &whole, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+	var header []byte
+	var unreadable bool
+	err := s.row(ctx, r, `SELECT agent_id, version, last_seq, format, header, unreadable, `+leaseColumns+` FROM sessions`,
+		&agent, &version, &last, &format, &header, &unreadable, &l.token, &l.holder, &l.until, &l.ended, &l.live)
 	if err != nil {
 		return err
 	}
-	if err := intact(r.ID, format, head, whole); err != nil {
-		return err
+	if unreadable {
+		return damage(r.ID, format, header)
 	}
 	if err := l.admit(r.ID, fence); err != nil {
 		return err
@@ -189,18 +204,15 @@ func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) 
 	return conflict
 }
 
-// intact is the reason why a head cannot be built upon.
-func intact(id string, format int, head []byte, whole bool) error {
-	if format == session.FormatVersion && whole {
-		return nil
-	}
+// damage is why a session's row cannot be built upon.
+func damage(id string, format int, header []byte) error {
 	if format > session.FormatVersion {
 		return &session.NewerFormatError{What: "format version", Have: fmt.Sprint(format), Know: fmt.Sprint(session.FormatVersion)}
 	}
-	if _, err := decodeHead(id, head); err != nil {
+	if _, err := decodeHeader(id, header, nil); err != nil {
 		return err
 	}
-	return &session.CorruptError{ID: id, Path: "head", Reason: "it does not match its checksum"}
+	return &session.CorruptError{ID: id, Path: "header", Reason: "it does not match its format or checksum"}
 }
 
 // row reads columns of a session's row, or ErrNotFound. The statement is
@@ -265,14 +277,22 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 // askCommit tells the outcome of a save or a creation by its commit: the one
 // at its version has its id, or that of another write.
 func (s *Store) askCommit(ctx context.Context, w *write, version int64) verdict {
-	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN c.write_id = @write::uuid THEN 1 ELSE 2 END
+	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN c.write_id = @write THEN 1 ELSE 2 END
 		FROM sessions s JOIN commits c ON c.log = s.sid WHERE s.tenant = @tenant AND s.id = @id AND c.version = @version), 0)`,
 		pgx.NamedArgs{"version": version})
 }
 
-// askAppend tells the outcome of an append. Its id is on the session's row
-// until the next save or append.
-func (s *Store) askAppend(ctx context.Context, w *write) verdict {
-	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN write_id = @write::uuid THEN 1 ELSE 0 END
+// askAppend tells the outcome of an append, and finds the lease that was taken
+// with it. Its id is on the session's row until the next save or append.
+func (s *Store) askAppend(ctx context.Context, w *write, lease *taking) verdict {
+	answer := s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN write_id = @write THEN 1 ELSE 0 END
 		FROM sessions WHERE tenant = @tenant AND id = @id), 0)`, pgx.NamedArgs{})
+	if answer == made && lease != nil {
+		l, err := s.findTaken(ctx, w.ref, pgx.NamedArgs{"lease_id": w.id}, findLease)
+		if err != nil {
+			return unknown
+		}
+		lease.taken = l
+	}
+	return answer
 }
