@@ -14,13 +14,19 @@ func Replay(s Session, records []Record, durable int64) (Session, error) {
 	if !s.IsZero() && s.b.pending != nil {
 		return s, invalid("session", "%s has changes of its own that are not written", quoted(s.ID()))
 	}
+	var before body
+	if !s.IsZero() {
+		before = *s.b
+	}
+	for _, span := range discardedRanges(records) {
+		if span.From <= before.seq {
+			return s, invalid("tail_discarded", "change %d is part of the session, which is at %d", span.From, before.seq)
+		}
+	}
 	next, live, err := s.b.replay(records, durable)
 	if err != nil {
 		return s, err
 	}
-	next.live = live
-	if !s.IsZero() {
-		next.live += s.b.live
-	}
+	next.live = before.live + live
 	return Session{next}, nil
 }

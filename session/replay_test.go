@@ -100,10 +100,12 @@ func TestReplay_refusesWhatDoesNotFollow(t *testing.T) {
 	}
 	gap := next.Pending()[0]
 	gap.Seq++
+	late := session.Record{Seq: 2, At: noon, Change: session.TailDiscarded{From: 1, To: 1}}
 	for name, refused := range map[string]func() (session.Session, error){
 		"nothing":            func() (session.Session, error) { return session.Replay(session.Session{}, nil, 0) },
 		"no beginning":       func() (session.Session, error) { return session.Replay(session.Session{}, next.Pending(), 0) },
 		"a gap":              func() (session.Session, error) { return session.Replay(saved, []session.Record{gap}, 0) },
+		"a late discard":     func() (session.Session, error) { return session.Replay(saved, []session.Record{late}, 0) },
 		"changes in waiting": func() (session.Session, error) { return session.Replay(next, nil, 0) },
 	} {
 		if _, err := refused(); !errors.Is(err, session.ErrInvalid) {

@@ -42,6 +42,7 @@ var building = map[string]place{
 	"store/sqlite":    {floor: 2, leaf: true},
 	"store/postgres":  {floor: 2, leaf: true},
 	"store/storetest": {floor: 2},
+	"store/transfer":  {floor: 2},
 	"llm/scripted":    {floor: 2, leaf: true},
 	"llm/offline":     {floor: 2, leaf: true},
 	"agent":           {floor: 2},

@@ -1,0 +1,191 @@
+// Package transfer copies sessions from one store to another, word for word:
+// every change with its number and time, every version with its commit,
+// stretches that were discarded, forks that share the log of their parent, the
+// open tail and the unread inbox.
+//
+// It writes through what every store does anyway (Create, Fork, Save, Append,
+// Post), so it works between any two of them. It never overwrites: a session
+// that is there already is left alone where it is the same, continued where
+// its log is the beginning of the source's, and refused where it differs. A
+// copy that was broken off is therefore taken up by copying again. Everything
+// written is read back and compared.
+//
+// What a store does not keep cannot be copied. One without Logs has neither
+// history nor version numbers: as a target it gets the newest version and the
+// open tail, as a source it gives its session as version 1. Leases stay where
+// they are, and idempotency keys too, because no store lists them.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Outcome is what became of a session.
+type Outcome string
+
+// The outcomes of copying. What a Look says would be done.
+const (
+	Copied    Outcome = "copied"    // it was not there
+	Continued Outcome = "continued" // a part of it was there
+	Same      Outcome = "same"      // nothing was missing
+)
+
+// Report says what was done with a session.
+type Report struct {
+	ID      string   `json:"sessionId"`
+	Outcome Outcome  `json:"outcome"`
+	Version int64    `json:"version"`         // in the target
+	Seq     int64    `json:"seq"`             // last change in the target, the open tail's included
+	Notes   []string `json:"notes,omitempty"` // what is not as in the source, for people
+}
+
+// Copier copies from one store to another. It is for one goroutine.
+type Copier struct {
+	from, to store.Store
+	agreed   map[store.Ref]int64 // how far the two stores are known to have the same log
+}
+
+// New is a copier between two stores, which stay the caller's to close.
+func New(from, to store.Store) *Copier {
+	return &Copier{from: from, to: to, agreed: map[store.Ref]int64{}}
+}
+
+// Copy brings one session into the target and compares the two. Copy the
+// sessions it was forked from first, as Plan orders them: only then can it
+// share their log.
+//
+// ConflictError differs: the target has another session of that id, or one
+// that has gone on by itself; it is untouched. BusyError: somebody works on it
+// in the target. CorruptError: it cannot be read, or what was written is not
+// what was read; the path names the change. After any error, what was copied
+// stays and copying again goes on from there.
+func (c *Copier) Copy(ctx context.Context, r store.Ref) (Report, error) {
+	j, err := c.begin(ctx, r)
+	if err != nil {
+		return j.report(), err
+	}
+	if err := j.state.act(ctx); err != nil {
+		return j.report(), err
+	}
+	if err := j.running(ctx); err != nil {
+		return j.report(), err
+	}
+	return j.report(), nil
+}
+
+// Look says what Copy would do, and does nothing. Its errors are those Copy
+// would meet before it writes.
+func (c *Copier) Look(ctx context.Context, r store.Ref) (Report, error) {
+	j, err := c.begin(ctx, r)
+	return j.report(), err
+}
+
+// job is the copying of one session.
+type job struct {
+	*Copier
+	ref    store.Ref
+	source logs
+	info   session.Info // of the source, where the job began
+	state  target
+
+	outcome Outcome
+	version int64 // last one in the target
+	last    int64 // last durable change in the target
+	notes   []string
+}
+
+// target is the side that is written to, with a log or without.
+type target interface {
+	// look finds out how far the session is there.
+	look(ctx context.Context) (Outcome, error)
+	// act writes what is missing and compares.
+	act(ctx context.Context) error
+}
+
+// logs is the history of a source.
+type logs interface {
+	Log(ctx context.Context, r store.Ref, after int64, limit int) ([]session.LogEntry, error)
+	Commits(ctx context.Context, r store.Ref, after int64, limit int) ([]store.CommitInfo, error)
+}
+
+func (c *Copier) begin(ctx context.Context, r store.Ref) (*job, error) {
+	j := &job{Copier: c, ref: r}
+	var err error
+	if j.info, err = c.from.Info(ctx, r); err != nil {
+		return j, err
+	}
+	if j.source, err = j.history(ctx); err != nil {
+		return j, err
+	}
+	if to, ok := c.to.(store.Logs); ok {
+		j.state = &logged{job: j, theirs: to}
+	} else {
+		j.state = &document{job: j}
+	}
+	j.outcome, err = j.state.look(ctx)
+	return j, err
+}
+
+func (j *job) report() Report {
+	return Report{ID: j.ref.ID, Outcome: j.outcome, Version: j.version, Seq: j.last, Notes: j.notes}
+}
+
+func (j *job) note(format string, args ...any) {
+	j.notes = append(j.notes, fmt.Sprintf(format, args...))
+}
+
+// differs is the refusal of a session that is not the source's.
+func (j *job) differs(seq int64) error {
+	return &session.ConflictError{ID: j.ref.ID, Reason: session.ReasonDiffers, Have: seq}
+}
+
+// mismatch is a copy that was read back and is not what was written.
+func (j *job) mismatch(err error) error {
+	var c *session.ConflictError
+	if !errors.As(err, &c) || c.Reason != session.ReasonDiffers {
+		return err
+	}
+	return &session.CorruptError{ID: j.ref.ID, Path: fmt.Sprintf("change %d", c.Have), Reason: "the copy is not what was copied"}
+}
+
+// running notes that somebody works on the session in the source.
+func (j *job) running(ctx context.Context) error {
+	leases, ok := j.from.(store.Leases)
+	if !ok {
+		return nil
+	}
+	lease, held, err := leases.Holding(ctx, j.ref)
+	if errors.Is(err, session.ErrNotFound) { // removed meanwhile
+		return nil
+	}
+	if held {
+		j.note("%s works on it: copied as it was after change %d", lease.Holder, j.last)
+	}
+	return err
+}
+
+// whole are all entries of a log after a number.
+func whole(ctx context.Context, l logs, r store.Ref, after int64) ([]session.LogEntry, error) {
+	var all []session.LogEntry
+	for {
+		page, err := l.Log(ctx, r, after, 0)
+		if err != nil || len(page) == 0 {
+			return all, err
+		}
+		all = append(all, page...)
+		after = page[len(page)-1].Seq
+	}
+}
+
+func recordsOf(entries []session.LogEntry) []session.Record {
+	records := make([]session.Record, len(entries))
+	for i, e := range entries {
+		records[i] = e.Record
+	}
+	return records
+}
