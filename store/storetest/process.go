@@ -62,6 +62,8 @@ func RunProcesses(t *testing.T, p Processes) {
 	t.Run("processes/killedAtEveryWritePoint", func(t *testing.T) { t.Parallel(); killedAtEveryWritePoint(t, p) })
 	t.Run("processes/killedUnderLoad", func(t *testing.T) { t.Parallel(); killedUnderLoad(t, p) })
 	t.Run("processes/lateHolderIsFenced", func(t *testing.T) { t.Parallel(); lateHolderIsFenced(t, p) })
+	t.Run("processes/startersTakeTurns", func(t *testing.T) { t.Parallel(); startersTakeTurns(t, p) })
+	t.Run("processes/watcherSeesEverything", func(t *testing.T) { t.Parallel(); watcherSeesEverything(t, p) })
 }
 
 // jobVariable holds a worker's job, as JSON.

@@ -18,3 +18,9 @@ func killedUnderLoad(t *testing.T, _ Processes) {
 func lateHolderIsFenced(t *testing.T, _ Processes) {
 	t.Skip("processes cannot be killed and stopped here")
 }
+func startersTakeTurns(t *testing.T, _ Processes) {
+	t.Skip("processes cannot be killed and stopped here")
+}
+func watcherSeesEverything(t *testing.T, _ Processes) {
+	t.Skip("processes cannot be killed and stopped here")
+}

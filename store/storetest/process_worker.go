@@ -70,6 +70,10 @@ func work(raw string, open Opener, holder []func() (string, error)) int {
 			err = w.race(ctx)
 		case "hold":
 			err = w.hold(ctx)
+		case "chat":
+			err = w.chat(ctx)
+		case "start":
+			err = w.start(ctx)
 		default:
 			err = fmt.Errorf("unknown job %q", w.Do)
 		}
@@ -185,6 +189,12 @@ func steps(st store.Store) []step {
 	if tails {
 		list = append(list, appendStep("append without a lease"))
 	}
+	if starts, ok := st.(store.Starts); ok {
+		list = append(list, startStep("start", starts), saveStep("seal what was started"))
+	}
+	if memories, ok := st.(store.Memories); ok {
+		list = append(list, memorySteps(memories)...)
+	}
 	return append(list, step{"delete", func(ctx context.Context, w *worker, _ *life) error {
 		return w.st.Delete(ctx, lifeRef(), 0)
 	}})
@@ -218,6 +228,44 @@ func acquireStep(name string) step {
 		l.lease, err = w.leases().Acquire(ctx, lifeRef(), w.holder, w.Lease)
 		return err
 	}}
+}
+
+func startStep(name string, starts store.Starts) step {
+	return step{name, func(ctx context.Context, w *worker, l *life) error {
+		s, err := spoken(l.s, name)
+		if err != nil {
+			return err
+		}
+		l.s, l.lease, err = starts.Start(ctx, s, store.Beginning{Holder: w.holder, Length: w.Lease})
+		return err
+	}}
+}
+
+// lifeOwner is whose memory a life has.
+func lifeOwner() store.Owner {
+	return store.Owner{Tenant: session.DefaultTenant, Scope: store.ScopeUser, Name: lifeID}
+}
+
+func memorySteps(memories store.Memories) []step {
+	remember := func(name, value string) step {
+		return step{name, func(ctx context.Context, _ *worker, _ *life) error {
+			m := store.Memo{Key: "key", Value: json.RawMessage(value), CallID: name, At: lifeTime()}
+			_, err := memories.Remember(ctx, lifeOwner(), m)
+			return err
+		}}
+	}
+	return []step{
+		remember("remember", `"first"`), remember("remember more", `"second"`),
+		{"forget", func(ctx context.Context, _ *worker, _ *life) error {
+			_, err := memories.Forget(ctx, lifeOwner(), "key", nil)
+			return err
+		}},
+		remember("remember again", `"third"`),
+		{"forget all", func(ctx context.Context, _ *worker, _ *life) error {
+			_, err := memories.ForgetAll(ctx, lifeOwner(), false)
+			return err
+		}},
+	}
 }
 
 func (w *worker) tails() store.Tails {
@@ -282,5 +330,28 @@ func snapshot(ctx context.Context, st store.Store) (string, error) {
 		}
 		text += fmt.Sprintf("%s base %d tail %t\n", raw, s.Base(), s.HasTail())
 	}
+	if memories, ok := st.(store.Memories); ok {
+		remembered, err := recollection(ctx, memories)
+		return text + remembered, err
+	}
 	return text, nil
+}
+
+// recollection is everything a store remembers and finds, in one text.
+func recollection(ctx context.Context, memories store.Memories) (string, error) {
+	text := ""
+	for version := range int64(4) {
+		e, found, err := memories.Entry(ctx, lifeOwner(), "key", version)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf("version %d found %t: %s of %d\n", version, found, e.Value, e.Version)
+	}
+	found, err := memories.Search(ctx, session.DefaultTenant, store.Search{
+		Words: store.Words("save seal append start first second third"), Session: lifeID, User: lifeID,
+	})
+	for _, p := range found {
+		text += fmt.Sprintf("found %s%s of %d\n", p.MessageID, p.Key, p.Version)
+	}
+	return text, err
 }

@@ -198,7 +198,7 @@ func startChecksInOrder(t testing.TB, d Data) {
 
 func startContinuesTail(t testing.TB, d Data) {
 	st := d.Open(t)
-	s := appended(t, st, told(t, create(t, st, newSession(t, "s")), "before the crash"))
+	appended(t, st, told(t, create(t, st, newSession(t, "s")), "before the crash"))
 	s, l := started(t, st, told(t, loadTail(t, st, ref("s")), "after it"), beginning("w"))
 	same(t, loadTail(t, st, ref("s")), s)
 	c := commit(s, "done")

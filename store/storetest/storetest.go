@@ -128,6 +128,7 @@ func behaviours() []behaviour {
 		forkBehaviours(),
 		historyBehaviours(),
 		wakeBehaviours(),
+		watchBehaviours(),
 		retentionBehaviours(),
 		tenantsBehaviours(),
 		flatBehaviours(),

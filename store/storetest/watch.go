@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+func watchBehaviours() []behaviour {
+	return []behaviour{
+		{name: "watch/seesEveryChangeOnceAndInOrder", needs: []string{Wakes, Logs, Tails}, check: watchersSeeEverything},
+	}
+}
+
+// chatterLength is how many changes one round of chatter makes.
+const chatterLength = 6
+
+// chatter writes in all the ways there are: it appends, discards a part,
+// appends, and seals with a further change, over and over.
+func chatter(ctx context.Context, st store.Store, s session.Session, rounds int) error {
+	tails, ok := st.(store.Tails)
+	if !ok {
+		return errors.New("the store has no tails")
+	}
+	said := 0
+	say := func(s session.Session) (session.Session, error) {
+		said++
+		return s.WithMetadata("said", fmt.Appendf(nil, "%d", said), start())
+	}
+	write := func(s session.Session, times int) (session.Session, error) {
+		var err error
+		for range times {
+			if s, err = say(s); err != nil {
+				return s, err
+			}
+		}
+		return tails.Append(ctx, s, store.Append{})
+	}
+	for range rounds {
+		kept, err := write(s, 1)
+		if err != nil {
+			return err
+		}
+		refused, err := write(kept, 2)
+		if err != nil {
+			return err
+		}
+		if s, err = kept.Discarded(kept.Seq()+1, refused.Seq(), start()); err != nil {
+			return err
+		}
+		if s, err = write(s, 1); err != nil { // the refusal and one more
+			return err
+		}
+		if s, err = say(s); err != nil {
+			return err
+		}
+		if s, err = st.Save(ctx, s, commit(s, "chatter")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pollEvery is how often a watcher looks when no bell rings.
+const pollEvery = 20 * time.Millisecond
+
+// watch reads a log as a live view does: it reads on from the last number it
+// saw, and where there is nothing new it waits for the bell or a moment.
+func watch(ctx context.Context, st store.Store, r store.Ref, last int64) ([]session.LogEntry, error) {
+	logs, hasLogs := st.(store.Logs)
+	wakes, hasWakes := st.(store.Wakes)
+	if !hasLogs || !hasWakes {
+		return nil, errors.New("the store has no logs or no bells")
+	}
+	bell, stop := wakes.Bell(r)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 6*patience)
+	defer cancel()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	var seen []session.LogEntry
+	for after := int64(0); after < last; {
+		entries, err := logs.Log(ctx, r, after, 4)
+		if err != nil {
+			return seen, fmt.Errorf("log after %d: %w", after, err)
+		}
+		if len(entries) > 0 {
+			seen = append(seen, entries...)
+			after = entries[len(entries)-1].Seq
+			continue
+		}
+		select {
+		case <-bell:
+		case <-poll.C:
+		case <-ctx.Done():
+			return seen, fmt.Errorf("watched up to %d of %d: %w", after, last, ctx.Err())
+		}
+	}
+	return seen, nil
+}
+
+// sawAll fails the test unless a watcher saw each change of a finished log
+// once, in order, and as it was written.
+func sawAll(t testing.TB, watcher string, seen, log []session.LogEntry) {
+	t.Helper()
+	if len(seen) != len(log) {
+		t.Errorf("%s saw %d changes of %d", watcher, len(seen), len(log))
+	}
+	for i := range min(len(seen), len(log)) {
+		if g, w := string(encoded(t, seen[i].Record)), string(encoded(t, log[i].Record)); g != w || seen[i].Seq != int64(i+1) {
+			t.Fatalf("%s saw %s in the place of %s", watcher, g, w)
+		}
+		if v := seen[i].Version; v != 0 && v != log[i].Version {
+			t.Errorf("%s saw change %d at version %d, it is of %d", watcher, i+1, v, log[i].Version)
+		}
+	}
+}
+
+func watchersSeeEverything(t testing.TB, d Data) {
+	const watchers, rounds = 3, 15
+	st := d.Open(t)
+	s := create(t, st, newSession(t, "watched"))
+	last := s.Seq() + chatterLength*rounds
+	seen := make([][]session.LogEntry, watchers+1)
+	errs := together(t, d, watchers+1, func(i int, st store.Store) (err error) {
+		if i == watchers {
+			return chatter(t.Context(), st, s, rounds)
+		}
+		seen[i], err = watch(t.Context(), st, ref("watched"), last)
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	log := allEntries(t, st, ref("watched"), 0)
+	if int64(len(log)) != last {
+		t.Fatalf("the log has %d changes, want %d", len(log), last)
+	}
+	for i := range watchers {
+		sawAll(t, fmt.Sprint("watcher ", i), seen[i], log)
+	}
+}
