@@ -74,6 +74,7 @@ type Store struct {
 	readers *readers
 	writer  *writer
 	bells   *bells
+	indexer *indexer
 
 	closed atomic.Bool
 	once   sync.Once
@@ -81,15 +82,17 @@ type Store struct {
 }
 
 var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Tails   = (*Store)(nil)
-	_ store.Leases  = (*Store)(nil)
-	_ store.Logs    = (*Store)(nil)
-	_ store.Forks   = (*Store)(nil)
-	_ store.Inboxes = (*Store)(nil)
-	_ store.Wakes   = (*Store)(nil)
-	_ store.Keys    = (*Store)(nil)
-	_ store.Sweeps  = (*Store)(nil)
+	_ store.Store    = (*Store)(nil)
+	_ store.Tails    = (*Store)(nil)
+	_ store.Leases   = (*Store)(nil)
+	_ store.Logs     = (*Store)(nil)
+	_ store.Forks    = (*Store)(nil)
+	_ store.Inboxes  = (*Store)(nil)
+	_ store.Wakes    = (*Store)(nil)
+	_ store.Keys     = (*Store)(nil)
+	_ store.Sweeps   = (*Store)(nil)
+	_ store.Memories = (*Store)(nil)
+	_ store.Doctors  = (*Store)(nil)
 )
 
 // Open opens the store in a file, which is made where it is missing, with its
@@ -127,6 +130,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	s.readers = newReaders(s.conns)
 	s.writer = newWriter(conn, s.bells, c.OnWrite)
 	go s.writer.run(context.WithoutCancel(ctx)) // it outlives whoever asks
+	s.indexer = newIndexer(ctx, s)
 	return s, nil
 }
 
@@ -150,6 +154,7 @@ func (s *Store) String() string { return "the sqlite store" }
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.closed.Store(true)
+		s.indexer.close()
 		s.err = errors.Join(s.writer.close(), s.readers.close(), s.conns.db.Close())
 		if s.err != nil {
 			s.err = fmt.Errorf("close sqlite store %s: %w", s.path, s.err)
@@ -195,7 +200,9 @@ func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.
 
 // write hands a request to the writer and waits until it is on the disk.
 func (s *Store) write(ctx context.Context, q *request) error {
-	return s.translate(ctx, s.writer.submit(ctx, q))
+	err := s.writer.submit(ctx, q)
+	s.indexer.wrote()
+	return s.translate(ctx, err)
 }
 
 // writeSession changes one session, which must be there.

@@ -229,10 +229,12 @@ func (c *conn) remove(ctx context.Context, w row) error {
 	}
 	c.onWrite("after removal")
 	for _, p := range parts {
-		if _, err := c.exec(ctx, `DELETE FROM changes WHERE log = ?1 AND seq > coalesce((SELECT max(upto_seq) FROM lineage WHERE ancestor = ?1), 0)
-AND NOT EXISTS (SELECT 1 FROM sessions WHERE log = ?1)`, p.log); err != nil {
+		if err := c.unindex(ctx, p.log); err != nil {
+			return err
+		}
+		if _, err := c.exec(ctx, "DELETE FROM changes WHERE "+unneeded, p.log); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.lowerMark(ctx)
 }

@@ -1,0 +1,212 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// A message is found from the moment it is in the log, and saving it costs
+// nothing more. The index comes after: it holds the messages up to a change,
+// the mark, and a search reads those behind the mark themselves. The mark and
+// the rows of the index move in one transaction, so they always agree.
+
+// place is where a change lies.
+type place struct{ n, log, seq int64 }
+
+// passage is a message as the index has it.
+type passage struct {
+	place
+	at     int64
+	trace  bool
+	tokens string
+}
+
+// scanPlace scans a row of changes that begins with its place.
+func scanPlace(rows *sql.Rows) (at place, r logRow, err error) {
+	err = rows.Scan(&at.n, &at.log, &r.seq, &r.version, &r.kind, &r.at, &r.discarded, (*sql.RawBytes)(&r.data))
+	at.seq = r.seq
+	return at, r, err
+}
+
+// indexing is the next part of the log to be indexed. It is read and taken
+// apart before the writer is asked, who is one for all.
+type indexing struct {
+	mark, upTo int64
+	places     []place // of all changes behind the mark, to know them again
+	passages   []passage
+}
+
+const (
+	// A part is so small that whoever waits for the writer hardly notices.
+	maxPart      = 256
+	maxPartBytes = 256 << 10
+)
+
+// errMoved says that the log is not any more what was to be indexed.
+var errMoved = errors.New("the log or its index has moved on")
+
+// unindexed counts the changes behind the mark.
+func (c *conn) unindexed(ctx context.Context) (n int64, err error) {
+	_, err = c.one(ctx, "SELECT (SELECT coalesce(max(n), 0) FROM changes) - value FROM counters WHERE name = 'indexed'", nil, &n)
+	return n, err
+}
+
+func (c *conn) mark(ctx context.Context) (n int64, err error) {
+	_, err = c.one(ctx, "SELECT value FROM counters WHERE name = 'indexed'", nil, &n)
+	return n, err
+}
+
+// partAfter reads what is to be indexed when the index ends at a mark.
+func (c *conn) partAfter(ctx context.Context, mark int64) (indexing, error) {
+	part := indexing{mark: mark, upTo: mark}
+	size := 0
+	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT ?", []any{mark, maxPart}, func(rows *sql.Rows) error {
+		at, r, err := scanPlace(rows)
+		if err != nil {
+			return err
+		}
+		part.upTo, part.places = at.n, append(part.places, at)
+		if p, ok := passageOf(at, r); ok {
+			part.passages = append(part.passages, p)
+		}
+		if size += len(r.data); size > maxPartBytes {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return indexing{}, err
+	}
+	return part, c.nameOwners(ctx, part.passages)
+}
+
+// passageOf is a message as the index has it, but for whose it is. What has no
+// words or cannot be read is not in the index.
+func passageOf(at place, r logRow) (passage, bool) {
+	m, ok := r.message()
+	if !ok {
+		return passage{}, false
+	}
+	p := passage{place: at, at: micros(m.CreatedAt), trace: m.Trace, tokens: tokens(store.MessageText(m))}
+	return p, p.tokens != ""
+}
+
+// message is the message that a change adds, if it does and can be read.
+func (r logRow) message() (session.Message, bool) {
+	if r.kind != messageAdded {
+		return session.Message{}, false
+	}
+	record, err := r.record("")
+	added, ok := record.Change.(session.MessageAdded)
+	return added.Message, ok && err == nil
+}
+
+// nameOwners adds to passages the tokens that say whose they are.
+func (c *conn) nameOwners(ctx context.Context, passages []passage) error {
+	owners := map[int64]string{}
+	for i, p := range passages {
+		whose, known := owners[p.log]
+		if !known {
+			var err error
+			if whose, err = c.ownerOf(ctx, p.log); err != nil {
+				return err
+			}
+			owners[p.log] = whose
+		}
+		passages[i].tokens = whose + p.tokens
+	}
+	return nil
+}
+
+// ownerOf are the tokens that say whose a log is: its own, and its user's. All
+// sessions that share a log have one user; a purged one is named by its forks.
+func (c *conn) ownerOf(ctx context.Context, log int64) (string, error) {
+	user := store.Owner{Scope: store.ScopeUser}
+	if _, err := c.one(ctx, `SELECT tenant, user_id FROM sessions WHERE log = ?1
+UNION ALL SELECT tenant, user_id FROM lineage JOIN sessions USING (log) WHERE ancestor = ?1 LIMIT 1`,
+		[]any{log}, &user.Tenant, &user.Name); err != nil {
+		return "", err
+	}
+	whose := logToken(log) + " "
+	if user.Name != "" {
+		whose += ownerToken(user) + " "
+	}
+	return whose, nil
+}
+
+// index writes a part to the index. Where the log is not what it was when the
+// part was read, nothing is written and the error is errMoved: a purge may have
+// taken changes away, and new ones their numbers.
+func (c *conn) index(ctx context.Context, part indexing) error {
+	mark, err := c.mark(ctx)
+	if err != nil {
+		return err
+	}
+	var places []place
+	err = c.each(ctx, "SELECT n, log, seq FROM changes WHERE n > ? AND n <= ? ORDER BY n", []any{part.mark, part.upTo}, func(rows *sql.Rows) error {
+		var at place
+		err := rows.Scan(&at.n, &at.log, &at.seq)
+		places = append(places, at)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if mark != part.mark || !slices.Equal(places, part.places) {
+		return errMoved
+	}
+	c.onWrite("before index")
+	for _, p := range part.passages {
+		if _, err := c.exec(ctx, "INSERT INTO message_words (rowid, tokens) VALUES (?, ?)", p.n, p.tokens); err != nil {
+			return err
+		}
+		if _, err := c.exec(ctx, "INSERT INTO passages (n, log, seq, at, trace) VALUES (?, ?, ?, ?, ?)", p.n, p.log, p.seq, p.at, p.trace); err != nil {
+			return err
+		}
+	}
+	if _, err := c.exec(ctx, "UPDATE counters SET value = ? WHERE name = 'indexed'", part.upTo); err != nil {
+		return err
+	}
+	c.onWrite("after index")
+	return nil
+}
+
+// unneeded are the changes of log ?1 that neither a session nor a fork needs.
+const unneeded = `log = ?1 AND seq > coalesce((SELECT max(upto_seq) FROM lineage WHERE ancestor = ?1), 0)
+AND NOT EXISTS (SELECT 1 FROM sessions WHERE log = ?1)`
+
+// unindex takes the unneeded changes of a log out of the index.
+func (c *conn) unindex(ctx context.Context, log int64) error {
+	for _, statement := range []string{
+		"DELETE FROM message_words WHERE rowid IN (SELECT p.n FROM passages p WHERE p.n IN (SELECT n FROM changes WHERE " + unneeded + "))",
+		"DELETE FROM passages WHERE n IN (SELECT n FROM changes WHERE " + unneeded + ")",
+	} {
+		if _, err := c.exec(ctx, statement, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lowerMark keeps the mark within the log. The numbers of the last changes are
+// given again when those are removed.
+func (c *conn) lowerMark(ctx context.Context) error {
+	_, err := c.exec(ctx, "UPDATE counters SET value = min(value, (SELECT coalesce(max(n), 0) FROM changes)) WHERE name = 'indexed'")
+	return err
+}
+
+// indexEntry makes an entry the one that is found under its key, which has
+// none in the index.
+func (c *conn) indexEntry(ctx context.Context, key int64, tokens string) error {
+	_, err := c.exec(ctx, "INSERT INTO entry_words (rowid, tokens) VALUES (?, ?)", key, tokens)
+	return err
+}
+
+func entryTokens(o store.Owner, e store.Entry) string {
+	return tokens(store.EntryWords(e.Key, e.Value), ownerToken(o))
+}

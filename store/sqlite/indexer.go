@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// indexer brings the index up to the log in the background. It asks the writer
+// like anybody else, for a small part at a time.
+type indexer struct {
+	store   *Store
+	written atomic.Int64  // writes since the index was last looked at
+	wake    chan struct{} // holds one call to look
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+const (
+	// maxUnindexed is about how many changes a search may have to read beside
+	// the index. Where more wait, they are indexed however busy the store is.
+	maxUnindexed = 1024
+
+	// minUnindexed is how many are worth a transaction when it is calm.
+	minUnindexed = 64
+
+	calm      = 500 * time.Millisecond // without a write, that is
+	lookEvery = 64                     // writes
+
+	// lastChance is how long closing the store may take for the index's sake.
+	lastChance = 100 * time.Millisecond
+)
+
+// newIndexer starts the indexer of a store. It ends when it is closed.
+func newIndexer(ctx context.Context, s *Store) *indexer {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	i := &indexer{store: s, wake: make(chan struct{}, 1), stop: stop, stopped: make(chan struct{})}
+	go i.run(ctx)
+	return i
+}
+
+// wrote tells the indexer that something was written. Most calls only count.
+func (i *indexer) wrote() {
+	if n := i.written.Add(1); n != 1 && n%lookEvery != 0 {
+		return
+	}
+	select {
+	case i.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (i *indexer) run(ctx context.Context) {
+	defer close(i.stopped)
+	quiet := time.NewTimer(calm) // others may have left something
+	defer quiet.Stop()
+	var seen int64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-i.wake:
+			i.catchUp(ctx, maxUnindexed)
+			quiet.Reset(calm)
+		case <-quiet.C:
+			if n := i.written.Load(); n != seen {
+				seen = n
+				quiet.Reset(calm)
+				continue
+			}
+			i.catchUp(ctx, minUnindexed)
+			if i.written.CompareAndSwap(seen, 0) {
+				seen = 0
+			} else {
+				quiet.Reset(calm)
+			}
+		}
+	}
+}
+
+// catchUp indexes until fewer changes wait than enough. Errors end it: a
+// search is right without the index, and whoever writes next is told.
+func (i *indexer) catchUp(ctx context.Context, enough int64) {
+	for {
+		n, err := i.store.indexPart(ctx, enough)
+		if err != nil || n < enough {
+			return
+		}
+	}
+}
+
+// indexPart indexes a part of the log where at least so many changes wait, and
+// says how many waited.
+func (s *Store) indexPart(ctx context.Context, atLeast int64) (waiting int64, err error) {
+	var part indexing
+	err = s.readers.read(ctx, func(ctx context.Context, c *conn) error {
+		if waiting, err = c.unindexed(ctx); err != nil || waiting < atLeast {
+			return err
+		}
+		mark, err := c.mark(ctx)
+		if err == nil {
+			part, err = c.partAfter(ctx, mark)
+		}
+		return err
+	})
+	if err != nil || len(part.places) == 0 {
+		return waiting, err
+	}
+	err = s.writer.submit(ctx, &request{do: func(ctx context.Context, c *conn) error { return c.index(ctx, part) }})
+	if errors.Is(err, errMoved) {
+		err = nil // to be read again
+	}
+	return waiting, err
+}
+
+// close waits for the indexer. What this store has written is indexed first
+// where it is worth it and quickly done: a program that is started for one
+// write and ends has no quiet moment.
+func (i *indexer) close() {
+	i.stop()
+	<-i.stopped
+	if i.written.Load() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastChance)
+	defer cancel()
+	i.catchUp(ctx, minUnindexed)
+}

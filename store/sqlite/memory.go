@@ -1,0 +1,266 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Remember writes the next version of an entry.
+func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
+	if err := s.usableBy(ctx, o); err != nil {
+		return store.Entry{}, err
+	}
+	m, err := m.Check()
+	if err != nil {
+		return store.Entry{}, err
+	}
+	var written store.Entry
+	err = s.write(ctx, &request{
+		do: func(ctx context.Context, c *conn) (err error) {
+			written, err = c.remember(ctx, o, m)
+			return err
+		},
+		saved: func(ctx context.Context, c *conn) (bool, error) {
+			found, ok, err := c.entry(ctx, o, m.Key, written.Version)
+			return ok && string(found.Value) == string(written.Value), err
+		},
+	})
+	if err != nil {
+		return store.Entry{}, err
+	}
+	return written, nil
+}
+
+// usableBy is the reason why no call on an owner's entries can begin.
+func (s *Store) usableBy(ctx context.Context, o store.Owner) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return o.Check()
+}
+
+func (c *conn) remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
+	id, last, err := c.memoryKey(ctx, o, m.Key)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	have, live, err := c.entry(ctx, o, m.Key, 0)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	if m.CallID != "" && last > 0 {
+		if then, done, err := c.wroteBefore(ctx, id, o, m); err != nil || done {
+			return then, err
+		}
+	}
+	if m.IfVersion != nil && *m.IfVersion != have.Version {
+		return store.Entry{}, staleEntry(m.Key, *m.IfVersion, have.Version)
+	}
+	next := store.Entry{Key: m.Key, Value: m.Value, Version: last + 1, CreatedAt: m.At, UpdatedAt: m.At, SessionID: m.SessionID}
+	if live {
+		next.CreatedAt = have.CreatedAt
+	}
+	return next, c.addEntry(ctx, id, o, next, m.CallID)
+}
+
+// wroteBefore is what a tool call has written of a key, if it has: that very
+// version or, where it was forgotten, what is there in its place.
+func (c *conn) wroteBefore(ctx context.Context, id int64, o store.Owner, m store.Memo) (store.Entry, bool, error) {
+	var version int64
+	done, err := c.one(ctx, "SELECT version FROM memory_calls WHERE key = ? AND session_id = ? AND call_id = ?",
+		[]any{id, m.SessionID, m.CallID}, &version)
+	if err != nil || !done {
+		return store.Entry{}, false, err
+	}
+	for _, v := range []int64{version, 0} {
+		if e, found, err := c.entry(ctx, o, m.Key, v); err != nil || found {
+			return e, true, err
+		}
+	}
+	return store.Entry{Key: m.Key}, true, nil
+}
+
+func staleEntry(key string, want, have int64) error {
+	return &session.ConflictError{ID: key, Reason: session.ReasonStale, Want: want, Have: have}
+}
+
+// memoryKey finds a key and the last version it was given, 0 for a new one,
+// which is made.
+func (c *conn) memoryKey(ctx context.Context, o store.Owner, name string) (id, last int64, err error) {
+	found, err := c.one(ctx, "SELECT id, version FROM memory_keys WHERE tenant = ? AND scope = ? AND owner = ? AND name = ?",
+		[]any{o.Tenant, string(o.Scope), o.Name, name}, &id, &last)
+	if err != nil || found {
+		return id, last, err
+	}
+	_, err = c.one(ctx, "INSERT INTO memory_keys (tenant, scope, owner, name, version) VALUES (?, ?, ?, ?, 0) RETURNING id",
+		[]any{o.Tenant, string(o.Scope), o.Name, name}, &id)
+	return id, 0, err
+}
+
+// addEntry writes a version of a key and makes it the one that is found.
+func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.Entry, callID string) error {
+	if _, err := c.exec(ctx, "INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value) VALUES (?, ?, ?, ?, ?, ?)",
+		id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value)); err != nil {
+		return err
+	}
+	if _, err := c.exec(ctx, "UPDATE memory_keys SET version = ? WHERE id = ?", e.Version, id); err != nil {
+		return err
+	}
+	if callID != "" {
+		if _, err := c.exec(ctx, "INSERT INTO memory_calls (key, session_id, call_id, version) VALUES (?, ?, ?, ?)", id, e.SessionID, callID, e.Version); err != nil {
+			return err
+		}
+	}
+	c.onWrite("after entry")
+	if _, err := c.exec(ctx, "DELETE FROM entry_words WHERE rowid = ?", id); err != nil {
+		return err
+	}
+	return c.indexEntry(ctx, id, entryTokens(o, e))
+}
+
+const selectEntry = `SELECT k.name, e.version, e.created_at, e.updated_at, e.session_id, e.value
+FROM memory_keys k JOIN memory_entries e ON e.key = k.id `
+
+// entry reads a version of an entry, 0 for the newest.
+func (c *conn) entry(ctx context.Context, o store.Owner, key string, version int64) (e store.Entry, found bool, err error) {
+	err = c.each(ctx, selectEntry+`AND e.version = CASE WHEN ?1 = 0 THEN k.version ELSE ?1 END
+WHERE k.tenant = ?2 AND k.scope = ?3 AND k.owner = ?4 AND k.name = ?5`,
+		[]any{version, o.Tenant, string(o.Scope), o.Name, key}, func(rows *sql.Rows) (err error) {
+			found = true
+			e, err = scanEntry(rows)
+			return err
+		})
+	return e, found, err
+}
+
+func scanEntry(rows *sql.Rows) (store.Entry, error) {
+	var e store.Entry
+	var created, updated int64
+	var value []byte
+	err := rows.Scan(&e.Key, &e.Version, &created, &updated, &e.SessionID, &value)
+	e.CreatedAt, e.UpdatedAt, e.Value = instant(created), instant(updated), json.RawMessage(value)
+	return e, err
+}
+
+// Entry reads an entry.
+func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (e store.Entry, found bool, err error) {
+	if err := s.usableBy(ctx, o); err != nil {
+		return store.Entry{}, false, err
+	}
+	if err := store.CheckEntryKey(key); err != nil {
+		return store.Entry{}, false, err
+	}
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		e, found, err = c.entry(ctx, o, key, version)
+		return err
+	})
+	return e, found, err
+}
+
+// Entries reads the newest version of each key.
+func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string, limit int) ([]store.Entry, error) {
+	if err := s.usableBy(ctx, o); err != nil {
+		return nil, err
+	}
+	if prefix != "" {
+		if err := store.CheckEntryKey(prefix); err != nil {
+			return nil, err
+		}
+	}
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	// What a prefix covers lies before prefix + '0', the byte after the slash.
+	query, args := selectEntry+`AND e.version = k.version
+WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND k.name > ?`, []any{o.Tenant, string(o.Scope), o.Name, after}
+	if prefix != "" {
+		query += " AND k.name >= ? AND k.name < ? AND (k.name = ? OR k.name > ?)"
+		args = append(args, prefix, prefix+"0", prefix, prefix+"/")
+	}
+	var entries []store.Entry
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		return c.each(ctx, query+" ORDER BY k.name LIMIT ?", append(args, limit), func(rows *sql.Rows) error {
+			e, err := scanEntry(rows)
+			entries = append(entries, e)
+			return err
+		})
+	})
+	return entries, err
+}
+
+// Forget removes every version of an entry.
+func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
+	if err := s.usableBy(ctx, o); err != nil {
+		return false, err
+	}
+	if err := store.CheckEntryKey(key); err != nil {
+		return false, err
+	}
+	var was bool
+	err := s.write(ctx, &request{do: func(ctx context.Context, c *conn) error {
+		have, found, err := c.entry(ctx, o, key, 0)
+		if err != nil {
+			return err
+		}
+		if ifVersion != nil && *ifVersion != have.Version {
+			return staleEntry(key, *ifVersion, have.Version)
+		}
+		if was = found; !found {
+			return nil
+		}
+		id, _, err := c.memoryKey(ctx, o, key)
+		if err != nil {
+			return err
+		}
+		if _, err := c.exec(ctx, "DELETE FROM entry_words WHERE rowid = ?", id); err != nil {
+			return err
+		}
+		_, err = c.exec(ctx, "DELETE FROM memory_entries WHERE key = ?", id)
+		return err
+	}})
+	if err != nil {
+		return false, err
+	}
+	return was, nil
+}
+
+// ForgetAll removes all that an owner remembers, or counts it.
+func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
+	if err := s.usableBy(ctx, o); err != nil {
+		return 0, err
+	}
+	var n int
+	owner := []any{o.Tenant, string(o.Scope), o.Name}
+	count := func(ctx context.Context, c *conn) error {
+		_, err := c.one(ctx, `SELECT count(*) FROM memory_keys k JOIN memory_entries e ON e.key = k.id AND e.version = k.version
+WHERE k.tenant = ? AND k.scope = ? AND k.owner = ?`, owner, &n)
+		return err
+	}
+	if dry {
+		err := s.read(ctx, count)
+		return n, err
+	}
+	err := s.write(ctx, &request{do: func(ctx context.Context, c *conn) error {
+		if err := count(ctx, c); err != nil {
+			return err
+		}
+		for _, statement := range []string{
+			"DELETE FROM entry_words WHERE rowid IN (SELECT id FROM memory_keys WHERE tenant = ? AND scope = ? AND owner = ?)",
+			"DELETE FROM memory_keys WHERE tenant = ? AND scope = ? AND owner = ?",
+		} {
+			if _, err := c.exec(ctx, statement, owner...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

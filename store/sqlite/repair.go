@@ -1,0 +1,178 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Repair makes heads, rows and the index of words what the log says, where
+// they are not. Each session is mended in a transaction of its own, in which it
+// is examined once more. A session whose log cannot be folded stays as it is.
+func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, err error) {
+	refs, err := s.everySession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total := len(refs) + 1 // the index is one more
+	for i, r := range refs {
+		p.Report(i, total)
+		done, err := s.repairSession(ctx, r)
+		mended = append(mended, done.described(r)...)
+		if err != nil {
+			return mended, err
+		}
+	}
+	p.Report(len(refs), total)
+	problems, err := s.checkIndex(ctx)
+	if err != nil {
+		return mended, err
+	}
+	if len(problems) > 0 {
+		if _, err := s.Reindex(ctx, nil); err != nil {
+			return mended, err
+		}
+		mended = append(mended, problems...)
+	}
+	p.Report(total, total)
+	return mended, nil
+}
+
+// repairSession mends a session and gives what it has mended.
+func (s *Store) repairSession(ctx context.Context, r store.Ref) (examination, error) {
+	e, err := s.examineSession(ctx, r)
+	if err != nil || !e.mendable() {
+		return examination{}, err
+	}
+	err = s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
+		w, found, err := c.find(ctx, r, 0)
+		if err != nil || !found {
+			e = examination{}
+			return err
+		}
+		if e, err = c.examine(ctx, r, w); err != nil || !e.mendable() {
+			return err
+		}
+		return c.mend(ctx, r, e)
+	}})
+	if err != nil || !e.mendable() {
+		return examination{}, err
+	}
+	return e, nil
+}
+
+func (e examination) mendable() bool { return !e.lost && (e.heads || e.row) }
+
+// mend writes what the examination says should be there.
+func (c *conn) mend(ctx context.Context, r store.Ref, e examination) error {
+	c.onWrite("before mending")
+	if e.heads {
+		if err := c.rebuildHeads(ctx, r, e.log); err != nil {
+			return err
+		}
+	}
+	names, values, err := e.columns()
+	if err != nil {
+		return err
+	}
+	_, err = c.exec(ctx, "UPDATE sessions SET "+strings.Join(names, " = ?, ")+" = ? WHERE log = ?", append(values, e.log.log)...)
+	c.onWrite("after mending")
+	return err
+}
+
+// rebuildHeads makes all heads of a session anew, at the versions at which
+// saving would have written them.
+func (c *conn) rebuildHeads(ctx context.Context, r store.Ref, w row) error {
+	if _, err := c.exec(ctx, "DELETE FROM heads WHERE log = ?", w.log); err != nil {
+		return err
+	}
+	w.head = head{}
+	if _, err := c.eachVersion(ctx, r, w, func(s session.Session) error {
+		if err := c.sizeAfter(ctx, &w, s.Seq()); err != nil {
+			return err
+		}
+		if w.head.version > 0 && !(saving{sealed: s}).due(w) {
+			return nil
+		}
+		if err := c.addHead(ctx, w.log, s); err != nil {
+			return err
+		}
+		w.head = head{version: s.Version(), seq: s.Seq()}
+		_, err := c.one(ctx, "SELECT length(data) FROM heads WHERE log = ? AND base = ?", []any{w.log, s.Version()}, &w.head.size)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := c.sizeAfter(ctx, &w, w.last); err != nil {
+		return err
+	}
+	_, err := c.exec(ctx, "UPDATE sessions SET unfolded = ? WHERE log = ?", w.unfolded, w.log)
+	return err
+}
+
+// sizeAfter measures the changes after the newest head.
+func (c *conn) sizeAfter(ctx context.Context, w *row, upTo int64) error {
+	_, err := c.one(ctx, "SELECT coalesce(sum(length(data)), 0) FROM changes WHERE log = ? AND seq > ? AND seq <= ?",
+		[]any{w.log, w.head.seq, upTo}, &w.unfolded)
+	return err
+}
+
+// Reindex builds the index of words anew. While it is at work messages are
+// found without it, more slowly.
+func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.write(ctx, &request{do: func(ctx context.Context, c *conn) error { return c.startIndex(ctx) }}); err != nil {
+		return 0, err
+	}
+	total := int64(-1)
+	for {
+		waiting, err := s.indexPart(ctx, 1)
+		if err != nil {
+			return 0, s.translate(ctx, err)
+		}
+		total = max(total, waiting)
+		p.Report(int(total-waiting), int(total))
+		if waiting == 0 {
+			break
+		}
+	}
+	var n int
+	err := s.read(ctx, func(ctx context.Context, c *conn) error {
+		_, err := c.one(ctx, `SELECT (SELECT count(*) FROM passages) +
+	(SELECT count(*) FROM memory_keys k JOIN memory_entries e ON e.key = k.id AND e.version = k.version)`, nil, &n)
+		return err
+	})
+	return n, err
+}
+
+// startIndex empties the index of messages, so that it grows anew, and makes
+// that of entries.
+func (c *conn) startIndex(ctx context.Context) error {
+	for _, statement := range []string{
+		"INSERT INTO message_words (message_words) VALUES ('delete-all')",
+		"INSERT INTO entry_words (entry_words) VALUES ('delete-all')",
+		"DELETE FROM passages",
+		"UPDATE counters SET value = 0 WHERE name = 'indexed'",
+	} {
+		if _, err := c.exec(ctx, statement); err != nil {
+			return fmt.Errorf("empty the index of words: %w", err)
+		}
+	}
+	rows := map[int64]string{}
+	if err := c.eachEntry(ctx, func(key int64, o store.Owner, e store.Entry) {
+		rows[key] = entryTokens(o, e)
+	}); err != nil {
+		return err
+	}
+	for key, words := range rows {
+		if err := c.indexEntry(ctx, key, words); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Search finds passages by their words.
+func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := session.CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	q, err := q.Check()
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Passage
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		at := search{query: q, owners: q.Owners(tenant), view: newView(c, tenant, q), levels: make([]level, len(q.Words)+1)}
+		found, err = at.run(ctx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// search is one search at work. The index tells how many of the words each
+// passage holds; only those that hold most of them, and of these the newest,
+// are looked at closer, until there are enough.
+type search struct {
+	query  store.Search
+	owners []store.Owner
+	view   *view
+	levels []level // by how many of the words they hold
+}
+
+// level is the passages that hold so many of the words.
+type level struct {
+	messages []int64 // in the index, by their change
+	entries  []int64 // by their key
+	read     []candidate
+}
+
+// candidate is a passage that is known to hold the words. Whether it may be
+// seen is not known yet.
+type candidate struct {
+	place
+	at    int64
+	owner store.Owner // of an entry, whose key is n
+}
+
+func (s *search) run(ctx context.Context, c *conn) ([]store.Passage, error) {
+	for _, collect := range []func(context.Context, *conn) error{s.view.open, s.collectIndexed, s.collectUnindexed, s.collectEntries} {
+		if err := collect(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	var found []store.Passage
+	for words := len(s.query.Words); words >= s.query.Least && len(found) < s.query.Limit; words-- {
+		candidates, err := s.candidates(ctx, c, s.levels[words])
+		if err != nil {
+			return nil, err
+		}
+		if found, err = s.take(ctx, c, candidates, found); err != nil {
+			return nil, err
+		}
+	}
+	return s.query.Rank(found), nil
+}
+
+// collectIndexed finds messages in the index.
+func (s *search) collectIndexed(ctx context.Context, c *conn) error {
+	var whose []string
+	for log := range s.view.logs() {
+		whose = append(whose, logToken(log))
+	}
+	if s.query.User != "" {
+		whose = append(whose, ownerToken(s.owners[0]))
+	}
+	return s.count(ctx, c, "SELECT rowid FROM message_words WHERE message_words MATCH ?", whose, func(l *level, n int64) { l.messages = append(l.messages, n) })
+}
+
+// collectEntries finds entries in the index.
+func (s *search) collectEntries(ctx context.Context, c *conn) error {
+	var whose []string
+	for _, o := range s.owners {
+		whose = append(whose, ownerToken(o))
+	}
+	return s.count(ctx, c, "SELECT rowid FROM entry_words WHERE entry_words MATCH ?", whose, func(l *level, n int64) { l.entries = append(l.entries, n) })
+}
+
+// count asks the index for each word and adds every row it gives to the level
+// of the words it holds.
+func (s *search) count(ctx context.Context, c *conn, query string, whose []string, add func(*level, int64)) error {
+	if len(whose) == 0 {
+		return nil
+	}
+	counts := map[int64]int{}
+	for _, word := range s.query.Words {
+		err := c.each(ctx, query, []any{having(whose, word)}, func(rows *sql.Rows) error {
+			var n int64
+			err := rows.Scan(&n)
+			counts[n]++
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for n, words := range counts {
+		add(&s.levels[words], n)
+	}
+	return nil
+}
+
+// collectUnindexed reads the messages that the index does not have yet.
+func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
+	mark, err := c.mark(ctx)
+	if err != nil {
+		return err
+	}
+	logs, err := s.view.logsBehind(ctx, mark)
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND n > ? AND kind = ?", []any{log, mark, messageAdded}, func(rows *sql.Rows) error {
+			at, r, err := scanPlace(rows)
+			if err != nil {
+				return err
+			}
+			m, ok := r.message()
+			if !ok || (m.Trace && !s.query.Trace) {
+				return nil
+			}
+			l := &s.levels[s.query.Found(store.MessageText(m))]
+			l.read = append(l.read, candidate{place: at, at: micros(m.CreatedAt)})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates are the passages of a level, the newest first.
+func (s *search) candidates(ctx context.Context, c *conn, l level) ([]candidate, error) {
+	list := l.read
+	messages, err := json.Marshal(l.messages)
+	if err != nil {
+		return nil, err
+	}
+	err = c.each(ctx, `SELECT p.n, p.log, p.seq, p.at FROM json_each(?) j CROSS JOIN passages p ON p.n = j.value WHERE p.trace <= ?`,
+		[]any{string(messages), s.query.Trace}, func(rows *sql.Rows) error {
+			var m candidate
+			err := rows.Scan(&m.n, &m.log, &m.seq, &m.at)
+			list = append(list, m)
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := json.Marshal(l.entries)
+	if err != nil {
+		return nil, err
+	}
+	err = c.each(ctx, `SELECT k.id, k.tenant, k.scope, k.owner, e.updated_at FROM json_each(?) j
+CROSS JOIN memory_keys k ON k.id = j.value JOIN memory_entries e ON e.key = k.id AND e.version = k.version`,
+		[]any{string(keys)}, func(rows *sql.Rows) error {
+			var e candidate
+			err := rows.Scan(&e.n, &e.owner.Tenant, &e.owner.Scope, &e.owner.Name, &e.at)
+			if slices.Contains(s.owners, e.owner) {
+				list = append(list, e)
+			}
+			return err
+		})
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(b.at, a.at) })
+	return list, err
+}
+
+// take looks candidates up until the limit is reached. Those of one moment are
+// all taken: which of them come first is not settled by time.
+func (s *search) take(ctx context.Context, c *conn, candidates []candidate, found []store.Passage) ([]store.Passage, error) {
+	var last int64
+	for _, from := range candidates {
+		if len(found) >= s.query.Limit && from.at != last {
+			break
+		}
+		lookUp := s.message
+		if from.owner.Name != "" {
+			lookUp = s.entry
+		}
+		p, ok, err := lookUp(ctx, c, from)
+		if err != nil {
+			return nil, err
+		}
+		if ok && p.Found >= s.query.Least {
+			found, last = append(found, p), from.at
+		}
+	}
+	return found, nil
+}
+
+// message is a found message, where a session that is searched holds it.
+func (s *search) message(ctx context.Context, c *conn, from candidate) (p store.Passage, found bool, err error) {
+	id, err := s.view.holder(ctx, from.place)
+	if err != nil || id == "" {
+		return store.Passage{}, false, err
+	}
+	err = c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n = ?", []any{from.n}, func(rows *sql.Rows) error {
+		_, r, err := scanPlace(rows)
+		if err != nil {
+			return err
+		}
+		m, ok := r.message()
+		if found = ok && !r.discarded; found {
+			text := store.MessageText(m)
+			p = store.Passage{SessionID: id, Seq: from.seq, MessageID: m.ID, Text: text, Found: s.query.Found(text), At: m.CreatedAt}
+		}
+		return nil
+	})
+	return p, found, err
+}
+
+// entry is a found entry.
+func (s *search) entry(ctx context.Context, c *conn, from candidate) (p store.Passage, found bool, err error) {
+	err = c.each(ctx, selectEntry+"AND e.version = k.version WHERE k.id = ?", []any{from.n}, func(rows *sql.Rows) error {
+		e, err := scanEntry(rows)
+		found = true
+		p = store.Passage{
+			Owner: from.owner, Key: e.Key, Version: e.Version,
+			Text: store.EntryText(e.Value), Found: s.query.Found(store.EntryWords(e.Key, e.Value)), At: e.UpdatedAt,
+		}
+		return err
+	})
+	return p, found, err
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// view is what a search may see of the transcripts: those of one session and
+// of one user. Sessions are looked at when a message asks for them.
+type view struct {
+	c      *conn
+	tenant string
+	query  store.Search
+
+	session *reach             // the one searched by its id, if it can be seen
+	users   map[int64][]*reach // by log: sessions of the user that share it
+	known   map[string]*reach  // by id
+}
+
+func newView(c *conn, tenant string, q store.Search) *view {
+	return &view{c: c, tenant: tenant, query: q, users: map[int64][]*reach{}, known: map[string]*reach{}}
+}
+
+// reach is the messages that a session shows.
+type reach struct {
+	id     string
+	opened bool // what follows is known
+	parts  []stretch
+	spans  []session.Span // that its transcript lies in
+}
+
+// open looks for the session that is searched by its id.
+func (v *view) open(ctx context.Context, c *conn) error {
+	if v.query.Session == "" {
+		return nil
+	}
+	var visible bool
+	found, err := c.one(ctx, "SELECT status <> ? FROM sessions WHERE tenant = ? AND id = ?",
+		[]any{string(session.Deleted), v.tenant, v.query.Session}, &visible)
+	if err != nil || !found || !visible {
+		return err
+	}
+	v.session = v.reach(v.query.Session)
+	return v.reachOut(ctx, v.session)
+}
+
+func (v *view) reach(id string) *reach {
+	if v.known[id] == nil {
+		v.known[id] = &reach{id: id}
+	}
+	return v.known[id]
+}
+
+// reachOut finds out which messages a session shows: those of its transcript,
+// the open tail included, or of its whole log. One that cannot be read shows
+// none.
+func (v *view) reachOut(ctx context.Context, r *reach) error {
+	err := v.measure(ctx, r)
+	if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerFormat) {
+		return nil
+	}
+	return err
+}
+
+func (v *view) measure(ctx context.Context, r *reach) error {
+	if r.opened {
+		return nil
+	}
+	r.opened = true
+	ref := store.Ref{Tenant: v.tenant, ID: r.id}
+	w, err := v.c.mustFind(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if r.spans, err = v.c.spansOf(ctx, ref, w); err != nil {
+		return err
+	}
+	if v.query.Cleared {
+		r.spans = []session.Span{{From: 1}}
+	}
+	r.parts, err = v.c.history(ctx, w, w.last)
+	return err
+}
+
+// spansOf are the stretches of the log that make a session's transcript, the
+// open tail included.
+func (c *conn) spansOf(ctx context.Context, r store.Ref, w row) ([]session.Span, error) {
+	s, err := c.folded(ctx, r, w, w.version)
+	if err != nil {
+		return nil, err
+	}
+	records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: w.seq, upTo: w.last})
+	if err != nil {
+		return nil, err
+	}
+	if s, err = s.WithTail(records); err != nil {
+		return nil, unreadable(r.ID, "tail", err)
+	}
+	return s.Spans(), nil
+}
+
+func (r *reach) holds(at place) bool {
+	return session.Holds(r.spans, at.seq) && slices.ContainsFunc(r.parts, func(p stretch) bool {
+		return p.log == at.log && at.seq > p.after && at.seq <= p.upTo
+	})
+}
+
+// logs are the logs of the session that is searched by its id.
+func (v *view) logs() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		if v.session == nil {
+			return
+		}
+		for _, p := range v.session.parts {
+			if !yield(p.log) {
+				return
+			}
+		}
+	}
+}
+
+// logsBehind are the logs to be searched that have messages behind the mark.
+func (v *view) logsBehind(ctx context.Context, mark int64) ([]int64, error) {
+	logs := slices.Collect(v.logs())
+	if v.query.User == "" {
+		return logs, nil
+	}
+	var all []int64
+	err := v.c.each(ctx, "SELECT DISTINCT log FROM changes WHERE n > ? AND kind = ?", []any{mark, messageAdded}, func(rows *sql.Rows) error {
+		var log int64
+		err := rows.Scan(&log)
+		all = append(all, log)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, log := range all {
+		sharing, err := v.sharing(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		if len(sharing) > 0 && !slices.Contains(logs, log) {
+			logs = append(logs, log)
+		}
+	}
+	return logs, nil
+}
+
+// sharing are the sessions of the user that share a log, by id.
+func (v *view) sharing(ctx context.Context, log int64) ([]*reach, error) {
+	if known, ok := v.users[log]; ok || v.query.User == "" {
+		return known, nil
+	}
+	var sharing []*reach
+	err := v.c.each(ctx, `SELECT id FROM sessions WHERE (log = ?1 OR log IN (SELECT log FROM lineage WHERE ancestor = ?1))
+AND tenant = ?2 AND user_id = ?3 AND status <> ?4 ORDER BY id`,
+		[]any{log, v.tenant, v.query.User, string(session.Deleted)}, func(rows *sql.Rows) error {
+			var id string
+			err := rows.Scan(&id)
+			sharing = append(sharing, v.reach(id))
+			return err
+		})
+	v.users[log] = sharing
+	return sharing, err
+}
+
+// holder is the session that a message is found in, "" for none: the one that
+// is searched by its id, else the user's first.
+func (v *view) holder(ctx context.Context, at place) (string, error) {
+	if v.session != nil && v.session.holds(at) {
+		return v.session.id, nil
+	}
+	sharing, err := v.sharing(ctx, at.log)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range sharing {
+		if err := v.reachOut(ctx, r); err != nil {
+			return "", err
+		}
+		if r.holds(at) {
+			return r.id, nil
+		}
+	}
+	return "", nil
+}
