@@ -13,7 +13,7 @@ type builtIn interface{ statuses() []session.Status }
 
 var builtInNames = []string{
 	"SendMessage", "ContinueExecution", "AbandonExecution", "ClearSession", "RewindSession", "UpdateTask", "ChangeModel",
-	"ChangeSystemPrompt", "PruneSession", "WidenWindow", "StoreVariable", "WriteMetadata", "RemoveMetadata", "RenameSession",
+	"ChangeSystemPrompt", "PruneSession", "WidenWindow", "StoreVariable", "DeleteVariable", "WriteMetadata", "RemoveMetadata", "RenameSession",
 	"SetExpiry", "SuspendSession", "ResumeSession", "CompleteSession", "FailSession", "DeleteSession", "RestoreSession",
 	"Fork", "create", "fork", "import", "purge",
 }

@@ -146,8 +146,39 @@ func (a StoreVariable) Execute(ctx context.Context, s session.Session) (session.
 	if err != nil {
 		return s, err
 	}
-	if have := s.Variables()[a.Key].Version; a.IfVersion != nil && *a.IfVersion != have {
-		return s, &session.ConflictError{ID: s.ID(), Reason: session.ReasonStale, Want: *a.IfVersion, Have: have}
+	if err := sameVersion(s, a.Key, a.IfVersion); err != nil {
+		return s, err
 	}
 	return s.WithVariable(a.Key, raw, moment(ctx))
+}
+
+// DeleteVariable removes a value of the session's own memory; one that is not
+// there is no error. IfVersion, where set, must be the variable's version.
+type DeleteVariable struct {
+	Key       string
+	IfVersion *int64
+}
+
+// Name is DeleteVariable.
+func (DeleteVariable) Name() string               { return "DeleteVariable" }
+func (DeleteVariable) statuses() []session.Status { return onlyOpen }
+
+// Execute deletes.
+func (a DeleteVariable) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	if err := sameVersion(s, a.Key, a.IfVersion); err != nil {
+		return s, err
+	}
+	return s.With(moment(ctx), session.VariableDeleted{Key: a.Key})
+}
+
+// sameVersion refuses where a variable is not at the version that is wanted.
+func sameVersion(s session.Session, key string, want *int64) error {
+	have := s.Variables()[key]
+	if have.Deleted {
+		have.Version = 0
+	}
+	if want != nil && *want != have.Version {
+		return &session.ConflictError{ID: s.ID(), Reason: session.ReasonStale, Want: *want, Have: have.Version}
+	}
+	return nil
 }

@@ -67,6 +67,7 @@ func TestExecute_statusTable(t *testing.T) {
 		{holdfast.PruneSession{Strategy: session.PruneAll}, "vv---", ""},
 		{holdfast.WidenWindow{}, "vv---", ""},
 		{holdfast.StoreVariable{Key: "k", Value: 1}, "vv---", ""},
+		{holdfast.DeleteVariable{Key: "k"}, "vv---", ""},
 		{holdfast.WriteMetadata{Key: "k", Value: 1}, "vvvv-", ""},
 		{holdfast.RemoveMetadata{Key: "k"}, "vvvv-", ""},
 		{holdfast.RenameSession{To: "x"}, "vvvv-", ""},

@@ -35,6 +35,9 @@ type Environment struct {
 	broken  bool  // a write failed: what is durable stays open
 
 	arrived map[string][]store.Key // keys of messages in the inbox, by item
+
+	info   session.Info          // of the session as it was loaded
+	policy *session.MemoryPolicy // of its definition
 }
 
 // Now is the runtime's clock.

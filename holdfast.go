@@ -116,6 +116,8 @@ type abilities struct {
 	wakes   store.Wakes
 	keys    store.Keys
 	sweeps  store.Sweeps
+
+	memories store.Memories
 }
 
 // New is a runtime on a store. The caller closes it, and then the store.
@@ -168,6 +170,7 @@ func New(c Config) (*Runtime, error) {
 	a.wakes, _ = c.Store.(store.Wakes)
 	a.keys, _ = c.Store.(store.Keys)
 	a.sweeps, _ = c.Store.(store.Sweeps)
+	a.memories, _ = c.Store.(store.Memories)
 	core := &core{config: c, abilities: a, bus: &bus{logger: c.Logger}, holder: processHolder(c.NewID())}
 	core.closing, core.close = context.WithCancel(context.Background())
 	return &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}, nil

@@ -93,7 +93,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if s, done, err := x.replay(ctx, env); done || err != nil {
 		return s, err
 	}
-	env.base = loaded.Base()
+	env.base, env.info, env.policy = loaded.Base(), loaded.Info(), loaded.Definition().Memory
 	// 3. Hooks; 4. tell.
 	s, err := rt.hooks(ctx, session.AfterLoad, loaded)
 	if err != nil {

@@ -130,17 +130,18 @@ func (r *run) carryOut(ctx context.Context, step session.Step, calls []session.T
 	}
 	bounded, cancel := r.bound(ctx, r.s.Execution())
 	defer cancel()
-	outcomes := make(chan outcome, len(running))
+	outcomes, writes := make(chan outcome, len(running)), newTail()
+	defer close(writes.over)
 	for _, call := range running {
 		r.notify(Notice{Kind: ToolStarted, StepID: step.ID, StepNumber: step.Number, CallID: call.ID, Tool: call.Name})
 		t, _ := tools.Get(call.Name)
 		use := tool.Call{ID: call.ID, SessionID: r.s.ID(), Arguments: call.Arguments}
 		go func() {
-			result, err := r.invoke(bounded, t, use)
+			result, err := r.invoke(context.WithValue(bounded, tailKey{}, callTail{writes, use.ID}), t, use)
 			outcomes <- outcome{call: call, result: result, err: err}
 		}()
 	}
-	return over, r.collect(ctx, step, outcomes, len(running))
+	return over, r.collect(ctx, step, outcomes, writes.asks, len(running))
 }
 
 // outcome is how a call ended.
@@ -152,11 +153,11 @@ type outcome struct {
 
 // collect records outcomes as they come, each durable as soon as it is there.
 // The last is durable before the next tool runs or the model is asked.
-func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan outcome, n int) error {
+func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan outcome, asks <-chan ask, n int) error {
 	var failed error // of recording: the calls are waited for even so
 	cutOff := false
 	for left := n - 1; left >= 0; left-- {
-		o := <-outcomes
+		o := r.next(outcomes, asks)
 		if o.err != nil && ctx.Err() != nil {
 			cutOff = true // whether it took effect is decided on resume
 			continue
@@ -176,6 +177,18 @@ func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan ou
 		return ctx.Err()
 	}
 	return failed
+}
+
+// next waits for a call to end, and meanwhile writes what the others ask for.
+func (r *run) next(outcomes <-chan outcome, asks <-chan ask) outcome {
+	for {
+		select {
+		case o := <-outcomes:
+			return o
+		case q := <-asks:
+			r.serve(q)
+		}
+	}
 }
 
 // refusal is the result of a call that is not run, nil for one that is. A

@@ -205,3 +205,44 @@ func TestRun_togetherEndedContextKeepsWhatWasDone(t *testing.T) {
 		t.Errorf("after resuming %v", got)
 	}
 }
+
+func TestTail_toolsWriteToTheLogWhileTheyRun(t *testing.T) {
+	write := funcTool{spec: tool.Spec{Name: "write", Parallel: true}, do: func(ctx context.Context, c tool.Call) (tool.Result, error) {
+		s, err := agent.TailOf(ctx).Write(ctx, session.VariableStored{Key: "note/" + c.ID, Value: []byte(`true`)})
+		if err != nil {
+			return tool.Result{}, err
+		}
+		if _, ok := s.Variables()["note/"+c.ID]; !ok {
+			return tool.Result{}, errors.New("what was written is not there")
+		}
+		_, err = agent.TailOf(ctx).Write(ctx, session.VariableStored{Key: "../bad", Value: []byte(`true`)})
+		return tool.Result{Content: fmt.Sprint(errors.Is(err, session.ErrInvalid))}, nil
+	}}
+	r := newRig(t, asking(call("1", "write"), call("2", "write"), call("3", "write")), write)
+	got := r.run(r.begin(nil))
+	if vars := r.reload().Variables(); len(vars) != 3 {
+		t.Errorf("durable: %v", vars)
+	}
+	if !slices.Equal(answers(got), []string{"true", "true", "true"}) || got.Reply() != "done" {
+		t.Errorf("answers %v, reply %q", answers(got), got.Reply())
+	}
+	if agent.TailOf(t.Context()) != nil {
+		t.Error("there is a tail outside a tool")
+	}
+}
+
+func TestTail_endsWithItsCall(t *testing.T) {
+	var kept agent.Tail
+	keep := funcTool{spec: tool.Spec{Name: "keep"}, do: func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		kept = agent.TailOf(ctx)
+		return tool.Result{}, nil
+	}}
+	r := newRig(t, asking(call("1", "keep")), keep)
+	before := r.run(r.begin(nil))
+	if _, err := kept.Write(t.Context(), session.VariableStored{Key: "late", Value: []byte(`1`)}); err == nil {
+		t.Error("a call that is over can write")
+	}
+	if len(before.Variables()) != 0 {
+		t.Errorf("%v", before.Variables())
+	}
+}
