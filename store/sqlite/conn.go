@@ -34,7 +34,7 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]statement{}, onWrite: func(string) {}}
+	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}}
 	for _, pragma := range append([]string{
 		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
 		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + maxIdleLog,
@@ -50,12 +50,10 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 // uses it at a time.
 type conn struct {
 	raw     *sql.Conn
-	stmts   map[string]statement
-	onWrite func(point string) // told after each group of statements that writes
+	stmts   map[string]statement // of exec and one
+	queries map[string]*sql.Stmt // of each
+	onWrite func(point string)   // told after each group of statements that writes
 }
-
-// statement is prepared once and closed with its connection.
-type statement struct{ *sql.Stmt }
 
 // run executes text that is used once.
 func (c *conn) run(ctx context.Context, text string) error {
@@ -63,49 +61,16 @@ func (c *conn) run(ctx context.Context, text string) error {
 	return err
 }
 
-func (c *conn) prepared(ctx context.Context, query string) (statement, error) {
-	if known, ok := c.stmts[query]; ok {
-		return known, nil
-	}
-	stmt, err := c.raw.PrepareContext(ctx, query)
-	if err != nil {
-		return statement{}, err
-	}
-	c.stmts[query] = statement{stmt}
-	return c.stmts[query], nil
-}
-
-// exec executes a statement and counts the rows it touched.
-func (c *conn) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	stmt, err := c.prepared(ctx, query)
-	if err != nil {
-		return 0, err
-	}
-	result, err := stmt.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-// one reads the first row, if there is one.
-func (c *conn) one(ctx context.Context, query string, args []any, into ...any) (bool, error) {
-	stmt, err := c.prepared(ctx, query)
-	if err != nil {
-		return false, err
-	}
-	err = stmt.QueryRowContext(ctx, args...).Scan(into...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // each reads all rows. The scan must not use the connection.
 func (c *conn) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	stmt, err := c.prepared(ctx, query)
-	if err != nil {
-		return err
+	stmt, ok := c.queries[query]
+	if !ok {
+		made, err := c.raw.PrepareContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		stmt = made
+		c.queries[query] = stmt
 	}
 	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
@@ -134,9 +99,16 @@ func drain(rows *sql.Rows, scan func(*sql.Rows) error) error {
 
 func (c *conn) close() error {
 	var errs []error
-	for _, stmt := range c.stmts {
+	for _, stmt := range c.queries {
 		errs = append(errs, stmt.Close())
 	}
+	errs = append(errs, c.raw.Raw(func(any) error {
+		var errs []error
+		for _, stmt := range c.stmts {
+			errs = append(errs, stmt.Close())
+		}
+		return errors.Join(errs...)
+	}))
 	return errors.Join(append(errs, c.raw.Close())...)
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 )
 
@@ -25,7 +26,9 @@ func (s *Store) Count(ctx context.Context, query string) (n int64, err error) {
 // Setting is the value of a pragma on the connection that writes.
 func (s *Store) Setting(ctx context.Context, pragma string) (value string, err error) {
 	err = s.write(ctx, &request{do: func(ctx context.Context, c *conn) error {
-		_, err := c.one(ctx, "PRAGMA "+pragma, nil, &value)
+		var text sql.NullString
+		_, err := c.one(ctx, "PRAGMA "+pragma, nil, &text)
+		value = text.String
 		return err
 	}})
 	return value, err

@@ -36,7 +36,7 @@ func (w *writer) settle(ctx context.Context, batch []*request, cause error) {
 // commit of its own: it takes that place in the log, and when it succeeds what
 // was found is final.
 func (w *writer) outcome(ctx context.Context, batch []*request) (saved, known bool) {
-	if err := w.begin(ctx, batch); err != nil {
+	if err := w.begin(ctx); err != nil {
 		return false, false
 	}
 	defer func() {

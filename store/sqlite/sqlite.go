@@ -2,8 +2,8 @@
 // installed, has every ability, and is what a single machine should use.
 //
 // Any number of goroutines and processes may use one file at the same time.
-// Within a process one goroutine writes: it takes what is waiting, commits it
-// in one transaction and so shares one disk flush between all who came
+// Within a process one call at a time writes: it takes what is waiting, commits
+// it in one transaction and so shares one disk flush between all who came
 // together. A call returns only when its data is on the disk. Readers have
 // connections of their own; they see the last commit and block nobody.
 //
@@ -129,7 +129,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	}
 	s.readers = newReaders(s.conns)
 	s.writer = newWriter(conn, s.bells, c.OnWrite)
-	go s.writer.run(context.WithoutCancel(ctx)) // it outlives whoever asks
+	go s.writer.watchOthers(context.WithoutCancel(ctx)) // it outlives whoever asks
 	s.indexer = newIndexer(ctx, s)
 	return s, nil
 }

@@ -29,36 +29,42 @@ type request struct {
 	commitID string
 
 	state   atomic.Int32
-	refusal error      // of do
-	answer  chan error // holds one
+	refusal error         // of do
+	answer  chan error    // holds one
+	turn    chan struct{} // closed when it is the caller's turn to lead
 }
 
-// A request belongs to its caller, who may give up, until the writer takes it.
+// A request belongs to its caller, who may give up, until a leader takes it.
 const (
 	waiting int32 = iota
+	called        // to lead
 	taken
 	givenUp
 )
 
-// writer is the only one of its process that writes. It commits whatever it
-// finds waiting in one transaction and then tells everybody.
+// writer is the only connection of its process that writes. Nobody is
+// employed to use it: the first who comes leads, commits whatever is waiting
+// in one transaction together with his own request, tells everybody, and calls
+// the next in line to lead. So one who comes alone waits for nobody.
 type writer struct {
 	conn    *conn
 	bells   *bells
 	onWrite func(string)
 	commit  func(context.Context) error // ends the transaction; replaced in tests
 
-	mu     sync.Mutex // guards queue and closed
-	queue  []*request
-	closed bool
+	mu      sync.Mutex // guards queue, leading and closed
+	queue   []*request // in the order they came; the one who was called is the first
+	leading bool       // somebody uses the connection
+	closed  bool
 
-	wake    chan struct{} // holds one call to look at the queue
 	closing chan struct{}
-	stopped chan struct{}
-	locked  atomic.Bool // another process has the database
+	stopped chan struct{} // closed by the last leader after closing
+	locked  atomic.Bool   // another process has the database
 
-	seen int64 // data version when other processes were last looked for
-	err  error // of closing the connection, valid once stopped
+	wake    chan struct{} // holds one call to the watcher
+	watched chan struct{} // closed when the watcher has ended
+	look    atomic.Bool   // a look at other processes is due
+	seen    int64         // data version when they were last looked at
 }
 
 const (
@@ -69,16 +75,13 @@ const (
 	// A writer looks at the lock of another process this often.
 	firstLook = 250 * time.Microsecond
 	lastLook  = 8 * time.Millisecond
-
-	// watchEvery is how often writes of other processes are looked for.
-	watchEvery = 20 * time.Millisecond
 )
 
 func newWriter(c *conn, b *bells, onWrite func(string)) *writer {
 	c.onWrite = onWrite
 	w := &writer{
 		conn: c, bells: b, onWrite: onWrite,
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
+		closing: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), watched: make(chan struct{}),
 	}
 	w.commit = func(ctx context.Context) error {
 		_, err := c.exec(ctx, "COMMIT")
@@ -90,34 +93,112 @@ func newWriter(c *conn, b *bells, onWrite func(string)) *writer {
 // submit waits for a request to be on the disk, or refused. Where the context
 // ends first the request is withdrawn, unless it is being written already.
 func (w *writer) submit(ctx context.Context, q *request) error {
-	q.answer = make(chan error, 1)
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return errClosing
-	}
-	w.queue = append(w.queue, q)
-	w.mu.Unlock()
-	w.nudge()
-	select {
-	case err := <-q.answer:
+	q.answer, q.turn = make(chan error, 1), make(chan struct{})
+	lead, err := w.enter(q)
+	if err != nil {
 		return err
-	case <-ctx.Done():
 	}
-	if !q.state.CompareAndSwap(waiting, givenUp) {
-		return <-q.answer
+	if !lead {
+		select {
+		case err := <-q.answer:
+			return err
+		case <-q.turn:
+		case <-ctx.Done():
+			if q.state.CompareAndSwap(waiting, givenUp) {
+				return w.withdrawn(ctx, q)
+			}
+			select {
+			case err := <-q.answer:
+				return err
+			case <-q.turn:
+			}
+		}
 	}
+	w.lead(ctx, q)
+	return <-q.answer
+}
+
+// withdrawn is what a caller is told who gave up.
+func (w *writer) withdrawn(ctx context.Context, q *request) error {
 	if w.locked.Load() {
 		return fmt.Errorf("%w: %w", &session.BusyError{ID: q.ref.ID, Holder: "another process that writes"}, ctx.Err())
 	}
 	return ctx.Err()
 }
 
-// nudge makes the writer look at what there is to do.
-func (w *writer) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+// enter joins the queue. Who finds nobody leading does so.
+func (w *writer) enter(q *request) (lead bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false, errClosing
+	}
+	w.queue = append(w.queue, q)
+	if w.leading {
+		return false, nil
+	}
+	w.leading = true
+	q.state.Store(called)
+	return true, nil
+}
+
+// lead writes what is waiting, the leader's own request first. What came while
+// the database was locked by another process is part of it.
+func (w *writer) lead(ctx context.Context, q *request) {
+	on := context.WithoutCancel(ctx) // the others did not give up
+	defer w.passOn(on)
+	w.onWrite("before begin")
+	err := w.begin(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		q.state.Store(givenUp)
+		q.answer <- w.withdrawn(ctx, q)
+		return
+	case err != nil:
+		for _, q := range w.take() {
+			q.answer <- err
+		}
+		return
+	}
+	w.onWrite("after begin")
+	w.serve(on, w.take())
+}
+
+// take removes a batch from the queue, without those who gave up.
+func (w *writer) take() []*request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), maxBatch)
+	batch := make([]*request, 0, n)
+	for _, q := range w.queue[:n] {
+		if q.state.CompareAndSwap(waiting, taken) || q.state.CompareAndSwap(called, taken) {
+			batch = append(batch, q)
+		}
+	}
+	w.queue = w.queue[n:]
+	return batch
+}
+
+// passOn calls the next in line to lead. After Close nobody does any more.
+func (w *writer) passOn(ctx context.Context) {
+	if w.look.CompareAndSwap(true, false) {
+		w.watch(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ; len(w.queue) > 0; w.queue = w.queue[1:] {
+		q := w.queue[0]
+		switch {
+		case w.closed && q.state.CompareAndSwap(waiting, taken):
+			q.answer <- errClosing
+		case !w.closed && q.state.CompareAndSwap(waiting, called):
+			close(q.turn)
+			return
+		}
+	}
+	w.queue, w.leading = nil, false
+	if w.closed {
+		close(w.stopped)
 	}
 }
 
@@ -125,126 +206,60 @@ func (w *writer) nudge() {
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
+	idle := !w.leading
 	w.mu.Unlock()
 	close(w.closing)
-	<-w.stopped
-	return w.err
+	if !idle {
+		<-w.stopped
+	}
+	<-w.watched
+	return w.conn.close()
 }
 
-// run is the writer's life.
-func (w *writer) run(ctx context.Context) {
-	defer close(w.stopped)
-	watch := time.NewTicker(watchEvery)
-	defer watch.Stop()
-	for {
-		var look <-chan time.Time
-		if w.bells.listening() {
-			look = watch.C
-		}
-		select {
-		case <-w.closing:
-			w.refuseAll(w.take(-1), errClosing)
-			w.err = w.conn.close()
-			return
-		case <-look:
-			w.watch(ctx)
-		case <-w.wake:
-			if batch := w.take(maxBatch); len(batch) > 0 {
-				w.serve(ctx, batch)
-				w.nudge() // there may be more
-			}
-		}
-	}
-}
-
-// take removes requests from the queue, at most n; all where n is negative.
-func (w *writer) take(n int) []*request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n < 0 || n > len(w.queue) {
-		n = len(w.queue)
-	}
-	batch := w.queue[:n:n]
-	w.queue = w.queue[n:]
-	return batch
-}
-
-// watch rings every bell when another process has written. The number it
-// looks at does not change by the writer's own commits.
-func (w *writer) watch(ctx context.Context) {
-	var version int64
-	if _, err := w.conn.one(ctx, "PRAGMA data_version", nil, &version); err != nil {
-		return // whoever reads next is told
-	}
-	if version != w.seen {
-		w.seen = version
-		w.bells.ringAll()
-	}
-}
-
-// serve commits a batch in one transaction.
+// serve commits a batch in the transaction that was begun.
 func (w *writer) serve(ctx context.Context, batch []*request) {
-	w.onWrite("before begin")
-	if err := w.begin(ctx, batch); err != nil {
-		w.refuseAll(batch, err)
-		return
-	}
-	w.onWrite("after begin")
-	var mine []*request
-	for _, q := range batch {
-		if q.state.CompareAndSwap(waiting, taken) {
-			mine = append(mine, q)
-		}
-	}
-	accepted, err := w.write(ctx, mine)
+	accepted, err := w.write(ctx, batch)
 	switch {
 	case err != nil:
 		w.rollback(ctx)
-		w.alone(ctx, mine, err)
+		w.alone(ctx, batch, err)
 		return
 	case accepted == 0:
 		w.rollback(ctx)
 	default:
 		w.onWrite("before commit")
 		if err := w.commit(ctx); err != nil {
-			w.settle(ctx, mine, err)
+			w.settle(ctx, batch, err)
 			return
 		}
 		w.onWrite("after commit")
 	}
-	w.acknowledge(mine)
+	w.acknowledge(batch)
 }
 
-// begin waits for the lock of the database. It gives up when nobody waits for
-// it any more or the store is closed.
-func (w *writer) begin(ctx context.Context, batch []*request) error {
+// begin waits for the lock of the database until the context ends or the
+// store is closed.
+func (w *writer) begin(ctx context.Context) error {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		_, err := w.conn.exec(ctx, "BEGIN IMMEDIATE")
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, err := w.conn.exec(context.WithoutCancel(ctx), "BEGIN IMMEDIATE")
 		if !isCode(err, codes.SQLITE_BUSY) {
 			w.locked.Store(false)
 			return err
 		}
 		w.locked.Store(true)
-		if !anyWaiting(batch) {
-			return err
-		}
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
 		case <-w.closing:
 			timer.Stop()
 			return errClosing
 		}
 	}
-}
-
-func anyWaiting(batch []*request) bool {
-	for _, q := range batch {
-		if q.state.Load() != givenUp {
-			return true
-		}
-	}
-	return false
 }
 
 // write makes each request's changes and counts those it accepted. Each has a
@@ -288,7 +303,10 @@ func (w *writer) alone(ctx context.Context, batch []*request, cause error) {
 		return
 	}
 	for _, q := range batch {
-		q.state.Store(waiting)
+		if err := w.begin(ctx); err != nil {
+			q.answer <- err
+			continue
+		}
 		w.serve(ctx, []*request{q})
 	}
 }
@@ -300,14 +318,5 @@ func (w *writer) acknowledge(batch []*request) {
 			w.bells.ring(q.ref)
 		}
 		q.answer <- q.refusal
-	}
-}
-
-// refuseAll answers those that were not begun.
-func (w *writer) refuseAll(batch []*request, err error) {
-	for _, q := range batch {
-		if q.state.CompareAndSwap(waiting, taken) {
-			q.answer <- err
-		}
 	}
 }
