@@ -10,20 +10,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Full is a store with every ability.
+// Full is a store with every ability that a runtime asks for.
 type Full interface {
 	store.Store
 	store.Tails
 	store.Leases
+	store.Starts
 	store.Logs
 	store.Forks
 	store.Inboxes
 	store.Wakes
 	store.Keys
 	store.Sweeps
+	store.Memories
 }
 
-// FaultyStore is a store that fails when told to. It has every ability.
+// FaultyStore is a Full store that fails when told to.
 type FaultyStore struct {
 	store Full
 	fail  func(call string, n int) error
@@ -155,6 +157,18 @@ func (f *FaultyStore) Holding(ctx context.Context, r store.Ref) (l store.Lease, 
 	return l, live && err == nil, err
 }
 
+// Start may fail as "Start".
+func (f *FaultyStore) Start(ctx context.Context, s session.Session, b store.Beginning) (begun session.Session, l store.Lease, err error) {
+	l, err = faulty(f, "Start", func() (l store.Lease, err error) {
+		begun, l, err = f.store.Start(ctx, s, b)
+		return l, err
+	})
+	if err != nil {
+		begun = session.Session{}
+	}
+	return begun, l, err
+}
+
 // Log may fail as "Log".
 func (f *FaultyStore) Log(ctx context.Context, r store.Ref, after int64, limit int) ([]session.LogEntry, error) {
 	return faulty(f, "Log", func() ([]session.LogEntry, error) { return f.store.Log(ctx, r, after, limit) })
@@ -205,4 +219,38 @@ func (f *FaultyStore) Key(ctx context.Context, r store.Ref, name string) (use st
 // Sweepable may fail as "Sweepable".
 func (f *FaultyStore) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
 	return faulty(f, "Sweepable", func() ([]session.Info, error) { return f.store.Sweepable(ctx, tenant, r, now) })
+}
+
+// Remember may fail as "Remember".
+func (f *FaultyStore) Remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
+	return faulty(f, "Remember", func() (store.Entry, error) { return f.store.Remember(ctx, o, m) })
+}
+
+// Entry may fail as "Entry".
+func (f *FaultyStore) Entry(ctx context.Context, o store.Owner, key string, version int64) (e store.Entry, found bool, err error) {
+	e, err = faulty(f, "Entry", func() (e store.Entry, err error) {
+		e, found, err = f.store.Entry(ctx, o, key, version)
+		return e, err
+	})
+	return e, found && err == nil, err
+}
+
+// Entries may fail as "Entries".
+func (f *FaultyStore) Entries(ctx context.Context, o store.Owner, prefix, after string, limit int) ([]store.Entry, error) {
+	return faulty(f, "Entries", func() ([]store.Entry, error) { return f.store.Entries(ctx, o, prefix, after, limit) })
+}
+
+// Forget may fail as "Forget".
+func (f *FaultyStore) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
+	return faulty(f, "Forget", func() (bool, error) { return f.store.Forget(ctx, o, key, ifVersion) })
+}
+
+// ForgetAll may fail as "ForgetAll".
+func (f *FaultyStore) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
+	return faulty(f, "ForgetAll", func() (int, error) { return f.store.ForgetAll(ctx, o, dry) })
+}
+
+// Search may fail as "Search".
+func (f *FaultyStore) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
+	return faulty(f, "Search", func() ([]store.Passage, error) { return f.store.Search(ctx, tenant, q) })
 }

@@ -284,7 +284,7 @@ func wordsAreNoPatterns(t testing.TB, d Data) {
 	conversation(t, st, "s", "cats and dogs or not near a_b 100", "axb", "dog")
 	remembered(t, st, user("ann"), memo(`k%_*'"\`, `"x%_*'\"\\"`))
 	for _, word := range []string{
-		"*", "%", "_", "'", `"`, `\`, "cat*", "cat:*", "dogs OR dog", "dogs & dog", "!dogs", "-dogs", "NOT", "AND", "NEAR", "text:dogs", "^cats",
+		"*", "%", "_", "'", `"`, `\`, "dog*", "%dog%", `"dog"`, "'dog'", "cat*", "cat:*", "dogs OR dog", "dogs & dog", "!dogs", "-dogs", "NOT", "AND", "NEAR", "text:dogs", "^cats",
 		"(", ")", "a%", "do_s", "'; drop table sessions; --", "$1", "?", ":a", "{dogs}", "dog s", "\\", "\n", "💥", strings.Repeat("x", 5000),
 	} {
 		wantFound(t, st, store.Search{Words: []string{word}, Session: "s", User: "ann"})

@@ -151,6 +151,7 @@ func neverFindsDiscarded(t testing.TB, d Data) {
 	sealed := create(t, st, told(t, newSession(t, "s"), "tea, sealed"))
 	kept := appended(t, st, told(t, sealed, "tea, kept"))
 	refused := appended(t, st, told(t, told(t, kept, "tea, refused"), "tea, refused too"))
+	wantFound(t, st, in("s", "tea"), "s: tea, refused too", "s: tea, refused", "s: tea, kept", "s: tea, sealed")
 	after := discard(t, st, kept, kept.Seq()+1, refused.Seq())
 	want := []string{"s: tea, kept", "s: tea, sealed"}
 	check := func() {
@@ -172,6 +173,7 @@ func neverFindsDiscarded(t testing.TB, d Data) {
 	}
 	before := create(t, st, newSession(t, "all"))
 	gone := appended(t, st, told(t, before, "tea"))
+	wantFound(t, st, in("all", "tea"), "all: tea")
 	after = discard(t, st, before, before.Seq()+1, gone.Seq())
 	check()
 	save(t, st, after)
@@ -208,6 +210,7 @@ func purgedAreGone(t testing.TB, d Data) {
 	st := d.Open(t)
 	save(t, st, told(t, owned(t, st, "s", "ann"), "tea before"))
 	save(t, st, told(t, owned(t, st, "other", "ann"), "tea elsewhere"))
+	wantFound(t, st, in("s", "tea"), "s: tea before")
 	if err := st.Delete(t.Context(), ref("s"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}

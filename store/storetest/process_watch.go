@@ -20,7 +20,7 @@ func (w *worker) chat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return chatter(ctx, w.st, s, w.Saves)
+	return chatter(ctx, w.st, s, w.Saves, func(int64) {})
 }
 
 // watcherSeesEverything follows a session that another process writes to.
@@ -35,7 +35,7 @@ func watcherSeesEverything(t *testing.T, p Processes) {
 	c.next(t, "ready")
 	c.goOn(t)
 	last := 1 + int64(chatterLength*rounds)
-	seen, err := watch(t.Context(), st, lifeRef(), last)
+	seen, err := watch(t.Context(), st, lifeRef(), last, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}

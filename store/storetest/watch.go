@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +23,9 @@ func watchBehaviours() []behaviour {
 const chatterLength = 6
 
 // chatter writes in all the ways there are: it appends, discards a part,
-// appends, and seals with a further change, over and over.
-func chatter(ctx context.Context, st store.Store, s session.Session, rounds int) error {
+// appends, and seals with a further change, over and over. In every other
+// round it calls pause with the number of the last change after each write.
+func chatter(ctx context.Context, st store.Store, s session.Session, rounds int, pause func(seq int64)) error {
 	tails, ok := st.(store.Tails)
 	if !ok {
 		return errors.New("the store has no tails")
@@ -41,21 +44,28 @@ func chatter(ctx context.Context, st store.Store, s session.Session, rounds int)
 		}
 		return tails.Append(ctx, s, store.Append{})
 	}
-	for range rounds {
+	for round := range rounds {
+		pause := pause
+		if round%2 == 1 {
+			pause = func(int64) {}
+		}
 		kept, err := write(s, 1)
 		if err != nil {
 			return err
 		}
+		pause(kept.Seq())
 		refused, err := write(kept, 2)
 		if err != nil {
 			return err
 		}
+		pause(refused.Seq())
 		if s, err = kept.Discarded(kept.Seq()+1, refused.Seq(), start()); err != nil {
 			return err
 		}
 		if s, err = write(s, 1); err != nil { // the refusal and one more
 			return err
 		}
+		pause(s.Seq())
 		if s, err = say(s); err != nil {
 			return err
 		}
@@ -70,8 +80,9 @@ func chatter(ctx context.Context, st store.Store, s session.Session, rounds int)
 const pollEvery = 20 * time.Millisecond
 
 // watch reads a log as a live view does: it reads on from the last number it
-// saw, and where there is nothing new it waits for the bell or a moment.
-func watch(ctx context.Context, st store.Store, r store.Ref, last int64) ([]session.LogEntry, error) {
+// saw, and where there is nothing new it waits for the bell or a moment. Saw is
+// told each number it has come to.
+func watch(ctx context.Context, st store.Store, r store.Ref, last int64, saw func(seq int64)) ([]session.LogEntry, error) {
 	logs, hasLogs := st.(store.Logs)
 	wakes, hasWakes := st.(store.Wakes)
 	if !hasLogs || !hasWakes {
@@ -92,6 +103,7 @@ func watch(ctx context.Context, st store.Store, r store.Ref, last int64) ([]sess
 		if len(entries) > 0 {
 			seen = append(seen, entries...)
 			after = entries[len(entries)-1].Seq
+			saw(after)
 			continue
 		}
 		select {
@@ -121,17 +133,41 @@ func sawAll(t testing.TB, watcher string, seen, log []session.LogEntry) {
 	}
 }
 
+// audience is how far each watcher has come.
+type audience struct {
+	moved *sync.Cond
+	seen  []int64 // guarded by moved.L
+}
+
+func (a *audience) saw(i int, seq int64) {
+	a.moved.L.Lock()
+	defer a.moved.L.Unlock()
+	a.seen[i] = seq
+	a.moved.Broadcast()
+}
+
+// await waits until every watcher has come so far.
+func (a *audience) await(seq int64) {
+	a.moved.L.Lock()
+	defer a.moved.L.Unlock()
+	for slices.Min(a.seen) < seq {
+		a.moved.Wait()
+	}
+}
+
 func watchersSeeEverything(t testing.TB, d Data) {
 	const watchers, rounds = 3, 15
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "watched"))
 	last := s.Seq() + chatterLength*rounds
-	seen := make([][]session.LogEntry, watchers+1)
+	seen := make([][]session.LogEntry, watchers)
+	there := audience{moved: sync.NewCond(&sync.Mutex{}), seen: make([]int64, watchers)}
 	errs := together(t, d, watchers+1, func(i int, st store.Store) (err error) {
 		if i == watchers {
-			return chatter(t.Context(), st, s, rounds)
+			return chatter(t.Context(), st, s, rounds, there.await)
 		}
-		seen[i], err = watch(t.Context(), st, ref("watched"), last)
+		defer there.saw(i, last) // nobody waits for one who has left
+		seen[i], err = watch(t.Context(), st, ref("watched"), last, func(seq int64) { there.saw(i, seq) })
 		return err
 	})
 	if err := errors.Join(errs...); err != nil {
