@@ -43,8 +43,11 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 		add("mcp", "servers cannot be used by this program yet")
 	}
 	if m := def.Memory; m != nil {
-		if m.Strategy == session.PruneVector || m.Tools || m.Recall != nil {
-			add("memory", "recall, memory tools and vector_store cannot be used by this program yet")
+		if m.Strategy == session.PruneVector || m.Recall != nil {
+			add("memory", "recall and vector_store cannot be used by this program yet")
+		}
+		if m.Tools && rt.memories == nil {
+			add("memory.tools", "%s keeps no memory", storeName(rt.store))
 		}
 		if m.SummaryModel != "" {
 			if _, _, err := rt.model(m.SummaryModel); err != nil {
@@ -145,6 +148,13 @@ func (rt *Runtime) pool(def session.Definition) (tool.Set, error) {
 	all := rt.config.Tools.All()
 	for _, name := range def.Capabilities {
 		all = append(all, rt.config.Capabilities[name].Tools...)
+	}
+	if def.Memory != nil && def.Memory.Tools {
+		own, err := memoryTools()
+		if err != nil {
+			return tool.Set{}, err
+		}
+		all = append(all, own...)
 	}
 	return tool.NewSet(all...)
 }

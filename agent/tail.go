@@ -45,7 +45,6 @@ type tail struct {
 }
 
 type ask struct {
-	ctx     context.Context //nolint:containedctx // it crosses over to the loop
 	changes []session.Change
 	answer  chan told
 }
@@ -61,7 +60,7 @@ var errCallOver = errors.New("the call it was meant for is over")
 
 // Write asks the loop.
 func (t *tail) Write(ctx context.Context, changes ...session.Change) (session.Session, error) {
-	q := ask{ctx: ctx, changes: changes, answer: make(chan told, 1)}
+	q := ask{changes: changes, answer: make(chan told, 1)}
 	select {
 	case t.asks <- q:
 		a := <-q.answer
@@ -74,12 +73,12 @@ func (t *tail) Write(ctx context.Context, changes ...session.Change) (session.Se
 }
 
 // serve writes for a tool. Changes that the session refuses leave it as it was.
-func (r *run) serve(q ask) {
+func (r *run) serve(ctx context.Context, q ask) {
 	before := r.s
 	err := error(nil)
 	if len(q.changes) > 0 {
 		if err = r.record(q.changes...); err == nil {
-			err = r.flush(context.WithoutCancel(q.ctx))
+			err = r.flush(context.WithoutCancel(ctx))
 		}
 		if err != nil {
 			r.s = before

@@ -157,7 +157,7 @@ func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan ou
 	var failed error // of recording: the calls are waited for even so
 	cutOff := false
 	for left := n - 1; left >= 0; left-- {
-		o := r.next(outcomes, asks)
+		o := r.next(ctx, outcomes, asks)
 		if o.err != nil && ctx.Err() != nil {
 			cutOff = true // whether it took effect is decided on resume
 			continue
@@ -180,13 +180,13 @@ func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan ou
 }
 
 // next waits for a call to end, and meanwhile writes what the others ask for.
-func (r *run) next(outcomes <-chan outcome, asks <-chan ask) outcome {
+func (r *run) next(ctx context.Context, outcomes <-chan outcome, asks <-chan ask) outcome {
 	for {
 		select {
 		case o := <-outcomes:
 			return o
 		case q := <-asks:
-			r.serve(q)
+			r.serve(ctx, q)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -16,7 +17,9 @@ import (
 // fn is called. What fn returns is the result: a string as it is, anything
 // else as JSON. The spec's Schema is replaced.
 func Func[In, Out any](spec Spec, fn func(ctx context.Context, in In) (Out, error)) (Tool, error) {
-	schema, err := jsonschema.For[In](nil)
+	schema, err := jsonschema.For[In](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.RawMessage](): {}, // any value, not the list of bytes that Go sees
+	}})
 	if err != nil {
 		return nil, &session.InvalidError{Field: "tool", Reason: fmt.Sprintf("%q: no schema for its arguments: %v", spec.Name, err)}
 	}

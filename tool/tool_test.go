@@ -104,3 +104,19 @@ func TestSet_namesAreChecked(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+func TestFunc_rawArgumentsTakeAnyValue(t *testing.T) {
+	type in struct {
+		Value json.RawMessage `json:"value"`
+	}
+	echo, err := tool.Func(tool.Spec{Name: "echo"}, func(_ context.Context, a in) (string, error) { return string(a.Value), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{`1.50`, `"x"`, `null`, `{"a":[1]}`, `[true]`} {
+		got, err := echo.Call(t.Context(), tool.Call{ID: "1", Arguments: json.RawMessage(`{"value":` + value + `}`)})
+		if err != nil || got.Content != value {
+			t.Errorf("%s came as %q, %v", value, got.Content, err)
+		}
+	}
+}
