@@ -43,6 +43,12 @@ type TokenCounter interface {
 	CountTokens(m session.Message) (tokens int, counter string)
 }
 
+// ContextLength is a model that knows how many tokens it can take in and give
+// out together. 0 is not known.
+type ContextLength interface {
+	ContextLength() int
+}
+
 // Request is everything a model is told. Messages is always a transcript that
 // providers accept.
 type Request struct {
@@ -70,7 +76,7 @@ type Tool struct {
 type Delta struct {
 	Text      string
 	Reasoning string
-	ToolCall  *session.ToolCall // complete as far as it has come
+	ToolCall  *session.ToolCall // complete as far as it has come: arguments are nil or whole
 }
 
 // Response is a whole answer.

@@ -49,6 +49,11 @@ var building = map[string]place{
 	"memory":          {floor: 2},
 	"definition":      {floor: 2},
 
+	"llm/internal/wire": {floor: 2},
+	"llm/openai":        {floor: 2, leaf: true, also: []string{"llm/internal/wire"}},
+	"llm/anthropic":     {floor: 2, leaf: true, also: []string{"llm/internal/wire"}},
+	"llm/catalog":       {floor: 3, picks: true},
+
 	".": {floor: 3},
 
 	"interop/instructor": {floor: 5},
@@ -59,6 +64,9 @@ var building = map[string]place{
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+
+	// For tests of whatever asks a model.
+	"internal/provtest": {floor: 0},
 
 	// For tests and measurements of the stores.
 	"internal/pgserver":              {floor: 0},

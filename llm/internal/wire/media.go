@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"encoding/base64"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Media is the data of a part, checked: providers refuse a whole transcript
+// for one part that is not base64 or has no type.
+type Media struct {
+	Data string // base64, standard alphabet
+	Type string // image/png …
+}
+
+// MediaOf is the data a part carries, in itself or in a data URL. ok is false
+// where there is none that can be sent.
+func MediaOf(p session.Part) (m Media, ok bool) {
+	m = Media{Data: p.Data, Type: p.MediaType}
+	if m.Data == "" {
+		head, data, found := strings.Cut(strings.TrimPrefix(p.URL, "data:"), ";base64,")
+		if !found || !strings.HasPrefix(p.URL, "data:") {
+			return m, false
+		}
+		m.Data = data
+		if m.Type == "" {
+			m.Type = head
+		}
+	}
+	decoded, err := base64.StdEncoding.DecodeString(m.Data)
+	if err != nil || len(decoded) == 0 {
+		return m, false
+	}
+	m.Data = base64.StdEncoding.EncodeToString(decoded) // line breaks are gone
+	if m.Type == "" {
+		m.Type = http.DetectContentType(decoded)
+	}
+	if m.Type, _, err = mime.ParseMediaType(m.Type); err != nil {
+		return m, false
+	}
+	return m, true
+}
+
+// Text is the data as text, where it is text.
+func (m Media) Text() (string, bool) {
+	decoded, err := base64.StdEncoding.DecodeString(m.Data)
+	text := string(decoded)
+	return text, err == nil && strings.HasPrefix(m.Type, "text/") && utf8.ValidString(text) && strings.TrimSpace(text) != ""
+}
+
+// LinkOf is the address of a part that a provider can fetch.
+func LinkOf(p session.Part) (string, bool) {
+	return p.URL, strings.HasPrefix(p.URL, "https://") || strings.HasPrefix(p.URL, "http://")
+}
+
+// Instead is the text that stands for a part the protocol has no place for.
+// The model is told that something was there; nothing is dropped unseen.
+func Instead(p session.Part) string {
+	text := "[" + p.Type
+	if p.Name != "" {
+		text += fmt.Sprintf(" %q", p.Name)
+	}
+	if link, ok := LinkOf(p); ok {
+		text += " at " + link
+	}
+	return text + " left out: it cannot be sent to this model]"
+}

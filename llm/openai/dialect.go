@@ -1,0 +1,53 @@
+package openai
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/llm"
+)
+
+// dialect is the part of the protocol that servers disagree on.
+type dialect struct {
+	stream           bool // answers come in pieces
+	usage            bool // the last piece tells the usage, if asked
+	completionTokens bool // the limit is called max_completion_tokens
+	renamed          bool // the other name of the limit has been tried
+}
+
+// without is the dialect to try after a refusal, if the server refused a part
+// of the protocol and not what it was asked.
+func (d dialect) without(err error) (dialect, bool) {
+	var refused *llm.ProviderError
+	if !errors.As(err, &refused) || refused.Status/100 != 4 && refused.Status != 501 || !unsupported(refused) {
+		return d, false
+	}
+	about := func(field string) bool {
+		return refused.Param == field || refused.Param == "" && strings.Contains(refused.Message, field)
+	}
+	switch {
+	case d.usage && (about("stream_options") || about("include_usage")):
+		d.usage = false
+	case !d.renamed && (about("max_tokens") || about("max_completion_tokens")):
+		d.completionTokens, d.renamed = !d.completionTokens, true
+	case d.stream && (about("stream") || refused.Param == "" && strings.Contains(strings.ToLower(refused.Message), "streaming")):
+		d.stream, d.usage = false, false
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// unsupported reports the words in which servers refuse a field, and not its
+// value.
+func unsupported(e *llm.ProviderError) bool {
+	text := strings.ToLower(e.Code + " " + e.Message)
+	for _, word := range []string{
+		"unsupported", "not support", "unrecognized", "unknown", "extra inputs", "extra fields", "not permitted", "unexpected", "must be verified",
+	} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
