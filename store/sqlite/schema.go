@@ -29,6 +29,9 @@ func (c *conn) prepare(ctx context.Context, path string, onWrite func(string)) e
 	if _, err := c.schemaOf(ctx, path, known); err != nil {
 		return err
 	}
+	if err := c.run(ctx, "PRAGMA page_size = "+strconv.Itoa(pageSize)); err != nil { // a database that has pages keeps their size
+		return err
+	}
 	onWrite("before journal mode")
 	if err := c.useWAL(ctx); err != nil {
 		return err
