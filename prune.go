@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
@@ -38,16 +39,73 @@ func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) (pruned
 		rt.bus.emit(MemoryPruneFailed{rt.failure(s.ID(), err)})
 		return s
 	}
-	if before, after := s.Window(), next.Window(); before.FromSeq != after.FromSeq {
-		e := MemoryPruned{About: rt.about(s.ID()), Strategy: strategy, From: before.FromSeq, To: after.FromSeq}
-		for _, r := range next.Pending() {
-			if moved, ok := r.Change.(session.WindowMoved); ok {
-				e.Groups, e.Tokens = moved.Groups, moved.Tokens
-			}
-		}
-		rt.bus.emit(e)
-	}
+	rt.tellPruned(s, next, strategy)
 	return next
+}
+
+// tellPruned tells what left the window, if anything did.
+func (rt *Runtime) tellPruned(before, after session.Session, strategy session.Strategy) {
+	from, to := before.Window().FromSeq, after.Window().FromSeq
+	if from == to {
+		return
+	}
+	e := MemoryPruned{About: rt.about(after.ID()), Strategy: strategy, From: from, To: to}
+	for _, r := range after.Pending() {
+		if moved, ok := r.Change.(session.WindowMoved); ok {
+			e.Groups, e.Tokens = moved.Groups, moved.Tokens
+		}
+	}
+	rt.bus.emit(e)
+}
+
+// fit measures a request against what its model can take in. With a policy
+// the window is moved so that it fits; nothing is dropped unasked.
+func (rt *Runtime) fit(ctx context.Context, s session.Session, model llm.Model, r llm.Request) (session.Session, error) {
+	known, ok := model.(llm.ContextLength)
+	if !ok || known.ContextLength() == 0 {
+		return s, nil
+	}
+	with := rt.pruning(s)
+	most, have, apart := known.ContextLength(), 0, requestTokens(with, r)
+	for _, m := range r.Messages {
+		have += with.Tokens(m)
+	}
+	if r.Params.MaxOutputTokens != nil {
+		apart += *r.Params.MaxOutputTokens
+	}
+	if have+apart <= most {
+		return s, nil
+	}
+	tooLong := &session.ContextLengthError{Model: r.Model, Have: have + apart, Max: most}
+	policy := s.Definition().Memory
+	if policy == nil || policy.Strategy == session.PruneAll {
+		return s, tooLong
+	}
+	next, err := memory.Fit(ctx, s, most-apart, with)
+	if err != nil {
+		return s, err
+	}
+	have = 0
+	for _, m := range agent.Transcript(next) {
+		have += with.Tokens(m)
+	}
+	if tooLong.Have = have + apart; tooLong.Have > most {
+		return s, tooLong
+	}
+	rt.tellPruned(s, next, session.PruneTokens)
+	return next, nil
+}
+
+// requestTokens counts what a request holds besides its messages.
+func requestTokens(with memory.With, r llm.Request) int {
+	text := r.System
+	for _, t := range r.Tools {
+		text += t.Name + t.Description + string(t.Schema)
+	}
+	if text == "" {
+		return 0
+	}
+	return with.Tokens(session.Message{Role: session.RoleSystem, Content: session.Text(text)})
 }
 
 func addedMessages(s, loaded session.Session) bool {

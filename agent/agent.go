@@ -54,6 +54,10 @@ type Config struct {
 	// System is the whole system prompt; nil uses the session's.
 	System func(s session.Session) string
 	Inbox  Inbox // nil: nothing ever arrives
+	// Fit is asked before each inference whether the request fits the model.
+	// It may return a session whose window was moved so that it does; an error
+	// ends the execution. Nil: everything fits.
+	Fit func(ctx context.Context, s session.Session, m llm.Model, r llm.Request) (session.Session, error)
 
 	Now     func() time.Time
 	NewID   func() string

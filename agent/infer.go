@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +21,11 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 	if err != nil {
 		return r.giveUp(stepID, name, started, err)
 	}
-	request, err := r.request(name)
-	if err != nil {
+	request, err := r.fitting(ctx, name, model)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return r.giveUp(stepID, name, started, err)
 	}
 	if err := r.flush(ctx); err != nil {
@@ -48,6 +52,20 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 	return r.answer(ctx, stepID, started, name, model, response)
 }
 
+// fitting is a request that fits the model, if need be after moving the window.
+func (r *run) fitting(ctx context.Context, name string, model llm.Model) (llm.Request, error) {
+	request, err := r.request(name)
+	if err != nil || r.Fit == nil {
+		return request, err
+	}
+	next, err := r.Fit(ctx, r.s, model, request)
+	if err != nil || next.Seq() == r.s.Seq() {
+		return request, err
+	}
+	r.s = next
+	return r.request(name)
+}
+
 // request is what the model is told, built from the session alone.
 func (r *run) request(name string) (llm.Request, error) {
 	tools, err := r.Tools(r.s)
@@ -70,9 +88,17 @@ func (r *run) request(name string) (llm.Request, error) {
 }
 
 // Transcript is what a model is sent of a session: the summary, if there is
-// one, and the window, in a form every provider accepts.
+// one, and the window, in a form every provider accepts. Where the definition
+// says so, tool exchanges of earlier executions are left out. A window without
+// any user's message reaches back to the nearest one.
 func Transcript(s session.Session) []session.Message {
 	shown := s.WindowMessages()
+	if m := s.Definition().Memory; m != nil && m.ToolTrace == "current" {
+		shown = slices.DeleteFunc(shown, func(m session.Message) bool {
+			exchange := m.ToolResult != nil || len(m.ToolCalls) > 0
+			return exchange && (!s.Running() || m.ExecutionID != s.Execution().ID)
+		})
+	}
 	if summary := s.Window().Summary; summary != nil {
 		first := session.Message{
 			ID: fmt.Sprintf("summary-%d-%d", summary.FromSeq, summary.ToSeq), Role: session.RoleUser, CreatedAt: summary.CreatedAt,
@@ -80,7 +106,24 @@ func Transcript(s session.Session) []session.Message {
 		}
 		shown = append([]session.Message{first}, shown...)
 	}
+	if len(shown) > 0 && !slices.ContainsFunc(shown, fromUser) {
+		if m, ok := lastFromUser(s, s.Window().FromSeq); ok {
+			shown = append([]session.Message{m}, shown...)
+		}
+	}
 	return session.Sendable(shown)
+}
+
+func fromUser(m session.Message) bool { return m.Role == session.RoleUser }
+
+// lastFromUser is the last message of a user before a number.
+func lastFromUser(s session.Session, before int64) (session.Message, bool) {
+	for i := s.Len() - 1; i >= 0; i-- {
+		if m := s.Message(i); m.Seq < before && fromUser(m) {
+			return m, true
+		}
+	}
+	return session.Message{}, false
 }
 
 // ask calls the model, again after transient errors.

@@ -246,3 +246,42 @@ func TestTail_endsWithItsCall(t *testing.T) {
 		t.Errorf("%v", before.Variables())
 	}
 }
+
+func TestTranscript_leavesOutEarlierToolExchangesWhereAsked(t *testing.T) {
+	look := funcTool{spec: tool.Spec{Name: "look", Nature: tool.ReadOnly}, do: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "seen"}, nil
+	}}
+	for trace, want := range map[string][]string{"": {"go", "", "seen", "done", "more"}, "current": {"go", "done", "more"}} {
+		r := newRig(t, asking(call("1", "look")), look)
+		r.memory = &session.MemoryPolicy{Strategy: session.PruneAll, ToolTrace: trace}
+		s := r.run(r.begin(nil))
+		s, err := s.With(r.now, session.MessageAdded{Message: session.Message{ID: "m2", Role: session.RoleUser, Content: session.Text("more"), ExecutionID: "e2"}},
+			session.ExecutionStarted{ExecutionID: "e2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent []string
+		for _, m := range agent.Transcript(s) {
+			text := m.Content.Text()
+			if m.ToolResult != nil {
+				text = m.ToolResult.Content
+			}
+			sent = append(sent, text)
+		}
+		if !slices.Equal(sent, want) {
+			t.Errorf("%q: sent %q, want %q", trace, sent, want)
+		}
+	}
+}
+
+func TestTranscript_reachesBackToAUser(t *testing.T) {
+	r := newRig(t, asking())
+	s := r.run(r.begin(nil))
+	s, err := s.With(r.now, session.WindowMoved{Strategy: session.PruneSliding, Limit: 1, To: s.Message(s.Len() - 1).Seq, Keep: []int64{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent := agent.Transcript(s); len(sent) != 2 || sent[0].Content.Text() != "go" {
+		t.Errorf("%+v", sent)
+	}
+}

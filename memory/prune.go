@@ -5,6 +5,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 	case session.PruneSliding, session.PruneSummary:
 		keep = max(limit, 0)
 	case session.PruneTokens:
-		keep = fitting(s, shown, groups, limit, with.count)
+		keep = fitting(s, shown, groups, limit, with.Tokens)
 	case session.PruneVector:
 		return s, &session.UnsupportedError{Store: "this program", Ability: "the strategy vector_store"}
 	default:
@@ -54,6 +55,28 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 		return s, nil
 	}
 	return move(ctx, s, strategy, limit, with, shown, groups[:leave])
+}
+
+// Fit moves the window so far that what is shown fits into limit tokens, or
+// as near to it as can be: the running execution and open groups stay whole.
+func Fit(ctx context.Context, s session.Session, limit int, with With) (session.Session, error) {
+	shown := fromWindow(s)
+	groups := session.Groups(shown)
+	leave := len(groups) - fitting(s, shown, groups, limit, with.Tokens)
+	running := ""
+	if s.Running() {
+		running = s.Execution().ID
+	}
+	for i, g := range groups[:leave] {
+		if g.Open || running != "" && slices.ContainsFunc(shown[g.From:g.To], func(m session.Message) bool { return m.ExecutionID == running }) {
+			leave = i
+			break
+		}
+	}
+	if leave == 0 {
+		return s, nil
+	}
+	return move(ctx, s, session.PruneTokens, limit, with, shown, groups[:leave])
 }
 
 // fromWindow are the messages from the window's start on, without those kept
@@ -78,7 +101,7 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 	}
 	moved := session.WindowMoved{Strategy: strategy, Limit: limit, From: window.FromSeq, To: to, Keep: window.Keep, Groups: len(leaving)}
 	for _, m := range shown[:end] {
-		moved.Tokens += with.count(m)
+		moved.Tokens += with.Tokens(m)
 		if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper {
 			moved.Keep = append(moved.Keep, m.Seq)
 		}
@@ -137,7 +160,8 @@ func fitting(s session.Session, shown []session.Message, groups []session.Group,
 	return len(groups)
 }
 
-func (w With) count(m session.Message) int {
+// Tokens counts a message.
+func (w With) Tokens(m session.Message) int {
 	if w.Count != nil {
 		return w.Count(m)
 	}

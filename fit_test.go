@@ -1,0 +1,106 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/scripted"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// narrow is a model that takes in only so many tokens.
+type narrow struct {
+	*scripted.Model
+	most int
+}
+
+func (n narrow) ContextLength() int { return n.most }
+
+// fifty is a text of about fifty tokens, by the estimate.
+func fifty(word string) string { return strings.Repeat(word+" ", 200/(len(word)+1)) }
+
+func openNarrow(t *testing.T, most int, replies ...scripted.Reply) (*house, *scripted.Model) {
+	t.Helper()
+	model := scripted.New(replies...)
+	return open(t, func(c *holdfast.Config) { c.Models = llm.Map{"demo": narrow{model, most}} }), model
+}
+
+func TestSendMessage_requestThatDoesNotFitFailsWithoutAPolicy(t *testing.T) {
+	for _, policy := range []*session.MemoryPolicy{nil, {Strategy: session.PruneAll}} {
+		h, model := openNarrow(t, 110, scripted.Reply{Text: "ok"})
+		def := agentDef
+		def.SystemPrompt, def.Memory = "", policy
+		s, err := h.Create(t.Context(), def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.do(s.ID(), holdfast.SendMessage{Text: fifty("one")})
+		got, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: fifty("two")})
+		var tooLong *session.ContextLengthError
+		if !errors.As(err, &tooLong) || tooLong.Max != 110 || tooLong.Have <= 110 {
+			t.Fatalf("%v", err)
+		}
+		if got.Execution().Status != session.ExecutionFailed || len(model.Requests()) != 1 || got.Window().FromSeq != 0 {
+			t.Errorf("status %s, %d requests, window from %d", got.Execution().Status, len(model.Requests()), got.Window().FromSeq)
+		}
+	}
+}
+
+func TestSendMessage_policyMovesTheWindowUntilTheRequestFits(t *testing.T) {
+	h, model := openNarrow(t, 170, scripted.Reply{Text: "ok"})
+	limit := 100
+	def := agentDef
+	def.SystemPrompt, def.Memory = "", &session.MemoryPolicy{Strategy: session.PruneSliding, Limit: &limit}
+	s, err := h.Create(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"one", "two", "three"} {
+		h.do(s.ID(), holdfast.SendMessage{Text: fifty(word)})
+	}
+	requests := model.Requests()
+	last := requests[len(requests)-1].Messages
+	if first := last[0].Content.Text(); !strings.HasPrefix(first, "two") || last[len(last)-1].Content.Text() != fifty("three") {
+		t.Errorf("sent from %.10q on", first)
+	}
+	if !slices.Contains(h.heard.kinds(), "MemoryPruned") {
+		t.Error("nobody was told")
+	}
+	if got := h.stored(s.ID()); got.Len() != 6 && !got.Partial() {
+		t.Errorf("%d messages are left", got.Len())
+	}
+	_, err = h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: strings.Repeat(fifty("long"), 4)})
+	if !errors.Is(err, session.ErrContextLength) {
+		t.Errorf("one message that is too long by itself: %v", err)
+	}
+}
+
+func TestSendMessage_runningExecutionIsSentWhole(t *testing.T) {
+	shout := toolFunc{spec: tool.Spec{Name: "shout"}, call: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: fifty("loud")}, nil
+	}}
+	model := scripted.New(scripted.Reply{Text: "ok"}, scripted.Reply{ToolCalls: []session.ToolCall{callOf("1", "shout")}}, scripted.Reply{Text: "done"})
+	h := open(t, func(c *holdfast.Config) {
+		c.Models, c.Tools = llm.Map{"demo": narrow{model, 150}}, toolSet(t, shout)
+	})
+	limit := 100
+	def := agentDef
+	def.SystemPrompt, def.Memory = "", &session.MemoryPolicy{Strategy: session.PruneSliding, Limit: &limit}
+	s, err := h.Create(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.do(s.ID(), holdfast.SendMessage{Text: fifty("early")})
+	got := h.do(s.ID(), holdfast.SendMessage{Text: fifty("late")})
+	requests := model.Requests()
+	last := requests[len(requests)-1].Messages
+	if len(last) != 3 || !strings.HasPrefix(last[0].Content.Text(), "late") || got.Reply() != "done" {
+		t.Errorf("%d messages from %.10q on, reply %q", len(last), last[0].Content.Text(), got.Reply())
+	}
+}
