@@ -29,8 +29,9 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, now: time.Now, interrupts: listening, open: openStore,
+		getenv: os.Getenv, now: time.Now, interrupts: listening,
 	}
+	p.open = p.openStore
 	return p.run(args)
 }
 
@@ -153,6 +154,6 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(),
 		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
-		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand())
+		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())
 	return group("sessions", "list, show and change sessions", commands...)
 }

@@ -21,6 +21,7 @@ type desk struct {
 	env      map[string]string
 	person   bool // somebody sits at the terminal
 	signals  chan os.Signal
+	open     func() store.Store // nil: the store in memory
 	out, err *transcript
 }
 
@@ -40,7 +41,12 @@ func (d *desk) run(in io.Reader, args ...string) int {
 		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
 		getenv: func(name string) string { return d.env[name] }, now: time.Now,
 		interrupts: &interrupts{signals: d.signals, catch: func() {}, let: func() {}},
-		open:       func(context.Context, storeURL) (store.Store, error) { return d.store.Handle(), nil },
+		open: func(context.Context, storeURL) (store.Store, error) {
+			if d.open != nil {
+				return d.open(), nil
+			}
+			return d.store.Handle(), nil
+		},
 	}
 	p.in.terminal = d.person
 	return p.run(append([]string{"--store", "inmem:"}, args...))

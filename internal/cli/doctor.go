@@ -26,63 +26,112 @@ type health struct {
 	Problems    []string                `json:"problems"` // of the store itself
 	Models      []string                `json:"models"`
 	Build       build                   `json:"build"`
+	*cure
 
 	writeErr error
 }
 
+// cure is what the doctor did, where it was asked to do something.
+type cure struct {
+	Mended    []string `json:"mended"`
+	Reindexed *int     `json:"reindexed,omitempty"` // how much is in the index
+}
+
 func (p *program) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var repair, reindex bool
+	cmd := &cobra.Command{
 		Use: "doctor", Short: "check the store and say what is wrong with it", Args: cobra.NoArgs,
-		Long: "Check the store: whether it opens and can be written, which sessions cannot be read and\nwhich were interrupted. Nothing is changed. It fails when something is wrong.",
-		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
-			found, err := h.examine(ctx)
-			if err != nil {
-				return err
-			}
-			if p.json {
-				err = p.printJSON(found)
-			} else {
-				err = p.out.print(p.healthText(found))
-			}
-			return errors.Join(err, found.verdict())
-		}),
+		Long: `Check the store: whether it opens and can be written, which sessions cannot be read and
+which were interrupted. Nothing is changed, and it fails when something is wrong.
+
+With --repair it first builds anew what does not follow from the log as it should, in all
+tenants, and says what it mended; it removes nothing, and no log is altered. With --reindex
+it builds the index of words anew.`,
 	}
+	cmd.RunE = p.atHome(func(ctx context.Context, h *home, _ []string) error {
+		done, err := p.cure(ctx, h, repair, reindex)
+		if err != nil {
+			return err
+		}
+		found, err := p.examine(ctx, h)
+		if err != nil {
+			return err
+		}
+		found.cure = done
+		if p.json {
+			err = p.printJSON(found)
+		} else {
+			err = p.out.print(p.healthText(found))
+		}
+		return errors.Join(err, found.verdict())
+	})
+	cmd.Flags().BoolVar(&repair, "repair", false, "first mend what can be built anew from the log")
+	cmd.Flags().BoolVar(&reindex, "reindex", false, "first build the index of words anew")
+	return cmd
+}
+
+// cure mends and builds anew as asked; nil where nothing was asked.
+func (p *program) cure(ctx context.Context, h *home, repair, reindex bool) (*cure, error) {
+	if !repair && !reindex {
+		return nil, nil
+	}
+	doctor, ok := h.store.(store.Doctors)
+	if !ok {
+		return nil, &session.UnsupportedError{Store: h.url.String(), Ability: "repairing and reindexing"}
+	}
+	done := &cure{Mended: []string{}}
+	if repair {
+		shown := p.progress("repairing", "step")
+		mended, err := doctor.Repair(ctx, shown.report)
+		shown.end()
+		done.Mended = append(done.Mended, mended...)
+		if err != nil {
+			return done, errors.Join(err, p.tellMended(mended))
+		}
+	}
+	if reindex {
+		shown := p.progress("reindexing", "step")
+		n, err := doctor.Reindex(ctx, shown.report)
+		shown.end()
+		if err != nil {
+			return done, errors.Join(err, p.tellMended(done.Mended))
+		}
+		done.Reindexed = &n
+	}
+	return done, nil
+}
+
+// tellMended prints what was mended before something went wrong.
+func (p *program) tellMended(mended []string) error {
+	var b strings.Builder
+	for _, text := range mended {
+		fmt.Fprintf(&b, "mended       %s\n", oneLine(text))
+	}
+	if p.json {
+		return nil
+	}
+	return p.out.print(b.String())
 }
 
 // examine looks at everything and changes nothing.
-func (h *home) examine(ctx context.Context) (health, error) {
+func (p *program) examine(ctx context.Context, h *home) (health, error) {
 	found := health{
 		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
 		Models: []string{offline.Name}, Build: thisBuild(),
 	}
 	found.writeErr = h.url.writable()
 	found.Writable = found.writeErr == nil
-	if thorough, ok := h.store.(checker); ok {
-		problems, err := thorough.Check(ctx, nil)
+	if doctor, ok := h.store.(store.Doctors); ok {
+		shown := p.progress("checking", "step")
+		problems, err := doctor.Check(ctx, shown.report)
+		shown.end()
 		if err != nil {
 			return found, err
 		}
 		found.Problems = append(found.Problems, problems...)
 	}
-	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
-	for {
-		page, err := h.List(ctx, q)
-		if err != nil {
-			return found, err
-		}
-		for _, i := range page.Items {
-			found.Sessions++
-			found.Statuses[i.Status]++
-			if err := h.readable(ctx, i.ID); err != nil {
-				found.Corrupt = append(found.Corrupt, err)
-			}
-		}
-		if q.Cursor == "" {
-			found.Corrupt = append(found.Corrupt, page.Corrupt...)
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			break
-		}
+	if err := p.readAll(ctx, h, &found); err != nil {
+		return found, err
 	}
 	tails, ok := h.store.(store.Tails)
 	if !ok {
@@ -93,6 +142,33 @@ func (h *home) examine(ctx context.Context) (health, error) {
 		found.Interrupted = append(found.Interrupted, ref.ID)
 	}
 	return found, err
+}
+
+// readAll loads every session of the tenant.
+func (p *program) readAll(ctx context.Context, h *home, found *health) error {
+	shown := p.progress("reading", "session")
+	defer shown.end()
+	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
+	for {
+		page, err := h.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, i := range page.Items {
+			found.Sessions++
+			found.Statuses[i.Status]++
+			if err := h.readable(ctx, i.ID); err != nil {
+				found.Corrupt = append(found.Corrupt, err)
+			}
+			shown.report(found.Sessions, 0)
+		}
+		if q.Cursor == "" {
+			found.Corrupt = append(found.Corrupt, page.Corrupt...)
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return nil
+		}
+	}
 }
 
 // readable loads a session, tail included: a header alone says little.
@@ -106,11 +182,6 @@ func (h *home) readable(ctx context.Context, id string) *session.CorruptError {
 		return &session.CorruptError{ID: id, Reason: err.Error()}
 	}
 	return nil
-}
-
-// checker is a store that can look at everything it keeps.
-type checker interface {
-	Check(ctx context.Context, p store.Progress) (problems []string, err error)
 }
 
 // writable tries whether a file can be made where the store keeps its own.
@@ -168,11 +239,22 @@ func (p *program) healthText(found health) string {
 		}
 	}
 	line(plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
+	if found.cure != nil {
+		for _, text := range found.Mended {
+			line(green, "mended", "%s", text)
+		}
+		if found.Reindexed != nil {
+			line(green, "reindexed", "%d entries", *found.Reindexed)
+		}
+	}
 	for _, id := range found.Interrupted {
 		line(yellow, "interrupted", "%s · continue with: holdfast chat --session %s", id, shortID(id))
 	}
 	for _, text := range found.Problems {
 		line(red, "problem", "%s", text)
+	}
+	if len(found.Problems) > 0 && found.cure == nil {
+		line(dim, "", "mend what can be built anew from the log with: holdfast doctor --repair")
 	}
 	for _, c := range found.Corrupt {
 		line(red, "corrupt", "%v", c)

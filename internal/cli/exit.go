@@ -37,6 +37,7 @@ var outcomes = []struct {
 	{errDeclined, "CancelledError", exitCancelled},
 	{session.ErrPanic, "PanicError", exitBug},
 	{session.ErrInterrupted, "InterruptedError", exitInterrupted},
+	{errPartial, "PartialError", exitPartial},
 	{session.ErrExecutionFailed, "ExecutionError", exitFailed},
 	{session.ErrAfterSave, "AfterSaveError", exitFailed},
 	{session.ErrQueued, "QueuedError", exitPartial},
@@ -82,6 +83,7 @@ var (
 	errUsage      = errors.New("usage")
 	errDeclined   = errors.New("nothing was done: not confirmed")
 	errReaderGone = errors.New("nobody reads the output any more")
+	errPartial    = errors.New("only part done")
 )
 
 // usageError is a command line that cannot be understood.

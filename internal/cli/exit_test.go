@@ -48,6 +48,8 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.AmbiguousError{}, 17, "AmbiguousError"},
 		{&session.UnsupportedError{}, 18, "UnsupportedError"},
 		{&session.QueuedError{}, 20, "QueuedError"},
+		{errPartial, 20, "PartialError"},
+		{&copyInterrupted{left: 3}, 21, "InterruptedError"},
 		{stop(session.StopSteps), 20, "StoppedError"},
 		{stop(session.StopTokens), 20, "StoppedError"},
 		{stop(session.StopTime), 20, "StoppedError"},

@@ -44,15 +44,19 @@ func (p *program) visit(ctx context.Context, work func(*home) error) (err error)
 }
 
 func (p *program) openHome(ctx context.Context) (*home, error) {
+	url, err := p.storeURL()
+	if err != nil {
+		return nil, err
+	}
+	return p.openHomeAt(ctx, url)
+}
+
+func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	tenant := p.tenant
 	if tenant == "" {
 		tenant = session.DefaultTenant
 	}
 	if err := session.CheckTenant(tenant); err != nil {
-		return nil, err
-	}
-	url, err := p.storeURL()
-	if err != nil {
 		return nil, err
 	}
 	st, err := p.open(ctx, url)

@@ -70,4 +70,4 @@ func (p *program) hint(err error) string {
 	return ""
 }
 
-const unsupportedHint = "history, rewind, watch, inbox and keys need a store with a log: sqlite: (the default) or postgres:"
+const unsupportedHint = "history, rewind, watch, inbox, keys and repairs need a store with a log: sqlite: (the default) or postgres:"

@@ -64,7 +64,42 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 		}
 		return storeURL{scheme: "postgres", path: text}, nil
 	}
+	if near := nearestScheme(scheme); near != "" {
+		return refuse("%q is not a kind of store; did you mean %s:?", scheme+":", near)
+	}
 	return refuse("%q is not a kind of store; known are %s", scheme+":", storeKinds)
+}
+
+// nearestScheme is the scheme that somebody who mistyped meant, or "".
+func nearestScheme(typed string) string {
+	for _, scheme := range []string{"sqlite", "postgres", "postgresql", "file", "inmem"} {
+		if slips(strings.ToLower(typed), scheme) <= 2 {
+			return scheme
+		}
+	}
+	return ""
+}
+
+// slips is how many letters must be added, left out or changed to make one
+// word of another.
+func slips(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := before
+			if a[i] != b[j] {
+				changed++
+			}
+			before = row[j+1]
+			row[j+1] = min(changed, before+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // localStoreURL is a store in the file system; an empty path means one of that
@@ -89,8 +124,17 @@ func (p *program) localStoreURL(scheme, path, name string) (storeURL, error) {
 	return storeURL{scheme: scheme, path: path}, nil
 }
 
-// openStore opens a store. The caller closes it.
-func openStore(ctx context.Context, u storeURL) (store.Store, error) {
+// openStore opens a store, and shows how far it is where its schema must be
+// brought up to date first. The caller closes it.
+func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error) {
+	var shown *progress
+	defer func() { shown.end() }()
+	onMigrate := func(done, total int) {
+		if shown == nil {
+			shown = p.progress("bringing the schema up to date", "step")
+		}
+		shown.report(done, total)
+	}
 	switch u.scheme {
 	case "inmem":
 		return inmem.New(inmem.Config{}), nil
@@ -99,7 +143,7 @@ func openStore(ctx context.Context, u storeURL) (store.Store, error) {
 	case "sqlite":
 		return sqlite.Open(ctx, u.path, sqlite.Config{})
 	}
-	return postgres.Open(ctx, u.path, postgres.Config{})
+	return postgres.Open(ctx, u.path, postgres.Config{OnMigrate: onMigrate})
 }
 
 // dataDir is where this user's data of Holdfast belongs.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,11 +45,11 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 				return err
 			}
 		}
-		swept, err := h.Sweep(ctx, r)
-		if err != nil {
+		swept, err := p.sweep(ctx, h, r)
+		if err != nil && len(swept) == 0 {
 			return err
 		}
-		return p.tellSwept(swept, r)
+		return errors.Join(p.tellSwept(swept, r), err)
 	})
 	f := cmd.Flags()
 	f.StringVar(&idle, "idle", "", "not updated for `TIME`, such as 30d or 12h")
@@ -59,6 +60,26 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 	f.BoolVar(&r.DryRun, "dry-run", false, "change nothing, only say which")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+// sweep sweeps, and shows how far it is by what the runtime tells of it.
+func (p *program) sweep(ctx context.Context, h *home, r holdfast.Retention) ([]string, error) {
+	if r.DryRun {
+		return h.Sweep(ctx, r)
+	}
+	look := r
+	look.DryRun = true
+	found, err := h.Sweep(ctx, look)
+	if err != nil {
+		return nil, err
+	}
+	shown := p.progress("sweeping", "session")
+	defer shown.end()
+	done := 0
+	count := func() { done++; shown.report(done, len(found)) }
+	defer holdfast.On(h.Runtime, func(holdfast.SessionSaved) { count() }, 0)()
+	defer holdfast.On(h.Runtime, func(holdfast.SessionPurged) { count() }, 0)()
+	return h.Sweep(ctx, r)
 }
 
 // tellSwept prints what was done, or would be.

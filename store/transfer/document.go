@@ -28,7 +28,6 @@ func (d *document) look(ctx context.Context) (Outcome, error) {
 	if err := d.read(ctx); err != nil {
 		return "", err
 	}
-	d.note("the target keeps no history: it has the last version only, and counts versions anew")
 	if inboxes, ok := d.from.(store.Inboxes); ok {
 		if items, err := inboxes.Inbox(ctx, d.ref); err != nil || len(items) > 0 {
 			d.note("its inbox was not copied: the target has none")

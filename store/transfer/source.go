@@ -23,7 +23,6 @@ func (j *job) history(ctx context.Context) (logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.note("its store keeps no history: version %d begins there as version 1", s.Version())
 	if s.HasTail() {
 		j.note("its unfinished turn is part of version 1")
 	}

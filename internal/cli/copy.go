@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/transfer"
+)
+
+func (p *program) copyCommand() *cobra.Command {
+	var c copying
+	cmd := &cobra.Command{
+		Use: "copy --from URL --to URL [REF…]", Short: "copy sessions to another store, with their whole history",
+		Long: `Copy sessions from one store to another: all of the tenant's, or those named and what
+they were forked from. History, versions, forks, an interrupted turn and the unread inbox
+arrive as they are; idempotency keys stay behind. A file: store keeps no history: it gets
+the last version and the interrupted turn, and gives them as version 1.
+
+Nothing is overwritten. A session that is there already is skipped where it is the same,
+continued where the source has gone on since, and else reported and left alone. Ctrl-C
+ends after the session at hand; the same command again goes on, also after a crash.
+
+  holdfast sessions copy --from sqlite: --to postgres://me@db/agents --dry-run
+  holdfast sessions copy --from sqlite:old.db --to sqlite:new.db 1f2e name-of-another`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if p.store != "" {
+			return &usageError{command: cmd.CommandPath(), err: errors.New("copy takes --from and --to in the place of --store")}
+		}
+		for _, name := range []string{"from", "to"} {
+			if !cmd.Flags().Changed(name) {
+				return &usageError{command: cmd.CommandPath(), err: fmt.Errorf("--%s is missing", name)}
+			}
+		}
+		ctx, stop := p.interrupts.during(cmd.Context())
+		defer stop()
+		return p.copy(ctx, &c, args)
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.From, "from", "", "`URL` of the store to copy from")
+	f.StringVar(&c.To, "to", "", "`URL` of the store to copy to")
+	f.BoolVar(&c.DryRun, "dry-run", false, "change nothing, only say what would be done")
+	return cmd
+}
+
+// copying is a run of the copy command, and what it prints as JSON.
+type copying struct {
+	From     string            `json:"from"`
+	To       string            `json:"to"`
+	DryRun   bool              `json:"dryRun"`
+	Sessions []transfer.Report `json:"sessions"` // in the order they were copied
+	Failed   []notCopied       `json:"failed"`
+	Left     int               `json:"left"` // how many were not looked at
+}
+
+// notCopied is a session that was left alone.
+type notCopied struct {
+	ID    string `json:"sessionId"`
+	Error string `json:"error"`
+}
+
+// copy opens the two stores, copies and tells. The context ends at a signal.
+func (p *program) copy(ctx context.Context, c *copying, refs []string) (err error) {
+	from, to, err := p.copyURLs(c)
+	if err != nil {
+		return err
+	}
+	source, err := p.openHomeAt(ctx, from)
+	if err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	defer func() { err = errors.Join(err, source.close()) }()
+	open := p.open
+	if c.DryRun && to.missing() {
+		open = openNothing
+	}
+	target, err := open(ctx, to)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	plan, err := source.planCopy(ctx, refs)
+	if err != nil {
+		return err
+	}
+	p.warnOfHistory(source.store, from, target, to)
+	workErr := c.work(ctx, p.progress("copying", "session"), transfer.New(source.store, target), plan)
+	return errors.Join(p.tellCopied(c), workErr)
+}
+
+// copyURLs reads the two URLs and refuses what makes no sense.
+func (p *program) copyURLs(c *copying) (from, to storeURL, err error) {
+	if from, err = p.parseStoreURL(c.From); err != nil {
+		return from, to, fmt.Errorf("--from: %w", err)
+	}
+	if to, err = p.parseStoreURL(c.To); err != nil {
+		return from, to, fmt.Errorf("--to: %w", err)
+	}
+	c.From, c.To = from.String(), to.String()
+	switch {
+	case from.same(to):
+		return from, to, &session.InvalidError{Field: "to", Reason: "is the same store as --from"}
+	case from.missing():
+		return from, to, &session.InvalidError{Field: "from", Reason: fmt.Sprintf("there is no store at %s", from.path)}
+	}
+	return from, to, nil
+}
+
+// missing reports a store in the file system that is not there. Opening it
+// would make it.
+func (u storeURL) missing() bool {
+	if u.scheme != "file" && u.scheme != "sqlite" {
+		return false
+	}
+	_, err := os.Stat(u.path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// same reports whether two URLs surely name one store.
+func (u storeURL) same(other storeURL) bool {
+	if u.scheme != other.scheme {
+		return false
+	}
+	if u.path == other.path {
+		return true
+	}
+	a, errA := os.Stat(u.path)
+	b, errB := os.Stat(other.path)
+	if errA == nil && errB == nil {
+		return os.SameFile(a, b)
+	}
+	return u.scheme != "postgres" && filepath.Clean(u.path) == filepath.Clean(other.path)
+}
+
+// openNothing is in the place of a store that is not there and must not be made.
+func openNothing(context.Context, storeURL) (store.Store, error) {
+	return inmem.New(inmem.Config{}), nil
+}
+
+// planCopy is what there is to copy: all, or some.
+func (h *home) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
+	if len(refs) == 0 {
+		return transfer.PlanAll(ctx, h.store, h.tenant)
+	}
+	var ids []string
+	for _, ref := range refs {
+		info, err := h.Resolve(ctx, ref)
+		if err != nil {
+			return transfer.Plan{}, err
+		}
+		ids = append(ids, info.ID)
+	}
+	return transfer.PlanSome(ctx, h.store, h.tenant, ids)
+}
+
+// warnOfHistory says, before anything is done, what cannot be kept.
+func (p *program) warnOfHistory(source store.Store, from storeURL, target store.Store, to storeURL) {
+	if _, ok := target.(store.Logs); !ok {
+		p.warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and counts versions from 1", to)
+	}
+	if _, ok := source.(store.Logs); !ok {
+		p.warn("%s keeps no history: its sessions begin with version 1", from)
+	}
+}
+
+// warn warns a person; a program that reads JSON is not spoken to.
+func (p *program) warn(format string, args ...any) {
+	if !p.json {
+		p.err.warn(format, args...)
+	}
+}
+
+// work copies what is planned. A signal ends it after the session at hand; an
+// error that is no session's own ends it at once.
+func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Copier, plan transfer.Plan) error {
+	defer shown.end()
+	c.Sessions, c.Failed = []transfer.Report{}, []notCopied{}
+	for _, bad := range plan.Corrupt {
+		c.Failed = append(c.Failed, notCopied{ID: bad.ID, Error: bad.Error()})
+	}
+	do := copier.Copy
+	if c.DryRun {
+		do = copier.Look
+	}
+	for i, r := range plan.Refs {
+		shown.report(i, len(plan.Refs))
+		c.Left = len(plan.Refs) - i
+		if ctx.Err() != nil {
+			return &copyInterrupted{left: c.Left}
+		}
+		report, err := do(context.WithoutCancel(ctx), r)
+		switch {
+		case err == nil:
+			c.Sessions = append(c.Sessions, report)
+		case ownFault(err):
+			c.Failed = append(c.Failed, notCopied{ID: r.ID, Error: err.Error()})
+		default:
+			return fmt.Errorf("copy session %q: %w", r.ID, err)
+		}
+	}
+	shown.report(len(plan.Refs), len(plan.Refs))
+	c.Left = 0
+	if len(c.Failed) > 0 {
+		return fmt.Errorf("%s not copied: %w", quantity(len(c.Failed), "session"), errPartial)
+	}
+	return nil
+}
+
+// ownFault reports an error that says something of one session and nothing of
+// the stores.
+func ownFault(err error) bool {
+	for _, own := range []error{
+		session.ErrConflict, session.ErrCorrupt, session.ErrNewerFormat, session.ErrBusy, session.ErrNotFound,
+		session.ErrUnsupported, session.ErrInvalid,
+	} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyInterrupted is a copy that a signal ended.
+type copyInterrupted struct{ left int }
+
+func (e *copyInterrupted) Error() string {
+	return fmt.Sprintf("interrupted with %s to go; the same command again goes on", quantity(e.left, "session"))
+}
+func (e *copyInterrupted) Unwrap() error { return session.ErrInterrupted }
+
+// tellCopied prints what was done, or would be.
+func (p *program) tellCopied(c *copying) error {
+	if p.json {
+		return p.printJSON(c)
+	}
+	p.tellNotes(c.Sessions)
+	for _, f := range c.Failed {
+		p.err.warn("not copied: %s", f.Error)
+	}
+	var b strings.Builder
+	counts := map[transfer.Outcome]int{}
+	for _, r := range c.Sessions {
+		counts[r.Outcome]++
+		if c.DryRun && r.Outcome != transfer.Same {
+			fmt.Fprintf(&b, "would be %s %s\n", r.Outcome, r.ID)
+		}
+	}
+	if !c.DryRun {
+		fmt.Fprintf(&b, "copied %s", quantity(counts[transfer.Copied], "session"))
+		if n := counts[transfer.Continued]; n > 0 {
+			fmt.Fprintf(&b, ", continued %d", n)
+		}
+		if n := counts[transfer.Same]; n > 0 {
+			fmt.Fprintf(&b, ", %d already there", n)
+		}
+		b.WriteString("\n")
+	} else if counts[transfer.Copied]+counts[transfer.Continued] == 0 {
+		p.err.status("nothing to copy")
+	}
+	return p.out.print(b.String())
+}
+
+// tellNotes tells what is not as it was. What holds for many is said once.
+func (p *program) tellNotes(reports []transfer.Report) {
+	const few = 3
+	about := map[string][]string{}
+	var texts []string
+	for _, r := range reports {
+		for _, text := range r.Notes {
+			if about[text] == nil {
+				texts = append(texts, text)
+			}
+			about[text] = append(about[text], r.ID)
+		}
+	}
+	for _, text := range texts {
+		ids := about[text]
+		if len(ids) > few {
+			p.err.warn("%s: %s", quantity(len(ids), "session"), text)
+			continue
+		}
+		for _, id := range ids {
+			p.err.warn("session %s: %s", shortID(id), text)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// progress shows how far long work has come: on a terminal a bar that is drawn
+// anew in its place and leaves one line in the end, elsewhere a line now and
+// then. Work that is over in a moment shows nothing. A nil progress shows
+// nothing at all.
+type progress struct {
+	to    *screen
+	live  bool   // draw in place
+	what  string // the work: "copying"
+	noun  string // what is counted: "session"
+	begun time.Time
+
+	stop, stopped chan struct{}
+
+	mu          sync.Mutex
+	done, total int  // guarded by mu
+	shown       bool // guarded by mu
+}
+
+const (
+	patience  = 300 * time.Millisecond // work that takes no longer shows nothing
+	redraw    = 100 * time.Millisecond
+	nextLine  = 5 * time.Second // between two lines where nothing can be drawn in place
+	clearLine = "\r\x1b[K"
+)
+
+// progress begins to show some work. Whoever begins it ends it, and writes to
+// standard error only when it has ended.
+func (p *program) progress(what, noun string) *progress {
+	if p.json {
+		return nil
+	}
+	g := &progress{
+		to: p.err, live: p.err.terminal && p.getenv("TERM") != "dumb", what: what, noun: noun, begun: time.Now(),
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	go g.run()
+	return g
+}
+
+// report says how far the work is; a total of 0 is not known. It is a
+// store.Progress.
+func (g *progress) report(done, total int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.done, g.total = done, total
+}
+
+// end shows how far the work came, if it was shown at all.
+func (g *progress) end() {
+	if g == nil {
+		return
+	}
+	close(g.stop)
+	<-g.stopped
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.shown {
+		return
+	}
+	if g.live {
+		fmt.Fprint(g.to, clearLine)
+	}
+	g.to.status("%s: %s in %s", g.what, g.count(), spell(time.Since(g.begun)))
+}
+
+func (g *progress) run() {
+	defer close(g.stopped)
+	pause := time.NewTimer(patience)
+	defer pause.Stop()
+	for {
+		select {
+		case <-g.stop:
+			return
+		case <-pause.C:
+		}
+		g.draw()
+		if g.live {
+			pause.Reset(redraw)
+		} else {
+			pause.Reset(nextLine)
+		}
+	}
+}
+
+func (g *progress) draw() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shown = true
+	if !g.live {
+		g.to.status("%s", strings.Join(append([]string{g.what}, g.figures()...), "  "))
+		return
+	}
+	fmt.Fprint(g.to, clearLine+g.to.paint(dim, g.line(g.to.width())))
+}
+
+// count is how much was done, of how much if that is known.
+func (g *progress) count() string {
+	if g.total == 0 {
+		return quantity(g.done, g.noun)
+	}
+	return fmt.Sprintf("%d of %s", g.done, quantity(g.total, g.noun))
+}
+
+// figures are what can be said in numbers, the most important first.
+func (g *progress) figures() []string {
+	figures := []string{g.count()}
+	if g.total > 0 {
+		figures = append(figures, fmt.Sprintf("%d%%", 100*g.done/g.total))
+	}
+	elapsed := time.Since(g.begun)
+	if g.done == 0 || elapsed <= 0 {
+		return figures
+	}
+	rate := float64(g.done) / elapsed.Seconds()
+	digits := 0
+	if rate < 10 {
+		digits = 1
+	}
+	figures = append(figures, fmt.Sprintf("%.*f/s", digits, rate))
+	if left := g.total - g.done; left > 0 {
+		figures = append(figures, spell(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
+	}
+	return figures
+}
+
+const (
+	maxBar       = 40
+	minBar       = 8
+	defaultWidth = 80 // of a terminal that does not say
+)
+
+// line is the bar with its figures for a terminal of some columns. The last
+// column stays free: writing there would begin a new line on some. What does
+// not fit is left out, the bar first, then figures from the end.
+func (g *progress) line(columns int) string {
+	if columns <= 0 {
+		columns = defaultWidth
+	}
+	room := columns - 1
+	figures := g.figures()
+	text := func() string { return strings.Join(figures, "  ") }
+	free := room - runewidth.StringWidth(g.what+"    "+text())
+	if g.total > 0 && free >= minBar {
+		size := min(maxBar, free)
+		full := min(size, size*g.done/g.total)
+		return g.what + "  " + strings.Repeat("█", full) + strings.Repeat("░", size-full) + "  " + text()
+	}
+	for len(figures) > 1 && runewidth.StringWidth(g.what+"  "+text()) > room {
+		figures = figures[:len(figures)-1]
+	}
+	return runewidth.Truncate(g.what+"  "+text(), room, "")
+}
+
+// spell is a duration in the two largest units that matter.
+func spell(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+}

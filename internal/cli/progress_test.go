@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// shownProgress runs work under a progress and is what it wrote.
+func shownProgress(p *program, work func(g *progress)) string {
+	var out bytes.Buffer
+	p.err.w = &out
+	if p.getenv == nil {
+		p.getenv = func(string) string { return "" }
+	}
+	g := p.progress("copying", "session")
+	work(g)
+	g.end()
+	return out.String()
+}
+
+func onTerminal() *program { return &program{err: &screen{terminal: true}} }
+
+func TestProgress_shortWorkShowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*program{onTerminal(), {err: &screen{}}, {err: &screen{terminal: true}, json: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			long := time.Duration(0)
+			if p.json {
+				long = time.Hour // not even then
+			}
+			text := shownProgress(p, func(g *progress) {
+				g.report(1, 2)
+				time.Sleep(250*time.Millisecond + long)
+				g.report(2, 2)
+			})
+			if text != "" {
+				t.Errorf("it shows %q", text)
+			}
+		})
+	}
+}
+
+func TestProgress_barIsDrawnInPlaceAndLeavesOneLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		text := shownProgress(onTerminal(), func(g *progress) {
+			for i := range 100 {
+				g.report(i, 100)
+				time.Sleep(100 * time.Millisecond)
+			}
+			g.report(100, 100)
+		})
+		frames := strings.Split(text, clearLine)
+		if len(frames) < 90 || frames[0] != "" {
+			t.Fatalf("%d frames, the first %q", len(frames), frames[0])
+		}
+		for _, frame := range frames[:len(frames)-1] {
+			if strings.Contains(frame, "\n") {
+				t.Fatalf("a frame leaves its line: %q", frame)
+			}
+		}
+		if middle := frames[len(frames)/2]; !strings.Contains(middle, "█") || !strings.Contains(middle, "░") ||
+			!strings.Contains(middle, "% ") || !strings.Contains(middle, "/s") || !strings.Contains(middle, " left") {
+			t.Errorf("a frame in the middle is %q", middle)
+		}
+		if last := frames[len(frames)-1]; last != "copying: 100 of 100 sessions in 10s\n" {
+			t.Errorf("the last frame is %q", last)
+		}
+		if strings.Contains(strings.ReplaceAll(text, clearLine, ""), "\x1b") {
+			t.Error("there are colours where none are allowed")
+		}
+	})
+}
+
+func TestProgress_linesWhereNothingCanBeDrawn(t *testing.T) {
+	t.Parallel()
+	dumb := onTerminal()
+	dumb.getenv = func(name string) string { return map[string]string{"TERM": "dumb"}[name] }
+	for _, p := range []*program{{err: &screen{}}, dumb} {
+		synctest.Test(t, func(t *testing.T) {
+			text := shownProgress(p, func(g *progress) {
+				for i := range 120 {
+					g.report(i, 0)
+					time.Sleep(100 * time.Millisecond)
+				}
+				g.report(120, 0)
+			})
+			lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+			if len(lines) != 4 { // at the start, after 5 and 10 seconds, at the end
+				t.Fatalf("%d lines: %q", len(lines), lines)
+			}
+			if lines[0] != "copying  3 sessions  10/s" || lines[3] != "copying: 120 sessions in 12s" {
+				t.Errorf("lines %q", lines)
+			}
+			if strings.ContainsAny(text, "\r\x1b") {
+				t.Errorf("what cannot be drawn is drawn: %q", text)
+			}
+		})
+	}
+}
+
+func TestProgress_lineFitsEveryTerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &progress{what: "copying", noun: "session", begun: time.Now(), done: 123, total: 4567}
+		time.Sleep(time.Minute)
+		for columns := 1; columns <= 200; columns++ {
+			if w := runewidth.StringWidth(g.line(columns)); w >= columns {
+				t.Errorf("%d columns: a line of %d", columns, w)
+			}
+		}
+		if line := g.line(30); line != "copying  123 of 4567 sessions" {
+			t.Errorf("in 30 columns: %q", line)
+		}
+		if line := g.line(120); !strings.HasSuffix(line, "  123 of 4567 sessions  2%  2.0/s  36m07s left") || !strings.Contains(line, "█░") {
+			t.Errorf("in 120 columns: %q", line)
+		}
+		g.done = 9999 // more than was announced
+		g.line(100)
+	})
+}
+
+func TestSpell_longAndShort(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]time.Duration{
+		"0.3s": 300 * time.Millisecond, "9.9s": 9900 * time.Millisecond, "12s": 12 * time.Second, "1m05s": 65 * time.Second, "2h03m": 123*time.Minute + 5*time.Second,
+	} {
+		if got := spell(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
