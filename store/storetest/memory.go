@@ -38,6 +38,7 @@ func memoryBehaviours() []behaviour {
 		{name: "memory/survivesReopening", needs: needs, check: memorySurvives},
 		{name: "memory/outlivesTheSessionThatWroteIt", needs: needs, check: memoryOutlivesSession},
 		{name: "memory/refusesWhenClosedOrEnded", needs: needs, check: memoryRefuses},
+		{name: "memory/agreesWithAModel", needs: needs, check: memoryAgreesWithModel},
 	}
 }
 

@@ -16,19 +16,19 @@ import (
 
 func memoryMutants() map[string]mutant {
 	return map[string]mutant{
-		"compare loosened": {func(s Full) store.Store { return noCompare{s} }, []string{"memory/comparesAndSets", "memory/ofManyComparersOneWins"}},
+		"compare loosened": {func(s Full) store.Store { return noCompare{s} }, []string{"memory/comparesAndSets", "memory/ofManyComparersOneWins", "memory/agreesWithAModel"}},
 		"null is nothing":  {func(s Full) store.Store { return noNull{s} }, []string{"memory/nullIsAValue"}},
 		"calls unknown": {func(s Full) store.Store { return noCalls{s} }, []string{
-			"memory/callWritesOnce", "memory/ofOneCallManyTimesOneWrites", "memory/callIsKnownAfterForgetting", "memory/survivesReopening"}},
+			"memory/callWritesOnce", "memory/ofOneCallManyTimesOneWrites", "memory/callIsKnownAfterForgetting", "memory/survivesReopening", "memory/agreesWithAModel"}},
 		"calls of all sessions": {func(s Full) store.Store { return allCalls{s} }, []string{"memory/callWritesOnce"}},
-		"newest only":           {func(s Full) store.Store { return newestOnly{s} }, []string{"memory/versionsCountAndStayReadable", "memory/ofManyWritersNoneIsLost"}},
+		"newest only":           {func(s Full) store.Store { return newestOnly{s} }, []string{"memory/versionsCountAndStayReadable", "memory/ofManyWritersNoneIsLost", "memory/agreesWithAModel"}},
 		"versions restart":      {func(s Full) store.Store { return restarts{s} }, []string{"memory/forgottenIsGoneAndVersionsGoOn"}},
 		"forgotten is kept":     {func(s Full) store.Store { return hoarder{s, map[string]store.Entry{}} }, []string{"memory/forgottenIsGoneAndVersionsGoOn"}},
 		"dry run forgets":       {func(s Full) store.Store { return wet{s} }, []string{"memory/forgetAllLeavesNothing"}},
-		"prefix by bytes":       {func(s Full) store.Store { return bytePrefix{s} }, []string{"memory/prefixStandsForWholeSegments"}},
+		"prefix by bytes":       {func(s Full) store.Store { return bytePrefix{s} }, []string{"memory/prefixStandsForWholeSegments", "memory/agreesWithAModel"}},
 		"keys folded":           {func(s Full) store.Store { return foldedKeys{s} }, []string{"memory/listsInOrderOfBytes"}},
 		"page cut":              {func(s Full) store.Store { return cutPage{s} }, []string{"memory/listsInOrderOfBytes", "memory/pagesAreStableUnderInserts"}},
-		"scopes mixed":          {func(s Full) store.Store { return oneScope{s} }, []string{"memory/lookAlikeOwnersNeverMeet", "memory/forgetAllLeavesNothing"}},
+		"scopes mixed":          {func(s Full) store.Store { return oneScope{s} }, []string{"memory/lookAlikeOwnersNeverMeet", "memory/forgetAllLeavesNothing", "memory/agreesWithAModel"}},
 		"numbers rounded":       {func(s Full) store.Store { return rounds{s} }, []string{"memory/valuesComeBackAsTheyWere"}},
 		"values shared":         {func(s Full) store.Store { return &sharedValues{Full: s} }, []string{"memory/returnedValuesAreCopies"}},
 		"too large is taken":    {func(s Full) store.Store { return cutsValues{s} }, []string{"memory/hasALimitOfSize"}},
@@ -148,7 +148,11 @@ type rounds struct{ Full }
 func (m rounds) Remember(ctx context.Context, o store.Owner, memo store.Memo) (store.Entry, error) {
 	var v any
 	if json.Unmarshal(memo.Value, &v) == nil {
-		memo.Value, _ = json.Marshal(v)
+		rounded, err := session.JSON(v)
+		if err != nil {
+			return store.Entry{}, err
+		}
+		memo.Value = rounded
 	}
 	return m.Full.Remember(ctx, o, memo)
 }

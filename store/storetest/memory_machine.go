@@ -1,0 +1,241 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// memoryAgreesWithModel makes random calls about random keys of a few owners
+// and compares every answer with what a map would give.
+func memoryAgreesWithModel(t testing.TB, d Data) {
+	st := d.Open(t)
+	runs := 0
+	rapid.Check(t, func(run *rapid.T) {
+		runs++
+		m := &memorizer{trial: trial{t, run}, memories: as[store.Memories](t, st), tenant: fmt.Sprint("run-", runs), known: map[slot]*slotState{}}
+		for range rapid.IntRange(1, 30).Draw(run, "steps") {
+			m.step()
+		}
+		for _, scope := range []store.Scope{store.ScopeUser, store.ScopeAgent} {
+			m.list(store.Owner{Tenant: m.tenant, Scope: scope, Name: "ann"}, "", "", 0)
+		}
+	})
+}
+
+// slot is a key of an owner.
+type slot struct {
+	owner store.Owner
+	key   string
+}
+
+// slotState is all that is known of a slot. Values are told apart by the step
+// that wrote them.
+type slotState struct {
+	last  int64
+	kept  map[int64]string
+	calls map[string]int64
+}
+
+// there is the version that is there, 0 for none.
+func (s *slotState) there() int64 {
+	if len(s.kept) == 0 {
+		return 0
+	}
+	return s.last
+}
+
+// memorizer makes the calls and keeps the model.
+type memorizer struct {
+	trial
+	memories store.Memories
+	tenant   string
+	steps    int
+	used     []string // keys
+	known    map[slot]*slotState
+}
+
+func (m *memorizer) step() {
+	m.steps++
+	at := slot{owner: m.owner(), key: m.key("key")}
+	switch rapid.SampledFrom([]string{"remember", "remember", "remember", "entry", "list", "list", "forget", "forget all"}).Draw(m.run, "call") {
+	case "remember":
+		m.remember(at)
+	case "entry":
+		m.entry(at, rapid.Int64Range(0, 4).Draw(m.run, "version"))
+	case "list":
+		prefix := rapid.SampledFrom([]string{"", at.key}).Draw(m.run, "prefix")
+		after := rapid.SampledFrom([]string{"", m.key("after")}).Draw(m.run, "after or not")
+		m.list(at.owner, prefix, after, rapid.IntRange(0, 3).Draw(m.run, "limit"))
+	case "forget":
+		m.forget(at)
+	case "forget all":
+		m.forgetAll(at.owner, rapid.Bool().Draw(m.run, "dry"))
+	}
+}
+
+func (m *memorizer) owner() store.Owner {
+	scope := rapid.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeUser, store.ScopeUser, store.ScopeAgent}).Draw(m.run, "scope")
+	return store.Owner{Tenant: m.tenant, Scope: scope, Name: rapid.SampledFrom([]string{"ann", "ann", "ann", "ann%"}).Draw(m.run, "name")}
+}
+
+// key is one that was used before or a short new one, of characters that mean
+// something somewhere; some of them are no keys.
+func (m *memorizer) key(what string) string {
+	if len(m.used) > 0 && rapid.IntRange(0, 3).Draw(m.run, what+" again") > 0 {
+		return rapid.SampledFrom(m.used).Draw(m.run, what)
+	}
+	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "/", "a", "/", "A", "%", "_", "*", "'", `"`, `\`, ".", " ", "\u00e9", "e\u0301"}), 1, 5)
+	key := strings.Join(parts.Draw(m.run, what), "")
+	m.used = append(m.used, key)
+	return key
+}
+
+// version is nothing, or a version that may be there.
+func (m *memorizer) version() *int64 {
+	if v := rapid.Int64Range(-1, 3).Draw(m.run, "if version"); v >= 0 {
+		return &v
+	}
+	return nil
+}
+
+// at is what the model knows of a slot, nil where its key is none.
+func (m *memorizer) at(s slot) *slotState {
+	if store.CheckEntryKey(s.key) != nil {
+		return nil
+	}
+	if m.known[s] == nil {
+		m.known[s] = &slotState{kept: map[int64]string{}, calls: map[string]int64{}}
+	}
+	return m.known[s]
+}
+
+// refused reports whether a call had to be refused, and fails the run where it
+// was not, or was and should not.
+func (m *memorizer) refused(what string, state *slotState, ifVersion *int64, err error) bool {
+	var c *session.ConflictError
+	switch {
+	case state == nil:
+		wantErr(m, what, err, session.ErrInvalid)
+		return true
+	case ifVersion != nil && *ifVersion != state.there():
+		if !errors.As(err, &c) || c.Reason != session.ReasonStale || c.Want != *ifVersion || c.Have != state.there() {
+			m.Errorf("%s if version %d where %d is: %v", what, *ifVersion, state.there(), err)
+		}
+		return true
+	case err != nil:
+		m.Fatalf("%s: %v", what, err)
+	}
+	return false
+}
+
+func (m *memorizer) remember(s slot) {
+	state, value := m.at(s), fmt.Sprint(m.steps)
+	w := memo(s.key, value)
+	w.IfVersion, w.At, w.CallID = m.version(), start(), rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(m.run, "call id")
+	e, err := m.memories.Remember(m.Context(), s.owner, w)
+	if state != nil && w.CallID != "" && state.calls[w.CallID] != 0 {
+		want := state.calls[w.CallID]
+		if _, ok := state.kept[want]; !ok {
+			want = state.there()
+		}
+		if err != nil || e.Version != want || string(e.Value) != state.kept[want] {
+			m.Errorf("%q written by a call once more: version %d with %s, %v; want %d with %s", s.key, e.Version, e.Value, err, want, state.kept[want])
+		}
+		return
+	}
+	if m.refused("remember "+s.key, state, w.IfVersion, err) {
+		return
+	}
+	state.last++
+	state.kept[state.last] = value
+	if w.CallID != "" {
+		state.calls[w.CallID] = state.last
+	}
+	if e.Version != state.last || string(e.Value) != value {
+		m.Errorf("%q written as version %d with %s, want %d with %s", s.key, e.Version, e.Value, state.last, value)
+	}
+}
+
+func (m *memorizer) entry(s slot, version int64) {
+	state := m.at(s)
+	e, found, err := m.memories.Entry(m.Context(), s.owner, s.key, version)
+	if m.refused("entry "+s.key, state, nil, err) {
+		return
+	}
+	if version == 0 {
+		version = state.there()
+	}
+	want, ok := state.kept[version]
+	if found != ok || found && (string(e.Value) != want || e.Version != version || e.Key != s.key) {
+		m.Errorf("entry %q at %d: %t with %s, want %t with %s", s.key, version, found, e.Value, ok, want)
+	}
+}
+
+func (m *memorizer) list(o store.Owner, prefix, after string, limit int) {
+	entries, err := m.memories.Entries(m.Context(), o, prefix, after, limit)
+	if prefix != "" && store.CheckEntryKey(prefix) != nil {
+		wantErr(m, "entries under "+prefix, err, session.ErrInvalid)
+		return
+	}
+	if err != nil {
+		m.Fatalf("entries: %v", err)
+	}
+	var want, have []string
+	for s, state := range m.known {
+		if s.owner == o && state.there() != 0 && s.key > after && (prefix == "" || s.key == prefix || strings.HasPrefix(s.key, prefix+"/")) {
+			want = append(want, s.key+" = "+state.kept[state.last])
+		}
+	}
+	for _, e := range entries {
+		have = append(have, e.Key+" = "+string(e.Value))
+	}
+	slices.SortFunc(want, func(a, b string) int { // by key alone
+		keyA, _, _ := strings.Cut(a, " = ")
+		keyB, _, _ := strings.Cut(b, " = ")
+		return strings.Compare(keyA, keyB)
+	})
+	if limit > 0 {
+		want = want[:min(limit, len(want))]
+	}
+	if !slices.Equal(have, want) {
+		m.Errorf("entries of %s under %q after %q, at most %d: %q, want %q", o.Name, prefix, after, limit, have, want)
+	}
+}
+
+func (m *memorizer) forget(s slot) {
+	state, ifVersion := m.at(s), m.version()
+	there, err := m.memories.Forget(m.Context(), s.owner, s.key, ifVersion)
+	if m.refused("forget "+s.key, state, ifVersion, err) {
+		return
+	}
+	if there != (state.there() != 0) {
+		m.Errorf("forget %q says %t", s.key, there)
+	}
+	clear(state.kept)
+}
+
+func (m *memorizer) forgetAll(o store.Owner, dry bool) {
+	want := 0
+	for s, state := range m.known {
+		if s.owner != o {
+			continue
+		}
+		if state.there() != 0 {
+			want++
+		}
+		if !dry {
+			delete(m.known, s)
+		}
+	}
+	if n, err := m.memories.ForgetAll(m.Context(), o, dry); n != want || err != nil {
+		m.Errorf("forget all of %s, dry %t: %d, %v; want %d", o.Name, dry, n, err, want)
+	}
+}
