@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // connector opens connections to one database file.
@@ -45,7 +47,7 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}}
+	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}, known: known{rows: map[store.Ref]row{}}}
 	for _, pragma := range append([]string{
 		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
 		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + strconv.Itoa(maxIdleLog), "wal_autocheckpoint = " + strconv.Itoa(maxLog/pageSize),
@@ -64,6 +66,7 @@ type conn struct {
 	stmts   map[string]statement // of exec and one
 	queries map[string]*sql.Stmt // of each
 	onWrite func(point string)   // told after each group of statements that writes
+	known   known                // of the connection that writes
 }
 
 // run executes text that is used once.

@@ -19,7 +19,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	}
 	r := store.RefOf(next)
 	err = s.write(ctx, &request{
-		ref:   r,
+		ref: r, remembers: true,
 		do:    func(ctx context.Context, c *conn) error { return s.extend(ctx, c, next, a, changes, size) },
 		saved: appended(r, changes),
 	})
@@ -30,11 +30,11 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 }
 
 func (s *Store) extend(ctx context.Context, c *conn, next session.Session, a store.Append, changes []change, size int64) error {
-	w, err := c.mustFind(ctx, store.RefOf(next))
+	r, now := store.RefOf(next), s.now()
+	w, err := c.current(ctx, r)
 	if err != nil {
 		return err
 	}
-	now := s.now()
 	if err := w.admit(next, a.Fence, now); err != nil {
 		return err
 	}
@@ -44,32 +44,35 @@ func (s *Store) extend(ctx context.Context, c *conn, next session.Session, a sto
 	if err := c.addChanges(ctx, w, changes, nil); err != nil {
 		return err
 	}
-	live := w.live + int64(len(changes))
+	w.live += int64(len(changes))
 	if hasKind(changes, tailDiscarded) {
 		if _, err := c.one(ctx, "SELECT count(*) FROM changes WHERE log = ? AND seq > ? AND discarded = 0 AND kind <> ?",
-			[]any{w.log, w.seq, tailDiscarded}, &live); err != nil {
+			[]any{w.log, w.seq, tailDiscarded}, &w.live); err != nil {
 			return err
 		}
 	}
+	w.last, w.unfolded = next.Seq(), w.unfolded+size
 	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, unfolded = ? WHERE log = ?",
-		next.Seq(), live, w.unfolded+size, w.log); err != nil {
+		w.last, w.live, w.unfolded, w.log); err != nil {
 		return err
 	}
-	if open := live > 0 || next.Running(); open != w.open {
-		if err := c.setOpen(ctx, w.log, open); err != nil {
-			return err
-		}
-	}
-	if err := c.showRows(ctx, w, next.Info(), changes); err != nil {
+	if err := c.setOpen(ctx, &w, w.live > 0 || next.Running()); err != nil {
 		return err
 	}
-	return c.addKeys(ctx, w, a.Keys, next.Seq(), now)
+	if err := c.showRows(ctx, &w, next.Info(), changes); err != nil {
+		return err
+	}
+	if err := c.addKeys(ctx, w, a.Keys, w.last, now); err != nil {
+		return err
+	}
+	c.known.put(r, w)
+	return nil
 }
 
 // showRows puts the task and workflow rows of info into the header where the
 // changes touch them. A discarded tail returns them to what they were, which
 // is what the value that discards it has.
-func (c *conn) showRows(ctx context.Context, w row, info session.Info, changes []change) error {
+func (c *conn) showRows(ctx context.Context, w *row, info session.Info, changes []change) error {
 	if !hasKind(changes, taskRowChanged, workflowRowChanged, tailDiscarded) {
 		return nil
 	}
@@ -78,12 +81,11 @@ func (c *conn) showRows(ctx context.Context, w row, info session.Info, changes [
 		return err
 	}
 	shown.Task, shown.Workflow = info.Task, info.Workflow
-	header, err := encodeHeader(shown)
-	if err != nil {
+	if w.header, err = encodeHeader(shown); err != nil {
 		return err
 	}
 	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, task_status = ?, workflow_status = ? WHERE log = ?",
-		header, taskStatus(shown), workflowStatus(shown), w.log)
+		w.header, taskStatus(shown), workflowStatus(shown), w.log)
 	return err
 }
 

@@ -57,7 +57,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	}
 	r := store.RefOf(next)
 	err = s.write(ctx, &request{
-		ref: r, commitID: c.ID,
+		ref: r, commitID: c.ID, remembers: true,
 		do:    func(ctx context.Context, conn *conn) error { return s.save(ctx, conn, r, v) },
 		saved: v.isThere,
 	})
@@ -68,7 +68,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error {
-	w, err := c.mustFind(ctx, r)
+	w, err := c.current(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -95,10 +95,18 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error 
 	if v.commit.Release {
 		w.lease.open = false
 	}
-	if err := c.moveRow(ctx, w, v); err != nil {
+	if err := c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now); err != nil {
 		return err
 	}
-	return c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now)
+	if err := c.moveRow(ctx, &w, v); err != nil {
+		return err
+	}
+	if due {
+		c.known.drop(r) // of the new head nothing is known
+	} else {
+		c.known.put(r, w)
+	}
+	return nil
 }
 
 // A small head is written after so many changes, so that any version is
@@ -150,18 +158,18 @@ func (c *conn) addVersion(ctx context.Context, w row, v saving) error {
 // moveRow makes a session's row that of the new version. SQLite writes to
 // every index of a column that is set, so what hardly ever changes is set
 // apart, and only where it does.
-func (c *conn) moveRow(ctx context.Context, w row, v saving) error {
+func (c *conn) moveRow(ctx context.Context, w *row, v saving) error {
 	i := v.sealed.Info()
+	hadTail := w.last > w.seq
+	w.version, w.seq, w.last, w.live, w.header = i.Version, i.Seq, i.Seq, 0, v.header
 	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, unfolded = ?, lease_open = ?, updated_at = ?, header = ?
 WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, w.lease.open, micros(i.UpdatedAt), v.header, w.log); err != nil {
 		return err
 	}
-	if open := v.sealed.Running(); open != w.open {
-		if err := c.setOpen(ctx, w.log, open); err != nil {
-			return err
-		}
+	if err := c.setOpen(ctx, w, v.sealed.Running()); err != nil {
+		return err
 	}
-	if w.last == w.seq && !hasKind(v.changes, statusChanged, nameChanged, sessionImported, taskRowChanged, workflowRowChanged) {
+	if !hadTail && !hasKind(v.changes, statusChanged, nameChanged, sessionImported, taskRowChanged, workflowRowChanged) {
 		return nil
 	}
 	_, err := c.exec(ctx, `UPDATE sessions SET status = ?1, name = ?2, origin = ?3, task_status = ?4, workflow_status = ?5
@@ -171,8 +179,12 @@ WHERE log = ?6 AND NOT (status = ?1 AND name = ?2 AND origin = ?3 AND task_statu
 }
 
 // setOpen marks a session whose tail is in force or whose execution runs.
-func (c *conn) setOpen(ctx context.Context, log int64, open bool) error {
-	_, err := c.exec(ctx, "UPDATE sessions SET open = ? WHERE log = ?", open, log)
+func (c *conn) setOpen(ctx context.Context, w *row, open bool) error {
+	if open == w.open {
+		return nil
+	}
+	w.open = open
+	_, err := c.exec(ctx, "UPDATE sessions SET open = ? WHERE log = ?", open, w.log)
 	return err
 }
 

@@ -28,6 +28,9 @@ type request struct {
 	saved    func(context.Context, *conn) (bool, error)
 	commitID string
 
+	// remembers says that do keeps what is known of the session right.
+	remembers bool
+
 	state   atomic.Int32
 	refusal error         // of do
 	answer  chan error    // holds one
@@ -161,6 +164,7 @@ func (w *writer) lead(ctx context.Context, q *request) {
 		return
 	}
 	w.onWrite("after begin")
+	w.conn.verify()
 	w.serve(on, w.take())
 }
 
@@ -232,6 +236,7 @@ func (w *writer) serve(ctx context.Context, batch []*request) {
 			w.settle(ctx, batch, err)
 			return
 		}
+		w.conn.committed()
 		w.onWrite("after commit")
 	}
 	w.acknowledge(batch)
@@ -272,10 +277,15 @@ func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err
 				return 0, err
 			}
 		}
+		if !q.remembers {
+			w.conn.known.drop(q.ref)
+		}
 		q.refusal = q.do(ctx, w.conn)
 		w.onWrite("after request")
 		if q.refusal == nil {
 			accepted++
+		} else {
+			w.conn.known.drop(q.ref)
 		}
 		if len(batch) == 1 {
 			break // the transaction is its savepoint
@@ -293,7 +303,10 @@ func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err
 }
 
 // rollback ends a transaction that SQLite may have ended already.
-func (w *writer) rollback(ctx context.Context) { _, _ = w.conn.exec(ctx, "ROLLBACK") }
+func (w *writer) rollback(ctx context.Context) {
+	w.conn.known.drop(store.Ref{})
+	_, _ = w.conn.exec(ctx, "ROLLBACK")
+}
 
 // alone gives each request of a transaction that was lost one of its own, so
 // that nobody fails for a neighbour's sake.
