@@ -18,7 +18,7 @@ const maxWord = 64
 // searches by these and no others, so that all of them find the same.
 func Words(text string) []string {
 	var found []string
-	folded := cases.Fold().String(text)
+	folded := cases.Fold().String(strings.ToValidUTF8(text, "\ufffd"))
 	for parts := words.FromString(folded); parts.Next(); {
 		word := parts.Value()
 		if len(word) > maxWord {
