@@ -61,11 +61,12 @@ func (c *conn) mark(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// partAfter reads what is to be indexed when the index ends at a mark.
-func (c *conn) partAfter(ctx context.Context, mark int64) (indexing, error) {
+// partAfter reads what is to be indexed when the index ends at a mark, at most
+// so many changes.
+func (c *conn) partAfter(ctx context.Context, mark int64, most int) (indexing, error) {
 	part := indexing{mark: mark, upTo: mark}
 	size := 0
-	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT ?", []any{mark, maxPart}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE n > ? ORDER BY n LIMIT ?", []any{mark, most}, func(rows *sql.Rows) error {
 		at, r, err := scanPlace(rows)
 		if err != nil {
 			return err

@@ -83,16 +83,16 @@ func (i *indexer) run(ctx context.Context) {
 // search is right without the index, and whoever writes next is told.
 func (i *indexer) catchUp(ctx context.Context, enough int64) {
 	for {
-		n, err := i.store.indexPart(ctx, enough)
+		n, err := i.store.indexPart(ctx, enough, maxPart)
 		if err != nil || n < enough {
 			return
 		}
 	}
 }
 
-// indexPart indexes a part of the log where at least so many changes wait, and
+// indexPart indexes at most so many changes where at least so many wait, and
 // says how many waited.
-func (s *Store) indexPart(ctx context.Context, atLeast int64) (waiting int64, err error) {
+func (s *Store) indexPart(ctx context.Context, atLeast int64, most int) (waiting int64, err error) {
 	var part indexing
 	err = s.readers.read(ctx, func(ctx context.Context, c *conn) error {
 		if waiting, err = c.unindexed(ctx); err != nil || waiting < atLeast {
@@ -100,7 +100,7 @@ func (s *Store) indexPart(ctx context.Context, atLeast int64) (waiting int64, er
 		}
 		mark, err := c.mark(ctx)
 		if err == nil {
-			part, err = c.partAfter(ctx, mark)
+			part, err = c.partAfter(ctx, mark, most)
 		}
 		return err
 	})

@@ -131,7 +131,7 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	}
 	total := int64(-1)
 	for {
-		waiting, err := s.indexPart(ctx, 1)
+		waiting, err := s.indexPart(ctx, 1, maxPart)
 		if err != nil {
 			return 0, s.translate(ctx, err)
 		}
@@ -157,7 +157,7 @@ func (c *conn) startIndex(ctx context.Context) error {
 		"INSERT INTO message_words (message_words) VALUES ('delete-all')",
 		"INSERT INTO entry_words (entry_words) VALUES ('delete-all')",
 		"DELETE FROM passages",
-		"UPDATE counters SET value = 0 WHERE name = 'indexed'",
+		"INSERT OR REPLACE INTO counters VALUES ('indexed', 0)",
 	} {
 		if _, err := c.exec(ctx, statement); err != nil {
 			return fmt.Errorf("empty the index of words: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ func TestConformance(t *testing.T) {
 		first := open(t, path, sqlite.Config{Now: clock.Now})
 		rewrite(t, first, "PRAGMA wal_autocheckpoint = 0") // so that the log only grows
 		opened, damaged := false, false
+		var searches atomic.Int64
 		t.Cleanup(func() {
 			if !damaged && !t.Failed() {
 				checkFile(t, path)
@@ -30,9 +32,9 @@ func TestConformance(t *testing.T) {
 			Open: func(t testing.TB) store.Store {
 				if !opened {
 					opened = true
-					return first
+					return halfIndexed{first, &searches}
 				}
-				return open(t, path, sqlite.Config{Now: clock.Now})
+				return halfIndexed{open(t, path, sqlite.Config{Now: clock.Now}), &searches}
 			},
 			Corrupt: func(t testing.TB, r store.Ref) {
 				damaged = true

@@ -1,0 +1,193 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
+)
+
+// halfIndexed is a store whose index of words has come a little further before
+// every search, so that a suite meets it in all its states.
+type halfIndexed struct {
+	*sqlite.Store
+	searches *atomic.Int64
+}
+
+func (h halfIndexed) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
+	if n := h.searches.Add(1) % 9; n > 0 {
+		if err := h.Index(ctx, int(n*n)); err != nil {
+			return nil, err
+		}
+	}
+	return h.Store.Search(ctx, tenant, q)
+}
+
+// found are the texts that a search of one session finds.
+func found(t testing.TB, st store.Memories, id string, words ...string) []string {
+	t.Helper()
+	passages, err := st.Search(t.Context(), session.DefaultTenant, store.Search{Words: words, Session: id})
+	if err != nil {
+		t.Fatalf("search %s for %q: %v", id, words, err)
+	}
+	texts := []string{}
+	for _, p := range passages {
+		texts = append(texts, p.Text)
+	}
+	return texts
+}
+
+// indexAll brings all of the log into the index.
+func indexAll(t testing.TB, st *sqlite.Store) {
+	t.Helper()
+	for unindexed(t, st) > 0 {
+		if err := st.Index(t.Context(), 100); err != nil {
+			t.Fatalf("index: %v", err)
+		}
+	}
+}
+
+func unindexed(t testing.TB, st *sqlite.Store) int64 {
+	t.Helper()
+	n, err := st.Unindexed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestSearch_findsEachMessageOnceWhereverTheIndexEnds(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
+	s := create(t, st, "s")
+	var want []string
+	for i := range 12 {
+		text := fmt.Sprintf("tea number %d", i)
+		s, want = save(t, st, said(t, s, text)), append([]string{text}, want...)
+	}
+	for unindexed(t, st) > 0 {
+		if got := found(t, st, "s", "tea"); !slices.Equal(got, want) {
+			t.Errorf("with %d changes behind the index found %q, want %q", unindexed(t, st), got, want)
+		}
+		if err := st.Index(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		healthy(t, st)
+	}
+	if got := found(t, st, "s", "tea"); !slices.Equal(got, want) {
+		t.Errorf("with everything indexed found %q, want %q", got, want)
+	}
+}
+
+// Numbers of removed changes are given again. What comes to have them must not
+// be taken for what was indexed.
+func TestSearch_findsWhatTakesThePlaceOfThePurged(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
+	create(t, st, "stays")
+	save(t, st, said(t, create(t, st, "old"), "old tea"))
+	indexAll(t, st)
+	if err := st.Delete(t.Context(), ref("old"), 0); err != nil {
+		t.Fatal(err)
+	}
+	save(t, st, said(t, create(t, st, "new"), "new tea"))
+	for _, how := range []string{"before it is indexed", "when it is indexed"} {
+		if got := found(t, st, "new", "tea"); !slices.Equal(got, []string{"new tea"}) {
+			t.Errorf("%s found %q", how, got)
+		}
+		healthy(t, st)
+		indexAll(t, st)
+	}
+	if rows, err := st.Count(t.Context(), "SELECT count(*) FROM message_terms WHERE term = 'wold'"); err != nil || rows != 0 {
+		t.Errorf("%d rows of the purged session are in the index, %v", rows, err)
+	}
+}
+
+// A part of the log is read before the writer is asked to index it. Meanwhile
+// it may be purged, and its numbers given to others.
+func TestIndex_ofWhatWasPurgedMeanwhileIsNotWritten(t *testing.T) {
+	t.Parallel()
+	g := newGate("before commit")
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{OnWrite: g.onWrite})
+	save(t, st, said(t, create(t, st, "old"), "old tea"))
+	g.shut.Store(true)
+	purged, indexed := make(chan error, 1), make(chan error, 1)
+	go func() { purged <- st.Delete(t.Context(), ref("old"), 0) }()
+	<-g.reached // the purge is on its way, and nobody sees it yet
+	go func() { indexed <- st.Index(t.Context(), 100) }()
+	waitUntil(t, func() bool { return st.Queued() == 1 })
+	close(g.open)
+	if err := <-purged; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-indexed; err != nil {
+		t.Fatalf("index: %v", err)
+	}
+	healthy(t, st)
+	save(t, st, said(t, create(t, st, "new"), "new tea"))
+	if got := found(t, st, "new", "tea"); !slices.Equal(got, []string{"new tea"}) {
+		t.Errorf("found %q", got)
+	}
+	healthy(t, st)
+}
+
+func TestIndex_comesAfterManyWritesAndWhenTheStoreIsClosed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	st := open(t, path, sqlite.Config{Synchronous: sqlite.Normal})
+	s := fresh(t, "s")
+	for i := range 3000 {
+		s = said(t, s, fmt.Sprintf("tea %d", i))
+	}
+	if _, err := st.Create(t.Context(), s, store.Commit{ID: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 64 { // enough for a look at how much waits
+		create(t, st, fmt.Sprintf("other-%d", i))
+	}
+	waitUntil(t, func() bool { return unindexed(t, st) < 1100 })
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, path, sqlite.Config{})
+	if n := unindexed(t, again); n >= 1000 {
+		t.Errorf("%d changes were left behind by closing", n)
+	}
+	healthy(t, again)
+}
+
+func TestIndex_keepsWordsOfEveryKindApart(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
+	texts := []string{"tea", "Straße über Ærø", "日本語 テキスト", "don't", "dont", "3.14 x33", "c3 x", "l1", "o1", "snake_case", "x746561", "naïve e\u0301", strings.Repeat("long", 40)}
+	s := fresh(t, "s")
+	for _, text := range texts {
+		s = said(t, s, text)
+	}
+	if _, err := st.Create(t.Context(), s, store.Commit{ID: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (answers [][]string) {
+		for _, text := range texts {
+			for _, word := range store.Words(text) {
+				answers = append(answers, found(t, st, "s", word))
+			}
+		}
+		return answers
+	}
+	before := ask()
+	indexAll(t, st)
+	for i, after := range ask() {
+		if len(after) == 0 || !slices.Equal(after, before[i]) {
+			t.Errorf("answer %d: indexed %q, read %q", i, after, before[i])
+		}
+	}
+	healthy(t, st)
+}
