@@ -67,4 +67,5 @@ func (b *bells) refs() []store.Ref {
 func (s *Store) ring(r store.Ref) {
 	s.bells.ring(r)
 	s.notices.add(r)
+	s.index.want(r)
 }

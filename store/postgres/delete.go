@@ -63,6 +63,9 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 		`DELETE FROM changes c USING needed n WHERE c.log = n.log AND c.seq > n.upto`,
 		`DELETE FROM discards d USING needed n WHERE d.log = n.log AND d.from_seq > n.upto`,
 		`DELETE FROM commits c USING needed n WHERE c.log = n.log AND c.first_seq > n.upto`,
+		`DELETE FROM passages p USING needed n WHERE p.log = n.log AND p.seq > n.upto`,
+		`DELETE FROM indexed i USING needed n WHERE i.log = n.log AND n.upto = 0`,
+		`UPDATE indexed i SET upto = n.upto FROM needed n WHERE i.log = n.log AND i.upto > n.upto`,
 	} {
 		if _, err := tx.Exec(ctx, needed+statement, logs); err != nil {
 			return err
@@ -89,11 +92,16 @@ func lockLogs(ctx context.Context, tx pgx.Tx, sid int64) ([]int64, error) {
 		return nil, err
 	}
 	for _, log := range logs {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, logLock^log); err != nil {
+		if err := lockLog(ctx, tx, log); err != nil {
 			return nil, err
 		}
 	}
 	return logs, nil
+}
+
+func lockLog(ctx context.Context, tx pgx.Tx, log int64) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, logLock^log)
+	return err
 }
 
 // logLock tells locks of logs from other advisory locks.

@@ -21,6 +21,7 @@ func (e *unsentError) Unwrap() error { return e.err }
 const (
 	takenOnce    = "taken_once"
 	takenOfInbox = "taken_of_inbox"
+	calledOnce   = "called_once"
 
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"

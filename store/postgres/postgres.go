@@ -89,6 +89,7 @@ type Store struct {
 	bells    bells
 	notices  notices
 	ear      *ear
+	index    indexing
 	closed   atomic.Bool
 
 	background sync.WaitGroup
@@ -150,6 +151,7 @@ func configured(url string, c Config) (*Store, error) {
 		c.OnWrite = func(string) {}
 	}
 	s := &Store{config: c, pool: newPool(config, c.MaxConns), patience: defaultPatience}
+	s.index = indexing{quiet: quietFor, late: lateAfter, wanted: make(chan struct{}, 1)}
 	s.ear = &ear{store: s}
 	switch {
 	case c.ListenURL != "":
@@ -181,6 +183,7 @@ func (s *Store) begin(ctx context.Context) error {
 	s.stop = stop
 	s.notices.wanted = make(chan struct{}, 1)
 	s.background.Go(func() { s.notify(running) })
+	s.background.Go(func() { s.fillIndex(running) })
 	s.ear.start = sync.OnceFunc(func() {
 		s.background.Go(func() { s.ear.listen(running) })
 		s.background.Go(func() { s.ear.poll(running) })

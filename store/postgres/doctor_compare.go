@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
+	for _, version := range slices.Sorted(maps.Keys(e.snapshots)) {
+		want := e.snapshots[version]
+		kept, ok := e.kept[version]
+		if !ok {
+			e.wrong("there is no head of version %d", version)
+			continue
+		}
+		s, err := decodeHead(e.ref.ID, kept.head)
+		if errors.Is(err, session.ErrNewerFormat) {
+			return err
+		}
+		var again []byte
+		if err == nil {
+			again, err = s.EncodeHead() // another program may have written the same in other bytes
+		}
+		if err != nil || !bytes.Equal(again, want.head) || kept.seq != want.seq {
+			e.wrong("the head of version %d is not what the log makes", version)
+		} else {
+			e.snapshots[version] = kept
+		}
+	}
+	for _, version := range slices.Sorted(maps.Keys(e.kept)) {
+		if _, ok := e.snapshots[version]; !ok {
+			e.wrong("a head of version %d belongs to no version", version)
+		}
+	}
+	return nil
+}
+
+// compareHeader holds the header against the last version, with the task and
+// workflow rows of the open tail.
+func (e *examination) compareHeader(ctx context.Context, tx pgx.Tx) error {
+	var format int
+	var header, tail []byte
+	var whole bool
+	err := tx.QueryRow(ctx, `SELECT format, header, header_sum = sha256(header), tail_rows FROM sessions WHERE sid = $1`, e.sid).Scan(&format, &header, &whole, &tail)
+	if err != nil {
+		return found(e.ref, err)
+	}
+	if format > session.FormatVersion {
+		return &session.NewerFormatError{What: "format version", Have: fmt.Sprint(format), Know: fmt.Sprint(session.FormatVersion)}
+	}
+	info, err := decodeHeader(e.ref.ID, header, tail)
+	if errors.Is(err, session.ErrNewerFormat) {
+		return err
+	}
+	want, encodeErr := encodeHeader(e.info())
+	have, err2 := encodeHeader(info)
+	if err != nil || !whole || !bytes.Equal(have, want) {
+		e.wrong("the header is not what the log makes")
+	}
+	return errors.Join(encodeErr, err2)
+}
+
+// info is the header as it is shown.
+func (e *examination) info() session.Info {
+	info, tail := e.last.Info(), e.whole.Info()
+	info.Task, info.Workflow = tail.Task, tail.Workflow
+	return info
+}
+
+// rowParts are columns of a session's row that follow from its log, by what is
+// wrong when they do not.
+var rowParts = []struct {
+	columns []string
+	problem string
+}{
+	{[]string{"agent_id", "version", "seq", "last_seq"}, "the row does not say where the log ends"},
+	{[]string{"live", "running", "at_work"}, "the row does not say what the open tail is"},
+	{[]string{"shown_from", "shown_to"}, "the row does not say where the window's messages are"},
+	{[]string{"snap_version", "snap_bytes", "unfolded"}, "the row does not say which head is the newest"},
+	{[]string{
+		"format", "kind", "status", "origin", "name", "user_id", "parent_id", "agent_name", "task_status", "flow_status",
+		"created_at", "updated_at", "updated_slot", "expires_at",
+	}, "the row's copies of the header are not what the header says"},
+}
+
+// rowArgs are those columns as they must be.
+func (e *examination) rowArgs() (pgx.NamedArgs, error) {
+	args, err := versionArgs(e.last)
+	if err != nil {
+		return nil, err
+	}
+	info := e.info()
+	addStatuses(args, info)
+	newest := e.snapshots[slices.Max(slices.Collect(maps.Keys(e.snapshots)))]
+	live, unfolded := int64(0), int64(0)
+	for _, c := range e.changes {
+		if c.Seq > newest.seq {
+			unfolded += int64(len(c.Body))
+		}
+		if _, refusal := c.record.Change.(session.TailDiscarded); c.Seq > e.last.Seq() && !c.discarded && !refusal {
+			live++
+		}
+	}
+	maps.Copy(args, pgx.NamedArgs{
+		"sid": e.sid, "agent_id": e.last.AgentID(), "version": e.last.Version(), "last_seq": e.whole.Seq(),
+		"live": live, "running": e.whole.Running(), "at_work": e.whole.Running() || live > 0,
+		"snap_version": newest.version, "snap_bytes": int64(len(newest.head)), "unfolded": unfolded,
+		"format": session.FormatVersion, "kind": column(string(info.Kind)), "user_id": column(info.UserID),
+		"parent_id": column(info.ParentID), "agent_name": column(info.AgentName), "created_at": info.CreatedAt,
+	})
+	return args, nil
+}
+
+func (e *examination) compareRow(ctx context.Context, tx pgx.Tx) error {
+	args, err := e.rowArgs()
+	if err != nil {
+		return err
+	}
+	var tests []string
+	same, into := make([]bool, len(rowParts)), make([]any, len(rowParts))
+	for i, part := range rowParts {
+		var equal []string
+		for _, column := range part.columns {
+			equal = append(equal, column+" IS NOT DISTINCT FROM @"+column)
+		}
+		tests = append(tests, strings.Join(equal, " AND "))
+		into[i] = &same[i]
+	}
+	if err := tx.QueryRow(ctx, `SELECT `+strings.Join(tests, ", ")+` FROM sessions WHERE sid = @sid`, args).Scan(into...); err != nil {
+		return err
+	}
+	for i, part := range rowParts {
+		if !same[i] {
+			e.wrong("%s", part.problem)
+		}
+	}
+	return nil
+}
+
+// discards are the refusals of the session's own log, in order.
+func (e *examination) discards() []session.Span {
+	var spans []session.Span
+	for _, c := range e.changes {
+		if d, ok := c.record.Change.(session.TailDiscarded); ok {
+			spans = append(spans, session.Span(d))
+		}
+	}
+	slices.SortFunc(spans, bySpan)
+	return spans
+}
+
+func bySpan(a, b session.Span) int {
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+}
+
+func (e *examination) compareDiscards(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `SELECT from_seq, to_seq FROM discards WHERE log = $1 ORDER BY from_seq, to_seq`, e.sid)
+	if err != nil {
+		return err
+	}
+	have, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session.Span])
+	if !slices.Equal(have, e.discards()) {
+		e.wrong("the refused stretches are not those of the log")
+	}
+	return err
+}
+
+// takings are the changes in force that took items of the inbox.
+func (e *examination) takings() map[string]int64 {
+	taken := map[string]int64{}
+	for _, c := range e.changes {
+		if t, ok := c.record.Change.(session.InboxTaken); ok && !c.discarded {
+			taken[t.ItemID] = c.Seq
+		}
+	}
+	return taken
+}
+
+// compareInbox looks whether exactly those items are taken that the log takes.
+// Whether there are such items only the inbox knows.
+func (e *examination) compareInbox(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `SELECT i.item_id, i.taken, coalesce(t.seq, 0) FROM inbox i LEFT JOIN takings t ON t.sid = i.sid AND t.item_id = i.item_id
+		WHERE i.sid = $1 ORDER BY i.item_id`, e.sid)
+	if err != nil {
+		return err
+	}
+	takings := e.takings()
+	var item string
+	var taken bool
+	var by int64
+	_, err = pgx.ForEachRow(rows, []any{&item, &taken, &by}, func() error {
+		if takings[item] != by || taken != (by > 0) {
+			e.wrong("whether item %q of the inbox is taken is not what the log says", item)
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// examination is a session as its log makes it, beside what is kept of it.
+// Log and commits are the truth; a session of which they make nothing is not
+// examined any further.
+type examination struct {
+	ref store.Ref
+	sid int64
+
+	kept      map[int64]snapshot // as they are stored
+	snapshots map[int64]snapshot // as they must be
+	changes   []logged           // of its own log
+	last      session.Session    // the last version
+	whole     session.Session    // and the open tail
+
+	mendable []string
+	others   []string // what is wrong with the log itself
+}
+
+type snapshot struct {
+	version, seq int64
+	head         []byte
+}
+
+// logged is a row of the log with what its record says.
+type logged struct {
+	stored
+	version   int64
+	kind      string
+	own       bool
+	record    session.Record
+	discarded bool // by a change of the same log
+}
+
+// examine reads all of a session. ErrNotFound where it is gone; CorruptError
+// and NewerFormatError where its log cannot be folded or a newer program wrote
+// any of it.
+func examine(ctx context.Context, tx pgx.Tx, r store.Ref, sid int64) (*examination, error) {
+	e := &examination{ref: r, sid: sid, snapshots: map[int64]snapshot{}}
+	for _, step := range []func(context.Context, pgx.Tx) error{
+		e.readSnapshots, e.fold, e.compareSnapshots, e.compareHeader, e.compareRow, e.compareDiscards, e.compareInbox,
+	} {
+		if err := step(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *examination) wrong(format string, args ...any) {
+	e.mendable = append(e.mendable, fmt.Sprintf(format, args...))
+}
+
+func (e *examination) corrupt(format string, args ...any) error {
+	return &session.CorruptError{ID: e.ref.ID, Path: "log", Reason: fmt.Sprintf(format, args...)}
+}
+
+func (e *examination) readSnapshots(ctx context.Context, tx pgx.Tx) error {
+	e.kept = map[int64]snapshot{}
+	rows, err := tx.Query(ctx, `SELECT version, seq, head FROM snapshots WHERE sid = $1`, e.sid)
+	if err != nil {
+		return err
+	}
+	var s snapshot
+	_, err = pgx.ForEachRow(rows, []any{&s.version, &s.seq, &s.head}, func() error {
+		e.kept[s.version] = s
+		return nil
+	})
+	return err
+}
+
+// fold makes every version of the log, in order, and the snapshots there must
+// be of them: those there are, the first, and so many more that none is far
+// from the one before.
+func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
+	all, err := e.readLog(ctx, tx)
+	if err != nil {
+		return err
+	}
+	commits, err := readCommits(ctx, tx, e.sid)
+	if err != nil {
+		return err
+	}
+	shared := slices.IndexFunc(all, func(c logged) bool { return c.own })
+	if shared < 0 || len(commits) == 0 {
+		return e.corrupt("it is empty")
+	}
+	e.changes = all[shared:]
+	var s session.Session
+	if shared > 0 {
+		if s, err = session.Fold(recordsOf(all[:shared])); err != nil {
+			return unreadable(e.ref.ID, "log", err)
+		}
+	}
+	rest, newest := e.changes, int64(0)
+	for i, c := range commits {
+		n := 0
+		for n < len(rest) && rest[n].Seq <= c.LastSeq {
+			n++
+		}
+		if c.Version != int64(i+1) || n > 0 && (rest[0].Seq != c.FirstSeq || rest[n-1].Seq != c.LastSeq) || n == 0 && c.FirstSeq != c.LastSeq+1 {
+			return e.corrupt("commit %d does not follow the one before it", c.Version)
+		}
+		if n > 0 || s.IsZero() {
+			if s, err = session.FoldFrom(s, recordsOf(rest[:n])); err != nil {
+				return unreadable(e.ref.ID, "log", err)
+			}
+		}
+		e.checkColumns(rest[:n], c.Version)
+		s, rest = s.Sealed(c.At), rest[n:]
+		if _, ok := e.kept[c.Version]; ok || c.Version == 1 || c.Version-newest >= foldVersionsLimit {
+			if err := e.expectSnapshot(s); err != nil {
+				return err
+			}
+			newest = c.Version
+		}
+	}
+	e.checkColumns(rest, s.Version()+1)
+	e.last = s
+	if e.whole, err = s.WithTail(recordsOf(rest)); err != nil {
+		return unreadable(e.ref.ID, "tail", err)
+	}
+	if store.RefOf(s) != e.ref {
+		return e.corrupt("it is that of session %s of %s", s.ID(), s.Tenant())
+	}
+	return nil
+}
+
+func (e *examination) expectSnapshot(s session.Session) error {
+	head, err := s.EncodeHead()
+	e.snapshots[s.Version()] = snapshot{s.Version(), s.Seq(), head}
+	return err
+}
+
+// readLog reads a session's whole log, that of its ancestors first.
+func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) {
+	rows, err := tx.Query(ctx, `SELECT c.seq, c.body, c.version, c.kind, l.log = l.sid FROM lineage l
+		JOIN changes c ON c.log = l.log AND c.seq > l.after_seq AND c.seq <= l.upto_seq WHERE l.sid = $1 ORDER BY c.seq`, e.sid)
+	if err != nil {
+		return nil, err
+	}
+	var all []logged
+	var c logged
+	_, err = pgx.ForEachRow(rows, []any{&c.Seq, &c.Body, &c.version, &c.kind, &c.own}, func() error {
+		if err := c.record.UnmarshalJSON(c.Body); err != nil {
+			return unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
+		}
+		if c.record.Seq != c.Seq {
+			return e.corrupt("change %d says that it is %d", c.Seq, c.record.Seq)
+		}
+		all = append(all, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, refusal := range all {
+		if d, ok := refusal.record.Change.(session.TailDiscarded); ok {
+			for i := range all {
+				all[i].discarded = all[i].discarded || all[i].Seq >= d.From && all[i].Seq <= d.To
+			}
+		}
+	}
+	return all, nil
+}
+
+func readCommits(ctx context.Context, tx pgx.Tx, sid int64) ([]store.CommitInfo, error) {
+	rows, err := tx.Query(ctx, `SELECT id, version, first_seq, last_seq, action, actor, at FROM commits WHERE log = $1 ORDER BY version`, sid)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, commitOf)
+}
+
+func recordsOf(changes []logged) []session.Record {
+	records := make([]session.Record, len(changes))
+	for i, c := range changes {
+		records[i] = c.record
+	}
+	return records
+}
+
+// checkColumns holds the columns of log rows against their records.
+func (e *examination) checkColumns(changes []logged, version int64) {
+	for _, c := range changes {
+		if c.version != version || c.kind != c.record.Change.Kind() {
+			e.others = append(e.others, fmt.Sprintf("change %d is kept as a %s of version %d, and is a %s of version %d",
+				c.Seq, c.kind, c.version, c.record.Change.Kind(), version))
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+var _ store.Memories = (*Store)(nil)
+
+// openOwner is the reason why a call on an owner's memory cannot begin.
+func (s *Store) openOwner(ctx context.Context, o store.Owner) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	return o.Check()
+}
+
+func (s *Store) openEntry(ctx context.Context, o store.Owner, key string) error {
+	if err := s.openOwner(ctx, o); err != nil {
+		return err
+	}
+	return store.CheckEntryKey(key)
+}
+
+// The conditions that name an owner's keys, and one of them.
+const (
+	ofOwner = `m.tenant = @tenant AND m.scope = @scope AND m.owner = @owner`
+	ofKey   = ofOwner + ` AND m.key = @key`
+)
+
+func ownerArgs(o store.Owner) pgx.NamedArgs {
+	return pgx.NamedArgs{"tenant": o.Tenant, "scope": string(o.Scope), "owner": o.Name}
+}
+
+func keyArgs(o store.Owner, key string) pgx.NamedArgs {
+	args := ownerArgs(o)
+	args["key"] = key
+	return args
+}
+
+// uncalled is the condition that the tool call has not written the key. Of two
+// at once the second breaks the constraint on calls.
+const uncalled = `NOT EXISTS (SELECT 1 FROM memory_calls c WHERE c.mid = m.mid AND c.session_id = @session AND c.call_id = @call)`
+
+// A key's row is locked by whoever writes it, and what it says then decides.
+const (
+	firstVersion = `INSERT INTO memories AS m (tenant, scope, owner, key, version, present, created_at, words, write_id)
+		VALUES (@tenant, @scope, @owner, @key, 1, true, @at, @words, @write::uuid)
+		ON CONFLICT (tenant, scope, owner, key) DO UPDATE SET version = m.version + 1, present = true,
+			created_at = CASE WHEN m.present THEN m.created_at ELSE excluded.created_at END, words = excluded.words, write_id = excluded.write_id
+		WHERE (@want::bigint IS NULL OR NOT m.present) AND ` + uncalled + ` RETURNING m.mid, m.version, m.created_at`
+
+	nextVersion = `UPDATE memories m SET version = m.version + 1, words = @words, write_id = @write::uuid
+		WHERE ` + ofKey + ` AND m.present AND m.version = @want::bigint AND ` + uncalled + ` RETURNING m.mid, m.version, m.created_at`
+
+	// Both are completed with what a new version brings besides.
+	withVersion = `, v AS (INSERT INTO memory_versions (mid, version, value, updated_at, session_id, write_id)
+			SELECT k.mid, k.version, @value, @at, @session, @write::uuid FROM k),
+		c AS (INSERT INTO memory_calls (mid, session_id, call_id, version) SELECT k.mid, @session, @call, k.version FROM k WHERE @call <> '')
+		SELECT k.version, k.created_at FROM k`
+)
+
+// Remember writes the next version of an entry. A tool call may be repeated
+// and is, when the connection is lost. The outcome of any other write is asked
+// for, and is UnknownOutcomeError with the key for ID where nobody can tell.
+func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
+	if err := s.openOwner(ctx, o); err != nil {
+		return store.Entry{}, err
+	}
+	m, err := m.Check()
+	if err != nil {
+		return store.Entry{}, err
+	}
+	r := s.newRemembering(o, m)
+	for range manyTries {
+		entry, written, err := r.write(ctx)
+		var lost *brokenError
+		switch {
+		case errors.As(err, &lost):
+			return r.ask(ctx, lost)
+		case err != nil || written:
+			return entry, err
+		}
+		if entry, done, err := r.refusal(ctx); done || err != nil {
+			return entry, err
+		}
+	}
+	return store.Entry{}, fmt.Errorf("postgres: entry %q: refused %d times for no reason that lasts", m.Key, manyTries)
+}
+
+// remembering is one write to memory.
+type remembering struct {
+	store *Store
+	owner store.Owner
+	memo  store.Memo
+	id    string
+	sql   string
+	args  pgx.NamedArgs
+}
+
+func (s *Store) newRemembering(o store.Owner, m store.Memo) *remembering {
+	r := &remembering{store: s, owner: o, memo: m, id: uuid.NewString(), args: keyArgs(o, m.Key)}
+	maps.Copy(r.args, pgx.NamedArgs{
+		"want": m.IfVersion, "at": m.At, "value": []byte(m.Value), "session": m.SessionID, "call": m.CallID, "write": r.id,
+		"words": hashes(store.Words(store.EntryWords(m.Key, m.Value))),
+	})
+	r.sql = `WITH k AS (` + firstVersion + `)` + withVersion
+	if m.IfVersion != nil && *m.IfVersion > 0 {
+		r.sql = `WITH k AS (` + nextVersion + `)` + withVersion
+	}
+	return r
+}
+
+// write makes the request and reports whether it was admitted.
+func (r *remembering) write(ctx context.Context) (entry store.Entry, written bool, err error) {
+	s := r.store
+	worth := repeatable
+	if r.memo.CallID != "" {
+		worth = passing
+	}
+	var failed error
+	err = s.insist(ctx, worth, func() error {
+		failed = s.once(ctx, func(conn *pgx.Conn) error {
+			entry, written = r.entry(), true
+			s.config.OnWrite("before remember")
+			err := conn.QueryRow(ctx, r.sql, r.args).Scan(&entry.Version, &entry.CreatedAt)
+			s.config.OnWrite("after remember")
+			if errors.Is(err, pgx.ErrNoRows) || calledTwice(err) {
+				written, err = false, nil
+			}
+			return err
+		})
+		return failed
+	})
+	if err != nil {
+		if broken(failed) {
+			err = &brokenError{failed}
+		}
+		return store.Entry{}, false, err
+	}
+	entry.CreatedAt = session.Instant(entry.CreatedAt)
+	return entry, written, nil
+}
+
+func calledTwice(err error) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && p.ConstraintName == calledOnce
+}
+
+// entry is what the memo makes, but for what only the database knows.
+func (r *remembering) entry() store.Entry {
+	return store.Entry{Key: r.memo.Key, Value: r.memo.Value, UpdatedAt: r.memo.At, SessionID: r.memo.SessionID}
+}
+
+// refusal is why the write was not admitted: the call has written before, and
+// this is what it gets, or another version is there. It is not done when the
+// reason is gone by now.
+func (r *remembering) refusal(ctx context.Context) (entry store.Entry, done bool, err error) {
+	s := r.store
+	var have int64
+	var called *int64
+	err = s.again(ctx, func(conn *pgx.Conn) error {
+		err := conn.QueryRow(ctx, `SELECT CASE WHEN m.present THEN m.version ELSE 0 END, c.version FROM memories m
+			LEFT JOIN memory_calls c ON c.mid = m.mid AND c.session_id = @session AND c.call_id = @call WHERE `+ofKey, r.args).Scan(&have, &called)
+		if errors.Is(err, pgx.ErrNoRows) {
+			have, called, err = 0, nil, nil
+		}
+		return err
+	})
+	switch want := r.memo.IfVersion; {
+	case err != nil:
+		return store.Entry{}, false, err
+	case called != nil:
+		entry, err := s.calledBefore(ctx, r.owner, r.memo.Key, *called)
+		return entry, true, err
+	case want != nil && *want != have:
+		return store.Entry{}, false, stale(r.memo.Key, *want, have)
+	}
+	return store.Entry{}, false, nil
+}
+
+func stale(key string, want, have int64) error {
+	return &session.ConflictError{ID: key, Reason: session.ReasonStale, Want: want, Have: have}
+}
+
+// calledBefore is what a call that wrote a version gets when it is repeated.
+func (s *Store) calledBefore(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, error) {
+	for _, v := range []int64{version, 0} {
+		entry, ok, err := s.Entry(ctx, o, key, v)
+		if ok || err != nil {
+			return entry, err
+		}
+	}
+	return store.Entry{Key: key}, nil
+}
+
+// ask learns the outcome of a write whose connection was lost. The key's row
+// is locked before, which waits for the write's end should it be running.
+func (r *remembering) ask(ctx context.Context, lost *brokenError) (store.Entry, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
+	defer cancel()
+	entry := r.entry()
+	err := r.store.again(ctx, func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		batch.Queue(`SELECT 1 FROM memories m WHERE `+ofKey+` FOR SHARE`, r.args)
+		batch.Queue(`SELECT v.version, m.created_at FROM memories m JOIN memory_versions v ON v.mid = m.mid WHERE `+ofKey+`
+			AND v.write_id = @write::uuid`, r.args)
+		results := conn.SendBatch(ctx, &batch)
+		_, err := results.Exec()
+		if err == nil {
+			err = results.QueryRow().Scan(&entry.Version, &entry.CreatedAt)
+		}
+		return ended(results, err)
+	})
+	if err != nil {
+		return store.Entry{}, &session.UnknownOutcomeError{ID: r.memo.Key, Err: lost.err}
+	}
+	entry.CreatedAt = session.Instant(entry.CreatedAt)
+	return entry, nil
+}
+
+// Forget removes every version of an entry.
+func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
+	if err := s.openEntry(ctx, o, key); err != nil {
+		return false, err
+	}
+	args := keyArgs(o, key)
+	args["want"], args["write"] = ifVersion, uuid.NewString()
+	var have int64
+	var mine bool
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		batch.Queue(`SELECT 1 FROM memories m WHERE `+ofKey+` FOR UPDATE`, args)
+		// What was there before; a second try finds what the first one did.
+		batch.Queue(`SELECT CASE WHEN m.present THEN m.version ELSE 0 END, m.write_id = @write::uuid FROM memories m WHERE `+ofKey, args)
+		batch.Queue(`UPDATE memories m SET present = false, words = '{}', write_id = @write::uuid
+			WHERE `+ofKey+` AND m.present AND (@want::bigint IS NULL OR m.version = @want::bigint)`, args)
+		batch.Queue(`DELETE FROM memory_versions v USING memories m WHERE v.mid = m.mid AND NOT m.present AND `+ofKey, args)
+		s.config.OnWrite("before forget")
+		results := conn.SendBatch(ctx, &batch)
+		_, err := results.Exec()
+		if err == nil {
+			if err = results.QueryRow().Scan(&have, &mine); errors.Is(err, pgx.ErrNoRows) {
+				have, mine, err = 0, false, nil
+			}
+		}
+		err = ended(results, err)
+		s.config.OnWrite("after forget")
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case mine: // and nobody wrote it since
+		return true, nil
+	case ifVersion != nil && *ifVersion != have:
+		return false, stale(key, *ifVersion, have)
+	}
+	return have > 0, nil
+}
+
+// ForgetAll removes all entries of an owner, or counts them.
+func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
+	if err := s.openOwner(ctx, o); err != nil {
+		return 0, err
+	}
+	most := 0 // a second try, after an answer was lost, may find nothing left
+	err := s.again(ctx, func(conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			n := 0
+			if err := tx.QueryRow(ctx, `SELECT count(*) FROM memories m WHERE m.present AND `+ofOwner, ownerArgs(o)).Scan(&n); err != nil || dry {
+				most = max(most, n)
+				return err
+			}
+			s.config.OnWrite("before forget all")
+			err := tx.QueryRow(ctx, `WITH gone AS (DELETE FROM memories m WHERE `+ofOwner+` RETURNING m.present)
+				SELECT count(*) FROM gone WHERE present`, ownerArgs(o)).Scan(&n)
+			s.config.OnWrite("after forget all")
+			most = max(most, n)
+			return err
+		})
+	})
+	return most, err
+}

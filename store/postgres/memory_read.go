@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const entryColumns = `SELECT m.key, v.value, v.version, m.created_at, v.updated_at, v.session_id
+	FROM memories m JOIN memory_versions v ON v.mid = m.mid`
+
+func entryOf(row pgx.CollectableRow) (store.Entry, error) {
+	var e store.Entry
+	var created, updated time.Time
+	err := row.Scan(&e.Key, (*[]byte)(&e.Value), &e.Version, &created, &updated, &e.SessionID)
+	e.CreatedAt, e.UpdatedAt = session.Instant(created), session.Instant(updated)
+	return e, err
+}
+
+// Entry reads an entry.
+func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
+	if err := s.openEntry(ctx, o, key); err != nil {
+		return store.Entry{}, false, err
+	}
+	args := keyArgs(o, key)
+	args["version"] = version
+	entries, err := s.entries(ctx, entryColumns+` AND v.version = CASE WHEN @version::bigint = 0 THEN m.version ELSE @version::bigint END
+		WHERE m.present AND `+ofKey, args)
+	if err != nil || len(entries) == 0 {
+		return store.Entry{}, false, err
+	}
+	return entries[0], true, nil
+}
+
+func (s *Store) entries(ctx context.Context, sql string, args pgx.NamedArgs) (entries []store.Entry, err error) {
+	err = s.again(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, sql, args)
+		if err == nil {
+			entries, err = pgx.CollectRows(rows, entryOf)
+		}
+		return err
+	})
+	return entries, err
+}
+
+// Entries reads the newest version of each key in the order of their bytes.
+func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string, limit int) ([]store.Entry, error) {
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openOwner(ctx, o); err != nil {
+		return nil, err
+	}
+	if prefix != "" {
+		if err := store.CheckEntryKey(prefix); err != nil {
+			return nil, err
+		}
+	}
+	// Keys are in the order of their bytes, and '0' is the byte after '/'.
+	args := ownerArgs(o)
+	args["prefix"], args["after"], args["from"], args["limit"] = prefix, []byte(after), max(prefix, textBefore(after)), limit
+	return s.entries(ctx, entryColumns+` AND v.version = m.version
+		WHERE m.present AND `+ofOwner+` AND m.key >= @from::text AND convert_to(m.key, 'UTF8') > @after::bytea
+			AND (@prefix::text = '' OR m.key < @prefix::text || '0' AND (m.key = @prefix::text OR m.key >= @prefix::text || '/'))
+		ORDER BY m.key LIMIT @limit`, args)
+}
+
+// textBefore is as much of the beginning of s as can be a text of PostgreSQL.
+// What sorts after s does not sort before it.
+func textBefore(s string) string {
+	s, _, _ = strings.Cut(s, "\x00")
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)) {
+			return s[:i]
+		}
+	}
+	return s
+}
