@@ -174,11 +174,27 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	if s.config.Choose != nil {
 		reply = s.config.Choose(request)
 	}
-	if s.send(w, r, request, reply) {
-		s.mu.Lock()
-		s.calls.Answered++
-		s.mu.Unlock()
-	}
+	s.send(w, r, request, reply)
+}
+
+// last sends the last bytes of an answer. They count before they go, so that a
+// client that has them all finds them counted; if they did not go, they do not
+// count.
+func (s *Server) last(send func() bool) {
+	sent := false
+	s.count(1)
+	defer func() {
+		if !sent {
+			s.count(-1)
+		}
+	}()
+	sent = send()
+}
+
+func (s *Server) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls.Answered += n
 }
 
 // record remembers a request and finds its reply.

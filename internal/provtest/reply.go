@@ -54,10 +54,10 @@ type Call struct {
 // Usage is what the answer is said to have used.
 type Usage struct{ Input, Output, CacheRead, CacheWrite, Reasoning int64 }
 
-// send gives a reply and reports whether the client got a whole answer.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, request Request, reply Reply) bool {
+// send gives a reply.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, request Request, reply Reply) {
 	if !s.wait(r, reply.Delay) {
-		return false
+		return
 	}
 	out := &pipe{server: s, w: w, r: r, reply: reply}
 	if (reply.Cut || reply.Hang) && !reply.Begun {
@@ -77,7 +77,6 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, request Request, r
 	w.Header().Set("Content-Type", kind)
 	if reply.Status != 0 {
 		w.WriteHeader(reply.Status)
-		return out.write(reply.Body) && reply.Status/100 == 2
 	}
 	if reply.Begun {
 		w.WriteHeader(http.StatusOK)
@@ -85,18 +84,21 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, request Request, r
 		out.interrupt()
 	}
 	if reply.BOM && !out.write("\ufeff") {
-		return false
+		return
 	}
 	switch {
-	case reply.Body != "":
-		return out.write(reply.Body)
+	case reply.Status != 0 && reply.Status/100 != 2:
+		out.write(reply.Body)
+	case reply.Status != 0 || reply.Body != "":
+		s.last(func() bool { return out.write(reply.Body) })
 	case whole:
-		return out.write(s.protocol.document(reply, request))
+		s.last(func() bool { return out.write(s.protocol.document(reply, request)) })
+	default:
+		s.stream(out, request)
 	}
-	return s.stream(out, request)
 }
 
-func (s *Server) stream(out *pipe, request Request) bool {
+func (s *Server) stream(out *pipe, request Request) {
 	events := out.reply.Events
 	if events == nil {
 		events = s.protocol.events(out.reply, request)
@@ -110,7 +112,7 @@ func (s *Server) stream(out *pipe, request Request) bool {
 	}
 	for i, event := range events {
 		if i > 0 && !s.wait(out.r, out.reply.Pause) {
-			return false
+			return
 		}
 		text := s.protocol.frame(event, newline)
 		if out.reply.Tight {
@@ -119,14 +121,17 @@ func (s *Server) stream(out *pipe, request Request) bool {
 		if out.reply.Comments {
 			text = ": keep-alive" + newline + newline + text
 		}
+		if i+1 == len(events) && i+1 != out.reply.HangEvents {
+			s.last(func() bool { return out.write(text) })
+			return
+		}
 		if !out.write(text) {
-			return false
+			return
 		}
 		if i+1 == out.reply.HangEvents {
 			out.interrupt()
 		}
 	}
-	return true
 }
 
 // wait reports whether the client is still there afterwards.

@@ -50,8 +50,8 @@ func messagesOf(r llm.Request) (turns []turn, system []string) {
 	for _, m := range session.Sendable(r.Messages) {
 		switch m.Role {
 		case session.RoleSystem, session.RoleDeveloper:
-			if !m.Content.Blank() {
-				system = append(system, m.Content.Text())
+			if said := wire.PlainText(m.Content); strings.TrimSpace(said) != "" {
+				system = append(system, said)
 			}
 		case session.RoleAssistant:
 			add(assistant, answered(m, &ids))

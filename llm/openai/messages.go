@@ -33,7 +33,7 @@ func (m *Model) messages(r llm.Request) ([]map[string]any, error) {
 		var said map[string]any
 		switch message.Role {
 		case session.RoleSystem, session.RoleDeveloper: // only OpenAI knows developers, and takes either
-			said = map[string]any{"role": "system", "content": plainText(message.Content)}
+			said = map[string]any{"role": "system", "content": wire.PlainText(message.Content)}
 		case session.RoleAssistant:
 			if said = m.assistant(message, &ids); said == nil {
 				continue
@@ -56,7 +56,7 @@ func (m *Model) messages(r llm.Request) ([]map[string]any, error) {
 
 // assistant is an answer given before, or nil where it said nothing.
 func (m *Model) assistant(message session.Message, ids *wire.CallIDs) map[string]any {
-	text := plainText(message.Content)
+	text := wire.PlainText(message.Content)
 	if text == "" && len(message.ToolCalls) == 0 {
 		return nil
 	}
@@ -97,21 +97,6 @@ func (m *Model) reasoning(content session.Content, said map[string]any) {
 	}
 }
 
-// plainText is content for a place that takes only text.
-func plainText(content session.Content) string {
-	var texts []string
-	for _, p := range content {
-		switch p.Type {
-		case session.PartText:
-			texts = append(texts, p.Text)
-		case session.PartReasoning:
-		case session.PartImage, session.PartFile, session.PartAudio:
-			texts = append(texts, wire.Instead(p))
-		}
-	}
-	return strings.Join(texts, "\n")
-}
-
 // userContent is a string where it can be: not every server takes parts.
 func userContent(content session.Content) any {
 	var parts []map[string]any
@@ -124,7 +109,7 @@ func userContent(content session.Content) any {
 		}
 	}
 	if plain {
-		return plainText(content)
+		return wire.PlainText(content)
 	}
 	return parts
 }
@@ -184,7 +169,7 @@ func audioFormat(mediaType string) string {
 
 func result(message session.Message) string {
 	text := message.ToolResult.Content
-	if more := plainText(message.Content); more != "" {
+	if more := wire.PlainText(message.Content); more != "" {
 		text = strings.TrimPrefix(text+"\n"+more, "\n")
 	}
 	return text

@@ -70,3 +70,18 @@ func Instead(p session.Part) string {
 	}
 	return text + " left out: it cannot be sent to this model]"
 }
+
+// PlainText is content for a place that takes only text. Thoughts, and what
+// only another provider understands, have no place there.
+func PlainText(content session.Content) string {
+	var texts []string
+	for _, p := range content {
+		switch p.Type {
+		case session.PartText:
+			texts = append(texts, p.Text)
+		case session.PartImage, session.PartFile, session.PartAudio:
+			texts = append(texts, Instead(p))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
