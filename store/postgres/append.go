@@ -17,20 +17,20 @@ import (
 // takes the lease too; its id is that of the taking.
 const (
 	moveTail = `WITH s AS (UPDATE sessions SET last_seq = @last, live = live + @added, running = @running::boolean,
-		at_work = @running::boolean OR live + @added > 0, write_id = @write, ` + countFold
-	moveRows  = `, tail_rows = @tail_rows, task_status = @task_status, flow_status = @flow_status`
+		at_work = @running::boolean OR live + @added > 0, write_id = @write, unfolded = unfolded + @weight`
+	moveRows  = `, tail_rows = @tail_rows`
+	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-	admitTail    = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live), ` + writeChanges
-	returnTail   = admitTail + ` SELECT ` + foldColumns + ` FROM s`
-	returnLeased = admitTail + ` SELECT ` + foldColumns + `, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
+	admitTail = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)` + writeChanges
+	leaseLeft = ` SELECT snap_version, snap_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
 )
 
 var (
-	extendTail        = named(moveTail + returnTail)
-	extendTailAndRows = named(moveTail + moveRows + returnTail)
-	beginTail         = named(moveTail + takeLease + returnLeased)
-	beginTailAndRows  = named(moveTail + moveRows + takeLease + returnLeased)
+	extendTail        = named(moveTail + admitTail + foldLeft)
+	extendTailAndRows = named(moveTail + moveRows + admitTail + listRows + foldLeft)
+	beginTail         = named(moveTail + takeLease + admitTail + leaseLeft)
+	beginTailAndRows  = named(moveTail + moveRows + takeLease + admitTail + listRows + leaseLeft)
 
 	// After a refusal the changes in force are counted anew.
 	countTail = named(`UPDATE sessions s SET live = n.live, at_work = s.running OR n.live > 0

@@ -89,21 +89,23 @@ func beginsLog(s session.Session) bool {
 // A fork has its parent's stretches of the log up to the fork point, and then
 // its own.
 var insertSession = named(`WITH s AS (
-	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, shown_from, shown_to,
-		live, running, at_work, kind, status, origin, name, user_id, parent_id, agent_name, task_status, flow_status,
-		created_at, updated_at, updated_slot, expires_at, snap_version, snap_bytes)
+	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, messages, shown_from, shown_to,
+		live, running, at_work, updated_at, snap_version, snap_bytes)
 	SELECT @tenant::text, @id::text, @agent::text, @of_version::bigint, @seq::bigint, @seq::bigint, @write::uuid, @format::integer,
-		@header::bytea, @header_sum::bytea, @shown_from::bigint[], @shown_to::bigint[],
-		0, @running::boolean, @running::boolean, @kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text,
-		@agent_name::text, @task_status::text, @flow_status::text,
-		@created_at::timestamptz, @updated_at::timestamptz, @updated_slot::bigint, @expires_at::timestamptz, @of_version::bigint, octet_length(@head::bytea)
+		@header::bytea, @header_sum::bytea, @messages::bigint, @shown_from::bigint[], @shown_to::bigint[],
+		0, @running::boolean, @running::boolean, @updated_at::timestamptz, @of_version::bigint, octet_length(@head::bytea)
 	WHERE @parent_sid::bigint = 0 OR EXISTS (SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint)
 	ON CONFLICT (tenant, id) DO NOTHING RETURNING sid),
+	listed AS (INSERT INTO listing (sid, tenant, updated_slot, created_at, expires_at,
+			kind, status, origin, name, user_id, parent_id, agent_name, task_status, flow_status)
+		SELECT s.sid, @tenant::text, @updated_slot::bigint, @created_at::timestamptz, @expires_at::timestamptz,
+			@kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text, @agent_name::text, @task_status::text, @flow_status::text
+		FROM s),
 	lines AS (INSERT INTO lineage (sid, log, after_seq, upto_seq)
 		SELECT s.sid, l.log, l.after_seq, least(l.upto_seq, @fork_seq::bigint) FROM s, lineage l
 			WHERE l.sid = @parent_sid::bigint AND l.after_seq < @fork_seq::bigint
-		UNION ALL SELECT s.sid, s.sid, @fork_seq::bigint, @forever::bigint FROM s),
-	` + writeChanges + `, ` + writeCommit + `, ` + writeSnapshot + ` SELECT sid FROM s`)
+		UNION ALL SELECT s.sid, s.sid, @fork_seq::bigint, @forever::bigint FROM s)` +
+	writeChanges + writeCommit + writeSnapshot + ` SELECT sid FROM s`)
 
 // The parent's row is locked against deletion before anything is shared.
 var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint FOR KEY SHARE`)
@@ -135,13 +137,16 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 }
 
 func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64) (*write, error) {
-	args, err := versionArgs(sealed)
+	info := sealed.Info()
+	args := versionArgs(sealed, info)
+	if err := addHeader(args, info); err != nil {
+		return nil, err
+	}
+	head, err := sealed.EncodeHead()
 	if err != nil {
 		return nil, err
 	}
-	if args["head"], err = sealed.EncodeHead(); err != nil {
-		return nil, err
-	}
+	args["head"] = head
 	after := int64(0) // the last change it shares
 	if parent != 0 {
 		after = next.Info().Fork.Seq
@@ -151,7 +156,6 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 		return nil, err
 	}
 	addCommit(args, c, after+1)
-	info := sealed.Info()
 	args["agent"], args["parent_sid"], args["fork_seq"], args["forever"] = next.AgentID(), parent, after, int64(forever)
 	args["format"], args["kind"], args["user_id"] = session.FormatVersion, column(string(info.Kind)), column(info.UserID)
 	args["parent_id"], args["agent_name"], args["created_at"] = column(info.ParentID), column(info.AgentName), info.CreatedAt

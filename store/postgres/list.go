@@ -56,16 +56,18 @@ type listing struct {
 
 // listed is a row as a search sees it.
 type listed struct {
-	ID       string
-	At       time.Time
-	Header   []byte
-	TailRows []byte
-	Head     []byte   // of the newest snapshot,
-	Since    [][]byte // and the changes since: only where metadata is asked for
+	headerRow
+	CreatedAt time.Time
+	Head      []byte   // of the newest snapshot,
+	Since     [][]byte // and the changes since: only where metadata is asked for
+}
+
+func (l *listed) columns() []any {
+	return append(l.headerRow.columns(), &l.CreatedAt, &l.Head, &l.Since)
 }
 
 // metadata is what the last version has.
-func (l listed) metadata() (session.Values, error) {
+func (l *listed) metadata() (session.Values, error) {
 	head, err := decodeHead(l.ID, l.Head)
 	if err != nil {
 		return nil, err
@@ -84,18 +86,19 @@ func (l listed) metadata() (session.Values, error) {
 
 // findUnreadable names what cannot be read, whatever is searched for.
 func (l *listing) findUnreadable(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT id, updated_at, header, tail_rows, NULL::bytea, NULL::bytea[] FROM sessions WHERE tenant = $1 AND unreadable`, l.tenant)
+	rows, err := tx.Query(ctx, `SELECT `+headerColumns+` FROM sessions s WHERE s.tenant = $1 AND s.unreadable`, l.tenant)
 	if err != nil {
 		return err
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listed])
-	for _, row := range found {
-		_, err := decodeHeader(row.ID, row.Header, row.TailRows)
+	var row headerRow
+	_, err = pgx.ForEachRow(rows, row.columns(), func() error {
+		_, err := row.info()
 		if err == nil {
 			err = &session.CorruptError{ID: row.ID, Path: "header", Reason: "it does not match its format or checksum"}
 		}
 		l.complain(row.ID, err)
-	}
+		return nil
+	})
 	return err
 }
 
@@ -119,26 +122,32 @@ func (l *listing) run(ctx context.Context, tx pgx.Tx) error {
 		if err != nil {
 			return err
 		}
-		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listed])
+		looked := 0
+		var row listed
+		_, err = pgx.ForEachRow(rows, row.columns(), func() error {
+			looked++
+			l.look(&row)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		for _, row := range found {
-			l.look(row)
-		}
-		if len(found) <= l.query.Limit || len(l.items) > l.query.Limit {
+		if looked <= l.query.Limit || len(l.items) > l.query.Limit {
 			return nil
 		}
 	}
 }
 
 // look takes a row in if it fits.
-func (l *listing) look(row listed) {
-	l.position = &store.Position{Time: session.Instant(row.At), ID: row.ID}
+func (l *listing) look(row *listed) {
+	l.position = &store.Position{Time: session.Instant(row.UpdatedAt), ID: row.ID}
+	if l.query.Order == store.CreatedDesc {
+		l.position.Time = session.Instant(row.CreatedAt)
+	}
 	if l.complained(row.ID) {
 		return
 	}
-	info, err := decodeHeader(row.ID, row.Header, row.TailRows)
+	info, err := row.info()
 	fits := false
 	if err == nil {
 		fits, err = l.query.Match(info, row.metadata)
@@ -154,34 +163,34 @@ func (l *listing) look(row listed) {
 // statement reads the next rows after the position.
 func (l *listing) statement() (string, pgx.NamedArgs) {
 	q := l.query
-	c := conditions{texts: []string{"tenant = @tenant"}, args: pgx.NamedArgs{"tenant": l.tenant, "limit": q.Limit + 1}}
+	c := conditions{texts: []string{"l.tenant = @tenant", "s.tenant = @tenant"}, args: pgx.NamedArgs{"tenant": l.tenant, "limit": q.Limit + 1}}
 	c.narrow(q)
-	order, at := "updated_slot DESC, updated_at DESC, id", "updated_at"
+	var order string
 	switch q.Order {
-	case store.CreatedDesc:
-		order, at = "created_at DESC, id", "created_at"
 	case store.IDAsc:
-		order, at = "id", ""
-	}
-	if l.position != nil {
-		c.args["after_id"], c.args["after_at"] = l.position.ID, l.position.Time
-		if at == "" {
-			c.texts = append(c.texts, "id > @after_id")
-		} else { // the first condition is for the index
-			c.texts = append(c.texts, fmt.Sprintf("%[1]s <= @after_at AND (%[1]s < @after_at OR id > @after_id)", at))
-			if q.Order == store.UpdatedDesc {
-				c.texts, c.args["after_slot"] = append(c.texts, "updated_slot <= @after_slot"), slot(l.position.Time)
-			}
-		}
+		order = "s.id"
+		c.after(l.position, "s.id > @after_id")
+	case store.CreatedDesc: // the first condition is for the index
+		order = "l.created_at DESC, s.id"
+		c.after(l.position, "l.created_at <= @after_at AND (l.created_at < @after_at OR s.id > @after_id)")
+	default:
+		order = "l.updated_slot DESC, s.updated_at DESC, s.id"
+		c.after(l.position, "l.updated_slot <= @after_slot AND (s.updated_at < @after_at OR s.updated_at = @after_at AND s.id > @after_id)")
 	}
 	head := "NULL::bytea, NULL::bytea[]"
 	if len(q.Metadata) > 0 {
 		head = sinceSnapshot
 	}
-	if at == "" {
-		at = "updated_at"
+	return fmt.Sprintf(`SELECT %s, l.created_at, %s FROM listing l JOIN sessions s ON s.sid = l.sid WHERE %s ORDER BY %s LIMIT @limit`,
+		headerColumns, head, strings.Join(c.texts, " AND "), order), c.args
+}
+
+// after adds the condition that a row comes after a position, if there is one.
+func (c *conditions) after(p *store.Position, condition string) {
+	if p != nil {
+		c.texts = append(c.texts, condition)
+		c.args["after_id"], c.args["after_at"], c.args["after_slot"] = p.ID, p.Time, slot(p.Time)
 	}
-	return fmt.Sprintf(`SELECT id, %s, header, tail_rows, %s FROM sessions s WHERE %s ORDER BY %s LIMIT @limit`, at, head, strings.Join(c.texts, " AND "), order), c.args
 }
 
 // sinceSnapshot is what the last version is folded from.
@@ -197,15 +206,15 @@ type conditions struct {
 
 // narrow adds what columns can tell. What a column cannot hold is NULL in it.
 func (c *conditions) narrow(q store.Query) {
-	c.either("kind", texts(q.Kinds))
-	c.either("status", texts(q.Statuses))
+	oneOf(c, "kind", q.Kinds)
+	oneOf(c, "status", q.Statuses)
 	c.either("task_status", q.TaskStatuses)
 	c.either("flow_status", q.WorkflowStatuses)
 	if len(q.Kinds) == 0 {
-		c.texts = append(c.texts, "kind <> '"+string(session.KindPolicy)+"'")
+		c.texts = append(c.texts, "l.kind <> '"+string(session.KindPolicy)+"'")
 	}
 	if len(q.Statuses) == 0 && !q.IncludeDeleted {
-		c.texts = append(c.texts, "status <> '"+string(session.Deleted)+"'")
+		c.texts = append(c.texts, "l.status <> '"+string(session.Deleted)+"'")
 	}
 	for name, value := range map[string]string{
 		"agent_name": q.Agent, "parent_id": q.ParentID, "origin": string(q.Origin), "user_id": q.UserID, "name": q.Name,
@@ -215,12 +224,12 @@ func (c *conditions) narrow(q store.Query) {
 		}
 	}
 	if prefix := column(q.IDPrefix); prefix != nil {
-		c.texts = append(c.texts, "id >= @prefix AND starts_with(id, @prefix)")
+		c.texts = append(c.texts, "s.id >= @prefix AND starts_with(s.id, @prefix)")
 		c.args["prefix"] = *prefix
 	}
 	for condition, t := range map[string]time.Time{
-		"created_at > @created_after": q.CreatedAfter, "created_at < @created_before": q.CreatedBefore,
-		"updated_at > @updated_after": q.UpdatedAfter, "updated_at < @updated_before": q.UpdatedBefore,
+		"l.created_at > @created_after": q.CreatedAfter, "l.created_at < @created_before": q.CreatedBefore,
+		"s.updated_at > @updated_after": q.UpdatedAfter, "s.updated_at < @updated_before": q.UpdatedBefore,
 	} {
 		if !t.IsZero() {
 			c.texts = append(c.texts, condition)
@@ -255,8 +264,21 @@ func (c *conditions) either(name string, values []string) {
 	if len(known) < len(values) {
 		return // the header will tell
 	}
-	c.texts = append(c.texts, fmt.Sprintf("%[1]s = ANY (@%[1]s::text[])", name))
-	c.args[name] = known
+	if len(known) == 1 {
+		c.texts, c.args[name] = append(c.texts, fmt.Sprintf("l.%[1]s = @%[1]s", name)), known[0]
+		return
+	}
+	c.texts, c.args[name] = append(c.texts, fmt.Sprintf("l.%[1]s = ANY (@%[1]s::text[])", name)), known
+}
+
+// oneOf adds that a column has one of several values out of a closed set. They
+// are part of the text, for the planner to see that an index of some of the
+// set will do.
+func oneOf[T ~string](c *conditions, name string, values []T) {
+	if len(values) > 0 {
+		quoted := slices.Sorted(slices.Values(texts(values)))
+		c.texts = append(c.texts, "l."+name+" IN ('"+strings.Join(slices.Compact(quoted), "', '")+"')")
+	}
 }
 
 func texts[T ~string](values []T) []string {

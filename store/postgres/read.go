@@ -222,9 +222,9 @@ func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
 	if err := s.open(ctx, r); err != nil {
 		return session.Info{}, err
 	}
-	var raw, tail []byte
-	if err := s.row(ctx, r, `SELECT header, tail_rows FROM sessions`, &raw, &tail); err != nil {
+	var row headerRow
+	if err := s.row(ctx, r, `SELECT `+headerColumns+` FROM sessions s`, row.columns()...); err != nil {
 		return session.Info{}, err
 	}
-	return decodeHeader(r.ID, raw, tail)
+	return row.info()
 }

@@ -18,23 +18,27 @@ import (
 // forever is the number after all changes.
 const forever = math.MaxInt64
 
-// versionArgs are the columns that a version sets.
-func versionArgs(sealed session.Session) (pgx.NamedArgs, error) {
-	info := sealed.Info()
+// versionArgs are the columns that every version sets.
+func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
+	from, to := shown(sealed.Spans(), sealed.Window(), false)
+	return pgx.NamedArgs{
+		"of_version": info.Version, "seq": info.Seq, "messages": int64(info.MessageCount), "updated_at": info.UpdatedAt,
+		"running": sealed.Running(), "shown_from": from, "shown_to": to,
+	}
+}
+
+// addHeader adds the header and its copies.
+func addHeader(args pgx.NamedArgs, info session.Info) error {
 	header, err := encodeHeader(info)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sum := sha256.Sum256(header)
-	from, to := shown(sealed.Spans(), sealed.Window(), false)
-	args := pgx.NamedArgs{
-		"of_version": info.Version, "seq": info.Seq, "running": sealed.Running(),
-		"header": header, "header_sum": sum[:], "shown_from": from, "shown_to": to,
-		"status": column(string(info.Status)), "origin": column(string(info.Origin)), "name": column(info.Name),
-		"updated_at": info.UpdatedAt, "updated_slot": slot(info.UpdatedAt), "expires_at": info.ExpiresAt,
-	}
+	args["header"], args["header_sum"] = header, sum[:]
+	args["status"], args["origin"], args["name"] = column(string(info.Status)), column(string(info.Origin)), column(info.Name)
+	args["updated_slot"], args["expires_at"] = slot(info.UpdatedAt), info.ExpiresAt
 	addStatuses(args, info)
-	return args, nil
+	return nil
 }
 
 // addStatuses adds the columns that copy a task's or a workflow's row.
@@ -46,6 +50,28 @@ func addStatuses(args pgx.NamedArgs, i session.Info) {
 	if i.Workflow != nil {
 		args["flow_status"] = column(i.Workflow.Status)
 	}
+}
+
+// sameHeader reports whether the header of a version differs from that of the
+// one before in nothing that is not a column of the session's row, nor its
+// place in a listing. It knows which changes leave the rest of a header alone;
+// of an open tail it does not know what is in it.
+func sameHeader(next session.Session, before, info session.Info, pending []session.Record) bool {
+	if next.Base() != before.Seq || slot(before.UpdatedAt) != slot(info.UpdatedAt) {
+		return false
+	}
+	for _, r := range pending {
+		switch r.Change.(type) {
+		case session.MessageAdded, session.TranscriptCleared, session.WindowMoved, session.InboxTaken,
+			session.MetadataWritten, session.MetadataRemoved, session.VariableStored, session.VariableDeleted,
+			session.SystemPromptChanged, session.ModelChanged, session.ResponseFormatChanged,
+			session.ExecutionStarted, session.ExecutionContinued, session.ExecutionFinished,
+			session.InferenceAnswered, session.InferenceFailed, session.ToolStarted, session.ToolFinished, session.StepFinished:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // slot is the quarter of a second that a time lies in, in the same way as the
@@ -68,16 +94,42 @@ func encodeHeader(i session.Info) ([]byte, error) {
 	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
 }
 
-// decodeHeader is a kept header with the open tail's rows, if it has any, in
-// the place of its own.
-func decodeHeader(id string, raw, tail []byte) (session.Info, error) {
-	i, err := session.DecodeHeader(raw)
-	if err == nil && tail != nil {
+// headerRow is a header as it is kept: some of it in columns that change when
+// the rest does not.
+type headerRow struct {
+	ID        string
+	Header    []byte
+	TailRows  []byte // nil: the open tail has none of its own
+	Version   int64
+	Seq       int64
+	Messages  *int64 // nil: as the header says
+	UpdatedAt time.Time
+}
+
+const headerColumns = `s.id, s.header, s.tail_rows, s.version, s.seq, s.messages, s.updated_at`
+
+func (h *headerRow) columns() []any {
+	return []any{&h.ID, &h.Header, &h.TailRows, &h.Version, &h.Seq, &h.Messages, &h.UpdatedAt}
+}
+
+// info is the header as a listing shows it.
+func (h *headerRow) info() (session.Info, error) {
+	i, err := session.DecodeHeader(h.Header)
+	if err != nil {
+		return session.Info{}, unreadable(h.ID, "header", err)
+	}
+	i.Version, i.Seq, i.UpdatedAt = h.Version, h.Seq, session.Instant(h.UpdatedAt)
+	if h.Messages != nil {
+		i.MessageCount = int(*h.Messages)
+	}
+	if h.TailRows != nil {
 		var rows tailRows
-		err = json.Unmarshal(tail, &rows)
+		if err := json.Unmarshal(h.TailRows, &rows); err != nil {
+			return session.Info{}, unreadable(h.ID, "header", err)
+		}
 		i.Task, i.Workflow = rows.Task, rows.Workflow
 	}
-	return i, unreadable(id, "header", err)
+	return i, nil
 }
 
 // tailRows are the parts of a header that are those of the open tail.

@@ -14,32 +14,36 @@ import (
 // what its update returns, so only if there was one.
 const (
 	moveOn = `WITH s AS (UPDATE sessions SET version = @of_version::bigint, seq = @seq::bigint, last_seq = @seq::bigint, write_id = @write,
-		header = @header, header_sum = @header_sum, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to,
-		live = 0, running = @running::boolean, at_work = @running::boolean, status = @status, origin = @origin, name = @name,
-		task_status = @task_status, flow_status = @flow_status, expires_at = @expires_at,
-		updated_at = @updated_at::timestamptz, updated_slot = @updated_slot, lease_ended = lease_ended OR @release`
+		messages = @messages, updated_at = @updated_at::timestamptz, shown_from = @shown_from, shown_to = @shown_to,
+		live = 0, running = @running::boolean, at_work = @running::boolean, lease_ended = lease_ended OR @release`
 
-	writeChanges = `changed AS (INSERT INTO changes (log, seq, version, kind, body)
+	setHeader   = `, header = @header, header_sum = @header_sum, tail_rows = NULL`
+	moveListing = `, listed AS (UPDATE listing l SET updated_slot = @updated_slot, status = @status, origin = @origin, name = @name,
+		task_status = @task_status, flow_status = @flow_status, expires_at = @expires_at FROM s WHERE l.sid = s.sid)`
+
+	writeChanges = `, changed AS (INSERT INTO changes (log, seq, version, kind, body)
 		SELECT s.sid, @first::bigint + c.n - 1, @of_version::bigint, c.kind, c.body
 		FROM s, unnest(@kinds::text[], @bodies::bytea[]) WITH ORDINALITY AS c (kind, body, n))`
 
-	writeCommit = `committed AS (INSERT INTO commits (log, version, first_seq, last_seq, write_id, id, action, actor, at)
+	writeCommit = `, committed AS (INSERT INTO commits (log, version, first_seq, last_seq, write_id, id, action, actor, at)
 		SELECT s.sid, @of_version::bigint, @first_seq::bigint, @seq::bigint, @write::uuid, @commit_id::bytea, @action::bytea, @actor::bytea, @updated_at::timestamptz FROM s)`
 
-	writeSnapshot = `kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
+	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
-	// What is left to fold is counted as it is written.
-	countFold   = `unfolded = unfolded + @weight`
-	returnFold  = ` RETURNING sid, snap_version, snap_bytes, unfolded`
-	foldColumns = `snap_version, snap_bytes, unfolded`
+	// What is left to fold is counted as it is written. A version that leaves
+	// too much is not admitted.
+	countFold  = `, unfolded = unfolded + @weight WHERE ` + admission + ` AND @of_version::bigint - snap_version < @fold_limit` + returnFold
+	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold
+	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)` + writeChanges + writeCommit
+
+	foldLeft = ` SELECT snap_version, snap_bytes, unfolded FROM s`
 )
 
 var (
-	saveVersion = named(moveOn + `, ` + countFold + ` WHERE ` + admission + ` AND @of_version::bigint - snap_version < @fold_limit` + returnFold + `),
-		` + writeChanges + `, ` + writeCommit + ` SELECT ` + foldColumns + ` FROM s`)
-
-	saveWithSnapshot = named(moveOn + `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold + `),
-		` + writeChanges + `, ` + writeCommit + `, ` + writeSnapshot + ` SELECT ` + foldColumns + ` FROM s`)
+	saveVersion               = named(moveOn + countFold + foldLeft)
+	saveWithSnapshot          = named(moveOn + endFold + writeSnapshot + foldLeft)
+	saveWithHeader            = named(moveOn + setHeader + countFold + moveListing + foldLeft)
+	saveWithHeaderAndSnapshot = named(moveOn + setHeader + endFold + moveListing + writeSnapshot + foldLeft)
 )
 
 // Save adds a version.
@@ -68,25 +72,36 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot bool, left *fold) (*write, error) {
-	args, err := versionArgs(sealed)
-	if err != nil {
-		return nil, err
-	}
+	before, info, pending := next.Info(), sealed.Info(), next.Pending()
+	args := versionArgs(sealed, info)
 	admit(args, next, c.Fence)
-	addCommit(args, c, next.Info().Seq+1)
-	args["release"] = c.Release
-	pending := next.Pending()
+	addCommit(args, c, before.Seq+1)
+	args["release"], args["fold_limit"] = c.Release, int64(foldVersionsLimit)
 	if err := addChanges(args, pending, next.Base()+1); err != nil {
 		return nil, err
 	}
-	w := s.newWrite("save", store.RefOf(next), args, &left.snapVersion, &left.snapBytes, &left.unfolded)
-	if snapshot {
-		if args["head"], err = sealed.EncodeHead(); err != nil {
+	header := !sameHeader(next, before, info, pending)
+	if header {
+		if err := addHeader(args, info); err != nil {
 			return nil, err
 		}
+	}
+	if snapshot {
+		head, err := sealed.EncodeHead()
+		if err != nil {
+			return nil, err
+		}
+		args["head"] = head
+	}
+	w := s.newWrite("save", store.RefOf(next), args, &left.snapVersion, &left.snapBytes, &left.unfolded)
+	switch {
+	case header && snapshot:
+		w.add(saveWithHeaderAndSnapshot, nil)
+	case header:
+		w.add(saveWithHeader, nil)
+	case snapshot:
 		w.add(saveWithSnapshot, nil)
-	} else {
-		args["fold_limit"] = int64(foldVersionsLimit)
+	default:
 		w.add(saveVersion, nil)
 	}
 	w.addMeanings(pending)

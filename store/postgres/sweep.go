@@ -29,14 +29,14 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	return refs, err
 }
 
-const idleSessions = `SELECT s.id, s.updated_at, s.header, s.tail_rows, NULL::bytea, NULL::bytea[] FROM sessions s
-	WHERE s.tenant = @tenant AND s.live = 0 AND NOT ` + held + `
+const idleSessions = `SELECT ` + headerColumns + ` FROM listing l JOIN sessions s ON s.sid = l.sid
+	WHERE l.tenant = @tenant AND s.live = 0 AND NOT ` + held + `
 		AND NOT s.unreadable
-		AND CASE WHEN @statuses::text[] = '{}' THEN s.status <> '` + string(session.Deleted) + `' ELSE s.status = ANY (@statuses::text[]) END
-		AND s.kind <> '` + string(session.KindPolicy) + `'
-		AND s.updated_at <= @idle_since AND (NOT @expired::boolean OR s.expires_at <= @as_of)
+		AND CASE WHEN @statuses::text[] = '{}' THEN l.status <> '` + string(session.Deleted) + `' ELSE l.status = ANY (@statuses::text[]) END
+		AND l.kind <> '` + string(session.KindPolicy) + `'
+		AND l.updated_slot <= @idle_slot AND s.updated_at <= @idle_since AND (NOT @expired::boolean OR l.expires_at <= @as_of)
 		AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.sid = s.sid AND ` + unread + `)
-	ORDER BY s.updated_at, s.id LIMIT @limit`
+	ORDER BY l.updated_slot, s.updated_at, s.id LIMIT @limit`
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
@@ -49,16 +49,18 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	}
 	args := pgx.NamedArgs{
 		"tenant": tenant, "now": s.clock(), "statuses": texts(r.Statuses), "expired": r.Expired, "limit": r.Limit,
-		"as_of": session.Instant(now), "idle_since": session.Instant(time.Unix(1<<40, 0)),
+		"as_of": session.Instant(now),
 	}
+	idleSince := time.Unix(1<<40, 0)
 	if r.IdleFor > 0 {
-		args["idle_since"] = session.Instant(now.Add(-r.IdleFor))
+		idleSince = now.Add(-r.IdleFor)
 	}
-	var found []listed
+	args["idle_since"], args["idle_slot"] = session.Instant(idleSince), slot(idleSince)
+	var found []headerRow
 	err = s.again(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, idleSessions, args)
 		if err == nil {
-			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[listed])
+			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[headerRow])
 		}
 		return err
 	})
@@ -67,7 +69,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	}
 	var infos []session.Info
 	for _, row := range found {
-		if info, err := decodeHeader(row.ID, row.Header, row.TailRows); err == nil && r.Fits(info, now) {
+		if info, err := row.info(); err == nil && r.Fits(info, now) {
 			infos = append(infos, info)
 		}
 	}

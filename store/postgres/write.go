@@ -178,13 +178,13 @@ func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) 
 	var version, last int64
 	var format int
 	var header []byte
-	var unreadable bool
+	var damaged bool
 	err := s.row(ctx, r, `SELECT agent_id, version, last_seq, format, header, unreadable, `+leaseColumns+` FROM sessions`,
-		&agent, &version, &last, &format, &header, &unreadable, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+		&agent, &version, &last, &format, &header, &damaged, &l.token, &l.holder, &l.until, &l.ended, &l.live)
 	if err != nil {
 		return err
 	}
-	if unreadable {
+	if damaged {
 		return damage(r.ID, format, header)
 	}
 	if err := l.admit(r.ID, fence); err != nil {
@@ -209,8 +209,8 @@ func damage(id string, format int, header []byte) error {
 	if format > session.FormatVersion {
 		return &session.NewerFormatError{What: "format version", Have: fmt.Sprint(format), Know: fmt.Sprint(session.FormatVersion)}
 	}
-	if _, err := decodeHeader(id, header, nil); err != nil {
-		return err
+	if _, err := session.DecodeHeader(header); err != nil {
+		return unreadable(id, "header", err)
 	}
 	return &session.CorruptError{ID: id, Path: "header", Reason: "it does not match its format or checksum"}
 }
