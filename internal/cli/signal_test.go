@@ -4,6 +4,8 @@ package cli_test
 
 import (
 	"bytes"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,4 +69,23 @@ func awaitTail(t *testing.T, dir string) {
 		}
 	}
 	t.Fatal("no execution has begun")
+}
+
+// A database that takes connections and never answers is given up.
+func TestCopy_silentDatabaseIsGivenUp(t *testing.T) {
+	t.Parallel()
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	var text bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "holdfast", "sessions", "copy", "--from", "file:"+t.TempDir(),
+		"--to", fmt.Sprintf("postgres://me:geheim@%s/x?connect_timeout=1&sslmode=disable", silent.Addr()))
+	cmd.Env = append(os.Environ(), "GORACE="+noSleep)
+	cmd.Stdout, cmd.Stderr = &text, &text
+	_ = cmd.Run() // the code is looked at instead
+	if code := cmd.ProcessState.ExitCode(); code != 12 || !strings.Contains(text.String(), "holdfast: --to: ") || strings.Contains(text.String(), "geheim") {
+		t.Errorf("exit code %d: %s", code, &text)
+	}
 }

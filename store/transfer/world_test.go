@@ -47,7 +47,7 @@ func newWorld(t *rapid.T) *world {
 
 // live lets some more happen.
 func (w *world) live() {
-	for range rapid.IntRange(5, 40).Draw(w.t, "steps") {
+	for range rapid.IntRange(5, 25).Draw(w.t, "steps") {
 		w.step()
 	}
 }

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/transfer"
+)
+
+// stocked is a store with some sessions.
+func stocked(t *testing.T, n int) *inmem.Store {
+	t.Helper()
+	st := inmem.New(inmem.Config{})
+	for i := range n {
+		s, err := session.New(session.Birth{ID: fmt.Sprintf("s%03d", i), AgentID: fmt.Sprint("agent-", i)}, session.Definition{Name: "tester"}, session.Seed{}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Create(t.Context(), s, store.Commit{ID: fmt.Sprint("c", i), Action: "create", At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return st
+}
+
+// watched is a store that tells before it creates a session.
+type watched struct {
+	*inmem.Store
+	creates func(n int) error
+	n       int
+}
+
+func (w *watched) Create(ctx context.Context, s session.Session, c store.Commit) (session.Session, error) {
+	w.n++
+	if err := w.creates(w.n); err != nil {
+		return session.Session{}, err
+	}
+	return w.Store.Create(ctx, s, c)
+}
+
+func copyWork(ctx context.Context, t *testing.T, from, to store.Store) (copying, error) {
+	t.Helper()
+	plan, err := transfer.PlanAll(ctx, from, session.DefaultTenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c copying
+	err = c.work(ctx, nil, transfer.New(from, to), plan)
+	return c, err
+}
+
+func TestCopy_interruptFinishesTheSessionAtHand(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	from := stocked(t, 10)
+	to := &watched{Store: inmem.New(inmem.Config{}), creates: func(n int) error {
+		if n == 3 {
+			interrupt()
+		}
+		return nil
+	}}
+	c, err := copyWork(ctx, t, from, to)
+	if code, _ := outcome(err); code != exitInterrupted || !strings.Contains(err.Error(), "7 sessions to go; the same command again goes on") {
+		t.Errorf("got %v", err)
+	}
+	if len(c.Sessions) != 3 || c.Left != 7 {
+		t.Errorf("%d sessions were copied and %d left, want 3 and 7", len(c.Sessions), c.Left)
+	}
+	c, err = copyWork(t.Context(), t, from, to)
+	if err != nil || len(c.Sessions) != 10 || to.n != 10 {
+		t.Errorf("going on: %d sessions, %d of them made, %v", len(c.Sessions), to.n, err)
+	}
+}
+
+// What is wrong with one session stops no other; what is wrong with the store
+// stops at once.
+func TestCopy_failuresOfASessionAndOfTheStore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err          error
+		code         int
+		done, failed int
+	}{
+		"of a session":  {&session.ConflictError{ID: "s002", Reason: session.ReasonExists}, exitPartial, 9, 1},
+		"of the store":  {errors.New("disk full"), exitIO, 2, 0},
+		"of a stranger": {&session.BusyError{ID: "s002", Holder: "x"}, exitPartial, 9, 1},
+	} {
+		to := &watched{Store: inmem.New(inmem.Config{}), creates: func(n int) error {
+			if n == 3 {
+				return c.err
+			}
+			return nil
+		}}
+		got, err := copyWork(t.Context(), t, stocked(t, 10), to)
+		if code, _ := outcome(err); code != c.code || len(got.Sessions) != c.done || len(got.Failed) != c.failed {
+			t.Errorf("%s: %d done, %d failed, code %d: %v", name, len(got.Sessions), len(got.Failed), code, err)
+		}
+	}
+}
+
+func TestCopy_notesOfManyAreToldOnce(t *testing.T) {
+	t.Parallel()
+	var reports []transfer.Report
+	for i := range 5 {
+		reports = append(reports, transfer.Report{ID: fmt.Sprint("s", i), Notes: []string{"the same"}})
+	}
+	reports[2].Notes = append(reports[2].Notes, "its own")
+	var out bytes.Buffer
+	(&program{err: newScreen(&out)}).tellNotes(reports)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if !slices.Equal(lines, []string{"warning: 5 sessions: the same", "warning: session s2: its own"}) {
+		t.Errorf("told: %q", lines)
+	}
+}
+
+func TestStoreURL_sameStore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b storeURL
+		same bool
+	}{
+		{storeURL{"sqlite", "x/a.db"}, storeURL{"sqlite", "x/../x/a.db"}, true},
+		{storeURL{"sqlite", "a.db"}, storeURL{"sqlite", "b.db"}, false},
+		{storeURL{"sqlite", "a"}, storeURL{"file", "a"}, false},
+		{storeURL{"inmem", ""}, storeURL{"inmem", ""}, true},
+		{storeURL{"postgres", "postgres://a/b"}, storeURL{"postgres", "postgres://a/b"}, true},
+		{storeURL{"postgres", "postgres://a/b"}, storeURL{"postgres", "postgres://a/c"}, false},
+	} {
+		if got := c.a.same(c.b); got != c.same {
+			t.Errorf("%s and %s: same is %t", c.a, c.b, got)
+		}
+	}
+}
+
+func TestNearestScheme_typos(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"sqlit": "sqlite", "sqllite": "sqlite", "SQLite": "sqlite", "postgre": "postgres", "postgress": "postgres", "postgresq": "postgres",
+		"fiel": "file", "inmen": "inmem", "mysql": "", "mongo": "", "https": "", "": "",
+	} {
+		if got := nearestScheme(typed); got != want {
+			t.Errorf("%q is taken for %q, want %q", typed, got, want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package transfer_test
+
+import (
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/internal/pgserver"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/postgres"
+)
+
+func TestCopy_throughPostgresAndBack(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(os.Getenv("TMPDIR"))
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("no PostgreSQL to test with: %v", err)
+		}
+		t.Skipf("no PostgreSQL to test with: %v", err)
+	}
+	t.Cleanup(server.Stop)
+	between, err := postgres.Open(t.Context(), server.URL(), postgres.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := between.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if round++; round > 10 { // each costs what hundreds in memory do
+			return
+		}
+		empty(t, between)
+		w := newWorld(rt)
+		back := inmem.New(inmem.Config{})
+		mustCopyAll(rt, t, w.st, between)
+		w.live()
+		mustCopyAll(rt, t, w.st, between)
+		mustCopyAll(rt, t, between, back)
+		for _, id := range w.there() {
+			same(rt, t, between, w.st, id)
+			same(rt, t, back, w.st, id)
+		}
+	})
+}
