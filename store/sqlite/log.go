@@ -194,12 +194,13 @@ func (c *conn) recordsIn(ctx context.Context, id string, p stretch) ([]session.R
 	return records, nil
 }
 
-// fill gives a head its messages: those of its window or the whole transcript.
-func (c *conn) fill(ctx context.Context, w row, s session.Session, whole bool) (session.Session, error) {
+// fill gives a session that has its messages after a change those before it
+// too: of its window, or the whole transcript.
+func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, whole bool) (session.Session, error) {
 	if s.Info().MessageCount == 0 {
 		return s, nil
 	}
-	parts, err := c.history(ctx, w, s.Info().Seq)
+	parts, err := c.history(ctx, w, after)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -209,6 +210,11 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, whole bool) (
 			if messages, err = c.messagesIn(ctx, s.ID(), wanted, messages); err != nil {
 				return session.Session{}, err
 			}
+		}
+	}
+	for _, m := range s.All() {
+		if m.Seq > after && (whole || s.Shown(m.Seq)) {
+			messages = append(messages, m)
 		}
 	}
 	full, err := s.Holding(messages)

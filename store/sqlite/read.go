@@ -59,50 +59,57 @@ func (s *Store) loadAt(ctx context.Context, r store.Ref, version int64, whole bo
 
 // load is a version with the messages of its window or the whole transcript.
 func (c *conn) load(ctx context.Context, r store.Ref, w row, version int64, whole bool) (session.Session, error) {
-	s, err := c.folded(ctx, r, w, version)
+	s, after, err := c.foldedAfter(ctx, r, w, version)
 	if err != nil {
 		return session.Session{}, err
 	}
-	return c.fill(ctx, w, s, whole)
+	return c.fill(ctx, w, s, after, whole)
 }
 
-// folded is a version without messages: the nearest head before it and the
-// changes since. The log says nothing of versions and their times; the
-// commits do.
+// folded is a version with some of its messages or none.
 func (c *conn) folded(ctx context.Context, r store.Ref, w row, version int64) (session.Session, error) {
+	s, _, err := c.foldedAfter(ctx, r, w, version)
+	return s, err
+}
+
+// foldedAfter is a version made of the nearest head before it and the changes
+// since: it has the messages after the head's last change, which it says, and
+// none before. The log says nothing of versions and their times; the commits
+// do.
+func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int64) (_ session.Session, after int64, _ error) {
 	from := w.head
 	if from.n.Valid && from.version > version {
 		if _, err := c.one(ctx, "SELECT n, version, seq, sum FROM heads WHERE log = ? AND version <= ? ORDER BY base DESC LIMIT 1",
 			[]any{w.log, version}, &from.n, &from.version, &from.seq, &from.sum); err != nil {
-			return session.Session{}, err
+			return session.Session{}, 0, err
 		}
 		from.data = nil
 	}
 	if err := c.readHead(ctx, &from); err != nil {
-		return session.Session{}, err
+		return session.Session{}, 0, err
 	}
 	s, err := from.decode(r)
 	if err != nil || from.version == version {
-		return s, err
+		return s, from.seq, err
 	}
 	commits, err := c.commitsIn(ctx, w.log, from.version, version, math.MaxInt)
 	if err != nil {
-		return session.Session{}, err
+		return session.Session{}, 0, err
 	}
 	if n := int64(len(commits)); n == 0 || n != version-from.version {
-		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "commits", Reason: fmt.Sprintf("%d of %d are there", n, version-from.version)}
+		return session.Session{}, 0, &session.CorruptError{ID: r.ID, Path: "commits", Reason: fmt.Sprintf("%d of %d are there", n, version-from.version)}
 	}
 	records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: from.seq, upTo: commits[len(commits)-1].LastSeq})
 	if err != nil {
-		return session.Session{}, err
+		return session.Session{}, 0, err
 	}
 	if s, err = session.FoldFrom(s, records); err != nil {
-		return session.Session{}, unreadable(r.ID, "log", err)
+		return session.Session{}, 0, unreadable(r.ID, "log", err)
 	}
 	for _, commit := range commits {
 		s = s.Sealed(commit.At)
 	}
-	return s, nil
+	return s, from.seq, nil
 }
 
 // Info reads the header.
