@@ -36,8 +36,14 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 	unknown("toolsDeny", def.ToolsDeny, pool.Names())
 	unknown("skills", def.Skills, keysOf(rt.config.Skills))
 	unknown("capabilities", def.Capabilities, keysOf(rt.config.Capabilities))
-	if len(def.Subagents) > 0 {
-		add("subagents", "cannot be spawned by this program yet")
+	for _, name := range def.Subagents {
+		if rt.config.Definitions == nil {
+			add("subagents", "no definitions to choose from are configured")
+			break
+		}
+		if _, err := rt.config.Definitions.Get(name); err != nil {
+			add("subagents", "%v", err)
+		}
 	}
 	if len(def.MCP) > 0 {
 		add("mcp", "servers cannot be used by this program yet")
@@ -165,7 +171,11 @@ func (rt *Runtime) tools(def session.Definition) (tool.Set, error) {
 	if err != nil {
 		return tool.Set{}, err
 	}
-	return pool.Select(def.Tools, def.ToolsDeny), nil
+	chosen := pool.Select(def.Tools, def.ToolsDeny)
+	if len(def.Subagents) == 0 || rt.config.Definitions == nil {
+		return chosen, nil
+	}
+	return tool.NewSet(append(chosen.All(), spawn{rt: rt, names: def.Subagents})...)
 }
 
 // systemPrompt is the prompt in force with the texts of skills and

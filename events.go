@@ -126,6 +126,22 @@ type (
 		Status      session.ExecutionStatus `json:"status"`
 		Stop        session.StopReason      `json:"stop"`
 	}
+	// SubagentStarted says that an agent has given work to another, or taken
+	// it up again.
+	SubagentStarted struct {
+		About
+		CallID  string `json:"callId"`
+		Agent   string `json:"agent"`
+		ChildID string `json:"childId"`
+	}
+	// SubagentFinished says that the other has come to an end.
+	SubagentFinished struct {
+		About
+		CallID  string `json:"callId"`
+		Agent   string `json:"agent"`
+		ChildID string `json:"childId"`
+		IsError bool   `json:"isError"`
+	}
 	// MemoryPruned says what left the window.
 	MemoryPruned struct {
 		About

@@ -39,6 +39,9 @@ type Config struct {
 	Skills       map[string]string     // named texts a definition may add to its prompt
 	Capabilities map[string]Capability // named bundles of tools and prompt text
 
+	Definitions Definitions // agents that others may give work to; nil: none
+	MaxDepth    int         // how deep they may lie below each other; 0: 3
+
 	Hooks Hook // nil: none; several go into a HookStack
 
 	DefaultBudget *session.Budget // nil: at most 50 steps
@@ -132,6 +135,9 @@ func New(c Config) (*Runtime, error) {
 		return nil, err
 	}
 	c.BusyWait, c.Lease, c.Poll = orDefault(c.BusyWait, 30*time.Second), orDefault(c.Lease, 10*time.Second), orDefault(c.Poll, 200*time.Millisecond)
+	if c.MaxDepth == 0 {
+		c.MaxDepth = defaultDepth
+	}
 	if c.MaxRequestBytes == 0 {
 		c.MaxRequestBytes = defaultRequestBytes
 	}

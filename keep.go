@@ -86,11 +86,15 @@ func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		_, err = rt.Post(ctx, id, store.Item{Kind: store.ItemCancel, Payload: session.Values{"executionId": raw}})
-		return err
+		if _, err = rt.Post(ctx, id, store.Item{Kind: store.ItemCancel, Payload: session.Values{"executionId": raw}}); err != nil {
+			return err
+		}
+		return rt.cancelChildren(ctx, id)
 	case s.Running():
-		_, err := rt.Execute(ctx, id, AbandonExecution{reason: session.StopUserRequested})
-		return err
+		if _, err := rt.Execute(ctx, id, AbandonExecution{reason: session.StopUserRequested}); err != nil {
+			return err
+		}
+		return rt.cancelChildren(ctx, id)
 	}
 	return &session.InvalidError{Field: "execution", Reason: "there is nothing to cancel"}
 }

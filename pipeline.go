@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -262,7 +263,7 @@ func (x *execution) act(ctx context.Context, env *Environment, s session.Session
 			next, err = s, &session.PanicError{Where: "action " + x.action.Name(), Value: v}
 		}
 	}()
-	next, err = x.action.Execute(withEnv(ctx, env), s)
+	next, err = x.action.Execute(withEnv(agent.WithoutTail(ctx), env), s)
 	if err != nil && !errors.Is(err, session.ErrExecutionFailed) {
 		return s, err
 	}

@@ -16,8 +16,8 @@ func (r *run) overBudget(e *session.Execution, step bool) (session.Signal, bool)
 	if b == nil {
 		return session.Signal{}, false
 	}
-	if step && b.MaxSteps != nil && int64(len(e.Steps)) >= *b.MaxSteps {
-		return limit(session.StopSteps, "steps", len(e.Steps), *b.MaxSteps), true
+	if taken := len(e.Steps) + e.ChildSteps; step && b.MaxSteps != nil && int64(taken) >= *b.MaxSteps {
+		return limit(session.StopSteps, "steps", taken, *b.MaxSteps), true
 	}
 	if step && b.MaxTokens != nil && e.Usage.Total() >= *b.MaxTokens {
 		return limit(session.StopTokens, "tokens", e.Usage.Total(), *b.MaxTokens), true

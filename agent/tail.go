@@ -29,6 +29,15 @@ func TailOf(ctx context.Context) Tail {
 	return t
 }
 
+// WithoutTail is the context of something that is not part of the call: an
+// action on another session, say.
+func WithoutTail(ctx context.Context) context.Context {
+	if TailOf(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tailKey{}, nil)
+}
+
 // callTail is the tail as one call has it.
 type callTail struct {
 	*tail

@@ -166,7 +166,7 @@ func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan ou
 			continue
 		}
 		if o.err != nil {
-			o.result = tool.Result{Content: o.err.Error(), IsError: true}
+			o.result.Content, o.result.IsError = o.err.Error(), true
 		}
 		failed = r.result(step, o.call, o.result, false)
 		if failed == nil && left > 0 {
@@ -278,6 +278,7 @@ func (r *run) result(step session.Step, call session.ToolCall, result tool.Resul
 		}},
 		session.ToolFinished{
 			StepID: step.ID, CallID: call.ID, ToolName: call.Name, IsError: result.IsError, Synthetic: synthetic, ActiveSeconds: r.active(),
+			ChildSessionID: result.ChildSessionID, Spent: result.Spent,
 		},
 	)
 	if err != nil {

@@ -165,6 +165,15 @@ type ToolFinished struct {
 	Synthetic      bool    `json:"synthetic"`
 	ChildSessionID string  `json:"childSessionId,omitempty"`
 	ActiveSeconds  float64 `json:"activeSeconds"`
+	Spent          *Spent  `json:"spent,omitempty"` // by an agent that the tool ran
+}
+
+// Spent is what an agent used that ran inside a tool. It counts in the budget
+// of the execution that called it.
+type Spent struct {
+	Steps int   `json:"steps"`
+	Usage Usage `json:"usage"`
+	Cost  Cost  `json:"cost"`
 }
 
 // Kind is tool_finished.
@@ -172,13 +181,24 @@ func (ToolFinished) Kind() string { return "tool_finished" }
 
 func (c ToolFinished) normal() (Change, error) {
 	cleanAll(&c.StepID, &c.CallID, &c.ToolName, &c.ChildSessionID)
-	return c, checkSpent("tool", Usage{}, 0, c.ActiveSeconds)
+	c.Spent = clonePtr(c.Spent)
+	if c.Spent == nil {
+		return c, checkSpent("tool", Usage{}, 0, c.ActiveSeconds)
+	}
+	if c.Spent.Steps < 0 {
+		return nil, invalid("tool.spent.steps", "%d is negative", c.Spent.Steps)
+	}
+	return c, checkSpent("tool.spent", c.Spent.Usage, c.Spent.Cost, c.ActiveSeconds)
 }
 
 // A result for a call that never started gets an entry of no length.
 func (c ToolFinished) fold(b *body, t recordTime) error {
 	err := b.updateExecution(func(e *Execution) error {
 		e.ActiveSeconds = c.ActiveSeconds
+		if c.Spent != nil {
+			e.ChildSteps += c.Spent.Steps
+			e.Usage, e.Cost = e.Usage.Plus(c.Spent.Usage), plus(e.Cost, c.Spent.Cost)
+		}
 		return nil
 	})
 	if err != nil {

@@ -148,6 +148,7 @@ type Execution struct {
 	ActiveSeconds float64         `json:"activeSeconds"`
 	Budget        *Budget         `json:"budget"`
 	Steps         []Step          `json:"steps"`
+	ChildSteps    int             `json:"childSteps,omitempty"` // of subagents
 	Usage         Usage           `json:"usage"`
 	Cost          Cost            `json:"cost"`
 	Signals       []Signal        `json:"signals"`
@@ -212,7 +213,7 @@ func (e *Execution) normal() (*Execution, error) {
 	e = e.Clone()
 	cleanAll(&e.ID, &e.RequestID, &e.RootRequestID)
 	e.StartedAt, e.CompletedAt = Instant(e.StartedAt), instantPtr(e.CompletedAt)
-	if e.ID == "" || e.Number < 0 {
+	if e.ID == "" || e.Number < 0 || e.ChildSteps < 0 {
 		return nil, invalid("execution", "has no id or a negative number")
 	}
 	if err := oneOf("execution.status", e.Status, ExecutionStatuses()); err != nil {

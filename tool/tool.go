@@ -53,6 +53,11 @@ type Call struct {
 type Result struct {
 	Content string
 	IsError bool
+
+	// Of a tool that ran an agent: its session and what it used, which counts
+	// in the budget of the one that called it.
+	ChildSessionID string
+	Spent          *session.Spent
 }
 
 // Tool does something for an agent. It is safe for concurrent use.

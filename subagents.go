@@ -1,0 +1,255 @@
+package holdfast
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// Definitions finds definitions by name. A definition.Registry is one.
+type Definitions interface {
+	// Get is the definition of that name, or a NotFoundError.
+	Get(name string) (session.Definition, error)
+}
+
+const (
+	defaultDepth = 3
+	spawnName    = "spawn_subagent"
+)
+
+// spawn is the tool by which an agent gives work to another one. The other has
+// a session of its own, whose id follows from the parent's and the call's: a
+// call that runs again finds the same child and goes on with it.
+type spawn struct {
+	rt    *Runtime
+	names []string
+}
+
+// Spec describes the tool. Its choices are the subagents of the definition.
+func (t spawn) Spec() tool.Spec {
+	choices, err := json.Marshal(t.names)
+	if err != nil {
+		choices = []byte("[]") // names are plain text and always encode
+	}
+	return tool.Spec{
+		Name: spawnName, Nature: tool.Idempotent, Parallel: true,
+		Description: "Give a piece of work to another agent and get its answer. It knows nothing of this conversation but the prompt.",
+		Schema: fmt.Appendf(nil, `{"type":"object","properties":{"subagent":{"type":"string","enum":%s},"prompt":{"type":"string"}},`+
+			`"required":["subagent","prompt"],"additionalProperties":false}`, choices),
+	}
+}
+
+// Call runs the other agent to its answer.
+func (t spawn) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	var work struct {
+		Subagent string `json:"subagent"`
+		Prompt   string `json:"prompt"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(c.Arguments))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&work); err != nil {
+		return tool.Result{}, &session.InvalidError{Field: "arguments", Reason: err.Error()}
+	}
+	tail := agent.TailOf(ctx)
+	if tail == nil {
+		return tool.Result{}, &session.InvalidError{Field: "tool", Reason: spawnName + " runs inside an execution only"}
+	}
+	parent, err := tail.Write(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	def, err := t.rt.childDefinition(parent, work.Subagent, t.names)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	id := childID(parent, c.ID)
+	if err := t.rt.birth(ctx, parent, id, def); err != nil {
+		return tool.Result{}, err
+	}
+	t.rt.bus.emit(SubagentStarted{About: t.rt.about(parent.ID()), CallID: c.ID, Agent: work.Subagent, ChildID: id})
+	result, err := t.rt.runChild(ctx, id, c.ID, work.Prompt)
+	t.rt.bus.emit(SubagentFinished{About: t.rt.about(parent.ID()), CallID: c.ID, Agent: work.Subagent, ChildID: id, IsError: err != nil || result.IsError})
+	return result, err
+}
+
+// childID is the same for the same call, and for no other.
+func childID(parent session.Session, callID string) string {
+	sum := sha256.Sum256([]byte(parent.AgentID() + "\x00" + parent.ID() + "\x00" + callID))
+	return "sub-" + hex.EncodeToString(sum[:16])
+}
+
+// childDefinition is what the other agent is: its definition, with no tool,
+// scope or budget that its parent has not.
+func (rt *Runtime) childDefinition(parent session.Session, name string, allowed []string) (session.Definition, error) {
+	if depth := parent.Info().Depth + 1; depth > rt.config.MaxDepth {
+		return session.Definition{}, &session.DepthError{Depth: depth, Max: rt.config.MaxDepth}
+	}
+	if !slices.Contains(allowed, name) {
+		return session.Definition{}, &session.NotFoundError{What: "subagent", ID: name, Available: allowed}
+	}
+	def, err := rt.config.Definitions.Get(name)
+	if err != nil {
+		return session.Definition{}, err
+	}
+	if def.Model == "" {
+		def.Model = parent.Model()
+	}
+	above, err := rt.tools(parent.Definition())
+	if err != nil {
+		return session.Definition{}, err
+	}
+	below, err := rt.tools(def)
+	if err != nil {
+		return session.Definition{}, err
+	}
+	def.Tools, def.ToolsDeny = []string{}, nil
+	for _, own := range below.Names() {
+		if _, ok := above.Get(own); ok && own != spawnName {
+			def.Tools = append(def.Tools, own)
+		}
+	}
+	if def.Memory != nil {
+		def.Memory.Scopes = narrowed(def.Memory.Scopes, parent.Definition().Memory)
+	}
+	def.Budget = rt.remaining(def.Budget, parent.Execution())
+	return def, rt.checkDefinition(def, "")
+}
+
+// narrowed are the scopes of a child that its parent has too. Its own session
+// is always one of them.
+func narrowed(scopes []string, parent *session.MemoryPolicy) []string {
+	kept := []string{}
+	for _, scope := range scopes {
+		if scope == "session" || parent != nil && slices.Contains(parent.Scopes, scope) {
+			kept = append(kept, scope)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// remaining is a budget that leaves its parent's intact. Time needs no share:
+// the parent's bounds the call.
+func (rt *Runtime) remaining(own *session.Budget, above *session.Execution) *session.Budget {
+	if own == nil {
+		own = rt.config.DefaultBudget
+	}
+	b := *own
+	if above == nil || above.Budget == nil {
+		return &b
+	}
+	limit := above.Budget
+	b.MaxSteps = less(b.MaxSteps, limit.MaxSteps, int64(len(above.Steps)+above.ChildSteps))
+	b.MaxTokens = less(b.MaxTokens, limit.MaxTokens, above.Usage.Total())
+	b.MaxCost = less(b.MaxCost, limit.MaxCost, above.Cost)
+	if limit.Deadline != nil && (b.Deadline == nil || limit.Deadline.Before(*b.Deadline)) {
+		b.Deadline = limit.Deadline
+	}
+	return &b
+}
+
+// less is the smaller of a limit and what is left of another.
+func less[T ~int64](own, above *T, used T) *T {
+	if above == nil {
+		return own
+	}
+	left := max(*above-used, 0)
+	if own != nil {
+		left = min(left, *own)
+	}
+	return &left
+}
+
+// birth creates the child, unless an earlier run of the same call has.
+func (rt *Runtime) birth(ctx context.Context, parent session.Session, id string, def session.Definition) error {
+	info := parent.Info()
+	_, err := creation{rt: rt, id: id, action: "create", put: rt.store.Create, build: func() (session.Session, error) {
+		return session.New(session.Birth{
+			ID: id, AgentID: rt.config.NewID(), Tenant: info.Tenant, UserID: info.UserID, ParentID: info.ID, ParentAgentID: parent.AgentID(),
+			Origin: session.OriginSubagent, Depth: info.Depth + 1,
+		}, def, session.Seed{}, rt.config.Now())
+	}}.run(ctx)
+	var conflict *session.ConflictError
+	if !errors.As(err, &conflict) || conflict.Reason != session.ReasonExists {
+		return err
+	}
+	child, err := rt.store.Info(ctx, store.Ref{Tenant: info.Tenant, ID: id})
+	if err == nil && (child.ParentID != info.ID || child.Origin != session.OriginSubagent) {
+		err = conflict
+	}
+	return err
+}
+
+// runChild has the child answer. A call that runs again gets the answer that
+// was given, or goes on where the child was broken off.
+func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (tool.Result, error) {
+	child, err := rt.prompted(ctx, id, callID, prompt)
+	result := tool.Result{ChildSessionID: id}
+	if e := child.Execution(); e != nil {
+		result.Spent = &session.Spent{Steps: len(e.Steps) + e.ChildSteps, Usage: e.Usage, Cost: e.Cost}
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return result, ctx.Err()
+	case err != nil:
+		return result, fmt.Errorf("subagent session %s: %w", id, err)
+	}
+	if result.Content = child.Reply(); strings.TrimSpace(result.Content) == "" {
+		stop := "it said nothing"
+		if e := child.Execution(); e != nil && e.Stop != nil {
+			stop = fmt.Sprintf("%s: %s", e.Stop.Reason, e.Stop.Message)
+		}
+		result.Content, result.IsError = fmt.Sprintf("subagent session %s gave no answer (%s)", id, stop), true
+	}
+	return result, nil
+}
+
+// prompted sends the prompt once, however often it is called.
+func (rt *Runtime) prompted(ctx context.Context, id, callID, prompt string) (session.Session, error) {
+	if rt.keys != nil {
+		return rt.Execute(ctx, id, SendMessage{Text: prompt}, IdempotencyKey(callID))
+	}
+	child, err := rt.store.Load(ctx, store.Ref{Tenant: rt.who.Tenant, ID: id}, rt.tails != nil)
+	switch {
+	case err != nil:
+		return child, err
+	case child.Running() || child.HasTail():
+		return rt.Execute(ctx, id, ContinueExecution{})
+	case child.Len() > 0:
+		return child, nil
+	}
+	return rt.Execute(ctx, id, SendMessage{Text: prompt})
+}
+
+// cancelChildren cancels the subagents of a session that are at work, and
+// theirs.
+func (rt *Runtime) cancelChildren(ctx context.Context, id string) error {
+	q := store.Query{ParentID: id, Origin: session.OriginSubagent, Limit: 1000}
+	for {
+		page, err := rt.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, child := range page.Items {
+			if err := rt.Cancel(ctx, child.ID); err != nil && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, session.ErrNotFound) {
+				return err
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return nil
+		}
+	}
+}
