@@ -49,16 +49,17 @@ func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
 // workflow rows of the open tail.
 func (e *examination) compareHeader(ctx context.Context, tx pgx.Tx) error {
 	var format int
-	var header, tail []byte
 	var whole bool
-	err := tx.QueryRow(ctx, `SELECT format, header, header_sum = sha256(header), tail_rows FROM sessions WHERE sid = $1`, e.sid).Scan(&format, &header, &whole, &tail)
+	var row headerRow
+	err := tx.QueryRow(ctx, `SELECT s.format, s.header_sum = sha256(s.header), `+headerColumns+` FROM sessions s WHERE s.sid = $1`, e.sid).
+		Scan(append([]any{&format, &whole}, row.columns()...)...)
 	if err != nil {
 		return found(e.ref, err)
 	}
 	if format > session.FormatVersion {
 		return &session.NewerFormatError{What: "format version", Have: fmt.Sprint(format), Know: fmt.Sprint(session.FormatVersion)}
 	}
-	info, err := decodeHeader(e.ref.ID, header, tail)
+	info, err := row.info()
 	if errors.Is(err, session.ErrNewerFormat) {
 		return err
 	}
@@ -77,29 +78,58 @@ func (e *examination) info() session.Info {
 	return info
 }
 
-// rowParts are columns of a session's row that follow from its log, by what is
-// wrong when they do not.
-var rowParts = []struct {
+// rowPart is some columns of a session's row, or of its place in listings,
+// that follow from its log, and what is wrong when they do not.
+type rowPart struct {
 	columns []string
 	problem string
-}{
-	{[]string{"agent_id", "version", "seq", "last_seq"}, "the row does not say where the log ends"},
-	{[]string{"live", "running", "at_work"}, "the row does not say what the open tail is"},
-	{[]string{"shown_from", "shown_to"}, "the row does not say where the window's messages are"},
-	{[]string{"snap_version", "snap_bytes", "unfolded"}, "the row does not say which head is the newest"},
-	{[]string{
-		"format", "kind", "status", "origin", "name", "user_id", "parent_id", "agent_name", "task_status", "flow_status",
-		"created_at", "updated_at", "updated_slot", "expires_at",
-	}, "the row's copies of the header are not what the header says"},
+}
+
+var (
+	rowParts = []rowPart{
+		{[]string{"agent_id", "version", "seq", "last_seq"}, "the row does not say where the log ends"},
+		{[]string{"live", "running", "at_work"}, "the row does not say what the open tail is"},
+		{[]string{"shown_from", "shown_to"}, "the row does not say where the window's messages are"},
+		{[]string{"snap_version", "snap_bytes", "unfolded"}, "the row does not say which head is the newest"},
+		{[]string{"format", "messages", "updated_at"}, "the row's copies of the header are not what the header says"},
+	}
+	listingPart = rowPart{[]string{
+		"tenant", "kind", "status", "origin", "name", "user_id", "parent_id", "agent_name", "task_status", "flow_status",
+		"created_at", "updated_slot", "expires_at",
+	}, "the listing's copies of the header are not what the header says"}
+)
+
+// same is the condition that a part is as it must be. The count of messages
+// may be left to the header.
+func (p rowPart) same() string {
+	var equal []string
+	for _, column := range p.columns {
+		if column == "messages" {
+			column = "coalesce(messages, @messages) = @messages"
+		} else {
+			column += " IS NOT DISTINCT FROM @" + column
+		}
+		equal = append(equal, column)
+	}
+	return strings.Join(equal, " AND ")
+}
+
+// set assigns the columns of a part.
+func (p rowPart) set() string {
+	var set []string
+	for _, column := range p.columns {
+		set = append(set, column+" = @"+column)
+	}
+	return strings.Join(set, ", ")
 }
 
 // rowArgs are those columns as they must be.
 func (e *examination) rowArgs() (pgx.NamedArgs, error) {
-	args, err := versionArgs(e.last)
-	if err != nil {
+	info := e.info()
+	args := versionArgs(e.last, info)
+	if err := addHeader(args, e.last.Info()); err != nil {
 		return nil, err
 	}
-	info := e.info()
 	addStatuses(args, info)
 	newest := e.snapshots[slices.Max(slices.Collect(maps.Keys(e.snapshots)))]
 	live, unfolded := int64(0), int64(0)
@@ -112,7 +142,7 @@ func (e *examination) rowArgs() (pgx.NamedArgs, error) {
 		}
 	}
 	maps.Copy(args, pgx.NamedArgs{
-		"sid": e.sid, "agent_id": e.last.AgentID(), "version": e.last.Version(), "last_seq": e.whole.Seq(),
+		"sid": e.sid, "tenant": e.ref.Tenant, "agent_id": e.last.AgentID(), "version": e.last.Version(), "last_seq": e.whole.Seq(),
 		"live": live, "running": e.whole.Running(), "at_work": e.whole.Running() || live > 0,
 		"snap_version": newest.version, "snap_bytes": int64(len(newest.head)), "unfolded": unfolded,
 		"format": session.FormatVersion, "kind": column(string(info.Kind)), "user_id": column(info.UserID),
@@ -126,15 +156,9 @@ func (e *examination) compareRow(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	var tests []string
-	same, into := make([]bool, len(rowParts)), make([]any, len(rowParts))
+	tests, same, into := make([]string, len(rowParts)), make([]bool, len(rowParts)), make([]any, len(rowParts))
 	for i, part := range rowParts {
-		var equal []string
-		for _, column := range part.columns {
-			equal = append(equal, column+" IS NOT DISTINCT FROM @"+column)
-		}
-		tests = append(tests, strings.Join(equal, " AND "))
-		into[i] = &same[i]
+		tests[i], into[i] = part.same(), &same[i]
 	}
 	if err := tx.QueryRow(ctx, `SELECT `+strings.Join(tests, ", ")+` FROM sessions WHERE sid = @sid`, args).Scan(into...); err != nil {
 		return err
@@ -144,7 +168,16 @@ func (e *examination) compareRow(ctx context.Context, tx pgx.Tx) error {
 			e.wrong("%s", part.problem)
 		}
 	}
-	return nil
+	var listed bool
+	err = tx.QueryRow(ctx, `SELECT `+listingPart.same()+` FROM listing WHERE sid = @sid`, args).Scan(&listed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		e.wrong("it is in no listing")
+		return nil
+	case err == nil && !listed:
+		e.wrong("%s", listingPart.problem)
+	}
+	return err
 }
 
 // discards are the refusals of the session's own log, in order.

@@ -118,7 +118,7 @@ func truth(t *testing.T, conn *pgx.Conn) string {
 func everything(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
 	all := []string{truth(t, conn)}
-	for _, table := range []string{"sessions", "snapshots", "discards", "takings", "inbox", "passages", "indexed", "memories"} {
+	for _, table := range []string{"sessions", "listing", "snapshots", "discards", "takings", "inbox", "passages", "indexed", "memories"} {
 		var text string
 		if err := conn.QueryRow(t.Context(), `SELECT coalesce(string_agg(r::text, E'\n' ORDER BY r::text), '') FROM `+table+` r`).Scan(&text); err != nil {
 			t.Fatal(err)
@@ -175,10 +175,12 @@ func TestRepair_mendsWhatFollowsFromTheLog(t *testing.T) {
 		"at work":            {`UPDATE sessions SET at_work = NOT at_work`, "what the open tail is"},
 		"running":            {`UPDATE sessions SET running = NOT running`, "what the open tail is"},
 		"no window":          {`UPDATE sessions SET shown_from = '{}', shown_to = '{}'`, "where the window's messages are"},
-		"another status":     {`UPDATE sessions SET status = 'deleted'`, "copies of the header"},
-		"another user":       {`UPDATE sessions SET user_id = 'ann'`, "copies of the header"},
+		"another status":     {`UPDATE listing SET status = 'deleted'`, "copies of the header"},
+		"another user":       {`UPDATE listing SET user_id = 'ann'`, "copies of the header"},
 		"another time":       {`UPDATE sessions SET updated_at = updated_at + interval '1 microsecond'`, "copies of the header"},
-		"another slot":       {`UPDATE sessions SET updated_slot = updated_slot + 1`, "copies of the header"},
+		"another slot":       {`UPDATE listing SET updated_slot = updated_slot + 1`, "copies of the header"},
+		"another count":      {`UPDATE sessions SET messages = messages + 1`, "copies of the header"},
+		"not listed":         {`DELETE FROM listing`, "it is in no listing"},
 		"an older format":    {`UPDATE sessions SET format = 0`, "copies of the header"},
 		"no refusal":         {`DELETE FROM discards`, "the refused stretches"},
 		"a refusal too much": {`INSERT INTO discards SELECT sid, 2, 3 FROM sessions`, "the refused stretches"},
@@ -294,7 +296,7 @@ func TestRepair_doesNotTouchASessionThatCannotBeFolded(t *testing.T) {
 	url := pgtest.Schema(t)
 	st, conn := family(t, url), pgtest.Connect(t, url)
 	damage(t, conn, `UPDATE changes SET body = substr(body, 5) WHERE kind = 'session_created'`)
-	damage(t, conn, `UPDATE sessions SET live = 7, status = 'deleted'`)
+	damage(t, conn, `UPDATE sessions SET live = 7, at_work = false`)
 	damage(t, conn, `UPDATE snapshots SET head = substr(head, 5)`)
 	before := everything(t, conn)
 	if mended := repair(t, st); len(mended) > 0 {

@@ -118,11 +118,14 @@ func (e *examination) mendRow(ctx context.Context, tx pgx.Tx) error {
 	}
 	set := []string{"header = @header", "header_sum = @header_sum", "tail_rows = @tail_rows"}
 	for _, part := range rowParts {
-		for _, column := range part.columns {
-			set = append(set, column+" = @"+column)
-		}
+		set = append(set, part.set())
 	}
-	_, err = tx.Exec(ctx, `UPDATE sessions SET `+strings.Join(set, ", ")+` WHERE sid = @sid`, args)
+	if _, err = tx.Exec(ctx, `UPDATE sessions SET `+strings.Join(set, ", ")+` WHERE sid = @sid`, args); err != nil {
+		return err
+	}
+	columns := listingPart.columns
+	_, err = tx.Exec(ctx, `INSERT INTO listing (sid, `+strings.Join(columns, ", ")+`) VALUES (@sid, @`+strings.Join(columns, ", @")+`)
+		ON CONFLICT (sid) DO UPDATE SET `+listingPart.set(), args)
 	return err
 }
 

@@ -89,10 +89,10 @@ func (h *hunt) findSessions(ctx context.Context) error {
 	if h.query.Session == "" && h.query.User == "" {
 		return nil
 	}
-	rows, err := h.tx.Query(ctx, `SELECT sid, id FROM sessions WHERE tenant = @tenant AND status <> '`+string(session.Deleted)+`'
-			AND id = @session AND @session::text <> ''
-		UNION SELECT sid, id FROM sessions WHERE tenant = @tenant AND status <> '`+string(session.Deleted)+`'
-			AND user_id = @user AND @user::text <> ''`,
+	rows, err := h.tx.Query(ctx, `SELECT s.sid, s.id FROM sessions s JOIN listing l ON l.sid = s.sid
+			WHERE s.tenant = @tenant AND s.id = @session AND @session::text <> '' AND l.status <> '`+string(session.Deleted)+`'
+		UNION SELECT s.sid, s.id FROM listing l JOIN sessions s ON s.sid = l.sid
+			WHERE l.tenant = @tenant AND l.user_id = @user AND @user::text <> '' AND l.status <> '`+string(session.Deleted)+`'`,
 		pgx.NamedArgs{"tenant": h.tenant, "session": h.query.Session, "user": h.query.User})
 	if err != nil {
 		return err
