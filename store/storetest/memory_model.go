@@ -42,6 +42,7 @@ func searchAgreesWithModel(t testing.TB, d Data) {
 		for range rapid.IntRange(1, 20).Draw(run, "steps") {
 			w.step()
 		}
+		w.read()
 		for range 4 {
 			w.compare(w.drawSearch())
 		}
@@ -59,6 +60,14 @@ type world struct {
 	// and after each append since.
 	tails   map[string][]session.Session
 	entries map[store.Owner]map[string]string // texts, by key
+
+	transcripts []transcript // by id, once they are read
+}
+
+// transcript is what a session has said: in force, and with what was cleared.
+type transcript struct {
+	session.Info
+	inForce, all []session.Message
 }
 
 func (w *world) draw(what string, choices ...string) string {
@@ -224,58 +233,59 @@ func (w *world) find(q store.Search) []store.Passage {
 			}
 		}
 	}
-	ids := slices.Sorted(maps.Keys(w.tails))
-	slices.SortStableFunc(ids, func(a, b string) int { // the one asked for comes first
-		switch q.Session {
-		case a:
-			return -1
-		case b:
-			return 1
-		}
-		return 0
-	})
 	seen := map[string]bool{}
-	for _, id := range ids {
-		i := info(w, w.st, w.ref(id))
-		if i.Status == session.Deleted || id != q.Session && (q.User == "" || i.UserID != q.User) {
-			continue
-		}
-		for _, m := range w.messages(id, q.Cleared) {
-			text := m.Content.Text()
-			n := q.Found(text)
-			if n < q.Least || m.Trace && !q.Trace || seen[m.ID] {
-				continue
+	for _, first := range []bool{true, false} { // the session asked for, then the others
+		for _, t := range w.transcripts {
+			if (t.ID == q.Session) == first && t.Status != session.Deleted && (first || q.User != "" && t.UserID == q.User) {
+				found = append(found, t.find(q, seen)...)
 			}
-			seen[m.ID] = true
-			found = append(found, store.Passage{SessionID: id, Seq: m.Seq, MessageID: m.ID, Text: text, Found: n, At: m.CreatedAt})
 		}
 	}
 	return q.Rank(found)
 }
 
-// messages is the transcript with its tail or, with cleared, all that was
-// ever said in force.
-func (w *world) messages(id string, cleared bool) []session.Message {
-	entries, err := as[store.Logs](w, w.st).Log(w.Context(), w.ref(id), 0, math.MaxInt32)
-	if err != nil {
-		w.Fatalf("log: %v", err)
+// find is the model of a search in one transcript, but for messages that were
+// seen in another.
+func (t transcript) find(q store.Search, seen map[string]bool) []store.Passage {
+	messages := t.inForce
+	if q.Cleared {
+		messages = t.all
 	}
-	if !cleared {
+	var found []store.Passage
+	for _, m := range messages {
+		text := m.Content.Text()
+		n := q.Found(text)
+		if n < q.Least || m.Trace && !q.Trace || seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		found = append(found, store.Passage{SessionID: t.ID, Seq: m.Seq, MessageID: m.ID, Text: text, Found: n, At: m.CreatedAt})
+	}
+	return found
+}
+
+// read reads everything that was said.
+func (w *world) read() {
+	for _, id := range slices.Sorted(maps.Keys(w.tails)) {
+		entries, err := as[store.Logs](w, w.st).Log(w.Context(), w.ref(id), 0, math.MaxInt32)
+		if err != nil {
+			w.Fatalf("log: %v", err)
+		}
 		s := whole(w, w.st, w.ref(id), 0)
+		t := transcript{Info: s.Info()}
 		var tail []session.Record
-		for _, e := range entries[s.Seq():] {
-			tail = append(tail, e.Record)
+		for _, e := range entries {
+			if e.Seq > s.Seq() {
+				tail = append(tail, e.Record)
+			}
+			if added, ok := e.Change.(session.MessageAdded); ok && !e.Discarded {
+				t.all = append(t.all, added.Message)
+			}
 		}
 		if s, err = s.WithTail(tail); err != nil {
 			w.Fatalf("lay the tail on %s: %v", id, err)
 		}
-		return s.Messages()
+		t.inForce = s.Messages()
+		w.transcripts = append(w.transcripts, t)
 	}
-	var messages []session.Message
-	for _, e := range entries {
-		if added, ok := e.Change.(session.MessageAdded); ok && !e.Discarded {
-			messages = append(messages, added.Message)
-		}
-	}
-	return messages
 }
