@@ -40,22 +40,12 @@ func (s *Store) insist(ctx context.Context, worth func(error) bool, try func() e
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
-		case <-s.pool.life.Done():
+		case <-s.closing:
 			timer.Stop()
 			return translated(ctx, err)
 		}
 		wait = min(2*wait, longWait)
 	}
-}
-
-// once makes a call on a connection of the pool.
-func (s *Store) once(ctx context.Context, do func(*pgx.Conn) error) error {
-	conn, err := s.pool.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.pool.release(conn)
-	return do(conn)
 }
 
 // consistent makes several reads that see the database at one moment.

@@ -33,11 +33,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -82,7 +84,7 @@ const (
 // Store keeps sessions in a database.
 type Store struct {
 	config   Config
-	pool     *pool
+	pool     *pgxpool.Pool
 	now      func() time.Time // nil: the database's clock, always but in tests
 	patience time.Duration
 	dues     dues
@@ -91,6 +93,7 @@ type Store struct {
 	ear      *ear
 	index    indexing
 	closed   atomic.Bool
+	closing  chan struct{} // closed when the store is
 
 	background sync.WaitGroup
 	stop       context.CancelFunc // ends what runs in the background
@@ -125,15 +128,15 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 
 // configured is a store that has not connected yet.
 func configured(url string, c Config) (*Store, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &session.InvalidError{Field: "url", Reason: err.Error()} // it shows no password
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectFor
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectFor
 	}
 	if c.Pooled {
-		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	if c.MaxConns == 0 {
 		c.MaxConns = defaultConns
@@ -150,7 +153,7 @@ func configured(url string, c Config) (*Store, error) {
 	if c.OnWrite == nil {
 		c.OnWrite = func(string) {}
 	}
-	s := &Store{config: c, pool: newPool(config, c.MaxConns), patience: defaultPatience}
+	s := &Store{config: c, patience: defaultPatience, closing: make(chan struct{})}
 	s.index = indexing{quiet: quietFor, late: lateAfter, wanted: make(chan struct{}, 1)}
 	s.ear = &ear{store: s}
 	switch {
@@ -159,7 +162,11 @@ func configured(url string, c Config) (*Store, error) {
 			return nil, &session.InvalidError{Field: "ListenURL", Reason: err.Error()}
 		}
 	case !c.Pooled:
-		s.ear.config = config.Copy()
+		s.ear.config = config.ConnConfig.Copy()
+	}
+	config.MaxConns = int32(min(c.MaxConns, math.MaxInt32))
+	if s.pool, err = newPool(config); err != nil {
+		return nil, &session.InvalidError{Field: "url", Reason: err.Error()}
 	}
 	return s, nil
 }
@@ -167,7 +174,7 @@ func configured(url string, c Config) (*Store, error) {
 // begin connects and starts what runs in the background.
 func (s *Store) begin(ctx context.Context) error {
 	if err := s.prepared(ctx); err != nil {
-		s.pool.close()
+		s.pool.Close()
 		return fmt.Errorf("open postgres store: %w", err)
 	}
 	var schema string
@@ -175,7 +182,7 @@ func (s *Store) begin(ctx context.Context) error {
 		return conn.QueryRow(ctx, `SELECT current_schema()`).Scan(&schema)
 	})
 	if err != nil {
-		s.pool.close()
+		s.pool.Close()
 		return fmt.Errorf("open postgres store: %w", err)
 	}
 	s.notices.channel = channelOf(schema)
@@ -199,10 +206,11 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	close(s.closing)
 	s.ear.close()
 	s.stop()
 	s.background.Wait()
-	s.pool.close()
+	s.pool.Close()
 	return nil
 }
 
