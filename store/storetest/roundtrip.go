@@ -174,7 +174,7 @@ func executionEnds() []session.Change {
 	return []session.Change{
 		session.ExecutionContinued{},
 		session.ToolFinished{StepID: "s1", CallID: "c1", ToolName: "look", IsError: true, Synthetic: true, ChildSessionID: "child", ActiveSeconds: 2,
-			Spent: &session.Spent{Steps: 2, Usage: session.Usage{InputTokens: 3}, Cost: 4}},
+			Spent: &session.Spent{Steps: 2, Usage: session.Usage{Input: 3}, Cost: 4}},
 		session.MessageAdded{Message: session.Message{ID: "t1", Role: session.RoleTool, StepID: "s1", ExecutionID: "e1", CreatedAt: start(),
 			ToolResult: &session.ToolResult{CallID: "c1", ToolName: "look", Content: "nothing", IsError: true, Synthetic: true}}},
 		session.StepFinished{StepID: "s1", Type: session.StepTools, Signals: []session.Signal{signal}, Errors: []session.Failure{{Kind: "tool", Message: "broke"}}, ActiveSeconds: 3},
