@@ -185,27 +185,3 @@ func BenchmarkCreate(b *testing.B) {
 		create(b, st, fmt.Sprintf("s%d", i))
 	}
 }
-
-func BenchmarkList(b *testing.B) {
-	for _, n := range []int{1_000, 20_000} {
-		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
-			st := benchStore(b)
-			create(b, st, "s")
-			// Rows of one saved session under other ids are enough for a listing.
-			if err := st.Rewrite(b.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, running, kind, status, name, user_id, parent_id, origin,
-	agent_name, created_at, updated_at, header)
-SELECT tenant, 'x' || i, agent_id, version, seq, last_seq, forked_at, running, kind, status, name, user_id, parent_id, origin,
-	agent_name, created_at, updated_at + i, replace(header, '"sessionId":"s"', '"sessionId":"x' || i || '"') FROM sessions, n`, n); err != nil {
-				b.Fatal(err)
-			}
-			b.ResetTimer()
-			for b.Loop() {
-				page, err := st.List(b.Context(), session.DefaultTenant, store.Query{})
-				if err != nil || len(page.Items) != 50 || len(page.Corrupt) > 0 {
-					b.Fatal(len(page.Items), page.Corrupt, err)
-				}
-			}
-		})
-	}
-}

@@ -61,15 +61,20 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length ti
 			return w.lease.busy(r.ID)
 		}
 		taken = lease{holder: name, until: session.Instant(now.Add(length)), open: true}
-		if _, err := c.one(ctx, "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value", nil, &taken.token); err != nil {
-			return err
-		}
-		return c.setLease(ctx, w.log, taken)
+		return c.takeLease(ctx, w.log, &taken)
 	})
 	if err != nil {
 		return store.Lease{}, err
 	}
 	return taken.public(), nil
+}
+
+// takeLease gives a lease the next token and writes it.
+func (c *conn) takeLease(ctx context.Context, log int64, l *lease) error {
+	if _, err := c.one(ctx, "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value", nil, &l.token); err != nil {
+		return err
+	}
+	return c.setLease(ctx, log, *l)
 }
 
 func checkLength(length time.Duration) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -43,6 +42,7 @@ type listing struct {
 	tenant  string
 	query   store.Query
 	after   *store.Position // where to read on
+	path    path            // to few sessions; the zero path: the order leads
 	found   session.Infos
 	corrupt []*session.CorruptError
 }
@@ -50,6 +50,9 @@ type listing struct {
 // read fills the page with one session more than it shows, if there is one.
 func (l *listing) read(ctx context.Context, c *conn) error {
 	if err := l.readUnreadable(ctx, c); err != nil {
+		return err
+	}
+	if err := l.choose(ctx, c); err != nil {
 		return err
 	}
 	for len(l.found) <= l.query.Limit {
@@ -112,7 +115,11 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 		store.UpdatedDesc: "updated_at DESC, id", store.CreatedDesc: "created_at DESC, id", store.IDAsc: "id",
 	}[l.query.Order]
 	column := map[store.Order]string{store.UpdatedDesc: "updated_at", store.CreatedDesc: "created_at", store.IDAsc: "0"}[l.query.Order]
-	text := fmt.Sprintf("SELECT id, %s, header FROM sessions WHERE %s ORDER BY %s LIMIT ?", column, strings.Join(f.terms, " AND "), order)
+	from := "sessions"
+	if l.path.index != "" {
+		from += " INDEXED BY " + l.path.index
+	}
+	text := fmt.Sprintf("SELECT id, %s, header FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)
 	var found []listed
 	err := c.eachOf(ctx, text, append(f.args, limit), func(rows *sql.Rows) error {
 		var r listed
@@ -125,102 +132,6 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 		return err
 	})
 	return found, err
-}
-
-// filter is the condition of a query, with its values apart.
-type filter struct {
-	terms []string
-	args  []any
-}
-
-func (f *filter) and(term string, args ...any) {
-	f.terms, f.args = append(f.terms, term), append(f.args, args...)
-}
-
-// equal asks for a value where one is given.
-func (f *filter) equal(column, value string) {
-	if value != "" {
-		f.and(column+" = ? AND "+column+" <> ''", value) // the second makes an index of the non-empty usable
-	}
-}
-
-func anyOf[T ~string](f *filter, column string, values []T) {
-	marks, args := make([]string, len(values)), make([]any, len(values))
-	for i, v := range values {
-		marks[i], args[i] = "?", string(v)
-	}
-	f.and(column+" IN ("+strings.Join(marks, ", ")+")", args...)
-}
-
-func (l *listing) filter() filter {
-	q, f := l.query, filter{}
-	f.and("tenant = ?", l.tenant)
-	if len(q.Kinds) > 0 {
-		anyOf(&f, "kind", q.Kinds)
-	} else {
-		f.and("kind <> ?", string(session.KindPolicy))
-	}
-	if len(q.Statuses) > 0 {
-		anyOf(&f, "status", q.Statuses)
-	} else if !q.IncludeDeleted {
-		f.and("status <> ?", string(session.Deleted))
-	}
-	if len(q.TaskStatuses) > 0 {
-		anyOf(&f, "task_status", q.TaskStatuses)
-	}
-	if len(q.WorkflowStatuses) > 0 {
-		anyOf(&f, "workflow_status", q.WorkflowStatuses)
-	}
-	f.equal("agent_name", q.Agent)
-	f.equal("parent_id", q.ParentID)
-	f.equal("origin", string(q.Origin))
-	f.equal("user_id", q.UserID)
-	f.equal("name", q.Name)
-	if q.IDPrefix != "" {
-		f.and("id >= ? AND substr(id, 1, ?) = ?", q.IDPrefix, len(q.IDPrefix), q.IDPrefix)
-	}
-	for _, bound := range []struct {
-		term string
-		at   time.Time
-	}{{"created_at > ?", q.CreatedAfter}, {"updated_at > ?", q.UpdatedAfter}} {
-		if !bound.at.IsZero() {
-			f.and(bound.term, micros(bound.at))
-		}
-	}
-	for _, bound := range []struct {
-		term string
-		at   time.Time
-	}{{"created_at < ?", q.CreatedBefore}, {"updated_at < ?", q.UpdatedBefore}} {
-		if !bound.at.IsZero() {
-			f.and(bound.term, ceiling(bound.at))
-		}
-	}
-	l.filterAfter(&f)
-	return f
-}
-
-// ceiling is a moment in microseconds, rounded up: before it is before the
-// exact moment too.
-func ceiling(t time.Time) int64 {
-	if t.Nanosecond()%1000 != 0 {
-		return micros(t) + 1
-	}
-	return micros(t)
-}
-
-// filterAfter leaves out what stands up to the end of the page before.
-func (l *listing) filterAfter(f *filter) {
-	if l.after == nil {
-		return
-	}
-	switch l.query.Order {
-	case store.IDAsc:
-		f.and("id > ?", l.after.ID)
-	case store.CreatedDesc:
-		f.and("created_at <= ? AND (created_at < ? OR id > ?)", micros(l.after.Time), micros(l.after.Time), l.after.ID)
-	default:
-		f.and("updated_at <= ? AND (updated_at < ? OR id > ?)", micros(l.after.Time), micros(l.after.Time), l.after.ID)
-	}
 }
 
 // add puts a session on the page if it fits, or among the corrupt.

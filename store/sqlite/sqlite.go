@@ -85,6 +85,7 @@ var (
 	_ store.Store    = (*Store)(nil)
 	_ store.Tails    = (*Store)(nil)
 	_ store.Leases   = (*Store)(nil)
+	_ store.Starts   = (*Store)(nil)
 	_ store.Logs     = (*Store)(nil)
 	_ store.Forks    = (*Store)(nil)
 	_ store.Inboxes  = (*Store)(nil)

@@ -3,25 +3,39 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+// tailWrite is one write to the open tail.
+type tailWrite struct {
+	next    session.Session
+	keys    []store.Key
+	fence   int64
+	changes []change
+	size    int64 // of the changes
+}
+
+func (s *Store) prepareTail(ctx context.Context, next session.Session, fence int64, keys []store.Key) (tailWrite, error) {
+	a := tailWrite{next: next, keys: keys, fence: fence}
+	err := s.writable(ctx, next, keys)
+	if err == nil {
+		a.changes, a.size, err = encodeChanges(next.Pending())
+	}
+	return a, err
+}
+
 // Append writes to the open tail.
 func (s *Store) Append(ctx context.Context, next session.Session, a store.Append) (session.Session, error) {
-	if err := s.writable(ctx, next, a.Keys); err != nil {
-		return session.Session{}, err
-	}
-	changes, size, err := encodeChanges(next.Pending())
+	w, err := s.prepareTail(ctx, next, a.Fence, a.Keys)
 	if err != nil {
 		return session.Session{}, err
 	}
-	r := store.RefOf(next)
 	err = s.write(ctx, &request{
-		ref: r, remembers: true,
-		do:    func(ctx context.Context, c *conn) error { return s.extend(ctx, c, next, a, changes, size) },
-		saved: appended(r, changes),
+		ref: store.RefOf(next), remembers: true, saved: w.saved(),
+		do: func(ctx context.Context, c *conn) error { return c.extend(ctx, w, s.now(), nil) },
 	})
 	if err != nil {
 		return session.Session{}, err
@@ -29,40 +43,71 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	return next.Flushed(), nil
 }
 
-func (s *Store) extend(ctx context.Context, c *conn, next session.Session, a store.Append, changes []change, size int64) error {
-	r, now := store.RefOf(next), s.now()
+// Start takes the lease and writes to the open tail.
+func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
+	if err := checkLength(b.Length); err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	w, err := s.prepareTail(ctx, next, 0, b.Keys)
+	if err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	var taken lease
+	err = s.write(ctx, &request{
+		ref: store.RefOf(next), remembers: true, saved: w.saved(),
+		do: func(ctx context.Context, c *conn) error {
+			now := s.now()
+			taken = lease{holder: b.Holder, until: session.Instant(now.Add(b.Length)), open: true}
+			return c.extend(ctx, w, now, &taken)
+		},
+	})
+	if err != nil {
+		return session.Session{}, store.Lease{}, err
+	}
+	return next.Flushed(), taken.public(), nil
+}
+
+// extend writes to the open tail, under a new lease where one is wanted.
+func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *lease) error {
+	r := store.RefOf(a.next)
 	w, err := c.current(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := w.admit(next, a.Fence, now); err != nil {
+	if err := w.admit(a.next, a.fence, now); err != nil {
 		return err
 	}
-	if hasKind(changes, sessionRewound) {
+	if hasKind(a.changes, sessionRewound) {
 		return &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
 	}
-	if err := c.addChanges(ctx, w, changes, nil); err != nil {
+	if wanted != nil {
+		if err := c.takeLease(ctx, w.log, wanted); err != nil {
+			return err
+		}
+		w.lease = *wanted
+	}
+	if err := c.addChanges(ctx, w, a.changes, nil); err != nil {
 		return err
 	}
-	w.live += int64(len(changes))
-	if hasKind(changes, tailDiscarded) {
+	w.live += int64(len(a.changes))
+	if hasKind(a.changes, tailDiscarded) {
 		if _, err := c.one(ctx, "SELECT count(*) FROM changes WHERE log = ? AND seq > ? AND discarded = 0 AND kind <> ?",
 			[]any{w.log, w.seq, tailDiscarded}, &w.live); err != nil {
 			return err
 		}
 	}
-	w.last, w.unfolded = next.Seq(), w.unfolded+size
+	w.last, w.unfolded = a.next.Seq(), w.unfolded+a.size
 	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, unfolded = ? WHERE log = ?",
 		w.last, w.live, w.unfolded, w.log); err != nil {
 		return err
 	}
-	if err := c.setOpen(ctx, &w, w.live > 0 || next.Running()); err != nil {
+	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running()); err != nil {
 		return err
 	}
-	if err := c.showRows(ctx, &w, next.Info(), changes); err != nil {
+	if err := c.showRows(ctx, &w, a.next.Info(), a.changes); err != nil {
 		return err
 	}
-	if err := c.addKeys(ctx, w, a.Keys, w.last, now); err != nil {
+	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
 		return err
 	}
 	c.known.put(r, w)
@@ -89,17 +134,18 @@ func (c *conn) showRows(ctx context.Context, w *row, info session.Info, changes 
 	return err
 }
 
-// appended looks for the last of some changes after a commit whose outcome is
-// in doubt. An append of nothing leaves no trace to look for.
-func appended(r store.Ref, changes []change) func(context.Context, *conn) (bool, error) {
-	if len(changes) == 0 {
+// saved looks for the last change after a commit whose outcome is in doubt. An
+// append of nothing leaves no trace to look for.
+func (a tailWrite) saved() func(context.Context, *conn) (bool, error) {
+	if len(a.changes) == 0 {
 		return nil
 	}
-	last := changes[len(changes)-1]
+	last := a.changes[len(a.changes)-1]
 	return func(ctx context.Context, c *conn) (bool, error) {
 		var one int
 		return c.one(ctx, `SELECT 1 FROM sessions s JOIN changes c ON c.log = s.log
-WHERE s.tenant = ? AND s.id = ? AND c.seq = ? AND c.at = ? AND c.data = ?`, []any{r.Tenant, r.ID, last.seq, micros(last.at), last.data}, &one)
+WHERE s.tenant = ? AND s.id = ? AND s.agent_id = ? AND c.seq = ? AND c.at = ? AND c.data = ?`,
+			[]any{a.next.Tenant(), a.next.ID(), a.next.AgentID(), last.seq, micros(last.at), last.data}, &one)
 	}
 }
 
