@@ -7,12 +7,17 @@ import (
 
 // OpenBusy opens a store that is never idle, so that it indexes only when it
 // is told to.
-func OpenBusy(ctx context.Context, url string) (*Store, error) {
+func OpenBusy(ctx context.Context, url string) (*Store, error) { return openIdle(ctx, url, time.Hour) }
+
+// OpenEager opens a store that is idle at once.
+func OpenEager(ctx context.Context, url string) (*Store, error) { return openIdle(ctx, url, 0) }
+
+func openIdle(ctx context.Context, url string, after time.Duration) (*Store, error) {
 	s, err := configured(url, Config{})
 	if err != nil {
 		return nil, err
 	}
-	s.index.quiet, s.index.late = time.Hour, time.Hour
+	s.index.quiet, s.index.late = after, after
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
