@@ -85,10 +85,11 @@ func historyPanel(c *canvas, stores []Standing) {
 			c.circle(at.x, at.y, fill(n))
 		}
 		end := points[len(points)-1]
-		c.text(end.x+10, labels.free(end.y+4), "value halo", fmt.Sprintf("%.1f ×", end.value))
+		c.text(p.left+p.width+6, labels.free(end.y+4), "value", fmt.Sprintf("%.1f ×", end.value))
 	}
 	if bound > 0 {
-		p.target(c, bound)
+		c.line(p.left, p.y(bound), p.left+p.width, p.y(bound), "target")
+		c.text(p.left+p.width+6, labels.free(p.y(bound)+4), "note", "target ≤ "+number(bound))
 	}
 }
 
@@ -210,7 +211,7 @@ func share(r Result) float64 {
 }
 
 // drawable reports whether a value has a place in a chart.
-func drawable(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && v >= 0 }
+func drawable(v float64) bool { return v >= 0 && !math.IsInf(v, 1) } // no comparison with NaN holds
 
 func heading(c *canvas, x float64, title, note string) {
 	c.text(x, panelTop-38, "head", title)
@@ -241,15 +242,10 @@ func (p plot) grid(c *canvas) {
 	}
 }
 
-func (p plot) target(c *canvas, bound float64) {
-	c.line(p.left, p.y(bound), p.left+p.width, p.y(bound), "target")
-	c.text(p.left+4, p.y(bound)+14, "note halo", "target ≤ "+number(bound))
-}
-
 // nice is the next number that four lines divide well.
 func nice(v float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
-		for _, step := range []float64{1, 2, 4, 6, 8} {
+		for _, step := range []float64{1, 1.2, 1.6, 2, 3, 4, 6, 8} {
 			if step*unit >= v {
 				return step * unit
 			}

@@ -74,6 +74,7 @@ func TestSplice_refusesPagesWithoutClearMarks(t *testing.T) {
 		"only an end":   endMark,
 		"wrong order":   endMark + beginMark,
 		"two sections":  beginMark + endMark + beginMark + endMark,
+		"a begin after": beginMark + endMark + beginMark,
 		"an end before": endMark + beginMark + endMark,
 	} {
 		if got, err := splice(page, "new"); err == nil {

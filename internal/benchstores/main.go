@@ -126,6 +126,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 
 // measure runs all chapters on the stores asked for.
 func measure(ctx context.Context, f flags, progress io.Writer) (_ Report, err error) {
+	if f.dir != "" { // a server's socket needs the whole path
+		if f.dir, err = filepath.Abs(f.dir); err != nil {
+			return Report{}, err
+		}
+	}
 	dir, err := os.MkdirTemp(f.dir, "benchstores")
 	if err != nil {
 		return Report{}, err

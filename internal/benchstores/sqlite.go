@@ -42,17 +42,15 @@ func openSQLite(ctx context.Context, parent string, s setting) (*place, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &place{
-		durable: st,
-		file:    file,
-		bytes: func(context.Context) (int64, error) { // the log goes into the file when the last user closes it
-			if err := st.Close(); err != nil {
-				return 0, err
-			}
-			return folderSize(dir)
-		},
-		remove: func() error { return errors.Join(st.Close(), os.RemoveAll(dir)) },
-	}, nil
+	p := &place{durable: st, file: file}
+	p.bytes = func(context.Context) (int64, error) { // the log goes into the file when the last user closes it
+		if err := p.Close(); err != nil {
+			return 0, err
+		}
+		return folderSize(dir)
+	}
+	p.remove = func() error { return errors.Join(p.Close(), os.RemoveAll(dir)) }
+	return p, nil
 }
 
 // folderSize is what all files of a folder take.

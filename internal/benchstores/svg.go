@@ -19,7 +19,6 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill
 .note { font-size: 11px; fill: #59636e }
 .small { font-size: 10px }
 .missed { fill: #c93c37; font-weight: 600 }
-.halo { paint-order: stroke; stroke: #ffffff; stroke-width: 4px; stroke-linejoin: round }
 .value { font-weight: 600 }
 .end { text-anchor: end }
 .middle { text-anchor: middle }
@@ -35,7 +34,6 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill
 text { fill: #e6edf3 }
 .note { fill: #9198a1 }
 .missed { fill: #f47067 }
-.halo { stroke: #0d1117 }
 .paper { fill: #0d1117 }
 .grid { stroke: #2a313c }
 .axis { stroke: #656c76 }
