@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +42,15 @@ func TestCorpus_readsAsItDidWhenItWasWritten(t *testing.T) {
 			t.Parallel()
 			path := unpacked(t, packed)
 			for _, what := range []string{"migrated", "opened again"} {
-				st, err := sqlite.Open(t.Context(), path, sqlite.Config{Now: noon})
+				steps := []string{}
+				st, err := sqlite.Open(t.Context(), path, sqlite.Config{Now: noon, OnMigrate: func(done, total int) {
+					steps = append(steps, fmt.Sprintf("%d of %d", done, total))
+				}})
 				if err != nil {
 					t.Fatal(err)
+				}
+				if want := stepsFrom(t, packed, what); !slices.Equal(steps, want) {
+					t.Errorf("%s: told of steps %q, want %q", what, steps, want)
 				}
 				healthy(t, st)
 				wantSameReading(t, what, readingOf(t, st), read(t, strings.TrimSuffix(packed, ".db.gz")+".json"))
@@ -54,6 +61,24 @@ func TestCorpus_readsAsItDidWhenItWasWritten(t *testing.T) {
 			carriesOn(t, path)
 		})
 	}
+}
+
+// stepsFrom is what is told while a database of the corpus is opened.
+func stepsFrom(t *testing.T, packed, what string) []string {
+	t.Helper()
+	all, err := filepath.Glob("migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema int
+	if _, err := fmt.Sscanf(filepath.Base(packed), "schema%d.db.gz", &schema); err != nil {
+		t.Fatal(err)
+	}
+	steps, total := []string{}, len(all)-schema
+	for done := 0; what == "migrated" && total > 0 && done <= total; done++ {
+		steps = append(steps, fmt.Sprintf("%d of %d", done, total))
+	}
+	return steps
 }
 
 // carriesOn writes to what was migrated.

@@ -38,6 +38,9 @@ func (s *Store) closedError() error {
 
 // explained says what an error of SQLite means to the owner of the file.
 func explained(err error, code int) error {
+	if code == codes.SQLITE_READONLY_DIRECTORY || code == codes.SQLITE_READONLY_CANTINIT {
+		return fmt.Errorf("SQLite keeps a log beside the database, and the directory cannot be written to: %w", err)
+	}
 	switch code & 0xff {
 	case codes.SQLITE_NOTADB:
 		return &session.InvalidError{Field: "path", Reason: "the file is not a SQLite database"}

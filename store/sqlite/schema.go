@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // migrations are the steps from one schema to the next, in the order of their
@@ -19,33 +20,34 @@ var migrations embed.FS
 // applicationID marks a database file as one of ours ("Hold").
 const applicationID = 0x486f6c64
 
+// migration brings a database up to date.
+type migration struct {
+	path     string
+	onWrite  func(point string)
+	progress store.Progress
+	steps    []string // all there are; the n-th makes schema n
+}
+
 // prepare makes the database ready for the writer. The file is not written to
 // before it is known to be ours.
-func (c *conn) prepare(ctx context.Context, path string, onWrite func(string)) error {
-	known, err := newestSchema()
-	if err != nil {
+func (m *migration) prepare(ctx context.Context, c *conn) (err error) {
+	if m.steps, err = fs.Glob(migrations, "migrations/*.sql"); err != nil {
 		return err
 	}
-	if _, err := c.schemaOf(ctx, path, known); err != nil {
+	if _, err := m.schemaOf(ctx, c); err != nil {
 		return err
 	}
 	if err := c.run(ctx, "PRAGMA page_size = "+strconv.Itoa(pageSize)); err != nil { // a database that has pages keeps their size
 		return err
 	}
-	onWrite("before journal mode")
+	m.onWrite("before journal mode")
 	if err := c.useWAL(ctx); err != nil {
 		return err
 	}
-	if err := c.migrate(ctx, path, onWrite); err != nil {
+	if err := m.run(ctx, c); err != nil {
 		return err
 	}
 	return c.run(ctx, "PRAGMA busy_timeout = 0") // the writer stands in line for the lock by itself
-}
-
-// newestSchema is the schema this program makes.
-func newestSchema() (int, error) {
-	steps, err := fs.Glob(migrations, "migrations/*.sql")
-	return len(steps), err
 }
 
 // useWAL switches to the write-ahead log, which the file remembers.
@@ -63,7 +65,7 @@ func (c *conn) useWAL(ctx context.Context) error {
 // schemaOf reads which schema a database has, without writing to it. An
 // InvalidError says that the file belongs to another program, a
 // NewerFormatError that it is of a newer one.
-func (c *conn) schemaOf(ctx context.Context, path string, known int) (int, error) {
+func (m *migration) schemaOf(ctx context.Context, c *conn) (int, error) {
 	var app, schema, tables int
 	for pragma, value := range map[string]*int{
 		"PRAGMA application_id": &app, "PRAGMA user_version": &schema, "SELECT count(*) FROM sqlite_schema": &tables,
@@ -72,37 +74,43 @@ func (c *conn) schemaOf(ctx context.Context, path string, known int) (int, error
 			return 0, err
 		}
 	}
-	switch {
+	switch known := len(m.steps); {
 	case app != applicationID && (app != 0 || schema != 0 || tables != 0):
-		return 0, &session.InvalidError{Field: "path", Reason: path + " is a SQLite database of another program"}
+		return 0, &session.InvalidError{Field: "path", Reason: m.path + " is a SQLite database of another program"}
 	case schema > known:
-		return 0, &session.NewerFormatError{What: "schema of " + path + ",", Have: strconv.Itoa(schema) + ",", Know: strconv.Itoa(known)}
+		return 0, &session.NewerFormatError{What: "schema of " + m.path + ",", Have: strconv.Itoa(schema) + ",", Know: strconv.Itoa(known)}
 	}
 	return schema, nil
 }
 
-// migrate brings the database to the newest schema, each step in a
-// transaction of its own that also says which schema it made. The write lock
-// keeps other processes from doing the same at the same time.
-func (c *conn) migrate(ctx context.Context, path string, onWrite func(string)) error {
-	steps, err := fs.Glob(migrations, "migrations/*.sql")
+// run brings the database to the newest schema, each step in a transaction of
+// its own that also says which schema it made. The write lock keeps other
+// processes from doing the same at the same time. A new database is nothing
+// to report.
+func (m *migration) run(ctx context.Context, c *conn) error {
+	first, err := m.schemaOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	for {
-		schema, err := c.schemaOf(ctx, path, len(steps))
-		if err != nil || schema == len(steps) {
+	for schema := first; ; {
+		if first > 0 && first < len(m.steps) {
+			m.progress.Report(schema-first, len(m.steps)-first)
+		}
+		if schema == len(m.steps) {
+			return nil
+		}
+		if err := m.step(ctx, c); err != nil {
 			return err
 		}
-		if err := c.step(ctx, path, steps, onWrite); err != nil {
+		if schema, err = m.schemaOf(ctx, c); err != nil {
 			return err
 		}
 	}
 }
 
 // step makes one step, unless another process has made the last one meanwhile.
-func (c *conn) step(ctx context.Context, path string, steps []string, onWrite func(string)) (err error) {
-	onWrite("before migration begin")
+func (m *migration) step(ctx context.Context, c *conn) (err error) {
+	m.onWrite("before migration begin")
 	if err := c.run(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -111,25 +119,25 @@ func (c *conn) step(ctx context.Context, path string, steps []string, onWrite fu
 			_ = c.run(context.WithoutCancel(ctx), "ROLLBACK") // closing the connection does it too
 		}
 	}()
-	schema, err := c.schemaOf(ctx, path, len(steps))
+	schema, err := m.schemaOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	if schema < len(steps) {
-		text, err := migrations.ReadFile(steps[schema])
+	if schema < len(m.steps) {
+		text, err := migrations.ReadFile(m.steps[schema])
 		if err != nil {
 			return err
 		}
-		onWrite("before migration " + strconv.Itoa(schema+1))
+		m.onWrite("before migration " + strconv.Itoa(schema+1))
 		mark := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schema+1)
 		if err := c.run(ctx, string(text)+mark); err != nil {
 			return fmt.Errorf("make schema %d: %w", schema+1, err)
 		}
 	}
-	onWrite("before migration commit")
+	m.onWrite("before migration commit")
 	if err := c.run(ctx, "COMMIT"); err != nil {
 		return err
 	}
-	onWrite("after migration commit")
+	m.onWrite("after migration commit")
 	return nil
 }

@@ -59,6 +59,10 @@ type Config struct {
 	// Synchronous is how durable an acknowledged write is.
 	Synchronous Synchronous
 
+	// OnMigrate is told how many steps are done when Open brings an older
+	// schema up to date. Nil: nobody is told.
+	OnMigrate store.Progress
+
 	// OnWrite is called around each step that touches the disk, as "before
 	// commit" and "after commit", by the goroutine that does it. It is there
 	// for tests: one that ends the process inside it shows what a crash at
@@ -124,7 +128,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if s.conns, err = newConnector(abs, c.Synchronous); err != nil {
 		return nil, fmt.Errorf("open sqlite store: %w", err)
 	}
-	conn, err := s.prepare(ctx, c.OnWrite)
+	conn, err := s.prepare(ctx, c)
 	if err != nil {
 		return nil, errors.Join(s.translate(ctx, err), s.conns.db.Close())
 	}
@@ -136,12 +140,13 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 }
 
 // prepare opens the writer's connection and brings the schema up to date.
-func (s *Store) prepare(ctx context.Context, onWrite func(string)) (*conn, error) {
+func (s *Store) prepare(ctx context.Context, config Config) (*conn, error) {
 	c, err := s.conns.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.prepare(ctx, s.path, onWrite); err != nil {
+	m := migration{path: s.path, onWrite: config.OnWrite, progress: config.OnMigrate}
+	if err := m.prepare(ctx, c); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
