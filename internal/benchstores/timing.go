@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -24,14 +25,14 @@ func median[T cmp.Ordered](values []T) T {
 type work func(ctx context.Context) error
 
 // interleave does every work once in each round, so that whatever disturbs the
-// machine disturbs all of them, and changes who begins, because who comes
-// after whom matters too. The first warm rounds do not count.
+// machine disturbs all of them, in an order that is drawn anew, because what
+// comes after what matters too. The first warm rounds do not count.
 func interleave(ctx context.Context, warm, rounds int, works ...work) ([]timing, error) {
 	took := make([]timing, len(works))
+	dice := rand.New(rand.NewPCG(3, 4))
 	runtime.GC() // what was built up for the measurement is not part of it
 	for round := range warm + rounds {
-		for i := range works {
-			turn := (round + i) % len(works)
+		for _, turn := range dice.Perm(len(works)) {
 			begin := time.Now()
 			if err := works[turn](ctx); err != nil {
 				return nil, err
