@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +151,29 @@ func TestCheck_findsNothingInHealthyData(t *testing.T) {
 	}
 	if everything(t, conn) != before {
 		t.Error("a repair with nothing to mend has written")
+	}
+}
+
+func TestCheck_findsNothingInMigratedData(t *testing.T) {
+	t.Parallel()
+	dumps, err := filepath.Glob(filepath.Join(corpus, "schema*.sql.gz"))
+	if err != nil || len(dumps) == 0 {
+		t.Fatalf("no corpus: %v", err)
+	}
+	for _, dump := range dumps {
+		t.Run(filepath.Base(dump), func(t *testing.T) {
+			t.Parallel()
+			st := open(t, restored(t, dump), postgres.Config{})
+			if problems := check(t, st); len(problems) > 0 {
+				t.Errorf("found %q", problems)
+			}
+			if n, err := st.Reindex(t.Context(), nil); err != nil || n == 0 {
+				t.Errorf("%d are in the index, %v", n, err)
+			}
+			if problems := check(t, st); len(problems) > 0 {
+				t.Errorf("found with an index %q", problems)
+			}
+		})
 	}
 }
 

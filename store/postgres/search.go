@@ -122,8 +122,10 @@ func (h *hunt) findStretches(ctx context.Context) error {
 }
 
 // askIndex finds messages with enough of the words, as far as logs are
-// indexed. Each pair of log and word is one look into the index.
+// indexed. Each pair of log and word is one look into the index; words that
+// share a number count as one there, and may all be found.
 func (h *hunt) askIndex(ctx context.Context) error {
+	alike := len(h.query.Words) - len(hashes(h.query.Words))
 	var logs, words []int64
 	for log := range h.stretches {
 		for _, word := range numbers(log, h.query.Words) {
@@ -133,12 +135,13 @@ func (h *hunt) askIndex(ctx context.Context) error {
 	rows, err := h.tx.Query(ctx, `SELECT p.log, p.seq, p.at, count(*)::integer FROM unnest(@logs::bigint[], @words::bigint[]) AS w (log, word)
 			CROSS JOIN LATERAL (SELECT p.log, p.seq, p.at FROM passages p WHERE p.words @> ARRAY[w.word] AND (@trace::boolean OR NOT p.trace) OFFSET 0) p
 		WHERE p.log = w.log GROUP BY p.log, p.seq, p.at HAVING count(*) >= @least::integer`,
-		pgx.NamedArgs{"logs": logs, "words": words, "trace": h.query.Trace, "least": h.query.Least})
+		pgx.NamedArgs{"logs": logs, "words": words, "trace": h.query.Trace, "least": h.query.Least - alike})
 	if err != nil {
 		return err
 	}
 	var c candidate
 	_, err = pgx.ForEachRow(rows, []any{&c.log, &c.seq, &c.at, &c.found}, func() error {
+		c.found += alike
 		h.candidates = append(h.candidates, c)
 		return nil
 	})
@@ -321,7 +324,7 @@ func (h *hunt) readSpans(ctx context.Context, some []candidate) error {
 func (h *hunt) findEntries(ctx context.Context) error {
 	for _, o := range h.query.Owners(h.tenant) {
 		args := ownerArgs(o)
-		args["words"], args["scope"] = hashes(h.query.Words), string(o.Scope)
+		args["words"] = hashes(h.query.Words)
 		rows, err := h.tx.Query(ctx, entryColumns+` AND v.version = m.version WHERE m.present AND `+ofOwner+` AND m.words && @words::bigint[]`, args)
 		if err != nil {
 			return err

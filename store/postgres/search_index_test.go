@@ -94,6 +94,21 @@ func TestSearch_doesNotBelieveTheIndex(t *testing.T) {
 	wantFound(t, st, "a", "scones", "tea and scones")
 }
 
+func TestSearch_tellsWordsApartThatShareANumber(t *testing.T) {
+	t.Parallel()
+	st := busy(t, pgtest.Schema(t))
+	const one, other = "w673879", "w1180600"
+	s := save(t, st, create(t, st, "a"), one)
+	save(t, st, s, one+" "+other)
+	st.Index(t.Context())
+	wantFound(t, st, "a", one, one+" "+other, one)
+	wantFound(t, st, "a", other, one+" "+other)
+	passages, err := st.Search(t.Context(), session.DefaultTenant, store.Search{Words: []string{one, other}, Least: 2, Session: "a"})
+	if err != nil || len(passages) != 1 || passages[0].Found != 2 {
+		t.Errorf("found %+v, %v, want the one with both words", passages, err)
+	}
+}
+
 func TestSearch_looksFurtherWhenTheBestAreNotInTheTranscript(t *testing.T) {
 	t.Parallel()
 	st := busy(t, pgtest.Schema(t))
