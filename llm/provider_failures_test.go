@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -76,7 +75,7 @@ func TestInfer_failuresThatMayPass(t *testing.T) {
 		cases["asked to try again"] = provtest.Reply{Status: 400, Header: http.Header{"X-Should-Retry": {"true"}}, Body: "{}"}
 		for name, reply := range cases {
 			_, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{reply}, Lax: true}, settings{idle: 300 * time.Millisecond})
-			_, err := model.Infer(t.Context(), ask("hi"), nil)
+			_, err := model.Infer(t.Context(), hi(), nil)
 			if _, ok := transient(err); !ok {
 				t.Errorf("%s: got %v", name, err)
 				continue
@@ -115,7 +114,7 @@ func TestInfer_failuresThatAreFinal(t *testing.T) {
 		}
 		for name, c := range cases {
 			_, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{c.reply}, Lax: true}, settings{idle: 10 * time.Second, maxBytes: 5000})
-			_, err := model.Infer(t.Context(), ask("hi"), nil)
+			_, err := model.Infer(t.Context(), hi(), nil)
 			if _, ok := transient(err); ok || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %q", name, err, c.want)
 				continue
@@ -130,7 +129,7 @@ func TestInfer_failuresThatAreFinal(t *testing.T) {
 func TestInfer_longLineIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, p provider) {
 		model := p.answers(t, provtest.Reply{Text: []string{strings.Repeat("x", 9<<20)}})
-		if _, err := model.Infer(t.Context(), ask("hi"), nil); err == nil || !strings.Contains(err.Error(), "longer than allowed") {
+		if _, err := model.Infer(t.Context(), hi(), nil); err == nil || !strings.Contains(err.Error(), "longer than allowed") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -162,7 +161,7 @@ func TestInfer_waitsAsLongAsTheServerAsks(t *testing.T) {
 			for k, v := range c.header {
 				header.Set(k, v)
 			}
-			_, err := p.answers(t, provtest.Reply{Status: c.status, Header: header}).Infer(t.Context(), ask("hi"), nil)
+			_, err := p.answers(t, provtest.Reply{Status: c.status, Header: header}).Infer(t.Context(), hi(), nil)
 			after, ok := transient(err)
 			if !ok || after < c.min || after > c.max {
 				t.Errorf("%s: wait %v, %v", name, after, err)
@@ -173,17 +172,14 @@ func TestInfer_waitsAsLongAsTheServerAsks(t *testing.T) {
 
 func TestInfer_nobodyThereMayPass(t *testing.T) {
 	each(t, func(t *testing.T, p provider) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := "http://" + l.Addr().String()
-		l.Close()
+		server := httptest.NewServer(http.NotFoundHandler())
+		address := server.URL
+		server.Close()
 		model, err := p.model(settings{url: address, key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = model.Infer(t.Context(), ask("hi"), nil)
+		_, err = model.Infer(t.Context(), hi(), nil)
 		if _, ok := transient(err); !ok || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("got %v", err)
 		}
@@ -200,7 +196,7 @@ func TestInfer_unknownCertificateIsFinal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = model.Infer(t.Context(), ask("hi"), nil)
+		_, err = model.Infer(t.Context(), hi(), nil)
 		if _, ok := transient(err); ok || err == nil || !strings.Contains(err.Error(), "no safe connection") {
 			t.Errorf("got %v", err)
 		}
@@ -213,7 +209,7 @@ func TestInfer_tooLongForTheModelIsKnownAsThat(t *testing.T) {
 			`{"error":{"message":"too much","code":"context_length_exceeded"}}`,
 			`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`,
 		} {
-			_, err := p.answers(t, provtest.Reply{Status: 400, Body: body}).Infer(t.Context(), ask("hi"), nil)
+			_, err := p.answers(t, provtest.Reply{Status: 400, Body: body}).Infer(t.Context(), hi(), nil)
 			if !errors.Is(err, session.ErrContextLength) {
 				t.Errorf("got %v", err)
 			}
@@ -239,7 +235,7 @@ func TestInfer_endsWithTheContext(t *testing.T) {
 				<-asked
 				cancel()
 			}()
-			_, err := model.Infer(ctx, ask("hi"), nil)
+			_, err := model.Infer(ctx, hi(), nil)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: got %v", name, err)
 			}
@@ -252,13 +248,13 @@ func TestInfer_endsWithTheContext(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := p.answers(t, provtest.Reply{Hang: true}).Infer(ctx, ask("hi"), nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := p.answers(t, provtest.Reply{Hang: true}).Infer(ctx, hi(), nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		cancel()
 		server, model := p.serve(t, provtest.Config{}, settings{})
-		if _, err := model.Infer(ctx, ask("hi"), nil); !errors.Is(err, context.Canceled) || server.Calls().Received != 0 {
+		if _, err := model.Infer(ctx, hi(), nil); !errors.Is(err, context.Canceled) || server.Calls().Received != 0 {
 			t.Errorf("a context that was over asked the server: %v", err)
 		}
 	})
@@ -270,7 +266,7 @@ func TestInfer_slowIsNotIdle(t *testing.T) {
 		words := strings.Split(strings.Repeat("a ", 12), " ")
 		reply := provtest.Reply{Text: words, Pause: 100 * time.Millisecond}
 		_, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{reply}}, settings{idle: time.Second})
-		if got, err := model.Infer(t.Context(), ask("hi"), nil); err != nil || got.Content.Text() != strings.Repeat("a", 12) {
+		if got, err := model.Infer(t.Context(), hi(), nil); err != nil || got.Content.Text() != strings.Repeat("a", 12) {
 			t.Errorf("got %q, %v", got.Content.Text(), err)
 		}
 	})
@@ -291,7 +287,7 @@ func TestInfer_theKeyIsNeverSeen(t *testing.T) {
 			}
 		}
 		_, model := p.serve(t, provtest.Config{Key: key}, settings{key: secret}) // refused, and repeated
-		_, err := model.Infer(t.Context(), ask("hi"), nil)
+		_, err := model.Infer(t.Context(), hi(), nil)
 		check("wrong key", err)
 		if told(t, err).Status != http.StatusUnauthorized {
 			t.Errorf("got %v", err)
@@ -307,14 +303,14 @@ func TestInfer_theKeyIsNeverSeen(t *testing.T) {
 			"request id": {Status: 500, Header: http.Header{"X-Request-Id": {secret}}},
 		} {
 			_, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{reply}}, settings{key: secret})
-			_, err := model.Infer(t.Context(), ask("hi"), nil)
+			_, err := model.Infer(t.Context(), hi(), nil)
 			check(name, err)
 		}
 		model, err = p.model(settings{url: "http://user:hunter2-password@127.0.0.1:1/?key=" + secret})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = model.Infer(t.Context(), ask("hi"), nil)
+		_, err = model.Infer(t.Context(), hi(), nil)
 		check("address", err)
 		_, err = p.model(settings{url: "ftp://" + secret})
 		check("wrong address", err)

@@ -86,9 +86,9 @@ func (p provider) answers(t *testing.T, reply provtest.Reply) llm.Model {
 	return model
 }
 
-// ask is a request with one message.
-func ask(text string) llm.Request {
-	return llm.Request{Messages: []session.Message{{ID: "1", Role: session.RoleUser, Content: session.Text(text)}}}
+// hi is a request with one message.
+func hi() llm.Request {
+	return llm.Request{Messages: []session.Message{{ID: "1", Role: session.RoleUser, Content: session.Text("hi")}}}
 }
 
 // keep adds an answer to a session, as the loop does.
@@ -149,7 +149,7 @@ func TestInfer_oneAnswerHoweverItArrives(t *testing.T) {
 		} {
 			reply := rich()
 			change(&reply)
-			got, err := p.answers(t, reply).Infer(t.Context(), ask("hi"), nil)
+			got, err := p.answers(t, reply).Infer(t.Context(), hi(), nil)
 			if err != nil || !reflect.DeepEqual(got, full(p)) {
 				t.Errorf("%s: got %+v, %v\nwant %+v", name, got, err, full(p))
 			}
@@ -161,7 +161,7 @@ func TestInfer_emitsThePieces(t *testing.T) {
 	each(t, func(t *testing.T, p provider) {
 		var thought, said strings.Builder
 		var calls []string
-		_, err := p.answers(t, rich()).Infer(t.Context(), ask("hi"), func(d llm.Delta) {
+		_, err := p.answers(t, rich()).Infer(t.Context(), hi(), func(d llm.Delta) {
 			thought.WriteString(d.Reasoning)
 			said.WriteString(d.Text)
 			if c := d.ToolCall; c != nil {
@@ -182,7 +182,7 @@ func TestInfer_firstPieceDoesNotWaitForTheRest(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var heard string
-		_, err := model.Infer(ctx, ask("hi"), func(d llm.Delta) {
+		_, err := model.Infer(ctx, hi(), func(d llm.Delta) {
 			heard += d.Text
 			cancel() // the server never says the rest
 		})
@@ -201,7 +201,7 @@ func TestInfer_finishReasonsAreTheContracts(t *testing.T) {
 				"model_context_window_exceeded": "length",
 			},
 		}[p.name] {
-			got, err := p.answers(t, provtest.Reply{Text: []string{"a"}, Finish: said}).Infer(t.Context(), ask("hi"), nil)
+			got, err := p.answers(t, provtest.Reply{Text: []string{"a"}, Finish: said}).Infer(t.Context(), hi(), nil)
 			if err != nil || got.FinishReason != want {
 				t.Errorf("%q became %q, %v", said, got.FinishReason, err)
 			}
@@ -217,7 +217,7 @@ func TestInfer_usageInTheSessionsWords(t *testing.T) {
 			want.Input, want.Reasoning = 150, 0
 		}
 		for _, whole := range []bool{true, false} {
-			got, err := p.answers(t, provtest.Reply{Text: []string{"a"}, Usage: told, Whole: whole}).Infer(t.Context(), ask("hi"), nil)
+			got, err := p.answers(t, provtest.Reply{Text: []string{"a"}, Usage: told, Whole: whole}).Infer(t.Context(), hi(), nil)
 			if err != nil || got.Usage != want {
 				t.Errorf("got %+v, %v, want %+v", got.Usage, err, want)
 			}
@@ -233,7 +233,7 @@ func TestInfer_usageThatLiesIsNotTold(t *testing.T) {
 			"anthropic": `{"type":"message_start","message":{"content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":` +
 				`{"input_tokens":-5,"output_tokens":1e300,"cache_read_input_tokens":"many","cache_creation_input_tokens":null}}}`,
 		}
-		got, err := p.answers(t, provtest.Reply{Events: []string{lies[p.name]}}).Infer(t.Context(), ask("hi"), nil)
+		got, err := p.answers(t, provtest.Reply{Events: []string{lies[p.name]}}).Infer(t.Context(), hi(), nil)
 		if err != nil || got.Usage != (session.Usage{}) || got.Content.Text() != "a" {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -251,7 +251,7 @@ func TestInfer_malformedArgumentsDoNotLoseTheAnswer(t *testing.T) {
 			`"{\"city\":\"Oslo\"}"`: `{"city":"Oslo"}`,
 		} {
 			reply := provtest.Reply{Text: []string{"a"}, Calls: []provtest.Call{{ID: "c", Name: "weather", Arguments: []string{written}}}}
-			got, err := p.answers(t, reply).Infer(t.Context(), ask("hi"), nil)
+			got, err := p.answers(t, reply).Infer(t.Context(), hi(), nil)
 			if err != nil || len(got.ToolCalls) != 1 || string(got.ToolCalls[0].Arguments) != want || got.Content.Text() != "a" {
 				t.Errorf("%q: got %+v, %v", written, got, err)
 				continue
@@ -266,7 +266,7 @@ func TestInfer_malformedArgumentsDoNotLoseTheAnswer(t *testing.T) {
 
 func TestInfer_emptyAnswerIsAnAnswer(t *testing.T) {
 	each(t, func(t *testing.T, p provider) {
-		got, err := p.answers(t, provtest.Reply{}).Infer(t.Context(), ask("hi"), nil)
+		got, err := p.answers(t, provtest.Reply{}).Infer(t.Context(), hi(), nil)
 		if err != nil || len(got.Content) != 0 || got.FinishReason != "stop" {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -282,7 +282,7 @@ func TestInfer_brokenTextIsReplaced(t *testing.T) {
 				`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`,
 			},
 		}
-		got, err := p.answers(t, provtest.Reply{Events: events[p.name]}).Infer(t.Context(), ask("hi"), nil)
+		got, err := p.answers(t, provtest.Reply{Events: events[p.name]}).Infer(t.Context(), hi(), nil)
 		if err != nil || got.Content.Text() != "a\ufffd\ufffdb" {
 			t.Errorf("got %q, %v", got.Content.Text(), err)
 		}

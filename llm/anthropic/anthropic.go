@@ -75,8 +75,18 @@ func New(c Config) (*Model, error) {
 	return &Model{config: c, wire: client}, nil
 }
 
-// Infer asks the server once.
+// Infer asks the server once. Thoughts are sealed for the model and account
+// that had them: a server that refuses some is asked again without any.
 func (m *Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	response, err := m.ask(ctx, r, emit)
+	if forgotten, had := withoutThoughts(r.Messages); had && refusesThoughts(err) {
+		r.Messages = forgotten
+		return m.ask(ctx, r, emit)
+	}
+	return response, err
+}
+
+func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
 	body, err := m.body(r)
 	if err != nil {
 		return llm.Response{}, err

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -240,6 +241,33 @@ func TestInfer_answersCanBeSentBack(t *testing.T) {
 		{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{"query":"tea"}},
 		{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[{"url":"u"}]},
 		{"type":"text","text":"So it is."}]}`)
+}
+
+func TestInfer_thoughtsOfAnotherModelAreForgotten(t *testing.T) {
+	t.Parallel()
+	refuse := func(message string) func(provtest.Request) provtest.Reply {
+		return func(r provtest.Request) provtest.Reply {
+			if bytes.Contains(r.Body, []byte(`"thinking"`)) || bytes.Contains(r.Body, []byte(`"redacted_thinking"`)) {
+				return provtest.Reply{Status: 400, Body: `{"type":"error","error":{"type":"invalid_request_error","message":"` + message + `"}}`}
+			}
+			return provtest.Reply{Text: []string{"fine"}}
+		}
+	}
+	r := hi()
+	r.Messages = append(r.Messages, session.Message{ID: "2", Role: session.RoleAssistant, Content: session.Content{
+		{Type: session.PartReasoning, Text: "hm", Signature: "another model's"},
+		{Type: "redacted_thinking", Raw: json.RawMessage(`{"type":"redacted_thinking","data":"x"}`)},
+		{Type: session.PartText, Text: "yes"},
+	}}, user("3", "why?"))
+	server, model := serve(t, provtest.Config{Choose: refuse("messages.1.content.0: Invalid `signature` in `thinking` block")}, anthropic.Config{})
+	got, err := model.Infer(t.Context(), r, nil)
+	if err != nil || got.Content.Text() != "fine" || server.Calls().Received != 2 || len(r.Messages[1].Content) != 3 {
+		t.Errorf("got %+v, %v after %d requests", got, err, server.Calls().Received)
+	}
+	server, model = serve(t, provtest.Config{Choose: refuse("max_tokens is too large")}, anthropic.Config{})
+	if _, err := model.Infer(t.Context(), r, nil); err == nil || server.Calls().Received != 1 {
+		t.Errorf("%v after %d requests", err, server.Calls().Received)
+	}
 }
 
 func TestInfer_unusualStreams(t *testing.T) {

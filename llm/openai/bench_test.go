@@ -55,7 +55,7 @@ func firstWord(b *testing.B, client *http.Client, url, body string) time.Time {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	var read []byte
 	piece := make([]byte, 4096)
 	for !bytes.Contains(read, []byte("first")) {

@@ -98,8 +98,8 @@ func TestInfer_callsOfRealServers(t *testing.T) {
 			stop,
 		}, []session.ToolCall{oslo}},
 		"name in pieces": {[]string{
-			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"wea","arguments":""}}]}`),
-			delta(`{"tool_calls":[{"index":0,"function":{"name":"ther","arguments":""}}]}`),
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"weat","arguments":""}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"name":"her","arguments":""}}]}`),
 			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":\"Oslo\"}"}}]}`),
 			stop,
 		}, []session.ToolCall{oslo}},
