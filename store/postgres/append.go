@@ -97,7 +97,7 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *taking, left *fold) (*write, error) {
 	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running()}
 	admit(args, next, a.Fence)
-	if err := addChanges(args, pending, next.Base()+1); err != nil {
+	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}
 	discards := has[session.TailDiscarded](pending)

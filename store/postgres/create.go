@@ -102,9 +102,9 @@ var insertSession = named(`WITH s AS (
 			@kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text, @agent_name::text, @task_status::text, @flow_status::text
 		FROM s),
 	lines AS (INSERT INTO lineage (sid, log, after_seq, upto_seq)
-		SELECT s.sid, l.log, l.after_seq, least(l.upto_seq, @fork_seq::bigint) FROM s, lineage l
-			WHERE l.sid = @parent_sid::bigint AND l.after_seq < @fork_seq::bigint
-		UNION ALL SELECT s.sid, s.sid, @fork_seq::bigint, @forever::bigint FROM s)` +
+		SELECT s.sid, l.log, l.after_seq, least(l.upto_seq, @base::bigint) FROM s, lineage l
+			WHERE l.sid = @parent_sid::bigint AND l.after_seq < @base::bigint
+		UNION ALL SELECT s.sid, s.sid, @base::bigint, @forever::bigint FROM s)` +
 	writeChanges + writeCommit + writeSnapshot + ` SELECT sid FROM s`)
 
 // The parent's row is locked against deletion before anything is shared.
@@ -139,6 +139,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64) (*write, error) {
 	info := sealed.Info()
 	args := versionArgs(sealed, info)
+	addWindow(args, sealed)
 	if err := addHeader(args, info); err != nil {
 		return nil, err
 	}
@@ -152,11 +153,11 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 		after = next.Info().Fork.Seq
 	}
 	pending := next.Pending()
-	if err := addChanges(args, pending, after+1); err != nil {
+	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}
 	addCommit(args, c, after+1)
-	args["agent"], args["parent_sid"], args["fork_seq"], args["forever"] = next.AgentID(), parent, after, int64(forever)
+	args["agent"], args["parent_sid"], args["base"], args["forever"] = next.AgentID(), parent, after, int64(forever)
 	args["format"], args["kind"], args["user_id"] = session.FormatVersion, column(string(info.Kind)), column(info.UserID)
 	args["parent_id"], args["agent_name"], args["created_at"] = column(info.ParentID), column(info.AgentName), info.CreatedAt
 	var sid int64

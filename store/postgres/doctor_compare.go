@@ -127,6 +127,7 @@ func (p rowPart) set() string {
 func (e *examination) rowArgs() (pgx.NamedArgs, error) {
 	info := e.info()
 	args := versionArgs(e.last, info)
+	addWindow(args, e.last)
 	if err := addHeader(args, e.last.Info()); err != nil {
 		return nil, err
 	}

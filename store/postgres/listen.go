@@ -79,9 +79,7 @@ func (e *ear) hear(ctx context.Context) (heard bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		if r, ok := noticed(notice.Payload); ok {
-			e.store.bells.ring(r)
-		}
+		e.store.bells.ring(noticed(notice.Payload)...)
 	}
 }
 

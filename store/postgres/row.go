@@ -20,11 +20,14 @@ const forever = math.MaxInt64
 
 // versionArgs are the columns that every version sets.
 func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
-	from, to := shown(sealed.Spans(), sealed.Window(), false)
 	return pgx.NamedArgs{
-		"of_version": info.Version, "seq": info.Seq, "messages": int64(info.MessageCount), "updated_at": info.UpdatedAt,
-		"running": sealed.Running(), "shown_from": from, "shown_to": to,
+		"of_version": info.Version, "seq": info.Seq, "messages": int64(info.MessageCount), "updated_at": info.UpdatedAt, "running": sealed.Running(),
 	}
+}
+
+// addWindow adds where the window's messages are.
+func addWindow(args pgx.NamedArgs, sealed session.Session) {
+	args["shown_from"], args["shown_to"] = shown(sealed.Spans(), sealed.Window(), false)
 }
 
 // addHeader adds the header and its copies.
@@ -52,17 +55,18 @@ func addStatuses(args pgx.NamedArgs, i session.Info) {
 	}
 }
 
-// sameHeader reports whether the header of a version differs from that of the
-// one before in nothing that is not a column of the session's row, nor its
-// place in a listing. It knows which changes leave the rest of a header alone;
-// of an open tail it does not know what is in it.
-func sameHeader(next session.Session, before, info session.Info, pending []session.Record) bool {
+// onlyAdds reports whether a version differs from the one before in nothing
+// but what every save writes: its window begins where it did, its place in
+// listings is the same, and so is its header but for what has a column. It
+// goes by the kinds of change that alter none of it; of an open tail it does
+// not know what is in it.
+func onlyAdds(next session.Session, before, info session.Info, pending []session.Record) bool {
 	if next.Base() != before.Seq || slot(before.UpdatedAt) != slot(info.UpdatedAt) {
 		return false
 	}
 	for _, r := range pending {
 		switch r.Change.(type) {
-		case session.MessageAdded, session.TranscriptCleared, session.WindowMoved, session.InboxTaken,
+		case session.MessageAdded, session.InboxTaken,
 			session.MetadataWritten, session.MetadataRemoved, session.VariableStored, session.VariableDeleted,
 			session.SystemPromptChanged, session.ModelChanged, session.ResponseFormatChanged,
 			session.ExecutionStarted, session.ExecutionContinued, session.ExecutionFinished,

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,15 +15,14 @@ import (
 // what its update returns, so only if there was one.
 const (
 	moveOn = `WITH s AS (UPDATE sessions SET version = @of_version::bigint, seq = @seq::bigint, last_seq = @seq::bigint, write_id = @write,
-		messages = @messages, updated_at = @updated_at::timestamptz, shown_from = @shown_from, shown_to = @shown_to,
-		live = 0, running = @running::boolean, at_work = @running::boolean, lease_ended = lease_ended OR @release`
+		messages = @messages, updated_at = @updated_at::timestamptz, live = 0, running = @running::boolean, at_work = @running::boolean, lease_ended = lease_ended OR @release`
 
-	setHeader   = `, header = @header, header_sum = @header_sum, tail_rows = NULL`
+	setHeader   = `, header = @header, header_sum = @header_sum, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to`
 	moveListing = `, listed AS (UPDATE listing l SET updated_slot = @updated_slot, status = @status, origin = @origin, name = @name,
 		task_status = @task_status, flow_status = @flow_status, expires_at = @expires_at FROM s WHERE l.sid = s.sid)`
 
 	writeChanges = `, changed AS (INSERT INTO changes (log, seq, version, kind, body)
-		SELECT s.sid, @first::bigint + c.n - 1, @of_version::bigint, c.kind, c.body
+		SELECT s.sid, @base::bigint + c.n, @of_version::bigint, c.kind, c.body
 		FROM s, unnest(@kinds::text[], @bodies::bytea[]) WITH ORDINALITY AS c (kind, body, n))`
 
 	writeCommit = `, committed AS (INSERT INTO commits (log, version, first_seq, last_seq, write_id, id, action, actor, at)
@@ -30,14 +30,15 @@ const (
 
 	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
-	// What is left to fold is counted as it is written. A version that leaves
-	// too much is not admitted.
-	countFold  = `, unfolded = unfolded + @weight WHERE ` + admission + ` AND @of_version::bigint - snap_version < @fold_limit` + returnFold
 	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold
 	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)` + writeChanges + writeCommit
 
 	foldLeft = ` SELECT snap_version, snap_bytes, unfolded FROM s`
 )
+
+// What is left to fold is counted as it is written. A version that leaves too
+// much is not admitted.
+var countFold = `, unfolded = unfolded + @weight WHERE ` + admission + ` AND @of_version::bigint - snap_version < ` + strconv.Itoa(foldVersionsLimit) + returnFold
 
 var (
 	saveVersion               = named(moveOn + countFold + foldLeft)
@@ -76,12 +77,13 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 	args := versionArgs(sealed, info)
 	admit(args, next, c.Fence)
 	addCommit(args, c, before.Seq+1)
-	args["release"], args["fold_limit"] = c.Release, int64(foldVersionsLimit)
-	if err := addChanges(args, pending, next.Base()+1); err != nil {
+	args["release"] = c.Release
+	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}
-	header := !sameHeader(next, before, info, pending)
+	header := !onlyAdds(next, before, info, pending)
 	if header {
+		addWindow(args, sealed)
 		if err := addHeader(args, info); err != nil {
 			return nil, err
 		}
@@ -120,8 +122,8 @@ const (
 	tailDiscarded = "tail_discarded"
 )
 
-// addChanges adds log rows, numbered from first.
-func addChanges(args pgx.NamedArgs, records []session.Record, first int64) error {
+// addChanges adds log rows. They are numbered from the base on.
+func addChanges(args pgx.NamedArgs, records []session.Record) error {
 	kinds, bodies, weight := make([]string, len(records)), make([][]byte, len(records)), int64(0)
 	for i, r := range records {
 		raw, err := r.MarshalJSON()
@@ -131,7 +133,7 @@ func addChanges(args pgx.NamedArgs, records []session.Record, first int64) error
 		kinds[i], bodies[i] = r.Change.Kind(), raw
 		weight += int64(len(raw))
 	}
-	args["first"], args["kinds"], args["bodies"], args["weight"] = first, kinds, bodies, weight
+	args["kinds"], args["bodies"], args["weight"] = kinds, bodies, weight
 	return nil
 }
 

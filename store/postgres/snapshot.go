@@ -19,7 +19,8 @@ const (
 	foldVersionsMax = 160
 	bytesPerVersion = 512
 
-	// foldVersionsLimit is where a version without a snapshot is not admitted.
+	// foldVersionsLimit is where a version without a snapshot is not admitted:
+	// every version is folded from fewer than so many others.
 	foldVersionsLimit = 200
 )
 
