@@ -86,14 +86,15 @@ func (w *world) text() string {
 
 // step does one of the things that alter what can be found.
 func (w *world) step() {
-	id := w.draw("session", "a", "b", "c", "d")
+	id := w.draw("session", "a", "b", "c")
 	tail, there := w.tails[id]
 	if !there {
 		w.begin(id)
 		return
 	}
 	now := tail[len(tail)-1]
-	switch w.draw("step", "say", "say", "say", "append", "append", "append", "discard", "clear", "clear in the tail", "rewind", "mark", "purge", "remember", "forget") {
+	switch w.draw("step", "say", "say", "append", "append", "append", "append", "discard", "discard", "discard",
+		"clear", "clear in the tail", "rewind", "mark", "purge", "remember", "forget") {
 	case "say":
 		w.tails[id] = []session.Session{save(w, w.st, w.say(now))}
 	case "append":
