@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -202,6 +203,9 @@ func (r *run) refusal(step session.Step, call session.ToolCall, tools tool.Set) 
 	if !known {
 		return &refused{tool.Result{IsError: true, Content: fmt.Sprintf(
 			"unknown tool %q; available: %s", call.Name, strings.Join(tools.Names(), ", "))}, false}, nil
+	}
+	if _, bad := llm.Malformed(call.Arguments); bad {
+		return &refused{tool.Result{Content: "not run: the arguments are not a JSON object", IsError: true}, false}, nil
 	}
 	if callState(step, call.ID) == callStarted && t.Spec().Nature == tool.Once {
 		return &refused{tool.Result{Content: session.UnknownOutcome, IsError: true}, true}, nil
