@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +29,7 @@ the last version and the interrupted turn, and gives them as version 1.
 
 Nothing is overwritten. A session that is there already is skipped where it is the same,
 continued where the source has gone on since, and else reported and left alone. Ctrl-C
-ends after the session at hand; the same command again goes on, also after a crash.
+ends after the sessions at hand; the same command again goes on, also after a crash.
 
   holdfast sessions copy --from sqlite: --to postgres://me@db/agents --dry-run
   holdfast sessions copy --from sqlite:old.db --to sqlite:new.db 1f2e name-of-another`,
@@ -93,7 +95,7 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 		return err
 	}
 	p.warnOfHistory(source.store, from, target, to)
-	workErr := c.work(ctx, p.progress("copying", "session"), transfer.New(source.store, target), plan)
+	workErr := c.work(ctx, p.progress("copying", "session"), transfer.New(source.store, target), plan, atOnce)
 	return errors.Join(p.tellCopied(c), workErr)
 }
 
@@ -179,9 +181,14 @@ func (p *program) warn(format string, args ...any) {
 	}
 }
 
-// work copies what is planned. A signal ends it after the session at hand; an
-// error that is no session's own ends it at once.
-func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Copier, plan transfer.Plan) error {
+// atOnce is how many sessions are copied at the same time. Stores that flush a
+// disk or cross a network for each write do the work of several in the time
+// of one.
+const atOnce = 8
+
+// work copies what is planned. A signal ends it after the sessions at hand; an
+// error that is no session's own ends it likewise.
+func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Copier, plan transfer.Plan, atOnce int) error {
 	defer shown.end()
 	c.Sessions, c.Failed = []transfer.Report{}, []notCopied{}
 	for _, bad := range plan.Corrupt {
@@ -191,28 +198,79 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	if c.DryRun {
 		do = copier.Look
 	}
-	for i, r := range plan.Refs {
-		shown.report(i, len(plan.Refs))
-		c.Left = len(plan.Refs) - i
-		if ctx.Err() != nil {
-			return &copyInterrupted{left: c.Left}
-		}
-		report, err := do(context.WithoutCancel(ctx), r)
-		switch {
-		case err == nil:
-			c.Sessions = append(c.Sessions, report)
-		case ownFault(err):
-			c.Failed = append(c.Failed, notCopied{ID: r.ID, Error: err.Error()})
-		default:
-			return fmt.Errorf("copy session %q: %w", r.ID, err)
+	total := len(plan.Refs())
+	c.Left = total
+	shown.report(0, total)
+	for _, generation := range plan.Generations {
+		results := inParallel(ctx, atOnce, generation, do, func() { shown.count(total) })
+		if err := c.take(generation, results); err != nil {
+			return err
 		}
 	}
-	shown.report(len(plan.Refs), len(plan.Refs))
-	c.Left = 0
-	if len(c.Failed) > 0 {
+	switch {
+	case c.Left > 0:
+		return &copyInterrupted{left: c.Left}
+	case len(c.Failed) > 0:
 		return fmt.Errorf("%s not copied: %w", quantity(len(c.Failed), "session"), errPartial)
 	}
 	return nil
+}
+
+// result is what became of one session; nil: nobody came to it.
+type result struct {
+	report transfer.Report
+	err    error
+}
+
+// inParallel copies sessions, some of them at once. When the context has ended,
+// or an error says that others would fail too, no further one is begun.
+func inParallel(ctx context.Context, atOnce int, refs []store.Ref, do func(context.Context, store.Ref) (transfer.Report, error), done func()) []*result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make([]*result, len(refs))
+	var begun atomic.Int64
+	var workers sync.WaitGroup
+	for range min(atOnce, len(refs)) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := int(begun.Add(1)) - 1
+				if i >= len(refs) {
+					return
+				}
+				report, err := do(context.WithoutCancel(ctx), refs[i])
+				results[i] = &result{report: report, err: err}
+				if err != nil && !ownFault(err) {
+					cancel()
+				}
+				done()
+			}
+		})
+	}
+	workers.Wait()
+	return results
+}
+
+// take notes what became of sessions, in their order, and returns the first
+// error that is no session's own.
+func (c *copying) take(refs []store.Ref, results []*result) error {
+	var stopped error
+	for i, r := range results {
+		switch {
+		case r == nil:
+			continue
+		case r.err == nil:
+			c.Sessions = append(c.Sessions, r.report)
+		case ownFault(r.err):
+			c.Failed = append(c.Failed, notCopied{ID: refs[i].ID, Error: r.err.Error()})
+		default:
+			if stopped == nil {
+				stopped = fmt.Errorf("copy session %q: %w", refs[i].ID, r.err)
+			}
+			continue
+		}
+		c.Left--
+	}
+	return stopped
 }
 
 // ownFault reports an error that says something of one session and nothing of
@@ -275,6 +333,9 @@ func (p *program) tellNotes(reports []transfer.Report) {
 	about := map[string][]string{}
 	var texts []string
 	for _, r := range reports {
+		if r.Holder != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s works on it: copied as it was after change %d", holderText(r.Holder), r.Seq))
+		}
 		for _, text := range r.Notes {
 			if about[text] == nil {
 				texts = append(texts, text)

@@ -47,14 +47,14 @@ func (w *watched) Create(ctx context.Context, s session.Session, c store.Commit)
 	return w.Store.Create(ctx, s, c)
 }
 
-func copyWork(ctx context.Context, t *testing.T, from, to store.Store) (copying, error) {
+func copyWork(ctx context.Context, t *testing.T, from, to store.Store, atOnce int) (copying, error) {
 	t.Helper()
 	plan, err := transfer.PlanAll(ctx, from, session.DefaultTenant)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var c copying
-	err = c.work(ctx, nil, transfer.New(from, to), plan)
+	err = c.work(ctx, nil, transfer.New(from, to), plan, atOnce)
 	return c, err
 }
 
@@ -68,14 +68,14 @@ func TestCopy_interruptFinishesTheSessionAtHand(t *testing.T) {
 		}
 		return nil
 	}}
-	c, err := copyWork(ctx, t, from, to)
+	c, err := copyWork(ctx, t, from, to, 1)
 	if code, _ := outcome(err); code != exitInterrupted || !strings.Contains(err.Error(), "7 sessions to go; the same command again goes on") {
 		t.Errorf("got %v", err)
 	}
 	if len(c.Sessions) != 3 || c.Left != 7 {
 		t.Errorf("%d sessions were copied and %d left, want 3 and 7", len(c.Sessions), c.Left)
 	}
-	c, err = copyWork(t.Context(), t, from, to)
+	c, err = copyWork(t.Context(), t, from, to, 1)
 	if err != nil || len(c.Sessions) != 10 || to.n != 10 {
 		t.Errorf("going on: %d sessions, %d of them made, %v", len(c.Sessions), to.n, err)
 	}
@@ -100,10 +100,28 @@ func TestCopy_failuresOfASessionAndOfTheStore(t *testing.T) {
 			}
 			return nil
 		}}
-		got, err := copyWork(t.Context(), t, stocked(t, 10), to)
+		got, err := copyWork(t.Context(), t, stocked(t, 10), to, 1)
 		if code, _ := outcome(err); code != c.code || len(got.Sessions) != c.done || len(got.Failed) != c.failed {
 			t.Errorf("%s: %d done, %d failed, code %d: %v", name, len(got.Sessions), len(got.Failed), code, err)
 		}
+	}
+}
+
+// Many at once: each of them once, told in the order of the plan.
+func TestCopy_severalAtOnce(t *testing.T) {
+	t.Parallel()
+	from, to := stocked(t, 60), inmem.New(inmem.Config{})
+	got, err := copyWork(t.Context(), t, from, to, atOnce)
+	if err != nil || len(got.Sessions) != 60 || got.Left != 0 {
+		t.Fatalf("%d copied, %d left, %v", len(got.Sessions), got.Left, err)
+	}
+	for i, r := range got.Sessions {
+		if r.ID != fmt.Sprintf("s%03d", i) || r.Outcome != transfer.Copied {
+			t.Errorf("in place %d: %+v", i, r)
+		}
+	}
+	if again, err := copyWork(t.Context(), t, from, to, atOnce); err != nil || again.Sessions[59].Outcome != transfer.Same {
+		t.Errorf("again: %+v, %v", again.Sessions, err)
 	}
 }
 

@@ -59,6 +59,16 @@ func (g *progress) report(done, total int) {
 	g.done, g.total = done, total
 }
 
+// count says that one more of so many is done.
+func (g *progress) count(total int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.done, g.total = g.done+1, total
+}
+
 // end shows how far the work came, if it was shown at all.
 func (g *progress) end() {
 	if g == nil {
@@ -74,7 +84,7 @@ func (g *progress) end() {
 	if g.live {
 		fmt.Fprint(g.to, clearLine)
 	}
-	g.to.status("%s: %s in %s", g.what, g.count(), spell(time.Since(g.begun)))
+	g.to.status("%s: %s in %s", g.what, g.amount(), spell(time.Since(g.begun)))
 }
 
 func (g *progress) run() {
@@ -107,8 +117,8 @@ func (g *progress) draw() {
 	fmt.Fprint(g.to, clearLine+g.to.paint(dim, g.line(g.to.width())))
 }
 
-// count is how much was done, of how much if that is known.
-func (g *progress) count() string {
+// amount is how much was done, of how much if that is known.
+func (g *progress) amount() string {
 	if g.total == 0 {
 		return quantity(g.done, g.noun)
 	}
@@ -117,7 +127,7 @@ func (g *progress) count() string {
 
 // figures are what can be said in numbers, the most important first.
 func (g *progress) figures() []string {
-	figures := []string{g.count()}
+	figures := []string{g.amount()}
 	if g.total > 0 {
 		figures = append(figures, fmt.Sprintf("%d%%", 100*g.done/g.total))
 	}

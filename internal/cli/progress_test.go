@@ -84,6 +84,7 @@ func TestProgress_linesWhereNothingCanBeDrawn(t *testing.T) {
 	for _, p := range []*program{{err: &screen{}}, dumb} {
 		synctest.Test(t, func(t *testing.T) {
 			text := shownProgress(p, func(g *progress) {
+				time.Sleep(50 * time.Millisecond) // never at the moment of a line
 				for i := range 120 {
 					g.report(i, 0)
 					time.Sleep(100 * time.Millisecond)
@@ -94,7 +95,7 @@ func TestProgress_linesWhereNothingCanBeDrawn(t *testing.T) {
 			if len(lines) != 4 { // at the start, after 5 and 10 seconds, at the end
 				t.Fatalf("%d lines: %q", len(lines), lines)
 			}
-			if lines[0] != "copying  3 sessions  10/s" || lines[3] != "copying: 120 sessions in 12s" {
+			if lines[0] != "copying  2 sessions  6.7/s" || lines[3] != "copying: 120 sessions in 12s" {
 				t.Errorf("lines %q", lines)
 			}
 			if strings.ContainsAny(text, "\r\x1b") {

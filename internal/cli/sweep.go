@@ -75,10 +75,8 @@ func (p *program) sweep(ctx context.Context, h *home, r holdfast.Retention) ([]s
 	}
 	shown := p.progress("sweeping", "session")
 	defer shown.end()
-	done := 0
-	count := func() { done++; shown.report(done, len(found)) }
-	defer holdfast.On(h.Runtime, func(holdfast.SessionSaved) { count() }, 0)()
-	defer holdfast.On(h.Runtime, func(holdfast.SessionPurged) { count() }, 0)()
+	defer holdfast.On(h.Runtime, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
+	defer holdfast.On(h.Runtime, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
 	return h.Sweep(ctx, r)
 }
 

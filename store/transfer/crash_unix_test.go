@@ -51,7 +51,7 @@ func copyFiles(fromPath, toPath string) error {
 		return err
 	}
 	c := transfer.New(from, to)
-	for _, r := range plan.Refs {
+	for _, r := range plan.Refs() {
 		if _, err := c.Copy(ctx, r); err != nil {
 			return err
 		}

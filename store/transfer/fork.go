@@ -47,7 +47,7 @@ func (l *logged) create(ctx context.Context, c store.CommitInfo) (session.Sessio
 // another history is refused: the target could not tell the two apart.
 func (l *logged) parent(ctx context.Context) (session.Session, bool, error) {
 	fork, ref := *l.info.Fork, store.Ref{Tenant: l.ref.Tenant, ID: l.info.ParentID}
-	if l.agreed[ref] < l.shared {
+	if !l.agreesOn(ref, l.shared) {
 		found, err := l.findParent(ctx, ref)
 		if err != nil || !found {
 			return session.Session{}, false, err

@@ -54,7 +54,7 @@ func (l *logged) look(ctx context.Context) (Outcome, error) {
 	if len(more)+len(further)+missing > 0 {
 		return Continued, nil
 	}
-	l.agreed[l.ref] = l.last
+	l.agree(l.ref, l.last)
 	return Same, nil
 }
 
@@ -103,7 +103,7 @@ func (l *logged) act(ctx context.Context) error {
 	if l.version != version || l.last != last {
 		return l.mismatch(l.differs(min(last, l.last) + 1))
 	}
-	l.agreed[l.ref] = l.last
+	l.agree(l.ref, l.last)
 	return l.compareInbox(ctx)
 }
 

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -10,14 +11,19 @@ import (
 
 // Plan is what there is to copy.
 type Plan struct {
-	Refs    []store.Ref             // those that others were forked from come first
-	Corrupt []*session.CorruptError // what cannot be read
+	// Generations are the sessions: first those that are no forks, then the
+	// forks of these, and so on. Within one, sessions may be copied at once.
+	Generations [][]store.Ref
+	Corrupt     []*session.CorruptError // what cannot be read
 }
+
+// Refs are the sessions of all generations in order.
+func (p Plan) Refs() []store.Ref { return slices.Concat(p.Generations...) }
 
 // PlanAll is every session of a tenant, deleted ones and policies included.
 func PlanAll(ctx context.Context, from store.Store, tenant string) (Plan, error) {
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
-	o := order{tenant: tenant, parents: map[string]string{}, placed: map[string]bool{}}
+	o := newOrder(tenant)
 	var ids []string
 	for {
 		page, err := from.List(ctx, tenant, q)
@@ -44,7 +50,7 @@ func PlanAll(ctx context.Context, from store.Store, tenant string) (Plan, error)
 // PlanSome is some sessions of a tenant and those they were forked from,
 // whose history is theirs.
 func PlanSome(ctx context.Context, from store.Store, tenant string, ids []string) (Plan, error) {
-	o := order{tenant: tenant, parents: map[string]string{}, placed: map[string]bool{}}
+	o := newOrder(tenant)
 	for _, id := range ids {
 		for at := id; at != ""; {
 			if _, known := o.parents[at]; known {
@@ -80,20 +86,34 @@ func parentOf(i session.Info) string {
 type order struct {
 	tenant  string
 	parents map[string]string // of every session that is there
-	placed  map[string]bool
+	placed  map[string]int    // in which generation
 	plan    Plan
 }
 
+func newOrder(tenant string) order {
+	return order{tenant: tenant, parents: map[string]string{}, placed: map[string]int{}}
+}
+
 func (o *order) place(id string) {
-	var line []string // from the session up to its first parent that is not placed
+	var line []string // from the session up to its first parent that is placed or not there
+	generation := 0
 	for at := id; ; at = o.parents[at] {
-		if _, there := o.parents[at]; !there || o.placed[at] {
+		if _, there := o.parents[at]; !there {
 			break
 		}
-		o.placed[at] = true // imported parents may go in a circle
+		if g, placed := o.placed[at]; placed {
+			generation = g + 1
+			break
+		}
+		o.placed[at] = 0 // imported parents may go in a circle
 		line = append(line, at)
 	}
 	for i := len(line) - 1; i >= 0; i-- {
-		o.plan.Refs = append(o.plan.Refs, store.Ref{Tenant: o.tenant, ID: line[i]})
+		o.placed[line[i]] = generation
+		if generation == len(o.plan.Generations) {
+			o.plan.Generations = append(o.plan.Generations, nil)
+		}
+		o.plan.Generations[generation] = append(o.plan.Generations[generation], store.Ref{Tenant: o.tenant, ID: line[i]})
+		generation++
 	}
 }

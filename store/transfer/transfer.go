@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -39,20 +40,38 @@ const (
 type Report struct {
 	ID      string   `json:"sessionId"`
 	Outcome Outcome  `json:"outcome"`
-	Version int64    `json:"version"`         // in the target
-	Seq     int64    `json:"seq"`             // last change in the target, the open tail's included
-	Notes   []string `json:"notes,omitempty"` // what is not as in the source, for people
+	Version int64    `json:"version"`          // in the target
+	Seq     int64    `json:"seq"`              // last change in the target, the open tail's included
+	Holder  string   `json:"holder,omitempty"` // who works on it in the source: it is copied as far as it was
+	Notes   []string `json:"notes,omitempty"`  // what is not as in the source, for people
 }
 
-// Copier copies from one store to another. It is for one goroutine.
+// Copier copies from one store to another. Several sessions may be copied at
+// once, one of them not twice.
 type Copier struct {
 	from, to store.Store
-	agreed   map[store.Ref]int64 // how far the two stores are known to have the same log
+
+	mu     sync.Mutex
+	agreed map[store.Ref]int64 // how far the two stores are known to have the same log; guarded by mu
 }
 
 // New is a copier between two stores, which stay the caller's to close.
 func New(from, to store.Store) *Copier {
 	return &Copier{from: from, to: to, agreed: map[store.Ref]int64{}}
+}
+
+// agree remembers how far the stores have the same log of a session.
+func (c *Copier) agree(r store.Ref, seq int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agreed[r] = seq
+}
+
+// agreesOn reports whether they are known to have the same up to a change.
+func (c *Copier) agreesOn(r store.Ref, seq int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.agreed[r] >= seq
 }
 
 // Copy brings one session into the target and compares the two. Copy the
@@ -96,6 +115,7 @@ type job struct {
 	outcome Outcome
 	version int64 // last one in the target
 	last    int64 // last durable change in the target
+	holder  string
 	notes   []string
 }
 
@@ -132,7 +152,7 @@ func (c *Copier) begin(ctx context.Context, r store.Ref) (*job, error) {
 }
 
 func (j *job) report() Report {
-	return Report{ID: j.ref.ID, Outcome: j.outcome, Version: j.version, Seq: j.last, Notes: j.notes}
+	return Report{ID: j.ref.ID, Outcome: j.outcome, Version: j.version, Seq: j.last, Holder: j.holder, Notes: j.notes}
 }
 
 func (j *job) note(format string, args ...any) {
@@ -153,7 +173,7 @@ func (j *job) mismatch(err error) error {
 	return &session.CorruptError{ID: j.ref.ID, Path: fmt.Sprintf("change %d", c.Have), Reason: "the copy is not what was copied"}
 }
 
-// running notes that somebody works on the session in the source.
+// running finds out who works on the session in the source.
 func (j *job) running(ctx context.Context) error {
 	leases, ok := j.from.(store.Leases)
 	if !ok {
@@ -164,7 +184,7 @@ func (j *job) running(ctx context.Context) error {
 		return nil
 	}
 	if held {
-		j.note("%s works on it: copied as it was after change %d", lease.Holder, j.last)
+		j.holder = lease.Holder
 	}
 	return err
 }

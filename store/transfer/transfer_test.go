@@ -28,7 +28,7 @@ func copyAll(tb testing.TB, from, to store.Store) (map[transfer.Outcome]int, err
 	}
 	outcomes := map[transfer.Outcome]int{}
 	c := transfer.New(from, to)
-	for _, r := range plan.Refs {
+	for _, r := range plan.Refs() {
 		report, err := c.Copy(tb.Context(), r)
 		if err != nil {
 			return outcomes, fmt.Errorf("copy %s: %w", r.ID, err)
@@ -130,7 +130,7 @@ func allIDs(t testing.TB, st store.Store) []string {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, r := range plan.Refs {
+	for _, r := range plan.Refs() {
 		ids = append(ids, r.ID)
 	}
 	return ids
