@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -24,7 +23,6 @@ type child struct {
 	stderr  strings.Builder
 	reports chan report // closed when the worker is gone
 	exit    error       // valid once reports is closed
-	ended   time.Time   // likewise
 }
 
 // startChild starts a worker. The test ends it at the latest.
@@ -73,7 +71,7 @@ func (c *child) listen(stdout io.Reader) {
 		}
 		c.reports <- r
 	}
-	c.exit, c.ended = c.cmd.Wait(), time.Now()
+	c.exit = c.cmd.Wait()
 	close(c.reports)
 }
 

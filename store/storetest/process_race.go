@@ -191,7 +191,6 @@ func killedUnderLoad(t *testing.T, p Processes) {
 		if !c.killed() {
 			t.Fatalf("a worker ended before it was killed: %v\n%s", c.exit, c.stderr.String())
 		}
-		h.died(c.cmd.Process.Pid, c.ended)
 		running = append(running[:victim], running[victim+1:]...)
 		if i < kills {
 			running = append(running, start())
