@@ -163,6 +163,27 @@ func TestForget_takesAVersionUnderWayToo(t *testing.T) {
 	}
 }
 
+func TestForget_comparesWithAVersionUnderWay(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Schema(t)
+	st, other := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
+	version := remember(t, st, memo("water")).Version
+	tx := underWay(t, other)
+	forgot := make(chan error, 1)
+	go func() {
+		_, err := st.Forget(t.Context(), ann(), "drink", &version)
+		forgot <- err
+	}()
+	blocked(t, pgtest.Connect(t, url), other, forgot)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var conflict *session.ConflictError
+	if err := <-forgot; !errors.As(err, &conflict) || conflict.Want != 1 || conflict.Have != 2 || newest(t, st) != 2 {
+		t.Errorf("forget: %v and version %d is there, want a conflict of 1 with 2", err, newest(t, st))
+	}
+}
+
 func TestRemember_comparesWithAVersionUnderWay(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Schema(t)
