@@ -119,3 +119,13 @@ func (m Map) Names() []string {
 	slices.Sort(names)
 	return names
 }
+
+// Embedder turns texts into vectors by which their meanings can be compared.
+// It is safe for concurrent use.
+type Embedder interface {
+	// Name tells one embedder from another: vectors of two are never compared.
+	Name() string
+	// Embed is one vector of length 1 for each text, all of one dimension. A
+	// blank text has the zero vector. A TransientError may be tried again.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
