@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -77,14 +76,6 @@ func BenchmarkSave_message(b *testing.B) {
 	})
 }
 
-// BenchmarkSave_largeState has a mebibyte of state that no save touches.
-func BenchmarkSave_largeState(b *testing.B) {
-	st := benchStore(b)
-	s := heavy(b, st, 17)
-	b.ResetTimer()
-	benchSaves(b, st, s, func(i int) session.Change { return session.MessageAdded{Message: message(i)} })
-}
-
 func BenchmarkAppend(b *testing.B) {
 	atHistories(b, func(b *testing.B, st *sqlite.Store, s session.Session) {
 		for i := 0; b.Loop(); i++ {
@@ -97,59 +88,6 @@ func BenchmarkAppend(b *testing.B) {
 			}
 		}
 	})
-}
-
-// BenchmarkSave_concurrent saves to as many sessions as there are savers.
-func BenchmarkSave_concurrent(b *testing.B) {
-	for _, savers := range []int{1, 8, 64} {
-		b.Run(fmt.Sprintf("savers=%d", savers), func(b *testing.B) {
-			st := benchStore(b)
-			sessions := make(chan session.Session, savers)
-			for i := range savers {
-				sessions <- create(b, st, fmt.Sprintf("s%d", i))
-			}
-			b.SetParallelism(savers) // times the number of processors, and so enough
-			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				for i := 0; pb.Next(); i++ {
-					s := <-sessions
-					next, err := s.With(noon(), metadata(i))
-					if err == nil {
-						s, err = st.Save(b.Context(), next, store.Commit{ID: "c"})
-					}
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					sessions <- s
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkRaw_oneRow is the least durable work the driver can do.
-func BenchmarkRaw_oneRow(b *testing.B) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "raw.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1)
-	if _, err := db.ExecContext(b.Context(), "CREATE TABLE t (n INTEGER PRIMARY KEY, data BLOB)"); err != nil {
-		b.Fatal(err)
-	}
-	insert, err := db.PrepareContext(b.Context(), "INSERT INTO t (data) VALUES (?)")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = insert.Close() }()
-	data := []byte(strings.Repeat("words ", 180))
-	for b.Loop() {
-		if _, err := insert.ExecContext(b.Context(), data); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func BenchmarkLoad_window(b *testing.B) {

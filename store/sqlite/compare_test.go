@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,4 +109,136 @@ func BenchmarkSave_besideARawRow(b *testing.B) {
 func BenchmarkSave_besideLargeState(b *testing.B) {
 	small, large := benchStore(b), benchStore(b)
 	compare(b, "small large", saver(b, small, create(b, small, "s")), saver(b, large, heavy(b, large, 17)))
+}
+
+func BenchmarkSave_besideLongHistory(b *testing.B) {
+	short, old := benchStore(b), benchStore(b)
+	compare(b, "short long", saver(b, short, create(b, short, "s")), saver(b, old, long(b, old, 10_000)))
+}
+
+func BenchmarkLoad_besideLongHistory(b *testing.B) {
+	short, old := benchStore(b), benchStore(b)
+	long(b, short, 100)
+	long(b, old, 10_000)
+	compare(b, "short long", func(int) { load(b, short, "long") }, func(int) { load(b, old, "long") })
+}
+
+// BenchmarkLoad_besideDecoding reads 2,000 messages from the store and from
+// memory.
+func BenchmarkLoad_besideDecoding(b *testing.B) {
+	st := benchStore(b)
+	long(b, st, 2_000)
+	whole := func(int) {
+		if _, err := st.LoadWhole(b.Context(), ref("long"), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s, err := st.LoadWhole(b.Context(), ref("long"), 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	document := []byte(encoded(b, s))
+	decode := func(int) {
+		if _, err := session.Decode(document); err != nil {
+			b.Fatal(err)
+		}
+	}
+	compare(b, "decode load", decode, whole)
+}
+
+func BenchmarkFork_besideCreating(b *testing.B) {
+	st := benchStore(b)
+	s := long(b, st, 10_000)
+	compare(b, "create fork", func(i int) { create(b, st, fmt.Sprintf("s%d", i)) }, func(i int) { fork(b, st, s, fmt.Sprintf("f%d", i)) })
+}
+
+func BenchmarkList_besideManySessions(b *testing.B) {
+	one, many := benchStore(b), benchStore(b)
+	fill(b, one, 1_000)
+	fill(b, many, 100_000)
+	for what, q := range map[string]store.Query{
+		"all": {}, "status": {Statuses: []session.Status{session.Suspended}}, "user": {UserID: "user-7"},
+		"kind": {Kinds: []session.Kind{session.KindTask}}, "agent": {Agent: "tester"}, "created": {Order: store.CreatedDesc},
+	} {
+		b.Run(what, func(b *testing.B) {
+			page := func(st *sqlite.Store) step {
+				q.Limit = 10 // so many there are in both
+				return func(int) {
+					if page, err := st.List(b.Context(), session.DefaultTenant, q); err != nil || len(page.Corrupt) > 0 {
+						b.Fatal(page.Corrupt, err)
+					}
+				}
+			}
+			compare(b, "1000 100000", page(one), page(many))
+		})
+	}
+}
+
+// BenchmarkSave_together says how many times as many saves a second 64 savers
+// make as one, on the disk there is and on one that takes a millisecond more.
+func BenchmarkSave_together(b *testing.B) {
+	for what, config := range map[string]sqlite.Config{
+		"disk": {},
+		"slow": {OnWrite: func(point string) {
+			if point == "before commit" {
+				time.Sleep(time.Millisecond)
+			}
+		}},
+	} {
+		b.Run(what, func(b *testing.B) {
+			rate := func(savers int) float64 {
+				st := open(b, filepath.Join(b.TempDir(), "sessions.db"), config)
+				var wg sync.WaitGroup
+				steps := make([]step, savers)
+				for k := range steps {
+					steps[k] = saver(b, st, create(b, st, fmt.Sprintf("s%d", k)))
+				}
+				each := 640 / savers
+				start := time.Now()
+				for _, save := range steps {
+					wg.Go(func() {
+						for i := range each {
+							save(i)
+						}
+					})
+				}
+				wg.Wait()
+				return float64(savers*each) / time.Since(start).Seconds()
+			}
+			var alone, together []float64
+			for b.Loop() {
+				alone, together = append(alone, rate(1)), append(together, rate(64))
+			}
+			slices.Sort(alone)
+			slices.Sort(together)
+			b.ReportMetric(alone[len(alone)/2], "alone/s")
+			b.ReportMetric(together[len(together)/2]/alone[len(alone)/2], "together-times")
+		})
+	}
+}
+
+// BenchmarkDisk is what 1,000 saves of a kilobyte leave on the disk.
+func BenchmarkDisk(b *testing.B) {
+	var perByte float64
+	for b.Loop() {
+		path := filepath.Join(b.TempDir(), "sessions.db")
+		st, err := sqlite.Open(b.Context(), path, sqlite.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		save, content := saver(b, st, create(b, st, "s")), 0
+		for i := range 1000 {
+			save(i)
+			content += len(kilobyte(i).Content.Text())
+		}
+		if err := st.Close(); err != nil {
+			b.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		perByte = float64(info.Size()) / float64(content)
+	}
+	b.ReportMetric(perByte, "bytes/byte")
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -21,19 +20,9 @@ type connector struct {
 // is opened, recovered or closed, because the writer stands in line by itself.
 const patience = 10 * time.Second
 
-const (
-	// pageSize is that of new databases. Messages of a kilobyte waste less of
-	// a page of this size than of SQLite's own.
-	pageSize = 8 << 10
-
-	// The write-ahead log is moved to the database when it has about this
-	// size: flushing one that is written over again costs less than flushing
-	// one that grows.
-	maxLog = 4 << 20
-
-	// maxIdleLog is what stays of the log once all of it was moved.
-	maxIdleLog = 16 << 20
-)
+// maxIdleLog is what stays of the write-ahead log, in bytes, once all of it
+// was moved to the database.
+const maxIdleLog = "16777216"
 
 func newConnector(path string, synchronous Synchronous) (connector, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // what Open has made; SQLite makes no file by itself
@@ -50,7 +39,7 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}, known: known{rows: map[store.Ref]row{}}}
 	for _, pragma := range append([]string{
 		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
-		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + strconv.Itoa(maxIdleLog), "wal_autocheckpoint = " + strconv.Itoa(maxLog/pageSize),
+		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + maxIdleLog,
 	}, pragmas...) {
 		if err := c.run(ctx, "PRAGMA "+pragma); err != nil {
 			return nil, errors.Join(err, c.close())

@@ -37,9 +37,6 @@ func (m *migration) prepare(ctx context.Context, c *conn) (err error) {
 	if _, err := m.schemaOf(ctx, c); err != nil {
 		return err
 	}
-	if err := c.run(ctx, "PRAGMA page_size = "+strconv.Itoa(pageSize)); err != nil { // a database that has pages keeps their size
-		return err
-	}
 	m.onWrite("before journal mode")
 	if err := c.useWAL(ctx); err != nil {
 		return err
