@@ -192,6 +192,32 @@ func TestInfer_firstPieceDoesNotWaitForTheRest(t *testing.T) {
 	})
 }
 
+// A server that never closes, or breaks after the last word, has answered.
+func TestInfer_anAnswerIsOneBeforeTheStreamEnds(t *testing.T) {
+	each(t, func(t *testing.T, p provider) {
+		last := map[string]int{"openai": 3, "anthropic": 6}[p.name] // events up to the reason to end
+		for _, hang := range []int{last, last + 1, last + 2} {
+			reply := provtest.Reply{Text: []string{"all of it"}, Finish: map[string]string{"openai": "length", "anthropic": "max_tokens"}[p.name], HangEvents: hang}
+			_, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{reply}}, settings{idle: 200 * time.Millisecond})
+			if got, err := model.Infer(t.Context(), hi(), nil); err != nil || got.Content.Text() != "all of it" || got.FinishReason != "length" {
+				t.Errorf("silent after %d events: got %+v, %v", hang, got, err)
+			}
+		}
+	})
+}
+
+func TestInfer_connectionsAreUsedAgain(t *testing.T) {
+	each(t, func(t *testing.T, p provider) {
+		server, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{rich(), {Text: []string{"a"}}, {Status: 500, Body: "{}"}, {Text: []string{"b"}, Whole: true}}}, settings{})
+		for range 6 {
+			_, _ = model.Infer(t.Context(), hi(), nil) // one of them is refused
+		}
+		if n := server.Connections(); n > 2 { // a busy machine may end a stream too late once
+			t.Errorf("%d connections for 6 requests", n)
+		}
+	})
+}
+
 func TestInfer_finishReasonsAreTheContracts(t *testing.T) {
 	each(t, func(t *testing.T, p provider) {
 		for said, want := range map[string]map[string]string{

@@ -9,11 +9,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Config is what a server says. Past the end of the replies the last one
@@ -66,6 +68,8 @@ type Server struct {
 	closing  chan struct{}
 	closed   sync.Once
 
+	connections atomic.Int64
+
 	mu       sync.Mutex // guards the rest
 	requests []Request
 	taken    int
@@ -99,7 +103,13 @@ func Anthropic(c Config) *Server { return start(c, messages{}, "") }
 
 func start(c Config, p protocol, suffix string) *Server {
 	s := &Server{config: c, protocol: p, closing: make(chan struct{})}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.http.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.connections.Add(1)
+		}
+	}
+	s.http.Start()
 	s.URL = s.http.URL + suffix
 	return s
 }
@@ -124,6 +134,9 @@ func (s *Server) Calls() Calls {
 	defer s.mu.Unlock()
 	return s.calls
 }
+
+// Connections is how many the clients have opened.
+func (s *Server) Connections() int { return int(s.connections.Load()) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)

@@ -108,20 +108,28 @@ func mistyped(err error) bool {
 	return err != nil && (!errors.As(err, &field) || field.Field == "")
 }
 
-// stream reads an answer that comes in pieces.
+// stream reads an answer that comes in pieces. Once it gave its reason to end
+// it is an answer, whatever becomes of the rest of the stream: it is paid for.
 func (g *gathering) stream(a *wire.Answer) error {
-	for {
+	for !g.stopped {
 		raw, err := a.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return g.complete()
+		case err != nil && g.finish != "":
+			return nil
 		case err != nil:
 			return err
 		}
 		if err := g.add(raw); err != nil {
 			return err
 		}
+		if g.finish != "" {
+			a.Ending()
+		}
 	}
+	a.Over()
+	return g.complete()
 }
 
 // complete refuses a stream that ended before the answer did.

@@ -47,18 +47,24 @@ func (g *gathering) whole(a *wire.Answer) error {
 	return nil
 }
 
-// stream reads an answer that comes in pieces.
+// stream reads an answer that comes in pieces. Once it gave its reason to end
+// it is an answer, whatever becomes of the rest of the stream: it is paid for.
 func (g *gathering) stream(a *wire.Answer) error {
 	for {
 		raw, err := a.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return g.complete(a.Done())
+		case err != nil && g.finish != "":
+			return nil
 		case err != nil:
 			return err
 		}
 		if err := g.add(raw); err != nil {
 			return err
+		}
+		if g.finish != "" {
+			a.Ending()
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 )
 
 var (
@@ -39,8 +40,28 @@ func newAnswer(c *Client, g *guard, body io.ReadCloser) *Answer {
 	}
 }
 
-// Close ends the request, also in the middle of its answer.
+// Ending says that the answer is there and only its end is missing. The server
+// is given a moment for that, not as long as for an answer.
+func (a *Answer) Ending() {
+	a.guard.idle = min(a.guard.idle, endingIdle)
+	a.guard.alive()
+}
+
+const (
+	endingIdle = 5 * time.Second      // for what follows an answer, such as its usage
+	drainIdle  = 5 * time.Millisecond // for the end of a stream that said it is over
+	drainBytes = 4 << 10
+)
+
+// Close ends the request, also in the middle of its answer. A stream that said
+// it is over is read to its end where that is there already: then the
+// connection serves the next request too.
 func (a *Answer) Close() {
+	if a.over {
+		a.guard.idle = drainIdle
+		a.guard.alive()
+		_, _ = io.CopyN(io.Discard, a.reader, drainBytes) // whatever it was, it is not wanted
+	}
 	a.guard.stop()
 	_ = a.body.Close() // there is nobody left who wants the rest
 }
@@ -137,6 +158,9 @@ func (a *Answer) gathered(last bool) ([]byte, error) {
 	}
 	return nil, a.client.Final("its answer is no JSON")
 }
+
+// Over says that the stream is, in a way only its protocol knows.
+func (a *Answer) Over() { a.over = true }
 
 // Done reports that the stream said it is over, and did not merely end.
 func (a *Answer) Done() bool { return a.over }
