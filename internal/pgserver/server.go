@@ -57,6 +57,10 @@ func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=
 // Restart ends the server as a crash would and starts it again.
 func (s *Server) Restart() error { return s.control("restart", "-m", "immediate") }
 
+// RestartFast ends the server as an operator would, who does not wait for
+// clients to leave, and starts it again.
+func (s *Server) RestartFast() error { return s.control("restart", "-m", "fast") }
+
 // Stop ends the server, waits until it is gone and removes its files.
 func (s *Server) Stop() {
 	_ = s.lifeline.Close()

@@ -20,3 +20,6 @@ func (*Server) Restart() error { return errors.ErrUnsupported }
 
 // Stop is not reached.
 func (*Server) Stop() {}
+
+// RestartFast is not reached.
+func (*Server) RestartFast() error { return errors.ErrUnsupported }

@@ -66,7 +66,10 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	switch s.askCommit(ctx, w, sealed.Version()) {
 	case made:
 		return sealed, nil
-	case never:
+	case never: // so what refuses it now is the answer, by the order of the checks
+		if err := s.refusal(ctx, next, c.Fence); domain(err) {
+			return session.Session{}, err
+		}
 		return session.Session{}, &session.ConflictError{ID: next.ID(), Reason: session.ReasonStale, Want: next.Version(), Have: sealed.Version()}
 	}
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), CommitID: c.ID, Err: lost.err}
