@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -177,20 +178,11 @@ func (g *gathering) piece(p callPiece) {
 // and an id of its own is a call of its own.
 func (g *gathering) find(p callPiece) *gathered {
 	id, name := string(p.ID), string(p.Function.Name)
-	for i := len(g.calls) - 1; i >= 0; i-- {
-		call := g.calls[i]
-		if p.Index != nil && call.index != *p.Index {
-			continue
-		}
-		other := id != "" && call.id != "" && id != call.id && name != ""
+	for _, call := range slices.Backward(g.calls) {
 		switch {
-		case p.Index != nil && !other:
-			return call
-		case p.Index != nil:
-			continue
-		case id != "" && id == call.id:
-			return call
-		case id == "" && name == "": // a piece of the newest one
+		case p.Index != nil && call.index != *p.Index: // it has another number
+		case id != "" && call.id != "" && id != call.id && name != "": // it is a call of its own
+		case p.Index != nil, id != "" && id == call.id, id == "" && name == "":
 			return call
 		}
 	}
