@@ -47,22 +47,19 @@ func keyArgs(o store.Owner, key string) pgx.NamedArgs {
 	return args
 }
 
-// uncalled is the condition that the tool call has not written the key. Of two
-// at once the second breaks the constraint on calls.
-const uncalled = `NOT EXISTS (SELECT 1 FROM memory_calls c WHERE c.mid = m.mid AND c.session_id = @session AND c.call_id = @call)`
-
 // A key's row is locked by whoever writes it, and what it says then decides.
 const (
 	firstVersion = `INSERT INTO memories AS m (tenant, scope, owner, key, version, present, created_at, words, write_id)
 		VALUES (@tenant, @scope, @owner, @key, 1, true, @at, @words, @write::uuid)
 		ON CONFLICT (tenant, scope, owner, key) DO UPDATE SET version = m.version + 1, present = true,
 			created_at = CASE WHEN m.present THEN m.created_at ELSE excluded.created_at END, words = excluded.words, write_id = excluded.write_id
-		WHERE (@want::bigint IS NULL OR NOT m.present) AND ` + uncalled + ` RETURNING m.mid, m.version, m.created_at`
+		WHERE @want::bigint IS NULL OR NOT m.present RETURNING m.mid, m.version, m.created_at`
 
 	nextVersion = `UPDATE memories m SET version = m.version + 1, words = @words, write_id = @write::uuid
-		WHERE ` + ofKey + ` AND m.present AND m.version = @want::bigint AND ` + uncalled + ` RETURNING m.mid, m.version, m.created_at`
+		WHERE ` + ofKey + ` AND m.present AND m.version = @want::bigint RETURNING m.mid, m.version, m.created_at`
 
-	// Both are completed with what a new version brings besides.
+	// Both are completed with what a new version brings besides. The second
+	// write of a tool call breaks a constraint, and with it the whole.
 	withVersion = `, v AS (INSERT INTO memory_versions (mid, version, value, updated_at, session_id, write_id)
 			SELECT k.mid, k.version, @value, @at, @session, @write::uuid FROM k),
 		c AS (INSERT INTO memory_calls (mid, session_id, call_id, version) SELECT k.mid, @session, @call, k.version FROM k WHERE @call <> '')
