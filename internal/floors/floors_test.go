@@ -54,6 +54,13 @@ var building = map[string]place{
 	"llm/anthropic":     {floor: 2, leaf: true, also: []string{"llm/internal/wire"}},
 	"llm/catalog":       {floor: 3, picks: true},
 
+	"tool/internal/group": {floor: 1},
+	"tool/basic":          {floor: 2, leaf: true},
+	"tool/files":          {floor: 2, leaf: true},
+	"tool/shell":          {floor: 2, leaf: true},
+	"tool/web":            {floor: 2, leaf: true},
+	"tool/mcp":            {floor: 2, leaf: true},
+
 	".": {floor: 3},
 
 	"interop/instructor": {floor: 5},

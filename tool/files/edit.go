@@ -1,0 +1,219 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+type editArguments struct {
+	Path string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Old  string `json:"old" jsonschema:"the text to replace, exactly as it stands in the file"`
+	New  string `json:"new" jsonschema:"what to put there"`
+	All  bool   `json:"all,omitempty" jsonschema:"replace it wherever it stands; without this it must stand there once"`
+}
+
+func (w *Workspace) editTool() (tool.Tool, error) {
+	return tool.Func(tool.Spec{
+		Name: "file_edit", Nature: tool.Once, Timeout: timeout,
+		Description: "Replace a piece of a file of the workspace by another. The piece must match exactly, white space included, and stand there once; a few lines around the change make it so.",
+	}, w.edit)
+}
+
+func (w *Workspace) edit(_ context.Context, in editArguments) (string, error) {
+	switch in.Old {
+	case "":
+		return "", &session.InvalidError{Field: "old", Reason: "is empty; file_write makes a file"}
+	case in.New:
+		return "", &session.InvalidError{Field: "new", Reason: "is the same as old"}
+	}
+	name, err := w.changeable(in.Path)
+	if err != nil {
+		return "", err
+	}
+	w.write.Lock()
+	defer w.write.Unlock()
+	if name, err = w.target(name); err != nil {
+		return "", err
+	}
+	raw, err := w.content(name)
+	if err != nil {
+		return "", err
+	}
+	if binary(raw) {
+		return "", fmt.Errorf("%s is binary", slashed(name))
+	}
+	text, old, to := string(raw), in.Old, in.New
+	if strings.Contains(text, "\r\n") && !strings.Contains(old, "\r") {
+		// file_read shows such lines without the return.
+		old, to = strings.ReplaceAll(old, "\n", "\r\n"), strings.ReplaceAll(strings.ReplaceAll(to, "\r\n", "\n"), "\n", "\r\n")
+	}
+	places := occurrences(text, old)
+	switch {
+	case len(places) == 0:
+		return "", errors.New(missed(slashed(name), text, in.Old))
+	case len(places) > 1 && !in.All:
+		return "", fmt.Errorf("it stands in %s %d times, at lines %s; add lines around it, or set all", slashed(name), len(places), someLines(text, places))
+	}
+	text = strings.ReplaceAll(text, old, to)
+	if size := int64(len(text)); size > w.config.MaxFile {
+		return "", tooLong(name, size, w.config.MaxFile)
+	}
+	if _, err := w.replace(name, []byte(text)); err != nil {
+		return "", err
+	}
+	if len(places) == 1 {
+		return fmt.Sprintf("Replaced it in %s at line %d.", slashed(name), lineAt(string(raw), places[0])), nil
+	}
+	return fmt.Sprintf("Replaced it in %s %d times.", slashed(name), len(places)), nil
+}
+
+// occurrences are where a piece begins, without overlap.
+func occurrences(text, piece string) []int {
+	var found []int
+	for from := 0; ; {
+		i := strings.Index(text[from:], piece)
+		if i < 0 {
+			return found
+		}
+		found = append(found, from+i)
+		from += i + len(piece)
+	}
+}
+
+func lineAt(text string, at int) int { return strings.Count(text[:at], "\n") + 1 }
+
+// someLines names the lines of the first places.
+func someLines(text string, places []int) string {
+	const most = 10
+	var b strings.Builder
+	for i, at := range places[:min(len(places), most)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, lineAt(text, at))
+	}
+	if len(places) > most {
+		b.WriteString(", …")
+	}
+	return b.String()
+}
+
+// maxCompared is how long a file may be, in bytes, that is looked through for
+// something similar.
+const maxCompared = 1 << 20
+
+// missed says that a piece is not in a text, and what there is instead: the
+// same lines with other white space, or the lines most like its first.
+func missed(name, text, piece string) string {
+	notFound := "it does not stand in " + name
+	if len(text) > maxCompared {
+		return notFound
+	}
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	wanted := strings.Split(strings.Trim(strings.ReplaceAll(piece, "\r\n", "\n"), "\n"), "\n")
+	if at := sameWords(lines, wanted); at >= 0 {
+		return fmt.Sprintf("%s exactly; line %d has other white space:\n%s", notFound, at+1, excerpt(lines, at, len(wanted)))
+	}
+	near := similar(lines, wanted)
+	if len(near) == 0 {
+		return notFound + ", nor anything like it"
+	}
+	slices.Sort(near)
+	shown := make([]string, len(near))
+	for i, at := range near {
+		shown[i] = excerpt(lines, at, min(len(wanted), 3))
+	}
+	return notFound + "; most like it:\n" + strings.Join(shown, "\n--\n")
+}
+
+// sameWords is the first line where the wanted ones stand but for white space.
+func sameWords(lines, wanted []string) int {
+	folded := make([]string, len(wanted))
+	for i, line := range wanted {
+		folded[i] = strings.Join(strings.Fields(line), " ")
+	}
+	if strings.Join(folded, "") == "" {
+		return -1
+	}
+	for at := 0; at+len(folded) <= len(lines); at++ {
+		same := true
+		for i := 0; same && i < len(folded); i++ {
+			same = strings.Join(strings.Fields(lines[at+i]), " ") == folded[i]
+		}
+		if same {
+			return at
+		}
+	}
+	return -1
+}
+
+// excerpt is some lines with their numbers.
+func excerpt(lines []string, at, n int) string {
+	const most = 12
+	var b strings.Builder
+	for i := at; i < min(at+min(n, most), len(lines)); i++ {
+		fmt.Fprintf(&b, "%6d  %s\n", i+1, clip(visible(lines[i]), 200))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// similar are the lines where a piece most likely was meant: those most like
+// its first line that says something, at most three.
+func similar(lines, wanted []string) []int {
+	const enough, most = 0.5, 3
+	lead := slices.IndexFunc(wanted, func(s string) bool { return strings.TrimSpace(s) != "" })
+	if lead < 0 {
+		return nil
+	}
+	type candidate struct {
+		at    int
+		score float64
+	}
+	model := pairs(wanted[lead])
+	var found []candidate
+	for i, line := range lines {
+		if score := likeness(model, pairs(line)); score >= enough {
+			found = append(found, candidate{max(i-lead, 0), score})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	var at []int
+	for _, c := range found[:min(len(found), most)] {
+		at = append(at, c.at)
+	}
+	return at
+}
+
+// pairs counts the neighbouring characters of a line, white space aside.
+func pairs(line string) map[[2]rune]int {
+	found := map[[2]rune]int{}
+	last := rune(-1)
+	for _, r := range clip(strings.Join(strings.Fields(line), ""), 500) {
+		found[[2]rune{last, r}]++
+		last = r
+	}
+	return found
+}
+
+// likeness is how much two lines share: 0 nothing, 1 everything.
+func likeness(a, b map[[2]rune]int) float64 {
+	shared, all := 0, 0
+	for pair, n := range a {
+		shared += min(n, b[pair])
+		all += n
+	}
+	for _, n := range b {
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	return 2 * float64(shared) / float64(all)
+}

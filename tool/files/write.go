@@ -1,0 +1,194 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+func tooLong(name string, size, most int64) error {
+	return fmt.Errorf("%s is too long: %d bytes, at most %d", slashed(name), size, most)
+}
+
+type writeArguments struct {
+	Path       string `json:"path" jsonschema:"the file, relative to the workspace"`
+	Content    string `json:"content" jsonschema:"the whole new content"`
+	CreateDirs bool   `json:"create_dirs,omitempty" jsonschema:"make the folders on the way that do not exist"`
+}
+
+func (w *Workspace) writeTool() (tool.Tool, error) {
+	return tool.Func(tool.Spec{
+		Name: "file_write", Nature: tool.Idempotent, Timeout: timeout,
+		Description: "Write a whole file of the workspace, new or instead of what was there. Use file_edit to change a part.",
+	}, w.writeFile)
+}
+
+func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, error) {
+	name, err := w.changeable(in.Path)
+	if err != nil {
+		return "", err
+	}
+	if size := int64(len(in.Content)); size > w.config.MaxFile {
+		return "", tooLong(name, size, w.config.MaxFile)
+	}
+	w.write.Lock()
+	defer w.write.Unlock()
+	if name, err = w.target(name); err != nil {
+		return "", err
+	}
+	if in.CreateDirs {
+		if err := w.root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return "", told(err)
+		}
+	}
+	replaced, err := w.replace(name, []byte(in.Content))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !in.CreateDirs:
+		return "", fmt.Errorf("%w; create_dirs makes missing folders", err)
+	case err != nil:
+		return "", err
+	case replaced:
+		return fmt.Sprintf("Wrote %d bytes to %s, instead of what was there.", len(in.Content), slashed(name)), nil
+	}
+	return fmt.Sprintf("Wrote %d bytes to the new file %s.", len(in.Content), slashed(name)), nil
+}
+
+// changeable is a path that may be changed: any but the workspace itself.
+func (w *Workspace) changeable(path string) (string, error) {
+	name, err := w.local(path)
+	if err == nil && name == "." {
+		return "", &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%q is the workspace itself", path)}
+	}
+	return name, err
+}
+
+// replace puts content under a name at once: whoever opens the file sees the
+// old content or the new, and after a crash it is one of them. Permissions
+// stay. What a crash leaves behind is a file called .holdfast-….tmp.
+func (w *Workspace) replace(name string, content []byte) (replaced bool, err error) {
+	mode := fs.FileMode(0)
+	switch info, err := w.root.Lstat(name); {
+	case err == nil && !info.Mode().IsRegular():
+		return false, notAFile(name, info)
+	case err == nil:
+		mode, replaced = info.Mode().Perm(), true
+	case !errors.Is(err, fs.ErrNotExist):
+		return false, told(err)
+	}
+	temporary := filepath.Join(filepath.Dir(name), ".holdfast-"+rand.Text()+".tmp")
+	if err := w.writeNew(temporary, content, mode); err != nil {
+		return false, told(err)
+	}
+	if err := w.root.Rename(temporary, name); err != nil {
+		return false, errors.Join(told(err), w.root.Remove(temporary))
+	}
+	// The name is durable when its folder is. Not every system can do that.
+	if dir, err := w.root.Open(filepath.Dir(name)); err == nil {
+		_ = dir.Sync()
+		_ = dir.Close()
+	}
+	return replaced, nil
+}
+
+// writeNew writes a durable file that was not there; mode 0 is the system's
+// choice. On an error there is none.
+func (w *Workspace) writeNew(name string, content []byte, mode fs.FileMode) error {
+	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil && mode != 0 {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, w.root.Remove(name))
+	}
+	return nil
+}
+
+type moveArguments struct {
+	From      string `json:"from" jsonschema:"the file or folder, relative to the workspace"`
+	To        string `json:"to" jsonschema:"its new path, with its new name"`
+	Overwrite bool   `json:"overwrite,omitempty" jsonschema:"replace a file that is there already"`
+}
+
+func (w *Workspace) moveTool() (tool.Tool, error) {
+	return tool.Func(tool.Spec{
+		Name: "file_move", Nature: tool.Once, Timeout: timeout,
+		Description: "Move or rename a file or folder of the workspace.",
+	}, w.move)
+}
+
+func (w *Workspace) move(_ context.Context, in moveArguments) (string, error) {
+	from, err := w.changeable(in.From)
+	if err != nil {
+		return "", err
+	}
+	to, err := w.changeable(in.To)
+	if err != nil {
+		return "", err
+	}
+	w.write.Lock()
+	defer w.write.Unlock()
+	if _, err := w.root.Lstat(from); err != nil {
+		return "", told(err)
+	}
+	switch info, err := w.root.Lstat(to); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return "", told(err)
+	case info.IsDir():
+		return "", fmt.Errorf("%s is a folder: say the new name too, such as %s", slashed(to), slashed(filepath.Join(to, filepath.Base(from))))
+	case !in.Overwrite:
+		return "", fmt.Errorf("%s is there already; overwrite replaces it", slashed(to))
+	}
+	if err := w.root.Rename(from, to); err != nil {
+		return "", told(err)
+	}
+	return fmt.Sprintf("Moved %s to %s.", slashed(from), slashed(to)), nil
+}
+
+type deleteArguments struct {
+	Path      string `json:"path" jsonschema:"the file or folder, relative to the workspace"`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"delete a folder with everything in it"`
+}
+
+func (w *Workspace) deleteTool() (tool.Tool, error) {
+	return tool.Func(tool.Spec{
+		Name: "file_delete", Nature: tool.Once, Timeout: timeout,
+		Description: "Delete a file, a link or an empty folder of the workspace, or with recursive a folder and all that is in it. It cannot be undone.",
+	}, w.remove)
+}
+
+func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error) {
+	name, err := w.changeable(in.Path)
+	if err != nil {
+		return "", err
+	}
+	w.write.Lock()
+	defer w.write.Unlock()
+	info, err := w.root.Lstat(name)
+	if err != nil {
+		return "", told(err)
+	}
+	if in.Recursive && info.IsDir() {
+		err = w.root.RemoveAll(name)
+	} else {
+		err = w.root.Remove(name)
+	}
+	if err != nil {
+		return "", told(err)
+	}
+	return fmt.Sprintf("Deleted %s.", slashed(name)), nil
+}

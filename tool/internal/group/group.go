@@ -1,0 +1,3 @@
+// Package group runs a command so that it ends together with everything it
+// started.
+package group
