@@ -178,7 +178,7 @@ func sameVersion(s session.Session, key string, want *int64) error {
 		have.Version = 0
 	}
 	if want != nil && *want != have.Version {
-		return &session.ConflictError{ID: s.ID(), Reason: session.ReasonStale, Want: *want, Have: have.Version}
+		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *want, Have: have.Version}
 	}
 	return nil
 }

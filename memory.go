@@ -304,7 +304,7 @@ func (h *handle) Delete(ctx context.Context, scope memory.Scope, key string, opt
 	}
 	e, there := variable(s, key)
 	if o.IfVersion != nil && *o.IfVersion != e.Version {
-		return false, &session.ConflictError{ID: h.ref.ID, Reason: session.ReasonStale, Want: *o.IfVersion, Have: e.Version}
+		return false, &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *o.IfVersion, Have: e.Version}
 	}
 	if !there {
 		return false, nil

@@ -69,6 +69,7 @@ const (
 	ReasonOpenTail       ConflictReason = "open_tail"
 	ReasonKeyReused      ConflictReason = "key_reused"
 	ReasonDiffers        ConflictReason = "differs"
+	ReasonStaleEntry     ConflictReason = "stale_entry"
 )
 
 // ConflictError is a lost race or a repeated id. Nothing was written; reload
@@ -95,6 +96,11 @@ func (e *ConflictError) Error() string {
 		return fmt.Sprintf("session %s has unsealed changes up to %d, loaded up to %d; reload it with its tail", id, e.Have, e.Want)
 	case ReasonKeyReused:
 		return fmt.Sprintf("session %s: the idempotency key was used for another action", id)
+	case ReasonStaleEntry:
+		if e.Have == 0 {
+			return fmt.Sprintf("key %s is wanted at version %d but does not exist", id, e.Want)
+		}
+		return fmt.Sprintf("key %s is wanted at version %d but is at version %d", id, e.Want, e.Have)
 	case ReasonDiffers:
 		return fmt.Sprintf("session %s is already there and differs from change %d on; it is left as it is", id, e.Have)
 	}

@@ -69,6 +69,12 @@ func JSON(v any) (json.RawMessage, error) {
 	return raw, nil
 }
 
+// CompactJSON is a copy of a JSON value in the one form a session keeps, or an
+// InvalidError that names the field.
+func CompactJSON(field string, raw json.RawMessage) (json.RawMessage, error) {
+	return compact(field, raw)
+}
+
 // maxDepth is how deeply a value of foreign JSON may be nested. A value at
 // the decoder's own limit could be taken in but never written out again,
 // because it lies deeper inside a document than it did alone.

@@ -87,6 +87,35 @@ func TestReplay_forkKnowsItsParent(t *testing.T) {
 	})
 }
 
+// A tail that was discarded is not in force, however much of it is durable.
+func TestReplay_discardedTailIsNotInForce(t *testing.T) {
+	t.Parallel()
+	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := s.Sealed(noon)
+	acting, err := saved.WithName("refused", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := saved.Discarded(acting.Seq(), acting.Seq(), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := append(acting.Pending(), back.Pending()...)
+	for durable := saved.Seq(); durable <= back.Seq(); durable++ {
+		replayed, err := session.Replay(saved, tail, durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if replayed.HasTail() || replayed.Flushed().HasTail() || replayed.Info().Name != "" {
+			t.Errorf("durable up to %d: the refused change is in force: %t, %t, name %q",
+				durable, replayed.HasTail(), replayed.Flushed().HasTail(), replayed.Info().Name)
+		}
+	}
+}
+
 func TestReplay_refusesWhatDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	s, err := session.New(session.Birth{ID: "s-1", AgentID: "agent-1"}, session.Definition{Name: "agent"}, session.Seed{}, noon)

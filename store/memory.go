@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -22,7 +23,7 @@ import (
 // (CheckEntryKey) that breaks its rules. ConflictErrors carry the key as ID.
 type Memories interface {
 	// Remember writes the next version of an entry; earlier ones stay
-	// readable. InvalidError as Memo.Check; ConflictError stale where
+	// readable. InvalidError as Memo.Check; ConflictError stale_entry where
 	// Memo.IfVersion is not the version that is there, 0 for none. A tool call,
 	// known by its session and call id, that has written this key before writes
 	// nothing, whatever it asks for now, and gets what it wrote then; where that
@@ -41,7 +42,7 @@ type Memories interface {
 
 	// Forget removes every version of an entry for good and says whether there
 	// was one. The key's versions go on from where they were when it is written
-	// again, and the tool calls that wrote it stay known. ConflictError stale
+	// again, and the tool calls that wrote it stay known. ConflictError stale_entry
 	// where ifVersion is not nil and not the version that is there, 0 for none.
 	Forget(ctx context.Context, o Owner, key string, ifVersion *int64) (bool, error)
 
@@ -142,10 +143,10 @@ func (m Memo) Check() (Memo, error) {
 	if m.Value == nil {
 		m.Value = json.RawMessage("null")
 	}
-	value, err := session.JSON(m.Value)
+	value, err := session.CompactJSON("value of "+strconv.Quote(m.Key), m.Value)
 	switch {
 	case err != nil:
-		return m, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("of %q is not JSON", m.Key)}
+		return m, err
 	case len(value) > maxEntryValue:
 		return m, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("of %q has %d bytes, at most %d are kept", m.Key, len(value), maxEntryValue)}
 	}

@@ -33,7 +33,7 @@ func (m *memory) current() int64 {
 // expect refuses a writer who expects another version.
 func (m *memory) expect(key string, version *int64) error {
 	if have := m.current(); version != nil && *version != have {
-		return &session.ConflictError{ID: key, Reason: session.ReasonStale, Want: *version, Have: have}
+		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *version, Have: have}
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func (r *remembering) refusal(ctx context.Context) (entry store.Entry, done bool
 }
 
 func stale(key string, want, have int64) error {
-	return &session.ConflictError{ID: key, Reason: session.ReasonStale, Want: want, Have: have}
+	return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: want, Have: have}
 }
 
 // calledBefore is what a call that wrote a version gets when it is repeated.

@@ -85,7 +85,7 @@ func (c *conn) wroteBefore(ctx context.Context, id int64, o store.Owner, m store
 }
 
 func staleEntry(key string, want, have int64) error {
-	return &session.ConflictError{ID: key, Reason: session.ReasonStale, Want: want, Have: have}
+	return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: want, Have: have}
 }
 
 // memoryKey finds a key and the last version it was given, 0 for a new one,

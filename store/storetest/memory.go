@@ -155,7 +155,7 @@ func memoryValues(t testing.TB, d Data) {
 		`"' \" \\ % _ * $1 ? :a {} -- ;"`:             ``,
 		`[[],{},"",0,-0,false,null]`:                  ``,
 		` { "x" : [ 1 , 2 ] } `:                       `{"x":[1,2]}`,
-		`"\u00e9\u003c<é"`:                            ``,
+		`"\u00e9\u003c<é"`:                            `"é<<é"`,
 	} {
 		if want == "" {
 			want = given
@@ -238,7 +238,7 @@ func memoryCompareAndSet(t testing.TB, d Data) {
 func wantStale(t testing.TB, what string, err error, key string, want, have int64) {
 	t.Helper()
 	var c *session.ConflictError
-	if !errors.As(err, &c) || c.Reason != session.ReasonStale || c.ID != key || c.Want != want || c.Have != have {
+	if !errors.As(err, &c) || c.Reason != session.ReasonStaleEntry || c.ID != key || c.Want != want || c.Have != have {
 		t.Errorf("%s: got error %v, want a stale conflict of %q, %d against %d", what, err, key, want, have)
 	}
 }

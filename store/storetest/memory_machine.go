@@ -126,7 +126,7 @@ func (m *memorizer) refused(what string, state *slotState, ifVersion *int64, err
 		wantErr(m, what, err, session.ErrInvalid)
 		return true
 	case ifVersion != nil && *ifVersion != state.there():
-		if !errors.As(err, &c) || c.Reason != session.ReasonStale || c.Want != *ifVersion || c.Have != state.there() {
+		if !errors.As(err, &c) || c.Reason != session.ReasonStaleEntry || c.Want != *ifVersion || c.Have != state.there() {
 			m.Errorf("%s if version %d where %d is: %v", what, *ifVersion, state.there(), err)
 		}
 		return true

@@ -21,7 +21,7 @@ func ofManyComparersOneWins(t testing.TB, d Data) {
 			entries[i], err = as[store.Memories](t, st).Remember(t.Context(), user("ann"), m)
 			return err
 		})
-		winner := oneWinner(t, errs, session.ReasonStale)
+		winner := oneWinner(t, errs, session.ReasonStaleEntry)
 		sameEntry(t, wantEntry(t, st, user("ann"), "contended", 0, fmt.Sprint(winner)), entries[winner])
 		if got := entries[winner].Version; got != round+1 {
 			t.Fatalf("the winner of round %d wrote version %d", round, got)
