@@ -263,12 +263,13 @@ type Passage struct {
 	Version int64
 
 	Text  string
-	Found int       // how many of the words it holds
+	Found int       // of a search by words: how many it holds
+	Score float64   // of one by meaning: how near it is, 0 to 1
 	At    time.Time // when it was written: Message.CreatedAt, Entry.UpdatedAt
 }
 
-// Compare orders passages: those with more of the words first, then the newer,
-// then messages by session and number, then entries by owner and key.
+// Compare orders passages: the nearer first, those with more of the words
+// first, then the newer, then messages by session and number, then entries by owner and key.
 func (p Passage) Compare(o Passage) int {
 	byKind := func(p Passage) string {
 		if p.Key == "" {
@@ -277,6 +278,10 @@ func (p Passage) Compare(o Passage) int {
 		return "remembered\x00" + string(p.Owner.Scope) + "\x00" + p.Owner.Name + "\x00" + p.Key
 	}
 	switch {
+	case p.Score > o.Score:
+		return -1
+	case p.Score < o.Score:
+		return 1
 	case p.Found != o.Found:
 		return o.Found - p.Found
 	case !p.At.Equal(o.At):

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Vectors keeps what an embedder made of passages, so that they can be found
+// by meaning. Vectors are made after a passage was written, whenever somebody
+// gets to it: what waits for them is known from the log and lost with nothing
+// else. Vectors of different embedders are never compared.
+type Vectors interface {
+	// Unembedded lists passages of all tenants that have no vector of this
+	// embedder, about in the order they were written, at most limit (see
+	// PageLimit): messages with any text that are in force, and the newest
+	// versions of entries.
+	Unembedded(ctx context.Context, embedder string, limit int) ([]Unembedded, error)
+
+	// Embedded keeps vectors. One for a passage that is gone is dropped. A nil
+	// vector says that the passage cannot be embedded: it is not listed again
+	// and never found.
+	Embedded(ctx context.Context, embedder string, vectors []Embedding) error
+
+	// Nearest finds the passages whose vectors lie nearest, the nearest first,
+	// then as Passage.Compare orders them. It looks where a Search with the
+	// same places would; words do not matter.
+	Nearest(ctx context.Context, tenant string, q Near) ([]Passage, error)
+}
+
+// Unembedded is a passage that has no vector yet. Token names it to the store.
+type Unembedded struct {
+	Token string
+	Text  string
+}
+
+// Embedding is the vector of a passage.
+type Embedding struct {
+	Token  string
+	Vector []float32 // of length 1
+}
+
+// Near asks for passages by meaning. Of the search only the places, the limit
+// and what is to be included count.
+type Near struct {
+	Search
+	Embedder string
+	Vector   []float32 // of length 1
+	Least    float64   // of a passage's score, 0 to 1
+}
+
+// maxDimensions bounds a vector.
+const maxDimensions = 8192
+
+// Check is the question with its defaults filled in, or an InvalidError.
+func (q Near) Check() (Near, error) {
+	if q.Embedder == "" || len(q.Vector) == 0 || len(q.Vector) > maxDimensions {
+		return q, &session.InvalidError{Field: "vector", Reason: fmt.Sprintf("%d dimensions of embedder %q are not a vector", len(q.Vector), q.Embedder)}
+	}
+	if math.IsNaN(q.Least) || q.Least < 0 || q.Least > 1 {
+		return q, &session.InvalidError{Field: "least", Reason: fmt.Sprintf("%v is not between 0 and 1", q.Least)}
+	}
+	q.Words = []string{"-"} // a search needs one
+	var err error
+	q.Search, err = q.Search.Check()
+	q.Words = nil
+	return q, err
+}
+
+// Cosine is the score of a vector against another of length 1: from 0 for
+// nothing in common to 1 for the same. Vectors of different dimensions have
+// nothing in common.
+func Cosine(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return 0
+	}
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return min(max(sum, 0), 1)
+}
