@@ -141,7 +141,7 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 	case "file":
 		return file.Open(u.path, file.Config{})
 	case "sqlite":
-		return sqlite.Open(ctx, u.path, sqlite.Config{})
+		return sqlite.Open(ctx, u.path, sqlite.Config{OnMigrate: onMigrate})
 	}
 	return postgres.Open(ctx, u.path, postgres.Config{OnMigrate: onMigrate})
 }

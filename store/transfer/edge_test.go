@@ -263,7 +263,8 @@ func TestPlan_parentsComeFirst(t *testing.T) {
 	t.Parallel()
 	st := inmem.New(inmem.Config{})
 	ids := []string{"z-root", "y-child", "x-grandchild"} // by id they come in the wrong order
-	s := create(t, st, ids[0], "agent-0")
+	root := create(t, st, ids[0], "agent-0")
+	s := root
 	for i, id := range ids[1:] {
 		fork, err := s.Fork(id, "agent-"+ids[i+1], time.Now())
 		if err != nil {
@@ -274,8 +275,17 @@ func TestPlan_parentsComeFirst(t *testing.T) {
 		}
 	}
 	create(t, st, "a-other", "agent-other")
-	if got := allIDs(t, st); !slices.Equal(got, append([]string{"a-other"}, ids...)) {
-		t.Errorf("all: %v", got)
+	late, err := root.Fork("zz-late", "agent-late", time.Now()) // by id it comes after its parent
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Fork(t.Context(), late, store.Commit{ID: "late", Action: "fork", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := transfer.PlanAll(t.Context(), st, tenant)
+	want := [][]store.Ref{{ref("a-other"), ref("z-root")}, {ref("y-child"), ref("zz-late")}, {ref("x-grandchild")}}
+	if err != nil || !slices.EqualFunc(plan.Generations, want, slices.Equal) {
+		t.Errorf("generations %v, %v; want %v", plan.Generations, err, want)
 	}
 	some := func(ids ...string) []string {
 		t.Helper()
