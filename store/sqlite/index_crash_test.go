@@ -41,6 +41,9 @@ func TestIndex_killedAtAnyPointAgreesWithTheLog(t *testing.T) {
 		}
 	}
 	for i, point := range points {
+		if strings.HasSuffix(point, " begin") || point == "after request" {
+			continue // nothing is written between these and what comes next
+		}
 		t.Run(fmt.Sprintf("%03d %s", i+1, point), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "sessions.db")

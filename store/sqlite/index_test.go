@@ -110,6 +110,30 @@ func TestSearch_findsWhatTakesThePlaceOfThePurged(t *testing.T) {
 	}
 }
 
+func TestSearch_ofAUserMeetsNoOtherTenant(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
+	for _, tenant := range []string{"acme", "acme-corp"} {
+		s, err := session.New(session.Birth{ID: "of-" + tenant, AgentID: "agent", Tenant: tenant, UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Create(t.Context(), said(t, s, "tea of "+tenant), store.Commit{ID: "c"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, how := range []string{"read", "indexed"} {
+		passages, err := st.Search(t.Context(), "acme", store.Search{Words: []string{"tea"}, User: "ann"})
+		if err != nil || len(passages) != 1 || passages[0].SessionID != "of-acme" {
+			t.Errorf("%s: found %+v, %v", how, passages, err)
+		}
+		if foreign := found(t, st, "of-acme-corp", "tea"); len(foreign) > 0 {
+			t.Errorf("%s: found %q of another tenant", how, foreign)
+		}
+		indexAll(t, st)
+	}
+}
+
 // A part of the log is read before the writer is asked to index it. Meanwhile
 // it may be purged, and its numbers given to others.
 func TestIndex_ofWhatWasPurgedMeanwhileIsNotWritten(t *testing.T) {
@@ -138,27 +162,43 @@ func TestIndex_ofWhatWasPurgedMeanwhileIsNotWritten(t *testing.T) {
 	healthy(t, st)
 }
 
-func TestIndex_comesAfterManyWritesAndWhenTheStoreIsClosed(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "sessions.db")
-	st := open(t, path, sqlite.Config{Synchronous: sqlite.Normal})
-	s := fresh(t, "s")
-	for i := range 3000 {
+// chatty is a stored session with so many messages.
+func chatty(t *testing.T, st *sqlite.Store, messages int) {
+	t.Helper()
+	s := fresh(t, "chatty")
+	for i := range messages {
 		s = said(t, s, fmt.Sprintf("tea %d", i))
 	}
 	if _, err := st.Create(t.Context(), s, store.Commit{ID: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 64 { // enough for a look at how much waits
-		create(t, st, fmt.Sprintf("other-%d", i))
+}
+
+func TestIndex_keepsUpWithAStoreThatIsNeverQuiet(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{Synchronous: sqlite.Normal})
+	chatty(t, st, 3_000)
+	busy := create(t, st, "busy")
+	for i := 0; unindexed(t, st) > 1_500; i++ {
+		if i == 5_000 {
+			t.Fatalf("after %d writes %d changes are not indexed", i, unindexed(t, st))
+		}
+		busy = save(t, st, busy)
 	}
-	waitUntil(t, func() bool { return unindexed(t, st) < 1100 })
+	healthy(t, st)
+}
+
+func TestClose_indexesWhatIsQuicklyDone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	st := open(t, path, sqlite.Config{})
+	chatty(t, st, 100)
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again := open(t, path, sqlite.Config{})
-	if n := unindexed(t, again); n >= 1000 {
-		t.Errorf("%d changes were left behind by closing", n)
+	if n := unindexed(t, again); n > 0 {
+		t.Errorf("%d changes were left behind", n)
 	}
 	healthy(t, again)
 }

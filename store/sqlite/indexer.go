@@ -25,11 +25,16 @@ const (
 	// minUnindexed is how many are worth a transaction when it is calm.
 	minUnindexed = 64
 
-	calm      = 500 * time.Millisecond // without a write, that is
-	lookEvery = 64                     // writes
+	calm = 500 * time.Millisecond // without a write, that is
+
+	// A busy store is looked at every so many writes, and so many parts are
+	// indexed then. That keeps up with it, and where much was left behind, as
+	// by an older program, nobody is held up until it is done.
+	lookEvery   = 64
+	partsAtOnce = 2
 
 	// lastChance is how long closing the store may take for the index's sake.
-	lastChance = 100 * time.Millisecond
+	lastChance = 250 * time.Millisecond
 )
 
 // newIndexer starts the indexer of a store. It ends when it is closed.
@@ -61,7 +66,8 @@ func (i *indexer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-i.wake:
-			i.catchUp(ctx, maxUnindexed)
+			parts := 0
+			i.catchUp(ctx, maxUnindexed, func() bool { parts++; return parts <= partsAtOnce })
 			quiet.Reset(calm)
 		case <-quiet.C:
 			if n := i.written.Load(); n != seen {
@@ -69,7 +75,7 @@ func (i *indexer) run(ctx context.Context) {
 				quiet.Reset(calm)
 				continue
 			}
-			i.catchUp(ctx, minUnindexed)
+			i.catchUp(ctx, minUnindexed, func() bool { return i.written.Load() == seen })
 			if i.written.CompareAndSwap(seen, 0) {
 				seen = 0
 			} else {
@@ -79,10 +85,11 @@ func (i *indexer) run(ctx context.Context) {
 	}
 }
 
-// catchUp indexes until fewer changes wait than enough. Errors end it: a
-// search is right without the index, and whoever writes next is told.
-func (i *indexer) catchUp(ctx context.Context, enough int64) {
-	for {
+// catchUp indexes part by part while it may, until fewer changes wait than are
+// worth it. Errors end it: a search is right without the index, and whoever
+// writes next is told.
+func (i *indexer) catchUp(ctx context.Context, enough int64, may func() bool) {
+	for may() {
 		n, err := i.store.indexPart(ctx, enough, maxPart)
 		if err != nil || n < enough {
 			return
@@ -125,5 +132,5 @@ func (i *indexer) close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastChance)
 	defer cancel()
-	i.catchUp(ctx, minUnindexed)
+	i.catchUp(ctx, minUnindexed, func() bool { return true })
 }
