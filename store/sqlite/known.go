@@ -27,8 +27,9 @@ func (c *conn) current(ctx context.Context, r store.Ref) (row, error) {
 	return c.mustFind(ctx, r)
 }
 
-// put keeps a row as it was just written. Its head was checked when it was
-// read and needs no second look.
+// put keeps a row as it was just written; it is the last thing a request does,
+// so that what is refused leaves the row as it was known. Its head was checked
+// when it was read and needs no second look.
 func (k *known) put(r store.Ref, w row) {
 	if len(k.rows) >= maxKnown {
 		clear(k.rows)

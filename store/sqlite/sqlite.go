@@ -7,10 +7,11 @@
 // together. A call returns only when its data is on the disk. Readers have
 // connections of their own; they see the last commit and block nobody.
 //
-// What is kept is a log. A save adds the new changes, one commit and the
-// folded state without the messages (the head); it rewrites neither the
-// transcript nor, where the head is large, the head, so that its cost depends
-// on what changed. A fork is a pointer into the log of its parent.
+// What is kept is a log. A save adds the new changes, the last of which says
+// what the commit was, and once in a while the folded state without the
+// messages (a head), so that its cost depends on what changed. Any version is
+// made of the head before it and the few changes since. A fork is a pointer
+// into the log of its parent.
 //
 // The file has mode 0600 and two companions while it is in use, -wal and -shm,
 // that belong to it: copy all of them or use SQLite's own backup. Network file

@@ -284,8 +284,6 @@ func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err
 		w.onWrite("after request")
 		if q.refusal == nil {
 			accepted++
-		} else {
-			w.conn.known.drop(q.ref)
 		}
 		if len(batch) == 1 {
 			break // the transaction is its savepoint
