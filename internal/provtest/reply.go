@@ -35,6 +35,7 @@ type Reply struct {
 	Split       int  // bytes that are sent at a time; 0: an event
 	Delay       time.Duration
 	Pause       time.Duration // between two events
+	Linger      time.Duration // between the last event and the end of the stream
 
 	// Where it breaks:
 	Cut        bool // the connection is reset before anything is sent
@@ -123,6 +124,7 @@ func (s *Server) stream(out *pipe, request Request) {
 		}
 		if i+1 == len(events) && i+1 != out.reply.HangEvents {
 			s.last(func() bool { return out.write(text) })
+			s.wait(out.r, out.reply.Linger)
 			return
 		}
 		if !out.write(text) {

@@ -48,14 +48,14 @@ func (a *Answer) Ending() {
 }
 
 const (
-	endingIdle = 5 * time.Second      // for what follows an answer, such as its usage
-	drainIdle  = 5 * time.Millisecond // for the end of a stream that said it is over
+	endingIdle = 5 * time.Second       // for what follows an answer, such as its usage
+	drainIdle  = 50 * time.Millisecond // for the end of a stream that said it is over
 	drainBytes = 4 << 10
 )
 
 // Close ends the request, also in the middle of its answer. A stream that said
-// it is over is read to its end where that is there already: then the
-// connection serves the next request too.
+// it is over is read to its end if that comes at once: then the connection
+// serves the next request too.
 func (a *Answer) Close() {
 	if a.over {
 		a.guard.idle = drainIdle
