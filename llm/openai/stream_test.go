@@ -88,6 +88,7 @@ func TestInfer_callsOfRealServers(t *testing.T) {
 			stop,
 		}, []session.ToolCall{{Name: "weather", Arguments: oslo.Arguments}, {Name: "weather", Arguments: bergen.Arguments}}},
 		"id and name repeated": {[]string{
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]}`),
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"{\"city\":"}}]}`),
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"\"Oslo\"}"}}]}`),
 			stop,
