@@ -82,7 +82,7 @@ func restored(t *testing.T, dump string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := pgtest.Database(t)
+	url := pgtest.Database(t, "")
 	if _, err := pgtest.Connect(t, url).PgConn().Exec(t.Context(), string(sql)).ReadAll(); err != nil {
 		t.Fatal(err)
 	}

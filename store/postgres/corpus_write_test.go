@@ -22,7 +22,7 @@ import (
 // again.
 func writeNewestCorpus(t *testing.T) {
 	t.Helper()
-	url := pgtest.Database(t)
+	url := pgtest.Database(t, "")
 	st := openAtNoon(t, url, postgres.Config{})
 	fill(t, st)
 	var schema int

@@ -85,7 +85,7 @@ func faultModel() porcupine.Model {
 	model := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{register{version: 1, base: 1}} },
 		Step: func(state, input, output any) []any {
-			r, in, out := state.(register), input.(attempt), output.(result) //nolint:errcheck,forcetypeassert // the test's own types
+			r, in, out := state.(register), input.(attempt), output.(result)
 			next, want := r.carriedOut(in, out)
 			switch {
 			case out.outcome != unsure && out != want:

@@ -19,8 +19,8 @@ import (
 // halve the rate of all. The first write after a pause is told of soon; while
 // writes keep coming, more and more of them at once.
 const (
-	gatherMin = 5 * time.Millisecond
-	gatherMax = 40 * time.Millisecond
+	gatherFirst = 5 * time.Millisecond
+	gatherLast  = 40 * time.Millisecond
 )
 
 // notices are the sessions that other nodes have not been told of yet. They
@@ -93,7 +93,7 @@ func noticed(payload string) []store.Ref {
 
 // notify tells other nodes of writes until the store is closed.
 func (s *Store) notify(ctx context.Context) {
-	gather := gatherMin
+	gather := gatherFirst
 	timer := time.NewTimer(gather)
 	defer timer.Stop()
 	for {
@@ -109,9 +109,9 @@ func (s *Store) notify(ctx context.Context) {
 		}
 		select {
 		case <-s.notices.wanted: // they keep coming
-			gather = min(2*gather, gatherMax)
+			gather = min(2*gather, gatherLast)
 		default:
-			gather = gatherMin
+			gather = gatherFirst
 		}
 		if err := s.tell(ctx, s.notices.take()); err != nil && !errors.Is(err, context.Canceled) {
 			s.config.Logger.Warn("other nodes were not told of writes and will find them by polling", "err", err)

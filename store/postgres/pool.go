@@ -18,10 +18,8 @@ const pingAfter = time.Second
 // closeFor is how long the end of a connection may take.
 const closeFor = 5 * time.Second
 
-// newPool is a pool that has not connected yet.
-func newPool(config *pgxpool.Config) (*pgxpool.Pool, error) {
-	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
-	return pgxpool.NewWithConfig(context.Background(), config)
+func shouldPing(_ context.Context, p pgxpool.ShouldPingParams) bool {
+	return p.IdleDuration > pingAfter
 }
 
 // once makes a call on a connection of the pool. Where there was none, nothing

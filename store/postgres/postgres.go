@@ -1,11 +1,25 @@
 // Package postgres keeps sessions in a PostgreSQL database, for any number of
 // nodes at the same time. It has every ability.
 //
-// A save is one round trip and one transaction: the session's row is moved on
-// where version, last change and lease are what the writer knows, and the log
-// rows, the commit and everything else are written only if it was. No
-// transaction is open between two calls. Only the database's clock decides
-// about leases and keys, never a node's.
+// A save is one statement, one round trip and one transaction: the session's
+// row is moved on where version, last change and lease are what the writer
+// knows, and the log rows, the commit and everything else are written only if
+// it was. So are an append and the start of an execution. No transaction is
+// open between two calls. Only the database's clock decides about leases and
+// keys, never a node's.
+//
+// What a session has come to be is written as a snapshot every now and then,
+// not at every save; loading folds the changes since the newest. A save goes
+// by the session's row, whose header is checked against its sum; a snapshot
+// that was damaged is found by whoever reads it and is never built upon.
+//
+// # Many nodes
+//
+// Nodes share nothing but the database. Sessions are not handed out: whoever
+// asks for one by name competes for its row, and the version or the lease
+// decides. Old keys go with the writes to their session, and sweeping asks for
+// each session it removes. Only the index of words is work that lies about for
+// any node to take, and a node skips what another has locked.
 //
 // # Lost connections
 //
@@ -84,6 +98,7 @@ const (
 // Store keeps sessions in a database.
 type Store struct {
 	config   Config
+	connect  *pgxpool.Config
 	pool     *pgxpool.Pool
 	now      func() time.Time // nil: the database's clock, always but in tests
 	patience time.Duration
@@ -164,21 +179,22 @@ func configured(url string, c Config) (*Store, error) {
 	case !c.Pooled:
 		s.ear.config = config.ConnConfig.Copy()
 	}
-	config.MaxConns = int32(min(c.MaxConns, math.MaxInt32))
-	if s.pool, err = newPool(config); err != nil {
-		return nil, &session.InvalidError{Field: "url", Reason: err.Error()}
-	}
+	config.MaxConns, config.ShouldPing = int32(min(c.MaxConns, math.MaxInt32)), shouldPing
+	s.connect = config
 	return s, nil
 }
 
 // begin connects and starts what runs in the background.
-func (s *Store) begin(ctx context.Context) error {
+func (s *Store) begin(ctx context.Context) (err error) {
+	if s.pool, err = pgxpool.NewWithConfig(ctx, s.connect); err != nil {
+		return fmt.Errorf("open postgres store: %w", err)
+	}
 	if err := s.prepared(ctx); err != nil {
 		s.pool.Close()
 		return fmt.Errorf("open postgres store: %w", err)
 	}
 	var schema string
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.again(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT current_schema()`).Scan(&schema)
 	})
 	if err != nil {

@@ -28,14 +28,23 @@ var shared = sync.OnceValues(func() (*pgserver.Server, error) { return pgserver.
 // test is over.
 func Schema(t testing.TB) string {
 	t.Helper()
-	base, name := fresh(t, "SCHEMA", "CASCADE")
+	base, name := fresh(t, "SCHEMA", "", "CASCADE")
 	return With(t, base, "search_path", name)
 }
 
-// Database is the URL of a fresh database on the shared server, as Schema.
-func Database(t testing.TB) string {
+// SchemaIn is the URL of a fresh schema in a database, with which it goes.
+func SchemaIn(t testing.TB, database string) string {
 	t.Helper()
-	base, name := fresh(t, "DATABASE", "WITH (FORCE)")
+	name := unused()
+	Exec(t, database, "CREATE SCHEMA "+name)
+	return With(t, database, "search_path", name)
+}
+
+// Database is the URL of a fresh database on the shared server, as Schema. The
+// options are those of CREATE DATABASE.
+func Database(t testing.TB, options string) string {
+	t.Helper()
+	base, name := fresh(t, "DATABASE", options, "WITH (FORCE)")
 	u, err := url.Parse(base)
 	if err != nil {
 		t.Fatalf("%s: %v", Variable, err)
@@ -44,11 +53,13 @@ func Database(t testing.TB) string {
 	return u.String()
 }
 
+// unused is a name nobody has.
+func unused() string { return "test_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
+
 // fresh makes a thing with a name nobody has on the shared server.
-func fresh(t testing.TB, thing, drop string) (base, name string) {
+func fresh(t testing.TB, thing, options, drop string) (base, name string) {
 	t.Helper()
-	name = "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	base = os.Getenv(Variable)
+	name, base = unused(), os.Getenv(Variable)
 	if base == "" {
 		server, err := shared()
 		if err != nil {
@@ -58,7 +69,7 @@ func fresh(t testing.TB, thing, drop string) (base, name string) {
 	} else {
 		t.Cleanup(func() { Exec(t, base, "DROP "+thing+" "+name+" "+drop) })
 	}
-	Exec(t, base, "CREATE "+thing+" "+name)
+	Exec(t, base, "CREATE "+thing+" "+name+" "+options)
 	return base, name
 }
 

@@ -1,0 +1,148 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store/postgres"
+	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+)
+
+// TestConformance_behindPgBouncer runs the suite through a real pooler in
+// transaction mode.
+func TestConformance_behindPgBouncer(t *testing.T) {
+	p := startPgBouncer(t)
+	storetest.Run(t, func(t testing.TB) storetest.Data {
+		direct := pgtest.Schema(t)
+		d := data(t, direct, postgres.Config{})
+		pooled := data(t, p.url(t, direct), postgres.Config{Pooled: true, Poll: 20 * time.Millisecond, ListenURL: direct})
+		d.Open, d.Clock = pooled.Open, pooled.Clock
+		return d
+	})
+}
+
+// pooler is a PgBouncer of our own before the shared server.
+type pooler struct {
+	server *pgx.ConnConfig
+	dir    string
+	port   int
+	cmd    *exec.Cmd
+
+	mu        sync.Mutex
+	databases strings.Builder // guarded by mu: one for each schema
+}
+
+func startPgBouncer(t *testing.T) *pooler {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		if program = "/usr/sbin/pgbouncer"; !executable(program) {
+			if os.Getenv("CI") == "true" {
+				t.Fatal("pgbouncer is not installed")
+			}
+			t.Skip("pgbouncer is not installed")
+		}
+	}
+	p := &pooler{port: freePort(t)}
+	if p.server, err = pgx.ParseConfig(pgtest.Schema(t)); err != nil {
+		t.Fatal(err)
+	}
+	if p.dir, err = os.MkdirTemp("", "pooler"); err != nil { //nolint:usetesting // another user runs it, who may not read the test's
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(p.dir) })
+	p.configure(t)
+	args := []string{"-q", filepath.Join(p.dir, "pgbouncer.ini")}
+	if os.Getuid() == 0 { // which it refuses to be run by
+		args = append([]string{"-u", "postgres"}, args...)
+	}
+	p.cmd = exec.Command(program, args...) //nolint:noctx // it is stopped when the test is over
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait() // killed
+	})
+	return p
+}
+
+func (p *pooler) configure(t testing.TB) {
+	t.Helper()
+	settings := fmt.Sprintf(`[databases]
+%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 5
+max_client_conn = 1000
+`, p.databases.String(), p.port)
+	if err := os.WriteFile(filepath.Join(p.dir, "pgbouncer.ini"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("chmod", "-R", "a+rX", p.dir).Run(); err != nil { //nolint:noctx // it does not wait
+		t.Fatal(err)
+	}
+}
+
+// url is how a schema is reached through the pooler. A pooler passes on no
+// search_path, so each schema is a database of its own to it.
+func (p *pooler) url(t testing.TB, direct string) string {
+	t.Helper()
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := u.Query().Get("search_path")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(&p.databases, "%s = host=%s port=%d dbname=%s user=%s connect_query='SET search_path TO %s'\n",
+		schema, p.server.Host, p.server.Port, p.server.Database, p.server.User, schema)
+	p.configure(t)
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	at := fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", p.server.User, p.port, schema)
+	for until := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		conn, err := pgx.Connect(t.Context(), at)
+		if err == nil {
+			_ = conn.Close(t.Context())
+			return at
+		}
+		if time.Now().After(until) {
+			t.Fatalf("the pooler does not come: %v", err)
+		}
+	}
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&0o111 != 0
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
