@@ -3,7 +3,10 @@ package postgres_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -68,30 +71,86 @@ func BenchmarkSave_message(b *testing.B) {
 	})
 }
 
-// BenchmarkSave_floor is the least durable work: one row moved on where its
-// version matches, and one row added.
-func BenchmarkSave_floor(b *testing.B) {
+// BenchmarkSave_toFloor compares a save of a kilobyte with the least durable
+// work: one row moved on where its version matches, and one row added. The two
+// are done in turns, and their medians divided.
+func BenchmarkSave_toFloor(b *testing.B) {
 	url := pgtest.Schema(b)
-	conn := pgtest.Connect(b, url)
+	st, conn := open(b, url, postgres.Config{}), pgtest.Connect(b, url)
 	for _, sql := range []string{
-		`CREATE TABLE head (id int PRIMARY KEY, version bigint, body bytea)`,
-		`CREATE TABLE log (id int, seq bigint, body bytea, PRIMARY KEY (id, seq))`,
-		`INSERT INTO head VALUES (1, 0, '')`,
+		`CREATE TABLE head (id int PRIMARY KEY, version bigint NOT NULL) WITH (fillfactor = 70)`,
+		`CREATE TABLE log (id int, seq bigint, body bytea NOT NULL, PRIMARY KEY (id, seq))`,
+		`INSERT INTO head VALUES (1, 0)`,
 	} {
 		if _, err := conn.Exec(b.Context(), sql); err != nil {
 			b.Fatal(err)
 		}
 	}
-	head, body := make([]byte, 1500), make([]byte, 200)
-	version := int64(0)
-	for b.Loop() {
-		tag, err := conn.Exec(b.Context(), `WITH h AS (UPDATE head SET version = version + 1, body = $2 WHERE id = 1 AND version = $1 RETURNING version)
-			INSERT INTO log SELECT 1, version, $3 FROM h`, version, head, body)
+	body, version, s := strings.Repeat("0123456789abcdef", 64), int64(0), create(b, st, "a")
+	floor := func() {
+		tag, err := conn.Exec(b.Context(), `WITH h AS (UPDATE head SET version = version + 1 WHERE id = 1 AND version = $1 RETURNING version)
+			INSERT INTO log SELECT 1, version, $2 FROM h`, version, []byte(body))
 		if err != nil || tag.RowsAffected() != 1 {
 			b.Fatal(tag, err)
 		}
 		version++
 	}
+	one := func() {
+		next, err := s.With(time.Now(), session.MessageAdded{Message: session.Message{ID: fmt.Sprint(version), Role: session.RoleUser, Content: session.Text(body)}})
+		if err == nil {
+			s, err = st.Save(b.Context(), next, store.Commit{ID: "c", At: time.Now()})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	compare(b, one, floor)
+}
+
+// BenchmarkSave_besideMuchState compares saves of a session that has a
+// mebibyte of other state with those of one that has none.
+func BenchmarkSave_besideMuchState(b *testing.B) {
+	st := open(b, pgtest.Schema(b), postgres.Config{})
+	saver := func(id string, values int) func() {
+		s := fresh(b, id)
+		for i := range values {
+			var err error
+			if s, err = s.WithMetadata(fmt.Sprint("part-", i), fmt.Appendf(nil, "%q", strings.Repeat("x", 60<<10)), noon()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		s, err := st.Create(b.Context(), s, store.Commit{ID: "create", At: noon()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			next, err := s.With(time.Now(), session.MetadataWritten{Key: "k", Value: json.RawMessage(`"v"`)})
+			if err == nil {
+				s, err = st.Save(b.Context(), next, store.Commit{ID: "c", At: time.Now()})
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	compare(b, saver("heavy", 18), saver("light", 0))
+}
+
+// compare does two works in turns and reports the ratio of their medians.
+func compare(b *testing.B, work, with func()) {
+	b.Helper()
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i, do := range []func(){work, with} {
+			began := time.Now()
+			do()
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	for _, t := range took {
+		slices.Sort(t)
+	}
+	b.ReportMetric(float64(took[0][len(took[0])/2])/float64(took[1][len(took[1])/2]), "ratio")
 }
 
 func BenchmarkLoad_window(b *testing.B) {
@@ -119,7 +178,7 @@ func BenchmarkFork(b *testing.B) {
 }
 
 func BenchmarkList(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
+	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
 			url := pgtest.Schema(b)
 			st := open(b, url, postgres.Config{})
