@@ -49,11 +49,11 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 		add("mcp", "servers cannot be used by this program yet")
 	}
 	if m := def.Memory; m != nil {
-		if m.Strategy == session.PruneVector || m.Recall != nil {
-			add("memory", "recall and vector_store cannot be used by this program yet")
+		if (m.Tools || m.Recall != nil) && rt.memories == nil {
+			add("memory", "%s keeps none that could be searched", storeName(rt.store))
 		}
-		if m.Tools && rt.memories == nil {
-			add("memory.tools", "%s keeps no memory", storeName(rt.store))
+		if m.Strategy == session.PruneVector && !rt.embeds() {
+			add("memory.strategy", "vector_store needs an embedder and a store that keeps vectors")
 		}
 		if m.SummaryModel != "" {
 			if _, _, err := rt.model(m.SummaryModel); err != nil {

@@ -104,7 +104,7 @@ func (e *Environment) loop() agent.Config {
 		System: func(s session.Session) string {
 			return rt.systemPrompt(s)
 		},
-		Stream: e.x.opts.stream, Notify: e.notify, Fit: rt.fit,
+		Stream: e.x.opts.stream, Notify: e.notify, Fit: rt.fit, Recall: e.recall,
 	}
 	if rt.inboxes != nil {
 		c.Inbox = incoming{e}

@@ -39,6 +39,10 @@ type Config struct {
 	Skills       map[string]string     // named texts a definition may add to its prompt
 	Capabilities map[string]Capability // named bundles of tools and prompt text
 
+	// Embedder makes what was said and stored findable by meaning, after it was
+	// saved and in the background. Nil: memory is searched by words alone.
+	Embedder llm.Embedder
+
 	Definitions Definitions // agents that others may give work to; nil: none
 	MaxDepth    int         // how deep they may lie below each other; 0: 3
 
@@ -105,6 +109,8 @@ type core struct {
 	close   context.CancelFunc
 	mu      sync.Mutex // makes begin and Close meet in order
 	work    sync.WaitGroup
+
+	unembedded chan struct{} // holds one call to embed; nil: nobody does
 }
 
 // abilities are the optional parts of the store, nil where it lacks them.
@@ -121,6 +127,7 @@ type abilities struct {
 	sweeps  store.Sweeps
 
 	memories store.Memories
+	vectors  store.Vectors
 }
 
 // New is a runtime on a store. The caller closes it, and then the store.
@@ -177,9 +184,15 @@ func New(c Config) (*Runtime, error) {
 	a.keys, _ = c.Store.(store.Keys)
 	a.sweeps, _ = c.Store.(store.Sweeps)
 	a.memories, _ = c.Store.(store.Memories)
+	a.vectors, _ = c.Store.(store.Vectors)
 	core := &core{config: c, abilities: a, bus: &bus{logger: c.Logger}, holder: processHolder(c.NewID())}
 	core.closing, core.close = context.WithCancel(context.Background())
-	return &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}, nil
+	rt := &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}
+	if rt.embeds() {
+		core.unembedded = make(chan struct{}, 1)
+		core.work.Go(rt.embedInBackground)
+	}
+	return rt, nil
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

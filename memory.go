@@ -28,7 +28,9 @@ func (rt *Runtime) Memory(ctx context.Context, id string) (memory.Handle, error)
 // may use it: in the scopes that its definition allows. Inside a tool, what is
 // stored for the session goes to the open tail; an action that is no tool
 // stores it with the session it returns.
-func (e *Environment) Memory() memory.Handle {
+func (e *Environment) Memory() memory.Handle { return e.handle() }
+
+func (e *Environment) handle() *handle {
 	h := e.x.rt.memory(e.info)
 	h.who.Name, h.who.Role = e.info.AgentName, "agent"
 	h.env = e
@@ -74,6 +76,15 @@ type handle struct {
 	who     memory.Identity
 	allowed []memory.Scope
 	env     *Environment // nil: from outside
+
+	now *session.Session // the session where no tail tells; nil: the store does
+}
+
+// memoryOf is the agent's memory as of a session that the loop is at work on.
+func (e *Environment) memoryOf(s session.Session) *handle {
+	h := e.handle()
+	h.now = &s
+	return h
 }
 
 // SessionID is the session's id.
@@ -112,6 +123,9 @@ func (h *handle) owner(scope memory.Scope) (store.Owner, error) {
 
 // session is the session as it is now, the open tail included.
 func (h *handle) session(ctx context.Context) (session.Session, error) {
+	if h.now != nil {
+		return *h.now, nil
+	}
 	if tail := agent.TailOf(ctx); tail != nil && h.env != nil {
 		return tail.Write(ctx)
 	}

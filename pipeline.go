@@ -56,6 +56,7 @@ func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 		}
 	}
 	// 8. Tell.
+	rt.somethingToEmbed()
 	rt.bus.emit(SessionSaved{About: rt.about(c.id), Version: saved.Version(), Status: saved.Status()})
 	return returned, nil
 }
@@ -155,6 +156,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 		return saved, joined(failed, rt.afterSaveFailed(saved, err))
 	}
 	// 13. Tell. Watchers were woken by the store, the lease ended with the save.
+	rt.somethingToEmbed()
 	rt.bus.emit(SessionSaved{About: rt.about(x.ref.ID), Version: saved.Version(), Status: saved.Status()})
 	return returned, joined(failed, nil)
 }

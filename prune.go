@@ -132,6 +132,12 @@ func (rt *Runtime) pruning(s session.Session) memory.With {
 			return n
 		}
 	}
+	if rt.embeds() {
+		with.Index = func(ctx context.Context, _ []session.Message) error {
+			_, err := rt.Embed(ctx)
+			return err
+		}
+	}
 	policy := s.Definition().Memory
 	if policy == nil || policy.SummaryPrompt == "" {
 		return with

@@ -34,19 +34,32 @@ func (h *handle) Recall(ctx context.Context, query string, o memory.RecallOption
 	if h.rt.memories == nil {
 		return nil, h.rt.unsupported("recall")
 	}
-	if o.Mode == memory.Semantic {
+	var hits []memory.Hit
+	switch {
+	case h.rt.embeds() && o.Mode != memory.Keyword:
+		if hits, err = h.byMeaning(ctx, query, search, o); err != nil && o.Mode == memory.Semantic {
+			return nil, err
+		}
+		if err != nil { // a failing embedder costs hits and fails nothing
+			h.rt.config.Logger.Warn("not searched by meaning", "session", h.ref.ID, "error", h.rt.masked(err.Error()))
+		}
+	case o.Mode == memory.Semantic:
 		return nil, &session.UnsupportedError{Store: "a runtime without an embedder", Ability: "semantic recall"}
 	}
-	if len(search.Words) == 0 {
-		return []memory.Hit{}, nil
+	if o.Mode == memory.Semantic || len(search.Words) == 0 {
+		return memory.Rank(hits, o.Limit), nil
 	}
 	search.Least = o.Least(len(search.Words))
-	return h.byWords(ctx, search, o)
+	words, err := h.byWords(ctx, search)
+	if err != nil {
+		return nil, err
+	}
+	return memory.Rank(append(hits, words...), o.Limit), nil
 }
 
 // byWords finds passages that hold the words of a query. What the agent sees
 // in its window already is no news to it and is left out.
-func (h *handle) byWords(ctx context.Context, q store.Search, o memory.RecallOptions) ([]memory.Hit, error) {
+func (h *handle) byWords(ctx context.Context, q store.Search) ([]memory.Hit, error) {
 	var hits []memory.Hit
 	var inSight map[int64]bool
 	if q.Session != "" {
@@ -54,9 +67,12 @@ func (h *handle) byWords(ctx context.Context, q store.Search, o memory.RecallOpt
 		if err != nil {
 			return nil, err
 		}
-		hits = h.own(s, q)
-		if h.env != nil {
-			inSight = shown(s)
+		inSight = h.inSight(s)
+		for _, hit := range h.candidates(s) {
+			if n := q.Found(hit.Key + "\n" + hit.Text); n >= q.Least {
+				hit.Score = float64(n) / float64(len(q.Words))
+				hits = append(hits, hit)
+			}
 		}
 	}
 	q.Limit = min(q.Limit+len(inSight), maxSearch)
@@ -66,17 +82,23 @@ func (h *handle) byWords(ctx context.Context, q store.Search, o memory.RecallOpt
 	}
 	for _, p := range passages {
 		if p.SessionID != h.ref.ID || !inSight[p.Seq] {
-			hits = append(hits, h.hit(p, len(q.Words)))
+			hit := h.hit(p)
+			hit.Score = float64(p.Found) / float64(len(q.Words))
+			hits = append(hits, hit)
 		}
 	}
-	return memory.Rank(hits, o.Limit), nil
+	return hits, nil
 }
 
 // maxSearch is how many passages a store returns at most.
 const maxSearch = 1000
 
-// shown are the numbers of the messages in the window.
-func shown(s session.Session) map[int64]bool {
+// inSight are the numbers of the messages that the agent sees in its window
+// already; from outside there are none.
+func (h *handle) inSight(s session.Session) map[int64]bool {
+	if h.env == nil {
+		return nil
+	}
 	seqs := map[int64]bool{}
 	for _, m := range s.WindowMessages() {
 		seqs[m.Seq] = true
@@ -85,8 +107,8 @@ func shown(s session.Session) map[int64]bool {
 }
 
 // hit is a passage of a store as a handle shows it.
-func (h *handle) hit(p store.Passage, words int) memory.Hit {
-	hit := memory.Hit{Text: p.Text, Score: float64(p.Found) / float64(words), CreatedAt: p.At}
+func (h *handle) hit(p store.Passage) memory.Hit {
+	hit := memory.Hit{Text: p.Text, CreatedAt: p.At}
 	if p.Key != "" {
 		hit.Source, hit.Scope, hit.Key = memory.FromEntry, memory.Scope(p.Owner.Scope), p.Key
 		hit.ID = strings.Join([]string{string(p.Owner.Scope), p.Owner.Name, p.Key}, "/")
@@ -99,22 +121,21 @@ func (h *handle) hit(p store.Passage, words int) memory.Hit {
 	return hit
 }
 
-// own finds what the session itself remembers, and its summary.
-func (h *handle) own(s session.Session, q store.Search) []memory.Hit {
-	var hits []memory.Hit
-	add := func(hit memory.Hit, text string) {
-		if n := q.Found(text); n >= q.Least {
-			hit.Scope, hit.SessionID, hit.Score = memory.ScopeSession, h.ref.ID, float64(n)/float64(len(q.Words))
-			hits = append(hits, hit)
-		}
-	}
+// candidates are what the session itself remembers, and its summary, which
+// the agent sees anyway.
+func (h *handle) candidates(s session.Session) []memory.Hit {
+	var all []memory.Hit
 	for _, e := range variables(s) {
-		add(memory.Hit{ID: "session/" + e.Key, Source: memory.FromEntry, Key: e.Key, Text: store.EntryText(e.Value), CreatedAt: e.UpdatedAt}, store.EntryWords(e.Key, e.Value))
+		all = append(all, memory.Hit{
+			ID: "session/" + e.Key, Source: memory.FromEntry, Scope: memory.ScopeSession, SessionID: h.ref.ID, Key: e.Key,
+			Text: store.EntryText(e.Value), CreatedAt: e.UpdatedAt,
+		})
 	}
 	if summary := s.Window().Summary; summary != nil && h.env == nil {
-		add(memory.Hit{
-			ID: fmt.Sprintf("summary-%d-%d", summary.FromSeq, summary.ToSeq), Source: memory.FromSummary, Seq: summary.ToSeq, Text: summary.Text, CreatedAt: summary.CreatedAt,
-		}, summary.Text)
+		all = append(all, memory.Hit{
+			ID: fmt.Sprintf("summary-%d-%d", summary.FromSeq, summary.ToSeq), Source: memory.FromSummary, Scope: memory.ScopeSession,
+			SessionID: h.ref.ID, Seq: summary.ToSeq, Text: summary.Text, CreatedAt: summary.CreatedAt,
+		})
 	}
-	return hits
+	return all
 }

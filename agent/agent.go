@@ -54,6 +54,10 @@ type Config struct {
 	// System is the whole system prompt; nil uses the session's.
 	System func(s session.Session) string
 	Inbox  Inbox // nil: nothing ever arrives
+	// Recall is what memory has to add to the request: text for the end of the
+	// system prompt, and the names of the passages it holds. It is asked once
+	// for each message of a user. Nil: nothing.
+	Recall func(ctx context.Context, s session.Session, asked session.Message) (text string, ids []string)
 	// Fit is asked before each inference whether the request fits the model.
 	// It may return a session whose window was moved so that it does; an error
 	// ends the execution. Nil: everything fits.
@@ -141,6 +145,15 @@ type run struct {
 	began  time.Time
 	before float64 // active seconds before this run
 	cause  error   // why the execution failed
+
+	recalled recollection
+}
+
+// recollection is what memory had to add for a message.
+type recollection struct {
+	messageID string
+	text      string
+	ids       []string
 }
 
 func (r *run) loop(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,6 +55,7 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 
 // fitting is a request that fits the model, if need be after moving the window.
 func (r *run) fitting(ctx context.Context, name string, model llm.Model) (llm.Request, error) {
+	r.recollect(ctx)
 	request, err := r.request(name)
 	if err != nil || r.Fit == nil {
 		return request, err
@@ -66,7 +68,21 @@ func (r *run) fitting(ctx context.Context, name string, model llm.Model) (llm.Re
 	return r.request(name)
 }
 
-// request is what the model is told, built from the session alone.
+// recollect asks memory about the user's last message, once.
+func (r *run) recollect(ctx context.Context) {
+	if r.Recall == nil {
+		return
+	}
+	asked, ok := lastFromUser(r.s, math.MaxInt64)
+	if !ok || asked.ID == r.recalled.messageID {
+		return
+	}
+	r.recalled = recollection{messageID: asked.ID}
+	r.recalled.text, r.recalled.ids = r.Recall(ctx, r.s, asked)
+}
+
+// request is what the model is told, built from the session and what memory
+// adds to it.
 func (r *run) request(name string) (llm.Request, error) {
 	tools, err := r.Tools(r.s)
 	if err != nil {
@@ -75,6 +91,9 @@ func (r *run) request(name string) (llm.Request, error) {
 	system := r.s.SystemPrompt()
 	if r.System != nil {
 		system = r.System(r.s)
+	}
+	if r.recalled.text != "" {
+		system = strings.TrimSpace(system + "\n\n" + r.recalled.text)
 	}
 	request := llm.Request{
 		Model: name, System: system, Messages: Transcript(r.s), Params: r.s.ModelParams(), ResponseFormat: r.s.State().ResponseFormat,
@@ -226,7 +245,7 @@ func (r *run) answer(ctx context.Context, stepID string, started time.Time, name
 	changes := []session.Change{
 		session.InferenceAnswered{
 			StepID: stepID, Model: name, StartedAt: started, FinishReason: response.FinishReason,
-			Usage: response.Usage, Cost: cost, ActiveSeconds: r.active(),
+			Usage: response.Usage, Cost: cost, ActiveSeconds: r.active(), Recalled: r.recalled.ids,
 		},
 		session.MessageAdded{Message: said},
 	}

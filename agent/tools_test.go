@@ -285,3 +285,30 @@ func TestTranscript_reachesBackToAUser(t *testing.T) {
 		t.Errorf("%+v", sent)
 	}
 }
+
+func TestRun_whatMemoryAddsIsAskedOncePerMessageAndRecorded(t *testing.T) {
+	look := funcTool{spec: tool.Spec{Name: "look", Nature: tool.ReadOnly}, do: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "seen"}, nil
+	}}
+	model := asking(call("1", "look"))
+	r := newRig(t, model, look)
+	var asked []string
+	r.config.Recall = func(_ context.Context, _ session.Session, m session.Message) (string, []string) {
+		asked = append(asked, m.Content.Text())
+		return "Quoted: tea.", []string{"m-7"}
+	}
+	got := r.run(r.begin(nil))
+	if !slices.Equal(asked, []string{"go"}) {
+		t.Errorf("asked about %q", asked)
+	}
+	for i, request := range model.Requests() {
+		if request.System != "Quoted: tea." || !slices.Equal(got.Execution().Steps[i].Recalled, []string{"m-7"}) {
+			t.Errorf("request %d: system %q, recorded %v", i, request.System, got.Execution().Steps[i].Recalled)
+		}
+	}
+	for _, m := range got.Messages() {
+		if strings.Contains(m.Content.Text(), "Quoted") {
+			t.Error("it entered the transcript")
+		}
+	}
+}

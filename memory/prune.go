@@ -17,6 +17,9 @@ type With struct {
 	Now func() time.Time
 	// Count is the number of tokens of a message; nil estimates.
 	Count func(session.Message) int
+	// Index makes messages that leave findable by meaning. Only the vector
+	// store strategy needs it.
+	Index func(ctx context.Context, leaving []session.Message) error
 	// Summarise makes one summary of the previous one, if any, and the
 	// messages that leave. Only the summary strategy needs it.
 	Summarise func(ctx context.Context, previous string, leaving []session.Message) (session.Summary, error)
@@ -35,12 +38,10 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 	switch strategy {
 	case session.PruneAll:
 		return s, nil
-	case session.PruneSliding, session.PruneSummary:
+	case session.PruneSliding, session.PruneSummary, session.PruneVector:
 		keep = max(limit, 0)
 	case session.PruneTokens:
 		keep = fitting(s, shown, groups, limit, with.Tokens)
-	case session.PruneVector:
-		return s, &session.UnsupportedError{Store: "this program", Ability: "the strategy vector_store"}
 	default:
 		return s, &session.InvalidError{Field: "strategy", Reason: fmt.Sprintf("%q is not one of %v", strategy, session.Strategies())}
 	}
@@ -104,6 +105,14 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 		moved.Tokens += with.Tokens(m)
 		if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper {
 			moved.Keep = append(moved.Keep, m.Seq)
+		}
+	}
+	if strategy == session.PruneVector {
+		if with.Index == nil {
+			return s, &session.UnsupportedError{Store: "this call", Ability: "the strategy vector_store without an embedder"}
+		}
+		if err := with.Index(ctx, shown[:end]); err != nil {
+			return s, fmt.Errorf("index %d messages: %w", end, err)
 		}
 	}
 	if strategy == session.PruneSummary {

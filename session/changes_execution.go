@@ -63,6 +63,7 @@ type InferenceAnswered struct {
 	Usage         Usage     `json:"usage"`
 	Cost          Cost      `json:"cost"`
 	ActiveSeconds float64   `json:"activeSeconds"`
+	Recalled      []string  `json:"recalled,omitempty"` // passages the model was given from memory
 }
 
 // Kind is inference_answered.
@@ -74,6 +75,7 @@ func (c InferenceAnswered) normal() (Change, error) {
 		return nil, invalid("stepId", "is missing")
 	}
 	c.StartedAt = Instant(c.StartedAt)
+	c.Recalled = cleanList(c.Recalled)
 	return c, checkSpent("inference", c.Usage, c.Cost, c.ActiveSeconds)
 }
 
@@ -85,7 +87,7 @@ func (c InferenceAnswered) fold(b *body, _ recordTime) error {
 		e.ActiveSeconds = c.ActiveSeconds
 		e.Steps = append(e.Steps, Step{
 			ID: c.StepID, Number: len(e.Steps) + 1, Type: StepFinal, Model: c.Model, StartedAt: c.StartedAt,
-			FinishReason: c.FinishReason, Usage: c.Usage, Cost: c.Cost,
+			FinishReason: c.FinishReason, Usage: c.Usage, Cost: c.Cost, Recalled: slices.Clone(c.Recalled),
 			MessageIDs: []string{}, ToolExecutions: []ToolExecution{}, Errors: []Failure{},
 		})
 		return nil

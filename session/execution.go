@@ -136,6 +136,7 @@ type Step struct {
 	MessageIDs     []string        `json:"messageIds"`
 	ToolExecutions []ToolExecution `json:"toolExecutions"`
 	Errors         []Failure       `json:"errors"`
+	Recalled       []string        `json:"recalled,omitempty"` // passages the model was given from memory
 }
 
 // Execution is one run of the agent loop.
@@ -184,7 +185,7 @@ func (e *Execution) Clone() *Execution {
 
 func (s Step) clone() Step {
 	s.CompletedAt = clonePtr(s.CompletedAt)
-	s.MessageIDs, s.Errors = cloneList(s.MessageIDs), cloneList(s.Errors)
+	s.MessageIDs, s.Errors, s.Recalled = cloneList(s.MessageIDs), cloneList(s.Errors), slices.Clone(s.Recalled)
 	s.ToolExecutions = cloneList(s.ToolExecutions)
 	for i := range s.ToolExecutions {
 		s.ToolExecutions[i].CompletedAt = clonePtr(s.ToolExecutions[i].CompletedAt)
@@ -254,6 +255,7 @@ func (s *Step) normalise() error {
 	for i := range s.MessageIDs {
 		cleanAll(&s.MessageIDs[i])
 	}
+	s.Recalled = cleanList(s.Recalled)
 	for i := range s.ToolExecutions {
 		t := &s.ToolExecutions[i]
 		cleanAll(&t.CallID, &t.ToolName, &t.ChildSessionID)

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -102,4 +103,16 @@ func cleanAll(texts ...*string) {
 	for _, text := range texts {
 		*text = clean(*text)
 	}
+}
+
+// cleanList is a copy of texts as JSON can hold them; an empty one is nil.
+func cleanList(texts []string) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	c := slices.Clone(texts)
+	for i := range c {
+		c[i] = clean(c[i])
+	}
+	return c
 }
