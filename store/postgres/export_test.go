@@ -20,3 +20,10 @@ func OpenAt(ctx context.Context, url string, c Config, now func() time.Time) (*S
 
 // SetPatience sets how long calls go on trying while the database is away.
 func (s *Store) SetPatience(d time.Duration) { s.patience = d }
+
+// ForgetDues makes a store forget which sessions should have a snapshot.
+func (s *Store) ForgetDues() {
+	s.dues.mu.Lock()
+	defer s.dues.mu.Unlock()
+	clear(s.dues.refs)
+}
