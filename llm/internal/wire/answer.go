@@ -81,7 +81,7 @@ func (a *Answer) Whole() (bool, error) {
 			}
 		case '<':
 			start, _ := a.reader.Peek(4 << 10) // what is there of it
-			return false, a.client.Final("it answered with a web page, not as a model does" + titled(start))
+			return false, a.client.Final("it answered with a web page, not as a model does" + a.client.titled(start))
 		default:
 			return c == '{' || c == '[', nil
 		}
@@ -102,7 +102,7 @@ func (a *Answer) All() ([]byte, error) {
 	case len(raw) == 0:
 		return nil, a.client.Transient("it answered with nothing")
 	case raw[0] == '<':
-		return nil, a.client.Final("it answered with a web page, not as a model does" + titled(raw))
+		return nil, a.client.Final("it answered with a web page, not as a model does" + a.client.titled(raw))
 	case raw[0] == '{' || raw[0] == '[':
 		return nil, a.client.Transient("its answer broke off or is no JSON")
 	}

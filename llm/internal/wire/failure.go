@@ -71,7 +71,7 @@ func (c *Client) refused(g *guard, r *http.Response, a *Answer) error {
 		if told.Message == "" {
 			told.Message = "refused"
 		}
-		told.Message += c.scrub(titled(body))
+		told.Message += c.titled(body)
 	}
 	told.Status = r.StatusCode
 	told.RequestID = c.clean(firstOf(r.Header, "X-Request-Id", "Request-Id"), 80)

@@ -102,12 +102,12 @@ func (p problem) tooLong() bool {
 var titlePattern = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
 // titled is the title of a web page, as the end of a sentence.
-func titled(page []byte) string {
+func (c *Client) titled(page []byte) string {
 	found := titlePattern.FindSubmatch(page)
-	if found == nil {
+	if len(found) < 2 {
 		return ""
 	}
-	return fmt.Sprintf(": %q", short(html.UnescapeString(string(found[1])), 100))
+	return fmt.Sprintf(": %q", c.clean(html.UnescapeString(string(found[1])), 100))
 }
 
 // short is a text from outside as it may stand in an error: one line of valid
