@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/words"
 	"golang.org/x/text/cases"
@@ -18,8 +19,7 @@ const maxWord = 64
 // searches by these and no others, so that all of them find the same.
 func Words(text string) []string {
 	var found []string
-	folded := cases.Fold().String(strings.ToValidUTF8(text, "\ufffd"))
-	for parts := words.FromString(folded); parts.Next(); {
+	for parts := words.FromString(folded(text)); parts.Next(); {
 		word := parts.Value()
 		if len(word) > maxWord {
 			word = strings.ToValidUTF8(word[:maxWord], "")
@@ -30,6 +30,17 @@ func Words(text string) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+// folded is a text without differences of case. Most text is plain enough for
+// the short way, which is several times faster.
+func folded(text string) string {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return cases.Fold().String(strings.ToValidUTF8(text, "\ufffd"))
+		}
+	}
+	return strings.ToLower(text)
 }
 
 func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }

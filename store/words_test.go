@@ -38,3 +38,11 @@ func TestCovers_wholeSegmentsOnly(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkWords(b *testing.B) {
+	text := strings.Repeat("The ferry to Bergen leaves at nine, they said; bring warm clothes. ", 15)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		store.Words(text)
+	}
+}
