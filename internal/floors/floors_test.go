@@ -45,6 +45,7 @@ var building = map[string]place{
 	"store/transfer":  {floor: 2},
 	"llm/scripted":    {floor: 2, leaf: true},
 	"llm/offline":     {floor: 2, leaf: true},
+	"llm/sentences":   {floor: 2, leaf: true},
 	"agent":           {floor: 2},
 	"memory":          {floor: 2},
 	"definition":      {floor: 2},
@@ -71,6 +72,8 @@ var building = map[string]place{
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+
+	"llm/sentences/internal/generate": {floor: 0},
 
 	// For tests of whatever asks a model.
 	"internal/provtest": {floor: 0},
