@@ -145,6 +145,10 @@ func lastFromUser(s session.Session, before int64) (session.Message, bool) {
 	return session.Message{}, false
 }
 
+// maxPause is how long a turn waits for a model between two attempts. A server
+// that asks for more is not to be had.
+const maxPause = 2 * time.Minute
+
 // ask calls the model, again after transient errors.
 func (r *run) ask(ctx context.Context, model llm.Model, request llm.Request) (llm.Response, error) {
 	for {
@@ -159,6 +163,9 @@ func (r *run) ask(ctx context.Context, model llm.Model, request llm.Request) (ll
 		pause := transient.After
 		if pause == 0 {
 			pause = r.backoff(request.Attempt)
+		}
+		if pause > maxPause {
+			return response, &exhausted{attempts: request.Attempt + 1, err: fmt.Errorf("%w (asked to wait %s)", err, pause)}
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return response, err

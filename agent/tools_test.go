@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
@@ -310,5 +311,15 @@ func TestRun_whatMemoryAddsIsAskedOncePerMessageAndRecorded(t *testing.T) {
 		if strings.Contains(m.Content.Text(), "Quoted") {
 			t.Error("it entered the transcript")
 		}
+	}
+}
+
+func TestRun_doesNotWaitForAModelThatAsksForHours(t *testing.T) {
+	model := scripted.New(scripted.Reply{Err: &llm.TransientError{After: time.Hour, Err: errors.New("quota")}})
+	r := newRig(t, model)
+	r.config.Retries = 5
+	got, err := agent.Run(t.Context(), r.config, r.begin(nil))
+	if !errors.Is(err, session.ErrExecutionFailed) || len(model.Requests()) != 1 || !strings.Contains(fmt.Sprint(err), "1h0m0s") {
+		t.Errorf("%d attempts, %v, %+v", len(model.Requests()), err, got.Execution().Stop)
 	}
 }
