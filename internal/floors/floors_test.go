@@ -46,6 +46,7 @@ var building = map[string]place{
 	"llm/scripted":    {floor: 2, leaf: true},
 	"llm/offline":     {floor: 2, leaf: true},
 	"llm/sentences":   {floor: 2, leaf: true},
+	"llm/tiktoken":    {floor: 2, leaf: true},
 	"agent":           {floor: 2},
 	"memory":          {floor: 2},
 	"definition":      {floor: 2},
