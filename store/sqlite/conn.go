@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
@@ -20,9 +21,20 @@ type connector struct {
 // is opened, recovered or closed, because the writer stands in line by itself.
 const patience = 10 * time.Second
 
-// maxIdleLog is what stays of the write-ahead log, in bytes, once all of it
-// was moved to the database.
-const maxIdleLog = "16777216"
+const (
+	// pageSize is that of new databases. A change of a little more than a
+	// kilobyte leaves a fourth of a larger page empty, and a save writes whole
+	// pages: with small ones it writes a third of the bytes.
+	pageSize = 1 << 10
+
+	// maxLog is the size of the write-ahead log at which it is moved to the
+	// database. Flushing one that is written over again costs less than
+	// flushing one that grows.
+	maxLog = 4 << 20
+
+	// maxIdleLog is what stays of the log once all of it was moved.
+	maxIdleLog = 16 << 20
+)
 
 func newConnector(path string, synchronous Synchronous) (connector, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // what Open has made; SQLite makes no file by itself
@@ -39,7 +51,8 @@ func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error
 	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}, known: known{rows: map[store.Ref]row{}}}
 	for _, pragma := range append([]string{
 		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
-		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + maxIdleLog,
+		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + strconv.Itoa(maxIdleLog),
+		"wal_autocheckpoint = " + strconv.Itoa(maxLog/pageSize),
 	}, pragmas...) {
 		if err := c.run(ctx, "PRAGMA "+pragma); err != nil {
 			return nil, errors.Join(err, c.close())
@@ -56,6 +69,7 @@ type conn struct {
 	queries map[string]*sql.Stmt // of each
 	onWrite func(point string)   // told after each group of statements that writes
 	known   known                // of the connection that writes
+	wrote   bool                 // a statement that writes was executed
 }
 
 // run executes text that is used once.

@@ -125,14 +125,35 @@ func TestSave_refusedInABatchLeavesTheOthersSaved(t *testing.T) {
 			t.Errorf("save %d: %v, want %v", i, errs[i], want)
 		}
 	}
-	if n := g.commits.Load() - commits; n != 2 {
-		t.Errorf("%d commits, want 2", n)
+	// The one that was refused after it had written took the others' common
+	// transaction with it, so that each got its own.
+	if n := g.commits.Load() - commits; n != 3 {
+		t.Errorf("%d commits, want 3", n)
 	}
 	if s := load(t, st, "c"); len(s.Metadata()) != 0 || s.Seq() != c.Seq() || s.Version() != c.Version() {
 		t.Errorf("the refused save left something behind: %v, change %d, version %d", s.Metadata(), s.Seq(), s.Version())
 	}
 	if s := load(t, st, "b"); len(texts(s)) != 1 || s.Seq() != b.Seq()+1 {
 		t.Errorf("its neighbour was not saved: %q, change %d", texts(s), s.Seq())
+	}
+	healthy(t, st)
+}
+
+func TestSave_refusedBeforeItWritesCostsTheOthersNothing(t *testing.T) {
+	t.Parallel()
+	g := newGate("before commit")
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{OnWrite: g.onWrite})
+	first, a, b := create(t, st, "first"), create(t, st, "a"), create(t, st, "b")
+	commits := g.commits.Load()
+	errs := together(t, st, g, []session.Session{said(t, first, "first"), said(t, a, "one"), said(t, a, "two"), said(t, b, "saved"), fresh(t, "missing")})
+	refused := 0
+	for _, err := range errs {
+		if err != nil {
+			refused++
+		}
+	}
+	if n := g.commits.Load() - commits; n != 2 || refused != 2 {
+		t.Errorf("%d commits, want 2; %d refused: %v", n, refused, errs)
 	}
 	healthy(t, st)
 }

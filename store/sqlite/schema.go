@@ -47,8 +47,12 @@ func (m *migration) prepare(ctx context.Context, c *conn) (err error) {
 	return c.run(ctx, "PRAGMA busy_timeout = 0") // the writer stands in line for the lock by itself
 }
 
-// useWAL switches to the write-ahead log, which the file remembers.
+// useWAL switches to the write-ahead log, which the file remembers. A file
+// that is still empty gets its page size, too; any other keeps the one it has.
 func (c *conn) useWAL(ctx context.Context) error {
+	if err := c.run(ctx, "PRAGMA page_size = "+strconv.Itoa(pageSize)); err != nil {
+		return err
+	}
 	var mode string
 	if _, err := c.one(ctx, "PRAGMA journal_mode = WAL", nil, &mode); err != nil {
 		return err

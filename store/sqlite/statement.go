@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // statement is prepared once and closed with its connection. It is the
@@ -48,6 +49,7 @@ func (c *conn) exec(ctx context.Context, query string, args ...any) (n int64, er
 	if err != nil {
 		return 0, err
 	}
+	c.wrote = true
 	err = c.with(ctx, query, func(stmt statement) error {
 		result, err := stmt.ExecContext(ctx, bound)
 		if err == nil {
@@ -64,6 +66,7 @@ func (c *conn) one(ctx context.Context, query string, args []any, into ...any) (
 	if err != nil {
 		return false, err
 	}
+	c.wrote = c.wrote || !strings.HasPrefix(query, "SELECT")
 	err = c.with(ctx, query, func(stmt statement) error {
 		rows, err := stmt.QueryContext(ctx, bound)
 		if err != nil {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -267,34 +266,24 @@ func (w *writer) begin(ctx context.Context) error {
 	}
 }
 
-// write makes each request's changes and counts those it accepted. Each has a
-// savepoint, so that one that is refused takes nothing back but its own. An
-// error means that the whole transaction is lost.
+// write makes each request's changes and counts those it accepted. What is
+// refused is nearly always refused before it has written anything; where not,
+// the whole transaction is given up, as after any other error.
 func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err error) {
 	for _, q := range batch {
-		if len(batch) > 1 {
-			if _, err := w.conn.exec(ctx, "SAVEPOINT request"); err != nil {
-				return 0, err
-			}
-		}
 		if !q.remembers {
 			w.conn.known.drop(q.ref)
 		}
+		w.conn.wrote = false
 		q.refusal = q.do(ctx, w.conn)
 		w.onWrite("after request")
 		if q.refusal == nil {
 			accepted++
+			continue
 		}
-		if len(batch) == 1 {
-			break // the transaction is its savepoint
-		}
-		if q.refusal != nil {
-			if _, err := w.conn.exec(ctx, "ROLLBACK TO request"); err != nil {
-				return 0, errors.Join(q.refusal, err)
-			}
-		}
-		if _, err := w.conn.exec(ctx, "RELEASE request"); err != nil {
-			return 0, err
+		w.conn.known.drop(q.ref)
+		if w.conn.wrote && len(batch) > 1 {
+			return 0, q.refusal
 		}
 	}
 	return accepted, nil
