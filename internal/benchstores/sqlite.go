@@ -77,6 +77,10 @@ type sqliteFloor struct {
 	insert *sql.Stmt
 }
 
+// maxLog is the size at which the store has its write-ahead log moved to the
+// database. No file tells it.
+const maxLog = 4 << 20
+
 // newSQLiteFloor has pages as large as the store's and flushes as it does.
 func newSQLiteFloor(ctx context.Context, parent string) (_ *sqliteFloor, err error) {
 	page, err := pageSize(ctx, parent)
@@ -98,6 +102,7 @@ func newSQLiteFloor(ctx context.Context, parent string) (_ *sqliteFloor, err err
 	f.db.SetMaxOpenConns(1)
 	for _, text := range []string{
 		fmt.Sprintf("PRAGMA page_size = %d", page), "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
+		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", maxLog/page),
 		"CREATE TABLE log (n INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT",
 	} {
 		if _, err = f.db.ExecContext(ctx, text); err != nil {
