@@ -15,18 +15,24 @@ import (
 type Vectors interface {
 	// Unembedded lists passages of all tenants that have no vector of this
 	// embedder, about in the order they were written, at most limit (see
-	// PageLimit): messages with any text that are in force, and the newest
-	// versions of entries.
+	// PageLimit): messages with any text that were not discarded, cleared ones
+	// too, and the newest versions of entries. A message that sessions share is
+	// listed once. The list is empty only where nothing waits. InvalidError as
+	// CheckEmbedder.
 	Unembedded(ctx context.Context, embedder string, limit int) ([]Unembedded, error)
 
-	// Embedded keeps vectors. One for a passage that is gone is dropped. A nil
+	// Embedded keeps vectors, all of them or, with an error, none. One for a
+	// passage that is gone is dropped, and so is one for an earlier version of
+	// an entry; one that is given again takes the place of the first. A nil
 	// vector says that the passage cannot be embedded: it is not listed again
-	// and never found.
+	// and never found. InvalidError as CheckEmbedder and Embedding.Check, and
+	// for a token that no store gave.
 	Embedded(ctx context.Context, embedder string, vectors []Embedding) error
 
-	// Nearest finds the passages whose vectors lie nearest, the nearest first,
-	// then as Passage.Compare orders them. It looks where a Search with the
-	// same places would; words do not matter.
+	// Nearest finds the passages whose vectors lie nearest, as Passage.Compare
+	// orders them. It looks where a Search with the same places would; words do
+	// not matter. Scores are those of Packed vectors; a vector of other
+	// dimensions than the one asked for is not found. InvalidError as Near.Check.
 	Nearest(ctx context.Context, tenant string, q Near) ([]Passage, error)
 }
 
@@ -42,6 +48,21 @@ type Embedding struct {
 	Vector []float32 // of length 1
 }
 
+// Check refuses a vector that no question could be compared with.
+func (e Embedding) Check() error { return checkVector(e.Vector) }
+
+// maxEmbedder bounds an embedder's name, in bytes.
+const maxEmbedder = 256
+
+// CheckEmbedder refuses a name that is not 1 to 256 bytes of UTF-8 without
+// control characters.
+func CheckEmbedder(name string) error {
+	if name == "" || len(name) > maxEmbedder || !plain(name) {
+		return &session.InvalidError{Field: "embedder", Reason: fmt.Sprintf("%q is not 1 to %d bytes of UTF-8 without control characters", name, maxEmbedder)}
+	}
+	return nil
+}
+
 // Near asks for passages by meaning. Of the search only the places, the limit
 // and what is to be included count.
 type Near struct {
@@ -54,10 +75,29 @@ type Near struct {
 // maxDimensions bounds a vector.
 const maxDimensions = 8192
 
+// checkVector refuses what is too long, and numbers that cannot be counted with.
+func checkVector(vector []float32) error {
+	if len(vector) > maxDimensions {
+		return &session.InvalidError{Field: "vector", Reason: fmt.Sprintf("has %d dimensions, more than %d", len(vector), maxDimensions)}
+	}
+	for i, x := range vector {
+		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+			return &session.InvalidError{Field: "vector", Reason: fmt.Sprintf("has %v in dimension %d", x, i+1)}
+		}
+	}
+	return nil
+}
+
 // Check is the question with its defaults filled in, or an InvalidError.
 func (q Near) Check() (Near, error) {
-	if q.Embedder == "" || len(q.Vector) == 0 || len(q.Vector) > maxDimensions {
-		return q, &session.InvalidError{Field: "vector", Reason: fmt.Sprintf("%d dimensions of embedder %q are not a vector", len(q.Vector), q.Embedder)}
+	if err := CheckEmbedder(q.Embedder); err != nil {
+		return q, err
+	}
+	if len(q.Vector) == 0 {
+		return q, &session.InvalidError{Field: "vector", Reason: "has no dimensions"}
+	}
+	if err := checkVector(q.Vector); err != nil {
+		return q, err
 	}
 	if math.IsNaN(q.Least) || q.Least < 0 || q.Least > 1 {
 		return q, &session.InvalidError{Field: "least", Reason: fmt.Sprintf("%v is not between 0 and 1", q.Least)}

@@ -12,6 +12,7 @@ package inmem
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -44,12 +45,14 @@ var (
 	_ store.Keys     = (*Store)(nil)
 	_ store.Sweeps   = (*Store)(nil)
 	_ store.Memories = (*Store)(nil)
+	_ store.Vectors  = (*Store)(nil)
 )
 
 // data is what all handles on the same sessions share.
 type data struct {
-	now   func() time.Time
-	bells bells
+	now      func() time.Time
+	bells    bells
+	passages atomic.Int64 // counts them
 
 	mu       sync.Mutex
 	rows     map[store.Ref]*row                 // guarded by mu, and all that is in it

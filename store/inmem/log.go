@@ -12,6 +12,7 @@ type change struct {
 	kind      string
 	covers    session.Span // of a tail_discarded: what it discards
 	itemID    string       // of an inbox_taken: what it takes
+	passage   *passage     // of a message_added
 	version   int64        // 0 in the tail
 	discarded bool
 }
@@ -27,7 +28,7 @@ const (
 )
 
 // encodeChanges is the kept form of records.
-func encodeChanges(records []session.Record) ([]change, error) {
+func (d *data) encodeChanges(records []session.Record) ([]change, error) {
 	changes := make([]change, len(records))
 	for i, r := range records {
 		raw, err := r.MarshalJSON()
@@ -36,6 +37,8 @@ func encodeChanges(records []session.Record) ([]change, error) {
 		}
 		changes[i] = change{data: raw, kind: r.Change.Kind()}
 		switch c := r.Change.(type) {
+		case session.MessageAdded:
+			changes[i].passage = d.newPassage()
 		case session.TailDiscarded:
 			changes[i].covers = session.Span{From: c.From, To: c.To}
 		case session.InboxTaken:

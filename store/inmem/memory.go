@@ -13,9 +13,10 @@ import (
 // memory is one key of an owner. It outlives the forgetting of its entry, so
 // that versions go on and no tool call writes twice.
 type memory struct {
-	last  int64                 // newest version there ever was
-	kept  map[int64]store.Entry // by version, empty when forgotten
-	calls map[toolCall]int64    // what each wrote
+	last   int64                 // newest version there ever was
+	kept   map[int64]store.Entry // by version, empty when forgotten
+	newest *passage              // of the newest version
+	calls  map[toolCall]int64    // what each wrote
 }
 
 // toolCall is known by its session and its id together: models count their
@@ -98,6 +99,7 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 			created = before.CreatedAt
 		}
 		m.last++
+		m.newest = s.data.newPassage()
 		m.kept[m.last] = store.Entry{
 			Key: memo.Key, Value: memo.Value, Version: m.last, CreatedAt: created, UpdatedAt: memo.At, SessionID: memo.SessionID,
 		}

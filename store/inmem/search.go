@@ -3,6 +3,7 @@ package inmem
 import (
 	"cmp"
 	"context"
+	"iter"
 	"math"
 	"slices"
 
@@ -24,41 +25,57 @@ func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]st
 		return nil, err
 	}
 	var found []store.Passage
-	for _, o := range q.Owners(tenant) {
-		found = append(found, s.searchEntries(o, q)...)
+	consider := func(h hit, text string) {
+		if h.Found = q.Found(text); h.Found >= q.Least {
+			found = append(found, h.Passage)
+		}
 	}
-	seen := map[*byte]bool{} // changes that an earlier session shares
-	for _, c := range s.searched(tenant, q) {
-		hits, err := c.search(q)
-		if err != nil {
-			continue // it cannot be read
+	for _, o := range q.Owners(tenant) {
+		for _, h := range s.entriesOf(o) {
+			consider(h, h.Key+"\n"+h.Text)
 		}
-		for _, h := range hits {
-			if !seen[h.kept] {
-				seen[h.kept] = true
-				found = append(found, h.Passage)
-			}
-		}
+	}
+	for h := range s.messages(tenant, q) {
+		consider(h, h.Text)
 	}
 	return q.Rank(found), nil
 }
 
-func (s *Store) searchEntries(o store.Owner, q store.Search) []store.Passage {
+// entriesOf are the newest entries of an owner.
+func (s *Store) entriesOf(o store.Owner) []hit {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
-	var found []store.Passage
+	var found []hit
 	for key, m := range s.data.memories[o] {
-		e, ok := m.entry(0)
-		if !ok {
-			continue
-		}
-		if n := q.Found(store.EntryWords(key, e.Value)); n >= q.Least {
-			found = append(found, store.Passage{
-				Owner: o, Key: key, Version: e.Version, Text: store.EntryText(e.Value), Found: n, At: e.UpdatedAt,
-			})
+		if e, ok := m.entry(0); ok {
+			p := store.Passage{Owner: o, Key: key, Version: e.Version, Text: store.EntryText(e.Value), At: e.UpdatedAt}
+			found = append(found, hit{p, m.newest})
 		}
 	}
 	return found
+}
+
+// messages are those of all transcripts that a search is about. Each is there
+// once, as one of the first session that holds it.
+func (s *Store) messages(tenant string, q store.Search) iter.Seq[hit] {
+	return func(yield func(hit) bool) {
+		seen := map[*passage]bool{} // that an earlier session shares
+		for _, c := range s.searched(tenant, q) {
+			hits, err := c.transcript(q)
+			if err != nil {
+				continue // it cannot be read
+			}
+			for _, h := range hits {
+				if seen[h.passage] {
+					continue
+				}
+				seen[h.passage] = true
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // candidate is a session to be searched.
@@ -97,15 +114,15 @@ func (s *Store) searched(tenant string, q store.Search) []candidate {
 	return list
 }
 
-// hit is a passage and the place of the change that made it, which a session
-// and its forks share.
+// hit is a passage and what else is known of it, which a session and its forks
+// share.
 type hit struct {
 	store.Passage
-	kept *byte
+	passage *passage
 }
 
-// search finds the messages of a session that hold the words.
-func (c candidate) search(q store.Search) ([]hit, error) {
+// transcript are the messages of a session that a search may find.
+func (c candidate) transcript(q store.Search) ([]hit, error) {
 	s, err := c.current(c.id)
 	if err != nil {
 		return nil, err
@@ -133,11 +150,10 @@ func (c candidate) search(q store.Search) ([]hit, error) {
 		if !ok || added.Message.Trace && !q.Trace {
 			continue
 		}
-		text := store.MessageText(added.Message)
-		if n := q.Found(text); n >= q.Least {
-			p := store.Passage{SessionID: c.id, Seq: seq, MessageID: added.Message.ID, Text: text, Found: n, At: added.Message.CreatedAt}
-			hits = append(hits, hit{p, &kept.data[0]})
+		p := store.Passage{
+			SessionID: c.id, Seq: seq, MessageID: added.Message.ID, Text: store.MessageText(added.Message), At: added.Message.CreatedAt,
 		}
+		hits = append(hits, hit{p, kept.passage})
 	}
 	return hits, nil
 }

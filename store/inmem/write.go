@@ -17,10 +17,10 @@ type encodedSave struct {
 }
 
 // encodeSave prepares the version that sealing makes of next.
-func encodeSave(next, sealed session.Session) (encodedSave, error) {
+func (d *data) encodeSave(next, sealed session.Session) (encodedSave, error) {
 	var e encodedSave
 	var err error
-	if e.changes, err = encodeChanges(next.Pending()); err != nil {
+	if e.changes, err = d.encodeChanges(next.Pending()); err != nil {
 		return e, err
 	}
 	if e.head, err = sealed.EncodeHead(); err != nil {
@@ -61,7 +61,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 		}
 	}
 	sealed := next.Sealed(c.At)
-	enc, err := encodeSave(next, sealed)
+	enc, err := s.data.encodeSave(next, sealed)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -149,7 +149,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 		return session.Session{}, err
 	}
 	sealed := next.Sealed(c.At)
-	enc, err := encodeSave(next, sealed)
+	enc, err := s.data.encodeSave(next, sealed)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -202,7 +202,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	if err := s.writable(ctx, next, a.Keys); err != nil {
 		return session.Session{}, err
 	}
-	changes, err := encodeChanges(next.Pending())
+	changes, err := s.data.encodeChanges(next.Pending())
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -227,7 +227,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err := s.writable(ctx, next, b.Keys); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	changes, err := encodeChanges(next.Pending())
+	changes, err := s.data.encodeChanges(next.Pending())
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}

@@ -23,6 +23,7 @@ type Full interface {
 	store.Keys
 	store.Sweeps
 	store.Memories
+	store.Vectors
 }
 
 // FaultyStore is a Full store that fails when told to.
@@ -253,4 +254,19 @@ func (f *FaultyStore) ForgetAll(ctx context.Context, o store.Owner, dry bool) (i
 // Search may fail as "Search".
 func (f *FaultyStore) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
 	return faulty(f, "Search", func() ([]store.Passage, error) { return f.store.Search(ctx, tenant, q) })
+}
+
+// Unembedded may fail as "Unembedded".
+func (f *FaultyStore) Unembedded(ctx context.Context, embedder string, limit int) ([]store.Unembedded, error) {
+	return faulty(f, "Unembedded", func() ([]store.Unembedded, error) { return f.store.Unembedded(ctx, embedder, limit) })
+}
+
+// Embedded may fail as "Embedded".
+func (f *FaultyStore) Embedded(ctx context.Context, embedder string, vectors []store.Embedding) error {
+	return f.only("Embedded", func() error { return f.store.Embedded(ctx, embedder, vectors) })
+}
+
+// Nearest may fail as "Nearest".
+func (f *FaultyStore) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
+	return faulty(f, "Nearest", func() ([]store.Passage, error) { return f.store.Nearest(ctx, tenant, q) })
 }

@@ -35,10 +35,7 @@ func searchAgreesWithModel(t testing.TB, d Data) {
 	runs := 0
 	rapid.Check(t, func(run *rapid.T) {
 		runs++
-		w := &world{
-			trial: trial{t, run}, st: st, tenant: fmt.Sprint("run-", runs),
-			tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{},
-		}
+		w := newWorld(trial{t, run}, st, fmt.Sprint("run-", runs))
 		for range rapid.IntRange(1, 20).Draw(run, "steps") {
 			w.step()
 		}
@@ -55,6 +52,7 @@ type world struct {
 	st     store.Store
 	tenant string
 	said   int
+	unique bool // every text is another
 
 	// tails has for each session that is there what it was at its last version
 	// and after each append since.
@@ -62,6 +60,10 @@ type world struct {
 	entries map[store.Owner]map[string]string // texts, by key
 
 	transcripts []transcript // by id, once they are read
+}
+
+func newWorld(t trial, st store.Store, tenant string) *world {
+	return &world{trial: t, st: st, tenant: tenant, tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{}}
 }
 
 // transcript is what a session has said: in force, and with what was cleared.
@@ -81,6 +83,10 @@ func (w *world) ref(id string) store.Ref { return store.Ref{Tenant: w.tenant, ID
 // text is a few words.
 func (w *world) text() string {
 	words := rapid.SliceOfN(rapid.SampledFrom([]string{"tea", "Tea", "milk", "hot", "cup"}), 1, 3).Draw(w.run, "text")
+	if w.unique {
+		w.said++
+		words = append(words, fmt.Sprintf("%s-%d", w.tenant, w.said))
+	}
 	return strings.Join(words, " ")
 }
 
@@ -226,43 +232,50 @@ func (w *world) find(q store.Search) []store.Passage {
 		w.Fatalf("check: %v", err)
 	}
 	var found []store.Passage
+	for _, p := range w.passages(q) {
+		if p.Found = q.Found(p.Key + " " + p.Text); p.Found >= q.Least {
+			found = append(found, p)
+		}
+	}
+	return q.Rank(found)
+}
+
+// passages are all that lie in the places of a search.
+func (w *world) passages(q store.Search) []store.Passage {
+	var all []store.Passage
 	for _, o := range q.Owners(w.tenant) {
 		for key, text := range w.entries[o] {
 			e := wantEntry(w, w.st, o, key, 0, string(quote(w, text)))
-			if n := q.Found(key + " " + text); n >= q.Least {
-				found = append(found, store.Passage{Owner: o, Key: key, Version: e.Version, Text: text, Found: n, At: e.UpdatedAt})
-			}
+			all = append(all, store.Passage{Owner: o, Key: key, Version: e.Version, Text: text, At: e.UpdatedAt})
 		}
 	}
 	seen := map[string]bool{}
 	for _, first := range []bool{true, false} { // the session asked for, then the others
 		for _, t := range w.transcripts {
 			if (t.ID == q.Session) == first && t.Status != session.Deleted && (first || q.User != "" && t.UserID == q.User) {
-				found = append(found, t.find(q, seen)...)
+				all = append(all, t.passages(q, seen)...)
 			}
 		}
 	}
-	return q.Rank(found)
+	return all
 }
 
-// find is the model of a search in one transcript, but for messages that were
-// seen in another.
-func (t transcript) find(q store.Search, seen map[string]bool) []store.Passage {
+// passages are those of one transcript, but for messages that were seen in
+// another.
+func (t transcript) passages(q store.Search, seen map[string]bool) []store.Passage {
 	messages := t.inForce
 	if q.Cleared {
 		messages = t.all
 	}
-	var found []store.Passage
+	var all []store.Passage
 	for _, m := range messages {
-		text := m.Content.Text()
-		n := q.Found(text)
-		if n < q.Least || m.Trace && !q.Trace || seen[m.ID] {
+		if m.Trace && !q.Trace || seen[m.ID] {
 			continue
 		}
 		seen[m.ID] = true
-		found = append(found, store.Passage{SessionID: t.ID, Seq: m.Seq, MessageID: m.ID, Text: text, Found: n, At: m.CreatedAt})
+		all = append(all, store.Passage{SessionID: t.ID, Seq: m.Seq, MessageID: m.ID, Text: m.Content.Text(), At: m.CreatedAt})
 	}
-	return found
+	return all
 }
 
 // read reads everything that was said.

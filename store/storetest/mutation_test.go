@@ -116,7 +116,7 @@ type mutant struct {
 
 func allMutants() map[string]mutant {
 	all := mutants()
-	for _, more := range []map[string]mutant{memoryMutants(), searchMutants(), startMutants()} {
+	for _, more := range []map[string]mutant{memoryMutants(), searchMutants(), vectorMutants(), startMutants()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -57,6 +57,7 @@ const (
 	Keys     = "Keys"
 	Sweeps   = "Sweeps"
 	Memories = "Memories"
+	Vectors  = "Vectors"
 	Doctors  = "Doctors"
 )
 
@@ -95,6 +96,8 @@ func Abilities(s store.Store) []string {
 	add(Sweeps, ok)
 	_, ok = s.(store.Memories)
 	add(Memories, ok)
+	_, ok = s.(store.Vectors)
+	add(Vectors, ok)
 	_, ok = s.(store.Doctors)
 	add(Doctors, ok)
 	return names
@@ -134,6 +137,7 @@ func behaviours() []behaviour {
 		flatBehaviours(),
 		memoryBehaviours(),
 		searchBehaviours(),
+		vectorBehaviours(),
 		doctorBehaviours(),
 	)
 }
