@@ -91,7 +91,9 @@ listen_port = %d
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-default_pool_size = 5
+default_pool_size = 4
+max_user_connections = 100
+server_idle_timeout = 1
 max_client_conn = 1000
 `, p.databases.String(), p.port)
 	if err := os.WriteFile(filepath.Join(p.dir, "pgbouncer.ini"), []byte(settings), 0o600); err != nil {
