@@ -54,7 +54,7 @@ func run(t *testing.T, sh tool.Tool, line string) tool.Result {
 func TestShell_outputAndExitCode(t *testing.T) {
 	t.Parallel()
 	sh, dir := newShell(t, shell.Config{})
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestShell_outputAndExitCode(t *testing.T) {
 		"echo out; echo err >&2":          {Content: "exit code 0\nout\nerr\n"},
 		"true":                            {Content: "exit code 0\n[no output]"},
 		"echo no; exit 3":                 {Content: "exit code 3\nno\n", IsError: true},
-		"pwd -P":                          {Content: "exit code 0\n" + real + "\n"},
+		"pwd -P":                          {Content: "exit code 0\n" + resolved + "\n"},
 		"cat":                             {Content: "exit code 0\n[no output]"}, // no input to wait for
 		"kill -9 $$":                      {Content: "ended by signal: killed\n[no output]", IsError: true},
 		`printf '\033[31mred\033[0m\377'`: {Content: "exit code 0\nred\uFFFD"},
