@@ -54,6 +54,9 @@ func TestCorpus_readsAsItDidWhenItWasWritten(t *testing.T) {
 				}
 				healthy(t, st)
 				wantSameReading(t, what, readingOf(t, st), read(t, strings.TrimSuffix(packed, ".db.gz")+".json"))
+				if schemaOf(t, packed) >= firstMemories {
+					remembers(t, st)
+				}
 				if err := st.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -70,16 +73,24 @@ func stepsFrom(t *testing.T, packed, what string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var schema int
-	if _, err := fmt.Sscanf(filepath.Base(packed), "schema%d.db.gz", &schema); err != nil {
-		t.Fatal(err)
-	}
-	steps, total := []string{}, len(all)-schema
+	steps, total := []string{}, len(all)-schemaOf(t, packed)
 	for done := 0; what == "migrated" && total > 0 && done <= total; done++ {
 		steps = append(steps, fmt.Sprintf("%d of %d", done, total))
 	}
 	return steps
 }
+
+// schemaOf is the schema that a database of the corpus was written with.
+func schemaOf(t *testing.T, packed string) (schema int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(filepath.Base(packed), "schema%d.db.gz", &schema); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// firstMemories is the schema from which on the corpus holds memories.
+const firstMemories = 3
 
 // carriesOn writes to what was migrated.
 func carriesOn(t *testing.T, path string) {
@@ -129,6 +140,7 @@ func tell(t *testing.T, st *sqlite.Store) {
 	tellOpen(t, st)
 	tellLarge(t, st)
 	tellOther(t, st)
+	tellMemories(t, st)
 }
 
 // tellOpen leaves an open tail under a lease, with an inbox and keys.
@@ -171,6 +183,50 @@ func tellLarge(t *testing.T, st *sqlite.Store) {
 	s := heavy(t, st, 2)
 	for i := range 3 {
 		s = save(t, st, said(t, s, fmt.Sprint(i)))
+	}
+}
+
+// tellMemories remembers something twice, and forgets something.
+func tellMemories(t *testing.T, st *sqlite.Store) {
+	t.Helper()
+	for _, m := range []store.Memo{
+		{Key: "likes", Value: json.RawMessage(`"coffee"`), SessionID: "long", CallID: "c1", At: noon()},
+		{Key: "likes", Value: json.RawMessage(`"green tea"`), At: noon().Add(time.Minute)},
+		{Key: "gone", Value: json.RawMessage(`"tea"`), At: noon()},
+	} {
+		if _, err := st.Remember(t.Context(), rememberer(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := st.Forget(t.Context(), rememberer(), "gone", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rememberer() store.Owner {
+	return store.Owner{Tenant: session.DefaultTenant, Scope: store.ScopeUser, Name: "u"}
+}
+
+// remembers holds what tellMemories has written against what is there, in a
+// database of a time that had memories.
+func remembers(t *testing.T, st *sqlite.Store) {
+	t.Helper()
+	for version, want := range []string{`"green tea"`, `"coffee"`, `"green tea"`} {
+		e, found, err := st.Entry(t.Context(), rememberer(), "likes", int64(version))
+		if err != nil || !found || string(e.Value) != want || !e.CreatedAt.Equal(noon()) {
+			t.Errorf("likes at %d: %+v, %t, %v; want %s", version, e, found, err, want)
+		}
+	}
+	if e, found, err := st.Entry(t.Context(), rememberer(), "gone", 0); found || err != nil {
+		t.Errorf("what was forgotten is %+v, %v", e, err)
+	}
+	again := store.Memo{Key: "likes", Value: json.RawMessage(`"no"`), SessionID: "long", CallID: "c1", At: noon()}
+	if e, err := st.Remember(t.Context(), rememberer(), again); err != nil || e.Version != 1 {
+		t.Errorf("a call made again wrote %+v, %v", e, err)
+	}
+	found, err := st.Search(t.Context(), session.DefaultTenant, store.Search{Words: []string{"tea"}, User: "u"})
+	if err != nil || len(found) != 1 || found[0].Key != "likes" {
+		t.Errorf("found %+v, %v", found, err)
 	}
 }
 
