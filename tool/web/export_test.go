@@ -1,0 +1,4 @@
+package web
+
+// For the table of addresses, most of which no test should try to reach.
+var Forbidden = forbidden
