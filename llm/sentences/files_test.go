@@ -50,34 +50,32 @@ func TestLoad_refusesBrokenFiles(t *testing.T) {
 	}
 }
 
-func TestMultiply_fastIsPlain(t *testing.T) {
+// A text has the same vector with AVX2 and without, because both ways are
+// exact, also with the largest numbers there are.
+func TestProducts_areExact(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(1, 2))
+	anything := func(most int) int { return draw.IntN(2*most+1) - most }
+	most := func(most int) int { return most }
+	least := func(most int) int { return -most }
 	for _, n := range []int{16, 256, 512, 1536} {
-		row := make([]byte, n)
-		four := make([]int16, 4*n)
-		for _, extreme := range []bool{false, true} {
-			for i := range row {
-				row[i] = byte(draw.IntN(255) - 127)
-				if extreme {
-					row[i] = 0x81 // -127
+		for _, weight := range []func(int) int{anything, most, least} {
+			for _, number := range []func(int) int{anything, most, least} {
+				row, four := make([]byte, n), make([]int16, 4*n)
+				var want [4]int64
+				for i := range row {
+					row[i] = byte(weight(127))
 				}
-			}
-			for i := range four {
-				four[i] = int16(draw.IntN(2*8191+1) - 8191)
-				if extreme {
-					four[i] = -8191
+				for i := range four {
+					four[i] = int16(number(8191))
+					want[i/n] += int64(int8(row[i%n])) * int64(four[i])
 				}
-			}
-			var fast, plain [4]int32
-			sentences.Multiply(string(row), four, &fast)
-			sentences.MultiplyPlain(string(row), four, &plain)
-			want := int64(0)
-			for i := range n {
-				want += int64(int8(row[i])) * int64(four[2*n+i])
-			}
-			if fast != plain || int64(plain[2]) != want {
-				t.Errorf("%d: fast %v, plain %v, want %d in the third place", n, fast, plain, want)
+				fast, plain := sentences.Products(string(row), four)
+				for i := range want {
+					if int64(fast[i]) != want[i] || int64(plain[i]) != want[i] {
+						t.Errorf("%d numbers, row %d: %d and %d, want %d", n, i, fast[i], plain[i], want[i])
+					}
+				}
 			}
 		}
 	}

@@ -3,8 +3,8 @@ package sentences
 // block is how many rows are multiplied at once.
 const block = 4
 
-// largest is what the largest number of a row becomes. Products of inner such
-// numbers with weights of 8 bits still fit into 32 bits.
+// largest is what the largest number of a row becomes. The sum of inner
+// products of such numbers with weights of 8 bits still fits into 32 bits.
 const largest = 8191
 
 // counts is rows of numbers as whole numbers, each row with its own scale: the
@@ -12,12 +12,17 @@ const largest = 8191
 // has the same outcome whatever stands beside it.
 type counts struct {
 	n, size int
-	whole   []int16 // rows up to a multiple of block
 	scale   []float32
+	whole   []int16 // rows up to a multiple of block; the last ones are zeros
+	pairs   []int64 // the same, two rows in one; nil where AVX2 does without
 }
 
 func newCounts() counts {
-	return counts{whole: make([]int16, MaxTokens*inner), scale: make([]float32, MaxTokens)}
+	c := counts{scale: make([]float32, MaxTokens), whole: make([]int16, MaxTokens*inner)}
+	if !avx2() {
+		c.pairs = make([]int64, MaxTokens/2*inner)
+	}
+	return c
 }
 
 // take makes whole numbers of rows of the given size.
@@ -28,6 +33,9 @@ func (c *counts) take(rows []float32, size int) {
 	}
 	full := (c.n + block - 1) / block * block
 	clear(c.whole[c.n*size : full*size])
+	if c.pairs != nil {
+		c.pair(full)
+	}
 }
 
 // wholeNumbers rounds a row and returns what to multiply the numbers by.
@@ -55,7 +63,7 @@ func (m matrix) times(to []float32, c *counts) {
 	for i := range m.rows {
 		row, scale, bias := m.row(i), m.scale[i], m.bias[i]
 		for start := 0; start < c.n; start += block {
-			multiply(row, c.whole[start*c.size:(start+block)*c.size], &sums)
+			c.multiply(row, start, &sums)
 			for j := range min(block, c.n-start) {
 				to[(start+j)*m.rows+i] = float32(sums[j])*(scale*c.scale[start+j]) + bias
 			}
@@ -63,18 +71,37 @@ func (m matrix) times(to []float32, c *counts) {
 	}
 }
 
-// multiplyPlain is the sums of the products of a row of weights with each of
-// the four rows in four.
-func multiplyPlain(row string, four []int16, sums *[block]int32) {
-	n := len(row)
-	a, b, c, d := four[:n], four[n:2*n], four[2*n:3*n], four[3*n:4*n]
-	var s0, s1, s2, s3 int32
-	for i := range n {
-		w := int32(int8(row[i]))
-		s0 += w * int32(a[i])
-		s1 += w * int32(b[i])
-		s2 += w * int32(c[i])
-		s3 += w * int32(d[i])
+// pair puts two rows into one of pairs. What a number of that is multiplied
+// by, both are: the processor does two multiplications in one.
+func (c *counts) pair(rows int) {
+	for i := 0; i < rows; i += 2 {
+		low, high := c.whole[i*c.size:(i+1)*c.size], c.whole[(i+1)*c.size:(i+2)*c.size]
+		to := c.pairs[i/2*c.size:][:c.size]
+		for j := range to {
+			to[j] = int64(low[j]) + int64(high[j])<<32
+		}
 	}
-	*sums = [block]int32{s0, s1, s2, s3}
+}
+
+// multiplyPairs is the sums of the products of a row of weights with each of
+// the block of rows from start.
+func (c *counts) multiplyPairs(row string, start int, sums *[block]int32) {
+	n := len(row)
+	pairs := c.pairs[start/2*n:]
+	a, b := pairs[:n], pairs[n:2*n]
+	var s, t int64
+	for i := range n {
+		w := int64(int8(row[i]))
+		s += w * a[i]
+		t += w * b[i]
+	}
+	sums[0], sums[1] = apart(s)
+	sums[2], sums[3] = apart(t)
+}
+
+// apart takes the two sums of a pair from one another. A negative low one has
+// borrowed from the high one.
+func apart(pair int64) (low, high int32) {
+	low = int32(pair)
+	return low, int32((pair - int64(low)) >> 32)
 }

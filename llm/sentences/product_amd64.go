@@ -2,16 +2,19 @@ package sentences
 
 import "golang.org/x/sys/cpu"
 
-// multiply is multiplyPlain, as fast as the processor can.
-func multiply(row string, four []int16, sums *[block]int32) {
-	if cpu.X86.HasAVX2 {
-		multiplyAVX2(row, four, sums)
+func avx2() bool { return cpu.X86.HasAVX2 }
+
+// multiply is multiplyPairs, as fast as the processor can.
+func (c *counts) multiply(row string, start int, sums *[block]int32) {
+	if !avx2() {
+		c.multiplyPairs(row, start, sums)
 		return
 	}
-	multiplyPlain(row, four, sums)
+	multiplyAVX2(row, c.whole[start*c.size:(start+block)*c.size], sums)
 }
 
-// multiplyAVX2 is multiplyPlain for rows whose length 16 divides.
+// multiplyAVX2 is the sums of the products of a row of weights with each of
+// the four rows in four. 16 divides their length.
 //
 //go:noescape
 func multiplyAVX2(row string, four []int16, sums *[block]int32)

@@ -2,4 +2,8 @@
 
 package sentences
 
-func multiply(row string, four []int16, sums *[block]int32) { multiplyPlain(row, four, sums) }
+func avx2() bool { return false }
+
+func (c *counts) multiply(row string, start int, sums *[block]int32) {
+	c.multiplyPairs(row, start, sums)
+}
