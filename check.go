@@ -23,7 +23,7 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 	}
 	pool, err := rt.pool(def)
 	if err != nil {
-		add("capabilities", "%v", err)
+		add("tools", "%v", err)
 	}
 	unknown := func(field string, names, available []string) {
 		for _, name := range names {
@@ -45,8 +45,8 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 			add("subagents", "%v", err)
 		}
 	}
-	if len(def.MCP) > 0 {
-		add("mcp", "servers cannot be used by this program yet")
+	if len(def.MCP) > 0 && rt.config.MCP == nil {
+		add("mcp", "this program is not set up to reach tool servers")
 	}
 	if m := def.Memory; m != nil {
 		if (m.Tools || m.Recall != nil) && rt.memories == nil {
@@ -161,6 +161,15 @@ func (rt *Runtime) pool(def session.Definition) (tool.Set, error) {
 			return tool.Set{}, err
 		}
 		all = append(all, own...)
+	}
+	if rt.config.MCP != nil {
+		for _, server := range def.MCP {
+			offered, err := rt.servers.tools(rt.closing, server)
+			if err != nil {
+				return tool.Set{}, err
+			}
+			all = append(all, offered...)
+		}
 	}
 	return tool.NewSet(all...)
 }

@@ -43,6 +43,10 @@ type Config struct {
 	// saved and in the background. Nil: memory is searched by words alone.
 	Embedder llm.Embedder
 
+	// MCP reaches the tool servers that definitions list, each once for all
+	// sessions and until the runtime is closed. Nil: there are none.
+	MCP Dial
+
 	Definitions Definitions // agents that others may give work to; nil: none
 	MaxDepth    int         // how deep they may lie below each other; 0: 3
 
@@ -110,6 +114,7 @@ type core struct {
 	mu      sync.Mutex // makes begin and Close meet in order
 	work    sync.WaitGroup
 
+	servers    *servers
 	unembedded chan struct{} // holds one call to embed; nil: nobody does
 }
 
@@ -185,7 +190,7 @@ func New(c Config) (*Runtime, error) {
 	a.sweeps, _ = c.Store.(store.Sweeps)
 	a.memories, _ = c.Store.(store.Memories)
 	a.vectors, _ = c.Store.(store.Vectors)
-	core := &core{config: c, abilities: a, bus: &bus{logger: c.Logger}, holder: processHolder(c.NewID())}
+	core := &core{config: c, abilities: a, bus: &bus{logger: c.Logger}, holder: processHolder(c.NewID()), servers: &servers{dial: c.MCP}}
 	core.closing, core.close = context.WithCancel(context.Background())
 	rt := &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}
 	if rt.embeds() {
@@ -218,7 +223,7 @@ func (rt *Runtime) Close() error {
 	rt.close()
 	rt.mu.Unlock()
 	rt.work.Wait()
-	return nil
+	return rt.servers.close()
 }
 
 // begin refuses calls after Close and ends the work of a call with it.
