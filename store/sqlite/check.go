@@ -12,8 +12,8 @@ import (
 
 // Check reads the whole database and lists what is wrong with it: pages that
 // SQLite finds damaged, rows that belong to nobody, sessions whose kept state
-// is not what their log makes, and an index of words that does not hold the
-// words that were written.
+// is not what their log makes, an index of words that does not hold the words
+// that were written, and passages that no embedder will ever be asked for.
 func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string, err error) {
 	refs, err := s.everySession(ctx)
 	if err != nil {
@@ -37,6 +37,10 @@ func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string,
 	p.Report(len(refs), total)
 	found, err := s.checkIndex(ctx)
 	if err != nil {
+		return nil, err
+	}
+	problems = append(problems, found...)
+	if found, err = s.checkVectors(ctx); err != nil {
 		return nil, err
 	}
 	p.Report(total, total)

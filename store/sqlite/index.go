@@ -194,11 +194,18 @@ func (c *conn) unindex(ctx context.Context, log int64) error {
 	return nil
 }
 
-// lowerMark keeps the mark within the log. The numbers of the last changes are
-// given again when those are removed.
-func (c *conn) lowerMark(ctx context.Context) error {
-	_, err := c.exec(ctx, "UPDATE counters SET value = min(value, (SELECT coalesce(max(n), 0) FROM changes)) WHERE name = 'indexed'")
-	return err
+// lowerMarks keeps the mark within the log, and those of embedders. The numbers
+// of the last changes are given again when those are removed.
+func (c *conn) lowerMarks(ctx context.Context) error {
+	for _, statement := range []string{
+		"UPDATE counters SET value = min(value, (SELECT coalesce(max(n), 0) FROM changes)) WHERE name = 'indexed'",
+		"UPDATE embedders SET changes = min(changes, (SELECT coalesce(max(n), 0) FROM changes))",
+	} {
+		if _, err := c.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // indexEntry makes an entry the one that is found under its key, which has

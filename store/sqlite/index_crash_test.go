@@ -26,8 +26,8 @@ import (
 const crashVariable = "HOLDFAST_SQLITE_CRASH"
 
 // TestIndex_killedAtAnyPointAgreesWithTheLog starts itself again and again as
-// a process that remembers, indexes, purges and rebuilds, and that is killed
-// at one point after the other.
+// a process that remembers, indexes, embeds, purges and rebuilds, and that is
+// killed at one point after the other.
 func TestIndex_killedAtAnyPointAgreesWithTheLog(t *testing.T) {
 	t.Parallel()
 	if job, ok := os.LookupEnv(crashVariable); ok {
@@ -35,7 +35,7 @@ func TestIndex_killedAtAnyPointAgreesWithTheLog(t *testing.T) {
 		return
 	}
 	points := runToPoint(t, filepath.Join(t.TempDir(), "sessions.db"), 0)
-	for _, want := range []string{"before index", "after index", "after entry", "after removal"} {
+	for _, want := range []string{"before index", "after index", "after entry", "after removal", "after vectors", "after marks"} {
 		if !slices.Contains(points, want) {
 			t.Fatalf("no point %q among %q", want, points)
 		}
@@ -51,6 +51,7 @@ func TestIndex_killedAtAnyPointAgreesWithTheLog(t *testing.T) {
 			st := open(t, path, sqlite.Config{})
 			healthy(t, st)
 			indexAll(t, st)
+			embedAll(t, st, east)
 			healthy(t, st)
 			for _, id := range []string{"kept", "fork"} {
 				s, err := st.LoadWhole(t.Context(), ref(id), 0)
@@ -59,6 +60,9 @@ func TestIndex_killedAtAnyPointAgreesWithTheLog(t *testing.T) {
 				}
 				if got := found(t, st, id, "tea"); err != nil || len(got) != s.Len() {
 					t.Errorf("%s has %d messages (%v), found %q", id, s.Len(), err, got)
+				}
+				if got := nearIn(t, st, id); len(got) != s.Len() {
+					t.Errorf("%s has %d messages, near are %q", id, s.Len(), got)
 				}
 			}
 		})
@@ -120,7 +124,9 @@ func crash(t *testing.T, job string) {
 			t.Fatal(err)
 		}
 	}
+	embed := func(ctx context.Context) error { _, err := embedPage(ctx, st, 3, east); return err }
 	for _, step := range []func(context.Context) error{
+		embed,
 		func(ctx context.Context) error { return st.Index(ctx, 3) },
 		func(ctx context.Context) error { return st.Index(ctx, 100) },
 		func(ctx context.Context) error { return st.Delete(ctx, ref("purged"), 0) },
@@ -128,6 +134,7 @@ func crash(t *testing.T, job string) {
 			_, err := st.Save(ctx, said(t, kept, "tea again"), store.Commit{ID: "c"})
 			return err
 		},
+		embed,
 		func(ctx context.Context) error { _, err := st.Forget(ctx, owner, "likes", nil); return err },
 		func(ctx context.Context) error { return st.Index(ctx, 100) },
 		func(ctx context.Context) error { _, err := st.Reindex(ctx, nil); return err },

@@ -89,6 +89,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kind, 
 			for _, statement := range []string{
 				"UPDATE changes SET discarded = 1 WHERE log = ? AND seq BETWEEN ? AND ?",
 				"UPDATE inbox SET taken = 0 WHERE log = ? AND taken BETWEEN ? AND ?",
+				"DELETE FROM message_vectors WHERE log = ? AND seq BETWEEN ? AND ?",
 			} {
 				if _, err := c.exec(ctx, statement, w.log, from, to); err != nil {
 					return err

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Repair makes heads, rows and the index of words what the log says, where
-// they are not. Each session is mended in a transaction of its own, in which it
+// Repair makes heads, rows, the index of words and what is known of vectors
+// what the log says, where they are not. Each session is mended in a transaction of its own, in which it
 // is examined once more. A session whose log cannot be folded stays as it is.
 func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, err error) {
 	refs, err := s.everySession(ctx)
@@ -37,8 +37,9 @@ func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, 
 		}
 		mended = append(mended, problems...)
 	}
+	problems, err = s.repairVectors(ctx)
 	p.Report(total, total)
-	return mended, nil
+	return append(mended, problems...), err
 }
 
 // repairSession mends a session and gives what it has mended.

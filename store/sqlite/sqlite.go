@@ -98,6 +98,7 @@ var (
 	_ store.Keys     = (*Store)(nil)
 	_ store.Sweeps   = (*Store)(nil)
 	_ store.Memories = (*Store)(nil)
+	_ store.Vectors  = (*Store)(nil)
 	_ store.Doctors  = (*Store)(nil)
 )
 

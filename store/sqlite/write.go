@@ -248,5 +248,5 @@ func (c *conn) remove(ctx context.Context, w row) error {
 			return err
 		}
 	}
-	return c.lowerMark(ctx)
+	return c.lowerMarks(ctx)
 }

@@ -1,0 +1,259 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// What waits for a vector is whatever has none. So that nobody looks for it in
+// the whole log, each embedder has marks, up to which nothing waits, and they
+// move in the transaction that keeps its vectors.
+
+// embedder is who makes vectors, as far as the database knows it.
+type embedder struct {
+	id               int64 // 0: it has made none yet
+	changes, entries int64 // its marks
+}
+
+func (c *conn) embedder(ctx context.Context, name string) (e embedder, err error) {
+	_, err = c.one(ctx, "SELECT id, changes, entries FROM embedders WHERE name = ?", []any{name}, &e.id, &e.changes, &e.entries)
+	return e, err
+}
+
+// unembedded is a passage that waits, with its number among its kind and when
+// it was written.
+type unembedded struct {
+	store.Unembedded
+	n, at int64
+}
+
+// Unembedded lists passages without a vector.
+func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store.Unembedded, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := store.CheckEmbedder(name); err != nil {
+		return nil, err
+	}
+	limit, err := store.PageLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	var messages, entries []unembedded
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		e, err := c.embedder(ctx, name)
+		if err != nil {
+			return err
+		}
+		if messages, err = c.waitingMessages(ctx, e, math.MaxInt64, limit); err != nil {
+			return err
+		}
+		entries, err = c.waitingEntries(ctx, e, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []store.Unembedded
+	for len(list) < limit && len(messages)+len(entries) > 0 { // the earlier one first
+		if len(entries) == 0 || len(messages) > 0 && messages[0].at <= entries[0].at {
+			list, messages = append(list, messages[0].Unembedded), messages[1:]
+		} else {
+			list, entries = append(list, entries[0].Unembedded), entries[1:]
+		}
+	}
+	return list, nil
+}
+
+// waitingMessages are the first messages behind the mark that wait, up to a
+// change.
+func (c *conn) waitingMessages(ctx context.Context, e embedder, upTo int64, limit int) ([]unembedded, error) {
+	var list []unembedded
+	err := c.each(ctx, "SELECT n, log, "+columns+` FROM changes c WHERE n > ? AND n <= ? AND kind = ? AND discarded = 0
+AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = c.seq AND v.embedder = ?) ORDER BY n`,
+		[]any{e.changes, upTo, messageAdded, e.id}, func(rows *sql.Rows) error {
+			at, r, err := scanPlace(rows)
+			if err != nil {
+				return err
+			}
+			m, ok := r.message()
+			if !ok {
+				return nil
+			}
+			if text := store.MessageText(m); text != "" {
+				list = append(list, unembedded{store.Unembedded{Token: messageToken(at), Text: text}, at.n, micros(m.CreatedAt)})
+			}
+			if len(list) == limit {
+				return errEnough
+			}
+			return nil
+		})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return list, err
+}
+
+// waitingEntries are the first entries behind the mark that wait.
+func (c *conn) waitingEntries(ctx context.Context, e embedder, limit int) ([]unembedded, error) {
+	var list []unembedded
+	err := c.each(ctx, `SELECT e.n, e.updated_at, k.name, e.value FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
+WHERE e.n > ? AND NOT EXISTS (SELECT 1 FROM entry_vectors v WHERE v.key = e.key AND v.embedder = ? AND v.version = e.version) ORDER BY e.n LIMIT ?`,
+		[]any{e.entries, e.id, limit}, func(rows *sql.Rows) error {
+			var u unembedded
+			var key string
+			var value []byte
+			err := rows.Scan(&u.n, &u.at, &key, &value)
+			u.Token, u.Text = entryToken(u.n), store.EntryWords(key, value)
+			list = append(list, u)
+			return err
+		})
+	return list, err
+}
+
+// Tokens. A place in a log is never given twice, nor is an entry's number.
+
+func messageToken(at place) string { return fmt.Sprintf("m%d.%d", at.log, at.seq) }
+
+func entryToken(n int64) string { return fmt.Sprintf("e%d", n) }
+
+// named is what a token names: a message, or the entry with a number.
+func named(token string) (at place, entry bool, err error) {
+	if _, err := fmt.Sscanf(token, "m%d.%d", &at.log, &at.seq); err == nil && messageToken(at) == token {
+		return at, false, nil
+	}
+	at = place{}
+	if _, err := fmt.Sscanf(token, "e%d", &at.n); err == nil && entryToken(at.n) == token {
+		return at, true, nil
+	}
+	return at, false, &session.InvalidError{Field: "token", Reason: fmt.Sprintf("%q names no passage", token)}
+}
+
+// embedding is a vector for a message or for an entry.
+type embedding struct {
+	place
+	entry  bool
+	at     int64 // of a message, as is what follows
+	trace  bool
+	vector any // a []byte or nil
+}
+
+func newEmbedding(e store.Embedding) (made embedding, err error) {
+	if err := e.Check(); err != nil {
+		return made, err
+	}
+	if packed := store.Pack(e.Vector); packed != nil {
+		made.vector = []byte(packed)
+	}
+	made.place, made.entry, err = named(e.Token)
+	return made, err
+}
+
+// Embedded keeps vectors.
+func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embedding) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if err := store.CheckEmbedder(name); err != nil {
+		return err
+	}
+	var all []embedding
+	for _, e := range vectors {
+		made, err := newEmbedding(e)
+		if err != nil {
+			return err
+		}
+		all = append(all, made)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	// Messages are read before the writer is asked, who is one for all: they
+	// can go away until then, but never change.
+	if err := s.read(ctx, func(ctx context.Context, c *conn) error { return c.readMessages(ctx, all) }); err != nil {
+		return err
+	}
+	return s.write(ctx, &request{remembers: true, do: func(ctx context.Context, c *conn) error { return c.embed(ctx, name, all) }})
+}
+
+// readMessages reads what is to be known of embedded messages.
+func (c *conn) readMessages(ctx context.Context, all []embedding) error {
+	for i := range all {
+		if all[i].entry {
+			continue
+		}
+		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND seq = ?", []any{all[i].log, all[i].seq}, func(rows *sql.Rows) error {
+			_, r, err := scanPlace(rows)
+			if m, ok := r.message(); err == nil && ok {
+				all[i].at, all[i].trace = micros(m.CreatedAt), m.Trace
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// embed writes the vectors of what is still there, and moves the marks.
+func (c *conn) embed(ctx context.Context, name string, all []embedding) error {
+	if _, err := c.exec(ctx, "INSERT INTO embedders (name) VALUES (?) ON CONFLICT DO NOTHING", name); err != nil {
+		return err
+	}
+	e, err := c.embedder(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if v.entry {
+			_, err = c.exec(ctx, `INSERT INTO entry_vectors (key, embedder, version, vector)
+SELECT e.key, ?1, e.version, ?2 FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version WHERE e.n = ?3
+ON CONFLICT (key, embedder) DO UPDATE SET version = excluded.version, vector = excluded.vector`, e.id, v.vector, v.n)
+		} else {
+			_, err = c.exec(ctx, `INSERT INTO message_vectors (log, seq, embedder, at, trace, vector)
+SELECT log, seq, ?1, ?2, ?3, ?4 FROM changes WHERE log = ?5 AND seq = ?6 AND kind = ?7 AND discarded = 0
+ON CONFLICT (log, seq, embedder) DO UPDATE SET vector = excluded.vector`, e.id, v.at, v.trace, v.vector, v.log, v.seq, messageAdded)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.onWrite("after vectors")
+	return c.moveMarks(ctx, e)
+}
+
+// maxMove is how far a mark moves at once at most, so that nobody waits long
+// for the writer.
+const maxMove = 4096
+
+// moveMarks moves the marks of an embedder to what waits first.
+func (c *conn) moveMarks(ctx context.Context, e embedder) error {
+	var messages, entries int64 // the last ones
+	if _, err := c.one(ctx, "SELECT (SELECT coalesce(max(n), 0) FROM changes), (SELECT coalesce(max(n), 0) FROM memory_entries)", nil, &messages, &entries); err != nil {
+		return err
+	}
+	messages, entries = min(messages, e.changes+maxMove), min(entries, e.entries+maxMove)
+	waiting, err := c.waitingMessages(ctx, e, messages, 1)
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 {
+		messages = waiting[0].n - 1
+	}
+	if waiting, err = c.waitingEntries(ctx, e, 1); err != nil {
+		return err
+	}
+	if len(waiting) > 0 {
+		entries = waiting[0].n - 1
+	}
+	_, err = c.exec(ctx, "UPDATE embedders SET changes = max(changes, ?), entries = max(entries, ?) WHERE id = ?", messages, entries, e.id)
+	c.onWrite("after marks")
+	return err
+}

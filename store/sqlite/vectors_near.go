@@ -1,0 +1,216 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Nearest finds passages by their meaning: it compares every vector that lies
+// where it looks.
+func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	if err := session.CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	q, err := q.Check()
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Passage
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		n := nearness{query: q, owners: q.Owners(tenant), view: newView(c, tenant, q.Search), best: q.Nearest()}
+		found, err = n.run(ctx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// nearness is a search by meaning at work. Whether a message may be seen is
+// found out only for those that are near enough to be among the best.
+type nearness struct {
+	query    store.Near
+	owners   []store.Owner
+	embedder int64
+	view     *view
+	best     *store.Nearest
+}
+
+func (n *nearness) run(ctx context.Context, c *conn) ([]store.Passage, error) {
+	e, err := c.embedder(ctx, n.query.Embedder)
+	if err != nil || e.id == 0 {
+		return nil, err
+	}
+	n.embedder = e.id
+	if err := n.view.open(ctx, c); err != nil {
+		return nil, err
+	}
+	logs, err := n.view.allLogs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.compareMessages(ctx, c, logs); err != nil {
+		return nil, err
+	}
+	for _, o := range n.owners {
+		if err := n.compareEntries(ctx, c, o); err != nil {
+			return nil, err
+		}
+	}
+	best := n.best.Best()
+	for i := range best {
+		if err := n.fill(ctx, c, &best[i]); err != nil {
+			return nil, err
+		}
+	}
+	return best, nil
+}
+
+// allLogs are the logs of the session that is searched by its id and of all
+// sessions of the user.
+func (v *view) allLogs(ctx context.Context) ([]int64, error) {
+	logs := slices.Collect(v.logs())
+	if v.query.User == "" {
+		return logs, nil
+	}
+	err := v.c.each(ctx, `WITH mine AS (SELECT log FROM sessions WHERE tenant = ? AND user_id = ? AND status <> ?)
+SELECT log FROM mine UNION SELECT ancestor FROM lineage JOIN mine USING (log)`,
+		[]any{v.tenant, v.query.User, string(session.Deleted)}, func(rows *sql.Rows) error {
+			var log int64
+			err := rows.Scan(&log)
+			logs = append(logs, log)
+			return err
+		})
+	slices.Sort(logs)
+	return slices.Compact(logs), err
+}
+
+// near is a message whose vector is near enough. Whether it may be seen is not
+// known yet.
+type near struct {
+	place
+	at    int64
+	score float64
+}
+
+// maxNear is how many of them are gathered before they are looked at closer.
+const maxNear = 1024
+
+// compareMessages compares the vectors of logs, part by part: while rows are
+// read nothing else can be.
+func (n *nearness) compareMessages(ctx context.Context, c *conn, logs []int64) error {
+	for after := int64(0); len(logs) > 0; {
+		part, err := n.nextPart(ctx, c, logs, after)
+		if err != nil {
+			return err
+		}
+		for _, m := range part {
+			if !n.best.Admits(m.score) {
+				continue
+			}
+			id, err := n.view.holder(ctx, m.place)
+			if err != nil {
+				return err
+			}
+			if id != "" {
+				n.best.Add(store.Passage{SessionID: id, Seq: m.seq, Score: m.score, At: instant(m.at)})
+			}
+		}
+		if len(part) < maxNear {
+			return nil
+		}
+		last := part[len(part)-1]
+		logs, after = logs[slices.Index(logs, last.log):], last.seq
+	}
+	return nil
+}
+
+// nextPart are the next near messages of logs, after a change of the first.
+func (n *nearness) nextPart(ctx context.Context, c *conn, logs []int64, after int64) ([]near, error) {
+	list, err := json.Marshal(logs)
+	if err != nil {
+		return nil, err
+	}
+	var part []near
+	err = c.each(ctx, `SELECT v.log, v.seq, v.at, v.vector FROM json_each(?1) j
+CROSS JOIN message_vectors v ON v.log = j.value AND v.seq > CASE j.key WHEN 0 THEN ?2 ELSE 0 END
+WHERE v.embedder = ?3 AND v.trace <= ?4 AND v.vector IS NOT NULL`,
+		[]any{string(list), after, n.embedder, n.query.Trace}, func(rows *sql.Rows) error {
+			var m near
+			var vector sql.RawBytes
+			if err := rows.Scan(&m.log, &m.seq, &m.at, &vector); err != nil {
+				return err
+			}
+			var ok bool
+			if m.score, ok = store.Packed(vector).Score(n.query.Vector); !ok || !n.best.Admits(m.score) {
+				return nil
+			}
+			if part = append(part, m); len(part) == maxNear {
+				return errEnough
+			}
+			return nil
+		})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return part, err
+}
+
+// compareEntries compares the vectors of an owner's newest entries.
+func (n *nearness) compareEntries(ctx context.Context, c *conn, o store.Owner) error {
+	return c.each(ctx, `SELECT k.name, k.version, e.updated_at, v.vector FROM memory_keys k
+JOIN memory_entries e ON e.key = k.id AND e.version = k.version
+JOIN entry_vectors v ON v.key = k.id AND v.embedder = ? AND v.version = k.version
+WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND v.vector IS NOT NULL`,
+		[]any{n.embedder, o.Tenant, string(o.Scope), o.Name}, func(rows *sql.Rows) error {
+			p := store.Passage{Owner: o}
+			var at int64
+			var vector sql.RawBytes
+			if err := rows.Scan(&p.Key, &p.Version, &at, &vector); err != nil {
+				return err
+			}
+			p.At = instant(at)
+			var ok bool
+			if p.Score, ok = store.Packed(vector).Score(n.query.Vector); ok {
+				n.best.Add(p)
+			}
+			return nil
+		})
+}
+
+// fill reads what a passage says.
+func (n *nearness) fill(ctx context.Context, c *conn, p *store.Passage) error {
+	if p.Key != "" {
+		e, _, err := c.entry(ctx, p.Owner, p.Key, p.Version)
+		p.Text = store.EntryText(e.Value)
+		return err
+	}
+	return c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND seq = ?",
+		[]any{n.view.known[p.SessionID].logAt(p.Seq), p.Seq}, func(rows *sql.Rows) error {
+			_, r, err := scanPlace(rows)
+			if m, ok := r.message(); err == nil && ok {
+				p.MessageID, p.Text = m.ID, store.MessageText(m)
+			}
+			return err
+		})
+}
+
+// logAt is the log that holds a change of the session.
+func (r *reach) logAt(seq int64) int64 {
+	for _, p := range r.parts {
+		if seq > p.after && seq <= p.upTo {
+			return p.log
+		}
+	}
+	return 0
+}
