@@ -55,7 +55,7 @@ func TestWrite_readersSeeOldOrNew(t *testing.T) {
 			}
 		}
 	})
-	for i := range 20 {
+	for i := range 10 {
 		d.must("file_write", args{"path": "file", "content": []string{changed, old}[i%2]})
 	}
 	close(stop)
