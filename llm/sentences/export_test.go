@@ -1,10 +1,13 @@
 package sentences
 
+// Largest is the largest number that is multiplied with weights.
+const Largest = largest
+
 // Products are the sums of a row of weights times each of four rows, by the
 // fastest way and by the one that every processor knows.
 func Products(row string, four []int16) (fast, plain [4]int32) {
 	c := counts{n: block, size: len(row), whole: four, pairs: make([]int64, 2*len(row))}
-	c.pair(block)
+	c.pair()
 	c.multiply(row, 0, &fast)
 	c.multiplyPairs(row, 0, &plain)
 	return fast, plain

@@ -67,7 +67,7 @@ func TestProducts_areExact(t *testing.T) {
 					row[i] = byte(weight(127))
 				}
 				for i := range four {
-					four[i] = int16(number(8191))
+					four[i] = int16(number(sentences.Largest))
 					want[i/n] += int64(int8(row[i%n])) * int64(four[i])
 				}
 				fast, plain := sentences.Products(string(row), four)

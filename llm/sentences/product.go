@@ -1,5 +1,7 @@
 package sentences
 
+import "math"
+
 // block is how many rows are multiplied at once.
 const block = 4
 
@@ -13,7 +15,7 @@ const largest = 8191
 type counts struct {
 	n, size int
 	scale   []float32
-	whole   []int16 // rows up to a multiple of block; the last ones are zeros
+	whole   []int16 // n rows, and up to a multiple of block whatever was there
 	pairs   []int64 // the same, two rows in one; nil where AVX2 does without
 }
 
@@ -31,19 +33,18 @@ func (c *counts) take(rows []float32, size int) {
 	for i := range c.n {
 		c.scale[i] = wholeNumbers(c.whole[i*size:(i+1)*size], rows[i*size:(i+1)*size])
 	}
-	full := (c.n + block - 1) / block * block
-	clear(c.whole[c.n*size : full*size])
 	if c.pairs != nil {
-		c.pair(full)
+		c.pair()
 	}
 }
 
 // wholeNumbers rounds a row and returns what to multiply the numbers by.
 func wholeNumbers(whole []int16, row []float32) (scale float32) {
-	var most float32
+	var bits uint32 // of the largest; without their signs they are in the same order
 	for _, v := range row {
-		most = max(most, v, -v)
+		bits = max(bits, math.Float32bits(v)&^(1<<31))
 	}
+	most := math.Float32frombits(bits)
 	if most == 0 {
 		clear(whole)
 		return 0
@@ -73,8 +74,8 @@ func (m matrix) times(to []float32, c *counts) {
 
 // pair puts two rows into one of pairs. What a number of that is multiplied
 // by, both are: the processor does two multiplications in one.
-func (c *counts) pair(rows int) {
-	for i := 0; i < rows; i += 2 {
+func (c *counts) pair() {
+	for i := 0; i < c.n; i += 2 {
 		low, high := c.whole[i*c.size:(i+1)*c.size], c.whole[(i+1)*c.size:(i+2)*c.size]
 		to := c.pairs[i/2*c.size:][:c.size]
 		for j := range to {

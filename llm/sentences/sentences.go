@@ -5,7 +5,7 @@
 //
 // A program that imports it grows by 7 MB. The first text takes about 5 ms
 // more, once; 2 MB of memory are kept for each Embed that runs at the same
-// time. A sentence takes 2 to 3 ms of one core where the processor has AVX2,
+// time. A sentence takes about 3 ms of one core where the processor has AVX2,
 // about five times that elsewhere.
 //
 // See NOTICE for where the weights come from and what was changed.
