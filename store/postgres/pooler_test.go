@@ -22,20 +22,26 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// TestConformance_behindPgBouncer runs the suite through a real pooler in
-// transaction mode.
-func TestConformance_behindPgBouncer(t *testing.T) {
-	p := startPgBouncer(t)
+// The same promises hold through a real pooler in transaction mode, without
+// prepared statements, in a database that sorts as people do, and where it
+// refuses what it cannot put in one order, which is then tried again.
+func TestConformance_pooledSerializableAndLocalized(t *testing.T) {
+	database := pgtest.Database(t, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+	var sorted bool
+	if err := pgtest.Connect(t, database).QueryRow(t.Context(), `SELECT 'a' < 'B' AND 'B' < 'c'`).Scan(&sorted); err != nil || !sorted {
+		t.Fatalf("the database does not sort as people do (%v)", err)
+	}
+	p := startPgBouncer(t, database)
 	storetest.Run(t, func(t testing.TB) storetest.Data {
-		direct := pgtest.Schema(t)
+		direct := pgtest.SchemaIn(t, database)
 		d := data(t, direct, postgres.Config{})
-		pooled := data(t, p.url(t, direct), postgres.Config{Pooled: true, Poll: 20 * time.Millisecond, ListenURL: direct})
+		pooled := data(t, p.url(t, direct), postgres.Config{Pooled: true, Poll: 20 * time.Millisecond})
 		d.Open, d.Clock = pooled.Open, pooled.Clock
 		return d
 	})
 }
 
-// pooler is a PgBouncer of our own before the shared server.
+// pooler is a PgBouncer of our own before a database.
 type pooler struct {
 	server *pgx.ConnConfig
 	dir    string
@@ -46,7 +52,7 @@ type pooler struct {
 	databases strings.Builder // guarded by mu: one for each schema
 }
 
-func startPgBouncer(t *testing.T) *pooler {
+func startPgBouncer(t *testing.T, database string) *pooler {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -58,7 +64,7 @@ func startPgBouncer(t *testing.T) *pooler {
 		}
 	}
 	p := &pooler{port: freePort(t)}
-	if p.server, err = pgx.ParseConfig(pgtest.Schema(t)); err != nil {
+	if p.server, err = pgx.ParseConfig(database); err != nil {
 		t.Fatal(err)
 	}
 	if p.dir, err = os.MkdirTemp("", "pooler"); err != nil { //nolint:usetesting // another user runs it, who may not read the test's
@@ -105,7 +111,7 @@ max_client_conn = 1000
 }
 
 // url is how a schema is reached through the pooler. A pooler passes on no
-// search_path, so each schema is a database of its own to it.
+// settings, so each schema is a database of its own to it.
 func (p *pooler) url(t testing.TB, direct string) string {
 	t.Helper()
 	u, err := url.Parse(direct)
@@ -115,7 +121,7 @@ func (p *pooler) url(t testing.TB, direct string) string {
 	schema := u.Query().Get("search_path")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(&p.databases, "%s = host=%s port=%d dbname=%s user=%s connect_query='SET search_path TO %s'\n",
+	fmt.Fprintf(&p.databases, "%s = host=%s port=%d dbname=%s user=%s connect_query='SET search_path TO %s; SET default_transaction_isolation TO serializable'\n",
 		schema, p.server.Host, p.server.Port, p.server.Database, p.server.User, schema)
 	p.configure(t)
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
 	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
-	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 func TestOpen_newerSchemaIsRefusedAndLeftAlone(t *testing.T) {
@@ -119,19 +118,4 @@ func TestClose_leavesNothingRunning(t *testing.T) {
 	group.Wait()
 	st.Bell(ref("b")) // does not wake it up again
 	goleak.VerifyNone(t, before)
-}
-
-// The same promises hold without prepared statements, in a database that sorts
-// as people do, and where it refuses what it cannot put in one order, which is
-// then tried again.
-func TestConformance_pooledSerializableAndLocalized(t *testing.T) {
-	database := pgtest.Database(t, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
-	var sorted bool
-	if err := pgtest.Connect(t, database).QueryRow(t.Context(), `SELECT 'a' < 'B' AND 'B' < 'c'`).Scan(&sorted); err != nil || !sorted {
-		t.Fatalf("the database does not sort as people do (%v)", err)
-	}
-	storetest.Run(t, func(t testing.TB) storetest.Data {
-		url := pgtest.With(t, pgtest.SchemaIn(t, database), "default_transaction_isolation", "serializable")
-		return data(t, url, postgres.Config{Pooled: true, Poll: 20 * time.Millisecond})
-	})
 }
