@@ -88,7 +88,7 @@ func (c *cutter) cut(text string) []uint16 {
 	if len(text) > maxText {
 		text = text[:maxText]
 	}
-	text = norm.NFKC.String(strings.ToValidUTF8(text, "\ufffd"))
+	text = norm.NFKC.String(text)
 	c.tokens = c.tokens[:0]
 	known := false
 	for word := range strings.FieldsSeq(text) {

