@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -89,7 +88,8 @@ func (p *program) setModelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "set-model REF MODEL", Short: "let another model answer from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
 		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
-			return p.act(ctx, h, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
+			err := p.act(ctx, h, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
+			return h.explained(err, session.Definition{}, args[0])
 		}),
 	}
 }
@@ -129,12 +129,9 @@ func (p *program) setMetaCommand() *cobra.Command {
 			if remove {
 				return p.act(ctx, h, i, holdfast.RemoveMetadata{Key: key}, "metadata removed:")
 			}
-			var value any = args[1]
-			if raw {
-				if !json.Valid([]byte(args[1])) {
-					return &session.InvalidError{Field: "metadata", Reason: fmt.Sprintf("%q is not JSON", args[1])}
-				}
-				value = json.RawMessage(args[1])
+			value, err := valueOf(args[1], raw)
+			if err != nil {
+				return err
 			}
 			return p.act(ctx, h, i, holdfast.WriteMetadata{Key: key, Value: value}, "metadata set:")
 		}),

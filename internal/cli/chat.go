@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,11 +19,14 @@ import (
 )
 
 func (p *program) chatCommand() *cobra.Command {
-	var agent, name, ref string
+	var agent, name, ref, model string
 	cmd := &cobra.Command{
 		Use: "chat", Short: "talk to an agent; the session is saved as you go", Args: cobra.NoArgs,
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
 answer, Ctrl-D leaves; "holdfast chat --session REF" comes back.
+
+The agent may read files below this directory; the --allow flags let it do more. Any
+model that "holdfast models list" shows can be chosen with --model.
 
 From a pipe each line is a message and each answer goes to standard output. With
 --json every message of the conversation is printed as it is saved, one per line.
@@ -36,7 +39,7 @@ From a pipe each line is a message and each answer goes to standard output. With
 			ctx := cmd.Context()
 			return p.visit(ctx, func(h *home) error {
 				c := &chat{program: p, h: h}
-				if err := c.enter(ctx, ref, agent, name); err != nil {
+				if err := c.enter(ctx, ref, agent, name, model); err != nil {
 					return err
 				}
 				return c.run(ctx)
@@ -46,7 +49,8 @@ From a pipe each line is a message and each answer goes to standard output. With
 	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
 	cmd.Flags().StringVar(&ref, "session", "", "come back to the session `REF`")
-	return cmd
+	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
+	return p.allow(cmd)
 }
 
 // chat is one conversation at a terminal or over a pipe.
@@ -55,6 +59,8 @@ type chat struct {
 	h           *home
 	info        session.Info
 	last        int64 // number of the last message that was told
+	used        session.Usage
+	cost        session.Cost
 	interrupted error // why the last turn was broken off; it can be continued
 	ended       bool  // the program was asked to end, not only the turn
 }
@@ -68,17 +74,20 @@ func assistant() session.Definition {
 }
 
 // enter makes a session or comes back to one.
-func (c *chat) enter(ctx context.Context, ref, agent, name string) error {
+func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error {
 	if ref != "" {
-		return c.comeBack(ctx, ref)
+		return c.comeBack(ctx, ref, model)
 	}
 	def, err := c.agent(agent)
 	if err != nil {
 		return err
 	}
+	if model != "" {
+		def.Model = model
+	}
 	s, err := c.h.Create(ctx, def, holdfast.WithName(name))
 	if err != nil {
-		return err
+		return c.h.explained(err, def, def.Model)
 	}
 	c.know(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
@@ -86,7 +95,7 @@ func (c *chat) enter(ctx context.Context, ref, agent, name string) error {
 	return nil
 }
 
-func (c *chat) comeBack(ctx context.Context, ref string) error {
+func (c *chat) comeBack(ctx context.Context, ref, model string) error {
 	info, err := c.h.Resolve(ctx, ref)
 	if err != nil {
 		return err
@@ -97,6 +106,14 @@ func (c *chat) comeBack(ctx context.Context, ref string) error {
 	}
 	if err := speakable(s.Info(), "anything"); err != nil {
 		return err
+	}
+	if model != "" && model != s.Model() {
+		if _, err := c.h.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
+			return c.h.explained(err, session.Definition{}, model)
+		}
+		if s, err = c.h.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
+			return err
+		}
 	}
 	c.know(s)
 	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, quantity(c.info.MessageCount, "message"))
@@ -130,9 +147,16 @@ func (c *chat) agent(given string) (session.Definition, error) {
 	return definition.Load(given)
 }
 
-// introduce says the two things a newcomer must know.
+// introduce says what a newcomer must know: who answers, what it may do here,
+// and how to leave.
 func (c *chat) introduce(s session.Session) {
-	if model := s.Model(); model == "" || model == offline.Name {
+	model := cmp.Or(s.Model(), c.h.model)
+	switch {
+	case model != offline.Name:
+		c.err.status("%s answers · it may use %s", model, cmp.Or(c.h.names(s.Definition()), "no tools"))
+	case len(c.setUp(c.h.models.providers)) > 0:
+		c.err.status("the built-in offline model answers, and only repeats what you say; choose another with --model, see: holdfast models list")
+	default:
 		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")
 	}
 	if c.in.terminal {
@@ -201,45 +225,10 @@ func (c *chat) prompt() {
 	}
 }
 
-var command = regexp.MustCompile(`^/[a-z]+$`)
-
-// take acts on a line: a command of the chat, or something to say. Done ends
-// the conversation.
-func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
-	switch word := strings.TrimSpace(text); {
-	case word == "":
-		return false, nil
-	case word == "/quit":
-		return true, nil
-	case word == "/help":
-		c.err.status("%s", chatHelp)
-		return false, nil
-	case word == "/info":
-		return c.tellInfo(ctx)
-	case c.in.terminal && command.MatchString(word):
-		c.err.status("there is no %s; /help tells what there is", word)
-		return false, nil
-	}
-	return c.turn(ctx, holdfast.SendMessage{Text: text})
-}
-
-const chatHelp = `/info   where this session stands
-/quit   leave; so does Ctrl-D
-Ctrl-C  interrupt an answer; your next message continues it
-Everything else is said to the agent.`
-
-func (c *chat) tellInfo(ctx context.Context) (done bool, err error) {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
-	if err != nil {
-		return true, err
-	}
-	fmt.Fprint(c.err, c.summary(s, work{interrupted: c.interrupted != nil}))
-	return false, nil
-}
-
 // turn runs one turn and says what was saved. What goes wrong is told and the
 // conversation goes on, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
+	began := c.now()
 	ctx, stop := c.interrupts.during(ctx)
 	s, err := c.program.turn(ctx, c.h, c.info.ID, a, !c.json)
 	caught := stop()
@@ -249,7 +238,7 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 	}
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
 		c.interrupted = nil
-		if err := c.tellSaved(s); err != nil {
+		if err := c.tellSaved(s, c.now().Sub(began)); err != nil {
 			return true, err
 		}
 	}
@@ -268,10 +257,15 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 	return false, nil
 }
 
-func (c *chat) tellSaved(s session.Session) error {
-	before := c.last
+func (c *chat) tellSaved(s session.Session, took time.Duration) error {
+	before, used, cost := c.last, c.used, c.cost
 	c.know(s)
-	c.err.status("%s", savedText(c.info))
+	text := savedText(c.info)
+	used = session.Usage{Input: c.used.Input - used.Input, Output: c.used.Output - used.Output}
+	if spent := spentText(used, c.cost-cost); spent != "" {
+		text += " · " + spent
+	}
+	c.err.status("%s · %s", text, spell(took))
 	if !c.json {
 		return nil
 	}
@@ -291,7 +285,10 @@ func (c *chat) tellSaved(s session.Session) error {
 }
 
 // know remembers where the session stands.
-func (c *chat) know(s session.Session) { c.info, c.last = s.Info(), s.Info().Seq }
+func (c *chat) know(s session.Session) {
+	c.info, c.last = s.Info(), s.Info().Seq
+	c.used, c.cost = s.Usage()
+}
 
 // leave says how to come back. A conversation that is left in the middle of
 // an answer ends as interrupted.

@@ -29,7 +29,7 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, now: time.Now, interrupts: listening,
+		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening,
 	}
 	p.open = p.openStore
 	return p.run(args)
@@ -41,6 +41,7 @@ type program struct {
 	in         *input
 	out, err   *screen
 	getenv     func(string) string
+	environ    []string // NAME=value, for those who look for more than one
 	now        func() time.Time
 	interrupts *interrupts
 	open       func(context.Context, storeURL) (store.Store, error)
@@ -49,6 +50,8 @@ type program struct {
 	tenant  string
 	json    bool
 	noColor bool
+	offline bool
+	allows  allowances
 
 	begun bool // a command's own work has begun: errors are no longer about usage
 }
@@ -96,12 +99,14 @@ Ctrl-C: leave it at any moment and come back to where it was.
   holdfast send REF "text"          one turn, from a script
   holdfast sessions list            what there is
   holdfast sessions show REF        where one stands
+  holdfast models list              which models can answer
 
 ` + refHelp + `
 
-Environment: HOLDFAST_STORE the store; NO_COLOR no colours; HOLDFAST_DEBUG a stack when
-the program fails; HOLDFAST_OFFLINE_PACE the pause between two words of the offline
-model, such as 50ms.
+Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that name none;
+the keys of providers, as "holdfast models list" names them; NO_COLOR no colours;
+HOLDFAST_DEBUG a stack when the program fails; HOLDFAST_OFFLINE_PACE the pause between two
+words of the offline model, such as 50ms.
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition, 10 model or tool
 failed, 12 file or store I/O, 17 the session cannot, 18 unsupported here, 19 waiting for
@@ -115,11 +120,12 @@ a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cance
 	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://… or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
 	flags.StringVar(&p.tenant, "tenant", "", "`NAME` of the tenant whose sessions these are")
 	flags.BoolVar(&p.json, "json", false, "print JSON, errors too")
+	flags.BoolVar(&p.offline, "offline", false, "refuse every model that is not built in")
 	flags.BoolVar(&p.noColor, "no-color", false, "no colours, as with $NO_COLOR")
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.sessionsCommand(), p.definitionsCommand(), p.doctorCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
 	return root
 }
 
@@ -153,6 +159,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(),
+		p.continueCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
 		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
 		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())
 	return group("sessions", "list, show and change sessions", commands...)

@@ -41,6 +41,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("XDG_DATA_HOME", "")
 			e.Setenv("XDG_CONFIG_HOME", "")
 			e.Setenv("GORACE", noSleep)
+			e.Values[sceneKey{}] = &scene{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -50,6 +51,9 @@ func TestStories(t *testing.T) {
 			"unchanged": unchanged,
 			"setid":     setid,
 			"count":     count,
+			"provider":  provider,
+			"answered":  answered,
+			"asked":     asked,
 		},
 	})
 }

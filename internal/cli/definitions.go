@@ -84,7 +84,7 @@ type verdict struct {
 }
 
 func (p *program) definitionsCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	return p.allow(&cobra.Command{
 		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
 		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's. With --json: an array of files, each with its problems.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
@@ -94,12 +94,17 @@ func (p *program) definitionsCheckCommand() *cobra.Command {
 			}
 			return p.printVerdicts(verdicts)
 		},
-	}
+	})
 }
 
 // judge checks files and directories, those of the registry where none are given.
 func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) {
-	rt, err := p.runtime(inmem.New(inmem.Config{}))
+	given, err := p.outfit()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = given.close() }() // it was only looked at
+	rt, err := p.runtime(inmem.New(inmem.Config{}), given)
 	if err != nil {
 		return nil, err
 	}

@@ -37,9 +37,13 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) run(in io.Reader, args ...string) int {
 	d.out.reset()
 	d.err.reset()
+	environ := []string{}
+	for name, value := range d.env {
+		environ = append(environ, name+"="+value)
+	}
 	p := &program{
 		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
-		getenv: func(name string) string { return d.env[name] }, now: time.Now,
+		getenv: func(name string) string { return d.env[name] }, environ: environ, now: time.Now,
 		interrupts: &interrupts{signals: d.signals, catch: func() {}, let: func() {}},
 		open: func(context.Context, storeURL) (store.Store, error) {
 			if d.open != nil {

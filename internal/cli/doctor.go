@@ -117,7 +117,7 @@ func (p *program) tellMended(mended []string) error {
 func (p *program) examine(ctx context.Context, h *home) (health, error) {
 	found := health{
 		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
-		Models: []string{offline.Name}, Build: thisBuild(),
+		Models: p.reachable(h), Build: thisBuild(),
 	}
 	found.writeErr = h.url.writable()
 	found.Writable = found.writeErr == nil
@@ -231,7 +231,11 @@ func (p *program) healthText(found health) string {
 	} else {
 		line(red, "writable", "no: %v", found.writeErr)
 	}
-	line(plain, "models", "%s (no provider is configured)", strings.Join(found.Models, ", "))
+	models := strings.Join(found.Models, ", ")
+	if len(found.Models) == 1 {
+		models += " (no provider is configured)"
+	}
+	line(plain, "models", "%s", models)
 	var counts []string
 	for _, status := range session.Statuses() {
 		if n := found.Statuses[status]; n > 0 {
@@ -270,4 +274,14 @@ func parenthesised(words []string) string {
 		return ""
 	}
 	return "(" + strings.Join(words, ", ") + ")"
+}
+
+// reachable is which models can be named here: the one built in, and any of
+// the providers that are set up.
+func (p *program) reachable(h *home) []string {
+	models := []string{offline.Name}
+	for _, provider := range p.setUp(h.models.providers) {
+		models = append(models, provider+"/MODEL")
+	}
+	return models
 }

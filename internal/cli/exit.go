@@ -38,6 +38,7 @@ var outcomes = []struct {
 	{session.ErrPanic, "PanicError", exitBug},
 	{session.ErrInterrupted, "InterruptedError", exitInterrupted},
 	{errPartial, "PartialError", exitPartial},
+	{errModel, "ModelError", exitFailed},
 	{session.ErrExecutionFailed, "ExecutionError", exitFailed},
 	{session.ErrAfterSave, "AfterSaveError", exitFailed},
 	{session.ErrQueued, "QueuedError", exitPartial},
@@ -84,6 +85,7 @@ var (
 	errDeclined   = errors.New("nothing was done: not confirmed")
 	errReaderGone = errors.New("nobody reads the output any more")
 	errPartial    = errors.New("only part done")
+	errModel      = errors.New("the model failed")
 )
 
 // usageError is a command line that cannot be understood.

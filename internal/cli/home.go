@@ -9,8 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -18,6 +16,7 @@ import (
 // home is where sessions are: a store and a runtime on it.
 type home struct {
 	*holdfast.Runtime
+	*outfit
 	store  store.Store
 	url    storeURL
 	tenant string
@@ -59,18 +58,22 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err := session.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	st, err := p.open(ctx, url)
+	given, err := p.outfit()
 	if err != nil {
 		return nil, err
 	}
-	rt, err := p.runtime(st)
+	st, err := p.open(ctx, url)
 	if err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, given.close())
 	}
-	return &home{Runtime: rt.For(holdfast.Identity{Tenant: tenant, Actor: "cli"}), store: st, url: url, tenant: tenant}, nil
+	rt, err := p.runtime(st, given)
+	if err != nil {
+		return nil, errors.Join(err, st.Close(), given.close())
+	}
+	return &home{Runtime: rt.For(holdfast.Identity{Tenant: tenant, Actor: "cli"}), outfit: given, store: st, url: url, tenant: tenant}, nil
 }
 
-func (h *home) close() error { return errors.Join(h.Close(), h.store.Close()) }
+func (h *home) close() error { return errors.Join(h.Close(), h.store.Close(), h.outfit.close()) }
 
 // storeURL is the store that was asked for on the command line, else in the
 // environment, else the user's own.
@@ -85,17 +88,17 @@ func (p *program) storeURL() (storeURL, error) {
 	return p.parseStoreURL(text)
 }
 
-// runtime has the models of this program: as long as there are no providers,
-// the one that works offline.
-func (p *program) runtime(st store.Store) (*holdfast.Runtime, error) {
-	pace, err := p.pace()
-	if err != nil {
-		return nil, err
-	}
+// runtime runs agents on a store with what this command line gives them. Keys
+// of providers never reach the store.
+func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, error) {
 	return holdfast.New(holdfast.Config{
 		Store:        st,
-		Models:       llm.Map{offline.Name: offline.Model{Pace: pace}},
-		DefaultModel: offline.Name,
+		Models:       given.models,
+		DefaultModel: given.model,
+		Offline:      p.offline,
+		Tools:        given.tools,
+		Definitions:  given.agents,
+		Secrets:      given.models.providers.Secrets(),
 		Now:          p.now,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -45,6 +46,7 @@ func (p *program) hint(err error) string {
 		ambiguous   *session.AmbiguousError
 		missing     *session.NotFoundError
 		stopped     *stoppedError
+		told        *llm.ProviderError
 	)
 	switch {
 	case errors.As(err, &usage):
@@ -54,6 +56,8 @@ func (p *program) hint(err error) string {
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
+	case errors.As(err, &told) && !errors.Is(err, errModel) && refusedKey(err):
+		return "is the key right? see: holdfast models check " + told.Provider
 	case errors.As(err, &unsupported):
 		return unsupportedHint
 	case errors.As(err, &status) && status.Status == session.Deleted:

@@ -15,16 +15,21 @@ func (p *program) sendCommand() *cobra.Command {
 		ifVersion int64
 		key, busy string
 		goOn      bool
+		stream    bool
 	)
 	cmd := &cobra.Command{
 		Use: "send REF TEXT", Short: "say one thing to a session and print the answer; - reads standard input", Args: cobra.RangeArgs(1, 2),
 		Long: `Say one thing to a session and print the answer. A session that was interrupted is
 continued by it; with --continue and no TEXT that is all it does, so that nothing is said
-twice. With --json: the session document after the turn.
+twice. With --stream the answer is printed as it comes, with what tools do on standard
+error; a terminal has that anyway. With --json: the session document after the turn.
 
 ` + refHelp,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		if stream && p.json {
+			return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
+		}
 		action, err := p.say(ctx, i, args, goOn)
 		if err != nil {
 			return err
@@ -40,25 +45,31 @@ twice. With --json: the session document after the turn.
 		if err != nil {
 			return err
 		}
-		defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
-			if e.Continued {
-				p.err.status("continuing what was interrupted")
-			}
-		}, 0)()
-		s, err := p.turn(ctx, h, i.ID, action, p.out.terminal && !p.json, append(opts, holdfast.OnBusy(way))...)
-		if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
-			if err := p.printJSON(s); err != nil {
-				return err
-			}
-		}
-		return err
+		return p.sendTurn(ctx, h, i, action, stream, append(opts, holdfast.OnBusy(way))...)
 	})
 	f := cmd.Flags()
 	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at `VERSION`")
 	f.StringVar(&key, "key", "", "idempotency `KEY`: the same call again runs nothing (needs a store with keys)")
 	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted; without TEXT")
+	f.BoolVar(&stream, "stream", false, "print the answer as it comes")
 	f.StringVar(&busy, "on-busy", "wait", "`HOW` to meet a session that is executing: wait, reject, enqueue or interrupt")
-	return cmd
+	return p.allow(cmd)
+}
+
+// sendTurn runs one turn for a script: the answer, or the session document.
+func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
+	defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
+		if e.Continued && e.SessionID == i.ID {
+			p.err.status("continuing what was interrupted")
+		}
+	}, 0)()
+	s, err := p.turn(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, opts...)
+	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
+		if err := p.printJSON(s); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // say is what a command line asks for: a message, or to go on.

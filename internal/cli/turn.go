@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -22,20 +21,23 @@ func speakable(i session.Info, text string) error {
 }
 
 // turn executes one turn of a conversation and shows the answer: word by word
-// where a person watches, and whole where a program reads.
+// and with what tools do where that is asked for, else whole.
 func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
-	shown := false
+	spoke := false
+	var (
+		s   session.Session
+		err error
+	)
 	if stream {
-		opts = append(opts, holdfast.Stream(func(d llm.Delta) {
-			if d.Text != "" {
-				shown = true
-				fmt.Fprint(p.out, p.shown(d.Text))
-			}
-		}))
+		n, stop := p.narrate(h, id)
+		s, err = h.Execute(ctx, id, a, append(opts, holdfast.Stream(n.hear))...)
+		stop()
+		spoke = n.spoke
+	} else {
+		s, err = h.Execute(ctx, id, a, opts...)
 	}
-	s, err := h.Execute(ctx, id, a, opts...)
-	if shown {
-		fmt.Fprintln(p.out)
+	if err != nil && !s.IsZero() {
+		err = h.explained(err, s.Definition(), s.Model())
 	}
 	if err != nil {
 		return s, err
@@ -43,7 +45,7 @@ func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Actio
 	if p.out.gone {
 		return s, errReaderGone
 	}
-	if reply := s.Reply(); !shown && !p.json && reply != "" {
+	if reply := s.Reply(); !spoke && !p.json && reply != "" {
 		if err := p.out.print(p.shown(reply) + "\n"); err != nil {
 			return s, err
 		}
@@ -62,4 +64,17 @@ func (p *program) shown(text string) string {
 // savedText says what is safe now.
 func savedText(i session.Info) string {
 	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, quantity(i.MessageCount, "message"), shortID(i.ID))
+}
+
+// spentText is what something used, "" where that is nothing. A price that is
+// not known is not told.
+func spentText(u session.Usage, c session.Cost) string {
+	if u.Input+u.Output == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d tokens in, %d out", u.Input, u.Output)
+	if c > 0 {
+		text += " · $" + c.String()
+	}
+	return text
 }

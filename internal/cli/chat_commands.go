@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// chatCommand is a command inside a conversation.
+type chatCommand struct {
+	name  string
+	takes string // its argument; "" takes none
+	about string
+	// personal commands change something: lines from a pipe are data, and
+	// said to the agent.
+	personal bool
+	run      func(c *chat, ctx context.Context, arg string) error
+}
+
+func chatCommands() []chatCommand {
+	return []chatCommand{
+		{name: "/info", about: "where this session stands", run: (*chat).tellInfo},
+		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).tellHistory},
+		{name: "/usage", about: "tokens and money used so far", run: (*chat).tellUsage},
+		{name: "/model", takes: "[NAME]", about: "the model that answers, or another from now on", personal: true, run: (*chat).changeModel},
+		{name: "/fork", takes: "[NAME]", about: "go on in a copy; this session stays as it is", personal: true, run: (*chat).fork},
+		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
+		{name: "/prune", takes: "[N]", about: "show the model the last N exchanges only (10)", personal: true, run: (*chat).prune},
+		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
+	}
+}
+
+var command = regexp.MustCompile(`^/[a-z]+$`)
+
+// take acts on a line: a command of the chat, or something to say. Done ends
+// the conversation.
+func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
+	words := strings.Fields(text)
+	switch {
+	case len(words) == 0:
+		return false, nil
+	case len(words) == 1 && words[0] == "/quit":
+		return true, nil
+	case len(words) == 1 && words[0] == "/help":
+		c.err.status("%s", chatHelp())
+		return false, nil
+	}
+	for _, known := range chatCommands() {
+		if known.name != words[0] || known.personal && !c.in.terminal {
+			continue
+		}
+		arg := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), known.name))
+		if known.takes == "" && arg != "" {
+			break
+		}
+		return c.carryOut(ctx, known, arg)
+	}
+	if c.in.terminal && command.MatchString(words[0]) && len(words) == 1 {
+		c.err.status("there is no %s; /help tells what there is", words[0])
+		return false, nil
+	}
+	return c.turn(ctx, holdfast.SendMessage{Text: text})
+}
+
+// carryOut runs a command. What goes wrong is told and the conversation goes
+// on, unless no person is there to decide.
+func (c *chat) carryOut(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
+	ctx, stop := c.interrupts.during(ctx)
+	err = command.run(c, ctx, arg)
+	caught := stop()
+	c.ended = caught != nil && caught != os.Interrupt
+	switch {
+	case err == nil:
+		return c.ended, nil
+	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone):
+		return true, err
+	}
+	c.report(err)
+	return false, nil
+}
+
+func chatHelp() string {
+	var b strings.Builder
+	line := func(what, about string) { fmt.Fprintf(&b, "%-16s %s\n", what, about) }
+	for _, known := range chatCommands() {
+		line(strings.TrimSpace(known.name+" "+known.takes), known.about)
+	}
+	line("/quit", "leave; so does Ctrl-D")
+	line("Ctrl-C", "interrupt an answer; your next message continues it")
+	b.WriteString("Everything else is said to the agent.")
+	return b.String()
+}
+
+func (c *chat) tellInfo(ctx context.Context, _ string) error {
+	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.err, c.summary(s, work{interrupted: c.interrupted != nil}))
+	return nil
+}
+
+func (c *chat) tellHistory(ctx context.Context, arg string) error {
+	limit, err := number(arg, 10)
+	if err != nil {
+		return err
+	}
+	return c.printHistory(ctx, c.h, c.info.ID, memory.HistoryOptions{Limit: limit})
+}
+
+func (c *chat) tellUsage(ctx context.Context, _ string) error {
+	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.err, c.spendingText(s))
+	return nil
+}
+
+func (c *chat) changeModel(ctx context.Context, arg string) error {
+	if arg != "" {
+		err := c.change(ctx, holdfast.ChangeModel{Model: arg})
+		if err != nil {
+			return c.h.explained(err, session.Definition{}, arg)
+		}
+	}
+	s, err := c.h.Get(ctx, c.info.ID)
+	if err != nil {
+		return err
+	}
+	c.err.status("%s answers", cmp.Or(s.Model(), c.h.model))
+	return nil
+}
+
+func (c *chat) rewind(ctx context.Context, arg string) error {
+	to, err := version(arg)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, holdfast.RewindSession{To: to})
+}
+
+func (c *chat) prune(ctx context.Context, arg string) error {
+	limit, err := number(arg, 10)
+	if err != nil {
+		return err
+	}
+	return c.change(ctx, holdfast.PruneSession{Strategy: session.PruneSliding, Limit: limit})
+}
+
+// change executes an action on the session and says what was saved.
+func (c *chat) change(ctx context.Context, a holdfast.Action) error {
+	s, err := c.h.Execute(ctx, c.info.ID, a)
+	if err != nil {
+		return err
+	}
+	c.know(s)
+	c.err.status("%s", savedText(c.info))
+	return nil
+}
+
+func (c *chat) fork(ctx context.Context, arg string) error {
+	child, err := c.h.Fork(ctx, c.info.ID, holdfast.WithName(arg))
+	if err != nil {
+		return err
+	}
+	from := c.info
+	c.know(child)
+	c.interrupted = nil
+	c.err.status("this is session %s now; the other one is %s", title(c.info), title(from))
+	return nil
+}
+
+// save writes the document to a file that must not exist: a conversation is
+// no place to lose another one.
+func (c *chat) save(ctx context.Context, arg string) error {
+	s, err := c.h.Get(ctx, c.info.ID, holdfast.Whole())
+	if err != nil {
+		return err
+	}
+	raw, err := session.JSON(s)
+	if err != nil {
+		return err
+	}
+	path := cmp.Or(arg, "holdfast-"+shortID(c.info.ID)+".json")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	c.err.status("version %d is in %s; another store takes it with: holdfast sessions import", c.info.Version, path)
+	return nil
+}
+
+// number reads a count, or takes the usual one.
+func number(arg string, usual int) (int, error) {
+	if arg == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(arg)
+	if err != nil || n < 1 {
+		return 0, &session.InvalidError{Field: "number", Reason: fmt.Sprintf("%q is not a number above 0", arg)}
+	}
+	return n, nil
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) continueCommand() *cobra.Command {
+	var stream bool
+	cmd := &cobra.Command{
+		Use: "continue REF", Short: "go on with a turn that was interrupted, or with messages that wait", Args: cobra.ExactArgs(1),
+		Long: `Go on with a turn that was interrupted, or answer messages that wait in the inbox, and
+print the answer. What the model has answered is not asked again, and tools that have
+finished do not run again. With --json: the session document after the turn.`,
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			if stream && p.json {
+				return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
+			}
+			return p.sendTurn(ctx, h, i, holdfast.ContinueExecution{}, stream)
+		}),
+	}
+	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer as it comes")
+	return p.allow(cmd)
+}
+
+func (p *program) abandonCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "abandon REF", Short: "give up a turn that was interrupted; what it wrote is kept", Args: cobra.ExactArgs(1),
+		Long: "Give up a turn that was interrupted, without asking the model again. What it wrote is\nkept. With --json: the header.",
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			return p.act(ctx, h, i, holdfast.AbandonExecution{}, "abandoned the turn of")
+		}),
+	}
+}
+
+func (p *program) cancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel REF", Short: "stop what a session is doing, from any terminal", Args: cobra.ExactArgs(1),
+		Long: `Stop what a session is doing, in whichever process, for good: it ends at its next safe
+point and is saved as stopped. A turn that was interrupted ends at once. With --json: the
+header as it is now. It needs a store with an inbox.`,
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			if err := h.Cancel(ctx, i.ID); err != nil {
+				return err
+			}
+			now, err := h.Info(ctx, i.ID)
+			if err != nil {
+				return err
+			}
+			if now.Version > i.Version {
+				return p.printDone("cancelled", now)
+			}
+			if p.json {
+				return p.printJSON(now)
+			}
+			return p.out.print(fmt.Sprintf("asked %s to stop\n", title(now)))
+		}),
+	}
+}
+
+// spending is what a session has used since it was made.
+type spending struct {
+	session.Usage
+	Cost       session.Cost `json:"cost"`
+	Executions int          `json:"executions"`
+	Inferences int          `json:"inferences"`
+}
+
+func (p *program) usageCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "usage REF", Short: "print the tokens and the money a session has used", Args: cobra.ExactArgs(1),
+		Long: "Print the tokens and the money a session has used since it was made, its subagents\nincluded. A model whose price is not known counts as free.",
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			s, err := h.Get(ctx, i.ID, holdfast.WithTail())
+			if err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(spent(s))
+			}
+			return p.out.print(p.spendingText(s))
+		}),
+	}
+}
+
+func spent(s session.Session) spending {
+	used, cost := s.Usage()
+	return spending{Usage: used, Cost: cost, Executions: s.State().ExecutionCount, Inferences: s.InferenceCount()}
+}
+
+func (p *program) spendingText(s session.Session) string {
+	used := spent(s)
+	text := ""
+	line := func(key, value string) {
+		text += p.out.paint(dim, fmt.Sprintf("%-12s", key)) + value + "\n"
+	}
+	line("input", fmt.Sprintf("%d tokens, %d from the cache, %d into it", used.Input, used.CacheRead, used.CacheWrite))
+	line("output", fmt.Sprintf("%d tokens, %d for reasoning", used.Output, used.Reasoning))
+	line("cost", "$"+used.Cost.String())
+	line("turns", fmt.Sprintf("%d, the model was asked %s", used.Executions, times(used.Inferences)))
+	return text
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return quantity(n, "time")
+}

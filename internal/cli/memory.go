@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) recallCommand() *cobra.Command {
+	var (
+		o         memory.RecallOptions
+		scopes    []string
+		threshold float64
+	)
+	cmd := &cobra.Command{
+		Use: "recall REF QUERY", Short: "find what was said in a session or remembered for it", Args: cobra.ExactArgs(2),
+		Long: `Find passages that were said in a session or remembered for it, the best first. With
+--json: an array of what was found. It needs a store that can be searched.`,
+	}
+	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		o := o
+		for _, scope := range scopes {
+			o.Scopes = append(o.Scopes, memory.Scope(scope))
+		}
+		if cmd.Flags().Changed("threshold") {
+			o.Threshold = &threshold
+		}
+		m, err := h.Memory(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		hits, err := m.Recall(ctx, args[0], o)
+		if err != nil {
+			return err
+		}
+		return p.printHits(hits)
+	})
+	f := cmd.Flags()
+	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
+	f.Float64Var(&threshold, "threshold", 0.7, "share of the query's words that a passage must hold, `0` to 1")
+	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
+	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
+	return cmd
+}
+
+func (p *program) printHits(hits []memory.Hit) error {
+	if p.json {
+		return p.printJSON(hits)
+	}
+	if len(hits) == 0 {
+		p.err.status("nothing was found")
+		return nil
+	}
+	for _, hit := range hits {
+		place := fmt.Sprintf("change %d", hit.Seq)
+		if hit.Source == memory.FromEntry {
+			place = string(hit.Scope) + " " + oneLine(hit.Key)
+		}
+		line := fmt.Sprintf("%s %s %s\n  %s\n", p.out.paint(cyan, fmt.Sprintf("%.2f", hit.Score)), place,
+			p.out.paint(dim, ago(hit.CreatedAt, p.now())), shortened(hit.Text, 400))
+		if err := p.out.print(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *program) rememberCommand() *cobra.Command {
+	var (
+		scope       string
+		remove, raw bool
+	)
+	cmd := &cobra.Command{
+		Use: "remember REF KEY [VALUE]", Short: "keep a value for a session, its user or its agent; without VALUE read it", Args: cobra.RangeArgs(2, 3),
+		Long: `Keep a value under a key for a session, its user or its agent; without VALUE print what is
+kept. A value is a text, or with --raw JSON. With --json: the entry.`,
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+			if remove && len(args) > 1 {
+				return &session.InvalidError{Field: "value", Reason: "give a value or --remove, one of the two"}
+			}
+			m, err := h.Memory(ctx, i.ID)
+			if err != nil {
+				return err
+			}
+			scope, key := memory.Scope(scope), args[0]
+			switch {
+			case remove:
+				return p.forget(ctx, m, scope, key)
+			case len(args) == 1:
+				return p.printEntryOf(ctx, m, scope, key)
+			}
+			value, err := valueOf(args[1], raw)
+			if err != nil {
+				return err
+			}
+			e, err := m.Store(ctx, scope, key, value)
+			if err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(e)
+			}
+			return p.out.print(fmt.Sprintf("remembered %s · version %d\n", oneLine(key), e.Version))
+		}),
+	}
+	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "for whom, a `SCOPE`: session, user or agent")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
+	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
+	return cmd
+}
+
+func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
+	e, found, err := m.Get(ctx, scope, key)
+	if err == nil && !found {
+		err = noEntry(key)
+	}
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(e)
+	}
+	return p.out.print(p.shown(metadataText(e.Value)) + "\n")
+}
+
+func (p *program) forget(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
+	found, err := m.Delete(ctx, scope, key)
+	if err == nil && !found {
+		err = noEntry(key)
+	}
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(map[string]string{"removed": key})
+	}
+	return p.out.print(fmt.Sprintf("forgot %s\n", oneLine(key)))
+}
+
+func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }
+
+// valueOf is a value of the command line: a string, or JSON as it is.
+func valueOf(arg string, raw bool) (any, error) {
+	if !raw {
+		return arg, nil
+	}
+	if !json.Valid([]byte(arg)) {
+		return nil, &session.InvalidError{Field: "value", Reason: fmt.Sprintf("%q is not JSON", arg)}
+	}
+	return json.RawMessage(arg), nil
+}
+
+func (p *program) historyCommand() *cobra.Command {
+	var (
+		o      memory.HistoryOptions
+		oldest bool
+	)
+	cmd := &cobra.Command{
+		Use: "history REF", Short: "print what was said, also what the model is no longer shown", Args: cobra.ExactArgs(1),
+		Long: `Print messages of a session, also those that the model is no longer shown: the last ones,
+in the order they were said. With --json: a page, with the number to go on from in next.`,
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			o := o
+			if oldest {
+				o.Order = memory.Oldest
+			}
+			return p.printHistory(ctx, h, i.ID, o)
+		}),
+	}
+	f := cmd.Flags()
+	f.IntVarP(&o.Limit, "limit", "n", 0, "at most `N` messages (default 10)")
+	f.BoolVar(&oldest, "oldest", false, "the first ones, not the last")
+	f.Int64Var(&o.BeforeSeq, "before", 0, "only messages before number `SEQ`")
+	f.Int64Var(&o.AfterSeq, "after", 0, "only messages after number `SEQ`")
+	f.BoolVar(&o.IncludeTrace, "trace", false, "also tool calls and their results")
+	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
+	return cmd
+}
+
+// printHistory prints a page in the order it was said.
+func (p *program) printHistory(ctx context.Context, h *home, id string, o memory.HistoryOptions) error {
+	m, err := h.Memory(ctx, id)
+	if err != nil {
+		return err
+	}
+	page, err := m.History(ctx, o)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(page)
+	}
+	way := "--after"
+	if o.Order != memory.Oldest {
+		slices.Reverse(page.Messages)
+		way = "--before"
+	}
+	for _, message := range page.Messages {
+		if err := p.out.print(p.messageText(message)); err != nil {
+			return err
+		}
+	}
+	if page.Next > 0 {
+		p.err.status("\n%d of %s; there are more: %s %d", len(page.Messages), quantity(page.Total, "message"), way, page.Next)
+	}
+	return nil
+}

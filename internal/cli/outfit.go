@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-dev/holdfast/definition"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/catalog"
+	"github.com/holdfast-dev/holdfast/llm/offline"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// outfit is what this command line gives to agents: models, tools and other
+// agents.
+type outfit struct {
+	*toolbox
+	models models
+	model  string // for definitions that name none
+	agents agents
+}
+
+// outfit reads the environment and the flags. The caller closes it when no
+// agent is working.
+func (p *program) outfit() (*outfit, error) {
+	pace, err := p.pace()
+	if err != nil {
+		return nil, err
+	}
+	providers, err := p.catalog()
+	if err != nil {
+		return nil, err
+	}
+	tools, err := p.openTools()
+	if err != nil {
+		return nil, err
+	}
+	o := &outfit{
+		toolbox: tools,
+		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
+		model:   p.getenv("HOLDFAST_MODEL"),
+		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
+	}
+	if o.model == "" {
+		o.model = offline.Name
+	}
+	return o, nil
+}
+
+// catalog has the providers of the environment.
+func (p *program) catalog() (*catalog.Catalog, error) {
+	return catalog.New(catalog.Config{Environ: append([]string{}, p.environ...)})
+}
+
+// models are those built in and those of providers.
+type models struct {
+	local     llm.Map
+	providers *catalog.Catalog
+	offline   bool // only those built in
+}
+
+// Model finds a model. A provider without its key is a KeyError.
+func (m models) Model(name string) (llm.Model, error) {
+	if model, ok := m.local[name]; ok {
+		return model, nil
+	}
+	model, err := m.providers.Model(name)
+	var unknown *session.NotFoundError
+	switch {
+	case errors.As(err, &unknown):
+		return nil, &session.NotFoundError{What: unknown.What, ID: unknown.ID, Available: append(m.local.Names(), unknown.Available...)}
+	case m.offline:
+		return nil, &unavailableError{what: fmt.Sprintf("the model %q is on a server", name), remedy: "run without --offline"}
+	}
+	return model, err
+}
+
+// agents are the definitions that others may give work to. They are read when
+// one is first asked for.
+type agents struct{ registry func() *definition.Registry }
+
+// Get is the definition of that name.
+func (a agents) Get(name string) (session.Definition, error) { return a.registry().Get(name) }
+
+// unavailableError is something this command line does not offer, and what
+// would change that.
+type unavailableError struct{ what, remedy string }
+
+func (e *unavailableError) Error() string { return e.what + ": " + e.remedy }
+
+// Unwrap lets it match as something that is not set up here.
+func (e *unavailableError) Unwrap() error { return session.ErrUnsupported }
+
+// explained is why an agent cannot run, in a way that one can act on: a key
+// that is not set, a tool that needs a flag. Other errors stay as they are.
+func (o *outfit) explained(err error, def session.Definition, model string) error {
+	if !errors.Is(err, session.ErrDefinition) {
+		return err
+	}
+	if model == "" {
+		model = o.model
+	}
+	if _, missing := o.models.Model(model); errors.Is(missing, session.ErrUnsupported) {
+		return missing
+	}
+	for _, name := range def.Tools {
+		if flag := allowedBy(name); flag != "" && !o.has(name) {
+			return &unavailableError{what: fmt.Sprintf("the agent %s wants the tool %q", def.Name, name), remedy: "allow it with " + flag}
+		}
+	}
+	return err
+}
+
+// has reports whether a tool is among those agents get.
+func (o *outfit) has(name string) bool {
+	_, ok := o.tools.Get(name)
+	return ok
+}

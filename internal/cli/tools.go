@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/tool/basic"
+	"github.com/holdfast-dev/holdfast/tool/files"
+	"github.com/holdfast-dev/holdfast/tool/shell"
+	"github.com/holdfast-dev/holdfast/tool/web"
+)
+
+// allowances are what a command line lets agents do besides reading.
+type allowances struct{ write, shell, web bool }
+
+// allow gives a command on which agents run the flags that let them do more.
+func (p *program) allow(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&p.allows.write, "allow-write", false, "let the agent change files below this directory")
+	cmd.Flags().BoolVar(&p.allows.shell, "allow-shell", false, "let the agent run commands, as you and without a sandbox")
+	cmd.Flags().BoolVar(&p.allows.web, "allow-web", false, "let the agent read and call public web addresses")
+	return cmd
+}
+
+// allowedBy is the flag that a tool needs, "" where it needs none.
+func allowedBy(name string) string {
+	switch name {
+	case "file_write", "file_edit", "file_move", "file_delete":
+		return "--allow-write"
+	case "shell":
+		return "--allow-shell"
+	case "http_get", "http_request":
+		return "--allow-web"
+	}
+	return ""
+}
+
+// toolbox is the tools of agents, which work in this directory.
+type toolbox struct {
+	tools     tool.Set
+	workspace *files.Workspace // nil: this directory cannot be read
+}
+
+// openTools makes the tools that the command line allows. A directory that
+// cannot be opened means agents without files, not a command that fails.
+func (p *program) openTools() (_ *toolbox, err error) {
+	box := &toolbox{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, box.close())
+		}
+	}()
+	all, err := basic.Tools(basic.Config{Now: p.now})
+	if err != nil {
+		return box, err
+	}
+	if box.workspace, err = files.Open(files.Config{Dir: ".", ReadOnly: !p.allows.write}); err != nil {
+		p.err.warn("agents get no files: %v", err)
+	} else {
+		all = append(all, box.workspace.Tools()...)
+	}
+	if p.allows.shell {
+		sh, err := shell.New(shell.Config{Dir: "."})
+		if err != nil {
+			return box, err
+		}
+		all = append(all, sh)
+	}
+	if p.allows.web {
+		pages, err := web.Tools(web.Config{})
+		if err != nil {
+			return box, err
+		}
+		all = append(all, pages...)
+	}
+	box.tools, err = tool.NewSet(all...)
+	return box, err
+}
+
+func (b *toolbox) close() error {
+	if b.workspace == nil {
+		return nil
+	}
+	return b.workspace.Close()
+}
+
+// names are the tools that an agent gets here, for a person to know.
+func (b *toolbox) names(def session.Definition) string {
+	return strings.Join(b.tools.Select(def.Tools, def.ToolsDeny).Names(), ", ")
+}
