@@ -132,7 +132,7 @@ func (s *Server) call(ctx context.Context, params *sdk.CallToolParams, repeatabl
 			return result, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case !lost(err, l):
+		case !lost(err):
 			return nil, fmt.Errorf("mcp server %q: %w", s.id, err)
 		}
 		l.broken.Store(true)
@@ -144,11 +144,9 @@ func (s *Server) call(ctx context.Context, params *sdk.CallToolParams, repeatabl
 }
 
 // lost reports a call without an answer because its connection is over. An
-// answer that is an error is an answer.
-func lost(err error, l *link) bool {
-	if errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) {
-		return true
-	}
+// answer that is an error is an answer, and so is a request that a service
+// refused or that never reached it.
+func lost(err error) bool {
 	var answer *jsonrpc.Error
-	return !errors.As(err, &answer) && l.over()
+	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) || !errors.As(err, &answer)
 }

@@ -288,9 +288,12 @@ func TestCall_aDeadServerIsStartedAgain(t *testing.T) {
 			t.Errorf("the next call: %+v", got)
 		}
 	}
-	// A call that does no harm twice is made again by itself.
-	if got := must(t, s, "test__die_once", map[string]any{}); got.Content != "alive" {
+	// A call that does no harm twice is made again by itself, another is not.
+	if got := must(t, s, "test__die_once_reading", map[string]any{}); got.Content != "alive" {
 		t.Errorf("a read-only call: %+v", got)
+	}
+	if got, err := call(t.Context(), t, s, "test__die_once", map[string]any{}); err == nil {
+		t.Errorf("a call that may do harm was made again: %+v", got)
 	}
 }
 

@@ -202,13 +202,14 @@ func newServer() *sdk.Server {
 		os.Exit(1)
 		return nil, nil, nil
 	})
-	sdk.AddTool(server, &sdk.Tool{Name: "die_once", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
-		func(context.Context, *sdk.CallToolRequest, none) (text, any, error) {
-			if !noted("died") {
-				note("died", "")
-				os.Exit(1)
-			}
-			return say("alive"), nil, nil
-		})
+	dieOnce := func(_ context.Context, req *sdk.CallToolRequest, _ none) (text, any, error) {
+		if !noted(req.Params.Name) {
+			note(req.Params.Name, "")
+			os.Exit(1)
+		}
+		return say("alive"), nil, nil
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "die_once"}, dieOnce)
+	sdk.AddTool(server, &sdk.Tool{Name: "die_once_reading", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, dieOnce)
 	return server
 }

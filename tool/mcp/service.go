@@ -30,7 +30,8 @@ func (s *Server) service(server session.MCPServer) (func(context.Context) (*link
 		below, idle = own, own.CloseIdleConnections
 	}
 	client := &http.Client{
-		Transport: &courier{below: below, home: u, header: header},
+		Transport: &courier{below: below, header: header},
+		// The headers go with every request, so none may lead elsewhere.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if !sameOrigin(req.URL, u) || len(via) > 5 {
 				return fmt.Errorf("it redirects to %s: %w", req.URL.Host, errElsewhere)
@@ -54,21 +55,18 @@ func (s *Server) service(server session.MCPServer) (func(context.Context) (*link
 // errElsewhere refuses a redirect: the credentials are for one server.
 var errElsewhere = errors.New("not followed to another server")
 
-// courier adds the headers of a server to requests, and to no other server's.
+// courier adds the headers of a server to requests.
 type courier struct {
 	below  http.RoundTripper
-	home   *url.URL
 	header http.Header
 }
 
 // RoundTrip sends a request with the headers. It reads no more than a bounded
 // length of an answer that is one message.
 func (c *courier) RoundTrip(req *http.Request) (*http.Response, error) {
-	if sameOrigin(req.URL, c.home) {
-		req = req.Clone(req.Context())
-		for name, values := range c.header {
-			req.Header[name] = values
-		}
+	req = req.Clone(req.Context())
+	for name, values := range c.header {
+		req.Header[name] = values
 	}
 	resp, err := c.below.RoundTrip(req)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {

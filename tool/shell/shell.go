@@ -95,7 +95,6 @@ func (c Config) run(ctx context.Context, in arguments) (tool.Result, error) {
 	defer stop()
 	cmd := exec.CommandContext(bounded, "/bin/sh", "-c", in.Command)
 	cmd.Dir, cmd.Env = c.Dir, c.environment()
-	cmd.Cancel = func() error { return group.Kill(cmd) }
 	group.Set(cmd)
 	out, err := c.output(cmd)
 	switch {
@@ -116,8 +115,9 @@ func (c Config) run(ctx context.Context, in arguments) (tool.Result, error) {
 }
 
 // output runs a command to its end and the end of all it started, and is what
-// they wrote. The pipe is our own: a process left in the background, which
-// holds it open, is ended before the rest of it is read.
+// they wrote. When the time is over the shell is killed, and with the shell gone
+// whatever the reason its group is. The pipe is our own: a process left in the
+// background, which holds it open, is ended before the rest of it is read.
 func (c Config) output(cmd *exec.Cmd) (string, error) {
 	from, to, err := os.Pipe()
 	if err != nil {
