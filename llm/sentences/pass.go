@@ -15,7 +15,7 @@ type pass struct {
 	side   []float32 // n × at most width: normalised, or said by others
 	wide   []float32 // n × inner: what is looked for, found and said; or raised
 	counts counts
-	weight []float32 // of every token of a text for one of them
+	weight []float32 // that each token of a text has for one of them
 }
 
 // textSpan is where a text's tokens are, and where its vector goes.
@@ -81,7 +81,8 @@ func (p *pass) run() {
 	p.reset()
 }
 
-// lookAround lets every token take in what others of its text say.
+// lookAround lets every token take in what others of its text say: the
+// attention of a layer, with what was there before added.
 func (p *pass) lookAround(l *layer) {
 	in := l.in
 	l.before.apply(p.side, p.row[:p.n*in])
@@ -103,7 +104,7 @@ func (p *pass) lookAround(l *layer) {
 
 // listen writes into side what the tokens of a text hear from one another, for
 // one head. A row of wide is what its token looks for, what it is found by and
-// what it says, each of width in.
+// what it says (query, key and value), each of width in.
 func (p *pass) listen(t textSpan, in, head int) {
 	size := in / heads
 	at := func(token, which int) []float32 {
@@ -126,7 +127,8 @@ func (p *pass) listen(t textSpan, in, head int) {
 	}
 }
 
-// raise works on each row alone; lower adds the outcome to the row.
+// raise and lower work on each row alone, the feed-forward part of a layer:
+// raise ends in the middle of it, lower adds the outcome to the row.
 func (p *pass) raise(l *layer) {
 	l.between.apply(p.side, p.row[:p.n*width])
 	p.counts.take(p.side[:p.n*width], width)

@@ -9,9 +9,9 @@ const block = 4
 // products of such numbers with weights of 8 bits still fits into 32 bits.
 const largest = 8191
 
-// counts is rows of numbers as whole numbers, each row with its own scale: the
-// multiplications are then done in whole numbers, many at a time, and a row
-// has the same outcome whatever stands beside it.
+// counts is rows of numbers, quantised to 14 bits with a scale for each row:
+// the multiplications are then done in whole numbers, many at a time, and a
+// row has the same outcome whatever stands beside it.
 type counts struct {
 	n, size int
 	scale   []float32

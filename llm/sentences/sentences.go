@@ -49,9 +49,10 @@ func (Embedder) WorksOffline() {}
 // is not looked at. A text in which no character is known, one in Chinese for
 // example, is treated as blank: every such text would be like every other.
 //
-// A text has the same vector alone and among others, but many at once take
-// less time. The work is done on the caller's goroutine; the only error is the
-// context's.
+// A text has the same vector alone and among others, with AVX2 and without;
+// on another kind of processor the last digits may differ. Many texts at once
+// take less time. The work is done on the caller's goroutine; the only error
+// is the context's.
 func (Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	m, err := loaded()
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 type model struct {
 	vocabulary *vocabulary
 	embedding  matrix
-	places     []float32 // added to a token for its place: MaxTokens × narrow
+	places     []float32 // added to a token for its position: MaxTokens × narrow
 	layers     [2]layer
 	top        matrix
 	passes     sync.Pool // of *pass, to be used again
@@ -32,15 +32,15 @@ type model struct {
 type layer struct {
 	in       int // width of a token before it
 	before   normal
-	look     matrix // what each token looks for, is found by, and says
-	said     matrix
+	look     matrix // queries, keys and values of all heads
+	said     matrix // what was heard, back to the width of a token
 	widen    matrix // of the first layer only: brings in to width
 	between  normal
 	up, down matrix
 }
 
-// normal is what a token is multiplied by and what is added, once it has mean
-// 0 and variance 1.
+// normal is layer normalisation: what a token is multiplied by and what is
+// added, once it has mean 0 and variance 1.
 type normal struct{ scale, shift []float32 }
 
 // matrix is one row of whole numbers for each output. The true weights are the
