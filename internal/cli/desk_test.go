@@ -19,7 +19,8 @@ type desk struct {
 	t        *testing.T
 	store    *inmem.Store
 	env      map[string]string
-	person   bool // somebody sits at the terminal
+	person   bool // somebody types
+	screen   bool // the outputs are a terminal
 	signals  chan os.Signal
 	open     func() store.Store // nil: the store in memory
 	out, err *transcript
@@ -52,7 +53,7 @@ func (d *desk) run(in io.Reader, args ...string) int {
 			return d.store.Handle(), nil
 		},
 	}
-	p.in.terminal = d.person
+	p.in.terminal, p.out.terminal, p.err.terminal = d.person, d.screen, d.screen
 	return p.run(append([]string{"--store", "inmem:"}, args...))
 }
 

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/provtest"
+)
+
+const deskKey = "sk-desk-0123456789abcdef"
+
+// answers puts a provider at the desk that gives these replies.
+func (d *desk) answers(replies ...provtest.Reply) *provtest.Server {
+	server := provtest.OpenAI(provtest.Config{Key: deskKey, Replies: replies})
+	d.t.Cleanup(server.Close)
+	d.env["OPENAI_BASE_URL"], d.env["OPENAI_API_KEY"], d.env["HOLDFAST_MODEL"] = server.URL, deskKey, "openai/gpt-4.1-mini"
+	return server
+}
+
+// ownCodes are the colours of the program itself.
+var ownCodes = regexp.MustCompile("\x1b\\[(0|1|2|31|32|33|36)m")
+
+func TestChat_hostileAnswersCannotDriveTheTerminal(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.screen = true
+	d.answers(
+		provtest.Reply{Text: []string{"\x1b]0;owned\x07hi ", "\x1b[35m", "\u009b2J", "\rover", "\u202egnorw"}, Calls: []provtest.Call{{ID: "c1", Name: "calculator", Arguments: []string{`{"expression":"\u001b[2J"}`}}}},
+		provtest.Reply{Text: []string{"done \x1b[2J"}},
+	)
+	d.must("hello\n/history\n", "chat")
+	for name, text := range map[string]string{"output": d.out.String(), "errors": d.err.String()} {
+		if left := ownCodes.ReplaceAllString(text, ""); strings.ContainsAny(left, "\x1b\x07\r\u009b\u202e") {
+			t.Errorf("%s: %q", name, left)
+		}
+	}
+	if !strings.Contains(d.out.String(), "hi ") || !strings.Contains(d.out.String(), "done ") {
+		t.Errorf("the answer is not there: %q", d.out)
+	}
+	d.tells("✗ calculator failed")
+}
+
+func TestChat_markdownIsSetOffAndKept(t *testing.T) {
+	t.Parallel()
+	pieces := []string{"# He", "ad\nplain *", "*bo", "ld** and `co", "de **x**` 2*3\n``", "`go\nx := **p\n``", "`\nend *"}
+	const want = "\x1b[1m# Head\x1b[0m\nplain \x1b[1m**bold**\x1b[0m and \x1b[2m`code **x**`\x1b[0m 2*3\n" +
+		"\x1b[2m```go\x1b[0m\n\x1b[2mx := **p\x1b[0m\n\x1b[2m```\x1b[0m\nend *\n"
+	seams := strings.NewReplacer("\x1b[0m\x1b[1m", "", "\x1b[0m\x1b[2m", "") // between pieces of one colour
+	for _, colours := range []bool{true, false} {
+		d := newDesk(t)
+		d.screen = colours
+		d.answers(provtest.Reply{Text: pieces})
+		d.must("hello\n", "chat")
+		want := want
+		if !colours {
+			want = strings.Join(pieces, "") + "\n"
+		}
+		if got := seams.Replace(d.out.String()); got != want {
+			t.Errorf("colours %t: shown is\n%q, want\n%q", colours, got, want)
+		}
+	}
+}
+
+func TestChat_interruptedAnswerOfAProviderIsContinued(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	server := d.answers(
+		provtest.Reply{Calls: []provtest.Call{{ID: "c1", Name: "calculator", Arguments: []string{`{"expression":"6*7"}`}}}},
+		provtest.Reply{Text: []string{"It ", "is"}, HangEvents: 2},
+		provtest.Reply{Text: []string{"It is 42."}},
+	)
+	keyboard, ended := d.talk("chat", "--name", "s")
+	typed(t, keyboard, "how much?")
+	d.out.wait(t, "It ")
+	d.signals <- os.Interrupt
+	d.err.wait(t, "your next message continues it")
+	typed(t, keyboard, "well?")
+	d.out.wait(t, "It is 42.")
+	d.err.wait(t, "saved · version 2 · 5 messages")
+	if err := keyboard.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, ended); code != exitOK {
+		t.Errorf("ended with %d:\n%s", code, d.err)
+	}
+	if n := strings.Count(d.err.String(), "→ calculator"); n != 1 {
+		t.Errorf("the tool ran %d times:\n%s", n, d.err)
+	}
+	if calls := server.Calls(); calls.Answered != 2 || calls.Received != 3 {
+		t.Errorf("the provider had %+v", calls)
+	}
+}
+
+func TestSend_keyOfAProviderIsNotKept(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.answers(provtest.Reply{Text: []string{"your key is " + deskKey}})
+	d.must("mine is "+deskKey+"\n", "chat", "--name", "s")
+	if exported := d.must("", "sessions", "export", "s"); strings.Contains(exported, deskKey) || !strings.Contains(exported, "[secret:OPENAI_API_KEY]") {
+		t.Errorf("the document is\n%s", exported)
+	}
+}
