@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (w *Workspace) makeTools() error {
 
 // Tools are file_read, file_list, file_find and file_search, and unless the
 // workspace is read-only file_write, file_edit, file_move and file_delete.
-func (w *Workspace) Tools() []tool.Tool { return append([]tool.Tool(nil), w.tools...) }
+func (w *Workspace) Tools() []tool.Tool { return slices.Clone(w.tools) }
 
 // Close gives the folder back.
 func (w *Workspace) Close() error { return w.root.Close() }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -145,7 +146,9 @@ func TestProgram_toolsAreUsable(t *testing.T) {
 
 func TestDial_fitsAHook(t *testing.T) {
 	t.Parallel()
-	tools, closer, err := quick().Dial(t.Context(), program(t, "sdk"))
+	// What a runtime is given, so that it need not know this package.
+	type hook func(context.Context, session.MCPServer) ([]tool.Tool, io.Closer, error)
+	tools, closer, err := hook(quick().Dial)(t.Context(), program(t, "sdk"))
 	if err != nil || len(tools) < 5 {
 		t.Fatalf("%d tools, %v", len(tools), err)
 	}

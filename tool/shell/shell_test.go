@@ -150,8 +150,8 @@ func pidIn(t *testing.T, file string) int {
 func TestShell_outOfTimeEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	sh, dir := newShell(t, shell.Config{})
-	got, err := call(t.Context(), t, sh, map[string]any{"command": "echo begun; sleep 600 & echo $! > pid; wait", "timeout": 0.5})
-	if err != nil || !got.IsError || got.Content != "stopped after 500ms\nbegun\n" {
+	got, err := call(t.Context(), t, sh, map[string]any{"command": "echo begun; sleep 600 & echo $! > pid; wait", "timeout": 2})
+	if err != nil || !got.IsError || got.Content != "stopped after 2s\nbegun\n" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	gone(t, pidIn(t, filepath.Join(dir, "pid")))
