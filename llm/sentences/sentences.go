@@ -3,7 +3,7 @@
 // a transformer of two layers whose weights, as whole numbers of 8 bits, are
 // compiled in.
 //
-// A program that imports it grows by 7 MB. The first text takes about 5 ms
+// A program that imports it grows by 8 MB. The first text takes about 5 ms
 // more, once; 2 MB of memory are kept for each Embed that runs at the same
 // time. A sentence takes about 3 ms of one core where the processor has AVX2,
 // about five times that elsewhere.
