@@ -64,6 +64,8 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 		`DELETE FROM discards d USING needed n WHERE d.log = n.log AND d.from_seq > n.upto`,
 		`DELETE FROM commits c USING needed n WHERE c.log = n.log AND c.first_seq > n.upto`,
 		`DELETE FROM passages p USING needed n WHERE p.log = n.log AND p.seq > n.upto`,
+		`DELETE FROM message_vectors v USING needed n WHERE v.log = n.log AND v.seq > n.upto`,
+		`DELETE FROM embedded e USING needed n WHERE e.log = n.log AND n.upto = 0`,
 		`DELETE FROM indexed i USING needed n WHERE i.log = n.log AND n.upto = 0`,
 		`UPDATE indexed i SET upto = n.upto FROM needed n WHERE i.log = n.log AND i.upto > n.upto`,
 	} {
@@ -100,9 +102,10 @@ func lockLogs(ctx context.Context, tx pgx.Tx, sid int64) ([]int64, error) {
 }
 
 func lockLog(ctx context.Context, tx pgx.Tx, log int64) error {
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, logLock^log)
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+logLock+` # $1::bigint)`, log)
 	return err
 }
 
-// logLock tells locks of logs from other advisory locks.
-const logLock = int64(0x686c6f67) << 32
+// logLock tells locks of logs from other advisory locks, and from those of a
+// store in another schema: they are all of one database.
+const logLock = `((1751936871 # hashtext(current_schema())::bigint) << 32)`

@@ -15,8 +15,8 @@ import (
 var _ store.Doctors = (*Store)(nil)
 
 // Check folds every log and holds against it what is kept of each session, the
-// index of words against the texts it is of, and rows against those they
-// belong to. Each session is read at one moment.
+// index of words and the marks of embedders against the texts they are of, and
+// rows against those they belong to. Each session is read at one moment.
 func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string, err error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
@@ -35,11 +35,13 @@ func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string,
 	}
 	for i, log := range round.logs {
 		p.Report(len(round.sessions)+i, round.total())
-		found, err := s.checkIndex(ctx, log)
-		if err != nil {
-			return nil, err
+		for _, check := range []func(context.Context, int64) ([]string, error){s.checkIndex, s.checkMarks} {
+			found, err := check(ctx, log)
+			if err != nil {
+				return nil, err
+			}
+			problems = append(problems, found...)
 		}
-		problems = append(problems, found...)
 	}
 	found, err := s.checkMemories(ctx)
 	if err != nil {
@@ -131,6 +133,10 @@ func (s *Store) strays(ctx context.Context) (problems []string, err error) {
 			`SELECT DISTINCT 'log ' || c.log || ' belongs to no session and no fork needs it' FROM changes c WHERE ` + unneeded + `c.seq)`,
 			`SELECT DISTINCT 'commits of log ' || c.log || ' belong to no session and no fork needs them' FROM commits c WHERE ` + unneeded + `c.first_seq)`,
 			`SELECT DISTINCT 'refusals of log ' || c.log || ' belong to no session and no fork needs them' FROM discards c WHERE ` + unneeded + `c.from_seq)`,
+			`SELECT DISTINCT 'vectors of log ' || v.log || ' are of no message' FROM message_vectors v
+				WHERE NOT EXISTS (SELECT 1 FROM changes c WHERE c.log = v.log AND c.seq = v.seq AND c.kind = '` + messageAdded + `')`,
+			`SELECT DISTINCT 'log ' || e.log || ' has the mark of an embedder, and is not there' FROM embedded e
+				WHERE NOT EXISTS (SELECT 1 FROM lineage l WHERE l.log = e.log)`,
 			`SELECT 'session ' || s.id || ' of ' || s.tenant || ': change ' || c.seq || ' lies outside its log' FROM sessions s
 				JOIN lineage l ON l.sid = s.sid AND l.log = s.sid JOIN changes c ON c.log = s.sid WHERE c.seq <= l.after_seq`,
 			`SELECT 'session ' || s.id || ' of ' || s.tenant || ': it has no log' FROM sessions s

@@ -15,8 +15,9 @@ import (
 )
 
 // Repair builds anew what follows from logs: heads, headers, the columns of
-// rows, refused stretches, takings and the index of words. Each session is
-// examined once more with its row locked and mended in that transaction.
+// rows, refused stretches, takings, the index of words and how far embedders
+// have come. Each session is examined once more with its row locked and mended
+// in that transaction.
 func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, err error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
@@ -38,11 +39,13 @@ func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, 
 	}
 	for i, log := range round.logs {
 		p.Report(len(round.sessions)+i, round.total())
-		wrong, err := s.mendLog(ctx, log)
-		if err != nil {
-			return mended, err
+		for _, mend := range []func(context.Context, int64) ([]string, error){s.mendLog, s.mendMarks} {
+			wrong, err := mend(ctx, log)
+			if err != nil {
+				return mended, err
+			}
+			mended = append(mended, wrong...)
 		}
-		mended = append(mended, wrong...)
 	}
 	entries, err := s.mendMemories(ctx)
 	p.Report(round.total(), round.total())

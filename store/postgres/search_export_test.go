@@ -26,3 +26,6 @@ func openIdle(ctx context.Context, url string, after time.Duration) (*Store, err
 
 // Index indexes what this store wants to see in the index at once.
 func (s *Store) Index(ctx context.Context) { s.indexWanted(ctx) }
+
+// LogLock is where the locks of logs lie.
+const LogLock = logLock

@@ -197,7 +197,7 @@ func (s *Store) indexSome(ctx context.Context, logs []int64) (more []int64, err 
 // claim takes the locks of logs that nobody holds, until the transaction ends.
 // Deleting a session takes the same ones: nothing is indexed that goes away.
 func claim(ctx context.Context, tx pgx.Tx, logs []int64) ([]int64, error) {
-	rows, err := tx.Query(ctx, `SELECT log FROM unnest($1::bigint[]) AS g (log) WHERE pg_try_advisory_xact_lock($2::bigint # log)`, logs, logLock)
+	rows, err := tx.Query(ctx, `SELECT log FROM unnest($1::bigint[]) AS g (log) WHERE pg_try_advisory_xact_lock(`+logLock+` # log)`, logs)
 	if err != nil {
 		return nil, err
 	}

@@ -228,7 +228,7 @@ func holdLog(t *testing.T, conn *pgx.Conn, id string) pgx.Tx {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
 	if err == nil {
-		_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1::bigint # sid) FROM sessions WHERE id = $2`, int64(0x686c6f67)<<32, id)
+		_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(`+postgres.LogLock+` # sid) FROM sessions WHERE id = $1`, id)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,9 @@ import (
 )
 
 // Repair makes heads, rows, the index of words and what is known of vectors
-// what the log says, where they are not. Each session is mended in a transaction of its own, in which it
-// is examined once more. A session whose log cannot be folded stays as it is.
+// what the log says, where they are not. Each session is mended in a
+// transaction of its own, in which it is examined once more. A session whose
+// log cannot be folded stays as it is.
 func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, err error) {
 	refs, err := s.everySession(ctx)
 	if err != nil {
