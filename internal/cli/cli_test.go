@@ -47,6 +47,7 @@ func TestStories(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,
 			"waitfor":   waitfor,
+			"comes":     comes,
 			"remember":  remember,
 			"unchanged": unchanged,
 			"setid":     setid,
@@ -89,6 +90,19 @@ func waitfor(ts *testscript.TestScript, _ bool, args []string) {
 		<-time.After(5 * time.Millisecond)
 	}
 	ts.Fatalf("no %s with %s", args[0], args[1])
+}
+
+// comes REGEXP PROGRAM ARGS… runs a program until its output has such a text:
+// what another process has written may not be committed yet.
+func comes(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("%s never comes", args[0])
 }
 
 // remember DIR keeps a fingerprint of a directory for unchanged DIR.
