@@ -57,6 +57,9 @@ func (rt *Runtime) embedded(ctx context.Context, waiting []store.Unembedded) ([]
 	made := make([]store.Embedding, len(waiting))
 	for i, w := range waiting {
 		made[i] = store.Embedding{Token: w.Token, Vector: vectors[i]}
+		if made[i].Check() != nil { // not a number, say: it would wait for ever
+			made[i].Vector = nil
+		}
 	}
 	return made, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// turnSteps are how many steps the counted turns have.
+// turnSteps are how many answers the counted turns have.
 func turnSteps() []int { return []int{1, 3, 10} }
 
 // scriptOf is a model and a definition for turns of so many steps: all but the
@@ -92,11 +92,12 @@ func countAll(ctx context.Context, rt *holdfast.Runtime, counted func(int, strin
 		if err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("commits of a turn of %d steps", steps)
+		name := fmt.Sprintf("commits of a turn of %d answers and %d tools", steps, steps-1)
 		if steps == 1 {
-			name = "commits of a turn of one step"
+			name = "commits of a turn of one answer"
 		}
-		results = append(results, Result{Key: fmt.Sprintf("commits.turn.%d", steps), Name: name, Measured: turn, Count: true, Target: atMost(float64(steps + 2)), N: 1})
+		done := steps + steps - 1 // every answer but the last is followed by a tool
+		results = append(results, Result{Key: fmt.Sprintf("commits.turn.%d", steps), Name: name, Measured: turn, Count: true, Target: atMost(float64(done + 2)), N: 1})
 	}
 	return results, nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/sentences"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -91,8 +93,14 @@ func (p *program) storeURL() (storeURL, error) {
 // runtime runs agents on a store with what this command line gives them. Keys
 // of providers never reach the store.
 func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, error) {
+	var embedder llm.Embedder
+	if p.meaning {
+		embedder = sentences.Embedder{}
+	}
 	return holdfast.New(holdfast.Config{
 		Store:        st,
+		Embedder:     embedder,
+		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,
 		Offline:      p.offline,

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +19,14 @@ func (p *program) recallCommand() *cobra.Command {
 		o         memory.RecallOptions
 		scopes    []string
 		threshold float64
+		mode      string
 	)
 	cmd := &cobra.Command{
 		Use: "recall REF QUERY", Short: "find what was said in a session or remembered for it", Args: cobra.ExactArgs(2),
-		Long: `Find passages that were said in a session or remembered for it, the best first. With
---json: an array of what was found. It needs a store that can be searched.`,
+		Long: `Find passages that were said in a session or remembered for it, the best first: by their
+words, and by meaning with a model that is built in. With --json: an array of what was found.
+It needs a store that can be searched.`,
+		PreRun: func(*cobra.Command, []string) { p.meaning = mode != string(memory.Keyword) },
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
 		o := o
@@ -30,6 +35,10 @@ func (p *program) recallCommand() *cobra.Command {
 		}
 		if cmd.Flags().Changed("threshold") {
 			o.Threshold = &threshold
+		}
+		o.Mode = memory.Mode(mode)
+		if err := h.embed(ctx); err != nil {
+			p.err.warn("not everything is findable by meaning yet: %v", err)
 		}
 		m, err := h.Memory(ctx, i.ID)
 		if err != nil {
@@ -43,7 +52,8 @@ func (p *program) recallCommand() *cobra.Command {
 	})
 	f := cmd.Flags()
 	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
-	f.Float64Var(&threshold, "threshold", 0.7, "share of the query's words that a passage must hold, `0` to 1")
+	f.StringVar(&mode, "mode", string(memory.Hybrid), "compare by `MODE`: hybrid, keyword (words alone) or semantic (meaning alone)")
+	f.Float64Var(&threshold, "threshold", 0.7, "how well a passage must fit, `0` to 1: the share of the query's words it holds, or how near its meaning is")
 	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
 	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
 	return cmd
@@ -210,4 +220,20 @@ func (p *program) printHistory(ctx context.Context, h *home, id string, o memory
 		p.err.status("\n%d of %s; there are more: %s %d", len(page.Messages), quantity(page.Total, "message"), way, page.Next)
 	}
 	return nil
+}
+
+// embedFor is how long a search waits for what was written to be findable by
+// meaning.
+const embedFor = 30 * time.Second
+
+// embed makes what was written findable by meaning, where that is wanted and
+// the store can keep it.
+func (h *home) embed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, embedFor)
+	defer cancel()
+	_, err := h.Embed(ctx)
+	if errors.Is(err, session.ErrUnsupported) {
+		return nil
+	}
+	return err
 }

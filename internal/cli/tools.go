@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,19 +12,33 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 	"github.com/holdfast-dev/holdfast/tool/basic"
 	"github.com/holdfast-dev/holdfast/tool/files"
+	"github.com/holdfast-dev/holdfast/tool/mcp"
 	"github.com/holdfast-dev/holdfast/tool/shell"
 	"github.com/holdfast-dev/holdfast/tool/web"
 )
 
 // allowances are what a command line lets agents do besides reading.
-type allowances struct{ write, shell, web bool }
+type allowances struct{ write, shell, web, mcp bool }
 
 // allow gives a command on which agents run the flags that let them do more.
 func (p *program) allow(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&p.allows.write, "allow-write", false, "let the agent change files below this directory")
 	cmd.Flags().BoolVar(&p.allows.shell, "allow-shell", false, "let the agent run commands, as you and without a sandbox")
 	cmd.Flags().BoolVar(&p.allows.web, "allow-web", false, "let the agent read and call public web addresses")
+	cmd.Flags().BoolVar(&p.allows.mcp, "allow-mcp", false, "start and reach the tool servers that the agent's definition lists, as you")
 	return cmd
+}
+
+// dial reaches the tool servers of a definition, where the command line allows
+// it: their commands run as whoever runs this one.
+func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.Tool, io.Closer, error) {
+	if !p.allows.mcp {
+		return nil, nil, &unavailableError{what: "tool servers are not reached unasked", remedy: "allow it with --allow-mcp"}
+	}
+	return mcp.Config{Dir: ".", LookupEnv: func(name string) (string, bool) {
+		value := p.getenv(name)
+		return value, value != ""
+	}}.Dial(ctx, server)
 }
 
 // allowedBy is the flag that a tool needs, "" where it needs none.
