@@ -177,9 +177,9 @@ func chatty(t *testing.T, st *sqlite.Store, messages int) {
 func TestIndex_keepsUpWithAStoreThatIsNeverQuiet(t *testing.T) {
 	t.Parallel()
 	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{Synchronous: sqlite.Normal})
-	chatty(t, st, 3_000)
+	chatty(t, st, 6_000)
 	busy := create(t, st, "busy")
-	for i := 0; unindexed(t, st) > 1_500; i++ {
+	for i := 0; unindexed(t, st) > 4_500; i++ {
 		if i == 5_000 {
 			t.Fatalf("after %d writes %d changes are not indexed", i, unindexed(t, st))
 		}

@@ -20,7 +20,7 @@ type indexer struct {
 const (
 	// maxUnindexed is about how many changes a search may have to read beside
 	// the index. Where more wait, they are indexed however busy the store is.
-	maxUnindexed = 1024
+	maxUnindexed = 4096
 
 	// minUnindexed is how many are worth a transaction when it is calm.
 	minUnindexed = 64
