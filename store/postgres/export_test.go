@@ -18,6 +18,21 @@ func OpenAt(ctx context.Context, url string, c Config, now func() time.Time) (*S
 	return s, nil
 }
 
+// OpenMeasured is OpenAt for a store that does nothing in the background which
+// would be measured with a call.
+func OpenMeasured(ctx context.Context, url string, c Config, now func() time.Time) (*Store, error) {
+	s, err := configured(url, c)
+	if err != nil {
+		return nil, err
+	}
+	s.now = now
+	s.index.quiet, s.index.late = time.Hour, time.Hour
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // SetPatience sets how long calls go on trying while the database is away.
 func (s *Store) SetPatience(d time.Duration) { s.patience = d }
 

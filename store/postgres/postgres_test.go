@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,11 @@ func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 		Clock: clock,
 		Open: func(t testing.TB) store.Store {
 			t.Helper()
-			st, err := postgres.OpenAt(t.Context(), url, c, clock.Now)
+			open := postgres.OpenAt
+			if strings.Contains(t.Name(), "/flat/") {
+				open = postgres.OpenMeasured
+			}
+			st, err := open(t.Context(), url, c, clock.Now)
 			if err != nil {
 				t.Fatalf("open: %v", err)
 			}
