@@ -46,6 +46,12 @@ func (s *Store) Checkpoint(ctx context.Context) error {
 	return errors.Join(c.run(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"), c.close())
 }
 
+// RestIndex ends what fills the index in the background.
+func (s *Store) RestIndex() {
+	s.indexer.stop()
+	<-s.indexer.stopped
+}
+
 // Queued is how many writes wait for their turn.
 func (s *Store) Queued() int {
 	s.writer.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ func TestConformance(t *testing.T) {
 		path, clock := filepath.Join(t.TempDir(), "sessions.db"), storetest.NewClock()
 		first := open(t, path, sqlite.Config{Now: clock.Now})
 		rewrite(t, first, "PRAGMA wal_autocheckpoint = 0") // so that the log only grows
+		if strings.Contains(t.Name(), "/flat/") {
+			first.RestIndex() // what a call writes is measured without it
+		}
 		opened, damaged := false, false
 		var searches atomic.Int64
 		t.Cleanup(func() {
