@@ -9,6 +9,7 @@ BENCH         ?= .
 BENCHTIME     ?= 200ms
 FUZZTIME      ?= 10s
 KILLS         ?= 500
+TIMEOUT       ?= 30m
 LINT_VERSION  := 2.14.0
 
 # The race detector needs cgo and a C compiler. Empty where there is none.
@@ -32,7 +33,7 @@ build: ## compile everything; the holdfast command goes to bin/
 .PHONY: test
 test: ## run all tests; needs nothing but Go (with -race where a C compiler is found)
 	@[ -n "$(CC_FOUND)" ] || echo "no C compiler found: testing without the race detector"
-	$(GO) test $(if $(CC_FOUND),-race )./...
+	$(GO) test -timeout $(TIMEOUT) $(if $(CC_FOUND),-race )./...
 
 .PHONY: check
 check: fmt vet lint tidy generate race ## everything a change must pass: the six targets below
@@ -63,7 +64,7 @@ generate: ## fail where go generate changes a file
 .PHONY: race
 race: ## all tests with the race detector; with CI=true a skipped suite fails
 	@if [ -z "$(CC_FOUND)" ]; then echo "make race needs a C compiler (CGO_ENABLED=1)"; exit 1; fi
-	$(GO) test -race -json ./... | $(GO) run ./internal/mustrun -suites .ci/suites
+	$(GO) test -race -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/mustrun -suites .ci/suites
 
 .PHONY: bench
 bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
