@@ -36,7 +36,7 @@ test: ## run all tests; needs nothing but Go (with -race where a C compiler is f
 	$(GO) test -timeout $(TIMEOUT) $(if $(CC_FOUND),-race )./...
 
 .PHONY: check
-check: fmt vet lint tidy generate race ## everything a change must pass: the six targets below
+check: fmt vet lint tidy generate race kills ## everything a change must pass: the seven targets below
 
 .PHONY: fmt
 fmt: ## fail where gofmt would change a file
@@ -65,6 +65,10 @@ generate: ## fail where go generate changes a file
 race: ## all tests with the race detector; with CI=true a skipped suite fails
 	@if [ -z "$(CC_FOUND)" ]; then echo "make race needs a C compiler (CGO_ENABLED=1)"; exit 1; fi
 	$(GO) test -race -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/mustrun -suites .ci/suites
+
+.PHONY: kills
+kills: ## a process killed at every write point of every durable store
+	$(GO) test -timeout $(TIMEOUT) -run '^TestProcesses$$' ./store/file ./store/sqlite ./store/postgres
 
 .PHONY: bench
 bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
