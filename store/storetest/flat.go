@@ -21,9 +21,10 @@ const (
 	manyTurns    = 2000
 	turnsPerSave = 5
 
-	// growth is how much dearer a call may be after many turns than after few.
+	// growth is how much dearer a call may be after many turns than after few: a
+	// head may be due, or something may go on in the background.
 	// What grows with the history would be dearer by a factor of 200.
-	growth = 2.0
+	growth = 5.0
 )
 
 // costDoesNotGrow compares what saving, loading the window and forking cost
