@@ -54,7 +54,7 @@ func vectorMutants() map[string]mutant {
 				return a.Compare(b)
 			})
 			return l
-		}), []string{"vectors/findsTheNearestFirst", "vectors/agreesWithAModel"}},
+		}), []string{"vectors/findsTheNearestFirst"}},
 		"coarse scores": {finds(func(l []store.Passage) []store.Passage {
 			for i := range l {
 				l[i].Score = math.Round(l[i].Score*100) / 100
