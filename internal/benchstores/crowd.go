@@ -16,7 +16,8 @@ const manyClients = 64
 // crowd are clients that write at the same time, each to a session of its own.
 type crowd []work
 
-// rate is how many writes per second all of them make together.
+// rate is how many writes per second all of them make together. Each makes one
+// at least, however short the slice.
 func (c crowd) rate(ctx context.Context, slice time.Duration) (float64, error) {
 	var (
 		done  = make([]int, len(c))
@@ -26,7 +27,7 @@ func (c crowd) rate(ctx context.Context, slice time.Duration) (float64, error) {
 	begin := time.Now()
 	for i, write := range c {
 		group.Go(func() {
-			for errs[i] == nil && time.Since(begin) < slice {
+			for done[i] == 0 || errs[i] == nil && time.Since(begin) < slice {
 				errs[i] = write(ctx)
 				done[i]++
 			}

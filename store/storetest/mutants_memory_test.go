@@ -16,19 +16,19 @@ import (
 
 func memoryMutants() map[string]mutant {
 	return map[string]mutant{
-		"compare loosened": {func(s Full) store.Store { return noCompare{s} }, []string{"memory/comparesAndSets", "memory/ofManyComparersOneWins", "memory/agreesWithAModel"}},
+		"compare loosened": {func(s Full) store.Store { return noCompare{s} }, []string{"memory/comparesAndSets", "memory/ofManyComparersOneWins"}},
 		"null is nothing":  {func(s Full) store.Store { return noNull{s} }, []string{"memory/nullIsAValue"}},
 		"calls unknown": {func(s Full) store.Store { return noCalls{s} }, []string{
-			"memory/callWritesOnce", "memory/ofOneCallManyTimesOneWrites", "memory/callIsKnownAfterForgetting", "memory/survivesReopening", "memory/agreesWithAModel"}},
+			"memory/callWritesOnce", "memory/ofOneCallManyTimesOneWrites", "memory/callIsKnownAfterForgetting", "memory/survivesReopening"}},
 		"calls of all sessions": {func(s Full) store.Store { return allCalls{s} }, []string{"memory/callWritesOnce"}},
-		"newest only":           {func(s Full) store.Store { return newestOnly{s} }, []string{"memory/versionsCountAndStayReadable", "memory/ofManyWritersNoneIsLost", "memory/agreesWithAModel"}},
+		"newest only":           {func(s Full) store.Store { return newestOnly{s} }, []string{"memory/versionsCountAndStayReadable", "memory/ofManyWritersNoneIsLost"}},
 		"versions restart":      {func(s Full) store.Store { return restarts{s} }, []string{"memory/forgottenIsGoneAndVersionsGoOn"}},
 		"forgotten is kept":     {func(s Full) store.Store { return hoarder{s, map[string]store.Entry{}} }, []string{"memory/forgottenIsGoneAndVersionsGoOn"}},
 		"dry run forgets":       {func(s Full) store.Store { return wet{s} }, []string{"memory/forgetAllLeavesNothing"}},
-		"prefix by bytes":       {func(s Full) store.Store { return bytePrefix{s} }, []string{"memory/prefixStandsForWholeSegments", "memory/agreesWithAModel"}},
+		"prefix by bytes":       {func(s Full) store.Store { return bytePrefix{s} }, []string{"memory/prefixStandsForWholeSegments"}},
 		"keys folded":           {func(s Full) store.Store { return foldedKeys{s} }, []string{"memory/listsInOrderOfBytes"}},
 		"page cut":              {func(s Full) store.Store { return cutPage{s} }, []string{"memory/listsInOrderOfBytes", "memory/pagesAreStableUnderInserts"}},
-		"scopes mixed":          {func(s Full) store.Store { return oneScope{s} }, []string{"memory/lookAlikeOwnersNeverMeet", "memory/forgetAllLeavesNothing", "memory/agreesWithAModel"}},
+		"scopes mixed":          {func(s Full) store.Store { return oneScope{s} }, []string{"memory/lookAlikeOwnersNeverMeet", "memory/forgetAllLeavesNothing"}},
 		"numbers rounded":       {func(s Full) store.Store { return rounds{s} }, []string{"memory/valuesComeBackAsTheyWere"}},
 		"values shared":         {func(s Full) store.Store { return &sharedValues{Full: s} }, []string{"memory/returnedValuesAreCopies"}},
 		"too large is taken":    {func(s Full) store.Store { return cutsValues{s} }, []string{"memory/hasALimitOfSize"}},
@@ -212,11 +212,11 @@ func searchMutants() map[string]mutant {
 		"found when sealed": {finds(func(ctx context.Context, s Full, r store.Ref, p store.Passage) bool {
 			i, err := s.Info(ctx, r)
 			return err == nil && p.Seq <= i.Seq
-		}), []string{"search/findsAMessageAsSoonAsItIsDurable", "search/findsWhatWasAcknowledged", "search/agreesWithAModel"}},
+		}), []string{"search/findsAMessageAsSoonAsItIsDurable", "search/findsWhatWasAcknowledged"}},
 		"own changes only": {finds(func(ctx context.Context, s Full, r store.Ref, p store.Passage) bool {
 			i, err := s.Info(ctx, r)
 			return err == nil && (i.Fork == nil || p.Seq > i.Fork.Seq)
-		}), []string{"search/forksFindWhatTheyShare", "search/forksAreCutAtTheirPoint", "search/agreesWithAModel"}},
+		}), []string{"search/forksFindWhatTheyShare", "search/forksAreCutAtTheirPoint"}},
 		"window only": {finds(func(ctx context.Context, s Full, r store.Ref, p store.Passage) bool {
 			now, err := s.Load(ctx, r, true)
 			return err == nil && now.Shown(p.Seq)
@@ -225,9 +225,9 @@ func searchMutants() map[string]mutant {
 			"search/neverFindsTheDiscarded", "search/deletedSessionsAreNotSearched", "search/purgedSessionsAreGone",
 			"search/clearedIsFoundOnRequest", "search/findsTheNewestOfAnEntry"}},
 		"clear ignored": {asks(func(q *store.Search) { q.Cleared = true }), []string{
-			"search/clearedIsFoundOnRequest", "search/rewoundIsFoundOnRequest", "search/forksAreCutAtTheirPoint", "search/agreesWithAModel"}},
-		"trace ignored":      {asks(func(q *store.Search) { q.Trace = true }), []string{"search/traceIsFoundOnRequest", "search/agreesWithAModel"}},
-		"one word is enough": {asks(func(q *store.Search) { q.Least = 0 }), []string{"search/asksForTheLeast", "search/agreesWithAModel"}},
+			"search/clearedIsFoundOnRequest", "search/rewoundIsFoundOnRequest", "search/forksAreCutAtTheirPoint"}},
+		"trace ignored":      {asks(func(q *store.Search) { q.Trace = true }), []string{"search/traceIsFoundOnRequest"}},
+		"one word is enough": {asks(func(q *store.Search) { q.Least = 0 }), []string{"search/asksForTheLeast"}},
 		"no default limit":   {asks(func(q *store.Search) { q.Limit = max(q.Limit, 51) }), []string{"search/ranksAndLimits"}},
 		"agents see users":   {asks(func(q *store.Search) { q.User = cmpOr(q.User, "ann") }), []string{"search/agentHasEntriesOnly"}},
 		"words are patterns": {asks(trimPatterns), []string{"search/wordsAreNoPatterns"}},

@@ -25,29 +25,29 @@ func vectorMutants() map[string]mutant {
 	}
 	return map[string]mutant{
 		"one embedder for all": {func(s Full) store.Store { return oneEmbedder{s} }, []string{
-			"vectors/listsWhatHasNone", "vectors/embeddersNeverMeet", "vectors/nilIsNeverListedAndNeverFound", "vectors/agreesWithAModel"}},
+			"vectors/listsWhatHasNone", "vectors/embeddersNeverMeet", "vectors/nilIsNeverListedAndNeverFound"}},
 		"waiting is a queue": {func(s Full) store.Store { return &listsOnce{Full: s, listed: map[string]bool{}} }, []string{
-			"vectors/listsWhatHasNone", "vectors/listsWhatLiesBehindMuchWithoutText", "vectors/survivesReopening", "vectors/agreesWithAModel"}},
+			"vectors/listsWhatHasNone", "vectors/listsWhatLiesBehindMuchWithoutText", "vectors/survivesReopening"}},
 		"waiting never shrinks": {func(s Full) store.Store { return &listsAlways{Full: s} }, []string{"vectors/listsNothingThatIsGone"}},
 		"waiting twice": {lists(func(l []store.Unembedded) []store.Unembedded { return append(l, l...) }), []string{
-			"vectors/listsWhatHasNone", "vectors/listsTheSharedOnce", "vectors/listsNoMoreThanAskedFor", "vectors/agreesWithAModel"}},
+			"vectors/listsWhatHasNone", "vectors/listsTheSharedOnce", "vectors/listsNoMoreThanAskedFor"}},
 		"entries never wait": {lists(func(l []store.Unembedded) []store.Unembedded {
 			return slices.DeleteFunc(l, func(u store.Unembedded) bool { return slices.Contains([]byte(u.Text), '\n') })
-		}), []string{"vectors/listsWhatHasNone", "vectors/ofAnEarlierVersionAreDropped", "vectors/agreesWithAModel"}},
+		}), []string{"vectors/listsWhatHasNone", "vectors/ofAnEarlierVersionAreDropped"}},
 		"pages without end":   {func(s Full) store.Store { return noPages{s} }, []string{"vectors/listsNoMoreThanAskedFor"}},
 		"nil tried again":     {func(s Full) store.Store { return dropsNil{s} }, []string{"vectors/nilIsNeverListedAndNeverFound"}},
-		"nil is somewhere":    {func(s Full) store.Store { return fillsNil{s} }, []string{"vectors/nilIsNeverListedAndNeverFound", "vectors/agreesWithAModel"}},
+		"nil is somewhere":    {func(s Full) store.Store { return fillsNil{s} }, []string{"vectors/nilIsNeverListedAndNeverFound"}},
 		"first vector stays":  {func(s Full) store.Store { return &firstStays{Full: s, given: map[string]bool{}} }, []string{"vectors/embeddedTwiceIsEmbeddedOnce"}},
 		"good of bad is kept": {func(s Full) store.Store { return oneByOne{s} }, []string{"vectors/badRequestsAreRefused"}},
 		"found for ever": {func(s Full) store.Store { return &stuckNear{Full: s, found: map[string][]store.Passage{}} }, []string{
 			"vectors/ofAnEarlierVersionAreDropped", "vectors/goWithTheirPassage"}},
-		"clears forgotten": {asks(func(q *store.Near) { q.Cleared = true }), []string{"vectors/looksWhereASearchWould", "vectors/agreesWithAModel"}},
-		"traces shown":     {asks(func(q *store.Near) { q.Trace = true }), []string{"vectors/looksWhereASearchWould", "vectors/agreesWithAModel"}},
-		"anything is near": {asks(func(q *store.Near) { q.Least = math.Min(q.Least, 0) }), []string{"vectors/asksForTheLeast", "vectors/agreesWithAModel"}},
+		"clears forgotten": {asks(func(q *store.Near) { q.Cleared = true }), []string{"vectors/looksWhereASearchWould"}},
+		"traces shown":     {asks(func(q *store.Near) { q.Trace = true }), []string{"vectors/looksWhereASearchWould"}},
+		"anything is near": {asks(func(q *store.Near) { q.Least = math.Min(q.Least, 0) }), []string{"vectors/asksForTheLeast"}},
 		"zero is not near": {asks(func(q *store.Near) { q.Least = math.Max(q.Least, 0.001) }), []string{
-			"vectors/asksForTheLeast", "vectors/findsTheNearestFirst", "vectors/agreesWithAModel"}},
+			"vectors/asksForTheLeast", "vectors/findsTheNearestFirst"}},
 		"dimensions cut": {asks(func(q *store.Near) { q.Vector = vec(q.Vector[:min(2, len(q.Vector))]...) }), []string{"vectors/otherDimensionsAreNeverNear"}},
-		"limit in sight": {func(s Full) store.Store { return limitsFirst{s} }, []string{"vectors/findsTheNearestFirst", "vectors/agreesWithAModel"}},
+		"limit in sight": {func(s Full) store.Store { return limitsFirst{s} }, []string{"vectors/findsTheNearestFirst"}},
 		"ties by age": {finds(func(l []store.Passage) []store.Passage {
 			slices.SortFunc(l, func(a, b store.Passage) int {
 				a.At, b.At = b.At, a.At
@@ -60,7 +60,7 @@ func vectorMutants() map[string]mutant {
 				l[i].Score = math.Round(l[i].Score*100) / 100
 			}
 			return l
-		}), []string{"vectors/scoresHardlyDifferFromTheCosine", "vectors/agreesWithAModel"}},
+		}), []string{"vectors/scoresHardlyDifferFromTheCosine"}},
 		"meanings mixed":     {func(s Full) store.Store { return nearTenant{s} }, []string{"vectors/lookAlikeTenantsNeverMeet"}},
 		"meanings for ended": {func(s Full) store.Store { return deafNear{s} }, []string{"vectors/refusesWhenClosedOrEnded"}},
 	}
