@@ -39,7 +39,7 @@ test: ## run all tests; needs nothing but Go (with -race where a C compiler is f
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/mustrun -suites .ci/suites
 
 .PHONY: check
-check: style race kills ## everything a change must pass
+check: style race ## everything a change must pass
 
 .PHONY: style
 style: fmt vet lint tidy generate ## what is checked without running a test: the five targets below
@@ -71,10 +71,6 @@ generate: ## fail where go generate changes a file
 race: ## as make test, but fail where the race detector cannot be had
 	@if [ -z "$(CC_FOUND)" ]; then echo "make race needs a C compiler (CGO_ENABLED=1)"; exit 1; fi
 	@$(MAKE) --no-print-directory test
-
-.PHONY: kills
-kills: ## a process killed at every write point of every durable store
-	$(GO) test -timeout $(TIMEOUT) -run '^TestProcesses$$' ./store/file ./store/sqlite ./store/postgres
 
 .PHONY: bench
 bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more

@@ -5,7 +5,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -48,22 +47,13 @@ func killedAtEveryWritePoint(t *testing.T, p Processes) {
 	if len(points) < len(snapshots)-1 {
 		t.Fatalf("%d write points in %d writes: %q", len(points), len(snapshots)-1, points)
 	}
-	stride, first := 1, 0
-	if underRace { // some of the points, others each time; all of them without it
-		stride = 1 + (len(points)-1)/raceKills
-		first = rand.IntN(stride)
-	}
-	for i := first; i < len(points); i += stride {
+	for i := range points {
 		t.Run(fmt.Sprintf("%03d %s", i+1, points[i]), func(t *testing.T) {
 			t.Parallel()
 			diesAt(t, p, i+1, snapshots)
 		})
 	}
 }
-
-// raceKills is at how many write points a process is killed under the race
-// detector.
-const raceKills = 40
 
 // diesAt checks what a worker leaves that is killed at the n-th write point.
 func diesAt(t *testing.T, p Processes, n int, snapshots []string) {
