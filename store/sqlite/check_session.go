@@ -134,7 +134,7 @@ func (c *conn) eachVersion(ctx context.Context, r store.Ref, w row, visit func(s
 	if err != nil {
 		return nil, err
 	}
-	commits, err := c.commitsIn(ctx, w.log, 0, math.MaxInt64, math.MaxInt)
+	commits, err := c.commitsIn(ctx, r.ID, w.log, 0, math.MaxInt64, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -11,30 +14,57 @@ import (
 // selectCommits reads the commits of log ?1 after version ?2, up to and with
 // ?3. Versions follow the order of the log, so the heads around them say where
 // in it to look.
-const selectCommits = `SELECT commit_id, version, first_seq, seq, action, actor, sealed_at FROM changes
+const selectCommits = `SELECT commit_id, commit_uuid, version, first_seq, seq, action, actor, sealed_at FROM changes
 WHERE log = ?1 AND version > ?2 AND version <= ?3 AND first_seq IS NOT NULL
 	AND seq > coalesce((SELECT max(seq) FROM heads WHERE log = ?1 AND version <= ?2), 0)
 	AND seq <= coalesce((SELECT min(seq) FROM heads WHERE log = ?1 AND version >= ?3), ?4)
 UNION ALL
-SELECT id, version, first_seq, last_seq, action, actor, at FROM commits WHERE log = ?1 AND version > ?2 AND version <= ?3
+SELECT id, NULL, version, first_seq, last_seq, action, actor, at FROM commits WHERE log = ?1 AND version > ?2 AND version <= ?3
 ORDER BY version`
 
 // commitsIn reads commits after a version, up to and with another. Each
 // version has one, so a limit bounds the versions to look at.
-func (c *conn) commitsIn(ctx context.Context, log, after, upTo int64, limit int) ([]store.CommitInfo, error) {
+func (c *conn) commitsIn(ctx context.Context, id string, log, after, upTo int64, limit int) ([]store.CommitInfo, error) {
 	if most := int64(limit); upTo-after > most {
 		upTo = after + most
 	}
 	var commits []store.CommitInfo
 	err := c.each(ctx, selectCommits, []any{log, after, upTo, int64(math.MaxInt64)}, func(rows *sql.Rows) error {
 		var info store.CommitInfo
+		var text sql.NullString
+		var packed sql.RawBytes
 		var at int64
-		err := rows.Scan(&info.ID, &info.Version, &info.FirstSeq, &info.LastSeq, &info.Action, &info.Actor, &at)
+		if err := rows.Scan(&text, &packed, &info.Version, &info.FirstSeq, &info.LastSeq, &info.Action, &info.Actor, &at); err != nil {
+			return err
+		}
+		var err error
+		info.ID, err = joinID(text, packed)
 		info.At = instant(at)
 		commits = append(commits, info)
-		return err
+		return unreadable(id, "commits", err)
 	})
 	return commits, err
+}
+
+// splitID is the id of a commit as its two columns have it: the bytes of a UUID
+// that is spelled the usual way, else text.
+func splitID(id string) (text, packed any) {
+	if u, err := uuid.Parse(id); err == nil && u.String() == id {
+		return nil, u[:]
+	}
+	return id, nil
+}
+
+// joinID is the id that splitID was given.
+func joinID(text sql.NullString, packed []byte) (string, error) {
+	if text.Valid {
+		return text.String, nil
+	}
+	u, err := uuid.FromBytes(packed)
+	if err != nil {
+		return "", fmt.Errorf("the id of one cannot be read: %w", err)
+	}
+	return u.String(), nil
 }
 
 // hasCommit reports whether a version is there and ends with a change.

@@ -18,7 +18,7 @@ type change struct {
 	seq    int64
 	kind   string
 	at     time.Time
-	data   []byte       // of session.Record
+	data   []byte       // as a row has it
 	covers session.Span // of a tail_discarded: what it discards
 	itemID string       // of an inbox_taken: what it takes
 }
@@ -32,6 +32,7 @@ func encodeChanges(records []session.Record) (changes []change, size int64, err 
 			return nil, 0, err
 		}
 		_, data, _ := bytes.Cut(raw[:len(raw)-1], []byte(`"data":`)) // what comes before are columns
+		data = short(r, data)
 		changes[i] = change{seq: r.Seq, kind: r.Change.Kind(), at: r.At, data: data}
 		switch c := r.Change.(type) {
 		case session.TailDiscarded:
@@ -42,6 +43,38 @@ func encodeChanges(records []session.Record) (changes []change, size int64, err 
 		size += int64(len(data))
 	}
 	return changes, size, nil
+}
+
+// short is the data of a change without what its row says anyway. Of a message
+// that is its number, and its time where that is the change's: the rest of it is
+// kept alone, and begins with its id. All other data is kept as it is.
+func short(r session.Record, data []byte) []byte {
+	added, ok := r.Change.(session.MessageAdded)
+	if !ok || !added.Message.CreatedAt.Equal(r.At) {
+		return data
+	}
+	// Before the stamp comes the id alone, whose quotes are escaped: it is the
+	// first that looks like it.
+	message := data[len(messageBegin) : len(data)-1]
+	begin, rest, found := bytes.Cut(message, appendStamp(nil, r.Seq, r.At))
+	if !found {
+		return data
+	}
+	return append(begin, rest...)
+}
+
+const (
+	messageBegin = `{"message":` // of data that is whole
+	shortBegin   = `{"id":`      // of data that is a message without its stamp
+)
+
+// appendStamp adds the number and the time of a message, as they stand in it.
+func appendStamp(b []byte, seq int64, at time.Time) []byte {
+	b = append(b, `"seq":`...)
+	b = strconv.AppendInt(b, seq, 10)
+	b = append(b, `,"createdAt":"`...)
+	b = at.AppendFormat(b, time.RFC3339Nano)
+	return append(b, `",`...)
 }
 
 // The kinds of change that mean something to a store.
@@ -69,9 +102,10 @@ func (c *conn) addChanges(ctx context.Context, w row, changes []change, commit *
 	for i, ch := range changes {
 		var err error
 		if commit != nil && i == len(changes)-1 {
-			_, err = c.exec(ctx, `INSERT INTO changes (log, seq, version, kind, at, data, first_seq, commit_id, action, actor, sealed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data,
-				commit.FirstSeq, commit.ID, commit.Action, commit.Actor, micros(commit.At))
+			text, packed := splitID(commit.ID)
+			_, err = c.exec(ctx, `INSERT INTO changes (log, seq, version, kind, at, data, first_seq, commit_id, commit_uuid, action, actor, sealed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data,
+				commit.FirstSeq, text, packed, commit.Action, commit.Actor, micros(commit.At))
 		} else {
 			_, err = c.exec(ctx, "INSERT INTO changes (log, seq, version, kind, at, data) VALUES (?, ?, ?, ?, ?, ?)",
 				w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data)
@@ -143,17 +177,8 @@ func (r *logRow) scan(rows *sql.Rows) error {
 // record is the change with its place in the log. It keeps nothing of the row.
 func (r logRow) record(id string) (session.Record, error) {
 	raw := r.data
-	if r.at.Valid { // else it is whole
-		raw = make([]byte, 0, len(r.data)+128)
-		raw = append(raw, `{"seq":`...)
-		raw = strconv.AppendInt(raw, r.seq, 10)
-		raw = append(raw, `,"at":"`...)
-		raw = instant(r.at.Int64).AppendFormat(raw, time.RFC3339Nano)
-		raw = append(raw, `","kind":`...)
-		raw = strconv.AppendQuote(raw, r.kind)
-		raw = append(raw, `,"data":`...)
-		raw = append(raw, r.data...)
-		raw = append(raw, '}')
+	if r.at.Valid { // else the data is a whole record
+		raw = r.whole()
 	}
 	var record session.Record
 	err := record.UnmarshalJSON(raw)
@@ -161,6 +186,27 @@ func (r logRow) record(id string) (session.Record, error) {
 		err = &session.InvalidError{Field: "record.seq", Reason: "is that of another change"}
 	}
 	return record, unreadable(id, "log", err)
+}
+
+// whole is the JSON of the record that the columns and the data make.
+func (r logRow) whole() []byte {
+	at := instant(r.at.Int64)
+	raw := make([]byte, 0, len(r.data)+192)
+	raw = append(raw, `{"seq":`...)
+	raw = strconv.AppendInt(raw, r.seq, 10)
+	raw = append(raw, `,"at":"`...)
+	raw = at.AppendFormat(raw, time.RFC3339Nano)
+	raw = append(raw, `","kind":`...)
+	raw = strconv.AppendQuote(raw, r.kind)
+	raw = append(raw, `,"data":`...)
+	if r.kind != messageAdded || !bytes.HasPrefix(r.data, []byte(shortBegin)) {
+		raw = append(raw, r.data...)
+		return append(raw, '}')
+	}
+	raw = append(raw, messageBegin+"{"...)
+	raw = appendStamp(raw, r.seq, at)
+	raw = append(raw, r.data[1:]...)
+	return append(raw, "}}"...)
 }
 
 // entriesIn reads a stretch, at most limit changes.

@@ -92,7 +92,7 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 	if err != nil || from.version == version {
 		return s, from.seq, err
 	}
-	commits, err := c.commitsIn(ctx, w.log, from.version, version, math.MaxInt)
+	commits, err := c.commitsIn(ctx, r.ID, w.log, from.version, version, math.MaxInt)
 	if err != nil {
 		return session.Session{}, 0, err
 	}
@@ -173,7 +173,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 		return nil, err
 	}
 	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		commits, err = c.commitsIn(ctx, w.log, after, w.version, limit)
+		commits, err = c.commitsIn(ctx, r.ID, w.log, after, w.version, limit)
 		return err
 	})
 	return commits, err

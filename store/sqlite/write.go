@@ -195,7 +195,7 @@ func (v saving) isThere(ctx context.Context, c *conn) (bool, error) {
 		return false, err
 	}
 	version := v.sealed.Version()
-	commits, err := c.commitsIn(ctx, w.log, version-1, version, 1)
+	commits, err := c.commitsIn(ctx, v.next.ID(), w.log, version-1, version, 1)
 	return len(commits) == 1 && commits[0].ID == v.commit.ID, err
 }
 
