@@ -54,6 +54,11 @@ type Config struct {
 	// System is the whole system prompt; nil uses the session's.
 	System func(s session.Session) string
 	Inbox  Inbox // nil: nothing ever arrives
+	// Cancel waits beside a running call until the inbox holds a cancel for the
+	// execution, and returns nil then; an error says that the context ended
+	// first. The call is broken off and the loop takes the cancel from the
+	// inbox. Nil: a cancel is seen between calls only.
+	Cancel func(ctx context.Context, executionID string) error
 	// Recall is what memory has to add to the request: text for the end of the
 	// system prompt, and the names of the passages it holds. It is asked once
 	// for each message of a user. Nil: nothing.
@@ -70,7 +75,7 @@ type Config struct {
 	Grace   time.Duration                   // for a tool whose time is over to end; 0: 5 s
 
 	Notify func(Notice)    // what happens, as it happens; may be nil
-	Stream func(llm.Delta) // pieces of answers; may be nil
+	Stream func(llm.Delta) // pieces of answers, void after AnswerDropped; may be nil
 }
 
 // Notice is news from a running loop. It carries no text of messages or tools.
@@ -80,6 +85,8 @@ type Notice struct {
 	StepID      string
 	StepNumber  int
 	Model       string
+	Attempt     int  // at this inference, from 0
+	Retry       bool // the model is going to be asked again
 	CallID      string
 	Tool        string
 	IsError     bool
@@ -93,6 +100,7 @@ type NoticeKind string
 // The kinds of notice.
 const (
 	StepStarted       NoticeKind = "step_started"
+	AnswerDropped     NoticeKind = "answer_dropped" // what was streamed of the step is void
 	ToolStarted       NoticeKind = "tool_started"
 	ToolFinished      NoticeKind = "tool_finished"
 	StepFinished      NoticeKind = "step_finished"

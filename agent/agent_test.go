@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type rig struct {
 	breakAt int // the write that fails, 0 for none
 	tools   tool.Set
 	config  agent.Config
+	mu      sync.Mutex // guards inbox where a test adds to it from outside
 	inbox   []agent.Incoming
 	taken   []string
 	notices []agent.NoticeKind
@@ -75,14 +77,20 @@ func (r *rig) Append(ctx context.Context, s session.Session) (session.Session, e
 		}
 		if took, ok := kept.Change.(session.InboxTaken); ok {
 			r.taken = append(r.taken, took.ItemID)
+			r.mu.Lock()
 			r.inbox = slices.DeleteFunc(r.inbox, func(i agent.Incoming) bool { return i.ID == took.ItemID })
+			r.mu.Unlock()
 		}
 		r.log = append(r.log, kept)
 	}
 	return s.Flushed(), nil
 }
 
-func (r *rig) Waiting(context.Context) ([]agent.Incoming, error) { return slices.Clone(r.inbox), nil }
+func (r *rig) Waiting(context.Context) ([]agent.Incoming, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.inbox), nil
+}
 
 // begin is a session with an execution just started.
 func (r *rig) begin(budget *session.Budget) session.Session {

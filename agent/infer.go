@@ -22,35 +22,39 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 	if err != nil {
 		return r.giveUp(stepID, name, started, err)
 	}
-	request, err := r.fitting(ctx, name, model)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return r.giveUp(stepID, name, started, err)
+	work, done := r.underWay(ctx, e)
+	defer done()
+	request, err := r.fitting(work, name, model)
+	if err != nil {
+		return r.unanswered(ctx, work, e, func() error { return r.giveUp(stepID, name, started, err) })
 	}
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
 	r.notify(Notice{Kind: StepStarted, StepID: stepID, StepNumber: len(e.Steps) + 1, Model: name})
+	response, err := r.ask(work, stepID, model, request)
+	if err != nil {
+		return r.unanswered(ctx, work, e, func() error { return r.giveUp(stepID, name, started, err) })
+	}
+	return r.answer(ctx, stepID, started, name, model, response)
+}
 
-	bounded, cancel := r.bound(ctx, e)
-	defer cancel()
-	response, err := r.ask(bounded, model, request)
+// unanswered decides what follows a call that failed: its own trouble is the
+// last to be blamed.
+func (r *run) unanswered(ctx, work context.Context, e *session.Execution, giveUp func() error) error {
 	switch {
-	case err == nil:
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case bounded.Err() != nil: // time or the deadline ran out during the call
+	case Cancelled(work):
+		return nil // the loop finds the cancel in its inbox
+	case work.Err() != nil: // time or the deadline ran out during the call
 		signal, over := r.overBudget(e, false)
 		if !over {
 			signal = session.Signal{Reason: session.StopTime, Message: "the call ran out of time", Source: "budget"}
 		}
 		return r.finish(signal)
-	default:
-		return r.giveUp(stepID, name, started, err)
 	}
-	return r.answer(ctx, stepID, started, name, model, response)
+	return giveUp()
 }
 
 // fitting is a request that fits the model, if need be after moving the window.
@@ -149,23 +153,20 @@ func lastFromUser(s session.Session, before int64) (session.Message, bool) {
 // that asks for more is not to be had.
 const maxPause = 2 * time.Minute
 
-// ask calls the model, again after transient errors.
-func (r *run) ask(ctx context.Context, model llm.Model, request llm.Request) (llm.Response, error) {
+// ask calls the model, again after transient errors. What a failed attempt has
+// streamed is told to be void.
+func (r *run) ask(ctx context.Context, stepID string, model llm.Model, request llm.Request) (llm.Response, error) {
 	for {
-		response, err := r.call(ctx, model, request)
-		var transient *llm.TransientError
-		if err == nil || ctx.Err() != nil || !errors.As(err, &transient) {
+		response, streamed, err := r.call(ctx, model, request)
+		if err == nil {
+			return response, nil
+		}
+		pause, err := r.again(ctx, request.Attempt, err)
+		if streamed {
+			r.notify(Notice{Kind: AnswerDropped, StepID: stepID, Attempt: request.Attempt, Retry: err == nil})
+		}
+		if err != nil {
 			return response, err
-		}
-		if request.Attempt >= r.Retries {
-			return response, &exhausted{attempts: request.Attempt + 1, err: err}
-		}
-		pause := transient.After
-		if pause == 0 {
-			pause = r.backoff(request.Attempt)
-		}
-		if pause > maxPause {
-			return response, &exhausted{attempts: request.Attempt + 1, err: fmt.Errorf("%w (asked to wait %s)", err, pause)}
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return response, err
@@ -174,14 +175,43 @@ func (r *run) ask(ctx context.Context, model llm.Model, request llm.Request) (ll
 	}
 }
 
-// call asks once and turns a panic into an error.
-func (r *run) call(ctx context.Context, model llm.Model, request llm.Request) (response llm.Response, err error) {
+// again is how long to wait before the next attempt, or the error of a call
+// that is not tried again.
+func (r *run) again(ctx context.Context, attempt int, err error) (time.Duration, error) {
+	var transient *llm.TransientError
+	if ctx.Err() != nil || !errors.As(err, &transient) {
+		return 0, err
+	}
+	if attempt >= r.Retries {
+		return 0, &exhausted{attempts: attempt + 1, err: err}
+	}
+	pause := transient.After
+	if pause == 0 {
+		pause = r.backoff(attempt)
+	}
+	if pause > maxPause {
+		return 0, &exhausted{attempts: attempt + 1, err: fmt.Errorf("%w (asked to wait %s)", err, pause)}
+	}
+	return pause, nil
+}
+
+// call asks once and turns a panic into an error. Streamed says that some of
+// the answer was handed on.
+func (r *run) call(ctx context.Context, model llm.Model, request llm.Request) (response llm.Response, streamed bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &session.PanicError{Where: "model " + strconv.Quote(request.Model), Value: v}
 		}
 	}()
-	return model.Infer(ctx, request, r.Stream)
+	var emit func(llm.Delta)
+	if r.Stream != nil {
+		emit = func(d llm.Delta) {
+			streamed = true
+			r.Stream(d)
+		}
+	}
+	response, err = model.Infer(ctx, request, emit)
+	return response, streamed, err
 }
 
 // exhausted is a transient error that did not pass.

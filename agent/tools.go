@@ -30,17 +30,9 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 			waiting = append(waiting, call)
 		}
 	}
-	var signals []session.Signal
-	for len(waiting) > 0 {
-		n := together(waiting, tools)
-		over, err := r.carryOut(ctx, step, waiting[:n], tools)
-		if err != nil {
-			return err
-		}
-		if over != nil {
-			signals = []session.Signal{*over}
-		}
-		waiting = waiting[n:]
+	signals, err := r.carryOutAll(ctx, step, waiting, tools)
+	if err != nil {
+		return err
 	}
 	kind := session.StepTools
 	if len(calls) == 0 {
@@ -52,6 +44,28 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 	}
 	r.notify(Notice{Kind: StepFinished, StepID: step.ID, StepNumber: step.Number})
 	return nil
+}
+
+// carryOutAll brings calls to their results, group by group. Those that were
+// cancelled before they began are not run.
+func (r *run) carryOutAll(ctx context.Context, step session.Step, waiting []session.ToolCall, tools tool.Set) (signals []session.Signal, err error) {
+	if len(waiting) == 0 {
+		return nil, nil
+	}
+	work, done := r.underWay(ctx, r.s.Execution())
+	defer done()
+	for len(waiting) > 0 {
+		n := together(waiting, tools)
+		over, err := r.carryOut(ctx, work, step, waiting[:n], tools)
+		if err != nil {
+			return nil, err
+		}
+		if over != nil {
+			signals = []session.Signal{*over}
+		}
+		waiting = waiting[n:]
+	}
+	return signals, nil
 }
 
 // together is how many of the first calls may run at the same time: one, or
@@ -101,15 +115,15 @@ func callState(step session.Step, id string) stateOfCall {
 
 // carryOut brings calls to their results, all at the same time. What a call
 // did is durable before the next thing relies on it; calls cut off by the end
-// of the context have no result yet. Over is the limit that kept one from
-// running.
-func (r *run) carryOut(ctx context.Context, step session.Step, calls []session.ToolCall, tools tool.Set) (over *session.Signal, err error) {
+// of the context have no result yet, those cut off by the end of work alone
+// have an error. Over is the limit that kept one from running.
+func (r *run) carryOut(ctx, work context.Context, step session.Step, calls []session.ToolCall, tools tool.Set) (over *session.Signal, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	var running []session.ToolCall
 	for _, call := range calls {
-		refusal, signal := r.refusal(step, call, tools)
+		refusal, signal := r.refusal(work, step, call, tools)
 		if signal != nil {
 			over = signal
 		}
@@ -129,8 +143,6 @@ func (r *run) carryOut(ctx context.Context, step session.Step, calls []session.T
 	if err := r.flush(ctx); err != nil {
 		return over, err
 	}
-	bounded, cancel := r.bound(ctx, r.s.Execution())
-	defer cancel()
 	outcomes, writes := make(chan outcome, len(running)), newTail()
 	defer close(writes.over)
 	for _, call := range running {
@@ -138,7 +150,7 @@ func (r *run) carryOut(ctx context.Context, step session.Step, calls []session.T
 		t, _ := tools.Get(call.Name)
 		use := tool.Call{ID: call.ID, SessionID: r.s.ID(), Arguments: call.Arguments}
 		go func() {
-			result, err := r.invoke(context.WithValue(bounded, tailKey{}, callTail{writes, use.ID}), t, use)
+			result, err := r.invoke(context.WithValue(work, tailKey{}, callTail{writes, use.ID}), t, use)
 			outcomes <- outcome{call: call, result: result, err: err}
 		}()
 	}
@@ -195,9 +207,14 @@ func (r *run) next(ctx context.Context, outcomes <-chan outcome, asks <-chan ask
 // refusal is the result of a call that is not run, nil for one that is. A
 // call that was running when the process ended runs again only if its tool
 // says that this does no harm.
-func (r *run) refusal(step session.Step, call session.ToolCall, tools tool.Set) (*refused, *session.Signal) {
-	if signal, over := r.overBudget(r.s.Execution(), false); over {
-		return &refused{tool.Result{Content: "not run: " + signal.Message, IsError: true}, true}, &signal
+func (r *run) refusal(work context.Context, step session.Step, call session.ToolCall, tools tool.Set) (*refused, *session.Signal) {
+	started := callState(step, call.ID) == callStarted // by a process that ended
+	if why, over := r.halted(work); why != "" {
+		content := "not run: " + why
+		if started {
+			content = session.UnknownOutcome
+		}
+		return &refused{tool.Result{Content: content, IsError: true}, true}, over
 	}
 	t, known := tools.Get(call.Name)
 	if !known {
@@ -207,10 +224,22 @@ func (r *run) refusal(step session.Step, call session.ToolCall, tools tool.Set) 
 	if _, bad := llm.Malformed(call.Arguments); bad {
 		return &refused{tool.Result{Content: "not run: the arguments are not a JSON object", IsError: true}, false}, nil
 	}
-	if callState(step, call.ID) == callStarted && t.Spec().Nature == tool.Once {
+	if started && t.Spec().Nature == tool.Once {
 		return &refused{tool.Result{Content: session.UnknownOutcome, IsError: true}, true}, nil
 	}
 	return nil, nil
+}
+
+// halted is why no call may begin any more, "" where one may. Over is the limit
+// that was reached.
+func (r *run) halted(work context.Context) (why string, over *session.Signal) {
+	if Cancelled(work) {
+		return errCancelled.Error(), nil
+	}
+	if signal, reached := r.overBudget(r.s.Execution(), false); reached {
+		return signal.Message, &signal
+	}
+	return "", nil
 }
 
 type refused struct {
@@ -220,6 +249,7 @@ type refused struct {
 
 var (
 	errOutOfTime = errors.New("stopped: it ran out of time")
+	errCalledOff = fmt.Errorf("stopped: %w", errCancelled)
 	errStuck     = errors.New("given up: it went on after its time was over, and may still do so")
 )
 
@@ -247,7 +277,11 @@ func (r *run) invoke(ctx context.Context, t tool.Tool, c tool.Call) (tool.Result
 		case <-grace.C:
 		}
 	}
-	if o.err != nil && !errors.Is(o.err, errStuck) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch {
+	case o.err == nil, errors.Is(o.err, errStuck):
+	case Cancelled(ctx):
+		o.err = errCalledOff
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		o.err = errOutOfTime
 	}
 	return o.result, o.err
