@@ -98,7 +98,7 @@ func (rt *Runtime) enter(ctx context.Context, ref store.Ref, want need, busy Bus
 			}
 			asked = err == nil
 		}
-		if err := rt.await(limit, ring); err != nil {
+		if err := rt.await(limit, ring, rt.config.Poll); err != nil {
 			return ctx, nil, waited(ctx, err, taken)
 		}
 	}
@@ -198,8 +198,8 @@ func (rt *Runtime) bell(ref store.Ref) (ring <-chan struct{}, stop func()) {
 }
 
 // await waits for a ring or for the time to look again.
-func (rt *Runtime) await(ctx context.Context, ring <-chan struct{}) error {
-	timer := time.NewTimer(rt.config.Poll)
+func (rt *Runtime) await(ctx context.Context, ring <-chan struct{}, pause time.Duration) error {
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ring:

@@ -35,6 +35,7 @@ type Environment struct {
 	broken  bool  // a write failed: what is durable stays open
 
 	arrived map[string][]store.Key // keys of messages in the inbox, by item
+	voice   *voice                 // of the turn that runs; nil: none does
 
 	info   session.Info          // of the session as it was loaded
 	policy *session.MemoryPolicy // of its definition
@@ -63,6 +64,9 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	if err != nil {
 		return s, err
 	}
+	if e.voice != nil {
+		e.voice.release() // all of an answer was said before it is written
+	}
 	if rt.tails == nil {
 		return s, nil
 	}
@@ -83,6 +87,8 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 // Run goes on with the session's open execution to its end, as SendMessage
 // does. An ExecutionError comes with a session worth returning.
 func (e *Environment) Run(ctx context.Context, s session.Session) (session.Session, error) {
+	e.voice = e.x.rt.speak(e.x)
+	defer e.voice.hush()
 	return agent.Run(ctx, e.loop(), s)
 }
 
@@ -104,10 +110,13 @@ func (e *Environment) loop() agent.Config {
 		System: func(s session.Session) string {
 			return rt.systemPrompt(s)
 		},
-		Stream: e.x.opts.stream, Notify: e.notify, Fit: rt.fit, Recall: e.recall,
+		Notify: e.notify, Fit: rt.fit, Recall: e.recall,
+	}
+	if e.voice != nil {
+		c.Stream = e.voice.say
 	}
 	if rt.inboxes != nil {
-		c.Inbox = incoming{e}
+		c.Inbox, c.Cancel = incoming{e}, e.cancelled
 	}
 	return c
 }
@@ -133,6 +142,34 @@ func (in incoming) Waiting(ctx context.Context) ([]agent.Incoming, error) {
 		arrived = append(arrived, next)
 	}
 	return arrived, nil
+}
+
+// cancelled waits until the inbox holds a cancel for an execution. A ring that
+// was lost costs no more than the pause between two renewals of the lease.
+func (e *Environment) cancelled(ctx context.Context, executionID string) error {
+	rt := e.x.rt
+	ring, stop := rt.bell(e.x.ref)
+	defer stop()
+	pause := rt.config.Poll
+	if rt.wakes != nil {
+		pause = rt.config.Lease / 3
+	}
+	for {
+		items, err := rt.inboxes.Inbox(ctx, e.x.ref)
+		asked := func(i store.Item) bool { return i.Kind == store.ItemCancel && cancels(i, executionID) }
+		if err == nil && slices.ContainsFunc(items, asked) {
+			return nil
+		}
+		if err := rt.await(ctx, ring, pause); err != nil { // an inbox that cannot be read is read again
+			return err
+		}
+	}
+}
+
+// cancels reports a cancel that is meant for an execution.
+func cancels(i store.Item, executionID string) bool {
+	meant := i.Payload.String("executionId")
+	return meant == "" || meant == executionID
 }
 
 // followUp reads a message from the inbox. One that cannot be sent is dropped:
@@ -163,7 +200,11 @@ func (e *Environment) notify(n agent.Notice) {
 	rt, about := e.x.rt, e.x.rt.about(e.x.ref.ID)
 	switch n.Kind {
 	case agent.StepStarted:
+		e.voice.begin(n, e.base)
 		rt.bus.emit(StepStarted{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.StepNumber, Model: n.Model})
+	case agent.AnswerDropped:
+		e.voice.drop()
+		rt.bus.emit(AnswerDropped{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Attempt: n.Attempt, Retry: n.Retry})
 	case agent.ToolStarted:
 		rt.bus.emit(ToolStarted{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool})
 	case agent.ToolFinished:

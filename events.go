@@ -99,6 +99,16 @@ type (
 		Number      int    `json:"number"`
 		Model       string `json:"model"`
 	}
+	// AnswerDropped says that what was streamed of an answer is void: the model
+	// failed in the middle, or was broken off. With Retry it is asked again and
+	// the answer begins anew.
+	AnswerDropped struct {
+		About
+		ExecutionID string `json:"executionId"`
+		StepID      string `json:"stepId"`
+		Attempt     int    `json:"attempt"` // from 0
+		Retry       bool   `json:"retry"`
+	}
 	// ToolStarted says that a tool is about to run.
 	ToolStarted struct {
 		About

@@ -107,6 +107,7 @@ type core struct {
 	abilities
 	bus    *bus
 	lines  lines
+	live   live
 	holder string
 
 	closing context.Context // ends when Close is called

@@ -62,9 +62,11 @@ func (rt *Runtime) payload(item store.Item) (session.Values, error) {
 	return kept, err
 }
 
-// Cancel stops what a session is executing, for good. A running execution
-// ends at its next safe point and is saved as stopped; one that was broken off
-// is ended at once. With neither it is an InvalidError.
+// Cancel stops what a session is executing, for good, in whichever process. A
+// call to a model that is under way is broken off and what it has streamed is
+// dropped; tools that run are told to end and have their results written. The
+// execution is saved as stopped, by whoever runs it, and so are its subagents'.
+// One that was broken off is ended at once. With neither it is an InvalidError.
 func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 	ref, err := rt.reading(id)
 	if err != nil {
@@ -82,21 +84,30 @@ func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case live && s.Running():
-		raw, err := session.JSON(s.Execution().ID)
-		if err != nil {
-			return err
-		}
-		if _, err = rt.Post(ctx, id, store.Item{Kind: store.ItemCancel, Payload: session.Values{"executionId": raw}}); err != nil {
+		if err := rt.postCancel(ctx, id, s.Execution().ID); err != nil {
 			return err
 		}
 		return rt.cancelChildren(ctx, id)
 	case s.Running():
-		if _, err := rt.Execute(ctx, id, AbandonExecution{reason: session.StopUserRequested}); err != nil {
+		_, err := rt.Execute(ctx, id, AbandonExecution{reason: session.StopUserRequested})
+		if err == nil {
+			return rt.cancelChildren(ctx, id)
+		}
+		if !errors.Is(err, session.ErrInvalid) { // it came to its end meanwhile
 			return err
 		}
-		return rt.cancelChildren(ctx, id)
 	}
 	return &session.InvalidError{Field: "execution", Reason: "there is nothing to cancel"}
+}
+
+// postCancel asks an execution to end, once however often it is called.
+func (rt *Runtime) postCancel(ctx context.Context, id, executionID string) error {
+	raw, err := session.JSON(executionID)
+	if err != nil {
+		return err
+	}
+	_, err = rt.Post(ctx, id, store.Item{ID: "cancel:" + executionID, Kind: store.ItemCancel, Payload: session.Values{"executionId": raw}})
+	return err
 }
 
 // Recovered is what Recover did about one session.

@@ -118,7 +118,8 @@ func IdempotencyKey(key string) Option {
 	return option("IdempotencyKey", func(o *options) { o.key = key })
 }
 
-// Stream hands pieces of the model's answers to fn as they arrive.
+// Stream hands pieces of the model's answers to fn as they arrive. What it got
+// of an answer is void after the event AnswerDropped.
 func Stream(fn func(llm.Delta)) Option {
 	return option("Stream", func(o *options) { o.stream = fn })
 }

@@ -230,7 +230,7 @@ func (rt *Runtime) Watch(ctx context.Context, id string, after int64) iter.Seq2[
 		defer stop()
 		from := after
 		for rt.read(ctx, ref, &from, news) {
-			if err := rt.await(ctx, ring); err != nil {
+			if err := rt.await(ctx, ring, rt.config.Poll); err != nil {
 				news(session.LogEntry{}, err)
 				return
 			}

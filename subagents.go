@@ -196,7 +196,9 @@ func (rt *Runtime) birth(ctx context.Context, parent session.Session, id string,
 // runChild has the child answer. A call that runs again gets the answer that
 // was given, or goes on where the child was broken off.
 func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (tool.Result, error) {
-	child, err := rt.prompted(ctx, id, callID, prompt)
+	work, done := rt.childContext(ctx, id)
+	child, err := rt.prompted(work, id, callID, prompt)
+	done()
 	result := tool.Result{ChildSessionID: id}
 	if e := child.Execution(); e != nil {
 		result.Spent = &session.Spent{Steps: len(e.Steps) + e.ChildSteps, Usage: e.Usage, Cost: e.Cost}
@@ -217,6 +219,26 @@ func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (too
 	return result, nil
 }
 
+// childContext is the context of a child's execution. It ends with its
+// parent's call, except by a cancel: the child is cancelled then, so that it
+// comes to an end of its own. The caller calls done.
+func (rt *Runtime) childContext(ctx context.Context, id string) (work context.Context, done func()) {
+	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
+		if !agent.Cancelled(ctx) || rt.Cancel(work, id) != nil { // it may not have begun
+			end(context.Cause(ctx))
+		}
+	})
+	return work, func() {
+		if !stop() {
+			<-over
+		}
+		end(nil)
+	}
+}
+
 // prompted sends the prompt once, however often it is called.
 func (rt *Runtime) prompted(ctx context.Context, id, callID, prompt string) (session.Session, error) {
 	if rt.keys != nil {
@@ -235,7 +257,7 @@ func (rt *Runtime) prompted(ctx context.Context, id, callID, prompt string) (ses
 }
 
 // cancelChildren cancels the subagents of a session that are at work, and
-// theirs.
+// theirs. One that begins later hears of it from the tool that runs it.
 func (rt *Runtime) cancelChildren(ctx context.Context, id string) error {
 	q := store.Query{ParentID: id, Origin: session.OriginSubagent, Limit: 1000}
 	for {

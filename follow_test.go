@@ -1,0 +1,360 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/scripted"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// typist is a model that a test types for: every word it is given is streamed,
+// "!" breaks the attempt off, "." ends the answer.
+type typist struct {
+	words chan string
+	typed chan struct{} // one for each word that was streamed
+}
+
+func newTypist() *typist { return &typist{words: make(chan string), typed: make(chan struct{}, 1000)} }
+
+func (m *typist) Infer(ctx context.Context, _ llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	text := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return llm.Response{}, ctx.Err()
+		case word := <-m.words:
+			switch word {
+			case "!":
+				return llm.Response{}, &llm.TransientError{Err: errors.New("broken off")}
+			case ".":
+				return llm.Response{Content: session.Text(text), FinishReason: "stop"}, nil
+			}
+			text += word
+			emit(llm.Delta{Text: word})
+			m.typed <- struct{}{}
+		}
+	}
+}
+
+// say types words and waits until they were streamed.
+func (m *typist) say(words ...string) {
+	for _, word := range words {
+		m.words <- word
+		if word != "!" && word != "." {
+			<-m.typed
+		}
+	}
+}
+
+// seat is somebody who follows a session, an update at a time.
+type seat struct {
+	t    *testing.T
+	next func() (holdfast.Update, error, bool)
+	stop func()
+}
+
+// follow takes a seat. Updates are pulled by the test, so the one who sits
+// there is as slow as the test wants.
+func (h *house) follow(ctx context.Context, id string, after int64) *seat {
+	h.t.Helper()
+	updates := make(chan holdfast.Update)
+	failed := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(updates)
+		for u, err := range h.Follow(ctx, id, after) {
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case updates <- u:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	s := &seat{t: h.t, stop: func() { cancel(); wg.Wait() }}
+	s.next = func() (holdfast.Update, error, bool) {
+		u, ok := <-updates
+		if ok {
+			return u, nil, true
+		}
+		select {
+		case err := <-failed:
+			return u, err, false
+		default:
+			return u, nil, false
+		}
+	}
+	h.t.Cleanup(s.stop)
+	return s
+}
+
+// line is an update in a few words.
+func line(u holdfast.Update) string {
+	switch {
+	case u.Record != nil && u.Delta == nil && u.Dropped == nil:
+		if m, ok := u.Record.Change.(session.MessageAdded); ok {
+			return fmt.Sprintf("%s: %s", m.Message.Role, m.Message.Content.Text())
+		}
+		return u.Record.Change.Kind()
+	case u.Delta != nil && u.Record == nil && u.Dropped == nil:
+		return fmt.Sprintf("…%s%s", u.Delta.Text, u.Delta.Reasoning)
+	case u.Dropped != nil && u.Record == nil && u.Delta == nil:
+		return fmt.Sprintf("dropped %d", u.Dropped.Attempt)
+	}
+	return fmt.Sprintf("bad update %+v", u)
+}
+
+// sees fails unless these are the next updates.
+func (s *seat) sees(want ...string) {
+	s.t.Helper()
+	for i, w := range want {
+		u, err, ok := s.next()
+		if err != nil || !ok {
+			s.t.Fatalf("update %d: ended with %v, want %q", i, err, w)
+		}
+		if got := line(u); got != w {
+			s.t.Fatalf("update %d is %q, want %q", i, got, w)
+		}
+	}
+}
+
+func openTypist(t *testing.T, adjust func(*holdfast.Config)) (*house, *typist) {
+	t.Helper()
+	m := newTypist()
+	return open(t, func(c *holdfast.Config) {
+		retries := 3
+		c.Models, c.ModelRetries = llm.Map{"demo": m}, &retries
+		c.Backoff = func(int) time.Duration { return time.Nanosecond }
+		if adjust != nil {
+			adjust(c)
+		}
+	}), m
+}
+
+func TestFollow_recordsThenTheAnswerSoFarThenEveryPiece(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("One ", "two ", "three ")
+	late := h.follow(t.Context(), s.ID(), 0)
+	late.sees("session_created", "user: hi", "execution_started", "…One two three ")
+	m.say("four ")
+	late.sees("…four ")
+	again := h.follow(t.Context(), s.ID(), 3) // as one who reconnects
+	again.sees("…One two three four ")
+	m.say("five", ".")
+	<-done
+	for _, who := range []*seat{late, again} {
+		who.sees("…five", "inference_answered", "assistant: One two three four five", "step_finished", "execution_finished")
+	}
+}
+
+func TestFollow_answerOfAnEarlierTimeIsItsRecordAlone(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("all of it", ".")
+	<-done
+	h.follow(t.Context(), s.ID(), 3).sees("inference_answered", "assistant: all of it", "step_finished", "execution_finished")
+}
+
+func TestFollow_slowReaderGetsMoreAtATime(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("0")
+	slow := h.follow(t.Context(), s.ID(), 3)
+	slow.sees("…0")
+	var rest strings.Builder
+	for i := range 200 { // the turn goes on while nobody reads
+		m.say(fmt.Sprint(i))
+		fmt.Fprint(&rest, i)
+	}
+	m.say(".")
+	<-done
+	got, updates := "", 0
+	for {
+		u, err, ok := slow.next()
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		if u.Record != nil {
+			break
+		}
+		got += u.Delta.Text
+		updates++
+	}
+	if got != rest.String() || updates > 3 {
+		t.Errorf("%d updates, text %q", updates, got)
+	}
+}
+
+func TestFollow_failedAttemptIsDropped(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("wrong ")
+	early := h.follow(t.Context(), s.ID(), 3)
+	early.sees("…wrong ")
+	slow := h.follow(t.Context(), s.ID(), 3)
+	slow.sees("…wrong ")
+	m.say("too")
+	early.sees("…too")
+	m.say("!")
+	early.sees("dropped 0")
+	m.say("right")
+	early.sees("…right")
+	fresh := h.follow(t.Context(), s.ID(), 3)
+	fresh.sees("…right")
+	m.say(".")
+	<-done
+	for _, who := range []*seat{early, fresh} {
+		who.sees("inference_answered", "assistant: right")
+	}
+	var kinds []string // one who slept must learn that it was dropped before the record
+	for len(kinds) == 0 || kinds[len(kinds)-1] != "inference_answered" {
+		u, err, ok := slow.next()
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, line(u))
+	}
+	if all := strings.Join(kinds, " "); !strings.Contains(all, "dropped 0") || strings.Index(all, "dropped 0") < strings.LastIndex(all, "too") {
+		t.Errorf("saw %q", kinds)
+	}
+}
+
+func TestFollow_cancelAndInterruptionDropTheAnswer(t *testing.T) {
+	for name, end := range map[string]func(h *house, id string, interrupt func()) error{
+		"cancel":       func(h *house, id string, _ func()) error { return h.Cancel(context.Background(), id) },
+		"interruption": func(_ *house, _ string, interrupt func()) error { interrupt(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, m := openTypist(t, nil)
+			s := h.create()
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			done := make(chan error, 1)
+			go func() {
+				_, err := h.Execute(ctx, s.ID(), holdfast.SendMessage{Text: "hi"})
+				done <- err
+			}()
+			m.say("half")
+			who := h.follow(t.Context(), s.ID(), 3)
+			who.sees("…half")
+			if err := end(h, s.ID(), interrupt); err != nil {
+				t.Fatal(err)
+			}
+			who.sees("dropped 0")
+			if err := <-done; (err == nil) != (name == "cancel") {
+				t.Fatal(err)
+			}
+			if name == "cancel" {
+				who.sees("inbox_taken", "execution_finished")
+				return
+			}
+			go func() {
+				_, err := h.Execute(t.Context(), s.ID(), holdfast.ContinueExecution{})
+				done <- err
+			}()
+			m.say("whole")
+			who.sees("execution_continued", "…whole")
+			m.say(".")
+			who.sees("inference_answered", "assistant: whole")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestFollow_stepsComeInOrderWithTheirTools(t *testing.T) {
+	work := toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "ok"}, nil
+	}}
+	h := open(t, func(c *holdfast.Config) {
+		c.Tools = toolSet(t, work)
+		script(c, scripted.Reply{Text: "let me see", ToolCalls: []session.ToolCall{callOf("1", "work")}}, scripted.Reply{Text: "done"})
+	})
+	s := h.create()
+	who := h.follow(t.Context(), s.ID(), 0)
+	h.do(s.ID(), holdfast.SendMessage{Text: "hi"})
+	var steps []string
+	answered := map[string]bool{}
+	for len(steps) < 2 {
+		u, err, ok := who.next()
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		switch {
+		case u.Delta != nil && (answered[u.Delta.StepID] || u.Delta.ExecutionID == ""):
+			t.Errorf("a delta after the record that takes its place: %+v", u.Delta)
+		case u.Record != nil:
+			if a, ok := u.Record.Change.(session.InferenceAnswered); ok {
+				answered[a.StepID] = true
+				steps = append(steps, a.StepID)
+			}
+		}
+	}
+}
+
+func TestFollow_otherTenantsAndMissingSessionsAreNotThere(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("private")
+	other := &house{Runtime: h.For(holdfast.Identity{Tenant: "other"}), t: t}
+	for who, id := range map[*house]string{other: s.ID(), h: "nobody"} {
+		if u, err, ok := who.follow(t.Context(), id, 0).next(); ok || !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("%s: got %v, %v", id, u, err)
+		}
+	}
+	m.say(".")
+	<-done
+}
+
+func TestFollow_secretsAreMaskedAlsoInPieces(t *testing.T) {
+	const secret = "sk-0123456789"
+	h, m := openTypist(t, func(c *holdfast.Config) { c.Secrets = map[string]string{"KEY": secret} })
+	s := h.create()
+	var streamed strings.Builder
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"}, holdfast.Stream(func(d llm.Delta) { streamed.WriteString(d.Text) }))
+		done <- err
+	}()
+	m.say("the key ", "is s", "k-01", "23456789", " and s")
+	who := h.follow(t.Context(), s.ID(), 3)
+	who.sees("…the key is [secret:KEY] and ")
+	m.say(".")
+	who.sees("…s", "inference_answered", "assistant: the key is [secret:KEY] and s")
+	if err := <-done; err != nil || streamed.String() != "the key is [secret:KEY] and s" {
+		t.Errorf("streamed %q, %v", streamed.String(), err)
+	}
+}
+
+func TestFollow_endsWithTheRuntime(t *testing.T) {
+	h := open(t, nil)
+	s := h.create()
+	who := h.follow(t.Context(), s.ID(), 0)
+	who.sees("session_created")
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err, ok := who.next(); ok || !errors.Is(err, session.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
