@@ -202,9 +202,9 @@ func (e *Environment) notify(n agent.Notice) {
 	case agent.StepStarted:
 		e.voice.begin(n, e.base)
 		rt.bus.emit(StepStarted{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.StepNumber, Model: n.Model})
-	case agent.AnswerDropped:
+	case agent.AttemptFailed:
 		e.voice.drop()
-		rt.bus.emit(AnswerDropped{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Attempt: n.Attempt, Retry: n.Retry})
+		rt.bus.emit(AttemptFailed{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Attempt: n.Attempt, Retry: n.Retry})
 	case agent.ToolStarted:
 		rt.bus.emit(ToolStarted{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool})
 	case agent.ToolFinished:

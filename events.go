@@ -99,10 +99,10 @@ type (
 		Number      int    `json:"number"`
 		Model       string `json:"model"`
 	}
-	// AnswerDropped says that what was streamed of an answer is void: the model
-	// failed in the middle, or was broken off. With Retry it is asked again and
-	// the answer begins anew.
-	AnswerDropped struct {
+	// AttemptFailed says that the model was asked and gave no answer: it failed
+	// or was broken off. What was streamed of this attempt is void; with Retry
+	// the model is asked again and the answer begins anew.
+	AttemptFailed struct {
 		About
 		ExecutionID string `json:"executionId"`
 		StepID      string `json:"stepId"`

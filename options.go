@@ -119,7 +119,7 @@ func IdempotencyKey(key string) Option {
 }
 
 // Stream hands pieces of the model's answers to fn as they arrive. What it got
-// of an answer is void after the event AnswerDropped.
+// of an answer is void after the event AttemptFailed.
 func Stream(fn func(llm.Delta)) Option {
 	return option("Stream", func(o *options) { o.stream = fn })
 }

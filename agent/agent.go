@@ -75,7 +75,7 @@ type Config struct {
 	Grace   time.Duration                   // for a tool whose time is over to end; 0: 5 s
 
 	Notify func(Notice)    // what happens, as it happens; may be nil
-	Stream func(llm.Delta) // pieces of answers, void after AnswerDropped; may be nil
+	Stream func(llm.Delta) // pieces of answers, void after AttemptFailed; may be nil
 }
 
 // Notice is news from a running loop. It carries no text of messages or tools.
@@ -100,7 +100,7 @@ type NoticeKind string
 // The kinds of notice.
 const (
 	StepStarted       NoticeKind = "step_started"
-	AnswerDropped     NoticeKind = "answer_dropped" // what was streamed of the step is void
+	AttemptFailed     NoticeKind = "attempt_failed" // what was streamed of it is void
 	ToolStarted       NoticeKind = "tool_started"
 	ToolFinished      NoticeKind = "tool_finished"
 	StepFinished      NoticeKind = "step_finished"

@@ -153,18 +153,16 @@ func lastFromUser(s session.Session, before int64) (session.Message, bool) {
 // that asks for more is not to be had.
 const maxPause = 2 * time.Minute
 
-// ask calls the model, again after transient errors. What a failed attempt has
-// streamed is told to be void.
+// ask calls the model, again after transient errors. Every attempt that came to
+// nothing is told: what it has streamed is void.
 func (r *run) ask(ctx context.Context, stepID string, model llm.Model, request llm.Request) (llm.Response, error) {
 	for {
-		response, streamed, err := r.call(ctx, model, request)
+		response, err := r.call(ctx, model, request)
 		if err == nil {
 			return response, nil
 		}
 		pause, err := r.again(ctx, request.Attempt, err)
-		if streamed {
-			r.notify(Notice{Kind: AnswerDropped, StepID: stepID, Attempt: request.Attempt, Retry: err == nil})
-		}
+		r.notify(Notice{Kind: AttemptFailed, StepID: stepID, Attempt: request.Attempt, Retry: err == nil})
 		if err != nil {
 			return response, err
 		}
@@ -195,23 +193,14 @@ func (r *run) again(ctx context.Context, attempt int, err error) (time.Duration,
 	return pause, nil
 }
 
-// call asks once and turns a panic into an error. Streamed says that some of
-// the answer was handed on.
-func (r *run) call(ctx context.Context, model llm.Model, request llm.Request) (response llm.Response, streamed bool, err error) {
+// call asks once and turns a panic into an error.
+func (r *run) call(ctx context.Context, model llm.Model, request llm.Request) (response llm.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &session.PanicError{Where: "model " + strconv.Quote(request.Model), Value: v}
 		}
 	}()
-	var emit func(llm.Delta)
-	if r.Stream != nil {
-		emit = func(d llm.Delta) {
-			streamed = true
-			r.Stream(d)
-		}
-	}
-	response, err = model.Infer(ctx, request, emit)
-	return response, streamed, err
+	return model.Infer(ctx, request, r.Stream)
 }
 
 // exhausted is a transient error that did not pass.

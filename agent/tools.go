@@ -217,15 +217,15 @@ func (r *run) refusal(work context.Context, step session.Step, call session.Tool
 		return &refused{tool.Result{Content: content, IsError: true}, true}, over
 	}
 	t, known := tools.Get(call.Name)
+	if started && (!known || t.Spec().Nature == tool.Once) { // a tool that is gone says nothing about harm
+		return &refused{tool.Result{Content: session.UnknownOutcome, IsError: true}, true}, nil
+	}
 	if !known {
 		return &refused{tool.Result{IsError: true, Content: fmt.Sprintf(
 			"unknown tool %q; available: %s", call.Name, strings.Join(tools.Names(), ", "))}, false}, nil
 	}
 	if _, bad := llm.Malformed(call.Arguments); bad {
 		return &refused{tool.Result{Content: "not run: the arguments are not a JSON object", IsError: true}, false}, nil
-	}
-	if started && t.Spec().Nature == tool.Once {
-		return &refused{tool.Result{Content: session.UnknownOutcome, IsError: true}, true}, nil
 	}
 	return nil, nil
 }

@@ -207,6 +207,22 @@ func TestRun_togetherEndedContextKeepsWhatWasDone(t *testing.T) {
 	}
 }
 
+func TestRun_toolInFlightThatIsGoneHasAnUnknownOutcome(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cut := funcTool{spec: tool.Spec{Name: "cut", Nature: tool.Idempotent}, do: func(context.Context, tool.Call) (tool.Result, error) {
+		cancel()
+		return tool.Result{}, ctx.Err()
+	}}
+	r := newRig(t, asking(call("1", "cut")), cut)
+	if _, err := agent.Run(ctx, r.config, r.begin(nil)); !errors.Is(err, session.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	r.tools = tool.Set{} // the next program does not have it
+	if got := answers(r.run(r.reload())); !slices.Equal(got, []string{session.UnknownOutcome}) {
+		t.Errorf("the model is told %q", got)
+	}
+}
+
 func TestTail_toolsWriteToTheLogWhileTheyRun(t *testing.T) {
 	write := funcTool{spec: tool.Spec{Name: "write", Parallel: true}, do: func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		s, err := agent.TailOf(ctx).Write(ctx, session.VariableStored{Key: "note/" + c.ID, Value: []byte(`true`)})

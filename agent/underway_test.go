@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,10 +65,10 @@ func TestRun_cancelBreaksOffTheModel(t *testing.T) {
 		return llm.Response{}, &llm.TransientError{Err: ctx.Err()}
 	}))
 	r.config.Retries = 3
-	var dropped []agent.Notice
+	var failed []agent.Notice
 	r.config.Notify = func(n agent.Notice) {
-		if n.Kind == agent.AnswerDropped {
-			dropped = append(dropped, n)
+		if n.Kind == agent.AttemptFailed {
+			failed = append(failed, n)
 		}
 	}
 	r.config.Stream = func(llm.Delta) {}
@@ -77,8 +78,8 @@ func TestRun_cancelBreaksOffTheModel(t *testing.T) {
 	if s.Len() != 1 || len(r.inbox) != 0 || !slices.Equal(r.taken, []string{"stop"}) {
 		t.Errorf("messages %v, inbox %v, taken %v", transcript(s), r.inbox, r.taken)
 	}
-	if len(dropped) != 1 || dropped[0].Retry || dropped[0].StepID == "" || dropped[0].ExecutionID != "e" {
-		t.Errorf("dropped %+v", dropped)
+	if len(failed) != 1 || failed[0].Retry || failed[0].StepID == "" || failed[0].ExecutionID != "e" {
+		t.Errorf("told %+v", failed)
 	}
 }
 
@@ -181,7 +182,7 @@ func TestRun_callThatWasCutOffIsNeverSaidNotToHaveRun(t *testing.T) {
 	}
 }
 
-func TestRun_streamOfAFailedAttemptIsDropped(t *testing.T) {
+func TestRun_failedAttemptsAreTold(t *testing.T) {
 	t.Parallel()
 	var heard []string
 	model := streamFunc(func(_ context.Context, q llm.Request, emit func(llm.Delta)) (llm.Response, error) {
@@ -196,8 +197,8 @@ func TestRun_streamOfAFailedAttemptIsDropped(t *testing.T) {
 		return llm.Response{Content: session.Text("Hello"), FinishReason: "stop"}, nil
 	})
 	for retries, want := range map[int][]string{
-		2: {"Hel", "dropped, asked again", "Hello"},
-		1: {"Hel", "dropped"},
+		2: {"0 failed, asked again", "Hel", "1 failed, asked again", "Hello"},
+		1: {"0 failed, asked again", "Hel", "1 failed"},
 	} {
 		r := newRig(t, model)
 		heard = nil
@@ -205,13 +206,11 @@ func TestRun_streamOfAFailedAttemptIsDropped(t *testing.T) {
 		r.config.Stream = func(d llm.Delta) { heard = append(heard, d.Text) }
 		r.config.Notify = func(n agent.Notice) {
 			switch {
-			case n.Kind != agent.AnswerDropped:
-			case n.Attempt != 1:
-				t.Errorf("attempt %d is dropped", n.Attempt)
+			case n.Kind != agent.AttemptFailed:
 			case n.Retry:
-				heard = append(heard, "dropped, asked again")
+				heard = append(heard, fmt.Sprint(n.Attempt, " failed, asked again"))
 			default:
-				heard = append(heard, "dropped")
+				heard = append(heard, fmt.Sprint(n.Attempt, " failed"))
 			}
 		}
 		if _, err := agent.Run(t.Context(), r.config, r.begin(nil)); errors.Is(err, session.ErrExecutionFailed) != (retries == 1) {

@@ -1,0 +1,292 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// storyCall is one call of the model in a story: what it streams and how it ends.
+// Text is in small letters, reasoning in capitals.
+type storyCall struct {
+	pieces []string
+	end    string // tool, answer, fail or hang, which interrupts the turn
+}
+
+// story is a turn with everything that can happen to its answers. It streams
+// call by call and remembers what was streamed under which name.
+type story struct {
+	calls     []storyCall
+	interrupt func()
+
+	mu       sync.Mutex // guards the rest
+	next     int
+	step     string            // the one being answered
+	streamed map[string]string // by step and attempt
+	shuffle  *rand.Rand
+}
+
+func drawStory(t *rapid.T) *story {
+	piece := rapid.StringMatching(`[a-z]{1,4}|[A-Z]{1,3}`)
+	call := func(ends ...string) *rapid.Generator[storyCall] {
+		return rapid.Custom(func(t *rapid.T) storyCall {
+			return storyCall{rapid.SliceOfN(piece, 0, 8).Draw(t, "pieces"), rapid.SampledFrom(ends).Draw(t, "end")}
+		})
+	}
+	s := &story{streamed: map[string]string{}, shuffle: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))}
+	s.calls = append(rapid.SliceOfN(call("tool", "fail", "hang"), 0, 5).Draw(t, "calls"), call("answer").Draw(t, "last"))
+	return s
+}
+
+// pause lets others run for a while.
+func (s *story) pause() {
+	s.mu.Lock()
+	n := s.shuffle.IntN(30)
+	s.mu.Unlock()
+	for range n {
+		runtime.Gosched()
+	}
+}
+
+func key(stepID string, attempt int) string { return fmt.Sprintf("%s/%d", stepID, attempt) }
+
+func (s *story) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	s.mu.Lock()
+	call, name := s.calls[s.next], key(s.step, r.Attempt)
+	s.next++
+	s.mu.Unlock()
+	var content session.Content
+	say := func(d llm.Delta, text string) {
+		s.mu.Lock()
+		s.streamed[name] += text
+		s.mu.Unlock()
+		emit(d)
+		s.pause()
+	}
+	for _, p := range call.pieces {
+		if strings.ToLower(p) == p {
+			content = append(content, session.Part{Type: session.PartText, Text: p})
+			say(llm.Delta{Text: p}, p)
+		} else {
+			say(llm.Delta{Reasoning: p}, p)
+		}
+	}
+	response := llm.Response{Content: content, FinishReason: "stop"}
+	switch call.end {
+	case "fail":
+		return llm.Response{}, &llm.TransientError{Err: errors.New("broken off")}
+	case "hang":
+		s.interrupt()
+		<-ctx.Done()
+		return llm.Response{}, ctx.Err()
+	case "tool":
+		asked := callOf(fmt.Sprint("c", s.next), "work")
+		say(llm.Delta{ToolCall: &asked}, "#"+asked.ID)
+		response.ToolCalls = []session.ToolCall{asked}
+	}
+	return response, nil
+}
+
+// watcher follows a session, leaves and comes back, and checks what it sees.
+type watcher struct {
+	story   *story
+	dice    *rand.Rand
+	records []int64
+	shown   *holdfast.Attempt
+	text    string
+	trouble error
+
+	answered, dropped int // answers that were shown while they were given
+}
+
+func (w *watcher) fail(format string, args ...any) bool {
+	w.trouble = fmt.Errorf(format, args...)
+	return false
+}
+
+// see takes one update; it says whether to go on.
+func (w *watcher) see(u holdfast.Update) bool {
+	switch {
+	case u.Delta != nil:
+		if w.shown != nil && *w.shown != u.Delta.Attempt {
+			return w.fail("%+v begins before the end of %+v", u.Delta.Attempt, *w.shown)
+		}
+		w.shown = &u.Delta.Attempt
+		w.text += u.Delta.Text + u.Delta.Reasoning
+		if u.Delta.ToolCall != nil {
+			w.text += "#" + u.Delta.ToolCall.ID
+		}
+		w.story.mu.Lock()
+		all := w.story.streamed[key(u.Delta.StepID, u.Delta.Attempt.Attempt)]
+		w.story.mu.Unlock()
+		if !strings.HasPrefix(all, w.text) {
+			return w.fail("shown %q of %q", w.text, all)
+		}
+	case u.Dropped != nil:
+		if w.shown == nil || *w.shown != *u.Dropped {
+			return w.fail("%+v is dropped and %+v was shown", *u.Dropped, w.shown)
+		}
+		w.dropped++
+		w.forget()
+	default:
+		return w.record(*u.Record)
+	}
+	return true
+}
+
+func (w *watcher) record(e session.LogEntry) bool {
+	w.records = append(w.records, e.Seq)
+	if w.shown != nil {
+		answered, ok := e.Change.(session.InferenceAnswered)
+		if !ok || answered.StepID != w.shown.StepID {
+			return w.fail("%s follows %+v", e.Change.Kind(), *w.shown)
+		}
+		w.story.mu.Lock()
+		all := w.story.streamed[key(w.shown.StepID, w.shown.Attempt)]
+		w.story.mu.Unlock()
+		if w.text != all {
+			return w.fail("answered with %q, and %q was shown", all, w.text)
+		}
+		w.answered++
+		w.forget()
+	}
+	_, over := e.Change.(session.ExecutionFinished)
+	return !over
+}
+
+func (w *watcher) forget() { w.shown, w.text = nil, "" }
+
+// watch follows to the end of the turn, with pauses and absences.
+func (w *watcher) watch(ctx context.Context, rt *holdfast.Runtime, id string, after int64) {
+	for w.trouble == nil {
+		w.forget() // whoever comes back gets an answer from its beginning
+		stay, finished := 1+w.dice.IntN(20), false
+		for u, err := range rt.Follow(ctx, id, after) {
+			if err != nil {
+				w.trouble = err
+				break
+			}
+			if u.Record != nil {
+				after = u.Record.Seq
+			}
+			if finished = !w.see(u); finished {
+				break
+			}
+			for range w.dice.IntN(30) {
+				runtime.Gosched()
+			}
+			if stay--; stay == 0 {
+				break
+			}
+		}
+		if finished || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// play runs the turn, taking it up again whenever it was interrupted.
+func (s *story) play(ctx context.Context, rt *holdfast.Runtime, id string) error {
+	var action holdfast.Action = holdfast.SendMessage{Text: "go"}
+	for {
+		work, cancel := context.WithCancel(ctx)
+		s.interrupt = cancel
+		_, err := rt.Execute(work, id, action)
+		cancel()
+		if !errors.Is(err, session.ErrInterrupted) {
+			return err
+		}
+		action = holdfast.ContinueExecution{}
+	}
+}
+
+// Whatever happens to the answers of a turn and however its watchers come, go
+// and dawdle: each sees every record once and in order, and of every answer it
+// sees any of, all that was streamed, then the record or that it is void.
+func TestFollow_property(t *testing.T) {
+	t.Parallel()
+	onDisk, err := sqlite.Open(t.Context(), t.TempDir()+"/sessions.db", sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := []store.Store{inmem.New(inmem.Config{}), onDisk}
+	t.Cleanup(func() {
+		for _, st := range stores {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	work := toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "ok"}, nil
+	}}
+	tools := toolSet(t, work)
+	var answered, dropped int
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawStory(rt)
+		retries := len(s.calls)
+		h, err := holdfast.New(holdfast.Config{
+			Store: rapid.SampledFrom(stores).Draw(rt, "store"), Models: llm.Map{"demo": s}, DefaultModel: "demo", Tools: tools,
+			ModelRetries: &retries, Backoff: func(int) time.Duration { return time.Nanosecond }, Poll: 50 * time.Millisecond,
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { _ = h.Close() }()
+		holdfast.On(h, func(e holdfast.StepStarted) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.step = e.StepID
+		}, 0)
+		made, err := h.Create(t.Context(), agentDef)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		watchers := make([]*watcher, rapid.IntRange(1, 4).Draw(rt, "watchers"))
+		var wg sync.WaitGroup
+		for i := range watchers {
+			w := &watcher{story: s, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "dice"), 2))}
+			watchers[i] = w
+			wg.Go(func() { w.watch(ctx, h, made.ID(), 0) })
+		}
+		if err := s.play(ctx, h, made.ID()); err != nil {
+			rt.Error(err)
+		}
+		wg.Wait()
+		var log []int64
+		for e, err := range h.Log(ctx, made.ID(), 0) {
+			if err != nil {
+				rt.Fatal(err)
+			}
+			log = append(log, e.Seq)
+		}
+		for i, w := range watchers {
+			answered, dropped = answered+w.answered, dropped+w.dropped
+			if w.trouble != nil || !slices.Equal(w.records, log[:len(w.records)]) || len(w.records) < len(log)-1 {
+				rt.Errorf("watcher %d: %v; saw %v of %v", i, w.trouble, w.records, log)
+			}
+		}
+	})
+	if answered == 0 || dropped == 0 {
+		t.Errorf("nothing was tested: %d answers and %d dropped ones were seen", answered, dropped)
+	}
+}
