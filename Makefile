@@ -81,10 +81,15 @@ bench-stores: ## the durable stores against their targets, into docs/performance
 	$(GO) run ./internal/benchstores -write
 
 .PHONY: soak
-soak: ## the store suites again and longer: KILLS random kills of a child process per durable store
+soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store
 	@pkgs=$$($(GO) list -f '{{$$p := .ImportPath}}{{range .XTestImports}}{{if eq . "github.com/holdfast-dev/holdfast/store/storetest"}}{{$$p}} {{end}}{{end}}' ./store/...); \
 		if [ -z "$$pkgs" ]; then echo "no package runs the store suite"; exit 1; fi; \
 		set -x; $(GO) test $(RACE) -count=1 -timeout 60m $$pkgs -args -storetest.kills=$(KILLS)
+	$(MAKE) --no-print-directory crash
+
+.PHONY: crash
+crash: ## turns killed at every moment and at KILLS random ones per durable store, with the counts in docs/durability.md
+	$(GO) test $(RACE) -count=1 -timeout 60m -v -run '^TestCrash' . -args -crash.kills=$(KILLS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME

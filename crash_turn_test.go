@@ -60,6 +60,7 @@ func callOrigin(id string) (step int, nature tool.Nature) {
 func crashReply(step int) provtest.Reply {
 	n := int64(step)
 	reply := provtest.Reply{
+		Reasoning: []string{"Hm ", fmt.Sprint(step), "."}, Signature: fmt.Sprint("c2VhbA", step),
 		Text: []string{"Step ", fmt.Sprint(step), "."}, Calls: crashCalls[step-1], Pause: time.Millisecond,
 		Usage: provtest.Usage{Input: 100 * n, Output: 10 * n, CacheRead: n},
 	}
@@ -153,7 +154,7 @@ func (e effect) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	e.moment("tool began: " + c.ID)
 	select {
-	case <-time.After(2 * time.Millisecond): // what it works
+	case <-time.After(8 * time.Millisecond): // its work
 	case <-ctx.Done():
 		return tool.Result{}, ctx.Err()
 	}
