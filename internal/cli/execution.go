@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,11 +42,15 @@ func (p *program) abandonCommand() *cobra.Command {
 func (p *program) cancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel REF", Short: "stop what a session is doing, from any terminal", Args: cobra.ExactArgs(1),
-		Long: `Stop what a session is doing, in whichever process, for good: it ends at its next safe
-point and is saved as stopped. A turn that was interrupted ends at once. With --json: the
-header as it is now. It needs a store with an inbox.`,
+		Long: `Stop what a session is doing, in whichever process, for good: an answer of the model is
+broken off, tools are told to end, and the turn is saved as stopped. A turn that was
+interrupted ends at once. With --json: the header as it is now. It needs a store with an
+inbox.`,
 		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
 			if err := h.Cancel(ctx, i.ID); err != nil {
+				return err
+			}
+			if err := h.awaitEnd(ctx, i); err != nil {
 				return err
 			}
 			now, err := h.Info(ctx, i.ID)
@@ -61,6 +66,21 @@ header as it is now. It needs a store with an inbox.`,
 			return p.out.print(fmt.Sprintf("asked %s to stop\n", title(now)))
 		}),
 	}
+}
+
+// heed is how long a turn that was asked to stop is waited for.
+const heed = 3 * time.Second
+
+// awaitEnd waits a moment for the end of the turn a session was in.
+func (h *home) awaitEnd(ctx context.Context, i session.Info) error {
+	moment, cancel := context.WithTimeout(ctx, heed)
+	defer cancel()
+	for entry, err := range h.Watch(moment, i.ID, i.Seq) {
+		if _, over := entry.Change.(session.ExecutionFinished); over || err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // spending is what a session has used since it was made.

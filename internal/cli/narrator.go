@@ -27,6 +27,7 @@ func (p *program) narrate(h *home, id string) (n *narrator, stop func()) {
 	n = &narrator{program: p, id: id, style: markdown{screen: p.out}, begun: map[string]time.Time{}}
 	stops := []func(){
 		holdfast.On(h.Runtime, n.stepStarted, 0),
+		holdfast.On(h.Runtime, n.attemptFailed, 0),
 		holdfast.On(h.Runtime, n.toolStarted, 0),
 		holdfast.On(h.Runtime, n.toolFinished, 0),
 		holdfast.On(h.Runtime, n.subagentStarted, 0),
@@ -58,6 +59,23 @@ func (n *narrator) stepStarted(e holdfast.StepStarted) {
 	if e.SessionID == n.id {
 		n.endLine()
 	}
+}
+
+// attemptFailed says that what was shown of an answer is void. The line stands
+// among the words of the answers, so that a reader of those alone knows too.
+func (n *narrator) attemptFailed(e holdfast.AttemptFailed) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e.SessionID != n.id || !e.Retry {
+		return // how it ends is told otherwise
+	}
+	if !n.open {
+		n.err.status("no answer, asking again")
+		return
+	}
+	n.endLine()
+	fmt.Fprintln(n.out, n.out.paint(dim, "(the answer broke off, asking again)"))
+	n.spoke = false
 }
 
 func (n *narrator) toolStarted(e holdfast.ToolStarted) {

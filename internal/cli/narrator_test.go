@@ -94,6 +94,64 @@ func TestChat_interruptedAnswerOfAProviderIsContinued(t *testing.T) {
 	}
 }
 
+// The connection is lost in the middle of an answer: the words so far are said
+// to be void, and the answer begins anew on a line of its own.
+func TestSend_answerThatBreaksOffIsShownAnew(t *testing.T) {
+	t.Parallel()
+	for _, screen := range []bool{true, false} {
+		d := newDesk(t)
+		d.screen = screen
+		d.answers(
+			provtest.Reply{Text: []string{"It is ", "**for", "ty"}, CutAfter: 700},
+			provtest.Reply{Cut: true},
+			provtest.Reply{Text: []string{"It is ", "42."}},
+		)
+		d.must("", "chat", "--name", "s")
+		d.must("", "send", "s", "how much?", "--stream")
+		lines := strings.Split(ownCodes.ReplaceAllString(d.out.String(), ""), "\n")
+		if len(lines) != 4 || !strings.HasPrefix("It is **forty", lines[0]) || lines[0] == "" || lines[1] != "(the answer broke off, asking again)" || lines[2] != "It is 42." || lines[3] != "" {
+			t.Errorf("on a screen %t: shown is %q", screen, lines)
+		}
+		if n := strings.Count(d.err.String(), "no answer, asking again"); n != 1 {
+			t.Errorf("on a screen %t: a failure before the first word is told %d times:\n%s", screen, n, d.err)
+		}
+		d.screen = false
+		if exported := d.must("", "sessions", "export", "s"); strings.Count(exported, `"role":"assistant"`) != 1 {
+			t.Errorf("the session has\n%s", exported)
+		}
+	}
+}
+
+// Somebody else cancels in the middle of an answer: it ends then and there.
+func TestChat_cancelFromElsewhereEndsTheAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	server := d.answers(provtest.Reply{Text: []string{"It ", "is"}, HangEvents: 2}, provtest.Reply{Text: []string{"It is 42."}})
+	keyboard, ended := d.talk("chat", "--name", "s")
+	typed(t, keyboard, "how much?")
+	d.out.wait(t, "It ")
+	other := newDesk(t)
+	other.store, other.env = d.store, d.env
+	if told := other.must("", "sessions", "cancel", "s"); !strings.HasPrefix(told, "asked ") && !strings.HasPrefix(told, "cancelled ") {
+		t.Errorf("cancel says %q", told)
+	}
+	d.err.wait(t, "saved · version 2 · 1 message")
+	d.err.wait(t, "user_requested")
+	typed(t, keyboard, "well?")
+	d.out.wait(t, "It is 42.")
+	d.err.wait(t, "saved · version 3 · 3 messages")
+	if err := keyboard.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, ended); code != exitOK {
+		t.Errorf("ended with %d:\n%s", code, d.err)
+	}
+	if calls := server.Calls(); calls.Received != 2 {
+		t.Errorf("the provider had %+v", calls)
+	}
+}
+
 func TestSend_keyOfAProviderIsNotKept(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
