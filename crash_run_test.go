@@ -30,8 +30,8 @@ type crashRun struct {
 	lives []life
 	after session.Session // what the last process left
 
-	mu      sync.Mutex     // guards what follows
-	gate    func(step int) // holds up an answer; nil: none is
+	mu      sync.Mutex // guards what follows
+	gate    func(ask)  // holds up an answer; nil: none is
 	now     *crashChild
 	killAsk int // the step at whose request the process is killed; 0: none
 	asks    []ask
@@ -75,13 +75,13 @@ func (r *crashRun) asked(a ask) bool {
 		child.kill(fmt.Sprint("request received: ", a.step))
 	}
 	if gate != nil {
-		gate(a.step)
+		gate(a)
 	}
 	return !kill
 }
 
 // hold sets what holds up answers from now on.
-func (r *crashRun) hold(gate func(step int)) {
+func (r *crashRun) hold(gate func(ask)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gate = gate

@@ -187,8 +187,8 @@ func (s *crashSite) takeUpTwice(t *testing.T, how takeUp) {
 	}
 	r.waitUntilFree(t)
 	busy := make(chan struct{})
-	r.hold(func(step int) { // the one that works is at it until the other has given up
-		if step == 2 {
+	r.hold(func(a ask) { // the one that works is at it until the other has given up
+		if a.step == 2 {
 			<-busy
 		}
 	})
