@@ -171,7 +171,11 @@ func (r *readers) read(ctx context.Context, look func(context.Context, *conn) er
 			return err
 		}
 	}
-	if _, err := c.exec(ctx, "BEGIN"); err != nil {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Ended in the middle of it, a transaction might be open and nobody know.
+	if _, err := c.exec(context.WithoutCancel(ctx), "BEGIN"); err != nil {
 		return err
 	}
 	err = look(ctx, c)
