@@ -14,16 +14,20 @@ import (
 // crashCounts is what many runs come to.
 type crashCounts struct {
 	kills         int
-	answersAgain  int // requests for an answer that was in the log: must be 0
-	finishedAgain int // runs of a tool whose result was in the log: must be 0
-	onceAgain     int // second runs of a tool that must not run twice: must be 0
-	lostAnswers   int // requests for an answer that no log had, though it was asked for before
-	harmlessAgain int // second runs of read-only and idempotent tools cut off by a kill
-	unknown       int // calls told to the model as of unknown outcome
+	found         [5]int // kills by how many answers the log held then
+	answersAgain  int    // requests for an answer that was in the log: must be 0
+	finishedAgain int    // runs of a tool whose result was in the log: must be 0
+	onceAgain     int    // second runs of a tool that must not run twice: must be 0
+	lostAnswers   int    // requests for an answer that no log had, though it was asked for before
+	harmlessAgain int    // second runs of read-only and idempotent tools cut off by a kill
+	unknown       int    // calls told to the model as of unknown outcome
 }
 
 func (c *crashCounts) add(o crashCounts) {
 	c.kills += o.kills
+	for i, n := range o.found {
+		c.found[i] += n
+	}
 	c.answersAgain += o.answersAgain
 	c.finishedAgain += o.finishedAgain
 	c.onceAgain += o.onceAgain
@@ -33,15 +37,15 @@ func (c *crashCounts) add(o crashCounts) {
 }
 
 func (c crashCounts) String() string {
-	return fmt.Sprintf("%d kills: %d durable answers asked for again, %d finished tools run again, %d tools run twice that must not; "+
+	return fmt.Sprintf("%d kills (%d with 0 to 4 answers in the log): %d durable answers asked for again, %d finished tools run again, %d tools run twice that must not; "+
 		"%d answers asked for again that were not written yet, %d harmless tools run again, %d calls told as of unknown outcome",
-		c.kills, c.answersAgain, c.finishedAgain, c.onceAgain, c.lostAnswers, c.harmlessAgain, c.unknown)
+		c.kills, c.found, c.answersAgain, c.finishedAgain, c.onceAgain, c.lostAnswers, c.harmlessAgain, c.unknown)
 }
 
 // account compares what each process of a run did with what it found in the
 // log, and the session in the end with that of an undisturbed run.
 func (r *crashRun) account() (crashCounts, error) {
-	var c crashCounts
+	c := r.killed
 	traces, err := r.traces()
 	if err != nil {
 		return c, err

@@ -30,6 +30,8 @@ type crashRun struct {
 	lives []life
 	after session.Session // what the last process left
 
+	killed crashCounts // the kills alone
+
 	mu      sync.Mutex // guards what follows
 	gate    func(ask)  // holds up an answer; nil: none is
 	now     *crashChild
@@ -193,6 +195,10 @@ func (r *crashRun) live(ctx context.Context, j crashJob, disturb func(*crashChil
 	}
 	if r.after, err = r.load(ctx); err != nil {
 		return "", err
+	}
+	if killed != "" {
+		r.killed.kills++
+		r.killed.found[inLog(r.after).answers]++
 	}
 	return killed, r.nothingLost()
 }

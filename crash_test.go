@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -96,15 +97,12 @@ func (s *crashSite) dieOnce(ctx context.Context, l *tally, m moment, how takeUp)
 	if err != nil {
 		return err
 	}
-	kills := 0
 	if killed != "" {
-		kills++
 		if _, err := r.live(ctx, r.job, nil); err != nil {
 			return err
 		}
 	}
 	c, err := r.account()
-	c.kills = kills
 	kind, _, _ := strings.Cut(m.name, ":")
 	if m.dieWrite > 0 {
 		kind = "write point"
@@ -113,8 +111,8 @@ func (s *crashSite) dieOnce(ctx context.Context, l *tally, m moment, how takeUp)
 	return err
 }
 
-// killAtRandom kills processes after a time that chance decides, up to three
-// for one turn.
+// killAtRandom kills processes at moments that chance decides, up to three for
+// one turn.
 func (s *crashSite) killAtRandom(t *testing.T, kills int) {
 	seed := crashFlag[uint64](t, seedFlag)
 	if seed == 0 {
@@ -146,32 +144,53 @@ func (s *crashSite) dieByChance(ctx context.Context, l *tally, chance *rand.Rand
 	if err != nil {
 		return err
 	}
-	kills := 0
-	for killed := "yes"; killed != ""; {
-		u := chance.Float64()
-		after := time.Duration(u * u * 1.5 * float64(s.took)) // more often early: another turn may be faster
-		disturb := func(c *crashChild) {
-			<-c.ready
-			select {
-			case <-c.gone:
-			case <-time.After(after): // the moment of the kill, not a wait for something
-				c.kill("chance")
-			}
-		}
-		if kills == 3 {
-			disturb = nil
-		}
-		if killed, err = r.live(ctx, r.job, disturb); err != nil {
+	for range 3 {
+		killed, err := r.live(ctx, r.job, r.soon(chance, s.took/3))
+		if err != nil {
 			return err
 		}
-		if killed != "" {
-			kills++
+		if killed == "" {
+			break
+		}
+	}
+	if r.killed.kills == 3 {
+		if _, err := r.live(ctx, r.job, nil); err != nil {
+			return err
 		}
 	}
 	c, err := r.account()
-	c.kills = kills
 	l.add("random", c)
 	return err
+}
+
+// soon kills a process within some time after its begin or one of its
+// requests. Which and when, chance decides; how fast the machine is, does not.
+func (r *crashRun) soon(chance *rand.Rand, most time.Duration) func(*crashChild) {
+	answers, self := inLog(r.after).answers, len(r.lives)
+	step := answers + chance.IntN(len(crashCalls)+1-answers)
+	after := time.Duration(chance.Int64N(int64(most)))
+	reached := make(chan struct{})
+	reach := sync.OnceFunc(func() { close(reached) })
+	r.hold(func(a ask) {
+		if a.life == self && a.step == step {
+			reach()
+		}
+	})
+	return func(c *crashChild) {
+		<-c.ready
+		if step > answers {
+			select {
+			case <-reached:
+			case <-c.gone:
+				return
+			}
+		}
+		select {
+		case <-time.After(after): // the moment of the kill, not a wait for something
+			c.kill("chance")
+		case <-c.gone:
+		}
+	}
 }
 
 // takeUpTwice lets two processes take up a broken-off turn at the same time:
@@ -216,7 +235,7 @@ func (s *crashSite) takeUpTwice(t *testing.T, how takeUp) {
 	if r.after, err = r.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := r.account(); err != nil || c != (crashCounts{lostAnswers: 1}) || len(r.requests()) != len(crashCalls)+1 {
+	if c, err := r.account(); err != nil || c.lostAnswers != 1 || len(r.requests()) != len(crashCalls)+1 {
 		t.Errorf("%v, %v: want one answer asked for again, the one that the kill cut off", c, err)
 	}
 }
