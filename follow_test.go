@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,50 +55,22 @@ func (m *typist) say(words ...string) {
 	}
 }
 
-// seat is somebody who follows a session, an update at a time.
+// seat is somebody who follows a session, an update at a time: nothing more
+// happens there until the next is asked for.
 type seat struct {
 	t    *testing.T
 	next func() (holdfast.Update, error, bool)
-	stop func()
 }
 
-// follow takes a seat. Updates are pulled by the test, so the one who sits
-// there is as slow as the test wants.
-func (h *house) follow(ctx context.Context, id string, after int64) *seat {
+func (h *house) follow(id string, after int64) *seat {
 	h.t.Helper()
-	updates := make(chan holdfast.Update)
-	failed := make(chan error, 1)
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer close(updates)
-		for u, err := range h.Follow(ctx, id, after) {
-			if err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case updates <- u:
-			case <-ctx.Done():
-				return
-			}
-		}
+	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second) // only so that a test that fails ends
+	next, stop := iter.Pull2(h.Follow(ctx, id, after))
+	h.t.Cleanup(func() {
+		cancel()
+		stop()
 	})
-	s := &seat{t: h.t, stop: func() { cancel(); wg.Wait() }}
-	s.next = func() (holdfast.Update, error, bool) {
-		u, ok := <-updates
-		if ok {
-			return u, nil, true
-		}
-		select {
-		case err := <-failed:
-			return u, err, false
-		default:
-			return u, nil, false
-		}
-	}
-	h.t.Cleanup(s.stop)
-	return s
+	return &seat{t: h.t, next: next}
 }
 
 // line is an update in a few words.
@@ -149,11 +121,11 @@ func TestFollow_recordsThenTheAnswerSoFarThenEveryPiece(t *testing.T) {
 	s := h.create()
 	done := h.sending(s.ID(), "hi")
 	m.say("One ", "two ", "three ")
-	late := h.follow(t.Context(), s.ID(), 0)
+	late := h.follow(s.ID(), 0)
 	late.sees("session_created", "user: hi", "execution_started", "…One two three ")
 	m.say("four ")
 	late.sees("…four ")
-	again := h.follow(t.Context(), s.ID(), 3) // as one who reconnects
+	again := h.follow(s.ID(), 3) // as one who reconnects
 	again.sees("…One two three four ")
 	m.say("five", ".")
 	<-done
@@ -168,7 +140,24 @@ func TestFollow_answerOfAnEarlierTimeIsItsRecordAlone(t *testing.T) {
 	done := h.sending(s.ID(), "hi")
 	m.say("all of it", ".")
 	<-done
-	h.follow(t.Context(), s.ID(), 3).sees("inference_answered", "assistant: all of it", "step_finished", "execution_finished")
+	h.follow(s.ID(), 3).sees("inference_answered", "assistant: all of it", "step_finished", "execution_finished")
+}
+
+func TestFollow_answerThatEndsWhileTheLogIsReadIsItsRecordAlone(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("half")
+	who := h.follow(s.ID(), 0)
+	who.sees("session_created") // the answer was looked at, the log is not read to its end
+	m.say(" and half", ".")
+	<-done
+	who.sees("user: hi", "execution_started", "inference_answered", "assistant: half and half", "step_finished", "execution_finished")
+	done = h.sending(s.ID(), "again")
+	m.say("more")
+	who.sees("user: again", "execution_started", "…more")
+	m.say(".")
+	<-done
 }
 
 func TestFollow_slowReaderGetsMoreAtATime(t *testing.T) {
@@ -176,7 +165,7 @@ func TestFollow_slowReaderGetsMoreAtATime(t *testing.T) {
 	s := h.create()
 	done := h.sending(s.ID(), "hi")
 	m.say("0")
-	slow := h.follow(t.Context(), s.ID(), 3)
+	slow := h.follow(s.ID(), 3)
 	slow.sees("…0")
 	var rest strings.Builder
 	for i := range 200 { // the turn goes on while nobody reads
@@ -207,9 +196,9 @@ func TestFollow_failedAttemptIsDropped(t *testing.T) {
 	s := h.create()
 	done := h.sending(s.ID(), "hi")
 	m.say("wrong ")
-	early := h.follow(t.Context(), s.ID(), 3)
+	early := h.follow(s.ID(), 3)
 	early.sees("…wrong ")
-	slow := h.follow(t.Context(), s.ID(), 3)
+	slow := h.follow(s.ID(), 3)
 	slow.sees("…wrong ")
 	m.say("too")
 	early.sees("…too")
@@ -217,7 +206,7 @@ func TestFollow_failedAttemptIsDropped(t *testing.T) {
 	early.sees("dropped 0")
 	m.say("right")
 	early.sees("…right")
-	fresh := h.follow(t.Context(), s.ID(), 3)
+	fresh := h.follow(s.ID(), 3)
 	fresh.sees("…right")
 	m.say(".")
 	<-done
@@ -253,7 +242,7 @@ func TestFollow_cancelAndInterruptionDropTheAnswer(t *testing.T) {
 				done <- err
 			}()
 			m.say("half")
-			who := h.follow(t.Context(), s.ID(), 3)
+			who := h.follow(s.ID(), 3)
 			who.sees("…half")
 			if err := end(h, s.ID(), interrupt); err != nil {
 				t.Fatal(err)
@@ -290,7 +279,7 @@ func TestFollow_stepsComeInOrderWithTheirTools(t *testing.T) {
 		script(c, scripted.Reply{Text: "let me see", ToolCalls: []session.ToolCall{callOf("1", "work")}}, scripted.Reply{Text: "done"})
 	})
 	s := h.create()
-	who := h.follow(t.Context(), s.ID(), 0)
+	who := h.follow(s.ID(), 0)
 	h.do(s.ID(), holdfast.SendMessage{Text: "hi"})
 	var steps []string
 	answered := map[string]bool{}
@@ -318,7 +307,7 @@ func TestFollow_otherTenantsAndMissingSessionsAreNotThere(t *testing.T) {
 	m.say("private")
 	other := &house{Runtime: h.For(holdfast.Identity{Tenant: "other"}), t: t}
 	for who, id := range map[*house]string{other: s.ID(), h: "nobody"} {
-		if u, err, ok := who.follow(t.Context(), id, 0).next(); ok || !errors.Is(err, session.ErrNotFound) {
+		if u, err, _ := who.follow(id, 0).next(); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("%s: got %v, %v", id, u, err)
 		}
 	}
@@ -337,7 +326,7 @@ func TestFollow_secretsAreMaskedAlsoInPieces(t *testing.T) {
 		done <- err
 	}()
 	m.say("the key ", "is s", "k-01", "23456789", " and s")
-	who := h.follow(t.Context(), s.ID(), 3)
+	who := h.follow(s.ID(), 3)
 	who.sees("…the key is [secret:KEY] and ")
 	m.say(".")
 	who.sees("…s", "inference_answered", "assistant: the key is [secret:KEY] and s")
@@ -349,12 +338,12 @@ func TestFollow_secretsAreMaskedAlsoInPieces(t *testing.T) {
 func TestFollow_endsWithTheRuntime(t *testing.T) {
 	h := open(t, nil)
 	s := h.create()
-	who := h.follow(t.Context(), s.ID(), 0)
+	who := h.follow(s.ID(), 0)
 	who.sees("session_created")
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err, ok := who.next(); ok || !errors.Is(err, session.ErrClosed) {
+	if _, err, _ := who.next(); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }
