@@ -193,6 +193,11 @@ func (r *crashRun) live(ctx context.Context, j crashJob, disturb func(*crashChil
 	if killed, _, err = child.ended(); err != nil {
 		return "", err
 	}
+	if r.site.settled != nil {
+		if err := r.site.settled(ctx, r.id); err != nil {
+			return "", err
+		}
+	}
 	if r.after, err = r.load(ctx); err != nil {
 		return "", err
 	}

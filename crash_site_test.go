@@ -34,6 +34,7 @@ type crashSite struct {
 	recorder        *crashRecorder
 	dir             string
 	newURL          func(id string) string
+	settled         func(ctx context.Context, id string) error // waits for what a dead process left under way; nil: nothing is
 	lease           time.Duration
 	takeUps         []takeUp
 	together        int // runs at the same time
@@ -57,7 +58,8 @@ func newCrashSite(t *testing.T, name, provider string) *crashSite {
 		s.takeUps = []takeUp{byContinue, byRecover} // it has no keys
 	case "postgres":
 		base := crashPostgres(t)
-		s.newURL = func(string) string { return base }
+		s.newURL = func(id string) string { return withParameter(t, base, "application_name", id) }
+		s.settled = func(ctx context.Context, id string) error { return crashSettled(ctx, base, id) }
 		s.lease, s.together = 2*time.Second, 8 // nobody knows that the holder is dead: its lease has to end
 	}
 	run, err := s.newRun(t.Context(), byContinue)
@@ -171,14 +173,43 @@ func crashPostgres(t *testing.T) string {
 	schema := "crash_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	crashExec(t, base, "CREATE SCHEMA "+schema)
 	t.Cleanup(func() { crashExec(t, base, "DROP SCHEMA "+schema+" CASCADE") })
+	return withParameter(t, base, "search_path", schema)
+}
+
+func withParameter(t *testing.T, base, key, value string) string {
+	t.Helper()
 	at, err := url.Parse(base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := at.Query()
-	q.Set("search_path", schema)
+	q.Set(key, value)
 	at.RawQuery = q.Encode()
 	return at.String()
+}
+
+// crashSettled waits until the server has noticed that the processes of a run
+// are dead. Until then it may still finish a statement of theirs.
+func crashSettled(ctx context.Context, at, id string) error {
+	conn, err := pgx.Connect(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // all it did is read
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var there bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1)", id).Scan(&there)
+		if err != nil || !there {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func crashExec(t *testing.T, at, statement string) {
