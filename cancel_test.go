@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
-	"github.com/holdfast-dev/holdfast/store/sqlite"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
@@ -96,24 +96,47 @@ func TestCancel_breaksOffTheModel(t *testing.T) {
 	}
 }
 
-// Two stores on one file are as two processes to each other.
-func TestCancel_reachesAnotherProcess(t *testing.T) {
-	path := t.TempDir() + "/sessions.db"
-	reached := make(chan struct{}, 1)
-	near, far := openFile(t, path, hanging(reached)), openFile(t, path, hanging(reached))
-	s := near.create()
-	done := near.sending(s.ID(), "first")
-	<-reached
-	if err := far.Cancel(t.Context(), s.ID()); err != nil {
+// apart are two runtimes that share nothing but a database, as those of two
+// processes do.
+func apart(t *testing.T, name string, m llm.Model) (near, far *house) {
+	t.Helper()
+	at := filepath.Join(t.TempDir(), "sessions.db")
+	if name == "postgres" {
+		at = crashPostgres(t)
+	}
+	return openAt(t, name, at, m), openAt(t, name, at, m)
+}
+
+func openAt(t *testing.T, name, at string, m llm.Model) *house {
+	t.Helper()
+	st, err := crashOpen(t.Context(), name, at, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	wantStopped(t, soon(t, done))
+	return open(t, func(c *holdfast.Config) { c.Store, c.Models = st, llm.Map{"demo": m} })
+}
+
+func TestCancel_reachesAnotherProcess(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"sqlite", "postgres"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reached := make(chan struct{}, 1)
+			near, far := apart(t, name, hanging(reached))
+			s := near.create()
+			done := near.sending(s.ID(), "first")
+			<-reached
+			if err := far.Cancel(t.Context(), s.ID()); err != nil {
+				t.Fatal(err)
+			}
+			wantStopped(t, soon(t, done))
+		})
+	}
 }
 
 func TestOnBusy_interruptReachesAnotherProcess(t *testing.T) {
-	path := t.TempDir() + "/sessions.db"
 	reached := make(chan struct{}, 1)
-	near, far := openFile(t, path, hanging(reached)), openFile(t, path, hanging(reached))
+	near, far := apart(t, "sqlite", hanging(reached))
 	s := near.create()
 	done := near.sending(s.ID(), "first")
 	<-reached
@@ -122,15 +145,6 @@ func TestOnBusy_interruptReachesAnotherProcess(t *testing.T) {
 	if !slices.Equal(texts(got), []string{"first", "second", "after"}) || got.Execution().Status != session.ExecutionCompleted {
 		t.Errorf("messages %q, execution %+v", texts(got), got.Execution())
 	}
-}
-
-func openFile(t *testing.T, path string, m llm.Model) *house {
-	t.Helper()
-	st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return open(t, func(c *holdfast.Config) { c.Store, c.Models = st, llm.Map{"demo": m} })
 }
 
 func TestCancel_endsToolsAndKeepsTheirResults(t *testing.T) {

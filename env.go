@@ -144,19 +144,26 @@ func (in incoming) Waiting(ctx context.Context) ([]agent.Incoming, error) {
 	return arrived, nil
 }
 
+// short is a call that is over before anybody could want to cancel it. Looking
+// at the inbox beside each would cost more than it brings.
+const short = 50 * time.Millisecond
+
 // cancelled waits until the inbox holds a cancel for an execution. A ring that
 // was lost costs no more than the pause between two renewals of the lease.
 func (e *Environment) cancelled(ctx context.Context, executionID string) error {
 	rt := e.x.rt
+	if err := rt.await(ctx, nil, short); err != nil {
+		return err
+	}
 	ring, stop := rt.bell(e.x.ref)
 	defer stop()
 	pause := rt.config.Poll
 	if rt.wakes != nil {
 		pause = rt.config.Lease / 3
 	}
+	asked := func(i store.Item) bool { return i.Kind == store.ItemCancel && cancels(i, executionID) }
 	for {
 		items, err := rt.inboxes.Inbox(ctx, e.x.ref)
-		asked := func(i store.Item) bool { return i.Kind == store.ItemCancel && cancels(i, executionID) }
 		if err == nil && slices.ContainsFunc(items, asked) {
 			return nil
 		}

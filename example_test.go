@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
@@ -61,4 +62,54 @@ func Example() {
 	// Yes, it is cold there. version 2
 	// the fork has 0 messages, its parent 2
 	// Gloves too. version 3
+}
+
+// Somebody else sees an answer while it is given. The words so far are for the
+// eye only: the message that follows in the log takes their place.
+func ExampleRuntime_Follow() {
+	ctx := context.Background()
+	rt, err := holdfast.New(holdfast.Config{
+		Store: inmem.New(inmem.Config{}), Models: llm.Map{"demo": scripted.New(scripted.Reply{Text: "Yes, it is cold there."})},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := rt.Create(ctx, session.Definition{Name: "weather", Model: "demo"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := rt.Execute(ctx, s.ID(), holdfast.SendMessage{Text: "Do I need a coat in Oslo?"})
+		answered <- err
+	}()
+
+	draft := ""
+	for u, err := range rt.Follow(ctx, s.ID(), s.Info().Seq) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch {
+		case u.Delta != nil:
+			draft += u.Delta.Text // show it
+		case u.Dropped != nil:
+			draft = "" // the model begins anew
+		default:
+			if m, ok := u.Record.Change.(session.MessageAdded); ok {
+				draft = ""
+				fmt.Printf("%d %s: %s\n", u.Record.Seq, m.Message.Role, m.Message.Content.Text())
+			}
+		}
+		if u.Record != nil && u.Record.Change.Kind() == "execution_finished" {
+			break
+		}
+	}
+	if err := errors.Join(<-answered, rt.Close()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("draft %q\n", draft)
+	// Output:
+	// 2 user: Do I need a coat in Oslo?
+	// 5 assistant: Yes, it is cold there.
+	// draft ""
 }

@@ -26,7 +26,7 @@ type Update struct {
 type Attempt struct {
 	ExecutionID string `json:"executionId"`
 	StepID      string `json:"stepId"`
-	Attempt     int    `json:"attempt"`
+	Number      int    `json:"attempt"`
 }
 
 // Delta is a piece of an answer: some text, some reasoning or a tool call.
@@ -164,7 +164,7 @@ func (f *follower) drop() bool {
 }
 
 func (a *answer) name() Attempt {
-	return Attempt{ExecutionID: a.executionID, StepID: a.stepID, Attempt: a.attempt}
+	return Attempt{ExecutionID: a.executionID, StepID: a.stepID, Number: a.attempt}
 }
 
 // await waits for more of an answer, or for the log: unread says that it may

@@ -134,7 +134,7 @@ func (w *watcher) see(u holdfast.Update) bool {
 			w.text += "#" + u.Delta.ToolCall.ID
 		}
 		w.story.mu.Lock()
-		all := w.story.streamed[key(u.Delta.StepID, u.Delta.Attempt.Attempt)]
+		all := w.story.streamed[key(u.Delta.StepID, u.Delta.Number)]
 		w.story.mu.Unlock()
 		if !strings.HasPrefix(all, w.text) {
 			return w.fail("shown %q of %q", w.text, all)
@@ -159,7 +159,7 @@ func (w *watcher) record(e session.LogEntry) bool {
 			return w.fail("%s follows %+v", e.Change.Kind(), *w.shown)
 		}
 		w.story.mu.Lock()
-		all := w.story.streamed[key(w.shown.StepID, w.shown.Attempt)]
+		all := w.story.streamed[key(w.shown.StepID, w.shown.Number)]
 		w.story.mu.Unlock()
 		if w.text != all {
 			return w.fail("answered with %q, and %q was shown", all, w.text)

@@ -2,10 +2,12 @@ package holdfast_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
@@ -84,7 +88,7 @@ func line(u holdfast.Update) string {
 	case u.Delta != nil && u.Record == nil && u.Dropped == nil:
 		return fmt.Sprintf("…%s%s", u.Delta.Text, u.Delta.Reasoning)
 	case u.Dropped != nil && u.Record == nil && u.Delta == nil:
-		return fmt.Sprintf("dropped %d", u.Dropped.Attempt)
+		return fmt.Sprintf("dropped %d", u.Dropped.Number)
 	}
 	return fmt.Sprintf("bad update %+v", u)
 }
@@ -270,6 +274,39 @@ func TestFollow_cancelAndInterruptionDropTheAnswer(t *testing.T) {
 	}
 }
 
+// failing is a store that stops taking writes to the tail.
+type failing struct {
+	*inmem.Store
+	broken atomic.Bool
+}
+
+func (f *failing) Append(ctx context.Context, s session.Session, a store.Append) (session.Session, error) {
+	if f.broken.Load() {
+		return s, errors.New("disk full")
+	}
+	return f.Store.Append(ctx, s, a)
+}
+
+func TestFollow_answerThatCannotBeWrittenIsDropped(t *testing.T) {
+	st := &failing{Store: inmem.New(inmem.Config{})}
+	h, m := openTypist(t, func(c *holdfast.Config) { c.Store = st })
+	s := h.create()
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"})
+		done <- err
+	}()
+	m.say("all of it")
+	who := h.follow(s.ID(), 3)
+	who.sees("…all of it")
+	st.broken.Store(true)
+	m.say(".")
+	who.sees("dropped 0")
+	if err := <-done; err == nil {
+		t.Error("the turn ended well")
+	}
+}
+
 func TestFollow_stepsComeInOrderWithTheirTools(t *testing.T) {
 	work := toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: "ok"}, nil
@@ -345,5 +382,24 @@ func TestFollow_endsWithTheRuntime(t *testing.T) {
 	}
 	if _, err, _ := who.next(); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The form an update has on the wire, for ever.
+func TestUpdate_json(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	name := holdfast.Attempt{ExecutionID: "e", StepID: "s", Number: 1}
+	for want, u := range map[string]holdfast.Update{
+		`{"record":{"seq":7,"at":"2026-03-01T09:00:00Z","kind":"execution_continued","data":{},"version":2}}`: {
+			Record: &session.LogEntry{Record: session.Record{Seq: 7, At: at, Change: session.ExecutionContinued{}}, Version: 2}},
+		`{"delta":{"executionId":"e","stepId":"s","attempt":1,"text":"Hi"}}`: {Delta: &holdfast.Delta{Attempt: name, Text: "Hi"}},
+		`{"delta":{"executionId":"e","stepId":"s","attempt":1,"toolCall":{"id":"c","name":"look","arguments":null}}}`: {
+			Delta: &holdfast.Delta{Attempt: name, ToolCall: &session.ToolCall{ID: "c", Name: "look"}}},
+		`{"dropped":{"executionId":"e","stepId":"s","attempt":1}}`: {Dropped: &name},
+	} {
+		if got, err := json.Marshal(u); err != nil || string(got) != want {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
 	}
 }

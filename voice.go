@@ -97,10 +97,10 @@ func (v *voice) utter(text string) {
 }
 
 func (v *voice) hand(d llm.Delta) {
+	v.room.add(v.answer, d)
 	if v.stream != nil {
 		v.stream(d)
 	}
-	v.room.add(v.answer, d)
 }
 
 // secretBegun is how many bytes at the end of a text may be the beginning of a
