@@ -3,6 +3,7 @@
 package holdfast_test
 
 import (
+	"context"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,11 +21,13 @@ func TestCrash_processThatSleepsThroughItsLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, awake := make(chan struct{}), make(chan struct{})
+	asked := make(chan struct{})
+	asleep, wake := context.WithCancel(t.Context())
+	defer wake()
 	r.hold(func(a ask) {
 		if a.life == 0 && a.step == 2 {
 			close(asked)
-			<-awake
+			<-asleep.Done()
 		}
 	})
 	sleeper, err := r.begin(t.Context(), r.job)
@@ -48,7 +51,7 @@ func TestCrash_processThatSleepsThroughItsLease(t *testing.T) {
 	if killed, err := r.live(t.Context(), next, nil); err != nil || killed != "" {
 		t.Fatalf("the next process: killed by %q, %v", killed, err)
 	}
-	close(awake)
+	wake()
 	if err := sleeper.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (s *crashSite) killAtRandom(t *testing.T, kills int) {
 		}
 	})
 	var l tally
-	for round := uint64(0); l.kills() < kills; round++ {
+	for round := uint64(0); l.kills() < kills && !t.Failed(); round++ {
 		if round > 20 {
 			t.Fatalf("only %d kills: the turn is over too soon", l.kills())
 		}
@@ -205,10 +205,11 @@ func (s *crashSite) takeUpTwice(t *testing.T, how takeUp) {
 		t.Fatalf("killed by %q, %v", killed, err)
 	}
 	r.waitUntilFree(t)
-	busy := make(chan struct{})
+	busy, goOn := context.WithCancel(t.Context())
+	defer goOn()
 	r.hold(func(a ask) { // the one that works is at it until the other has given up
 		if a.step == 2 {
-			<-busy
+			<-busy.Done()
 		}
 	})
 	job := r.job
@@ -225,7 +226,7 @@ func (s *crashSite) takeUpTwice(t *testing.T, how takeUp) {
 	case <-second.gone:
 		first, second = second, first
 	}
-	close(busy)
+	goOn()
 	if _, last, err := first.ended(); err != nil || !last.Busy {
 		t.Errorf("the one that ended first: %+v, %v, want busy", last, err)
 	}
@@ -243,7 +244,7 @@ func (s *crashSite) takeUpTwice(t *testing.T, how takeUp) {
 // crashFlag is the value of one of our flags.
 func crashFlag[T int | uint64](t *testing.T, name string) T {
 	t.Helper()
-	n, err := strconv.ParseUint(flag.Lookup(name).Value.String(), 10, 63)
+	n, err := strconv.ParseUint(flag.Lookup(name).Value.String(), 10, 64)
 	if err != nil {
 		t.Fatalf("-%s: %v", name, err)
 	}
