@@ -200,19 +200,34 @@ func TestCancel_subagentInTheMiddleOfItsAnswerIsSealed(t *testing.T) {
 	}
 }
 
-// forgetful is a store whose bells never ring.
-type forgetful struct{ *inmem.Store }
+// forgetful is a store whose bells never ring. It tells when an inbox was read.
+type forgetful struct {
+	*inmem.Store
+	looked chan struct{}
+}
 
 func (forgetful) Bell(store.Ref) (<-chan struct{}, func()) { return nil, func() {} }
 
+func (f forgetful) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
+	items, err := f.Store.Inbox(ctx, r)
+	select {
+	case f.looked <- struct{}{}:
+	default:
+	}
+	return items, err
+}
+
 func TestCancel_isNoticedWhereABellWasMissed(t *testing.T) {
 	reached := make(chan struct{}, 1)
+	st := forgetful{inmem.New(inmem.Config{}), make(chan struct{}, 2)}
 	h := open(t, func(c *holdfast.Config) {
-		c.Store, c.Models, c.Lease = forgetful{inmem.New(inmem.Config{})}, llm.Map{"demo": hanging(reached)}, 90*time.Millisecond
+		c.Store, c.Models, c.Lease = st, llm.Map{"demo": hanging(reached)}, 90*time.Millisecond
 	})
 	s := h.create()
 	done := h.sending(s.ID(), "first")
 	<-reached
+	<-st.looked // before the model was asked
+	<-st.looked // beside the call: nothing is there yet
 	if err := h.Cancel(t.Context(), s.ID()); err != nil {
 		t.Fatal(err)
 	}
