@@ -34,7 +34,7 @@ type Delta struct {
 	Attempt
 	Text      string            `json:"text,omitempty"`
 	Reasoning string            `json:"reasoning,omitempty"`
-	ToolCall  *session.ToolCall `json:"toolCall,omitempty"` // without arguments until they are whole
+	ToolCall  *session.ToolCall `json:"toolCall,omitempty"` // when it begins, and again when its arguments are whole
 }
 
 // Follow is Watch with the answers that are being given. It yields the changes

@@ -217,6 +217,54 @@ func (s *story) play(ctx context.Context, rt *holdfast.Runtime, id string) error
 	}
 }
 
+// watched plays the story on a store before an audience, and counts the answers
+// and the void ones that were seen while they were given.
+func (s *story) watched(ctx context.Context, t *rapid.T, st store.Store, tools tool.Set) (answered, dropped int) {
+	retries := len(s.calls)
+	rt, err := holdfast.New(holdfast.Config{
+		Store: st, Models: llm.Map{"demo": s}, DefaultModel: "demo", Tools: tools,
+		ModelRetries: &retries, Backoff: func(int) time.Duration { return time.Nanosecond }, Poll: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rt.Close() }()
+	holdfast.On(rt, func(e holdfast.StepStarted) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.step = e.StepID
+	}, 0)
+	made, err := rt.Create(ctx, agentDef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watchers := make([]*watcher, rapid.IntRange(1, 4).Draw(t, "watchers"))
+	var wg sync.WaitGroup
+	for i := range watchers {
+		w := &watcher{story: s, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 2))}
+		watchers[i] = w
+		wg.Go(func() { w.watch(ctx, rt, made.ID(), 0) })
+	}
+	if err := s.play(ctx, rt, made.ID()); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	var log []int64
+	for e, err := range rt.Log(ctx, made.ID(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = append(log, e.Seq)
+	}
+	for i, w := range watchers {
+		answered, dropped = answered+w.answered, dropped+w.dropped
+		if w.trouble != nil || !slices.Equal(w.records, log) {
+			t.Errorf("watcher %d: %v; saw %v of %v", i, w.trouble, w.records, log)
+		}
+	}
+	return answered, dropped
+}
+
 // Whatever happens to the answers of a turn and however its watchers come, go
 // and dawdle: each sees every record once and in order, and of every answer it
 // sees any of, all that was streamed, then the record or that it is void.
@@ -226,7 +274,7 @@ func TestFollow_property(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stores := []store.Store{inmem.New(inmem.Config{}), onDisk}
+	stores := map[string]store.Store{"inmem": inmem.New(inmem.Config{}), "sqlite": onDisk}
 	t.Cleanup(func() {
 		for _, st := range stores {
 			if err := st.Close(); err != nil {
@@ -234,57 +282,16 @@ func TestFollow_property(t *testing.T) {
 			}
 		}
 	})
-	work := toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
+	tools := toolSet(t, toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: "ok"}, nil
-	}}
-	tools := toolSet(t, work)
+	}})
 	var answered, dropped int
 	rapid.Check(t, func(rt *rapid.T) {
-		s := drawStory(rt)
-		retries := len(s.calls)
-		h, err := holdfast.New(holdfast.Config{
-			Store: rapid.SampledFrom(stores).Draw(rt, "store"), Models: llm.Map{"demo": s}, DefaultModel: "demo", Tools: tools,
-			ModelRetries: &retries, Backoff: func(int) time.Duration { return time.Nanosecond }, Poll: 50 * time.Millisecond,
-		})
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer func() { _ = h.Close() }()
-		holdfast.On(h, func(e holdfast.StepStarted) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.step = e.StepID
-		}, 0)
-		made, err := h.Create(t.Context(), agentDef)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only so that a test that fails ends
 		defer cancel()
-		watchers := make([]*watcher, rapid.IntRange(1, 4).Draw(rt, "watchers"))
-		var wg sync.WaitGroup
-		for i := range watchers {
-			w := &watcher{story: s, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "dice"), 2))}
-			watchers[i] = w
-			wg.Go(func() { w.watch(ctx, h, made.ID(), 0) })
-		}
-		if err := s.play(ctx, h, made.ID()); err != nil {
-			rt.Error(err)
-		}
-		wg.Wait()
-		var log []int64
-		for e, err := range h.Log(ctx, made.ID(), 0) {
-			if err != nil {
-				rt.Fatal(err)
-			}
-			log = append(log, e.Seq)
-		}
-		for i, w := range watchers {
-			answered, dropped = answered+w.answered, dropped+w.dropped
-			if w.trouble != nil || !slices.Equal(w.records, log[:len(w.records)]) || len(w.records) < len(log)-1 {
-				rt.Errorf("watcher %d: %v; saw %v of %v", i, w.trouble, w.records, log)
-			}
-		}
+		st := stores[rapid.SampledFrom([]string{"inmem", "sqlite"}).Draw(rt, "store")]
+		whole, void := drawStory(rt).watched(ctx, rt, st, tools)
+		answered, dropped = answered+whole, dropped+void
 	})
 	if answered == 0 || dropped == 0 {
 		t.Errorf("nothing was tested: %d answers and %d dropped ones were seen", answered, dropped)

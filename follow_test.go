@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,106 +18,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/tool"
 )
-
-// typist is a model that a test types for: every word it is given is streamed,
-// "!" breaks the attempt off, "." ends the answer.
-type typist struct {
-	words chan string
-	typed chan struct{} // one for each word that was streamed
-}
-
-func newTypist() *typist { return &typist{words: make(chan string), typed: make(chan struct{}, 1000)} }
-
-func (m *typist) Infer(ctx context.Context, _ llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	text := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return llm.Response{}, ctx.Err()
-		case word := <-m.words:
-			switch word {
-			case "!":
-				return llm.Response{}, &llm.TransientError{Err: errors.New("broken off")}
-			case ".":
-				return llm.Response{Content: session.Text(text), FinishReason: "stop"}, nil
-			}
-			text += word
-			emit(llm.Delta{Text: word})
-			m.typed <- struct{}{}
-		}
-	}
-}
-
-// say types words and waits until they were streamed.
-func (m *typist) say(words ...string) {
-	for _, word := range words {
-		m.words <- word
-		if word != "!" && word != "." {
-			<-m.typed
-		}
-	}
-}
-
-// seat is somebody who follows a session, an update at a time: nothing more
-// happens there until the next is asked for.
-type seat struct {
-	t    *testing.T
-	next func() (holdfast.Update, error, bool)
-}
-
-func (h *house) follow(id string, after int64) *seat {
-	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second) // only so that a test that fails ends
-	next, stop := iter.Pull2(h.Follow(ctx, id, after))
-	h.t.Cleanup(func() {
-		cancel()
-		stop()
-	})
-	return &seat{t: h.t, next: next}
-}
-
-// line is an update in a few words.
-func line(u holdfast.Update) string {
-	switch {
-	case u.Record != nil && u.Delta == nil && u.Dropped == nil:
-		if m, ok := u.Record.Change.(session.MessageAdded); ok {
-			return fmt.Sprintf("%s: %s", m.Message.Role, m.Message.Content.Text())
-		}
-		return u.Record.Change.Kind()
-	case u.Delta != nil && u.Record == nil && u.Dropped == nil:
-		return fmt.Sprintf("…%s%s", u.Delta.Text, u.Delta.Reasoning)
-	case u.Dropped != nil && u.Record == nil && u.Delta == nil:
-		return fmt.Sprintf("dropped %d", u.Dropped.Number)
-	}
-	return fmt.Sprintf("bad update %+v", u)
-}
-
-// sees fails unless these are the next updates.
-func (s *seat) sees(want ...string) {
-	s.t.Helper()
-	for i, w := range want {
-		u, err, ok := s.next()
-		if err != nil || !ok {
-			s.t.Fatalf("update %d: ended with %v, want %q", i, err, w)
-		}
-		if got := line(u); got != w {
-			s.t.Fatalf("update %d is %q, want %q", i, got, w)
-		}
-	}
-}
-
-func openTypist(t *testing.T, adjust func(*holdfast.Config)) (*house, *typist) {
-	t.Helper()
-	m := newTypist()
-	return open(t, func(c *holdfast.Config) {
-		retries := 3
-		c.Models, c.ModelRetries = llm.Map{"demo": m}, &retries
-		c.Backoff = func(int) time.Duration { return time.Nanosecond }
-		if adjust != nil {
-			adjust(c)
-		}
-	}), m
-}
 
 func TestFollow_recordsThenTheAnswerSoFarThenEveryPiece(t *testing.T) {
 	h, m := openTypist(t, nil)
@@ -370,6 +269,56 @@ func TestFollow_secretsAreMaskedAlsoInPieces(t *testing.T) {
 	if err := <-done; err != nil || streamed.String() != "the key is [secret:KEY] and s" {
 		t.Errorf("streamed %q, %v", streamed.String(), err)
 	}
+}
+
+func TestFollow_secretsAreMaskedInToolCalls(t *testing.T) {
+	const secret = "sk-0123456789"
+	said := make(chan struct{})
+	model := streaming(func(ctx context.Context, _ llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+		for _, arguments := range []string{"", `{"key":"` + secret + `"}`, `{"key":"` + secret} {
+			emit(llm.Delta{ToolCall: &session.ToolCall{ID: "1", Name: "work", Arguments: json.RawMessage(arguments)}})
+		}
+		close(said)
+		<-ctx.Done()
+		return llm.Response{}, ctx.Err()
+	})
+	h := open(t, func(c *holdfast.Config) {
+		c.Models, c.Secrets = llm.Map{"demo": model}, map[string]string{"KEY": secret}
+	})
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	<-said
+	who := h.follow(s.ID(), 3)
+	for _, want := range []string{"", `{"key":"[secret:KEY]"}`, ""} {
+		u, err, ok := who.next()
+		if err != nil || !ok || u.Delta == nil || u.Delta.ToolCall == nil || string(u.Delta.ToolCall.Arguments) != want {
+			t.Fatalf("got %+v, %v, want arguments %q", u.Delta, err, want)
+		}
+	}
+	if err := h.Cancel(t.Context(), s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, done)
+}
+
+func TestFollow_forkHasItsParentsRecordsAndItsOwnAnswer(t *testing.T) {
+	h, m := openTypist(t, nil)
+	parent := h.create()
+	done := h.sending(parent.ID(), "hi")
+	m.say("hello", ".")
+	<-done
+	fork, err := h.Fork(t.Context(), parent.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done = h.sending(fork.ID(), "and you?")
+	m.say("fine")
+	h.follow(fork.ID(), 0).sees(
+		"session_created", "user: hi", "execution_started", "inference_answered", "assistant: hello", "step_finished", "execution_finished",
+		"session_forked", "user: and you?", "execution_started", "…fine")
+	m.say(".")
+	<-done
+	h.follow(parent.ID(), 6).sees("execution_finished")
 }
 
 func TestFollow_endsWithTheRuntime(t *testing.T) {

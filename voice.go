@@ -57,7 +57,11 @@ func (v *voice) say(d llm.Delta) {
 	}
 	v.release()
 	call := copied(d.ToolCall)
-	if masked, err := v.rt.maskJSON(call.Arguments); err == nil && len(call.Arguments) > 0 {
+	if len(call.Arguments) > 0 {
+		masked, err := v.rt.maskJSON(call.Arguments)
+		if err != nil { // what cannot be read may hold anything
+			masked = nil
+		}
 		call.Arguments = masked
 	}
 	v.hand(llm.Delta{ToolCall: call})
