@@ -3,11 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-// disk compares the room that saves take with the text that was saved.
-func disk(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{}, func(p *place) error {
+// disk compares the room that saves take with the text that was saved: those
+// of a session that nobody searched, and of one that somebody did.
+func disk(ctx context.Context, b *bench) ([]Result, error) {
+	begun := func(p *place) error { // what a store takes with a session nobody spoke in
+		_, err := b.saverOf(ctx, p, "kept", 0)
+		return err
+	}
+	empty, err := b.room(ctx, begun)
+	if err != nil {
+		return nil, err
+	}
+	fill := func(p *place) error {
 		w, err := b.saverOf(ctx, p, "kept", 0)
 		if err != nil {
 			return err
@@ -18,16 +30,49 @@ func disk(ctx context.Context, b *bench) (results []Result, err error) {
 				return err
 			}
 		}
-		size, err := p.bytes(ctx)
-		if err != nil {
+		return nil
+	}
+	saved, err := b.room(ctx, fill)
+	if err != nil {
+		return nil, err
+	}
+	searched, err := b.room(ctx, func(p *place) error {
+		if err := fill(p); err != nil {
 			return err
 		}
-		content := b.kept * messageBytes
-		results = []Result{{
-			Key: "disk", Name: fmt.Sprintf("bytes on disk after %s saves, to bytes of text", grouped(int64(b.kept))), Target: atMost(1.5),
-			Measured: float64(size) / float64(content), N: 1, About: fmt.Sprintf("%s kB to %s kB", number(roughly(float64(size)/1000)), grouped(int64(content/1000))),
-		}}
-		return nil
+		if memories, ok := p.durable.(store.Memories); ok {
+			if _, err := memories.Search(ctx, session.DefaultTenant, store.Search{Words: store.Words("xylophone"), Session: "kept"}); err != nil {
+				return err
+			}
+		}
+		return p.Close() // which waits for the index
 	})
-	return results, err
+	if err != nil {
+		return nil, err
+	}
+	saves := grouped(int64(b.kept))
+	return []Result{
+		b.roomFor("disk", fmt.Sprintf("bytes on disk for %s saves, to bytes of text", saves), atMost(1.5), saved-empty),
+		b.roomFor("disk.words", fmt.Sprintf("bytes on disk for %s saves that were searched, to bytes of text", saves), nil, searched-empty),
+	}, nil
+}
+
+// room is what a store takes after some work.
+func (b *bench) room(ctx context.Context, do func(*place) error) (size int64, err error) {
+	err = b.in(ctx, setting{}, func(p *place) error {
+		if err := do(p); err != nil {
+			return err
+		}
+		size, err = p.bytes(ctx)
+		return err
+	})
+	return size, err
+}
+
+func (b *bench) roomFor(key, name string, target *Target, size int64) Result {
+	content := b.kept * messageBytes
+	return Result{
+		Key: key, Name: name, Target: target, Measured: float64(size) / float64(content), N: 1,
+		About: fmt.Sprintf("%s kB to %s kB", number(roughly(float64(size)/1000)), grouped(int64(content/1000))),
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,7 +47,8 @@ func listing(st store.Store) work {
 	}
 }
 
-// createMany creates so many empty sessions, many at a time.
+// createMany creates so many empty sessions, many at a time. They are a second
+// apart, as those of people are.
 func createMany(ctx context.Context, st store.Store, n int) error {
 	var (
 		group sync.WaitGroup
@@ -57,7 +59,9 @@ func createMany(ctx context.Context, st store.Store, n int) error {
 			for made := i; made < n && errs[i] == nil; made += manyClients {
 				s, err := newSession(uuid.NewString(), session.Seed{})
 				if err == nil {
-					_, err = st.Create(ctx, s, commit("create"))
+					c := commit("create")
+					c.At = c.At.Add(time.Duration(made-n) * time.Second)
+					_, err = st.Create(ctx, s, c)
 				}
 				errs[i] = err
 			}

@@ -91,7 +91,7 @@ func everything(t *testing.T, e engine, own string) {
 	}
 	want := []string{
 		"save.history.0", "save.history.1", "save.history.2", "save.growth", "load.at.early", "load.at.middle", "load.at.late", "fork",
-		"save.state.metadata", "save.state.variables", "save.state.prompt", "rate.8", "rate.64", own, "load.window", "load.whole", "list", "disk",
+		"save.state.metadata", "save.state.variables", "save.state.prompt", "rate.8", "rate.64", own, "load.window", "load.whole", "list", "disk", "disk.words",
 		"commits.action", "commits.turn.1", "commits.turn.3", "commits.turn.10", "writers.one", "writers.own",
 	}
 	if !slices.Equal(keys, want) {

@@ -22,15 +22,15 @@ const (
 	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-	admitTail = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)` + writeChanges
+	admitTail = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
 	leaseLeft = ` SELECT snap_version, snap_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
 )
 
 var (
-	extendTail        = named(moveTail + admitTail + foldLeft)
-	extendTailAndRows = named(moveTail + moveRows + admitTail + listRows + foldLeft)
-	beginTail         = named(moveTail + takeLease + admitTail + leaseLeft)
-	beginTailAndRows  = named(moveTail + moveRows + takeLease + admitTail + listRows + leaseLeft)
+	extendTail        = appending(moveTail+admitTail, foldLeft)
+	extendTailAndRows = appending(moveTail+moveRows+admitTail, listRows+foldLeft)
+	beginTail         = appending(moveTail+takeLease+admitTail, leaseLeft)
+	beginTailAndRows  = appending(moveTail+moveRows+takeLease+admitTail, listRows+leaseLeft)
 
 	// After a refusal the changes in force are counted anew.
 	countTail = named(`UPDATE sessions s SET live = n.live, at_work = s.running OR n.live > 0
@@ -122,13 +122,13 @@ func (s *Store) newAppend(next session.Session, a store.Append, pending []sessio
 	w := s.newWrite(name, store.RefOf(next), args, into...)
 	switch {
 	case lease != nil && rows:
-		w.add(beginTailAndRows, nil)
+		w.add(beginTailAndRows.of(len(pending)), nil)
 	case lease != nil:
-		w.add(beginTail, nil)
+		w.add(beginTail.of(len(pending)), nil)
 	case rows:
-		w.add(extendTailAndRows, nil)
+		w.add(extendTailAndRows.of(len(pending)), nil)
 	default:
-		w.add(extendTail, nil)
+		w.add(extendTail.of(len(pending)), nil)
 	}
 	w.addMeanings(pending)
 	if discards {

@@ -88,7 +88,7 @@ func beginsLog(s session.Session) bool {
 
 // A fork has its parent's stretches of the log up to the fork point, and then
 // its own.
-var insertSession = named(`WITH s AS (
+var insertSession = committing(`WITH s AS (
 	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, messages, shown_from, shown_to,
 		live, running, at_work, updated_at, snap_version, snap_bytes)
 	SELECT @tenant::text, @id::text, @agent::text, @of_version::bigint, @seq::bigint, @seq::bigint, @write::uuid, @format::integer,
@@ -104,8 +104,8 @@ var insertSession = named(`WITH s AS (
 	lines AS (INSERT INTO lineage (sid, log, after_seq, upto_seq)
 		SELECT s.sid, l.log, l.after_seq, least(l.upto_seq, @base::bigint) FROM s, lineage l
 			WHERE l.sid = @parent_sid::bigint AND l.after_seq < @base::bigint
-		UNION ALL SELECT s.sid, s.sid, @base::bigint, @forever::bigint FROM s)` +
-	writeChanges + writeCommit + writeSnapshot + ` SELECT sid FROM s`)
+		UNION ALL SELECT s.sid, s.sid, @base::bigint, @forever::bigint FROM s)`,
+	writeSnapshot+` SELECT sid FROM s`)
 
 // The parent's row is locked against deletion before anything is shared.
 var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint FOR KEY SHARE`)
@@ -166,7 +166,7 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 		w.add(lockParent, nil)
 		w.locks = 1
 	}
-	w.add(insertSession, nil)
+	w.add(insertSession.of(len(pending)), nil)
 	w.addMeanings(pending)
 	w.addKeys(c.Keys, sealed.Seq())
 	return w, nil

@@ -62,7 +62,7 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 	for _, statement := range []string{
 		`DELETE FROM changes c USING needed n WHERE c.log = n.log AND c.seq > n.upto`,
 		`DELETE FROM discards d USING needed n WHERE d.log = n.log AND d.from_seq > n.upto`,
-		`DELETE FROM commits c USING needed n WHERE c.log = n.log AND c.first_seq > n.upto`,
+		`DELETE FROM seals c USING needed n WHERE c.log = n.log AND c.first_seq > n.upto`,
 		`DELETE FROM passages p USING needed n WHERE p.log = n.log AND p.seq > n.upto`,
 		`DELETE FROM message_vectors v USING needed n WHERE v.log = n.log AND v.seq > n.upto`,
 		`DELETE FROM embedded e USING needed n WHERE e.log = n.log AND n.upto = 0`,

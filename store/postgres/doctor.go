@@ -131,7 +131,7 @@ func (s *Store) strays(ctx context.Context) (problems []string, err error) {
 		problems = nil
 		for _, sql := range []string{
 			`SELECT DISTINCT 'log ' || c.log || ' belongs to no session and no fork needs it' FROM changes c WHERE ` + unneeded + `c.seq)`,
-			`SELECT DISTINCT 'commits of log ' || c.log || ' belong to no session and no fork needs them' FROM commits c WHERE ` + unneeded + `c.first_seq)`,
+			`SELECT DISTINCT 'commits of log ' || c.log || ' belong to no session and no fork needs them' FROM seals c WHERE ` + unneeded + `c.first_seq)`,
 			`SELECT DISTINCT 'refusals of log ' || c.log || ' belong to no session and no fork needs them' FROM discards c WHERE ` + unneeded + `c.from_seq)`,
 			`SELECT DISTINCT 'vectors of log ' || v.log || ' are of no message' FROM message_vectors v
 				WHERE NOT EXISTS (SELECT 1 FROM changes c WHERE c.log = v.log AND c.seq = v.seq AND c.kind = '` + messageAdded + `')`,

@@ -153,7 +153,8 @@ func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) 
 	var all []logged
 	var c logged
 	_, err = pgx.ForEachRow(rows, []any{&c.Seq, &c.Body, &c.version, &c.kind, &c.own}, func() error {
-		if err := c.record.UnmarshalJSON(c.Body); err != nil {
+		var err error
+		if c.record, err = decodeBody(c.Body); err != nil {
 			return unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
 		}
 		if c.record.Seq != c.Seq {

@@ -42,3 +42,13 @@ func (s *Store) ForgetDues() {
 	defer s.dues.mu.Unlock()
 	clear(s.dues.refs)
 }
+
+// Lanes is how many requests that write are under way at most.
+const Lanes = laneCount
+
+// InLine is how many writes wait for a lane.
+func (s *Store) InLine() int {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	return len(s.lanes.waiting)
+}

@@ -58,7 +58,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	entries := make([]session.LogEntry, len(logged)-1)
 	for i, row := range logged[1:] {
 		entries[i].Version, entries[i].Discarded = row.Version, row.Discarded
-		if err := entries[i].Record.UnmarshalJSON(row.Body); err != nil {
+		if entries[i].Record, err = decodeBody(row.Body); err != nil {
 			return nil, unreadable(r.ID, "log", err)
 		}
 	}
@@ -80,8 +80,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 		if err := found(r, tx.QueryRow(ctx, `SELECT sid FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid)); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT id, version, first_seq, last_seq, action, actor, at FROM commits
-			WHERE log = $1 AND version > $2 ORDER BY version LIMIT $3`, sid, after, limit)
+		rows, err := tx.Query(ctx, nextCommits, pgx.NamedArgs{"sid": sid, "after": after, "limit": limit})
 		if err == nil {
 			commits, err = pgx.CollectRows(rows, commitOf)
 		}
@@ -89,6 +88,21 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	})
 	return commits, err
 }
+
+// nextCommits reads those after a version. They stand in the log after the
+// newest snapshot that is not later, or apart.
+const nextCommits = `(SELECT commit_id AS id, version, first_seq, seq AS last_seq, action, actor, sealed_at AS at FROM changes
+		WHERE log = @sid AND version > @after AND sealed_at IS NOT NULL
+		AND seq > coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = @sid AND n.version <= @after ORDER BY n.version DESC LIMIT 1), 0) ORDER BY seq LIMIT @limit)
+	UNION ALL (SELECT id, version, first_seq, last_seq, action, actor, at FROM seals WHERE log = @sid AND version > @after ORDER BY version LIMIT @limit)
+	ORDER BY version LIMIT @limit`
+
+// commitAt joins the commit of a version to a session s. It stands in the log
+// between the snapshots before and after, or apart.
+const commitAt = ` CROSS JOIN LATERAL (SELECT
+		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version <= @version::bigint ORDER BY n.version DESC LIMIT 1), 0) AS lo,
+		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version >= @version::bigint ORDER BY n.version LIMIT 1), s.seq) AS hi) g
+	JOIN commits c ON c.log = s.sid AND c.version = @version::bigint AND c.last_seq BETWEEN g.lo AND g.hi`
 
 func commitOf(row pgx.CollectableRow) (store.CommitInfo, error) {
 	var c store.CommitInfo
@@ -137,15 +151,18 @@ func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, who
 	return loaded, err
 }
 
-const findSnapshot = `SELECT n.seq, n.head, c.at FROM snapshots n JOIN commits c ON c.log = n.sid AND c.version = $2
-	WHERE n.sid = $1 AND n.version <= $2 ORDER BY n.version DESC LIMIT 1`
+const findSnapshot = `SELECT n.seq, n.head, c.at, c.last_seq FROM sessions s` + commitAt + `
+	CROSS JOIN LATERAL (SELECT n.seq, n.head FROM snapshots n WHERE n.sid = s.sid AND n.version <= @version ORDER BY n.version DESC LIMIT 1) n
+	WHERE s.sid = @sid`
 
 // headAt is a version without its messages, folded from the nearest snapshot
 // before it.
 func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (session.Session, error) {
 	var from stored
 	var updatedAt time.Time
-	err := tx.QueryRow(ctx, findSnapshot, sid, version).Scan(&from.Seq, &from.Body, &updatedAt)
+	var last int64
+	args := pgx.NamedArgs{"sid": sid, "version": version}
+	err := tx.QueryRow(ctx, findSnapshot, args).Scan(&from.Seq, &from.Body, &updatedAt, &last)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return session.Session{}, &session.CorruptError{ID: id, Path: "head", Reason: "it is missing"}
 	}
@@ -156,8 +173,8 @@ func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (sess
 	if err != nil {
 		return session.Session{}, err
 	}
-	rows, err := collect(ctx, tx, `SELECT seq, body FROM changes WHERE log = @sid AND seq > @after AND version <= @version ORDER BY seq`,
-		pgx.NamedArgs{"sid": sid, "after": from.Seq, "version": version})
+	args["after"], args["last"] = from.Seq, last
+	rows, err := collect(ctx, tx, `SELECT seq, body FROM changes WHERE log = @sid AND seq > @after AND seq <= @last ORDER BY seq`, args)
 	if err != nil {
 		return session.Session{}, err
 	}

@@ -74,7 +74,7 @@ func (l *listed) metadata() (session.Values, error) {
 	}
 	records := make([]session.Record, len(l.Since))
 	for i, body := range l.Since {
-		if err := records[i].UnmarshalJSON(body); err != nil {
+		if records[i], err = decodeBody(body); err != nil {
 			return nil, unreadable(l.ID, "log", err)
 		}
 	}

@@ -4,8 +4,9 @@
 // A save is one statement, one round trip and one transaction: the session's
 // row is moved on where version, last change and lease are what the writer
 // knows, and the log rows, the commit and everything else are written only if
-// it was. So are an append and the start of an execution. No transaction is
-// open between two calls. Only the database's clock decides about leases and
+// it was. So are an append and the start of an execution. When many come at
+// once, several share a round trip and a transaction. No transaction is open
+// between two calls. Only the database's clock decides about leases and
 // keys, never a node's.
 //
 // What a session has come to be is written as a snapshot every now and then,
@@ -103,6 +104,7 @@ type Store struct {
 	now      func() time.Time // nil: the database's clock, always but in tests
 	patience time.Duration
 	dues     dues
+	lanes    lanes
 	bells    bells
 	notices  notices
 	ear      *ear

@@ -29,7 +29,7 @@ func rowsLeft(t *testing.T, url string) map[string]int {
 	t.Helper()
 	conn := pgtest.Connect(t, url)
 	left := map[string]int{}
-	for _, table := range []string{"sessions", "changes", "discards", "commits", "snapshots", "lineage", "inbox", "takings", "keys", "passages", "indexed", "message_vectors", "embedded"} {
+	for _, table := range []string{"sessions", "changes", "discards", "seals", "snapshots", "lineage", "inbox", "takings", "keys", "passages", "indexed", "message_vectors", "embedded"} {
 		var n int
 		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestFork_waitsForADeletionUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{`DELETE FROM sessions WHERE id = 'parent'`, `DELETE FROM changes`, `DELETE FROM commits`} {
+	for _, sql := range []string{`DELETE FROM sessions WHERE id = 'parent'`, `DELETE FROM changes`, `DELETE FROM seals`} {
 		if _, err := tx.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

@@ -210,7 +210,8 @@ func filled(head session.Session, rows []stored) (session.Session, error) {
 func decodeRecords(id string, rows []stored) ([]session.Record, error) {
 	records := make([]session.Record, len(rows))
 	for i, row := range rows {
-		if err := records[i].UnmarshalJSON(row.Body); err != nil {
+		var err error
+		if records[i], err = decodeBody(row.Body); err != nil {
 			return nil, unreadable(id, "log", err)
 		}
 	}

@@ -21,17 +21,10 @@ const (
 	moveListing = `, listed AS (UPDATE listing l SET updated_slot = @updated_slot, status = @status, origin = @origin, name = @name,
 		task_status = @task_status, flow_status = @flow_status, expires_at = @expires_at FROM s WHERE l.sid = s.sid)`
 
-	writeChanges = `, changed AS (INSERT INTO changes (log, seq, version, kind, body)
-		SELECT s.sid, @base::bigint + c.n, @of_version::bigint, c.kind, c.body
-		FROM s, unnest(@kinds::text[], @bodies::bytea[]) WITH ORDINALITY AS c (kind, body, n))`
-
-	writeCommit = `, committed AS (INSERT INTO commits (log, version, first_seq, last_seq, write_id, id, action, actor, at)
-		SELECT s.sid, @of_version::bigint, @first_seq::bigint, @seq::bigint, @write::uuid, @commit_id::bytea, @action::bytea, @actor::bytea, @updated_at::timestamptz FROM s)`
-
 	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
 	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold
-	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)` + writeChanges + writeCommit
+	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)`
 
 	foldLeft = ` SELECT snap_version, snap_bytes, unfolded FROM s`
 )
@@ -41,10 +34,10 @@ const (
 var countFold = `, unfolded = unfolded + @weight WHERE ` + admission + ` AND @of_version::bigint - snap_version < ` + strconv.Itoa(foldVersionsLimit) + returnFold
 
 var (
-	saveVersion               = named(moveOn + countFold + foldLeft)
-	saveWithSnapshot          = named(moveOn + endFold + writeSnapshot + foldLeft)
-	saveWithHeader            = named(moveOn + setHeader + countFold + moveListing + foldLeft)
-	saveWithHeaderAndSnapshot = named(moveOn + setHeader + endFold + moveListing + writeSnapshot + foldLeft)
+	saveVersion               = committing(moveOn+countFold, foldLeft)
+	saveWithSnapshot          = committing(moveOn+endFold, writeSnapshot+foldLeft)
+	saveWithHeader            = committing(moveOn+setHeader+countFold, moveListing+foldLeft)
+	saveWithHeaderAndSnapshot = committing(moveOn+setHeader+endFold, moveListing+writeSnapshot+foldLeft)
 )
 
 // Save adds a version.
@@ -101,13 +94,13 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 	w := s.newWrite("save", store.RefOf(next), args, &left.snapVersion, &left.snapBytes, &left.unfolded)
 	switch {
 	case header && snapshot:
-		w.add(saveWithHeaderAndSnapshot, nil)
+		w.add(saveWithHeaderAndSnapshot.of(len(pending)), nil)
 	case header:
-		w.add(saveWithHeader, nil)
+		w.add(saveWithHeader.of(len(pending)), nil)
 	case snapshot:
-		w.add(saveWithSnapshot, nil)
+		w.add(saveWithSnapshot.of(len(pending)), nil)
 	default:
-		w.add(saveVersion, nil)
+		w.add(saveVersion.of(len(pending)), nil)
 	}
 	w.addMeanings(pending)
 	w.addKeys(c.Keys, sealed.Seq())
@@ -124,21 +117,6 @@ const (
 	messageAdded  = "message_added"
 	tailDiscarded = "tail_discarded"
 )
-
-// addChanges adds log rows. They are numbered from the base on.
-func addChanges(args pgx.NamedArgs, records []session.Record) error {
-	kinds, bodies, weight := make([]string, len(records)), make([][]byte, len(records)), int64(0)
-	for i, r := range records {
-		raw, err := r.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		kinds[i], bodies[i] = r.Change.Kind(), raw
-		weight += int64(len(raw))
-	}
-	args["kinds"], args["bodies"], args["weight"] = kinds, bodies, weight
-	return nil
-}
 
 var (
 	insertTaking = named(`INSERT INTO takings (sid, item_id, seq) SELECT m.sid, @item::text, @taken_by::bigint FROM ` + mine)

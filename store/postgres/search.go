@@ -186,8 +186,8 @@ func (h *hunt) readBehind(ctx context.Context) error {
 
 // messageOf is the message that a row of a log adds, where it can be read.
 func messageOf(body []byte) (session.Message, bool) {
-	var r session.Record
-	if r.UnmarshalJSON(body) != nil {
+	r, err := decodeBody(body)
+	if err != nil {
 		return session.Message{}, false
 	}
 	added, ok := r.Change.(session.MessageAdded)

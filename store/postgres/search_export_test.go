@@ -24,8 +24,22 @@ func openIdle(ctx context.Context, url string, after time.Duration) (*Store, err
 	return s, nil
 }
 
-// Index indexes what this store wants to see in the index at once.
-func (s *Store) Index(ctx context.Context) { s.indexWanted(ctx) }
+// Index indexes every log that this store has written to or read, as if it had
+// been searched before.
+func (s *Store) Index(ctx context.Context) {
+	refs, logs := s.index.take()
+	for _, r := range refs {
+		var log int64
+		if s.row(ctx, r, `SELECT sid FROM sessions`, &log) == nil {
+			logs = append(logs, log)
+		}
+	}
+	s.index.wantLogs(logs...)
+	s.indexWanted(ctx)
+}
 
 // LogLock is where the locks of logs lie.
 const LogLock = logLock
+
+// IndexWanted indexes what this store wants to see in the index.
+func (s *Store) IndexWanted(ctx context.Context) { s.indexWanted(ctx) }

@@ -16,7 +16,9 @@ import (
 )
 
 // The index of words is filled behind the writers' backs, so that a save pays
-// nothing for it. Each log has a mark of its own, up to which it is indexed.
+// nothing for it. It takes more room than the texts themselves, and most
+// sessions are never searched: a log is indexed from the first search on that
+// has read it. Each log has a mark of its own, up to which it is indexed.
 // Writes to one log come one after the other, so whoever sees a change sees
 // all before it, and no mark ever passes a change that is still to appear. A
 // mark over many logs would: their transactions end in any order.
@@ -156,7 +158,7 @@ func (s *Store) indexAll(ctx context.Context, logs []int64) error {
 	return nil
 }
 
-// logsOf are the logs that sessions write.
+// logsOf are the logs that sessions write, as far as they are indexed at all.
 func (s *Store) logsOf(ctx context.Context, refs []store.Ref) (logs []int64, err error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -167,7 +169,7 @@ func (s *Store) logsOf(ctx context.Context, refs []store.Ref) (logs []int64, err
 	}
 	err = s.once(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT s.sid FROM unnest($1::text[], $2::text[]) AS r (tenant, id)
-			JOIN sessions s ON s.tenant = r.tenant AND s.id = r.id`, tenants, ids)
+			JOIN sessions s ON s.tenant = r.tenant AND s.id = r.id JOIN indexed i ON i.log = s.sid`, tenants, ids)
 		if err == nil {
 			logs, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}

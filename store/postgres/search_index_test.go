@@ -183,6 +183,7 @@ func TestIndex_isFilledWhenTheNodeIsIdle(t *testing.T) {
 	url := pgtest.Schema(t)
 	st, conn := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
 	s := save(t, st, create(t, st, "a"), "tea")
+	wantFound(t, st, "a", "tea", "tea")
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		if upto, _ := marked(t, conn, "a"); upto == s.Seq() {
 			break
@@ -194,11 +195,31 @@ func TestIndex_isFilledWhenTheNodeIsIdle(t *testing.T) {
 	wantFound(t, st, "a", "tea", "tea")
 }
 
+// Most sessions are never searched: they cost nothing. Those that were are
+// kept up to date.
+func TestIndex_beginsWithTheFirstSearch(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Schema(t)
+	st, conn := busy(t, url), pgtest.Connect(t, url)
+	a, b := save(t, st, create(t, st, "a"), "tea one"), save(t, st, create(t, st, "b"), "tea one")
+	wantFound(t, st, "b", "tea", "tea one")
+	st.IndexWanted(t.Context())
+	wantMark(t, conn, "a", 0, 0)
+	wantMark(t, conn, "b", b.Seq(), 1)
+	save(t, st, a, "tea two")
+	b = save(t, st, b, "tea two")
+	st.IndexWanted(t.Context())
+	wantMark(t, conn, "a", 0, 0)
+	wantMark(t, conn, "b", b.Seq(), 2)
+	wantFound(t, st, "a", "tea", "tea two", "tea one")
+}
+
 func TestClose_indexesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Schema(t)
 	first, second, conn := busy(t, url), busy(t, url), pgtest.Connect(t, url)
 	a, b := save(t, first, create(t, first, "a"), "tea"), save(t, second, create(t, second, "b"), "tea")
+	wantFound(t, first, "a", "tea", "tea")
 	wantFound(t, first, "b", "tea", "tea")
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 const (
 	// when so many bytes of changes, or a quarter of its own length, are to be
 	// folded,
-	foldBytes = 16 << 10
+	foldBytes = 32 << 10
 
 	// or so many versions: the fewer, the smaller it is.
 	foldVersionsMin = 32

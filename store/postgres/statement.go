@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/session"
 )
 
 // statement is SQL with parameters that have names, read once. The driver's
@@ -15,7 +19,7 @@ type statement struct {
 	names []string // of $1, $2, …
 }
 
-var parameter = regexp.MustCompile(`@[a-z_]+`)
+var parameter = regexp.MustCompile(`@[a-z_0-9]+`)
 
 // named is a statement whose parameters are written @name.
 func named(sql string) statement {
@@ -29,6 +33,102 @@ func named(sql string) statement {
 		return "$" + strconv.Itoa(at+1)
 	})
 	return st
+}
+
+// fewChanges is how many changes a write gives to the server one by one. More
+// come as arrays, which take the server longer to unfold than to store.
+const fewChanges = 4
+
+// writing is a statement that writes changes, for each number of them up to
+// fewChanges and for more.
+type writing [fewChanges + 2]statement
+
+// appending is a writing from the part before its changes, which has a row s
+// if the write is admitted, and the part after.
+func appending(before, after string) writing {
+	var w writing
+	for n := range w {
+		w[n] = named(before + writeChanges(n, false) + after)
+	}
+	return w
+}
+
+// committing is an appending whose changes are committed.
+func committing(before, after string) writing {
+	var w writing
+	for n := range w {
+		w[n] = named(before + writeChanges(n, true) + after)
+	}
+	return w
+}
+
+// of is the statement for so many changes.
+func (w *writing) of(changes int) statement { return w[min(changes, fewChanges+1)] }
+
+// The columns of a commit and their values.
+const (
+	commitColumns = `, first_seq, write_id, commit_id, action, actor, sealed_at`
+	commitValues  = `, @first_seq::bigint, @write::uuid, @commit_id::bytea, @action::bytea, @actor::bytea, @updated_at::timestamptz`
+	commitNulls   = `, NULL::bigint, NULL::uuid, NULL::bytea, NULL::bytea, NULL::bytea, NULL::timestamptz`
+)
+
+// writeChanges is the part of a statement that adds log rows. The last one
+// carries the commit. Where there is none, the commit has a row of its own.
+func writeChanges(n int, commit bool) string {
+	switch {
+	case n == 0 && commit:
+		return `, committed AS (INSERT INTO seals (log, version, last_seq, first_seq, write_id, id, action, actor, at)
+			SELECT s.sid, @of_version::bigint, @seq::bigint` + commitValues + ` FROM s)`
+	case n == 0:
+		return ""
+	}
+	columns, last, before := "", "", ""
+	if commit {
+		columns, last, before = commitColumns, commitValues, commitNulls
+	}
+	insert := `, changed AS (INSERT INTO changes (log, version, seq, kind, body` + columns + `)
+		SELECT s.sid, @of_version::bigint, `
+	switch {
+	case n == 1:
+		return insert + `@base::bigint + 1, @kind_1::text, @body_1::bytea` + last + ` FROM s)`
+	case n <= fewChanges:
+		rows := make([]string, n)
+		for i := range rows {
+			rows[i] = fmt.Sprintf(`(@base::bigint + %d, @kind_%[1]d::text, @body_%[1]d::bytea`, i+1) + before + `)`
+		}
+		rows[n-1] = strings.TrimSuffix(rows[n-1], before+`)`) + last + `)`
+		return insert + `c.* FROM s, (VALUES ` + strings.Join(rows, ", ") + `) AS c)`
+	}
+	rows := `unnest(@kinds::text[], @bodies::bytea[]) WITH ORDINALITY AS c (kind, body, n)`
+	if !commit {
+		return insert + `@base::bigint + c.n, c.kind, c.body FROM s, ` + rows + `)`
+	}
+	// All but the last have no commit.
+	return insert + `@base::bigint + c.n, c.kind, c.body, f.first_seq, f.write_id, f.commit_id, f.action, f.actor, f.sealed_at FROM s, ` + rows + `
+		LEFT JOIN (SELECT cardinality(@kinds::text[])` + last + `) AS f (n, first_seq, write_id, commit_id, action, actor, sealed_at) ON f.n = c.n)`
+}
+
+// addChanges adds log rows. They are numbered from the base on.
+func addChanges(args pgx.NamedArgs, records []session.Record) error {
+	kinds, bodies, weight := make([]string, len(records)), make([][]byte, len(records)), int64(0)
+	for i, r := range records {
+		raw, err := encodeBody(r)
+		if err != nil {
+			return err
+		}
+		kinds[i], bodies[i] = r.Change.Kind(), raw
+		weight += int64(len(raw))
+	}
+	args["weight"] = weight
+	if len(records) > fewChanges {
+		args["kinds"], args["bodies"] = kinds, bodies
+		return nil
+	}
+	for i := range records {
+		n := strconv.Itoa(i + 1)
+		args["kind_"+n], args["body_"+n] = kinds[i], bodies[i]
+	}
+	return nil
 }
 
 // values are a statement's parameters in order, each taken from the first of

@@ -58,12 +58,7 @@ func (w *write) add(st statement, args pgx.NamedArgs) {
 func (s *Store) send(ctx context.Context, w *write) (admitted bool, err error) {
 	var failed error
 	err = s.insist(ctx, repeatable, func() error {
-		failed = s.once(ctx, func(conn *pgx.Conn) error {
-			s.config.OnWrite("before " + w.name)
-			err := w.sendOn(ctx, conn, &admitted)
-			s.config.OnWrite("after " + w.name)
-			return err
-		})
+		failed = s.ride(ctx, w, &admitted)
 		return failed
 	})
 	if err != nil && broken(failed) {
@@ -83,16 +78,34 @@ func (w *write) sendOn(ctx context.Context, conn *pgx.Conn, admitted *bool) erro
 		return admittance(admitted, conn.QueryRow(ctx, only.sql, only.values(only.args, w.args)...).Scan(w.into...))
 	}
 	var batch pgx.Batch
+	w.queue(&batch)
+	results := conn.SendBatch(ctx, &batch)
+	return ended(results, w.receive(results, admitted))
+}
+
+// queue adds the statements of a write to a request.
+func (w *write) queue(batch *pgx.Batch) {
 	for _, p := range w.parts {
 		batch.Queue(p.sql, p.values(p.args, w.args)...)
 	}
-	results := conn.SendBatch(ctx, &batch)
+}
+
+// receive reads what the statements of a write return.
+func (w *write) receive(results pgx.BatchResults, admitted *bool) error {
 	for range w.locks {
 		if _, err := results.Exec(); err != nil {
-			return ended(results, err)
+			return err
 		}
 	}
-	return ended(results, admittance(admitted, results.QueryRow().Scan(w.into...)))
+	if err := admittance(admitted, results.QueryRow().Scan(w.into...)); err != nil {
+		return err
+	}
+	for range len(w.parts) - w.locks - 1 {
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // admittance tells by the deciding statement's row whether a write was
@@ -278,7 +291,7 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 // at its version has its id, or that of another write.
 func (s *Store) askCommit(ctx context.Context, w *write, version int64) verdict {
 	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN c.write_id = @write THEN 1 ELSE 2 END
-		FROM sessions s JOIN commits c ON c.log = s.sid WHERE s.tenant = @tenant AND s.id = @id AND c.version = @version), 0)`,
+		FROM sessions s`+commitAt+` WHERE s.tenant = @tenant AND s.id = @id), 0)`,
 		pgx.NamedArgs{"version": version})
 }
 
