@@ -38,7 +38,8 @@ type Offline interface {
 	WorksOffline()
 }
 
-// TokenCounter is a model that can count. Name tells one counter from another.
+// TokenCounter is a model that can count. The name of its counter tells one
+// from another; an empty one says that it cannot, after all.
 type TokenCounter interface {
 	CountTokens(m session.Message) (tokens int, counter string)
 }

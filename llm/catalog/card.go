@@ -19,6 +19,10 @@ type Card struct {
 	Output  int    `json:"output"`  // most tokens of one answer; 0: not known
 	Price   *Price `json:"price"`   // nil: not known
 	Long    *Long  `json:"long"`    // nil: long requests cost no more
+
+	// Tokenizer is what Config.Counter knows the model's by, if that is not
+	// the model's name.
+	Tokenizer string `json:"tokenizer"`
 }
 
 // Price is what a million tokens cost. Reasoning is output. A nil field is the

@@ -5,6 +5,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,6 +25,12 @@ type Config struct {
 	Environ   []string   // NAME=value; nil: os.Environ()
 	Providers []Provider // besides those of the environment, and before them
 	Cards     Cards      // besides those built in, and before them
+
+	// Counter is how tokens are counted for a model, or for the tokenizer that
+	// its card names. The name changes whenever the counts do; ok is false for
+	// what it does not know. tiktoken.Counter is one. Nil: nobody counts, and
+	// memory estimates.
+	Counter func(name string) (count func(session.Message) int, counter string, ok bool)
 
 	Client *http.Client  // for all providers; nil: http.DefaultTransport
 	Idle   time.Duration // longest silence of a server; 0: the adapter's default
@@ -57,11 +64,29 @@ func New(c Config) (*Catalog, error) {
 		}
 		cards[name] = card
 	}
+	if err := c.checkTokenizers(cards); err != nil {
+		return nil, err
+	}
 	providers, err := findProviders(c)
 	if err != nil {
 		return nil, err
 	}
 	return &Catalog{config: c, providers: providers, names: sortedNames(providers), cards: cards, date: date, models: map[string]llm.Model{}}, nil
+}
+
+// checkTokenizers refuses a card with a tokenizer that the counter does not
+// know: its model would be counted by an estimate and nobody told.
+func (c Config) checkTokenizers(cards Cards) error {
+	for _, name := range sortedNames(cards) {
+		tokenizer := cards[name].Tokenizer
+		if c.Counter == nil || tokenizer == "" {
+			continue
+		}
+		if _, _, ok := c.Counter(tokenizer); !ok {
+			return &session.InvalidError{Field: "models." + name, Reason: fmt.Sprintf("has a tokenizer that is not known: %q", tokenizer)}
+		}
+	}
+	return nil
 }
 
 // maxModels is how many models are kept at hand: names come from definitions,
@@ -71,7 +96,8 @@ const maxModels = 256
 // Model is the model of that name, provider/model. Whether the provider has
 // such a model only asking it shows. A provider nobody has set up is a
 // NotFoundError with the names of those there are; one without its key is a
-// KeyError. The model is llm.Priced only if its price is known.
+// KeyError. The model is llm.Priced only if its price is known, and counts
+// tokens where Config.Counter can.
 func (c *Catalog) Model(name string) (llm.Model, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +120,7 @@ func (c *Catalog) Model(name string) (llm.Model, error) {
 	if len(c.models) >= maxModels {
 		clear(c.models)
 	}
-	c.models[name] = withCard(m, card)
+	c.models[name] = c.withCard(m, name, card)
 	return c.models[name], nil
 }
 
@@ -138,29 +164,42 @@ func (c *Catalog) available() []string {
 }
 
 // withCard is the model with what is known of it.
-func withCard(m llm.Model, card Card) llm.Model {
-	sized := sizedModel{Model: m, context: card.Context}
+func (c *Catalog) withCard(m llm.Model, name string, card Card) llm.Model {
+	sized := &sizedModel{Model: m, context: card.Context}
+	if c.config.Counter != nil {
+		sized.count, sized.counter, _ = c.config.Counter(cmp.Or(card.Tokenizer, name))
+	}
 	if card.Price == nil {
 		return sized
 	}
-	return pricedModel{sizedModel: sized, card: card}
+	return &pricedModel{sizedModel: sized, card: card}
 }
 
 type sizedModel struct {
 	llm.Model
 	context int
+	count   func(session.Message) int // nil: not known
+	counter string
+}
+
+// CountTokens counts a message; without a counter by none.
+func (m *sizedModel) CountTokens(message session.Message) (tokens int, counter string) {
+	if m.count == nil {
+		return 0, ""
+	}
+	return m.count(message), m.counter
 }
 
 // ContextLength is how many tokens the model takes, 0 where that is not known.
-func (m sizedModel) ContextLength() int { return m.context }
+func (m *sizedModel) ContextLength() int { return m.context }
 
 type pricedModel struct {
-	sizedModel
+	*sizedModel
 	card Card
 }
 
 // Cost is what an answer cost.
-func (m pricedModel) Cost(u session.Usage) session.Cost { return m.card.cost(u) }
+func (m *pricedModel) Cost(u session.Usage) session.Cost { return m.card.cost(u) }
 
 // Card is what is known of a model, which may be nothing.
 func (c *Catalog) Card(name string) (Card, bool) {

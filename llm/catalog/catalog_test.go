@@ -262,6 +262,45 @@ func TestCards_longRequestsHaveTheirOwnPrice(t *testing.T) {
 	}
 }
 
+func TestModel_countsTokensWhereSomebodyCan(t *testing.T) {
+	t.Parallel()
+	hello := session.Message{Role: session.RoleUser, Content: session.Text("hello world")}
+	counter := func(name string) (func(session.Message) int, string, bool) {
+		if name != "words" && name != "openai/gpt-4.1" {
+			return nil, "", false
+		}
+		return func(m session.Message) int { return len(strings.Fields(m.Content.Text())) }, "counted as " + name, true
+	}
+	own := catalog.Cards{"openai/mine": {Context: 10, Tokenizer: "words"}}
+	for name, c := range map[string]struct {
+		config catalog.Config
+		want   string // "" where nobody counts
+	}{
+		"openai/gpt-4.1":      {catalog.Config{Counter: counter}, "counted as openai/gpt-4.1"},
+		"openai/mine":         {catalog.Config{Counter: counter, Cards: own}, "counted as words"},
+		"openai/gpt-4.1-mini": {catalog.Config{Counter: counter}, ""},
+		"openai/gpt-4.1-nano": {catalog.Config{}, ""},
+	} {
+		c.config.Environ = []string{"OPENAI_API_KEY=" + key}
+		models, err := catalog.New(c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := models.Model(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, by := m.(llm.TokenCounter).CountTokens(hello)
+		if by != c.want || by != "" && n != 2 {
+			t.Errorf("%s: %d, %q", name, n, by)
+		}
+	}
+	_, err := catalog.New(catalog.Config{Environ: []string{}, Counter: counter, Cards: catalog.Cards{"ollama/mine": {Tokenizer: "runes"}}})
+	if !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "ollama/mine") {
+		t.Errorf("a tokenizer that nobody knows: %v", err)
+	}
+}
+
 func TestReadCards_ofOnesOwn(t *testing.T) {
 	t.Parallel()
 	own, date, err := catalog.ReadCards(strings.NewReader(`{"date":"2027-01-02","models":[{"names":["openai/gpt-4.1"],"context":5,"price":{"input":0.000001,"output":1}},{"names":["ollama/mine"],"context":8192}]}`))

@@ -4,6 +4,7 @@
 package tiktoken
 
 import (
+	"hash/maphash"
 	"strings"
 	"sync"
 
@@ -23,20 +24,23 @@ const (
 
 // Counter counts messages for a model, and has a name that changes whenever
 // its counts do. The model may have its provider before it, as in
-// openai/gpt-4.1. Text, tool calls and results are counted by the model's own
+// openai/gpt-4.1; instead of a model a vocabulary may be named, o200k_base or
+// cl100k_base. Text, tool calls and results are counted by the model's own
 // vocabulary; an image, a file or a sound is taken for 1,000 tokens.
 //
 // ok is false, and count is nil, for models of which the vocabulary is not
 // known: let memory estimate.
 //
-// The first count with a vocabulary loads it, which takes up to 100 ms. Counts
-// may be made at the same time.
+// The first count with a vocabulary loads it, which takes up to 100 ms. A
+// counter remembers the counts of longer texts, because a conversation is
+// counted again and again. Counts may be made at the same time.
 func Counter(model string) (count func(session.Message) int, name string, ok bool) {
 	v, ok := vocabularyOf(model)
 	if !ok {
 		return nil, "", false
 	}
-	return v.message, "tiktoken/" + string(v.encoding) + "/1", true
+	c := &counter{vocabulary: v, seed: maphash.MakeSeed(), known: map[uint64]int{}}
+	return c.message, "tiktoken/" + string(v.encoding) + "/1", true
 }
 
 // vocabulary is one way to cut text into tokens, loaded when it is needed.
@@ -66,6 +70,11 @@ var families = []struct {
 }
 
 func vocabularyOf(model string) (vocabulary, bool) {
+	for _, v := range []vocabulary{o200k, cl100k} {
+		if model == string(v.encoding) {
+			return v, true
+		}
+	}
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	model = strings.TrimPrefix(model, "ft:") // trained further, with the same vocabulary
 	for _, f := range families {
@@ -79,32 +88,69 @@ func vocabularyOf(model string) (vocabulary, bool) {
 	return vocabulary{}, false
 }
 
+// counter counts by a vocabulary.
+type counter struct {
+	vocabulary
+	seed maphash.Seed
+
+	mu    sync.Mutex // guards known
+	known map[uint64]int
+}
+
 // message counts a message and what is around it.
-func (v vocabulary) message(m session.Message) int {
+func (c *counter) message(m session.Message) int {
 	n := frame
 	if m.Name != "" {
-		n += named + v.text(m.Name)
+		n += named + c.text(m.Name)
 	}
 	for _, p := range m.Content {
 		switch p.Type {
 		case session.PartImage, session.PartFile, session.PartAudio:
 			n += media
 		default:
-			n += v.text(p.Text) + v.text(string(p.Raw))
+			n += c.text(p.Text) + c.text(string(p.Raw))
 		}
 	}
-	for _, c := range m.ToolCalls {
-		n += frame + v.text(c.Name) + v.text(string(c.Arguments))
+	for _, call := range m.ToolCalls {
+		n += frame + c.text(call.Name) + c.text(string(call.Arguments))
 	}
 	if m.ToolResult != nil {
-		n += v.text(m.ToolResult.ToolName) + v.text(m.ToolResult.Content)
+		n += c.text(m.ToolResult.ToolName) + c.text(m.ToolResult.Content)
 	}
 	return n
 }
 
-// text counts a text. One that cannot be cut is counted as by the estimate:
-// a count that is a little off is better than none.
-func (v vocabulary) text(s string) int {
+// What is remembered: texts from so many bytes on, and so many of them.
+const (
+	worthKnowing = 64
+	maxKnown     = 1 << 14
+)
+
+// text counts a text, or remembers its count.
+func (c *counter) text(s string) int {
+	if len(s) < worthKnowing {
+		return c.cut(s)
+	}
+	key := maphash.String(c.seed, s)
+	c.mu.Lock()
+	n, ok := c.known[key]
+	c.mu.Unlock()
+	if ok {
+		return n
+	}
+	n = c.cut(s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxKnown {
+		clear(c.known)
+	}
+	c.known[key] = n
+	return n
+}
+
+// cut counts a text. One that cannot be cut is counted as by the estimate: a
+// count that is a little off is better than none.
+func (v vocabulary) cut(s string) int {
 	if s == "" {
 		return 0
 	}
