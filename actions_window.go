@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
@@ -47,13 +48,15 @@ func (a WidenWindow) Execute(ctx context.Context, s session.Session) (session.Se
 	if a.FromSeq < 0 || a.FromSeq > window.FromSeq {
 		return s, &session.InvalidError{Field: "fromSeq", Reason: fmt.Sprintf("%d is not between 0 and the window's start %d", a.FromSeq, window.FromSeq)}
 	}
-	whole := s
+	messages := s.Messages()
 	if s.Partial() && rt.logs != nil {
-		if whole, err = rt.logs.LoadWhole(ctx, env.x.ref, 0); err != nil {
+		whole, err := rt.logs.LoadWhole(ctx, env.x.ref, 0)
+		if err != nil {
 			return s, err
 		}
+		tail := slices.DeleteFunc(messages, func(m session.Message) bool { return m.Seq <= whole.Seq() })
+		messages = append(whole.Messages(), tail...)
 	}
-	messages := whole.Messages()
 	moved := session.WindowMoved{From: window.FromSeq, To: a.FromSeq}
 	for _, g := range session.Groups(messages) {
 		first := messages[g.From]
@@ -65,5 +68,10 @@ func (a WidenWindow) Execute(ctx context.Context, s session.Session) (session.Se
 			moved.Keep = append(moved.Keep, first.Seq)
 		}
 	}
-	return s.With(env.Now(), moved)
+	s, err = s.With(env.Now(), moved)
+	if err != nil || !s.Partial() {
+		return s, err
+	}
+	// What is returned has the messages it shows, as if it had been loaded so.
+	return s.Holding(slices.DeleteFunc(messages, func(m session.Message) bool { return !s.Shown(m.Seq) }))
 }

@@ -65,14 +65,16 @@ func (rt *Runtime) fit(ctx context.Context, s session.Session, model llm.Model, 
 	if !ok || known.ContextLength() == 0 {
 		return s, nil
 	}
-	with := rt.pruning(s)
-	most, have, apart := known.ContextLength(), 0, requestTokens(with, r)
-	for _, m := range r.Messages {
-		have += with.Tokens(m)
-	}
+	most, answer := known.ContextLength(), 0
 	if r.Params.MaxOutputTokens != nil {
-		apart += *r.Params.MaxOutputTokens
+		answer = *r.Params.MaxOutputTokens
 	}
+	var estimate memory.With
+	if bytesOfToken*(messageTokens(estimate, r.Messages)+otherTokens(estimate, r))+answer <= most {
+		return s, nil
+	}
+	with := rt.pruning(s)
+	have, apart := messageTokens(with, r.Messages), otherTokens(with, r)+answer
 	if have+apart <= most {
 		return s, nil
 	}
@@ -85,19 +87,28 @@ func (rt *Runtime) fit(ctx context.Context, s session.Session, model llm.Model, 
 	if err != nil {
 		return s, err
 	}
-	have = 0
-	for _, m := range agent.Transcript(next) {
-		have += with.Tokens(m)
-	}
-	if tooLong.Have = have + apart; tooLong.Have > most {
+	if tooLong.Have = messageTokens(with, agent.Transcript(next)) + apart; tooLong.Have > most {
 		return s, tooLong
 	}
 	rt.tellPruned(s, next, session.PruneTokens)
 	return next, nil
 }
 
-// requestTokens counts what a request holds besides its messages.
-func requestTokens(with memory.With, r llm.Request) int {
+// bytesOfToken is how many bytes the estimate takes for a token. Nobody makes
+// more than one of each byte: so many times the estimate is never too little,
+// and what fits by it need not be counted, which is slow.
+const bytesOfToken = 4
+
+func messageTokens(with memory.With, messages []session.Message) int {
+	n := 0
+	for _, m := range messages {
+		n += with.Tokens(m)
+	}
+	return n
+}
+
+// otherTokens counts what a request holds besides its messages.
+func otherTokens(with memory.With, r llm.Request) int {
 	text := r.System
 	for _, t := range r.Tools {
 		text += t.Name + t.Description + string(t.Schema)
@@ -128,8 +139,10 @@ func (rt *Runtime) pruning(s session.Session) memory.With {
 	_, model, err := rt.model(s.Model())
 	if counter, ok := model.(llm.TokenCounter); err == nil && ok {
 		with.Count = func(m session.Message) int {
-			n, _ := counter.CountTokens(m)
-			return n
+			if n, by := counter.CountTokens(m); by != "" {
+				return n
+			}
+			return memory.Estimate(m)
 		}
 	}
 	if rt.embeds() {
@@ -158,13 +171,19 @@ func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *ses
 	if err != nil {
 		return session.Summary{}, err
 	}
-	prompt := policy.SummaryPrompt
-	if previous != "" {
-		prompt += "\n\nThe summary so far:\n" + previous
+	said := func(text string) session.Message {
+		return session.Message{ID: rt.config.NewID(), Role: session.RoleUser, CreatedAt: rt.config.Now(), Content: session.Text(text)}
 	}
-	messages := append(session.Sendable(leaving), session.Message{
-		ID: rt.config.NewID(), Role: session.RoleUser, CreatedAt: rt.config.Now(), Content: session.Text(prompt),
-	})
+	// A conversation that begins with an answer would lose it on the way to
+	// the model: something of a user's stands before it.
+	var messages []session.Message
+	switch {
+	case previous != "":
+		messages = append(messages, said("The summary so far:\n"+previous))
+	case leaving[0].Role != session.RoleUser:
+		messages = append(messages, said("The conversation so far:"))
+	}
+	messages = append(session.Sendable(append(messages, leaving...)), said(policy.SummaryPrompt))
 	response, err := model.Infer(ctx, llm.Request{
 		Model: name, System: policy.SummaryPrompt, Messages: messages, Agent: s.Info().AgentName, SessionID: s.ID(), Inference: s.InferenceCount(),
 	}, nil)

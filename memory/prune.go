@@ -27,10 +27,11 @@ type With struct {
 
 // Prune moves the window and returns the new session; nothing is deleted. It
 // only ever shrinks: a limit that what is shown already keeps returns the very
-// same session. Open groups and everything after them stay, whatever the limit.
+// same session. Open groups, an execution that has not ended and everything
+// after them stay, whatever the limit.
 //
-// With a limit of zero or less nothing stays but open groups. After an error
-// the session is unchanged.
+// With a limit of zero or less nothing else stays. After an error the session
+// is unchanged.
 func Prune(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With) (session.Session, error) {
 	shown := fromWindow(s)
 	groups := session.Groups(shown)
@@ -45,17 +46,7 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 	default:
 		return s, &session.InvalidError{Field: "strategy", Reason: fmt.Sprintf("%q is not one of %v", strategy, session.Strategies())}
 	}
-	leave := max(len(groups)-keep, 0)
-	for i, g := range groups {
-		if g.Open {
-			leave = min(leave, i)
-			break
-		}
-	}
-	if leave == 0 {
-		return s, nil
-	}
-	return move(ctx, s, strategy, limit, with, shown, groups[:leave])
+	return leave(ctx, s, strategy, limit, with, shown, groups, len(groups)-keep)
 }
 
 // Fit moves the window so far that what is shown fits into limit tokens, or
@@ -63,21 +54,27 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 func Fit(ctx context.Context, s session.Session, limit int, with With) (session.Session, error) {
 	shown := fromWindow(s)
 	groups := session.Groups(shown)
-	leave := len(groups) - fitting(s, shown, groups, limit, with.Tokens)
+	keep := fitting(s, shown, groups, limit, with.Tokens)
+	return leave(ctx, s, session.PruneTokens, limit, with, shown, groups, len(groups)-keep)
+}
+
+// leave moves the window beyond the first n groups, or as far as it may go.
+func leave(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With, shown []session.Message, groups []session.Group, n int) (session.Session, error) {
 	running := ""
 	if s.Running() {
 		running = s.Execution().ID
 	}
-	for i, g := range groups[:leave] {
-		if g.Open || running != "" && slices.ContainsFunc(shown[g.From:g.To], func(m session.Message) bool { return m.ExecutionID == running }) {
-			leave = i
+	ofRunning := func(m session.Message) bool { return running != "" && m.ExecutionID == running }
+	for i, g := range groups[:max(n, 0)] {
+		if g.Open || slices.ContainsFunc(shown[g.From:g.To], ofRunning) {
+			n = i
 			break
 		}
 	}
-	if leave == 0 {
+	if n <= 0 {
 		return s, nil
 	}
-	return move(ctx, s, session.PruneTokens, limit, with, shown, groups[:leave])
+	return move(ctx, s, strategy, limit, with, shown, groups[:n])
 }
 
 // fromWindow are the messages from the window's start on, without those kept
@@ -103,7 +100,7 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 	moved := session.WindowMoved{Strategy: strategy, Limit: limit, From: window.FromSeq, To: to, Keep: window.Keep, Groups: len(leaving)}
 	for _, m := range shown[:end] {
 		moved.Tokens += with.Tokens(m)
-		if m.Role == session.RoleSystem || m.Role == session.RoleDeveloper {
+		if stays(m) {
 			moved.Keep = append(moved.Keep, m.Seq)
 		}
 	}
@@ -123,6 +120,11 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 		moved.Summary = &summary
 	}
 	return s.With(with.Now(), moved)
+}
+
+// stays reports a message that is shown wherever the window begins.
+func stays(m session.Message) bool {
+	return m.Role == session.RoleSystem || m.Role == session.RoleDeveloper
 }
 
 func summarise(ctx context.Context, window session.Window, leaving []session.Message, with With) (session.Summary, error) {
@@ -145,22 +147,27 @@ func summarise(ctx context.Context, window session.Window, leaving []session.Mes
 	return summary, nil
 }
 
+// summaryFrame is room, in tokens, for the words a summary is introduced with.
+const summaryFrame = 16
+
 // fitting is how many of the last groups fit in limit tokens, together with
-// the summary and the messages kept from before the window.
+// the summary and the messages that stay in sight wherever the window begins.
 func fitting(s session.Session, shown []session.Message, groups []session.Group, limit int, count func(session.Message) int) int {
 	window := s.Window()
 	left := limit
 	if window.Summary != nil {
-		left -= count(session.Message{Content: session.Text(window.Summary.Text)})
+		left -= summaryFrame + count(session.Message{Content: session.Text(window.Summary.Text)})
 	}
 	for _, m := range s.All() {
-		if m.Seq < window.FromSeq && s.Shown(m.Seq) {
+		if s.Shown(m.Seq) && (m.Seq < window.FromSeq || stays(m)) {
 			left -= count(m)
 		}
 	}
 	for i := len(groups) - 1; i >= 0; i-- {
 		for _, m := range shown[groups[i].From:groups[i].To] {
-			left -= count(m)
+			if !stays(m) {
+				left -= count(m)
+			}
 		}
 		if left < 0 {
 			return len(groups) - 1 - i

@@ -78,6 +78,8 @@ func TestPrune_strategies(t *testing.T) {
 		{"tokens: not quite two", "uaua", session.PruneTokens, 11, 1},
 		{"tokens: not even the newest", "uaua", session.PruneTokens, 5, 0},
 		{"tokens: whole groups only", "uat", session.PruneTokens, 9, 0},
+		{"tokens: what stays in sight is counted", "suaua", session.PruneTokens, 12, 2},
+		{"tokens: and nothing else where it is too much", "suaua", session.PruneTokens, 5, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := talk(t, row.pattern)
