@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -54,6 +55,13 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 		}
 		if m.Strategy == session.PruneVector && !rt.embeds() {
 			add("memory.strategy", "vector_store needs an embedder and a store that keeps vectors")
+		}
+		if m.Recall != nil {
+			for _, scope := range m.Recall.Scopes {
+				if !slices.Contains(allowedScopes(m), memory.Scope(scope)) {
+					add("memory.recall.scopes", "%q is not among memory.scopes, which the agent may use", scope)
+				}
+			}
 		}
 		if m.SummaryModel != "" {
 			if _, _, err := rt.model(m.SummaryModel); err != nil {

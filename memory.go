@@ -33,15 +33,21 @@ func (e *Environment) Memory() memory.Handle { return e.handle() }
 func (e *Environment) handle() *handle {
 	h := e.x.rt.memory(e.info)
 	h.who.Name, h.who.Role = e.info.AgentName, "agent"
-	h.env = e
-	h.allowed = []memory.Scope{memory.ScopeSession}
-	if policy := e.policy; policy != nil && len(policy.Scopes) > 0 {
-		h.allowed = nil
-		for _, scope := range policy.Scopes {
-			h.allowed = append(h.allowed, memory.Scope(scope))
-		}
-	}
+	h.env, h.allowed = e, allowedScopes(e.policy)
 	return h
+}
+
+// allowedScopes are those an agent may use: the session's alone, unless its
+// definition says otherwise.
+func allowedScopes(policy *session.MemoryPolicy) []memory.Scope {
+	if policy == nil || len(policy.Scopes) == 0 {
+		return []memory.Scope{memory.ScopeSession}
+	}
+	var allowed []memory.Scope
+	for _, scope := range policy.Scopes {
+		allowed = append(allowed, memory.Scope(scope))
+	}
+	return allowed
 }
 
 func (rt *Runtime) memory(info session.Info) *handle {

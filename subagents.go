@@ -102,6 +102,7 @@ func (rt *Runtime) childDefinition(parent session.Session, name string, allowed 
 	if err != nil {
 		return session.Definition{}, err
 	}
+	def = def.Clone() // what this child may not have, others may
 	if def.Model == "" {
 		def.Model = parent.Model()
 	}
@@ -121,6 +122,11 @@ func (rt *Runtime) childDefinition(parent session.Session, name string, allowed 
 	}
 	if def.Memory != nil {
 		def.Memory.Scopes = narrowed(def.Memory.Scopes, parent.Definition().Memory)
+		if r := def.Memory.Recall; r != nil && len(r.Scopes) > 0 {
+			if r.Scopes = narrowed(r.Scopes, parent.Definition().Memory); r.Scopes == nil {
+				def.Memory.Recall = nil
+			}
+		}
 	}
 	def.Budget = rt.remaining(def.Budget, parent.Execution())
 	return def, rt.checkDefinition(def, "")
