@@ -12,10 +12,10 @@ import (
 
 func (p *program) sendCommand() *cobra.Command {
 	var (
-		ifVersion int64
-		key, busy string
-		goOn      bool
-		stream    bool
+		ifVersion        int64
+		key, busy, model string
+		goOn             bool
+		stream           bool
 	)
 	cmd := &cobra.Command{
 		Use: "send REF TEXT", Short: "say one thing to a session and print the answer; - reads standard input", Args: cobra.RangeArgs(1, 2),
@@ -23,6 +23,9 @@ func (p *program) sendCommand() *cobra.Command {
 continued by it; with --continue and no TEXT that is all it does, so that nothing is said
 twice. With --stream the answer is printed as it comes, with what tools do on standard
 error; a terminal has that anyway. With --json: the session document after the turn.
+
+With --model another model answers, this time and from then on, as after "holdfast
+sessions set-model": a version of its own before the turn.
 
 ` + refHelp,
 	}
@@ -34,26 +37,60 @@ error; a terminal has that anyway. With --json: the session document after the t
 		if err != nil {
 			return err
 		}
-		var opts []holdfast.Option
-		if cmd.Flags().Changed("if-version") {
-			opts = append(opts, holdfast.IfVersion(ifVersion))
-		}
-		if cmd.Flags().Changed("key") {
-			opts = append(opts, holdfast.IdempotencyKey(key))
-		}
 		way, err := onBusy(busy)
 		if err != nil {
 			return err
+		}
+		var seen *int64
+		if cmd.Flags().Changed("if-version") {
+			seen = &ifVersion
+		}
+		if model != "" {
+			if i, err = p.switchModel(ctx, h, i, model, way, &seen); err != nil {
+				return err
+			}
+		}
+		var opts []holdfast.Option
+		if seen != nil {
+			opts = append(opts, holdfast.IfVersion(*seen))
+		}
+		if cmd.Flags().Changed("key") {
+			opts = append(opts, holdfast.IdempotencyKey(key))
 		}
 		return p.sendTurn(ctx, h, i, action, stream, append(opts, holdfast.OnBusy(way))...)
 	})
 	f := cmd.Flags()
 	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at `VERSION`")
 	f.StringVar(&key, "key", "", "idempotency `KEY`: the same call again runs nothing (needs a store with keys)")
+	f.StringVar(&model, "model", "", "the `MODEL` that answers from now on, as provider/model")
 	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted; without TEXT")
 	f.BoolVar(&stream, "stream", false, "print the answer as it comes")
 	f.StringVar(&busy, "on-busy", "wait", "`HOW` to meet a session that is executing: wait, reject, enqueue or interrupt")
 	return p.allow(cmd)
+}
+
+// switchModel has another model answer from now on, if it is another. Whoever
+// asked for a version gets the one that this makes.
+func (p *program) switchModel(ctx context.Context, h *home, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
+	if way == holdfast.Enqueue {
+		return i, &session.InvalidError{Field: "model", Reason: "a message that waits is answered by the model the session has then; give --model or --on-busy enqueue"}
+	}
+	s, err := h.Get(ctx, i.ID)
+	if err != nil || s.Model() == model {
+		return i, err
+	}
+	opts := []holdfast.Option{holdfast.OnBusy(way)}
+	if *seen != nil {
+		opts = append(opts, holdfast.IfVersion(**seen))
+	}
+	if s, err = h.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
+		return i, h.explained(err, session.Definition{}, model)
+	}
+	if *seen != nil {
+		made := s.Version()
+		*seen = &made
+	}
+	return s.Info(), nil
 }
 
 // sendTurn runs one turn for a script: the answer, or the session document.
