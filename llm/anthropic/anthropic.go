@@ -3,10 +3,7 @@ package anthropic
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -91,22 +88,8 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Delta)) (l
 	if err != nil {
 		return llm.Response{}, err
 	}
-	answer, err := m.wire.Post(ctx, "v1/messages", body)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	defer answer.Close()
 	said := gathering{model: m, emit: emit, blocks: map[int]*block{}}
-	whole, err := answer.Whole()
-	if err != nil {
-		return llm.Response{}, err
-	}
-	if whole {
-		err = said.whole(answer)
-	} else {
-		err = said.stream(answer)
-	}
-	if err != nil {
+	if err := m.wire.Ask(ctx, "v1/messages", body, &said); err != nil {
 		return llm.Response{}, err
 	}
 	return said.response(), nil
@@ -115,22 +98,5 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Delta)) (l
 // Models lists what the server offers, sorted. It is a cheap way to see that
 // the server is there and that the key is good.
 func (m *Model) Models(ctx context.Context) ([]string, error) {
-	raw, err := m.wire.Get(ctx, "v1/models")
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Data []struct {
-			ID wire.Word `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, m.wire.Final(fmt.Sprintf("its list of models cannot be read: %v", err))
-	}
-	var names []string
-	for _, item := range list.Data {
-		names = append(names, string(item.ID))
-	}
-	slices.Sort(names)
-	return names, nil
+	return m.wire.Models(ctx, "v1/models")
 }

@@ -78,8 +78,8 @@ type gathering struct {
 	usage    usage
 }
 
-// whole reads an answer that came in one piece.
-func (g *gathering) whole(a *wire.Answer) error {
+// Whole reads an answer that came in one piece.
+func (g *gathering) Whole(a *wire.Answer) error {
 	raw, err := a.All()
 	if err != nil {
 		return err
@@ -108,9 +108,9 @@ func mistyped(err error) bool {
 	return err != nil && (!errors.As(err, &field) || field.Field == "")
 }
 
-// stream reads an answer that comes in pieces. Once it gave its reason to end
+// Stream reads an answer that comes in pieces. Once it gave its reason to end
 // it is an answer, whatever becomes of the rest of the stream: it is paid for.
-func (g *gathering) stream(a *wire.Answer) error {
+func (g *gathering) Stream(a *wire.Answer) error {
 	for !g.stopped {
 		raw, err := a.Next()
 		switch {

@@ -33,8 +33,8 @@ type gathered struct {
 	arguments strings.Builder
 }
 
-// whole reads an answer that came in one piece.
-func (g *gathering) whole(a *wire.Answer) error {
+// Whole reads an answer that came in one piece.
+func (g *gathering) Whole(a *wire.Answer) error {
 	raw, err := a.All()
 	if err != nil {
 		return err
@@ -48,9 +48,9 @@ func (g *gathering) whole(a *wire.Answer) error {
 	return nil
 }
 
-// stream reads an answer that comes in pieces. Once it gave its reason to end
+// Stream reads an answer that comes in pieces. Once it gave its reason to end
 // it is an answer, whatever becomes of the rest of the stream: it is paid for.
-func (g *gathering) stream(a *wire.Answer) error {
+func (g *gathering) Stream(a *wire.Answer) error {
 	for {
 		raw, err := a.Next()
 		switch {

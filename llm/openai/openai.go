@@ -5,11 +5,8 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -101,22 +98,8 @@ func (m *Model) ask(ctx context.Context, r llm.Request, d dialect, emit func(llm
 	if err != nil {
 		return llm.Response{}, err
 	}
-	answer, err := m.wire.Post(ctx, "chat/completions", body)
-	if err != nil {
-		return llm.Response{}, err
-	}
-	defer answer.Close()
 	said := gathering{model: m, emit: emit}
-	whole, err := answer.Whole()
-	if err != nil {
-		return llm.Response{}, err
-	}
-	if whole {
-		err = said.whole(answer)
-	} else {
-		err = said.stream(answer)
-	}
-	if err != nil {
+	if err := m.wire.Ask(ctx, "chat/completions", body, &said); err != nil {
 		return llm.Response{}, err
 	}
 	return said.response(), nil
@@ -125,22 +108,5 @@ func (m *Model) ask(ctx context.Context, r llm.Request, d dialect, emit func(llm
 // Models lists what the server offers, sorted. It is a cheap way to see that
 // the server is there and, at most servers, that the key is good.
 func (m *Model) Models(ctx context.Context) ([]string, error) {
-	raw, err := m.wire.Get(ctx, "models")
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Data []struct {
-			ID wire.Word `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, m.wire.Final(fmt.Sprintf("its list of models cannot be read: %v", err))
-	}
-	var names []string
-	for _, item := range list.Data {
-		names = append(names, string(item.ID))
-	}
-	slices.Sort(names)
-	return names, nil
+	return m.wire.Models(ctx, "models")
 }

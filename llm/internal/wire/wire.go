@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -101,6 +102,51 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	}
 	defer answer.Close()
 	return answer.All()
+}
+
+// Reader makes sense of an answer, whole or as it comes.
+type Reader interface {
+	Whole(a *Answer) error
+	Stream(a *Answer) error
+}
+
+// Ask posts a request and has its answer read. Errors are those of Post.
+func (c *Client) Ask(ctx context.Context, path string, body any, r Reader) error {
+	answer, err := c.Post(ctx, path, body)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	whole, err := answer.Whole()
+	if err != nil {
+		return err
+	}
+	if whole {
+		return r.Whole(answer)
+	}
+	return r.Stream(answer)
+}
+
+// Models lists what the server offers, sorted. Errors are those of Post.
+func (c *Client) Models(ctx context.Context, path string) ([]string, error) {
+	raw, err := c.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Data []struct {
+			ID Word `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, c.Final(fmt.Sprintf("its list of models cannot be read: %v", err))
+	}
+	var names []string
+	for _, item := range list.Data {
+		names = append(names, string(item.ID))
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func (c *Client) do(ctx context.Context, method, path string, payload []byte) (*Answer, error) {
