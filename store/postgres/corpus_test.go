@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"flag"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
 	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // The corpus holds a dump of a database of every schema there was, each filled
@@ -115,21 +115,6 @@ func carriesOn(t *testing.T, url string) {
 	}
 }
 
-// reading is everything a store tells of one session.
-type reading struct {
-	Ref      store.Ref
-	Info     session.Info
-	Load     session.Session
-	Tail     session.Session
-	Versions []session.Session
-	Whole    session.Session
-	Log      []session.LogEntry
-	Commits  []store.CommitInfo
-	Inbox    []store.Item
-	Keys     map[string]store.KeyUse
-	Lease    *store.Lease
-}
-
 // readingOf reads everything there is: a line of JSON for each session.
 func readingOf(t *testing.T, st *postgres.Store) []byte {
 	t.Helper()
@@ -140,49 +125,12 @@ func readingOf(t *testing.T, st *postgres.Store) []byte {
 			t.Fatal(page.Corrupt, err)
 		}
 		for _, i := range page.Items {
-			if err := json.NewEncoder(&lines).Encode(readingOfOne(t, st, store.Ref{Tenant: tenant, ID: i.ID})); err != nil {
+			if err := json.NewEncoder(&lines).Encode(storetest.Read(t, st, store.Ref{Tenant: tenant, ID: i.ID}, "sealed", "open", "forgotten")); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	return lines.Bytes()
-}
-
-func readingOfOne(t *testing.T, st *postgres.Store, r store.Ref) reading {
-	t.Helper()
-	ctx, w := t.Context(), reading{Ref: r, Keys: map[string]store.KeyUse{}}
-	var errs [8]error
-	w.Info, errs[0] = st.Info(ctx, r)
-	w.Load, errs[1] = st.Load(ctx, r, false)
-	w.Tail, errs[2] = st.Load(ctx, r, true)
-	w.Whole, errs[3] = st.LoadWhole(ctx, r, 0)
-	w.Log, errs[4] = st.Log(ctx, r, 0, 1000)
-	w.Commits, errs[5] = st.Commits(ctx, r, 0, 1000)
-	w.Inbox, errs[6] = st.Inbox(ctx, r)
-	l, held, err := st.Holding(ctx, r)
-	if errs[7] = err; held {
-		w.Lease = &l
-	}
-	for version := int64(1); version <= w.Info.Version; version++ {
-		s, err := st.LoadAt(ctx, r, version)
-		if err != nil {
-			t.Fatalf("version %d of %v: %v", version, r, err)
-		}
-		w.Versions = append(w.Versions, s)
-	}
-	for _, name := range []string{"sealed", "open", "forgotten"} {
-		use, known, err := st.Key(ctx, r, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if known {
-			w.Keys[name] = use
-		}
-	}
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatalf("read %v: %v", r, err)
-	}
-	return w
 }
 
 // wantSameReading compares line by line and shows where the first two that

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // The corpus holds a database of every schema there was, as the store of that
@@ -253,33 +253,18 @@ func with(t testing.TB, s session.Session, changes ...session.Change) session.Se
 	return s
 }
 
-// told is everything a store tells of one session.
-type told struct {
-	Ref      store.Ref
-	Info     session.Info
-	Load     session.Session
-	Tail     session.Session
-	Versions []session.Session
-	Whole    session.Session
-	Log      []session.LogEntry
-	Commits  []store.CommitInfo
-	Inbox    []store.Item
-	Keys     map[string]store.KeyUse
-	Lease    *store.Lease
-}
-
 // readingOf reads everything there is, as JSON. The values of the large state
 // are cut short.
 func readingOf(t *testing.T, st *sqlite.Store) []byte {
 	t.Helper()
-	var all []told
+	var all []storetest.Reading
 	for _, tenant := range []string{session.DefaultTenant, "other"} {
 		page, err := st.List(t.Context(), tenant, store.Query{Order: store.IDAsc, IncludeDeleted: true})
 		if err != nil || len(page.Corrupt) > 0 {
 			t.Fatal(page.Corrupt, err)
 		}
 		for _, i := range page.Items {
-			all = append(all, tellOf(t, st, store.Ref{Tenant: tenant, ID: i.ID}))
+			all = append(all, storetest.Read(t, st, store.Ref{Tenant: tenant, ID: i.ID}, "sealed", "open", "forgotten"))
 		}
 	}
 	raw, err := json.MarshalIndent(all, "", " ")
@@ -287,43 +272,6 @@ func readingOf(t *testing.T, st *sqlite.Store) []byte {
 		t.Fatal(err)
 	}
 	return bytes.ReplaceAll(raw, bytes.Repeat([]byte("x"), 60<<10), []byte("60 KiB"))
-}
-
-func tellOf(t *testing.T, st *sqlite.Store, r store.Ref) told {
-	t.Helper()
-	ctx, w := t.Context(), told{Ref: r, Keys: map[string]store.KeyUse{}}
-	var errs [8]error
-	w.Info, errs[0] = st.Info(ctx, r)
-	w.Load, errs[1] = st.Load(ctx, r, false)
-	w.Tail, errs[2] = st.Load(ctx, r, true)
-	w.Whole, errs[3] = st.LoadWhole(ctx, r, 0)
-	w.Log, errs[4] = st.Log(ctx, r, 0, 1000)
-	w.Commits, errs[5] = st.Commits(ctx, r, 0, 1000)
-	w.Inbox, errs[6] = st.Inbox(ctx, r)
-	l, held, err := st.Holding(ctx, r)
-	if errs[7] = err; held {
-		w.Lease = &l
-	}
-	for version := int64(1); version <= w.Info.Version; version++ {
-		s, err := st.LoadAt(ctx, r, version)
-		if err != nil {
-			t.Fatalf("version %d of %v: %v", version, r, err)
-		}
-		w.Versions = append(w.Versions, s)
-	}
-	for _, name := range []string{"sealed", "open", "forgotten"} {
-		use, known, err := st.Key(ctx, r, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if known {
-			w.Keys[name] = use
-		}
-	}
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatalf("read %v: %v", r, err)
-	}
-	return w
 }
 
 // wantSameReading compares line by line, to name the first that differs.
