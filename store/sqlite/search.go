@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -124,7 +125,8 @@ func (s *search) count(ctx context.Context, c *conn, query string, whose []strin
 	return nil
 }
 
-// collectUnindexed reads the messages that the index does not have yet.
+// collectUnindexed reads the messages that the index does not have yet: from
+// the end of each log back to the mark, however long the log is.
 func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 	mark, err := c.mark(ctx)
 	if err != nil {
@@ -135,10 +137,13 @@ func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 		return err
 	}
 	for _, log := range logs {
-		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? AND n > ? AND kind = ?", []any{log, mark, messageAdded}, func(rows *sql.Rows) error {
+		err := c.each(ctx, "SELECT n, log, "+columns+" FROM changes WHERE log = ? ORDER BY seq DESC", []any{log}, func(rows *sql.Rows) error {
 			at, r, err := scanPlace(rows)
 			if err != nil {
 				return err
+			}
+			if at.n <= mark {
+				return errEnough
 			}
 			m, ok := r.message()
 			if !ok || (m.Trace && !s.query.Trace) {
@@ -148,7 +153,7 @@ func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 			l.read = append(l.read, candidate{place: at, at: micros(m.CreatedAt)})
 			return nil
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, errEnough) {
 			return err
 		}
 	}
