@@ -25,6 +25,7 @@ var (
 	ErrAfterSave       = errors.New("failed after save")
 	ErrExecutionFailed = errors.New("execution failed")
 	ErrDefinition      = errors.New("invalid definition")
+	ErrSpec            = errors.New("invalid workflow spec")
 	ErrUnsupported     = errors.New("unsupported")
 	ErrAmbiguous       = errors.New("ambiguous")
 	ErrDepth           = errors.New("too deep")
@@ -310,6 +311,42 @@ func (e *DefinitionError) Error() string {
 	return b.String()
 }
 func (e *DefinitionError) Unwrap() error { return ErrDefinition }
+
+// SpecError is a workflow spec that cannot be taken. Pointer and Reason are the
+// first thing wrong with it, Also the others, in the order of the file.
+type SpecError struct {
+	File    string
+	Pointer string // RFC 6901; empty: the file as a whole
+	Reason  string
+	Also    []SpecProblem
+}
+
+// SpecProblem is one more thing wrong with a spec.
+type SpecProblem struct {
+	Pointer string `json:"pointer"`
+	Reason  string `json:"reason"`
+}
+
+func (e *SpecError) Error() string {
+	first := SpecProblem{Pointer: e.Pointer, Reason: e.Reason}
+	if len(e.Also) == 0 {
+		return fmt.Sprintf("spec %s: %s", quoted(e.File), first)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "spec %s has %d problems:\n  %s", quoted(e.File), 1+len(e.Also), first)
+	for _, p := range e.Also {
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	return b.String()
+}
+func (e *SpecError) Unwrap() error { return ErrSpec }
+
+func (p SpecProblem) String() string {
+	if p.Pointer == "" {
+		return p.Reason
+	}
+	return p.Pointer + ": " + p.Reason
+}
 
 // UnsupportedError is an ability the store or program does not have.
 type UnsupportedError struct{ Store, Ability string }

@@ -48,6 +48,8 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.ExecutionError{ID: "s-1", Version: 4, ExecutionID: "x-1", Err: cause}, session.ErrExecutionFailed, []string{`"s-1"`, "saved as version 4", `"x-1"`}, cause},
 		{&session.DefinitionError{Source: "a.yaml", Problems: []session.Problem{{Field: "name", Message: "is missing"}}}, session.ErrDefinition, []string{"a.yaml", "name: is missing"}, nil},
 		{&session.DefinitionError{Problems: []session.Problem{{Field: "a", Message: "x"}, {Field: "b", Message: "y"}}}, session.ErrDefinition, []string{"2 problems", "a: x", "b: y"}, nil},
+		{&session.SpecError{File: "a.yaml", Pointer: "/name", Reason: "is missing"}, session.ErrSpec, []string{"a.yaml", "/name: is missing"}, nil},
+		{&session.SpecError{File: "a.yaml", Reason: "is empty", Also: []session.SpecProblem{{Pointer: "/b", Reason: "y"}}}, session.ErrSpec, []string{"2 problems", "is empty", "/b: y"}, nil},
 		{&session.UnsupportedError{Store: "file", Ability: "inbox"}, session.ErrUnsupported, []string{"file", "inbox"}, nil},
 		{&session.AmbiguousError{Ref: "ab", Candidates: []string{"abc", "abd"}}, session.ErrAmbiguous, []string{`"ab"`, "abc, abd"}, nil},
 		{&session.DepthError{Depth: 4, Max: 3}, session.ErrDepth, []string{"4", "3"}, nil},
@@ -101,7 +103,7 @@ func TestErrors_sentinelsAreApart(t *testing.T) {
 	all := []error{
 		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrStatus, session.ErrBusy, session.ErrFenced, session.ErrQueued,
 		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
-		session.ErrExecutionFailed, session.ErrDefinition, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
+		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
 		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,
 	}
 	for i, a := range all {
