@@ -26,7 +26,7 @@ func OpenMeasured(ctx context.Context, url string, c Config, now func() time.Tim
 		return nil, err
 	}
 	s.now = now
-	s.index.quiet, s.index.late = time.Hour, time.Hour
+	s.index.quiet, s.index.late, s.index.soon = time.Hour, time.Hour, time.Hour
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func configured(url string, c Config) (*Store, error) {
 		c.OnWrite = func(string) {}
 	}
 	s := &Store{config: c, patience: defaultPatience, closing: make(chan struct{})}
-	s.index = indexing{quiet: quietFor, late: lateAfter, wanted: make(chan struct{}, 1)}
+	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1)}
 	s.ear = &ear{store: s}
 	switch {
 	case c.ListenURL != "":

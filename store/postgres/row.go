@@ -20,9 +20,10 @@ const forever = math.MaxInt64
 
 // versionArgs are the columns that every version sets.
 func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"of_version": info.Version, "seq": info.Seq, "messages": int64(info.MessageCount), "updated_at": info.UpdatedAt, "running": sealed.Running(),
-	}
+	args := make(pgx.NamedArgs, 32) // as many as a save has
+	args["of_version"], args["seq"], args["messages"] = info.Version, info.Seq, int64(info.MessageCount)
+	args["updated_at"], args["running"] = info.UpdatedAt, sealed.Running()
+	return args
 }
 
 // addWindow adds where the window's messages are.

@@ -17,7 +17,7 @@ func openIdle(ctx context.Context, url string, after time.Duration) (*Store, err
 	if err != nil {
 		return nil, err
 	}
-	s.index.quiet, s.index.late = after, after
+	s.index.quiet, s.index.late, s.index.soon = after, after, after
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}

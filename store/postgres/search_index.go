@@ -30,6 +30,9 @@ import (
 const (
 	// quietFor is how long a node writes nothing before it is taken for idle.
 	quietFor = 500 * time.Millisecond
+	// soonAfter is how long the index waits when a search had to read a log: the
+	// next one should not.
+	soonAfter = 20 * time.Millisecond
 	// lateAfter is how long the index waits for that at most.
 	lateAfter = 30 * time.Second
 	// indexLastFor is how long Close goes on indexing what is left.
@@ -41,8 +44,8 @@ const (
 
 // indexing is what this node wants to see in the index.
 type indexing struct {
-	quiet, late time.Duration // quietFor and lateAfter but in tests
-	wanted      chan struct{} // holds one
+	quiet, late, soon time.Duration // quietFor, lateAfter and soonAfter but in tests
+	wanted            chan struct{} // holds one
 
 	mu   sync.Mutex
 	refs map[store.Ref]bool // guarded by mu: sessions that were written to
@@ -83,6 +86,13 @@ func (x *indexing) call() {
 	}
 }
 
+// missed reports that a search had to read a log.
+func (x *indexing) missed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.logs) > 0
+}
+
 func (x *indexing) take() (refs []store.Ref, logs []int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -108,12 +118,17 @@ func (s *Store) fillIndex(ctx context.Context) {
 	s.indexWanted(ctx)
 }
 
-// awaitQuiet waits until nothing was wanted for a while, but not for ever.
+// awaitQuiet waits until nothing was wanted for a while, but not for ever, and
+// not long when somebody searches.
 func (x *indexing) awaitQuiet(ctx context.Context) {
 	quiet, late := time.NewTimer(x.quiet), time.NewTimer(x.late)
 	defer quiet.Stop()
 	defer late.Stop()
-	for {
+	for hurry := false; ; {
+		if !hurry && x.missed() {
+			hurry = true
+			late.Reset(min(x.soon, x.late))
+		}
 		select {
 		case <-x.wanted:
 			quiet.Reset(x.quiet)

@@ -110,24 +110,23 @@ func writeChanges(n int, commit bool) string {
 
 // addChanges adds log rows. They are numbered from the base on.
 func addChanges(args pgx.NamedArgs, records []session.Record) error {
-	kinds, bodies, weight := make([]string, len(records)), make([][]byte, len(records)), int64(0)
+	var kinds []string
+	var bodies [][]byte
+	weight := int64(0)
 	for i, r := range records {
-		raw, err := encodeBody(r)
+		body, err := encodeBody(r)
 		if err != nil {
 			return err
 		}
-		kinds[i], bodies[i] = r.Change.Kind(), raw
-		weight += int64(len(raw))
-	}
-	args["weight"] = weight
-	if len(records) > fewChanges {
-		args["kinds"], args["bodies"] = kinds, bodies
-		return nil
-	}
-	for i := range records {
+		weight += int64(len(body))
+		if len(records) > fewChanges {
+			kinds, bodies = append(kinds, r.Change.Kind()), append(bodies, body)
+			continue
+		}
 		n := strconv.Itoa(i + 1)
-		args["kind_"+n], args["body_"+n] = kinds[i], bodies[i]
+		args["kind_"+n], args["body_"+n] = r.Change.Kind(), body
 	}
+	args["kinds"], args["bodies"], args["weight"] = kinds, bodies, weight
 	return nil
 }
 
