@@ -85,6 +85,11 @@ func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error 
 	if model != "" {
 		def.Model = model
 	}
+	if def.Model == "" {
+		if err := c.h.checkDefault(); err != nil {
+			return err
+		}
+	}
 	s, err := c.h.Create(ctx, def, holdfast.WithName(name))
 	if err != nil {
 		return c.h.explained(err, def, def.Model)

@@ -34,7 +34,7 @@ func chatCommands() []chatCommand {
 		{name: "/model", takes: "[NAME]", about: "the model that answers, or another from now on", personal: true, run: (*chat).changeModel},
 		{name: "/fork", takes: "[NAME]", about: "go on in a copy; this session stays as it is", personal: true, run: (*chat).fork},
 		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
-		{name: "/prune", takes: "[N]", about: "show the model the last N exchanges only (10)", personal: true, run: (*chat).prune},
+		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
 		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
 	}
 }
@@ -114,7 +114,11 @@ func (c *chat) tellHistory(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	return c.printHistory(ctx, c.h, c.info.ID, memory.HistoryOptions{Limit: limit})
+	page, err := c.printHistory(ctx, c.h, c.info.ID, memory.HistoryOptions{Limit: limit})
+	if err == nil && page.Next > 0 {
+		c.err.status("\n%s; there are more: /history %d", partText(page), min(2*limit, page.Total))
+	}
+	return err
 }
 
 func (c *chat) tellUsage(ctx context.Context, _ string) error {
@@ -142,6 +146,9 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 }
 
 func (c *chat) rewind(ctx context.Context, arg string) error {
+	if arg == "" {
+		return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("say which, 1 to %d", c.info.Version)}
+	}
 	to, err := version(arg)
 	if err != nil {
 		return err

@@ -31,6 +31,17 @@ func TestChat_commandsChangeTheSession(t *testing.T) {
 	}
 }
 
+func TestChat_historyTellsHowToSeeMore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	d.must("one\ntwo\n/history 3\n/history 4\n", "chat")
+	d.tells("3 of 4 messages; there are more: /history 4\n")
+	if told := d.err.String(); strings.Contains(told, "--") || strings.Count(told, "there are more") != 1 {
+		t.Errorf("a chat has no flags, and the second time there is no more:\n%s", told)
+	}
+}
+
 func TestChat_forkGoesOnInTheCopy(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -65,7 +76,7 @@ func TestChat_mistakesInCommandsAreToldAndChangeNothing(t *testing.T) {
 	d := newDesk(t)
 	d.person = true
 	d.must("/rewind\n/rewind 99\n/prune none\n/history 0\n/model nobody/x\n/model openai/gpt-4.1\n", "chat", "--name", "s")
-	d.tells(`"" is not a number`, "99", `"none" is not a number above 0`, `"0" is not a number above 0`, `model "nobody/x" not found`, "set OPENAI_API_KEY")
+	d.tells("say which, 1 to 1", "99", `"none" is not a number above 0`, `"0" is not a number above 0`, `model "nobody/x" not found`, "set OPENAI_API_KEY")
 	if exported := d.must("", "sessions", "export", "s"); !strings.Contains(exported, `"version":1,`) {
 		t.Errorf("something changed:\n%s", exported)
 	}

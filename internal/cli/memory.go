@@ -48,6 +48,10 @@ It needs a store that can be searched.`,
 		if err != nil {
 			return err
 		}
+		if len(hits) == 0 && !p.json {
+			p.err.status("nothing fits by %.2f or more; --threshold takes less", threshold)
+			return nil
+		}
 		return p.printHits(hits)
 	})
 	f := cmd.Flags()
@@ -62,10 +66,6 @@ It needs a store that can be searched.`,
 func (p *program) printHits(hits []memory.Hit) error {
 	if p.json {
 		return p.printJSON(hits)
-	}
-	if len(hits) == 0 {
-		p.err.status("nothing was found")
-		return nil
 	}
 	for _, hit := range hits {
 		place := fmt.Sprintf("change %d", hit.Seq)
@@ -180,7 +180,16 @@ in the order they were said. With --json: a page, with the number to go on from 
 			if oldest {
 				o.Order = memory.Oldest
 			}
-			return p.printHistory(ctx, h, i.ID, o)
+			page, err := p.printHistory(ctx, h, i.ID, o)
+			if err != nil || p.json || page.Next == 0 {
+				return err
+			}
+			way := "--before"
+			if oldest {
+				way = "--after"
+			}
+			p.err.status("\n%s; there are more: %s %d", partText(page), way, page.Next)
+			return nil
 		}),
 	}
 	f := cmd.Flags()
@@ -194,32 +203,32 @@ in the order they were said. With --json: a page, with the number to go on from 
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, h *home, id string, o memory.HistoryOptions) error {
+func (p *program) printHistory(ctx context.Context, h *home, id string, o memory.HistoryOptions) (memory.Page, error) {
 	m, err := h.Memory(ctx, id)
 	if err != nil {
-		return err
+		return memory.Page{}, err
 	}
 	page, err := m.History(ctx, o)
 	if err != nil {
-		return err
+		return page, err
 	}
 	if p.json {
-		return p.printJSON(page)
+		return page, p.printJSON(page)
 	}
-	way := "--after"
 	if o.Order != memory.Oldest {
 		slices.Reverse(page.Messages)
-		way = "--before"
 	}
 	for _, message := range page.Messages {
 		if err := p.out.print(p.messageText(message)); err != nil {
-			return err
+			return page, err
 		}
 	}
-	if page.Next > 0 {
-		p.err.status("\n%d of %s; there are more: %s %d", len(page.Messages), quantity(page.Total, "message"), way, page.Next)
-	}
-	return nil
+	return page, nil
+}
+
+// partText is how much of the whole a page is.
+func partText(page memory.Page) string {
+	return fmt.Sprintf("%d of %s", len(page.Messages), quantity(page.Total, "message"))
 }
 
 // embedFor is how long a search waits for what was written to be findable by

@@ -21,6 +21,7 @@ type outfit struct {
 	models models
 	model  string // for definitions that name none
 	agents agents
+	mcp    bool // tool servers may be reached
 }
 
 // outfit reads the environment and the flags. The caller closes it when no
@@ -43,11 +44,22 @@ func (p *program) outfit() (*outfit, error) {
 		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
 		model:   p.getenv("HOLDFAST_MODEL"),
 		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
+		mcp:     p.allows.mcp,
 	}
 	if o.model == "" {
 		o.model = offline.Name
 	}
 	return o, nil
+}
+
+// checkDefault refuses a model of the environment that could not answer, before
+// a session is made that nobody can talk to.
+func (o *outfit) checkDefault() error {
+	_, err := o.models.Model(o.model)
+	if errors.Is(err, session.ErrNotFound) {
+		return &unavailableError{what: "HOLDFAST_MODEL: " + err.Error(), remedy: "see: holdfast models list"}
+	}
+	return err
 }
 
 // catalog has the providers of the environment, what is known of models, and
@@ -107,7 +119,7 @@ func (e *unavailableError) Error() string { return e.what + ": " + e.remedy }
 func (e *unavailableError) Unwrap() error { return session.ErrUnsupported }
 
 // explained is why an agent cannot run, in a way that one can act on: a key
-// that is not set, a tool that needs a flag. Other errors stay as they are.
+// that is not set, tools that need a flag. Other errors stay as they are.
 func (o *outfit) explained(err error, def session.Definition, model string) error {
 	if !errors.Is(err, session.ErrDefinition) {
 		return err
@@ -122,6 +134,9 @@ func (o *outfit) explained(err error, def session.Definition, model string) erro
 		if flag := allowedBy(name); flag != "" && !o.has(name) {
 			return &unavailableError{what: fmt.Sprintf("the agent %s wants the tool %q", def.Name, name), remedy: "allow it with " + flag}
 		}
+	}
+	if len(def.MCP) > 0 && !o.mcp {
+		return &unavailableError{what: fmt.Sprintf("the agent %s wants tool servers", def.Name), remedy: "allow it with --allow-mcp"}
 	}
 	return err
 }

@@ -45,6 +45,7 @@ func (p *program) hint(err error) string {
 		corrupt     *session.CorruptError
 		ambiguous   *session.AmbiguousError
 		missing     *session.NotFoundError
+		busy        *session.BusyError
 		stopped     *stoppedError
 		told        *llm.ProviderError
 	)
@@ -54,6 +55,8 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &interrupted):
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
+	case errors.As(err, &busy) && busy.Holder != "":
+		return holderText(busy.Holder) + " is at work on it; see: holdfast sessions show " + shortID(busy.ID)
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
 	case errors.As(err, &told) && !errors.Is(err, errModel) && refusedKey(err):
