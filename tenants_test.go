@@ -143,9 +143,9 @@ func TestTenants_sweepingCallsStayAtHome(t *testing.T) {
 			if done, err := rt.Recover(t.Context()); err != nil || len(done) != 0 {
 				t.Errorf("%s recovers %+v, %v", tenant, done, err)
 			}
-			for _, purge := range []bool{false, true} {
-				for _, r := range []holdfast.Retention{{Expired: true}, {IdleFor: time.Nanosecond}} {
-					r.Purge = purge
+			for _, idle := range []time.Duration{0, time.Nanosecond} {
+				for _, r := range []holdfast.Retention{{DryRun: true}, {Purge: true}, {}} {
+					r.IdleFor, r.Expired = idle, idle == 0
 					if swept, err := rt.Sweep(t.Context(), r); err != nil || len(swept) != 0 {
 						t.Errorf("%s sweeps %v, %v", tenant, swept, err)
 					}
