@@ -1,6 +1,7 @@
 // Package tiktoken counts tokens as OpenAI's models do. A program that imports
 // it grows by 12 MB of vocabularies and takes some seconds longer to build for
-// the first time; without it memory counts by an estimate.
+// the first time; without it memory counts by an estimate. A catalog of models
+// takes Counter as its Config.Counter.
 package tiktoken
 
 import (
