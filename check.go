@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // checkDefinition reports everything wrong with a definition in this runtime,
 // all at once. Model overrides the definition's where it is not empty.
-func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
+func (rt *Runtime) checkDefinition(ctx context.Context, def session.Definition, model string) error {
 	if err := checkSecrets("definition "+def.Name, def.ModelParams); err != nil {
 		return err
 	}
@@ -22,7 +23,10 @@ func (rt *Runtime) checkDefinition(def session.Definition, model string) error {
 	add := func(field, format string, args ...any) {
 		problems = append(problems, session.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
-	pool, err := rt.pool(def)
+	pool, err := rt.pool(ctx, def)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		add("tools", "%v", err)
 	}
@@ -126,8 +130,8 @@ func secretKey(key string, value any) string {
 }
 
 // checkRunnable refuses, before anything is written, what could not run.
-func (rt *Runtime) checkRunnable(s session.Session) error {
-	if err := rt.checkDefinition(s.Definition(), s.Model()); err != nil {
+func (rt *Runtime) checkRunnable(ctx context.Context, s session.Session) error {
+	if err := rt.checkDefinition(ctx, s.Definition(), s.Model()); err != nil {
 		return err
 	}
 	if _, _, err := rt.model(s.Model()); err != nil {
@@ -158,7 +162,7 @@ func (rt *Runtime) model(name string) (string, llm.Model, error) {
 }
 
 // pool is every tool a definition may choose from.
-func (rt *Runtime) pool(def session.Definition) (tool.Set, error) {
+func (rt *Runtime) pool(ctx context.Context, def session.Definition) (tool.Set, error) {
 	all := rt.config.Tools.All()
 	for _, name := range def.Capabilities {
 		all = append(all, rt.config.Capabilities[name].Tools...)
@@ -172,27 +176,31 @@ func (rt *Runtime) pool(def session.Definition) (tool.Set, error) {
 	}
 	if rt.config.MCP != nil {
 		for _, server := range def.MCP {
-			offered, err := rt.servers.tools(rt.closing, server)
+			offered, err := rt.servers.tools(ctx, server)
 			if err != nil {
 				return tool.Set{}, err
 			}
 			all = append(all, offered...)
 		}
 	}
+	if len(def.Subagents) > 0 && rt.config.Definitions != nil {
+		all = append(all, spawn{rt: rt, names: def.Subagents})
+	}
 	return tool.NewSet(all...)
 }
 
-// tools are those the agent gets.
-func (rt *Runtime) tools(def session.Definition) (tool.Set, error) {
-	pool, err := rt.pool(def)
+// tools are those the agent gets. Who has subagents can call them, whatever
+// else it has, unless that is denied.
+func (rt *Runtime) tools(ctx context.Context, def session.Definition) (tool.Set, error) {
+	pool, err := rt.pool(ctx, def)
 	if err != nil {
 		return tool.Set{}, err
 	}
-	chosen := pool.Select(def.Tools, def.ToolsDeny)
-	if len(def.Subagents) == 0 || rt.config.Definitions == nil {
-		return chosen, nil
+	chosen := def.Tools
+	if _, ok := pool.Get(spawnName); ok && chosen != nil && !slices.Contains(chosen, spawnName) {
+		chosen = append(slices.Clone(chosen), spawnName)
 	}
-	return tool.NewSet(append(chosen.All(), spawn{rt: rt, names: def.Subagents})...)
+	return pool.Select(chosen, def.ToolsDeny), nil
 }
 
 // systemPrompt is the prompt in force with the texts of skills and

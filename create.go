@@ -28,7 +28,7 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 		if optErr != nil {
 			return session.Session{}, optErr
 		}
-		if err := rt.checkDefinition(def, ""); err != nil {
+		if err := rt.checkDefinition(ctx, def, ""); err != nil {
 			return session.Session{}, err
 		}
 		birth := session.Birth{

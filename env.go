@@ -106,11 +106,11 @@ func (e *Environment) loop() agent.Config {
 	c := agent.Config{
 		Journal: e, Now: rt.config.Now, NewID: rt.config.NewID, Retries: *rt.config.ModelRetries, Backoff: rt.config.Backoff,
 		Model: func(s session.Session) (string, llm.Model, error) { return rt.model(s.Model()) },
-		Tools: func(s session.Session) (tool.Set, error) { return rt.tools(s.Definition()) },
+		Tools: func(ctx context.Context, s session.Session) (tool.Set, error) { return rt.tools(ctx, s.Definition()) },
 		System: func(s session.Session) string {
 			return rt.systemPrompt(s)
 		},
-		Notify: e.notify, Fit: rt.fit, Recall: e.recall,
+		Notify: e.notify, Fit: rt.fit, Count: rt.count, Recall: e.recall, MaxResult: rt.config.MaxToolResult,
 	}
 	if e.voice != nil {
 		c.Stream = e.voice.say

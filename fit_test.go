@@ -104,3 +104,26 @@ func TestSendMessage_runningExecutionIsSentWhole(t *testing.T) {
 		t.Errorf("%d messages from %.10q on, reply %q", len(last), last[0].Content.Text(), got.Reply())
 	}
 }
+
+// A provider that does not say what it used cannot make a budget void.
+func TestBudget_countsWhatAProviderDoesNotTell(t *testing.T) {
+	h := open(t, func(c *holdfast.Config) {
+		script(c, scripted.Reply{ToolCalls: []session.ToolCall{callOf("1", "look")}}) // for ever
+		c.Tools = toolSet(t, tool.Fake("look", "", strings.Repeat("word ", 100)))
+	})
+	tokens := int64(1000)
+	def := agentDef
+	def.Budget = &session.Budget{MaxTokens: &tokens}
+	s, err := h.Create(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "look around"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := got.Execution()
+	if e.Stop == nil || e.Stop.Reason != session.StopTokens || e.Usage.Input < 900 || e.Usage.Output < 1 {
+		t.Errorf("stopped by %+v after %+v", e.Stop, e.Usage)
+	}
+}

@@ -50,6 +50,8 @@ type Config struct {
 	Definitions Definitions // agents that others may give work to; nil: none
 	MaxDepth    int         // how deep they may lie below each other; 0: 3
 
+	MaxToolResult int // how many bytes of a tool's result are kept and shown; 0: 256 KiB
+
 	Hooks Hook // nil: none; several go into a HookStack
 
 	DefaultBudget *session.Budget // nil: at most 50 steps
@@ -193,6 +195,7 @@ func New(c Config) (*Runtime, error) {
 	a.vectors, _ = c.Store.(store.Vectors)
 	core := &core{config: c, abilities: a, bus: &bus{logger: c.Logger}, holder: processHolder(c.NewID()), servers: &servers{dial: c.MCP}}
 	core.closing, core.close = context.WithCancel(context.Background())
+	core.servers.life = core.closing
 	rt := &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}
 	if rt.embeds() {
 		core.unembedded = make(chan struct{}, 1)

@@ -119,6 +119,12 @@ func otherTokens(with memory.With, r llm.Request) int {
 	return with.Tokens(session.Message{Role: session.RoleSystem, Content: session.Text(text)})
 }
 
+// count is what an inference used, by the same measure as pruning.
+func (rt *Runtime) count(s session.Session, r llm.Request, answer session.Message) session.Usage {
+	with := rt.pruning(s)
+	return session.Usage{Input: int64(messageTokens(with, r.Messages) + otherTokens(with, r)), Output: int64(with.Tokens(answer))}
+}
+
 func addedMessages(s, loaded session.Session) bool {
 	n := s.Len()
 	return n > 0 && s.Message(n-1).Seq > loaded.Base()

@@ -60,7 +60,7 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if err != nil {
 		return s, err
 	}
-	if err := env.x.rt.checkRunnable(s); err != nil {
+	if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 		return s, err
 	}
 	if env.written { // an earlier call with this key was broken off after its message was written
@@ -94,7 +94,7 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 		return s, err
 	}
 	if s.Running() || s.HasTail() {
-		if err := env.x.rt.checkRunnable(s); err != nil {
+		if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 			return s, err
 		}
 		return env.goOn(ctx, s)
@@ -105,7 +105,7 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 	}
 	for _, in := range waiting {
 		if in.Message != nil {
-			if err := env.x.rt.checkRunnable(s); err != nil {
+			if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 				return s, err
 			}
 			return env.begin(ctx, s, nil)

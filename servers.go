@@ -18,6 +18,7 @@ type Dial func(ctx context.Context, server session.MCPServer) ([]tool.Tool, io.C
 // servers are the tool servers that were reached, each once for all sessions.
 type servers struct {
 	dial Dial
+	life context.Context // the runtime's
 
 	mu     sync.Mutex // guards open
 	open   map[string]*connection
@@ -33,7 +34,8 @@ type connection struct {
 }
 
 // tools reaches a server, or returns what it offered when it was reached
-// before. A failure is forgotten: whoever comes next tries again.
+// before. Whoever does not want to wait goes; the server is reached for the
+// next. A failure is forgotten: whoever comes next tries again.
 func (s *servers) tools(ctx context.Context, server session.MCPServer) ([]tool.Tool, error) {
 	raw, err := session.JSON(server)
 	if err != nil {
@@ -54,18 +56,25 @@ func (s *servers) tools(ctx context.Context, server session.MCPServer) ([]tool.T
 		s.open[key] = c
 	}
 	s.mu.Unlock()
-	if known {
-		<-c.ready
-		return c.tools, c.err
+	if !known {
+		go s.connect(c, key, server)
 	}
-	c.tools, c.end, c.err = s.reach(ctx, server)
+	select {
+	case <-c.ready:
+		return c.tools, c.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *servers) connect(c *connection, key string, server session.MCPServer) {
+	c.tools, c.end, c.err = s.reach(s.life, server)
 	if c.err != nil {
 		s.mu.Lock()
 		delete(s.open, key)
 		s.mu.Unlock()
 	}
 	close(c.ready)
-	return c.tools, c.err
 }
 
 // reach dials and turns a panic into an error.

@@ -79,6 +79,34 @@ func TestServers_areReachedOnceAndGiveTheirTools(t *testing.T) {
 	}
 }
 
+// Whoever does not want to wait for a server does not have to, and the next one
+// finds it reached.
+func TestServers_oneThatIsSlowKeepsNobody(t *testing.T) {
+	d, begun, free := &desk{}, make(chan struct{}, 1), make(chan struct{})
+	h := open(t, func(c *holdfast.Config) {
+		c.MCP = func(ctx context.Context, server session.MCPServer) ([]tool.Tool, io.Closer, error) {
+			begun <- struct{}{}
+			<-free
+			return d.dial(ctx, server)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := h.Create(ctx, served("left"))
+		gone <- err
+	}()
+	<-begun
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	close(free)
+	if _, err := h.Create(t.Context(), served("left")); err != nil || d.dialed["left"] != 1 {
+		t.Errorf("then: %v, dialed %v", err, d.dialed)
+	}
+}
+
 func TestServers_oneThatCannotBeReachedRefusesTheDefinition(t *testing.T) {
 	d := &desk{fail: errBoom}
 	h := open(t, func(c *holdfast.Config) { c.MCP = d.dial })

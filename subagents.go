@@ -69,7 +69,7 @@ func (t spawn) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	def, err := t.rt.childDefinition(parent, work.Subagent, t.names)
+	def, err := t.rt.childDefinition(ctx, parent, work.Subagent, t.names)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -91,7 +91,7 @@ func childID(parent session.Session, callID string) string {
 
 // childDefinition is what the other agent is: its definition, with no tool,
 // scope or budget that its parent has not.
-func (rt *Runtime) childDefinition(parent session.Session, name string, allowed []string) (session.Definition, error) {
+func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, name string, allowed []string) (session.Definition, error) {
 	if depth := parent.Info().Depth + 1; depth > rt.config.MaxDepth {
 		return session.Definition{}, &session.DepthError{Depth: depth, Max: rt.config.MaxDepth}
 	}
@@ -106,13 +106,16 @@ func (rt *Runtime) childDefinition(parent session.Session, name string, allowed 
 	if def.Model == "" {
 		def.Model = parent.Model()
 	}
-	above, err := rt.tools(parent.Definition())
+	above, err := rt.tools(ctx, parent.Definition())
 	if err != nil {
 		return session.Definition{}, err
 	}
-	below, err := rt.tools(def)
+	below, err := rt.tools(ctx, def)
 	if err != nil {
 		return session.Definition{}, err
+	}
+	if _, ok := below.Get(spawnName); !ok { // it is denied
+		def.Subagents = nil
 	}
 	def.Tools, def.ToolsDeny = []string{}, nil
 	for _, own := range below.Names() {
@@ -129,7 +132,7 @@ func (rt *Runtime) childDefinition(parent session.Session, name string, allowed 
 		}
 	}
 	def.Budget = rt.remaining(def.Budget, parent.Execution())
-	return def, rt.checkDefinition(def, "")
+	return def, rt.checkDefinition(ctx, def, "")
 }
 
 // narrowed are the scopes of a child that its parent has too. Its own session

@@ -109,6 +109,9 @@ func TestSubagent_answersInASessionOfItsOwn(t *testing.T) {
 	if e.Usage.Total() != 42 || e.ChildSteps != 2 || e.Cost != 30 || e.Steps[0].ToolExecutions[0].ChildSessionID != child.ID() {
 		t.Errorf("usage %+v, cost %v, %d steps, tool %+v", e.Usage, e.Cost, e.ChildSteps, e.Steps[0].ToolExecutions)
 	}
+	if st := got.State(); st.Usage.Total() != 42 || st.Cost != 30 {
+		t.Errorf("in all %+v, cost %v", st.Usage, st.Cost)
+	}
 	var told []string
 	for _, e := range h.heard.all() {
 		switch e := e.(type) {
@@ -127,7 +130,7 @@ func TestSubagent_neverHasMoreThanItsParent(t *testing.T) {
 	limit := 100
 	cook := session.Definition{Name: "cook", Memory: &session.MemoryPolicy{Strategy: session.PruneSliding, Limit: &limit, Scopes: []string{"session", "agent"}}}
 	h, models := openKitchen(t, nil, cook, map[string][]scripted.Reply{
-		"boss": {{ToolCalls: []session.ToolCall{spawning("cook", "Go")}}, {Text: "ok"}},
+		"boss": {{ToolCalls: []session.ToolCall{spawning("cook", "Go")}, Usage: session.Usage{Input: 10}}, {Text: "ok"}},
 		"cook": {{Text: "done"}},
 	})
 	steps, tokens := int64(9), int64(1000)
@@ -142,7 +145,7 @@ func TestSubagent_neverHasMoreThanItsParent(t *testing.T) {
 	if !slices.Equal(child.Tools, []string{"phone"}) || !slices.Equal(child.Memory.Scopes, []string{"session"}) {
 		t.Errorf("tools %v, scopes %v", child.Tools, child.Memory.Scopes)
 	}
-	if *child.Budget.MaxSteps != 8 || *child.Budget.MaxTokens != 1000 {
+	if *child.Budget.MaxSteps != 8 || *child.Budget.MaxTokens != 990 {
 		t.Errorf("budget %v steps, %v tokens", *child.Budget.MaxSteps, *child.Budget.MaxTokens)
 	}
 	if offered := models["cook"].Requests()[0].Tools; len(offered) != 1 {
@@ -289,6 +292,59 @@ func TestSubagent_worksOnAStoreWithoutKeys(t *testing.T) {
 	}
 	if got := h.do(s.ID(), holdfast.SendMessage{Text: "go"}); got.Message(2).ToolResult.Content != "Soup." {
 		t.Errorf("%+v", got.Message(2).ToolResult)
+	}
+}
+
+// The tool by which others are called can be named like any other. It is there
+// whatever else is chosen, unless it is denied.
+func TestSubagent_theToolIsOneToChoose(t *testing.T) {
+	for name, c := range map[string]struct {
+		tools, deny []string
+		want        []string
+	}{
+		"all":              {nil, nil, []string{"phone", "spawn_subagent", "stove"}},
+		"none":             {[]string{}, nil, []string{"spawn_subagent"}},
+		"named":            {[]string{"stove", "spawn_subagent"}, nil, []string{"spawn_subagent", "stove"}},
+		"others":           {[]string{"stove"}, nil, []string{"spawn_subagent", "stove"}},
+		"denied":           {nil, []string{"spawn_subagent"}, []string{"phone", "stove"}},
+		"named but denied": {[]string{"stove"}, []string{"spawn_subagent"}, []string{"stove"}},
+	} {
+		h, models := openKitchen(t, nil, session.Definition{Name: "cook"}, map[string][]scripted.Reply{"boss": {{Text: "ok"}}})
+		def := boss()
+		def.Tools, def.ToolsDeny = c.tools, c.deny
+		s, err := h.Create(t.Context(), def)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		h.do(s.ID(), holdfast.SendMessage{Text: "go"})
+		var offered []string
+		for _, o := range models["boss"].Requests()[0].Tools {
+			offered = append(offered, o.Name)
+		}
+		if slices.Sort(offered); !slices.Equal(offered, c.want) {
+			t.Errorf("%s: offered %v, want %v", name, offered, c.want)
+		}
+	}
+}
+
+// A child that may not call others does not get the tool back when its own
+// choice is narrowed.
+func TestSubagent_staysDenied(t *testing.T) {
+	cook := session.Definition{Name: "cook", Subagents: []string{"boss"}, ToolsDeny: []string{"spawn_subagent"}}
+	h, models := openKitchen(t, nil, cook, map[string][]scripted.Reply{
+		"boss": {{ToolCalls: []session.ToolCall{spawning("cook", "Go")}}, {Text: "ok"}},
+		"cook": {{Text: "done"}},
+	})
+	s, err := h.Create(t.Context(), boss())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.do(s.ID(), holdfast.SendMessage{Text: "go"})
+	for _, o := range models["cook"].Requests()[0].Tools {
+		if o.Name == "spawn_subagent" {
+			t.Error("it can call others")
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ type Config struct {
 	// Model resolves the model in force, asked anew for every inference.
 	Model func(s session.Session) (name string, m llm.Model, err error)
 	// Tools are those the agent may use; asked anew for every step.
-	Tools func(s session.Session) (tool.Set, error)
+	Tools func(ctx context.Context, s session.Session) (tool.Set, error)
 	// System is the whole system prompt; nil uses the session's.
 	System func(s session.Session) string
 	Inbox  Inbox // nil: nothing ever arrives
@@ -68,11 +68,18 @@ type Config struct {
 	// ends the execution. Nil: everything fits.
 	Fit func(ctx context.Context, s session.Session, m llm.Model, r llm.Request) (session.Session, error)
 
+	// Count is what an answer used, reckoned where its provider does not tell
+	// and a budget has to know. Nil: nothing.
+	Count func(s session.Session, r llm.Request, answer session.Message) session.Usage
+
 	Now     func() time.Time
 	NewID   func() string
 	Retries int                             // of one inference, after transient errors
 	Backoff func(attempt int) time.Duration // nil: doubling from 250 ms to 8 s
 	Grace   time.Duration                   // for a tool whose time is over to end; 0: 5 s
+	// MaxResult is how many bytes of a tool's result are kept and shown to the
+	// model. 0: 256 KiB.
+	MaxResult int
 
 	Notify func(Notice)    // what happens, as it happens; may be nil
 	Stream func(llm.Delta) // pieces of answers, void after AttemptFailed; may be nil

@@ -50,7 +50,7 @@ func newRig(t *testing.T, model llm.Model, tools ...tool.Tool) *rig {
 		Journal: r, Inbox: r, Now: func() time.Time { return r.now },
 		NewID:   func() string { r.ids++; return fmt.Sprintf("id-%d", r.ids) },
 		Model:   func(session.Session) (string, llm.Model, error) { return "demo", model, nil },
-		Tools:   func(session.Session) (tool.Set, error) { return r.tools, nil },
+		Tools:   func(context.Context, session.Session) (tool.Set, error) { return r.tools, nil },
 		Backoff: func(int) time.Duration { return time.Nanosecond },
 		Notify:  func(n agent.Notice) { r.notices = append(r.notices, n.Kind) },
 	}

@@ -36,6 +36,7 @@ func (r *run) infer(ctx context.Context, e *session.Execution) error {
 	if err != nil {
 		return r.unanswered(ctx, work, e, func() error { return r.giveUp(stepID, name, started, err) })
 	}
+	response.Usage = r.usage(request, response)
 	return r.answer(ctx, stepID, started, name, model, response)
 }
 
@@ -60,7 +61,7 @@ func (r *run) unanswered(ctx, work context.Context, e *session.Execution, giveUp
 // fitting is a request that fits the model, if need be after moving the window.
 func (r *run) fitting(ctx context.Context, name string, model llm.Model) (llm.Request, error) {
 	r.recollect(ctx)
-	request, err := r.request(name)
+	request, err := r.request(ctx, name)
 	if err != nil || r.Fit == nil {
 		return request, err
 	}
@@ -69,7 +70,7 @@ func (r *run) fitting(ctx context.Context, name string, model llm.Model) (llm.Re
 		return request, err
 	}
 	r.s = next
-	return r.request(name)
+	return r.request(ctx, name)
 }
 
 // recollect asks memory about the user's last message, once.
@@ -87,8 +88,8 @@ func (r *run) recollect(ctx context.Context) {
 
 // request is what the model is told, built from the session and what memory
 // adds to it.
-func (r *run) request(name string) (llm.Request, error) {
-	tools, err := r.Tools(r.s)
+func (r *run) request(ctx context.Context, name string) (llm.Request, error) {
+	tools, err := r.Tools(ctx, r.s)
 	if err != nil {
 		return llm.Request{}, err
 	}
@@ -251,6 +252,16 @@ func (r *run) giveUp(stepID, model string, started time.Time, cause error) error
 	}
 	r.notify(Notice{Kind: ExecutionFinished, Status: reason.Status(), Stop: reason})
 	return nil
+}
+
+// usage is what an answer used. A provider that tells nothing must not make a
+// budget void.
+func (r *run) usage(request llm.Request, response llm.Response) session.Usage {
+	b := r.s.Execution().Budget
+	if response.Usage.Total() > 0 || r.Count == nil || b == nil || b.MaxTokens == nil && b.MaxCost == nil {
+		return response.Usage
+	}
+	return r.Count(r.s, request, session.Message{Role: session.RoleAssistant, Content: response.Content, ToolCalls: response.ToolCalls})
 }
 
 // answer records what the model said. A final answer is durable at once, also

@@ -19,7 +19,7 @@ const maxTogether = 8
 // settle brings every tool call of the open step to a result and closes the
 // step. Calls whose result is written are left alone.
 func (r *run) settle(ctx context.Context, step session.Step) error {
-	tools, err := r.Tools(r.s)
+	tools, err := r.Tools(ctx, r.s)
 	if err != nil {
 		return err
 	}
@@ -251,6 +251,7 @@ var (
 	errOutOfTime = errors.New("stopped: it ran out of time")
 	errCalledOff = fmt.Errorf("stopped: %w", errCancelled)
 	errStuck     = errors.New("given up: it went on after its time was over, and may still do so")
+	errVanished  = errors.New("it ended without a result")
 )
 
 // invoke calls a tool within its time. One that does not end by then, nor in
@@ -263,8 +264,9 @@ func (r *run) invoke(ctx context.Context, t tool.Tool, c tool.Call) (tool.Result
 	}
 	ended := make(chan outcome, 1)
 	go func() {
-		result, err := call(ctx, t, c)
-		ended <- outcome{result: result, err: err}
+		o := outcome{err: errVanished}
+		defer func() { ended <- o }() // also when the tool ends its goroutine
+		o.result, o.err = call(ctx, t, c)
 	}()
 	o := outcome{err: errStuck}
 	select {
@@ -287,6 +289,20 @@ func (r *run) invoke(ctx context.Context, t tool.Tool, c tool.Call) (tool.Result
 	return o.result, o.err
 }
 
+// bounded is a result of a length that a session can hold and a model may be
+// shown: of one that is longer, the beginning.
+func (r *run) bounded(content string) string {
+	most := r.MaxResult
+	if most <= 0 {
+		most = 256 << 10
+	}
+	if len(content) <= most {
+		return content
+	}
+	kept := strings.ToValidUTF8(content[:most], "")
+	return fmt.Sprintf("%s\n\n[cut off: these are the first %d of %d bytes]", kept, len(kept), len(content))
+}
+
 func (r *run) grace() time.Duration {
 	if r.Grace > 0 {
 		return r.Grace
@@ -307,6 +323,7 @@ func call(ctx context.Context, t tool.Tool, c tool.Call) (result tool.Result, er
 // result records a call's result. It is durable before the next tool runs or
 // the model is asked, also when the context ends in between.
 func (r *run) result(step session.Step, call session.ToolCall, result tool.Result, synthetic bool) error {
+	result.Content = r.bounded(result.Content)
 	err := r.record(
 		session.MessageAdded{Message: session.Message{
 			ID: r.NewID(), Role: session.RoleTool, ExecutionID: r.s.Execution().ID, StepID: step.ID, Trace: true,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -180,6 +181,33 @@ func TestRun_toolThatDoesNotEndIsGivenUp(t *testing.T) {
 		}
 		close(free)
 	})
+}
+
+func TestRun_toolThatEndsItsGoroutineIsAnError(t *testing.T) {
+	exits := funcTool{spec: tool.Spec{Name: "exits"}, do: func(context.Context, tool.Call) (tool.Result, error) {
+		runtime.Goexit()
+		return tool.Result{}, nil
+	}}
+	r := newRig(t, asking(call("1", "exits")), exits)
+	if got := answers(r.run(r.begin(nil))); len(got) != 1 || !strings.Contains(got[0], "without a result") {
+		t.Errorf("answers %q", got)
+	}
+}
+
+// A tool that returns more than a session can hold does not take the session
+// with it.
+func TestRun_longResultsAreCutOff(t *testing.T) {
+	long := funcTool{spec: tool.Spec{Name: "long"}, do: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: strings.Repeat("é", 5<<20)}, nil
+	}}
+	for most, want := range map[int]int{0: 256 << 10, 1001: 1000} {
+		r := newRig(t, asking(call("1", "long")), long)
+		r.config.MaxResult = most
+		got := answers(r.run(r.begin(nil)))
+		if len(got) != 1 || !strings.HasPrefix(got[0], strings.Repeat("é", want/2)+"\n") || !strings.Contains(got[0], fmt.Sprintf("first %d of %d bytes", want, 10<<20)) {
+			t.Errorf("at most %d: %d bytes, %q", most, len(got[0]), got[0][max(0, len(got[0])-60):])
+		}
+	}
 }
 
 func TestRun_togetherEndedContextKeepsWhatWasDone(t *testing.T) {

@@ -171,7 +171,7 @@ type ToolFinished struct {
 }
 
 // Spent is what an agent used that ran inside a tool. It counts in the budget
-// of the execution that called it.
+// of the execution that called it and in the usage of its session.
 type Spent struct {
 	Steps int   `json:"steps"`
 	Usage Usage `json:"usage"`
@@ -195,6 +195,9 @@ func (c ToolFinished) normal() (Change, error) {
 
 // A result for a call that never started gets an entry of no length.
 func (c ToolFinished) fold(b *body, t recordTime) error {
+	if c.Spent != nil {
+		b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Spent.Usage), plus(b.st.Cost, c.Spent.Cost)
+	}
 	err := b.updateExecution(func(e *Execution) error {
 		e.ActiveSeconds = c.ActiveSeconds
 		if c.Spent != nil {
