@@ -23,7 +23,8 @@ func (p *program) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "chat", Short: "talk to an agent; the session is saved as you go", Args: cobra.NoArgs,
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
-answer, Ctrl-D leaves; "holdfast chat --session REF" comes back.
+answer, Ctrl-D leaves; "holdfast chat --session REF" comes back. At a terminal the line
+can be edited, the up key brings earlier ones back, and a pasted block is one message.
 
 The agent may read files below this directory; the --allow flags let it do more. Any
 model that "holdfast models list" shows can be chosen with --model.
@@ -57,6 +58,7 @@ From a pipe each line is a message and each answer goes to standard output. With
 type chat struct {
 	*program
 	h           *home
+	editor      *editor // nil: lines are read as they come
 	info        session.Info
 	last        int64 // number of the last message that was told
 	used        session.Usage
@@ -176,14 +178,15 @@ func (c *chat) run(ctx context.Context) error {
 			return c.leave(err)
 		}
 	}
-	over := make(chan struct{})
-	defer close(over)
-	lines := c.lines(over)
+	c.editor = c.program.editor()
+	defer c.editor.close()
 	for {
-		c.prompt()
 		select {
-		case l, open := <-lines:
-			if !open || l.err != nil {
+		case l := <-c.next():
+			if isEnd(l.err) {
+				return c.leave(nil)
+			}
+			if l.err != nil {
 				return c.leave(l.err)
 			}
 			if done, err := c.take(ctx, l.text); done {
@@ -200,34 +203,27 @@ type line struct {
 	err  error
 }
 
-// lines reads standard input, a line ahead. A read that waits for a person
-// cannot be broken off: it ends with the program.
-func (c *chat) lines(over <-chan struct{}) <-chan line {
-	lines := make(chan line)
+// next asks for a line. A read that waits for a person cannot be broken off:
+// it ends with the program.
+func (c *chat) next() <-chan line {
+	lines := make(chan line, 1)
 	go func() {
-		defer close(lines)
-		for {
-			text, err := c.in.line()
-			if isEnd(err) {
-				return
-			}
-			select {
-			case lines <- line{text, err}:
-			case <-over:
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
+		text, err := c.ask()
+		lines <- line{text, err}
 	}()
 	return lines
 }
 
-func (c *chat) prompt() {
-	if c.in.terminal {
-		fmt.Fprint(c.err, "\n"+c.err.paint(cyan, "› "))
+func (c *chat) ask() (string, error) {
+	prompt := c.err.paint(cyan, "› ")
+	switch {
+	case c.editor != nil:
+		fmt.Fprintln(c.err)
+		return c.editor.line(prompt)
+	case c.in.terminal:
+		fmt.Fprint(c.err, "\n"+prompt)
 	}
+	return c.in.line()
 }
 
 // turn runs one turn and says what was saved. What goes wrong is told and the
@@ -298,6 +294,7 @@ func (c *chat) know(s session.Session) {
 // leave says how to come back. A conversation that is left in the middle of
 // an answer ends as interrupted.
 func (c *chat) leave(err error) error {
+	c.editor.close()
 	if c.in.terminal {
 		fmt.Fprintln(c.err)
 	}

@@ -95,7 +95,7 @@ func chatHelp() string {
 		line(strings.TrimSpace(known.name+" "+known.takes), known.about)
 	}
 	line("/quit", "leave; so does Ctrl-D")
-	line("Ctrl-C", "interrupt an answer; your next message continues it")
+	line("Ctrl-C", "interrupt an answer; your next message continues it. At the prompt: drop the line, or leave if it is empty")
 	b.WriteString("Everything else is said to the agent.")
 	return b.String()
 }

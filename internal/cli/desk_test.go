@@ -98,19 +98,25 @@ func (tr *transcript) reset() {
 // wait waits until a text has been written.
 func (tr *transcript) wait(t *testing.T, text string) {
 	t.Helper()
+	tr.waitAfter(t, "", text)
+}
+
+// waitAfter waits until a text has been written after another.
+func (tr *transcript) waitAfter(t *testing.T, first, text string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
 		tr.mu.Lock()
 		have, grown := tr.text.String(), tr.grown
 		tr.mu.Unlock()
-		if strings.Contains(have, text) {
+		if _, after, ok := strings.Cut(have, first); ok && strings.Contains(after, text) {
 			return
 		}
 		select {
 		case <-grown:
 		case <-ctx.Done():
-			t.Fatalf("%q was not written; this was:\n%s", text, have)
+			t.Fatalf("%q was not written after %q; this was:\n%s", text, first, have)
 		}
 	}
 }

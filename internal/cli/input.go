@@ -15,10 +15,14 @@ import (
 // input is standard input: a person's terminal, or a pipe or file.
 type input struct {
 	*bufio.Reader
+	file     *os.File // nil: it is none
 	terminal bool
 }
 
-func newInput(r io.Reader) *input { return &input{Reader: bufio.NewReader(r), terminal: isTerminal(r)} }
+func newInput(r io.Reader) *input {
+	file, _ := r.(*os.File)
+	return &input{Reader: bufio.NewReader(r), file: file, terminal: isTerminal(r)}
+}
 
 // line is the next line without its end. The last one needs no newline.
 func (in *input) line() (string, error) {

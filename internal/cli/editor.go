@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// editor reads lines from a person's terminal: arrow keys and the usual control
+// keys edit the line, up and down bring earlier ones back, and what is pasted
+// is one piece of text. The terminal is in raw mode only while a line is read.
+type editor struct {
+	in      *input
+	out     *screen
+	keys    *keyboard
+	history term.History // of this program only
+
+	mu     sync.Mutex
+	before *term.State // guarded by mu; nil: the terminal is as it was found
+	closed bool        // guarded by mu
+}
+
+// editor is nil where lines cannot be edited: in a pipe, or at a terminal that
+// cannot move its cursor.
+func (p *program) editor() *editor {
+	if !p.in.terminal || !p.out.terminal || p.in.file == nil || p.getenv("TERM") == "dumb" {
+		return nil
+	}
+	return &editor{in: p.in, out: p.out, keys: &keyboard{from: p.in, to: p.out}}
+}
+
+// line is what a person types at the prompt. Ctrl-C drops what was typed; with
+// nothing typed it ends the input, as Ctrl-D does: io.EOF.
+func (e *editor) line(prompt string) (string, error) {
+	if err := e.open(); err != nil {
+		return "", err
+	}
+	defer e.restore()
+	for {
+		e.keys.begin()
+		// A Terminal that was told Ctrl-C tells it for ever.
+		t := term.NewTerminal(e.keys, prompt)
+		if e.history == nil {
+			e.history = t.History
+		}
+		t.History = e.history
+		if columns := e.out.width(); columns > 0 {
+			if err := t.SetSize(columns, 24); err != nil {
+				return "", fmt.Errorf("size terminal: %w", err)
+			}
+		}
+		text, err := t.ReadLine()
+		switch {
+		case err == nil:
+			return said(text), nil
+		case !isEnd(err):
+			return "", fmt.Errorf("read terminal: %w", err)
+		case !e.keys.broken || !e.keys.touched:
+			return "", io.EOF
+		}
+		if err := e.out.print("^C\r\n"); err != nil {
+			return "", err
+		}
+	}
+}
+
+func (e *editor) open() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return io.EOF
+	}
+	before, err := term.MakeRaw(int(e.in.file.Fd()))
+	if err != nil {
+		return fmt.Errorf("set terminal: %w", err)
+	}
+	e.before = before
+	return e.out.print(pasteOn)
+}
+
+// close ends the reading. It may be called while a line is read that nobody
+// waits for any more, and more than once.
+func (e *editor) close() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.restore()
+}
+
+// restore makes the terminal what it was. What cannot be restored is left: the
+// terminal is gone then.
+func (e *editor) restore() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.before == nil {
+		return
+	}
+	_ = e.out.print(pasteOff)
+	_ = term.Restore(int(e.in.file.Fd()), e.before)
+	e.before = nil
+}

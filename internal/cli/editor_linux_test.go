@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sitting is the real program at a real terminal, which sends it signals as
+// one does.
+type sitting struct {
+	t     *testing.T
+	dir   string // of the store
+	keys  *os.File
+	tty   *os.File
+	shown *transcript
+	cmd   *exec.Cmd
+	found unix.Termios
+}
+
+// sit starts a chat in the session "s" with an offline model of that pace.
+func sit(t *testing.T, pace string) *sitting {
+	t.Helper()
+	ours, theirs := terminal(t, 80)
+	s := &sitting{t: t, dir: t.TempDir(), keys: ours, tty: theirs, shown: newTranscript()}
+	s.found = s.modes()
+	s.cmd = s.holdfast("chat", "--name", "s")
+	s.cmd.Env = append(s.cmd.Env, "HOLDFAST_OFFLINE_PACE="+pace)
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirs, theirs, theirs
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(s.shown, ours) // ends with an error when the other end is closed
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = theirs.Close()
+		<-copied
+	})
+	s.shown.wait(t, "› ")
+	return s
+}
+
+// saved waits until a version is saved and the next line is asked for: keys
+// that are pressed before are not the editor's.
+func (s *sitting) saved(version string) {
+	s.t.Helper()
+	s.shown.waitAfter(s.t, "saved · version "+version, "› ")
+}
+
+func (s *sitting) holdfast(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.t.Context(), "holdfast", args...)
+	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+s.dir, "TERM=xterm", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+func (s *sitting) modes() unix.Termios {
+	s.t.Helper()
+	modes, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *modes
+}
+
+func (s *sitting) press(keys string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ends waits for the program, which must leave the terminal as it was.
+func (s *sitting) ends(want int) {
+	s.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.cmd.Wait() // the code is looked at instead
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		s.t.Fatalf("it does not end:\n%s", s.shown)
+	}
+	if code := s.cmd.ProcessState.ExitCode(); code != want {
+		s.t.Errorf("exit code %d, want %d:\n%s", code, want, s.shown)
+	}
+	if s.modes() != s.found {
+		s.t.Error("the terminal is not as it was")
+	}
+	s.shown.wait(s.t, pasteOff)
+}
+
+// heard are the messages of the person, as they were saved.
+func (s *sitting) heard() []string {
+	s.t.Helper()
+	out, err := s.holdfast("sessions", "export", "s").Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var doc struct {
+		State struct {
+			Messages []struct{ Role, Content string }
+		}
+	}
+	if err := json.Unmarshal(out, &doc); err != nil {
+		s.t.Fatal(err)
+	}
+	heard := []string{}
+	for _, m := range doc.State.Messages {
+		if m.Role == "user" {
+			heard = append(heard, m.Content)
+		}
+	}
+	return heard
+}
+
+func (s *sitting) hears(want ...string) {
+	s.t.Helper()
+	if got := s.heard(); strings.Join(got, "|") != strings.Join(want, "|") {
+		s.t.Errorf("the agent heard %q, want %q", got, want)
+	}
+}
+
+func TestChat_longLinesArriveWhole(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	long := strings.Repeat("0123456789", 1000) + " the énd"
+	s.press(long + "\r")
+	s.saved("2")
+	s.press("\x04")
+	s.ends(exitOK)
+	s.hears(long)
+}
+
+func TestChat_aPastedBlockIsOneMessage(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("see: " + pasteStart + "one\r\ntwo\n\tthree\x1b[31m\r" + pasteEnd)
+	s.shown.wait(t, "see: one↵two↵ three")
+	s.press("\r")
+	s.saved("2")
+	s.press("\x04")
+	s.ends(exitOK)
+	s.hears("see: one\ntwo\n\tthree\uFFFD[31m")
+}
+
+func TestChat_linesAreEditedAndComeBack(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("wrld\x1b[D\x1b[D\x1b[Do\x01hello \x05!\r")
+	s.saved("2")
+	s.press("\x1b[A\x7f?\r")
+	s.saved("3")
+	s.press("\x04")
+	s.ends(exitOK)
+	s.hears("hello world!", "hello world?")
+}
+
+func TestChat_interruptWhileTypingDropsTheLineThenLeaves(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("never said\x03")
+	s.shown.waitAfter(t, "^C", "› ")
+	s.press("said\r")
+	s.saved("2")
+	s.press("\x03")
+	s.ends(exitOK)
+	s.hears("said")
+}
+
+func TestChat_interruptDuringAnAnswerAtATerminal(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "1h")
+	s.press("a question\r")
+	s.shown.wait(t, "You ")
+	s.press("\x03")
+	s.shown.waitAfter(t, "your next message continues it", "› ")
+	s.press("\x04")
+	s.ends(exitInterrupted)
+}
+
+func TestChat_terminationAtThePromptRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("half a li")
+	s.shown.wait(t, "half a li")
+	if s.modes() == s.found {
+		t.Error("the line is not edited at all")
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.ends(exitOK)
+}
