@@ -65,6 +65,8 @@ var building = map[string]place{
 
 	".": {floor: 3},
 
+	"workflow/spec": {floor: 4},
+
 	"interop/instructor": {floor: 5},
 
 	"internal/cli": {floor: 6, picks: true},

@@ -1,0 +1,156 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Env is what there is where a spec is to be run.
+type Env struct {
+	// Getenv reads a variable of the environment; nil: none is set.
+	Getenv func(name string) string
+	// Providers are served whatever the environment says.
+	Providers []string
+	// Tools are the native tools there are; nil: all that come with the program.
+	Tools []string
+}
+
+func (e Env) getenv(name string) string {
+	if e.Getenv == nil {
+		return ""
+	}
+	return e.Getenv(name)
+}
+
+// Issue is a reason why a spec cannot be run here, and what to do about it.
+type Issue struct {
+	Pointer     string `json:"pointer"`
+	Reason      string `json:"reason"`
+	Remediation string `json:"remediation"`
+}
+
+// Check lists everything that keeps a spec from being run here. None means it
+// can be started: nothing it refers to by name is missing.
+func Check(s *Spec, env Env) []Issue {
+	c := &checker{spec: s, env: env}
+	c.providers()
+	c.secrets()
+	c.tools()
+	c.pattern()
+	return c.issues
+}
+
+type checker struct {
+	spec   *Spec
+	env    Env
+	issues []Issue
+}
+
+func (c *checker) add(pointer, remediation, format string, args ...any) {
+	c.issues = append(c.issues, Issue{Pointer: pointer, Reason: fmt.Sprintf(format, args...), Remediation: remediation})
+}
+
+// providers finds the way to the model of every agent. What agents share is
+// said once, where it stands.
+func (c *checker) providers() {
+	said := map[string]bool{}
+	for _, a := range c.spec.Agents {
+		m := c.spec.ModelOf(a.Value)
+		if slices.Contains(c.env.Providers, m.Provider) {
+			continue
+		}
+		_, lacks := m.connect(c.env.getenv)
+		if lacks == nil {
+			continue
+		}
+		p := "/runtime"
+		if a.Value.Provider != "" {
+			p = child("/agents", a.Name)
+		}
+		if p += "/" + lacks.key; !said[p] {
+			said[p] = true
+			c.add(p, lacks.remediation, "%s", lacks.reason)
+		}
+	}
+}
+
+// Connection is how an agent's model is reached from here. A spec without issues
+// has one for every agent whose provider is not among env.Providers.
+func (s *Spec) Connection(a Agent, env Env) (Connection, bool) {
+	r, lacks := s.ModelOf(a).connect(env.getenv)
+	return r, lacks == nil
+}
+
+func (c *checker) secrets() {
+	for i, s := range c.spec.Env.Secrets {
+		if s.Source != "env" {
+			c.add(child("/env/secrets", i)+"/source", "export the value as a variable and write source: env",
+				"the secret %q comes from %s, and only environment variables are read", s.Key, s.Source)
+		}
+	}
+}
+
+// tools looks at every place where a native tool may be named.
+func (c *checker) tools() {
+	for i, name := range c.spec.Tools.Python {
+		p := child("/tools/python", i)
+		if _, known := native[NativeTool(name)]; !known {
+			names := c.usable()
+			c.add(p, suggestion(NativeTool(name), names, "use one of "+strings.Join(names, ", ")),
+				"there is no tool %q: code of one's own is not run", name)
+			continue
+		}
+		c.tool(p, name)
+	}
+	for _, a := range c.spec.Agents {
+		c.named(child("/agents", a.Name)+"/tools", a.Value.Tools)
+	}
+	if o := c.spec.Pattern.Orchestrator; o != nil {
+		c.named("/pattern/config/worker_template/tools", o.Worker.Tools)
+	}
+	if p := c.spec.Context; p != nil && p.Retrieval != nil {
+		c.named("/context_policy/retrieval/jit_tools", p.Retrieval.JITTools)
+	}
+}
+
+func (c *checker) named(p string, names []string) {
+	for i, name := range names {
+		if _, known := native[NativeTool(name)]; known && !slices.Contains(c.spec.Tools.Python, name) {
+			c.tool(child(p, i), name)
+		}
+	}
+}
+
+// tool reports a native tool that cannot be had here.
+func (c *checker) tool(p, name string) {
+	short := NativeTool(name)
+	switch amiss := native[short]; {
+	case amiss != "":
+		c.add(p, "leave it out", "the tool %q is not available: %s", name, amiss)
+	case c.env.Tools != nil && !slices.Contains(c.env.Tools, short):
+		c.add(p, "leave it out, or register it with the runtime", "the tool %q is not available here", name)
+	case short == "tavily_search" && c.env.getenv("TAVILY_API_KEY") == "":
+		c.add(p, "set TAVILY_API_KEY", "the tool %q has no key", name)
+	}
+}
+
+// usable are the native tools a spec may name.
+func (c *checker) usable() []string {
+	var names []string
+	for name, amiss := range native {
+		if amiss == "" && (c.env.Tools == nil || slices.Contains(c.env.Tools, name)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// suggestion is the likely name, else another piece of advice.
+func suggestion(name string, names []string, other string) string {
+	if likely := nearest(name, names); likely != "" {
+		return fmt.Sprintf("did you mean %q?", likely)
+	}
+	return other
+}

@@ -1,0 +1,82 @@
+package spec
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// doubts collects what is allowed and likely a mistake.
+func (s *Spec) doubts() {
+	s.doubtAgents()
+	s.doubtCredentials()
+	if g := s.Security.Guardrails; g != nil && g.PIIRedaction {
+		s.warn("/security/guardrails/pii_redaction", "has no effect: nothing is redacted")
+	}
+	if len(s.Env.Mounts) > 0 {
+		s.warn("/env/mounts", "has no effect")
+	}
+	if s.Context != nil && s.Context.Retrieval != nil && s.Context.Retrieval.MCPServers != nil {
+		s.warn("/context_policy/retrieval/mcp_servers", "has no effect")
+	}
+	if g := s.Pattern.Graph; g != nil {
+		first := map[string]int{}
+		for i, e := range g.Edges {
+			if earlier, ok := first[e.From]; ok {
+				s.warn(child("/pattern/config/edges", i), "is never taken: edge %d leads from %q already", earlier, e.From)
+				continue
+			}
+			first[e.From] = i
+		}
+	}
+}
+
+// doubtAgents warns of prompts that look like templates, which they are not,
+// and of tools nobody knows.
+func (s *Spec) doubtAgents() {
+	producer := ""
+	if s.Pattern.Evaluator != nil {
+		producer = s.Pattern.Evaluator.Producer
+	}
+	for _, a := range s.Agents {
+		p := child("/agents", a.Name)
+		if a.Name != producer && (strings.Contains(a.Value.Prompt, "{{") || strings.Contains(a.Value.Prompt, "{%")) {
+			s.warn(p+"/prompt", "looks like a template, but an agent's prompt is sent as it is")
+		}
+		s.doubtTools(p+"/tools", a.Value.Tools)
+	}
+	if o := s.Pattern.Orchestrator; o != nil {
+		s.doubtTools("/pattern/config/worker_template/tools", o.Worker.Tools)
+	}
+}
+
+func (s *Spec) doubtTools(p string, names []string) {
+	for i, name := range names {
+		if _, known := native[NativeTool(name)]; !known && !s.Tools.Has(name) {
+			s.warn(child(p, i), "names the tool %q, which there is not", name)
+		}
+	}
+}
+
+// reference is ${NAME}: where a secret's name stands instead of its value.
+var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// doubtCredentials warns of values that look like credentials by their name: a
+// session keeps a copy of its spec.
+func (s *Spec) doubtCredentials() {
+	look := func(p string, values Map[string]) {
+		for _, v := range values {
+			if session.SecretKey(v.Name) && !reference.MatchString(v.Value) {
+				s.warn(child(p, v.Name), "looks like a credential in plain text, and a session keeps a copy of its spec; write ${NAME} instead")
+			}
+		}
+	}
+	for i, e := range s.Tools.HTTPExecutors {
+		look(child("/tools/http_executors", i)+"/headers", e.Headers)
+	}
+	for i, m := range s.Tools.MCP {
+		look(child("/tools/mcp", i)+"/headers", m.Headers)
+		look(child("/tools/mcp", i)+"/env", m.Env)
+	}
+}
