@@ -96,6 +96,7 @@ func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error 
 	if err != nil {
 		return c.h.explained(err, def, def.Model)
 	}
+	c.h.recollect(ctx, s)
 	c.know(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
 	c.introduce(s)
@@ -122,6 +123,7 @@ func (c *chat) comeBack(ctx context.Context, ref, model string) error {
 			return err
 		}
 	}
+	c.h.recollect(ctx, s)
 	c.know(s)
 	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, quantity(c.info.MessageCount, "message"))
 	c.introduce(s)

@@ -51,7 +51,6 @@ type program struct {
 	json    bool
 	noColor bool
 	offline bool
-	meaning bool // passages are found by meaning too
 	allows  allowances
 
 	begun bool // a command's own work has begun: errors are no longer about usage

@@ -55,6 +55,7 @@ func TestStories(t *testing.T) {
 			"provider":  provider,
 			"answered":  answered,
 			"asked":     asked,
+			"told":      told,
 		},
 	})
 }

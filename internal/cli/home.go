@@ -9,8 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/llm/sentences"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -93,13 +91,10 @@ func (p *program) storeURL() (storeURL, error) {
 // runtime runs agents on a store with what this command line gives them. Keys
 // of providers never reach the store.
 func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, error) {
-	var embedder llm.Embedder
-	if p.meaning {
-		embedder = sentences.Embedder{}
-	}
 	return holdfast.New(holdfast.Config{
 		Store:        st,
-		Embedder:     embedder,
+		Embedder:     given.meaning,
+		Hooks:        holdfast.HookStack{}.With(given.meaning, 0, "meaning"),
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,

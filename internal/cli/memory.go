@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +24,6 @@ func (p *program) recallCommand() *cobra.Command {
 		Long: `Find passages that were said in a session or remembered for it, the best first: by their
 words, and by meaning with a model that is built in. With --json: an array of what was found.
 It needs a store that can be searched.`,
-		PreRun: func(*cobra.Command, []string) { p.meaning = mode != string(memory.Keyword) },
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
 		o := o
@@ -37,8 +34,8 @@ It needs a store that can be searched.`,
 			o.Threshold = &threshold
 		}
 		o.Mode = memory.Mode(mode)
-		if err := h.embed(ctx); err != nil {
-			p.err.warn("not everything is findable by meaning yet: %v", err)
+		if o.Mode != memory.Keyword {
+			h.embed(ctx)
 		}
 		m, err := h.Memory(ctx, i.ID)
 		if err != nil {
@@ -229,20 +226,4 @@ func (p *program) printHistory(ctx context.Context, h *home, id string, o memory
 // partText is how much of the whole a page is.
 func partText(page memory.Page) string {
 	return fmt.Sprintf("%d of %s", len(page.Messages), quantity(page.Total, "message"))
-}
-
-// embedFor is how long a search waits for what was written to be findable by
-// meaning.
-const embedFor = 30 * time.Second
-
-// embed makes what was written findable by meaning, where that is wanted and
-// the store can keep it.
-func (h *home) embed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, embedFor)
-	defer cancel()
-	_, err := h.Embed(ctx)
-	if errors.Is(err, session.ErrUnsupported) {
-		return nil
-	}
-	return err
 }

@@ -18,10 +18,12 @@ import (
 // agents.
 type outfit struct {
 	*toolbox
-	models models
-	model  string // for definitions that name none
-	agents agents
-	mcp    bool // tool servers may be reached
+	models  models
+	model   string // for definitions that name none
+	agents  agents
+	mcp     bool // tool servers may be reached
+	meaning *meaning
+	warn    func(format string, args ...any)
 }
 
 // outfit reads the environment and the flags. The caller closes it when no
@@ -45,6 +47,8 @@ func (p *program) outfit() (*outfit, error) {
 		model:   p.getenv("HOLDFAST_MODEL"),
 		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		mcp:     p.allows.mcp,
+		meaning: newMeaning(),
+		warn:    p.err.warn,
 	}
 	if o.model == "" {
 		o.model = offline.Name

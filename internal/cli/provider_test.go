@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -67,6 +68,18 @@ func stage(ts *testscript.TestScript) *scene {
 func answered(ts *testscript.TestScript, _ bool, args []string) {
 	if calls := stage(ts).provider.Calls(); strconv.Itoa(calls.Answered) != args[0] {
 		ts.Fatalf("%d were answered, want %s: %+v", calls.Answered, args[0], calls)
+	}
+}
+
+// told REGEXP says what the last provider was told last.
+func told(ts *testscript.TestScript, neg bool, args []string) {
+	requests := stage(ts).provider.Requests()
+	if len(requests) == 0 {
+		ts.Fatalf("nothing was told")
+	}
+	body := requests[len(requests)-1].Body
+	if regexp.MustCompile(args[0]).Match(body) == neg {
+		ts.Fatalf("told %s: %t, in %s", args[0], !neg, body)
 	}
 }
 

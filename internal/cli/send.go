@@ -100,6 +100,11 @@ func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdf
 			p.err.status("continuing what was interrupted")
 		}
 	}, 0)()
+	before, err := h.Get(ctx, i.ID)
+	if err != nil {
+		return err
+	}
+	h.recollect(ctx, before)
 	s, err := p.turn(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
 		if err := p.printJSON(s); err != nil {

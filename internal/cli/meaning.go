@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/llm/sentences"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// meaning is the embedder of agents. It sleeps until an agent with a memory is
+// met: a conversation that recalls nothing does not pay for it. What waits to
+// be embedded meanwhile goes on waiting, also for later runs of the program.
+type meaning struct {
+	sentences.Embedder
+	once   sync.Once
+	wanted chan struct{} // closed when somebody wants it
+}
+
+func newMeaning() *meaning { return &meaning{wanted: make(chan struct{})} }
+
+// Embed waits until it is wanted.
+func (m *meaning) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	select {
+	case <-m.wanted:
+		return m.Embedder.Embed(ctx, texts)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (m *meaning) wake() { m.once.Do(func() { close(m.wanted) }) }
+
+// OnStage is a hook: it sees every agent before that can recall anything, also
+// those that others give work to.
+func (m *meaning) OnStage(_ context.Context, _ session.Stage, s session.Session) (session.Session, error) {
+	if s.Definition().Memory != nil {
+		m.wake()
+	}
+	return s, nil
+}
+
+// embedFor is how long a search waits for what was written to be findable by
+// meaning.
+const embedFor = 30 * time.Second
+
+// embed makes what was written findable by meaning, where the store can keep
+// it. What is left when the time is up costs hits and fails nothing.
+func (h *home) embed(ctx context.Context) {
+	h.meaning.wake()
+	ctx, cancel := context.WithTimeout(ctx, embedFor)
+	defer cancel()
+	if _, err := h.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
+		h.warn("not everything is findable by meaning yet: %v", err)
+	}
+}
+
+// recollect makes what other runs of the program wrote findable for an agent
+// that recalls by itself.
+func (h *home) recollect(ctx context.Context, s session.Session) {
+	if m := s.Definition().Memory; m != nil && (m.Recall != nil || m.Tools || m.Strategy == session.PruneVector) {
+		h.embed(ctx)
+	}
+}
