@@ -1,0 +1,172 @@
+package template
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// printer writes values as Python does, into a text the meter bounds.
+type printer struct {
+	*meter
+	strings.Builder
+}
+
+func (p *printer) add(text string) error {
+	if err := p.grow(len(text)); err != nil {
+		return err
+	}
+	p.WriteString(text)
+	return nil
+}
+
+// str is Python's str(v).
+func (p *printer) str(v Value) error {
+	if s, ok := v.(Str); ok {
+		return p.add(string(s))
+	}
+	if u, ok := v.(undefined); ok {
+		return present(u)
+	}
+	return p.repr(v, 0)
+}
+
+// repr is Python's repr(v).
+func (p *printer) repr(v Value, depth int) error {
+	if depth > maxDepth {
+		return failf(KindLimit, "values nested deeper than %d", maxDepth)
+	}
+	if err := p.step(1); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case None:
+		return p.add("None")
+	case Bool:
+		if v {
+			return p.add("True")
+		}
+		return p.add("False")
+	case Int:
+		return p.add(strconv.FormatInt(int64(v), 10))
+	case bigInt:
+		return p.add(v.n.String())
+	case Float:
+		return p.add(formatFloat(float64(v)))
+	case Str:
+		return p.quoted(string(v))
+	case List:
+		return p.items("[", v, "]", depth)
+	case Tuple:
+		if len(v) == 1 {
+			return p.items("(", v, ",)", depth)
+		}
+		return p.items("(", v, ")", depth)
+	case *Dict:
+		return p.dict(v, depth)
+	case undefined:
+		if err := present(v); err != nil {
+			return err
+		}
+		return p.add("Undefined")
+	case view:
+		return p.items(v.name+"([", v.items, "])", depth)
+	case method:
+		return valueErrorf("the method %s is not called", v.name)
+	}
+	return valueErrorf("'%s' cannot be printed", v.typeName())
+}
+
+func (p *printer) items(open string, items []Value, end string, depth int) error {
+	if err := p.add(open); err != nil {
+		return err
+	}
+	for i, item := range items {
+		if i > 0 {
+			if err := p.add(", "); err != nil {
+				return err
+			}
+		}
+		if err := p.repr(item, depth+1); err != nil {
+			return err
+		}
+	}
+	return p.add(end)
+}
+
+func (p *printer) dict(d *Dict, depth int) error {
+	open := "{"
+	for k, v := range d.All() {
+		if err := p.add(open); err != nil {
+			return err
+		}
+		if err := p.repr(k, depth+1); err != nil {
+			return err
+		}
+		if err := p.add(": "); err != nil {
+			return err
+		}
+		if err := p.repr(v, depth+1); err != nil {
+			return err
+		}
+		open = ", "
+	}
+	if d.Len() == 0 {
+		return p.add("{}")
+	}
+	return p.add("}")
+}
+
+// quoted writes a string literal: in single quotes, unless the text holds
+// those and no double ones.
+func (p *printer) quoted(s string) error {
+	quote := '\''
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		quote = '"'
+	}
+	var b strings.Builder
+	b.WriteRune(quote)
+	for _, c := range s {
+		switch {
+		case c == quote || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c == ' ' || unicode.IsPrint(c):
+			b.WriteRune(c)
+		default:
+			b.WriteString(asciiEscape(c))
+		}
+	}
+	b.WriteRune(quote)
+	return p.add(b.String())
+}
+
+// formatFloat is the shortest text that reads back as f, with an exponent
+// only where the point would be more than 16 digits right or 4 left.
+func formatFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	case f == 0:
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	if a := math.Abs(f); a < 1e-4 || a >= 1e16 {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	text := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
