@@ -17,7 +17,7 @@ import (
 )
 
 func (p *program) definitionsCommand() *cobra.Command {
-	return group("definitions", "list and check the definitions of agents", p.definitionsListCommand(), p.definitionsCheckCommand())
+	return group("definitions", "list and check the definitions of agents", p.definitionsListCommand(), p.definitionsCheckCommand(), p.definitionsSkillsCommand())
 }
 
 // projectAgents is where a project keeps its definitions.
@@ -86,7 +86,7 @@ type verdict struct {
 func (p *program) definitionsCheckCommand() *cobra.Command {
 	return p.allow(&cobra.Command{
 		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
-		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's. With --json: an array of files, each with its problems.",
+		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's, skills and capabilities too. With --json: an array of files, each with its problems.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			verdicts, err := p.judge(cmd.Context(), paths)
 			if err != nil {
@@ -109,14 +109,17 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 		return nil, err
 	}
 	defer func() { _ = rt.Close() }() // nothing in it was to be kept
+	verdicts := []verdict{}
 	if len(paths) == 0 {
 		for _, dir := range p.agentDirs() {
 			if _, err := os.Stat(dir); err == nil {
 				paths = append(paths, dir)
 			}
 		}
+		for _, bad := range given.skills.bad {
+			verdicts = append(verdicts, verdict{bad.Path, problems(bad.Err)})
+		}
 	}
-	verdicts := []verdict{}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {

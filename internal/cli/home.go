@@ -100,6 +100,8 @@ func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, err
 		DefaultModel: given.model,
 		Offline:      p.offline,
 		Tools:        given.tools,
+		Skills:       given.skills.texts(),
+		Capabilities: given.capabilities(),
 		Definitions:  given.agents,
 		Secrets:      given.models.providers.Secrets(),
 		Now:          p.now,

@@ -21,6 +21,7 @@ type outfit struct {
 	models  models
 	model   string // for definitions that name none
 	agents  agents
+	skills  skills
 	mcp     bool // tool servers may be reached
 	meaning *meaning
 	warn    func(format string, args ...any)
@@ -46,6 +47,7 @@ func (p *program) outfit() (*outfit, error) {
 		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
 		model:   p.getenv("HOLDFAST_MODEL"),
 		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
+		skills:  p.skills(),
 		mcp:     p.allows.mcp,
 		meaning: newMeaning(),
 		warn:    p.err.warn,
@@ -138,6 +140,9 @@ func (o *outfit) explained(err error, def session.Definition, model string) erro
 		if flag := allowedBy(name); flag != "" && !o.has(name) {
 			return &unavailableError{what: fmt.Sprintf("the agent %s wants the tool %q", def.Name, name), remedy: "allow it with " + flag}
 		}
+	}
+	if missing := o.wanting(def); missing != nil {
+		return missing
 	}
 	if len(def.MCP) > 0 && !o.mcp {
 		return &unavailableError{what: fmt.Sprintf("the agent %s wants tool servers", def.Name), remedy: "allow it with --allow-mcp"}
