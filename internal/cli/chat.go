@@ -34,8 +34,8 @@ From a pipe each line is a message and each answer goes to standard output. With
 
 ` + refHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ref != "" && (agent != "" || name != "") {
-				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent and name; --agent and --name are for new ones"}
+			if ref != "" && (agent != "" || name != "" || p.user != "") {
+				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent, name and user; --agent, --name and --user are for new ones"}
 			}
 			ctx := cmd.Context()
 			return p.visit(ctx, func(h *home) error {
@@ -49,6 +49,7 @@ From a pipe each line is a message and each answer goes to standard output. With
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
+	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user whose session it is, and whose memory the agent shares (default $HOLDFAST_USER, else nobody's)")
 	cmd.Flags().StringVar(&ref, "session", "", "come back to the session `REF`")
 	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
 	return p.allow(cmd)

@@ -48,6 +48,7 @@ type program struct {
 
 	store   string
 	tenant  string
+	user    string // the owner of new sessions
 	json    bool
 	noColor bool
 	offline bool
@@ -104,7 +105,7 @@ Ctrl-C: leave it at any moment and come back to where it was.
 ` + refHelp + `
 
 Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that name none;
-the keys of providers, as "holdfast models list" names them; NO_COLOR no colours;
+HOLDFAST_USER whose new sessions are; the keys of providers, as "holdfast models list" names them; NO_COLOR no colours;
 HOLDFAST_DEBUG a stack when the program fails; HOLDFAST_OFFLINE_PACE the pause between two
 words of the offline model, such as 50ms.
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), given.close())
 	}
-	return &home{Runtime: rt.For(holdfast.Identity{Tenant: tenant, Actor: "cli"}), outfit: given, store: st, url: url, tenant: tenant}, nil
+	return &home{Runtime: rt.For(holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}), outfit: given, store: st, url: url, tenant: tenant}, nil
 }
 
 func (h *home) close() error { return errors.Join(h.Close(), h.store.Close(), h.outfit.close()) }

@@ -48,6 +48,7 @@ func (p *program) listCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&statuses, "status", nil, "only these, as `STATUS`[,…]: active, suspended, completed, failed, deleted")
 	f.StringVar(&q.Agent, "agent", "", "only of the agent `NAME`")
+	f.StringVar(&q.UserID, "user", "", "only of the user `NAME`")
 	f.StringVar(&q.Name, "name", "", "only with this `NAME`")
 	f.StringVar(&parent, "parent", "", "only forks and children of the session `REF`")
 	f.StringArrayVar(&meta, "meta", nil, "only with this metadata, `KEY=VALUE`; may be repeated")

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -80,46 +82,90 @@ func (p *program) printHits(hits []memory.Hit) error {
 
 func (p *program) rememberCommand() *cobra.Command {
 	var (
-		scope       string
-		remove, raw bool
+		scope             string
+		remove, raw, list bool
 	)
 	cmd := &cobra.Command{
-		Use: "remember REF KEY [VALUE]", Short: "keep a value for a session, its user or its agent; without VALUE read it", Args: cobra.RangeArgs(2, 3),
+		Use: "remember REF KEY [VALUE]", Short: "keep a value for a session, its user or its agent; without VALUE read it", Args: cobra.RangeArgs(1, 3),
 		Long: `Keep a value under a key for a session, its user or its agent; without VALUE print what is
-kept. A value is a text, or with --raw JSON. With --json: the entry.`,
+kept. A value is a text, or with --raw JSON. With --json: the entry.
+
+With --list print all that is kept, or in place of KEY what is kept under a PREFIX of whole
+segments, as trip is of trip/city. With --json: an array of entries.`,
 		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
-			if remove && len(args) > 1 {
+			scope := memory.Scope(scope)
+			switch {
+			case list && (remove || len(args) > 1):
+				return &session.InvalidError{Field: "list", Reason: "give --list with a prefix or nothing"}
+			case !list && len(args) == 0:
+				return &session.InvalidError{Field: "key", Reason: "give a key, or --list"}
+			case remove && len(args) > 1:
 				return &session.InvalidError{Field: "value", Reason: "give a value or --remove, one of the two"}
+			case scope == memory.ScopeUser && i.UserID == "":
+				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " is nobody's; one of a user is made with: holdfast chat --user NAME"}
 			}
 			m, err := h.Memory(ctx, i.ID)
-			if err != nil {
-				return err
-			}
-			scope, key := memory.Scope(scope), args[0]
 			switch {
+			case err != nil:
+				return err
+			case list:
+				return p.printEntries(ctx, m, scope, strings.Join(args, ""))
 			case remove:
-				return p.forget(ctx, m, scope, key)
+				return p.forget(ctx, m, scope, args[0])
 			case len(args) == 1:
-				return p.printEntryOf(ctx, m, scope, key)
+				return p.printEntryOf(ctx, m, scope, args[0])
 			}
-			value, err := valueOf(args[1], raw)
-			if err != nil {
-				return err
-			}
-			e, err := m.Store(ctx, scope, key, value)
-			if err != nil {
-				return err
-			}
-			if p.json {
-				return p.printJSON(e)
-			}
-			return p.out.print(fmt.Sprintf("remembered %s · version %d\n", oneLine(key), e.Version))
+			return p.keep(ctx, m, scope, args[0], args[1], raw)
 		}),
 	}
 	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "for whom, a `SCOPE`: session, user or agent")
+	cmd.Flags().BoolVar(&list, "list", false, "print all that is kept, or all under a prefix")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
 	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
 	return cmd
+}
+
+func (p *program) keep(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool) error {
+	value, err := valueOf(text, raw)
+	if err != nil {
+		return err
+	}
+	e, err := m.Store(ctx, scope, key, value)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(e)
+	}
+	return p.out.print(fmt.Sprintf("remembered %s · version %d\n", oneLine(key), e.Version))
+}
+
+// printEntries prints everything under a prefix, a line each.
+func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memory.Scope, prefix string) error {
+	all := []memory.Entry{}
+	for after := ""; ; {
+		page, err := m.Keys(ctx, scope, prefix, memory.KeyPage{After: after})
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		all = append(all, page...)
+		after = page[len(page)-1].Key
+	}
+	switch {
+	case p.json:
+		return p.printJSON(all)
+	case len(all) == 0:
+		p.err.status("nothing is remembered here")
+		return nil
+	}
+	t := table{head: []string{"KEY", "VALUE", "VER", "UPDATED"}, flex: 1}
+	for _, e := range all {
+		t.add(cell{oneLine(e.Key), bold}, cell{shortened(metadataText(e.Value), 200), plain}, cell{strconv.FormatInt(e.Version, 10), plain}, cell{ago(e.UpdatedAt, p.now()), dim})
+	}
+	return p.out.print(t.layout(p.out))
 }
 
 func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {

@@ -107,6 +107,9 @@ func (p *program) summary(s session.Session, w work) string {
 	fmt.Fprintf(&b, "%s  %s\n", out.paint(bold, oneLine(name)), out.paint(statusColour(i.Status), string(i.Status)))
 	line("id", "%s", i.ID)
 	line("agent", "%s", i.AgentName)
+	if i.UserID != "" {
+		line("user", "%s", i.UserID)
+	}
 	line("model", "%s", modelText(s))
 	if text := s.SystemPrompt(); text != "" {
 		line("prompt", "%s", shortened(text, 100))
