@@ -65,7 +65,9 @@ var building = map[string]place{
 
 	".": {floor: 3},
 
-	"workflow/spec": {floor: 4},
+	"workflow/template":               {floor: 4, also: []string{"workflow/template/internal/pyre"}},
+	"workflow/template/internal/pyre": {floor: 4},
+	"workflow/spec":                   {floor: 4, also: []string{"workflow/template"}},
 
 	"interop/instructor": {floor: 5},
 

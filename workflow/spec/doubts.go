@@ -2,9 +2,9 @@ package spec
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
 // doubts collects what is allowed and likely a mistake.
@@ -41,7 +41,7 @@ func (s *Spec) doubtAgents() {
 	}
 	for _, a := range s.Agents {
 		p := child("/agents", a.Name)
-		if a.Name != producer && (strings.Contains(a.Value.Prompt, "{{") || strings.Contains(a.Value.Prompt, "{%")) {
+		if a.Name != producer && template.HasDelimiters(a.Value.Prompt) {
 			s.warn(p+"/prompt", "looks like a template, but an agent's prompt is sent as it is")
 		}
 		s.doubtTools(p+"/tools", a.Value.Tools)

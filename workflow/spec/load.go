@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -16,25 +15,21 @@ import (
 // MaxSize is how large a spec, or a file it refers to, may be.
 const MaxSize = 10 << 20
 
-// Loader reads specs. Its zero value checks everything but the insides of
-// templates and conditions.
+// Loader reads specs. Its zero value is what a run uses.
 type Loader struct {
-	// Template and Condition compile a text and say what is wrong with it. A
-	// nil one finds nothing.
-	Template, Condition func(text string) error
-	// Lenient makes what they find warnings. What they find in a question to a
-	// person always is one: such a text never fails a run.
+	// Lenient makes templates and conditions that do not compile warnings. Those
+	// shown to a person always are: such a text never fails a run.
 	Lenient bool
-	// Pattern compiles the regular expression an answer must match. Nil: the
-	// expressions of package regexp.
-	Pattern func(expression string) error
 	// AllowPrivate are hosts with their ports, host:port, that HTTP executors
 	// may reach although they are not public.
 	AllowPrivate []string
 }
 
-// Load reads the spec in a file and the files it refers to, and runs it into
-// the variables. A spec that cannot be taken is a *session.SpecError that
+// Load is Loader.Load with the zero Loader.
+func Load(path string, vars Map[string]) (*Spec, error) { return Loader{}.Load(path, vars) }
+
+// Load reads the spec in a file and the agents it refers to, and puts the
+// variables among its inputs. A spec that cannot be taken is a *session.SpecError that
 // lists everything wrong with it; a file that cannot be read is the error of
 // the file system. A required input without a value is no error here: see
 // Spec.Missing.
@@ -78,7 +73,7 @@ func (l Loader) Parse(src Source, vars Map[string]) (*Spec, error) {
 		return nil, refuse(fmt.Errorf("is %s, not a mapping", root.kind))
 	}
 	s := &Spec{source: src}
-	r := &reader{guard: l.guard, pattern: l.pattern}
+	r := &reader{guard: l.guard}
 	s.resolve(r, root)
 	if err := r.verdict(src.Path); err != nil {
 		return nil, err
@@ -99,28 +94,10 @@ func (l Loader) Parse(src Source, vars Map[string]) (*Spec, error) {
 // Path is the file the spec was read from.
 func (s *Spec) Path() string { return s.source.Path }
 
-func (l Loader) pattern(expression string) error {
-	test := l.Pattern
-	if test == nil {
-		test = func(s string) error { _, err := regexp.Compile(s); return err }
-	}
-	if err := test(expression); err != nil {
-		return fmt.Errorf("is no pattern: %w", err)
-	}
-	return nil
-}
-
 // compile tries every template and condition.
 func (l Loader) compile(s *Spec, r *reader) {
 	for _, t := range s.Texts() {
-		test := l.Template
-		if t.Kind == ConditionText {
-			test = l.Condition
-		}
-		if test == nil {
-			continue
-		}
-		err := test(t.Text)
+		err := t.compile()
 		switch {
 		case err == nil:
 		case l.Lenient || t.Kind == QuestionText:

@@ -188,38 +188,3 @@ func TestLoad_doesNotWarnOfWhatIsFine(t *testing.T) {
 		}
 	}
 }
-
-// everyText is a spec of a pattern with a bad text, marked BAD, in every place.
-func everyText() map[string]struct{ sections, pointers []string } {
-	const hitl = "{type: hitl, prompt: BAD p, context_display: BAD c}"
-	return map[string]struct{ sections, pointers []string }{
-		"chain": {
-			[]string{config("chain", "steps: [{agent: a, input: BAD}, "+hitl+"]"), "outputs: {artifacts: [{path: BAD, from: BAD}]}"},
-			[]string{"/outputs/artifacts/0/from", "/outputs/artifacts/0/path", "/pattern/config/steps/0/input", "?/pattern/config/steps/1/context_display", "?/pattern/config/steps/1/prompt"},
-		},
-		"workflow": {
-			[]string{config("workflow", "tasks: [{id: x, agent: a, input: BAD}, {id: y, type: hitl, prompt: BAD}]")},
-			[]string{"/pattern/config/tasks/0/input", "?/pattern/config/tasks/1/prompt"},
-		},
-		"routing": {
-			[]string{config("routing", "router: {agent: a, input: BAD, review_router: "+hitl+"}, routes: {r: {then: [{agent: a, input: BAD}]}}")},
-			[]string{"/pattern/config/router/input", "/pattern/config/routes/r/then/0/input", "?/pattern/config/router/review_router/context_display", "?/pattern/config/router/review_router/prompt"},
-		},
-		"parallel": {
-			[]string{config("parallel", "branches: [{id: x, steps: [{agent: a, input: BAD}]}, {id: y, steps: [{agent: a}]}], reduce: {agent: a, input: BAD}")},
-			[]string{"/pattern/config/branches/0/steps/0/input", "/pattern/config/reduce/input"},
-		},
-		"evaluator": {
-			[]string{"agents: {a: {prompt: BAD}, b: {prompt: BAD}}", config("evaluator_optimizer", "producer: a, evaluator: {agent: b, input: BAD}, accept: {min_score: 1}, revise_prompt: BAD, review_gate: "+hitl)},
-			[]string{"/agents/a/prompt", "/pattern/config/evaluator/input", "/pattern/config/revise_prompt", "?/pattern/config/review_gate/context_display", "?/pattern/config/review_gate/prompt"},
-		},
-		"orchestrator": {
-			[]string{config("orchestrator_workers", "orchestrator: {agent: a}, worker_template: {agent: a}, reduce: {agent: a, input: BAD}, writeup: {agent: a, input: BAD}, decomposition_review: "+hitl+", reduce_review: {type: hitl, prompt: BAD}")},
-			[]string{"/pattern/config/reduce/input", "/pattern/config/writeup/input", "?/pattern/config/decomposition_review/context_display", "?/pattern/config/decomposition_review/prompt", "?/pattern/config/reduce_review/prompt"},
-		},
-		"graph": {
-			[]string{config("graph", "nodes: {x: {agent: a, input: BAD}, y: "+hitl+"}, edges: [{from: x, choose: [{when: BAD, to: y}]}]")},
-			[]string{"/pattern/config/edges/0/choose/0/when", "/pattern/config/nodes/x/input", "?/pattern/config/nodes/y/context_display", "?/pattern/config/nodes/y/prompt"},
-		},
-	}
-}

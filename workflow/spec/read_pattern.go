@@ -125,10 +125,8 @@ func askField(a *Ask) field { return onlyAsk(keys(askKeys(a)...)) }
 
 // gateField takes a question that may say what its answer must match.
 func gateField(a *Ask) field {
-	return onlyAsk(func(r *reader, p string, n *node) {
-		validation := keys(must("pattern", ptr(&a.Pattern, checked(r.pattern))))
-		keys(append(askKeys(a), may("validation", validation))...)(r, p, n)
-	})
+	validation := keys(must("pattern", ptr(&a.Pattern, checked(checkPattern))))
+	return onlyAsk(keys(append(askKeys(a), may("validation", validation))...))
 }
 
 // onlyAsk refuses an agent's step where a person is to be asked.

@@ -18,7 +18,6 @@ const maxProblems = 50
 type reader struct {
 	problems []problem
 	guard    func(baseURL string) error
-	pattern  func(expression string) error
 }
 
 type problem struct {

@@ -1,5 +1,12 @@
 package spec
 
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/workflow/template"
+)
+
 // TextKind is what a text of a spec is compiled as.
 type TextKind int
 
@@ -15,6 +22,27 @@ type Text struct {
 	Pointer string
 	Kind    TextKind
 	Text    string
+}
+
+// compile says what is wrong with a text.
+func (t Text) compile() error {
+	var err error
+	if t.Kind == ConditionText {
+		_, err = template.CompileCondition(t.Text)
+	} else {
+		_, err = template.Compile("", t.Text)
+	}
+	return plainly(err)
+}
+
+// plainly is an error of a template without the name of the text, which its
+// pointer gives.
+func plainly(err error) error {
+	var wrong *template.Error
+	if !errors.As(err, &wrong) || wrong.Line == 0 {
+		return err
+	}
+	return fmt.Errorf("%s (line %d, column %d of the text)", wrong.Reason, wrong.Line, wrong.Column)
 }
 
 // Texts are all templates and conditions of a spec. The prompt of an agent is

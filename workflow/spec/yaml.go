@@ -106,7 +106,11 @@ func (b *treeBuilder) node(n ast.Node, depth int) (*node, error) {
 	var err error
 	switch v := n.(type) {
 	case *ast.LiteralNode:
-		made.kind, made.text = text, v.Value.Value
+		made.kind = text
+		made.text, err = blockText(v.Start.Value, v.Value.Token.Origin, v.Value.Value)
+		if err != nil {
+			err = fmt.Errorf("%w%s", err, made.place())
+		}
 	case *ast.NullNode:
 		made.kind = null
 	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:

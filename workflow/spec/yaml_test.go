@@ -31,18 +31,32 @@ func TestLoad_unquotedScalarsMeanWhatYAML12Says(t *testing.T) {
 	}
 }
 
-func TestLoad_blocksKeepTheirLines(t *testing.T) {
+func TestLoad_textsKeepTheirLines(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
-		"|\n      a\n       b\n\n      c\n":  "a\n b\n\nc\n",
-		"|-\n      a\n      b\n":             "a\nb",
-		"|+\n      a\n\n":                    "a\n\n\n",
-		">\n      a\n      b\n\n      c\n":   "a b\nc\n",
-		"'it''s\n      one'":                 "it's one",
-		"plain # comment\n":                  "plain",
-		"\"tab\\tquote\\\"\"":                "tab\tquote\"",
-		"|\r\n      a\r\n      b\r\n":        "a\nb\n",
-		"|\n      # no comment\n      {{x}}": "# no comment\n{{x}}\n",
+		"|\n      a\n       b\n\n      c\n":         "a\n b\n\nc\n",
+		"|-\n      a\n      b\n":                    "a\nb",
+		"|-\n      a  \n      b  \n":                "a  \nb  ",
+		"|+\n      a\n\n":                           "a\n\n\n",
+		"|\n\n\n      a\n\n\n":                      "\n\na\n",
+		"|\n      # no comment\n      {{x}}":        "# no comment\n{{x}}\n",
+		"| # comment\n      a\n":                    "a\n",
+		"|\n      a\n         \n      b":            "a\n   \nb\n",
+		"|\n      - k: v\n      *x &y !z @\n":       "- k: v\n*x &y !z @\n",
+		"|2\n       a\n      b":                     " a\nb\n",
+		"|4-\n         a  ":                         " a  ",
+		"|-\n":                                      "",
+		">\n      a\n      b\n\n      c\n":          "a b\nc\n",
+		">\n      a\n        b\n      c\n      d\n": "a\n  b\nc d\n",
+		">-\n      a\n         \n":                  "a\n   ",
+		">+\n      a\n\n\n      b\n":                "a\n\nb\n\n",
+		">\n\n      a\n      \n      b":             "\na\nb\n",
+		"'it''s\n      one'":                        "it's one",
+		"\"a\n\n      b \\\n      c\\td\"":          "a\nb c\td",
+		"a\n      b\n\n      c":                     "a b\nc",
+		"plain # comment\n":                         "plain",
+		"d#e":                                       "d#e",
+		"|\r\n      a\r\n      b\r\n":               "a\nb\n",
 	} {
 		s := load(t, yamlOf("inputs:\n  values:\n    x: "+written))
 		if got, _ := s.Inputs.Values.Get("x"); got != want {
@@ -77,6 +91,7 @@ func TestLoad_refusesWhatIsNoSingleYAMLDocument(t *testing.T) {
 		"huge integer":       {"a: 12345678901234567890123\n", "has a number that is too large; quote it if it is a text (line 1)"},
 		"huge float":         {"a: 1e400\n", "has a number that is too large; quote it if it is a text (line 1)"},
 		"tab indent":         {"a:\n\tb: 1\n", "is not YAML: found character '\t' that cannot start any token (line 2)"},
+		"tab in a block":     {"a: |\n  \tb\n", "has a block of text that begins with a tab, which is not supported (line 1)"},
 		"unclosed":           {"a: [1, 2\n", "is not YAML: sequence end token ']' not found (line 1)"},
 		"alias bomb":         {bomb, "has more than 100000 values once its aliases are written out"},
 		"alias to itself":    {"a: &a [*a]\n", "has an alias without an anchor before it (line 1)"},
