@@ -29,7 +29,7 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening,
+		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening, failures: newFailures(),
 	}
 	p.open = p.openStore
 	return p.run(args)
@@ -45,6 +45,7 @@ type program struct {
 	now        func() time.Time
 	interrupts *interrupts
 	open       func(context.Context, storeURL) (store.Store, error)
+	failures   *failures
 
 	store   string
 	tenant  string

@@ -99,6 +99,7 @@ func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, err
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,
+		Backoff:      backoff,
 		Offline:      p.offline,
 		Tools:        given.tools,
 		Skills:       given.skills.texts(),

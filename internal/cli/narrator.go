@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/mattn/go-runewidth"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -15,16 +20,24 @@ type narrator struct {
 	*program
 	id string // of the session
 
-	mu    sync.Mutex // tools run side by side: guards the rest
-	style markdown
-	spoke bool // some of an answer was shown
-	open  bool // the last line of it has no end yet
-	begun map[string]time.Time
+	mu      sync.Mutex // tools run side by side: guards the rest
+	style   markdown
+	spoke   bool // some of an answer was shown
+	open    bool // the last line of it has no end yet
+	calls   map[string]call
+	waiting *waiting
+}
+
+// call is a tool at work.
+type call struct {
+	arguments json.RawMessage
+	begun     time.Time
 }
 
 // narrate begins to show the turns of a session. The caller stops it.
 func (p *program) narrate(h *home, id string) (n *narrator, stop func()) {
-	n = &narrator{program: p, id: id, style: markdown{screen: p.out}, begun: map[string]time.Time{}}
+	n = &narrator{program: p, id: id, style: markdown{screen: p.out}, calls: map[string]call{}}
+	n.waiting = p.waiting(&n.mu)
 	stops := []func(){
 		holdfast.On(h.Runtime, n.stepStarted, 0),
 		holdfast.On(h.Runtime, n.attemptFailed, 0),
@@ -36,19 +49,25 @@ func (p *program) narrate(h *home, id string) (n *narrator, stop func()) {
 		for _, stop := range stops {
 			stop()
 		}
+		n.waiting.end()
 		n.mu.Lock()
 		defer n.mu.Unlock()
+		n.waiting.over()
 		n.endLine()
 	}
 }
 
 // hear shows a piece of the answer.
 func (n *narrator) hear(d llm.Delta) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if d.ToolCall != nil {
+		n.calls[d.ToolCall.ID] = call{arguments: d.ToolCall.Arguments}
+	}
 	if d.Text == "" {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.waiting.over()
 	n.spoke, n.open = true, true
 	fmt.Fprint(n.out, n.style.write(n.shown(d.Text)))
 }
@@ -58,6 +77,7 @@ func (n *narrator) stepStarted(e holdfast.StepStarted) {
 	defer n.mu.Unlock()
 	if e.SessionID == n.id {
 		n.endLine()
+		n.waiting.begin()
 	}
 }
 
@@ -69,12 +89,16 @@ func (n *narrator) attemptFailed(e holdfast.AttemptFailed) {
 	if e.SessionID != n.id || !e.Retry {
 		return // how it ends is told otherwise
 	}
+	again := n.failures.again(n.id, e.Attempt)
+	n.waiting.over()
+	defer n.waiting.begin()
 	if !n.open {
-		n.err.status("no answer, asking again")
+		n.err.status("no answer, %s", again)
 		return
 	}
 	n.endLine()
 	fmt.Fprintln(n.out, n.out.paint(dim, "(the answer broke off, asking again)"))
+	n.err.status("%s", again)
 	n.spoke = false
 }
 
@@ -84,8 +108,10 @@ func (n *narrator) toolStarted(e holdfast.ToolStarted) {
 	if e.SessionID != n.id {
 		return
 	}
-	n.begun[e.CallID] = e.Time
-	n.tell("→ %s", oneLine(e.Tool))
+	c := n.calls[e.CallID]
+	c.begun = e.Time
+	n.calls[e.CallID] = c
+	n.tell("→ %s %s", e.Tool, argumentsText(c.arguments))
 }
 
 func (n *narrator) toolFinished(e holdfast.ToolFinished) {
@@ -94,28 +120,38 @@ func (n *narrator) toolFinished(e holdfast.ToolFinished) {
 	if e.SessionID != n.id {
 		return
 	}
-	result := "✓ %s"
+	text := "✓ " + e.Tool
 	if e.IsError {
-		result = "✗ %s failed"
+		text = "✗ " + e.Tool + " failed"
 	}
-	if begun, ok := n.begun[e.CallID]; ok {
-		n.tell(result+" · %s", oneLine(e.Tool), spell(e.Time.Sub(begun)))
-		return
+	if c := n.calls[e.CallID]; !c.begun.IsZero() {
+		text += " · " + spell(e.Time.Sub(c.begun))
 	}
-	n.tell(result, oneLine(e.Tool))
+	if e.IsError {
+		if why := n.failures.tool(e.CallID); why != "" {
+			text += " · " + why
+		}
+	}
+	n.tell("%s", text)
 }
 
 func (n *narrator) subagentStarted(e holdfast.SubagentStarted) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID == n.id {
-		n.tell("→ agent %s works in session %s", oneLine(e.Agent), shortID(e.ChildID))
+		n.tell("→ agent %s works in session %s", e.Agent, shortID(e.ChildID))
 	}
 }
 
+// tell writes one line that fits the terminal.
 func (n *narrator) tell(format string, args ...any) {
 	n.endLine()
-	n.err.status(format, args...)
+	n.waiting.over()
+	columns := n.err.width()
+	if columns <= 0 {
+		columns = defaultWidth
+	}
+	n.err.status("%s", runewidth.Truncate(oneLine(fmt.Sprintf(format, args...)), columns-1, "…"))
 }
 
 // endLine ends the line of an answer that something else follows.
@@ -124,4 +160,32 @@ func (n *narrator) endLine() {
 		fmt.Fprintln(n.out, n.style.end())
 		n.open = false
 	}
+}
+
+// argumentsText is what a tool is called with, for a line: the value if there
+// is one only, else each with its name.
+func argumentsText(arguments json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(arguments))
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
+		return ""
+	}
+	var names, values []string
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return ""
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return ""
+		}
+		names, values = append(names, fmt.Sprint(name)), append(values, metadataText(value))
+	}
+	if len(values) == 1 {
+		return values[0]
+	}
+	for i, name := range names {
+		values[i] = name + "=" + values[i]
+	}
+	return strings.Join(values, " ")
 }

@@ -32,7 +32,7 @@ func TestChat_hostileAnswersCannotDriveTheTerminal(t *testing.T) {
 	)
 	d.must("hello\n/history\n", "chat")
 	for name, text := range map[string]string{"output": d.out.String(), "errors": d.err.String()} {
-		if left := ownCodes.ReplaceAllString(text, ""); strings.ContainsAny(left, "\x1b\x07\r\u009b\u202e") {
+		if left := ownCodes.ReplaceAllString(strings.ReplaceAll(text, clearLine, ""), ""); strings.ContainsAny(left, "\x1b\x07\r\u009b\u202e") {
 			t.Errorf("%s: %q", name, left)
 		}
 	}
@@ -119,6 +119,55 @@ func TestSend_answerThatBreaksOffIsShownAnew(t *testing.T) {
 		d.screen = false
 		if exported := d.must("", "sessions", "export", "s"); strings.Count(exported, `"role":"assistant"`) != 1 {
 			t.Errorf("the session has\n%s", exported)
+		}
+	}
+}
+
+func TestSend_toolsAreToldWithWhatTheyAreAskedAndWhyTheyFail(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.answers(
+		provtest.Reply{Calls: []provtest.Call{
+			{ID: "c1", Name: "calculator", Arguments: []string{`{"expression":`, `"6*7"}`}},
+			{ID: "c2", Name: "file_read", Arguments: []string{`{"path":"no such\nfile","offset":1}`}},
+			{ID: "c3", Name: "calculator", Arguments: []string{`{"expression":"` + strings.Repeat("1+", 100) + `1"}`}},
+		}},
+		provtest.Reply{Text: []string{"done"}},
+	)
+	d.must("", "chat", "--name", "s")
+	d.must("", "send", "s", "how much?", "--stream")
+	d.tells("→ calculator 6*7\n", "→ file_read path=no such file offset=1\n", "✗ file_read failed · ", "no such file")
+	for line := range strings.Lines(d.err.String()) {
+		if n := len([]rune(line)); n > 80 {
+			t.Errorf("a line of %d: %q", n, line)
+		}
+	}
+}
+
+func TestSend_askingAgainSaysWhyAndWhen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.answers(
+		provtest.Reply{Status: 429, Body: `{"error":{"message":"slow down"}}`},
+		provtest.Reply{Text: []string{"It is ", "**for", "ty"}, CutAfter: 700},
+		provtest.Reply{Text: []string{"It is ", "42."}},
+	)
+	d.must("", "chat", "--name", "s")
+	d.must("", "send", "s", "how much?", "--stream")
+	d.tells("no answer, asking again in 0.2s · status 429: slow down\n", "\nasking again in 0.5s · ")
+}
+
+func TestSend_waitingIsShownAtATerminalUntilTheFirstWord(t *testing.T) {
+	t.Parallel()
+	for _, screen := range []bool{true, false} {
+		d := newDesk(t)
+		d.screen = screen
+		d.answers(provtest.Reply{Delay: waitQuietly + 2*waitRedraw, Text: []string{"42."}})
+		d.must("", "chat", "--name", "s")
+		d.must("", "send", "s", "how much?", "--stream")
+		told := ownCodes.ReplaceAllString(d.err.String(), "")
+		if shown := strings.HasSuffix(told, clearLine+"waiting for an answer · 1s"+clearLine); shown != screen || strings.Contains(told, "waiting") != screen {
+			t.Errorf("on a screen %t: told is %q", screen, told)
 		}
 	}
 }

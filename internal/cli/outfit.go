@@ -44,7 +44,7 @@ func (p *program) outfit() (*outfit, error) {
 	}
 	o := &outfit{
 		toolbox: tools,
-		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
+		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline, failures: p.failures},
 		model:   p.getenv("HOLDFAST_MODEL"),
 		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		skills:  p.skills(),
@@ -90,6 +90,7 @@ type models struct {
 	local     llm.Map
 	providers *catalog.Catalog
 	offline   bool // only those built in
+	failures  *failures
 }
 
 // Model finds a model. A provider without its key is a KeyError.
@@ -104,8 +105,10 @@ func (m models) Model(name string) (llm.Model, error) {
 		return nil, &session.NotFoundError{What: unknown.What, ID: unknown.ID, Available: append(m.local.Names(), unknown.Available...)}
 	case m.offline:
 		return nil, &unavailableError{what: fmt.Sprintf("the model %q is on a server", name), remedy: "run without --offline"}
+	case err != nil:
+		return nil, err
 	}
-	return model, err
+	return m.failures.ofModel(model), nil
 }
 
 // agents are the definitions that others may give work to. They are read when

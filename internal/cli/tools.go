@@ -35,10 +35,11 @@ func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.To
 	if !p.allows.mcp {
 		return nil, nil, &unavailableError{what: "tool servers are not reached unasked", remedy: "allow it with --allow-mcp"}
 	}
-	return mcp.Config{Dir: ".", LookupEnv: func(name string) (string, bool) {
+	tools, link, err := mcp.Config{Dir: ".", LookupEnv: func(name string) (string, bool) {
 		value := p.getenv(name)
 		return value, value != ""
 	}}.Dial(ctx, server)
+	return p.failures.ofTools(tools), link, err
 }
 
 // allowedBy is the flag that a tool needs, "" where it needs none.
@@ -92,7 +93,7 @@ func (p *program) openTools() (_ *toolbox, err error) {
 		}
 		all = append(all, pages...)
 	}
-	box.tools, err = tool.NewSet(all...)
+	box.tools, err = tool.NewSet(p.failures.ofTools(all)...)
 	return box, err
 }
 
