@@ -15,6 +15,11 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
+const (
+	helpCommand = "/help"
+	quitCommand = "/quit"
+)
+
 // chatCommand is a command inside a conversation.
 type chatCommand struct {
 	name  string
@@ -28,6 +33,8 @@ type chatCommand struct {
 
 func chatCommands() []chatCommand {
 	return []chatCommand{
+		{name: helpCommand, about: "this list"},
+		{name: quitCommand, about: "leave; so does Ctrl-D"},
 		{name: "/info", about: "where this session stands", run: (*chat).tellInfo},
 		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).tellHistory},
 		{name: "/usage", about: "tokens and money used so far", run: (*chat).tellUsage},
@@ -41,31 +48,30 @@ func chatCommands() []chatCommand {
 
 var command = regexp.MustCompile(`^/[a-z]+$`)
 
-// take acts on a line: a command of the chat, or something to say. Done ends
+// take acts on a line: a command of the chat, or something to say. A line that
+// begins with two slashes, or a space and a slash, is always said. Done ends
 // the conversation.
 func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
 	words := strings.Fields(text)
 	switch {
 	case len(words) == 0:
 		return false, nil
-	case len(words) == 1 && words[0] == "/quit":
-		return true, nil
-	case len(words) == 1 && words[0] == "/help":
-		c.err.status("%s", chatHelp())
-		return false, nil
+	case !strings.HasPrefix(text, "/"):
+		return c.turn(ctx, holdfast.SendMessage{Text: text})
 	}
+	name, arg := words[0], strings.TrimSpace(strings.TrimPrefix(text, words[0]))
 	for _, known := range chatCommands() {
-		if known.name != words[0] || known.personal && !c.in.terminal {
-			continue
+		switch {
+		case known.name != name || known.personal && !c.in.terminal:
+		case known.takes != "" || arg == "":
+			return c.carryOut(ctx, known, arg)
+		case c.in.terminal:
+			c.err.status("usage: %s, and nothing after it; begin with a space to say it", name)
+			return false, nil
 		}
-		arg := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), known.name))
-		if known.takes == "" && arg != "" {
-			break
-		}
-		return c.carryOut(ctx, known, arg)
 	}
-	if c.in.terminal && command.MatchString(words[0]) && len(words) == 1 {
-		c.err.status("there is no %s; /help tells what there is", words[0])
+	if c.in.terminal && command.MatchString(name) {
+		c.err.status("there is no %s; /help tells what there is; begin with a space to say it", name)
 		return false, nil
 	}
 	return c.turn(ctx, holdfast.SendMessage{Text: text})
@@ -74,6 +80,13 @@ func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
 // carryOut runs a command. What goes wrong is told and the conversation goes
 // on, unless no person is there to decide.
 func (c *chat) carryOut(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
+	switch command.name {
+	case quitCommand:
+		return true, nil
+	case helpCommand:
+		c.err.status("%s", chatHelp())
+		return false, nil
+	}
 	ctx, stop := c.interrupts.during(ctx)
 	err = command.run(c, ctx, arg)
 	caught := stop()
@@ -94,9 +107,8 @@ func chatHelp() string {
 	for _, known := range chatCommands() {
 		line(strings.TrimSpace(known.name+" "+known.takes), known.about)
 	}
-	line("/quit", "leave; so does Ctrl-D")
 	line("Ctrl-C", "interrupt an answer; your next message continues it. At the prompt: drop the line, or leave if it is empty")
-	b.WriteString("Everything else is said to the agent.")
+	b.WriteString("Everything else is said to the agent, also a command after a space.")
 	return b.String()
 }
 

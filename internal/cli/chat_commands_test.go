@@ -82,6 +82,23 @@ func TestChat_mistakesInCommandsAreToldAndChangeNothing(t *testing.T) {
 	}
 }
 
+func TestChat_whatLooksLikeACommandIsNotSaidUnlessMeant(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	d.must("one\n/rewnd 2\n/usage now\n/help me\n/quit now\n /rewind 1\n// a comment\n/etc/hosts is a file\n", "chat", "--name", "s")
+	d.tells("there is no /rewnd; /help tells what there is", "usage: /usage, and nothing after it", "usage: /help, and", "usage: /quit, and")
+	exported := d.must("", "sessions", "export", "s")
+	for _, said := range []string{"one", " /rewind 1", "// a comment", "/etc/hosts is a file"} {
+		if !strings.Contains(exported, `"content":"`+said+`"`) {
+			t.Errorf("%q was not said", said)
+		}
+	}
+	if !strings.Contains(exported, `"messageCount":8,`) {
+		t.Errorf("more was said:\n%s", exported)
+	}
+}
+
 func TestChat_linesOfAPipeAreSaidNotObeyed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

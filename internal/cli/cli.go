@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ type program struct {
 	interrupts *interrupts
 	open       func(context.Context, storeURL) (store.Store, error)
 	failures   *failures
+	servers    sync.Map // of tools, by id, that were reached: []tool.Tool
 
 	store   string
 	tenant  string

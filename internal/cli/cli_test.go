@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
@@ -21,8 +23,24 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"holdfast": func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"holdfast":    func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"tide-server": serveTides,
 	})
+}
+
+// serveTides is a tool server with one tool.
+func serveTides() {
+	type place struct {
+		Place string `json:"place"`
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "tides"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "next_tide", Description: "When the tide is high."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in place) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "high in " + in.Place + " at noon"}}}, nil, nil
+		})
+	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }
 
 // noSleep is for programs built with the race detector, which otherwise wait a

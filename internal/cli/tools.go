@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,12 @@ func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.To
 		value := p.getenv(name)
 		return value, value != ""
 	}}.Dial(ctx, server)
-	return p.failures.ofTools(tools), link, err
+	if err != nil {
+		return nil, nil, err
+	}
+	tools = p.failures.ofTools(tools)
+	p.servers.Store(server.ID, tools)
+	return tools, link, nil
 }
 
 // allowedBy is the flag that a tool needs, "" where it needs none.
@@ -104,7 +110,25 @@ func (b *toolbox) close() error {
 	return b.workspace.Close()
 }
 
-// names are the tools that an agent gets here, for a person to know.
-func (b *toolbox) names(def session.Definition) string {
-	return strings.Join(b.tools.Select(def.Tools, def.ToolsDeny).Names(), ", ")
+// mayUse is what an agent can call here, for a person to know. A server that
+// was not reached yet is named in place of its tools.
+func (p *program) mayUse(box *toolbox, def session.Definition) string {
+	names := box.tools.Select(def.Tools, def.ToolsDeny).Names()
+	for _, server := range def.MCP {
+		offered, _ := p.servers.Load(server.ID)
+		tools, reached := offered.([]tool.Tool)
+		set, err := tool.NewSet(tools...)
+		if !reached || err != nil {
+			names = append(names, "those of the server "+server.ID)
+			continue
+		}
+		names = append(names, set.Select(def.Tools, def.ToolsDeny).Names()...)
+	}
+	if own := "memory_"; def.Memory != nil && def.Memory.Tools && (def.Tools == nil || slices.ContainsFunc(def.Tools, func(name string) bool { return strings.HasPrefix(name, own) })) {
+		names = append(names, "its memory")
+	}
+	if spawn := "spawn_subagent"; len(def.Subagents) > 0 && !slices.Contains(def.ToolsDeny, spawn) {
+		names = append(names, spawn+" for "+strings.Join(def.Subagents, " and "))
+	}
+	return strings.Join(names, ", ")
 }
