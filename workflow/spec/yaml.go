@@ -13,8 +13,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxTokens bounds the parser, whose time grows with the square of the keys
-// of one mapping. A block of text is one token however long it is.
+// maxTokens bounds the parser, whose time grows with the square of a mapping's
+// keys and of how deep values nest: to a second or two. A block of text is one
+// token however long it is.
 const maxTokens = 40_000
 
 // parseYAML reads one document of YAML 1.2. The library parts the text into
@@ -51,18 +52,10 @@ func checkTokens(tokens token.Tokens) error {
 	if len(tokens) > maxTokens {
 		return fmt.Errorf("has more than %d words and signs; put long texts in a block", maxTokens)
 	}
-	depth, headers := 0, 0
+	headers := 0
 	for _, t := range tokens {
-		switch t.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			depth++
-		case token.MappingEndType, token.SequenceEndType:
-			depth--
-		case token.DocumentHeaderType:
+		if t.Type == token.DocumentHeaderType {
 			headers++
-		}
-		if depth > maxDepth {
-			return errDepth()
 		}
 	}
 	if headers > 1 {

@@ -71,8 +71,16 @@ func TestLoad_refusesWhatIsNoSingleYAMLDocument(t *testing.T) {
 	for _, c := range []string{"ba", "cb", "dc", "ed", "fe", "gf"} {
 		bomb += string(c[0]) + ": &" + string(c[0]) + " [" + strings.Repeat("*"+string(c[1])+",", 10) + "]\n"
 	}
+	late := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for _, c := range []string{"ba", "cb", "dc"} {
+		late += string(c[0]) + ": &" + string(c[0]) + " [" + strings.Repeat("*"+string(c[1])+",", 10) + "]\n"
+	}
+	late += "e: [" + strings.Repeat("*d,", 7) + "]\nf: *d\n"
+	tower := "a: &a " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\nb: " + strings.Repeat("[", 40) + "*a" + strings.Repeat("]", 40) + "\n"
 	for name, c := range map[string]struct{ text, reason string }{
 		"empty":              {"", "is empty"},
+		"one alias too many": {late, "has more than 100000 values once its aliases are written out"},
+		"alias on a tower":   {tower, "nests deeper than 64 levels"},
 		"comment only":       {"# nothing\n", "is empty"},
 		"list":               {"- a\n", "is a list, not a mapping"},
 		"scalar":             {"hello\n", "is a string, not a mapping"},
