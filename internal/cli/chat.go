@@ -164,7 +164,7 @@ func (c *chat) introduce(s session.Session) {
 	switch {
 	case model != offline.Name:
 		c.err.status("%s answers · it may use %s", model, cmp.Or(c.mayUse(c.h.toolbox, s.Definition()), "no tools"))
-	case len(c.setUp(c.h.models.providers)) > 0:
+	case len(c.setUp(c.h.models.providers.Catalog)) > 0:
 		c.err.status("the built-in offline model answers, and only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
 		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")

@@ -57,6 +57,8 @@ type program struct {
 	offline bool
 	allows  allowances
 
+	agentsRun bool // this command runs agents
+
 	begun bool // a command's own work has begun: errors are no longer about usage
 }
 

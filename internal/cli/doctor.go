@@ -280,7 +280,7 @@ func parenthesised(words []string) string {
 // the providers that are set up.
 func (p *program) reachable(h *home) []string {
 	models := []string{offline.Name}
-	for _, provider := range p.setUp(h.models.providers) {
+	for _, provider := range p.setUp(h.models.providers.Catalog) {
 		models = append(models, provider+"/MODEL")
 	}
 	return models

@@ -105,7 +105,7 @@ func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, err
 		Skills:       given.skills.texts(),
 		Capabilities: given.capabilities(),
 		Definitions:  given.agents,
-		Secrets:      given.models.providers.Secrets(),
+		Secrets:      given.models.providers.secrets,
 		Now:          p.now,
 	})
 }

@@ -3,14 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/definition"
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/llm/catalog"
 	"github.com/holdfast-dev/holdfast/llm/offline"
-	"github.com/holdfast-dev/holdfast/llm/tiktoken"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -34,7 +31,7 @@ func (p *program) outfit() (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := p.catalog()
+	providers, err := p.providers()
 	if err != nil {
 		return nil, err
 	}
@@ -68,27 +65,10 @@ func (o *outfit) checkDefault() error {
 	return err
 }
 
-// catalog has the providers of the environment, what is known of models, and
-// what the user knows better.
-func (p *program) catalog() (*catalog.Catalog, error) {
-	c := catalog.Config{Environ: append([]string{}, p.environ...), Counter: tiktoken.Counter}
-	if path := p.getenv("HOLDFAST_MODEL_CARDS"); path != "" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("HOLDFAST_MODEL_CARDS: %w", err)
-		}
-		c.Cards, _, err = catalog.ReadCards(file)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return nil, fmt.Errorf("HOLDFAST_MODEL_CARDS %s: %w", path, err)
-		}
-	}
-	return catalog.New(c)
-}
-
 // models are those built in and those of providers.
 type models struct {
 	local     llm.Map
-	providers *catalog.Catalog
+	providers providers
 	offline   bool // only those built in
 	failures  *failures
 }

@@ -23,6 +23,7 @@ type allowances struct{ write, shell, web, mcp bool }
 
 // allow gives a command on which agents run the flags that let them do more.
 func (p *program) allow(cmd *cobra.Command) *cobra.Command {
+	cmd.PreRun = func(*cobra.Command, []string) { p.agentsRun = true }
 	cmd.Flags().BoolVar(&p.allows.write, "allow-write", false, "let the agent change files below this directory")
 	cmd.Flags().BoolVar(&p.allows.shell, "allow-shell", false, "let the agent run commands, as you and without a sandbox")
 	cmd.Flags().BoolVar(&p.allows.web, "allow-web", false, "let the agent read and call public web addresses")

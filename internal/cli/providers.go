@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/catalog"
+	"github.com/holdfast-dev/holdfast/llm/tiktoken"
+)
+
+// catalog has the providers of the environment, what is known of models, and
+// what the user knows better.
+func (p *program) catalog() (*catalog.Catalog, error) {
+	c := catalog.Config{Environ: append([]string{}, p.environ...), Counter: tiktoken.Counter}
+	if path := p.getenv("HOLDFAST_MODEL_CARDS"); path != "" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("HOLDFAST_MODEL_CARDS: %w", err)
+		}
+		c.Cards, _, err = catalog.ReadCards(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, fmt.Errorf("HOLDFAST_MODEL_CARDS %s: %w", path, err)
+		}
+	}
+	return catalog.New(c)
+}
+
+// providers are those of the environment. Where that cannot be right, whoever
+// asks for a model of theirs is told why; everything else works.
+type providers struct {
+	*catalog.Catalog
+	wrong   error // nil: nothing is
+	secrets map[string]string
+}
+
+// providers reads the environment. What is wrong there is an error only for
+// commands on which agents run.
+func (p *program) providers() (providers, error) {
+	all, wrong := p.catalog()
+	if wrong == nil {
+		return providers{Catalog: all, secrets: all.Secrets()}, nil
+	}
+	if p.agentsRun {
+		return providers{}, wrong
+	}
+	p.err.warn("no models of providers: %v", wrong)
+	bare, err := catalog.New(catalog.Config{Environ: []string{}})
+	return providers{Catalog: bare, wrong: wrong, secrets: p.likelySecrets()}, err
+}
+
+// Model is a model of a provider.
+func (s providers) Model(name string) (llm.Model, error) {
+	if s.wrong != nil {
+		return nil, s.wrong
+	}
+	return s.Catalog.Model(name)
+}
+
+// leastSecret is how long a value must be to be masked: shorter ones turn up by
+// chance.
+const leastSecret = 8
+
+// likelySecrets are the keys in an environment that was not understood: those
+// with the name of one, and those that a provider's variables name.
+func (p *program) likelySecrets() map[string]string {
+	secrets := map[string]string{}
+	add := func(name, value string) {
+		if len(value) >= leastSecret {
+			secrets[name] = value
+		}
+	}
+	for _, variable := range p.environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.HasSuffix(name, "_API_KEY") {
+			add(name, value)
+		}
+		if strings.HasPrefix(name, "HOLDFAST_PROVIDER_") && strings.HasSuffix(name, "_KEY_ENV") {
+			add(value, p.getenv(value))
+		}
+	}
+	return secrets
+}
