@@ -33,6 +33,9 @@ func TestLoad_fillsInDefaults(t *testing.T) {
 	if got, want := s.Runtime.FailurePolicy.Retry(), (spec.Retry{Retries: 2, Backoff: spec.Exponential, WaitMin: 1, WaitMax: 60}); got != want {
 		t.Errorf("retry is %+v", got)
 	}
+	if half := load(t, yamlOf("runtime: {provider: x, budgets: {warn_threshold: 0.5}}")); half.Runtime.Budgets.Warn() != 0.5 {
+		t.Errorf("budget warns at %v", half.Runtime.Budgets.Warn())
+	}
 	if s.Runtime.Budgets.Warn() != 0.8 || s.Runtime.MaxParallel != nil {
 		t.Errorf("budget warns at %v, parallel is %v", s.Runtime.Budgets.Warn(), s.Runtime.MaxParallel)
 	}
@@ -158,6 +161,8 @@ func TestLoad_warns(t *testing.T) {
 		"type":       {"inputs: {required: {n: integer}, values: {n: 1.5}}", "/inputs/required/n", "has a value that is not of type integer"},
 		"type text":  {"inputs: {optional: {n: {type: boolean, default: maybe}}}", "/inputs/optional/n", "has a value that is not of type boolean"},
 		"enum":       {"inputs: {optional: {n: {type: string, enum: [a, b], default: c}}}", "/inputs/optional/n", "has a value that is not in its enum"},
+		"type list":  {"inputs: {optional: {n: {type: array, default: 5}}}", "/inputs/optional/n", "has a value that is not of type array"},
+		"type map":   {"inputs: {optional: {n: {type: object, default: [5]}}}", "/inputs/optional/n", "has a value that is not of type object"},
 		"prompt":     {"agents: {a: {prompt: 'Hello {{ name }}'}}", "/agents/a/prompt", "looks like a template, but an agent's prompt is sent as it is"},
 		"tool":       {"agents: {a: {prompt: x, tools: [calculator, nothing]}}", "/agents/a/tools/1", `names the tool "nothing", which there is not`},
 		"redaction":  {"security: {guardrails: {pii_redaction: true}}", "/security/guardrails/pii_redaction", "has no effect: nothing is redacted"},
@@ -179,7 +184,11 @@ func TestLoad_doesNotWarnOfWhatIsFine(t *testing.T) {
 		"inputs: {required: {n: integer}, values: {n: '5'}}",
 		"inputs: {required: {n: number}, values: {n: 5}}",
 		"inputs: {optional: {n: {type: integer, enum: [1, 2], default: 2}}}",
+		"inputs: {optional: {n: {type: integer, enum: [1, 2]}}, values: {n: '2'}}",
+		"inputs: {optional: {n: {type: number, enum: [0.5]}}, values: {n: '0.5'}}",
+		"inputs: {optional: {n: {type: boolean, default: false, enum: [false]}}, values: {n: 'false'}}",
 		"inputs: {optional: {n: {type: boolean, default: false}}}",
+		"inputs: {optional: {n: {type: array, default: [1]}, o: {type: object, default: {a: 1}}}}",
 		"agents: {a: {prompt: x, tools: [strands_cli.tools.grep, web_fetch]}}",
 		"tools: {mcp: [{id: m, url: 'https://a.org', headers: {Authorization: 'Bearer ${TOKEN}', Accept: x}}]}",
 	} {

@@ -116,13 +116,9 @@ func (n *node) setNumber(k kind, written string, base int) error {
 	return nil
 }
 
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
 // child is the JSON pointer of a key or an index under p.
-func child(p string, key any) string {
-	switch k := key.(type) {
-	case int:
-		return p + "/" + strconv.Itoa(k)
-	case string:
-		return p + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
-	}
-	return p
+func child[K string | int](p string, key K) string {
+	return p + "/" + pointerEscapes.Replace(fmt.Sprint(key))
 }
