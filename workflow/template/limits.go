@@ -10,9 +10,9 @@ const (
 	maxNodes = 10_000
 	// maxSteps bounds the work of one rendering: evaluated parts of
 	// expressions, loop rounds, elements looked at.
-	maxSteps = 5_000_000
+	maxSteps = 2_000_000
 	// maxMatching bounds the steps of all pattern searches of one rendering.
-	maxMatching = 20_000_000
+	maxMatching = 5_000_000
 	// maxBytes bounds the text and lists one rendering makes, the output
 	// included.
 	maxBytes = 64 << 20
@@ -22,6 +22,10 @@ const (
 	maxDepth = 500
 	// maxKeyBytes bounds tuples used as keys.
 	maxKeyBytes = 64 << 10
+	// maxWidth bounds the width and the precision of formats.
+	maxWidth = 100_000
+	// longStep is what an operation on big integers, or a power, counts for.
+	longStep = 100
 	// maxRange bounds range(…), as Jinja's sandbox does.
 	maxRange = 100_000
 	// elementBytes is what an element of a list counts for.
@@ -59,3 +63,6 @@ func (m *meter) elements(n int) error {
 	}
 	return m.grow(n * elementBytes)
 }
+
+// times is n * size, or too much of both without an overflow.
+func times(n, size int) int { return min(n, maxBytes+1) * min(size, maxBytes+1) }

@@ -284,7 +284,7 @@ func (r *run) replace(s string, args arguments) (Value, error) {
 	if limit >= 0 {
 		n = min(n, limit)
 	}
-	if err := r.grow(min(n, maxBytes) * min(len(replacement), maxBytes)); err != nil {
+	if err := r.grow(times(n, len(replacement))); err != nil {
 		return nil, err
 	}
 	return Str(strings.Replace(s, old, replacement, limit)), nil

@@ -19,6 +19,11 @@ func (r *run) binary(op string, left, right Value) (Value, error) {
 	b, ok2 := number(right)
 	switch {
 	case ok && ok2:
+		if _, big := left.(bigInt); big || op == "**" {
+			if err := r.step(longStep); err != nil {
+				return nil, err
+			}
+		}
 		return arithmetic(op, a, b)
 	case op == "+":
 		if v, err := r.join(left, right); v != nil || err != nil {
@@ -65,7 +70,7 @@ func (r *run) repeat(v Value, n int) (Value, error) {
 	n = max(n, 0)
 	switch v := v.(type) {
 	case Str:
-		if err := r.grow(min(n, maxBytes) * min(len(v), maxBytes)); err != nil {
+		if err := r.grow(times(n, len(v))); err != nil {
 			return nil, err
 		}
 		if v == "" {
@@ -86,7 +91,7 @@ func repeatItems(r *run, items []Value, n int) ([]Value, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	if err := r.elements(min(n, maxBytes) * min(len(items), maxBytes)); err != nil {
+	if err := r.elements(times(n, len(items))); err != nil {
 		return nil, err
 	}
 	out := make([]Value, 0, n*len(items))

@@ -136,12 +136,12 @@ func printfSpec(m []string) (spec, error) {
 	}
 	var err error
 	if m[3] != "" {
-		if s.width, err = strconv.Atoi(m[3]); err != nil || s.width > maxBytes {
+		if s.width, err = strconv.Atoi(m[3]); err != nil || s.width > maxWidth {
 			return s, failf(KindLimit, "a format of width %s", m[3])
 		}
 	}
 	if m[4] != "" {
-		if s.precision, err = strconv.Atoi("0" + m[4][1:]); err != nil || s.precision > maxBytes {
+		if s.precision, err = strconv.Atoi("0" + m[4][1:]); err != nil || s.precision > maxWidth {
 			return s, failf(KindLimit, "a format of precision %s", m[4])
 		}
 	}

@@ -15,6 +15,7 @@ type spec struct {
 	align     string // < > = ^ or nothing
 	sign      string // + - space or nothing
 	alternate bool   // #
+	zeros     bool   // 0 before the width, and no align
 	width     int
 	group     string // , _ or nothing
 	precision int    // -1 if not given
@@ -55,7 +56,7 @@ func parseSpec(text string) (spec, error) {
 	}
 	s := spec{fill: m[1], align: m[2], sign: m[3], alternate: m[4] != "", group: m[7], precision: -1, verb: m[9]}
 	if m[5] != "" && s.align == "" {
-		s.fill, s.align = "0", "="
+		s.fill, s.align, s.zeros = "0", "=", true
 	}
 	if s.fill == "" {
 		s.fill = " "
@@ -65,12 +66,12 @@ func parseSpec(text string) (spec, error) {
 	}
 	var err error
 	if m[6] != "" {
-		if s.width, err = strconv.Atoi(m[6]); err != nil || s.width > maxBytes {
+		if s.width, err = strconv.Atoi(m[6]); err != nil || s.width > maxWidth {
 			return spec{}, failf(KindLimit, "a format of width %s", m[6])
 		}
 	}
 	if m[8] != "" {
-		if s.precision, err = strconv.Atoi(m[8]); err != nil || s.precision > maxBytes {
+		if s.precision, err = strconv.Atoi(m[8]); err != nil || s.precision > maxWidth {
 			return spec{}, failf(KindLimit, "a format of precision %s", m[8])
 		}
 	}
@@ -83,7 +84,7 @@ func (s spec) text(v string) (string, error) {
 		return "", valueErrorf("a string has no such format")
 	}
 	if s.align == "=" {
-		if s.fill != "0" {
+		if !s.zeros {
 			return "", valueErrorf("a string cannot be aligned with =")
 		}
 		s.align = "<"
@@ -100,11 +101,11 @@ func (s spec) text(v string) (string, error) {
 // number lays out a number: sign, prefix, grouped digits, fraction.
 func (s spec) number(v Value) (string, error) {
 	w, isWhole := whole(v)
+	if s.verb == "s" || s.verb == "n" && s.group != "" || !isWhole && strings.ContainsAny(s.verb, "bcdoxX") {
+		return "", valueErrorf("'%s' has no format %s%s", v.typeName(), s.group, s.verb)
+	}
 	if isWhole && (s.verb == "" || strings.ContainsAny(s.verb, "bcdnoxX")) {
 		return s.whole(w)
-	}
-	if !isWhole && strings.ContainsAny(s.verb, "bcdoxX") || s.verb == "s" {
-		return "", valueErrorf("'%s' has no format %s", v.typeName(), s.verb)
 	}
 	f, err := toFloat(v)
 	if err != nil {
@@ -120,6 +121,9 @@ func (s spec) whole(n *big.Int) (string, error) {
 	base, prefix, step := 10, "", 3
 	switch s.verb {
 	case "c":
+		if s.alternate {
+			return "", valueErrorf("a character has no other form")
+		}
 		return s.character(n)
 	case "b":
 		base, prefix, step = 2, "0b", 4
@@ -143,11 +147,8 @@ func (s spec) whole(n *big.Int) (string, error) {
 }
 
 func (s spec) character(n *big.Int) (string, error) {
-	if !n.IsInt64() || n.Sign() < 0 || n.Int64() > utf8.MaxRune || !utf8.ValidRune(rune(n.Int64())) || s.sign != "" {
+	if !n.IsInt64() || n.Sign() < 0 || n.Int64() > utf8.MaxRune || !utf8.ValidRune(rune(n.Int64())) || s.sign != "" || s.group != "" {
 		return "", valueErrorf("%s is not the number of a character", n)
-	}
-	if s.align == "" {
-		s.align = "<"
 	}
 	return s.pad("", string(rune(n.Int64()))), nil
 }
@@ -193,12 +194,12 @@ func (s spec) floatDigits(f float64) string {
 	case verb == "" && s.precision < 0:
 		out = formatFloat(f)
 	case verb == "":
-		out = general(f, precision, s.alternate)
+		out = general(f, max(precision, 1), -1, s.alternate)
 		if !strings.ContainsAny(out, ".e") {
 			out += ".0"
 		}
 	case strings.EqualFold(verb, "g"):
-		out = general(f, precision, s.alternate)
+		out = general(f, max(precision, 1), 0, s.alternate)
 	default:
 		out = strconv.FormatFloat(f, strings.ToLower(verb)[0], precision, 64)
 		if s.alternate && precision == 0 {
@@ -211,10 +212,10 @@ func (s spec) floatDigits(f float64) string {
 	return out + suffix
 }
 
-// general has the given number of significant digits, without an exponent
-// unless the number is small or needs more digits.
-func general(f float64, precision int, keepZeros bool) string {
-	precision = max(precision, 1)
+// general has the given number of significant digits. It is without an
+// exponent unless the number is small or has more digits before the point
+// than that, give or take the slack.
+func general(f float64, precision, slack int, keepZeros bool) string {
 	scientific := strconv.FormatFloat(f, 'e', precision-1, 64)
 	mantissa, exponent, _ := strings.Cut(scientific, "e")
 	x, err := strconv.Atoi(exponent)
@@ -230,7 +231,7 @@ func general(f float64, precision int, keepZeros bool) string {
 		}
 		return digits
 	}
-	if x < -4 || x >= precision {
+	if x < -4 || x >= precision+slack {
 		return trim(mantissa) + "e" + exponent
 	}
 	return trim(strconv.FormatFloat(f, 'f', precision-1-x, 64))
@@ -256,27 +257,28 @@ func (s spec) layout(lead, digits, fraction string, step int) string {
 	if s.group == "" {
 		return s.pad(lead, digits+fraction)
 	}
-	grouped := groupDigits(digits, s.group, step)
-	if s.fill == "0" && s.align == "=" {
-		room := s.width - len(lead) - len(fraction)
-		for len(grouped) < room {
-			digits = "0" + digits
-			grouped = groupDigits(digits, s.group, step)
+	if room := s.width - len(lead) - len(fraction); s.fill == "0" && s.align == "=" {
+		n := len(digits)
+		for n+(n-1)/step < room {
+			n++
 		}
+		digits = strings.Repeat("0", n-len(digits)) + digits
 	}
-	return s.pad(lead, grouped+fraction)
+	return s.pad(lead, groupDigits(digits, s.group, step)+fraction)
 }
 
 func groupDigits(digits, mark string, step int) string {
-	if digits == "inf" || digits == "nan" || digits == "INF" || digits == "NAN" {
+	if strings.EqualFold(digits, "inf") || strings.EqualFold(digits, "nan") {
 		return digits
 	}
-	var parts []string
-	for len(digits) > step {
-		parts = append([]string{digits[len(digits)-step:]}, parts...)
-		digits = digits[:len(digits)-step]
+	var b strings.Builder
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%step == 0 {
+			b.WriteString(mark)
+		}
+		b.WriteByte(digits[i])
 	}
-	return strings.Join(append([]string{digits}, parts...), mark)
+	return b.String()
 }
 
 // pad fills up to the width; = puts the filling after the lead.

@@ -56,6 +56,7 @@ type (
 	backref struct {
 		index      int
 		ignoreCase bool
+		low, high  int // the width of the group
 	}
 	look struct {
 		body    node

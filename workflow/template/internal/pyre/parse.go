@@ -30,6 +30,7 @@ type parser struct {
 	groups int
 	open   []int // groups whose end is still to come
 	names  map[string]int
+	widths map[int][2]int // of the groups that are closed
 	depth  int
 }
 

@@ -108,7 +108,12 @@ func (p *parser) capture(name string) (node, error) {
 	p.open = append(p.open, index)
 	body, err := p.body()
 	p.open = p.open[:len(p.open)-1]
-	return &group{index, body}, err
+	if err != nil {
+		return nil, err
+	}
+	low, high := width(body)
+	p.widths[index] = [2]int{low, high}
+	return &group{index, body}, nil
 }
 
 func (p *parser) comment() (node, error) {
@@ -165,7 +170,8 @@ func (p *parser) backref(index int) (node, error) {
 	if slices.Contains(p.open, index) {
 		return nil, fmt.Errorf("group %d is still open here", index)
 	}
-	return backref{index, p.flags.ignoreCase}, nil
+	w := p.widths[index]
+	return backref{index: index, ignoreCase: p.flags.ignoreCase, low: w[0], high: w[1]}, nil
 }
 
 // width is how many characters a node takes at least and at most.
@@ -194,7 +200,7 @@ func width(n node) (low, high int) {
 		l, h := width(n.body)
 		return min(l*n.min, unlimited), min(h*n.max, unlimited)
 	case backref:
-		return 0, unlimited
+		return n.low, n.high
 	}
 	return 0, 0
 }

@@ -27,7 +27,7 @@ var ErrBudget = errors.New("the pattern takes too long on this text")
 // Compile reads a pattern. With ignoreCase it matches whatever the case, as
 // if it began with (?i).
 func Compile(pattern string, ignoreCase bool) (*Regexp, error) {
-	p := &parser{text: []rune(pattern), names: map[string]int{}}
+	p := &parser{text: []rune(pattern), names: map[string]int{}, widths: map[int][2]int{}}
 	p.flags.ignoreCase = ignoreCase
 	root, err := p.parse()
 	if err != nil {
