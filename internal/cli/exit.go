@@ -45,6 +45,7 @@ var outcomes = []struct {
 	{session.ErrUnknownOutcome, "UnknownOutcomeError", exitIO},
 	{session.ErrHook, "HookError", exitUsage},
 	{session.ErrDefinition, "DefinitionError", exitDefinition},
+	{session.ErrSpec, "SpecError", exitDefinition},
 	{session.ErrSecret, "SecretError", exitDefinition},
 	{session.ErrUnsupported, "UnsupportedError", exitUnsupported},
 	{session.ErrCorrupt, "CorruptError", exitSession},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,10 +19,24 @@ type failures struct {
 	mu     sync.Mutex
 	models map[string]error  // by session, the last one; guarded by mu
 	tools  map[string]string // by call; guarded by mu
+	keys   *strings.Replacer // takes the values of keys out of a text; guarded by mu
 }
 
 func newFailures() *failures {
-	return &failures{models: map[string]error{}, tools: map[string]string{}}
+	return &failures{models: map[string]error{}, tools: map[string]string{}, keys: strings.NewReplacer()}
+}
+
+// hide takes the values of keys, by name, out of what is told.
+func (f *failures) hide(secrets map[string]string) {
+	var pairs []string
+	for name, value := range secrets {
+		if value != "" {
+			pairs = append(pairs, value, "[secret:"+name+"]")
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys = strings.NewReplacer(pairs...)
 }
 
 // ofModel is a model whose failures are known. It has the price, the counter
@@ -135,7 +150,7 @@ func (w witnessedTool) Call(ctx context.Context, c tool.Call) (tool.Result, erro
 		}
 		w.failures.mu.Lock()
 		defer w.failures.mu.Unlock()
-		w.failures.tools[c.ID] = shortened(why, 200)
+		w.failures.tools[c.ID] = shortened(w.failures.keys.Replace(why), 200)
 	}
 	return result, err
 }

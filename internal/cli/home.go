@@ -92,6 +92,7 @@ func (p *program) storeURL() (storeURL, error) {
 // runtime runs agents on a store with what this command line gives them. Keys
 // of providers never reach the store.
 func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, error) {
+	p.failures.hide(given.models.providers.secrets)
 	return holdfast.New(holdfast.Config{
 		Store:        st,
 		Embedder:     given.meaning,
