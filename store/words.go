@@ -18,18 +18,29 @@ const maxWord = 64
 // case folded, without those that have neither letter nor digit. Every store
 // searches by these and no others, so that all of them find the same.
 func Words(text string) []string {
+	found := WordsUnsorted(text)
+	slices.Sort(found)
+	return found
+}
+
+// WordsUnsorted are those of Words in the order they come in.
+func WordsUnsorted(text string) []string {
 	var found []string
+	seen := make(map[string]struct{}, len(text)/8)
 	for parts := words.FromString(folded(text)); parts.Next(); {
 		word := parts.Value()
 		if len(word) > maxWord {
 			word = strings.ToValidUTF8(word[:maxWord], "")
 		}
-		if strings.ContainsFunc(word, inWord) {
+		if !strings.ContainsFunc(word, inWord) {
+			continue
+		}
+		if _, again := seen[word]; !again {
+			seen[word] = struct{}{}
 			found = append(found, word)
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	return found
 }
 
 // folded is a text without differences of case. Most text is plain enough for

@@ -17,10 +17,23 @@ import (
 // wordToken stands for a word. The tokenizer keeps small letters, digits and
 // everything beyond ASCII together; a word with anything else is spelled out.
 func wordToken(word string) string {
+	if plain(word) {
+		return "w" + word
+	}
 	if !utf8.ValidString(word) || strings.ContainsFunc(word, splits) {
 		return "x" + hex.EncodeToString([]byte(word))
 	}
 	return "w" + word
+}
+
+// plain reports a word that is surely one token, which most are.
+func plain(word string) bool {
+	for i := range len(word) {
+		if c := word[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
 }
 
 func splits(r rune) bool {
@@ -44,7 +57,8 @@ func tokens(text string, whose ...string) string {
 		b.WriteString(t)
 		b.WriteByte(' ')
 	}
-	for _, word := range store.Words(text) {
+	b.Grow(len(text) + len(text)/4)
+	for _, word := range store.WordsUnsorted(text) {
 		b.WriteString(wordToken(word))
 		b.WriteByte(' ')
 	}
