@@ -178,6 +178,7 @@ func TestIndex_keepsUpWithAStoreThatIsNeverQuiet(t *testing.T) {
 	t.Parallel()
 	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{Synchronous: sqlite.Normal})
 	chatty(t, st, 6_000)
+	found(t, st, "chatty", "tea")
 	busy := create(t, st, "busy")
 	for i := 0; unindexed(t, st) > 4_500; i++ {
 		if i == 5_000 {
@@ -193,6 +194,7 @@ func TestClose_indexesWhatIsQuicklyDone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.db")
 	st := open(t, path, sqlite.Config{})
 	chatty(t, st, 100)
+	found(t, st, "chatty", "tea")
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +203,46 @@ func TestClose_indexesWhatIsQuicklyDone(t *testing.T) {
 		t.Errorf("%d changes were left behind", n)
 	}
 	healthy(t, again)
+}
+
+// A file that nobody searches has no index to pay for. One that was searched
+// once is kept up to date, also by those who only write.
+func TestIndex_beginsWithTheFirstSearch(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sessions.db")
+	with := func(do func(st *sqlite.Store)) (left int64) {
+		st := open(t, path, sqlite.Config{})
+		do(st)
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		st = open(t, path, sqlite.Config{})
+		healthy(t, st)
+		left = unindexed(t, st)
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	if n := with(func(st *sqlite.Store) { chatty(t, st, 100) }); n != 101 {
+		t.Errorf("never searched, but only %d changes are not indexed", n)
+	}
+	if n := with(func(st *sqlite.Store) {
+		if got := found(t, st, "chatty", "tea"); len(got) == 0 {
+			t.Error("found nothing")
+		}
+	}); n > 0 {
+		t.Errorf("searched, and %d changes are not indexed", n)
+	}
+	if n := with(func(st *sqlite.Store) {
+		s := create(t, st, "more")
+		for i := range 100 {
+			s = said(t, s, fmt.Sprint("tea ", i))
+		}
+		save(t, st, s)
+	}); n > 0 {
+		t.Errorf("written later, and %d changes are not indexed", n)
+	}
 }
 
 func TestIndex_keepsWordsOfEveryKindApart(t *testing.T) {

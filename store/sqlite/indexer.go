@@ -8,9 +8,12 @@ import (
 )
 
 // indexer brings the index up to the log in the background. It asks the writer
-// like anybody else, for a small part at a time.
+// like anybody else, for a small part at a time. In a file that nobody ever
+// searched there is nothing for it to do.
 type indexer struct {
 	store   *Store
+	wanted  atomic.Bool   // somebody searches, or has once
+	asked   atomic.Bool   // somebody here does
 	written atomic.Int64  // writes since the index was last looked at
 	wake    chan struct{} // holds one call to look
 	stop    context.CancelFunc
@@ -56,6 +59,34 @@ func (i *indexer) wrote() {
 	}
 }
 
+// searched tells the indexer that somebody searches.
+func (i *indexer) searched() {
+	i.wanted.Store(true)
+	if i.asked.Swap(true) {
+		return
+	}
+	select {
+	case i.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begun reports whether the index is wanted: that it was is seen by the index.
+func (i *indexer) begun(ctx context.Context) bool {
+	if i.wanted.Load() {
+		return true
+	}
+	var mark int64
+	err := i.store.readers.read(ctx, func(ctx context.Context, c *conn) (err error) {
+		mark, err = c.mark(ctx)
+		return err
+	})
+	if err == nil && mark > 0 {
+		i.wanted.Store(true)
+	}
+	return i.wanted.Load()
+}
+
 func (i *indexer) run(ctx context.Context) {
 	defer close(i.stopped)
 	quiet := time.NewTimer(calm) // others may have left something
@@ -89,7 +120,7 @@ func (i *indexer) run(ctx context.Context) {
 // worth it. Errors end it: a search is right without the index, and whoever
 // writes next is told.
 func (i *indexer) catchUp(ctx context.Context, enough int64, may func() bool) {
-	for may() {
+	for i.begun(ctx) && may() {
 		n, err := i.store.indexPart(ctx, enough, maxPart)
 		if err != nil || n < enough {
 			return
@@ -127,7 +158,7 @@ func (s *Store) indexPart(ctx context.Context, atLeast int64, most int) (waiting
 func (i *indexer) close() {
 	i.stop()
 	<-i.stopped
-	if i.written.Load() == 0 {
+	if i.written.Load() == 0 && !i.asked.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastChance)

@@ -24,6 +24,7 @@ func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]st
 	if err != nil {
 		return nil, err
 	}
+	s.indexer.searched()
 	var found []store.Passage
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		at := search{query: q, owners: q.Owners(tenant), view: newView(c, tenant, q), levels: make([]level, len(q.Words)+1)}
