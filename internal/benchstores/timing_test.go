@@ -72,3 +72,16 @@ func TestMedian_ignoresOutliersAndKeepsTheOrder(t *testing.T) {
 		t.Errorf("median of an even number %v, want the lower one, 2", got)
 	}
 }
+
+// However short its time, a crowd has written, or there would be no rate.
+func TestCrowd_everyoneWritesOnce(t *testing.T) {
+	var wrote [3]int
+	var c crowd
+	for i := range wrote {
+		c = append(c, func(context.Context) error { wrote[i]++; return nil })
+	}
+	rate, err := c.rate(t.Context(), 0)
+	if err != nil || rate <= 0 || wrote != [3]int{1, 1, 1} {
+		t.Errorf("a rate of %v, wrote %v, %v", rate, wrote, err)
+	}
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -55,7 +56,6 @@ func (s *Store) ride(ctx context.Context, w *write, admitted *bool) error {
 	}
 	if r.carries != nil {
 		s.carry(r.carries) //nolint:contextcheck // each of them has its own
-		s.lanes.exit()
 	}
 	if r.alone {
 		return s.sendAlone(ctx, w, admitted)
@@ -104,22 +104,30 @@ func (l *lanes) exit() {
 	close(group[0].told)
 }
 
-// carry sends writes together and tells those that are carried what became
-// of them.
+// errCarrier is what those who were carried learn when their carrier panicked:
+// nobody knows how far it came.
+var errCarrier = errors.New("the request was broken off")
+
+// carry sends writes together, tells those that are carried what became of
+// them, and gives the lane on. Nobody waits for ever, whatever happens.
 func (s *Store) carry(group []*rider) {
+	defer s.lanes.exit()
 	first := group[0]
 	if len(group) == 1 {
 		first.err = s.sendAlone(first.ctx, first.write, &first.admitted)
 		return
 	}
-	err := s.sendTogether(group)
-	for _, r := range group {
-		// One of them has spoiled it for all, and it is not told which.
-		r.err, r.alone = err, err != nil && !broken(err)
-		if r != first {
-			close(r.told)
+	err := errCarrier
+	defer func() {
+		for _, r := range group {
+			// One of them has spoiled it for all, and it is not told which.
+			r.err, r.alone = err, err != nil && !broken(err)
+			if r != first {
+				close(r.told)
+			}
 		}
-	}
+	}()
+	err = s.sendTogether(group)
 }
 
 func (s *Store) sendAlone(ctx context.Context, w *write, admitted *bool) error {

@@ -98,26 +98,9 @@ func (p *printer) jsonArray(items []Value, depth int) error {
 }
 
 func (p *printer) jsonObject(d *Dict, depth int) error {
-	open := "{"
-	for k, v := range d.All() {
-		if err := p.add(open); err != nil {
-			return err
-		}
-		if err := p.jsonKey(k, depth); err != nil {
-			return err
-		}
-		if err := p.add(": "); err != nil {
-			return err
-		}
-		if err := p.json(v, depth+1); err != nil {
-			return err
-		}
-		open = ", "
-	}
-	if d.Len() == 0 {
-		return p.add("{}")
-	}
-	return p.add("}")
+	return p.pairs(d,
+		func(k Value) error { return p.jsonKey(k, depth) },
+		func(v Value) error { return p.json(v, depth+1) })
 }
 
 // jsonKey writes a key; numbers, booleans and none become strings.

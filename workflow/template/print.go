@@ -96,18 +96,24 @@ func (p *printer) items(open string, items []Value, end string, depth int) error
 }
 
 func (p *printer) dict(d *Dict, depth int) error {
+	repr := func(v Value) error { return p.repr(v, depth+1) }
+	return p.pairs(d, repr, repr)
+}
+
+// pairs writes the entries of a dict between braces.
+func (p *printer) pairs(d *Dict, key, value func(Value) error) error {
 	open := "{"
 	for k, v := range d.All() {
 		if err := p.add(open); err != nil {
 			return err
 		}
-		if err := p.repr(k, depth+1); err != nil {
+		if err := key(k); err != nil {
 			return err
 		}
 		if err := p.add(": "); err != nil {
 			return err
 		}
-		if err := p.repr(v, depth+1); err != nil {
+		if err := value(v); err != nil {
 			return err
 		}
 		open = ", "
