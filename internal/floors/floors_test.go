@@ -57,6 +57,7 @@ var building = map[string]place{
 	"llm/catalog":       {floor: 3, picks: true},
 
 	"tool/internal/group": {floor: 1},
+	"tool/egress":         {floor: 1},
 	"tool/basic":          {floor: 2, leaf: true},
 	"tool/files":          {floor: 2, leaf: true},
 	"tool/shell":          {floor: 2, leaf: true},

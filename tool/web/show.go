@@ -2,23 +2,18 @@ package web
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"net/url"
 	"strings"
-	"unicode/utf8"
-
-	"golang.org/x/text/encoding/charmap"
 
 	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/tool/egress"
 )
 
 // show reads an answer and puts it in words. An answer that says it failed is
 // an error result.
-func (f *fetcher) show(r request, u *url.URL, resp *http.Response) (tool.Result, error) {
+func (f *fetcher) show(r request, resp *http.Response) (tool.Result, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, f.config.MaxBody+1))
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("read answer after %d bytes: %w", len(raw), err)
@@ -38,8 +33,8 @@ func (f *fetcher) show(r request, u *url.URL, resp *http.Response) (tool.Result,
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Status: %d\n", resp.StatusCode)
-	if u.String() != r.url {
-		fmt.Fprintf(&b, "URL: %s\n", u)
+	if at := resp.Request.URL.String(); at != r.url {
+		fmt.Fprintf(&b, "URL: %s\n", at)
 	}
 	if !r.brief {
 		fmt.Fprintf(&b, "Headers: %s\n", headers(resp.Header))
@@ -67,49 +62,14 @@ func headers(h http.Header) string {
 	return tool.Head(tool.Plain(string(raw)), most)
 }
 
-var errBinary = errors.New("it is no text and cannot be shown")
-
-// readable is a body as text, by its type. Without a type it is looked at.
+// readable is a body as a person would read it.
 func readable(contentType string, raw []byte) (string, error) {
 	if len(raw) == 0 {
 		return "[no content]", nil
 	}
-	kind, params, err := mime.ParseMediaType(contentType)
-	if err != nil || kind == "" || kind == "application/octet-stream" {
-		kind, params, err = mime.ParseMediaType(http.DetectContentType(raw))
+	text, html, err := egress.Text(contentType, raw)
+	if html {
+		text = pageText(text)
 	}
-	if err != nil || !textual(kind) || strings.ContainsRune(string(raw[:min(len(raw), 1024)]), 0) {
-		return "", fmt.Errorf("%s, %d bytes: %w", kind, len(raw), errBinary)
-	}
-	text := decoded(raw, params["charset"])
-	if kind == "text/html" || kind == "application/xhtml+xml" {
-		return pageText(text), nil
-	}
-	return text, nil
-}
-
-func textual(kind string) bool {
-	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") {
-		return true
-	}
-	switch strings.TrimPrefix(strings.TrimPrefix(kind, "application/"), "x-") {
-	case "json", "xml", "javascript", "ecmascript", "yaml", "toml", "ndjson", "jsonl", "www-form-urlencoded", "sql", "sh", "graphql":
-		return true
-	}
-	return false
-}
-
-// decoded is a body in UTF-8. Besides UTF-8 the old western character set is
-// understood, which is also what servers mean that name none and send no UTF-8.
-func decoded(raw []byte, charset string) string {
-	switch strings.ToLower(charset) {
-	case "iso-8859-1", "latin1", "windows-1252", "us-ascii", "":
-		if utf8.Valid(raw) {
-			break
-		}
-		if text, err := charmap.Windows1252.NewDecoder().Bytes(raw); err == nil {
-			return string(text)
-		}
-	}
-	return string(raw)
+	return text, err
 }

@@ -4,9 +4,7 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,7 +12,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/tool/egress"
 )
+
+// ErrRefused is matched by the errors of requests that may not be made.
+var ErrRefused = egress.ErrRefused
+
+// Resolver finds the addresses of a host. *net.Resolver is one.
+type Resolver = egress.Resolver
 
 // Config says where requests may go and how long they may take. The zero value
 // reaches every public address and no other. Proxies of the environment are
@@ -43,11 +48,15 @@ type Config struct {
 // Tools makes http_get, which reads a page, and http_request, which sends
 // whatever it is told to.
 func Tools(c Config) ([]tool.Tool, error) {
-	c, err := c.withDefaults()
+	c = c.withDefaults()
+	client, err := egress.New(egress.Config{
+		Allow: c.Allow, Deny: c.Deny, Check: c.Check, Private: c.Private,
+		MaxRedirects: c.MaxRedirects, Resolver: c.Resolver, UserAgent: c.UserAgent,
+	})
 	if err != nil {
 		return nil, err
 	}
-	f := newFetcher(c)
+	f := &fetcher{config: c, client: client}
 	get, err := tool.Func(tool.Spec{
 		Name: "http_get", Nature: tool.ReadOnly, Timeout: c.Timeout + time.Second, // our own comes first and says more
 		Description: "Read a page or a document from the web. HTML comes as readable text, other text as it is. Long answers are cut.",
@@ -73,19 +82,7 @@ func Tools(c Config) ([]tool.Tool, error) {
 	return []tool.Tool{get, send}, nil
 }
 
-func (c Config) withDefaults() (Config, error) {
-	for field, list := range map[string][]string{"Config.Allow": c.Allow, "Config.Deny": c.Deny} {
-		for _, pattern := range list {
-			if below, _ := strings.CutPrefix(pattern, "*."); below == "" || strings.ContainsAny(below, "*/: ") {
-				return c, &session.InvalidError{Field: field, Reason: fmt.Sprintf("%q is neither a host nor *.host", pattern)}
-			}
-		}
-	}
-	for _, target := range c.Private {
-		if host, port, err := net.SplitHostPort(target); err != nil || host == "" || port == "" {
-			return c, &session.InvalidError{Field: "Config.Private", Reason: fmt.Sprintf("%q is not host:port", target)}
-		}
-	}
+func (c Config) withDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = 30 * time.Second
 	}
@@ -95,16 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxResult <= 0 {
 		c.MaxResult = 64 << 10
 	}
-	if c.MaxRedirects == 0 {
-		c.MaxRedirects = 5
-	}
-	if c.Resolver == nil {
-		c.Resolver = net.DefaultResolver
-	}
-	if c.UserAgent == "" {
-		c.UserAgent = "holdfast"
-	}
-	return c, nil
+	return c
 }
 
 type getArguments struct {
@@ -127,7 +115,7 @@ type request struct {
 }
 
 func (in sendArguments) request() (request, error) {
-	r := request{method: strings.ToUpper(in.Method), url: in.URL, header: http.Header{}, body: in.Body}
+	r := request{method: strings.ToUpper(in.Method), url: in.URL, body: in.Body}
 	switch r.method {
 	case "":
 		r.method = http.MethodGet
@@ -135,49 +123,17 @@ func (in sendArguments) request() (request, error) {
 	default:
 		return r, &session.InvalidError{Field: "method", Reason: fmt.Sprintf("%q is none that can be sent", in.Method)}
 	}
-	for name, value := range in.Headers {
-		switch key := http.CanonicalHeaderKey(name); key {
-		case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Upgrade", "Te", "Expect":
-			return r, &session.InvalidError{Field: "headers", Reason: key + " is set by the connection"}
-		default:
-			if strings.HasPrefix(key, "Proxy-") {
-				return r, &session.InvalidError{Field: "headers", Reason: key + " is for proxies, and there is none"}
-			}
-			r.header.Set(key, value)
-		}
-	}
-	return r, nil
+	var err error
+	r.header, err = egress.HeaderOf(in.Headers)
+	return r, err
 }
 
-// fetcher sends requests past the guard.
+// fetcher sends requests and shows their answers.
 type fetcher struct {
 	config Config
-	guard  *guard
-	client *http.Client
+	client *egress.Client
 }
 
-func newFetcher(c Config) *fetcher {
-	lower := func(list []string) []string {
-		out := make([]string, len(list))
-		for i, s := range list {
-			out[i] = strings.TrimSuffix(strings.ToLower(s), ".")
-		}
-		return out
-	}
-	g := &guard{allow: lower(c.Allow), deny: lower(c.Deny), private: lower(c.Private), check: c.Check, resolver: c.Resolver}
-	return &fetcher{config: c, guard: g, client: &http.Client{
-		Transport: &http.Transport{
-			DialContext:            g.dial,
-			DisableKeepAlives:      true, // every request is resolved and checked anew, and nothing is left open
-			MaxResponseHeaderBytes: 64 << 10,
-			TLSHandshakeTimeout:    10 * time.Second,
-		},
-		// Redirects are followed by hand: each is checked before it is asked.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// do sends a request, follows its redirects and shows the answer.
 func (f *fetcher) do(ctx context.Context, r request) (tool.Result, error) {
 	u, err := url.Parse(r.url)
 	if err != nil {
@@ -185,7 +141,7 @@ func (f *fetcher) do(ctx context.Context, r request) (tool.Result, error) {
 	}
 	bounded, stop := context.WithTimeout(ctx, f.config.Timeout)
 	defer stop()
-	result, err := f.follow(bounded, r, u)
+	result, err := f.fetch(bounded, r, u)
 	switch {
 	case err == nil:
 		return result, nil
@@ -194,14 +150,14 @@ func (f *fetcher) do(ctx context.Context, r request) (tool.Result, error) {
 	case bounded.Err() != nil:
 		return tool.Result{}, fmt.Errorf("no complete answer from %s in %v", u.Host, f.config.Timeout)
 	}
-	return tool.Result{}, short(err)
+	return tool.Result{}, err
 }
 
-// short is an error without the method and the URL that the caller knows.
-func short(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
+func (f *fetcher) fetch(ctx context.Context, r request, u *url.URL) (tool.Result, error) {
+	resp, err := f.client.Do(ctx, egress.Request{Method: r.method, URL: u, Header: r.header, Body: r.body})
+	if err != nil {
+		return tool.Result{}, err
 	}
-	return err
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	return f.show(r, resp)
 }

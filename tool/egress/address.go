@@ -1,4 +1,4 @@
-package web
+package egress
 
 import "net/netip"
 

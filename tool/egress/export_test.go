@@ -1,4 +1,4 @@
-package web
+package egress
 
 // For the table of addresses, most of which no test should try to reach.
 var Forbidden = forbidden

@@ -1,0 +1,218 @@
+// Package egress sends HTTP requests that somebody else thought up, a model
+// for one, without letting them reach the network the program stands in.
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Config says where requests may go. The zero value reaches every public
+// address and no other. Proxies of the environment are not used: nobody could
+// check where they lead.
+type Config struct {
+	// Hosts that may be asked, and hosts that may not, which wins; no list of
+	// allowed ones allows all. "example.com" is that host alone,
+	// "*.example.com" every host below it.
+	Allow, Deny []string
+
+	// Check may refuse a URL for reasons of its own, redirects included.
+	Check func(u *url.URL) error
+
+	// Private lists host:port that may be reached wherever they are.
+	Private []string
+
+	MaxRedirects int      // 0: 5, negative: none
+	Resolver     Resolver // nil: the system's
+	UserAgent    string   // "": holdfast
+}
+
+// Client sends requests and goes where it is redirected, never past its guard.
+// It keeps no connection open, so that every request is resolved and checked
+// anew, and needs no closing. It is safe for concurrent use.
+type Client struct {
+	guard     *guard
+	http      *http.Client
+	redirects int
+	agent     string
+}
+
+// New makes a client. A list that cannot be understood is an InvalidError.
+func New(c Config) (*Client, error) {
+	for field, list := range map[string][]string{"Config.Allow": c.Allow, "Config.Deny": c.Deny} {
+		for _, pattern := range list {
+			if below, _ := strings.CutPrefix(pattern, "*."); below == "" || strings.ContainsAny(below, "*/: ") {
+				return nil, &session.InvalidError{Field: field, Reason: fmt.Sprintf("%q is neither a host nor *.host", pattern)}
+			}
+		}
+	}
+	for _, target := range c.Private {
+		if host, port, err := net.SplitHostPort(target); err != nil || host == "" || port == "" {
+			return nil, &session.InvalidError{Field: "Config.Private", Reason: fmt.Sprintf("%q is not host:port", target)}
+		}
+	}
+	if c.Resolver == nil {
+		c.Resolver = net.DefaultResolver
+	}
+	if c.UserAgent == "" {
+		c.UserAgent = "holdfast"
+	}
+	if c.MaxRedirects == 0 {
+		c.MaxRedirects = 5
+	}
+	g := &guard{allow: lower(c.Allow), deny: lower(c.Deny), private: lower(c.Private), check: c.Check, resolver: c.Resolver}
+	return &Client{guard: g, redirects: max(c.MaxRedirects, 0), agent: c.UserAgent, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:            g.dial,
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+			TLSHandshakeTimeout:    10 * time.Second,
+		},
+		// Redirects are followed by hand: each is checked before it is asked.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+func lower(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.TrimSuffix(strings.ToLower(s), ".")
+	}
+	return out
+}
+
+// Request is what to send. A body without a Content-Type gets one by its looks.
+type Request struct {
+	Method string
+	URL    *url.URL
+	Header http.Header
+	Body   string
+}
+
+// Do sends a request and follows its redirects. To another origin it takes
+// neither headers, which may be credentials, nor a body. Response.Request has
+// the URL that answered; the caller closes the body. What may not be asked is
+// ErrRefused. Errors do not repeat the method and the URL.
+func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
+	for redirects := 0; ; redirects++ {
+		if err := c.guard.address(r.URL); err != nil {
+			return nil, err
+		}
+		resp, err := c.send(ctx, r)
+		if err != nil {
+			return nil, short(err)
+		}
+		next, err := target(resp, r.URL)
+		if err == nil && next == nil {
+			return resp, nil
+		}
+		_ = resp.Body.Close() // a redirect has nothing to read
+		if err != nil {
+			return nil, err
+		}
+		if redirects >= c.redirects {
+			return nil, fmt.Errorf("redirected more than %d times, last to %s", c.redirects, next.Redacted())
+		}
+		if r, err = r.redirected(resp.StatusCode, next); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
+	var body io.Reader
+	if r.Body != "" {
+		body = strings.NewReader(r.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", c.agent)
+	if r.Body != "" {
+		req.Header.Set("Content-Type", guessed(r.Body))
+	}
+	for name, values := range r.Header {
+		req.Header[name] = values
+	}
+	return c.http.Do(req)
+}
+
+func guessed(body string) string {
+	if start := strings.TrimSpace(body); strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
+		return "application/json"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+// short is an error without the method and the URL that the caller knows.
+func short(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// target is where an answer redirects to, nil for an answer that does not.
+func target(resp *http.Response, from *url.URL) (*url.URL, error) {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil, nil
+	}
+	location := resp.Header.Get("Location")
+	if location == "" {
+		return nil, nil
+	}
+	to, err := from.Parse(location)
+	if err != nil {
+		return nil, errors.New("redirected to what is not a URL")
+	}
+	return to, nil
+}
+
+// redirected is the request as it may go on.
+func (r Request) redirected(status int, to *url.URL) (Request, error) {
+	from := r.URL
+	r.URL = to
+	keeps := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
+	if !keeps && r.Method != http.MethodHead {
+		r.Method, r.Body = http.MethodGet, ""
+	}
+	if from.Scheme == to.Scheme && strings.EqualFold(from.Host, to.Host) {
+		return r, nil
+	}
+	if r.Body != "" || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
+		return r, refused("redirected to %s, another place: ask there yourself", to.Redacted())
+	}
+	r.Header = nil
+	return r, nil
+}
+
+// HeaderOf is headers as somebody wrote them. Those that belong to the
+// connection are an InvalidError.
+func HeaderOf(written map[string]string) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range written {
+		switch key := http.CanonicalHeaderKey(name); key {
+		case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Upgrade", "Te", "Expect":
+			return nil, &session.InvalidError{Field: "headers", Reason: key + " is set by the connection"}
+		default:
+			if strings.HasPrefix(key, "Proxy-") {
+				return nil, &session.InvalidError{Field: "headers", Reason: key + " is for proxies, and there is none"}
+			}
+			header.Set(key, value)
+		}
+	}
+	return header, nil
+}
