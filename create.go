@@ -155,11 +155,21 @@ func (rt *Runtime) Import(ctx context.Context, s session.Session) (session.Sessi
 // loadAt reads a version as At asks, the last one without it.
 func (rt *Runtime) loadAt(ctx context.Context, ref store.Ref, o options) (session.Session, error) {
 	switch {
+	case o.whole && o.tail && rt.logs != nil:
+		s, err := rt.store.Load(ctx, ref, rt.tails != nil)
+		if err != nil {
+			return session.Session{}, err
+		}
+		return store.Whole(ctx, rt.logs, s)
 	case o.whole && rt.logs != nil:
 		if o.atSet && o.at < 1 {
 			return session.Session{}, badVersion(o.at)
 		}
-		return rt.logs.LoadWhole(ctx, ref, o.at)
+		s, err := rt.logs.LoadWhole(ctx, ref, o.at)
+		if err != nil {
+			return session.Session{}, err
+		}
+		return store.Whole(ctx, rt.logs, s)
 	case !o.atSet:
 		return rt.store.Load(ctx, ref, o.tail && rt.tails != nil)
 	case rt.logs != nil:

@@ -101,12 +101,25 @@ func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (sess
 	if err := checkAction(action); err != nil {
 		return h.Session(), err
 	}
-	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: true}
+	now := h.Session()
+	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: &now}
 	s, err := x.run(ctx)
-	if again, loadErr := h.rt.store.Load(context.WithoutCancel(ctx), h.ref, true); loadErr == nil {
-		h.set(again)
+	if !x.kept.IsZero() {
+		h.set(x.kept)
+	} else if again, loadErr := h.rt.store.Load(context.WithoutCancel(ctx), h.ref, true); loadErr == nil {
+		h.set(again) // it may have written to the tail
 	}
 	return s, h.rt.told(err)
+}
+
+// Whole is the newest state, what was appended included, with everything that
+// was said and done, read anew.
+func (h *Hold) Whole(ctx context.Context) (session.Session, error) {
+	if err := h.enter(ctx); err != nil {
+		return session.Session{}, err
+	}
+	defer func() { <-h.turn }()
+	return h.rt.loadAt(ctx, h.ref, options{whole: true, tail: true})
 }
 
 func (h *Hold) enter(ctx context.Context) error {

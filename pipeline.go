@@ -74,7 +74,12 @@ type execution struct {
 	opts   options
 	keys   []store.Key
 	access *access
-	held   bool // inside a Hold: the lease and the tail are not this pass's own
+
+	// held is the session of the Hold that this pass is made in; the lease and
+	// the tail are not its own then. Nil outside of one.
+	held *session.Session
+	// kept is what was saved, without what hooks made of it afterwards.
+	kept session.Session
 
 	// overtaken says that somebody else got hold of the session between the
 	// load and the first write, with which the lease was to be taken. Nothing
@@ -87,8 +92,8 @@ type execution struct {
 // lease where one is needed (1) and gives it back.
 func (x *execution) run(ctx context.Context) (session.Session, error) {
 	rt, env := x.rt, &Environment{x: x}
-	// 2. Load head, window and open tail.
-	loaded, err := rt.store.Load(ctx, x.ref, rt.tails != nil)
+	// 2. Load head, window and open tail. Nobody else has written in a Hold.
+	loaded, err := x.load(ctx)
 	if err != nil {
 		return session.Session{}, x.loadFailed(ctx, err)
 	}
@@ -161,6 +166,13 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	return returned, joined(failed, nil)
 }
 
+func (x *execution) load(ctx context.Context) (session.Session, error) {
+	if x.held != nil {
+		return *x.held, nil
+	}
+	return x.rt.store.Load(ctx, x.ref, x.rt.tails != nil)
+}
+
 // late reports an action that has not got the lease it was to take with its
 // first write: another was faster, or it had nothing to write.
 func (x *execution) late(env *Environment, err error) bool {
@@ -199,7 +211,7 @@ func (x *execution) refused(ctx context.Context, loaded session.Session, env *En
 	var tail int64
 	switch {
 	case env.base == loaded.Base(), errors.Is(context.Cause(ctx), session.ErrFenced):
-	case env.broken, x.interrupted(err), x.held: // what cannot be written to cannot be discarded either
+	case env.broken, x.interrupted(err), x.held != nil: // what cannot be written to cannot be discarded either
 		tail = env.base
 	default:
 		if discardErr := x.discard(ctx, loaded, env); discardErr != nil {
@@ -284,7 +296,7 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 	commit := x.rt.commit(x.action.Name())
 	commit.Fence, commit.Keys = x.access.fence, x.keys
 	if lease := x.access.lease; lease != nil {
-		if !x.held {
+		if x.held == nil {
 			lease.stop()
 			commit.Release = true
 		}
@@ -297,7 +309,7 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 	if commit.Release {
 		x.access.lease.released()
 	}
-	env.base = saved.Base()
+	env.base, x.kept = saved.Base(), saved
 	return saved, nil
 }
 

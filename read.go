@@ -32,8 +32,8 @@ func (rt *Runtime) get(ctx context.Context, id string, opts []Option) (session.S
 	if err != nil {
 		return session.Session{}, err
 	}
-	if o.tail && (o.atSet || o.whole) {
-		return session.Session{}, &session.InvalidError{Field: "option", Reason: "WithTail goes with neither At nor Whole: a tail belongs to the last version"}
+	if o.tail && o.atSet {
+		return session.Session{}, &session.InvalidError{Field: "option", Reason: "WithTail does not go with At: a tail belongs to the last version"}
 	}
 	ref, err := rt.ref(id)
 	if err != nil {

@@ -160,6 +160,22 @@ func (w *writer) state(s *State, messages vector[*Message], partial bool) {
 	w.close()
 }
 
+// ledger adds the changes of a workflow run, where there are any.
+func (w *writer) ledger(records vector[*Record]) {
+	if records.len() == 0 {
+		return
+	}
+	w.key("ledger")
+	w.b = append(w.b, '[')
+	for i, r := range records.all() {
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+		w.add(r.MarshalJSON())
+	}
+	w.b = append(w.b, ']')
+}
+
 func (w *writer) message(m *Message) {
 	w.open()
 	w.text("id", m.ID)

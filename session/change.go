@@ -175,6 +175,16 @@ var decoders = map[string]func([]byte) (Change, error){
 	"tail_discarded":          decoderOf[TailDiscarded],
 	"task_row_changed":        decoderOf[TaskRowChanged],
 	"workflow_row_changed":    decoderOf[WorkflowRowChanged],
+	"workflow_begun":          decoderOf[WorkflowBegun],
+	"workflow_spec_changed":   decoderOf[WorkflowSpecChanged],
+	"unit_started":            decoderOf[UnitStarted],
+	"unit_advanced":           decoderOf[UnitAdvanced],
+	"unit_finished":           decoderOf[UnitFinished],
+	"unit_failed":             decoderOf[UnitFailed],
+	"question_put":            decoderOf[QuestionPut],
+	"question_answered":       decoderOf[QuestionAnswered],
+	"artifact_written":        decoderOf[ArtifactWritten],
+	"budget_warned":           decoderOf[BudgetWarned],
 }
 
 // ChangeKinds lists every kind of change, sorted.

@@ -86,7 +86,10 @@ func (c SessionForked) fold(b *body, t recordTime) error {
 	}
 	b.info.ID, b.info.ParentID, b.info.Fork = c.SessionID, c.ParentID, &c.Fork
 	b.info.Origin, b.info.Status, b.info.Version, b.info.Seq = OriginFork, Active, 0, 0
-	b.info.Name, b.info.ExpiresAt, b.info.Task, b.info.Workflow = "", nil, nil, nil
+	b.info.Name, b.info.ExpiresAt, b.info.Task = "", nil, nil
+	if b.st.Workflow == nil { // a fork of a run goes on with it
+		b.info.Workflow = nil
+	}
 	b.info.CreatedAt, b.info.UpdatedAt = t.at, t.at
 	b.st.AgentID, b.st.ParentAgentID, b.st.Execution = c.AgentID, "", nil
 	b.st.CreatedAt = t.at
@@ -150,6 +153,9 @@ func (c SessionRewound) normal() (Change, error) {
 }
 
 func (c SessionRewound) fold(b *body, t recordTime) error {
+	if b.st.Workflow != nil {
+		return invalid("session_rewound", "a workflow run does not go back; fork it at the version to go on from")
+	}
 	old := b.st
 	b.st = c.State
 	b.st.Messages = nil

@@ -44,6 +44,9 @@ func (TranscriptCleared) Kind() string { return "transcript_cleared" }
 func (c TranscriptCleared) normal() (Change, error) { return c, nil }
 
 func (c TranscriptCleared) fold(b *body, t recordTime) error {
+	if b.st.Workflow != nil {
+		return invalid("transcript_cleared", "the transcript of a workflow run is its work")
+	}
 	b.msgs, b.info.MessageCount = vector[*Message]{}, 0
 	b.spans = []Span{{From: t.seq + 1}}
 	b.st.Window, b.st.Execution, b.st.Partial = Window{Keep: []int64{}}, nil, false

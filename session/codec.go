@@ -21,7 +21,8 @@ type document struct {
 	Header        json.RawMessage `json:"header"`
 	Definition    json.RawMessage `json:"definition"`
 	State         json.RawMessage `json:"state"`
-	Spans         []Span          `json:"spans,omitempty"` // heads only
+	Spans         []Span          `json:"spans,omitempty"`  // heads only
+	Ledger        []Record        `json:"ledger,omitempty"` // not in heads
 }
 
 // MarshalJSON writes the session document: format, header, definition, state.
@@ -31,11 +32,11 @@ func (s Session) MarshalJSON() ([]byte, error) {
 	if s.IsZero() {
 		return []byte("null"), nil
 	}
-	return s.document(Format, s.b.msgs, s.Partial(), nil)
+	return s.document(Format, s.b.msgs, s.Partial(), nil, s.b.ledger)
 }
 
-func (s Session) document(format string, messages vector[*Message], partial bool, spans []Span) ([]byte, error) {
-	w := &writer{b: make([]byte, 0, s.b.size()+messages.len()*512)}
+func (s Session) document(format string, messages vector[*Message], partial bool, spans []Span, ledger vector[*Record]) ([]byte, error) {
+	w := &writer{b: make([]byte, 0, s.b.size()+(messages.len()+ledger.len())*512)}
 	w.open()
 	w.text("format", format)
 	w.number("formatVersion", FormatVersion)
@@ -46,6 +47,7 @@ func (s Session) document(format string, messages vector[*Message], partial bool
 	if len(spans) > 0 {
 		w.any("spans", spans)
 	}
+	w.ledger(ledger)
 	w.close()
 	data, err := w.done()
 	if err != nil {
@@ -102,7 +104,7 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 // EncodeHead is everything of a session but its messages, for stores that
 // keep a log.
 func (s Session) EncodeHead() ([]byte, error) {
-	return s.document(headFormat, vector[*Message]{}, false, s.b.spans)
+	return s.document(headFormat, vector[*Message]{}, false, s.b.spans, vector[*Record]{})
 }
 
 // DecodeHead reads a head and gives it the messages the store loaded for it,
@@ -114,6 +116,9 @@ func DecodeHead(data []byte, messages []Message) (Session, error) {
 	}
 	if len(d.Spans) == 0 {
 		return Session{}, invalid("spans", "missing or invalid spans")
+	}
+	if d.Ledger != nil {
+		return Session{}, invalid("ledger", "a head has none")
 	}
 	if err := checkSpans(d.Spans); err != nil {
 		return Session{}, err
@@ -219,8 +224,14 @@ func (d document) session() (Session, bool, error) {
 	if n := len(messages); n > 0 && messages[n-1].Seq < maxSeq { // the document of a session with unsaved messages
 		b.seq = max(b.seq, messages[n-1].Seq)
 	}
+	if n := len(d.Ledger); n > 0 && d.Ledger[n-1].Seq < maxSeq {
+		b.seq = max(b.seq, d.Ledger[n-1].Seq)
+	}
 	b.base = b.seq
 	if err := b.hold(messages); err != nil {
+		return Session{}, false, err
+	}
+	if err := b.keep(d.Ledger); err != nil {
 		return Session{}, false, err
 	}
 	return Session{b}, partial, nil

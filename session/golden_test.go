@@ -84,6 +84,23 @@ func samples() []session.Change {
 		session.WorkflowRowChanged{Workflow: session.WorkflowRow{
 			Name: "review", SpecHash: "sha256:00", Pattern: "chain", Status: "failed", Error: "no model",
 		}},
+		session.WorkflowBegun{
+			Spec: json.RawMessage(`{"path":"/specs/tea.yaml","spec":"bmFtZTogdGVhCg=="}`), Variables: []session.RunVariable{{Name: "topic", Value: "<tea>"}},
+			Runtime: json.RawMessage(`{"provider":"openai"}`), Extra: json.RawMessage(`{"colour":"green"}`),
+		},
+		session.WorkflowSpecChanged{Spec: json.RawMessage(`{"path":"/specs/tea.yaml"}`), Runtime: json.RawMessage(`{"provider":"openai"}`)},
+		session.UnitStarted{Unit: "step/0", Lane: "main", Agent: "writer", System: ptr("Write well.")},
+		session.UnitAdvanced{Unit: "step/0", Agent: "writer", Estimated: true, Change: session.InferenceAnswered{
+			StepID: "step-1", Model: "openai/gpt-4.1-mini", StartedAt: at(3), FinishReason: "stop", Usage: used, Cost: 42, ActiveSeconds: 1.25,
+		}},
+		session.UnitFinished{Unit: "step/0", Agent: "writer", Result: json.RawMessage(`{"response":"<green>"}`), Note: "## noon\n", Seconds: 2.5},
+		session.UnitFailed{Unit: "step/1", Agent: "writer", Error: failed[0], Seconds: 3},
+		session.QuestionPut{Question: session.Question{
+			Unit: "step/2", Prompt: "Go on?", Context: "A draft.", Default: ptr("yes"), TimeoutAt: ptr(at(600)),
+		}, Seconds: 4},
+		session.QuestionAnswered{Unit: "step/2", Response: "yes", TimedOut: true},
+		session.ArtifactWritten{Path: "/out/tea.md", SHA256: "00"},
+		session.BudgetWarned{Budget: "max_tokens", Used: 80, Limit: 100},
 	}
 }
 

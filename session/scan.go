@@ -70,12 +70,15 @@ func scanDocument(format string, data []byte) (document, bool) {
 		*raw = data[begin:p.at]
 		return ok
 	}
-	var spans json.RawMessage
+	var spans, ledger json.RawMessage
 	if !p.literal(`{"format":"`+format+`","formatVersion":`+strconv.Itoa(FormatVersion)) ||
 		!part("header", &d.Header) || !part("definition", &d.Definition) || !part("state", &d.State) {
 		return d, false
 	}
 	if part("spans", &spans) && decodeStrict("spans", spans, &d.Spans) != nil {
+		return d, false
+	}
+	if part("ledger", &ledger) && decodeStrict("ledger", ledger, &d.Ledger) != nil {
 		return d, false
 	}
 	return d, p.text[p.at:] == "}"

@@ -60,6 +60,8 @@ type body struct {
 	st   State            // without messages
 	msgs vector[*Message] // the transcript, or the part of it that was loaded
 
+	ledger vector[*Record] // of a workflow run, or the part of it that was loaded
+
 	spans []Span // the stretches of the log that make the transcript
 
 	base    int64 // last change known to be durable, sealed or in the open tail
@@ -337,8 +339,12 @@ func (s Session) State() State {
 	return st.Clone()
 }
 
-// Partial reports that only a part of the transcript was loaded.
-func (s Session) Partial() bool { return s.b.msgs.len() < s.b.info.MessageCount }
+// Partial reports that only a part of the transcript, or of a run's ledger,
+// was loaded.
+func (s Session) Partial() bool {
+	w := s.b.st.Workflow
+	return s.b.msgs.len() < s.b.info.MessageCount || w != nil && s.b.ledger.len() < w.Entries
+}
 
 // Len is the number of messages this value holds.
 func (s Session) Len() int { return s.b.msgs.len() }

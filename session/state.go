@@ -27,7 +27,7 @@ type State struct {
 	InferenceCount int                 `json:"inferenceCount"` // answered or given up
 	Execution      *Execution          `json:"execution"`
 	Task           *json.RawMessage    `json:"task"`
-	Workflow       *json.RawMessage    `json:"workflow"`
+	Workflow       *Workflow           `json:"workflow"`
 	Usage          Usage               `json:"usage"`
 	Cost           Cost                `json:"cost"`
 }
@@ -81,7 +81,7 @@ func (s State) Clone() State {
 	}
 	s.Messages = messages
 	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
-	s.Task, s.Workflow = cloneRaw(s.Task), cloneRaw(s.Workflow)
+	s.Task, s.Workflow = cloneRaw(s.Task), s.Workflow.clone()
 	return s
 }
 
@@ -108,8 +108,8 @@ func (s State) normal() (State, error) {
 	s.Messages = nil
 	s = s.Clone()
 	s.Messages = messages
-	if s.Task != nil || s.Workflow != nil {
-		return s, &NewerFormatError{What: "state of a task or workflow", Have: "present", Know: "none"}
+	if s.Task != nil {
+		return s, &NewerFormatError{What: "state of a task", Have: "present", Know: "none"}
 	}
 	cleanAll(&s.ParentAgentID, &s.SystemPrompt, &s.Model)
 	s.CreatedAt, s.UpdatedAt = Instant(s.CreatedAt), Instant(s.UpdatedAt)
@@ -133,6 +133,9 @@ func (s State) normal() (State, error) {
 		return s, err
 	}
 	if s.Execution, err = s.Execution.normal(); err != nil {
+		return s, err
+	}
+	if s.Workflow, err = s.Workflow.normal(); err != nil {
 		return s, err
 	}
 	if s.Metadata, err = compactValues("metadata", s.Metadata, maxMetadata); err != nil {

@@ -208,17 +208,36 @@ func (s Session) Rooted() (Session, error) {
 	info, state := s.Info(), s.b.st
 	info.Version, info.Seq, info.MessageCount = 0, 0, 0
 	state.Window = s.b.renumbered()
+	if state.Workflow != nil { // all of it comes from the ledger
+		state.Workflow, state.Usage, state.Cost, state.InferenceCount = nil, Usage{}, 0, 0
+	}
 	at := state.UpdatedAt
 	next, err := Session{}.record(at, SessionCreated{Header: info, Definition: *s.b.def, State: state})
 	if err != nil {
 		return Session{}, err
 	}
-	for _, m := range s.b.msgs.all() {
-		if next, err = next.WithMessage(*m, at); err != nil {
+	for _, r := range s.b.course() {
+		if next, err = next.record(at, r.Change); err != nil {
 			return Session{}, err
 		}
 	}
 	return next, nil
+}
+
+// course is the transcript and the ledger as one, in order.
+func (b *body) course() []Record {
+	records := make([]Record, 0, b.msgs.len()+b.ledger.len())
+	i := 0
+	for _, m := range b.msgs.all() {
+		for ; i < b.ledger.len() && b.ledger.at(i).Seq < m.Seq; i++ {
+			records = append(records, *b.ledger.at(i))
+		}
+		records = append(records, Record{Seq: m.Seq, At: m.CreatedAt, Change: MessageAdded{Message: *m}})
+	}
+	for ; i < b.ledger.len(); i++ {
+		records = append(records, *b.ledger.at(i))
+	}
+	return records
 }
 
 // renumbered is the window of a transcript whose messages are numbered from

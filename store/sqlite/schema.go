@@ -67,13 +67,10 @@ func (c *conn) useWAL(ctx context.Context) error {
 // InvalidError says that the file belongs to another program, a
 // NewerFormatError that it is of a newer one.
 func (m *migration) schemaOf(ctx context.Context, c *conn) (int, error) {
-	var app, schema, tables int
-	for pragma, value := range map[string]*int{
-		"PRAGMA application_id": &app, "PRAGMA user_version": &schema, "SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if _, err := c.one(ctx, pragma, nil, value); err != nil {
-			return 0, err
-		}
+	var app, schema, tables int // read at once: another process may be making them
+	if _, err := c.one(ctx, "SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id a, pragma_user_version u",
+		nil, &app, &schema, &tables); err != nil {
+		return 0, err
 	}
 	switch known := len(m.steps); {
 	case app != applicationID && (app != 0 || schema != 0 || tables != 0):

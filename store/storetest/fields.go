@@ -62,6 +62,6 @@ func missingFields(set map[string]bool) []string {
 		missing = append(missing, allFields(t, t.Name())...)
 	}
 	return slices.DeleteFunc(missing, func(path string) bool {
-		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task") || strings.HasPrefix(path, "State.Workflow")
+		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task")
 	})
 }
