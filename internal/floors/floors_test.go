@@ -69,8 +69,10 @@ var building = map[string]place{
 	"workflow/template":               {floor: 4, also: []string{"workflow/template/internal/pyre"}},
 	"workflow/template/internal/pyre": {floor: 4},
 	"workflow/spec":                   {floor: 4, also: []string{"workflow/template"}},
+	"workflow/tools":                  {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
 
 	"interop/instructor": {floor: 5},
+	"interop/strands":    {floor: 5},
 
 	"internal/cli": {floor: 6, picks: true},
 	"cmd/holdfast": {floor: 6, also: []string{"internal/cli"}},

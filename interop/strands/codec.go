@@ -1,0 +1,132 @@
+package strands
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// ErrTorn is a session.json and a pattern_state.json that were not written
+// together: a crash came between the two. It comes with a session.CorruptError.
+// Whoever has the session's log can write both anew.
+var ErrTorn = errors.New("torn pair")
+
+// Encode is the text of session.json and pattern_state.json. Where there is an
+// extension, the first carries the hash of the second.
+func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
+	patternJSON, err = escaped(s.Pattern)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode pattern state: %w", err)
+	}
+	var w writer
+	w.put("metadata", s.Metadata)
+	w.put("variables", s.Variables)
+	w.put("runtime_config", s.RuntimeConfig)
+	w.put("token_usage", s.TokenUsage)
+	w.put("artifacts_written", append([]string{}, s.ArtifactsWritten...))
+	if s.Holdfast != nil {
+		e := *s.Holdfast
+		e.PatternSHA256 = hashOf(patternJSON)
+		w.put("holdfast", e)
+	}
+	raw, err := w.end(s.Extra)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode session state: %w", err)
+	}
+	sessionJSON, err = escaped(json.RawMessage(raw))
+	return sessionJSON, patternJSON, err
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// DecodeState reads session.json and pattern_state.json. What cannot be used is
+// a session.CorruptError that names the file, or ErrTorn as well; a newer
+// format of ours is a session.NewerFormatError.
+func DecodeState(sessionJSON, patternJSON []byte) (State, error) {
+	s, err := decodeSession(sessionJSON)
+	if err != nil {
+		return State{}, err
+	}
+	id := s.Metadata.SessionID
+	if s.Holdfast != nil && s.Holdfast.PatternSHA256 != hashOf(patternJSON) {
+		return State{}, fmt.Errorf("%w: %w", ErrTorn, &session.CorruptError{
+			ID: id, Path: patternFile, Reason: "was not written together with " + sessionFile,
+		})
+	}
+	if err := decode(patternJSON, &s.Pattern); err != nil {
+		return State{}, corrupt(id, patternFile, err)
+	}
+	return s, nil
+}
+
+// decodeSession reads session.json alone.
+func decodeSession(data []byte) (State, error) {
+	var s State
+	raw, err := compacted(data)
+	if err != nil {
+		return State{}, corrupt("", sessionFile, err)
+	}
+	r := read(raw)
+	if _, sdk := r.left.Get("session_type"); sdk {
+		r.check("session_type", false, "says that this is one agent's session, not a workflow's")
+	}
+	r.need("metadata", &s.Metadata)
+	r.maybe("variables", &s.Variables)
+	r.maybe("runtime_config", &s.RuntimeConfig)
+	r.maybe("token_usage", &s.TokenUsage)
+	r.maybe("artifacts_written", &s.ArtifactsWritten)
+	if len(s.ArtifactsWritten) == 0 {
+		s.ArtifactsWritten = nil
+	}
+	r.maybe("holdfast", &s.Holdfast)
+	s.Extra, err = r.rest()
+	if err != nil {
+		return State{}, corrupt(s.Metadata.SessionID, sessionFile, err)
+	}
+	return s, nil
+}
+
+// decode reads a file that holds one JSON object.
+func decode(data []byte, into any) error {
+	raw, err := compacted(data)
+	if err != nil {
+		return err
+	}
+	if raw[0] != '{' {
+		return &session.InvalidError{Field: "value", Reason: "is not a JSON object"}
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// compacted is JSON of a file in one form, so that equal values are equal bytes.
+func compacted(data []byte) (json.RawMessage, error) {
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, &session.InvalidError{Field: "value", Reason: "is empty"}
+	case !utf8.Valid(data):
+		return nil, &session.InvalidError{Field: "value", Reason: "is not valid UTF-8"}
+	}
+	return session.CompactJSON("value", data)
+}
+
+// corrupt is a problem with a file's content. A newer format stays one.
+func corrupt(id, path string, err error) error {
+	if errors.Is(err, session.ErrNewerFormat) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	reason := err.Error()
+	var invalid *session.InvalidError
+	if errors.As(err, &invalid) {
+		reason = invalid.Field + " " + invalid.Reason
+	}
+	return &session.CorruptError{ID: id, Path: path, Reason: reason}
+}

@@ -1,0 +1,242 @@
+package strands
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Conversation is one agent's folder: what it said and heard in one lane.
+type Conversation struct {
+	Place    Place
+	Session  AgentSession
+	Agent    Agent
+	Messages []Message // by number
+}
+
+// Window is what a model may be shown: the messages that were not removed,
+// behind the summary of those that were, repaired so that every provider takes
+// them. The conversation itself keeps what it is. Ids are as in ToSession.
+func (c Conversation) Window(prefix string) ([]session.Message, error) {
+	removed, summary, err := c.Agent.Removed()
+	if err != nil {
+		return nil, err
+	}
+	groups := toGroups(prefix, c.Messages)
+	shown := slices.Concat(groups[min(removed, len(groups)):]...)
+	if summary != nil {
+		said := summary.messages()
+		for i := range said {
+			said[i].ID = fmt.Sprintf("%ssummary.%d", prefix, i)
+			said[i].CreatedAt = c.Agent.UpdatedAt
+		}
+		shown = append(said, shown...)
+	}
+	return session.Sendable(shown), nil
+}
+
+// Exchange is an input, what came of it, and the answer.
+type Exchange struct {
+	Messages []Message
+	Answered bool // the last message is an assistant's that calls no tool
+}
+
+// Exchanges splits the conversation where somebody says something new.
+func (c Conversation) Exchanges() []Exchange {
+	var exchanges []Exchange
+	for _, m := range c.Messages {
+		said := m.Shown().messages()
+		last := said[len(said)-1]
+		if len(exchanges) == 0 || last.Role == session.RoleUser {
+			exchanges = append(exchanges, Exchange{})
+		}
+		e := &exchanges[len(exchanges)-1]
+		e.Messages = append(e.Messages, m)
+		e.Answered = last.Role == session.RoleAssistant && len(last.ToolCalls) == 0
+	}
+	return exchanges
+}
+
+// SaveConversation writes the files of one agent's folder. Messages that the
+// conversation does not have stay, so that a longer one can be saved by its new
+// messages alone. The agents are those of the spec.
+func (d Dir) SaveConversation(id string, c Conversation, agents []string) error {
+	folder := filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents))
+	if err := c.save(folder); err != nil {
+		return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, id, err)
+	}
+	return nil
+}
+
+func (c Conversation) save(folder string) error {
+	agent := filepath.Join(folder, agentsDir, defaultAgent)
+	messages := filepath.Join(agent, messagesDir)
+	for _, dir := range []string{filepath.Join(folder, multiAgentsDir), messages} {
+		if err := makeDir(dir); err != nil {
+			return err
+		}
+	}
+	write := func(path string, value any) error {
+		data, err := plain(value)
+		if err != nil {
+			return err
+		}
+		return replace(path, data)
+	}
+	if err := write(filepath.Join(folder, sessionFile), c.Session); err != nil {
+		return err
+	}
+	for _, m := range c.Messages {
+		if err := write(filepath.Join(messages, messageFile(m.Number)), m); err != nil {
+			return err
+		}
+	}
+	// Last, because it counts messages that must be there.
+	return write(filepath.Join(agent, agentFile), c.Agent)
+}
+
+func messageFile(n int) string { return messagePrefix + strconv.Itoa(n) + ".json" }
+
+// Conversations reads the folders of all agents, in the layout that is written
+// and in the one that is documented, sorted by agent and lane. A folder without
+// an agent in it is passed over. The agents are those of the spec.
+func (d Dir) Conversations(id string, agents []string) ([]Conversation, error) {
+	entries, err := os.ReadDir(d.AgentsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read agents of session %s: %w", id, err)
+	}
+	var found []Conversation
+	from := map[Place]string{}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		folder := filepath.Join(d.AgentsDir(), entry.Name())
+		c, ok, err := readConversation(id, folder)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		c.Place = ParseFolder(id, entry.Name(), agents)
+		if other, twice := from[c.Place]; twice {
+			return nil, &session.CorruptError{ID: id, Path: folder, Reason: "is the same agent's as " + other}
+		}
+		from[c.Place] = entry.Name()
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b Conversation) int {
+		if by := strings.Compare(a.Place.Agent, b.Place.Agent); by != 0 {
+			return by
+		}
+		return strings.Compare(a.Place.Lane, b.Place.Lane)
+	})
+	return found, nil
+}
+
+// readConversation reads one folder, if it has an agent in it.
+func readConversation(id, folder string) (Conversation, bool, error) {
+	var c Conversation
+	agent, err := agentFolder(id, folder)
+	if err != nil || agent == "" {
+		return c, false, err
+	}
+	known, err := readFile(id, filepath.Join(agent, agentFile), &c.Agent)
+	if err != nil {
+		return c, false, err
+	}
+	if agent != folder {
+		if _, err := readFile(id, filepath.Join(folder, sessionFile), &c.Session); err != nil {
+			return c, false, err
+		}
+	}
+	c.Messages, err = readMessages(id, filepath.Join(agent, messagesDir))
+	if err != nil {
+		return c, false, err
+	}
+	if !known && len(c.Messages) > 0 {
+		return c, false, &session.CorruptError{ID: id, Path: filepath.Join(agent, agentFile), Reason: "is missing, but there are messages"}
+	}
+	return c, known, nil
+}
+
+// agentFolder is where agent.json and the messages lie: in the folder itself as
+// documented, or below it as written; "" where there is neither.
+func agentFolder(id, folder string) (string, error) {
+	if _, err := os.Stat(filepath.Join(folder, agentFile)); err == nil {
+		return folder, nil
+	}
+	below := filepath.Join(folder, agentsDir)
+	entries, err := os.ReadDir(below)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read agents of session %s: %w", id, err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), agentPrefix) {
+			names = append(names, entry.Name())
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return "", nil
+	case len(names) > 1:
+		return "", &session.CorruptError{ID: id, Path: below, Reason: "holds several agents: " + strings.Join(names, ", ")}
+	}
+	return filepath.Join(below, names[0]), nil
+}
+
+func readMessages(id, dir string) ([]Message, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read messages of session %s: %w", id, err)
+	}
+	var messages []Message
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), messagePrefix)
+		number, isJSON := strings.CutSuffix(number, ".json")
+		n, err := strconv.Atoi(number)
+		if !ok || !isJSON || err != nil || n < 0 {
+			continue
+		}
+		var m Message
+		if _, err := readFile(id, filepath.Join(dir, entry.Name()), &m); err != nil {
+			return nil, err
+		}
+		m.Number = n // the SDK goes by the name too
+		messages = append(messages, m)
+	}
+	slices.SortStableFunc(messages, func(a, b Message) int { return a.Number - b.Number })
+	for i := 1; i < len(messages); i++ {
+		if n := messages[i].Number; n == messages[i-1].Number {
+			return nil, &session.CorruptError{ID: id, Path: dir, Reason: fmt.Sprintf("has two messages of number %d", n)}
+		}
+	}
+	return messages, nil
+}
+
+// readFile reads one JSON object; a missing file is reported, not an error.
+func readFile(id, path string, into any) (bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read session %s: %w", id, err)
+	}
+	if err := decode(data, into); err != nil {
+		return false, corrupt(id, path, err)
+	}
+	return true, nil
+}

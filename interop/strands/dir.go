@@ -1,0 +1,151 @@
+package strands
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Exists reports whether there is a session in the directory: a session.json.
+func (d Dir) Exists() (bool, error) {
+	_, err := os.Stat(d.file(sessionFile))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	}
+	return false, fmt.Errorf("look for session %s: %w", d.ID(), err)
+}
+
+// Save writes a state and, unless it is empty, the spec; without one the
+// snapshot that is there stays. A crash leaves the old state, the new one or, if
+// the state has an extension, a pair that Load knows to be torn.
+func (d Dir) Save(s State, spec []byte) error {
+	if err := d.save(s, spec); err != nil {
+		return fmt.Errorf("save session %s: %w", d.ID(), err)
+	}
+	return nil
+}
+
+func (d Dir) save(s State, spec []byte) error {
+	sessionJSON, patternJSON, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	if err := d.make(); err != nil {
+		return err
+	}
+	// The snapshot first: a session that can be seen can be resumed.
+	if len(spec) > 0 {
+		if err := replace(d.SnapshotPath(), spec); err != nil {
+			return err
+		}
+	}
+	session, pattern := d.file(sessionFile), d.file(patternFile)
+	if err := stage(pattern, patternJSON); err != nil {
+		return err
+	}
+	if err := stage(session, sessionJSON); err != nil {
+		return errors.Join(err, os.Remove(tempOf(pattern)))
+	}
+	if err := publish(pattern); err != nil {
+		return errors.Join(err, os.Remove(tempOf(session)))
+	}
+	if err := publish(session); err != nil {
+		return err
+	}
+	return syncDir(string(d))
+}
+
+// make makes the directory, and its owner's alone where the other program made
+// it for all to read.
+func (d Dir) make() error {
+	if err := makeDir(string(d)); err != nil {
+		return err
+	}
+	info, err := os.Stat(string(d))
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(string(d), dirMode)
+}
+
+// A reader that comes between the two renames of a save looks again, after
+// pauses that double.
+const (
+	looks     = 5
+	firstWait = time.Millisecond
+)
+
+// Load reads the state. No session is a session.NotFoundError; one that cannot
+// be used is a session.CorruptError with the file, or ErrTorn as well; a newer
+// format of ours is a session.NewerFormatError.
+func (d Dir) Load() (State, error) {
+	for look, wait := 1, firstWait; ; look, wait = look+1, 2*wait {
+		s, err := d.load()
+		if look == looks || !errors.Is(err, ErrTorn) {
+			return s, err
+		}
+		time.Sleep(wait)
+	}
+}
+
+func (d Dir) load() (State, error) {
+	sessionJSON, err := os.ReadFile(d.file(sessionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, session.NotFound(d.ID())
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+	}
+	patternJSON, err := os.ReadFile(d.file(patternFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, &session.CorruptError{ID: d.ID(), Path: d.file(patternFile), Reason: "is missing"}
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+	}
+	s, err := DecodeState(sessionJSON, patternJSON)
+	return s, d.locate(err)
+}
+
+// Header reads the state's metadata alone, without the pattern state. The errors
+// are those of Load, but for torn pairs, which it does not notice.
+func (d Dir) Header() (Metadata, error) {
+	data, err := os.ReadFile(d.file(sessionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Metadata{}, session.NotFound(d.ID())
+	}
+	if err != nil {
+		return Metadata{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+	}
+	s, err := decodeSession(data)
+	return s.Metadata, d.locate(err)
+}
+
+// locate completes the error of a decoder with the session and the file's path.
+func (d Dir) locate(err error) error {
+	var c *session.CorruptError
+	if errors.As(err, &c) {
+		c.ID, c.Path = d.ID(), d.file(c.Path)
+	}
+	return err
+}
+
+// Snapshot is the spec as it was when the session was made. A missing one is a
+// session.CorruptError.
+func (d Dir) Snapshot() ([]byte, error) {
+	data, err := os.ReadFile(d.SnapshotPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &session.CorruptError{ID: d.ID(), Path: d.SnapshotPath(), Reason: "is missing"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load session %s: %w", d.ID(), err)
+	}
+	return data, nil
+}

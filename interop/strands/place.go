@@ -1,0 +1,92 @@
+package strands
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Place is whose conversation it is: an agent's, in one lane. Agents have one
+// lane of their own (""), one for routing ("router") and one for each worker
+// ("worker_0" …), and see nothing of another lane.
+type Place struct{ Agent, Lane string }
+
+// RouterLane is the lane in which an agent chooses routes.
+const RouterLane = "router"
+
+// WorkerLane is the lane of one worker.
+func WorkerLane(i int) string { return "worker_" + strconv.Itoa(i) }
+
+var lanePattern = regexp.MustCompile(`^(.+)(_|%5F)(router|worker_(?:0|[1-9][0-9]*))$`)
+
+// FolderName is the folder of a conversation inside AgentsDir. The agents are
+// all those of the spec: where an agent's name and a lane would make the name of
+// another agent, the lane is set off by %5F.
+func FolderName(id string, p Place, agents []string) string {
+	return sessionPrefix + id + "_" + p.folder(agents)
+}
+
+func (p Place) folder(agents []string) string {
+	name := encodeName(p.Agent)
+	if p.Lane == "" {
+		return name
+	}
+	taken := func(agent string) bool { return encodeName(agent) == name+"_"+p.Lane }
+	if slices.ContainsFunc(agents, taken) {
+		return name + "%5F" + p.Lane
+	}
+	return name + "_" + p.Lane
+}
+
+// ParseFolder is whose conversation a folder holds, for a session and the agents
+// of its spec. Folders are named as FolderName does or, in the documented
+// layout, by the agent alone. Without a list of agents, a name that ends like a
+// lane is an agent's.
+func ParseFolder(id, folder string, agents []string) Place {
+	name := strings.TrimPrefix(folder, sessionPrefix+id+"_")
+	for _, agent := range agents {
+		if name == encodeName(agent) || name == agent { // the other program encodes nothing
+			return Place{Agent: agent}
+		}
+	}
+	if parts := lanePattern.FindStringSubmatch(name); parts != nil {
+		agent := decodeName(parts[1])
+		if parts[2] == "%5F" || slices.Contains(agents, agent) {
+			return Place{Agent: agent, Lane: parts[3]}
+		}
+	}
+	return Place{Agent: decodeName(name)}
+}
+
+// encodeName writes bytes that a folder's name had better not have as %XX.
+func encodeName(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// decodeName undoes encodeName. A % that begins no code stands for itself.
+func decodeName(name string) string {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		if name[i] == '%' && i+2 < len(name) {
+			if c, err := strconv.ParseUint(name[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(name[i])
+	}
+	return b.String()
+}

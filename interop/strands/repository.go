@@ -1,0 +1,174 @@
+package strands
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Config says where sessions lie.
+type Config struct {
+	Dir    string       // holds one directory for each session; made when first needed
+	Logger *slog.Logger // told of sessions that List passes over; nil: nobody is
+}
+
+// Repository is a directory of session directories.
+type Repository struct {
+	dir string
+	log *slog.Logger
+}
+
+// New takes a directory. It need not exist.
+func New(cfg Config) (*Repository, error) {
+	if cfg.Dir == "" {
+		return nil, &session.InvalidError{Field: "Config.Dir", Reason: "is empty"}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Repository{dir: cfg.Dir, log: cfg.Logger}, nil
+}
+
+// Session is the directory of a session, whether it is there or not. What
+// cannot be an id is a session.InvalidError.
+func (r *Repository) Session(id string) (Dir, error) {
+	if err := session.CheckID(id); err != nil {
+		return "", err
+	}
+	return Dir(filepath.Join(r.dir, sessionPrefix+id)), nil
+}
+
+// Exists reports whether there is a session of this id.
+func (r *Repository) Exists(id string) (bool, error) {
+	d, err := r.Session(id)
+	if err != nil {
+		return false, err
+	}
+	return d.Exists()
+}
+
+// Save writes a session's state; see Dir.Save.
+func (r *Repository) Save(s State, spec []byte) error {
+	d, err := r.Session(s.Metadata.SessionID)
+	if err != nil {
+		return err
+	}
+	return d.Save(s, spec)
+}
+
+// Load reads a session's state; see Dir.Load. A directory that holds a session
+// of another id is corrupt.
+func (r *Repository) Load(id string) (State, error) {
+	d, err := r.Session(id)
+	if err != nil {
+		return State{}, err
+	}
+	s, err := d.Load()
+	if err == nil {
+		err = d.owns(s.Metadata)
+	}
+	if err != nil {
+		return State{}, err
+	}
+	return s, nil
+}
+
+// owns refuses the header of a session that belongs elsewhere.
+func (d Dir) owns(m Metadata) error {
+	if m.SessionID == d.ID() {
+		return nil
+	}
+	return &session.CorruptError{ID: d.ID(), Path: d.file(sessionFile), Reason: fmt.Sprintf("says session_id %q", m.SessionID)}
+}
+
+// Delete removes a session with everything in its directory, also one that is
+// corrupt. No directory is a session.NotFoundError, a session somebody runs a
+// session.BusyError.
+func (r *Repository) Delete(id string) error {
+	d, err := r.Session(id)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
+		return session.NotFound(id)
+	}
+	unlock, err := d.Lock()
+	if err != nil {
+		return err
+	}
+	// First what makes it a session: a crash leaves none or a whole one.
+	err = os.Remove(d.file(sessionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = syncDir(string(d))
+	}
+	if err == nil {
+		err = os.RemoveAll(string(d))
+	}
+	if err = errors.Join(err, unlock()); err != nil {
+		return fmt.Errorf("delete session %s: %w", id, err)
+	}
+	return nil
+}
+
+// List is the header of every session, the one updated last first. What cannot
+// be read is passed over, with a warning.
+func (r *Repository) List() ([]Metadata, error) {
+	entries, err := os.ReadDir(r.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	var headers []Metadata
+	for _, entry := range entries {
+		id, ok := strings.CutPrefix(entry.Name(), sessionPrefix)
+		if !ok || session.CheckID(id) != nil {
+			continue
+		}
+		d := Dir(filepath.Join(r.dir, entry.Name()))
+		m, err := d.Header()
+		if err == nil {
+			err = d.owns(m)
+		}
+		switch {
+		case err == nil:
+			headers = append(headers, m)
+		case !errors.Is(err, session.ErrNotFound):
+			r.log.Warn("session passed over", "session", id, "error", err)
+		}
+	}
+	slices.SortFunc(headers, func(a, b Metadata) int {
+		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.SessionID, b.SessionID))
+	})
+	return headers, nil
+}
+
+// AgentsDir is where a session's conversations lie. It may not exist.
+func (r *Repository) AgentsDir(id string) (string, error) {
+	d, err := r.Session(id)
+	if err != nil {
+		return "", err
+	}
+	return d.AgentsDir(), nil
+}
+
+// SpecSnapshotPath is the file with a session's spec. It may not exist.
+func (r *Repository) SpecSnapshotPath(id string) (string, error) {
+	d, err := r.Session(id)
+	if err != nil {
+		return "", err
+	}
+	return d.SnapshotPath(), nil
+}

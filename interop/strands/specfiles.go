@@ -1,0 +1,186 @@
+package strands
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// SpecKind says why a spec refers to a file.
+type SpecKind string
+
+// The kinds of files that a spec refers to.
+const (
+	SpecRef    SpecKind = "ref"
+	SpecSchema SpecKind = "schema"
+	SpecSkill  SpecKind = "skill"
+)
+
+// SpecFile is a copy of a file that the spec refers to.
+type SpecFile struct {
+	As     string // the path as the spec writes it
+	Kind   SpecKind
+	Data   []byte
+	File   string // where the copy lies, with slashes, below the session directory; set by saving
+	SHA256 string // of Data; set by saving
+}
+
+// specFile is an entry of spec_files.json.
+type specFile struct {
+	As     string   `json:"as"`
+	File   string   `json:"file"`
+	SHA256 string   `json:"sha256"`
+	Kind   SpecKind `json:"kind"`
+}
+
+// SaveSpecFiles keeps copies of files that the spec refers to. A copy lies where
+// the spec, read in the session directory, looks for it, if that is a place
+// below it that nothing else has; else under spec_files.
+func (d Dir) SaveSpecFiles(files []SpecFile) ([]SpecFile, error) {
+	saved, err := d.saveSpecFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("save files of the spec of session %s: %w", d.ID(), err)
+	}
+	return saved, nil
+}
+
+func (d Dir) saveSpecFiles(files []SpecFile) ([]SpecFile, error) {
+	if err := d.make(); err != nil {
+		return nil, err
+	}
+	saved := placed(files)
+	index := make([]specFile, 0, len(saved))
+	for _, f := range saved {
+		if err := d.writeCopy(f); err != nil {
+			return nil, err
+		}
+		index = append(index, specFile{As: f.As, File: f.File, SHA256: f.SHA256, Kind: f.Kind})
+	}
+	data, err := escaped(index)
+	if err != nil {
+		return nil, err
+	}
+	return saved, replace(d.file(specFilesFile), data)
+}
+
+// writeCopy refuses to leave the session directory through a link.
+func (d Dir) writeCopy(f SpecFile) error {
+	target := d.file(filepath.FromSlash(f.File))
+	root, err := os.OpenRoot(string(d))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // nothing was written through it
+	if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.File)), dirMode); err != nil {
+		return err
+	}
+	if err := replace(target, f.Data); err != nil {
+		return err
+	}
+	for dir := filepath.Dir(f.File); dir != "."; dir = filepath.Dir(dir) {
+		if err := syncDir(filepath.Dir(d.file(dir))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placed gives each file its hash and its place.
+func placed(files []SpecFile) []SpecFile {
+	saved := slices.Clone(files)
+	owner := map[string]string{} // by place in lower case: the hash of who has it
+	for i := range saved {
+		f := &saved[i]
+		f.SHA256 = hashOf(f.Data)
+		f.File = specFilesDir + "/" + f.SHA256
+		if natural, ok := naturalPlace(f.As); ok && free(owner, natural, f.SHA256) {
+			f.File = natural
+		}
+		owner[strings.ToLower(f.File)] = f.SHA256
+	}
+	return saved
+}
+
+// naturalPlace is where below the session directory a path leads, if it is safe
+// to put a file there.
+func naturalPlace(as string) (string, bool) {
+	clean := path.Clean(as)
+	if as == "" || clean == "." || strings.ContainsAny(as, "\\:\x00") || !filepath.IsLocal(filepath.FromSlash(clean)) {
+		return "", false
+	}
+	first, _, _ := strings.Cut(strings.ToLower(clean), "/")
+	switch first {
+	case sessionFile, patternFile, snapshotFile, specFilesFile, specFilesDir, agentsDir, logDir:
+		return "", false
+	}
+	for part := range strings.SplitSeq(clean, "/") {
+		if strings.HasPrefix(part, ".") { // .lock, and temporary files
+			return "", false
+		}
+	}
+	return clean, true
+}
+
+// free reports a place that is neither another file's, nor above or below one.
+func free(owner map[string]string, place, hash string) bool {
+	place = strings.ToLower(place)
+	for taken, by := range owner {
+		if taken == place && by != hash || strings.HasPrefix(taken, place+"/") || strings.HasPrefix(place, taken+"/") {
+			return false
+		}
+	}
+	return true
+}
+
+// SpecFiles reads the copies; none where there is no list of them. A list that
+// cannot be used, and a copy that is missing or not what it was, is a
+// session.CorruptError.
+func (d Dir) SpecFiles() ([]SpecFile, error) {
+	data, err := os.ReadFile(d.file(specFilesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read files of the spec of session %s: %w", d.ID(), err)
+	}
+	index, err := decodeSpecFiles(data)
+	if err != nil {
+		return nil, corrupt(d.ID(), d.file(specFilesFile), err)
+	}
+	root, err := os.OpenRoot(string(d))
+	if err != nil {
+		return nil, fmt.Errorf("read files of the spec of session %s: %w", d.ID(), err)
+	}
+	defer func() { _ = root.Close() }() // it was only read from
+	files := make([]SpecFile, 0, len(index))
+	for _, entry := range index {
+		content, err := root.ReadFile(filepath.FromSlash(entry.File))
+		if err != nil || hashOf(content) != entry.SHA256 {
+			return nil, &session.CorruptError{ID: d.ID(), Path: d.file(entry.File), Reason: "is not the copy that " + specFilesFile + " speaks of"}
+		}
+		files = append(files, SpecFile{As: entry.As, Kind: entry.Kind, Data: content, File: entry.File, SHA256: entry.SHA256})
+	}
+	return files, nil
+}
+
+func decodeSpecFiles(data []byte) ([]specFile, error) {
+	raw, err := compacted(data)
+	if err != nil {
+		return nil, err
+	}
+	r := reader{left: blockOf("list", raw)}
+	var index []specFile
+	r.need("list", &index)
+	for _, entry := range index {
+		r.check("file", filepath.IsLocal(filepath.FromSlash(entry.File)), fmt.Sprintf("%q lies outside the session", entry.File))
+		r.check("kind", entry.Kind == SpecRef || entry.Kind == SpecSchema || entry.Kind == SpecSkill, fmt.Sprintf("%q is unknown", entry.Kind))
+	}
+	return index, r.err
+}
