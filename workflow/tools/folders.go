@@ -1,0 +1,176 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// maxFile is how much of a file is read or written at most.
+const maxFile = 10 << 20
+
+// folders are the directories whose files can be reached. A path is resolved,
+// links and all, and must end in one of them; what it leads to is then opened
+// through an os.Root, so that a link put there in between leads nowhere else.
+type folders struct {
+	all []string // absolute, links resolved; the working directory is the first
+}
+
+func newFolders(work string, allowed []string) (folders, error) {
+	var f folders
+	for i, dir := range append([]string{work}, allowed...) {
+		field := "Config.AllowPaths"
+		if i == 0 {
+			field = "Config.WorkDir"
+		}
+		resolved, err := filepath.Abs(dir)
+		if err == nil {
+			resolved, err = filepath.EvalSymlinks(resolved)
+		}
+		if err != nil {
+			return folders{}, &session.InvalidError{Field: field, Reason: about(dir, err).Error()}
+		}
+		if info, err := os.Stat(resolved); err != nil || !info.IsDir() {
+			return folders{}, &session.InvalidError{Field: field, Reason: dir + " is no directory"}
+		}
+		f.all = append(f.all, resolved)
+	}
+	return f, nil
+}
+
+// place is a file in one of the folders, which need not exist.
+type place struct {
+	folder, name string
+}
+
+// find resolves a path. What it leads to need not exist if it is to be made.
+func (f folders) find(path string, create bool) (place, error) {
+	switch {
+	case path == "":
+		return place{}, &session.InvalidError{Field: "path", Reason: "is empty"}
+	case strings.ContainsRune(path, 0):
+		return place{}, &session.InvalidError{Field: "path", Reason: "has a NUL in it"}
+	}
+	native := filepath.Clean(filepath.FromSlash(path))
+	if !filepath.IsAbs(native) {
+		native = filepath.Join(f.all[0], native)
+	}
+	resolved, err := filepath.EvalSymlinks(native)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing { // where it would be: what there is outside is nobody's business
+		resolved, err = upward(native)
+	}
+	at, inside := f.within(resolved)
+	switch _, written := f.within(native); {
+	case err == nil && inside && missing && !create:
+		return place{}, about(path, fs.ErrNotExist)
+	case err == nil && inside:
+		return at, nil
+	case err != nil && written:
+		return place{}, about(path, err)
+	}
+	return place{}, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%s is outside the directories that may be used", shown(path))}
+}
+
+func (f folders) within(path string) (place, bool) {
+	for _, folder := range f.all {
+		if rel, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(rel) {
+			return place{folder, rel}, true
+		}
+	}
+	return place{}, false
+}
+
+var errDangling = errors.New("a symbolic link leads nowhere")
+
+// upward resolves what exists of a path and adds the rest.
+func upward(path string) (string, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return "", errDangling
+	}
+	dir := filepath.Dir(path)
+	resolved, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) && dir != path {
+		resolved, err = upward(dir)
+	}
+	return filepath.Join(resolved, filepath.Base(path)), err
+}
+
+// open opens a regular file for reading. It does not wait for a pipe or touch
+// a device.
+func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
+	at, err := f.find(path, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := os.OpenRoot(at.folder)
+	if err != nil {
+		return nil, nil, about(path, err)
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	if info, err := root.Stat(at.name); err != nil {
+		return nil, nil, about(path, err)
+	} else if !info.Mode().IsRegular() {
+		return nil, nil, notAFile(path, info)
+	}
+	file, err := root.OpenFile(at.name, os.O_RDONLY|noWait, 0)
+	if err != nil {
+		return nil, nil, about(path, err)
+	}
+	info, err := file.Stat() // it may be another than a moment ago
+	if err == nil && !info.Mode().IsRegular() {
+		err = notAFile(path, info)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}
+
+// read is the whole of a file that is not too long.
+func (f folders) read(path string) ([]byte, error) {
+	file, _, err := f.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, about(path, err)
+	case len(data) > maxFile:
+		return nil, tooLong(path)
+	}
+	return data, nil
+}
+
+func tooLong(path string) error {
+	return fmt.Errorf("%s is too long: more than %d MiB", shown(path), maxFile>>20)
+}
+
+func notAFile(path string, info fs.FileInfo) error {
+	if info.IsDir() {
+		return fmt.Errorf("%s is a directory", shown(path))
+	}
+	return fmt.Errorf("%s is no regular file", shown(path))
+}
+
+// about is an error of the file system in short: the path as it was given and
+// the reason, not the system call.
+func about(path string, err error) error {
+	var p *fs.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p):
+		err = p.Err
+	case errors.As(err, &l):
+		err = l.Err
+	}
+	return fmt.Errorf("%s: %w", shown(path), err)
+}

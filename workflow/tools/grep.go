@@ -1,0 +1,161 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+type grepArguments struct {
+	Pattern      string `json:"pattern" jsonschema:"a regular expression"`
+	Path         string `json:"path" jsonschema:"the file, absolute or relative to the working directory"`
+	ContextLines *int   `json:"context_lines,omitempty" jsonschema:"lines shown before and after a match; 3 where it is left out"`
+	IgnoreCase   bool   `json:"ignore_case,omitempty"`
+	MaxMatches   *int   `json:"max_matches,omitempty" jsonschema:"100 where it is left out"`
+}
+
+func (b *Box) grepTool() (tool.Tool, error) {
+	return newTool(tool.Spec{
+		Name: "grep", Nature: tool.ReadOnly,
+		Description: "Find the lines of a text file that fit a regular expression, and show them with the lines around.",
+	}, b.grep)
+}
+
+func (b *Box) grep(ctx context.Context, in grepArguments) (string, error) {
+	around := or(in.ContextLines, 3)
+	if around < 0 || around > 1000 {
+		return "", &session.InvalidError{Field: "context_lines", Reason: "is not from 0 to 1000"}
+	}
+	f := finder{path: in.Path, most: or(in.MaxMatches, 100)}
+	if err := f.compile("pattern", in.Pattern, in.IgnoreCase); err != nil {
+		return "", err
+	}
+	if err := b.match(ctx, &f); err != nil {
+		return "", err
+	}
+	if len(f.hits) == 0 {
+		return fmt.Sprintf("No match for %q in %s", in.Pattern, shown(in.Path)), nil
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "Found %d match(es) in %s:", len(f.hits), shown(in.Path))
+	for _, hit := range f.hits {
+		fmt.Fprintf(&out, "\n\n--- Match at line %d ---", hit+1)
+		for i := max(0, hit-around); i <= min(len(f.lines)-1, hit+around); i++ {
+			mark := ' '
+			if i == hit {
+				mark = '>'
+			}
+			fmt.Fprintf(&out, "\n%c %4d | %s", mark, i+1, f.lines[i])
+		}
+	}
+	out.WriteString(f.note())
+	return out.String(), nil
+}
+
+type searchArguments struct {
+	Query      string `json:"query" jsonschema:"what to look for"`
+	Path       string `json:"path" jsonschema:"the file, absolute or relative to the working directory"`
+	IsRegex    bool   `json:"is_regex,omitempty" jsonschema:"the query is a regular expression"`
+	IgnoreCase *bool  `json:"ignore_case,omitempty" jsonschema:"true where it is left out"`
+	MaxMatches *int   `json:"max_matches,omitempty" jsonschema:"lines to show; 50 where it is left out"`
+}
+
+func (b *Box) searchTool() (tool.Tool, error) {
+	return newTool(tool.Spec{
+		Name: "search", Nature: tool.ReadOnly,
+		Description: "Find a text in a text file and show the lines it is in, with >>> and <<< around it.",
+	}, b.search)
+}
+
+func (b *Box) search(ctx context.Context, in searchArguments) (string, error) {
+	pattern := in.Query
+	if !in.IsRegex {
+		pattern = regexp.QuoteMeta(in.Query)
+	}
+	f := finder{path: in.Path, most: or(in.MaxMatches, 50)}
+	if err := f.compile("query", pattern, or(in.IgnoreCase, true)); err != nil {
+		return "", err
+	}
+	if err := b.match(ctx, &f); err != nil {
+		return "", err
+	}
+	if len(f.hits) == 0 {
+		return fmt.Sprintf("No match for %q in %s", in.Query, shown(in.Path)), nil
+	}
+	var out strings.Builder
+	for i, hit := range f.hits {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		marked := f.pattern.ReplaceAllStringFunc(f.lines[hit], func(text string) string { return ">>>" + text + "<<<" })
+		fmt.Fprintf(&out, "%4d | %s", hit+1, marked)
+	}
+	out.WriteString(f.note())
+	return out.String(), nil
+}
+
+// finder looks for a pattern in the lines of a file.
+type finder struct {
+	path    string
+	pattern *regexp.Regexp
+	most    int
+
+	lines []string
+	hits  []int // indexes of the first lines that fit
+	more  bool
+}
+
+// compile reads a pattern. It is one of Go's: it takes no longer for any text
+// than the text is long, and has no look-around and no references back.
+func (f *finder) compile(field, pattern string, ignoreCase bool) error {
+	if pattern == "" {
+		return &session.InvalidError{Field: field, Reason: "is empty"}
+	}
+	if f.most < 1 {
+		return &session.InvalidError{Field: "max_matches", Reason: "is less than 1"}
+	}
+	if ignoreCase {
+		pattern = "(?i)" + pattern
+	}
+	var err error
+	if f.pattern, err = regexp.Compile(pattern); err != nil {
+		return &session.InvalidError{Field: field, Reason: err.Error()}
+	}
+	return nil
+}
+
+func (b *Box) match(ctx context.Context, f *finder) error {
+	data, err := b.folders.read(f.path)
+	if err != nil {
+		return err
+	}
+	if f.lines, err = linesOf(f.path, data); err != nil {
+		return err
+	}
+	for i, line := range f.lines {
+		if i%1000 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !f.pattern.MatchString(line) {
+			continue
+		}
+		if len(f.hits) == f.most {
+			f.more = true
+			break
+		}
+		f.hits = append(f.hits, i)
+	}
+	return nil
+}
+
+// note says that there is more than what is shown.
+func (f *finder) note() string {
+	if !f.more {
+		return ""
+	}
+	return fmt.Sprintf("\n\n(Showing the first %d matches only)", f.most)
+}
