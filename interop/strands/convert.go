@@ -61,8 +61,11 @@ func toGroups(prefix string, list []Message) [][]session.Message {
 			}
 		}
 		body := m.Shown()
+		// FromSession would join results to those before them, and would not
+		// join anything else to them.
 		joins := last.Role == session.RoleTool && group[0].Role == session.RoleTool && last.Unit == m.Unit
-		if raw := encoded(body); joins || !bytes.Equal(encoded(bodyOf(group)), raw) {
+		parts := len(group) > 1 && group[len(group)-1].Role != session.RoleTool
+		if raw := encoded(body); joins || parts || !bytes.Equal(encoded(bodyOf(group)), raw) {
 			group[0].Metadata = session.Values{foreignKey: raw}
 		}
 		groups[i], last = group, group[len(group)-1]
