@@ -93,7 +93,7 @@ func TestDecodeState_ofAKeyThatStandsTwiceTheLastCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := json.Marshal(s.Pattern); string(got) != `{"b":3,"a":2}` {
+	if got := asJSON(t, s.Pattern); got != `{"b":3,"a":2}` {
 		t.Errorf("pattern state is %s", got)
 	}
 }

@@ -277,6 +277,8 @@ func TestWindow_repairsWhatTheModelSeesNotTheLog(t *testing.T) {
 		"all removed":         {99, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := c
 			var summary *strands.Body
 			if c2.summary != "" {
 				summary = &strands.Body{Role: "user", Content: objects(t, `{"text":"`+c2.summary+`"}`)}
@@ -291,10 +293,10 @@ func TestWindow_repairsWhatTheModelSeesNotTheLog(t *testing.T) {
 			if err := session.ValidTranscript(shown); err != nil {
 				t.Error(err)
 			}
+			if asJSON(t, c.Messages) != before {
+				t.Error("the log was changed")
+			}
 		})
-	}
-	if asJSON(t, c.Messages) != before {
-		t.Error("the log was changed")
 	}
 }
 

@@ -3,6 +3,7 @@ package strands_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -166,6 +167,46 @@ func TestLoad_saysWhatIsMissing(t *testing.T) {
 		if err := read(); !errors.As(err, &corrupt) || corrupt.ID != id || corrupt.Path != path {
 			t.Errorf("error is %v, want one that names %s", err, path)
 		}
+	}
+}
+
+func TestSave_whereAFileIsInTheWay(t *testing.T) {
+	t.Parallel()
+	place := filepath.Join(t.TempDir(), "session_"+id)
+	put(t, place, "mine")
+	d := strands.Dir(place)
+	for name, err := range map[string]error{
+		"save": d.Save(chainState(t), nil), "lock": second(d.Lock()), "agent": d.SaveConversation(id, conversation(t), nil),
+		"files": second(d.SaveSpecFiles(nil)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), id) {
+			t.Errorf("%s: %v, want an error that names the session", name, err)
+		}
+	}
+	if get(t, place) != "mine" {
+		t.Error("the file was changed")
+	}
+}
+
+func TestSave_aStateThatCannotBeWrittenChangesNothing(t *testing.T) {
+	t.Parallel()
+	d := sessionDir(t)
+	for name, spoil := range map[string]func(*strands.State){
+		"a temperature": func(s *strands.State) { s.RuntimeConfig.Temperature = ptr(math.NaN()) },
+		"a pattern":     func(s *strands.State) { s.Pattern.Set("x", json.RawMessage("{")) },
+		"budgets":       func(s *strands.State) { s.RuntimeConfig.Budgets = json.RawMessage("nonsense") },
+	} {
+		s := chainState(t)
+		spoil(&s)
+		if err := d.Save(s, []byte("new")); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%s that is no JSON: %v, want invalid", name, err)
+		}
+	}
+	if s, err := d.Load(); err != nil || !reflect.DeepEqual(s, chainState(t)) {
+		t.Errorf("state is %+v (%v)", s, err)
+	}
+	if spec, err := d.Snapshot(); err != nil || string(spec) != "name: tea\r\n" {
+		t.Errorf("snapshot is %q (%v)", spec, err)
 	}
 }
 

@@ -41,21 +41,24 @@ func (p Place) folder(agents []string) string {
 }
 
 // ParseFolder is whose conversation a folder holds, for a session and the agents
-// of its spec. Folders are named as FolderName does or, in the documented
-// layout, by the agent alone. Without a list of agents, a name that ends like a
-// lane is an agent's.
+// of its spec. Folders are named as FolderName does, as the other program does,
+// which encodes nothing, or, in the documented layout, by the agent alone.
+// Without a list of agents, a name that ends like a lane is an agent's.
 func ParseFolder(id, folder string, agents []string) Place {
 	name := strings.TrimPrefix(folder, sessionPrefix+id+"_")
 	for _, agent := range agents {
-		if name == encodeName(agent) || name == agent { // the other program encodes nothing
+		if name == encodeName(agent) {
 			return Place{Agent: agent}
 		}
 	}
 	if parts := lanePattern.FindStringSubmatch(name); parts != nil {
 		agent := decodeName(parts[1])
-		if parts[2] == "%5F" || slices.Contains(agents, agent) {
+		if slices.Contains(agents, agent) || len(agents) == 0 && parts[2] == "%5F" {
 			return Place{Agent: agent, Lane: parts[3]}
 		}
+	}
+	if slices.Contains(agents, name) {
+		return Place{Agent: name}
 	}
 	return Place{Agent: decodeName(name)}
 }
