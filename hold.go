@@ -25,13 +25,21 @@ type Hold struct {
 // tail. The context of fn ends when the lease is lost.
 //
 // It needs a store with leases and an open tail. BusyError when the lease
-// cannot be had within Config.BusyWait.
-func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Context, h *Hold) error) error {
+// cannot be had within Config.BusyWait; with OnBusy(Reject), the only option
+// it takes, at once.
+func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Context, h *Hold) error, opts ...Option) error {
 	ctx, done, err := rt.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
+	o, err := collect("Hold", opts, "OnBusy")
+	if err != nil {
+		return err
+	}
+	if o.busy != Wait && o.busy != Reject {
+		return &session.InvalidError{Field: "OnBusy", Reason: "Hold waits or rejects"}
+	}
 	ref, err := rt.ref(id)
 	if err != nil {
 		return err
@@ -39,7 +47,7 @@ func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Cont
 	if rt.leases == nil || rt.tails == nil {
 		return rt.unsupported("holding a session")
 	}
-	ctx, a, err := rt.enter(ctx, ref, leaseNow, Wait)
+	ctx, a, err := rt.enter(ctx, ref, leaseNow, o.busy)
 	if err != nil {
 		return err
 	}
@@ -120,6 +128,32 @@ func (h *Hold) Whole(ctx context.Context) (session.Session, error) {
 	}
 	defer func() { <-h.turn }()
 	return h.rt.loadAt(ctx, h.ref, options{whole: true, tail: true})
+}
+
+// Arrived waits until the inbox holds an item that pick accepts and returns it,
+// or until the context ends. Taking it is an InboxTaken change. On a store
+// without inboxes nothing ever arrives.
+func (h *Hold) Arrived(ctx context.Context, pick func(store.Item) bool) (store.Item, error) {
+	if h.rt.inboxes == nil {
+		<-ctx.Done()
+		return store.Item{}, context.Cause(ctx)
+	}
+	ring, stop := h.rt.bell(h.ref)
+	defer stop()
+	for {
+		items, err := h.rt.inboxes.Inbox(ctx, h.ref)
+		if err != nil {
+			return store.Item{}, err
+		}
+		for _, item := range items {
+			if pick(item) {
+				return item, nil
+			}
+		}
+		if err := h.rt.await(ctx, ring, h.rt.config.Poll); err != nil {
+			return store.Item{}, err
+		}
+	}
 }
 
 func (h *Hold) enter(ctx context.Context) error {

@@ -77,6 +77,15 @@ func (rt *Runtime) reading(id string) (store.Ref, error) {
 	return rt.ref(id)
 }
 
+// Holder is the live lease on a session, if there is one.
+func (rt *Runtime) Holder(ctx context.Context, id string) (store.Lease, bool, error) {
+	ref, err := rt.reading(id)
+	if err != nil || rt.leases == nil {
+		return store.Lease{}, false, err
+	}
+	return rt.leases.Holding(ctx, ref)
+}
+
 // Resolve finds a session by its id, by a unique beginning of it of at least
 // four characters, or by its name. Deleted sessions are found when no other
 // fits. Several that fit are an AmbiguousError.

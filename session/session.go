@@ -283,6 +283,9 @@ func (s Session) Info() Info { return s.b.info.Clone() }
 // Definition is what the agent is.
 func (s Session) Definition() Definition { return s.b.def.Clone() }
 
+// ChangedAt is the time of the last change, pending ones included.
+func (s Session) ChangedAt() time.Time { return s.b.st.UpdatedAt }
+
 // AgentID is fixed for the life of the session.
 func (s Session) AgentID() string { return s.b.st.AgentID }
 

@@ -66,6 +66,7 @@ var building = map[string]place{
 
 	".": {floor: 3},
 
+	"workflow":                        {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
 	"workflow/template":               {floor: 4, also: []string{"workflow/template/internal/pyre"}},
 	"workflow/template/internal/pyre": {floor: 4},
 	"workflow/spec":                   {floor: 4, also: []string{"workflow/template"}},

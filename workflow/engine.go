@@ -1,0 +1,498 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// RunOptions say how a spec is run.
+type RunOptions struct {
+	Host
+	ID       string           // of the session; empty: a new one
+	Vars     spec.Map[string] // those the spec was loaded with
+	Out      string           // where artifacts go; empty: ./artifacts
+	Force    bool             // replace files that are there
+	Volatile bool             // the session does not outlive the process, so nobody can be asked
+	Trace    bool             // artifacts may show the trace
+	// Ask asks a person at once, instead of pausing. An error pauses.
+	Ask func(ctx context.Context, q HITLState) (string, error)
+}
+
+// ResumeOptions say how a run goes on.
+type ResumeOptions struct {
+	Host
+	Answer        *string // to the first question that waits, or to the target's
+	Target        string  // a branch
+	Strict        bool    // refuse when the spec's files differ from the snapshot
+	AcceptChanges bool    // make the spec's files the snapshot
+	Out           string
+	Force         bool
+	NoWait        bool // do not wait for the end of a silent holder's lease
+	Trace         bool
+	Ask           func(ctx context.Context, q HITLState) (string, error)
+}
+
+// Start creates a session for a spec and runs it: to its end, to a question or
+// to a failure. What can be seen to be wrong is refused before the session is
+// made.
+func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions) (Result, error) {
+	o.Host = o.filled()
+	if err := s.Complete(); err != nil {
+		return Result{}, err
+	}
+	if issues := spec.Check(s, o.Env); len(issues) > 0 {
+		return Result{}, &UnsupportedError{File: s.Path(), Issues: issues}
+	}
+	if o.Volatile && asksPeople(s) {
+		return Result{}, &session.InvalidError{Field: "session", Reason: "the spec asks a person, and a session that is not saved cannot wait for the answer"}
+	}
+	snap, err := s.Snapshot()
+	if err != nil {
+		return Result{}, err
+	}
+	out := output{orElse(o.Out, "artifacts"), o.Force}
+	dry, err := newRunOf("", newBook(), s, snap, o.Vars)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := dry.precheck(out); err != nil {
+		return Result{}, err
+	}
+	id, err := create(ctx, rt, s, snap, o)
+	if err != nil {
+		return Result{}, err
+	}
+	return drive(ctx, rt, id, &pass{host: o.Host, out: out, ask: o.Ask, trace: o.Trace, fresh: true})
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// asksPeople reports a spec with a question somewhere.
+func asksPeople(s *spec.Spec) bool {
+	for _, t := range s.Texts() {
+		if t.Kind == spec.QuestionText {
+			return true
+		}
+	}
+	return false
+}
+
+// create makes the session: its first version holds all that a resume needs.
+func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.Snapshot, o RunOptions) (string, error) {
+	begun, err := beginning(s, snap, o.Vars)
+	if err != nil {
+		return "", err
+	}
+	row := session.WorkflowRow{Name: s.Name, SpecHash: snap.SHA256, Pattern: string(s.Pattern.Type), Status: string(StatusRunning)}
+	made, err := rt.Create(ctx, session.Definition{Name: definitionName(s.Name), Label: s.Name, Description: s.Description},
+		holdfast.WithID(orElse(o.ID, NewSessionID())), holdfast.WithKind(session.KindWorkflow),
+		holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row}))
+	if err != nil {
+		return "", err
+	}
+	return made.ID(), nil
+}
+
+func beginning(s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (session.WorkflowBegun, error) {
+	raw, err := json.Marshal(snap)
+	if err != nil {
+		return session.WorkflowBegun{}, fmt.Errorf("write the spec: %w", err)
+	}
+	runtime, err := runtimeConfig(s.Runtime)
+	if err != nil {
+		return session.WorkflowBegun{}, err
+	}
+	begun := session.WorkflowBegun{Spec: raw, Runtime: runtime, Variables: []session.RunVariable{}}
+	for _, v := range vars {
+		begun.Variables = append(begun.Variables, session.RunVariable{Name: v.Name, Value: v.Value})
+	}
+	return begun, nil
+}
+
+// runtimeConfig is the runtime section of a spec with all its keys.
+func runtimeConfig(r spec.Runtime) (json.RawMessage, error) {
+	text := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	raw, err := json.Marshal(spec.Map[any]{
+		{Name: "provider", Value: r.Provider}, {Name: "model_id", Value: text(r.ModelID)}, {Name: "region", Value: text(r.Region)},
+		{Name: "host", Value: text(r.Host)}, {Name: "temperature", Value: deref(r.Temperature)}, {Name: "top_p", Value: deref(r.TopP)},
+		{Name: "max_tokens", Value: deref(r.MaxTokens)}, {Name: "max_parallel", Value: deref(r.MaxParallel)},
+		{Name: "budgets", Value: deref(r.Budgets)}, {Name: "failure_policy", Value: deref(r.FailurePolicy)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the runtime: %w", err)
+	}
+	return raw, nil
+}
+
+func deref[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// Resume goes on with a run: with the answer to a question, after a failure,
+// an interruption or a kill. Nothing but the session is needed.
+func Resume(ctx context.Context, rt *holdfast.Runtime, id string, o ResumeOptions) (Result, error) {
+	o.Host = o.filled()
+	return drive(ctx, rt, id, &pass{
+		host: o.Host, out: output{orElse(o.Out, "artifacts"), o.Force}, ask: o.Ask, trace: o.Trace,
+		answer: o.Answer, target: o.Target, strict: o.Strict, accept: o.AcceptChanges, noWait: o.NoWait,
+	})
+}
+
+// pass is one going on with a run, under its lease.
+type pass struct {
+	host   Host
+	out    output
+	ask    func(ctx context.Context, q HITLState) (string, error)
+	trace  bool
+	fresh  bool // it was created a moment ago
+	answer *string
+	target string
+	strict bool
+	accept bool
+	noWait bool
+
+	r       *run
+	st      *stage
+	changed []string // how the spec's files differ from the snapshot
+	result  Result
+}
+
+// drive takes the lease and makes a pass.
+func drive(ctx context.Context, rt *holdfast.Runtime, id string, p *pass) (Result, error) {
+	p.result = Result{SessionID: id, Resumed: !p.fresh}
+	info, err := rt.Info(ctx, id)
+	if err != nil {
+		return p.result, err
+	}
+	if info.Kind != session.KindWorkflow {
+		return p.result, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is a %s, no workflow run", id, info.Kind)}
+	}
+	err = hold(ctx, rt, id, p.noWait, func(ctx context.Context, h *holdfast.Hold) error { return p.run(ctx, h) })
+	return p.result, err
+}
+
+// hold takes the lease. A holder that renews it is alive: BusyError. One that
+// is silent is waited for, until its lease ends.
+func hold(ctx context.Context, rt *holdfast.Runtime, id string, noWait bool, fn func(context.Context, *holdfast.Hold) error) error {
+	var first *session.BusyError
+	for {
+		err := rt.Hold(ctx, id, fn, holdfast.OnBusy(holdfast.Reject))
+		var busy *session.BusyError
+		if !errors.As(err, &busy) || busy.ID != id {
+			return err
+		}
+		if noWait || first != nil && (busy.Until.After(first.Until) || busy.Holder != first.Holder) {
+			return busy
+		}
+		first = busy
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run makes the pass under the lease.
+func (p *pass) run(ctx context.Context, h *holdfast.Hold) (err error) {
+	if err := p.open(ctx, h); err != nil {
+		return err
+	}
+	if p.host.Tools != nil {
+		if p.st.box, err = p.host.Tools(ctx, p.r.spec, p.r.snap); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.st.box.Close()) }()
+	}
+	p.st.completeNotes(p.r)
+	ctx, stop := p.suspendable(ctx, h)
+	defer stop()
+	p.st.emit(p.r, WorkflowStart, map[string]any{"resumed": !p.fresh})
+	for {
+		again, err := p.once(ctx)
+		if err == nil && again {
+			continue
+		}
+		p.report(ctx, h)
+		return err
+	}
+}
+
+// open reads the run and brings it to where it can go on: the spec in force,
+// the answer that was given.
+func (p *pass) open(ctx context.Context, h *holdfast.Hold) error {
+	s, err := h.Whole(ctx)
+	if err != nil {
+		return err
+	}
+	if row := s.Info().Workflow; row != nil && row.Status == string(StatusCompleted) {
+		return &session.StatusError{ID: s.ID(), Status: session.Completed, Action: "resume"}
+	}
+	b, err := bookOf(s)
+	if err != nil {
+		return err
+	}
+	if p.r, err = newRun(s.ID(), b); err != nil {
+		return err
+	}
+	p.st = &stage{host: p.host, hold: h, began: p.host.Now(), before: s.Workflow().Seconds}
+	p.describe(s)
+	if err := p.compare(ctx); err != nil {
+		return err
+	}
+	if issues := spec.Check(p.r.spec, p.host.Env); len(issues) > 0 {
+		return &UnsupportedError{File: p.r.spec.Path(), Issues: issues}
+	}
+	if err := p.wake(ctx, s); err != nil {
+		return err
+	}
+	return p.reply(ctx)
+}
+
+// describe fills in what is known of the run before anything is done.
+func (p *pass) describe(s session.Session) {
+	p.result.Name, p.result.Pattern, p.result.Version = p.r.spec.Name, p.r.spec.Pattern.Type, s.Version()
+	if row := s.Info().Workflow; row != nil {
+		p.result.Status, p.result.Error = Status(row.Status), row.Error
+	}
+}
+
+// wake makes a suspended session active again.
+func (p *pass) wake(ctx context.Context, s session.Session) error {
+	switch s.Status() {
+	case session.Active:
+		return nil
+	case session.Suspended:
+		row := s.Info().Workflow
+		return p.st.commit(ctx, p.r, "the resume", "workflow.resume", Status(row.Status), row.Error, session.StatusChanged{Status: session.Active})
+	}
+	return &session.StatusError{ID: s.ID(), Status: s.Status(), Action: "resume"}
+}
+
+// reply commits the answer that was given, or what stands for one whose time
+// is over. An answer that cannot be taken changes nothing.
+func (p *pass) reply(ctx context.Context) error {
+	open := p.survey(ctx, nil)
+	if p.answer == nil {
+		for _, q := range open {
+			if err := p.expire(ctx, q.Unit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(open) == 0 {
+		return &session.InvalidError{Field: "answer", Reason: fmt.Sprintf("run %q waits for none", p.r.id)}
+	}
+	q := open[0]
+	if p.target != "" {
+		found := false
+		for _, o := range open {
+			if o.BranchID != nil && *o.BranchID == p.target {
+				q, found = o, true
+			}
+		}
+		if !found {
+			return &session.InvalidError{Field: "target", Reason: fmt.Sprintf("branch %q waits for no answer", p.target)}
+		}
+	}
+	return p.take(ctx, q.Unit, *p.answer)
+}
+
+// expire answers a question whose time is over.
+func (p *pass) expire(ctx context.Context, unit string) error {
+	a := p.r.book.questions[unit]
+	if a.TimeoutAt == nil || p.host.Now().Before(*a.TimeoutAt) {
+		return nil
+	}
+	text := "timeout_expired"
+	if a.Default != nil {
+		text = *a.Default
+	}
+	return p.st.answer(ctx, p.r, unit, text, true)
+}
+
+// take tries an answer and commits it.
+func (p *pass) take(ctx context.Context, unit, text string) error {
+	try := &reply{unit: unit, text: text}
+	p.survey(ctx, try)
+	if try.refused != nil {
+		return try.refused
+	}
+	return p.st.answer(ctx, p.r, unit, text, false)
+}
+
+// survey has the program look at the book, and is the questions that wait, in
+// the order of the spec.
+func (p *pass) survey(ctx context.Context, try *reply) []HITLState {
+	look := p.looking()
+	look.reply = try
+	_, _, _ = look.replay(ctx) // how far it comes does not matter here
+	return look.openQuestions()
+}
+
+// looking is a run that only looks at the book of this one.
+func (p *pass) looking() *run {
+	r := p.r
+	return &run{id: r.id, spec: r.spec, snap: r.snap, vars: r.vars, base: r.base, book: r.book, warn: func(string, ...any) {}}
+}
+
+// suspended is why a context ended: somebody asked for it.
+type suspended struct{ item store.Item }
+
+func (*suspended) Error() string { return "the run was suspended" }
+
+// suspendable is a context that ends when the session is asked to suspend.
+func (p *pass) suspendable(ctx context.Context, h *holdfast.Hold) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		item, err := h.Arrived(ctx, func(i store.Item) bool { return i.Kind == store.ItemSuspend })
+		if err == nil {
+			cancel(&suspended{item})
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+// once runs the program as far as it goes. Again says that a person has
+// answered and there is more to do.
+func (p *pass) once(ctx context.Context) (again bool, err error) {
+	p.st.old = map[string]bool{}
+	for key, e := range p.r.book.units {
+		p.st.old[key] = e.done
+	}
+	for key, q := range p.r.book.questions {
+		p.st.old[key] = q.answer != nil
+	}
+	r := p.looking()
+	r.stage, r.warn = p.st, p.host.Warn
+	p.r = r
+	program := r.program()
+	end, err := program.run(ctx, r)
+	if first := r.failed(); first != nil {
+		err = first
+	}
+	if err == nil {
+		if err = p.st.complete(ctx, r, p.out, program, end, p.traceText()); err == nil {
+			p.st.emit(r, WorkflowComplete, map[string]any{"status": string(StatusCompleted), "response": end.text})
+			return false, nil
+		}
+	}
+	if errors.Is(err, errWaiting) {
+		return p.waiting(ctx)
+	}
+	return false, p.ended(ctx, err)
+}
+
+// waiting asks the person who is there, or leaves the run paused.
+func (p *pass) waiting(ctx context.Context) (again bool, err error) {
+	row := p.st.hold.Session().Info().Workflow
+	if row.Status != string(StatusPaused) || row.Error != "" {
+		if err := p.st.commit(ctx, p.r, "the question", "workflow.ask", StatusPaused, ""); err != nil {
+			return false, err
+		}
+	}
+	if p.ask == nil {
+		return false, nil
+	}
+	q := p.survey(ctx, nil)[0]
+	text, err := p.ask(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	err = p.take(ctx, q.Unit, text)
+	if errors.Is(err, session.ErrInvalid) { // the person is told, and asked again
+		p.host.Warn("%v", err)
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// ended writes down why a run did not come to its end.
+func (p *pass) ended(ctx context.Context, err error) error {
+	var stored *CommitError
+	if errors.As(err, &stored) {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return p.stopped(ctx, cause)
+	}
+	var failed *RunError
+	if !errors.As(err, &failed) {
+		failed = &RunError{Kind: patternKinds[p.r.spec.Pattern.Type], Err: err}
+	}
+	if err := p.st.commit(ctx, p.r, "the failure", "workflow.fail", StatusFailed, failed.Error()); err != nil {
+		return errors.Join(failed, err)
+	}
+	p.st.emit(p.r, ErrorEvent, map[string]any{"error": failed.Error(), "kind": string(failed.Kind), "unit": failed.Unit})
+	return failed
+}
+
+// stopped leaves a run paused that somebody has stopped.
+func (p *pass) stopped(ctx context.Context, cause error) error {
+	if errors.Is(cause, session.ErrFenced) {
+		return cause
+	}
+	var changes []session.Change
+	var asked *suspended
+	if errors.As(cause, &asked) {
+		changes = append(changes, session.InboxTaken{ItemID: asked.item.ID, ItemKind: string(asked.item.Kind)}, session.StatusChanged{Status: session.Suspended})
+	}
+	if err := p.st.commit(ctx, p.r, "the pause", "workflow.pause", StatusPaused, "", changes...); err != nil {
+		return err
+	}
+	return &session.InterruptedError{ID: p.r.id, Seq: p.st.hold.Session().Base(), Err: cause}
+}
+
+// report fills the result in from the session and the book.
+func (p *pass) report(ctx context.Context, h *holdfast.Hold) {
+	s := h.Session()
+	look := p.looking()
+	_, end, _ := look.replay(ctx)
+	p.describe(s)
+	w := s.Workflow()
+	p.result.LastResponse, p.result.Agent, p.result.Usage, p.result.Artifacts = end.text, end.agent, usageOf(w), w.Artifacts
+	p.result.Changed = p.changed
+	_, p.result.Cost = s.Usage()
+	if open := look.openQuestions(); len(open) > 0 && p.result.Status == StatusPaused {
+		p.result.Question = &open[0]
+		if len(open) > 1 {
+			p.result.Pending = open
+		}
+	}
+}

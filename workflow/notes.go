@@ -1,0 +1,168 @@
+package workflow
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// systemPrompt is what an agent is told at its first unit in a lane.
+func (st *stage) systemPrompt(r *run, agent string) string {
+	made, _ := r.spec.Agents.Get(agent)
+	return systemText(r.spec, agent, made.Prompt, st.lastNotes(r))
+}
+
+// notes is the policy of the notes file, nil where there is none.
+func (r *run) notes() *spec.Notes {
+	if r.spec.Context == nil {
+		return nil
+	}
+	return r.spec.Context.Notes
+}
+
+func (st *stage) notesPath(n *spec.Notes) string {
+	if filepath.IsAbs(n.File) {
+		return n.File
+	}
+	return filepath.Join(st.host.WorkDir, n.File)
+}
+
+// lastNotes are the last entries of the notes file. A file that cannot be read
+// warns and has none.
+func (st *stage) lastNotes(r *run) string {
+	n := r.notes()
+	if n == nil {
+		return ""
+	}
+	data, err := os.ReadFile(st.notesPath(n))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.warn("the notes cannot be read: %v", err)
+		}
+		return ""
+	}
+	entries := splitNotes(n.Format, string(data))
+	return strings.TrimSpace(strings.Join(entries[max(0, len(entries)-n.IncludeLast):], ""))
+}
+
+// splitNotes are the entries of a notes file, whole.
+func splitNotes(format, text string) []string {
+	if format == "json" {
+		return strings.SplitAfter(strings.TrimRight(text, "\n"), "\n")
+	}
+	var entries []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "## ") || len(entries) == 0 {
+			entries = append(entries, "")
+		}
+		entries[len(entries)-1] += line
+	}
+	return entries
+}
+
+// noteOf is the entry of a unit.
+func (st *stage) noteOf(r *run, u unit, e *entry, input, text string) string {
+	n := r.notes()
+	if n == nil {
+		return ""
+	}
+	var tools []string
+	for _, m := range e.messages {
+		for _, call := range m.ToolCalls {
+			tools = append(tools, call.Name)
+		}
+	}
+	number := u.number
+	if number == 0 {
+		number = len(r.book.finished) + 1
+	}
+	return noteText(n.Format, st.host.Now(), u.agent, number, input, tools, text)
+}
+
+// addNote appends an entry to the notes file. What goes wrong is a warning.
+func (st *stage) addNote(r *run, note string) {
+	n := r.notes()
+	if n == nil || note == "" {
+		return
+	}
+	if err := appendNotes(st.notesPath(n), []string{note}); err != nil {
+		r.warn("a note cannot be written: %v", err)
+	}
+}
+
+// completeNotes appends the entries of finished units that the file lacks.
+func (st *stage) completeNotes(r *run) {
+	n := r.notes()
+	if n == nil {
+		return
+	}
+	var notes []string
+	for _, e := range r.book.finished {
+		if e.note != "" {
+			notes = append(notes, e.note)
+		}
+	}
+	if err := appendNotes(st.notesPath(n), notes); err != nil {
+		r.warn("the notes cannot be completed: %v", err)
+	}
+}
+
+// appendNotes adds the entries that a file does not hold, under its lock.
+func appendNotes(path string, notes []string) (err error) {
+	if len(notes) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := lockFile(f); err != nil {
+		return fmt.Errorf("lock %s: %w", path, err)
+	}
+	held, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		if bytes.Contains(held, []byte(note)) {
+			continue
+		}
+		if _, err := f.WriteString(note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summaries of a conversation are units of their own: summary/LANE/AGENT#n.
+func summaryKey(agent, lane string, n int) string {
+	return fmt.Sprintf("summary/%s/%s#%d", lane, agent, n)
+}
+
+// summaryOf is the last summary that covers units of those a unit remembers:
+// how many of them, and the message that stands for them.
+func (r *run) summaryOf(u unit) (skip int, summary *session.Message) {
+	for n := 0; ; n++ {
+		e := r.book.units[summaryKey(u.agent, u.lane, n)]
+		if e == nil || !e.done {
+			return skip, summary
+		}
+		for i, key := range u.earlier {
+			if key == e.result.UpTo {
+				skip = i + 1
+				summary = &session.Message{ID: e.key, Role: session.RoleUser, Content: session.Text(summarisedText(e.response()))}
+			}
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// stage is where a run does its work: under the session's lease, with models
+// and tools. Everything it does is in the log before it is in the book.
+type stage struct {
+	host Host
+	hold *holdfast.Hold
+	box  Toolbox
+
+	began  time.Time
+	before float64 // seconds the run had worked before
+
+	old map[string]bool // units and questions that were there when the stage was set
+
+	mu sync.Mutex // one writer: log and book are in the same order
+}
+
+// tellFirst reports something about a unit, unless that unit was there before
+// this pass.
+func (r *run) tellFirst(key string, kind EventType, data map[string]any) {
+	if r.stage != nil && !r.stage.old[key] {
+		r.stage.emit(r, kind, data)
+	}
+}
+
+// seconds is how long the run has worked in all.
+func (st *stage) seconds() float64 { return st.before + st.host.Now().Sub(st.began).Seconds() }
+
+// append makes changes durable in the open tail.
+func (st *stage) append(ctx context.Context, r *run, what string, changes ...session.Change) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	// What was paid for is written also when the run is being stopped.
+	s, err := st.hold.Append(context.WithoutCancel(ctx), changes...)
+	if err != nil {
+		return &CommitError{Unit: what, Err: err}
+	}
+	r.note(changes, s.ChangedAt())
+	return nil
+}
+
+// commit seals everything so far, and these changes, into one version. The row
+// is what listings show from then on.
+func (st *stage) commit(ctx context.Context, r *run, what, action string, status Status, failure string, changes ...session.Change) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	row := st.hold.Session().Info().Workflow
+	next := session.WorkflowRow{Name: r.spec.Name, SpecHash: r.snap.SHA256, Pattern: string(r.spec.Pattern.Type), Status: string(status), Error: failure}
+	if row == nil || *row != next {
+		changes = append(changes, session.WorkflowRowChanged{Workflow: next})
+	}
+	if _, err := st.hold.Execute(context.WithoutCancel(ctx), seal{action, changes, st.host.Now}); err != nil {
+		return &CommitError{Unit: what, Err: err}
+	}
+	r.note(changes, st.hold.Session().ChangedAt())
+	return nil
+}
+
+// note takes written changes into the book. Last is the time of the last of
+// them; changes that are written together are a microsecond apart.
+func (r *run) note(changes []session.Change, last time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, c := range changes {
+		r.book.apply(c, last.Add(time.Duration(i-len(changes)+1)*time.Microsecond))
+	}
+}
+
+// seal is the action by which a run makes a version.
+type seal struct {
+	name    string
+	changes []session.Change
+	now     func() time.Time
+}
+
+func (s seal) Name() string { return s.name }
+
+// Permits says that a suspended session can be woken by it.
+func (s seal) Permits(status session.Status) bool {
+	return status == session.Active || status == session.Suspended
+}
+
+func (s seal) Execute(_ context.Context, v session.Session) (session.Session, error) {
+	return v.With(s.now(), s.changes...)
+}
+
+// work does a unit that is not in the book, or only its beginning.
+func (st *stage) work(ctx context.Context, r *run, u unit) (*entry, error) {
+	if err := st.mayBegin(ctx, r); err != nil {
+		return nil, err
+	}
+	e, err := st.begin(ctx, r, &u)
+	if err != nil {
+		return nil, st.gaveUp(ctx, r, u, err)
+	}
+	st.tell(r, orEvent(u.event, StepStart), u, nil)
+	text, input, err := st.converse(ctx, r, u, e)
+	if err != nil {
+		return nil, st.gaveUp(ctx, r, u, err)
+	}
+	return e, st.finish(ctx, r, u, e, input, text)
+}
+
+// mayBegin keeps a unit from beginning when another has failed, the run is
+// being stopped or a budget is used up.
+func (st *stage) mayBegin(ctx context.Context, r *run) error {
+	if r.failed() != nil {
+		return errStopped
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if over := st.overBudget(r, true); over != nil {
+		return &RunError{Kind: KindBudget, Err: over}
+	}
+	return nil
+}
+
+// begin writes down what the unit is asked. One that was begun before keeps
+// the input it was given.
+func (st *stage) begin(ctx context.Context, r *run, u *unit) (*entry, error) {
+	r.mu.Lock()
+	e := r.book.unit(u.key)
+	_, asked := e.input()
+	system, known := r.book.systems[conversation(u.agent, u.lane)]
+	r.mu.Unlock()
+	if asked {
+		return e, nil
+	}
+	if err := st.compact(ctx, r, *u); err != nil {
+		return nil, err
+	}
+	input, err := u.input()
+	if err != nil {
+		return nil, err
+	}
+	started := session.UnitStarted{Unit: u.key, Lane: u.lane, Agent: u.agent}
+	if !known {
+		system = st.systemPrompt(r, u.agent)
+		started.System = &system
+	}
+	return e, st.append(ctx, r, u.key, started, session.MessageAdded{Message: session.Message{
+		ID: uuid.NewString(), Role: session.RoleUser, Unit: u.key, Lane: u.lane, ExecutionID: u.key, Content: session.Text(input),
+	}})
+}
+
+// finish commits the unit with everything that belongs to it.
+func (st *stage) finish(ctx context.Context, r *run, u unit, e *entry, input, text string) error {
+	res := result{Tokens: words(input, text)}
+	if u.read != nil {
+		value, err := u.read(text)
+		if err == nil {
+			res.Value = value
+		}
+	}
+	raw, err := json.Marshal(res)
+	if err != nil {
+		return fmt.Errorf("write the result of %s: %w", u.key, err)
+	}
+	r.mu.Lock()
+	note := st.noteOf(r, u, e, input, text)
+	r.mu.Unlock()
+	err = st.commit(ctx, r, u.key, "workflow.unit", StatusRunning, "",
+		session.UnitFinished{Unit: u.key, Agent: u.agent, Result: raw, Note: note, Seconds: st.seconds()})
+	if err != nil {
+		return err
+	}
+	st.addNote(r, note)
+	st.tell(r, orEvent(u.complete, StepComplete), u, map[string]any{"response": text, "tokens_estimated": res.Tokens})
+	return st.afterUnit(ctx, r)
+}
+
+// gaveUp names the unit in its failure and writes that it failed. The end of
+// the run and a store that cannot be written are no failures of the unit.
+func (st *stage) gaveUp(ctx context.Context, r *run, u unit, err error) error {
+	var stored *CommitError
+	if errors.As(err, &stored) || errors.Is(err, session.ErrInterrupted) || ctx.Err() != nil {
+		return err
+	}
+	failed := &RunError{Kind: patternKinds[r.spec.Pattern.Type], Unit: u.key, Err: err}
+	var known *RunError
+	if errors.As(err, &known) {
+		failed = &RunError{Kind: known.Kind, Unit: u.key, Err: known.Err}
+	}
+	if err := st.append(ctx, r, u.key, session.UnitFailed{
+		Unit: u.key, Agent: u.agent, Error: session.Failure{Kind: string(failed.Kind), Message: failed.Err.Error()}, Seconds: st.seconds(),
+	}); err != nil {
+		return err
+	}
+	return failed
+}
+
+// put asks a person.
+func (st *stage) put(ctx context.Context, r *run, questions ...question) error {
+	if err := r.failed(); err != nil {
+		return errStopped
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var changes []session.Change
+	for _, q := range questions {
+		prompt, shown := r.shown(q)
+		asked := session.Question{Unit: q.unit, Prompt: prompt, Context: shown, Default: q.ask.Default}
+		if q.ask.TimeoutSeconds > 0 {
+			asked.TimeoutAt = ptr(st.host.Now().Add(time.Duration(q.ask.TimeoutSeconds) * time.Second))
+		}
+		changes = append(changes, session.QuestionPut{Question: asked, Seconds: st.seconds()})
+	}
+	if err := st.commit(ctx, r, questions[0].unit, "workflow.ask", StatusPaused, "", changes...); err != nil {
+		return err
+	}
+	for _, q := range questions {
+		state, _, _ := r.asked(q)
+		st.emit(r, HITLPause, map[string]any{"unit": q.unit, "prompt": state.Prompt, "context_display": state.ContextDisplay})
+	}
+	return nil
+}
+
+// answer commits a person's answer, before anything is made of it.
+func (st *stage) answer(ctx context.Context, r *run, unit, text string, timedOut bool) error {
+	err := st.commit(ctx, r, unit, "workflow.answer", StatusRunning, "", session.QuestionAnswered{Unit: unit, Response: text, TimedOut: timedOut})
+	if err == nil {
+		st.emit(r, HITLAnswer, map[string]any{"unit": unit, "response": text, "timed_out": timedOut})
+	}
+	return err
+}
+
+func orEvent(e, otherwise EventType) EventType {
+	if e == "" {
+		return otherwise
+	}
+	return e
+}
+
+// tell reports a unit.
+func (st *stage) tell(r *run, kind EventType, u unit, more map[string]any) {
+	data := map[string]any{"unit": u.key, "agent": u.agent}
+	for name, v := range u.data {
+		data[name] = v
+	}
+	for name, v := range more {
+		data[name] = v
+	}
+	if more != nil {
+		used, cost := st.hold.Session().Usage()
+		data["usage"] = map[string]any{"input_tokens": used.Input, "output_tokens": used.Output, "cost": cost}
+	}
+	st.emit(r, kind, data)
+}
+
+func (st *stage) emit(r *run, kind EventType, data map[string]any) {
+	if data == nil {
+		data = map[string]any{}
+	}
+	st.host.OnEvent(Event{
+		Type: kind, Timestamp: iso8601(st.host.Now()), SessionID: r.id, SpecName: r.spec.Name, Pattern: r.spec.Pattern.Type, Data: data,
+	})
+}

@@ -1,0 +1,128 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+	"github.com/holdfast-dev/holdfast/workflow/template"
+)
+
+// steps is one step after the other: a chain, a route or a branch.
+type steps struct {
+	prefix, pointer string
+	steps           []spec.Step
+	place           HITLState      // of its questions, without the index
+	around          template.Scope // what stands before the steps in scope
+	branch          bool           // the response of the step before is in scope
+
+	history []spec.Map[any] // what the state shows
+	list    template.List   // what templates see
+	answer  *string         // the latest
+	hitl    *HITLState      // the latest question
+	last    final
+	tokens  int
+}
+
+func (p *steps) key(i int) string { return fmt.Sprintf("%sstep/%d", p.prefix, i) }
+
+func (p *steps) run(ctx context.Context, r *run) (final, error) {
+	for i := range p.steps {
+		if err := p.step(ctx, r, i); err != nil {
+			return final{}, err
+		}
+	}
+	return p.last, nil
+}
+
+func (p *steps) step(ctx context.Context, r *run, i int) error {
+	s := p.steps[i]
+	scope := r.scopeWith(p.around, p.inside(i), values(s.Vars))
+	pointer := fmt.Sprintf("%s/%d", p.pointer, i)
+	if s.Ask != nil {
+		place := p.place
+		place.StepIndex = &i
+		state, err := r.ask(ctx, question{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place})
+		if state.Unit != "" {
+			p.hitl = &state
+		}
+		if err != nil {
+			return err
+		}
+		p.answer = state.UserResponse
+		p.add(spec.Map[any]{
+			{Name: "index", Value: i}, {Name: "type", Value: "hitl"}, {Name: "prompt", Value: state.Prompt},
+			{Name: "response", Value: *state.UserResponse}, {Name: "tokens_estimated", Value: 0},
+		}, final{*state.UserResponse, "hitl"})
+		return nil
+	}
+	e, err := r.work(ctx, unit{
+		key: p.key(i), agent: s.Agent, lane: laneMain, data: map[string]any{"step_index": i}, tools: s.ToolOverrides, number: i + 1,
+		earlier: p.earlier(i), source: []any{s.Input, s.Vars, s.ToolOverrides}, input: func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
+	})
+	if err != nil {
+		return err
+	}
+	p.tokens += e.result.Tokens
+	p.add(spec.Map[any]{
+		{Name: "index", Value: i}, {Name: "agent", Value: s.Agent}, {Name: "response", Value: e.response()},
+		{Name: "tokens_estimated", Value: e.result.Tokens},
+	}, final{e.response(), s.Agent})
+	return nil
+}
+
+func (p *steps) add(entry spec.Map[any], last final) {
+	p.history = append(p.history, entry)
+	p.list = append(p.list, value(entry))
+	p.last = last
+}
+
+// earlier are the units of the same agent before a step.
+func (p *steps) earlier(i int) []string {
+	var keys []string
+	for j, s := range p.steps[:i] {
+		if s.Ask == nil && s.Agent == p.steps[i].Agent {
+			keys = append(keys, p.key(j))
+		}
+	}
+	return keys
+}
+
+// inside is what a step sees of those before it.
+func (p *steps) inside(i int) template.Scope {
+	scope := template.Scope{"steps": p.list[:len(p.list):len(p.list)]}
+	if p.branch && i > 0 {
+		scope["last_response"] = template.Str(p.last.text)
+	}
+	if p.answer != nil {
+		scope["hitl_response"] = template.Str(*p.answer)
+	}
+	return scope
+}
+
+func (p *steps) historyList() []spec.Map[any] {
+	if p.history == nil {
+		return []spec.Map[any]{}
+	}
+	return p.history
+}
+
+// chain is steps and nothing else.
+type chain struct{ steps }
+
+func newChain(c *spec.Chain) *chain {
+	return &chain{steps{pointer: "/pattern/config/steps", steps: c.Steps}}
+}
+
+func (p *chain) state() spec.Map[any] {
+	state := spec.Map[any]{}
+	if len(p.history) > 0 || p.hitl != nil {
+		state = spec.Map[any]{{Name: "current_step", Value: len(p.history)}, {Name: "step_history", Value: p.historyList()}}
+	}
+	if p.hitl != nil {
+		state = state.With("hitl_state", *p.hitl)
+	}
+	return state
+}
+
+func (p *chain) scope() template.Scope { return template.Scope{"steps": p.list} }
