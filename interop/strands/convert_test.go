@@ -144,6 +144,41 @@ func throughSession(t testing.TB, list []session.Message) []session.Message {
 	return folded.Messages()
 }
 
+func TestToSession_partsOnlyOfWhatIsUnderstood(t *testing.T) {
+	t.Parallel()
+	for _, block := range []string{
+		`{"image":{"format":"png","source":{"bytes":{"data":"AAAA"}}}}`, // does not say that it is base64
+		`{"image":{"format":"png","source":{"bytes":{"__bytes_encoded__":true,"data":"%"}}}}`,
+		`{"document":{"format":"odt","source":{"bytes":{"__bytes_encoded__":true,"data":"AAAA"}}}}`,
+		`{"toolUse":{"toolUseId":"c","input":{}}}`,
+	} {
+		got := strands.ToSession("", []strands.Message{message(t, 0, "assistant", block)})[0]
+		want := session.Content{{Type: "strands.block", Raw: []byte(`{"type":"strands.block","block":` + block + `}`)}}
+		if !reflect.DeepEqual(got.Content, want) || got.ToolCalls != nil {
+			t.Errorf("%s becomes %s", block, asJSON(t, got))
+		}
+	}
+}
+
+// Nothing but their numbers tells these messages apart in a session.
+func TestFromSession_keepsMessagesApartThatWereApart(t *testing.T) {
+	t.Parallel()
+	result := `{"toolResult":{"toolUseId":"c","status":"success","content":[{"text":"r"}]}}`
+	for name, list := range map[string][]strands.Message{
+		"results after results": {message(t, 0, "user", result), message(t, 1, "user", result)},
+		"results with words":    {message(t, 0, "user", result, `{"text":"w"}`), message(t, 1, "user", result)},
+		"results, then words":   {message(t, 0, "user", result), message(t, 1, "user", `{"text":"w"}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			back, err := strands.FromSession(0, throughSession(t, strands.ToSession("", list)))
+			if err != nil || asJSON(t, back) != asJSON(t, list) {
+				t.Errorf("comes back as\n%s (%v), was\n%s", asJSON(t, back), err, asJSON(t, list))
+			}
+		})
+	}
+}
+
 func TestFromSession_anEditedMessageDoesNotBringItsOldBlocksBack(t *testing.T) {
 	t.Parallel()
 	list := strands.ToSession("", []strands.Message{message(t, 0, "user", `{"guardContent":{"text":{"text":"secret"}}}`)})

@@ -92,6 +92,7 @@ func TestRepository_listPassesOverWhatIsCorrupt(t *testing.T) {
 	put(t, filepath.Join(dir, "session_older", "pattern_state.json"), "{")
 	put(t, filepath.Join(dir, "session_broken", "session.json"), "{")
 	put(t, filepath.Join(dir, "session_moved", "session.json"), chainSession)
+	put(t, filepath.Join(dir, "session_moved", "pattern_state.json"), "{}")
 	put(t, filepath.Join(dir, "session_begun", "spec_snapshot.yaml"), "x")
 	put(t, filepath.Join(dir, "elsewhere", "session.json"), chainSession)
 	put(t, filepath.Join(dir, "session_file"), "")
