@@ -43,8 +43,8 @@ func calculate(_ context.Context, in calculatorArguments) (string, error) {
 }
 
 // evaluate calculates as Python does. Templates have its numbers already, but
-// bind signs and powers in their own way, so the expression is read here and
-// handed over with those in parentheses.
+// bind powers in their own way, so the expression is read here and handed over
+// with those in parentheses.
 func evaluate(expression string) (string, error) {
 	if len(expression) > maxExpression {
 		return "", fmt.Errorf("has %d bytes, at most %d", len(expression), maxExpression)
@@ -158,7 +158,7 @@ func (r *rewriter) signed() (string, error) {
 		return r.power()
 	}
 	value, err := r.nested(r.signed)
-	return "(" + sign + value + ")", err
+	return sign + value, err
 }
 
 // power reads from right to left: 2 ** 3 ** 2 is 2 ** 9.

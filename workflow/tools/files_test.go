@@ -162,6 +162,21 @@ func TestFiles_onlyWhatIsAllowed(t *testing.T) {
 	}
 }
 
+func TestFinding_resultsStayShort(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newBox(t, tools.Config{WorkDir: dir})
+	put(t, dir+"/wide", strings.Repeat(strings.Repeat("x", 10_000)+"\n", 500))
+	for name, in := range map[string]map[string]any{
+		"grep":   {"path": "wide", "pattern": "x", "context_lines": 10, "max_matches": 1_000_000},
+		"search": {"path": "wide", "query": "x", "max_matches": 1_000_000},
+	} {
+		if got := use(t, b, name, in); got.IsError || len(got.Content) > 2<<20 || !strings.HasSuffix(got.Content, "there is no room for more)") {
+			t.Errorf("%s: %d bytes, …%q", name, len(got.Content), got.Content[len(got.Content)-100:])
+		}
+	}
+}
+
 const poem = "Roses are red,\n  violets\tare blue,  \nsugar is sweet,\nand so\nare you.\nYours, R.\n"
 
 func TestGrep_matchesWithTheirSurroundings(t *testing.T) {

@@ -42,7 +42,11 @@ func (b *Box) grep(ctx context.Context, in grepArguments) (string, error) {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "Found %d match(es) in %s:", len(f.hits), shown(in.Path))
-	for _, hit := range f.hits {
+	for i, hit := range f.hits {
+		if out.Len() > maxText {
+			f.cut = i
+			break
+		}
 		fmt.Fprintf(&out, "\n\n--- Match at line %d ---", hit+1)
 		for i := max(0, hit-around); i <= min(len(f.lines)-1, hit+around); i++ {
 			mark := ' '
@@ -88,6 +92,10 @@ func (b *Box) search(ctx context.Context, in searchArguments) (string, error) {
 	}
 	var out strings.Builder
 	for i, hit := range f.hits {
+		if out.Len() > maxText {
+			f.cut = i
+			break
+		}
 		if i > 0 {
 			out.WriteByte('\n')
 		}
@@ -98,6 +106,9 @@ func (b *Box) search(ctx context.Context, in searchArguments) (string, error) {
 	return out.String(), nil
 }
 
+// maxText is how long a result may be before no further match is added to it.
+const maxText = 1 << 20
+
 // finder looks for a pattern in the lines of a file.
 type finder struct {
 	path    string
@@ -106,7 +117,8 @@ type finder struct {
 
 	lines []string
 	hits  []int // indexes of the first lines that fit
-	more  bool
+	more  bool  // there are others
+	cut   int   // hits that are shown, where there was no room for all
 }
 
 // compile reads a pattern. It is one of Go's: it takes no longer for any text
@@ -154,8 +166,11 @@ func (b *Box) match(ctx context.Context, f *finder) error {
 
 // note says that there is more than what is shown.
 func (f *finder) note() string {
-	if !f.more {
-		return ""
+	switch {
+	case f.cut > 0:
+		return fmt.Sprintf("\n\n(Showing the first %d matches only: there is no room for more)", f.cut)
+	case f.more:
+		return fmt.Sprintf("\n\n(Showing the first %d matches only)", f.most)
 	}
-	return fmt.Sprintf("\n\n(Showing the first %d matches only)", f.most)
+	return ""
 }

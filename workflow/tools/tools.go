@@ -37,7 +37,7 @@ type Config struct {
 	Getenv    func(name string) string // nil: nothing is set
 	Providers []string                 // of models that are served whatever the environment says; for spec_verify
 	Now       func() time.Time         // nil: the system's
-	Warn      func(text string)        // nil: nobody is told
+	Warn      func(text string)        // nil: nobody is told; calls may come from several goroutines
 }
 
 // HTTP says which addresses can be reached besides what every spec may: all

@@ -1,0 +1,4 @@
+package tools
+
+// For pages no server would send.
+var Markdown = markdown

@@ -1,0 +1,32 @@
+package tools_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/workflow/tools"
+)
+
+func FuzzMarkdown(f *testing.F) {
+	for _, seed := range []string{
+		page, "<pre>\n<b>x", "<table><tr><td>1<table><td>2", "<ol><li><ul><li>", "<a href=x><a href='y", "<main><main></main>", "<!-", "</", "<p a=b c='d", "&#0;&lt;",
+	} {
+		f.Add(seed)
+	}
+	base := &url.URL{Scheme: "https", Host: "example.com", Path: "/"}
+	f.Fuzz(func(t *testing.T, page string) {
+		if !utf8.ValidString(page) {
+			t.Skip()
+		}
+		got := tools.Markdown(page, base)
+		// Every tag may begin a line, and a line has a margin.
+		if most := 100 * (len(page) + 1); len(got) > most {
+			t.Errorf("%d bytes of %d: %.100q", len(got), len(page), page)
+		}
+		if got != strings.TrimSpace(got) || !utf8.ValidString(got) {
+			t.Errorf("%q", got)
+		}
+	})
+}
