@@ -212,6 +212,9 @@ func callOf(block Object) (session.ToolCall, bool) {
 }
 
 func callBlock(c session.ToolCall) Object {
+	if len(c.Arguments) == 0 {
+		c.Arguments = json.RawMessage("{}")
+	}
 	return blockOf("toolUse", toolUse{ToolUseID: c.ID, Name: c.Name, Input: c.Arguments})
 }
 

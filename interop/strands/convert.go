@@ -152,7 +152,7 @@ func bodyOf(group []session.Message) Body {
 // FromSession makes messages, numbered from first on, of a session's. Results of
 // tools that stand together in one unit become one message. Only users,
 // assistants and tools can speak in the layout: other roles are a
-// session.InvalidError.
+// session.InvalidError, as is what a session would not take.
 //
 // Ids, names, executions, steps and requests of messages have no place in the
 // layout and are left behind.
@@ -164,16 +164,16 @@ func FromSession(first int, list []session.Message) ([]Message, error) {
 			return nil, err
 		}
 		group := list[:n]
+		own, err := session.JSON(cores(group))
+		if err != nil {
+			return nil, fmt.Errorf("message %s: %w", group[0].ID, err)
+		}
 		m := Message{
 			Number: first + len(made), Body: body, Unit: group[0].Unit,
 			CreatedAt: session.Instant(group[0].CreatedAt), UpdatedAt: session.Instant(group[n-1].CreatedAt),
 		}
 		if !says(body.messages(), group) {
-			raw, err := session.JSON(cores(group))
-			if err != nil {
-				return nil, err
-			}
-			m.Own.Set(ownKey, raw)
+			m.Own.Set(ownKey, own)
 		}
 		made = append(made, m)
 		list = list[n:]
@@ -244,8 +244,8 @@ func cores(group []session.Message) []core {
 	return list
 }
 
-// encoded is a value's JSON in the one form that can be compared; nil for what
-// has none, which nothing equals.
+// encoded is a value's JSON in the one form that can be compared. Whatever was
+// read has one.
 func encoded(value any) json.RawMessage {
 	raw, err := session.JSON(value)
 	if err != nil {

@@ -246,6 +246,19 @@ func TestFromSession_onlyThreeCanSpeak(t *testing.T) {
 	}
 }
 
+func TestFromSession_refusesWhatIsNoJSON(t *testing.T) {
+	t.Parallel()
+	m := session.Message{ID: "m", Role: session.RoleAssistant, ToolCalls: []session.ToolCall{{ID: "c", Name: "n", Arguments: []byte("{")}}}
+	if got, err := strands.FromSession(0, []session.Message{m}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("made %s (%v), want invalid", asJSON(t, got), err)
+	}
+	m.ToolCalls[0].Arguments = nil // which a session takes for {}
+	got, err := strands.FromSession(0, []session.Message{m})
+	if err != nil || asJSON(t, got[0].Body.Content) != `[{"toolUse":{"toolUseId":"c","name":"n","input":{}}}]` {
+		t.Errorf("made %s (%v)", asJSON(t, got), err)
+	}
+}
+
 func TestToSession_redactionWins(t *testing.T) {
 	t.Parallel()
 	m := message(t, 0, "user", `{"text":"my card is 1234"}`)
