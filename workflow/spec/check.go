@@ -77,8 +77,11 @@ func (c *checker) providers() {
 
 // Connection is how an agent's model is reached from here. A spec without issues
 // has one for every agent whose provider is not among env.Providers.
-func (s *Spec) Connection(a Agent, env Env) (Connection, bool) {
-	r, lacks := s.ModelOf(a).connect(env.getenv)
+func (s *Spec) Connection(a Agent, env Env) (Connection, bool) { return s.ModelOf(a).Connection(env) }
+
+// Connection is how the model is reached; see Spec.Connection.
+func (m Model) Connection(env Env) (Connection, bool) {
+	r, lacks := m.connect(env.getenv)
 	return r, lacks == nil
 }
 
