@@ -76,7 +76,10 @@ type Config struct {
 	NewID   func() string
 	Retries int                             // of one inference, after transient errors
 	Backoff func(attempt int) time.Duration // nil: doubling from 250 ms to 8 s
-	Grace   time.Duration                   // for a tool whose time is over to end; 0: 5 s
+	// MaxPause is how long to wait for a model between two attempts: a server
+	// that asks for more is not to be had. 0: 2 minutes.
+	MaxPause time.Duration
+	Grace    time.Duration // for a tool whose time is over to end; 0: 5 s
 	// MaxResult is how many bytes of a tool's result are kept and shown to the
 	// model. 0: 256 KiB.
 	MaxResult int

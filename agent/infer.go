@@ -150,10 +150,6 @@ func lastFromUser(s session.Session, before int64) (session.Message, bool) {
 	return session.Message{}, false
 }
 
-// maxPause is how long a turn waits for a model between two attempts. A server
-// that asks for more is not to be had.
-const maxPause = 2 * time.Minute
-
 // ask calls the model, again after transient errors. Every attempt that came to
 // nothing is told: what it has streamed is void.
 func (r *run) ask(ctx context.Context, stepID string, model llm.Model, request llm.Request) (llm.Response, error) {
@@ -188,7 +184,7 @@ func (r *run) again(ctx context.Context, attempt int, err error) (time.Duration,
 	if pause == 0 {
 		pause = r.backoff(attempt)
 	}
-	if pause > maxPause {
+	if pause > r.maxPause() {
 		return 0, &exhausted{attempts: attempt + 1, err: fmt.Errorf("%w (asked to wait %s)", err, pause)}
 	}
 	return pause, nil
@@ -212,6 +208,13 @@ type exhausted struct {
 
 func (e *exhausted) Error() string { return fmt.Sprintf("%d attempts failed: %v", e.attempts, e.err) }
 func (e *exhausted) Unwrap() error { return e.err }
+
+func (r *run) maxPause() time.Duration {
+	if r.MaxPause > 0 {
+		return r.MaxPause
+	}
+	return 2 * time.Minute
+}
 
 func (r *run) backoff(attempt int) time.Duration {
 	if r.Backoff != nil {
