@@ -36,6 +36,9 @@ var (
 	ErrBrokenTrace     = errors.New("broken trace")
 	ErrScope           = errors.New("scope not allowed")
 	ErrContextLength   = errors.New("context length exceeded")
+	ErrRule            = errors.New("invalid rule")
+
+	ErrPermissionDenied = errors.New("permission denied")
 )
 
 // NotFoundError says which session is not there. Available lists the names
@@ -432,6 +435,18 @@ func (e *ContextLengthError) Error() string {
 	return fmt.Sprintf("the request has %d tokens, model %q takes %d", e.Have, e.Model, e.Max)
 }
 func (e *ContextLengthError) Unwrap() error { return ErrContextLength }
+
+// RuleError is a permission rule that cannot be meant so. Nothing was added.
+type RuleError struct{ Field, Reason string }
+
+func (e *RuleError) Error() string { return fmt.Sprintf("invalid rule: %s: %s", e.Field, e.Reason) }
+func (e *RuleError) Unwrap() error { return ErrRule }
+
+// PermissionDeniedError is a call that the permissions refused. It did not run.
+type PermissionDeniedError struct{ Reason string }
+
+func (e *PermissionDeniedError) Error() string { return "permission denied: " + e.Reason }
+func (e *PermissionDeniedError) Unwrap() error { return ErrPermissionDenied }
 
 func listed(names []string) string {
 	if len(names) == 0 {

@@ -58,6 +58,8 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.PanicError{Where: "hook audit", Value: cause}, session.ErrPanic, []string{"hook audit"}, cause},
 		{&session.ScopeError{Scope: "user", Allowed: []string{"session"}}, session.ErrScope, []string{`"user"`, "session"}, nil},
 		{&session.ContextLengthError{Model: "m", Have: 9, Max: 8}, session.ErrContextLength, []string{`"m"`, "9", "8"}, nil},
+		{&session.RuleError{Field: "scope.prefix", Reason: "is empty"}, session.ErrRule, []string{"scope.prefix", "is empty"}, nil},
+		{&session.PermissionDeniedError{Reason: "a rule says so"}, session.ErrPermissionDenied, []string{"denied", "a rule says so"}, nil},
 	} {
 		kind := reflect.TypeOf(tt.err)
 		outer := fmt.Errorf("send: %w", tt.err)
@@ -105,6 +107,7 @@ func TestErrors_sentinelsAreApart(t *testing.T) {
 		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
 		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
 		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,
+		session.ErrRule, session.ErrPermissionDenied,
 	}
 	for i, a := range all {
 		for j, b := range all {

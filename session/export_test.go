@@ -9,3 +9,6 @@ func DecodeRecord(data []byte) (Record, error) {
 	err := r.decode(data)
 	return r, err
 }
+
+// NormalPermissions is the bucket as a session keeps it.
+func NormalPermissions(p Permissions) (Permissions, error) { return p.normal() }

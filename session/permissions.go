@@ -1,0 +1,151 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+)
+
+// How much of permissions a session keeps.
+const (
+	MaxSessionRules = 500 // one more is refused
+	MaxDenials      = 500 // the scope denied first is forgotten
+)
+
+// Permissions is what a task may do, and what was asked and answered about it.
+// It is a value: its methods return another one and leave this one as it is.
+type Permissions struct {
+	Mode                string         `json:"mode"`
+	SessionRules        []Rule         `json:"sessionRules"`
+	TemporaryGrants     Pairs[Grant]   `json:"temporaryGrants"`
+	DenialTracking      Pairs[Denial]  `json:"denialTracking"`
+	LatestPromptContext *PromptContext `json:"latestPromptContext"`
+}
+
+// Clone is a deep copy.
+func (p Permissions) Clone() Permissions {
+	rules := make([]Rule, len(p.SessionRules))
+	for i, r := range p.SessionRules {
+		rules[i] = r.Clone()
+	}
+	p.SessionRules = rules
+	p.TemporaryGrants, p.DenialTracking = p.TemporaryGrants.Clone(), p.DenialTracking.Clone()
+	p.LatestPromptContext = p.LatestPromptContext.Clone()
+	return p
+}
+
+// normal is a copy as a session keeps it.
+func (p Permissions) normal() (Permissions, error) {
+	if p.Mode == "" {
+		p.Mode = PermissionDefault
+	}
+	if err := CheckPermissionMode(p.Mode); err != nil {
+		return Permissions{}, err
+	}
+	rules := p.SessionRules
+	p.SessionRules = make([]Rule, 0, len(rules))
+	for _, r := range rules {
+		var err error
+		if p, _, err = p.WithRule(r); err != nil {
+			return Permissions{}, err
+		}
+	}
+	for key, d := range p.DenialTracking.All() {
+		if d.ConsecutiveDenials < 0 || d.TotalDenials < 0 || d.PromptedAtTotal < 0 {
+			return Permissions{}, invalid("denialTracking", "%s has a negative count", quoted(key))
+		}
+	}
+	p.DenialTracking = latest(p.DenialTracking, MaxDenials)
+	var err error
+	p.LatestPromptContext, err = p.LatestPromptContext.normal()
+	return p, err
+}
+
+// latest drops what came first until at most most pairs are left.
+func latest[V any](p Pairs[V], most int) Pairs[V] {
+	if p.Len() <= most {
+		return p
+	}
+	return Pairs[V]{slices.Clone(p.list[p.Len()-most:])}
+}
+
+// WithRule adds a rule of the session; its source is made so. A rule that says
+// what another says already is not added, and false is returned. A bad rule,
+// and one beyond MaxSessionRules, is a RuleError.
+func (p Permissions) WithRule(r Rule) (Permissions, bool, error) {
+	r.Source = SourceSession
+	r, err := r.Normal()
+	if err != nil {
+		return p, false, err
+	}
+	mark := r.Fingerprint()
+	if slices.ContainsFunc(p.SessionRules, func(have Rule) bool { return have.Fingerprint() == mark }) {
+		return p, false, nil
+	}
+	if len(p.SessionRules) >= MaxSessionRules {
+		return p, false, &RuleError{Field: "sessionRules", Reason: fmt.Sprintf("there are %d already; remove one first", MaxSessionRules)}
+	}
+	p.SessionRules = append(slices.Clip(p.SessionRules), r)
+	return p, true, nil
+}
+
+// WithoutRule takes away the rule of a fingerprint; false says there is none.
+func (p Permissions) WithoutRule(fingerprint string) (Permissions, bool) {
+	i := slices.IndexFunc(p.SessionRules, func(r Rule) bool { return r.Fingerprint() == fingerprint })
+	if i < 0 {
+		return p, false
+	}
+	p.SessionRules = slices.Delete(slices.Clone(p.SessionRules), i, i+1)
+	return p, true
+}
+
+// WithGrant gives the scope of a fingerprint a permission for a while. The
+// grant is kept with its end.
+func (p Permissions) WithGrant(key string, g Grant) Permissions {
+	g.ExpiresAt = g.End()
+	p.TemporaryGrants = p.TemporaryGrants.With(clean(key), g)
+	return p
+}
+
+// WithoutDeadGrants drops the grants that no longer count, and names them.
+func (p Permissions) WithoutDeadGrants(now int64, instance string) (Permissions, []string) {
+	var dead []string
+	for key, g := range p.TemporaryGrants.All() {
+		if !g.Live(now, instance) {
+			dead = append(dead, key)
+		}
+	}
+	for _, key := range dead {
+		p.TemporaryGrants = p.TemporaryGrants.Without(key)
+	}
+	return p, dead
+}
+
+// WithDenial counts one more denial of a scope by the mode. Denials by rules,
+// guardrails, capabilities and people are not counted.
+func (p Permissions) WithDenial(fingerprint string) Permissions {
+	d, _ := p.DenialTracking.Get(fingerprint)
+	d.ConsecutiveDenials++
+	d.TotalDenials++
+	p.DenialTracking = latest(p.DenialTracking.With(clean(fingerprint), d), MaxDenials)
+	return p
+}
+
+// WithExecuted notes that a call of a scope ran: its denials begin anew, their
+// total stays.
+func (p Permissions) WithExecuted(fingerprint string) Permissions {
+	if d, ok := p.DenialTracking.Get(fingerprint); ok && d.ConsecutiveDenials > 0 {
+		d.ConsecutiveDenials = 0
+		p.DenialTracking = p.DenialTracking.With(fingerprint, d)
+	}
+	return p
+}
+
+// WithAnswer notes that a person answered a prompt about a scope: the next one
+// comes after as many denials as the first.
+func (p Permissions) WithAnswer(fingerprint string) Permissions {
+	if d, ok := p.DenialTracking.Get(fingerprint); ok {
+		d.ConsecutiveDenials, d.PromptedAtTotal = 0, d.TotalDenials
+		p.DenialTracking = p.DenialTracking.With(fingerprint, d)
+	}
+	return p
+}
