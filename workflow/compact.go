@@ -3,24 +3,26 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/tool"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// compact has the oldest of what an agent remembers summarised, where it has
-// become too long. The summary is a unit; it moves the window of this
-// conversation and leaves the log as it is.
+// compact has the oldest of what an agent remembers summarised before a unit
+// of its own, where it has become too long. The summary is a unit; it moves
+// the window of this conversation and leaves the log as it is.
 func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	c := r.spec.Context
 	if c == nil || c.Compaction == nil || !c.Compaction.Enabled || len(u.earlier) == 0 {
+		return nil
+	}
+	of := unit{key: summaryKey(u.key), agent: u.agent, lane: u.lane}
+	if _, done := r.done(of.key); done {
 		return nil
 	}
 	made, _ := r.spec.Agents.Get(u.agent)
@@ -28,31 +30,56 @@ func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	if err != nil {
 		return err
 	}
-	key, upTo, old, ok := st.tooLong(r, u, *c.Compaction, model)
+	upTo, old, ok := st.tooLong(r, u, *c.Compaction, model)
 	if !ok {
 		return nil
 	}
-	temperature := 0.3
-	s, err := session.New(session.Birth{ID: r.id, AgentID: u.agent}, session.Definition{
-		Name: definitionName(u.agent), ModelParams: &session.ModelParams{Temperature: &temperature},
-	}, session.Seed{}, st.host.Now())
+	e, err := st.beginSummary(ctx, r, of)
 	if err != nil {
 		return err
 	}
-	ask := session.Message{ID: uuid.NewString(), Role: session.RoleUser, Unit: key, Lane: u.lane, Content: session.Text(summaryText)}
-	for _, m := range append(old, ask) {
-		if s, err = s.WithMessage(m, st.host.Now()); err != nil {
-			return err
+	s, err := st.loop(r, of, session.Definition{
+		Name: definitionName(u.agent), ModelParams: &session.ModelParams{Temperature: ptr(0.3)},
+	}, old, e)
+	if err != nil {
+		return err
+	}
+	return st.summarise(ctx, r, of, upTo, name, model, s)
+}
+
+// beginSummary writes down that a summary is asked for, unless that was
+// written before.
+func (st *stage) beginSummary(ctx context.Context, r *run, u unit) (*entry, error) {
+	r.mu.Lock()
+	e := r.book.unit(u.key)
+	_, asked := e.input()
+	r.mu.Unlock()
+	if asked {
+		return e, nil
+	}
+	return e, st.append(ctx, r, u.key, session.UnitStarted{Unit: u.key, Lane: u.lane, Agent: u.agent}, session.MessageAdded{Message: session.Message{
+		ID: uuid.NewString(), Role: session.RoleUser, Unit: u.key, Lane: u.lane, ExecutionID: u.key, Content: session.Text(summaryText),
+	}})
+}
+
+// summaryKey is the unit that sums up what a unit's agent remembers. Units
+// that work at the same time have summaries of their own.
+func summaryKey(unit string) string { return "summary/" + unit }
+
+// summaryOf is the summary that covers most of the units that a unit
+// remembers: how many of them, and the message that stands for them.
+func (r *run) summaryOf(u unit) (skip int, summary *session.Message) {
+	for _, key := range append(u.earlier[:len(u.earlier):len(u.earlier)], u.key) {
+		e := r.book.units[summaryKey(key)]
+		if e == nil || !e.done {
+			continue
+		}
+		if i := slices.Index(u.earlier, e.result.UpTo); i >= skip {
+			skip = i + 1
+			summary = &session.Message{ID: e.key, Role: session.RoleUser, Content: session.Text(summarisedText(e.response()))}
 		}
 	}
-	if s, err = s.With(st.host.Now(), session.ExecutionStarted{ExecutionID: key}); err != nil {
-		return err
-	}
-	of := unit{key: key, agent: u.agent, lane: u.lane}
-	if err := st.append(ctx, r, key, session.UnitStarted{Unit: key, Lane: u.lane, Agent: u.agent}, session.MessageAdded{Message: ask}); err != nil {
-		return err
-	}
-	return st.summarise(ctx, r, of, upTo, name, model, s.Sealed(st.host.Now()))
+	return skip, summary
 }
 
 // summariser is the model that writes summaries.
@@ -65,7 +92,7 @@ func (st *stage) summariser(r *run, made spec.Agent, c *spec.Compaction) (string
 
 // tooLong finds what is to be summarised: the oldest units of what the agent
 // remembers, up to the ratio, never the messages to be preserved.
-func (st *stage) tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (key, upTo string, old []session.Message, ok bool) {
+func (st *stage) tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (upTo string, old []session.Message, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.remembered(u)
@@ -74,7 +101,7 @@ func (st *stage) tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (ke
 		tokens += countTokens(model, m)
 	}
 	if tokens < c.WhenTokensOver {
-		return "", "", nil, false
+		return "", nil, false
 	}
 	most := min(int(c.SummaryRatio*float64(len(all))), len(all)-c.PreserveRecentMessages)
 	skip, summary := r.summaryOf(u)
@@ -88,11 +115,7 @@ func (st *stage) tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (ke
 		}
 		old, upTo = append(old, said.messages...), unit
 	}
-	n := 0
-	for e := r.book.units[summaryKey(u.agent, u.lane, n)]; e != nil && e.done; e = r.book.units[summaryKey(u.agent, u.lane, n)] {
-		n++
-	}
-	return summaryKey(u.agent, u.lane, n), upTo, old, upTo != ""
+	return upTo, old, upTo != ""
 }
 
 // countTokens is how many tokens a message has: counted where the model can,
@@ -115,21 +138,9 @@ func countTokens(model llm.Model, m session.Message) int {
 
 // summarise asks for the summary and commits it.
 func (st *stage) summarise(ctx context.Context, r *run, u unit, upTo, name string, model llm.Model, s session.Session) error {
-	retry := r.spec.Runtime.FailurePolicy.Retry()
-	j := &journal{st: st, r: r, u: u}
-	s, err := agent.Run(ctx, agent.Config{
-		Journal: j, Now: st.host.Now, NewID: uuid.NewString, Retries: retry.Retries,
-		Model: func(session.Session) (string, llm.Model, error) {
-			return name, &watched{Model: model, st: st, r: r, retry: retry, input: summaryText, estimated: &j.estimated}, nil
-		},
-		Tools: func(context.Context, session.Session) (tool.Set, error) { return tool.Set{}, nil },
-	}, s)
+	s, err := st.talk(ctx, r, u, s, talk{name: name, model: model, input: summaryText, silent: true})
 	if err != nil {
-		var stored *CommitError
-		if errors.As(err, &stored) {
-			return err
-		}
-		return failure(err)
+		return err
 	}
 	raw, err := json.Marshal(result{Tokens: words(summaryText, s.Reply()), UpTo: upTo})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,37 +38,12 @@ func (st *stage) converse(ctx context.Context, r *run, u unit, e *entry) (text, 
 		return "", "", err
 	}
 	input, _ = e.input()
-	j := &journal{st: st, r: r, u: u}
 	set, err := st.tools(r, u, made, s)
 	if err != nil {
 		return "", "", err
 	}
-	retry := r.spec.Runtime.FailurePolicy.Retry()
-	config := agent.Config{
-		Journal: j, Now: st.host.Now, NewID: uuid.NewString, Retries: retry.Retries,
-		Backoff: func(attempt int) time.Duration { return wait(retry, attempt+1) },
-		Model: func(session.Session) (string, llm.Model, error) {
-			return name, &watched{Model: model, st: st, r: r, retry: retry, input: input, estimated: &j.estimated}, nil
-		},
-		Tools: func(context.Context, session.Session) (tool.Set, error) { return set, nil },
-		Notify: func(n agent.Notice) {
-			if n.Kind == agent.AttemptFailed {
-				st.host.OnVoid(u.key)
-			}
-		},
-	}
-	if st.host.OnDelta != nil {
-		config.Stream = func(d llm.Delta) { st.host.OnDelta(u.key, d) }
-	}
-	s, err = agent.Run(ctx, config, s)
-	var stored *CommitError
-	if !errors.As(err, &stored) { // what was done is kept, whatever comes of the unit
-		if _, kept := j.Append(ctx, s); kept != nil {
-			return "", "", kept
-		}
-	}
-	if err != nil {
-		return "", "", failure(err)
+	if s, err = st.talk(ctx, r, u, s, talk{name: name, model: model, tools: set, input: input}); err != nil {
+		return "", "", err
 	}
 	if stop := s.Execution().Stop; stop != nil && stop.Reason == session.StopSteps {
 		return "", "", &RunError{Kind: KindProvider, Err: fmt.Errorf("no answer after %d calls of the model", maxCalls)}
@@ -78,6 +54,49 @@ func (st *stage) converse(ctx context.Context, r *run, u unit, e *entry) (text, 
 		}
 	}
 	return "", input, nil
+}
+
+// talk is who a loop talks to, and about what.
+type talk struct {
+	name   string
+	model  llm.Model
+	tools  tool.Set
+	input  string
+	silent bool // nobody is shown the answer as it comes
+}
+
+// talk runs a loop. What it writes is in the log of the run, whatever comes of
+// the unit.
+func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t talk) (session.Session, error) {
+	j := &journal{st: st, r: r, u: u}
+	retry := r.spec.Runtime.FailurePolicy.Retry()
+	config := agent.Config{
+		Journal: j, Now: st.host.Now, NewID: uuid.NewString, Retries: retry.Retries,
+		Backoff: func(attempt int) time.Duration { return wait(retry, attempt+1) },
+		Model: func(session.Session) (string, llm.Model, error) {
+			return t.name, &watched{Model: t.model, st: st, r: r, retry: retry, input: t.input, estimated: &j.estimated}, nil
+		},
+		Tools: func(context.Context, session.Session) (tool.Set, error) { return t.tools, nil },
+		Notify: func(n agent.Notice) {
+			if n.Kind == agent.AttemptFailed {
+				st.host.OnVoid(u.key)
+			}
+		},
+	}
+	if st.host.OnDelta != nil && !t.silent {
+		config.Stream = func(d llm.Delta) { st.host.OnDelta(u.key, d) }
+	}
+	s, err := agent.Run(ctx, config, s)
+	var stored *CommitError
+	if !errors.As(err, &stored) {
+		if _, kept := j.Append(ctx, s); kept != nil {
+			return s, kept
+		}
+	}
+	if err != nil {
+		return s, failure(err)
+	}
+	return s, nil
 }
 
 // failure is why a model gave no answer.
@@ -96,15 +115,23 @@ func failure(err error) error {
 // stand is the session a unit's loop works on.
 func (st *stage) stand(r *run, u unit, e *entry, made spec.Agent) (session.Session, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := st.host.Now()
-	s, err := session.New(session.Birth{ID: r.id, AgentID: u.agent}, session.Definition{
+	def := session.Definition{
 		Name: definitionName(u.agent), SystemPrompt: r.book.systems[conversation(u.agent, u.lane)], ModelParams: params(r.spec.ModelOf(made)),
-	}, session.Seed{}, now)
+	}
+	before := r.remembered(u)
+	r.mu.Unlock()
+	return st.loop(r, u, def, before, e)
+}
+
+// loop is a session that begins with what was said before and holds what the
+// unit has done so far.
+func (st *stage) loop(r *run, u unit, def session.Definition, before []session.Message, e *entry) (session.Session, error) {
+	now := st.host.Now()
+	s, err := session.New(session.Birth{ID: r.id, AgentID: u.agent}, def, session.Seed{}, now)
 	if err != nil {
 		return s, err
 	}
-	for _, m := range r.remembered(u) {
+	for _, m := range before {
 		if s, err = s.WithMessage(m, now); err != nil {
 			return s, err
 		}
@@ -113,7 +140,10 @@ func (st *stage) stand(r *run, u unit, e *entry, made spec.Agent) (session.Sessi
 	if s, err = s.With(now, session.ExecutionStarted{ExecutionID: u.key, Budget: &session.Budget{MaxSteps: &steps}}); err != nil {
 		return s, err
 	}
-	for _, record := range e.course {
+	r.mu.Lock()
+	course := slices.Clone(e.course)
+	r.mu.Unlock()
+	for _, record := range course {
 		if s, err = s.With(record.At, record.Change); err != nil {
 			return s, fmt.Errorf("go on with %s: %w", u.key, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
@@ -143,26 +142,4 @@ func appendNotes(path string, notes []string) (err error) {
 		}
 	}
 	return nil
-}
-
-// summaries of a conversation are units of their own: summary/LANE/AGENT#n.
-func summaryKey(agent, lane string, n int) string {
-	return fmt.Sprintf("summary/%s/%s#%d", lane, agent, n)
-}
-
-// summaryOf is the last summary that covers units of those a unit remembers:
-// how many of them, and the message that stands for them.
-func (r *run) summaryOf(u unit) (skip int, summary *session.Message) {
-	for n := 0; ; n++ {
-		e := r.book.units[summaryKey(u.agent, u.lane, n)]
-		if e == nil || !e.done {
-			return skip, summary
-		}
-		for i, key := range u.earlier {
-			if key == e.result.UpTo {
-				skip = i + 1
-				summary = &session.Message{ID: e.key, Role: session.RoleUser, Content: session.Text(summarisedText(e.response()))}
-			}
-		}
-	}
 }
