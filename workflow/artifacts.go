@@ -192,13 +192,18 @@ func resolved(path string) (string, error) {
 }
 
 // write puts a file in its place at once: a reader sees the old one or all of
-// the new.
-func (f file) write() (err error) {
+// the new. The same run writes it under the same temporary name: what a kill
+// left there goes when it is written again.
+func (f file) write(run string) (err error) {
 	dir := filepath.Dir(f.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, ".holdfast-*")
+	name := filepath.Join(dir, ".holdfast-"+spec.Hash([]byte(run + "\x00" + f.path))[:16])
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tmp, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -252,7 +257,7 @@ func (st *stage) complete(ctx context.Context, r *run, out output, p program, en
 	}
 	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: st.seconds()}}
 	for _, f := range files {
-		if err := f.write(); err != nil {
+		if err := f.write(r.id); err != nil {
 			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
 		}
 		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
