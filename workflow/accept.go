@@ -62,6 +62,9 @@ func (p *pass) adopt(ctx context.Context, newer *spec.Spec) error {
 	if err := newer.Complete(); err != nil {
 		return err
 	}
+	if issues := spec.Check(newer, p.host.Env); len(issues) > 0 {
+		return &UnsupportedError{File: newer.Path(), Issues: issues}
+	}
 	snap, err := newer.Snapshot()
 	if err != nil {
 		return err
@@ -70,7 +73,10 @@ func (p *pass) adopt(ctx context.Context, newer *spec.Spec) error {
 	if err != nil {
 		return err
 	}
-	if unit := p.affected(ctx, next); unit != "" {
+	before := p.looking()
+	_, _, _ = before.replay(ctx)
+	_, _, _ = next.replay(ctx)
+	if unit := affected(before, next); unit != "" {
 		return &ChangedError{ID: p.r.id, Changes: p.changed, Unit: unit}
 	}
 	raw, err := json.Marshal(snap)
@@ -82,10 +88,12 @@ func (p *pass) adopt(ctx context.Context, newer *spec.Spec) error {
 		return err
 	}
 	changes := []session.Change{session.WorkflowSpecChanged{Spec: raw, Runtime: runtime}}
-	changes = append(changes, p.askedAnew(ctx, next)...)
+	changes = append(changes, p.askedAnew(next)...)
+	changes = append(changes, p.begunAnew(before, next)...)
 	row := p.st.hold.Session().Info().Workflow
 	old := p.r
 	p.r = next
+	next.trail, next.reached, next.asks = nil, nil, nil
 	if err := p.st.commit(ctx, next, "the new spec", "workflow.accept", Status(row.Status), row.Error, changes...); err != nil {
 		p.r = old
 		return err
@@ -95,8 +103,7 @@ func (p *pass) adopt(ctx context.Context, newer *spec.Spec) error {
 }
 
 // askedAnew are the open questions as the new spec puts them.
-func (p *pass) askedAnew(ctx context.Context, next *run) []session.Change {
-	_, _, _ = next.replay(ctx)
+func (p *pass) askedAnew(next *run) []session.Change {
 	var changes []session.Change
 	for _, q := range next.asks {
 		open := p.r.book.questions[q.unit]
@@ -110,14 +117,33 @@ func (p *pass) askedAnew(ctx context.Context, next *run) []session.Change {
 	return changes
 }
 
+// begunAnew are the units that were begun, came to no end and are asked
+// something else by the new spec: what they were asked before is forgotten,
+// and the prompt of an agent that has finished nothing.
+func (p *pass) begunAnew(before, next *run) []session.Change {
+	var changes []session.Change
+	for _, t := range next.reached {
+		if slices.Contains(before.reached, t) {
+			continue
+		}
+		e := p.r.book.units[t.unit]
+		again := session.UnitStarted{Unit: e.key, Lane: e.lane, Agent: t.agent}
+		if !slices.ContainsFunc(p.r.book.finished, func(f *entry) bool { return f.agent == t.agent && f.lane == e.lane }) {
+			again.System = ptr(p.st.systemPrompt(next, t.agent))
+		}
+		changes = append(changes, again)
+	}
+	return changes
+}
+
 // trace is a finished unit and what the spec says about it.
-type trace struct{ unit, source string }
+type trace struct{ unit, agent, source string }
 
 // traceOf is a unit as it depends on the spec: its own part of it, and its
 // agent.
 func (r *run) traceOf(u unit) trace {
 	made, _ := r.spec.Agents.Get(u.agent)
-	return trace{u.key, fingerprint([]any{u.agent, u.source, made.Prompt, made.Tools, r.spec.ModelOf(made)})}
+	return trace{u.key, u.agent, fingerprint([]any{u.source, made.Prompt, made.Tools, r.spec.ModelOf(made)})}
 }
 
 func fingerprint(v any) string {
@@ -130,16 +156,12 @@ func fingerprint(v any) string {
 
 // affected is the first finished unit that would have been another with the
 // new spec, "" where there is none.
-func (p *pass) affected(ctx context.Context, next *run) string {
-	before := p.looking()
-	_, _, _ = before.replay(ctx)
-	_, _, _ = next.replay(ctx)
-	values := fingerprint(p.r.spec.Inputs.Values) == fingerprint(next.spec.Inputs.Values)
+func affected(before, next *run) string {
+	values := fingerprint(before.spec.Inputs.Values) == fingerprint(next.spec.Inputs.Values)
 	for i, t := range before.trail {
 		if !values || i >= len(next.trail) || next.trail[i] != t {
 			return t.unit
 		}
 	}
-	next.trail, next.asks = nil, nil
 	return ""
 }

@@ -56,14 +56,14 @@ func (r *run) artifacts(out output, p program, end final, trace string) ([]file,
 			return nil, err
 		}
 		if path, err = out.place(path); err != nil {
-			return nil, &RunError{Kind: KindArtifact, Err: fmt.Errorf("%s/path: %w", pointer, err)}
+			return nil, fmt.Errorf("%s/path: %w", pointer, err)
 		}
 		text, err := r.render(pointer+"/from", a.From, scope)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(files, func(f file) bool { return f.path == path }) {
-			return nil, &RunError{Kind: KindArtifact, Err: fmt.Errorf("%s/path: %s is written twice", pointer, path)}
+			return nil, fmt.Errorf("%s/path: %s is written twice", pointer, path)
 		}
 		files = append(files, file{path, []byte(text)})
 	}
@@ -85,18 +85,24 @@ func (o output) place(name string) (string, error) {
 	if name == "" || filepath.IsAbs(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, `\`) {
 		return "", fmt.Errorf("%q is not a relative path", name)
 	}
-	parts := strings.Split(strings.ReplaceAll(name, `\`, "/"), "/")
-	for i, part := range parts {
-		if part == ".." {
-			return "", fmt.Errorf("%q leads out of the output directory", name)
-		}
-		parts[i] = sanitised(part)
-	}
 	dir, err := filepath.Abs(o.dir)
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(append([]string{dir}, parts...)...), nil
+	path := dir
+	for part := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
+		switch part {
+		case "..":
+			return "", fmt.Errorf("%q leads out of the output directory", name)
+		case "", ".": // they name no folder
+		default:
+			path = filepath.Join(path, sanitised(part))
+		}
+	}
+	if path == dir {
+		return "", fmt.Errorf("%q names no file", name)
+	}
+	return path, nil
 }
 
 // sanitised is a part of a path that every file system takes.
@@ -247,7 +253,7 @@ func (r *run) precheck(out output) error {
 func (st *stage) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
 	files, err := r.artifacts(out, p, end, trace)
 	if err != nil {
-		return err
+		return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
 	}
 	own := st.hold.Session().Workflow().Artifacts
 	for _, f := range files {

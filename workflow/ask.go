@@ -22,15 +22,18 @@ type question struct {
 }
 
 // takes is nil for an answer the question can take.
-func (q question) takes(answer string) error {
-	ok, err := q.ask.Takes(answer)
-	switch {
-	case err != nil:
-		return &session.InvalidError{Field: "answer", Reason: err.Error()}
-	case !ok:
-		return &session.InvalidError{Field: "answer", Reason: fmt.Sprintf("%q does not match %q", answer, *q.ask.Pattern)}
-	case q.check != nil:
-		return q.check(answer)
+func (q question) takes(a reply) error {
+	if !a.expired {
+		ok, err := q.ask.Takes(a.text)
+		switch {
+		case err != nil:
+			return &session.InvalidError{Field: "answer", Reason: err.Error()}
+		case !ok:
+			return &session.InvalidError{Field: "answer", Reason: fmt.Sprintf("%q does not match %q", a.text, *q.ask.Pattern)}
+		}
+	}
+	if q.check != nil {
+		return q.check(a.text)
 	}
 	return nil
 }
@@ -48,10 +51,10 @@ func (r *run) asked(q question) (state HITLState, put, answered bool) {
 		return HITLState{}, false, false
 	}
 	if r.reply != nil && r.reply.unit == q.unit && found.answer == nil {
-		r.reply.reached, r.reply.refused = true, q.takes(r.reply.text)
+		r.reply.refused = q.takes(*r.reply)
 	}
 	if r.stage == nil && found.answer != nil {
-		r.trail = append(r.trail, trace{q.unit, fingerprint(q.ask)})
+		r.trail = append(r.trail, trace{q.unit, "", fingerprint(q.ask)})
 	}
 	return found.state(q.place), true, found.answer != nil
 }

@@ -41,7 +41,8 @@ type result struct {
 	Response *string         `json:"response,omitempty"` // where no message says it
 	Tokens   int             `json:"tokens"`             // the words of input and answer
 	Value    json.RawMessage `json:"value,omitempty"`    // what was read out of the answer
-	UpTo     string          `json:"upTo,omitempty"`     // of a summary: the last unit it covers
+	From     string          `json:"from,omitempty"`     // of a summary: the first unit it covers
+	UpTo     string          `json:"upTo,omitempty"`     // and the last
 }
 
 // asked is a question that was put.
@@ -84,8 +85,8 @@ func (b *book) apply(c session.Change, at time.Time) {
 	case session.WorkflowSpecChanged:
 		b.spec, b.runtime = c.Spec, c.Runtime
 	case session.UnitStarted:
-		e := b.unit(c.Unit)
-		e.lane, e.agent, e.failure = c.Lane, c.Agent, nil
+		e := b.unit(c.Unit) // one that was begun before begins anew
+		e.lane, e.agent, e.failure, e.messages, e.course = c.Lane, c.Agent, nil, nil, nil
 		if c.System != nil {
 			b.systems[conversation(c.Agent, c.Lane)] = *c.System
 		}

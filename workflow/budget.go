@@ -40,8 +40,11 @@ func (st *stage) budgets(r *run) []used {
 // another call within one; nil while there is room.
 func (st *stage) overBudget(r *run, unit bool) error {
 	for _, u := range st.budgets(r) {
-		if u.name == "max_steps" && !unit {
-			continue
+		if u.name == "max_steps" {
+			if !unit {
+				continue
+			}
+			u.have += float64(st.begun)
 		}
 		if u.have >= u.limit {
 			return fmt.Errorf("%s used up: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)
@@ -53,11 +56,9 @@ func (st *stage) overBudget(r *run, unit bool) error {
 // afterUnit looks at the budgets once a unit is paid for: it warns once, and
 // ends a run that has used more than it may.
 func (st *stage) afterUnit(ctx context.Context, r *run) error {
+	st.budget.Lock()
+	defer st.budget.Unlock()
 	for _, u := range st.budgets(r) {
-		if u.have > u.limit {
-			return &RunError{Kind: KindBudget, Err: fmt.Errorf(
-				"%s exceeded: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)}
-		}
 		threshold := r.spec.Runtime.Budgets.Warn()
 		if u.have < threshold*u.limit || st.hold.Session().Workflow().Warned {
 			continue
@@ -66,6 +67,17 @@ func (st *stage) afterUnit(ctx context.Context, r *run) error {
 			return err
 		}
 		st.emit(r, BudgetWarning, map[string]any{"budget": u.name, "used": u.have, "limit": u.limit})
+	}
+	return st.overspent(r)
+}
+
+// overspent is the first budget of which more was used than there is.
+func (st *stage) overspent(r *run) error {
+	for _, u := range st.budgets(r) {
+		if u.have > u.limit {
+			return &RunError{Kind: KindBudget, Err: fmt.Errorf(
+				"%s exceeded: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)}
+		}
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -13,16 +13,30 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
+// A summary is a unit named after the last unit it covers. It stands for the
+// beginning of what an agent remembers, for every unit that remembers this
+// beginning; the log stays as it is.
+const summaryPrefix = "summary/"
+
+func isSummary(key string) bool { return strings.HasPrefix(key, summaryPrefix) }
+
+// summaryOf is the longest summary of what a unit remembers: how many units it
+// covers, and the message that stands for them.
+func (r *run) summaryOf(u unit) (covers int, summary *session.Message) {
+	for i := len(u.earlier) - 1; i >= 0; i-- {
+		e := r.book.units[summaryPrefix+u.earlier[i]]
+		if e != nil && e.done && e.result.From == u.earlier[0] {
+			return i + 1, &session.Message{ID: e.key, Role: session.RoleUser, Content: session.Text(summarisedText(e.response()))}
+		}
+	}
+	return 0, nil
+}
+
 // compact has the oldest of what an agent remembers summarised before a unit
-// of its own, where it has become too long. The summary is a unit; it moves
-// the window of this conversation and leaves the log as it is.
+// of its own, where it has become too long.
 func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	c := r.spec.Context
 	if c == nil || c.Compaction == nil || !c.Compaction.Enabled || len(u.earlier) == 0 {
-		return nil
-	}
-	of := unit{key: summaryKey(u.key), agent: u.agent, lane: u.lane}
-	if _, done := r.done(of.key); done {
 		return nil
 	}
 	made, _ := r.spec.Agents.Get(u.agent)
@@ -30,10 +44,19 @@ func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	if err != nil {
 		return err
 	}
-	upTo, old, ok := st.tooLong(r, u, *c.Compaction, model)
-	if !ok {
+	if upTo, _ := tooLong(r, u, *c.Compaction, model); upTo == "" {
 		return nil
 	}
+	st.compacting.Lock()
+	defer st.compacting.Unlock()
+	if err := st.stopped(ctx, r); err != nil {
+		return err
+	}
+	upTo, old := tooLong(r, u, *c.Compaction, model) // another unit may have seen to it meanwhile
+	if upTo == "" {
+		return nil
+	}
+	of := unit{key: summaryPrefix + upTo, agent: u.agent, lane: u.lane}
 	e, err := st.beginSummary(ctx, r, of)
 	if err != nil {
 		return err
@@ -44,7 +67,7 @@ func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	if err != nil {
 		return err
 	}
-	return st.summarise(ctx, r, of, upTo, name, model, s)
+	return st.summarise(ctx, r, of, result{From: u.earlier[0], UpTo: upTo}, s, talk{name: name, model: model, input: summaryText, silent: true})
 }
 
 // beginSummary writes down that a summary is asked for, unless that was
@@ -62,26 +85,6 @@ func (st *stage) beginSummary(ctx context.Context, r *run, u unit) (*entry, erro
 	}})
 }
 
-// summaryKey is the unit that sums up what a unit's agent remembers. Units
-// that work at the same time have summaries of their own.
-func summaryKey(unit string) string { return "summary/" + unit }
-
-// summaryOf is the summary that covers most of the units that a unit
-// remembers: how many of them, and the message that stands for them.
-func (r *run) summaryOf(u unit) (skip int, summary *session.Message) {
-	for _, key := range append(u.earlier[:len(u.earlier):len(u.earlier)], u.key) {
-		e := r.book.units[summaryKey(key)]
-		if e == nil || !e.done {
-			continue
-		}
-		if i := slices.Index(u.earlier, e.result.UpTo); i >= skip {
-			skip = i + 1
-			summary = &session.Message{ID: e.key, Role: session.RoleUser, Content: session.Text(summarisedText(e.response()))}
-		}
-	}
-	return skip, summary
-}
-
 // summariser is the model that writes summaries.
 func (st *stage) summariser(r *run, made spec.Agent, c *spec.Compaction) (string, llm.Model, error) {
 	if c.SummarizationModel != "" {
@@ -91,8 +94,9 @@ func (st *stage) summariser(r *run, made spec.Agent, c *spec.Compaction) (string
 }
 
 // tooLong finds what is to be summarised: the oldest units of what the agent
-// remembers, up to the ratio, never the messages to be preserved.
-func (st *stage) tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (upTo string, old []session.Message, ok bool) {
+// remembers, up to the ratio, never the messages to be preserved. An empty name
+// says that there is nothing.
+func tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (upTo string, old []session.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.remembered(u)
@@ -101,21 +105,21 @@ func (st *stage) tooLong(r *run, u unit, c spec.Compaction, model llm.Model) (up
 		tokens += countTokens(model, m)
 	}
 	if tokens < c.WhenTokensOver {
-		return "", nil, false
+		return "", nil
 	}
 	most := min(int(c.SummaryRatio*float64(len(all))), len(all)-c.PreserveRecentMessages)
-	skip, summary := r.summaryOf(u)
+	covered, summary := r.summaryOf(u)
 	if summary != nil {
 		old = append(old, *summary)
 	}
-	for _, unit := range u.earlier[skip:] { // whole exchanges only: a call and its result stay together
+	for _, unit := range u.earlier[covered:] { // whole exchanges only: a call and its result stay together
 		said := r.book.units[unit]
 		if said == nil || len(old)+len(said.messages) > most {
 			break
 		}
 		old, upTo = append(old, said.messages...), unit
 	}
-	return upTo, old, upTo != ""
+	return upTo, old
 }
 
 // countTokens is how many tokens a message has: counted where the model can,
@@ -137,15 +141,16 @@ func countTokens(model llm.Model, m session.Message) int {
 }
 
 // summarise asks for the summary and commits it.
-func (st *stage) summarise(ctx context.Context, r *run, u unit, upTo, name string, model llm.Model, s session.Session) error {
-	s, err := st.talk(ctx, r, u, s, talk{name: name, model: model, input: summaryText, silent: true})
+func (st *stage) summarise(ctx context.Context, r *run, u unit, covered result, s session.Session, t talk) error {
+	s, err := st.talk(ctx, r, u, s, t)
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(result{Tokens: words(summaryText, s.Reply()), UpTo: upTo})
+	covered.Tokens = words(summaryText, s.Reply())
+	raw, err := json.Marshal(covered)
 	if err != nil {
 		return fmt.Errorf("write the result of %s: %w", u.key, err)
 	}
-	return st.commit(ctx, r, u.key, "workflow.unit", StatusRunning, "",
-		session.UnitFinished{Unit: u.key, Agent: u.agent, Result: raw, Seconds: st.seconds()})
+	// No agent: it is none of the steps that a budget counts.
+	return st.commit(ctx, r, u.key, "workflow.unit", StatusRunning, "", session.UnitFinished{Unit: u.key, Result: raw, Seconds: st.seconds()})
 }

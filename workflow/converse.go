@@ -71,7 +71,7 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 	j := &journal{st: st, r: r, u: u}
 	retry := r.spec.Runtime.FailurePolicy.Retry()
 	config := agent.Config{
-		Journal: j, Now: st.host.Now, NewID: uuid.NewString, Retries: retry.Retries,
+		Journal: j, Now: st.host.Now, NewID: uuid.NewString, Retries: retry.Retries, MaxPause: seconds(retry.WaitMax),
 		Backoff: func(attempt int) time.Duration { return wait(retry, attempt+1) },
 		Model: func(session.Session) (string, llm.Model, error) {
 			return t.name, &watched{Model: t.model, st: st, r: r, retry: retry, input: t.input, estimated: &j.estimated}, nil
@@ -127,7 +127,7 @@ func (st *stage) stand(r *run, u unit, e *entry, made spec.Agent) (session.Sessi
 // unit has done so far.
 func (st *stage) loop(r *run, u unit, def session.Definition, before []session.Message, e *entry) (session.Session, error) {
 	now := st.host.Now()
-	s, err := session.New(session.Birth{ID: r.id, AgentID: u.agent}, def, session.Seed{}, now)
+	s, err := session.New(session.Birth{ID: r.id, AgentID: def.Name}, def, session.Seed{}, now)
 	if err != nil {
 		return s, err
 	}
@@ -209,7 +209,7 @@ func (st *stage) tools(r *run, u unit, made spec.Agent, s session.Session) (tool
 	if len(u.tools) > 0 {
 		names, listed = u.tools, true
 	}
-	if c := r.spec.Context; c != nil && c.Retrieval != nil && listed {
+	if c := r.spec.Context; c != nil && c.Retrieval != nil {
 		names = append(names[:len(names):len(names)], c.Retrieval.JITTools...)
 	}
 	tools, err := st.box.For(names, listed, func(skill string) bool { return loadedSkill(s, skill) })
@@ -247,8 +247,11 @@ func wait(p spec.Retry, n int) time.Duration {
 	case spec.Jittered:
 		rise = p.WaitMin + rand.Float64()*(rise-p.WaitMin)
 	}
-	return time.Duration(rise * float64(time.Second))
+	return seconds(rise)
 }
+
+// seconds is a time of at most thirty years.
+func seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float64(time.Second)) }
 
 // watched is a model whose calls are within the budgets of the run, and whose
 // use is known.
@@ -274,7 +277,7 @@ func (w *watched) Infer(ctx context.Context, request llm.Request, emit func(llm.
 	var transient *llm.TransientError
 	if errors.As(err, &transient) && transient.After > 0 { // a server may ask for more patience, up to a limit
 		pause := max(wait(w.retry, request.Attempt+1), transient.After)
-		return response, &llm.TransientError{After: min(pause, time.Duration(w.retry.WaitMax*float64(time.Second))), Err: transient.Err}
+		return response, &llm.TransientError{After: min(pause, seconds(w.retry.WaitMax)), Err: transient.Err}
 	}
 	if err != nil {
 		return response, err

@@ -237,7 +237,7 @@ func (p *pass) run(ctx context.Context, h *holdfast.Hold) (err error) {
 	p.st.completeNotes(p.r)
 	ctx, stop := p.suspendable(ctx, h)
 	defer stop()
-	p.st.emit(p.r, WorkflowStart, map[string]any{"resumed": !p.fresh})
+	p.start()
 	for {
 		again, err := p.once(ctx)
 		if err == nil && again {
@@ -265,7 +265,7 @@ func (p *pass) open(ctx context.Context, h *holdfast.Hold) error {
 	if p.r, err = newRun(s.ID(), b); err != nil {
 		return err
 	}
-	p.st = &stage{host: p.host, hold: h, began: p.host.Now(), before: s.Workflow().Seconds}
+	p.st = setStage(p.host, h, b, s.Workflow().Seconds)
 	p.describe(s)
 	if err := p.compare(ctx); err != nil {
 		return err
@@ -277,6 +277,12 @@ func (p *pass) open(ctx context.Context, h *holdfast.Hold) error {
 		return err
 	}
 	return p.reply(ctx)
+}
+
+// start tells that the run goes on, before anything else is told.
+func (p *pass) start() {
+	p.r.stage = p.st
+	p.r.tellFirst("", WorkflowStart, map[string]any{"resumed": !p.fresh})
 }
 
 // describe fills in what is known of the run before anything is done.
@@ -339,6 +345,13 @@ func (p *pass) expire(ctx context.Context, unit string) error {
 	if a.Default != nil {
 		text = *a.Default
 	}
+	try := &reply{unit: unit, text: text, expired: true}
+	p.survey(ctx, try)
+	if try.refused != nil { // nobody has decided, and this decides nothing
+		p.host.Warn("the time of %s is over, and it still waits: %v", unit, try.refused)
+		return nil
+	}
+	p.start()
 	return p.st.answer(ctx, p.r, unit, text, true)
 }
 
@@ -349,6 +362,7 @@ func (p *pass) take(ctx context.Context, unit, text string) error {
 	if try.refused != nil {
 		return try.refused
 	}
+	p.start()
 	return p.st.answer(ctx, p.r, unit, text, false)
 }
 
@@ -392,13 +406,6 @@ func (p *pass) suspendable(ctx context.Context, h *holdfast.Hold) (context.Conte
 // once runs the program as far as it goes. Again says that a person has
 // answered and there is more to do.
 func (p *pass) once(ctx context.Context) (again bool, err error) {
-	p.st.old = map[string]bool{}
-	for key, e := range p.r.book.units {
-		p.st.old[key] = e.done
-	}
-	for key, q := range p.r.book.questions {
-		p.st.old[key] = q.answer != nil
-	}
 	r := p.looking()
 	r.stage, r.warn = p.st, p.host.Warn
 	p.r = r
@@ -406,6 +413,9 @@ func (p *pass) once(ctx context.Context) (again bool, err error) {
 	end, err := program.run(ctx, r)
 	if first := r.failed(); first != nil {
 		err = first
+	}
+	if err == nil {
+		err = p.st.overspent(r)
 	}
 	if err == nil {
 		if err = p.st.complete(ctx, r, p.out, program, end, p.traceText()); err == nil {
@@ -431,9 +441,13 @@ func (p *pass) waiting(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	q := p.survey(ctx, nil)[0]
-	text, err := p.ask(ctx, q)
+	text, err := p.asked(ctx, q)
+	if cause := context.Cause(ctx); cause != nil {
+		return false, p.stopped(ctx, cause)
+	}
 	if err != nil {
-		return false, err
+		p.host.Warn("the question waits: %v", err)
+		return false, nil
 	}
 	err = p.take(ctx, q.Unit, text)
 	if errors.Is(err, session.ErrInvalid) { // the person is told, and asked again
@@ -441,6 +455,14 @@ func (p *pass) waiting(ctx context.Context) (again bool, err error) {
 		return true, nil
 	}
 	return err == nil, err
+}
+
+// asked is what the person who is there answers. The time until then is none
+// in which the run works.
+func (p *pass) asked(ctx context.Context, q HITLState) (string, error) {
+	since := p.host.Now()
+	defer func() { p.st.began = p.st.began.Add(p.host.Now().Sub(since)) }()
+	return p.ask(ctx, q)
 }
 
 // ended writes down why a run did not come to its end.

@@ -87,7 +87,7 @@ func (p *graph) run(ctx context.Context, r *run) (final, error) {
 // work visits an agent's node.
 func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
-	key := fmt.Sprintf("node/%s@%d", id, visit)
+	key := keyed("node/", id, fmt.Sprintf("@%d", visit))
 	if b := r.spec.Runtime.Budgets; (b == nil || b.MaxSteps == nil) && p.steps >= maxGraphSteps {
 		return fmt.Errorf("%d nodes have run; set budgets.max_steps for more", maxGraphSteps)
 	}
@@ -134,7 +134,7 @@ func (r *run) failureOf(key string) string {
 func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
 	state, err := r.ask(ctx, question{
-		unit: fmt.Sprintf("node/%s@%d", id, visit), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
+		unit: keyed("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
 		scope: r.scopeWith(p.inside()), place: HITLState{NodeID: &id},
 	})
 	if state.Unit == "" {

@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -24,32 +25,48 @@ type Host struct {
 	// WorkDir is where relative paths of notes lie; empty: the working directory.
 	WorkDir string
 
-	OnEvent func(Event)                      // what has happened, after it was written; may be nil
-	OnDelta func(unit string, d llm.Delta)   // pieces of answers as they come; may be nil
+	// Those that follow are called by one goroutine at a time. Each may be nil.
+
+	OnEvent func(Event)                      // what has happened, after it was written
+	OnDelta func(unit string, d llm.Delta)   // pieces of answers as they come
 	OnVoid  func(unit string)                // what came of an answer is void: it is asked again
-	Warn    func(format string, args ...any) // what does not stop a run; may be nil
-	Now     func() time.Time                 // nil: the machine's clock
+	Warn    func(format string, args ...any) // what does not stop a run
+
+	Now func() time.Time // nil: the machine's clock
 }
 
 // Toolbox has the tools of a run.
 type Toolbox interface {
-	// For are the tools of a unit, by the names its spec lists; all there are
-	// where it has no list. Loaded tells which skills the conversation has
+	// For are the tools of a unit, by the names its spec lists; where it has no
+	// list, all there are and those named. Loaded tells which skills the conversation has
 	// already.
 	For(names []string, listed bool, loaded func(skill string) bool) ([]tool.Tool, error)
 	// Close ends what the box has started.
 	Close() error
 }
 
+// filled is the host with what is missing, for one run: units that work at the
+// same time tell their news one after the other.
 func (h Host) filled() Host {
-	if h.OnEvent == nil {
-		h.OnEvent = func(Event) {}
+	event, delta, void, warn := h.OnEvent, h.OnDelta, h.OnVoid, h.Warn
+	var mu sync.Mutex
+	inTurn := func(tell func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell()
 	}
-	if h.OnVoid == nil {
-		h.OnVoid = func(string) {}
+	h.OnEvent, h.OnVoid, h.Warn = func(Event) {}, func(string) {}, func(string, ...any) {}
+	if event != nil {
+		h.OnEvent = func(e Event) { inTurn(func() { event(e) }) }
 	}
-	if h.Warn == nil {
-		h.Warn = func(string, ...any) {}
+	if delta != nil {
+		h.OnDelta = func(unit string, d llm.Delta) { inTurn(func() { delta(unit, d) }) }
+	}
+	if void != nil {
+		h.OnVoid = func(unit string) { inTurn(func() { void(unit) }) }
+	}
+	if warn != nil {
+		h.Warn = func(format string, args ...any) { inTurn(func() { warn(format, args...) }) }
 	}
 	if h.Now == nil {
 		h.Now = time.Now

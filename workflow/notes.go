@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -51,6 +52,9 @@ func (st *stage) lastNotes(r *run) string {
 	return strings.TrimSpace(strings.Join(entries[max(0, len(entries)-n.IncludeLast):], ""))
 }
 
+// noteHeading begins an entry: what an agent has said may hold headings too.
+var noteHeading = regexp.MustCompile(`^## \d{4}-\d\d-\d\dT`)
+
 // splitNotes are the entries of a notes file, whole.
 func splitNotes(format, text string) []string {
 	if format == "json" {
@@ -58,7 +62,7 @@ func splitNotes(format, text string) []string {
 	}
 	var entries []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "## ") || len(entries) == 0 {
+		if noteHeading.MatchString(line) || len(entries) == 0 {
 			entries = append(entries, "")
 		}
 		entries[len(entries)-1] += line
@@ -78,9 +82,10 @@ func (st *stage) noteOf(r *run, u unit, e *entry, input, text string) string {
 			tools = append(tools, call.Name)
 		}
 	}
+	st.calls++
 	number := u.number
 	if number == 0 {
-		number = len(r.book.finished) + 1
+		number = st.calls
 	}
 	return noteText(n.Format, st.host.Now(), u.agent, number, input, tools, text)
 }
@@ -91,7 +96,7 @@ func (st *stage) addNote(r *run, note string) {
 	if n == nil || note == "" {
 		return
 	}
-	if err := appendNotes(st.notesPath(n), []string{note}); err != nil {
+	if err := appendNotes(st.notesPath(n), []string{note}, false); err != nil {
 		r.warn("a note cannot be written: %v", err)
 	}
 }
@@ -108,13 +113,14 @@ func (st *stage) completeNotes(r *run) {
 			notes = append(notes, e.note)
 		}
 	}
-	if err := appendNotes(st.notesPath(n), notes); err != nil {
+	if err := appendNotes(st.notesPath(n), notes, true); err != nil {
 		r.warn("the notes cannot be completed: %v", err)
 	}
 }
 
-// appendNotes adds the entries that a file does not hold, under its lock.
-func appendNotes(path string, notes []string) (err error) {
+// appendNotes adds entries to a file under its lock, where asked only those
+// that it does not hold.
+func appendNotes(path string, notes []string, lacking bool) (err error) {
 	if len(notes) == 0 {
 		return nil
 	}
@@ -129,9 +135,11 @@ func appendNotes(path string, notes []string) (err error) {
 	if err := lockFile(f); err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)
 	}
-	held, err := os.ReadFile(path)
-	if err != nil {
-		return err
+	var held []byte
+	if lacking {
+		if held, err = os.ReadFile(path); err != nil {
+			return err
+		}
 	}
 	for _, note := range notes {
 		if bytes.Contains(held, []byte(note)) {

@@ -34,7 +34,7 @@ func newParallel(c *spec.Parallel) *parallel {
 	p := &parallel{c: c}
 	for i, b := range c.Branches {
 		p.branches = append(p.branches, &branch{id: b.ID, steps: &steps{
-			prefix: "branch/" + b.ID + "/", pointer: fmt.Sprintf("/pattern/config/branches/%d/steps", i), steps: b.Steps, branch: true,
+			prefix: keyed("branch/", b.ID, "/"), pointer: fmt.Sprintf("/pattern/config/branches/%d/steps", i), steps: b.Steps, branch: true,
 			place: HITLState{BranchID: &c.Branches[i].ID, StepType: ptr("branch")},
 		}})
 	}
@@ -50,7 +50,7 @@ func (p *parallel) run(ctx context.Context, r *run) (final, error) {
 	for _, b := range p.branches {
 		p.asked = p.asked || b.hitl != nil
 	}
-	if err := worst(errs); err != nil && !errors.Is(err, errAsks) {
+	if err := worst(errs); err != nil && (r.stage == nil || !errors.Is(err, errWaiting)) {
 		return final{}, err
 	}
 	if err := p.putQuestions(ctx, r); err != nil {
@@ -62,17 +62,13 @@ func (p *parallel) run(ctx context.Context, r *run) (final, error) {
 	return p.runReduce(ctx, r)
 }
 
-// errAsks is a branch that has come to a question which is not put yet: those
-// of all branches are put together, once nothing else is left to do.
-var errAsks = fmt.Errorf("a branch asks: %w", errWaiting)
-
 // run does the steps of a branch up to its end or its next question.
 func (b *branch) run(ctx context.Context, r *run) error {
 	r.tellFirst(b.key(0), BranchStart, map[string]any{"branch_id": b.id})
 	for i := range b.steps.steps {
-		if b.steps.steps[i].Ask != nil {
-			if _, put, _ := r.asked(b.question(r, i)); !put && r.stage != nil {
-				return errAsks
+		if b.steps.steps[i].Ask != nil && r.stage != nil {
+			if _, put, _ := r.asked(b.question(r, i)); !put {
+				return errWaiting // those of all branches are put together, once nothing else is left to do
 			}
 		}
 		if err := b.step(ctx, r, i); err != nil {

@@ -36,7 +36,7 @@ func (p *routing) run(ctx context.Context, r *run) (final, error) {
 		return final{}, p.unknown(p.chosen)
 	}
 	p.route = &steps{
-		prefix: "route/" + p.chosen + "/", pointer: "/pattern/config/routes/" + pointerName(p.chosen) + "/then", steps: route.Then,
+		prefix: keyed("route/", p.chosen, "/"), pointer: "/pattern/config/routes/" + pointerName(p.chosen) + "/then", steps: route.Then,
 		around: p.routerScope(),
 	}
 	r.tellFirst(p.route.key(0), RoutingDecision, map[string]any{"chosen_route": p.chosen})

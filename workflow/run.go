@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -26,6 +27,8 @@ type run struct {
 	reply *reply  // an answer to be tried, when looking
 	trail []trace // what was done, in the order of the program, when looking
 
+	reached []trace // what was begun and came to no end, when looking
+
 	mu    sync.Mutex // guards what follows
 	book  *book
 	asks  []question // those the program came to, in its order
@@ -35,7 +38,7 @@ type run struct {
 // reply is an answer before anybody has taken it.
 type reply struct {
 	unit, text string
-	reached    bool
+	expired    bool // it is nobody's: only what it decides counts, not its form
 	refused    error
 }
 
@@ -161,13 +164,10 @@ func (r *run) scopeWith(more ...template.Scope) template.Scope {
 // render fills a text of the spec in.
 func (r *run) render(pointer, text string, scope template.Scope) (string, error) {
 	t, err := template.Compile(pointer, text)
-	if err == nil {
-		text, err = t.Render(scope)
-	}
 	if err != nil {
-		return "", &RunError{Kind: KindTemplate, Err: err}
+		return "", err
 	}
-	return text, nil
+	return t.Render(scope)
 }
 
 // value is something made here as templates see it.
@@ -217,6 +217,19 @@ type unit struct {
 	read             func(text string) (json.RawMessage, error)
 }
 
+// maxKey is how long the name of a unit may be, which stands in every change
+// of it.
+const maxKey = 512
+
+// keyed is the name of a unit that has an id of the spec in it. A very long one
+// is cut, and told from others by its hash.
+func keyed(before, id, after string) string {
+	if len(before)+len(id)+len(after) > maxKey {
+		id = strings.ToValidUTF8(id[:maxKey/2], "") + "~" + spec.Hash([]byte(id))
+	}
+	return before + id + after
+}
+
 // lanes. Each worker of an orchestrator has one of its own.
 const (
 	laneMain   = "main"
@@ -226,13 +239,17 @@ const (
 // work brings a unit to its end: out of the book, or on the stage. When read
 // cannot read the answer the entry has no value.
 func (r *run) work(ctx context.Context, u unit) (*entry, error) {
-	if e, ok := r.done(u.key); ok {
-		if r.stage == nil {
-			r.trail = append(r.trail, r.traceOf(u))
-		}
+	e, ok := r.done(u.key)
+	switch {
+	case ok && r.stage == nil:
+		r.trail = append(r.trail, r.traceOf(u))
 		return e, nil
-	}
-	if r.stage == nil {
+	case ok:
+		return e, nil
+	case r.stage == nil:
+		if e != nil && len(e.messages) > 0 {
+			r.reached = append(r.reached, r.traceOf(u))
+		}
 		return nil, errPending
 	}
 	e, err := r.stage.work(ctx, r, u)

@@ -24,17 +24,50 @@ type stage struct {
 	began  time.Time
 	before float64 // seconds the run had worked before
 
-	old map[string]bool // units and questions that were there when the stage was set
+	budget     sync.Mutex // guards begun, and that one unit at a time looks whether to warn
+	begun      int        // agents' units that work now
+	compacting sync.Mutex // one summary at a time: who waits for it may need none
+
+	calls int // units of agents that are done, under the run's lock
+
+	telling sync.Mutex // guards told
+	told    map[string]bool
 
 	mu sync.Mutex // one writer: log and book are in the same order
 }
 
-// tellFirst reports something about a unit, unless that unit was there before
-// this pass.
+// setStage is where a run goes on that was read a moment ago.
+func setStage(host Host, hold *holdfast.Hold, b *book, before float64) *stage {
+	st := &stage{host: host, hold: hold, began: host.Now(), before: before, told: map[string]bool{}}
+	for key, e := range b.units {
+		st.told[key] = e.done
+		if e.done && e.agent != "" && !isSummary(key) {
+			st.calls++
+		}
+	}
+	for key, q := range b.questions {
+		st.told[key] = q.answer != nil
+	}
+	return st
+}
+
+// tellFirst reports something about a unit once, and not at all where the unit
+// was done before the stage was set.
 func (r *run) tellFirst(key string, kind EventType, data map[string]any) {
-	if r.stage != nil && !r.stage.old[key] {
+	if r.stage != nil && r.stage.isNews(key, kind) {
 		r.stage.emit(r, kind, data)
 	}
+}
+
+func (st *stage) isNews(key string, kind EventType) bool {
+	st.telling.Lock()
+	defer st.telling.Unlock()
+	once := string(kind) + " " + key
+	if st.told[key] || st.told[once] {
+		return false
+	}
+	st.told[once] = true
+	return true
 }
 
 // seconds is how long the run has worked in all.
@@ -103,6 +136,7 @@ func (st *stage) work(ctx context.Context, r *run, u unit) (*entry, error) {
 	if err := st.mayBegin(ctx, r); err != nil {
 		return nil, err
 	}
+	defer st.end()
 	e, err := st.begin(ctx, r, &u)
 	if err != nil {
 		return nil, st.gaveUp(ctx, r, u, err)
@@ -116,16 +150,33 @@ func (st *stage) work(ctx context.Context, r *run, u unit) (*entry, error) {
 }
 
 // mayBegin keeps a unit from beginning when another has failed, the run is
-// being stopped or a budget is used up.
+// being stopped or a budget is used up. Who may begin calls end.
 func (st *stage) mayBegin(ctx context.Context, r *run) error {
+	if err := st.stopped(ctx, r); err != nil {
+		return err
+	}
+	st.budget.Lock()
+	defer st.budget.Unlock()
+	if over := st.overBudget(r, true); over != nil {
+		return &RunError{Kind: KindBudget, Err: over}
+	}
+	st.begun++
+	return nil
+}
+
+func (st *stage) end() {
+	st.budget.Lock()
+	defer st.budget.Unlock()
+	st.begun--
+}
+
+// stopped is why nothing new begins any more.
+func (st *stage) stopped(ctx context.Context, r *run) error {
 	if r.failed() != nil {
 		return errStopped
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	if over := st.overBudget(r, true); over != nil {
-		return &RunError{Kind: KindBudget, Err: over}
 	}
 	return nil
 }
@@ -146,7 +197,7 @@ func (st *stage) begin(ctx context.Context, r *run, u *unit) (*entry, error) {
 	}
 	input, err := u.input()
 	if err != nil {
-		return nil, err
+		return nil, &RunError{Kind: KindTemplate, Err: err}
 	}
 	started := session.UnitStarted{Unit: u.key, Lane: u.lane, Agent: u.agent}
 	if !known {
@@ -206,11 +257,8 @@ func (st *stage) gaveUp(ctx context.Context, r *run, u unit, err error) error {
 
 // put asks a person.
 func (st *stage) put(ctx context.Context, r *run, questions ...question) error {
-	if err := r.failed(); err != nil {
-		return errStopped
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := st.stopped(ctx, r); err != nil {
+		return err
 	}
 	var changes []session.Change
 	for _, q := range questions {
