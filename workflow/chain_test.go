@@ -1,98 +1,11 @@
 package workflow_test
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
-	holdfast "github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/workflow"
-	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
-
-// actor is a model that answers by a function and remembers what it was asked.
-type actor struct {
-	mu     sync.Mutex
-	asked  []llm.Request
-	answer func(r llm.Request) (llm.Response, error)
-}
-
-func (a *actor) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	a.mu.Lock()
-	a.asked = append(a.asked, r)
-	a.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return llm.Response{}, err
-	}
-	return a.answer(r)
-}
-
-// inputs are the last messages of all requests.
-func (a *actor) inputs() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := make([]string, len(a.asked))
-	for i, r := range a.asked {
-		list[i] = r.Messages[len(r.Messages)-1].Content.Text()
-	}
-	return list
-}
-
-func said(text string) llm.Response {
-	return llm.Response{Content: session.Text(text), FinishReason: "stop", Usage: session.Usage{Input: 10, Output: 5}}
-}
-
-// echo answers with what it was asked.
-func echo(r llm.Request) (llm.Response, error) {
-	return said("re: " + r.Messages[len(r.Messages)-1].Content.Text()), nil
-}
-
-func host(a *actor) workflow.Host {
-	return workflow.Host{
-		Models: func(m spec.Model) (string, llm.Model, error) { return m.Provider + "/" + m.ModelID, a, nil },
-		Env:    spec.Env{Providers: []string{"scripted"}},
-	}
-}
-
-func runtime(t *testing.T, st store.Store) *holdfast.Runtime {
-	t.Helper()
-	rt, err := holdfast.New(holdfast.Config{Store: st})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return rt
-}
-
-// written is a spec in a file.
-func written(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "spec.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func load(t *testing.T, text string, vars spec.Map[string]) *spec.Spec {
-	t.Helper()
-	s, err := workflow.Load(written(t, text), vars)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 const chainSpec = `
 version: 1
@@ -109,7 +22,7 @@ pattern:
       - {agent: writer, input: "About {{ topic }}"}
       - {type: hitl, prompt: "Is {{ steps[0].response }} good?"}
       - {agent: critic, input: "{{ hitl_response }} / {{ steps[0].response }}"}
-      - {agent: writer, input: "{{ steps[2].response }}"}
+      - {agent: writer, input: "{{ steps[2].response }} {{ mood }}", vars: {mood: calm}}
 outputs:
   artifacts:
     - {path: "{{ topic }}/letter.md", from: "{{ last_response }}"}
@@ -117,48 +30,115 @@ outputs:
 
 func TestChain_pausesForAPersonAndGoesOn(t *testing.T) {
 	t.Parallel()
-	a := &actor{answer: echo}
-	rt := runtime(t, inmem.New(inmem.Config{}))
-	out := t.TempDir()
-	vars := spec.Map[string]{{Name: "topic", Value: "tea"}}
-	res, err := workflow.Start(t.Context(), rt, load(t, chainSpec, vars), workflow.RunOptions{Host: host(a), Vars: vars, Out: out})
-	if err != nil {
-		t.Fatal(err)
+	s := newScene(t, echo)
+	s.pauses("Is re: About tea good?")(s.start(chainSpec, "topic", "tea"))
+	if got := s.told(); got != "workflow_start, step_start step/0, step_complete step/0, hitl_pause step/1" {
+		t.Errorf("told at first: %s", got)
 	}
-	if res.Status != workflow.StatusPaused || res.Question == nil || res.Question.Prompt != "Is re: About tea good?" {
-		t.Fatalf("the run is %+v", res)
+	want := "re: re: yes / re: About tea calm"
+	s.completes(want)(s.answer("yes"))
+	if got := s.told(); got != "workflow_start, hitl_answer step/1, step_start step/2, step_complete step/2, step_start step/3, step_complete step/3, workflow_complete" {
+		t.Errorf("told then: %s", got)
 	}
-	yes := "yes"
-	res, err = workflow.Resume(t.Context(), rt, res.SessionID, workflow.ResumeOptions{Host: host(a), Answer: &yes, Out: out})
-	if err != nil {
-		t.Fatal(err)
+	if got := s.artifact("tea/letter.md"); got != want {
+		t.Errorf("the artifact holds %q", got)
 	}
-	want := "re: re: yes / re: About tea"
-	if res.Status != workflow.StatusCompleted || res.LastResponse != want {
-		t.Errorf("the run ended as %+v", res)
+	s.wantInputs("About tea", "yes / re: About tea", "re: yes / re: About tea calm")
+	if got := s.shown(t, "re: yes / re: About tea calm"); got != "user:About tea|assistant:re: About tea|user:re: yes / re: About tea calm" {
+		t.Errorf("the writer was shown %s", got)
 	}
-	data, err := os.ReadFile(filepath.Join(out, "tea", "letter.md"))
-	if err != nil || string(data) != want {
-		t.Errorf("the artifact holds %q (%v)", data, err)
+	if got := s.shown(t, "yes / re: About tea"); got != "user:yes / re: About tea" {
+		t.Errorf("the critic was shown %s", got)
 	}
-	if got := strings.Join(a.inputs(), "|"); got != "About tea|yes / re: About tea|re: yes / re: About tea" {
-		t.Errorf("the models were asked %s", got)
+	if !strings.HasPrefix(s.asked[2].System, "Write.") {
+		t.Errorf("the writer was told %q", s.asked[2].System)
 	}
-	last := a.asked[2]
-	if len(last.Messages) != 3 || !strings.HasPrefix(last.System, "Write.") {
-		t.Errorf("the writer was shown %d messages and told %q", len(last.Messages), last.System)
+	step0 := `{"index": 0, "agent": "writer", "response": "re: About tea", "tokens_estimated": 5}`
+	step1 := `{"index": 1, "type": "hitl", "prompt": "Is re: About tea good?", "response": "yes", "tokens_estimated": 0}`
+	step2 := `{"index": 2, "agent": "critic", "response": "re: yes / re: About tea", "tokens_estimated": 11}`
+	step3 := `{"index": 3, "agent": "writer", "response": "re: re: yes / re: About tea calm", "tokens_estimated": 15}`
+	asks := hitl(`"step_index": 1, "prompt": "Is re: About tea good?"`)
+	knows := hitl(`"active": false, "step_index": 1, "prompt": "Is re: About tea good?", "user_response": "yes"`)
+	end := `completed {"current_step": 4, "step_history": [` + step0 + "," + step1 + "," + step2 + "," + step3 + `], "hitl_state": ` + knows + `}`
+	s.history(
+		`running {}`,
+		`running {"current_step": 1, "step_history": [`+step0+`]}`,
+		`paused {"current_step": 1, "step_history": [`+step0+`], "hitl_state": `+asks+`}`,
+		`running {"current_step": 2, "step_history": [`+step0+","+step1+`], "hitl_state": `+knows+`}`,
+		`running {"current_step": 3, "step_history": [`+step0+","+step1+","+step2+`], "hitl_state": `+knows+`}`,
+		strings.Replace(end, "completed", "running", 1),
+		end,
+	)
+	st := s.state()
+	if st.Usage.Input != 30 || st.Usage.Output != 15 || st.Usage.ByAgent["writer"] != 30 || st.Usage.ByAgent["critic"] != 15 || st.Agents["writer"].Estimated {
+		t.Errorf("used: %+v, %+v", st.Usage, st.Agents)
 	}
-	s, err := rt.Get(t.Context(), res.SessionID, holdfast.Whole(), holdfast.WithTail())
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestChain_ofOneStepHasNoStateOnceItIsDone(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.completes("re: go on")(s.start(head + `
+agents: {a: {prompt: A}}
+pattern: {type: chain, config: {steps: [{agent: a, input: "go {{ how }}", vars: {how: "on"}}]}}
+`))
+	s.history(
+		`running {}`,
+		`running {"current_step": 1, "step_history": [{"index": 0, "agent": "a", "response": "re: go on", "tokens_estimated": 5}]}`,
+		`completed {}`,
+	)
+	if st := s.state(); st.Final != "re: go on" || st.Agent != "a" {
+		t.Errorf("the log lost the response: %+v", st)
 	}
-	st, err := workflow.Project(s)
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestChain_thatEndsWithAPersonCompletesWithArtifacts(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.pauses("last word?\n")(s.start(head + `
+agents: {a: {prompt: A}}
+pattern:
+  type: chain
+  config:
+    steps:
+      - {agent: a, input: x}
+      - {type: hitl, prompt: "last word?\n", context_display: "{{ steps[0].response }}\n"}
+outputs: {artifacts: [{path: out.txt, from: "{{ last_response }}|{{ steps[1].prompt }}"}]}
+`))
+	s.completes("mine")(s.answer("mine"))
+	if got := s.artifact("out.txt"); got != "mine|last word?\n" {
+		t.Errorf("the artifact holds %q", got)
 	}
-	raw, err := st.Pattern.MarshalJSON()
-	if err != nil || st.Metadata.Status != workflow.StatusCompleted || st.Usage.ByAgent["writer"] != 30 {
-		t.Errorf("the state is %+v, %s (%v)", st, raw, err)
+	if s.calls() != 1 {
+		t.Errorf("%d calls", s.calls())
 	}
-	t.Logf("%s", raw)
+	if st := s.state(); st.Agent != "hitl" || len(st.Artifacts) != 1 {
+		t.Errorf("the state is %+v", st)
+	}
+}
+
+func TestChain_absentInputIsTheEmptyText(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.completes("re: ")(s.start(head + `
+agents: {a: {prompt: A}}
+pattern: {type: chain, config: {steps: [{agent: a}]}}
+`))
+	s.wantInputs("")
+}
+
+func TestStart_whatCanBeSeenToBeWrongMakesNoSession(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	one := head + "agents: {a: {prompt: A}}\npattern: {type: chain, config: {steps: [{agent: %s}]}}\n"
+	if _, err := s.start(strings.Replace(one, "%s", "b", 1)); err == nil {
+		t.Error("an agent that is not there was taken")
+	}
+	ask := head + "agents: {a: {prompt: A}}\npattern: {type: chain, config: {steps: [{type: hitl, prompt: p}]}}\n"
+	if _, err := s.startWith(workflow.RunOptions{Volatile: true}, ask); err == nil {
+		t.Error("a question was taken that nobody can answer later")
+	}
+	if s.id != "" || s.calls() != 0 {
+		t.Errorf("session %q, %d calls", s.id, s.calls())
+	}
 }
