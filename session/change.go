@@ -174,6 +174,7 @@ var decoders = map[string]func([]byte) (Change, error){
 	"inbox_taken":             decoderOf[InboxTaken],
 	"tail_discarded":          decoderOf[TailDiscarded],
 	"task_row_changed":        decoderOf[TaskRowChanged],
+	"task_state_changed":      decoderOf[TaskStateChanged],
 	"workflow_row_changed":    decoderOf[WorkflowRowChanged],
 	"workflow_begun":          decoderOf[WorkflowBegun],
 	"workflow_spec_changed":   decoderOf[WorkflowSpecChanged],
@@ -187,9 +188,20 @@ var decoders = map[string]func([]byte) (Change, error){
 	"budget_warned":           decoderOf[BudgetWarned],
 }
 
+// decoder finds how a kind of change is read.
+func decoder(kind string) (func([]byte) (Change, error), bool) {
+	if decode, ok := decoders[kind]; ok {
+		return decode, true
+	}
+	if _, ok := taskEvents[kind]; ok {
+		return func(data []byte) (Change, error) { return TaskEvent{Name: kind, Data: data}.normal() }, true
+	}
+	return nil, false
+}
+
 // ChangeKinds lists every kind of change, sorted.
 func ChangeKinds() []string {
-	kinds := make([]string, 0, len(decoders))
+	kinds := TaskEventNames()
 	for kind := range decoders {
 		kinds = append(kinds, kind)
 	}
@@ -206,7 +218,7 @@ func decoderOf[T Change](data []byte) (Change, error) {
 }
 
 func decodeChange(kind string, data []byte) (Change, error) {
-	decode, ok := decoders[kind]
+	decode, ok := decoder(kind)
 	if !ok {
 		return nil, &NewerFormatError{What: "change kind", Have: quoted(kind), Know: strings.Join(ChangeKinds(), ", ")}
 	}

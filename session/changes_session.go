@@ -86,7 +86,8 @@ func (c SessionForked) fold(b *body, t recordTime) error {
 	}
 	b.info.ID, b.info.ParentID, b.info.Fork = c.SessionID, c.ParentID, &c.Fork
 	b.info.Origin, b.info.Status, b.info.Version, b.info.Seq = OriginFork, Active, 0, 0
-	b.info.Name, b.info.ExpiresAt, b.info.Task = "", nil, nil
+	b.info.Name, b.info.ExpiresAt = "", nil
+	b.forkTask()
 	if b.st.Workflow == nil { // a fork of a run goes on with it
 		b.info.Workflow = nil
 	}

@@ -1,6 +1,11 @@
 package session
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+)
 
 // ForkPoint is where a fork left its parent.
 type ForkPoint struct {
@@ -14,9 +19,54 @@ type TaskRow struct {
 	Prompt         string `json:"prompt"`
 	Status         string `json:"status"`
 	TerminalStatus string `json:"terminalStatus,omitempty"`
+
+	FailureClass                string          `json:"failureClass,omitempty"`
+	Error                       string          `json:"error,omitempty"`
+	StopReasons                 []string        `json:"stopReasons,omitempty"`
+	WorkspaceID                 string          `json:"workspaceId,omitempty"`
+	WorkspacePath               string          `json:"workspacePath,omitempty"`
+	ExecutionMode               string          `json:"executionMode,omitempty"`
+	PermissionMode              string          `json:"permissionMode,omitempty"`
+	Run                         int             `json:"run,omitempty"`
+	StartedAt                   int64           `json:"startedAt,omitempty"` // times are Unix milliseconds
+	CompletedAt                 int64           `json:"completedAt,omitempty"`
+	LastRunDurationMS           int64           `json:"lastRunDurationMs,omitempty"`
+	ResultSummary               string          `json:"resultSummary,omitempty"`
+	OutputFiles                 []string        `json:"outputFiles,omitempty"`
+	BestKnownOutcome            json.RawMessage `json:"bestKnownOutcome,omitempty"`
+	SuccessCriteria             json.RawMessage `json:"successCriteria,omitempty"`
+	CurrentAttempt              int             `json:"currentAttempt,omitempty"`
+	MaxAttempts                 int             `json:"maxAttempts,omitempty"`
+	AwaitingUserInputReasonCode string          `json:"awaitingUserInputReasonCode,omitempty"`
+	RetryReason                 string          `json:"retryReason,omitempty"`
+	RecoveryClass               string          `json:"recoveryClass,omitempty"`
+	ToolDisabledScope           string          `json:"toolDisabledScope,omitempty"`
+	LastProgressScore           *float64        `json:"lastProgressScore,omitempty"`
+	AutoContinueBlockReason     string          `json:"autoContinueBlockReason,omitempty"`
+	PendingApprovals            int             `json:"pendingApprovals,omitempty"`
+	Projection                  *TaskProjection `json:"projection,omitempty"`
 }
 
-func (r *TaskRow) clean() { cleanAll(&r.Title, &r.Prompt, &r.Status, &r.TerminalStatus) }
+func (r *TaskRow) clean() {
+	*r = r.Clone()
+	cleanAll(&r.Title, &r.Prompt, &r.Status, &r.TerminalStatus, &r.FailureClass, &r.Error, &r.WorkspaceID, &r.WorkspacePath, &r.ExecutionMode,
+		&r.PermissionMode, &r.ResultSummary, &r.AwaitingUserInputReasonCode, &r.RetryReason, &r.RecoveryClass, &r.ToolDisabledScope, &r.AutoContinueBlockReason)
+	r.StopReasons, r.OutputFiles = cleanList(r.StopReasons), cleanList(r.OutputFiles)
+}
+
+// Clone is a deep copy; lists that are empty are nil.
+func (r TaskRow) Clone() TaskRow {
+	r.StopReasons, r.OutputFiles = slices.Clone(r.StopReasons), slices.Clone(r.OutputFiles)
+	if len(r.StopReasons) == 0 {
+		r.StopReasons = nil
+	}
+	if len(r.OutputFiles) == 0 {
+		r.OutputFiles = nil
+	}
+	r.BestKnownOutcome, r.SuccessCriteria = bytes.Clone(r.BestKnownOutcome), bytes.Clone(r.SuccessCriteria)
+	r.LastProgressScore, r.Projection = clonePtr(r.LastProgressScore), clonePtr(r.Projection)
+	return r
+}
 
 // WorkflowRow is the part of a workflow run that listings show.
 type WorkflowRow struct {
@@ -136,7 +186,11 @@ func (i Info) check() error {
 
 // Clone is a deep copy.
 func (i Info) Clone() Info {
-	i.Fork, i.Task, i.Workflow, i.ExpiresAt = clonePtr(i.Fork), clonePtr(i.Task), clonePtr(i.Workflow), clonePtr(i.ExpiresAt)
+	i.Fork, i.Workflow, i.ExpiresAt = clonePtr(i.Fork), clonePtr(i.Workflow), clonePtr(i.ExpiresAt)
+	if i.Task != nil {
+		row := i.Task.Clone()
+		i.Task = &row
+	}
 	return i
 }
 

@@ -322,6 +322,10 @@ func (s Session) Variables() map[string]Variable {
 // Window is what the model is shown.
 func (s Session) Window() Window { return s.b.st.Window.clone() }
 
+// Task is a copy of a task's state, nil for other sessions and for a task that
+// has not begun. Its queues are empty: they are the session's inbox.
+func (s Session) Task() *TaskState { return s.b.st.Task.Clone() }
+
 // Execution is the running or last execution, nil where there is none.
 func (s Session) Execution() *Execution { return s.b.st.Execution.Clone() }
 

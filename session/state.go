@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -26,7 +25,7 @@ type State struct {
 	ExecutionCount int                 `json:"executionCount"`
 	InferenceCount int                 `json:"inferenceCount"` // answered or given up
 	Execution      *Execution          `json:"execution"`
-	Task           *json.RawMessage    `json:"task"`
+	Task           *TaskState          `json:"task"`
 	Workflow       *Workflow           `json:"workflow"`
 	Usage          Usage               `json:"usage"`
 	Cost           Cost                `json:"cost"`
@@ -81,16 +80,8 @@ func (s State) Clone() State {
 	}
 	s.Messages = messages
 	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
-	s.Task, s.Workflow = cloneRaw(s.Task), s.Workflow.clone()
+	s.Task, s.Workflow = s.Task.Clone(), s.Workflow.clone()
 	return s
-}
-
-func cloneRaw(raw *json.RawMessage) *json.RawMessage {
-	if raw == nil {
-		return nil
-	}
-	c := json.RawMessage(bytes.Clone(*raw))
-	return &c
 }
 
 func cloneVariables(vars map[string]Variable) map[string]Variable {
@@ -108,9 +99,6 @@ func (s State) normal() (State, error) {
 	s.Messages = nil
 	s = s.Clone()
 	s.Messages = messages
-	if s.Task != nil {
-		return s, &NewerFormatError{What: "state of a task", Have: "present", Know: "none"}
-	}
 	cleanAll(&s.ParentAgentID, &s.SystemPrompt, &s.Model)
 	s.CreatedAt, s.UpdatedAt = Instant(s.CreatedAt), Instant(s.UpdatedAt)
 	if err := checkToken("agentId", s.AgentID); err != nil {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -127,8 +128,7 @@ type stage struct {
 func lifeOf(s session.Session) []stage {
 	switch s.Info().Kind {
 	case session.KindTask:
-		return []stage{{changes: []session.Change{session.TaskRowChanged{Task: session.TaskRow{
-			Title: "title", Prompt: "prompt", Status: "completed", TerminalStatus: "done"}}}}}
+		return lifeOfTask()
 	case session.KindWorkflow:
 		return lifeOfRun()
 	}
@@ -255,6 +255,44 @@ func firstVersions(t testing.TB) []session.Session {
 		born(t, session.Birth{ID: "task", Kind: session.KindTask}),
 		born(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}),
 	}
+}
+
+// lifeOfTask has every change of a task.
+func lifeOfTask() []stage {
+	score := 0.5
+	row := session.TaskRow{
+		Title: "title", Prompt: "prompt", Status: "completed", TerminalStatus: "ok", FailureClass: "unknown", Error: "broke", StopReasons: []string{"completed"},
+		WorkspaceID: "w", WorkspacePath: "/w", ExecutionMode: "execute", PermissionMode: "default", Run: 1, StartedAt: 1, CompletedAt: 2, LastRunDurationMS: 1,
+		ResultSummary: "done", OutputFiles: []string{"a.go"}, BestKnownOutcome: []byte(`{}`), SuccessCriteria: []byte(`{"type":"file_exists"}`),
+		CurrentAttempt: 1, MaxAttempts: 3, AwaitingUserInputReasonCode: "code", RetryReason: "again", RecoveryClass: "local_runtime", ToolDisabledScope: "global",
+		LastProgressScore: &score, AutoContinueBlockReason: "loop", PendingApprovals: 1, Projection: &session.TaskProjection{
+			BudgetUsage: session.BudgetUsage{Turns: 1, LifetimeTurns: 2, ToolCalls: 3, WebSearchCalls: 4, DuplicatesBlocked: 5}, ContinuationCount: 1, ContinuationWindow: 2,
+			LifetimeTurnsUsed: 2, CompactionCount: 1, LastCompactionAt: 1, LastCompactionTokensBefore: 9, LastCompactionTokensAfter: 3, NoProgressStreak: 1, LastLoopFingerprint: "f",
+		},
+	}
+	stages := []stage{
+		{changes: []session.Change{session.TaskRowChanged{Task: row}}},
+		{changes: []session.Change{session.TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{
+			"loop": {"globalTurnCount": []byte("3")}, "tooling": {"toolUsageCounts": []byte(`[["read",2]]`)},
+		}}}},
+	}
+	says := map[string]string{
+		"plan_": `{"plan":{"description":"Tidy.","steps":[{"id":"1","description":"Sweep.","status":"pending"}]}}`,
+		"step_": `{"step":{"id":"1","description":"Sweep.","status":"completed"}}`, "task_list_": `{"checklist":{"items":[],"updatedAt":2}}`,
+		"approval_":        `{"approval":{"id":"a","taskId":"t","callId":"c","type":"tool","description":"d","status":"pending","requestedAt":1}}`,
+		"permission_rule_": `{"rule":{"source":"session","effect":"allow","scope":{"kind":"tool","toolName":"read"}}}`,
+		"permission_mode_": `{"mode":"plan"}`, "permission_granted": `{"key":"tool:x","grant":{"grantedAt":1}}`, "permission_grants_": `{"keys":["tool:x"]}`,
+	}
+	for _, name := range session.TaskEventNames() {
+		data := `{"message":"said"}`
+		for prefix, text := range says {
+			if strings.HasPrefix(name, prefix) {
+				data = text
+			}
+		}
+		stages = append(stages, stage{changes: []session.Change{session.TaskEvent{Name: name, Data: []byte(data)}}})
+	}
+	return stages
 }
 
 // lifeOfRun has every change of a workflow run.

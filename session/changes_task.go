@@ -1,0 +1,448 @@
+package session
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// TaskEvent is something that happened in a task. Its kind is its name; what
+// the names mean is the business of the package that runs tasks, but those
+// that carry a plan, a step, a checklist, an approval or a rule move the
+// task's state.
+type TaskEvent struct {
+	Name string
+	Data json.RawMessage
+}
+
+// taskEvents has the names of all events, and how those fold that move the
+// state.
+var taskEvents = map[string]func(*TaskState, json.RawMessage) error{
+	"task_created": nil, "task_status": nil, "task_completed": nil, "task_cancelled": nil, "task_paused": nil, "task_queued": nil,
+	"task_interrupted": nil, "task_resumed": nil, "executing": nil,
+	"plan_created": foldPlan, "plan_revised": foldPlan,
+	"step_started": foldStep, "step_completed": foldStep, "step_failed": foldStep, "step_skipped": foldStep, "step_timeout": nil,
+	"tool_call": nil, "tool_result": nil, "tool_error": nil,
+	"file_created": nil, "file_modified": nil, "file_deleted": nil, "artifact_created": nil,
+	"llm_usage": nil, "llm_retry": nil, "llm_error": nil,
+	"follow_up_delivered": nil, "step_feedback": nil, "step_feedback_ignored": nil,
+	"task_list_created": foldChecklist, "task_list_updated": foldChecklist, "task_list_verification_nudged": foldChecklist,
+	"continuation_decision": nil, "auto_continuation_started": nil, "auto_continuation_blocked": nil, "safety_stop_triggered": nil,
+	"no_progress_circuit_breaker": nil, "step_contract_escalated": nil, "budget_reset_for_continuation": nil,
+	"turn_window_soft_exhausted": nil, "budget_soft_landing": nil,
+	"follow_up_turn_recovery_started": nil, "follow_up_turn_recovery_completed": nil, "follow_up_turn_recovery_blocked": nil,
+	"context_compaction_started": nil, "context_compaction_completed": nil, "context_compaction_failed": nil,
+	"context_capacity_recovery_started": nil, "context_capacity_recovery_completed": nil, "context_capacity_recovery_failed": nil,
+	"approval_requested": foldApproval, "approval_granted": foldApproval, "approval_denied": foldApproval,
+	"approval_expired": foldApproval, "approval_cancelled": foldApproval,
+	"permission_rule_added": foldRuleAdded, "permission_rule_removed": foldRuleRemoved, "permission_mode_changed": foldMode,
+	"permission_granted": foldGrant, "permission_grants_dropped": foldGrantsDropped, "tool_blocked": nil,
+	"verification_passed": nil, "verification_failed": nil, "workspace_changed": nil, "conversation_snapshot": nil, "error": nil,
+}
+
+// TaskEventNames lists the names of all events, sorted.
+func TaskEventNames() []string { return slices.Sorted(maps.Keys(taskEvents)) }
+
+// Kind is the event's name.
+func (e TaskEvent) Kind() string { return e.Name }
+
+// MarshalJSON writes what the event says.
+func (e TaskEvent) MarshalJSON() ([]byte, error) { return e.Data, nil }
+
+func (e TaskEvent) normal() (Change, error) {
+	fold, known := taskEvents[e.Name]
+	if !known {
+		return nil, &NewerFormatError{What: "task event", Have: quoted(e.Name), Know: strings.Join(TaskEventNames(), ", ")}
+	}
+	data, err := compact(e.Name, e.Data)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 || data[0] != '{' {
+		return nil, invalid(e.Name, "is not an object")
+	}
+	if fold != nil { // what cannot be folded is refused before it is in a log
+		probe := NewTaskState()
+		if err := fold(&probe, data); err != nil {
+			return nil, err
+		}
+	}
+	return TaskEvent{Name: e.Name, Data: data}, nil
+}
+
+func (e TaskEvent) fold(b *body, t recordTime) error {
+	if b.info.Kind != KindTask {
+		return invalid("kind", "%s is no change of a session of kind %s", e.Name, b.info.Kind)
+	}
+	next := b.taskState()
+	if fold := taskEvents[e.Name]; fold != nil {
+		if err := fold(next, e.Data); err != nil {
+			return err
+		}
+	}
+	if e.Name == "permission_mode_changed" {
+		next.Settings.ModeSeq = t.seq
+	}
+	b.setTask(next)
+	return nil
+}
+
+// taskState is a shallow copy of the state: what a fold replaces it replaces
+// whole.
+func (b *body) taskState() *TaskState {
+	if b.st.Task == nil {
+		s := NewTaskState()
+		return &s
+	}
+	c := *b.st.Task
+	return &c
+}
+
+func (b *body) setTask(s *TaskState) {
+	n := s.normal()
+	b.st.Task = &n
+}
+
+func readEvent(data json.RawMessage, into any) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return decodeProblem("event", err)
+	}
+	return nil
+}
+
+func foldPlan(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Plan *Plan `json:"plan"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Plan == nil {
+		return invalid("plan", "is missing")
+	}
+	seen := map[string]bool{}
+	for _, step := range e.Plan.Steps {
+		if step.ID == "" || seen[step.ID] {
+			return invalid("plan", "step %s has no id of its own", quoted(step.ID))
+		}
+		seen[step.ID] = true
+	}
+	s.Plan = e.Plan
+	return nil
+}
+
+// foldStep replaces a step of the plan; one that is not in it changes nothing.
+func foldStep(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Step *PlanStep `json:"step"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Step == nil || e.Step.ID == "" {
+		return invalid("step", "is missing")
+	}
+	if s.Plan == nil {
+		return nil
+	}
+	plan := Plan{Description: s.Plan.Description, Steps: slices.Clone(s.Plan.Steps)}
+	for i := range plan.Steps {
+		if plan.Steps[i].ID == e.Step.ID {
+			plan.Steps[i] = *e.Step
+		}
+	}
+	s.Plan = &plan
+	return nil
+}
+
+func foldChecklist(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Checklist *Checklist `json:"checklist"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Checklist == nil {
+		return invalid("checklist", "is missing")
+	}
+	s.Checklist = *e.Checklist
+	return nil
+}
+
+func foldApproval(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Approval *Approval `json:"approval"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Approval == nil || e.Approval.ID == "" {
+		return invalid("approval", "is missing")
+	}
+	s.Approvals = slices.Clone(s.Approvals)
+	if i := slices.IndexFunc(s.Approvals, func(a Approval) bool { return a.ID == e.Approval.ID }); i >= 0 {
+		s.Approvals[i] = *e.Approval
+	} else {
+		s.Approvals = append(s.Approvals, *e.Approval)
+	}
+	return nil
+}
+
+func foldRuleAdded(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Rule *Rule `json:"rule"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Rule == nil {
+		return invalid("rule", "is missing")
+	}
+	if e.Rule.Source != "session" { // others are kept elsewhere
+		return nil
+	}
+	s.Permissions.SessionRules = append(slices.Clone(s.Permissions.SessionRules), *e.Rule)
+	return nil
+}
+
+func foldRuleRemoved(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Rule *Rule `json:"rule"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Rule == nil {
+		return invalid("rule", "is missing")
+	}
+	s.Permissions.SessionRules = slices.DeleteFunc(slices.Clone(s.Permissions.SessionRules), func(r Rule) bool {
+		return r.Effect == e.Rule.Effect && r.Scope == e.Rule.Scope
+	})
+	return nil
+}
+
+func foldMode(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Mode string `json:"mode"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Mode == "" {
+		return invalid("mode", "is missing")
+	}
+	s.Permissions.Mode = e.Mode
+	return nil
+}
+
+func foldGrant(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Key   string `json:"key"`
+		Grant *Grant `json:"grant"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	if e.Key == "" || e.Grant == nil {
+		return invalid("grant", "is missing")
+	}
+	s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.With(e.Key, *e.Grant)
+	return nil
+}
+
+func foldGrantsDropped(s *TaskState, data json.RawMessage) error {
+	var e struct {
+		Keys []string `json:"keys"`
+	}
+	if err := readEvent(data, &e); err != nil {
+		return err
+	}
+	for _, key := range e.Keys {
+		s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.Without(key)
+	}
+	return nil
+}
+
+// TaskStateChanged moves fields of a task's state that have no event of their
+// own: by bucket, then by field, as their JSON names are. A field is replaced
+// whole; of an ordered map the pairs that moved are given, with null for one
+// that went.
+type TaskStateChanged struct {
+	Buckets map[string]map[string]json.RawMessage `json:"buckets"`
+}
+
+// Kind is task_state_changed.
+func (TaskStateChanged) Kind() string { return "task_state_changed" }
+
+func (c TaskStateChanged) normal() (Change, error) {
+	kept := map[string]map[string]json.RawMessage{}
+	probe := NewTaskState()
+	for bucket, fields := range c.Buckets {
+		kept[bucket] = map[string]json.RawMessage{}
+		for field, raw := range fields {
+			raw, err := compact(bucket+"."+field, raw)
+			if err != nil {
+				return nil, err
+			}
+			if err := probe.setField(bucket, field, raw); err != nil {
+				return nil, err
+			}
+			kept[bucket][field] = raw
+		}
+	}
+	return TaskStateChanged{Buckets: kept}, nil
+}
+
+func (c TaskStateChanged) fold(b *body, _ recordTime) error {
+	if b.info.Kind != KindTask {
+		return invalid("kind", "%s is no change of a session of kind %s", c.Kind(), b.info.Kind)
+	}
+	next := b.taskState()
+	for _, bucket := range slices.Sorted(maps.Keys(c.Buckets)) {
+		for _, field := range slices.Sorted(maps.Keys(c.Buckets[bucket])) {
+			if err := next.setField(bucket, field, c.Buckets[bucket][field]); err != nil {
+				return err
+			}
+		}
+	}
+	b.setTask(next)
+	return nil
+}
+
+// movable are the buckets that TaskStateChanged may move; the others have
+// events.
+var movable = []string{
+	"transcript", "tooling", "files", "loop", "recovery", "worker", "permissions", "verification", "usage", "trackerState", "settings", "checklist",
+}
+
+const foreignBucket = "foreign"
+
+// patched is a field of which only parts are given.
+type patched interface {
+	patch(raw json.RawMessage) error
+}
+
+func (s *TaskState) setField(bucket, field string, raw json.RawMessage) error {
+	if bucket == foreignBucket {
+		s.Foreign = s.Foreign.With(field, raw)
+		return nil
+	}
+	b, ok := fieldByJSON(reflect.ValueOf(s).Elem(), bucket)
+	if !ok || !slices.Contains(movable, bucket) {
+		return invalid("task_state_changed", "there is no bucket %s", quoted(bucket))
+	}
+	f, ok := fieldByJSON(b, field)
+	if !ok {
+		return invalid("task_state_changed", "bucket %s has no field %s", bucket, quoted(field))
+	}
+	if p, ok := f.Addr().Interface().(patched); ok {
+		if err := p.patch(raw); err != nil {
+			return invalid("task_state_changed", "%s.%s: %v", bucket, field, err)
+		}
+		return nil
+	}
+	fresh := reflect.New(f.Type())
+	if err := json.Unmarshal(raw, fresh.Interface()); err != nil {
+		return invalid("task_state_changed", "%s.%s: %v", bucket, field, err)
+	}
+	f.Set(fresh.Elem())
+	return nil
+}
+
+// fieldByJSON finds a field of a struct by its name in JSON.
+func fieldByJSON(v reflect.Value, name string) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if tag == name {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// diffed is a field that knows what moved in it.
+type diffed interface {
+	diff(older any) (json.RawMessage, error)
+}
+
+// TaskMoves is the change that leads from one state to another, as far as it
+// is not the business of events; false where nothing moved.
+func TaskMoves(older, newer TaskState) (TaskStateChanged, bool, error) {
+	c := TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{}}
+	older, newer = older.normal(), newer.normal()
+	a, b := reflect.ValueOf(&older).Elem(), reflect.ValueOf(&newer).Elem()
+	for _, bucket := range movable {
+		x, _ := fieldByJSON(a, bucket)
+		y, _ := fieldByJSON(b, bucket)
+		for i := range x.NumField() {
+			if reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+				continue
+			}
+			raw, err := moved(x.Field(i), y.Field(i))
+			if err != nil {
+				return c, false, err
+			}
+			name, _, _ := strings.Cut(x.Type().Field(i).Tag.Get("json"), ",")
+			if c.Buckets[bucket] == nil {
+				c.Buckets[bucket] = map[string]json.RawMessage{}
+			}
+			c.Buckets[bucket][name] = raw
+		}
+	}
+	for name, raw := range newer.Foreign.All() {
+		if old, ok := older.Foreign.Get(name); !ok || string(old) != string(raw) {
+			if c.Buckets[foreignBucket] == nil {
+				c.Buckets[foreignBucket] = map[string]json.RawMessage{}
+			}
+			c.Buckets[foreignBucket][name] = raw
+		}
+	}
+	return c, len(c.Buckets) > 0, nil
+}
+
+func moved(x, y reflect.Value) (json.RawMessage, error) {
+	if d, ok := y.Addr().Interface().(diffed); ok {
+		return d.diff(x.Addr().Interface())
+	}
+	return JSON(y.Interface())
+}
+
+// TaskProjection is what the row of a task shows of its state.
+type TaskProjection struct {
+	BudgetUsage                BudgetUsage `json:"budgetUsage"`
+	ContinuationCount          int         `json:"continuationCount"`
+	ContinuationWindow         int         `json:"continuationWindow"`
+	LifetimeTurnsUsed          int         `json:"lifetimeTurnsUsed"`
+	CompactionCount            int         `json:"compactionCount"`
+	LastCompactionAt           int64       `json:"lastCompactionAt,omitempty"`
+	LastCompactionTokensBefore int64       `json:"lastCompactionTokensBefore,omitempty"`
+	LastCompactionTokensAfter  int64       `json:"lastCompactionTokensAfter,omitempty"`
+	NoProgressStreak           int         `json:"noProgressStreak"`
+	LastLoopFingerprint        string      `json:"lastLoopFingerprint,omitempty"`
+}
+
+// BudgetUsage is what a task has used of its budgets of turns and calls.
+type BudgetUsage struct {
+	Turns             int `json:"turns"`
+	LifetimeTurns     int `json:"lifetimeTurns"`
+	ToolCalls         int `json:"toolCalls"`
+	WebSearchCalls    int `json:"webSearchCalls"`
+	DuplicatesBlocked int `json:"duplicatesBlocked"`
+}
+
+// Projection is what the row shows of this state.
+func (s *TaskState) Projection() TaskProjection {
+	l := s.Loop
+	p := TaskProjection{
+		BudgetUsage:       BudgetUsage{Turns: l.GlobalTurnCount, LifetimeTurns: l.LifetimeTurnCount},
+		ContinuationCount: l.ContinuationCount, ContinuationWindow: l.ContinuationWindow, LifetimeTurnsUsed: l.LifetimeTurnCount,
+		CompactionCount: l.CompactionCount, LastCompactionAt: l.LastCompactionAt, LastCompactionTokensBefore: l.LastCompactionTokensBefore,
+		LastCompactionTokensAfter: l.LastCompactionTokensAfter, NoProgressStreak: l.NoProgressStreak, LastLoopFingerprint: l.LastLoopFingerprint,
+	}
+	if c := s.Tooling.BudgetCounters; c != nil {
+		p.BudgetUsage.ToolCalls, p.BudgetUsage.WebSearchCalls, p.BudgetUsage.DuplicatesBlocked = c.ToolCalls, c.WebSearchCalls, c.DuplicatesBlocked
+	}
+	return p
+}
