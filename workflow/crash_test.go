@@ -1,0 +1,261 @@
+package workflow_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A process works on a run of a spec and is killed: when the model's server
+// has its question, when the answer begins and when it has arrived, when a
+// tool begins and when it is done, at the points at which the store writes,
+// when a person is asked, and among the notes and artifacts it leaves. The
+// next process takes the run up, without the spec. Some are killed as well.
+// Whatever happened, no answer is asked for that is in the log, and the run
+// ends as if nothing had happened.
+
+func TestCrash_sqlite(t *testing.T)   { crashEverywhere(t, "sqlite", allKinds, kindWritten) }
+func TestCrash_file(t *testing.T)     { crashEverywhere(t, "file", []string{kindWritten}, "") }
+func TestCrash_postgres(t *testing.T) { crashEverywhere(t, "postgres", []string{kindWrite}, "") }
+
+// Kinds of moments.
+const (
+	writePrefix = "write "
+
+	kindAsked   = "model asked"
+	kindBegan   = "answer begins"
+	kindArrived = "answer arrived"
+	kindTool    = "tool"
+	kindWritten = "answer written"
+	kindWrite   = "other write"
+	kindPaused  = "person asked"
+	kindNotes   = "notes"
+	kindFiles   = "artifacts"
+)
+
+var allKinds = []string{kindAsked, kindBegan, kindArrived, kindWritten, kindTool, kindWrite, kindPaused, kindNotes, kindFiles}
+
+// moment is where a process dies: by its own hand, or by that of the recorder
+// when it receives a request.
+type moment struct {
+	kind, name string
+	apply      func(r *crashRun, j *crashJob)
+}
+
+// deaths are all moments of a run.
+func (p *crashPlan) deaths() []moment {
+	var all []moment
+	add := func(kind, name string, apply func(r *crashRun, j *crashJob)) {
+		all = append(all, moment{kind, p.name + ": " + name, apply})
+	}
+	writes, written := 0, p.written()
+	for i, name := range p.moments {
+		before, what, _ := strings.Cut(name, ": ")
+		switch kind := map[string]string{
+			"answer began": kindBegan, "answer arrived": kindArrived, "tool began": kindTool, "tool ended": kindTool, "paused": kindPaused,
+		}[before]; {
+		case strings.HasPrefix(name, writePrefix):
+			writes++
+			n, kind := writes, kindWrite
+			if written[i] {
+				kind = kindWritten
+			}
+			add(kind, fmt.Sprintf("%s (%d)", name, n), func(_ *crashRun, j *crashJob) { j.DieWrite = n })
+		case kind == kindArrived:
+			add(kindAsked, "request received: "+what, func(r *crashRun, _ *crashJob) { r.killAsk = what })
+			fallthrough
+		default:
+			add(kind, name, func(_ *crashRun, j *crashJob) { j.DieAt = name })
+		}
+	}
+	for n := range p.left.Notes {
+		add(kindNotes, fmt.Sprint("note ", n+1), func(_ *crashRun, j *crashJob) { j.DieFiles = files{Notes: n + 1} })
+	}
+	for n := range p.left.Artifacts {
+		add(kindFiles, fmt.Sprint("artifact begun ", n+1), func(_ *crashRun, j *crashJob) { j.DieFiles = files{Artifacts: n, Temporary: 1} })
+		add(kindFiles, fmt.Sprint("artifact ", n+1), func(_ *crashRun, j *crashJob) { j.DieFiles = files{Artifacts: n + 1} })
+	}
+	return all
+}
+
+// written are the moments at which an answer that arrived has just been
+// written: the store begins its next write after them.
+func (p *crashPlan) written() map[int]bool {
+	found := map[int]bool{}
+	for i, name := range p.moments {
+		if !strings.HasPrefix(name, "answer arrived") {
+			continue
+		}
+		begin, last := "", -1
+		for j := i + 1; j < len(p.moments); j++ {
+			switch name := p.moments[j]; {
+			case !strings.HasPrefix(name, writePrefix):
+				continue
+			case begin == "":
+				begin = name
+			case name == begin:
+				found[last], j = true, len(p.moments)
+				continue
+			}
+			last = j
+		}
+	}
+	return found
+}
+
+// crashEverywhere kills processes on one store: at one moment of each of these
+// kinds for every spec and at all of one kind where there are summaries, or at
+// all moments there are.
+func crashEverywhere(t *testing.T, name string, kinds []string, ofSummary string) {
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
+	t.Parallel()
+	s, plans := newCrashSite(t, name), crashPlans()
+	s.each(t, len(plans), func(ctx context.Context, i int) error { return s.rehearse(ctx, plans[i]) })
+	if t.Failed() {
+		return
+	}
+	type cell struct {
+		plan *crashPlan
+		moment
+	}
+	var cells []cell
+	for _, p := range plans {
+		deaths := p.deaths()
+		if flag.Lookup(wholeFlag).Value.String() != "true" {
+			every := ""
+			if p.summarised {
+				every = ofSummary
+			}
+			deaths = sample(deaths, kinds, every)
+		}
+		for _, m := range deaths {
+			cells = append(cells, cell{p, m})
+		}
+	}
+	var l tally
+	s.each(t, len(cells), func(ctx context.Context, i int) error {
+		again := 0
+		if i%3 == 0 {
+			again = 1 + i%17
+		}
+		if err := s.dieAt(ctx, &l, cells[i].plan, cells[i].moment, again); err != nil {
+			return fmt.Errorf("killed at %s: %w", cells[i].name, err)
+		}
+		return nil
+	})
+	l.log(t)
+	if c := l.sum(); c.kills < len(cells)*9/10 || c.repeats > 0 || c.differences > 0 { // what is watched for may be over too soon
+		t.Errorf("%d kills at %d moments, %d repeated calls, %d differences", c.kills, len(cells), c.repeats, c.differences)
+	}
+}
+
+// sample is one moment of each kind, each at another part of the run, and all
+// of one kind.
+func sample(deaths []moment, kinds []string, every string) []moment {
+	var some []moment
+	for k, kind := range kinds {
+		var all []moment
+		for _, m := range deaths {
+			if m.kind == kind {
+				all = append(all, m)
+			}
+		}
+		switch {
+		case kind == every:
+			some = append(some, all...)
+		case len(all) > 0:
+			some = append(some, all[len(all)*(k+1)/(len(kinds)+1)])
+		}
+	}
+	return some
+}
+
+// dieAt kills a process at one moment, the next at its write point of that
+// number (0: it lives), and lets the last one finish.
+func (s *crashSite) dieAt(ctx context.Context, l *tally, p *crashPlan, m moment, again int) error {
+	r, err := s.newRun(ctx, p)
+	if err != nil {
+		return err
+	}
+	job := r.job
+	m.apply(r, &job)
+	killed, err := r.live(ctx, job)
+	if err == nil && killed != "" && again > 0 {
+		job = r.job
+		job.DieWrite = again
+		killed, err = r.live(ctx, job)
+	}
+	if err == nil && killed != "" {
+		if killed, err = r.live(ctx, r.job); err == nil && killed != "" {
+			err = fmt.Errorf("killed by %s, which nobody asked for", killed)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	c, err := r.account() //nolint:contextcheck // a projection asks nobody
+	l.add(p.pattern, m.kind, c)
+	return err
+}
+
+// tally adds up runs by pattern and kind of moment.
+type tally struct {
+	mu sync.Mutex // guards by
+	by map[[2]string]*crashCounts
+}
+
+func (l *tally) add(pattern, kind string, c crashCounts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil {
+		l.by = map[[2]string]*crashCounts{}
+	}
+	at := [2]string{pattern, kind}
+	if l.by[at] == nil {
+		l.by[at] = &crashCounts{}
+	}
+	l.by[at].add(c)
+}
+
+func (l *tally) sum() (c crashCounts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.by {
+		c.add(*d)
+	}
+	return c
+}
+
+// log writes the matrix: per pattern the kills of each kind, and what came of
+// all of them.
+func (l *tally) log(t *testing.T) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "| pattern | %s | kills | repeated | differences | lost |\n", strings.Join(allKinds, " | "))
+	var patterns []string
+	for _, p := range crashPlans() {
+		if !slices.Contains(patterns, p.pattern) {
+			patterns = append(patterns, p.pattern)
+		}
+	}
+	for _, pattern := range patterns {
+		var all crashCounts
+		fmt.Fprintf(&b, "| %s |", pattern)
+		for _, kind := range allKinds {
+			c := crashCounts{}
+			if found := l.by[[2]string{pattern, kind}]; found != nil {
+				c = *found
+			}
+			all.add(c)
+			fmt.Fprintf(&b, " %d |", c.kills)
+		}
+		fmt.Fprintf(&b, " %d | %d | %d | %d |\n", all.kills, all.repeats, all.differences, all.lost)
+	}
+	t.Logf("\n%s", b.String())
+}
