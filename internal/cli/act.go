@@ -18,11 +18,8 @@ func (p *program) statusCommands() []*cobra.Command {
 		use, short, done string
 		action           holdfast.Action
 	}{
-		{"suspend", "keep a session and let nothing run on it", "suspended", holdfast.SuspendSession{}},
-		{"resume", "open a suspended, completed or failed session again", "resumed", holdfast.ResumeSession{}},
 		{"complete", "close a session as done", "completed", holdfast.CompleteSession{}},
 		{"clear", "empty the transcript; everything else stays", "cleared", holdfast.ClearSession{}},
-		{"delete", "hide a session; restore brings it back", "deleted", holdfast.DeleteSession{}},
 		{"restore", "bring a deleted session back", "restored", holdfast.RestoreSession{}},
 	} {
 		commands = append(commands, &cobra.Command{

@@ -55,6 +55,7 @@ type program struct {
 	json    bool
 	noColor bool
 	offline bool
+	debug   bool // a stack when the program fails
 	allows  allowances
 
 	agentsRun bool // this command runs agents
@@ -66,7 +67,7 @@ func (p *program) run(args []string) (code int) {
 	defer func() {
 		if v := recover(); v != nil {
 			code = p.report(&session.PanicError{Where: "holdfast", Value: v})
-			if p.getenv("HOLDFAST_DEBUG") != "" {
+			if p.debug || p.getenv("HOLDFAST_DEBUG") != "" {
 				fmt.Fprintf(p.err, "%s", debug.Stack())
 			}
 		}
@@ -103,6 +104,7 @@ Ctrl-C: leave it at any moment and come back to where it was.
 
   holdfast chat                     talk to an agent; every turn is saved
   holdfast send REF "text"          one turn, from a script
+  holdfast run SPEC.yaml            several agents in a pattern, as one session
   holdfast sessions list            what there is
   holdfast sessions show REF        where one stands
   holdfast models list              which models can answer
@@ -114,7 +116,7 @@ HOLDFAST_USER whose new sessions are; the keys of providers, as "holdfast models
 HOLDFAST_DEBUG a stack when the program fails; HOLDFAST_OFFLINE_PACE the pause between two
 words of the offline model, such as 50ms.
 
-Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition, 10 model or tool
+Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
 failed, 12 file or store I/O, 17 the session cannot, 18 unsupported here, 19 waiting for
 a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cancelled,
 70 a bug of ours.`,
@@ -131,7 +133,7 @@ a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cance
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
 	return root
 }
 
@@ -164,7 +166,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 func (p *program) sessionsCommand() *cobra.Command {
-	commands := append(p.statusCommands(),
+	commands := append(p.statusCommands(), p.suspendCommand(), p.resumeCommand(), p.deleteCommand(), p.cleanupCommand(),
 		p.continueCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
 		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
 		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())

@@ -104,7 +104,7 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 		return nil, err
 	}
 	defer func() { _ = given.close() }() // it was only looked at
-	rt, err := p.runtime(inmem.New(inmem.Config{}), given)
+	rt, err := p.runtime(inmem.New(inmem.Config{}), given, given.models.providers.secrets)
 	if err != nil {
 		return nil, err
 	}

@@ -6,14 +6,15 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 // The exit codes of the program, the same for every command.
 const (
 	exitOK          = 0
 	exitUsage       = 2  // usage, or input that was refused
-	exitDefinition  = 3  // an invalid definition
-	exitFailed      = 10 // the model or a tool failed
+	exitDefinition  = 3  // an invalid definition or spec
+	exitFailed      = 10 // the model, a tool or a pattern failed
 	exitIO          = 12 // file or store I/O
 	exitSession     = 17 // the session cannot
 	exitUnsupported = 18 // not supported or not configured here
@@ -35,6 +36,7 @@ var outcomes = []struct {
 	{errReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
 	{errUsage, "UsageError", exitUsage},
 	{errDeclined, "CancelledError", exitCancelled},
+	{errAsked, "WaitingError", exitWaiting},
 	{session.ErrPanic, "PanicError", exitBug},
 	{session.ErrInterrupted, "InterruptedError", exitInterrupted},
 	{errPartial, "PartialError", exitPartial},
@@ -73,6 +75,9 @@ func outcome(err error) (code int, kind string) {
 	if errors.As(err, &stopped) {
 		return stopped.code(), "StoppedError"
 	}
+	if code, kind, ok := runOutcome(err); ok {
+		return code, kind
+	}
 	for _, o := range outcomes {
 		if errors.Is(err, o.is) {
 			return o.code, o.kind
@@ -81,8 +86,34 @@ func outcome(err error) (code int, kind string) {
 	return exitIO, "IOError"
 }
 
+// runOutcome is what became of a workflow run, where its error says so.
+func runOutcome(err error) (code int, kind string, ok bool) {
+	var (
+		stored *workflow.CommitError
+		failed *workflow.RunError
+	)
+	switch {
+	case errors.As(err, &stored) && errors.Is(err, session.ErrFenced):
+		return exitSession, "FencedError", true
+	case errors.As(err, &stored):
+		return exitIO, "CommitError", true
+	case !errors.As(err, &failed) || errors.Is(err, session.ErrPanic):
+		return 0, "", false
+	}
+	switch failed.Kind {
+	case workflow.KindArtifact:
+		code = exitIO
+	case workflow.KindBudget:
+		code = exitPartial
+	default:
+		code = exitFailed
+	}
+	return code, string(failed.Kind), true
+}
+
 var (
 	errUsage      = errors.New("usage")
+	errAsked      = errors.New("a person is asked")
 	errDeclined   = errors.New("nothing was done: not confirmed")
 	errReaderGone = errors.New("nobody reads the output any more")
 	errPartial    = errors.New("only part done")

@@ -18,9 +18,10 @@ import (
 type home struct {
 	*holdfast.Runtime
 	*outfit
-	store  store.Store
-	url    storeURL
-	tenant string
+	store    store.Store
+	url      storeURL
+	tenant   string
+	identity holdfast.Identity
 }
 
 // atHome makes the work of a command that needs sessions. A signal ends its
@@ -67,11 +68,12 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err != nil {
 		return nil, errors.Join(err, given.close())
 	}
-	rt, err := p.runtime(st, given)
+	rt, err := p.runtime(st, given, given.models.providers.secrets)
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), given.close())
 	}
-	return &home{Runtime: rt.For(holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}), outfit: given, store: st, url: url, tenant: tenant}, nil
+	who := holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}
+	return &home{Runtime: rt.For(who), outfit: given, store: st, url: url, tenant: tenant, identity: who}, nil
 }
 
 func (h *home) close() error { return errors.Join(h.Close(), h.store.Close(), h.outfit.close()) }
@@ -89,10 +91,10 @@ func (p *program) storeURL() (storeURL, error) {
 	return p.parseStoreURL(text)
 }
 
-// runtime runs agents on a store with what this command line gives them. Keys
-// of providers never reach the store.
-func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, error) {
-	p.failures.hide(given.models.providers.secrets)
+// runtime runs agents on a store with what this command line gives them. The
+// secrets, keys of providers among them, never reach the store.
+func (p *program) runtime(st store.Store, given *outfit, secrets map[string]string) (*holdfast.Runtime, error) {
+	p.failures.hide(secrets)
 	return holdfast.New(holdfast.Config{
 		Store:        st,
 		Embedder:     given.meaning,
@@ -106,7 +108,7 @@ func (p *program) runtime(st store.Store, given *outfit) (*holdfast.Runtime, err
 		Skills:       given.skills.texts(),
 		Capabilities: given.capabilities(),
 		Definitions:  given.agents,
-		Secrets:      given.models.providers.secrets,
+		Secrets:      secrets,
 		Now:          p.now,
 	})
 }

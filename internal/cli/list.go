@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 func (p *program) listCommand() *cobra.Command {
@@ -24,10 +26,10 @@ func (p *program) listCommand() *cobra.Command {
 		Long: "List sessions, the last used first. With --json: an array of headers.",
 		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
 			q := q
-			for _, s := range statuses {
-				q.Statuses = append(q.Statuses, session.Status(s))
+			keep, err := byStatus(&q, statuses)
+			if err != nil {
+				return err
 			}
-			var err error
 			if q.Metadata, err = pairs(meta); err != nil {
 				return err
 			}
@@ -38,15 +40,15 @@ func (p *program) listCommand() *cobra.Command {
 				}
 				q.ParentID = info.ID
 			}
-			page, err := h.List(ctx, q)
+			page, err := h.listed(ctx, q, keep)
 			if err != nil {
 				return err
 			}
-			return p.printPage(page)
+			return p.printPage(ctx, h, page)
 		}),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&statuses, "status", nil, "only these, as `STATUS`[,…]: active, suspended, completed, failed, deleted")
+	f.StringSliceVar(&statuses, "status", nil, "only these, as `STATUS`[,…]: active, suspended, completed, failed, deleted; of workflow runs: running, paused, completed, failed")
 	f.StringVar(&q.Agent, "agent", "", "only of the agent `NAME`")
 	f.StringVar(&q.UserID, "user", "", "only of the user `NAME`")
 	f.StringVar(&q.Name, "name", "", "only with this `NAME`")
@@ -71,8 +73,75 @@ func pairs(args []string) (map[string]string, error) {
 	return m, nil
 }
 
-func (p *program) printPage(page store.Page) error {
-	if err := p.printInfos(page.Items); err != nil {
+// byStatus puts the statuses that were asked for into a query. A run has the
+// status of its own, so what a query cannot say keep does; nil keeps all.
+func byStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, err error) {
+	if len(statuses) == 0 {
+		return nil, nil
+	}
+	runs, stored := 0, 0
+	for _, s := range statuses {
+		run, own := slices.Contains(workflow.Statuses(), workflow.Status(s)), slices.Contains(session.Statuses(), session.Status(s))
+		switch {
+		case !run && !own:
+			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is no status of a session or a workflow run", s)}
+		case run && !own:
+			runs++
+		case s == string(session.Suspended) || s == string(session.Deleted):
+			stored++
+		}
+		q.IncludeDeleted = q.IncludeDeleted || s == string(session.Deleted)
+	}
+	switch len(statuses) {
+	case runs:
+		q.WorkflowStatuses = statuses
+		return nil, nil
+	case stored:
+		for _, s := range statuses {
+			q.Statuses = append(q.Statuses, session.Status(s))
+		}
+		return nil, nil
+	}
+	return func(i session.Info) bool {
+		return slices.Contains(statuses, statusOf(i)) || i.Status == session.Suspended && slices.Contains(statuses, string(i.Status))
+	}, nil
+}
+
+// statusOf is the status that listings show: a run's own.
+func statusOf(i session.Info) string {
+	if i.Workflow != nil && i.Status != session.Deleted {
+		return i.Workflow.Status
+	}
+	return string(i.Status)
+}
+
+// listed is a page of the sessions that keep lets through. It asks for no more
+// at a time than have room on the page, so that the next one begins after it.
+func (h *home) listed(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
+	if keep == nil {
+		return h.List(ctx, q)
+	}
+	q, _, err := q.Check()
+	if err != nil {
+		return store.Page{}, err
+	}
+	found, most := session.Infos{}, q.Limit
+	for {
+		q.Limit = most - len(found)
+		page, err := h.List(ctx, q)
+		if err != nil {
+			return page, err
+		}
+		found = append(found, slices.DeleteFunc(page.Items, func(i session.Info) bool { return !keep(i) })...)
+		if page.Items = found; page.Next == "" || len(found) == most {
+			return page, nil
+		}
+		q.Cursor = page.Next
+	}
+}
+
+func (p *program) printPage(ctx context.Context, h *home, page store.Page) error {
+	if err := p.printInfos(page.Items, h.interrupted(ctx)); err != nil {
 		return err
 	}
 	if len(page.Items) == 0 && !p.json && len(page.Corrupt) == 0 {
@@ -87,7 +156,19 @@ func (p *program) printPage(page store.Page) error {
 	return nil
 }
 
-func (p *program) printInfos(infos session.Infos) error {
+// interrupted reports the runs that say they run while nobody works on them.
+func (h *home) interrupted(ctx context.Context) func(session.Info) bool {
+	return func(i session.Info) bool {
+		if i.Workflow == nil || i.Workflow.Status != string(workflow.StatusRunning) {
+			return false
+		}
+		_, live, err := h.Holder(ctx, i.ID)
+		return err == nil && !live
+	}
+}
+
+// printInfos prints a table of sessions, or their headers.
+func (p *program) printInfos(infos session.Infos, interrupted func(session.Info) bool) error {
 	if p.json {
 		return p.printJSON(infos)
 	}
@@ -96,9 +177,13 @@ func (p *program) printInfos(infos session.Infos) error {
 	}
 	t := table{head: []string{"ID", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, flex: 1}
 	for _, i := range infos {
+		status := cell{statusOf(i), statusColour(i.Status)}
+		if i.Workflow != nil && i.Status != session.Deleted {
+			status = cell{runStatus(i.Workflow.Status, !interrupted(i)), runColour(workflow.Status(i.Workflow.Status))}
+		}
 		t.add(
 			cell{shortID(i.ID), cyan}, cell{oneLine(i.Name), bold}, cell{oneLine(i.AgentName), plain},
-			cell{string(i.Status), statusColour(i.Status)}, cell{strconv.FormatInt(i.Version, 10), plain},
+			status, cell{strconv.FormatInt(i.Version, 10), plain},
 			cell{strconv.Itoa(i.MessageCount), plain}, cell{ago(i.UpdatedAt, p.now()), dim},
 		)
 	}

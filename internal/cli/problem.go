@@ -12,7 +12,7 @@ import (
 // with what to do, and returns the exit code.
 func (p *program) report(err error) int {
 	code, kind := outcome(err)
-	if code == exitOK {
+	if code == exitOK || errors.Is(err, errAsked) { // a question has been shown
 		return code
 	}
 	if p.json {
@@ -48,10 +48,13 @@ func (p *program) hint(err error) string {
 		busy        *session.BusyError
 		stopped     *stoppedError
 		told        *llm.ProviderError
+		run         *passError
 	)
 	switch {
 	case errors.As(err, &usage):
 		return "see: " + usage.command + " --help"
+	case errors.As(err, &run):
+		return run.hint()
 	case errors.As(err, &interrupted):
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"

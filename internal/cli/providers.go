@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -13,8 +14,11 @@ import (
 
 // catalog has the providers of the environment, what is known of models, and
 // what the user knows better.
-func (p *program) catalog() (*catalog.Catalog, error) {
-	c := catalog.Config{Environ: append([]string{}, p.environ...), Counter: tiktoken.Counter}
+func (p *program) catalog() (*catalog.Catalog, error) { return p.catalogWith(nil) }
+
+// catalogWith is a catalog with further variables and providers, which win.
+func (p *program) catalogWith(variables []string, more ...catalog.Provider) (*catalog.Catalog, error) {
+	c := catalog.Config{Environ: slices.Concat([]string{}, p.environ, variables), Providers: more, Counter: tiktoken.Counter}
 	if path := p.getenv("HOLDFAST_MODEL_CARDS"); path != "" {
 		file, err := os.Open(path)
 		if err != nil {

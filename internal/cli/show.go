@@ -24,9 +24,20 @@ func (p *program) showCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "show REF", Short: "show where a session stands", Args: cobra.ExactArgs(1),
-		Long: "Show where a session stands: its header, what it is doing and the last messages.\nWith --json: the session document.",
+		Long: `Show where a session stands: its header, what it is doing and the last messages. Of a
+workflow run: its pattern with a mark for each unit, ✓ done, ▸ at work, ‖ interrupted,
+? waiting for a person, ✗ failed, · ahead; and what to do next. With --json: the session
+document; of a run its state, {metadata, variables, runtime_config, token_usage,
+artifacts_written, pattern_state, question, pending, live, next}.`,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		if i.Kind == session.KindWorkflow {
+			var version *int64
+			if cmd.Flags().Changed("at") {
+				version = &at
+			}
+			return p.showRun(ctx, h, i.ID, version)
+		}
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))

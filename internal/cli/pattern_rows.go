@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// row is a line of a run's drawing: a unit or a question where it stands.
+type row struct {
+	tie   string // joins it with those that run at the same time
+	label string
+	agent string
+	piece *piece // nil: it is ahead
+	note  string // where it leads, or what it waits for
+}
+
+const person = "a person"
+
+// rowsOf draws the pattern of a spec with what has happened so far. Whole says
+// that nothing can be added: every unit of the run has its row.
+func rowsOf(s *spec.Spec, c *course) (rows []row, whole bool) {
+	switch p := s.Pattern; {
+	case p.Chain != nil:
+		return c.stepRows("", "step/", p.Chain.Steps), true
+	case p.Workflow != nil:
+		return c.taskRows(p.Workflow), true
+	case p.Routing != nil:
+		return c.routeRows(p.Routing)
+	case p.Parallel != nil:
+		return c.branchRows(p.Parallel), true
+	case p.Evaluator != nil:
+		return c.draftRows(p.Evaluator), false
+	case p.Orchestrator != nil:
+		return c.workerRows(p.Orchestrator), false
+	case p.Graph != nil:
+		return c.nodeRows(p.Graph), false
+	}
+	return nil, false
+}
+
+// row is a unit of an agent, or a question where ask is set.
+func (c *course) row(unit, label, agent string, ask *spec.Ask) row {
+	if ask != nil {
+		agent = person
+	}
+	return row{label: label, agent: agent, piece: c.pieces[unit]}
+}
+
+// stepRows are steps one after the other. Their units have a prefix.
+func (c *course) stepRows(label, prefix string, steps []spec.Step) []row {
+	var rows []row
+	for i, s := range steps {
+		rows = append(rows, c.row(prefix+strconv.Itoa(i), label+strconv.Itoa(i+1), s.Agent, s.Ask))
+	}
+	return rows
+}
+
+// taskRows are tasks by layer: those of a layer are tied together.
+func (c *course) taskRows(w *spec.Workflow) []row {
+	var rows []row
+	for _, layer := range w.Layers() {
+		var members [][]row
+		for _, i := range layer {
+			t := w.Tasks[i]
+			r := c.row("task/"+t.ID, t.ID, t.Agent, t.Ask)
+			if len(t.Deps) > 0 {
+				r.note = "after " + strings.Join(t.Deps, ", ")
+			}
+			members = append(members, []row{r})
+		}
+		rows = append(rows, tied(members)...)
+	}
+	return rows
+}
+
+// tied are rows that may run at the same time, each member a line or several.
+func tied(members [][]row) []row {
+	var rows []row
+	for i, member := range members {
+		first, rest := "├", "│"
+		switch {
+		case len(members) == 1:
+			first, rest = "", ""
+		case i == 0:
+			first = "┌"
+		case i == len(members)-1:
+			first, rest = "└", ""
+		}
+		for j, r := range member {
+			if r.tie = rest; j == 0 {
+				r.tie = first
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// routeRows are the router and, once it has chosen, the steps of its route.
+func (c *course) routeRows(p *spec.Routing) (rows []row, whole bool) {
+	router := row{label: "router", agent: p.Router.Agent, piece: c.last("router#")}
+	router.note = strings.Join(p.Routes.Names(), " or ")
+	rows = append(rows, router)
+	if p.Router.Review != nil {
+		rows = append(rows, c.row("router/review", "review", "", p.Router.Review))
+	}
+	if route, ok := p.Routes.Get(c.route); ok {
+		return append(rows, c.stepRows(c.route+" ", "route/"+c.route+"/step/", route.Then)...), true
+	}
+	return rows, false
+}
+
+func (c *course) branchRows(p *spec.Parallel) []row {
+	var members [][]row
+	for _, b := range p.Branches {
+		steps := c.stepRows(b.ID+" ", "branch/"+b.ID+"/step/", b.Steps)
+		if len(steps) == 1 {
+			steps[0].label = b.ID
+		}
+		members = append(members, steps)
+	}
+	rows := tied(members)
+	if p.Reduce != nil {
+		rows = append(rows, c.row("reduce", "reduce", p.Reduce.Agent, p.Reduce.Ask))
+	}
+	return rows
+}
+
+// draftRows are the draft, and each judgement and revision as it comes.
+func (c *course) draftRows(p *spec.Evaluator) []row {
+	rows := []row{c.row("draft", "draft", p.Producer, nil)}
+	for n := 2; ; n++ {
+		judged := c.last(fmt.Sprintf("eval/%d#", n))
+		if judged == nil {
+			break
+		}
+		rows = append(rows, row{label: fmt.Sprintf("judge %d", n-1), agent: p.Judge.Agent, piece: judged})
+		if gate := c.pieces[fmt.Sprintf("gate/%d", n)]; gate != nil {
+			rows = append(rows, row{label: fmt.Sprintf("gate %d", n-1), agent: person, piece: gate})
+		}
+		if revised := c.pieces[fmt.Sprintf("revise/%d", n)]; revised != nil {
+			rows = append(rows, row{label: fmt.Sprintf("revise %d", n-1), agent: p.Producer, piece: revised})
+		}
+	}
+	if len(rows) == 1 {
+		rows = append(rows, row{
+			label: "judge 1", agent: p.Judge.Agent,
+			note: fmt.Sprintf("score %d is good enough, %d tries", p.Accept.MinScore, p.Accept.MaxIters),
+		})
+	}
+	return rows
+}
+
+// workerRows are the plan, a line for each of its tasks, and what follows.
+func (c *course) workerRows(p *spec.Orchestrator) []row {
+	rows := []row{{label: "plan", agent: p.Planner.Agent, piece: c.last("plan#")}}
+	if p.DecompositionReview != nil {
+		rows = append(rows, c.row("plan/review", "review", "", p.DecompositionReview))
+	}
+	members := make([][]row, c.workers())
+	for i := range members {
+		r := c.row(fmt.Sprintf("worker/%d", i), fmt.Sprintf("worker %d", i+1), p.Worker.Agent, nil)
+		if r.piece != nil {
+			r.note = r.piece.task
+		}
+		members[i] = []row{r}
+	}
+	if len(members) == 0 {
+		rows = append(rows, row{label: "workers", agent: p.Worker.Agent, note: "as many as the plan has tasks"})
+	}
+	rows = append(rows, tied(members)...)
+	if p.ReduceReview != nil && p.Reduce != nil {
+		rows = append(rows, c.row("reduce/review", "review", "", p.ReduceReview))
+	}
+	for _, step := range []struct {
+		unit string
+		step *spec.Step
+	}{{"reduce", p.Reduce}, {"writeup", p.Writeup}} {
+		if step.step != nil {
+			rows = append(rows, c.row(step.unit, step.unit, step.step.Agent, step.step.Ask))
+		}
+	}
+	return rows
+}
+
+// workers is how many have begun: they begin in the order of their numbers,
+// more or less.
+func (c *course) workers() int {
+	most := 0
+	for _, p := range c.order {
+		number, _ := strings.CutPrefix(p.unit, "worker/")
+		if i, err := strconv.Atoi(number); err == nil {
+			most = max(most, i+1)
+		}
+	}
+	return most
+}
+
+// nodeRows are the nodes as written, each with its last visit and where it
+// leads.
+func (c *course) nodeRows(g *spec.Graph) []row {
+	var rows []row
+	for _, n := range g.Nodes {
+		at := c.last("node/" + n.Name + "@")
+		r := row{label: n.Name, agent: n.Value.Agent, piece: at, note: leads(g, n.Name)}
+		if n.Value.Ask != nil {
+			r.agent = person
+		}
+		if at != nil {
+			if visit := at.unit[strings.LastIndex(at.unit, "@")+1:]; visit != "1" {
+				r.label += " ×" + visit
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// leads is where a node leads.
+func leads(g *spec.Graph, node string) string {
+	for _, e := range g.Edges {
+		if e.From != node {
+			continue
+		}
+		to := slices.Clone(e.To)
+		for _, choice := range e.Choose {
+			to = append(to, choice.To)
+		}
+		return "→ " + strings.Join(slices.Compact(to), " or ")
+	}
+	return "ends here"
+}

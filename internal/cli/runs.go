@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// standing is where a run stands, for programs: its state, what its pattern has
+// done, and what to do next.
+type standing struct {
+	*workflow.State
+	PatternState spec.Map[any]        `json:"pattern_state"`
+	Question     *workflow.HITLState  `json:"question"`
+	Pending      []workflow.HITLState `json:"pending"`
+	Live         bool                 `json:"live"`
+	Holder       string               `json:"holder,omitempty"`
+	Estimated    []string             `json:"estimated"`
+	Next         string               `json:"next,omitempty"`
+}
+
+// showRun shows where a run stands. At is a version, nil for the newest state.
+func (p *program) showRun(ctx context.Context, h *home, id string, at *int64) error {
+	opts := []holdfast.Option{holdfast.Whole()}
+	if at != nil {
+		opts = append(opts, holdfast.At(*at))
+	} else {
+		opts = append(opts, holdfast.WithTail())
+	}
+	s, err := h.Get(ctx, id, opts...)
+	if err != nil {
+		return err
+	}
+	state, err := workflow.Project(s) //nolint:contextcheck // it reads what is there and waits for nobody
+	if err != nil {
+		return err
+	}
+	lease, live, err := h.Holder(ctx, id)
+	if err != nil && !errors.Is(err, session.ErrNotFound) { // purged since it was read
+		return err
+	}
+	st := standing{State: state, PatternState: state.Pattern, Pending: append([]workflow.HITLState{}, state.Open...), Live: live && at == nil, Estimated: estimated(s)}
+	if st.Live {
+		st.Holder = lease.Holder
+	}
+	if len(state.Open) > 0 {
+		st.Question = &state.Open[0]
+	}
+	if at == nil {
+		st.Next = p.nextStep(st)
+	}
+	if p.json {
+		return p.printJSON(st)
+	}
+	text, err := p.runText(s, st)
+	if err != nil {
+		return err
+	}
+	return p.out.print(text)
+}
+
+// nextStep is the command that brings a run on, "" where nothing is to be done.
+func (p *program) nextStep(st standing) string {
+	id := st.Metadata.SessionID
+	switch {
+	case st.Live:
+		return "holdfast sessions log " + shortID(id) + " --follow"
+	case st.Metadata.Status == workflow.StatusCompleted:
+		return ""
+	case st.Question != nil:
+		return p.nextRun(id) + " --hitl-response '…'"
+	}
+	return p.nextRun(id)
+}
+
+// runText draws a run.
+func (p *program) runText(s session.Session, st standing) (string, error) {
+	sp, err := specOf(s)
+	if err != nil {
+		return "", err
+	}
+	i, c := s.Info(), courseOf(s, st.Live)
+	ch := chart{to: p.out, columns: p.out.width(), frame: -1, now: p.now()}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", p.out.paint(bold, oneLine(sp.Name)), p.out.paint(runColour(st.Metadata.Status), runStatus(string(st.Metadata.Status), st.Live)))
+	b.WriteString(p.facts(p.runFacts(s, st)))
+	if st.Metadata.Error != nil {
+		b.WriteString(p.facts([][2]string{{"error", *st.Metadata.Error}}))
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.Join(ch.lines(sp, c), "\n"))
+	fmt.Fprintf(&b, "%s\n", p.out.paint(dim, "  "+ch.sum(sp, c, time.Duration(s.Workflow().Seconds*float64(time.Second)))))
+	for _, path := range st.Artifacts {
+		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, "wrote"), oneLine(path))
+	}
+	if st.Question != nil && st.Metadata.Status == workflow.StatusPaused {
+		b.WriteString(p.questionText(p.out, *st.Question))
+	}
+	if st.Metadata.Status == workflow.StatusCompleted && st.Final != "" {
+		fmt.Fprintf(&b, "\n%s %s\n%s\n", p.out.paint(cyan, oneLine(st.Agent)), p.out.paint(dim, ago(i.UpdatedAt, p.now())), setIn(printable(st.Final)))
+	}
+	if st.Next != "" {
+		fmt.Fprintf(&b, "\n%s %s\n", p.out.paint(dim, "next:"), st.Next)
+	}
+	return b.String(), nil
+}
+
+// runFacts is the head of a run.
+func (p *program) runFacts(s session.Session, st standing) [][2]string {
+	i := s.Info()
+	list := [][2]string{{"id", i.ID}, {"pattern", string(st.Metadata.PatternType)}}
+	if i.Name != "" {
+		list = append(list, [2]string{"name", i.Name})
+	}
+	if len(st.Variables) > 0 {
+		var parts []string
+		for _, v := range st.Variables {
+			parts = append(parts, v.Name+"="+shortened(v.Value, 40))
+		}
+		list = append(list, [2]string{"variables", strings.Join(parts, ", ")})
+	}
+	list = append(list,
+		[2]string{"version", fmt.Sprint(i.Version)},
+		[2]string{"created", i.CreatedAt.Local().Format(time.DateTime) + " (" + ago(i.CreatedAt, p.now()) + ")"},
+		[2]string{"updated", i.UpdatedAt.Local().Format(time.DateTime) + " (" + ago(i.UpdatedAt, p.now()) + ")"})
+	if i.Fork != nil {
+		list = append(list, [2]string{"forked", fmt.Sprintf("from %s at version %d", shortID(i.ParentID), i.Fork.Version)})
+	}
+	if i.Status != session.Active {
+		list = append(list, [2]string{"session", string(i.Status)})
+	}
+	if st.Live {
+		list = append(list, [2]string{"live", "yes, by " + holderText(st.Holder)})
+	} else {
+		list = append(list, [2]string{"live", "no"})
+	}
+	return list
+}
+
+// runStatus is the status of a run as a person reads it: one that was killed
+// still says that it runs.
+func runStatus(status string, live bool) string {
+	if status == string(workflow.StatusRunning) && !live {
+		return status + " (interrupted)"
+	}
+	return status
+}
+
+func runColour(s workflow.Status) colour {
+	switch s {
+	case workflow.StatusRunning:
+		return cyan
+	case workflow.StatusPaused:
+		return yellow
+	case workflow.StatusFailed:
+		return red
+	case workflow.StatusCompleted:
+		return green
+	}
+	return plain
+}
+
+func (p *program) suspendCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "suspend REF", Short: "keep a session and let nothing run on it", Args: cobra.ExactArgs(1),
+		Long: `Keep a session and let nothing run on it until it is resumed. A workflow run that is at
+work, in whichever process, is asked to stop: what its units have done so far is kept, and
+"sessions resume" goes on from there. With --json: the header.`,
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			if i.Kind != session.KindWorkflow {
+				return p.act(ctx, h, i, holdfast.SuspendSession{}, "suspended")
+			}
+			pending, err := workflow.Suspend(ctx, h.Runtime, i.ID)
+			if err != nil {
+				return err
+			}
+			if pending {
+				if err := h.awaitRest(ctx, i); err != nil {
+					return err
+				}
+			}
+			now, err := h.Info(ctx, i.ID)
+			switch {
+			case err != nil:
+				return err
+			case now.Status == session.Suspended || p.json:
+				return p.printDone("suspended", now)
+			}
+			return p.out.print(fmt.Sprintf("asked %s to stop\n", title(now)))
+		}),
+	}
+}
+
+// awaitRest waits a moment until nothing runs on a session.
+func (h *home) awaitRest(ctx context.Context, i session.Info) error {
+	moment, cancel := context.WithTimeout(ctx, heed)
+	defer cancel()
+	for entry, err := range h.Watch(moment, i.ID, i.Seq) {
+		if _, over := entry.Change.(session.StatusChanged); over || err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (p *program) deleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete REF", Short: "hide a session; restore brings it back", Args: cobra.ExactArgs(1),
+		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+			return p.act(ctx, h, i, holdfast.DeleteSession{}, "deleted")
+		}),
+	}
+	cmd.Flags().BoolP("force", "f", false, "accepted and without effect: nothing is asked, and restore brings it back")
+	return cmd
+}
+
+func (p *program) cleanupCommand() *cobra.Command {
+	var (
+		days       int
+		keep, drop bool
+		force      bool
+	)
+	cmd := &cobra.Command{
+		Use: "cleanup", Short: "delete workflow runs that were not touched for days", Args: cobra.NoArgs,
+		Long: `Delete workflow runs that were not touched for some days; completed ones are kept unless
+--no-keep-completed is said. Runs that somebody works on are never deleted. "sessions
+restore" brings one back; "sessions sweep --purge" removes for good. With --json: the ids.`,
+		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
+			if days < 0 {
+				return &session.InvalidError{Field: "max-age-days", Reason: "it is negative"}
+			}
+			old, err := h.oldRuns(ctx, p.now().Add(-time.Duration(days)*24*time.Hour), keep && !drop)
+			if err != nil {
+				return err
+			}
+			if len(old) > 0 && !force {
+				if err := p.confirm(ctx, fmt.Sprintf("Delete %s?", quantity(len(old), "run"))); err != nil {
+					return err
+				}
+			}
+			return p.deleteRuns(ctx, h, old)
+		}),
+	}
+	f := cmd.Flags()
+	f.IntVar(&days, "max-age-days", 7, "older than `N` days")
+	f.BoolVar(&keep, "keep-completed", true, "keep those that are completed")
+	f.BoolVar(&drop, "no-keep-completed", false, "delete completed ones too")
+	f.BoolVarP(&force, "force", "f", false, "do not ask")
+	return cmd
+}
+
+// oldRuns are the runs that were not touched since, nobody working on them.
+func (h *home) oldRuns(ctx context.Context, since time.Time, keepCompleted bool) (session.Infos, error) {
+	q := store.Query{Kinds: []session.Kind{session.KindWorkflow}, UpdatedBefore: since, Limit: 1000}
+	var old session.Infos
+	for {
+		page, err := h.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range page.Items {
+			if i.Workflow == nil || keepCompleted && i.Workflow.Status == string(workflow.StatusCompleted) {
+				continue
+			}
+			_, live, err := h.Holder(ctx, i.ID)
+			if err != nil && !errors.Is(err, session.ErrNotFound) {
+				return nil, err
+			}
+			if !live {
+				old = append(old, i)
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return old, nil
+		}
+	}
+}
+
+// deleteRuns deletes them and says which. One that somebody has begun to work on
+// meanwhile is left alone.
+func (p *program) deleteRuns(ctx context.Context, h *home, old session.Infos) error {
+	ids := []string{}
+	for _, i := range old {
+		_, err := h.Execute(ctx, i.ID, holdfast.DeleteSession{}, holdfast.OnBusy(holdfast.Reject), holdfast.IfVersion(i.Version))
+		switch {
+		case errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrConflict):
+			continue
+		case err != nil:
+			return err
+		}
+		ids = append(ids, i.ID)
+	}
+	return p.tellSwept(ids, holdfast.Retention{})
+}

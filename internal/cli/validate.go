@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+	"github.com/holdfast-dev/holdfast/workflow/tools"
+)
+
+// validity is what a spec is, for who only wants to know whether it is right.
+type validity struct {
+	Name     string           `json:"name"`
+	Version  any              `json:"version"`
+	Agents   []string         `json:"agents"`
+	Pattern  spec.PatternType `json:"pattern"`
+	Warnings []spec.Warning   `json:"warnings"`
+}
+
+func (p *program) validateCommand() *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use: "validate SPEC", Short: "check that a workflow spec is well formed", Args: cobra.ExactArgs(1),
+		Long: `Check that a workflow spec is well formed: nothing is run and nobody is asked. Templates
+and conditions that do not compile are warnings here, with --strict errors, as they are
+when the spec is run. Whether it can be run on this machine "holdfast plan" says.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := p.readSpec(args[0], !strict)
+			if err != nil {
+				return err
+			}
+			v := validity{Name: s.Name, Version: s.Version, Agents: s.Agents.Names(), Pattern: s.Pattern.Type, Warnings: append([]spec.Warning{}, s.Warnings...)}
+			if p.json {
+				return p.printJSON(v)
+			}
+			for _, w := range v.Warnings {
+				p.err.warn("%s: %s", w.Pointer, w.Reason)
+			}
+			return p.out.print(p.facts([][2]string{
+				{"name", s.Name}, {"version", fmt.Sprint(s.Version)}, {"agents", strings.Join(v.Agents, ", ")}, {"pattern", string(v.Pattern)},
+			}))
+		},
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "refuse templates and conditions that do not compile")
+	return cmd
+}
+
+// readSpec reads a spec that is looked at and not run.
+func (p *program) readSpec(path string, lenient bool) (*spec.Spec, error) {
+	http, err := tools.HTTPFromEnv(p.getenv)
+	if err != nil {
+		return nil, err
+	}
+	return p.loadSpec(path, spec.Loader{Lenient: lenient, AllowPrivate: http.AllowPrivate}, nil)
+}
+
+// facts are names and values, a line for each.
+func (p *program) facts(list [][2]string) string {
+	var b strings.Builder
+	for _, fact := range list {
+		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, fmt.Sprintf("%-10s", fact[0])), oneLine(fact[1]))
+	}
+	return b.String()
+}
+
+// plan is what running a spec would do.
+type plan struct {
+	Name      string           `json:"name"`
+	Version   any              `json:"version"`
+	Supported bool             `json:"supported"`
+	Runtime   planRuntime      `json:"runtime"`
+	Agents    []string         `json:"agents"`
+	Pattern   spec.PatternType `json:"pattern"`
+	Issues    int              `json:"issues"`
+	IssueList []spec.Issue     `json:"issue_list"`
+	Units     []string         `json:"units"`
+}
+
+type planRuntime struct {
+	Provider string  `json:"provider"`
+	ModelID  *string `json:"model_id"`
+	Region   *string `json:"region"`
+	Host     *string `json:"host"`
+}
+
+func (p *program) planCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: "plan SPEC", Short: "say what running a workflow spec would do, and what keeps it from running here", Args: cobra.ExactArgs(1),
+		Long: `Say what running a workflow spec would do: its agents, its units in their order, and what
+keeps it from running on this machine, if anything. Nothing is run and nobody is asked. The
+exit code is 0 also for a spec that cannot be run here.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if format != "md" && format != "json" {
+				return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not md or json", format)}
+			}
+			s, err := p.readSpec(args[0], true)
+			if err != nil {
+				return err
+			}
+			made := planOf(s, spec.Check(s, (&engine{program: p}).env()))
+			if p.json || format == "json" {
+				return p.printJSON(made)
+			}
+			return p.out.print(planText(s, made))
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "md", "`FORM` of the plan: md or json")
+	return cmd
+}
+
+func planOf(s *spec.Spec, issues []spec.Issue) plan {
+	optional := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	made := plan{
+		Name: s.Name, Version: s.Version, Supported: len(issues) == 0, Agents: s.Agents.Names(), Pattern: s.Pattern.Type,
+		Runtime: planRuntime{s.Runtime.Provider, optional(s.Runtime.ModelID), optional(s.Runtime.Region), optional(s.Runtime.Host)},
+		Issues:  len(issues), IssueList: append([]spec.Issue{}, issues...), Units: unitsOf(s),
+	}
+	return made
+}
+
+// unitsOf are the units of a spec as far as they are known before it is run, in
+// the order in which they may begin.
+func unitsOf(s *spec.Spec) []string {
+	units := []string{}
+	steps := func(prefix string, list []spec.Step) {
+		for i := range list {
+			units = append(units, fmt.Sprintf("%sstep/%d", prefix, i))
+		}
+	}
+	switch p := s.Pattern; {
+	case p.Chain != nil:
+		steps("", p.Chain.Steps)
+	case p.Workflow != nil:
+		for _, layer := range p.Workflow.Layers() {
+			for _, i := range layer {
+				units = append(units, "task/"+p.Workflow.Tasks[i].ID)
+			}
+		}
+	case p.Routing != nil:
+		units = append(units, "router#0")
+		for _, r := range p.Routing.Routes {
+			steps("route/"+r.Name+"/", r.Value.Then)
+		}
+	case p.Parallel != nil:
+		for _, b := range p.Parallel.Branches {
+			steps("branch/"+b.ID+"/", b.Steps)
+		}
+		if p.Parallel.Reduce != nil {
+			units = append(units, "reduce")
+		}
+	case p.Evaluator != nil:
+		units = append(units, "draft", "eval/2#0", "revise/2")
+	case p.Orchestrator != nil:
+		units = append(units, "plan#0", "worker/0")
+		if p.Orchestrator.Reduce != nil {
+			units = append(units, "reduce")
+		}
+		if p.Orchestrator.Writeup != nil {
+			units = append(units, "writeup")
+		}
+	case p.Graph != nil:
+		for _, n := range p.Graph.Nodes {
+			units = append(units, "node/"+n.Name+"@1")
+		}
+	}
+	return append(units, "artifacts")
+}
+
+// planText is a plan in Markdown, with the pattern drawn.
+func planText(s *spec.Spec, made plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", oneLine(made.Name))
+	if s.Description != "" {
+		fmt.Fprintf(&b, "%s\n\n", oneLine(s.Description))
+	}
+	model := made.Runtime.Provider
+	if made.Runtime.ModelID != nil {
+		model += "/" + *made.Runtime.ModelID
+	}
+	fmt.Fprintf(&b, "- version: %v\n- model: %s\n- pattern: %s\n- agents: %s\n", made.Version, model, made.Pattern, strings.Join(made.Agents, ", "))
+	if names := s.Missing(); len(names) > 0 {
+		fmt.Fprintf(&b, "- inputs to give: %s\n", strings.Join(names, ", "))
+	}
+	b.WriteString("\n## Course\n\n```\n")
+	for _, line := range (chart{to: &screen{}, frame: -1}).lines(s, newCourse()) {
+		b.WriteString(strings.TrimPrefix(line, "  ") + "\n")
+	}
+	b.WriteString("```\n")
+	for _, a := range s.Outputs.Artifacts {
+		fmt.Fprintf(&b, "\nIt writes `%s`.\n", oneLine(a.Path))
+	}
+	if made.Supported {
+		b.WriteString("\nIt can be run here.\n")
+		return b.String()
+	}
+	b.WriteString("\n## What keeps it from running here\n\n")
+	for _, issue := range made.IssueList {
+		fmt.Fprintf(&b, "- `%s`: %s; %s\n", issue.Pointer, issue.Reason, issue.Remediation)
+	}
+	return b.String()
+}

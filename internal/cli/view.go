@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// view shows a run while it goes on, on standard error: on a terminal a
+// drawing that is made anew in its place, elsewhere a line for each thing that
+// happens, with --json the events themselves.
+type view struct {
+	*program
+	spec    *spec.Spec
+	verbose bool
+	live    bool
+	begun   time.Time
+
+	stop, stopped chan struct{}
+
+	mu     sync.Mutex // units run side by side: guards the rest
+	course *course
+	id     string
+	frame  int
+	drawn  int    // lines of the drawing that is on the screen
+	shown  string // the drawing
+	paused bool   // somebody else writes to the terminal
+	ended  bool
+}
+
+// view begins to show a run that has come as far as its course. The caller ends
+// it.
+func (p *program) view(s *spec.Spec, c *course, verbose bool) *view {
+	v := &view{
+		program: p, spec: s, course: c, verbose: verbose, begun: time.Now(),
+		live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb",
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	go v.run()
+	return v
+}
+
+// hear takes an event. It is a workflow.Host's OnEvent.
+func (v *view) hear(e workflow.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.id = e.SessionID
+	v.course.hear(e, time.Now())
+	switch {
+	case v.json:
+		if raw, err := session.JSON(e); err == nil {
+			fmt.Fprintf(v.err, "%s\n", raw)
+		}
+	case v.live:
+		if text := v.kept(e); text != "" {
+			v.erase()
+			fmt.Fprintln(v.err, text)
+		}
+		v.draw()
+	default:
+		v.line(e)
+	}
+}
+
+// delta takes a piece of an answer. It is a workflow.Host's OnDelta.
+func (v *view) delta(unit string, d llm.Delta) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p := v.course.pieces[unit]; p != nil {
+		text := p.writing + d.Text
+		if d.ToolCall != nil {
+			text = "→ " + d.ToolCall.Name + " "
+		}
+		p.writing = lastRunes(text, 200)
+	}
+}
+
+func lastRunes(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[len(r)-most:])
+	}
+	return text
+}
+
+// void says that what came of an answer is asked for again. It is a
+// workflow.Host's OnVoid.
+func (v *view) void(unit string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p := v.course.pieces[unit]; p != nil {
+		p.writing = ""
+	}
+	if !v.live && !v.json {
+		v.err.status("%s: no answer, asking again", unit)
+	}
+}
+
+// warn says what does not stop a run. It is a workflow.Host's Warn.
+func (v *view) warn(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.json {
+		if raw, err := session.JSON(map[string]string{"warning": fmt.Sprintf(format, args...)}); err == nil {
+			fmt.Fprintf(v.err, "%s\n", raw)
+		}
+		return
+	}
+	v.erase()
+	v.err.warn(format, args...)
+	v.draw()
+}
+
+// aside lets something else be written, such as a question to a person, with
+// nothing drawn meanwhile.
+func (v *view) aside(write func()) {
+	v.mu.Lock()
+	v.erase()
+	v.paused = true
+	v.mu.Unlock()
+	write()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.paused = false
+	v.draw()
+}
+
+// end leaves the last drawing on the screen, made of what the log says where
+// that could be read.
+func (v *view) end(final *course) {
+	close(v.stop)
+	<-v.stopped
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.course.halt()
+	if final != nil {
+		v.course = final
+	}
+	v.ended = true
+	v.draw()
+	v.drawn = 0
+	if !v.live && !v.json && v.id != "" {
+		v.err.status("%s", chart{}.sum(v.spec, v.course, time.Since(v.begun)))
+	}
+}
+
+func (v *view) run() {
+	defer close(v.stopped)
+	if !v.live {
+		return
+	}
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	for {
+		select {
+		case <-v.stop:
+			return
+		case <-tick.C:
+			v.mu.Lock()
+			v.frame++
+			v.draw()
+			v.mu.Unlock()
+		}
+	}
+}
+
+// draw makes the drawing anew, in one write, and only where it differs.
+func (v *view) draw() {
+	if !v.live || v.paused || v.id == "" { // a run that was refused is not drawn
+		return
+	}
+	columns, height := v.err.size()
+	lines := v.lines(columns, height)
+	text := strings.Join(lines, "\n")
+	if text == v.shown && v.drawn > 0 {
+		return
+	}
+	var b strings.Builder
+	if v.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
+	}
+	b.WriteString("\r")
+	for _, line := range lines {
+		b.WriteString(line + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J") // what a longer drawing left
+	fmt.Fprint(v.err, b.String())
+	v.drawn, v.shown = len(lines), text
+}
+
+// lines are a head, the units and a sum, no more than the screen has room for.
+func (v *view) lines(columns, height int) []string {
+	ch := chart{to: v.err, columns: columns, frame: v.frame, now: time.Now()}
+	if v.ended {
+		ch.frame = -1
+	}
+	units := ch.lines(v.spec, v.course)
+	if most := max(1, height-4); len(units) > most {
+		units = window(units, v.course, v.spec, most)
+		units[0] = v.err.paint(dim, "  …")
+	}
+	fit := func(text string, room int) string { return runewidth.Truncate(text, max(0, room), "…") }
+	name := fit(oneLine(v.spec.Name), columns-1)
+	about := " · " + string(v.spec.Pattern.Type)
+	if v.id != "" {
+		about += " · " + shortID(v.id)
+	}
+	head := v.err.paint(bold, name) + v.err.paint(dim, fit(about, columns-1-runewidth.StringWidth(name)))
+	sum := fit("  "+ch.sum(v.spec, v.course, time.Since(v.begun)), columns-1)
+	return append(append([]string{head}, units...), v.err.paint(dim, sum))
+}
+
+// window is the part of a long drawing where something goes on.
+func window(units []string, c *course, s *spec.Spec, most int) []string {
+	rows, _ := rowsOf(s, c)
+	last := 0
+	for i, r := range rows {
+		if r.piece != nil {
+			last = i
+		}
+	}
+	from := min(max(0, last-most+2), len(units)-most)
+	return units[from : from+most : from+most]
+}
+
+// erase takes the drawing off the screen.
+func (v *view) erase() {
+	if v.drawn > 0 {
+		fmt.Fprintf(v.err, "\x1b[%dA\r\x1b[J", v.drawn)
+		v.drawn = 0
+	}
+}
+
+// size is the number of columns and lines of a terminal.
+func (s *screen) size() (columns, lines int) {
+	columns, lines = defaultWidth, 24
+	if f, ok := s.w.(*os.File); ok && s.terminal {
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
+			return w, h
+		}
+	}
+	return columns, lines
+}
