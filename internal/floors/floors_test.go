@@ -49,6 +49,7 @@ var building = map[string]place{
 	"llm/tiktoken":    {floor: 2, leaf: true},
 	"agent":           {floor: 2},
 	"memory":          {floor: 2},
+	"permission":      {floor: 2},
 	"definition":      {floor: 2},
 
 	"llm/internal/wire": {floor: 2},
@@ -65,6 +66,8 @@ var building = map[string]place{
 	"tool/mcp":            {floor: 2, leaf: true},
 
 	".": {floor: 3},
+
+	"task": {floor: 4},
 
 	"workflow":                        {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
 	"workflow/template":               {floor: 4, also: []string{"workflow/template/internal/pyre"}},

@@ -1,0 +1,119 @@
+package permission
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Policy is a list of rules made ready to be asked often: what a decision
+// costs does not depend on how many rules there are, only on how many are
+// about the same thing. It is immutable.
+type Policy struct {
+	tools, paths, commands, servers, domains map[string][]rule
+
+	broken   string
+	warnings []string
+}
+
+// Compile makes a policy. Rules that cannot be meant so are left out, each
+// with a warning. A cause says that rules are missing altogether: whatever is
+// more than reading is then asked for.
+func Compile(rules []session.Rule, cause error) *Policy {
+	p := &Policy{
+		tools: map[string][]rule{}, paths: map[string][]rule{}, commands: map[string][]rule{},
+		servers: map[string][]rule{}, domains: map[string][]rule{},
+	}
+	if cause != nil {
+		p.broken = cause.Error()
+		p.warnings = append(p.warnings, p.broken)
+	}
+	for i, given := range rules {
+		normal, err := given.Normal()
+		if err == nil {
+			err = p.add(rule{Rule: &normal})
+		}
+		if err != nil {
+			p.warnings = append(p.warnings, fmt.Sprintf("rule %d of %s is left out: %v", i+1, given.Source, err))
+		}
+	}
+	return p
+}
+
+func (p *Policy) add(r rule) error {
+	s := r.Scope
+	switch s.Kind {
+	case session.ScopeTool:
+		p.tools[s.ToolName] = append(p.tools[s.ToolName], r)
+	case session.ScopePath:
+		p.paths[s.Path] = append(p.paths[s.Path], r)
+	case session.ScopeCommandPrefix:
+		r.words = prefixWords(r.Rule)
+		if len(r.words) == 0 {
+			return &session.RuleError{Field: "scope.prefix", Reason: "is not the beginning of one plain command"}
+		}
+		p.commands[r.words[0]] = append(p.commands[r.words[0]], r)
+	case session.ScopeMCPServer:
+		p.servers[s.ServerName] = append(p.servers[s.ServerName], r)
+	case session.ScopeDomain:
+		p.domains[s.Domain] = append(p.domains[s.Domain], r)
+	}
+	return nil
+}
+
+// CheckRule refuses a rule that would never count: a bad one, and one that
+// allows more than one plain command.
+func CheckRule(r session.Rule) (session.Rule, error) {
+	r, err := r.Normal()
+	if err == nil && r.Scope.Kind == session.ScopeCommandPrefix && len(prefixWords(&r)) == 0 {
+		err = &session.RuleError{Field: "scope.prefix", Reason: "is not the beginning of one plain command"}
+	}
+	if err != nil {
+		return session.Rule{}, err
+	}
+	return r, nil
+}
+
+// Warnings are what a person should know about the rules.
+func (p *Policy) Warnings() []string { return p.warnings }
+
+// each hands over the rules that may be about a call, or about one command of
+// it.
+func (p *Policy) each(f *facts, c command, yield func(r *rule)) {
+	if p == nil {
+		return
+	}
+	all := func(rules []rule) {
+		for i := range rules {
+			yield(&rules[i])
+		}
+	}
+	if len(c) > 0 {
+		all(p.commands[c[0].text])
+	}
+	all(p.tools[f.q.Tool])
+	if f.server != "" {
+		all(p.servers[f.server])
+	}
+	if f.domain != "" {
+		all(p.domains[f.domain])
+	}
+	if len(p.paths) == 0 || !f.hasPath {
+		return
+	}
+	above(f.path, func(dir string) { all(p.paths[dir]) })
+	above(f.resolved, func(dir string) { all(p.paths[dir]) })
+}
+
+// above goes from a path up to its root.
+func above(p string, yield func(dir string)) {
+	for p != "" {
+		yield(p)
+		up := path.Dir(p)
+		if up == p || up == "." {
+			return
+		}
+		p = up
+	}
+}
