@@ -38,7 +38,17 @@ var (
 	ErrContextLength   = errors.New("context length exceeded")
 	ErrRule            = errors.New("invalid rule")
 
-	ErrPermissionDenied = errors.New("permission denied")
+	ErrPermissionDenied   = errors.New("permission denied")
+	ErrTaskTerminal       = errors.New("the task has ended")
+	ErrNotResumable       = errors.New("the task cannot be resumed")
+	ErrNoPlan             = errors.New("the task has no plan")
+	ErrBudget             = errors.New("budget used up")
+	ErrChecklist          = errors.New("invalid checklist")
+	ErrUnsupportedVersion = errors.New("unsupported version")
+	ErrSnapshot           = errors.New("invalid snapshot")
+	ErrTooLarge           = errors.New("too large")
+	ErrApprovalNotFound   = errors.New("approval not found")
+	ErrApprovalResolved   = errors.New("approval was answered already")
 )
 
 // NotFoundError says which session is not there. Available lists the names
@@ -447,6 +457,93 @@ type PermissionDeniedError struct{ Reason string }
 
 func (e *PermissionDeniedError) Error() string { return "permission denied: " + e.Reason }
 func (e *PermissionDeniedError) Unwrap() error { return ErrPermissionDenied }
+
+// TaskError is something a task cannot do as it stands. Nothing was changed.
+// Err is ErrTaskTerminal or ErrNotResumable.
+type TaskError struct {
+	ID     string
+	Status string // canonical
+	Reason string // may be empty
+	Err    error
+}
+
+func (e *TaskError) Error() string {
+	text := fmt.Sprintf("task %s is %s: %v", quoted(e.ID), e.Status, e.Err)
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+func (e *TaskError) Unwrap() error { return e.Err }
+
+// Kinds of budgets, which are also the reasons a loop of turns stops for.
+const (
+	BudgetLifetime   = "lifetime_limit"
+	BudgetFuse       = "emergency_fuse"
+	BudgetTurns      = "turn_limit"
+	BudgetIterations = "iteration_limit"
+	BudgetTokens     = "token_budget"
+	BudgetCost       = "cost_budget"
+)
+
+// BudgetError is a task that has used up one of its budgets.
+type BudgetError struct {
+	Kind      string
+	Used, Max float64
+}
+
+func (e *BudgetError) Error() string {
+	switch e.Kind {
+	case BudgetLifetime:
+		return fmt.Sprintf("lifetime turn limit exceeded: %.0f/%.0f turns", e.Used, e.Max)
+	case BudgetFuse:
+		return fmt.Sprintf("emergency turn fuse exceeded: %.0f/%.0f turns", e.Used, e.Max)
+	case BudgetTurns:
+		return fmt.Sprintf("global turn limit exceeded: %.0f/%.0f turns", e.Used, e.Max)
+	case BudgetIterations:
+		return fmt.Sprintf("iteration limit exceeded: %.0f/%.0f iterations", e.Used, e.Max)
+	case BudgetTokens:
+		return fmt.Sprintf("token budget exceeded: %.0f/%.0f tokens", e.Used, e.Max)
+	case BudgetCost:
+		return fmt.Sprintf("cost budget exceeded: %.4f/%.4f", e.Used, e.Max)
+	}
+	return fmt.Sprintf("budget %s exceeded: %g/%g", e.Kind, e.Used, e.Max)
+}
+func (e *BudgetError) Unwrap() error { return ErrBudget }
+
+// ChecklistError is a checklist that is not taken. Nothing was changed.
+type ChecklistError struct{ Message string }
+
+func (e *ChecklistError) Error() string { return e.Message }
+func (e *ChecklistError) Unwrap() error { return ErrChecklist }
+
+// UnsupportedVersionError is a snapshot of a form that this program does not
+// read. Nothing was taken from it.
+type UnsupportedVersionError struct {
+	Schema  string // empty where it has none
+	Version string // as it is written
+	Where   string // "checkpoint", "event 12" …
+}
+
+func (e *UnsupportedVersionError) Error() string {
+	return fmt.Sprintf("%s has schema %s and version %s; known is session_runtime_v2 with version 2", e.Where, quoted(e.Schema), quoted(e.Version))
+}
+func (e *UnsupportedVersionError) Unwrap() error { return ErrUnsupportedVersion }
+
+// SnapshotError is a snapshot that cannot be used. Nothing was taken from it.
+type SnapshotError struct{ Where, Reason string }
+
+func (e *SnapshotError) Error() string { return fmt.Sprintf("snapshot: %s: %s", e.Where, e.Reason) }
+func (e *SnapshotError) Unwrap() error { return ErrSnapshot }
+
+// ApprovalResolvedError is a second answer that differs from the first, which
+// stands. Action is the first one.
+type ApprovalResolvedError struct{ ID, Action string }
+
+func (e *ApprovalResolvedError) Error() string {
+	return fmt.Sprintf("approval %s was answered already: %s", quoted(e.ID), e.Action)
+}
+func (e *ApprovalResolvedError) Unwrap() error { return ErrApprovalResolved }
 
 func listed(names []string) string {
 	if len(names) == 0 {

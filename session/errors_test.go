@@ -60,6 +60,19 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.ContextLengthError{Model: "m", Have: 9, Max: 8}, session.ErrContextLength, []string{`"m"`, "9", "8"}, nil},
 		{&session.RuleError{Field: "scope.prefix", Reason: "is empty"}, session.ErrRule, []string{"scope.prefix", "is empty"}, nil},
 		{&session.PermissionDeniedError{Reason: "a rule says so"}, session.ErrPermissionDenied, []string{"denied", "a rule says so"}, nil},
+		{&session.TaskError{ID: "t-1", Status: "completed", Err: session.ErrTaskTerminal}, session.ErrTaskTerminal, []string{`"t-1"`, "completed", "ended"}, nil},
+		{&session.TaskError{ID: "t-1", Status: "blocked", Reason: "it waits", Err: session.ErrNotResumable}, session.ErrNotResumable, []string{`"t-1"`, "blocked", "it waits"}, nil},
+		{&session.BudgetError{Kind: session.BudgetLifetime, Used: 5, Max: 4}, session.ErrBudget, []string{"lifetime turn limit exceeded: 5/4 turns"}, nil},
+		{&session.BudgetError{Kind: session.BudgetFuse, Used: 5, Max: 4}, session.ErrBudget, []string{"emergency turn fuse exceeded: 5/4 turns"}, nil},
+		{&session.BudgetError{Kind: session.BudgetTurns, Used: 5, Max: 4}, session.ErrBudget, []string{"global turn limit exceeded: 5/4 turns"}, nil},
+		{&session.BudgetError{Kind: session.BudgetIterations, Used: 5, Max: 4}, session.ErrBudget, []string{"iteration limit exceeded: 5/4 iterations"}, nil},
+		{&session.BudgetError{Kind: session.BudgetTokens, Used: 5, Max: 4}, session.ErrBudget, []string{"token budget exceeded: 5/4 tokens"}, nil},
+		{&session.BudgetError{Kind: session.BudgetCost, Used: 0.5, Max: 0.25}, session.ErrBudget, []string{"cost budget exceeded: 0.5000/0.2500"}, nil},
+		{&session.BudgetError{Kind: "time", Used: 5, Max: 4}, session.ErrBudget, []string{"time", "5/4"}, nil},
+		{&session.ChecklistError{Message: "no item"}, session.ErrChecklist, []string{"no item"}, nil},
+		{&session.UnsupportedVersionError{Schema: "x", Version: "3", Where: "checkpoint"}, session.ErrUnsupportedVersion, []string{"checkpoint", `"x"`, `"3"`}, nil},
+		{&session.SnapshotError{Where: "loop", Reason: "is no object"}, session.ErrSnapshot, []string{"loop", "is no object"}, nil},
+		{&session.ApprovalResolvedError{ID: "a-1", Action: "allow_once"}, session.ErrApprovalResolved, []string{`"a-1"`, "allow_once"}, nil},
 	} {
 		kind := reflect.TypeOf(tt.err)
 		outer := fmt.Errorf("send: %w", tt.err)
@@ -107,7 +120,8 @@ func TestErrors_sentinelsAreApart(t *testing.T) {
 		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
 		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
 		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,
-		session.ErrRule, session.ErrPermissionDenied,
+		session.ErrRule, session.ErrPermissionDenied, session.ErrTaskTerminal, session.ErrNotResumable, session.ErrNoPlan, session.ErrBudget,
+		session.ErrChecklist, session.ErrUnsupportedVersion, session.ErrSnapshot, session.ErrTooLarge, session.ErrApprovalNotFound, session.ErrApprovalResolved,
 	}
 	for i, a := range all {
 		for j, b := range all {
