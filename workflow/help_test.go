@@ -392,3 +392,11 @@ func (s *scene) artifact(path string) string {
 	}
 	return string(data)
 }
+
+// rewrite changes the file of the spec.
+func (s *scene) rewrite(text string) {
+	s.Helper()
+	if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}

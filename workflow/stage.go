@@ -47,6 +47,9 @@ func setStage(host Host, hold *holdfast.Hold, b *book, before float64) *stage {
 	}
 	for key, q := range b.questions {
 		st.told[key] = q.answer != nil
+		for _, kind := range []EventType{BranchStart, RoutingDecision} { // what comes before the question
+			st.told[string(kind)+" "+key] = true
+		}
 	}
 	return st
 }
