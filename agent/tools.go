@@ -254,9 +254,13 @@ var (
 	errVanished  = errors.New("it ended without a result")
 )
 
-// invoke calls a tool within its time. One that does not end by then, nor in
-// a moment of grace, is left to itself.
 func (r *run) invoke(ctx context.Context, t tool.Tool, c tool.Call) (tool.Result, error) {
+	return Invoke(ctx, t, c, r.grace())
+}
+
+// Invoke calls a tool within its time and turns a panic into an error. One that
+// does not end by then, nor in a moment of grace, is left to itself.
+func Invoke(ctx context.Context, t tool.Tool, c tool.Call, grace time.Duration) (tool.Result, error) {
 	if limit := t.Spec().Timeout; limit > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, limit)
@@ -272,11 +276,11 @@ func (r *run) invoke(ctx context.Context, t tool.Tool, c tool.Call) (tool.Result
 	select {
 	case o = <-ended:
 	case <-ctx.Done():
-		grace := time.NewTimer(r.grace())
-		defer grace.Stop()
+		patience := time.NewTimer(grace)
+		defer patience.Stop()
 		select {
 		case o = <-ended:
-		case <-grace.C:
+		case <-patience.C:
 		}
 	}
 	switch {
