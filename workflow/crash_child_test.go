@@ -55,6 +55,7 @@ type crashJob struct {
 	Answers    map[string]string // by unit
 	Life       int               // how many processes worked on it before
 	Lease      time.Duration
+	NoWait     bool // give up when another works on the run
 
 	DieAt    string // the moment at which it kills itself
 	DieWrite int    // the same for a write point of the store, counted from 1
@@ -145,7 +146,7 @@ func (w *crasher) finish(ctx context.Context) error {
 	res, err := w.begin(ctx, host, out)
 	for err == nil && res.Status == workflow.StatusPaused {
 		w.moment("paused: " + res.Question.Unit)
-		q, o := *res.Question, workflow.ResumeOptions{Host: host, Out: out}
+		q, o := *res.Question, workflow.ResumeOptions{Host: host, Out: out, NoWait: w.NoWait}
 		if n := len(res.Pending); n > 1 { // not always the first in line
 			q = res.Pending[n-1]
 			o.Target = *q.BranchID
@@ -170,7 +171,7 @@ func (w *crasher) finish(ctx context.Context) error {
 func (w *crasher) begin(ctx context.Context, host workflow.Host, out string) (workflow.Result, error) {
 	_, err := w.rt.Info(ctx, w.Session)
 	if err == nil {
-		return workflow.Resume(ctx, w.rt, w.Session, workflow.ResumeOptions{Host: host, Out: out})
+		return workflow.Resume(ctx, w.rt, w.Session, workflow.ResumeOptions{Host: host, Out: out, NoWait: w.NoWait})
 	}
 	if !errors.Is(err, session.ErrNotFound) {
 		return workflow.Result{}, err

@@ -37,7 +37,8 @@ type crashRun struct {
 
 	mu      sync.Mutex // guards what follows
 	now     *crashChild
-	killAsk string // the request at which the process is killed; empty: none
+	gate    func(ask) // holds up an answer; nil: none is
+	killAsk string    // the request at which the process is killed; empty: none
 	asks    []ask
 }
 
@@ -55,13 +56,15 @@ type ask struct {
 func (r *crashRun) asked(a ask) bool {
 	r.mu.Lock()
 	r.asks = append(r.asks, a)
-	child, kill := r.now, a.key == r.killAsk
+	child, kill, gate := r.now, a.key == r.killAsk, r.gate
 	if kill {
 		r.killAsk = ""
 	}
 	r.mu.Unlock()
 	if kill {
 		child.kill("request received: " + a.key)
+	} else if gate != nil {
+		gate(a)
 	}
 	return !kill
 }
