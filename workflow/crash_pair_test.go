@@ -52,7 +52,7 @@ func TestCrash_twoTakeItUp(t *testing.T) {
 	if err := r.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := r.account(); err != nil || c.lost != 0 { //nolint:contextcheck // a projection asks nobody
+	if c, err := r.account(); err != nil || c.lost != 0 {
 		t.Errorf("%+v, %v: want every answer asked for once", c, err)
 	}
 }
