@@ -36,11 +36,17 @@ func (a *actor) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) 
 		return llm.Response{}, err
 	}
 	response, err := a.answer(r)
-	if err == nil && ctx.Err() != nil {
+	if errors.Is(err, errWait) {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
 		return llm.Response{}, ctx.Err()
 	}
 	return response, err
 }
+
+// errWait makes a model wait until its caller gives up.
+var errWait = errors.New("wait")
 
 // input is the last message of a request.
 func input(r llm.Request) string { return r.Messages[len(r.Messages)-1].Content.Text() }
@@ -121,7 +127,7 @@ func runtime(t *testing.T, st store.Store) *holdfast.Runtime {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := rt.Close(); err != nil {
+		if err := errors.Join(rt.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})
