@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,14 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"holdfast":    func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"tide-server": serveTides,
+		"stubborn-server": func() {
+			signal.Ignore(syscall.SIGTERM)
+			parent := os.Getppid()
+			serveTides()
+			for os.Getppid() == parent { // until it is killed, or nobody is left to do it
+				<-time.After(10 * time.Millisecond)
+			}
+		},
 	})
 }
 

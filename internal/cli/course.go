@@ -164,7 +164,7 @@ func (c *course) hear(e workflow.Event, now time.Time) {
 		p.task = text("task")
 	case workflow.StepComplete, workflow.TaskComplete, workflow.WorkerComplete, workflow.NodeComplete:
 		p := c.at(text("unit"))
-		p.agent, p.mark, p.writing = text("agent"), markDone, ""
+		p.agent, p.mark, p.note, p.writing = text("agent"), markDone, "", ""
 		if !p.began.IsZero() {
 			p.took = now.Sub(p.began)
 		}

@@ -52,7 +52,7 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 		return "", nil, &unavailableError{what: fmt.Sprintf("the provider %q is not set up", m.Provider), remedy: "see: holdfast models list"}
 	}
 	name := conn.Provider + "/" + conn.ModelID
-	if e.offline {
+	if e.offline { // of a spec that was changed meanwhile
 		return "", nil, &unavailableError{what: fmt.Sprintf("the model %q is on a server", name), remedy: "run without --offline"}
 	}
 	e.mu.Lock()
@@ -69,6 +69,16 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 	}
 	e.found[conn] = model
 	return name, model, nil
+}
+
+// check refuses a spec with models on servers where there is to be none.
+func (e *engine) check(s *spec.Spec) error {
+	for _, a := range s.Agents {
+		if e.offline && s.ModelOf(a.Value).Provider != offlineProvider {
+			return &unavailableError{what: fmt.Sprintf("the model of agent %q is on a server", a.Name), remedy: "run without --offline"}
+		}
+	}
+	return nil
 }
 
 // connect makes a model that costs what the catalog knows it to cost.

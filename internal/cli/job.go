@@ -73,7 +73,7 @@ func (j *job) load(ctx context.Context, path string) error {
 		j.caution("%s: %s", w.Pointer, w.Reason)
 	}
 	j.spec = s
-	return nil
+	return j.engine.check(s)
 }
 
 // loadSpec reads a spec. A file that cannot be read is as wrong as what stands in
@@ -115,6 +115,9 @@ func (j *job) do(ctx context.Context, h *home) error {
 		return err
 	}
 	if j.spec, err = specOf(s); err != nil {
+		return err
+	}
+	if err := j.engine.check(j.spec); err != nil {
 		return err
 	}
 	j.result.SessionID = id

@@ -117,7 +117,44 @@ func changeText(c session.Change) string {
 		}
 		return string(c.Message.Role) + ": " + shortened(text, 80)
 	}
+	if text, ok := runChangeText(c); ok {
+		return text
+	}
 	return shortened(changeData(c), 80)
+}
+
+// runChangeText is the heart of a change of a workflow run.
+func runChangeText(c session.Change) (text string, ok bool) {
+	of := func(unit, agent, more string) (string, bool) {
+		for _, part := range []string{agent, more} {
+			if part != "" {
+				unit += " · " + part
+			}
+		}
+		return oneLine(unit), true
+	}
+	switch c := c.(type) {
+	case session.WorkflowRowChanged:
+		return of(c.Workflow.Status, "", c.Workflow.Error)
+	case session.UnitStarted:
+		return of(c.Unit, c.Agent, "")
+	case session.UnitFinished:
+		return of(c.Unit, c.Agent, "")
+	case session.UnitFailed:
+		return of(c.Unit, c.Agent, shortened(c.Error.Message, 80))
+	case session.UnitAdvanced:
+		if answered, ok := c.Change.(session.InferenceAnswered); ok {
+			return of(c.Unit, "", spentText(answered.Usage, answered.Cost))
+		}
+		return of(c.Unit, "", c.Change.Kind())
+	case session.QuestionPut:
+		return c.Question.Unit + ": " + shortened(c.Question.Prompt, 80), true
+	case session.QuestionAnswered:
+		return c.Unit + ": " + shortened(c.Response, 80), true
+	case session.ArtifactWritten:
+		return of(c.Path, "", "")
+	}
+	return "", false
 }
 
 // changeData is a change as JSON, "" where it says nothing more than its kind.

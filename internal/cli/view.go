@@ -92,16 +92,16 @@ func lastRunes(text string, most int) string {
 	return text
 }
 
-// void says that what came of an answer is asked for again. It is a
-// workflow.Host's OnVoid.
+// void says that what came of an answer is void. It is a workflow.Host's
+// OnVoid.
 func (v *view) void(unit string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p := v.course.pieces[unit]; p != nil {
-		p.writing = ""
+		p.writing, p.note = "", "the model gave no answer"
 	}
 	if !v.live && !v.json {
-		v.err.status("%s: no answer, asking again", unit)
+		v.err.status("%s · the model gave no answer", unit)
 	}
 }
 
