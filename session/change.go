@@ -175,6 +175,7 @@ var decoders = map[string]func([]byte) (Change, error){
 	"tail_discarded":          decoderOf[TailDiscarded],
 	"task_row_changed":        decoderOf[TaskRowChanged],
 	"task_state_changed":      decoderOf[TaskStateChanged],
+	"task_restored":           decoderOf[TaskRestored],
 	"workflow_row_changed":    decoderOf[WorkflowRowChanged],
 	"workflow_begun":          decoderOf[WorkflowBegun],
 	"workflow_spec_changed":   decoderOf[WorkflowSpecChanged],

@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -122,12 +121,8 @@ func foldPlan(s *TaskState, data json.RawMessage) error {
 	if e.Plan == nil {
 		return invalid("plan", "is missing")
 	}
-	seen := map[string]bool{}
-	for _, step := range e.Plan.Steps {
-		if step.ID == "" || seen[step.ID] {
-			return invalid("plan", "step %s has no id of its own", quoted(step.ID))
-		}
-		seen[step.ID] = true
+	if err := e.Plan.check(); err != nil {
+		return err
 	}
 	s.Plan = e.Plan
 	return nil
@@ -200,11 +195,12 @@ func foldRuleAdded(s *TaskState, data json.RawMessage) error {
 	if e.Rule == nil {
 		return invalid("rule", "is missing")
 	}
-	if e.Rule.Source != "session" { // others are kept elsewhere
+	if e.Rule.Source != SourceSession { // others are kept elsewhere
 		return nil
 	}
-	s.Permissions.SessionRules = append(slices.Clone(s.Permissions.SessionRules), *e.Rule)
-	return nil
+	var err error
+	s.Permissions, _, err = s.Permissions.WithRule(*e.Rule)
+	return err
 }
 
 func foldRuleRemoved(s *TaskState, data json.RawMessage) error {
@@ -230,8 +226,8 @@ func foldMode(s *TaskState, data json.RawMessage) error {
 	if err := readEvent(data, &e); err != nil {
 		return err
 	}
-	if e.Mode == "" {
-		return invalid("mode", "is missing")
+	if err := CheckPermissionMode(e.Mode); err != nil {
+		return err
 	}
 	s.Permissions.Mode = e.Mode
 	return nil
@@ -263,150 +259,6 @@ func foldGrantsDropped(s *TaskState, data json.RawMessage) error {
 		s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.Without(key)
 	}
 	return nil
-}
-
-// TaskStateChanged moves fields of a task's state that have no event of their
-// own: by bucket, then by field, as their JSON names are. A field is replaced
-// whole; of an ordered map the pairs that moved are given, with null for one
-// that went.
-type TaskStateChanged struct {
-	Buckets map[string]map[string]json.RawMessage `json:"buckets"`
-}
-
-// Kind is task_state_changed.
-func (TaskStateChanged) Kind() string { return "task_state_changed" }
-
-func (c TaskStateChanged) normal() (Change, error) {
-	kept := map[string]map[string]json.RawMessage{}
-	probe := NewTaskState()
-	for bucket, fields := range c.Buckets {
-		kept[bucket] = map[string]json.RawMessage{}
-		for field, raw := range fields {
-			raw, err := compact(bucket+"."+field, raw)
-			if err != nil {
-				return nil, err
-			}
-			if err := probe.setField(bucket, field, raw); err != nil {
-				return nil, err
-			}
-			kept[bucket][field] = raw
-		}
-	}
-	return TaskStateChanged{Buckets: kept}, nil
-}
-
-func (c TaskStateChanged) fold(b *body, _ recordTime) error {
-	if b.info.Kind != KindTask {
-		return invalid("kind", "%s is no change of a session of kind %s", c.Kind(), b.info.Kind)
-	}
-	next := b.taskState()
-	for _, bucket := range slices.Sorted(maps.Keys(c.Buckets)) {
-		for _, field := range slices.Sorted(maps.Keys(c.Buckets[bucket])) {
-			if err := next.setField(bucket, field, c.Buckets[bucket][field]); err != nil {
-				return err
-			}
-		}
-	}
-	b.setTask(next)
-	return nil
-}
-
-// movable are the buckets that TaskStateChanged may move; the others have
-// events.
-var movable = []string{
-	"transcript", "tooling", "files", "loop", "recovery", "worker", "permissions", "verification", "usage", "trackerState", "settings", "checklist",
-}
-
-const foreignBucket = "foreign"
-
-// patched is a field of which only parts are given.
-type patched interface {
-	patch(raw json.RawMessage) error
-}
-
-func (s *TaskState) setField(bucket, field string, raw json.RawMessage) error {
-	if bucket == foreignBucket {
-		s.Foreign = s.Foreign.With(field, raw)
-		return nil
-	}
-	b, ok := fieldByJSON(reflect.ValueOf(s).Elem(), bucket)
-	if !ok || !slices.Contains(movable, bucket) {
-		return invalid("task_state_changed", "there is no bucket %s", quoted(bucket))
-	}
-	f, ok := fieldByJSON(b, field)
-	if !ok {
-		return invalid("task_state_changed", "bucket %s has no field %s", bucket, quoted(field))
-	}
-	if p, ok := f.Addr().Interface().(patched); ok {
-		if err := p.patch(raw); err != nil {
-			return invalid("task_state_changed", "%s.%s: %v", bucket, field, err)
-		}
-		return nil
-	}
-	fresh := reflect.New(f.Type())
-	if err := json.Unmarshal(raw, fresh.Interface()); err != nil {
-		return invalid("task_state_changed", "%s.%s: %v", bucket, field, err)
-	}
-	f.Set(fresh.Elem())
-	return nil
-}
-
-// fieldByJSON finds a field of a struct by its name in JSON.
-func fieldByJSON(v reflect.Value, name string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if tag == name {
-			return v.Field(i), true
-		}
-	}
-	return reflect.Value{}, false
-}
-
-// diffed is a field that knows what moved in it.
-type diffed interface {
-	diff(older any) (json.RawMessage, error)
-}
-
-// TaskMoves is the change that leads from one state to another, as far as it
-// is not the business of events; false where nothing moved.
-func TaskMoves(older, newer TaskState) (TaskStateChanged, bool, error) {
-	c := TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{}}
-	older, newer = older.normal(), newer.normal()
-	a, b := reflect.ValueOf(&older).Elem(), reflect.ValueOf(&newer).Elem()
-	for _, bucket := range movable {
-		x, _ := fieldByJSON(a, bucket)
-		y, _ := fieldByJSON(b, bucket)
-		for i := range x.NumField() {
-			if reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
-				continue
-			}
-			raw, err := moved(x.Field(i), y.Field(i))
-			if err != nil {
-				return c, false, err
-			}
-			name, _, _ := strings.Cut(x.Type().Field(i).Tag.Get("json"), ",")
-			if c.Buckets[bucket] == nil {
-				c.Buckets[bucket] = map[string]json.RawMessage{}
-			}
-			c.Buckets[bucket][name] = raw
-		}
-	}
-	for name, raw := range newer.Foreign.All() {
-		if old, ok := older.Foreign.Get(name); !ok || string(old) != string(raw) {
-			if c.Buckets[foreignBucket] == nil {
-				c.Buckets[foreignBucket] = map[string]json.RawMessage{}
-			}
-			c.Buckets[foreignBucket][name] = raw
-		}
-	}
-	return c, len(c.Buckets) > 0, nil
-}
-
-func moved(x, y reflect.Value) (json.RawMessage, error) {
-	if d, ok := y.Addr().Interface().(diffed); ok {
-		return d.diff(x.Addr().Interface())
-	}
-	return JSON(y.Interface())
 }
 
 // TaskProjection is what the row of a task shows of its state.

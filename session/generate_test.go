@@ -194,6 +194,9 @@ func failures() *rapid.Generator[[]session.Failure] {
 // drawn as its state allows, the rest at random.
 func change(s session.Session) *rapid.Generator[session.Change] {
 	return rapid.Custom(func(t *rapid.T) session.Change {
+		if s.Info().Kind == session.KindTask && rapid.Bool().Draw(t, "task") {
+			return taskChange(t, s)
+		}
 		if rapid.IntRange(0, 2).Draw(t, "execution") == 0 {
 			return executionChange(t, s)
 		}

@@ -102,7 +102,13 @@ func samples() []session.Change {
 		session.ArtifactWritten{Path: "/out/tea.md", SHA256: "00"},
 		session.BudgetWarned{Budget: "max_tokens", Used: 80, Limit: 100},
 	}
-	return append(list, taskSamples()...)
+	list = append(list, taskSamples()...)
+	restored := session.NewTaskState() // additions to the state leave its form as it is
+	restored.Transcript.LastUserMessage = "Sweep <now>."
+	restored.Tooling.ToolUsageCounts = pairs("read_file", 2)
+	restored.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{ID: "1", Description: "Sweep.", Status: "pending"}}}
+	restored.Foreign = pairs("skills", json.RawMessage(`{"b":null}`))
+	return append(list, session.TaskRestored{State: restored})
 }
 
 // taskSamples has every change of a task.

@@ -3,76 +3,70 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 )
-
-// newest keeps the entries that were added last.
-func (p Pairs[V]) newest(most int) Pairs[V] {
-	skip := p.Len() - most
-	if skip <= 0 {
-		return p
-	}
-	var kept Pairs[V]
-	for key, v := range p.All() {
-		if skip--; skip < 0 {
-			kept = kept.With(key, v)
-		}
-	}
-	return kept
-}
 
 // patch sets the pairs that are given and takes those away that are null.
 func (p *Pairs[V]) patch(raw json.RawMessage) error {
-	var moved [][2]json.RawMessage
+	var moved []pair[json.RawMessage]
 	if err := json.Unmarshal(raw, &moved); err != nil {
 		return err
 	}
 	next := *p
 	for _, m := range moved {
-		var key string
-		if err := json.Unmarshal(m[0], &key); err != nil {
-			return err
-		}
-		if string(bytes.TrimSpace(m[1])) == "null" {
-			next = next.Without(key)
+		if string(bytes.TrimSpace(m.value)) == "null" {
+			next = next.Without(m.key)
 			continue
 		}
 		var v V
-		if err := json.Unmarshal(m[1], &v); err != nil {
+		if err := decodeStrict("value", m.value, &v); err != nil {
 			return err
 		}
-		next = next.With(key, v)
+		next = next.With(m.key, v)
 	}
 	*p = next
 	return nil
 }
 
-// diff is the patch that leads from older to this one.
+// diff is the patch that leads from older to this one, its order included: a
+// key that came back after it went, or that stands behind a new one, is taken
+// away and set again.
 func (p *Pairs[V]) diff(older any) (json.RawMessage, error) {
 	before, ok := older.(*Pairs[V])
 	if !ok {
 		return JSON(p)
 	}
-	moved := [][2]any{}
+	stays := p.stays(*before)
+	moved := []pair[any]{}
 	for key := range before.All() {
-		if _, still := p.Get(key); !still {
-			moved = append(moved, [2]any{key, nil})
+		if i := p.index(key); i < 0 || i >= stays {
+			moved = append(moved, pair[any]{key, nil})
 		}
 	}
-	for key, v := range p.All() {
-		now, err := JSON(v)
-		if err != nil {
-			return nil, err
-		}
-		if old, had := before.Get(key); had {
-			was, err := JSON(old)
-			if err != nil {
-				return nil, err
-			}
-			if bytes.Equal(was, now) {
+	for i, e := range p.list {
+		if i < stays {
+			old, _ := before.Get(e.key)
+			if reflect.DeepEqual(old, e.value) {
 				continue
 			}
 		}
-		moved = append(moved, [2]any{key, now})
+		moved = append(moved, pair[any]{e.key, e.value})
 	}
 	return JSON(moved)
+}
+
+// stays counts the pairs at the beginning that stood in this order before, so
+// that a patch need not move them.
+func (p *Pairs[V]) stays(before Pairs[V]) int {
+	at := 0
+	for n, e := range p.list {
+		for at < len(before.list) && before.list[at].key != e.key {
+			at++
+		}
+		if at == len(before.list) {
+			return n
+		}
+		at++
+	}
+	return p.Len()
 }

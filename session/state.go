@@ -126,6 +126,11 @@ func (s State) normal() (State, error) {
 	if s.Workflow, err = s.Workflow.normal(); err != nil {
 		return s, err
 	}
+	if s.Task != nil {
+		if err := s.Task.check(); err != nil {
+			return s, err
+		}
+	}
 	if s.Metadata, err = compactValues("metadata", s.Metadata, maxMetadata); err != nil {
 		return s, err
 	}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 )
@@ -129,6 +128,7 @@ type FileRead struct {
 type Count struct {
 	Count  int   `json:"count"`
 	LastAt int64 `json:"lastAt"`
+	PrevAt int64 `json:"prevAt,omitempty"` // the time before
 }
 
 // TrackerState is which files and folders a task has touched.
@@ -185,6 +185,7 @@ type KernelCounters struct {
 	Repeated           int    `json:"repeated"`
 	ContextRecoveries  int    `json:"contextRecoveries"`
 	MaxTokenRecoveries int    `json:"maxTokenRecoveries"`
+	Notes              Set    `json:"notes,omitempty"` // hints that were given, each once
 }
 
 // TaskRecovery is what was done about failures.
@@ -317,6 +318,8 @@ type TaskSettings struct {
 	Deep       bool            `json:"deep,omitempty"`
 	PlanMode   string          `json:"planMode,omitempty"` // auto or none
 	ModeSeq    int64           `json:"modeSeq,omitempty"`  // the change that set the permission mode
+
+	Capabilities map[string]bool `json:"capabilities,omitempty"` // of the workspace
 }
 
 // Foreign keeps what an imported snapshot has and nobody here knows: top-level
@@ -329,103 +332,6 @@ func NewTaskState() TaskState {
 	s.Loop.ContinuationWindow = 1
 	s.Permissions.Mode = "default"
 	return s.normal()
-}
-
-// Clone is a deep copy.
-func (s *TaskState) Clone() *TaskState {
-	if s == nil {
-		return nil
-	}
-	raw, err := encode(s)
-	if err != nil {
-		panic("session: the state of a task is no JSON: " + err.Error()) // it was read from one
-	}
-	var c TaskState
-	if err := json.Unmarshal(raw, &c); err != nil {
-		panic("session: the state of a task cannot be read: " + err.Error())
-	}
-	c = c.normal()
-	return &c
-}
-
-// The most entries that collections of a task's state have: the oldest go.
-const (
-	maxToolMemory    = 50
-	maxToolSummary   = 2000
-	maxWebEvidence   = 100
-	maxStepOutcomes  = 200
-	maxEvidence      = 200
-	maxFilesRead     = 500
-	maxDenials       = 500
-	maxApprovals     = 200
-	maxTrackedFiles  = 50
-	maxTrackedPlaces = 20
-)
-
-// normal has no nil lists, and collections within their caps.
-func (s TaskState) normal() TaskState {
-	s.Transcript.StepOutcomeSummaries = capped(s.Transcript.StepOutcomeSummaries, maxStepOutcomes)
-	for i := range s.Transcript.StepOutcomeSummaries {
-		o := &s.Transcript.StepOutcomeSummaries[i]
-		o.MutatedFiles = listOf(o.MutatedFiles)
-	}
-	s.Tooling.ToolResultMemory = capped(s.Tooling.ToolResultMemory, maxToolMemory)
-	for i := range s.Tooling.ToolResultMemory {
-		m := &s.Tooling.ToolResultMemory[i]
-		m.Summary = firstRunes(m.Summary, maxToolSummary)
-	}
-	s.Tooling.WebEvidenceMemory = capped(s.Tooling.WebEvidenceMemory, maxWebEvidence)
-	s.Verification.VerificationEvidenceEntries = capped(s.Verification.VerificationEvidenceEntries, maxEvidence)
-	s.Files.FilesReadTracker = s.Files.FilesReadTracker.newest(maxFilesRead)
-	s.Files.FileReads = s.Files.FileReads.newest(maxFilesRead)
-	s.Files.DirListings = s.Files.DirListings.newest(maxFilesRead)
-	s.Permissions.DenialTracking = s.Permissions.DenialTracking.newest(maxDenials)
-	s.Permissions.SessionRules = listOf(s.Permissions.SessionRules)
-	s.Tracker.ReadFiles = capped(s.Tracker.ReadFiles, maxTrackedFiles)
-	s.Tracker.CreatedFiles = capped(s.Tracker.CreatedFiles, maxTrackedFiles)
-	s.Tracker.Directories = capped(s.Tracker.Directories, maxTrackedPlaces)
-	s.Queues.PendingFollowUps = listOf(s.Queues.PendingFollowUps)
-	s.Checklist.Items = listOf(s.Checklist.Items)
-	if len(bytes.TrimSpace(s.Worker.VerificationAgentState)) == 0 {
-		s.Worker.VerificationAgentState = json.RawMessage("{}")
-	}
-	if s.Plan != nil {
-		s.Plan.Steps = listOf(s.Plan.Steps)
-	}
-	s.Approvals = cappedApprovals(listOf(s.Approvals))
-	return s
-}
-
-func listOf[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-// capped keeps the newest.
-func capped[T any](list []T, most int) []T {
-	return listOf(list[max(0, len(list)-most):])
-}
-
-// cappedApprovals drops the oldest that are answered.
-func cappedApprovals(list []Approval) []Approval {
-	for len(list) > maxApprovals {
-		i := slices.IndexFunc(list, func(a Approval) bool { return a.Status != "pending" })
-		if i < 0 {
-			return list
-		}
-		list = slices.Delete(slices.Clone(list), i, i+1)
-	}
-	return list
-}
-
-func firstRunes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	runes := []rune(text)
-	return string(runes[:min(len(runes), n)])
 }
 
 // Step finds a step of the plan.
@@ -457,8 +363,9 @@ func (b *body) forkTask() {
 	if b.info.Task != nil {
 		row = b.info.Task.Clone()
 	}
+	row.PendingApprovals = 0
 	if row.Status != "completed" && row.Status != "failed" && row.Status != "cancelled" {
-		row.Status, row.TerminalStatus, row.PendingApprovals = "interrupted", "resume_available", 0
+		row.Status, row.TerminalStatus = "interrupted", "resume_available"
 	}
 	b.info.Task = &row
 }

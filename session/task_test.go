@@ -1,0 +1,327 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// sampleTask has every field of a task's state set, the queues apart.
+func sampleTask() session.TaskState {
+	s := session.NewTaskState()
+	s.Transcript = session.TaskTranscript{
+		LastUserMessage: "Sweep <now>.", LastAssistantOutput: ptr("Checked."), LastNonVerificationOutput: ptr("Swept."), LastAssistantText: ptr("Checked."),
+		ExplicitChatSummaryBlock: ptr("They swept."), ExplicitChatSummaryCreatedAt: 5, ExplicitChatSummarySourceMessageCount: 9,
+		StepOutcomeSummaries: []session.StepOutcome{{StepID: "1", Description: "Sweep.", Status: "completed", MutatedFiles: []string{"floor.go"}, OutcomeSummary: "clean"}},
+	}
+	s.Tooling = session.TaskTooling{
+		ToolResultMemory:  []session.ToolMemory{{Tool: "read_file", Summary: "a floor", Timestamp: 3}},
+		WebEvidenceMemory: []session.WebEvidence{{Tool: "web_fetch", URL: "https://example.com", Title: "T", SourceClass: "docs", PublishDate: "2026-01-01", Timestamp: 4}},
+		ToolUsageCounts:   pairs("read_file", 2, "web_fetch", 1), SuccessfulToolUsageCounts: pairs("read_file", 1),
+		ToolUsageEventsSinceDecay: 3, ToolSelectionEpoch: 1, DiscoveredDeferredToolNames: session.NewSet("broom"),
+		ToolFailures:        pairs("shell", session.ToolFailure{Systemic: 1, InputDependent: 2, LastError: "no broom", DisabledUntil: 9, Disables: 1, Scope: "global"}),
+		LastWebFetchFailure: &session.WebFailure{Timestamp: 4, Tool: "web_fetch", URL: "https://example.com/x", Error: "gone", Status: 410},
+		BudgetCounters:      &session.BudgetCounters{ToolCalls: 3, WebSearchCalls: 1, DuplicatesBlocked: 2}, StartedCalls: session.NewSet("call-1"),
+	}
+	s.Files = session.TaskFiles{
+		FilesReadTracker: pairs("floor.go", session.FileRead{Step: "1", SizeBytes: 9}), FileReads: pairs("floor.go", session.Count{Count: 2, LastAt: 3, PrevAt: 1}),
+		DirListings: pairs(".", session.Count{Count: 1, LastAt: 2, PrevAt: 1}),
+	}
+	s.Tracker = session.TrackerState{ReadFiles: []string{"floor.go"}, CreatedFiles: []string{"wall.go"}, Directories: []string{"."}}
+	s.Loop = session.TaskLoop{
+		GlobalTurnCount: 3, LifetimeTurnCount: 7, ContinuationCount: 1, ContinuationWindow: 2, WindowStartEventCount: 40, NoProgressStreak: 1,
+		LastLoopFingerprint: "shell::{}::no", CompactionCount: 1, LastCompactionAt: 6, LastCompactionTokensBefore: 900, LastCompactionTokensAfter: 300,
+		BlockedLoopFingerprintForWindow: ptr("shell::{}"), PendingLoopStrategySwitchMessage: "try a mop", SoftDeadlineTriggered: true, WrapUpRequested: true,
+		TurnWindowSoftExhaustedNotified: true, FollowUpRecoveryAttemptsInCurrentMessage: 1, LastFollowUpRecoveryBlockReason: "spent", IterationCount: 3,
+		CurrentStepID: ptr("1"), LastPreCompactionFlushAt: 5, LastPreCompactionFlushTokenCount: 800, StreakWindow: 2, SoftLandingInjected: true,
+		BlockedLoop: &session.Signature{Tool: "shell", Input: "{}"},
+		Kernel: &session.KernelCounters{
+			StepID: "1", Iterations: 2, LLMCalls: 3, Empty: 1, Recovered: 1, Repeated: 1, ContextRecoveries: 1, MaxTokenRecoveries: 1, Notes: session.NewSet("loop"),
+		},
+	}
+	s.Recovery = session.TaskRecovery{
+		RecoveryRequestActive: true, LastRecoveryFailureSignature: "1:local_runtime", RecoveredFailureStepIDs: session.NewSet("0"),
+		LastRecoveryClass: ptr("local_runtime"), LastToolDisabledScope: ptr("global"), LastRetryReason: ptr("failed"),
+	}
+	s.Worker = session.TaskWorker{DispatchedMentionedAgents: true, VerificationAgentState: json.RawMessage(`{"seen":1.0}`)}
+	s.Permissions = session.Permissions{
+		Mode: session.PermissionAcceptEdits, SessionRules: []session.Rule{{
+			ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git status"},
+			CreatedAt: 1, Metadata: map[string]any{"why": "asked"},
+		}},
+		TemporaryGrants: pairs("tool:x", session.Grant{GrantedAt: 1, ExpiresAt: 2, Instance: "i", SurvivesRestart: true}),
+		DenialTracking:  pairs("tool:y", session.Denial{ConsecutiveDenials: 1, TotalDenials: 2, PromptedAtTotal: 1}),
+		LatestPromptContext: &session.PromptContext{
+			Scope: &session.Scope{Kind: session.ScopeTool, ToolName: "x"}, Reason: session.PermissionReason{Type: "mode", Summary: "asks", Metadata: map[string]any{"n": 1.0}},
+			MatchedRule:      &session.Rule{Source: session.SourceProfile, Effect: session.EffectAsk, Scope: session.Scope{Kind: session.ScopeTool, ToolName: "x"}},
+			ScopePreview:     "tool x",
+			SuggestedActions: []session.SuggestedAction{{Action: "allow_once", Label: "Allow", Effect: session.EffectAllow, Destination: "session"}},
+			ServerName:       "srv", SecurityContext: json.RawMessage(`{"level":1}`),
+		},
+	}
+	s.Verification = session.TaskVerification{
+		VerificationEvidenceEntries:          []session.Evidence{{Kind: "shell_command", OK: true, Detail: "exit 0", CapturedAt: 7}},
+		NonBlockingVerificationFailedStepIDs: session.NewSet("2"), BlockingVerificationFailedStepIDs: session.NewSet("3"),
+	}
+	s.Checklist = session.Checklist{
+		Items:     []session.ChecklistItem{{ID: "i", Title: "Sweep", Kind: "implementation", Status: "completed", CreatedAt: 1, UpdatedAt: 2}},
+		UpdatedAt: 2, VerificationNudgeNeeded: true, NudgeReason: ptr("check it"), ReminderArmed: true, NudgeClearedFor: "hash",
+	}
+	s.Usage = session.TaskUsage{
+		TotalInputTokens: 10, TotalOutputTokens: 20, TotalCost: 0.5, UsageOffsetInputTokens: 1, UsageOffsetOutputTokens: 2, UsageOffsetCost: 0.25,
+	}
+	s.Settings = session.TaskSettings{Budget: json.RawMessage(`{"maxTurns":9}`), AutoResume: true, Deep: true, PlanMode: "auto", ModeSeq: 3}
+	s.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{
+		ID: "1", Description: "Sweep.", Kind: "verification", Status: "failed", StartedAt: 1, CompletedAt: 2, Error: "no broom", VerificationAttempts: 1, Waived: true,
+	}}}
+	s.Approvals = []session.Approval{{
+		ID: "a", TaskID: "t", CallID: "c", Type: "run_command", Description: "make", Details: json.RawMessage(`{"command":"make"}`), Status: "denied",
+		RequestedAt: 1, ExpiresAt: 9, ResolvedAt: 2, Action: "deny_once", By: "ana",
+	}}
+	s.Foreign = pairs("skills", json.RawMessage(`{"b":null,"a":1}`), "permissions.recentSensitiveSources", json.RawMessage(`null`))
+	return s
+}
+
+// pairs makes an ordered map of keys and values in turn.
+func pairs[V any](key string, value V, more ...any) session.Pairs[V] {
+	p := session.Pairs[V]{}.With(key, value)
+	for i := 0; i < len(more); i += 2 {
+		p = p.With(more[i].(string), more[i+1].(V))
+	}
+	return p
+}
+
+// taskSession is a task at version 1.
+func taskSession(t failer) session.Session {
+	t.Helper()
+	s, err := session.New(session.Birth{ID: "t-1", AgentID: "agent-1", Kind: session.KindTask}, session.Definition{Name: "worker"}, session.Seed{}, noon)
+	if err != nil {
+		t.Fatalf("make a task: %v", err)
+	}
+	return s.Sealed(noon)
+}
+
+func event(name, data string) session.TaskEvent {
+	return session.TaskEvent{Name: name, Data: json.RawMessage(data)}
+}
+
+func TestTaskState_sampleHasEveryField(t *testing.T) {
+	t.Parallel()
+	var unset []string
+	var look func(v reflect.Value, path string)
+	look = func(v reflect.Value, path string) {
+		switch {
+		case v.Kind() == reflect.Pointer && !v.IsNil():
+			look(v.Elem(), path)
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				look(v.Field(i), path+"."+v.Type().Field(i).Name)
+			}
+		case v.Kind() == reflect.Slice && v.Len() > 0 && v.Type().Elem().Kind() == reflect.Struct:
+			look(v.Index(0), path)
+		case v.IsZero() && !strings.Contains(path, ".Queues.") && !strings.Contains(path, "Scope.") && !strings.Contains(path, "MatchedRule."):
+			unset = append(unset, path)
+		}
+	}
+	look(reflect.ValueOf(sampleTask()), "task")
+	if len(unset) > 0 {
+		t.Errorf("not set: %v", unset)
+	}
+}
+
+func TestTaskState_encodesListsNeverNull(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]session.TaskState{"new": session.NewTaskState(), "folded": *apply(t, taskSession(t), event("executing", `{}`)).Task()} {
+		raw, err := session.JSON(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var buckets map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &buckets); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`"stepOutcomeSummaries":[]`, `"toolResultMemory":[]`, `"toolUsageCounts":[]`, `"discoveredDeferredToolNames":[]`, `"filesReadTracker":[]`,
+			`"recoveredFailureStepIds":[]`, `"pendingFollowUps":[]`, `"sessionRules":[]`, `"temporaryGrants":[]`, `"verificationEvidenceEntries":[]`, `"items":[]`,
+			`"readFiles":[]`, `"approvals":[]`, `"verificationAgentState":{}`, `"continuationWindow":1`, `"mode":"default"`, `"plan":null`, `"currentStepId":null`,
+		} {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("%s: no %s in %s", name, want, raw)
+			}
+		}
+		for _, addition := range []string{"toolFailures", "fileReads", "kernel", "blockedLoop", "reminderArmed", "budgetCounters", "startedCalls"} {
+			if strings.Contains(string(raw), `"`+addition+`"`) {
+				t.Errorf("%s: the addition %s is there without a value", name, addition)
+			}
+		}
+	}
+}
+
+func TestTaskState_collectionsKeepTheNewest(t *testing.T) {
+	t.Parallel()
+	s := session.NewTaskState()
+	for i := range 600 {
+		key := fmt.Sprint(i)
+		s.Transcript.StepOutcomeSummaries = append(s.Transcript.StepOutcomeSummaries, session.StepOutcome{StepID: key})
+		s.Tooling.ToolResultMemory = append(s.Tooling.ToolResultMemory, session.ToolMemory{Tool: key, Summary: strings.Repeat("é", 2001)})
+		s.Tooling.WebEvidenceMemory = append(s.Tooling.WebEvidenceMemory, session.WebEvidence{URL: key})
+		s.Verification.VerificationEvidenceEntries = append(s.Verification.VerificationEvidenceEntries, session.Evidence{Kind: key})
+		s.Files.FilesReadTracker = s.Files.FilesReadTracker.With(key, session.FileRead{})
+		s.Permissions.DenialTracking = s.Permissions.DenialTracking.With(key, session.Denial{})
+		s.Tracker.ReadFiles = append(s.Tracker.ReadFiles, key)
+		s.Tracker.Directories = append(s.Tracker.Directories, key)
+	}
+	moves, _, err := session.TaskMoves(session.NewTaskState(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, c := range map[string]session.Change{"moved": moves, "restored": session.TaskRestored{State: s}} {
+		have := apply(t, taskSession(t), c).Task()
+		for what, n := range map[string][2]int{
+			"stepOutcomeSummaries": {len(have.Transcript.StepOutcomeSummaries), 200}, "toolResultMemory": {len(have.Tooling.ToolResultMemory), 50},
+			"webEvidenceMemory": {len(have.Tooling.WebEvidenceMemory), 100}, "verificationEvidenceEntries": {len(have.Verification.VerificationEvidenceEntries), 200},
+			"filesReadTracker": {have.Files.FilesReadTracker.Len(), 500}, "denialTracking": {have.Permissions.DenialTracking.Len(), 500},
+			"readFiles": {len(have.Tracker.ReadFiles), 50}, "directories": {len(have.Tracker.Directories), 20},
+			"summary": {len([]rune(have.Tooling.ToolResultMemory[0].Summary)), 2000},
+		} {
+			if n[0] != n[1] {
+				t.Errorf("%s: %s has %d, want %d", how, what, n[0], n[1])
+			}
+		}
+		if first := have.Tooling.ToolResultMemory[0].Tool; first != "550" {
+			t.Errorf("%s: the oldest result is %s, want 550", how, first)
+		}
+		if _, ok := have.Files.FilesReadTracker.Get("99"); ok {
+			t.Errorf("%s: an old file is still there", how)
+		}
+	}
+}
+
+func TestTaskState_oneRuleTooManyIsRefusedAndNoneDropped(t *testing.T) {
+	t.Parallel()
+	full := session.NewTaskState()
+	for i := range session.MaxSessionRules {
+		full.Permissions.SessionRules = append(full.Permissions.SessionRules, session.Rule{
+			Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeTool, ToolName: fmt.Sprint("tool-", i)},
+		})
+	}
+	s := apply(t, taskSession(t), session.TaskRestored{State: full})
+	rule := `{"source":"session","effect":"deny","scope":{"kind":"tool","toolName":"more"}}`
+	over := *full.Clone()
+	over.Permissions.SessionRules = append(over.Permissions.SessionRules, session.Rule{Source: "session", Effect: "deny", Scope: session.Scope{Kind: "tool", ToolName: "more"}})
+	moves, _, err := session.TaskMoves(full, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, c := range map[string]session.Change{
+		"added": event("permission_rule_added", `{"rule":`+rule+`}`), "moved": moves, "restored": session.TaskRestored{State: over},
+	} {
+		next, err := s.With(noon, c)
+		var wrong *session.RuleError
+		if !errors.As(err, &wrong) || next.Seq() != s.Seq() {
+			t.Errorf("%s: %v, now at %d", how, err, next.Seq())
+		}
+	}
+	s = apply(t, s, event("permission_rule_added", `{"rule":`+strings.Replace(strings.Replace(rule, "more", "tool-7", 1), "deny", "allow", 1)+`}`))
+	if n := len(s.Task().Permissions.SessionRules); n != session.MaxSessionRules {
+		t.Errorf("a rule that is there makes %d", n)
+	}
+	s = apply(t, s, event("permission_rule_removed", `{"rule":{"source":"session","effect":"allow","scope":{"kind":"tool","toolName":"tool-7"}}}`))
+	s = apply(t, s, event("permission_rule_added", `{"rule":`+rule+`}`))
+	if rules := s.Task().Permissions.SessionRules; len(rules) != session.MaxSessionRules || rules[len(rules)-1].Effect != session.EffectDeny {
+		t.Errorf("%d rules, the last %+v", len(rules), rules[len(rules)-1])
+	}
+}
+
+// Two who go on from one session at once must not meet in its memory.
+func TestTaskState_foldingLeavesTheOlderStateAlone(t *testing.T) {
+	t.Parallel()
+	long := sampleTask()
+	long.Tooling.ToolResultMemory[0].Summary = strings.Repeat("x", 2000)
+	s := apply(t, taskSession(t), session.TaskRestored{State: long})
+	before := document(t, s)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for _, c := range taskSamples() {
+				if _, err := s.With(noon, c); err != nil {
+					t.Errorf("%s: %v", c.Kind(), err)
+				}
+				_ = s.Task()
+			}
+		})
+	}
+	all.Wait()
+	sameBytes(t, "the session others went on from", document(t, s), before)
+	got := s.Task()
+	got.Plan.Steps[0].Status, got.Worker.VerificationAgentState[0] = "scribbled", 'x'
+	got.Permissions.SessionRules[0].Metadata["why"] = "scribbled"
+	sameBytes(t, "the session after its copy was written to", document(t, s), before)
+}
+
+func TestTaskRestored_isTheWholeState(t *testing.T) {
+	t.Parallel()
+	want := sampleTask()
+	withQueue := want
+	withQueue.Queues.PendingFollowUps = []session.FollowUp{{Message: "not mine"}}
+	s := apply(t, taskSession(t), event("plan_created", `{"plan":{"description":"old","steps":[]}}`), session.TaskRestored{State: withQueue})
+	if have := s.Task(); !reflect.DeepEqual(*have, *want.Clone()) {
+		t.Errorf("have %+v\nwant %+v", have, want)
+	}
+	chat := newSession(t)
+	for _, c := range []session.Change{session.TaskRestored{State: want}, event("executing", `{}`), session.TaskStateChanged{}} {
+		_, err := chat.With(noon, c)
+		refused(t, err, "kind")
+	}
+	bad := want
+	bad.Foreign = pairs("x", json.RawMessage("{"))
+	if _, err := taskSession(t).With(noon, session.TaskRestored{State: bad}); err == nil {
+		t.Error("what is no JSON was taken")
+	}
+	bad = want
+	bad.Plan = &session.Plan{Steps: []session.PlanStep{{ID: "a"}, {ID: "a"}}}
+	_, err := taskSession(t).With(noon, session.TaskRestored{State: bad})
+	refused(t, err, "plan")
+	bad = want
+	bad.Permissions.Mode = "reckless"
+	_, err = taskSession(t).With(noon, session.TaskRestored{State: bad})
+	refused(t, err, "permissionMode")
+}
+
+func TestFork_ofATaskLeavesGrantsAndPromptsBehind(t *testing.T) {
+	t.Parallel()
+	work := sampleTask()
+	work.Approvals = append(work.Approvals, session.Approval{ID: "b", Status: "pending"})
+	for status, want := range map[string][2]string{
+		"executing": {"interrupted", "resume_available"}, "blocked": {"interrupted", "resume_available"}, "pending": {"interrupted", "resume_available"},
+		"completed": {"completed", "ok"}, "failed": {"failed", "ok"}, "cancelled": {"cancelled", "ok"},
+	} {
+		s := apply(t, taskSession(t), session.TaskRestored{State: work},
+			session.TaskRowChanged{Task: session.TaskRow{Title: "t", Status: status, TerminalStatus: "ok", PendingApprovals: 1, ExecutionMode: "debug"}}).Sealed(noon)
+		fork, err := s.Fork("t-2", "agent-2", noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := fork.Info().Task
+		if row.Status != want[0] || row.TerminalStatus != want[1] || row.PendingApprovals != 0 || row.Title != "t" || row.ExecutionMode != "debug" {
+			t.Errorf("%s: row %+v", status, row)
+		}
+		have, kept := *fork.Task(), *s.Task()
+		if have.Permissions.TemporaryGrants.Len() != 0 || len(have.Approvals) != 1 || have.Approvals[0].ID != "a" || have.Settings.AutoResume {
+			t.Errorf("%s: grants %v approvals %v autoResume %t", status, have.Permissions.TemporaryGrants, have.Approvals, have.Settings.AutoResume)
+		}
+		kept.Permissions.TemporaryGrants, kept.Approvals, kept.Settings.AutoResume = have.Permissions.TemporaryGrants, have.Approvals, false
+		if !reflect.DeepEqual(have, kept) {
+			t.Errorf("%s: the rest differs\nhave %+v\nwant %+v", status, have, kept)
+		}
+		if s.Task().Permissions.TemporaryGrants.Len() != 1 || s.Info().Task.Status != status {
+			t.Errorf("%s: the parent changed", status)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// taskChange is a change of a task: an event, fields that moved, or a whole
+// state.
+func taskChange(t *rapid.T, s session.Session) session.Change {
+	switch rapid.IntRange(0, 9).Draw(t, "taskKind") {
+	case 0:
+		return session.TaskRestored{State: moved(t, sampleTask())}
+	case 1, 2, 3:
+		older := session.NewTaskState()
+		if now := s.Task(); now != nil {
+			older = *now
+		}
+		c, _, err := session.TaskMoves(older, moved(t, older))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	case 4:
+		return session.TaskRowChanged{Task: session.TaskRow{Title: text().Draw(t, "title"), Status: rapid.SampledFrom([]string{"executing", "completed"}).Draw(t, "rowStatus")}}
+	case 5, 6:
+		list := checklist().Draw(t, "checklist")
+		name := rapid.SampledFrom([]string{"task_list_created", "task_list_updated", "task_list_verification_nudged"}).Draw(t, "event")
+		return event(name, string(mustJSON(t, map[string]any{"checklist": list})))
+	}
+	events := taskSamples()
+	return events[rapid.IntRange(0, len(events)-1).Draw(t, "event")]
+}
+
+func mustJSON(t failer, v any) json.RawMessage {
+	t.Helper()
+	raw, err := session.JSON(v)
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	return raw
+}
+
+func checklist() *rapid.Generator[session.Checklist] {
+	return rapid.Custom(func(t *rapid.T) session.Checklist {
+		c := session.Checklist{Items: []session.ChecklistItem{}, UpdatedAt: rapid.Int64Range(0, 9).Draw(t, "updatedAt"), NudgeReason: optional(text()).Draw(t, "reason")}
+		for i := range rapid.IntRange(0, 3).Draw(t, "items") {
+			c.Items = append(c.Items, session.ChecklistItem{ID: fmt.Sprint(i), Title: text().Draw(t, "title"), Kind: "other", Status: "pending"})
+		}
+		return c
+	})
+}
+
+func counts() *rapid.Generator[session.Pairs[int]] {
+	return rapid.Custom(func(t *rapid.T) session.Pairs[int] {
+		var p session.Pairs[int]
+		for range rapid.IntRange(0, 6).Draw(t, "pairs") {
+			key := name().Draw(t, "key")
+			if rapid.Bool().Draw(t, "again") { // it moves to the end
+				p = p.Without(key)
+			}
+			p = p.With(key, rapid.IntRange(0, 3).Draw(t, "count"))
+		}
+		return p
+	})
+}
+
+// moved is a state of which some fields were set anew.
+func moved(t *rapid.T, s session.TaskState) session.TaskState {
+	next := *s.Clone()
+	sets := []func(){
+		func() { next.Transcript.LastUserMessage = text().Draw(t, "said") },
+		func() { next.Transcript.LastAssistantText = optional(text()).Draw(t, "text") },
+		func() {
+			next.Tooling.ToolUsageCounts = counts().Draw(t, "used")
+			next.Tooling.SuccessfulToolUsageCounts = counts().Draw(t, "succeeded")
+		},
+		func() {
+			next.Tooling.DiscoveredDeferredToolNames = session.NewSet(rapid.SliceOfN(name(), 0, 3).Draw(t, "found")...)
+		},
+		func() {
+			next.Tooling.ToolFailures = next.Tooling.ToolFailures.With(name().Draw(t, "tool"), session.ToolFailure{LastError: text().Draw(t, "error")})
+		},
+		func() { next.Tooling.ToolFailures = session.Pairs[session.ToolFailure]{} },
+		func() {
+			next.Files.FilesReadTracker = next.Files.FilesReadTracker.With(text().Draw(t, "path"), session.FileRead{SizeBytes: 1})
+		},
+		func() {
+			next.Loop.GlobalTurnCount++
+			next.Loop.CurrentStepID = optional(text()).Draw(t, "step")
+		},
+		func() {
+			next.Loop.Kernel = optional(rapid.Just(session.KernelCounters{StepID: "1", Iterations: 2})).Draw(t, "kernel")
+		},
+		func() {
+			next.Recovery.RecoveredFailureStepIDs = next.Recovery.RecoveredFailureStepIDs.With(text().Draw(t, "recovered"))
+		},
+		func() { next.Worker.VerificationAgentState = json.RawMessage(`{"x":[1,2]}`) },
+		func() { next.Permissions.Mode = session.PermissionPlan },
+		func() {
+			next.Permissions.TemporaryGrants = next.Permissions.TemporaryGrants.With("tool:x", session.Grant{GrantedAt: 2})
+		},
+		func() { next.Usage.TotalCost = rapid.Float64Range(0, 10).Draw(t, "cost") },
+		func() {
+			next.Tracker.CreatedFiles = append(slices.Clone(next.Tracker.CreatedFiles), text().Draw(t, "created"))
+		},
+		func() { next.Settings.AutoResume = !next.Settings.AutoResume },
+		func() { next.Checklist = checklist().Draw(t, "list") },
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "sets") {
+		sets[rapid.IntRange(0, len(sets)-1).Draw(t, "set")]()
+	}
+	return *next.Clone()
+}
+
+// What TaskMoves says, folded on the older state, is the newer one: to the
+// byte, the order of pairs included.
+func TestTaskMoves_leadFromOneStateToTheOther(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		older := session.NewTaskState()
+		if rapid.Bool().Draw(t, "full") {
+			older = sampleTask()
+		}
+		older = moved(t, older)
+		newer := moved(t, older)
+		c, any, err := session.TaskMoves(older, newer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, want := mustJSON(t, older), mustJSON(t, newer)
+		if any == reflect.DeepEqual(older, newer) {
+			t.Fatalf("moved %t from %s to %s", any, have, want)
+		}
+		s := apply(t, taskSession(t), session.TaskRestored{State: older})
+		if any {
+			s = apply(t, s, c)
+		}
+		sameBytes(t, "the newer state", mustJSON(t, s.Task()), want)
+	})
+}
+
+func TestTaskMoves_holdOnlyWhatMoved(t *testing.T) {
+	t.Parallel()
+	older := sampleTask()
+	newer := *older.Clone()
+	newer.Loop.GlobalTurnCount = 9
+	newer.Tooling.ToolUsageCounts = newer.Tooling.ToolUsageCounts.Without("web_fetch").With("read_file", 3).With("shell", 1)
+	c, _, err := session.TaskMoves(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"buckets":{"loop":{"globalTurnCount":9},"tooling":{"toolUsageCounts":[["web_fetch",null],["read_file",3],["shell",1]]}}}`
+	if have := string(mustJSON(t, c)); have != want {
+		t.Errorf("have %s\nwant %s", have, want)
+	}
+	if _, any, err := session.TaskMoves(older, *older.Clone()); any || err != nil {
+		t.Errorf("nothing moved: %t, %v", any, err)
+	}
+}
+
+func TestTaskStateChanged_refusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]string{
+		"bucket": `{"buckets":{"moods":{"x":1}}}`, "field": `{"buckets":{"loop":{"x":1}}}`, "event's": `{"buckets":{"plan":{"steps":[]}}}`, "queues": `{"buckets":{"queues":{"feedback":[]}}}`,
+		"type": `{"buckets":{"loop":{"globalTurnCount":"three"}}}`, "no pair": `{"buckets":{"tooling":{"toolUsageCounts":[["a",1,2]]}}}`,
+		"no key": `{"buckets":{"tooling":{"toolUsageCounts":[[null,1]]}}}`, "pair's type": `{"buckets":{"tooling":{"toolUsageCounts":[["a","x"]]}}}`,
+		"newer part of a field": `{"buckets":{"loop":{"kernel":{"stepId":"1","mood":"good"}}}}`, "newer part of a pair": `{"buckets":{"tooling":{"toolFailures":[["a",{"mood":1}]]}}}`,
+		"not a map": `{"buckets":[]}`, "mode": `{"buckets":{"permissions":{"mode":"reckless"}}}`,
+	} {
+		raw := `{"seq":2,"at":"2026-03-01T12:00:00Z","kind":"task_state_changed","data":` + bad + `}`
+		var r session.Record
+		err := json.Unmarshal([]byte(raw), &r)
+		if err == nil {
+			_, err = taskSession(t).With(noon, r.Change)
+		}
+		var invalid *session.InvalidError
+		if !errors.As(err, &invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A viewer who reads nothing but the three events about the checklist sees
+// the checklist there is.
+func TestChecklist_foldsFromItsEventsAlone(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := taskSession(t)
+		alone := session.NewTaskState().Checklist
+		for range rapid.IntRange(1, 25).Draw(t, "changes") {
+			c := taskChange(t, s)
+			if m, ok := c.(session.TaskStateChanged); ok {
+				delete(m.Buckets, "checklist") // a run moves nothing of it but the reminder
+			}
+			if _, restored := c.(session.TaskRestored); restored {
+				continue // comes with the event
+			}
+			next, err := s.With(noon, c)
+			if err != nil {
+				continue
+			}
+			s = next
+			if e, ok := c.(session.TaskEvent); ok && strings.HasPrefix(e.Name, "task_list_") {
+				var said struct{ Checklist session.Checklist }
+				if err := json.Unmarshal(e.Data, &said); err != nil {
+					t.Fatal(err)
+				}
+				alone = said.Checklist
+			}
+		}
+		if now := s.Task(); now != nil && !reflect.DeepEqual(now.Checklist, alone) {
+			t.Fatalf("the fold has %+v\nthe events %+v", now.Checklist, alone)
+		}
+	})
+}
+
+// A log folded whole, and any beginning of it with the rest on top, give one
+// state, also when the beginning was stored as a head between.
+func TestTaskFold_anyPrefixPlusTheRest(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := taskSession(t)
+		start := s
+		for range rapid.IntRange(1, 20).Draw(t, "changes") {
+			if next, err := s.With(moment().Draw(t, "at"), taskChange(t, s)); err == nil {
+				s = next
+			}
+		}
+		records := s.Pending()
+		cut := rapid.IntRange(0, len(records)).Draw(t, "cut")
+		prefix, err := session.FoldFrom(start, records[:cut])
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := prefix.Sealed(noon).EncodeHead()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := session.DecodeHead(head, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, from := range map[string]session.Session{"prefix": prefix, "stored": stored} {
+			whole, err := session.FoldFrom(from, records[cut:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameBytes(t, what+" and the rest", mustJSON(t, whole.State().Task), mustJSON(t, s.State().Task))
+			sameBytes(t, what+" and the rest", mustJSON(t, whole.Info().Task), mustJSON(t, s.Info().Task))
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Clone is a deep copy.
+func (s *TaskState) Clone() *TaskState {
+	if s == nil {
+		return nil
+	}
+	c, err := s.copied()
+	if err != nil {
+		panic("session: the state of a task is no JSON: " + err.Error()) // it was read from one
+	}
+	return &c
+}
+
+func (s *TaskState) copied() (TaskState, error) {
+	raw, err := encode(s)
+	if err != nil {
+		return TaskState{}, invalid("task", "%v", err)
+	}
+	var c TaskState
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return TaskState{}, decodeProblem("task", err)
+	}
+	return c.normal(), nil
+}
+
+// kept is a deep copy as a session keeps it.
+func (s TaskState) kept() (TaskState, error) {
+	c, err := s.copied()
+	if err != nil {
+		return c, err
+	}
+	if c.Permissions, err = c.Permissions.normal(); err != nil {
+		return c, err
+	}
+	return c, c.check()
+}
+
+// check refuses what no fold would lead to.
+func (s *TaskState) check() error {
+	if n := len(s.Permissions.SessionRules); n > MaxSessionRules {
+		return &RuleError{Field: "sessionRules", Reason: fmt.Sprintf("%d are more than %d", n, MaxSessionRules)}
+	}
+	if err := CheckPermissionMode(s.Permissions.Mode); err != nil {
+		return err
+	}
+	return s.Plan.check()
+}
+
+// check refuses steps that cannot be told apart.
+func (p *Plan) check() error {
+	if p == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, step := range p.Steps {
+		if step.ID == "" || seen[step.ID] {
+			return invalid("plan", "step %s has no id of its own", quoted(step.ID))
+		}
+		seen[step.ID] = true
+	}
+	return nil
+}
+
+// The most entries that collections of a task's state have: the oldest go.
+const (
+	maxToolMemory    = 50
+	maxToolSummary   = 2000
+	maxWebEvidence   = 100
+	maxStepOutcomes  = 200
+	maxEvidence      = 200
+	maxFilesRead     = 500
+	maxApprovals     = 200
+	maxTrackedFiles  = 50
+	maxTrackedPlaces = 20
+)
+
+// normal has no nil lists, and collections within their caps. What it is made
+// of may be shared with other states and stays as it is.
+func (s TaskState) normal() TaskState {
+	s.Transcript.StepOutcomeSummaries = withEach(capped(s.Transcript.StepOutcomeSummaries, maxStepOutcomes), StepOutcome.normal)
+	s.Tooling.ToolResultMemory = withEach(capped(s.Tooling.ToolResultMemory, maxToolMemory), ToolMemory.normal)
+	s.Tooling.WebEvidenceMemory = capped(s.Tooling.WebEvidenceMemory, maxWebEvidence)
+	s.Verification.VerificationEvidenceEntries = capped(s.Verification.VerificationEvidenceEntries, maxEvidence)
+	s.Files.FilesReadTracker = latest(s.Files.FilesReadTracker, maxFilesRead)
+	s.Files.FileReads = latest(s.Files.FileReads, maxFilesRead)
+	s.Files.DirListings = latest(s.Files.DirListings, maxFilesRead)
+	s.Permissions.DenialTracking = latest(s.Permissions.DenialTracking, MaxDenials)
+	s.Permissions.SessionRules = listOf(s.Permissions.SessionRules)
+	if p := s.Permissions.LatestPromptContext; p != nil && p.SuggestedActions == nil {
+		p = p.Clone()
+		p.SuggestedActions = []SuggestedAction{}
+		s.Permissions.LatestPromptContext = p
+	}
+	s.Tracker.ReadFiles = capped(s.Tracker.ReadFiles, maxTrackedFiles)
+	s.Tracker.CreatedFiles = capped(s.Tracker.CreatedFiles, maxTrackedFiles)
+	s.Tracker.Directories = capped(s.Tracker.Directories, maxTrackedPlaces)
+	s.Queues.PendingFollowUps = listOf(s.Queues.PendingFollowUps)
+	s.Checklist.Items = listOf(s.Checklist.Items)
+	if len(bytes.TrimSpace(s.Worker.VerificationAgentState)) == 0 {
+		s.Worker.VerificationAgentState = json.RawMessage("{}")
+	}
+	if s.Plan != nil && s.Plan.Steps == nil {
+		s.Plan = &Plan{Description: s.Plan.Description, Steps: []PlanStep{}}
+	}
+	s.Approvals = cappedApprovals(listOf(s.Approvals))
+	return s
+}
+
+func (o StepOutcome) normal() (StepOutcome, bool) {
+	if o.MutatedFiles != nil {
+		return o, false
+	}
+	o.MutatedFiles = []string{}
+	return o, true
+}
+
+func (m ToolMemory) normal() (ToolMemory, bool) {
+	short := firstRunes(m.Summary, maxToolSummary)
+	if short == m.Summary {
+		return m, false
+	}
+	m.Summary = short
+	return m, true
+}
+
+// withEach is the list itself, or a copy where fn changes an entry.
+func withEach[T any](list []T, fn func(T) (T, bool)) []T {
+	mine := false
+	for i := range list {
+		e, changed := fn(list[i])
+		if !changed {
+			continue
+		}
+		if !mine {
+			list, mine = slices.Clone(list), true
+		}
+		list[i] = e
+	}
+	return list
+}
+
+func listOf[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// capped keeps the newest.
+func capped[T any](list []T, most int) []T {
+	return listOf(list[max(0, len(list)-most):])
+}
+
+// cappedApprovals drops the oldest that are answered.
+func cappedApprovals(list []Approval) []Approval {
+	for len(list) > maxApprovals {
+		i := slices.IndexFunc(list, func(a Approval) bool { return a.Status != "pending" })
+		if i < 0 {
+			return list
+		}
+		list = slices.Delete(slices.Clone(list), i, i+1)
+	}
+	return list
+}
+
+func firstRunes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:min(len(runes), n)])
+}
