@@ -140,7 +140,12 @@ func (w *crasher) finish(ctx context.Context) error {
 		},
 		WorkDir: w.Dir,
 		OnDelta: func(string, llm.Delta) {},
-		Warn:    func(format string, args ...any) { tellParent(crashReport{Problem: fmt.Sprintf(format, args...)}) },
+		OnEvent: func(e workflow.Event) {
+			if unit, ok := e.Data["unit"].(string); ok && strings.HasSuffix(string(e.Type), "_complete") {
+				w.moment("unit done: " + unit)
+			}
+		},
+		Warn: func(format string, args ...any) { tellParent(crashReport{Problem: fmt.Sprintf(format, args...)}) },
 	}
 	out := filepath.Join(w.Dir, outDir)
 	res, err := w.begin(ctx, host, out)

@@ -31,13 +31,14 @@ const (
 	kindArrived = "answer arrived"
 	kindTool    = "tool"
 	kindWritten = "answer written"
+	kindSealed  = "unit written"
 	kindWrite   = "other write"
 	kindPaused  = "person asked"
 	kindNotes   = "notes"
 	kindFiles   = "artifacts"
 )
 
-var allKinds = []string{kindAsked, kindBegan, kindArrived, kindWritten, kindTool, kindWrite, kindPaused, kindNotes, kindFiles}
+var allKinds = []string{kindAsked, kindBegan, kindArrived, kindWritten, kindTool, kindSealed, kindWrite, kindPaused, kindNotes, kindFiles}
 
 // moment is where a process dies: by its own hand, or by that of the recorder
 // when it receives a request.
@@ -52,17 +53,18 @@ func (p *crashPlan) deaths() []moment {
 	add := func(kind, name string, apply func(r *crashRun, j *crashJob)) {
 		all = append(all, moment{kind, p.name + ": " + name, apply})
 	}
-	writes, written := 0, p.written()
+	writes, special := 0, p.special()
 	for i, name := range p.moments {
 		before, what, _ := strings.Cut(name, ": ")
 		switch kind := map[string]string{
 			"answer began": kindBegan, "answer arrived": kindArrived, "tool began": kindTool, "tool ended": kindTool, "paused": kindPaused,
+			"unit done": kindNotes,
 		}[before]; {
 		case strings.HasPrefix(name, writePrefix):
 			writes++
 			n, kind := writes, kindWrite
-			if written[i] {
-				kind = kindWritten
+			if special[i] != "" {
+				kind = special[i]
 			}
 			add(kind, fmt.Sprintf("%s (%d)", name, n), func(_ *crashRun, j *crashJob) { j.DieWrite = n })
 		case kind == kindArrived:
@@ -82,29 +84,42 @@ func (p *crashPlan) deaths() []moment {
 	return all
 }
 
-// written are the moments at which an answer that arrived has just been
-// written: the store begins its next write after them.
-func (p *crashPlan) written() map[int]bool {
-	found := map[int]bool{}
+// special are the write points at which an answer has just been written, or a
+// unit: there the store begins its next write, or the run tells of the unit.
+func (p *crashPlan) special() map[int]string {
+	found := map[int]string{}
 	for i, name := range p.moments {
-		if !strings.HasPrefix(name, "answer arrived") {
-			continue
-		}
-		begin, last := "", -1
-		for j := i + 1; j < len(p.moments); j++ {
-			switch name := p.moments[j]; {
-			case !strings.HasPrefix(name, writePrefix):
-				continue
-			case begin == "":
-				begin = name
-			case name == begin:
-				found[last], j = true, len(p.moments)
-				continue
+		switch {
+		case strings.HasPrefix(name, "answer arrived"):
+			if last := p.lastOfWrite(i); last >= 0 {
+				found[last] = kindWritten
 			}
-			last = j
+		case strings.HasPrefix(name, "unit done"):
+			for i > 0 && !strings.HasPrefix(p.moments[i], writePrefix) {
+				i--
+			}
+			found[i] = kindSealed
 		}
 	}
 	return found
+}
+
+// lastOfWrite is the last point of the first write after a moment, -1 where it
+// does not end.
+func (p *crashPlan) lastOfWrite(i int) int {
+	begin, last := "", -1
+	for ; i < len(p.moments); i++ {
+		switch name := p.moments[i]; {
+		case !strings.HasPrefix(name, writePrefix):
+			continue
+		case begin == "":
+			begin = name
+		case name == begin:
+			return last
+		}
+		last = i
+	}
+	return -1
 }
 
 // crashEverywhere kills processes on one store: at one moment of each of these
