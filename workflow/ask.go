@@ -41,6 +41,9 @@ func (q question) takes(a reply) error {
 // asked looks a question up. State is what stands in the state of the run;
 // answered says that a person has spoken.
 func (r *run) asked(q question) (state HITLState, put, answered bool) {
+	if r.past != nil {
+		r.past.ask(r, q)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.ContainsFunc(r.asks, func(known question) bool { return known.unit == q.unit }) {

@@ -28,6 +28,7 @@ type graph struct {
 	tokens  int
 	paused  *int // tokens when a question was put last
 	last    final
+	way     []string // that a foreign run went
 }
 
 func newGraph(c *spec.Graph) *graph {
@@ -54,6 +55,7 @@ func (p *graph) set(id string, result spec.Map[any]) {
 }
 
 func (p *graph) run(ctx context.Context, r *run) (final, error) {
+	p.way = r.book.way()
 	for {
 		node, ok := p.c.Nodes.Get(p.current)
 		if !ok {
@@ -155,6 +157,9 @@ func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 
 // next is where the first edge from the current node leads; "" is the end.
 func (p *graph) next() (string, error) {
+	if n := len(p.path); n < len(p.way) {
+		return p.way[n], nil
+	}
 	i := slices.IndexFunc(p.c.Edges, func(e spec.Edge) bool { return e.From == p.current })
 	if i < 0 {
 		return "", nil

@@ -25,6 +25,7 @@ type run struct {
 	stage *stage // nil: looking only
 
 	reply *reply  // an answer to be tried, when looking
+	past  *past   // what another program's files say, when looking
 	trail []trace // what was done, in the order of the program, when looking
 
 	reached []trace // what was begun and came to no end, when looking
@@ -239,6 +240,9 @@ const (
 // work brings a unit to its end: out of the book, or on the stage. When read
 // cannot read the answer the entry has no value.
 func (r *run) work(ctx context.Context, u unit) (*entry, error) {
+	if r.past != nil {
+		r.past.work(r, u)
+	}
 	e, ok := r.done(u.key)
 	switch {
 	case ok && r.stage == nil:
