@@ -1,0 +1,215 @@
+package strands
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
+)
+
+// layout is everything a session directory says of a run.
+type layout struct {
+	id            string
+	state         State
+	spec          []byte
+	files         []SpecFile
+	agents        []string // of the spec
+	conversations []Conversation
+}
+
+// layoutOf is a run as its directory shows it. The session is whole.
+func layoutOf(s session.Session) (layout, error) {
+	st, err := workflow.Project(s)
+	if err != nil {
+		return layout{}, err
+	}
+	papers, err := workflow.Read(s)
+	if err != nil {
+		return layout{}, err
+	}
+	l := layout{id: s.ID(), spec: papers.Snapshot.Spec, agents: papers.Spec.Agents.Names()}
+	for _, f := range papers.Snapshot.Files {
+		l.files = append(l.files, SpecFile{As: f.As, Kind: SpecKind(f.Kind), Data: f.Data})
+	}
+	if l.state, err = stateOf(st); err != nil {
+		return layout{}, err
+	}
+	ext := Extension{Version: s.Version(), SpecPath: papers.Snapshot.Path}
+	for _, name := range sortedKeys(st.Agents) {
+		use := st.Agents[name]
+		ext.Usage.Set(name, AgentUsage{Input: use.Input, Output: use.Output, Calls: int64(use.Calls), Estimated: use.Estimated})
+	}
+	l.state.Holdfast = &ext
+	for _, t := range papers.Talks {
+		c, err := l.conversation(t, papers)
+		if err != nil {
+			return layout{}, err
+		}
+		l.conversations = append(l.conversations, c)
+	}
+	return l, nil
+}
+
+// stateOf is a run's state in the form of its files, which is the form it has.
+func stateOf(st *workflow.State) (State, error) {
+	head, err := session.JSON(st)
+	if err != nil {
+		return State{}, err
+	}
+	pattern, err := session.JSON(st.Pattern)
+	if err != nil {
+		return State{}, err
+	}
+	return DecodeState(head, pattern)
+}
+
+// conversation is a talk as the files of its agent.
+func (l layout) conversation(t workflow.Talk, papers *workflow.Papers) (Conversation, error) {
+	messages, err := FromSession(0, t.Messages)
+	if err != nil {
+		return Conversation{}, fmt.Errorf("agent %s: %w", t.Agent, err)
+	}
+	place := Place{Agent: t.Agent, Lane: laneName(t.Lane)}
+	policy := papers.Spec.Context
+	compacts := policy != nil && policy.Compaction != nil && policy.Compaction.Enabled
+	first, last := messages[0].CreatedAt, messages[len(messages)-1].UpdatedAt
+	c := Conversation{
+		Place: place, Messages: messages, Agent: NewAgent(compacts, first),
+		Session: AgentSession{SessionID: l.id + "_" + place.folder(l.agents), CreatedAt: first, UpdatedAt: last},
+	}
+	c.Agent.UpdatedAt = last
+	if policy != nil && policy.Notes != nil && t.System != "" { // it cannot be made again: the notes have grown
+		if err := c.Agent.setSystem(t.System); err != nil {
+			return Conversation{}, err
+		}
+	}
+	if t.Removed == 0 || !compacts {
+		return c, nil
+	}
+	removed, err := FromSession(0, t.Messages[:t.Removed])
+	if err != nil {
+		return Conversation{}, fmt.Errorf("agent %s: %w", t.Agent, err)
+	}
+	summary := bodyOf([]session.Message{{Role: session.RoleUser, Content: session.Text(t.Summary)}})
+	return c, c.Agent.SetRemoved(len(removed), &summary)
+}
+
+// The lanes of a run and of a directory are called differently.
+const runWorkerLane, dirWorkerLane = "worker/", "worker_"
+
+func laneName(lane string) string {
+	switch number, worker := strings.CutPrefix(lane, runWorkerLane); {
+	case worker:
+		return dirWorkerLane + number
+	case lane == workflow.LaneRouter:
+		return RouterLane
+	}
+	return ""
+}
+
+func runLane(lane string) string {
+	switch number, worker := strings.CutPrefix(lane, dirWorkerLane); {
+	case worker:
+		return runWorkerLane + number
+	case lane == RouterLane:
+		return workflow.LaneRouter
+	}
+	return workflow.LaneMain
+}
+
+// write brings a directory to what the layout says. Files that say so already
+// are left alone, and so is what the directory has besides. The state comes
+// last: it speaks of nothing that is not there.
+func (l layout) write(d Dir) error {
+	if err := d.make(); err != nil {
+		return err
+	}
+	if len(l.files) > 0 && !d.holds(l.files) {
+		if _, err := d.SaveSpecFiles(l.files); err != nil {
+			return err
+		}
+	}
+	for _, c := range l.conversations {
+		folder := filepath.Join(d.AgentsDir(), FolderName(l.id, c.Place, l.agents))
+		if err := c.update(folder); err != nil {
+			return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, l.id, err)
+		}
+	}
+	spec := l.spec
+	if old, err := os.ReadFile(d.SnapshotPath()); err == nil && bytes.Equal(old, spec) {
+		spec = nil
+	}
+	return d.Save(l.state, spec)
+}
+
+// holds reports that the copies are there as they are.
+func (d Dir) holds(files []SpecFile) bool {
+	have, err := d.SpecFiles()
+	if err != nil || len(have) != len(files) {
+		return false
+	}
+	for i, f := range files {
+		if have[i].As != f.As || have[i].Kind != f.Kind || !bytes.Equal(have[i].Data, f.Data) {
+			return false
+		}
+	}
+	return true
+}
+
+// update saves what of a conversation its folder does not say already.
+func (c Conversation) update(folder string) error {
+	messages := filepath.Join(folder, agentsDir, defaultAgent, messagesDir)
+	for len(c.Messages) > 0 {
+		m := c.Messages[0]
+		data, err := plain(m)
+		if err != nil {
+			return err
+		}
+		old, err := os.ReadFile(filepath.Join(messages, messageFile(m.Number)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err != nil || !bytes.Equal(old, data) {
+			break
+		}
+		c.Messages = c.Messages[1:]
+	}
+	agent, err := plain(c.Agent)
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(filepath.Join(folder, agentsDir, defaultAgent, agentFile))
+	if len(c.Messages) == 0 && err == nil && bytes.Equal(old, agent) {
+		return nil
+	}
+	return c.save(folder)
+}
+
+// systemKey is where, under "holdfast", an agent keeps the prompt it was given.
+const systemKey = "system"
+
+func (a *Agent) setSystem(text string) error {
+	raw, err := session.JSON(map[string]string{systemKey: text})
+	if err != nil {
+		return err
+	}
+	a.Extra.Set("holdfast", raw)
+	return nil
+}
+
+func (a Agent) system() string {
+	raw, _ := a.Extra.Get("holdfast")
+	var own map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(raw, &own) != nil || json.Unmarshal(own[systemKey], &text) != nil {
+		return ""
+	}
+	return text
+}
