@@ -124,8 +124,11 @@ func (s *crashSite) rehearse(ctx context.Context, p *crashPlan) error {
 		return fmt.Errorf("undisturbed %s: %+v, %w", p.name, c, err)
 	}
 	p.keys = map[string]bool{}
+	answered := inLog(r.after).answered
 	for _, a := range r.requests() {
-		p.keys[a.key] = true
+		if p.keys[a.key] = true; !answered[a.key] {
+			return fmt.Errorf("undisturbed %s: the answer to %s is not in the log", p.name, a.key)
+		}
 	}
 	p.left = filesIn(r.job.Dir)
 	end, err := r.end() //nolint:contextcheck // a projection asks nobody
