@@ -76,7 +76,7 @@ func sampleTask() session.TaskState {
 	s.Usage = session.TaskUsage{
 		TotalInputTokens: 10, TotalOutputTokens: 20, TotalCost: 0.5, UsageOffsetInputTokens: 1, UsageOffsetOutputTokens: 2, UsageOffsetCost: 0.25,
 	}
-	s.Settings = session.TaskSettings{Budget: json.RawMessage(`{"maxTurns":9}`), AutoResume: true, Deep: true, PlanMode: "auto", ModeSeq: 3}
+	s.Settings = session.TaskSettings{Budget: json.RawMessage(`{"maxTurns":9}`), AutoResume: true, Deep: true, PlanMode: "auto", ModeSeq: 3, Capabilities: map[string]bool{"shell": true}}
 	s.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{
 		ID: "1", Description: "Sweep.", Kind: "verification", Status: "failed", StartedAt: 1, CompletedAt: 2, Error: "no broom", VerificationAttempts: 1, Waived: true,
 	}}}

@@ -54,14 +54,14 @@ func allFields(t reflect.Type, path string) []string {
 	return paths
 }
 
-// missingFields are the fields of a session that nothing has set. The folded
-// state of tasks and workflows is theirs to test.
+// missingFields are the fields of a session that nothing has set. A task's
+// queues are never part of it: they are the inbox.
 func missingFields(set map[string]bool) []string {
 	var missing []string
 	for _, t := range []reflect.Type{reflect.TypeFor[session.Info](), reflect.TypeFor[session.Definition](), reflect.TypeFor[session.State]()} {
 		missing = append(missing, allFields(t, t.Name())...)
 	}
 	return slices.DeleteFunc(missing, func(path string) bool {
-		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task")
+		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task.Queues.")
 	})
 }

@@ -272,8 +272,9 @@ func lifeOfTask() []stage {
 	}
 	stages := []stage{
 		{changes: []session.Change{session.TaskRowChanged{Task: row}}},
+		{changes: []session.Change{session.TaskRestored{State: fullTask()}}},
 		{changes: []session.Change{session.TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{
-			"loop": {"globalTurnCount": []byte("3")}, "tooling": {"toolUsageCounts": []byte(`[["read",2]]`)},
+			"loop": {"globalTurnCount": []byte("3")}, "tooling": {"toolUsageCounts": []byte(`[["read",2],["a",null]]`)},
 		}}}},
 	}
 	says := map[string]string{
