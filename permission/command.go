@@ -18,13 +18,15 @@ type line struct {
 	opaque   string    // why nobody can tell what it does; empty where one can
 	writes   []string  // targets of redirections
 	bomb     bool      // a function that starts itself twice
+	excess   bool      // commands are wrapped in so many others that nobody looked behind them all
 }
 
-// Bounds on what is looked at. A line beyond them is opaque.
+// Bounds on what is looked at.
 const (
-	maxLine   = 128 << 10
-	maxNest   = 500 // opening brackets and words that open
-	maxDepth  = 8   // shells in shells
+	maxLine   = 128 << 10 // a longer line is opaque
+	maxNest   = 500       // brackets and words that open something; with more it is opaque
+	maxDepth  = 8         // shells in shells; more is an excess
+	maxWraps  = 100
 	maxHidden = 20_000
 	maxSpread = 200
 )
@@ -86,7 +88,7 @@ func (c command) prefix() string {
 	texts := make([]string, len(c))
 	for i, w := range c {
 		texts[i] = w.text
-		if w.text == "" || strings.ContainsAny(w.text, special) {
+		if w.text == "" || strings.ContainsFunc(w.text, func(r rune) bool { return !unquoted(r) }) {
 			texts[i] = quote(w.text)
 		}
 	}
@@ -100,7 +102,7 @@ func (l *line) read(text string, depth int, top bool) {
 		if top {
 			l.obscure(opaqueUnparsable)
 		}
-		l.guess(text)
+		l.guess(text, depth)
 		return
 	}
 	r := reader{line: l, depth: depth}
@@ -140,7 +142,7 @@ func nesting(text string) int {
 
 // guess finds what may be commands in a text that cannot be parsed: enough to
 // deny it, never to allow it.
-func (l *line) guess(text string) {
+func (l *line) guess(text string, depth int) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(";&|\n\r(){}`\x00", r) })
 	for _, part := range parts {
 		fields := strings.Fields(part)
@@ -148,7 +150,7 @@ func (l *line) guess(text string) {
 			fields[i] = strings.Trim(f, `"'\$`)
 		}
 		if len(fields) > 0 {
-			l.hide(literals(fields), maxDepth)
+			l.hide(literals(fields), depth)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (f *facts) weigh() verdict {
 	}
 	for _, c := range f.line.hidden {
 		r := f.bestHidden(c)
-		if r != nil && (r.Effect == session.EffectDeny || f.mode() != session.PermissionBypass) {
+		if r != nil && (r.Effect == session.EffectDeny || f.mode != session.PermissionBypass) {
 			take(becauseOf(r))
 		}
 	}
@@ -100,7 +100,7 @@ func (f *facts) one(c command) verdict {
 	if key, ok := f.granted(c); ok {
 		return because(session.EffectAllow, ReasonBundleGrant, map[string]any{"grant": key}, sayGrant)
 	}
-	if best != nil && (best.Effect == session.EffectAllow || f.mode() != session.PermissionBypass) {
+	if best != nil && (best.Effect == session.EffectAllow || f.mode != session.PermissionBypass) {
 		return becauseOf(best)
 	}
 	v := f.byMode(c)
@@ -108,17 +108,9 @@ func (f *facts) one(c command) verdict {
 	return v
 }
 
-func (f *facts) mode() string {
-	if session.CheckPermissionMode(f.q.Mode) != nil {
-		return session.PermissionDefault
-	}
-	return f.q.Mode
-}
-
 // byMode is what the mode makes of what nobody decided.
 func (f *facts) byMode(c command) verdict {
-	mode := f.mode()
-	strict := session.EffectAsk
+	mode, strict := f.mode, session.EffectAsk
 	if mode == session.PermissionPlan {
 		strict = session.EffectDeny
 	}

@@ -12,7 +12,8 @@ const BundleKey = "run_command:single_bundle"
 
 // facts is what a request comes to.
 type facts struct {
-	q *Request
+	q    *Request
+	mode string
 
 	hasPath        bool
 	path, resolved string // clean and absolute; empty where that is not to be had
@@ -33,6 +34,7 @@ type facts struct {
 func gather(q *Request) facts {
 	f := facts{
 		q:         q,
+		mode:      q.Mode,
 		hasPath:   q.Path != "" || q.ResolvedPath != "",
 		server:    serverName(q.Server),
 		domain:    host(q.Domain),
@@ -40,6 +42,9 @@ func gather(q *Request) facts {
 		unknown:   !q.Known || q.Effects == 0,
 		export:    q.Effects.Has(Export) || q.Type == "data_export",
 		location:  q.Effects.Has(Location) || q.Type == "location_access",
+	}
+	if session.CheckPermissionMode(f.mode) != nil {
+		f.mode = session.PermissionDefault
 	}
 	if f.hasPath {
 		f.place()
@@ -92,8 +97,10 @@ func (f *facts) edits() bool {
 
 // rules hands over those that may be about the call or one command of it.
 func (f *facts) rules(c command, yield func(r *rule)) {
+	var r rule
 	for i := range f.q.Rules {
-		yield(&rule{Rule: &f.q.Rules[i]})
+		r.Rule = &f.q.Rules[i]
+		yield(&r)
 	}
 	f.q.Policy.each(f, c, yield)
 }

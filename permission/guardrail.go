@@ -16,22 +16,24 @@ const (
 	harmDevice   = "it writes to a device"
 	harmForkBomb = "it starts itself without end"
 	harmShutdown = "it stops the machine"
+	harmExcess   = "it wraps commands in commands until nobody can see them"
 )
 
 // place where a command can begin in a line that is only looked at as text.
-const start = "(?:^|[;&|({`\\n'\"]|\\bsudo\\s|\\bdo\\s|\\bthen\\s)\\s*"
+const start = "(?:^|[;&|({`\\n]|\\bsudo\\s|\\bdo\\s|\\bthen\\s)\\s*"
 
 // rawHarm is looked for in the text of the line: it finds what stands in
 // quotes, in here-documents and in lines that cannot be parsed.
 var rawHarm = []struct {
 	harm    string
+	names   []string // one of them is in every match
 	pattern *regexp.Regexp
 }{
-	{harmDelete, regexp.MustCompile(`\brm\s+(?:-\S+\s+)*(?:-[A-Za-z]*[rR][A-Za-z]*|--recursive)\s+(?:-\S+\s+)*["']?(?:(?:/|~/?|\$HOME/?|\$\{HOME\}/?)["']?\*?|(?:\./)?\*)["']?(?:$|[\s;&|)}"'` + "`" + `])`)},
-	{harmFormat, regexp.MustCompile(start + `(?:/\S*/)?mkfs(?:\.\w+)?\s`)},
-	{harmDevice, regexp.MustCompile(`\bdd\b[^;&|\n]*\bof=["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-)|>\s*["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-|mem|kmem)`)},
-	{harmForkBomb, regexp.MustCompile(`:\s*\(\s*\)\s*\{\s*:\s*\|\s*:\s*&?\s*\}\s*;?\s*:`)},
-	{harmShutdown, regexp.MustCompile(start + `(?:/\S*/)?(?:shutdown|reboot|poweroff|halt)(?:$|[\s;&|)}"'` + "`" + `])`)},
+	{harmDelete, []string{"rm"}, regexp.MustCompile(`\brm\s+(?:-\S+\s+)*(?:-[A-Za-z]*[rR][A-Za-z]*|--recursive)\s+(?:-\S+\s+)*["']?(?:(?:/|~/?|\$HOME/?|\$\{HOME\}/?)["']?\*?|(?:\./)?\*)["']?(?:$|[\s;&|)}"'` + "`" + `])`)},
+	{harmFormat, []string{"mkfs"}, regexp.MustCompile(start + `(?:/\S*/)?mkfs(?:\.\w+)?\s`)},
+	{harmDevice, []string{"/dev/"}, regexp.MustCompile(`\bdd\b[^;&|\n]*\bof=["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-)|>\s*["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-|mem|kmem)`)},
+	{harmForkBomb, []string{":"}, regexp.MustCompile(`:\s*\(\s*\)\s*\{\s*:\s*\|\s*:\s*&?\s*\}\s*;?\s*:`)},
+	{harmShutdown, []string{"shutdown", "reboot", "poweroff", "halt"}, regexp.MustCompile(start + `(?:/\S*/)?(?:shutdown|reboot|poweroff|halt)(?:$|[\s;&|)}"'` + "`" + `])`)},
 }
 
 // guarded checks the guardrails: on the line and on each command in it.
@@ -46,11 +48,15 @@ func (e Engine) guarded(f *facts) (verdict, bool) {
 }
 
 func (e Engine) harm(l *line) string {
-	if l.bomb {
+	switch {
+	case l.bomb:
 		return harmForkBomb
+	case l.excess:
+		return harmExcess
 	}
 	for _, raw := range rawHarm {
-		if raw.pattern.MatchString(l.text) {
+		named := slices.ContainsFunc(raw.names, func(n string) bool { return strings.Contains(l.text, n) })
+		if named && raw.pattern.MatchString(l.text) {
 			return raw.harm
 		}
 	}
@@ -65,8 +71,10 @@ func (e Engine) harm(l *line) string {
 			if harm := harmOf(c); harm != "" {
 				return harm
 			}
-			if harm := e.configured(textsOf(c)); harm != "" {
-				return harm
+			if len(e.guardrails) > 0 {
+				if harm := e.configured(textsOf(c)); harm != "" {
+					return harm
+				}
 			}
 		}
 	}

@@ -2,9 +2,7 @@ package permission
 
 import (
 	"path"
-	"slices"
 	"strings"
-	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -142,15 +140,15 @@ func within(root, p string) bool {
 	return len(p) == len(root) || root[len(root)-1] == '/' || p[len(root)] == '/'
 }
 
-// special are the characters that mean something to a shell.
-const special = " \t\n\"'\\$`;&|<>(){}[]*?~#!=%^,"
-
 // begins reports whether the words of the rule are the first of the command.
 func (r *rule) begins(c command) bool {
 	words := r.words
 	if words == nil {
 		prefix := r.Scope.Prefix
-		if !strings.ContainsAny(prefix, special[3:]) { // spaces alone part it
+		if len(prefix) == 0 || isLetter(prefix[0]) && !strings.HasPrefix(c[0].text, prefix[:1]) {
+			return false // as most rules are about other commands
+		}
+		if !strings.ContainsFunc(prefix, func(r rune) bool { return r != ' ' && !unquoted(r) }) {
 			return beginsWith(prefix, c)
 		}
 		words = prefixWords(r.Rule)
@@ -166,28 +164,32 @@ func (r *rule) begins(c command) bool {
 	return true
 }
 
-// beginsWith is begins for a prefix without quotes, without taking it apart.
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// unquoted reports a character that means only itself to every shell.
+func unquoted(r rune) bool {
+	return r < 0x80 && (isLetter(byte(r)) || r >= '0' && r <= '9' || strings.ContainsRune("_./:@+-", r))
+}
+
+// beginsWith is begins for a prefix that only spaces part, without taking it
+// apart.
 func beginsWith(prefix string, c command) bool {
-	n := 0
-	for {
-		prefix = strings.TrimLeftFunc(prefix, unicode.IsSpace)
+	for i := 0; ; i++ {
+		prefix = strings.TrimLeft(prefix, " ")
 		if prefix == "" {
-			return n > 0
+			return i > 0
 		}
-		end := strings.IndexFunc(prefix, unicode.IsSpace)
-		if end < 0 {
-			end = len(prefix)
-		}
-		if n >= len(c) || !c[n].literal || c[n].text != prefix[:end] {
+		w, rest, _ := strings.Cut(prefix, " ")
+		if i >= len(c) || !c[i].literal || c[i].text != w {
 			return false
 		}
-		prefix = prefix[end:]
-		n++
+		prefix = rest
 	}
 }
 
-// prefixWords are the words of a rule about commands, never nil. A prefix that is more than
-// one plain command allows nothing; to deny and ask it is taken word by word.
+// prefixWords are the words of a rule about commands, never nil. A prefix that
+// is more than one plain command allows nothing; to deny and ask it is taken
+// word by word.
 func prefixWords(r *session.Rule) []string {
 	if file, err := parse(r.Scope.Prefix, syntax.LangBash); err == nil {
 		l := line{}
@@ -203,7 +205,7 @@ func prefixWords(r *session.Rule) []string {
 	if r.Effect == session.EffectAllow {
 		return []string{}
 	}
-	return slices.Clip(strings.Fields(r.Scope.Prefix))
+	return append([]string{}, strings.Fields(r.Scope.Prefix)...)
 }
 
 func serverName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

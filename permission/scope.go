@@ -39,7 +39,7 @@ func Preview(s session.Scope) string {
 		}
 		return "path " + s.Path
 	case session.ScopeCommandPrefix:
-		return fmt.Sprintf(`commands starting with "%s"`, s.Prefix)
+		return `commands starting with "` + s.Prefix + `"`
 	case session.ScopeMCPServer:
 		return "MCP server " + s.ServerName
 	case session.ScopeDomain:

@@ -19,23 +19,31 @@ func (l *line) hide(c command, depth int) {
 	if len(c) == 0 {
 		return
 	}
-	if len(l.hidden) >= maxHidden {
-		l.obscure(opaqueUnparsable)
-		return
-	}
 	l.hidden = append(l.hidden, c)
 	l.unwrap(c, depth)
 }
 
-// unwrap looks behind a command that runs another one. Which argument belongs
-// to an option and which is the command is not always to be told: then both
-// are looked at.
+// unwrap looks behind a command that runs another one, and behind that one.
 func (l *line) unwrap(c command, depth int) {
+	behind := []command{c}
+	for i := 0; i < len(behind); i++ {
+		if i > maxWraps || len(l.hidden) > maxHidden {
+			l.excess = true
+			return
+		}
+		for _, next := range l.peel(behind[i], depth) {
+			l.hidden = append(l.hidden, next)
+			behind = append(behind, next)
+		}
+	}
+}
+
+// peel takes one wrapper off. Which argument belongs to an option and which is
+// the command is not always to be told: then both are looked at.
+func (l *line) peel(c command, depth int) []command {
 	name := path.Base(c[0].text)
 	if c[0].text != "" && name != c[0].text && c[0].literal {
-		named := append(command{{text: name, literal: true}}, c[1:]...)
-		l.hide(named, depth) // /bin/rm is rm too
-		return
+		return []command{append(command{{text: name, literal: true}}, c[1:]...)} // /bin/rm is rm too
 	}
 	switch {
 	case name == "eval":
@@ -46,39 +54,41 @@ func (l *line) unwrap(c command, depth int) {
 			l.script(script, depth)
 		}
 	case wrappers[name]:
+		var found []command
 		for i := 1; i < len(c); i++ {
 			text := c[i].text
 			if strings.HasPrefix(text, "-") || (name == "env" || name == "sudo") && strings.Contains(text, "=") {
 				continue
 			}
-			l.hide(c[i:], depth)
-			if !strings.HasPrefix(c[i-1].text, "-") {
-				return
+			found = append(found, c[i:])
+			if !strings.HasPrefix(c[i-1].text, "-") || len(found) > maxWraps {
+				break
 			}
 		}
+		return found
 	}
+	return nil
 }
 
 func (l *line) script(text string, depth int) {
 	if depth >= maxDepth {
-		l.obscure(opaqueUnparsable)
+		l.excess = true
 		return
 	}
 	l.read(text, depth+1, false)
 }
 
-// scriptOf finds the text a shell is told to run.
+// scriptOf finds the text a shell is told to run: the first argument after -c
+// that is no option.
 func scriptOf(args []word) (string, bool) {
 	told := false
 	for _, a := range args {
 		switch {
-		case strings.HasPrefix(a.text, "-") && !strings.HasPrefix(a.text, "--"):
+		case strings.HasPrefix(a.text, "--"), strings.HasPrefix(a.text, "+"):
+		case strings.HasPrefix(a.text, "-"):
 			told = told || strings.Contains(a.text, "c")
-		case strings.HasPrefix(a.text, "-"), strings.HasPrefix(a.text, "+"):
 		case told:
 			return a.text, true
-		default:
-			return "", false // a file
 		}
 	}
 	return "", false

@@ -195,11 +195,12 @@ func fieldsOfScope(kind string) (required string, optional []string) {
 }
 
 // words has one space between words, where no quotes give spaces a meaning.
+// Only what a shell takes for a space is one.
 func words(prefix string) string {
 	if strings.ContainsAny(prefix, "\"'\\\n") {
-		return strings.TrimSpace(prefix)
+		return strings.Trim(prefix, " \t\n")
 	}
-	return strings.Join(strings.Fields(prefix), " ")
+	return strings.Join(strings.FieldsFunc(prefix, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
 }
 
 // Absolute reports a path that begins at a root, written with slashes: /a, or
