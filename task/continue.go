@@ -1,0 +1,394 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// ContinueMode is who asked for a continuation.
+type ContinueMode string
+
+// The modes.
+const (
+	ContinueAuto   ContinueMode = "auto"
+	ContinueManual ContinueMode = "manual"
+)
+
+// ContinueOptions raise what a task may use; nil and 0 leave it as it is.
+type ContinueOptions struct {
+	LifetimeTurns int
+	MaxTokens     *int64
+	MaxCost       *float64
+}
+
+// raised is a budget with the options in it.
+func (o ContinueOptions) raised(b Budget) Budget {
+	if o.LifetimeTurns != 0 {
+		b.LifetimeTurns = o.LifetimeTurns
+	}
+	if o.MaxTokens != nil {
+		b.MaxTokens = o.MaxTokens
+	}
+	if o.MaxCost != nil {
+		b.MaxCost = o.MaxCost
+	}
+	return b
+}
+
+// AutoContinue goes on with the plan in a new window, as long as that is
+// allowed and promises something. It does nothing and says no unless cause is
+// the window's limit of turns. False with no error says that the task was
+// paused for a person to decide.
+func (r *Run) AutoContinue(ctx context.Context, cause error) (bool, error) {
+	for {
+		var over *session.BudgetError
+		if !errors.As(cause, &over) || over.Kind != session.BudgetTurns {
+			return false, nil
+		}
+		allowed, err := r.decide(ctx)
+		if err != nil || !allowed {
+			return false, err
+		}
+		if err := r.compactBeforeContinuation(ctx); err != nil {
+			return false, err
+		}
+		err = r.goOn(ctx, ContinueAuto)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.As(err, &over) || over.Kind != session.BudgetTurns {
+			return false, err
+		}
+		cause = err
+	}
+}
+
+// decision is whether a window may be continued, and all that it is based on.
+type decision struct {
+	l limits
+	a assessment
+	s session.TaskState // the streak counted
+
+	block   string // empty: allowed
+	breaker bool
+	loop    bool
+	quiet   bool // no safety stop
+}
+
+// decide assesses the window and writes the decision. A blocked task is paused
+// in the same write.
+func (r *Run) decide(ctx context.Context) (bool, error) {
+	a, err := r.assessWindow(ctx)
+	if err != nil {
+		return false, err
+	}
+	d := decision{l: r.limits(), a: a, s: r.state()}
+	d.count(&d.s)
+	d.judge()
+	changes := []session.Change{d.event(d.block == "", orText(d.block, "Continuation approved."))}
+	state := func(s *session.TaskState) { d.count(s) }
+	row := func(t *session.TaskRow) {
+		t.LastProgressScore, t.AutoContinueBlockReason = &a.score, d.block
+	}
+	if d.block == "" {
+		if d.a.repeats >= d.l.warning {
+			changes = append(changes, event("step_contract_escalated", map[string]any{
+				"reason": "loop_warning_threshold_reached", "repeatedFingerprintCount": a.repeats,
+				"threshold": d.l.warning, "dominantFingerprint": d.dominant(),
+			}))
+			state = func(s *session.TaskState) {
+				d.count(s)
+				s.Loop.PendingLoopStrategySwitchMessage = fmt.Sprintf(strategySwitchText, a.repeats, d.dominant())
+			}
+		}
+		return true, r.append(ctx, move{changes: changes, state: state, row: row})
+	}
+	return false, r.seal(ctx, "pause", move{
+		changes: append(changes, r.blocked(d)...),
+		state: func(s *session.TaskState) {
+			d.count(s)
+			if d.loop && a.dominant != nil {
+				text, signature := a.dominant.String(), a.dominant.Signature()
+				s.Loop.BlockedLoopFingerprintForWindow, s.Loop.BlockedLoop = &text, &signature
+			}
+		},
+		row: func(t *session.TaskRow) {
+			row(t)
+			t.Status, t.TerminalStatus, t.FailureClass = "paused", "needs_user_action", "budget_exhausted"
+		},
+	})
+}
+
+// count moves the streak of windows without progress, once for each window.
+func (d *decision) count(s *session.TaskState) {
+	if d.a.dominant != nil {
+		s.Loop.LastLoopFingerprint = d.a.dominant.String()
+	}
+	if s.Loop.StreakWindow == s.Loop.ContinuationWindow {
+		return
+	}
+	s.Loop.StreakWindow = s.Loop.ContinuationWindow
+	if d.a.score <= 0 {
+		s.Loop.NoProgressStreak++
+	} else {
+		s.Loop.NoProgressStreak = 0
+	}
+}
+
+// judge finds the first reason against a continuation.
+func (d *decision) judge() {
+	l, loop := d.l, d.s.Loop
+	switch {
+	case !l.auto:
+		d.block, d.quiet = "Auto continuation is disabled.", true
+	case loop.LifetimeTurnCount >= l.lifetime:
+		d.block = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", loop.LifetimeTurnCount, l.lifetime)
+	case !pendingSteps(d.s.Plan):
+		d.block = "No pending plan steps remain to continue."
+	case loop.NoProgressStreak >= l.breaker:
+		d.block, d.breaker = fmt.Sprintf("No-progress circuit breaker reached (%d/%d).", loop.NoProgressStreak, l.breaker), true
+	case loop.ContinuationCount >= l.maxAuto:
+		d.block = fmt.Sprintf("Auto continuation limit reached (%d/%d).", loop.ContinuationCount, l.maxAuto)
+	case d.a.repeats >= l.critical:
+		d.block, d.loop = fmt.Sprintf("Loop fingerprint repeated too often (%d/%d).", d.a.repeats, l.critical), true
+	case d.a.risk >= 0.7 || d.a.repeats >= 3:
+		d.block = fmt.Sprintf("Loop risk is high (%.2f). Try changing strategy or constraints.", d.a.risk)
+	case l.continuation == AdaptiveProgress && d.a.score < l.minScore:
+		d.block = fmt.Sprintf("Recent progress score (%.2f) is below threshold (%.2f).", d.a.score, l.minScore)
+	}
+}
+
+func (d *decision) dominant() string {
+	if d.a.dominant == nil {
+		return ""
+	}
+	return d.a.dominant.String()
+}
+
+// event is the decision as the log has it.
+func (d *decision) event(allowed bool, reason string) session.Change {
+	return event("continuation_decision", map[string]any{
+		"policy": d.l.continuation, "continuationWindow": d.s.Loop.ContinuationWindow, "continuationCount": d.s.Loop.ContinuationCount,
+		"maxAutoContinuations": d.l.maxAuto, "progressScore": d.a.score, "progressThreshold": d.l.minScore, "loopRiskIndex": d.a.risk,
+		"repeatedFingerprintCount": d.a.repeats, "dominantFingerprint": d.dominant(), "noProgressStreak": d.s.Loop.NoProgressStreak,
+		"loopWarningThreshold": d.l.warning, "loopCriticalThreshold": d.l.critical, "allowed": allowed, "reason": reason,
+	})
+}
+
+// blocked are the events of a task that is not continued.
+func (r *Run) blocked(d decision) []session.Change {
+	var told []session.Change
+	if !d.quiet {
+		told = append(told, event("safety_stop_triggered", map[string]any{
+			"taskId": r.ID(), "policy": d.l.policy, "reason": d.block, "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
+			"repeatedFingerprintCount": d.a.repeats, "noProgressStreak": d.s.Loop.NoProgressStreak,
+			"continuationCount": d.s.Loop.ContinuationCount, "maxAutoContinuations": d.l.maxAuto, "nextActions": nextActions(),
+		}))
+	}
+	if d.breaker {
+		told = append(told, event("no_progress_circuit_breaker", map[string]any{
+			"noProgressStreak": d.s.Loop.NoProgressStreak, "threshold": d.l.breaker, "dominantFingerprint": d.dominant(), "nextActions": nextActions(),
+		}))
+	}
+	return append(told,
+		event("auto_continuation_blocked", map[string]any{
+			"reason": d.block, "suggestion": nextActions()[1], "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
+			"noProgressStreak": d.s.Loop.NoProgressStreak,
+		}),
+		event("error", map[string]any{
+			"message": d.block, "errorCode": "TURN_LIMIT_EXCEEDED", "actionHint": map[string]any{"type": "continue_task", "label": "Continue"},
+		}))
+}
+
+func pendingSteps(p *session.Plan) bool {
+	if p == nil {
+		return false
+	}
+	for _, step := range p.Steps {
+		if step.Status == "pending" {
+			return true
+		}
+	}
+	return false
+}
+
+// Continue goes on with the plan in a new window because somebody asked for
+// it. Budgets that are not renewed with a window still hold: a BudgetError says
+// which one the options have to raise, and nothing was done. ErrNoPlan where
+// there is nothing to go on with.
+func (r *Run) Continue(ctx context.Context, mode ContinueMode, o ContinueOptions) error {
+	state := r.state()
+	switch {
+	case terminal(r.row().Status):
+		return session.ErrTaskTerminal
+	case state.Plan == nil:
+		return session.ErrNoPlan
+	}
+	budget := o.raised(r.budget())
+	l, err := budget.limits(state.Settings.Deep)
+	if err != nil {
+		return err
+	}
+	if over := l.lasting(&state); over != nil {
+		return over
+	}
+	if mode == ContinueManual {
+		if err := r.decideManually(ctx, l, budget); err != nil {
+			return err
+		}
+		if err := r.compactBeforeContinuation(ctx); err != nil {
+			return err
+		}
+	}
+	return r.goOn(ctx, mode)
+}
+
+// decideManually writes that a person decided.
+func (r *Run) decideManually(ctx context.Context, l limits, b Budget) error {
+	a, err := r.assessWindow(ctx)
+	if err != nil {
+		return err
+	}
+	d := decision{l: l, a: a, s: r.state()}
+	d.count(&d.s)
+	settings, err := json.Marshal(b)
+	if err != nil {
+		return fmt.Errorf("encode budget: %w", err)
+	}
+	return r.append(ctx, move{
+		changes: []session.Change{d.event(true, "Manual continuation requested by user.")},
+		state: func(s *session.TaskState) {
+			d.count(s)
+			s.Settings.Budget = settings
+		},
+		row: func(t *session.TaskRow) { t.LastProgressScore, t.AutoContinueBlockReason = &a.score, "" },
+	})
+}
+
+// goOn begins a window, in one write: the continuation is counted, the window
+// reset, the model told where it is. Then the plan is run to its end.
+func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
+	state := r.state()
+	if state.Plan == nil {
+		return session.ErrNoPlan
+	}
+	next := state.Loop
+	next.ContinuationCount++
+	next.ContinuationWindow++
+	m := r.windowReset(next, string(mode), "turn_limit_exhausted")
+	if mode == ContinueAuto {
+		a, err := r.assessWindow(ctx)
+		if err != nil {
+			return err
+		}
+		m.changes = append([]session.Change{event("auto_continuation_started", map[string]any{
+			"mode": mode, "continuationCount": next.ContinuationCount, "continuationWindow": next.ContinuationWindow,
+			"maxAutoContinuations": r.limits().maxAuto, "progressScore": a.score, "loopRiskIndex": a.risk,
+		})}, m.changes...)
+	}
+	if pendingSteps(state.Plan) {
+		m = m.and(r.continuationContext())
+	}
+	if err := r.append(ctx, m); err != nil {
+		return err
+	}
+	return r.x.perform(ctx, r)
+}
+
+// windowReset begins a window: what was used is kept apart, and what counted
+// for the old one counts no more. Next has the counts of continuations.
+func (r *Run) windowReset(next session.TaskLoop, mode, reason string) move {
+	u := r.state().Usage
+	input, output := u.UsageOffsetInputTokens+u.TotalInputTokens, u.UsageOffsetOutputTokens+u.TotalOutputTokens
+	at := r.session().Seq()
+	return move{
+		changes: []session.Change{event("budget_reset_for_continuation", map[string]any{
+			"reason": reason, "mode": mode, "continuationCount": next.ContinuationCount, "continuationWindow": next.ContinuationWindow,
+			"previousUsageTotals": map[string]any{"inputTokens": input, "outputTokens": output, "totalTokens": input + output, "cost": costUsed(u)},
+		})},
+		state: func(s *session.TaskState) {
+			s.Usage = session.TaskUsage{UsageOffsetInputTokens: input, UsageOffsetOutputTokens: output, UsageOffsetCost: costUsed(u)}
+			l := &s.Loop
+			l.ContinuationCount, l.ContinuationWindow = next.ContinuationCount, next.ContinuationWindow
+			l.GlobalTurnCount, l.IterationCount = 0, 0
+			l.SoftDeadlineTriggered, l.WrapUpRequested, l.TurnWindowSoftExhaustedNotified, l.SoftLandingInjected = false, false, false, false
+			l.BlockedLoop, l.BlockedLoopFingerprintForWindow = nil, nil
+			l.WindowStartEventCount = at
+		},
+	}
+}
+
+// continuationContext tells the model what is done and what is not, and moves
+// the row.
+func (r *Run) continuationContext() move {
+	state := r.state()
+	var done, left []string
+	for _, step := range state.Plan.Steps {
+		switch step.Status {
+		case "completed":
+			done = append(done, "  - [DONE] "+step.Description)
+		case "pending", "in_progress":
+			left = append(left, "  - [PENDING] "+step.Description)
+		}
+	}
+	lines := []string{"TASK CONTINUATION CONTEXT:", "Plan: " + state.Plan.Description}
+	lines = append(append(lines, fmt.Sprintf("Completed steps (%d):", len(done))), done...)
+	lines = append(append(lines, fmt.Sprintf("Remaining steps (%d):", len(left))), left...)
+	lines = append(lines, continuationText)
+	if hint := state.Loop.PendingLoopStrategySwitchMessage; hint != "" {
+		lines = append(lines, hint)
+	}
+	text := strings.Join(lines, "\n")
+	return move{
+		changes: []session.Change{
+			session.MessageAdded{Message: session.Message{ID: r.x.c.NewID(), Role: session.RoleUser, Trace: true, Content: session.Text(text)}},
+			session.MessageAdded{Message: session.Message{ID: r.x.c.NewID(), Role: session.RoleAssistant, Trace: true, Content: session.Text(ackText)}},
+			event("executing", map[string]any{"message": "Continuing the plan"}),
+		},
+		state: func(s *session.TaskState) { s.Loop.PendingLoopStrategySwitchMessage = "" },
+		row: func(t *session.TaskRow) {
+			t.Status, t.TerminalStatus, t.FailureClass, t.Error = "executing", "", "", ""
+		},
+	}
+}
+
+// renewForFollowUp gives a message another window, once.
+func (r *Run) renewForFollowUp(ctx context.Context) (bool, error) {
+	l, s := r.limits(), r.state()
+	attempts := s.Loop.FollowUpRecoveryAttemptsInCurrentMessage
+	reason := ""
+	switch {
+	case attempts >= 1:
+		reason = "The turns of this message were renewed already."
+	case s.Loop.ContinuationCount >= l.maxAuto || !l.auto:
+		reason = fmt.Sprintf("Auto continuation limit reached (%d/%d).", s.Loop.ContinuationCount, l.maxAuto)
+	case s.Loop.LifetimeTurnCount >= l.lifetime:
+		reason = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", s.Loop.LifetimeTurnCount, l.lifetime)
+	}
+	if reason != "" {
+		return false, r.append(ctx, move{
+			changes: []session.Change{event("follow_up_turn_recovery_blocked", map[string]any{"reason": reason})},
+			state:   func(s *session.TaskState) { s.Loop.LastFollowUpRecoveryBlockReason = reason },
+		})
+	}
+	next := s.Loop
+	next.ContinuationCount++
+	next.ContinuationWindow++
+	m := move{
+		changes: []session.Change{event("follow_up_turn_recovery_started", map[string]any{
+			"attempt": attempts + 1, "maxAttempts": 1, "policy": l.policy, "turnsUsed": s.Loop.GlobalTurnCount, "windowTurnCap": l.window,
+			"continuationCount": s.Loop.ContinuationCount, "maxAutoContinuations": l.maxAuto,
+			"lifetimeTurnsUsed": s.Loop.LifetimeTurnCount, "maxLifetimeTurns": l.lifetime, "canRecover": true,
+		})},
+		state: func(s *session.TaskState) { s.Loop.FollowUpRecoveryAttemptsInCurrentMessage++ },
+	}.and(r.windowReset(next, modeFollowUp, "follow_up_turn_limit_recovery"))
+	m.changes = append(m.changes, event("follow_up_turn_recovery_completed", map[string]any{
+		"attempt": attempts + 1, "continuationCount": next.ContinuationCount, "continuationWindow": next.ContinuationWindow,
+	}))
+	return true, r.append(ctx, m)
+}

@@ -1,0 +1,401 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+const (
+	followUpKey = "followUp"
+	feedbackKey = "feedback"
+
+	// CurrentStep stands for the step that runs, or the next one to.
+	CurrentStep = "current"
+)
+
+// What feedback asks for.
+const (
+	FeedbackRetry = "retry"
+	FeedbackSkip  = "skip"
+	FeedbackStop  = "stop"
+	FeedbackDrift = "drift"
+)
+
+// followUpItem is a follow-up as the inbox keeps it, all of it. One that says
+// nothing and shows nothing is refused.
+func followUpItem(f session.FollowUp) (store.Item, error) {
+	m, err := followUpMessage(f, "")
+	if err != nil {
+		return store.Item{}, err
+	}
+	m.ID = orText(f.ID, "follow-up")
+	return store.Item{ID: f.ID, Kind: store.ItemFollowUp, Payload: session.Values{"message": raw(m), followUpKey: raw(f)}}, nil
+}
+
+// feedbackItem is feedback as the inbox keeps it.
+func feedbackItem(f session.StepFeedback) (store.Item, error) {
+	if !slices.Contains([]string{FeedbackRetry, FeedbackSkip, FeedbackStop, FeedbackDrift}, f.Action) {
+		return store.Item{}, &session.InvalidError{Field: "action", Reason: fmt.Sprintf("%q is none of retry, skip, stop, drift", f.Action)}
+	}
+	if f.StepID == "" {
+		return store.Item{}, &session.InvalidError{Field: "stepId", Reason: "is missing; current is the running step"}
+	}
+	return store.Item{ID: f.ID, Kind: store.ItemStepFeedback, Payload: session.Values{feedbackKey: raw(f)}}, nil
+}
+
+// followUpOf reads a follow-up from the inbox. A message that was queued by
+// other means is one too.
+func followUpOf(item store.Item) session.FollowUp {
+	var f session.FollowUp
+	if data, ok := item.Payload[followUpKey]; !ok || json.Unmarshal(data, &f) != nil {
+		var m session.Message
+		if json.Unmarshal(item.Payload["message"], &m) == nil {
+			f.Message = m.Content.Text()
+		}
+	}
+	f.ID = item.ID
+	if f.QueuedAt == 0 {
+		f.QueuedAt = millis(item.At)
+	}
+	return f
+}
+
+func feedbackOf(item store.Item) session.StepFeedback {
+	var f session.StepFeedback
+	_ = json.Unmarshal(item.Payload[feedbackKey], &f) // what cannot be read asks for nothing and is told so
+	f.ID = item.ID
+	return f
+}
+
+// queues is what waits in an inbox.
+func queues(items []store.Item) session.TaskQueues {
+	q := session.TaskQueues{PendingFollowUps: []session.FollowUp{}}
+	for _, item := range items {
+		switch item.Kind {
+		case store.ItemFollowUp:
+			q.PendingFollowUps = append(q.PendingFollowUps, followUpOf(item))
+		case store.ItemStepFeedback:
+			f := feedbackOf(item)
+			if q.StepFeedbackSignal == nil {
+				q.StepFeedbackSignal = &f
+			} else {
+				q.Feedback = append(q.Feedback, f)
+			}
+		}
+	}
+	return q
+}
+
+// followUpMessage is what the model is told, with a beginning that says where
+// it comes from.
+func followUpMessage(f session.FollowUp, prefix string) (session.Message, error) {
+	text := strings.TrimSpace(f.Message)
+	var images []struct {
+		MediaType string `json:"mimeType"`
+		Data      string `json:"data"`
+		URL       string `json:"url"`
+		Name      string `json:"filename"`
+	}
+	if len(f.Images) > 0 {
+		if err := json.Unmarshal(f.Images, &images); err != nil {
+			return session.Message{}, &session.InvalidError{Field: "images", Reason: err.Error()}
+		}
+	}
+	if text == "" && len(images) == 0 {
+		return session.Message{}, &session.InvalidError{Field: "message", Reason: "is empty"}
+	}
+	if quote := textOf(f.QuotedAssistantMessage); quote != "" {
+		text = "About your words: " + quote + "\n\n" + text
+	}
+	m := session.Message{Role: session.RoleUser, Metadata: session.Values{}, Content: session.Text(prefix + text)}
+	for _, i := range images {
+		m.Content = append(m.Content, session.Part{Type: session.PartImage, MediaType: i.MediaType, Data: i.Data, URL: i.URL, Name: i.Name})
+	}
+	if len(f.AgentConfigOverride) > 0 {
+		m.Metadata[overrideKey] = f.AgentConfigOverride
+	}
+	if len(f.IntegrationMentions) > 0 {
+		m.Metadata["integrationMentions"] = f.IntegrationMentions
+	}
+	return m, nil
+}
+
+// textOf is the text of a quoted message: a string, or an object that has one.
+func textOf(data json.RawMessage) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return text
+	}
+	var m map[string]json.RawMessage
+	if json.Unmarshal(data, &m) == nil {
+		for _, key := range []string{"message", "text", "content"} {
+			if json.Unmarshal(m[key], &text) == nil && text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// delivery takes a follow-up from the inbox and says it, in one write.
+func (r *Run) delivery(f session.FollowUp, prefix, stepID string) []session.Change {
+	taken := session.InboxTaken{ItemID: f.ID, ItemKind: string(store.ItemFollowUp)}
+	told := event("follow_up_delivered", map[string]any{"id": f.ID})
+	m, err := followUpMessage(f, prefix)
+	if err != nil { // it must not keep the task from ever going on
+		r.x.c.Warn("follow-up %s of task %s is dropped: %v", f.ID, r.ID(), err)
+		return []session.Change{taken}
+	}
+	m.StepID = stepID
+	return []session.Change{taken, session.MessageAdded{Message: r.fresh(m)}, told}
+}
+
+// holding is the follow-ups that were handed out to be answered one by one.
+type holding struct {
+	mu  sync.Mutex // guards ids
+	ids map[string]bool
+}
+
+func (h *holding) has(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ids[id]
+}
+
+func (h *holding) add(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ids == nil {
+		h.ids = map[string]bool{}
+	}
+	h.ids[id] = true
+}
+
+// DrainFollowUps returns the follow-ups that wait, in order, and keeps them for
+// this run: a step does not take them. They leave the inbox when RunFollowUp
+// delivers them; those that were not delivered are still queued when the lease
+// ends.
+func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return nil, err
+	}
+	var waiting []session.FollowUp
+	for _, item := range items {
+		if item.Kind == store.ItemFollowUp {
+			r.held.add(item.ID)
+			waiting = append(waiting, followUpOf(item))
+		}
+	}
+	return waiting, nil
+}
+
+// drain takes what has arrived while the loop runs: a wish to end, then
+// feedback, then follow-ups.
+func (r *Run) drain(ctx context.Context, it *Iteration) error {
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		switch item.Kind {
+		case store.ItemCancel: // whoever ends the task takes it
+			return Stop(StopCancelled, nil)
+		case store.ItemWrapUp:
+			err := r.append(ctx, move{
+				changes: []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}},
+				state:   func(s *session.TaskState) { s.Loop.WrapUpRequested = true },
+			})
+			if err != nil {
+				return err
+			}
+			return Stop(StopWrapUp, nil)
+		}
+	}
+	running := ""
+	if it.Mode == modeStep {
+		running = it.StepID
+	}
+	reason, err := r.takeFeedback(ctx, items, running)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		return Stop(reason, nil)
+	}
+	return r.deliver(ctx, items, it)
+}
+
+// deliver says the follow-ups that arrived during a step.
+func (r *Run) deliver(ctx context.Context, items []store.Item, it *Iteration) error {
+	for _, item := range items {
+		if item.Kind != store.ItemFollowUp || r.held.has(item.ID) {
+			continue
+		}
+		f, prefix := followUpOf(item), "USER UPDATE: "
+		if it.Mode == modeFollowUp {
+			prefix = ""
+		}
+		err := r.append(ctx, move{changes: r.delivery(f, prefix, it.StepID), state: func(s *session.TaskState) {
+			s.Transcript.LastUserMessage = f.Message
+			s.Loop.FollowUpRecoveryAttemptsInCurrentMessage = 0
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeFeedback acts on feedback in the order it came, but a stop comes first.
+// Running is the step that runs, "" for none. A reason says that the running
+// step ends.
+func (r *Run) takeFeedback(ctx context.Context, items []store.Item, running string) (StopReason, error) {
+	var waiting []session.StepFeedback
+	for _, item := range items {
+		if item.Kind == store.ItemStepFeedback {
+			waiting = append(waiting, feedbackOf(item))
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b session.StepFeedback) int {
+		return boolInt(b.Action == FeedbackStop) - boolInt(a.Action == FeedbackStop)
+	})
+	for _, f := range waiting {
+		if f.StepID == CurrentStep && running == "" {
+			continue // it is for the step that starts next
+		}
+		reason, err := r.applyFeedback(ctx, f, running)
+		if err != nil || reason != "" {
+			return reason, err
+		}
+	}
+	return "", nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// feedbackWaiting takes feedback when no loop is running.
+func (r *Run) feedbackWaiting(ctx context.Context) (StopReason, error) {
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return "", err
+	}
+	return r.takeFeedback(ctx, items, "")
+}
+
+// applyFeedback takes one piece of feedback and does what it asks for, in one
+// write.
+func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running string) (StopReason, error) {
+	id, current := f.StepID, f.StepID == CurrentStep || f.StepID == running
+	if id == CurrentStep {
+		id = running
+	}
+	step, known := r.state().Plan.Step(id)
+	m, reason := move{}, StopReason("")
+	ignored := ""
+	switch {
+	case !known && !(current && f.Action == FeedbackDrift):
+		ignored = "there is no such step"
+	case f.Action == FeedbackSkip:
+		if step.Status != "in_progress" && step.Status != "pending" {
+			ignored = "the step is over"
+			break
+		}
+		m, reason = r.skipped(step), StopFeedbackSkip
+	case f.Action == FeedbackStop:
+		m, reason = r.stoppedByUser(step), StopFeedbackStop
+		current = true // it ends the run, whichever step it names
+	case f.Action == FeedbackRetry:
+		if step.Status == "pending" {
+			ignored = "the step has not begun"
+			break
+		}
+		m, reason = r.retried(step, f.Message), StopFeedbackRetry
+	case f.Action == FeedbackDrift:
+		if current {
+			m = r.told("[USER FEEDBACK]: "+f.Message, id)
+		} else {
+			m = r.told(fmt.Sprintf("[STEP FEEDBACK - Step %q]: %s", id, f.Message), id)
+		}
+	default:
+		ignored = "there is no such action"
+	}
+	payload := map[string]any{"id": f.ID, "stepId": id, "action": f.Action}
+	if f.Message != "" {
+		payload["message"] = f.Message
+	}
+	name := "step_feedback"
+	if ignored != "" {
+		name, payload["reason"], m, reason = "step_feedback_ignored", ignored, move{}, ""
+	}
+	taken := []session.Change{session.InboxTaken{ItemID: f.ID, ItemKind: string(store.ItemStepFeedback)}, event(name, payload)}
+	m.changes = append(taken, m.changes...)
+	if !current {
+		reason = ""
+	}
+	return reason, r.append(ctx, m)
+}
+
+// told says something to the model before its next turn.
+func (r *Run) told(text, stepID string) move {
+	return move{changes: []session.Change{session.MessageAdded{Message: session.Message{
+		ID: r.x.c.NewID(), Role: session.RoleUser, StepID: stepID, Content: session.Text(text),
+	}}}, state: func(s *session.TaskState) { s.Transcript.LastUserMessage = text }}
+}
+
+func (r *Run) skipped(step session.PlanStep) move {
+	step.Status, step.CompletedAt, step.Error = "skipped", millis(r.x.c.Clock()), ""
+	return move{changes: []session.Change{event("step_skipped", map[string]any{"step": step})}, state: forgetStep(step.ID)}
+}
+
+func (r *Run) stoppedByUser(step session.PlanStep) move {
+	step.Status, step.CompletedAt, step.Error = "failed", millis(r.x.c.Clock()), stoppedByUser
+	return move{
+		changes: []session.Change{event("step_failed", map[string]any{"step": step, "error": stoppedByUser})},
+		state:   forgetStep(step.ID),
+		row: func(t *session.TaskRow) {
+			t.Status, t.TerminalStatus, t.Error = "paused", "needs_user_action", stoppedByUser
+		},
+	}
+}
+
+// retried puts a step back: its counts begin anew, and an end that stood for
+// it stands no more.
+func (r *Run) retried(step session.PlanStep, message string) move {
+	plan := *r.state().Plan
+	plan.Steps = slices.Clone(plan.Steps)
+	for i := range plan.Steps {
+		if plan.Steps[i].ID == step.ID {
+			plan.Steps[i] = session.PlanStep{ID: step.ID, Description: step.Description, Kind: step.Kind, Status: "pending", VerificationAttempts: step.VerificationAttempts}
+		}
+	}
+	m := move{changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "step_feedback_retry"})}}
+	if message != "" {
+		m = m.and(r.told("[RETRY CONTEXT]: "+message, step.ID))
+	}
+	return m.and(move{state: func(s *session.TaskState) {
+		forgetStep(step.ID)(s)
+		s.Recovery.RecoveredFailureStepIDs = s.Recovery.RecoveredFailureStepIDs.Without(step.ID)
+	}})
+}
+
+// forgetStep takes back the counts of a step.
+func forgetStep(id string) func(*session.TaskState) {
+	return func(s *session.TaskState) {
+		if s.Loop.Kernel != nil && s.Loop.Kernel.StepID == id {
+			s.Loop.Kernel = nil
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+const (
+	maxResult     = 256 << 10 // bytes of a result that are kept and shown
+	maxEventText  = 2_000
+	usageOfEpoch  = 50 // calls after which the counts of use are halved
+	maxErrorShown = 500
+)
+
+// resultMessage is a call's result as the transcript keeps it.
+func (r *Run) resultMessage(stepID string, call session.ToolCall, result tool.Result, synthetic bool) session.Change {
+	content := result.Content
+	if len(content) > maxResult {
+		kept := strings.ToValidUTF8(content[:maxResult], "")
+		content = fmt.Sprintf(cutResultText, kept, len(kept), len(content))
+	}
+	return session.MessageAdded{Message: session.Message{
+		ID: r.x.c.NewID(), Role: session.RoleTool, StepID: stepID, Trace: true,
+		ToolResult: &session.ToolResult{CallID: call.ID, ToolName: call.Name, Content: content, IsError: result.IsError, Synthetic: synthetic},
+	}}
+}
+
+// record writes the result of a call that ran, with all that follows from it,
+// at once.
+func (r *Run) record(ctx context.Context, it *Iteration, c running) error {
+	now := millis(r.x.c.Clock())
+	changes := []session.Change{r.resultMessage(it.StepID, c.call, c.result, false)}
+	var failed *disabling
+	if c.result.IsError {
+		state := r.state()
+		failed = failing(state.Tooling, c.tool, c.err, c.result.Content, now)
+		told := map[string]any{"callId": c.call.ID, "tool": c.call.Name, "input": c.call.Arguments, "error": firstChars(c.result.Content, maxEventText)}
+		if failed.off {
+			told["disabled"], told["disabledScope"] = true, failed.entry.Scope
+		}
+		changes = append(changes, event("tool_error", told))
+	} else {
+		changes = append(changes, event("tool_result", map[string]any{
+			"callId": c.call.ID, "tool": c.call.Name, "result": firstChars(c.result.Content, maxEventText),
+		}))
+	}
+	if wrote, ok := r.fileEvent(c); ok {
+		changes = append(changes, wrote)
+	}
+	m := move{changes: changes, state: func(s *session.TaskState) {
+		s.Tooling.StartedCalls = s.Tooling.StartedCalls.Without(c.call.ID)
+		remember(s, c, now)
+		if failed != nil {
+			failed.apply(s)
+			return
+		}
+		track(s, c, it.StepID, now)
+		s.Tooling.ToolFailures = s.Tooling.ToolFailures.Without(c.tool.Spec().Name).Without(providerKey(c.tool))
+	}}
+	if failed != nil && failed.off {
+		m.row = func(row *session.TaskRow) { row.ToolDisabledScope = failed.entry.Scope }
+	}
+	return r.append(ctx, m)
+}
+
+// remember counts the use of a tool and keeps what it found.
+func remember(s *session.TaskState, c running, now int64) {
+	t := &s.Tooling
+	name := c.call.Name
+	n, _ := t.ToolUsageCounts.Get(name)
+	t.ToolUsageCounts = t.ToolUsageCounts.With(name, n+1)
+	if !c.result.IsError {
+		n, _ := t.SuccessfulToolUsageCounts.Get(name)
+		t.SuccessfulToolUsageCounts = t.SuccessfulToolUsageCounts.With(name, n+1)
+		if !ownTool(name) {
+			t.ToolResultMemory = append(t.ToolResultMemory, session.ToolMemory{Tool: name, Summary: firstChars(c.result.Content, maxEventText), Timestamp: now})
+		}
+	}
+	if t.ToolUsageEventsSinceDecay++; t.ToolUsageEventsSinceDecay >= usageOfEpoch {
+		t.ToolUsageCounts, t.SuccessfulToolUsageCounts = halved(t.ToolUsageCounts), halved(t.SuccessfulToolUsageCounts)
+		t.ToolUsageEventsSinceDecay = 0
+		t.ToolSelectionEpoch++
+	}
+	if c.tool.Effects.Has(permission.Network) {
+		rememberPage(t, c, now)
+	}
+}
+
+// halved has half of each count and none that came to nothing.
+func halved(counts session.Pairs[int]) session.Pairs[int] {
+	var kept session.Pairs[int]
+	for name, n := range counts.All() {
+		if n /= 2; n > 0 {
+			kept = kept.With(name, n)
+		}
+	}
+	return kept
+}
+
+// rememberPage keeps which page was seen, or could not be had.
+func rememberPage(t *session.TaskTooling, c running, now int64) {
+	kind := "web_fetch"
+	address := argument(c.call, "url", "uri")
+	if address == "" {
+		kind, address = "web_search", argument(c.call, "query", "q")
+	}
+	switch {
+	case c.result.IsError:
+		t.LastWebFetchFailure = &session.WebFailure{Timestamp: now, Tool: c.call.Name, URL: address, Error: firstChars(c.result.Content, maxErrorShown)}
+	case address != "":
+		t.WebEvidenceMemory = append(t.WebEvidenceMemory, session.WebEvidence{Tool: kind, URL: address, Timestamp: now})
+	}
+}

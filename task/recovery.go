@@ -1,0 +1,287 @@
+package task
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Classes of failures by what may be done about them, besides ClassUser and
+// ClassQuota.
+const (
+	ClassLocalRuntime    = "local_runtime"
+	ClassExternalUnknown = "external_unknown"
+)
+
+// failureWords are what a text says that no typed error was made of.
+var failureWords = []struct {
+	class string
+	words *regexp.Regexp
+}{
+	{ClassUser, regexp.MustCompile(`(?i)user (action|input|approval) (is )?(needed|required)|needs? user|waiting for (the |a )?user|user denied|log ?in required|sign in to|captcha`)},
+	{ClassQuota, regexp.MustCompile(`(?i)quota|rate.?limit|too many requests|billing|insufficient (funds|credit)|payment required|\b(429|432)\b`)},
+	{ClassLocalRuntime, regexp.MustCompile(`(?i)no such file|enoent|does not exist|not found|permission denied|eacces|not a directory|enotdir|syntax error|workspace|command failed|exit (code|status)|exited with|cannot read|failed to read`)},
+}
+
+// Classify is what kind of failure an error is. Typed errors decide; the text
+// is asked only where there is none.
+func Classify(err error) string {
+	if err == nil {
+		return ClassExternalUnknown
+	}
+	var provider *llm.ProviderError
+	switch {
+	case errors.Is(err, session.ErrPermissionDenied):
+		return ClassUser
+	case outOfQuota(err), errors.As(err, &provider) && (provider.Status == 429 || provider.Status == 432):
+		return ClassQuota
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, session.ErrInvalid):
+		return ClassLocalRuntime
+	case provider != nil:
+		return ClassExternalUnknown
+	}
+	for _, f := range failureWords {
+		if f.words.MatchString(err.Error()) {
+			return f.class
+		}
+	}
+	return ClassExternalUnknown
+}
+
+var (
+	maskedIDs     = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[a-z]+_[0-9a-z]*\d[0-9a-z]*\b|\b[0-9a-f]{12,}\b`)
+	maskedPaths   = regexp.MustCompile(`(?:[A-Za-z]:)?(?:[\w.~-]*[/\\])+[\w.-]+`)
+	maskedNumbers = regexp.MustCompile(`\d+`)
+)
+
+// masked is an error without what differs from one time to the next.
+func masked(text string) string {
+	text = maskedIDs.ReplaceAllString(text, "<id>")
+	text = maskedPaths.ReplaceAllString(text, "<path>")
+	return maskedNumbers.ReplaceAllString(text, "<n>")
+}
+
+// failureSignature tells one failure of a step from another.
+func failureSignature(stepID, class string, cause error) string {
+	return fmt.Sprintf("%s|%s|%s", stepID, class, firstChars(masked(cause.Error()), 400))
+}
+
+// planRecovery puts a step of kind recovery before the remaining ones, once
+// for each failure of a step. It says no where nobody but a person helps, where
+// this failure was met already, and for a recovery that failed itself. The
+// class comes back in any case.
+func (r *Run) planRecovery(ctx context.Context, failed session.PlanStep, cause error) (planned bool, class string, err error) {
+	class = Classify(cause)
+	state := r.state()
+	signature := failureSignature(failed.ID, class, cause)
+	note := func(s *session.TaskState) { s.Recovery.LastRecoveryClass = &class }
+	row := func(t *session.TaskRow) { t.RecoveryClass = class }
+	if state.Plan == nil || class == ClassUser || class == ClassQuota || failed.Kind == "recovery" || recoveredBefore(&state, failed.ID, signature) {
+		return false, class, r.append(ctx, move{state: note, row: row})
+	}
+	plan := session.Plan{Description: state.Plan.Description}
+	placed := false
+	recovery := session.PlanStep{
+		ID: recoveryID(failed.ID, signature), Kind: "recovery", Status: "pending",
+		Description: fmt.Sprintf(recoveryStepText, failed.Description, firstChars(cause.Error(), maxErrorShown)),
+	}
+	for _, step := range state.Plan.Steps {
+		if step.Status == "pending" && !placed {
+			plan.Steps, placed = append(plan.Steps, recovery), true
+		}
+		plan.Steps = append(plan.Steps, step)
+	}
+	if !placed {
+		plan.Steps = append(plan.Steps, recovery)
+	}
+	return true, class, r.append(ctx, move{
+		changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "recovery"})},
+		state: func(s *session.TaskState) {
+			note(s)
+			s.Recovery.RecoveryRequestActive, s.Recovery.LastRecoveryFailureSignature = true, signature
+		},
+		row: row,
+	})
+}
+
+const recoveryPrefix = "recovery:"
+
+// recoveryID names the recovery of one failure of a step.
+func recoveryID(stepID, signature string) string {
+	return fmt.Sprintf("%s%s:%x", recoveryPrefix, stepID, sha256.Sum256([]byte(signature)))[:len(recoveryPrefix)+len(stepID)+1+12]
+}
+
+// recoveredBefore reports a failure that had its recovery.
+func recoveredBefore(s *session.TaskState, stepID, signature string) bool {
+	_, planned := s.Plan.Step(recoveryID(stepID, signature))
+	return planned || s.Recovery.LastRecoveryFailureSignature == signature
+}
+
+// recovers is the id of the step that a recovery step is for.
+func recovers(step session.PlanStep) (string, bool) {
+	id, ok := strings.CutPrefix(step.ID, recoveryPrefix)
+	if i := strings.LastIndexByte(id, ':'); ok && i > 0 {
+		return id[:i], true
+	}
+	return "", false
+}
+
+// recoveryEnded is what a recovery step's end means: the failure it was for is
+// made good, or not.
+func recoveryEnded(s *session.TaskState, step session.PlanStep, completed bool) {
+	id, ok := recovers(step)
+	if !ok {
+		return
+	}
+	s.Recovery.RecoveryRequestActive = false
+	if completed {
+		s.Recovery.RecoveredFailureStepIDs = s.Recovery.RecoveredFailureStepIDs.With(id)
+	}
+}
+
+// ResetForRetry makes another attempt possible: failures of tools, what they
+// found, the last outputs and the loop that was blocked are forgotten, and the
+// counts of the running step begin anew. What was said and used stays.
+func (r *Run) ResetForRetry(ctx context.Context, reason string) error {
+	r.dropTools()
+	return r.append(ctx, move{
+		state: func(s *session.TaskState) {
+			s.Tooling.ToolFailures, s.Tooling.ToolResultMemory = session.Pairs[session.ToolFailure]{}, nil
+			s.Transcript.LastAssistantOutput, s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantText = nil, nil, nil
+			s.Recovery = session.TaskRecovery{LastRetryReason: &reason}
+			s.Loop.PendingLoopStrategySwitchMessage = ""
+			s.Loop.BlockedLoop, s.Loop.BlockedLoopFingerprintForWindow, s.Loop.Kernel = nil, nil, nil
+		},
+		row: func(t *session.TaskRow) { t.RetryReason, t.RecoveryClass, t.ToolDisabledScope = reason, "", "" },
+	})
+}
+
+// When a tool is switched off, and for how long.
+const (
+	systemicFailures   = 5
+	severeFailures     = 2 // of a sandbox, or a write that takes too long
+	inputFailures      = 8
+	inputFailuresShell = 10
+	firstCooldown      = 2 * time.Minute
+	longestCooldown    = 16 * time.Minute
+)
+
+// failureNature is how a failure of a tool counts.
+type failureNature int
+
+const (
+	inputDependent failureNature = iota
+	systemic
+	severe
+	final // it will not work the next time either
+)
+
+var (
+	finalWords    = regexp.MustCompile(`(?i)api key|unauthori[sz]ed|forbidden|not configured|not supported|unsupported|payment required|quota exceeded|\b(401|402|403)\b`)
+	severeWords   = regexp.MustCompile(`(?i)sandbox`)
+	systemicWords = regexp.MustCompile(`(?i)timed? ?out|out of time|deadline exceeded|connection (refused|reset)|network|unavailable|rate.?limit|internal server error|panicked|no such host|broken pipe|\b(429|432|50[0-4])\b`)
+)
+
+func natureOf(t Tool, err error, text string) failureNature {
+	var provider *llm.ProviderError
+	slowWrite := t.Effects.Has(permission.Write) && (errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "out of time"))
+	switch {
+	case errors.Is(err, session.ErrUnsupported):
+		return final
+	case errors.As(err, &provider) && (provider.Status == 401 || provider.Status == 402 || provider.Status == 403):
+		return final
+	case errors.Is(err, session.ErrInvalid), errors.Is(err, fs.ErrNotExist):
+		return inputDependent
+	case errors.Is(err, session.ErrPanic):
+		return systemic
+	case severeWords.MatchString(text), slowWrite:
+		return severe
+	case t.Effects.Has(permission.Shell): // what a command says is not what the shell is like
+		if errors.Is(err, context.DeadlineExceeded) {
+			return systemic
+		}
+		return inputDependent
+	case finalWords.MatchString(text):
+		return final
+	case systemicWords.MatchString(text):
+		return systemic
+	}
+	return inputDependent
+}
+
+// disabling is a failure in the books of a tool.
+type disabling struct {
+	key   string
+	entry session.ToolFailure
+	off   bool // it is switched off by this failure
+}
+
+// failing counts a failure and decides whether the tool is switched off. A
+// tool whose cooldown is over begins at nothing, but is off for longer when it
+// goes on failing.
+func failing(t session.TaskTooling, of Tool, err error, text string, now int64) *disabling {
+	d := &disabling{key: of.Spec().Name}
+	scope := "global"
+	if of.Provider != "" && strings.Contains(strings.ToLower(text), strings.ToLower(of.Provider)) {
+		d.key, scope = providerKey(of), "provider"
+	}
+	d.entry, _ = t.ToolFailures.Get(d.key)
+	if d.entry.DisabledUntil > 0 && now >= d.entry.DisabledUntil {
+		d.entry.Systemic, d.entry.InputDependent, d.entry.DisabledUntil = 0, 0, 0
+	}
+	d.entry.Scope, d.entry.LastError = scope, firstChars(text, maxErrorShown)
+	most := inputFailures
+	if of.Effects.Has(permission.Shell | permission.Browser) {
+		most = inputFailuresShell
+	}
+	switch natureOf(of, err, text) {
+	case final:
+		d.entry.Systemic++
+		d.off = true
+	case severe:
+		d.entry.Systemic++
+		d.off = d.entry.Systemic >= severeFailures
+	case systemic:
+		d.entry.Systemic++
+		d.off = d.entry.Systemic >= systemicFailures
+	case inputDependent:
+		d.entry.InputDependent++
+		d.off = d.entry.InputDependent >= most
+	}
+	if d.off {
+		pause := min(firstCooldown<<min(d.entry.Disables, 10), longestCooldown)
+		d.entry.Disables++
+		d.entry.DisabledUntil = now + pause.Milliseconds()
+	}
+	return d
+}
+
+func (d *disabling) apply(s *session.TaskState) {
+	s.Tooling.ToolFailures = s.Tooling.ToolFailures.With(d.key, d.entry)
+	if d.off {
+		scope := d.entry.Scope
+		s.Recovery.LastToolDisabledScope = &scope
+	}
+}
+
+// providerKey names a tool as one provider has it.
+func providerKey(t Tool) string { return t.Spec().Name + "@" + t.Provider }
+
+// disabled is why a tool is off, if it is.
+func disabled(t session.TaskTooling, of Tool, now int64) (session.ToolFailure, bool) {
+	for _, key := range []string{of.Spec().Name, providerKey(of)} {
+		if f, ok := t.ToolFailures.Get(key); ok && f.DisabledUntil > now {
+			return f, true
+		}
+	}
+	return session.ToolFailure{}, false
+}

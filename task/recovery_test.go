@@ -1,0 +1,146 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+type named struct {
+	tool.Tool
+	name string
+}
+
+func (n named) Spec() tool.Spec { return tool.Spec{Name: n.name} }
+
+func TestClassify_typedErrorsDecideFirst(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("user action required: log in"), ClassUser},
+		{&session.PermissionDeniedError{Reason: "quota"}, ClassUser},
+		{errors.New("429 Too Many Requests"), ClassQuota},
+		{errors.New("got status 432"), ClassQuota},
+		{errors.New("You exceeded your billing quota"), ClassQuota},
+		{&llm.ProviderError{Status: 429, Message: "slow down"}, ClassQuota},
+		{&llm.TransientError{Err: &llm.ProviderError{Status: 400, Code: "insufficient_quota"}}, ClassQuota},
+		{fmt.Errorf("open x: %w", fs.ErrNotExist), ClassLocalRuntime},
+		{errors.New("bash: syntax error near unexpected token"), ClassLocalRuntime},
+		{errors.New("command failed with exit code 2"), ClassLocalRuntime},
+		{errors.New("ENOTDIR: not a directory"), ClassLocalRuntime},
+		{&llm.ProviderError{Status: 500, Message: "no such file"}, ClassExternalUnknown},
+		{errors.New("something odd"), ClassExternalUnknown},
+		{nil, ClassExternalUnknown},
+	} {
+		if got := Classify(c.err); got != c.want {
+			t.Errorf("%v: %s, want %s", c.err, got, c.want)
+		}
+	}
+}
+
+func TestFailureSignature_masksWhatDiffers(t *testing.T) {
+	a := failureSignature("s1", ClassLocalRuntime, errors.New("open /tmp/a/x.go: line 12, id 3f2504e0-4f89-11d3-9a0c-0305e82c3301"))
+	b := failureSignature("s1", ClassLocalRuntime, errors.New("open /var/b/y.go: line 99, id 11111111-4f89-11d3-9a0c-0305e82c3301"))
+	if a != b {
+		t.Errorf("one failure has two signatures:\n%s\n%s", a, b)
+	}
+	if c := failureSignature("s2", ClassLocalRuntime, errors.New("open /tmp/a/x.go: line 12")); c == a {
+		t.Error("two steps have one signature")
+	}
+	if c := failureSignature("s1", ClassLocalRuntime, errors.New("cannot parse /tmp/a/x.go: line 12")); c == a {
+		t.Error("two errors have one signature")
+	}
+}
+
+// fails lets a tool fail n times and says when it was switched off.
+func fails(t *testing.T, s *session.TaskState, of Tool, err error, n int, now int64) (offAt int) {
+	t.Helper()
+	for i := range n {
+		d := failing(s.Tooling, of, err, err.Error(), now)
+		d.apply(s)
+		if d.off {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func TestDisabling_thresholds(t *testing.T) {
+	plain := Tool{Tool: named{name: "get"}, Effects: permission.Network}
+	for name, c := range map[string]struct {
+		tool Tool
+		err  error
+		want int
+	}{
+		"it will never work":        {plain, &session.UnsupportedError{Store: "x", Ability: "y"}, 1},
+		"a wrong key":               {plain, errors.New("invalid API key"), 1},
+		"systemic":                  {plain, errors.New("connection refused"), 5},
+		"a panic":                   {plain, &session.PanicError{Where: "x", Value: 1}, 5},
+		"the sandbox":               {plain, errors.New("sandbox could not start"), 2},
+		"a write that takes long":   {Tool{Tool: named{name: "w"}, Effects: permission.Write}, fmt.Errorf("write: %w", context.DeadlineExceeded), 2},
+		"input":                     {plain, &session.InvalidError{Field: "url", Reason: "is empty"}, 8},
+		"input of a shell":          {Tool{Tool: named{name: "sh"}, Effects: permission.Shell}, errors.New("exit status 1: timeout"), 10},
+		"input of a browser":        {Tool{Tool: named{name: "b"}, Effects: permission.Browser}, errors.New("no element"), 10},
+		"input that names a status": {plain, fmt.Errorf("%w: 500", fs.ErrNotExist), 8},
+	} {
+		s := session.NewTaskState()
+		if got := fails(t, &s, c.tool, c.err, 20, 1); got != c.want {
+			t.Errorf("%s: off after %d failures, want %d", name, got, c.want)
+		}
+	}
+}
+
+// When its time is over, a tool begins at nothing; it is not off again after
+// one failure. It is off for longer each time, up to a limit, until it works.
+func TestDisabling_cooldownGrowsAndCountersRestart(t *testing.T) {
+	of := Tool{Tool: named{name: "get"}, Effects: permission.Network}
+	down := errors.New("connection refused")
+	s := session.NewTaskState()
+	now := int64(1_000)
+	for i, want := range []time.Duration{2, 4, 8, 16, 16} {
+		if n := fails(t, &s, of, down, 9, now); n != 5 {
+			t.Fatalf("round %d: off after %d failures, want 5", i, n)
+		}
+		f, off := disabled(s.Tooling, of, now)
+		if !off || f.DisabledUntil-now != (want*time.Minute).Milliseconds() {
+			t.Fatalf("round %d: off for %d ms, want %v minutes", i, f.DisabledUntil-now, want)
+		}
+		if _, off := disabled(s.Tooling, of, f.DisabledUntil-1); !off {
+			t.Fatalf("round %d: on before its time", i)
+		}
+		now = f.DisabledUntil
+		if _, off := disabled(s.Tooling, of, now); off {
+			t.Fatalf("round %d: off after its time", i)
+		}
+	}
+}
+
+func TestDisabling_scopeOfAProvider(t *testing.T) {
+	one := Tool{Tool: named{name: "search"}, Effects: permission.Network, Provider: "Acme"}
+	two := Tool{Tool: named{name: "search"}, Effects: permission.Network, Provider: "Other"}
+	s := session.NewTaskState()
+	if fails(t, &s, one, errors.New("acme: unauthorized"), 1, 1) != 1 {
+		t.Fatal("a wrong key does not switch it off")
+	}
+	if f, off := disabled(s.Tooling, one, 2); !off || f.Scope != "provider" || *s.Recovery.LastToolDisabledScope != "provider" {
+		t.Errorf("scope %q, off %v; want provider", f.Scope, off)
+	}
+	if _, off := disabled(s.Tooling, two, 2); off {
+		t.Error("another provider is off too")
+	}
+	if fails(t, &s, one, errors.New("unauthorized"), 1, 1); *s.Recovery.LastToolDisabledScope != "global" {
+		t.Error("an error that names nobody is a provider's")
+	}
+	if _, off := disabled(s.Tooling, two, 2); !off {
+		t.Error("a tool that is off for all is on for another provider")
+	}
+}

@@ -1,0 +1,53 @@
+package task
+
+// What the model and people are told, in one place. Programs compare kinds,
+// reasons and the markers in capitals, never sentences.
+const (
+	softLandingText = "[TURN_SOFT_LANDING] %d turns are left and no more will be given. Start nothing new. " +
+		"Finish what is under way and say what was done and what was not."
+
+	modeExecuteText  = "You are working on a task by yourself. Do the step you are given with the tools you have, then say what came of it."
+	modePlanText     = "You are planning. Look at what is there and propose; change nothing."
+	modeAnalyzeText  = "You are analysing. Look and explain; change nothing."
+	modeVerifiedText = "You are working on a task by yourself. Check every result before you call it done, and say how you checked it."
+	modeDebugText    = "You are looking for the cause of a fault. Find it before you repair anything, and show that the repair holds."
+	modeChatText     = "You are talking with a user about a task. Answer what was asked."
+
+	summaryText = "Earlier parts of this conversation leave the window now. Write down what is needed to go on without them: " +
+		"the goal, decisions and why, what was done, files and their state, results, open ends. No introduction."
+
+	repeatedCallText = "You have called %s on %s %d times in a row. The answer will not change. Use what you know, or try something else."
+	sameTargetText   = "Most of your last calls were about %s. Decide what you still need to know about it, and move on."
+	escalationText   = "[LOW_PROGRESS_ESCALATION] You are still going round %s. Stop examining it: act on what you know, or say what keeps you from it."
+	manyCallsText    = "You have called tools many times without a word. Say where you stand, and what is still missing."
+	cutOffText       = "Your answer was cut off at the limit. Go on from the very place where it ended; repeat nothing."
+	shorterText      = "Your answers are cut off at the limit. Say less at a time, and put long texts into files."
+	emptyText        = "Your last answer was empty. Go on with the step, or say what came of it."
+
+	blockedLoopText  = "not run: this very call has failed again and again. Try another way."
+	interruptedText  = "interrupted: outcome unknown"
+	disabledText     = "not run: %s failed too often and is off until %s: %s"
+	modeOnlyText     = "Tool %q is only available in execute, verified, or debug mode."
+	noRunText        = "Session checklist tools are not available in this context."
+	badArgumentsText = "not run: the arguments are not a JSON object"
+	unknownToolText  = "unknown tool %q; available: %s"
+	rememberedText   = "[REMEMBERED] This was read a moment ago and has not been written since; here is that result.\n"
+	cutResultText    = "%s\n\n[cut off: these are the first %d of %d bytes]"
+
+	strategySwitchText = "The same call has failed %d times: %s. Do not try it again as it is; choose another way to the same end."
+
+	nudgeText    = "All implementation checklist items are complete. Add and run a verification item before finishing."
+	reminderText = "CHECKLIST REMINDER: "
+
+	continuationText = "Do not repeat the finished steps. Go on with the first of the remaining ones."
+	ackText          = "Understood. I go on with the remaining steps."
+	stoppedByUser    = "Stopped by user"
+	softDeadlineText = "Step soft-deadline reached after %ds"
+
+	recoveryStepText = "Find another way to what failed: %s. The error was: %s"
+)
+
+// nextActions are hints for a person whose task was stopped.
+func nextActions() []string {
+	return []string{"Look at what was done so far.", "Change the approach or the constraints.", "Continue the task if it should go on."}
+}
