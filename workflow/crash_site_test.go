@@ -75,7 +75,7 @@ func newCrashSite(t *testing.T, name string) *crashSite {
 		base := crashPostgres(t)
 		s.newURL = func(id string) string { return withParameter(t, base, "application_name", id) }
 		s.settled = func(ctx context.Context, id string) error { return crashSettled(ctx, base, id) }
-		s.lease, s.together = 2*time.Second, 8 // nobody knows that the holder is dead: its lease has to end
+		s.lease, s.together = 6*time.Second, 12 // nobody knows that the holder is dead: its lease has to end
 	}
 	return s
 }
