@@ -1,0 +1,278 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+const (
+	defaultConcurrent = 4
+	defaultAttempts   = 3
+	mostAttempts      = 10
+	longestTitle      = 120
+)
+
+// New is an executor on a runtime. A store that cannot hold tasks is an
+// UnsupportedError.
+func New(rt *holdfast.Runtime, c Config) (*Executor, error) {
+	if rt == nil {
+		return nil, &session.InvalidError{Field: "runtime", Reason: "is required"}
+	}
+	if err := rt.CheckDurable(); err != nil {
+		return nil, err
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = uuid.NewString
+	}
+	if c.Warn == nil {
+		c.Warn = func(string, ...any) {}
+	}
+	if c.Snapshots == "" {
+		c.Snapshots = SnapshotOnStop
+	}
+	switch {
+	case !slices.Contains([]SnapshotMode{SnapshotOnStop, SnapshotNever, SnapshotEveryStep}, c.Snapshots):
+		return nil, &session.InvalidError{Field: "Config.Snapshots", Reason: fmt.Sprintf("%q is no mode", c.Snapshots)}
+	case c.MaxConcurrent < 0:
+		return nil, &session.InvalidError{Field: "Config.MaxConcurrent", Reason: "is negative"}
+	case c.MaxConcurrent == 0:
+		c.MaxConcurrent = defaultConcurrent
+	}
+	if err := c.Budget.Check(); err != nil {
+		return nil, err
+	}
+	return &Executor{rt: rt, c: c, instance: uuid.NewString(), line: line{most: c.MaxConcurrent}}, nil
+}
+
+// Create makes a task that is pending: whoever resumes it begins the work.
+// What cannot be meant so is refused, and nothing is made.
+func (x *Executor) Create(ctx context.Context, s Spec) (Row, error) {
+	s, err := x.checked(s)
+	if err != nil {
+		return Row{}, err
+	}
+	made, err := x.rt.Create(ctx, s.Definition, holdfast.WithID(s.ID), holdfast.WithKind(session.KindTask), holdfast.WithChanges(x.beginning(s)...))
+	if err != nil {
+		return Row{}, err
+	}
+	return rowOf(made.Info())
+}
+
+// checked is a spec with its defaults.
+func (x *Executor) checked(s Spec) (Spec, error) {
+	refuse := func(field, reason string) (Spec, error) {
+		return s, &session.InvalidError{Field: field, Reason: reason}
+	}
+	s.Prompt = strings.TrimSpace(s.Prompt)
+	if s.Prompt == "" {
+		return refuse("prompt", "is empty")
+	}
+	s.ID, s.Title = orText(s.ID, x.c.NewID()), orText(strings.TrimSpace(s.Title), title(s.Prompt))
+	s.ExecutionMode, s.PermissionMode = orText(s.ExecutionMode, "execute"), orText(s.PermissionMode, session.PermissionDefault)
+	s.PlanMode, s.Definition.Name = orText(s.PlanMode, PlanAuto), orText(s.Definition.Name, "task")
+	if !slices.Contains(executionModes, s.ExecutionMode) {
+		return refuse("executionMode", fmt.Sprintf("%q is none of %s", s.ExecutionMode, strings.Join(executionModes, ", ")))
+	}
+	if s.PlanMode != PlanAuto && s.PlanMode != PlanNone {
+		return refuse("planMode", fmt.Sprintf("%q is neither auto nor none", s.PlanMode))
+	}
+	if err := session.CheckPermissionMode(s.PermissionMode); err != nil {
+		return s, err
+	}
+	if s.MaxAttempts == 0 {
+		s.MaxAttempts = defaultAttempts
+	}
+	if s.MaxAttempts < 1 || s.MaxAttempts > mostAttempts {
+		return refuse("maxAttempts", fmt.Sprintf("%d is not 1 to %d", s.MaxAttempts, mostAttempts))
+	}
+	if s.Budget != nil {
+		if err := s.Budget.Check(); err != nil {
+			return s, err
+		}
+	}
+	if s.Plan != nil {
+		plan, err := normalPlan(*s.Plan, s.Prompt)
+		if err != nil {
+			return s, err
+		}
+		s.Plan = &plan
+	}
+	if err := x.checkCriteria(s.SuccessCriteria); err != nil {
+		return s, err
+	}
+	var err error
+	s.Workspace, err = resolvedWorkspace(s.Workspace)
+	return s, err
+}
+
+// title is the beginning of a prompt.
+func title(prompt string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
+	return firstChars(strings.TrimSpace(first), longestTitle)
+}
+
+// beginning is a task's first version: all that a resume needs.
+func (x *Executor) beginning(s Spec) []session.Change {
+	now := x.c.Clock()
+	row := session.TaskRow{
+		Title: s.Title, Prompt: s.Prompt, Status: Pending, WorkspaceID: s.Workspace.ID, WorkspacePath: s.Workspace.Root,
+		ExecutionMode: s.ExecutionMode, PermissionMode: s.PermissionMode, Run: 1, CurrentAttempt: 1, MaxAttempts: s.MaxAttempts,
+	}
+	if s.SuccessCriteria != nil {
+		row.SuccessCriteria = raw(s.SuccessCriteria)
+	}
+	state := session.NewTaskState()
+	begun := state
+	begun.Settings = session.TaskSettings{
+		AutoResume: s.AutoResume == nil || *s.AutoResume, Deep: s.Deep, PlanMode: s.PlanMode, Capabilities: maps.Clone(s.Workspace.Capabilities),
+	}
+	if s.Budget != nil {
+		begun.Settings.Budget = raw(s.Budget)
+	}
+	begun.Transcript.LastUserMessage = s.Prompt
+	projected := begun.Projection()
+	row.Projection = &projected
+	told := map[string]any{"title": s.Title, "prompt": s.Prompt, "executionMode": s.ExecutionMode, "run": 1}
+	if s.Workspace.ID != "" {
+		told["workspaceId"] = s.Workspace.ID
+	}
+	changes := []session.Change{
+		event("task_created", told),
+		session.MessageAdded{Message: session.Message{ID: x.c.NewID(), CreatedAt: now, Role: session.RoleUser, Content: session.Text(s.Prompt)}},
+	}
+	if s.PermissionMode != session.PermissionDefault {
+		changes = append(changes, event("permission_mode_changed", map[string]any{"mode": s.PermissionMode}))
+	}
+	if s.Plan != nil {
+		changes = append(changes, event("plan_created", map[string]any{"plan": s.Plan}))
+	}
+	moves, _, err := session.TaskMoves(state, begun)
+	if err != nil {
+		panic("task: settings are no JSON: " + err.Error()) // they are texts and numbers
+	}
+	return append(changes, moves, session.TaskRowChanged{Task: row})
+}
+
+// Start makes a task and works on it: to its end, or to where a person has to
+// decide. The row says which. The end of the context interrupts the task,
+// which can then be resumed; it is an InterruptedError.
+func (x *Executor) Start(ctx context.Context, s Spec) (Row, error) {
+	row, err := x.Create(ctx, s)
+	if err != nil {
+		return row, err
+	}
+	err = x.hold(ctx, row.ID, func(ctx context.Context, r *Run) error {
+		if r.row().Status != Pending {
+			return nil // somebody else was faster, and it is theirs
+		}
+		return x.labour(ctx, r, func(ctx context.Context) error {
+			if err := x.begin(ctx, r); err != nil {
+				return err
+			}
+			return x.perform(ctx, r)
+		})
+	})
+	if errors.Is(err, session.ErrBusy) {
+		err = nil
+	}
+	return x.after(ctx, row.ID, err)
+}
+
+// begin moves a task that waited to work.
+func (x *Executor) begin(ctx context.Context, r *Run) error {
+	status := Planning
+	if r.state().Plan != nil {
+		status = Executing
+	}
+	now := millis(x.c.Clock())
+	m := move{row: func(row *session.TaskRow) { row.Status, row.StartedAt = status, now }}
+	if status == Executing {
+		m.changes = []session.Change{event("executing", map[string]any{"message": executingText})}
+	}
+	return r.append(ctx, m)
+}
+
+// after is the row as it stands now, with an error that came before.
+func (x *Executor) after(ctx context.Context, id string, failed error) (Row, error) {
+	row, err := x.Get(context.WithoutCancel(ctx), id)
+	return row, errors.Join(failed, err)
+}
+
+// Open takes the task's lease and hands out the live owner of its state. What
+// fn left in the open tail becomes a version.
+func (x *Executor) Open(ctx context.Context, id string, fn func(*Run) error) error {
+	return x.holding(ctx, id, holdfast.Wait, func(ctx context.Context, r *Run) error {
+		err := fn(r)
+		return errors.Join(err, r.sealed(ctx, "task.open"))
+	})
+}
+
+// hold takes the lease, or says at once that somebody has it.
+func (x *Executor) hold(ctx context.Context, id string, fn func(context.Context, *Run) error) error {
+	return x.holding(ctx, id, holdfast.Reject, fn)
+}
+
+func (x *Executor) holding(ctx context.Context, id string, busy holdfast.Busy, fn func(context.Context, *Run) error) error {
+	return x.rt.Hold(ctx, id, func(ctx context.Context, h *holdfast.Hold) error {
+		if info := h.Session().Info(); info.Kind != session.KindTask || info.Task == nil {
+			return &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is a %s, no task", id, info.Kind)}
+		}
+		r := &Run{x: x, hold: h, ctx: ctx}
+		stop := x.attend(ctx, r)
+		defer stop()
+		return fn(ctx, r)
+	}, holdfast.OnBusy(busy))
+}
+
+// sealed makes a version of what is in the open tail, if there is anything.
+func (r *Run) sealed(ctx context.Context, action string) error {
+	if !r.session().HasTail() {
+		return nil
+	}
+	return r.seal(ctx, action, move{})
+}
+
+// load reads a task with its open tail.
+func (x *Executor) load(ctx context.Context, id string) (session.Session, error) {
+	s, err := x.rt.Get(ctx, id, holdfast.WithTail())
+	if err != nil {
+		return s, err
+	}
+	if info := s.Info(); info.Kind != session.KindTask || info.Task == nil {
+		return s, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is a %s, no task", id, info.Kind)}
+	}
+	return s, nil
+}
+
+// warn tells what a person should know about rules, each thing once.
+func (x *Executor) warn(p *permission.Policy) {
+	for _, text := range p.Warnings() {
+		if _, told := x.told.LoadOrStore(text, true); !told {
+			x.c.Warn("%s", text)
+		}
+	}
+}
+
+// criteria are those of a row, nil for none.
+func criteria(row session.TaskRow) *SuccessCriteria {
+	var c SuccessCriteria
+	if len(row.SuccessCriteria) == 0 || json.Unmarshal(row.SuccessCriteria, &c) != nil {
+		return nil
+	}
+	return &c
+}

@@ -1,0 +1,160 @@
+package task
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Classes of failures.
+const (
+	ClassBudget       = "budget_exhausted"
+	ClassTool         = "tool_error"
+	ClassContract     = "contract_error"
+	ClassVerification = "required_verification"
+	ClassDependency   = "dependency_unavailable"
+	ClassQuota        = "provider_quota"
+	ClassUser         = "user_blocker"
+	ClassUnknown      = "unknown"
+)
+
+// Kinds of results, as a task's own work or somebody else's ends.
+const (
+	KindSuccess       = "success"
+	KindExternal      = "external_completed"
+	KindDeterministic = "deterministic_handled"
+	KindPartial       = "partial_success"
+	KindTimedOut      = "timed_out"
+	KindCancelled     = "cancelled"
+	KindNeedsUser     = "needs_user_action"
+	KindFailed        = "failed"
+)
+
+// statusOfKind is the terminal status and the class of a kind of result. A
+// class that is given wins; a good end has none.
+func statusOfKind(kind, class string) (terminalStatus, failureClass string) {
+	switch kind {
+	case KindSuccess, KindExternal, KindDeterministic:
+		return TerminalOK, ""
+	case KindPartial:
+		return TerminalPartial, orText(class, ClassContract)
+	case KindTimedOut, KindCancelled:
+		return TerminalPartial, orText(class, ClassBudget)
+	case KindNeedsUser:
+		return TerminalNeedsUser, class
+	}
+	return TerminalFailed, orText(class, ClassUnknown)
+}
+
+// wish is what a task is asked to come to.
+type wish struct {
+	status         string // completed, failed, paused, blocked or interrupted
+	terminalStatus string
+	class          string
+	error          string
+}
+
+// enoughSummary is how long a summary must be to count as a result.
+const enoughSummary = 160
+
+// BestOutcome is the best a task has had to show so far.
+type BestOutcome struct {
+	ResultSummary string   `json:"resultSummary"`
+	OutputFiles   []string `json:"outputFiles"`
+	CapturedAt    int64    `json:"capturedAt"`
+}
+
+// evidence reports that there is something to show.
+func evidence(row session.TaskRow) bool {
+	shows := func(summary string, files []string) bool {
+		return len(files) > 0 || utf8.RuneCountInString(strings.TrimSpace(summary)) >= enoughSummary
+	}
+	var best BestOutcome
+	if len(row.BestKnownOutcome) > 0 {
+		_ = json.Unmarshal(row.BestKnownOutcome, &best) // what cannot be read shows nothing
+	}
+	return shows(row.ResultSummary, row.OutputFiles) || shows(best.ResultSummary, best.OutputFiles)
+}
+
+// settled is what becomes of a wish, given what the row has to show: nobody
+// calls a task that left something useful a failure, and nobody one without
+// its verification a success.
+func (w wish) settled(row session.TaskRow) wish {
+	hard := w.class == ClassVerification || w.class == ClassUser
+	shows := evidence(row)
+	switch {
+	case w.status == Blocked || w.terminalStatus == TerminalAwaitingApproval:
+		return wish{Blocked, TerminalAwaitingApproval, w.class, w.error}
+	case w.status == Paused || w.terminalStatus == TerminalNeedsUser && w.status != Completed:
+		return wish{Paused, TerminalNeedsUser, w.class, w.error}
+	case w.status == Completed && w.terminalStatus == TerminalNeedsUser:
+		return w
+	case w.status == Interrupted:
+		return wish{Interrupted, TerminalResumeAvailable, w.class, w.error}
+	case w.status == Failed:
+		if shows && !hard {
+			return wish{Completed, TerminalPartial, orText(w.class, ClassContract), w.error}
+		}
+		return wish{Failed, TerminalFailed, orText(w.class, ClassUnknown), w.error}
+	case w.terminalStatus == TerminalFailed:
+		return wish{Failed, TerminalFailed, orText(w.class, ClassUnknown), w.error}
+	case w.terminalStatus == TerminalPartial:
+		return wish{Completed, TerminalPartial, orText(w.class, ClassContract), w.error}
+	case w.class != "" && shows && !hard:
+		return wish{Completed, TerminalPartial, w.class, w.error}
+	}
+	return wish{Completed, TerminalOK, "", ""}
+}
+
+// unresolved are the failed steps that nothing was done about, and whether one
+// of them is a verification that must hold.
+func unresolved(s session.TaskState) (ids []string, blocking bool) {
+	if s.Plan == nil {
+		return nil, false
+	}
+	for _, step := range s.Plan.Steps {
+		if step.Status != stepFailed || step.Waived ||
+			s.Recovery.RecoveredFailureStepIDs.Has(step.ID) || s.Verification.NonBlockingVerificationFailedStepIDs.Has(step.ID) {
+			continue
+		}
+		ids = append(ids, step.ID)
+		blocking = blocking || s.Verification.BlockingVerificationFailedStepIDs.Has(step.ID)
+	}
+	return ids, blocking
+}
+
+// gated turns a wish to complete into a failure while a step that matters has
+// failed and nothing was done about it.
+func (w wish) gated(s session.TaskState) wish {
+	open, blocking := unresolved(s)
+	if w.status != Completed || len(open) == 0 {
+		return w
+	}
+	class := orText(w.class, ClassContract)
+	if blocking {
+		class = ClassVerification
+	}
+	return wish{status: Failed, class: class, error: completionBlockedText + strings.Join(open, ", ")}
+}
+
+// shown is what the row has to show of a state: the last words, the files, and
+// the best of all that came before.
+func shown(row *session.TaskRow, s *session.TaskState, now int64) {
+	for _, text := range []*string{s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantOutput, s.Transcript.LastAssistantText} {
+		if text != nil && strings.TrimSpace(*text) != "" {
+			row.ResultSummary = strings.TrimSpace(*text)
+			break
+		}
+	}
+	for _, file := range s.Tracker.CreatedFiles {
+		if !slices.Contains(row.OutputFiles, file) {
+			row.OutputFiles = append(row.OutputFiles, file)
+		}
+	}
+	if shows := *row; evidence(session.TaskRow{ResultSummary: shows.ResultSummary, OutputFiles: shows.OutputFiles}) {
+		row.BestKnownOutcome = raw(BestOutcome{ResultSummary: row.ResultSummary, OutputFiles: append([]string{}, row.OutputFiles...), CapturedAt: now})
+	}
+}

@@ -1,0 +1,367 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// labour works on a task under its lease until it comes to rest: first is how
+// it begins. While a task waits for answers that have come already, it goes on.
+func (x *Executor) labour(ctx context.Context, r *Run, first func(context.Context) error) error {
+	leave, err := x.turn(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	work := first
+	for {
+		err := x.drive(ctx, r, work)
+		if err != nil || r.row().Status != Blocked {
+			return err
+		}
+		goOn, err := x.takeAnswers(ctx, r)
+		if err != nil || !goOn {
+			return err
+		}
+		work = func(ctx context.Context) error {
+			if err := x.moveOn(ctx, r); err != nil {
+				return err
+			}
+			return x.perform(ctx, r)
+		}
+	}
+}
+
+// turn waits until fewer tasks than may be are at work. A new task that waits
+// is queued; one that was at work before stays what it is.
+func (x *Executor) turn(ctx context.Context, r *Run) (leave func(), err error) {
+	if x.line.full() && r.row().Status == Pending {
+		err := r.append(ctx, move{
+			changes: []session.Change{event("task_queued", map[string]any{"message": queuedText})},
+			row:     func(row *session.TaskRow) { row.Status = Queued },
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	leave, err = x.line.enter(ctx)
+	if err != nil {
+		return nil, &session.InterruptedError{ID: r.ID(), Seq: r.session().Base(), Err: err}
+	}
+	return leave, nil
+}
+
+// drive runs work and, each time its window has no turns left, decides whether
+// it goes on in a new one.
+func (x *Executor) drive(ctx context.Context, r *Run, work func(context.Context) error) error {
+	err := work(ctx)
+	var over *session.BudgetError
+	if errors.As(err, &over) && over.Kind == session.BudgetTurns {
+		_, err = r.AutoContinue(ctx, err)
+	}
+	if err != nil {
+		return x.broken(ctx, r, err)
+	}
+	return r.sealed(ctx, "task.rest")
+}
+
+// broken is what an error of the work means. The end of the context leaves the
+// task interrupted; a lost lease leaves it to whoever has it now.
+func (x *Executor) broken(ctx context.Context, r *Run, err error) error {
+	switch {
+	case errors.Is(err, session.ErrFenced), errors.Is(context.Cause(ctx), session.ErrFenced):
+		return err
+	case errors.Is(err, errCancelled):
+		return x.cancelled(ctx, r)
+	case ctx.Err() != nil:
+		return x.interrupt(ctx, r, context.Cause(ctx))
+	}
+	return err
+}
+
+// interrupt leaves a task that can be resumed.
+func (x *Executor) interrupt(ctx context.Context, r *Run, cause error) error {
+	if status := r.row().Status; status != Planning && status != Executing {
+		err := r.sealed(ctx, "task.interrupt")
+		return errors.Join(err, &session.InterruptedError{ID: r.ID(), Seq: r.session().Base(), Err: cause})
+	}
+	if err := x.rest(ctx, r, wish{status: Interrupted}, "interrupted", r.stepBack("interrupted")); err != nil {
+		return err
+	}
+	return &session.InterruptedError{ID: r.ID(), Seq: r.session().Base(), Err: cause}
+}
+
+// perform plans, runs the steps that are left, answers what was said
+// meanwhile, verifies and finishes. It returns nil when the task has come to
+// rest, whatever its row says then. A BudgetError for the turns of a window
+// says that the step is pending again and a new window is needed.
+func (x *Executor) perform(ctx context.Context, r *Run) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if _, asked, err := r.cancelWish(ctx); err != nil || asked {
+			return errors.Join(err, errorIf(asked, errCancelled))
+		}
+		if reason, err := r.feedbackWaiting(ctx); err != nil || reason == StopFeedbackStop {
+			return errors.Join(err, x.rested(ctx, r, reason))
+		}
+		state := r.state()
+		if state.Plan == nil {
+			if err := x.plan(ctx, r); err != nil {
+				return x.unplanned(ctx, r, err)
+			}
+			continue
+		}
+		step, ok := nextStep(state.Plan)
+		var goOn bool
+		var err error
+		if ok {
+			goOn, err = x.runStep(ctx, r, step)
+		} else {
+			goOn, err = x.runOut(ctx, r)
+		}
+		if err != nil || !goOn {
+			return err
+		}
+	}
+}
+
+// rested brings a task to rest that feedback has stopped.
+func (x *Executor) rested(ctx context.Context, r *Run, reason StopReason) error {
+	if reason == "" {
+		return nil
+	}
+	return x.rest(ctx, r, wish{status: Paused, error: stoppedByUser}, string(reason), move{})
+}
+
+func errorIf(yes bool, err error) error {
+	if yes {
+		return err
+	}
+	return nil
+}
+
+// unplanned is a task for which no plan could be made.
+func (x *Executor) unplanned(ctx context.Context, r *Run, err error) error {
+	var over *session.BudgetError
+	var provider *providerError
+	switch {
+	case ctx.Err() != nil, errors.Is(err, session.ErrFenced):
+		return err
+	case errors.As(err, &over):
+		return x.rest(ctx, r, wish{status: Paused, class: ClassBudget, error: over.Error()}, over.Kind, move{})
+	case Classify(err) == ClassQuota:
+		return x.rest(ctx, r, wish{status: Paused, class: ClassQuota, error: err.Error()}, "provider_error", move{})
+	case errors.As(err, &provider):
+		return x.rest(ctx, r, wish{status: Failed, class: ClassDependency, error: err.Error()}, "dependency_unavailable", move{})
+	}
+	return x.rest(ctx, r, wish{status: Failed, class: ClassUnknown, error: err.Error()}, "error", move{})
+}
+
+// runStep runs one step of the plan. GoOn says that there may be more to do.
+func (x *Executor) runStep(ctx context.Context, r *Run, step session.PlanStep) (goOn bool, err error) {
+	if step.Status == stepPending {
+		if step, err = x.startStep(ctx, r, step); err != nil {
+			return false, err
+		}
+	}
+	out, cause := r.RunStep(ctx, KernelInput{StepID: step.ID, Messages: r.stepMessages(step)}, r.stepPolicy(step))
+	if out.StopReason == "" { // the input was refused
+		return false, cause
+	}
+	return x.stepEnded(ctx, r, step, out, cause)
+}
+
+func (x *Executor) startStep(ctx context.Context, r *Run, step session.PlanStep) (session.PlanStep, error) {
+	step.Status, step.Error = stepInProgress, ""
+	if step.StartedAt == 0 {
+		step.StartedAt = millis(x.c.Clock())
+	}
+	err := r.append(ctx, move{
+		changes: []session.Change{event("step_started", map[string]any{"step": step})},
+		state:   func(s *session.TaskState) { s.Loop.CurrentStepID = &step.ID },
+		row:     func(row *session.TaskRow) { row.Status = Executing },
+	})
+	return step, err
+}
+
+// stepMessages is what the model is told when a step begins. The only step of
+// a plan that is the prompt needs no more than the prompt.
+func (r *Run) stepMessages(step session.PlanStep) []session.Message {
+	plan := r.state().Plan
+	if len(plan.Steps) == 1 && step.Description == r.row().Prompt {
+		return nil
+	}
+	i := slices.IndexFunc(plan.Steps, func(s session.PlanStep) bool { return s.ID == step.ID })
+	text := fmt.Sprintf(stepText, i+1, len(plan.Steps), step.Description)
+	return []session.Message{{Role: session.RoleUser, StepID: step.ID, Content: session.Text(text)}}
+}
+
+// runOut is a plan without steps that are left: what people said meanwhile is
+// answered, then the task is verified and finished.
+func (x *Executor) runOut(ctx context.Context, r *Run) (goOn bool, err error) {
+	next, ok, err := r.nextFollowUp(ctx)
+	if err != nil {
+		return false, err
+	}
+	if ok {
+		out, cause := r.RunFollowUp(ctx, KernelInput{}, r.followUpPolicy(next))
+		if out.StopReason == "" {
+			return false, cause
+		}
+		return x.followUpEnded(ctx, r, out, cause)
+	}
+	return x.verified(ctx, r)
+}
+
+// nextFollowUp is the message to be answered next: one whose answer was broken
+// off, or the first that waits.
+func (r *Run) nextFollowUp(ctx context.Context) (session.FollowUp, bool, error) {
+	if k := r.state().Loop.Kernel; k != nil {
+		if id, ok := strings.CutPrefix(k.StepID, followUpStep(session.FollowUp{})); ok {
+			return session.FollowUp{ID: id}, true, nil
+		}
+	}
+	waiting, err := r.DrainFollowUps(ctx)
+	if err != nil || len(waiting) == 0 {
+		return session.FollowUp{}, false, err
+	}
+	return waiting[0], true, nil
+}
+
+// cancelWish is the cancel that waits in the inbox, if there is one.
+func (r *Run) cancelWish(ctx context.Context) (store.Item, bool, error) {
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return store.Item{}, false, err
+	}
+	for _, item := range items {
+		if item.Kind == store.ItemCancel {
+			return item, true, nil
+		}
+	}
+	return store.Item{}, false, nil
+}
+
+// verified checks what success was said to be, and finishes the task or has it
+// tried again.
+func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) {
+	row := r.row()
+	want := criteria(row)
+	if open, _ := unresolved(r.state()); want == nil || len(open) > 0 {
+		return false, x.complete(ctx, r, KindSuccess, "completed")
+	}
+	ok, detail, err := x.check(ctx, r, *want)
+	if err != nil {
+		return false, err
+	}
+	attempt := max(row.CurrentAttempt, 1)
+	noted := session.Evidence{Kind: want.Type, OK: ok, Detail: detail, CapturedAt: millis(x.c.Clock())}
+	note := func(s *session.TaskState) {
+		s.Verification.VerificationEvidenceEntries = append(slices.Clone(s.Verification.VerificationEvidenceEntries), noted)
+	}
+	if ok {
+		err := r.append(ctx, move{changes: []session.Change{event("verification_passed", map[string]any{"attempt": attempt, "message": detail})}, state: note})
+		if err != nil {
+			return false, err
+		}
+		return false, x.complete(ctx, r, KindSuccess, "completed")
+	}
+	again := attempt < row.MaxAttempts
+	message := fmt.Sprintf(checkFailedText, attempt, row.MaxAttempts, detail)
+	failed := move{changes: []session.Change{event("verification_failed", map[string]any{
+		"attempt": attempt, "maxAttempts": row.MaxAttempts, "message": detail, "willRetry": again,
+	})}, state: note}
+	if !again {
+		return false, x.rest(ctx, r, wish{status: Failed, class: ClassVerification, error: message}, "verification_block", failed)
+	}
+	return true, x.tryAgain(ctx, r, failed, message, detail)
+}
+
+// tryAgain adds a step that makes the criteria hold.
+func (x *Executor) tryAgain(ctx context.Context, r *Run, failed move, message, detail string) error {
+	plan := *r.state().Plan
+	plan.Steps = append(slices.Clone(plan.Steps), session.PlanStep{
+		ID: "attempt-" + x.c.NewID(), Description: fmt.Sprintf(checkStepText, detail), Status: stepPending,
+	})
+	if err := r.ResetForRetry(ctx, message); err != nil {
+		return err
+	}
+	return r.seal(ctx, "task.verify", failed.and(move{
+		changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "verification_failed"})},
+		row:     func(row *session.TaskRow) { row.CurrentAttempt = max(row.CurrentAttempt, 1) + 1 },
+	}))
+}
+
+// checkCriteria refuses criteria that could never be checked.
+func (x *Executor) checkCriteria(c *SuccessCriteria) error {
+	if c == nil {
+		return nil
+	}
+	_, checks := x.c.Registry.(Checker)
+	switch {
+	case c.Type == "shell_command" && strings.TrimSpace(c.Command) == "":
+		return &session.InvalidError{Field: "successCriteria.command", Reason: "is empty"}
+	case c.Type == "shell_command" && !checks:
+		return &session.UnsupportedError{Store: "this program's registry of tools", Ability: "running a command as a criterion"}
+	case c.Type == "file_exists" && len(c.Paths) == 0:
+		return &session.InvalidError{Field: "successCriteria.filePaths", Reason: "is empty"}
+	case c.Type != "shell_command" && c.Type != "file_exists":
+		return &session.InvalidError{Field: "successCriteria.type", Reason: fmt.Sprintf("%q is neither shell_command nor file_exists", c.Type)}
+	}
+	return nil
+}
+
+// check is whether criteria hold, and what was seen.
+func (x *Executor) check(ctx context.Context, r *Run, c SuccessCriteria) (ok bool, detail string, err error) {
+	w := r.workspace()
+	if c.Type == "shell_command" {
+		checker, able := x.c.Registry.(Checker)
+		if !able {
+			return false, "commands cannot be run here", nil
+		}
+		if on := w.Capabilities; on != nil && !on["shell"] {
+			return false, "the workspace does not permit shell", nil
+		}
+		output, ok, err := checker.Check(ctx, w, c.Command)
+		if err != nil && ctx.Err() != nil {
+			return false, "", context.Cause(ctx)
+		}
+		if err != nil {
+			return false, firstChars(err.Error(), maxEventText), nil
+		}
+		return ok, firstChars(output, maxEventText), nil
+	}
+	var missing []string
+	for _, p := range c.Paths {
+		full := p
+		if !filepath.IsAbs(p) {
+			full = filepath.Join(filepath.FromSlash(w.Root), p)
+		}
+		if _, err := os.Stat(full); err != nil {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) > 0 {
+		return false, "missing: " + strings.Join(missing, ", "), nil
+	}
+	return true, "all files are there", nil
+}
+
+// bundleOver drops the grant for the shell calls of a step that has ended.
+func bundleOver(s session.TaskState) []session.Change {
+	if _, ok := s.Permissions.TemporaryGrants.Get(permission.BundleKey); !ok {
+		return nil
+	}
+	return []session.Change{event("permission_grants_dropped", map[string]any{"keys": []string{permission.BundleKey}})}
+}

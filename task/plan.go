@@ -1,0 +1,214 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Statuses of a step.
+const (
+	stepPending    = "pending"
+	stepInProgress = "in_progress"
+	stepCompleted  = "completed"
+	stepFailed     = "failed"
+	stepSkipped    = "skipped"
+)
+
+// Ways to come to a plan.
+const (
+	PlanAuto = "auto" // the planner makes it
+	PlanNone = "none" // one step: the prompt
+)
+
+// normalPlan is a plan as a task takes it: every step has an id of its own and
+// a status. A plan without steps has one, the prompt.
+func normalPlan(p session.Plan, prompt string) (session.Plan, error) {
+	if len(p.Steps) == 0 {
+		p.Steps = []session.PlanStep{{Description: prompt}}
+	}
+	p.Steps = slices.Clone(p.Steps)
+	seen := map[string]bool{}
+	for _, step := range p.Steps {
+		if step.ID != "" && seen[step.ID] {
+			return p, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("two steps have the id %q", step.ID)}
+		}
+		seen[step.ID] = true
+	}
+	next := 1
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		step.Description = strings.TrimSpace(step.Description)
+		if step.Description == "" {
+			return p, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("step %d has no description", i+1)}
+		}
+		if !slices.Contains([]string{"", "primary", "verification", "recovery"}, step.Kind) {
+			return p, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("step %d is of the kind %q", i+1, step.Kind)}
+		}
+		switch {
+		case step.Status == "":
+			step.Status = stepPending
+		case !slices.Contains([]string{stepPending, stepInProgress, stepCompleted, stepFailed, stepSkipped}, step.Status):
+			return p, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("step %d has the status %q", i+1, step.Status)}
+		}
+		for step.ID == "" {
+			if id := fmt.Sprintf("step-%d", next); !seen[id] {
+				step.ID, seen[id] = id, true
+			}
+			next++
+		}
+	}
+	if p.Description == "" {
+		p.Description = title(prompt)
+	}
+	return p, nil
+}
+
+// revised is a plan with one step replaced.
+func revised(p *session.Plan, step session.PlanStep) session.Plan {
+	next := session.Plan{Description: p.Description, Steps: slices.Clone(p.Steps)}
+	for i := range next.Steps {
+		if next.Steps[i].ID == step.ID {
+			next.Steps[i] = step
+		}
+	}
+	return next
+}
+
+// nextStep is the one that runs, or the first that is to run.
+func nextStep(p *session.Plan) (session.PlanStep, bool) {
+	for _, status := range []string{stepInProgress, stepPending} {
+		for _, step := range p.Steps {
+			if step.Status == status {
+				return step, true
+			}
+		}
+	}
+	return session.PlanStep{}, false
+}
+
+// plan makes the task's plan and a version with it.
+func (x *Executor) plan(ctx context.Context, r *Run) error {
+	made, err := x.planned(ctx, r)
+	if err != nil {
+		return err
+	}
+	return r.seal(ctx, "task.plan", move{
+		changes: []session.Change{event("plan_created", map[string]any{"plan": made}), event("executing", map[string]any{"message": executingText})},
+		row:     func(row *session.TaskRow) { row.Status = Executing },
+	})
+}
+
+func (x *Executor) planned(ctx context.Context, r *Run) (session.Plan, error) {
+	prompt := r.row().Prompt
+	if r.state().Settings.PlanMode == PlanNone {
+		return normalPlan(session.Plan{}, prompt)
+	}
+	planner := x.c.Planner
+	if planner == nil {
+		planner = asks{r}
+	}
+	made, err := planner.Plan(ctx, r.spec(), r.session().WindowMessages())
+	if err != nil {
+		return made, err
+	}
+	for i := range made.Steps { // a plan begins with nothing done
+		made.Steps[i].Status = stepPending
+	}
+	return normalPlan(made, prompt)
+}
+
+// spec is the job as it was given.
+func (r *Run) spec() Spec {
+	row, state := r.row(), r.state()
+	budget, auto := r.budget(), state.Settings.AutoResume
+	return Spec{
+		ID: r.ID(), Title: row.Title, Prompt: row.Prompt, Workspace: r.workspace(), ExecutionMode: row.ExecutionMode,
+		PermissionMode: state.Permissions.Mode, Budget: &budget, PlanMode: state.Settings.PlanMode, SuccessCriteria: criteria(row),
+		MaxAttempts: row.MaxAttempts, AutoResume: &auto, Deep: state.Settings.Deep, Definition: r.session().Definition(),
+	}
+}
+
+// asks is the planner that asks the task's model. An answer that is no plan is
+// asked for once more; after that the prompt is the plan.
+type asks struct{ r *Run }
+
+// planTries is how often the model is asked for a plan.
+const planTries = 2
+
+// Plan asks the model.
+func (a asks) Plan(ctx context.Context, s Spec, window []session.Message) (session.Plan, error) {
+	r := a.r
+	name, model, err := r.x.rt.Model(r.session().Model())
+	if err != nil {
+		return session.Plan{}, err
+	}
+	messages := append(slices.Clone(window), session.Message{
+		ID: "planning", Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(planRequestText),
+	})
+	for range planTries {
+		if err := r.checkBudgets(ctx); err != nil {
+			return session.Plan{}, err
+		}
+		ask := asking{name: name, model: model, request: llm.Request{
+			Model: name, System: planSystemText, Messages: session.Sendable(messages), Params: r.session().ModelParams(),
+			Agent: r.session().Info().AgentName, SessionID: r.ID(), Inference: r.state().Loop.LifetimeTurnCount,
+		}}
+		response, err := r.ask(ctx, ask)
+		if err != nil {
+			return session.Plan{}, err
+		}
+		answer := r.heard(ask, response, "")
+		usage, count := r.counted(answer)
+		if err := r.append(ctx, move{changes: usage, state: count}); err != nil {
+			return session.Plan{}, err
+		}
+		if made, ok := planIn(answer.message.Content.Text()); ok {
+			return made, nil
+		}
+		answer.message.ToolCalls = nil
+		if !answer.message.Content.Blank() {
+			messages = append(messages, answer.message)
+		}
+		messages = append(messages, session.Message{
+			ID: "planning-again", Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(planAgainText),
+		})
+	}
+	return session.Plan{Steps: []session.PlanStep{{Description: s.Prompt}}}, nil
+}
+
+// planIn finds a plan in an answer: the JSON object in it, whatever stands
+// around.
+func planIn(text string) (session.Plan, bool) {
+	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if from < 0 || to < from {
+		return session.Plan{}, false
+	}
+	var answer struct {
+		Description string `json:"description"`
+		Steps       []struct {
+			Description string `json:"description"`
+			Kind        string `json:"kind"`
+		} `json:"steps"`
+	}
+	if json.Unmarshal([]byte(text[from:to+1]), &answer) != nil || len(answer.Steps) == 0 {
+		return session.Plan{}, false
+	}
+	p := session.Plan{Description: answer.Description}
+	for _, s := range answer.Steps {
+		if strings.TrimSpace(s.Description) == "" {
+			return session.Plan{}, false
+		}
+		kind := s.Kind
+		if kind != "primary" && kind != "verification" {
+			kind = ""
+		}
+		p.Steps = append(p.Steps, session.PlanStep{Description: s.Description, Kind: kind})
+	}
+	return p, true
+}

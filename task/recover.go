@@ -1,0 +1,114 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Rescued is what Recover did about one task.
+type Rescued struct {
+	ID      string `json:"id"`
+	Resumed bool   `json:"resumed"`
+	Row     Row    `json:"row"`
+	Err     error  `json:"-"`
+}
+
+// Recover finds the tasks whose holder is gone. They are interrupted; those
+// that want it are gone on with, as many at a time as this executor works on,
+// until they come to rest. Tasks that wait for a person stay as they are.
+func (x *Executor) Recover(ctx context.Context) ([]Rescued, error) {
+	var ids []string
+	for row, err := range x.List(ctx, Filter{Statuses: []string{Pending, Queued, Planning, Executing}}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, row.ID)
+	}
+	slices.Reverse(ids) // those that came first go first
+	found := make([]*Rescued, len(ids))
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		settled, wants, err := x.settle(ctx, id)
+		if err != nil {
+			found[i] = &Rescued{ID: id, Row: settled, Err: err}
+			continue
+		}
+		if !wants {
+			if settled.Status == Interrupted {
+				found[i] = &Rescued{ID: id, Row: settled}
+			}
+			continue
+		}
+		wg.Go(func() {
+			result, err := x.Resume(ctx, id)
+			if result.Already || errors.Is(err, session.ErrTaskTerminal) { // another was faster
+				return
+			}
+			found[i] = &Rescued{ID: id, Resumed: true, Row: result.Row, Err: err}
+		})
+	}
+	wg.Wait()
+	var all []Rescued
+	for _, f := range found {
+		if f != nil {
+			all = append(all, *f)
+		}
+	}
+	return all, nil
+}
+
+// Settle brings one task to rest whose holder is gone, without going on with
+// it: it is interrupted, answers that wait take effect and approvals whose
+// time is over end. A task that somebody works on is left alone.
+func (x *Executor) Settle(ctx context.Context, id string) (Row, error) {
+	row, _, err := x.settle(ctx, id)
+	return row, err
+}
+
+// settle is Settle, and whether the task wants to be resumed.
+func (x *Executor) settle(ctx context.Context, id string) (row Row, wants bool, err error) {
+	err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+		if Ended(r.row()) {
+			return nil
+		}
+		switch r.row().Status {
+		case Planning, Executing:
+			if err := x.lost(ctx, r); err != nil {
+				return err
+			}
+		case Pending, Queued:
+		default:
+			_, err := x.takeAnswers(ctx, r)
+			return err
+		}
+		wants = r.state().Settings.AutoResume && !Ended(r.row())
+		return nil
+	})
+	if errors.Is(err, session.ErrBusy) {
+		err, wants = nil, false
+	}
+	row, err = x.after(ctx, id, err)
+	return row, wants, err
+}
+
+// lost writes that whoever worked on a task is gone. One that was to be
+// cancelled is.
+func (x *Executor) lost(ctx context.Context, r *Run) error {
+	_, asked, err := r.cancelWish(ctx)
+	if err != nil {
+		return err
+	}
+	if asked {
+		return x.cancelled(ctx, r)
+	}
+	return r.seal(ctx, "task.interrupt", move{
+		changes: []session.Change{event("task_interrupted", map[string]any{"message": lostHolderNote, "reason": "restart"})},
+		row: func(row *session.TaskRow) {
+			row.Status, row.TerminalStatus = Interrupted, TerminalResumeAvailable
+		},
+	})
+}

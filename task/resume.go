@@ -1,0 +1,244 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// ResumeResult is what came of a resume.
+type ResumeResult struct {
+	Already bool `json:"already"` // somebody is at work on it; nothing was written
+	Row     Row  `json:"row"`
+}
+
+// How often a resume that lost a race decides again, and after what pause.
+const (
+	resumeTries = 5
+	resumePause = 20 * time.Millisecond
+)
+
+var errMoved = errors.New("the task moved")
+
+// Resume goes on with a task, from any process, until it comes to rest. Of
+// several at a time exactly one moves the row. ErrTaskTerminal for a task that
+// has ended and ErrNotResumable for one that waits for an answer: nothing was
+// written. ErrConflict when the race was lost again and again.
+func (x *Executor) Resume(ctx context.Context, id string) (ResumeResult, error) {
+	for range resumeTries {
+		row, err := x.Get(ctx, id)
+		if err != nil {
+			return ResumeResult{}, err
+		}
+		already, err := x.underWay(ctx, row)
+		if err != nil || already {
+			return ResumeResult{Already: already, Row: row}, err
+		}
+		err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+			if r.session().Version() != row.Version {
+				return errMoved
+			}
+			return x.resume(ctx, r)
+		})
+		switch {
+		case errors.Is(err, errMoved), errors.Is(err, session.ErrBusy):
+			if err := sleep(ctx, resumePause); err != nil {
+				return ResumeResult{Row: row}, err
+			}
+			continue
+		case errors.Is(err, session.ErrTaskTerminal), errors.Is(err, session.ErrNotResumable):
+			return ResumeResult{Row: row}, err
+		}
+		row, err = x.after(ctx, id, err)
+		return ResumeResult{Row: row}, err
+	}
+	return ResumeResult{}, &session.ConflictError{ID: id, Reason: session.ReasonStale}
+}
+
+// underWay reports a task that somebody works on. One that has ended is an
+// error.
+func (x *Executor) underWay(ctx context.Context, row Row) (bool, error) {
+	if Ended(row.TaskRow) {
+		return false, &session.TaskError{ID: row.ID, Status: Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+	}
+	if !slices.Contains([]string{Pending, Queued, Planning, Executing}, row.Status) {
+		return false, nil
+	}
+	_, live, err := x.rt.Holder(ctx, row.ID)
+	return live, err
+}
+
+// resume decides under the lease, where nothing moves any more.
+func (x *Executor) resume(ctx context.Context, r *Run) error {
+	if err := x.ready(ctx, r); err != nil {
+		return err
+	}
+	return x.goOn(ctx, r)
+}
+
+// ready refuses a task that cannot go on. Answers that wait take effect, and
+// approvals whose time is over end: whoever looks first does that.
+func (x *Executor) ready(ctx context.Context, r *Run) error {
+	if row := r.row(); Ended(row) {
+		return &session.TaskError{ID: r.ID(), Status: Canonical(row), Err: session.ErrTaskTerminal}
+	}
+	if pending(r.state().Approvals) > 0 {
+		if _, err := x.takeAnswers(ctx, r); err != nil {
+			return err
+		}
+	}
+	if pending(r.state().Approvals) > 0 {
+		return &session.TaskError{ID: r.ID(), Status: Canonical(r.row()), Reason: "it waits for an answer", Err: session.ErrNotResumable}
+	}
+	return nil
+}
+
+// goOn moves the row and works on the task.
+func (x *Executor) goOn(ctx context.Context, r *Run) error {
+	return x.labour(ctx, r, func(ctx context.Context) error {
+		if err := x.moveOn(ctx, r); err != nil {
+			return err
+		}
+		return x.perform(ctx, r)
+	})
+}
+
+// moveOn is the write by which a task goes on: a version, with the lease and
+// against the version that was read. Grants that count no more are dropped.
+func (x *Executor) moveOn(ctx context.Context, r *Run) error {
+	return r.seal(ctx, "task.resume", x.resuming(r, map[string]any{"message": resumedText}))
+}
+
+func (x *Executor) resuming(r *Run, told map[string]any) move {
+	now := millis(x.c.Clock())
+	m := move{changes: []session.Change{event("task_resumed", told)}, row: func(row *session.TaskRow) {
+		row.Status = Executing
+		if slices.Contains([]string{TerminalAwaitingApproval, TerminalNeedsUser, TerminalResumeAvailable}, row.TerminalStatus) {
+			row.TerminalStatus, row.FailureClass, row.Error = "", "", ""
+		}
+		row.AwaitingUserInputReasonCode = ""
+		if row.StartedAt == 0 {
+			row.StartedAt = now
+		}
+	}}
+	if _, dead := r.state().Permissions.WithoutDeadGrants(now, x.instance); len(dead) > 0 {
+		m.changes = append(m.changes, event("permission_grants_dropped", map[string]any{"keys": dead}))
+	}
+	return m
+}
+
+// newRun opens another run of a task that has ended.
+func (x *Executor) newRun(r *Run) move {
+	previous := Canonical(r.row())
+	m := x.resuming(r, map[string]any{"message": resumedText, "newRunStarted": true, "previousStatus": previous})
+	return m.and(move{
+		state: func(s *session.TaskState) {
+			s.Loop.WrapUpRequested, s.Loop.SoftDeadlineTriggered = false, false
+		},
+		row: func(row *session.TaskRow) {
+			row.Run++
+			row.StartedAt, row.CompletedAt, row.TerminalStatus, row.FailureClass, row.Error = millis(x.c.Clock()), 0, "", "", ""
+			row.StopReasons, row.AutoContinueBlockReason = nil, ""
+		},
+	})
+}
+
+// Continue goes on with a task whose budgets are used up, in a new window. The
+// options raise what a window does not renew.
+func (x *Executor) Continue(ctx context.Context, id string, o ContinueOptions) (Row, error) {
+	row, err := x.Get(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+		if err := x.ready(ctx, r); err != nil {
+			return err
+		}
+		if err := r.continuable(o); err != nil {
+			return err
+		}
+		return x.labour(ctx, r, func(ctx context.Context) error {
+			if err := x.moveOn(ctx, r); err != nil {
+				return err
+			}
+			return r.Continue(ctx, ContinueManual, o)
+		})
+	})
+	return x.after(ctx, id, err)
+}
+
+// continuable refuses, before anything is written, what Continue would.
+func (r *Run) continuable(o ContinueOptions) error {
+	state := r.state()
+	if state.Plan == nil {
+		return session.ErrNoPlan
+	}
+	l, err := o.raised(r.budget()).limits(state.Settings.Deep)
+	if err != nil {
+		return err
+	}
+	if over := l.lasting(&state); over != nil {
+		return over
+	}
+	return nil
+}
+
+// Retry tries a task once more: its failed steps are pending again, or all of
+// them where nothing is left to do. One that has ended begins another run.
+func (x *Executor) Retry(ctx context.Context, id string) (Row, error) {
+	if _, err := x.Get(ctx, id); err != nil {
+		return Row{}, err
+	}
+	err := x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+		var m move
+		if Ended(r.row()) {
+			m = x.newRun(r)
+		} else {
+			if err := x.ready(ctx, r); err != nil {
+				return err
+			}
+			m = x.resuming(r, map[string]any{"message": resumedText})
+		}
+		m = m.and(r.allAgain()).and(move{row: func(row *session.TaskRow) { row.CurrentAttempt = 1 }})
+		return x.labour(ctx, r, func(ctx context.Context) error {
+			if err := r.seal(ctx, "task.retry", m); err != nil {
+				return err
+			}
+			if err := r.ResetForRetry(ctx, "retry requested by user"); err != nil {
+				return err
+			}
+			return x.perform(ctx, r)
+		})
+	})
+	return x.after(ctx, id, err)
+}
+
+// allAgain makes the steps pending that a retry is about.
+func (r *Run) allAgain() move {
+	plan := r.state().Plan
+	if plan == nil {
+		return move{}
+	}
+	again := func(s session.PlanStep) session.PlanStep {
+		return session.PlanStep{ID: s.ID, Description: s.Description, Kind: s.Kind, Status: stepPending, VerificationAttempts: s.VerificationAttempts}
+	}
+	next := session.Plan{Description: plan.Description, Steps: slices.Clone(plan.Steps)}
+	left := false
+	for i, s := range next.Steps {
+		if s.Status == stepFailed {
+			next.Steps[i] = again(s)
+		}
+		left = left || next.Steps[i].Status == stepPending || s.Status == stepInProgress
+	}
+	for i, s := range next.Steps {
+		if !left {
+			next.Steps[i] = again(s)
+		}
+	}
+	return move{changes: []session.Change{event("plan_revised", map[string]any{"plan": next, "reason": "retry"})}, state: func(s *session.TaskState) {
+		s.Verification.BlockingVerificationFailedStepIDs, s.Loop.Kernel = nil, nil
+	}}
+}

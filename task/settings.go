@@ -1,0 +1,285 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// setting is a change of a task's permissions or place, as the inbox keeps it
+// for whoever works on the task.
+type setting struct {
+	Mode      string         `json:"mode,omitempty"`
+	AddRule   *session.Rule  `json:"addRule,omitempty"`
+	DropRule  *session.Rule  `json:"dropRule,omitempty"`
+	GrantKey  string         `json:"grantKey,omitempty"`
+	Grant     *session.Grant `json:"grant,omitempty"`
+	Workspace *Workspace     `json:"workspace,omitempty"`
+}
+
+const settingKey = "setting"
+
+// SetMode sets the permission mode of a task, also while somebody works on it.
+func (x *Executor) SetMode(ctx context.Context, id, mode string) error {
+	if err := session.CheckPermissionMode(mode); err != nil {
+		return err
+	}
+	return x.set(ctx, id, setting{Mode: mode})
+}
+
+// AddRule adds a rule to a task's session. A RuleError changes nothing.
+func (x *Executor) AddRule(ctx context.Context, id string, rule session.Rule) error {
+	rule.Source = session.SourceSession
+	if rule.CreatedAt == 0 {
+		rule.CreatedAt = millis(x.c.Clock())
+	}
+	rule, err := permission.CheckRule(rule)
+	if err != nil {
+		return err
+	}
+	s, err := x.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if t := s.Task(); t != nil {
+		if _, _, err := t.Permissions.WithRule(rule); err != nil {
+			return err
+		}
+	}
+	return x.set(ctx, id, setting{AddRule: &rule})
+}
+
+// RemoveRule takes a rule of a task's session back.
+func (x *Executor) RemoveRule(ctx context.Context, id string, rule session.Rule) error {
+	rule.Source = session.SourceSession
+	rule, err := rule.Normal()
+	if err != nil {
+		return err
+	}
+	return x.set(ctx, id, setting{DropRule: &rule})
+}
+
+// GrantOptions say how long a grant lasts.
+type GrantOptions struct {
+	For             time.Duration // 0: 15 minutes; at most 24 hours
+	SurvivesRestart bool          // it counts in other executors too
+}
+
+// Grant permits a scope for a while, or with permission.BundleKey the shell
+// calls of the running step.
+func (x *Executor) Grant(ctx context.Context, id, key string, o GrantOptions) error {
+	if key == "" || o.For < 0 {
+		return &session.InvalidError{Field: "grant", Reason: "needs a key, and a time that is not negative"}
+	}
+	now := millis(x.c.Clock())
+	g := session.Grant{GrantedAt: now, Instance: x.instance, SurvivesRestart: o.SurvivesRestart}
+	if o.For > 0 {
+		g.ExpiresAt = now + o.For.Milliseconds()
+	}
+	g.ExpiresAt = g.End()
+	return x.set(ctx, id, setting{GrantKey: key, Grant: &g})
+}
+
+// SetWorkspace makes a task work somewhere else, with the executor's registry.
+func (x *Executor) SetWorkspace(ctx context.Context, id string, w Workspace) error {
+	w, err := resolvedWorkspace(w)
+	if err != nil {
+		return err
+	}
+	return x.set(ctx, id, setting{Workspace: &w})
+}
+
+// set makes a change at once, or leaves it to whoever works on the task.
+func (x *Executor) set(ctx context.Context, id string, c setting) error {
+	row, err := x.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if Ended(row.TaskRow) {
+		return &session.TaskError{ID: id, Status: Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+	}
+	err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+		return errors.Join(x.apply(ctx, r, c, nil), r.sealed(ctx, "task.setting"))
+	})
+	if errors.Is(err, session.ErrBusy) {
+		_, err = x.rt.Post(ctx, id, store.Item{Kind: store.ItemSetting, Payload: session.Values{settingKey: raw(c)}})
+	}
+	return err
+}
+
+// apply makes a change, and takes the item it came with in the same write.
+func (x *Executor) apply(ctx context.Context, r *Run, c setting, taken []session.Change) error {
+	m := move{changes: taken}
+	if c.Mode != "" && c.Mode != r.state().Permissions.Mode {
+		m.changes = append(m.changes, event("permission_mode_changed", map[string]any{"mode": c.Mode}))
+	}
+	if c.AddRule != nil {
+		_, added, err := r.state().Permissions.WithRule(*c.AddRule)
+		if err != nil {
+			return errors.Join(err, r.append(ctx, m))
+		}
+		if added {
+			m.changes = append(m.changes, event("permission_rule_added", map[string]any{"rule": c.AddRule}))
+		}
+	}
+	if c.DropRule != nil {
+		if _, had := r.state().Permissions.WithoutRule(c.DropRule.Fingerprint()); had {
+			m.changes = append(m.changes, event("permission_rule_removed", map[string]any{"rule": c.DropRule}))
+		}
+	}
+	if c.Grant != nil {
+		m.changes = append(m.changes, event("permission_granted", map[string]any{"key": c.GrantKey, "grant": c.Grant}))
+	}
+	if len(m.changes) > 0 {
+		if err := r.append(ctx, m); err != nil {
+			return err
+		}
+	}
+	if c.Workspace != nil {
+		return r.ApplyWorkspace(ctx, *c.Workspace, nil)
+	}
+	return nil
+}
+
+// attend takes the settings that arrive while the lease is held, until stop.
+func (x *Executor) attend(ctx context.Context, r *Run) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			item, err := r.hold.Arrived(ctx, func(i store.Item) bool { return i.Kind == store.ItemSetting })
+			if err != nil {
+				return
+			}
+			var c setting
+			_ = json.Unmarshal(item.Payload[settingKey], &c) // what cannot be read is taken and does nothing
+			err = x.apply(ctx, r, c, []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}})
+			switch {
+			case errors.Is(err, session.ErrTaskTerminal), errors.Is(err, session.ErrFenced):
+				return
+			case err != nil:
+				x.c.Warn("a setting of task %s was not made: %v", r.ID(), err)
+				if sleep(ctx, time.Second) != nil { // it is still there: not at once again
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// QueueFollowUp leaves a message for a task, from any process, and returns
+// its name. The same id twice is one message. On a task that has ended it opens
+// another run, which is executing and waits for somebody to resume it.
+func (x *Executor) QueueFollowUp(ctx context.Context, id string, f session.FollowUp) (string, error) {
+	row, err := x.Get(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if f.ID == "" {
+		f.ID = x.c.NewID()
+	}
+	if f.QueuedAt == 0 {
+		f.QueuedAt = millis(x.c.Clock())
+	}
+	item, err := followUpItem(f)
+	if err != nil {
+		return "", err
+	}
+	if item, err = x.rt.Post(ctx, id, item); err != nil {
+		return "", err
+	}
+	for Ended(row.TaskRow) {
+		err := x.hold(ctx, id, func(ctx context.Context, r *Run) error { return x.reopen(ctx, r, item.ID) })
+		if !errors.Is(err, session.ErrBusy) {
+			return item.ID, err
+		}
+		if err := sleep(ctx, leavingPause); err != nil {
+			return item.ID, err
+		}
+		if row, err = x.Get(ctx, id); err != nil {
+			return item.ID, err
+		}
+	}
+	return item.ID, nil
+}
+
+// reopen begins another run for a message that still waits.
+func (x *Executor) reopen(ctx context.Context, r *Run, itemID string) error {
+	items, err := x.rt.Inbox(ctx, r.ID())
+	if err != nil || !Ended(r.row()) {
+		return err
+	}
+	for _, item := range items {
+		if item.ID == itemID {
+			return r.seal(ctx, "task.reopen", x.newRun(r))
+		}
+	}
+	return nil
+}
+
+// SetStepFeedback says something about a step of the plan, or about "current",
+// from any process. Where nobody works on the task it takes effect at once.
+// ErrNotFound for a step there is not.
+func (x *Executor) SetStepFeedback(ctx context.Context, id string, f session.StepFeedback) (string, error) {
+	s, err := x.load(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if row := *s.Info().Task; Ended(row) {
+		return "", &session.TaskError{ID: id, Status: Canonical(row), Err: session.ErrTaskTerminal}
+	}
+	item, err := feedbackItem(f)
+	if err != nil {
+		return "", err
+	}
+	if t := s.Task(); f.StepID == CurrentStep {
+		if t != nil && t.Loop.CurrentStepID != nil {
+			f.StepID = *t.Loop.CurrentStepID
+			if item, err = feedbackItem(f); err != nil {
+				return "", err
+			}
+		}
+	} else {
+		var plan *session.Plan
+		if t != nil {
+			plan = t.Plan
+		}
+		if _, ok := plan.Step(f.StepID); !ok {
+			return "", &session.NotFoundError{What: "step", ID: f.StepID, Available: stepIDs(plan)}
+		}
+	}
+	if item, err = x.rt.Post(ctx, id, item); err != nil {
+		return "", err
+	}
+	err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+		if status := r.row().Status; status != Paused && status != Blocked {
+			return nil // whoever resumes it takes it
+		}
+		_, err := r.feedbackWaiting(ctx)
+		return errors.Join(err, r.sealed(ctx, "task.feedback"))
+	})
+	if errors.Is(err, session.ErrBusy) {
+		err = nil
+	}
+	return item.ID, err
+}
+
+func stepIDs(p *session.Plan) []string {
+	ids := []string{}
+	if p != nil {
+		for _, s := range p.Steps {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,82 @@
+package task
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// workspace is where the task works.
+func (r *Run) workspace() Workspace {
+	row, state := r.row(), r.state()
+	return Workspace{ID: row.WorkspaceID, Root: row.WorkspacePath, Capabilities: maps.Clone(state.Settings.Capabilities)}
+}
+
+// ApplyWorkspace makes the task work in another workspace, with the tools that
+// a registry makes for it (nil: the executor's). What was said, counted, used,
+// planned and queued stays, and so do the session's rules, denials and mode.
+// When the tools cannot be made, the old workspace stays in force.
+func (r *Run) ApplyWorkspace(ctx context.Context, w Workspace, from Registry) error {
+	w, err := resolvedWorkspace(w)
+	if err != nil {
+		return err
+	}
+	if from == nil {
+		from = r.x.c.Registry
+	}
+	if from != nil { // what cannot be had is not changed to
+		if _, err := from.Tools(ctx, w); err != nil {
+			return err
+		}
+	}
+	before := r.workspace()
+	payload := map[string]any{"workspaceId": w.ID, "path": w.Root}
+	if before.ID != "" {
+		payload["previousWorkspaceId"] = before.ID
+	}
+	err = r.append(ctx, move{
+		changes: []session.Change{event("workspace_changed", payload)},
+		state: func(s *session.TaskState) {
+			s.Settings.Capabilities = maps.Clone(w.Capabilities)
+			s.Recovery.LastToolDisabledScope, s.Tooling.LastWebFetchFailure = nil, nil
+			s.Loop.PendingLoopStrategySwitchMessage = ""
+			s.Loop.BlockedLoop, s.Loop.BlockedLoopFingerprintForWindow = nil, nil
+		},
+		row: func(row *session.TaskRow) {
+			row.WorkspaceID, row.WorkspacePath, row.ToolDisabledScope = w.ID, w.Root, ""
+		},
+	})
+	if err != nil {
+		return err
+	}
+	r.box.mu.Lock()
+	r.box.from, r.box.known = from, nil
+	r.box.mu.Unlock()
+	if r.x.c.Rules != nil {
+		r.x.c.Rules.Forget(before)
+		r.x.c.Rules.Forget(w)
+	}
+	return nil
+}
+
+// resolvedWorkspace has a root that is absolute and real, and an id. A
+// workspace without a root is none.
+func resolvedWorkspace(w Workspace) (Workspace, error) {
+	if w.Root == "" {
+		return w, nil
+	}
+	root, err := filepath.Abs(w.Root)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return w, &session.InvalidError{Field: "workspace", Reason: err.Error()}
+	}
+	w.Root = filepath.ToSlash(root)
+	if w.ID == "" {
+		w.ID = w.Root
+	}
+	return w, nil
+}
