@@ -43,6 +43,7 @@ type result struct {
 	Value    json.RawMessage `json:"value,omitempty"`    // what was read out of the answer
 	From     string          `json:"from,omitempty"`     // of a summary: the first unit it covers
 	UpTo     string          `json:"upTo,omitempty"`     // and the last
+	For      string          `json:"for,omitempty"`      // and the unit before which it was made
 }
 
 // asked is a question that was put.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -32,11 +33,22 @@ func (r *run) summaryOf(u unit) (covers int, summary *session.Message) {
 	return 0, nil
 }
 
+// summarisedFor reports that a summary was made before a unit. It has one at
+// most: when it is begun again, it remembers what it did the first time.
+func (r *run) summarisedFor(u unit) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(u.earlier, func(key string) bool {
+		e := r.book.units[summaryPrefix+key]
+		return e != nil && e.done && e.result.For == u.key
+	})
+}
+
 // compact has the oldest of what an agent remembers summarised before a unit
 // of its own, where it has become too long.
 func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	c := r.spec.Context
-	if c == nil || c.Compaction == nil || !c.Compaction.Enabled || len(u.earlier) == 0 {
+	if c == nil || c.Compaction == nil || !c.Compaction.Enabled || len(u.earlier) == 0 || r.summarisedFor(u) {
 		return nil
 	}
 	made, _ := r.spec.Agents.Get(u.agent)
@@ -67,7 +79,7 @@ func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 	if err != nil {
 		return err
 	}
-	return st.summarise(ctx, r, of, result{From: u.earlier[0], UpTo: upTo}, s, talk{name: name, model: model, input: summaryText, silent: true})
+	return st.summarise(ctx, r, of, result{From: u.earlier[0], UpTo: upTo, For: u.key}, s, talk{name: name, model: model, input: summaryText, silent: true})
 }
 
 // beginSummary writes down that a summary is asked for, unless that was

@@ -84,6 +84,7 @@ type crasher struct {
 	crashJob
 	rt    *holdfast.Runtime
 	model llm.Model
+	warn  func(string)
 
 	mu     sync.Mutex // guards writes, and makes moments come one by one
 	writes int
@@ -91,7 +92,7 @@ type crasher struct {
 
 // crashWork does a job and is the exit code of the process.
 func crashWork(raw string) int {
-	w := &crasher{}
+	w := &crasher{warn: func(text string) { tellParent(crashReport{Problem: text}) }}
 	err := json.Unmarshal([]byte(raw), &w.crashJob)
 	if err == nil {
 		err = w.work(context.Background())
@@ -118,9 +119,7 @@ func (w *crasher) work(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	if w.model, err = openai.New(openai.Config{
-		Model: "recorded", URL: w.Model, Header: http.Header{lifeHeader: {strconv.Itoa(w.Life)}, runHeader: {w.Session}},
-	}); err != nil {
+	if w.model, err = w.provider(); err != nil {
 		return err
 	}
 	if w.rt, err = holdfast.New(holdfast.Config{Store: st, Lease: w.Lease}); err != nil {
@@ -128,6 +127,13 @@ func (w *crasher) work(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.rt.Close()) }()
 	return w.finish(ctx)
+}
+
+// provider is the model behind the recorder.
+func (j crashJob) provider() (llm.Model, error) {
+	return openai.New(openai.Config{
+		Model: "recorded", URL: j.Model, Header: http.Header{lifeHeader: {strconv.Itoa(j.Life)}, runHeader: {j.Session}},
+	})
 }
 
 // finish brings the run to its end, whatever it has come to.
@@ -145,7 +151,7 @@ func (w *crasher) finish(ctx context.Context) error {
 				w.moment("unit done: " + unit)
 			}
 		},
-		Warn: func(format string, args ...any) { tellParent(crashReport{Problem: fmt.Sprintf(format, args...)}) },
+		Warn: func(format string, args ...any) { w.warn(fmt.Sprintf(format, args...)) },
 	}
 	out := filepath.Join(w.Dir, outDir)
 	res, err := w.begin(ctx, host, out)

@@ -89,7 +89,7 @@ func (c conversation) reply(key string) provtest.Reply {
 			reply.Calls = append(reply.Calls, provtest.Call{ID: name + "-" + key, Name: name, Arguments: []string{`{"what":`, `"` + key + `"}`}})
 		}
 	case strings.Contains(last.Content, "[long]"):
-		reply.Text = append(reply.Text, strings.Repeat(" and on", 400))
+		reply.Text = append(reply.Text, strings.Repeat(" and on", 800))
 	case role == "You route." && asked > 1:
 		say(fmt.Sprintf(`{"route": "billing", "why": "key %s"}`, key))
 	case role == "You judge." && asked != 2: // the second answer cannot be read

@@ -28,6 +28,7 @@ type crashPlan struct {
 	name, pattern string
 	concurrent    bool              // units work at the same time
 	answers       map[string]string // of persons, by unit
+	minor         bool              // another has the same pattern
 	summarised    bool              // agents are shown summaries
 
 	moments []string // in order
@@ -40,18 +41,18 @@ type crashPlan struct {
 func crashPlans() []*crashPlan {
 	return []*crashPlan{
 		{name: "chain", pattern: "chain", answers: map[string]string{"step/1": "yes"}},
-		{name: "summary", pattern: "chain", summarised: true},
+		{name: "summary", pattern: "chain", minor: true, summarised: true},
 		{name: "workflow", pattern: "workflow", concurrent: true, answers: map[string]string{"task/ask": "yes"}},
 		{name: "routing", pattern: "routing", answers: map[string]string{
 			"router/review": "approved", "route/billing/step/1": "yes", "route/billing/step/3": "that is all",
 		}},
 		{name: "parallel", pattern: "parallel", concurrent: true, answers: map[string]string{"branch/left/step/1": "left is fine", "branch/right/step/1": ""}},
-		{name: "parallel-human", pattern: "parallel", concurrent: true, answers: map[string]string{"reduce": "both"}},
+		{name: "parallel-human", pattern: "parallel", minor: true, concurrent: true, answers: map[string]string{"reduce": "both"}},
 		{name: "evaluator", pattern: "evaluator_optimizer", answers: map[string]string{"gate/2": "go on"}},
 		{name: "orchestrator", pattern: "orchestrator_workers", concurrent: true, answers: map[string]string{
 			"plan/review": "fine", "reduce/review": "good", "writeup": "the end",
 		}},
-		{name: "orchestrator-human", pattern: "orchestrator_workers", concurrent: true, answers: map[string]string{"reduce": "in short"}},
+		{name: "orchestrator-human", pattern: "orchestrator_workers", minor: true, concurrent: true, answers: map[string]string{"reduce": "in short"}},
 		{name: "graph", pattern: "graph", answers: map[string]string{"node/check@1": "again", "node/check@2": "good"}},
 	}
 }
