@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,12 +127,18 @@ func (r *Run) requests(ctx context.Context, call session.ToolCall, t Tool, known
 		}
 		r.x.warn(policy)
 	}
+	rules := state.Permissions.SessionRules
+	if w.Root != "" && !t.Effects.Within(permission.Read|permission.Network) { // who may write the rules may do everything
+		rules = append(slices.Clip(rules), session.Rule{
+			Source: session.SourceSession, Effect: session.EffectAsk, Scope: session.Scope{Kind: session.ScopePath, Path: path.Join(w.Root, path.Dir(permission.ManifestPath))},
+		})
+	}
 	named := argumentsOf(call.Arguments)
 	q := permission.Request{
 		Tool: call.Name, Known: known, Effects: t.Effects, Input: call.Arguments, Server: t.Server,
 		Workspace: w, Mode: state.Permissions.Mode, Instance: r.x.instance,
 		Restrictions: permission.Restrictions{Allowed: def.Tools, Denied: def.ToolsDeny},
-		Rules:        state.Permissions.SessionRules, Policy: policy,
+		Rules:        rules, Policy: policy,
 		Grants: state.Permissions.TemporaryGrants, Denials: state.Permissions.DenialTracking,
 		AllowPersistence: true, Now: millis(r.x.c.Clock()),
 	}

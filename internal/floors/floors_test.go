@@ -67,7 +67,8 @@ var building = map[string]place{
 
 	".": {floor: 3},
 
-	"task": {floor: 4},
+	"task":     {floor: 4},
+	"task/kit": {floor: 5, picks: true},
 
 	"workflow":                        {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
 	"workflow/template":               {floor: 4, also: []string{"workflow/template/internal/pyre"}},

@@ -1,0 +1,30 @@
+package task
+
+import "github.com/holdfast-dev/holdfast/session"
+
+// CheckMove is what a row may become.
+func CheckMove(before, after session.TaskRow) error { return checkMove("t1", before, after) }
+
+// Wish is what a task is asked to come to.
+type Wish struct{ Status, TerminalStatus, Class, Error string }
+
+// Settled is what becomes of a wish, given what the row has to show.
+func (w Wish) Settled(row session.TaskRow) Wish {
+	got := wish{w.Status, w.TerminalStatus, w.Class, w.Error}.settled(row)
+	return Wish{got.status, got.terminalStatus, got.class, got.error}
+}
+
+// Gated is a wish after the look at failed steps.
+func (w Wish) Gated(s session.TaskState) Wish {
+	got := wish{w.Status, w.TerminalStatus, w.Class, w.Error}.gated(s)
+	return Wish{got.status, got.terminalStatus, got.class, got.error}
+}
+
+// StatusOfKind is the terminal status and class of a kind of result.
+func StatusOfKind(kind, class string) (string, string) { return statusOfKind(kind, class) }
+
+// ResolvedPath is where a path leads.
+func ResolvedPath(root, p string) string { return resolvedPath(root, p) }
+
+// PlanIn finds a plan in an answer.
+func PlanIn(text string) (session.Plan, bool) { return planIn(text) }
