@@ -230,3 +230,74 @@ func newStore(t *testing.T) *inmem.Store {
 	t.Cleanup(func() { _ = st.Close() })
 	return st
 }
+
+// write puts changes into a task's log as its owner would.
+func (s *site) write(id string, changes ...session.Change) {
+	s.t.Helper()
+	err := s.rt.Hold(context.Background(), id, func(ctx context.Context, h *holdfast.Hold) error {
+		_, err := h.Append(ctx, changes...)
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// alter makes a task's state and row something else.
+func (s *site) alter(id string, state func(*session.TaskState), row func(*session.TaskRow)) {
+	s.t.Helper()
+	var changes []session.Change
+	now, err := s.rt.Get(context.Background(), id, holdfast.WithTail())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if state != nil {
+		next := *now.Task()
+		state(&next)
+		moves, moved, err := session.TaskMoves(*now.Task(), next)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if moved {
+			changes = append(changes, moves)
+		}
+	}
+	next := now.Info().Task.Clone()
+	if row != nil {
+		row(&next)
+	}
+	if state != nil {
+		moved := *now.Task()
+		state(&moved)
+		next.Projection = ptr(moved.Projection())
+	}
+	changes = append(changes, session.TaskRowChanged{Task: next})
+	s.write(id, changes...)
+}
+
+// working makes a task that is at work.
+func (s *site) working(sp task.Spec) string {
+	s.t.Helper()
+	id := s.create(sp)
+	s.alter(id, nil, func(r *session.TaskRow) { r.Status = task.Executing })
+	return id
+}
+
+func taskEvent(t *testing.T, name string, payload any) session.Change {
+	t.Helper()
+	raw, err := session.JSON(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.TaskEvent{Name: name, Data: raw}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// sleeper is a tool that takes its time.
+func sleeper(name string, wait func()) task.Tool {
+	return toolOf(name, permission.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+		wait()
+		return tool.Result{Content: "at last"}, nil
+	})
+}
