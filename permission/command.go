@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -23,9 +24,9 @@ type line struct {
 
 // Bounds on what is looked at.
 const (
-	maxLine   = 128 << 10 // a longer line is opaque
-	maxNest   = 500       // brackets and words that open something; with more it is opaque
-	maxDepth  = 8         // shells in shells; more is an excess
+	maxLine   = 64 << 10 // a longer line is opaque
+	maxNest   = 200      // brackets in brackets; with more it is opaque
+	maxDepth  = 8        // shells in shells; more is an excess
 	maxWraps  = 100
 	maxHidden = 20_000
 	maxSpread = 200
@@ -122,22 +123,20 @@ func parse(text string, dialect syntax.LangVariant) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(dialect)).Parse(strings.NewReader(text), "")
 }
 
-// nesting is an upper bound of how deeply a text can be nested.
+// nesting is about how deeply the brackets of a text are nested. Quotes may
+// fool it, but not far: the length of a line bounds the rest.
 func nesting(text string) int {
-	n := 0
+	depth, deepest := 0, 0
 	for i := range len(text) {
 		switch text[i] {
-		case '(', '{', '`', '[':
-			n++
+		case '(', '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case ')', '}', ']':
+			depth = max(depth-1, 0)
 		}
 	}
-	if len(text) < maxNest {
-		return n // too short for words to nest deeply
-	}
-	for _, opens := range []string{"if", "while", "until", "for", "case", "select", "time", "coproc", "function", "!", "do"} {
-		n += strings.Count(text, opens)
-	}
-	return n
+	return deepest
 }
 
 // guess finds what may be commands in a text that cannot be parsed: enough to
@@ -192,6 +191,7 @@ func (r reader) stmt(s *syntax.Stmt, top bool) {
 			r.inside(a)
 		}
 		r.call(c.Args, top)
+		r.fed(c.Args, s.Redirs)
 	case *syntax.BinaryCmd:
 		r.stmt(c.X, top)
 		r.stmt(c.Y, top)
@@ -211,6 +211,21 @@ func (r reader) stmt(s *syntax.Stmt, top bool) {
 	default: // loops, conditions, arithmetic
 		r.line.obscure(opaqueStatement)
 		r.inside(c)
+	}
+}
+
+// fed reads the here-document of a shell as the script that it is.
+func (r reader) fed(args []*syntax.Word, redirects []*syntax.Redirect) {
+	if len(args) == 0 || !shells[path.Base(readWord(args[0]).text)] {
+		return
+	}
+	for _, d := range redirects {
+		switch {
+		case d.Hdoc != nil:
+			r.line.script(readWord(d.Hdoc).text, r.depth)
+		case d.Op == syntax.WordHdoc:
+			r.line.script(readWord(d.Word).text, r.depth)
+		}
 	}
 }
 

@@ -167,6 +167,7 @@ func TestCommand_wrappersHideNothing(t *testing.T) {
 		"time git push", "time -p git push", "nice git push", "nice -n 5 git push", "command git push", "exec git push", "exec -a x git push",
 		"xargs git push", "xargs -0 -n 1 git push", "ls | xargs git push", "sh -c 'git push'", "bash -lc 'ls && git push'", "/bin/sh -ec 'git push'",
 		"sudo env nohup sh -c 'exec git push'", `bash -c "sh -c 'git push'"`, "/usr/bin/git push", "sudo /usr/bin/git push", `\git push`,
+		"bash <<EOF\nls\ngit push\nEOF", "sh <<< 'git push'",
 		`bash -c "git push $X"`, "bash -o pipefail -c 'git push'",
 	} {
 		expect(t, []decision{
@@ -222,6 +223,17 @@ func TestCommand_prefixesOfRules(t *testing.T) {
 	}
 }
 
+// A file written by a command is long and full of brackets, and its text is no
+// command.
+func TestCommand_longHereDocumentsAreNotGuessedAt(t *testing.T) {
+	t.Parallel()
+	line := "cat > a.go <<'EOF'\n" + strings.Repeat("if f(a[1]) { g(b) }\ngit push\nreboot\n", 1_000) + "EOF\n"
+	expect(t, []decision{
+		{"is no command", in("dont_ask", under(command(line), rule("deny", prefix("git push")))), "allow", "mode"},
+		{"is opaque", under(command(line), rule("allow", prefix("cat"))), "ask", "mode"},
+	})
+}
+
 func TestCommand_hugeLinesEnd(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -235,6 +247,8 @@ func TestCommand_hugeLinesEnd(t *testing.T) {
 		"torn evals":    strings.Repeat("eval ", 20_000) + `"rm`,
 		"braces":        "ls " + strings.Repeat("{a,b}", 100),
 		"sequence":      "ls {1..1000000000}",
+		"quoted ends":   strings.Repeat(`(")";`, 12_000),
+		"open braces":   strings.Repeat("{ ", 30_000),
 		"long":          "ls " + strings.Repeat("x", 1<<20),
 		"commands":      strings.Repeat("ls;", 20_000),
 		"parameters":    strings.Repeat("${a:-", 20_000),

@@ -23,17 +23,19 @@ const (
 const start = "(?:^|[;&|({`\\n]|\\bsudo\\s|\\bdo\\s|\\bthen\\s)\\s*"
 
 // rawHarm is looked for in the text of the line: it finds what stands in
-// quotes, in here-documents and in lines that cannot be parsed.
+// quotes and in lines that cannot be parsed. A word alone is harm only in the
+// latter: elsewhere it may be said without being done.
 var rawHarm = []struct {
 	harm    string
+	torn    bool     // only in lines that cannot be parsed
 	names   []string // one of them is in every match
 	pattern *regexp.Regexp
 }{
-	{harmDelete, []string{"rm"}, regexp.MustCompile(`\brm\s+(?:-\S+\s+)*(?:-[A-Za-z]*[rR][A-Za-z]*|--recursive)\s+(?:-\S+\s+)*["']?(?:(?:/|~/?|\$HOME/?|\$\{HOME\}/?)["']?\*?|(?:\./)?\*)["']?(?:$|[\s;&|)}"'` + "`" + `])`)},
-	{harmFormat, []string{"mkfs"}, regexp.MustCompile(start + `(?:/\S*/)?mkfs(?:\.\w+)?\s`)},
-	{harmDevice, []string{"/dev/"}, regexp.MustCompile(`\bdd\b[^;&|\n]*\bof=["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-)|>\s*["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-|mem|kmem)`)},
-	{harmForkBomb, []string{":"}, regexp.MustCompile(`:\s*\(\s*\)\s*\{\s*:\s*\|\s*:\s*&?\s*\}\s*;?\s*:`)},
-	{harmShutdown, []string{"shutdown", "reboot", "poweroff", "halt"}, regexp.MustCompile(start + `(?:/\S*/)?(?:shutdown|reboot|poweroff|halt)(?:$|[\s;&|)}"'` + "`" + `])`)},
+	{harmDelete, false, []string{"rm"}, regexp.MustCompile(`\brm\s+(?:-\S+\s+)*(?:-[A-Za-z]*[rR][A-Za-z]*|--recursive)\s+(?:-\S+\s+)*["']?(?:(?:/|~/?|\$HOME/?|\$\{HOME\}/?)["']?\*?|(?:\./)?\*)["']?(?:$|[\s;&|)}"'` + "`" + `])`)},
+	{harmFormat, true, []string{"mkfs"}, regexp.MustCompile(start + `(?:/\S*/)?mkfs(?:\.\w+)?\s`)},
+	{harmDevice, false, []string{"/dev/"}, regexp.MustCompile(`\bdd\b[^;&|\n]*\bof=["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-)|>\s*["']?/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|loop|md|dm-|mem|kmem)`)},
+	{harmForkBomb, false, []string{":"}, regexp.MustCompile(`:\s*\(\s*\)\s*\{\s*:\s*\|\s*:\s*&?\s*\}\s*;?\s*:`)},
+	{harmShutdown, true, []string{"shutdown", "reboot", "poweroff", "halt"}, regexp.MustCompile(start + `(?:/\S*/)?(?:shutdown|reboot|poweroff|halt)(?:$|[\s;&|)}"'` + "`" + `])`)},
 }
 
 // guarded checks the guardrails: on the line and on each command in it.
@@ -55,6 +57,9 @@ func (e Engine) harm(l *line) string {
 		return harmExcess
 	}
 	for _, raw := range rawHarm {
+		if raw.torn && l.opaque != opaqueUnparsable {
+			continue
+		}
 		named := slices.ContainsFunc(raw.names, func(n string) bool { return strings.Contains(l.text, n) })
 		if named && raw.pattern.MatchString(l.text) {
 			return raw.harm

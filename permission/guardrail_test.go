@@ -19,7 +19,7 @@ func TestGuardrails_holdWhateverIsAllowed(t *testing.T) {
 		"mkfs /dev/sda1", "mkfs.ext4 /dev/sda1", "sudo /sbin/mkfs.xfs -f /dev/sdb",
 		"dd if=/dev/zero of=/dev/sda", "dd of=/dev/nvme0n1 if=x bs=1M", "cat x > /dev/sda", "echo x >/dev/vda1", "echo x | tee /dev/sda", "cp image /dev/sdb", "shred /dev/sda",
 		":(){ :|:& };:", ": ( ) { : | : & } ; :", "bomb() { bomb | bomb & }; bomb", "f() { ls; f | f; }; f",
-		"shutdown -h now", "reboot", "sudo reboot", "/sbin/poweroff", "halt", "systemctl reboot", "init 0", "ls\nreboot", "echo hi; shutdown now",
+		"shutdown -h now", "reboot", "sudo reboot", "/sbin/poweroff", "halt", "systemctl reboot", "init 0", "ls\nreboot", "bash <<EOF\nreboot\nEOF", "sh <<< reboot", "ls; reboot; \"", "echo hi; shutdown now",
 	} {
 		q := granted(in("bypass_permissions", under(command(line), rule("allow", tool("run_command")))), permission.BundleKey, fresh)
 		expect(t, []decision{{line, q, "deny", "guardrail"}})
@@ -31,7 +31,7 @@ func TestGuardrails_leaveTheRestAlone(t *testing.T) {
 	for _, line := range []string{
 		"rm -rf build", "rm -rf /tmp/x", "rm -rf ./build/*", "rm -rf  build", "rm -rf ~/project/out", "rm -rf $HOME/x", "rm file", "rm *", "rm -f *", "rm -i /",
 		"echo rm", "rm -rf build/ dist", "ls /", "find . -delete", "find / -name x", "git rm -r x", "echo '-rf /'",
-		"man mkfs", "grep reboot log", "git commit -m 'reboot later'", "cat shutdown.md", "ls ~", "dd if=a of=b", "echo x > /dev/null", "echo x > /dev/stderr",
+		"man mkfs", "grep reboot log", "git commit -m 'reboot later'", "cat shutdown.md", "cat > a.md <<EOF\nreboot\nmkfs x\nEOF", "ls ~", "dd if=a of=b", "echo x > /dev/null", "echo x > /dev/stderr",
 		"cat /dev/sda", "tee /dev/tty", "f() { ls | cat; }; f", "systemctl status x", "systemctl start poweroffd",
 	} {
 		if got := evaluate(in("dont_ask", command(line))); got.Decision != "allow" {
