@@ -25,7 +25,7 @@ FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path 
 
 .PHONY: help
 help: ## print this help
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nVariables: BENCH=%s BENCHTIME=%s FUZZTIME=%s KILLS=%s\n' '$(BENCH)' '$(BENCHTIME)' '$(FUZZTIME)' '$(KILLS)'
 
 .PHONY: build
@@ -90,6 +90,10 @@ soak: ## the store suites and the crash tests again and longer: KILLS random kil
 .PHONY: crash
 crash: ## turns killed at every moment and at KILLS random ones per durable store, with the counts in docs/durability.md
 	$(GO) test $(RACE) -count=1 -timeout 60m -v -run '^TestCrash' . -args -crash.kills=$(KILLS)
+
+.PHONY: crash-workflows
+crash-workflows: ## workflow runs killed at every moment on every durable store, with the matrix in docs/durability.md; takes minutes
+	$(GO) test -count=1 -timeout 120m -v -run '^TestCrash_' ./workflow -args -crash.whole
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
