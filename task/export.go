@@ -1,0 +1,142 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// ExportOptions say what of a task is exported. The zero value is all of it,
+// as it stands.
+type ExportOptions struct {
+	At      int64 // a version; 0: the newest state, the open tail included
+	Compact bool  // long texts are cut and images left out
+}
+
+// Export is a task as a snapshot that others can read. Of an earlier version
+// it has no queues: what waits in an inbox belongs to no version.
+func (x *Executor) Export(ctx context.Context, id string, o ExportOptions) (json.RawMessage, error) {
+	var s session.Session
+	var err error
+	if o.At != 0 {
+		if s, err = x.rt.Get(ctx, id, holdfast.At(o.At)); err == nil {
+			_, err = rowOf(s.Info())
+		}
+	} else {
+		s, err = x.load(ctx, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := viewOf(s, s.Seq(), millis(x.c.Clock()))
+	if o.At == 0 {
+		items, err := x.rt.Inbox(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		v.state.Queues = queues(items)
+	}
+	if o.Compact {
+		v.turns, v.cuts = shortened(v.turns)
+	}
+	return v.payload()
+}
+
+// The most characters that a compact export leaves of a text.
+const (
+	mostText   = 50_000
+	mostResult = 10_000
+)
+
+// cut is a text that a compact export has shortened, or an image it left out.
+type cut struct {
+	Message       int `json:"message"`
+	Block         int `json:"block"` // 0 where the message is one text
+	OriginalBytes int `json:"originalBytes"`
+}
+
+// shortened cuts long texts and takes images out.
+func shortened(turns []passage) ([]passage, []cut) {
+	var cuts []cut
+	out := make([]passage, len(turns))
+	for i, t := range turns {
+		out[i] = t
+		if t.text != nil {
+			if text, ok := cutText(*t.text, mostText); ok {
+				cuts = append(cuts, cut{i, 0, len(*t.text)})
+				out[i] = textPassage(t.role, text)
+			}
+			continue
+		}
+		short := passage{role: t.role}
+		before := len(cuts)
+		for j, b := range t.blocks {
+			next, original := b.shortened()
+			if original > 0 {
+				cuts = append(cuts, cut{i, j, original})
+			}
+			short.blocks = append(short.blocks, next)
+		}
+		if len(cuts) > before {
+			out[i] = short
+		}
+	}
+	return out, cuts
+}
+
+// shortened is the block, cut where it is long, and how long it was then.
+func (b block) shortened() (block, int) {
+	o, err := readObject(b.raw)
+	if err != nil {
+		return b, 0
+	}
+	switch b.kind {
+	case blockText:
+		text := o.text("text")
+		if short, ok := cutText(text, mostText); ok {
+			return textBlock(short), len(text)
+		}
+	case blockToolResult:
+		content, _ := o.get("content")
+		text := contentText(content)
+		if short, ok := cutText(text, mostResult); ok || isArray(content) && len(content) > mostResult {
+			b.raw = o.with("content", raw(short)).JSON()
+			return b, len(content)
+		}
+	case blockImage:
+		size, ok := o.number("originalSizeBytes")
+		if !ok {
+			size = int64(len(o.text("data")))
+		}
+		return textBlock(fmt.Sprintf("[Image: %s, %d KB]", orText(o.text("mimeType"), "unknown type"), (size+1023)/1024)), len(b.raw)
+	}
+	return b, 0
+}
+
+// with has another value at key.
+func (o object) with(key string, value json.RawMessage) object {
+	next := make(object, len(o))
+	for i, m := range o {
+		if next[i] = m; m.key == key {
+			next[i].value = value
+		}
+	}
+	return next
+}
+
+// cutText ends a text after n characters, with a line that says so.
+func cutText(text string, n int) (string, bool) {
+	if len(text) <= n || utf8.RuneCountInString(text) <= n {
+		return text, false
+	}
+	end := 0
+	for range n {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		end += size
+	}
+	return fmt.Sprintf("%s\n[cut here: %d of %d bytes]", text[:end], end, len(text)), true
+}
