@@ -318,3 +318,6 @@ func TestStart_refusesWhatCannotBeMeant(t *testing.T) {
 		}
 	}
 }
+
+// yieldNow lets others work between two looks.
+func yieldNow() { time.Sleep(time.Millisecond) }
