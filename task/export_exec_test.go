@@ -1,6 +1,10 @@
 package task
 
-import "github.com/holdfast-dev/holdfast/session"
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
 
 // CheckMove is what a row may become.
 func CheckMove(before, after session.TaskRow) error { return checkMove("t1", before, after) }
@@ -28,3 +32,8 @@ func ResolvedPath(root, p string) string { return resolvedPath(root, p) }
 
 // PlanIn finds a plan in an answer.
 func PlanIn(text string) (session.Plan, bool) { return planIn(text) }
+
+// Executing moves a task that is pending to work, and does none.
+func (r *Run) Executing(ctx context.Context) error {
+	return r.append(ctx, move{row: func(row *session.TaskRow) { row.Status = Executing }})
+}

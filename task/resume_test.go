@@ -189,8 +189,10 @@ func TestTerminal_rowIsFrozen(t *testing.T) {
 			_, err := h.x.SetStepFeedback(context.Background(), "t1", session.StepFeedback{StepID: "step-1", Action: "retry"})
 			return err
 		},
-		"mode":    func() error { return h.x.SetMode(context.Background(), "t1", "plan") },
-		"an item": func() error { return h.x.Open(context.Background(), "t1", func(r *task.Run) error { return r.ClearVerificationNudge(context.Background()) }) },
+		"mode": func() error { return h.x.SetMode(context.Background(), "t1", "plan") },
+		"an item": func() error {
+			return h.x.Open(context.Background(), "t1", func(r *task.Run) error { return r.ClearVerificationNudge(context.Background()) })
+		},
 		"checklist": func() error {
 			return h.x.Open(context.Background(), "t1", func(r *task.Run) error {
 				_, err := r.CreateChecklist(context.Background(), []task.ItemInput{{Title: "x", Status: "pending"}})
