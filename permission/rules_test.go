@@ -71,6 +71,12 @@ func TestRules_thenSourceThenEffectThenAge(t *testing.T) {
 	if got := evaluate(under(q, with("session", "ask", 1), with("session", "ask", 2), with("session", "ask", 0))); got.MatchedRule.CreatedAt != 2 {
 		t.Errorf("the rule of %d decided", got.MatchedRule.CreatedAt)
 	}
+	// Rules alike in all that counts: the order they come in has no say.
+	x, y := with("session", "ask", 1), with("session", "ask", 1)
+	x.ID, y.ID = "x", "y"
+	if there, back := evaluate(under(q, x, y)), evaluate(under(q, y, x)); !reflect.DeepEqual(there, back) {
+		t.Errorf("%s decided, or %s", there.MatchedRule.ID, back.MatchedRule.ID)
+	}
 }
 
 func TestRules_matching(t *testing.T) {
