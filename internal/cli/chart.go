@@ -47,7 +47,7 @@ func (ch chart) lines(s *spec.Spec, c *course) []string {
 		note := ch.note(r)
 		if ch.columns > 0 {
 			room := ch.columns - 1 - runewidth.StringWidth(left+glyph)
-			right = runewidth.Truncate(right, room, "…")
+			right = cut(right, room)
 			note = ch.fit(r, note, max(0, room-runewidth.StringWidth(right)-2))
 		}
 		if note != "" {
@@ -67,12 +67,20 @@ func (ch chart) fit(r row, note string, columns int) string {
 	if over > 0 && columns > 0 && r.piece != nil && r.piece.writing != "" {
 		return runewidth.TruncateLeft(note, over+1, "…")
 	}
-	return runewidth.Truncate(note, columns, "…")
+	return cut(note, columns)
+}
+
+// cut is text that is no wider than some columns.
+func cut(text string, columns int) string {
+	if columns <= 0 {
+		return ""
+	}
+	return runewidth.Truncate(text, columns, "…")
 }
 
 // fill is text in a column of some width, cut or filled with spaces.
 func fill(text string, width int) string {
-	return runewidth.FillRight(runewidth.Truncate(text, width, "…"), width)
+	return runewidth.FillRight(cut(text, width), width)
 }
 
 func (ch chart) mark(p *piece) (colour, string) {

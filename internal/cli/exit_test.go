@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 func TestOutcome_everyErrorHasItsCode(t *testing.T) {
@@ -47,6 +48,20 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.NewerFormatError{}, 17, "NewerFormatError"},
 		{&session.AmbiguousError{}, 17, "AmbiguousError"},
 		{&session.UnsupportedError{}, 18, "UnsupportedError"},
+		{&session.SpecError{}, 3, "SpecError"},
+		{&specFileError{err: fs.ErrNotExist}, 3, "SpecError"},
+		{&workflow.RunError{Kind: workflow.KindProvider, Err: session.NotFound("x")}, 10, "ProviderError"},
+		{&workflow.RunError{Kind: workflow.KindTemplate, Err: cause}, 10, "TemplateError"},
+		{&workflow.RunError{Kind: "ChainExecutionError", Err: cause}, 10, "ChainExecutionError"},
+		{&workflow.RunError{Kind: workflow.KindArtifact, Err: cause}, 12, "ArtifactError"},
+		{&workflow.RunError{Kind: workflow.KindBudget, Err: cause}, 20, "BudgetExceededError"},
+		{&workflow.CommitError{Err: cause}, 12, "CommitError"},
+		{&workflow.CommitError{Err: &session.FencedError{}}, 17, "FencedError"},
+		{errors.Join(&workflow.RunError{Kind: workflow.KindBudget, Err: cause}, &workflow.CommitError{Err: cause}), 12, "CommitError"},
+		{&workflow.ChangedError{}, 17, "ConflictError"},
+		{&misfitError{UnsupportedError: &workflow.UnsupportedError{}}, 18, "UnsupportedError"},
+		{&passError{err: &session.InterruptedError{Err: context.Canceled}}, 21, "InterruptedError"},
+		{errAsked, 19, "WaitingError"},
 		{&session.QueuedError{}, 20, "QueuedError"},
 		{errPartial, 20, "PartialError"},
 		{&copyInterrupted{left: 3}, 21, "InterruptedError"},

@@ -2,21 +2,39 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (p *program) exportCommand() *cobra.Command {
-	var at int64
+	var (
+		at          int64
+		format, dir string
+	)
 	cmd := &cobra.Command{
 		Use: "export REF", Short: "print the session document with the whole transcript", Args: cobra.ExactArgs(1),
-		Long: "Print the session document, always as JSON and with the whole transcript of the last\nversion. What is printed can be imported again. A turn that was interrupted is not part of\na version: continue it first; a warning says so.",
+		Long: `Print the session document, always as JSON and with the whole transcript of the last
+version. What is printed can be imported again. A turn that was interrupted is not part of
+a version: continue it first; a warning says so.
+
+With --format strands a workflow run becomes a directory below --out as strands-cli keeps
+it, which can list, show and resume it; "sessions import" reads it back.`,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		switch {
+		case format != "json" && format != "strands":
+			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not json or strands", format)}
+		case (format == "strands") != (dir != ""):
+			return &session.InvalidError{Field: "out", Reason: "--format strands and --out DIR go together"}
+		case dir != "":
+			return p.exportDir(ctx, h, i, dir, at)
+		}
 		opts := []holdfast.Option{holdfast.Whole()}
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))
@@ -31,7 +49,21 @@ func (p *program) exportCommand() *cobra.Command {
 		return p.printJSON(s)
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
+	cmd.Flags().StringVar(&format, "format", "json", "`FORM` of the export: json, or strands for a workflow run")
+	cmd.Flags().StringVar(&dir, "out", "", "`DIR` in which a strands directory is made")
 	return cmd
+}
+
+// exportDir writes a run as another program keeps it, and prints where.
+func (p *program) exportDir(ctx context.Context, h *home, i session.Info, dir string, at int64) error {
+	if i.Kind != session.KindWorkflow {
+		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+	}
+	made, err := strands.Export(ctx, h.Runtime, i.ID, dir, strands.ExportOptions{At: at})
+	if err != nil {
+		return err
+	}
+	return p.out.print(string(made) + "\n")
 }
 
 // warnOfTail says that a document lacks what an interrupted turn has written.

@@ -2,22 +2,28 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/interop/instructor"
+	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 func (p *program) importCommand() *cobra.Command {
 	var newID bool
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "store an exported session, or one of instructor-php; - reads standard input", Args: cobra.ExactArgs(1),
+		Use: "import FILE", Short: "store an exported session, or one of instructor-php or strands-cli; - reads standard input", Args: cobra.ExactArgs(1),
 		Long: `Store a session from a file: what "sessions export" printed, or a session file of
-instructor-php, whose credentials are never taken over. What was left out is told on
+instructor-php, whose credentials are never taken over. A directory is that of a run of
+strands-cli, which then goes on with "holdfast run --resume". What was left out is told on
 standard error. With --json: the header.`,
 		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
+			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+				return p.importDir(ctx, h, args[0], newID)
+			}
 			data, err := p.file(ctx, args[0])
 			if err != nil {
 				return err
@@ -39,6 +45,26 @@ standard error. With --json: the header.`,
 	}
 	cmd.Flags().BoolVar(&newID, "new-id", false, "under a new id, so that an existing session is no hindrance")
 	return cmd
+}
+
+// importDir stores the run that another program keeps in a directory.
+func (p *program) importDir(ctx context.Context, h *home, dir string, newID bool) error {
+	o := strands.ImportOptions{Tenant: h.tenant}
+	if newID {
+		o.ID = uuid.NewString()
+	}
+	id, notes, err := strands.Import(ctx, h.Runtime, strands.Dir(dir), o)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		p.err.status("note: %s", note)
+	}
+	i, err := h.Info(ctx, id)
+	if err != nil {
+		return err
+	}
+	return p.printDone("imported", i)
 }
 
 // read makes a session of a document, our own or a foreign one. An empty id

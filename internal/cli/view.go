@@ -208,14 +208,13 @@ func (v *view) lines(columns, height int) []string {
 		units = window(units, v.course, v.spec, most)
 		units[0] = v.err.paint(dim, "  …")
 	}
-	fit := func(text string, room int) string { return runewidth.Truncate(text, max(0, room), "…") }
-	name := fit(oneLine(v.spec.Name), columns-1)
+	name := cut(oneLine(v.spec.Name), columns-1)
 	about := " · " + string(v.spec.Pattern.Type)
 	if v.id != "" {
 		about += " · " + shortID(v.id)
 	}
-	head := v.err.paint(bold, name) + v.err.paint(dim, fit(about, columns-1-runewidth.StringWidth(name)))
-	sum := fit("  "+ch.sum(v.spec, v.course, time.Since(v.begun)), columns-1)
+	head := v.err.paint(bold, name) + v.err.paint(dim, cut(about, columns-1-runewidth.StringWidth(name)))
+	sum := cut("  "+ch.sum(v.spec, v.course, time.Since(v.begun)), columns-1)
 	return append(append([]string{head}, units...), v.err.paint(dim, sum))
 }
 

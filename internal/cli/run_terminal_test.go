@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// specFile is a spec in a file, with a place of its own for what it writes.
+func specFile(t *testing.T, text string) (path, out string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "spec.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, filepath.Join(dir, "out")
+}
+
+const askingSpec = `
+version: 1
+name: asking
+runtime: {provider: offline}
+agents: {clerk: {prompt: You write., tools: []}}
+pattern:
+  type: chain
+  config:
+    steps:
+      - {agent: clerk, input: "A draft."}
+      - {type: hitl, prompt: "Shall it go out?", context_display: "{{ steps[0].response }}", default: "yes"}
+      - {agent: clerk, input: "They say {{ hitl_response }}"}
+`
+
+func TestRun_asksAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typed, heard string }{{"no, shorter\n", "They say no, shorter"}, {"\n", "They say yes"}} {
+		d := newDesk(t)
+		d.person = true
+		path, out := specFile(t, askingSpec)
+		if got := d.must(c.typed, "run", path, "--out", out, "-i"); !strings.Contains(got, c.heard) {
+			t.Errorf("%q: it ends with %q", c.typed, got)
+		}
+		if told := d.err.String(); !strings.Contains(told, "? Shall it go out?\n") || !strings.Contains(told, "  You said: A draft.\n") {
+			t.Errorf("%q: told\n%s", c.typed, told)
+		}
+	}
+}
+
+// Who goes away from a question finds it again.
+func TestRun_leavingAQuestionKeepsIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	path, out := specFile(t, askingSpec)
+	if code := d.run(strings.NewReader(""), "run", path, "--out", out, "-i"); code != exitWaiting {
+		t.Fatalf("exit code %d:\n%s", code, d.err)
+	}
+	if told := d.err.String(); !strings.Contains(told, "answer with: holdfast run --resume ") {
+		t.Errorf("told\n%s", told)
+	}
+	if got := d.must("", "run", path, "--out", out, "--auto-resume", "--hitl-response", "later"); !strings.Contains(got, "They say later") {
+		t.Errorf("it ends with %q", got)
+	}
+}
+
+func TestRun_interruptedAtAQuestion(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	path, out := specFile(t, askingSpec)
+	in, typing, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = typing.Close(), in.Close() }()
+	codes := make(chan int)
+	go func() { codes <- d.run(in, "run", path, "--out", out, "-i") }()
+	d.err.wait(t, "? Shall it go out?")
+	d.signals <- syscall.SIGINT
+	if code := <-codes; code != exitInterrupted {
+		t.Errorf("exit code %d:\n%s", code, d.err)
+	}
+	if got := d.must("", "sessions", "list", "--status", "paused"); !strings.Contains(got, "asking") {
+		t.Errorf("listed as %q", got)
+	}
+}
+
+func TestRun_asksForInputsOfTheirType(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	path, out := specFile(t, `
+version: 1
+name: inputs
+runtime: {provider: offline}
+inputs:
+  required:
+    guests: {type: integer, description: How many come.}
+    price: number
+    loud: boolean
+    kind: {type: string, enum: [small, large]}
+    given: string
+agents: {clerk: {prompt: You write., tools: []}}
+pattern: {type: chain, config: {steps: [{agent: clerk, input: "{{ guests }}/{{ price }}/{{ loud }}/{{ kind }}/{{ given }}"}]}}
+`)
+	got := d.must("many\n4\n3\nperhaps\nyes\nhuge\nlarge\n", "run", path, "--out", out, "--ask", "--var", "given=x")
+	if !strings.Contains(got, "You said: 4/3.0/True/large/x\n") {
+		t.Errorf("it ends with %q", got)
+	}
+	told := d.err.String()
+	for _, want := range []string{"How many come.", "guests (integer): ", `"many" is not a whole number`, `"perhaps" is not yes or no`, `"huge" is not one of small, large`} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%q is not in\n%s", want, told)
+		}
+	}
+	if code := d.run(strings.NewReader("4\n"), "run", path, "--out", out, "--ask"); code != exitCancelled {
+		t.Errorf("leaving ends with %d", code)
+	}
+}
+
+func TestPythonFloat_isWhatPythonPrints(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[float64]string{3: "3.0", 0.5: "0.5", -2.25: "-2.25", 1e20: "1e+20", 1e-7: "1e-07", 0: "0.0", 1e15: "1000000000000000.0"} {
+		if got := pythonFloat(f); got != want {
+			t.Errorf("%v is %q, want %q", f, got, want)
+		}
+	}
+}
+
+// A key that a model repeats is neither in the session nor in what is shown of
+// it.
+func TestRun_keysStayOutOfTheSession(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.env["PAYROLL_TOKEN"] = "tok-0123456789"
+	path, out := specFile(t, `
+version: 1
+name: secret
+runtime: {provider: offline}
+env: {secrets: [{key: PAYROLL_TOKEN, source: env}]}
+inputs: {required: {say: string}}
+agents: {clerk: {prompt: You write., tools: []}}
+pattern: {type: chain, config: {steps: [{agent: clerk, input: "{{ say }}"}]}}
+`)
+	d.must("", "run", path, "--out", out, "--var", "say=it is tok-0123456789")
+	list := d.must("", "sessions", "list", "--json")
+	_, rest, _ := strings.Cut(list, `"sessionId":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	for _, args := range [][]string{{"sessions", "export", id}, {"sessions", "log", id, "--json"}, {"sessions", "show", id}} {
+		if got := d.must("", args...); strings.Contains(got, "tok-0123456789") || !strings.Contains(got, "[secret:PAYROLL_TOKEN]") {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
+}
+
+// Each pattern is drawn with the units it has come to.
+func TestChart_drawsEveryPattern(t *testing.T) {
+	t.Parallel()
+	at := func(c *course, unit string, m mark, note string) {
+		p := c.at(unit)
+		p.mark, p.note = m, note
+	}
+	for _, one := range []struct {
+		example string
+		happens func(*course)
+		want    string
+	}{
+		{"workflow-recipe", func(c *course) {
+			at(c, "task/ideas", markDone, "")
+			at(c, "task/choice", markDone, `"stew"`)
+			at(c, "task/recipe", markGoing, "")
+		}, "    ✓ ideas     cook\n    ✓ choice    a person    \"stew\"\n  ┌ ▸ recipe    cook        after choice\n  └ · shopping  cook        after choice"},
+		{"routing-support", func(c *course) {
+			at(c, "router#0", markDone, "")
+			at(c, "router#1", markDone, "→ technical")
+			at(c, "route/technical/step/0", markFailed, "it broke")
+		}, "  ✓ router       desk        → technical\n  ✗ technical 1  engineer    it broke\n  · technical 2  engineer"},
+		{"routing-reviewed", func(*course) {}, "  · router  triage      urgent or routine\n  · review  a person"},
+		{"parallel-hiring", func(c *course) {
+			at(c, "branch/skills/step/0", markDone, "")
+			at(c, "branch/interview/step/0", markHalted, "")
+		}, "  ┌ ✓ skills       reader\n  └ ‖ interview 1  reader\n    · interview 2  a person\n    · interview 3  reader\n    · reduce       a person"},
+		{"evaluator-speech", func(c *course) {
+			at(c, "draft", markDone, "")
+			at(c, "eval/2#0", markDone, "score 60")
+			at(c, "gate/2", markAsking, "go on?")
+		}, "  ✓ draft    speaker\n  ✓ judge 1  listener    score 60\n  ? gate 1   a person    go on?"},
+		{"orchestrator-editor", func(c *course) {
+			at(c, "plan#0", markDone, "")
+			at(c, "worker/1", markGoing, "")
+			c.at("worker/1").task = "the fair"
+		}, "    ✓ plan      desk\n  ┌ · worker 1  reporter\n  └ ▸ worker 2  reporter    the fair\n    · reduce    a person\n    · writeup   a person"},
+		{"graph-bug-triage", func(c *course) {
+			at(c, "node/cause@1", markDone, "")
+			at(c, "node/fix@1", markDone, "")
+			at(c, "node/fix@2", markDone, "")
+		}, "  ✓ cause   analyst      → fix\n  ✓ fix ×2  developer    → test\n  · test    tester       → fix or report\n  · report  analyst      ends here"},
+	} {
+		s, err := spec.Load("../../examples/workflows/"+one.example+".yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCourse()
+		one.happens(c)
+		got := strings.Join(chart{to: &screen{}, frame: -1, now: time.Now()}.lines(s, c), "\n")
+		if got != one.want {
+			t.Errorf("%s is drawn as\n%s\nwant\n%s", one.example, got, one.want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// screenAfter is what a terminal shows after it was written to, as far as our
+// drawings use its language: lines, up, clear to the end of a line or of all.
+func screenAfter(t *testing.T, written string, columns int) []string {
+	t.Helper()
+	lines, at := []string{""}, 0
+	rest := regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(written, "")
+	for rest != "" {
+		switch {
+		case strings.HasPrefix(rest, "\x1b["):
+			end := strings.IndexAny(rest, "AKJ")
+			if end < 0 {
+				t.Fatalf("not understood: %q", rest)
+			}
+			n, _ := strconv.Atoi(rest[2:end])
+			switch rest[end] {
+			case 'A':
+				if at -= n; at < 0 {
+					t.Fatalf("up %d lines, over the top", n)
+				}
+			case 'J':
+				lines = append(lines[:at:at], "")
+			}
+			rest = rest[end+1:]
+		case rest[0] == '\r':
+			rest = rest[1:]
+		case rest[0] == '\n':
+			if at++; at == len(lines) {
+				lines = append(lines, "")
+			}
+			rest = rest[1:]
+		default:
+			end := strings.IndexAny(rest+"\n", "\r\n\x1b")
+			if lines[at] = rest[:end]; runewidth.StringWidth(lines[at]) >= columns && !strings.HasPrefix(lines[at], "warning: ") {
+				t.Errorf("a line of %d columns: %q", runewidth.StringWidth(lines[at]), lines[at])
+			}
+			rest = rest[end:]
+		}
+	}
+	return lines
+}
+
+// The drawing stays in its place and fits the terminal, whatever happens.
+func TestView_drawsInPlace(t *testing.T) {
+	t.Parallel()
+	s, err := spec.Load("../../examples/workflows/workflow-release-notes.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, columns := range []uint16{100, 34, 12} {
+		ours, theirs := terminal(t, columns)
+		shown := make(chan string)
+		go func() {
+			data, _ := io.ReadAll(ours) // ends with an error when the other end is closed
+			shown <- string(data)
+		}()
+		p := &program{err: newScreen(theirs), getenv: func(string) string { return "" }}
+		play(p.view(s, newCourse(), false), s)
+		if err := theirs.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines := screenAfter(t, <-shown, int(columns))
+		if len(lines) != 8 || lines[0] != "warning: mind the gap" {
+			t.Fatalf("%d columns: the screen has\n%s", columns, strings.Join(lines, "\n"))
+		}
+		if columns != 100 {
+			continue
+		}
+		for i, want := range []string{"release-notes · workflow · 4711", "    ✓ sort", "  ┌ ✗ features  author  ", "  └ ‖ fixes", "    · join", "  1 of 4 done · 30 tokens"} {
+			if !strings.HasPrefix(lines[i+1], want) {
+				t.Errorf("line %d is %q, want %q", i+1, lines[i+1], want)
+			}
+		}
+		if !strings.HasSuffix(lines[3], "  it broke") {
+			t.Errorf("the failure is not told: %q", lines[3])
+		}
+	}
+}
+
+// play has a run happen.
+func play(v *view, s *spec.Spec) {
+	tell := func(kind workflow.EventType, data map[string]any) {
+		v.hear(workflow.Event{Type: kind, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: data})
+	}
+	tell(workflow.WorkflowStart, map[string]any{"resumed": false})
+	tell(workflow.TaskStart, map[string]any{"unit": "task/sort", "agent": "sorter"})
+	v.delta("task/sort", llm.Delta{Text: strings.Repeat("long words ", 40)})
+	v.mu.Lock()
+	v.frame++
+	v.draw()
+	v.mu.Unlock()
+	v.warn("mind the %s", "gap")
+	tell(workflow.TaskComplete, map[string]any{
+		"unit": "task/sort", "agent": "sorter", "response": "x", "usage": map[string]any{"input_tokens": int64(20), "output_tokens": int64(10)},
+	})
+	for _, task := range []string{"features", "fixes"} {
+		tell(workflow.TaskStart, map[string]any{"unit": "task/" + task, "agent": "author"})
+	}
+	tell(workflow.ErrorEvent, map[string]any{"unit": "task/features", "error": "it broke"})
+	v.end(nil)
+}
+
+// A run with more units than a terminal has lines is drawn where it is at work.
+func TestView_longRunIsDrawnInPart(t *testing.T) {
+	t.Parallel()
+	text := "version: 1\nname: long\nruntime: {provider: offline}\nagents: {a: {prompt: p}}\npattern:\n  type: chain\n  config:\n    steps:\n"
+	for i := range 60 {
+		text += fmt.Sprintf("      - {agent: a, input: step %d}\n", i)
+	}
+	path, _ := specFile(t, text)
+	s, err := spec.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCourse()
+	for i := range 40 {
+		c.at(fmt.Sprintf("step/%d", i)).mark = markDone
+	}
+	c.at("step/40").mark = markGoing
+	v := &view{program: &program{err: newScreen(os.Stderr)}, spec: s, course: c}
+	lines := v.lines(80, 24)
+	drawn := strings.Join(lines, "\n")
+	if len(lines) > 23 || !strings.Contains(drawn, " 41  a") || !strings.Contains(drawn, " 42  a") || strings.Contains(drawn, " 2   a") {
+		t.Errorf("%d lines:\n%s", len(lines), drawn)
+	}
+}
