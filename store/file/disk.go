@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // disk does everything that changes files, one named step at a time.
@@ -141,6 +142,31 @@ func (d disk) makeTenant(dir string) error {
 	return d.step("tenant mkdir", func() error {
 		// The root itself is not made again: when it is gone, that is an error.
 		for _, next := range []string{filepath.Dir(dir), dir} {
+			if err := os.Mkdir(next, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			if err := syncDir(filepath.Dir(next)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// makeFolder makes a session's folder and those above it, durably.
+func (d disk) makeFolder(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	return d.step("folder mkdir", func() error {
+		var missing []string
+		for next := dir; ; next = filepath.Dir(next) {
+			if _, err := os.Stat(next); err == nil || next == filepath.Dir(next) {
+				break
+			}
+			missing = append(missing, next)
+		}
+		for _, next := range slices.Backward(missing) {
 			if err := os.Mkdir(next, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}

@@ -46,6 +46,25 @@ type Config struct {
 	// that ends the process inside it shows what a crash at that very point
 	// leaves behind. Nil: nobody is told.
 	OnWrite func(point string)
+
+	// Folders gives each session a folder of its own, outside the store's
+	// directory, for its document, tail and lease. Locks and tokens stay in
+	// the directory. Nil: the sessions lie together in the directory.
+	Folders Folders
+}
+
+// Folders is where sessions lie that have a folder each.
+type Folders interface {
+	// Folder is the absolute path of a session's folder, whether it is there
+	// or not. The store makes it with the session.
+	Folder(r store.Ref) string
+	// Sessions are the ids of a tenant's sessions that have a folder.
+	Sessions(tenant string) ([]string, error)
+	// Deleting is called before a session's files are removed, and Deleted,
+	// which removes the folder, after it, while nobody else can write the
+	// session. A crash in between leaves the session or its folder.
+	Deleting(r store.Ref) error
+	Deleted(r store.Ref) error
 }
 
 // Store keeps sessions in a directory. Besides store.Store it has the
@@ -58,6 +77,8 @@ type Store struct {
 	seen   memory
 	bells  bells
 	closed atomic.Bool
+
+	folders Folders
 
 	settled sync.Map                             // tenants whose directory is known to be durable
 	listed  func(dir, name string) (bool, error) // how a name is spelled on disk, see exact
@@ -88,7 +109,7 @@ func Open(dir string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open file store: %w", err)
 	}
-	s := &Store{dir: abs, now: c.Now, disk: disk{onWrite: c.OnWrite}, listed: listed}
+	s := &Store{dir: abs, now: c.Now, disk: disk{onWrite: c.OnWrite}, listed: listed, folders: c.Folders}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -121,8 +142,9 @@ func (s *Store) ready(ctx context.Context) error {
 
 // place is where the files of one session are.
 type place struct {
-	ref store.Ref
-	dir string
+	ref   store.Ref
+	dir   string
+	locks string // the directory of its lock
 }
 
 // at is the place of a session. Nothing but checked names gets into a path.
@@ -130,7 +152,15 @@ func (s *Store) at(r store.Ref) (place, error) {
 	if err := r.Check(); err != nil {
 		return place{}, err
 	}
-	return place{ref: r, dir: s.tenantDir(r.Tenant)}, nil
+	return s.placeOf(r), nil
+}
+
+func (s *Store) placeOf(r store.Ref) place {
+	p := place{ref: r, dir: s.tenantDir(r.Tenant), locks: s.tenantDir(r.Tenant)}
+	if s.folders != nil {
+		p.dir = s.folders.Folder(r)
+	}
+	return p
 }
 
 func (s *Store) tenantDir(tenant string) string {
@@ -144,7 +174,7 @@ func (p place) path(ext string) string { return filepath.Join(p.dir, p.ref.ID+ex
 func (p place) document() string       { return p.path(documentExt) }
 func (p place) tail() string           { return p.path(".tail") }
 func (p place) lease() string          { return p.path(".lease") }
-func (p place) lock() string           { return p.path(".lock") }
+func (p place) lock() string           { return filepath.Join(p.locks, p.ref.ID+".lock") }
 
 // exists reports whether a session is there, readable or not. On a file
 // system that ignores case the file of another id does not count.
@@ -180,7 +210,7 @@ func (s *Store) exact(p place) (bool, error) {
 	if p.ref.Tenant == session.DefaultTenant {
 		return true, nil
 	}
-	return s.listed(filepath.Dir(p.dir), p.ref.Tenant)
+	return s.listed(filepath.Dir(p.locks), p.ref.Tenant)
 }
 
 // listed reports whether a directory has an entry of exactly this name.

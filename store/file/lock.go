@@ -54,6 +54,9 @@ func (s *Store) clearUp(p place) error {
 // whose creation crashed may never be written to again. It is tidying only, so
 // what it cannot do it leaves.
 func (s *Store) clearUpAll() {
+	if s.folders != nil { // they have an owner who looks after them
+		return
+	}
 	dirs, _ := filepath.Glob(filepath.Join(s.dir, tenantsDir, "*"))
 	for _, dir := range append(dirs, s.dir) {
 		temps, _ := filepath.Glob(filepath.Join(dir, ".*"+tempExt))
@@ -63,7 +66,7 @@ func (s *Store) clearUpAll() {
 			if session.CheckID(id) != nil {
 				continue
 			}
-			p := place{ref: store.Ref{ID: id}, dir: dir}
+			p := place{ref: store.Ref{ID: id}, dir: dir, locks: dir}
 			fl := flock.New(p.lock(), flock.SetPermissions(fileMode))
 			if ok, err := fl.TryLock(); ok && err == nil {
 				_ = s.clearUp(p)

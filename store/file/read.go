@@ -181,6 +181,9 @@ func (s *Store) places(tenant string) ([]place, error) {
 	if err := session.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
+	if s.folders != nil {
+		return s.placesInFolders(tenant)
+	}
 	dir := s.tenantDir(tenant)
 	entries, err := os.ReadDir(dir)
 	if dir != s.dir {
@@ -198,7 +201,26 @@ func (s *Store) places(tenant string) ([]place, error) {
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), documentExt)
 		if ok && session.CheckID(id) == nil {
-			places = append(places, place{ref: store.Ref{Tenant: tenant, ID: id}, dir: dir})
+			places = append(places, s.placeOf(store.Ref{Tenant: tenant, ID: id}))
+		}
+	}
+	return places, nil
+}
+
+// placesInFolders leaves out folders without a document.
+func (s *Store) placesInFolders(tenant string) ([]place, error) {
+	ids, err := s.folders.Sessions(tenant)
+	if err != nil {
+		return nil, fmt.Errorf("list file store: %w", err)
+	}
+	var places []place
+	for _, id := range ids {
+		p, err := s.at(store.Ref{Tenant: tenant, ID: id})
+		if err != nil {
+			continue // no session's
+		}
+		if _, err := os.Lstat(p.document()); err == nil {
+			places = append(places, p)
 		}
 	}
 	return places, nil

@@ -35,6 +35,11 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 	case v.Version() != 0:
 		return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonNonzeroVersion, Want: v.Version()}
 	}
+	if s.folders != nil {
+		if err := s.disk.makeFolder(p.dir); err != nil {
+			return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
+		}
+	}
 	// A crash in Delete can leave these behind; they are not the new session's.
 	for _, path := range []string{p.tail(), p.lease()} {
 		if err := s.disk.remove("leftover", path); err != nil {
@@ -46,16 +51,16 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 
 // settle makes the tenant's directory.
 func (s *Store) settle(p place) error {
-	if p.dir == s.dir {
+	if p.locks == s.dir {
 		return nil
 	}
 	if _, done := s.settled.Load(p.ref.Tenant); done {
 		return nil
 	}
-	if err := s.disk.makeTenant(p.dir); err != nil {
+	if err := s.disk.makeTenant(p.locks); err != nil {
 		return fmt.Errorf("make directory of tenant %s: %w", p.ref.Tenant, err)
 	}
-	ok, err := s.listed(filepath.Dir(p.dir), p.ref.Tenant)
+	ok, err := s.listed(filepath.Dir(p.locks), p.ref.Tenant)
 	if err != nil {
 		return err
 	}
@@ -170,6 +175,11 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	}
 	s.seen.forget(r)
 	defer s.bells.ring(r)
+	if s.folders != nil {
+		if err := s.folders.Deleting(r); err != nil {
+			return fmt.Errorf("delete session %s: %w", r.ID, err)
+		}
+	}
 	for _, f := range []struct{ what, path string }{{"document", p.document()}, {"tail", p.tail()}, {"lease", p.lease()}} {
 		if _, err := os.Lstat(f.path); errors.Is(err, fs.ErrNotExist) || f.path == p.document() && !there {
 			continue
@@ -181,6 +191,12 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 			return fmt.Errorf("delete session %s: %w", r.ID, err)
 		}
 	}
+	if s.folders == nil {
+		return nil
+	}
+	if err := s.folders.Deleted(r); err != nil {
+		return fmt.Errorf("delete session %s: %w", r.ID, err)
+	}
 	return nil
 }
 
@@ -190,7 +206,11 @@ func (s *Store) anythingLeft(p place) (bool, error) {
 	if there, err := s.exists(p); err != nil || there {
 		return there, err
 	}
-	for _, path := range []string{p.tail(), p.lease(), tempOf(p.document()), tempOf(p.lease())} {
+	left := []string{p.tail(), p.lease(), tempOf(p.document()), tempOf(p.lease())}
+	if s.folders != nil {
+		left = append(left, p.dir)
+	}
+	for _, path := range left {
 		if _, err := os.Lstat(path); err == nil {
 			return true, nil
 		}
