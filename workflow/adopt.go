@@ -52,6 +52,9 @@ const (
 // LaneWorker is the lane of one worker.
 func LaneWorker(i int) string { return fmt.Sprintf("worker/%d", i) }
 
+// DefinitionName is the name of a spec in the form that sessions take.
+func DefinitionName(name string) string { return definitionName(name) }
+
 // Adopted is a new session, not stored yet, with the log that this package
 // would have written of a foreign run: resuming it repeats nothing that is
 // recorded. Notes say what could not be taken over. A spec that cannot be read

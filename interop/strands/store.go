@@ -1,0 +1,251 @@
+package strands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/file"
+)
+
+// StoreConfig is what a store can be told. The zero value is the default.
+type StoreConfig struct {
+	Now     func() time.Time   // decides when leases end; nil: time.Now
+	Logger  *slog.Logger       // told of files that cannot be written or taken over whole; nil: nobody is
+	OnWrite func(point string) // as in package file, for tests
+}
+
+// Store keeps sessions in a directory that strands-cli uses too.
+//
+// The truth is a log of our own, session_<id>/holdfast/, in the form of package
+// file. After every commit of a workflow run the files of the layout are
+// written from it, so that the other program can list and show the run at any
+// moment, and resume it while nobody runs it here; whoever runs it here holds
+// the lock on the file .lock. Sessions of other kinds live in their log alone
+// and are invisible to the other program.
+//
+// Runs that the other program made are listed, and taken over when they are
+// first loaded. Where it went on with a run, what its files say beyond the log
+// becomes one more commit; files that contradict the log are a
+// session.ConflictError, and stay as they are. Files that a crash left behind
+// the log, or torn, are written again.
+//
+// Besides store.Store it has the abilities Tails, Leases and Wakes.
+type Store struct {
+	dir  string
+	log  *slog.Logger
+	logs *file.Store
+
+	showing sync.Mutex // one writer of layouts
+
+	mu   sync.Mutex // guards held
+	held map[store.Ref]holding
+}
+
+// holding is a session that is run here.
+type holding struct {
+	token  int64
+	unlock func() error // nil: a silent run that lost its lease has the lock
+}
+
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Tails  = (*Store)(nil)
+	_ store.Leases = (*Store)(nil)
+	_ store.Wakes  = (*Store)(nil)
+)
+
+const (
+	ownDir     = ".holdfast" // locks and tokens
+	tenantsDir = "tenants"
+)
+
+// Open opens the store in a directory, which is made where it is missing.
+func Open(dir string, c StoreConfig) (*Store, error) {
+	if dir == "" {
+		return nil, &session.InvalidError{Field: "dir", Reason: "is empty"}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open strands store: %w", err)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := makeDir(abs); err != nil {
+		return nil, fmt.Errorf("open strands store: %w", err)
+	}
+	logs, err := file.Open(filepath.Join(abs, ownDir), file.Config{Now: c.Now, OnWrite: c.OnWrite, Folders: folders(abs)})
+	if err != nil {
+		return nil, fmt.Errorf("open strands store: %w", err)
+	}
+	return &Store{dir: abs, log: c.Logger, logs: logs, held: map[store.Ref]holding{}}, nil
+}
+
+// folders is where the logs of sessions lie.
+type folders string
+
+// Folder is where a session's log lies.
+func (f folders) Folder(r store.Ref) string { return f.at(r).LogDir() }
+
+func (f folders) at(r store.Ref) Dir {
+	return Dir(filepath.Join(f.tenant(r.Tenant), sessionPrefix+r.ID))
+}
+
+func (f folders) tenant(tenant string) string {
+	if tenant == session.DefaultTenant {
+		return string(f)
+	}
+	return filepath.Join(string(f), tenantsDir, tenant)
+}
+
+// Sessions are those that have a directory, whoever made it.
+func (f folders) Sessions(tenant string) ([]string, error) {
+	entries, err := os.ReadDir(f.tenant(tenant))
+	if errors.Is(err, fs.ErrNotExist) && tenant != session.DefaultTenant {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name(), sessionPrefix); ok && session.CheckID(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func (s *Store) at(r store.Ref) Dir { return folders(s.dir).at(r) }
+
+// String names the store in errors.
+func (s *Store) String() string { return "the strands store" }
+
+// Close gives the locks of running sessions back. Every later call is
+// session.ErrClosed.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for r, h := range s.held {
+		if h.unlock != nil {
+			errs = append(errs, h.unlock())
+		}
+		delete(s.held, r)
+	}
+	return errors.Join(append(errs, s.logs.Close())...)
+}
+
+// Create stores a new session. A directory of the other program under its id
+// is a ConflictError, as a session of our own is.
+func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
+	if v.IsZero() || store.RefOf(v).Check() != nil {
+		return s.logs.Create(ctx, v, c) // which says what is wrong
+	}
+	if there, err := s.at(store.RefOf(v)).Exists(); err == nil && there {
+		return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonExists}
+	}
+	saved, err := s.logs.Create(ctx, v, c)
+	if err == nil {
+		s.show(ctx, saved)
+	}
+	return saved, err
+}
+
+// Save stores the next version. A run whose files the other program changed
+// since they were written here is a ConflictError: to load it again takes the
+// changes over.
+func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
+	if !v.IsZero() && v.Info().Kind == session.KindWorkflow && store.RefOf(v).Check() == nil {
+		if found, err := s.look(ctx, store.RefOf(v)); err == nil && found.is == changed {
+			return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonStale, Want: v.Version(), Have: v.Version() + 1}
+		}
+	}
+	saved, err := s.logs.Save(ctx, v, c)
+	if err != nil {
+		return saved, err
+	}
+	s.show(ctx, saved)
+	if c.Release {
+		s.letGo(store.RefOf(v), c.Fence)
+	}
+	return saved, nil
+}
+
+// Append adds to the open tail. The layout shows versions only.
+func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (session.Session, error) {
+	return s.logs.Append(ctx, v, a)
+}
+
+// Load reads a session, after taking over what the other program did.
+func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
+	if err := s.settle(ctx, r, false); err != nil {
+		return session.Session{}, err
+	}
+	return s.logs.Load(ctx, r, tail)
+}
+
+// Interrupted lists what was broken off here. What the other program left
+// running is found by its status alone.
+func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.logs.Interrupted(ctx, tenant)
+}
+
+// Bell rings after writes made through this Store.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s.logs.Bell(r) }
+
+// Delete removes a session with its whole directory.
+func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
+	s.showing.Lock()
+	defer s.showing.Unlock()
+	if r.Check() == nil {
+		if _, err := s.logs.Info(ctx, r); errors.Is(err, session.ErrNotFound) {
+			if err := s.at(r).abandon(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.logs.Delete(ctx, r, fence); err != nil {
+		return err
+	}
+	s.letGo(r, fence)
+	return nil
+}
+
+// abandon gives a directory of the other program, unless somebody has locked
+// it, an empty log, with which it is deleted.
+func (d Dir) abandon() error {
+	there, err := d.Exists()
+	if err != nil || !there {
+		return err
+	}
+	unlock, err := d.Lock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(makeDir(d.LogDir()), unlock())
+}
+
+// Deleting removes what makes a directory a session of the other program: a
+// crash after it leaves a log, which writes its files again, and never a
+// session without one.
+func (f folders) Deleting(r store.Ref) error {
+	err := os.Remove(f.at(r).file(sessionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, syncDir(string(f.at(r))))
+}
+
+// Deleted removes the whole directory.
+func (f folders) Deleted(r store.Ref) error { return os.RemoveAll(string(f.at(r))) }
