@@ -122,7 +122,7 @@ func TestNudge_truthTable(t *testing.T) {
 	t.Parallel()
 	done, open := item("work", "", "completed"), item("more", "", "pending")
 	step := func(description, kind, status string) *session.Plan {
-		p := steps("work", description)
+		p := planOf("work", description)
 		p.Steps[1].Kind, p.Steps[1].Status = kind, status
 		return p
 	}

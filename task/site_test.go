@@ -82,7 +82,7 @@ func (s *site) open(c task.Config) {
 	s.rt = rt
 }
 
-func steps(descriptions ...string) *session.Plan {
+func planOf(descriptions ...string) *session.Plan {
 	p := &session.Plan{Description: "the plan"}
 	for i, d := range descriptions {
 		p.Steps = append(p.Steps, session.PlanStep{ID: fmt.Sprintf("s%d", i+1), Description: d, Status: "pending"})
@@ -92,7 +92,7 @@ func steps(descriptions ...string) *session.Plan {
 
 // spec is a job with a plan of two steps that may do anything.
 func spec() task.Spec {
-	return task.Spec{ID: "job", Prompt: "do it", Plan: steps("first", "second"), PermissionMode: session.PermissionBypass}
+	return task.Spec{ID: "job", Prompt: "do it", Plan: planOf("first", "second"), PermissionMode: session.PermissionBypass}
 }
 
 // create makes a task and returns its id.

@@ -181,12 +181,17 @@ func (p *turn) write(ctx context.Context, it *Iteration, answer said) error {
 // continued is an answer with what came before the cut that it goes on from.
 func (r *Run) continued(text string, m session.Message) string {
 	s := r.session()
-	n := s.Len()
 	before := r.state().Transcript.LastAssistantText
-	if n < 2 || before == nil || s.Message(n-1).Content.Text() != cutOffText || s.Message(n-1).StepID != m.StepID {
-		return text
+	for i := s.Len() - 1; i >= 0 && before != nil; i-- {
+		last := s.Message(i)
+		if last.Role != session.RoleUser || last.StepID != m.StepID {
+			break
+		}
+		if last.Content.Text() == cutOffText {
+			return *before + text
+		}
 	}
-	return *before + text
+	return text
 }
 
 // unanswered decides what follows a request that came to nothing.
