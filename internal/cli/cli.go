@@ -125,7 +125,7 @@ a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cance
 		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://… or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
+	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
 	flags.StringVar(&p.tenant, "tenant", "", "`NAME` of the tenant whose sessions these are")
 	flags.BoolVar(&p.json, "json", false, "print JSON, errors too")
 	flags.BoolVar(&p.offline, "offline", false, "refuse every model that is not built in")

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/file"
@@ -16,15 +17,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
-// storeURL says where sessions are kept: sqlite:FILE, file:DIR, postgres://…
-// or inmem:.
+// storeURL says where sessions are kept: sqlite:FILE, file:DIR, strands:DIR,
+// postgres://… or inmem:.
 type storeURL struct {
 	scheme string
 	path   string // of a file or directory, absolute or as it was given; of a database, its whole URL
 }
 
 // storeKinds names the stores in help and errors.
-const storeKinds = "sqlite:FILE, file:DIR, postgres://… and inmem:"
+const storeKinds = "sqlite:FILE, file:DIR, postgres://…, strands:DIR and inmem:"
 
 // String is the URL without a password.
 func (u storeURL) String() string {
@@ -58,6 +59,11 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 		return p.localStoreURL(scheme, rest, "sessions")
 	case "sqlite":
 		return p.localStoreURL(scheme, rest, "holdfast.db")
+	case "strands":
+		if rest == "" {
+			return refuse("strands: needs the directory of strands-cli, such as strands:~/.strands/sessions")
+		}
+		return p.localStoreURL(scheme, rest, "")
 	case "postgres", "postgresql":
 		if parsed, err := url.Parse(text); err != nil || parsed.Host == "" && parsed.Query().Get("host") == "" {
 			return refuse("it is not of the form postgres://user@host/database")
@@ -72,7 +78,7 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 
 // nearestScheme is the scheme that somebody who mistyped meant, or "".
 func nearestScheme(typed string) string {
-	for _, scheme := range []string{"sqlite", "postgres", "postgresql", "file", "inmem"} {
+	for _, scheme := range []string{"sqlite", "postgres", "postgresql", "file", "strands", "inmem"} {
 		if slips(strings.ToLower(typed), scheme) <= 2 {
 			return scheme
 		}
@@ -140,6 +146,8 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 		return inmem.New(inmem.Config{}), nil
 	case "file":
 		return file.Open(u.path, file.Config{})
+	case "strands":
+		return strands.Open(u.path, strands.StoreConfig{})
 	case "sqlite":
 		return sqlite.Open(ctx, u.path, sqlite.Config{OnMigrate: onMigrate})
 	}
