@@ -14,7 +14,8 @@ import (
 //
 // The outcome's reason says how it ended. The error is the cause, where there
 // is one: a BudgetError, what the provider or a policy said, the end of the
-// context, a lost lease. An InvalidError for the input comes without a reason,
+// context, a lost lease. A store that fails breaks the loop off as the end of
+// the process would: it is cancelled, with the store's error. An InvalidError for the input comes without a reason,
 // and nothing was done.
 func (r *Run) RunStep(ctx context.Context, in KernelInput, p Policy) (Outcome, error) {
 	return r.runKernel(ctx, modeStep, in, p)
@@ -64,8 +65,10 @@ func (r *Run) runKernel(ctx context.Context, mode string, in KernelInput, p Poli
 	if err != nil {
 		reason, err = k.ended(ctx, err)
 	}
-	if saved := k.save(ctx); saved != nil && reason != StopLeaseLost {
-		reason, err = k.ended(ctx, saved)
+	if reason != StopLeaseLost && reason != StopEndedElsewhere {
+		if saved := k.save(ctx); saved != nil && err == nil {
+			reason, err = k.ended(ctx, saved)
+		}
 	}
 	return k.outcome(reason), err
 }
@@ -257,9 +260,12 @@ func (k *kernel) save(ctx context.Context) error {
 func (k *kernel) ended(ctx context.Context, err error) (StopReason, error) {
 	var budget *session.BudgetError
 	var asked *stopped
+	var unwritten *storeError
 	switch {
 	case errors.Is(err, session.ErrFenced), errors.Is(context.Cause(ctx), session.ErrFenced):
 		return StopLeaseLost, session.ErrFenced
+	case errors.As(err, &unwritten):
+		return StopCancelled, err // broken off, as by the end of the process
 	case errors.As(err, &asked):
 		return orReason(asked.reason, StopPolicy), asked.cause
 	case errors.As(err, &budget):

@@ -185,7 +185,7 @@ func (h *holding) add(id string) {
 func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
 	items, err := r.x.rt.Inbox(ctx, r.ID())
 	if err != nil {
-		return nil, err
+		return nil, ofStore(err)
 	}
 	var waiting []session.FollowUp
 	for _, item := range items {
@@ -202,7 +202,7 @@ func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
 func (r *Run) drain(ctx context.Context, it *Iteration) error {
 	items, err := r.x.rt.Inbox(ctx, r.ID())
 	if err != nil {
-		return err
+		return ofStore(err)
 	}
 	for _, item := range items {
 		switch item.Kind {
@@ -290,7 +290,7 @@ func boolInt(b bool) int {
 func (r *Run) feedbackWaiting(ctx context.Context) (StopReason, error) {
 	items, err := r.x.rt.Inbox(ctx, r.ID())
 	if err != nil {
-		return "", err
+		return "", ofStore(err)
 	}
 	return r.takeFeedback(ctx, items, "")
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"sync"
 
@@ -61,7 +62,7 @@ func (r *Run) append(ctx context.Context, m move) error {
 		return err
 	}
 	_, err = r.hold.Append(context.WithoutCancel(ctx), changes...)
-	return err
+	return ofStore(err)
 }
 
 // seal makes a move and a version of it.
@@ -73,7 +74,23 @@ func (r *Run) seal(ctx context.Context, action string, m move) error {
 		return err
 	}
 	_, err = r.hold.Execute(context.WithoutCancel(ctx), sealing{action, changes, r.x.c.Clock})
-	return err
+	return ofStore(err)
+}
+
+// storeError is what the store could not do. What is durable stays as it was,
+// and nothing more is tried: whoever resumes the task goes on from there.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// ofStore marks an error of the store. What was refused for being wrong is
+// none.
+func ofStore(err error) error {
+	if err == nil || errors.Is(err, session.ErrInvalid) || errors.Is(err, session.ErrTaskTerminal) {
+		return err
+	}
+	return &storeError{err}
 }
 
 // made is the move as changes of a session: the events, the fields that moved

@@ -1,0 +1,368 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/scripted"
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store/storetest"
+	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+// said counts the messages of a task with a text.
+func (s *site) said(id, text string) int {
+	n := 0
+	for _, m := range s.messages(id) {
+		if m.Content.Text() == text {
+			n++
+		}
+	}
+	return n
+}
+
+func TestQueueFollowUp_refusals(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, task.Config{}, scripted.New())
+	id := s.create(spec())
+	for _, f := range []session.FollowUp{{}, {Message: " \n"}, {Images: json.RawMessage(`[]`)}, {Message: "x", Images: json.RawMessage(`{}`)}} {
+		if _, err := s.x.QueueFollowUp(context.Background(), id, f); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%+v: %v, want it refused", f, err)
+		}
+	}
+	if q := s.state(id).Queues.PendingFollowUps; len(q) != 0 {
+		t.Errorf("a refused message is queued: %v", q)
+	}
+}
+
+// What was queued keeps all its fields, in order, and the same id is the same
+// message.
+func TestQueueFollowUp_keepsEverythingInOrder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, task.Config{}, scripted.New())
+	id := s.create(spec())
+	whole := session.FollowUp{
+		ID: "f1", Message: "look", Images: json.RawMessage(`[{"mimeType":"image/png","data":"aGk="}]`),
+		QuotedAssistantMessage: json.RawMessage(`"what you said"`), IntegrationMentions: json.RawMessage(`["mail"]`),
+		AgentConfigOverride: json.RawMessage(`{"model":"other/model"}`),
+	}
+	for range 2 {
+		got, err := s.x.QueueFollowUp(context.Background(), id, whole)
+		if err != nil || got != "f1" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if _, err := s.x.QueueFollowUp(context.Background(), id, session.FollowUp{Message: "second"}); err != nil {
+		t.Fatal(err)
+	}
+	s.open(task.Config{})
+	queued := s.state(id).Queues.PendingFollowUps
+	if len(queued) != 2 || queued[1].Message != "second" {
+		t.Fatalf("queued %+v", queued)
+	}
+	whole.QueuedAt = s.clock().UnixMilli()
+	if a, b := fmt.Sprint(queued[0]), fmt.Sprint(whole); a != b {
+		t.Errorf("queued %s, want %s", a, b)
+	}
+	s.with(id, func(r *task.Run) { // handed out, they are still queued until they are delivered
+		for range 2 {
+			if got, err := r.DrainFollowUps(context.Background()); err != nil || len(got) != 2 || got[0].ID != "f1" {
+				t.Errorf("drained %v, %v", got, err)
+			}
+		}
+	})
+	if n := len(s.state(id).Queues.PendingFollowUps); n != 2 {
+		t.Errorf("what was drained and not delivered is lost: %d are queued", n)
+	}
+}
+
+// A follow-up that arrives during a step is said before the next request, once,
+// though the process ends at any of its writes.
+func TestFollowUp_deliveredOnceWhicheverWriteFails(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		writes := 0
+		for n := 0; n == 0 || n <= writes; n++ { // with 0, nothing fails
+			count := crashFollowUp(t, n, late)
+			if n == 0 {
+				writes = count
+			}
+		}
+		if writes < 8 {
+			t.Errorf("only %d writes were tried", writes)
+		}
+	}
+}
+
+// crashFollowUp runs a task to its end whose n-th write fails, before or after
+// it was made, and resumes it. It returns how many writes there were.
+func crashFollowUp(t *testing.T, n int, late bool) (writes int) {
+	t.Helper()
+	base := newStore(t)
+	var mu sync.Mutex
+	count := 0
+	faulty := storetest.Faulty(base, func(call string, _ int) error {
+		if call != "Append" && call != "Save" {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		count++
+		switch {
+		case n == 0 || count < n:
+			return nil
+		case late && count == n:
+			return storetest.After(errBroken)
+		}
+		return errBroken // and from then on the process is gone
+	})
+	var s *site
+	ran := 0
+	post := toolOf("post", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
+		ran++
+		_, err := s.x.QueueFollowUp(context.Background(), "job", session.FollowUp{ID: "f1", Message: "faster"})
+		return tool.Result{Content: "posted"}, err
+	})
+	c := task.Config{Registry: kit{post}, Snapshots: task.SnapshotNever}
+	model := scripted.New(replyCalls(callOf("c1", "post", `{}`)), reply("all is done now"))
+	s = newSiteOn(t, faulty, c, model)
+	id := s.create(oneStep())
+	mu.Lock()
+	count = 0
+	mu.Unlock()
+	_, err := s.x.Resume(context.Background(), id)
+	if (err == nil) != (n == 0) {
+		t.Fatalf("write %d failed and the run ended with %v", n, err)
+	}
+	mu.Lock()
+	writes = count
+	mu.Unlock()
+	if n > 0 {
+		s.store = base
+		s.open(c)
+		if got := s.state(id).Queues.PendingFollowUps; len(got)+len(s.events(id, "follow_up_delivered")) > 1 {
+			t.Errorf("write %d: it is queued %v and delivered", n, got)
+		}
+		if _, err := s.x.Resume(context.Background(), id); err != nil && !errors.Is(err, session.ErrTaskTerminal) {
+			t.Fatalf("write %d: resume: %v", n, err)
+		}
+	}
+	row, err := s.x.Get(context.Background(), id)
+	if err != nil || row.Status != task.Completed {
+		t.Fatalf("write %d: the task is %s (%s), %v", n, row.Status, row.Error, err)
+	}
+	if ran > 1 {
+		t.Errorf("write %d: the tool ran %d times", n, ran)
+	}
+	if ran == 1 {
+		if got := s.said(id, "USER UPDATE: faster") + s.said(id, "faster"); got != 1 || len(s.events(id, "follow_up_delivered")) != 1 {
+			t.Errorf("write %d (late %v): it was said %d times and told %d times", n, late, got, len(s.events(id, "follow_up_delivered")))
+		}
+		if left := s.state(id).Queues.PendingFollowUps; len(left) != 0 {
+			t.Errorf("write %d: it is still queued", n)
+		}
+	}
+	return writes
+}
+
+// What a follow-up changes of the agent holds for the turn that answers it.
+func TestFollowUp_overrideForOneTurn(t *testing.T) {
+	t.Parallel()
+	var s *site
+	var asked []string
+	post := toolOf("post", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
+		_, err := s.x.QueueFollowUp(context.Background(), "job", session.FollowUp{
+			Message: "think", AgentConfigOverride: json.RawMessage(`{"systemPrompt":"be brief"}`),
+		})
+		return tool.Result{Content: "posted"}, err
+	})
+	model := scripted.New(replyCalls(callOf("c1", "post", `{}`)), replyCalls(callOf("c2", "task_list_list", `{}`)), reply("all done"))
+	s = newSite(t, task.Config{Registry: kit{post}}, model)
+	s.run(oneStep())
+	for _, r := range model.Requests() {
+		asked = append(asked, fmt.Sprint(strings.HasPrefix(r.System, "be brief")))
+	}
+	if want := []string{"false", "true", "false"}; !slices.Equal(asked, want) {
+		t.Errorf("overridden in %v, want %v", asked, want)
+	}
+}
+
+func TestStepFeedback_effects(t *testing.T) {
+	t.Parallel()
+	type want struct {
+		status   string // of the step
+		reason   task.StopReason
+		says     string
+		ignored  bool
+		row      string
+		finished bool // the running step goes on to its end
+	}
+	for name, c := range map[string]struct {
+		f    session.StepFeedback
+		s1   string // status of the step that runs: in_progress
+		s2   string
+		step string
+		want want
+	}{
+		"skip the running step":   {f: session.StepFeedback{StepID: "current", Action: "skip"}, step: "s1", want: want{status: "skipped", reason: task.StopFeedbackSkip}},
+		"skip it by its id":       {f: session.StepFeedback{StepID: "s1", Action: "skip"}, step: "s1", want: want{status: "skipped", reason: task.StopFeedbackSkip}},
+		"skip one that waits":     {f: session.StepFeedback{StepID: "s2", Action: "skip"}, step: "s2", want: want{status: "skipped", reason: task.StopCompleted}},
+		"skip one that is over":   {f: session.StepFeedback{StepID: "s2", Action: "skip"}, s2: "completed", step: "s2", want: want{status: "completed", reason: task.StopCompleted, ignored: true}},
+		"stop":                    {f: session.StepFeedback{StepID: "current", Action: "stop"}, step: "s1", want: want{status: "failed", reason: task.StopFeedbackStop, row: task.Paused}},
+		"retry the running step":  {f: session.StepFeedback{StepID: "current", Action: "retry", Message: "m"}, step: "s1", want: want{status: "pending", reason: task.StopFeedbackRetry, says: "[RETRY CONTEXT]: m"}},
+		"retry one that is done":  {f: session.StepFeedback{StepID: "s2", Action: "retry", Message: "m"}, s2: "completed", step: "s2", want: want{status: "pending", reason: task.StopCompleted, says: "[RETRY CONTEXT]: m"}},
+		"retry one that failed":   {f: session.StepFeedback{StepID: "s2", Action: "retry"}, s2: "failed", step: "s2", want: want{status: "pending", reason: task.StopCompleted}},
+		"retry a skipped one":     {f: session.StepFeedback{StepID: "s2", Action: "retry"}, s2: "skipped", step: "s2", want: want{status: "pending", reason: task.StopCompleted}},
+		"drift":                   {f: session.StepFeedback{StepID: "current", Action: "drift", Message: "left"}, step: "s1", want: want{status: "in_progress", reason: task.StopCompleted, says: "[USER FEEDBACK]: left"}},
+		"drift about another one": {f: session.StepFeedback{StepID: "s2", Action: "drift", Message: "left"}, step: "s2", want: want{status: "pending", reason: task.StopCompleted, says: `[STEP FEEDBACK - Step "s2"]: left`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, task.Config{}, scripted.New(reply("it is done")))
+			sp := spec()
+			sp.Plan.Steps[0].Status = "in_progress"
+			if c.s2 != "" {
+				sp.Plan.Steps[1].Status = c.s2
+			}
+			id := s.working(sp)
+			s.alter(id, func(st *session.TaskState) { st.Loop.CurrentStepID = ptr("s1") }, nil)
+			s.with(id, func(r *task.Run) {
+				entry, err := s.x.SetStepFeedback(context.Background(), id, c.f) // while somebody works on it
+				if err != nil {
+					t.Fatal(err)
+				}
+				if q := s.state(id).Queues; q.StepFeedbackSignal == nil || q.StepFeedbackSignal.ID != entry {
+					t.Errorf("it is not shown as waiting: %+v", q)
+				}
+				out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, sp.Plan.Steps[0]))
+				if err != nil || out.StopReason != c.want.reason {
+					t.Errorf("ended with %s, %v; want %s", out.StopReason, err, c.want.reason)
+				}
+				if row, _ := s.x.Get(context.Background(), id); row.Status != orDefault(c.want.row, task.Executing) {
+					t.Errorf("the row is %s", row.Status)
+				}
+			})
+			if step, _ := s.state(id).Plan.Step(c.step); step.Status != c.want.status {
+				t.Errorf("the step is %s, want %s", step.Status, c.want.status)
+			}
+			kind := "step_feedback"
+			if c.want.ignored {
+				kind = "step_feedback_ignored"
+			}
+			if told := s.only(id, kind).Data; told["action"] != c.f.Action || told["stepId"] != c.step {
+				t.Errorf("told %v", told)
+			}
+			if c.want.says != "" && s.said(id, c.want.says) != 1 {
+				t.Errorf("%q was said %d times", c.want.says, s.said(id, c.want.says))
+			}
+			if q := s.state(id).Queues; q.StepFeedbackSignal != nil {
+				t.Error("it is not consumed")
+			}
+		})
+	}
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Feedback waits in line: a second does not take the place of the first, and a
+// stop comes before all.
+func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, task.Config{}, scripted.New(reply("it is done")))
+	sp := spec()
+	sp.Plan.Steps[0].Status = "in_progress"
+	id := s.working(sp)
+	s.alter(id, func(st *session.TaskState) { st.Loop.CurrentStepID = ptr("s1") }, nil)
+	s.with(id, func(r *task.Run) {
+		for _, text := range []string{"one", "two"} {
+			if _, err := s.x.SetStepFeedback(context.Background(), id, session.StepFeedback{StepID: "current", Action: "drift", Message: text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if q := s.state(id).Queues; q.StepFeedbackSignal.Message != "one" || len(q.Feedback) != 1 || q.Feedback[0].Message != "two" {
+			t.Fatalf("in line are %+v", q)
+		}
+		if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, sp.Plan.Steps[0])); err != nil || out.StopReason != task.StopCompleted {
+			t.Fatal(out.StopReason, err)
+		}
+	})
+	one, two := s.said(id, "[USER FEEDBACK]: one"), s.said(id, "[USER FEEDBACK]: two")
+	if one != 1 || two != 1 {
+		t.Errorf("said %d and %d times, want once each", one, two)
+	}
+	s.with(id, func(r *task.Run) {
+		for _, action := range []string{"skip", "stop"} {
+			if _, err := s.x.SetStepFeedback(context.Background(), id, session.StepFeedback{StepID: "current", Action: action}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &drains{task.StepPolicy(r, sp.Plan.Steps[0])})
+		if out.StopReason != task.StopFeedbackStop {
+			t.Errorf("ended with %s, want the stop first", out.StopReason)
+		}
+	})
+}
+
+// drains is a policy that takes what arrived and does nothing else.
+type drains struct{ task.Policy }
+
+func (d *drains) Request(context.Context, *task.Iteration) (task.Response, error) {
+	return task.Stopped{}, nil
+}
+
+// A cancel or a wish to finish ends the loop at its next pass.
+func TestDrain_wrapUpEndsTheStepWithWhatIsThere(t *testing.T) {
+	t.Parallel()
+	var s *site
+	ask := toolOf("ask", permission.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+		_, err := s.x.WrapUp(context.Background(), "job")
+		return tool.Result{Content: "asked"}, err
+	})
+	model := scripted.New(replyCalls(callOf("c1", "ask", `{}`)), reply("never asked for"))
+	s = newSite(t, task.Config{Registry: kit{ask}}, model)
+	row, err := s.x.Start(context.Background(), spec())
+	if err != nil || row.Status != task.Completed || !slices.Contains(row.StopReasons, "wrap_up_requested") {
+		t.Fatalf("%s %v, %v; want it completed for wrap_up_requested", row.Status, row.StopReasons, err)
+	}
+	if n := len(model.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times, want once", n)
+	}
+}
+
+// A model that is being asked is left when the task is cancelled.
+func TestCancel_breaksOffACall(t *testing.T) {
+	t.Parallel()
+	var s *site
+	model := modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+		if _, err := s.x.Cancel(context.Background(), "job"); err != nil {
+			return llm.Response{}, err
+		}
+		<-ctx.Done()
+		return llm.Response{}, ctx.Err()
+	})
+	s = newSite(t, task.Config{}, model)
+	row, err := s.x.Start(context.Background(), spec())
+	if err != nil || row.Status != task.Cancelled {
+		t.Fatalf("%s, %v; want it cancelled", row.Status, err)
+	}
+}
+
+type modelFunc func(ctx context.Context, r llm.Request) (llm.Response, error)
+
+func (f modelFunc) Infer(ctx context.Context, r llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	return f(ctx, r)
+}
