@@ -118,7 +118,7 @@ func TestBudget_durationLeavesPausesOut(t *testing.T) {
 func TestBudget_isCheckedBetweenToolRounds(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, func(r llm.Request) (llm.Response, error) {
-		return calling("look", `{}`), nil // for ever
+		return calling("look"), nil // for ever
 	})
 	var ran atomic.Int64
 	s.host.Tools = toolbox(counter("look", &ran))

@@ -31,7 +31,7 @@ func TestNotes_areWrittenAndShownToAgentsThatComeLater(t *testing.T) {
 	if _, err := s.start(noted("markdown", "1")); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(s.host.WorkDir, "notes/n.txt"))
+	data, err := os.ReadFile(filepath.Join(s.host.WorkDir, "notes", "n.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestNotes_asJSON(t *testing.T) {
 	s := newScene(t, echo)
 	s.host.WorkDir = t.TempDir()
 	s.completes("re: four")(s.start(noted("json", "2")))
-	data, err := os.ReadFile(filepath.Join(s.host.WorkDir, "notes/n.txt"))
+	data, err := os.ReadFile(filepath.Join(s.host.WorkDir, "notes", "n.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestNotes_resumeAddsWhatTheFileLacks(t *testing.T) {
 		return echo(r)
 	}
 	s.fails(workflow.KindProvider, "step/2")(s.start(noted("markdown", "12")))
-	path := filepath.Join(s.host.WorkDir, "notes/n.txt")
+	path := filepath.Join(s.host.WorkDir, "notes", "n.txt")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -147,11 +147,16 @@ func finish(t *rapid.T, text, dir string, breaks map[int]bool) outcome {
 		}
 	}
 	a := &actor{answer: d.answer}
-	ctx, cancel := context.WithCancel(context.Background())
-	stop = cancel
-	res, err := workflow.Start(ctx, rt, loaded, workflow.RunOptions{Host: host(a), Out: out})
+	attempt := func(run func(context.Context) (workflow.Result, error)) (workflow.Result, error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stop, d.stopped = cancel, false
+		return run(ctx)
+	}
+	res, err := attempt(func(ctx context.Context) (workflow.Result, error) {
+		return workflow.Start(ctx, rt, loaded, workflow.RunOptions{Host: host(a), Out: out})
+	})
 	for range 40 {
-		cancel()
 		if err == nil && res.Status == workflow.StatusCompleted {
 			break
 		}
@@ -163,11 +168,8 @@ func finish(t *rapid.T, text, dir string, breaks map[int]bool) outcome {
 		if res.Question != nil {
 			o.Answer = ptr("answer to " + res.Question.Unit)
 		}
-		ctx, cancel = context.WithCancel(context.Background())
-		stop, d.stopped = cancel, false
-		res, err = workflow.Resume(ctx, rt, res.SessionID, o)
+		res, err = attempt(func(ctx context.Context) (workflow.Result, error) { return workflow.Resume(ctx, rt, res.SessionID, o) })
 	}
-	cancel()
 	if err != nil || res.Status != workflow.StatusCompleted {
 		t.Fatalf("the run ended as %+v (%v)\n%s", res, err, text)
 	}

@@ -57,9 +57,9 @@ func counter(name string, ran *atomic.Int64) tool.Tool {
 }
 
 // calling is an answer that asks for a tool.
-func calling(name, arguments string) llm.Response {
+func calling(name string) llm.Response {
 	return llm.Response{
-		ToolCalls:    []session.ToolCall{{ID: "c-" + name, Name: name, Arguments: []byte(arguments)}},
+		ToolCalls:    []session.ToolCall{{ID: "c-" + name, Name: name, Arguments: []byte("{}")}},
 		FinishReason: "tool_calls", Usage: session.Usage{Input: 10, Output: 5},
 	}
 }
@@ -78,7 +78,7 @@ func TestTools_ofAUnit(t *testing.T) {
 		if m := r.Messages[len(r.Messages)-1]; m.ToolResult != nil {
 			return said("it says " + m.ToolResult.Content), nil
 		}
-		return calling("look", `{}`), nil
+		return calling("look"), nil
 	})
 	s.host.Tools = func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) { return b, nil }
 	s.completes("it says seen")(s.start(toolChain))
@@ -103,9 +103,9 @@ func TestTools_finishedCallsAreNotMadeAgainOnResume(t *testing.T) {
 	s := newScene(t, func(r llm.Request) (llm.Response, error) {
 		switch last := r.Messages[len(r.Messages)-1]; {
 		case last.ToolResult == nil:
-			return calling("look", `{}`), nil
+			return calling("look"), nil
 		case last.ToolResult.ToolName == "look":
-			return calling("again", `{}`), nil
+			return calling("again"), nil
 		case broken.Load():
 			return llm.Response{}, errors.New("no")
 		}
@@ -133,7 +133,7 @@ func TestTools_anErrorIsAResultForTheModel(t *testing.T) {
 		if m := r.Messages[len(r.Messages)-1]; m.ToolResult != nil {
 			return said(m.ToolResult.Content), nil
 		}
-		return calling("nobody", `{}`), nil
+		return calling("nobody"), nil
 	})
 	s.host.Tools = toolbox(tool.Fake("look", "", ""))
 	res, err := s.start(head + "agents: {a: {prompt: A}}\npattern: {type: chain, config: {steps: [{agent: a, input: one}]}}\n")
