@@ -105,10 +105,22 @@ func answerOf(item store.Item) (answer, bool) {
 	return a, json.Unmarshal(item.Payload[answerKey], &a) == nil && a.ApprovalID != ""
 }
 
+// resolve writes the answer into an approval, and is the event that tells it.
+func (s answer) resolve(a *session.Approval) (event string) {
+	a.Action, a.By = s.Action, s.By
+	if strings.HasPrefix(s.Action, session.EffectAllow) {
+		a.Status = approvalApproved
+		return "approval_granted"
+	}
+	a.Status = approvalDenied
+	return "approval_denied"
+}
+
 // Respond answers an approval, from any process. The first answer counts: the
 // same again is a duplicate, another one an ApprovalResolvedError. An allowed
 // call runs once, and the task goes on until it comes to rest again; a denied
-// one leaves it paused. An answer that is to be kept as a rule is refused,
+// one leaves it paused. The row says what has become of a task that was ended
+// at the same time. An answer that is to be kept as a rule is refused,
 // with the approval as it was, when the rule cannot be kept.
 func (x *Executor) Respond(ctx context.Context, id, approvalID, action, by string, o RespondOptions) (Reply, error) {
 	s, err := x.load(ctx, id)
@@ -160,14 +172,22 @@ func (x *Executor) answerable(s session.Session, approvalID string) (session.App
 	if row := *s.Info().Task; Ended(row) {
 		return session.Approval{}, &session.TaskError{ID: s.ID(), Status: Canonical(row), Err: session.ErrTaskTerminal}
 	}
+	if a, ok := answeredIn(s, approvalID); ok {
+		return a, nil
+	}
+	return session.Approval{}, fmt.Errorf("%w: %q of task %q", session.ErrApprovalNotFound, approvalID, s.ID())
+}
+
+// answeredIn finds an approval of a task, answered or not.
+func answeredIn(s session.Session, approvalID string) (session.Approval, bool) {
 	if t := s.Task(); t != nil {
 		for _, a := range t.Approvals {
 			if a.ID == approvalID {
-				return a, nil
+				return a, true
 			}
 		}
 	}
-	return session.Approval{}, fmt.Errorf("%w: %q of task %q", session.ErrApprovalNotFound, approvalID, s.ID())
+	return session.Approval{}, false
 }
 
 func (x *Executor) replied(ctx context.Context, id, result string, err error) (Reply, error) {
@@ -281,15 +301,16 @@ func (x *Executor) carryAnswer(ctx context.Context, id, approvalID string, o Res
 			}
 			return x.goOn(ctx, r)
 		})
-		if !errors.Is(err, session.ErrBusy) {
+		done := !errors.Is(err, session.ErrBusy)
+		if done && err != nil {
 			return x.replied(ctx, id, ReplyHandled, err)
 		}
-		s, err := x.load(ctx, id)
+		s, err := x.load(context.WithoutCancel(ctx), id)
 		if err != nil {
 			return Reply{}, err
 		}
-		if a, err := x.answerable(s, approvalID); err != nil || a.Status != approvalPending {
-			return x.replied(ctx, id, ReplyHandled, err)
+		if a, _ := answeredIn(s, approvalID); done || a.Status != approvalPending {
+			return x.replied(ctx, id, ReplyHandled, nil)
 		}
 		if s.Info().Task.Status != Blocked {
 			break
@@ -343,12 +364,8 @@ func (x *Executor) takeAnswer(ctx context.Context, r *Run, item store.Item) erro
 	}
 	var d ApprovalDetails
 	_ = json.Unmarshal(a.Details, &d) // it could be read when it was written
-	a.Action, a.By, a.ResolvedAt = said.Action, said.By, millis(x.c.Clock())
-	a.Status = approvalDenied
-	name := "approval_denied"
-	if strings.HasPrefix(said.Action, session.EffectAllow) {
-		a.Status, name = approvalApproved, "approval_granted"
-	}
+	a.ResolvedAt = millis(x.c.Clock())
+	name := said.resolve(&a)
 	m := move{changes: []session.Change{taken, event(name, map[string]any{"approval": a})}, state: func(s *session.TaskState) {
 		if d.Scope != nil {
 			s.Permissions = s.Permissions.WithAnswer(d.Scope.Fingerprint())

@@ -19,14 +19,20 @@ import (
 func (x *Executor) labour(ctx context.Context, r *Run, first func(context.Context) error) error {
 	leave, err := x.turn(ctx, r)
 	if err != nil {
-		return err
+		return x.broken(ctx, r, err)
 	}
 	defer leave()
 	work := first
 	for {
 		err := x.drive(ctx, r, work)
-		if err != nil || r.row().Status != Blocked {
+		if err != nil || Ended(r.row()) {
 			return err
+		}
+		if _, asked, err := r.cancelWish(ctx); err != nil || asked { // it came too late to be seen on the way
+			return errors.Join(err, x.cancelled(ctx, r))
+		}
+		if r.row().Status != Blocked {
+			return nil
 		}
 		goOn, err := x.takeAnswers(ctx, r)
 		if err != nil || !goOn {
@@ -53,11 +59,27 @@ func (x *Executor) turn(ctx context.Context, r *Run) (leave func(), err error) {
 			return nil, err
 		}
 	}
-	leave, err = x.line.enter(ctx)
-	if err != nil {
-		return nil, &session.InterruptedError{ID: r.ID(), Seq: r.session().Base(), Err: err}
+	waiting, stop := r.listening(ctx)
+	defer stop()
+	return x.line.enter(waiting)
+}
+
+// listening is a context that ends when somebody cancels the task, for what
+// takes long and does not look at the inbox itself.
+func (r *Run) listening(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := r.hold.Arrived(ctx, func(i store.Item) bool { return i.Kind == store.ItemCancel })
+		if err == nil {
+			cancel(errCancelled)
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
 	}
-	return leave, nil
 }
 
 // drive runs work and, each time its window has no turns left, decides whether
@@ -156,7 +178,7 @@ func (x *Executor) unplanned(ctx context.Context, r *Run, err error) error {
 	var over *session.BudgetError
 	var provider *providerError
 	switch {
-	case ctx.Err() != nil, errors.Is(err, session.ErrFenced):
+	case ctx.Err() != nil, errors.Is(err, session.ErrFenced), errors.Is(err, errCancelled):
 		return err
 	case errors.As(err, &over):
 		return x.rest(ctx, r, wish{status: Paused, class: ClassBudget, error: over.Error()}, over.Kind, move{})
@@ -261,7 +283,9 @@ func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) 
 	if open, _ := unresolved(r.state()); want == nil || len(open) > 0 {
 		return false, x.complete(ctx, r, KindSuccess, "completed")
 	}
-	ok, detail, err := x.check(ctx, r, *want)
+	checking, stop := r.listening(ctx)
+	ok, detail, err := x.check(checking, r, *want)
+	stop()
 	if err != nil {
 		return false, err
 	}

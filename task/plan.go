@@ -113,8 +113,13 @@ func (x *Executor) planned(ctx context.Context, r *Run) (session.Plan, error) {
 	if planner == nil {
 		planner = asks{r}
 	}
-	made, err := planner.Plan(ctx, r.spec(), r.session().WindowMessages())
+	planning, stop := r.listening(ctx)
+	defer stop()
+	made, err := planner.Plan(planning, r.spec(), r.session().WindowMessages())
 	if err != nil {
+		if cause := context.Cause(planning); cause != nil {
+			return made, cause
+		}
 		return made, err
 	}
 	for i := range made.Steps { // a plan begins with nothing done

@@ -60,8 +60,11 @@ func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m mo
 		row.LastRunDurationMS = max(now-row.StartedAt, 0)
 	}
 	if terminal(w.status) {
-		row.CompletedAt = now
-		m = m.and(r.approvalsOver())
+		over, err := r.approvalsOver(ctx)
+		if err != nil {
+			return err
+		}
+		row.CompletedAt, m = now, m.and(over)
 	}
 	told := restEvents(row, reason)
 	return r.seal(ctx, "task."+w.status, m.and(move{changes: told, state: func(s *session.TaskState) {
@@ -106,20 +109,32 @@ func restEvents(row session.TaskRow, reason string) []session.Change {
 	return []session.Change{event("task_status", status)}
 }
 
-// approvalsOver cancels what was asked and not answered. The calls that waited
-// for it have an error as their result.
-func (r *Run) approvalsOver() move {
+// approvalsOver ends what was asked: what was answered and not yet acted on is
+// written down as it was answered, the rest is cancelled. The calls that waited
+// have an error as their result.
+func (r *Run) approvalsOver(ctx context.Context) (move, error) {
 	var m move
-	now := millis(r.x.c.Clock())
-	for _, a := range r.state().Approvals {
-		if a.Status != approvalPending {
-			continue
+	open := slices.DeleteFunc(slices.Clone(r.state().Approvals), func(a session.Approval) bool { return a.Status != approvalPending })
+	if len(open) == 0 {
+		return m, nil
+	}
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return m, err
+	}
+	for _, a := range open {
+		name := "approval_cancelled"
+		a.Status, a.ResolvedAt = approvalCancelled, millis(r.x.c.Clock())
+		for _, item := range items {
+			if said, ok := answerOf(item); ok && item.Kind == store.ItemApproval && said.ApprovalID == a.ID {
+				m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
+				name = said.resolve(&a)
+			}
 		}
-		a.Status, a.ResolvedAt = approvalCancelled, now
-		m.changes = append(m.changes, event("approval_cancelled", map[string]any{"approval": a}))
+		m.changes = append(m.changes, event(name, map[string]any{"approval": a}))
 		m.changes = append(m.changes, r.refusedCall(a.CallID, approvalEndedText)...)
 	}
-	return m
+	return m, nil
 }
 
 // refusedCall is an error as the result of a call that waits for one.
@@ -161,19 +176,34 @@ func (x *Executor) snapshot(ctx context.Context, r *Run, when SnapshotMode) erro
 	return err
 }
 
-// Cancel ends a task for good. Where somebody works on it that one is told,
-// and the row that is returned may not show the end yet. A task that has ended
-// is returned as it is.
+// Cancel ends a task for good. Where somebody works on it that one is told and
+// waited for a moment; the row that is returned may not show the end yet. A
+// task that has ended is returned as it is.
 func (x *Executor) Cancel(ctx context.Context, id string) (Row, error) {
 	row, err := x.Get(ctx, id)
-	if err != nil || Ended(row.TaskRow) {
+	if err != nil {
 		return row, err
 	}
-	err = x.hold(ctx, id, x.cancelled)
-	if errors.Is(err, session.ErrBusy) {
-		_, err = x.rt.Post(ctx, id, store.Item{Kind: store.ItemCancel, Payload: session.Values{"run": raw(row.Run)}})
+	wish := store.Item{ID: "cancel:" + x.c.NewID(), Kind: store.ItemCancel}
+	for range leavingTries {
+		if Ended(row.TaskRow) {
+			return row, nil
+		}
+		err := x.hold(ctx, id, x.cancelled)
+		if !errors.Is(err, session.ErrBusy) {
+			return x.after(ctx, id, err)
+		}
+		if _, err := x.rt.Post(ctx, id, wish); err != nil {
+			return row, err
+		}
+		if err := sleep(ctx, leavingPause); err != nil {
+			return row, err
+		}
+		if row, err = x.Get(ctx, id); err != nil {
+			return row, err
+		}
 	}
-	return x.after(ctx, id, err)
+	return row, nil
 }
 
 // WrapUp asks a task to finish with what it has. Where nobody works on it, it

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // ResumeResult is what came of a resume.
@@ -130,10 +131,20 @@ func (x *Executor) resuming(r *Run, told map[string]any) move {
 	return m
 }
 
-// newRun opens another run of a task that has ended.
-func (x *Executor) newRun(r *Run) move {
+// newRun opens another run of a task that has ended. What was meant for the
+// run that is over is taken from the inbox and means nothing any more.
+func (x *Executor) newRun(ctx context.Context, r *Run) (move, error) {
+	items, err := x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return move{}, err
+	}
 	previous := Canonical(r.row())
 	m := x.resuming(r, map[string]any{"message": resumedText, "newRunStarted": true, "previousStatus": previous})
+	for _, item := range items {
+		if item.Kind == store.ItemCancel || item.Kind == store.ItemWrapUp || item.Kind == store.ItemApproval {
+			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
+		}
+	}
 	return m.and(move{
 		state: func(s *session.TaskState) {
 			s.Loop.WrapUpRequested, s.Loop.SoftDeadlineTriggered = false, false
@@ -143,7 +154,7 @@ func (x *Executor) newRun(r *Run) move {
 			row.StartedAt, row.CompletedAt, row.TerminalStatus, row.FailureClass, row.Error = millis(x.c.Clock()), 0, "", "", ""
 			row.StopReasons, row.AutoContinueBlockReason = nil, ""
 		},
-	})
+	}), nil
 }
 
 // Continue goes on with a task whose budgets are used up, in a new window. The
@@ -193,14 +204,9 @@ func (x *Executor) Retry(ctx context.Context, id string) (Row, error) {
 		return Row{}, err
 	}
 	err := x.hold(ctx, id, func(ctx context.Context, r *Run) error {
-		var m move
-		if Ended(r.row()) {
-			m = x.newRun(r)
-		} else {
-			if err := x.ready(ctx, r); err != nil {
-				return err
-			}
-			m = x.resuming(r, map[string]any{"message": resumedText})
+		m, err := x.retrying(ctx, r)
+		if err != nil {
+			return err
 		}
 		m = m.and(r.allAgain()).and(move{row: func(row *session.TaskRow) { row.CurrentAttempt = 1 }})
 		return x.labour(ctx, r, func(ctx context.Context) error {
@@ -214,6 +220,17 @@ func (x *Executor) Retry(ctx context.Context, id string) (Row, error) {
 		})
 	})
 	return x.after(ctx, id, err)
+}
+
+// retrying is the move by which a retry begins.
+func (x *Executor) retrying(ctx context.Context, r *Run) (move, error) {
+	if Ended(r.row()) {
+		return x.newRun(ctx, r)
+	}
+	if err := x.ready(ctx, r); err != nil {
+		return move{}, err
+	}
+	return x.resuming(r, map[string]any{"message": resumedText}), nil
 }
 
 // allAgain makes the steps pending that a retry is about.

@@ -221,7 +221,11 @@ func (x *Executor) reopen(ctx context.Context, r *Run, itemID string) error {
 	}
 	for _, item := range items {
 		if item.ID == itemID {
-			return r.seal(ctx, "task.reopen", x.newRun(r))
+			m, err := x.newRun(ctx, r)
+			if err != nil {
+				return err
+			}
+			return r.seal(ctx, "task.reopen", m)
 		}
 	}
 	return nil
