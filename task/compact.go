@@ -277,10 +277,10 @@ func choose(s session.Session, room int, count func(session.Message) int) choice
 			keep(i)
 		}
 	}
-	share := int(pathShare * float64(room))
-	inUse := pathsIn(shown[max(0, len(shown)-pathMessages):])
+	share, recent := int(pathShare*float64(room)), max(0, len(shown)-pathMessages)
+	inUse := pathsIn(shown[recent:])
 	for i := len(groups) - 1; i >= 0; i-- {
-		if !stays[i] && cost[i] <= min(share, left) && names(shown[groups[i].From:groups[i].To], inUse) {
+		if !stays[i] && groups[i].To <= recent && cost[i] <= min(share, left) && names(shown[groups[i].From:groups[i].To], inUse) {
 			share -= cost[i]
 			keep(i)
 		}

@@ -45,8 +45,8 @@ func (r *Run) RunText(ctx context.Context, in TextInput) (TextOutput, error) {
 	for {
 		a.request.Messages = r.prefixed(in.Messages, text)
 		a.request.Inference = r.state().Loop.LifetimeTurnCount
-		if most > 0 {
-			a.request.Params.MaxOutputTokens = &most
+		if limit := most; limit > 0 {
+			a.request.Params.MaxOutputTokens = &limit
 		}
 		part, cut, err := r.askText(ctx, a)
 		if err != nil {
