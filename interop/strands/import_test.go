@@ -1,6 +1,7 @@
 package strands_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -111,7 +112,7 @@ func samePattern(t testing.TB, a, b *workflow.State) bool {
 		t.Fatal(err)
 	}
 	other, err := b.Pattern.MarshalJSON()
-	return err == nil && string(one) == string(other)
+	return err == nil && bytes.Equal(one, other)
 }
 
 func TestImport_samples(t *testing.T) {
@@ -189,6 +190,49 @@ func TestImport_saysWhatIsMissing(t *testing.T) {
 	refused("no session", session.ErrNotFound)
 	if _, err := strands.Export(t.Context(), b.rt, "nobody", t.TempDir(), strands.ExportOptions{}); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("export of nobody: %v", err)
+	}
+}
+
+// What an agent was told at its first unit, and the summary that stands for
+// the oldest of what it said, go along.
+func TestExport_takesPromptsAndSummariesAlong(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 1200)
+	notes := filepath.Join(t.TempDir(), "notes.md")
+	text := "context_policy: {compaction: {enabled: true, when_tokens_over: 1000, summary_ratio: 0.9, preserve_recent_messages: 1}, notes: {file: " + notes + `}}
+pattern: {type: chain, config: {steps: [
+  {agent: a, input: "` + long + `"}, {agent: a, input: "two"}, {agent: a, input: "three"}, {type: hitl, prompt: "on?"}, {agent: a, input: "four"}]}}`
+	a := &actor{}
+	b, res, err := start(t, text, a, nil)
+	if err != nil || res.Question == nil {
+		t.Fatalf("%+v (%v)", res, err)
+	}
+	d, err := strands.Export(t.Context(), b.rt, b.id, t.TempDir(), strands.ExportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conversations, err := d.Conversations(id, agentNames)
+	if err != nil || len(conversations) != 1 {
+		t.Fatalf("%d conversations (%v)", len(conversations), err)
+	}
+	if removed, summary, err := conversations[0].Agent.Removed(); err != nil || removed != 2 || summary == nil || len(conversations[0].Messages) != 6 {
+		t.Errorf("%d of %d messages are summarised as %v (%v)", removed, len(conversations[0].Messages), summary, err)
+	}
+	again := begun{rt: newRuntime(t, nil), out: b.out}
+	if again.id, _, err = strands.Import(t.Context(), again.rt, d, strands.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(notes); err != nil {
+		t.Fatal(err)
+	}
+	here, there := &actor{}, &actor{}
+	again.toTheEnd(t, there)
+	b.toTheEnd(t, here)
+	if fmt.Sprint(here.asked) != fmt.Sprint(there.asked) || len(here.asked) != 1 || !strings.Contains(here.asked[0], "|6|four") {
+		t.Errorf("the model was asked %q, where it was exported %q", there.asked, here.asked)
+	}
+	if got, want := again.state(t, 0).Agents, b.state(t, 0).Agents; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("it has used %v, want %v", got, want)
 	}
 }
 
