@@ -1,0 +1,285 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/task"
+)
+
+func TestResolvedPath_followsLinksAndKnowsWhatItCannotKnow(t *testing.T) {
+	t.Parallel()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, outside := filepath.Join(base, "work"), filepath.Join(base, "outside")
+	for _, dir := range []string{root, outside, filepath.Join(root, "sub")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"out": outside, "in": "sub", "nowhere": filepath.Join(base, "later"), "round": "round"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p, want := range map[string]string{
+		"a.txt":         root + "/a.txt",
+		"new/deep/a":    root + "/new/deep/a",
+		"sub/../a":      root + "/a",
+		"in/a":          root + "/sub/a",
+		"out/a":         outside + "/a",
+		"out/../a":      base + "/a", // up from where the link leads
+		"../x":          base + "/x",
+		"nowhere":       "",
+		"nowhere/a":     "",
+		"round":         "",
+		"/etc/hostname": "/etc/hostname",
+	} {
+		if p == "out/../a" {
+			if err := os.WriteFile(base+"/a", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := task.ResolvedPath(root, p); got != want {
+			t.Errorf("%s leads to %q, want %q", p, got, want)
+		}
+	}
+	if got := task.ResolvedPath("", "a"); got != "" {
+		t.Errorf("a path without a workspace leads to %q", got)
+	}
+}
+
+// tried is whether a call runs, is asked about or is denied.
+func tried(t *testing.T, s task.Spec, tool task.Tool, arguments string, change ...func(*task.Config)) string {
+	t.Helper()
+	h := newHouse(t, script("call:c1:act:"+arguments, "done"), append(change, with(tool))...)
+	s.ID, s.Prompt, s.PlanMode = "t1", "do it", task.PlanNone
+	h.start(s)
+	switch {
+	case h.row().Status == "blocked":
+		return "ask"
+	case h.count("tool_blocked") > 0:
+		return "deny"
+	}
+	return "allow"
+}
+
+func TestGuard_decidesByWhatACallDoes(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.Symlink(t.TempDir(), filepath.Join(root, "out")); err != nil {
+		t.Fatal(err)
+	}
+	on := map[string]bool{"shell": true, "delete": true}
+	http := permission.Network | permission.Export
+	for name, c := range map[string]struct {
+		mode      string
+		effects   permission.Effects
+		arguments string
+		able      map[string]bool
+		want      string
+	}{
+		"reading inside":           {"default", permission.Read, `{"path":"a"}`, on, "allow"},
+		"reading outside":          {"default", permission.Read, `{"path":"/etc/passwd"}`, on, "ask"},
+		"reading upwards":          {"default", permission.Read, `{"path":"x/../../a"}`, on, "ask"},
+		"editing inside":           {"accept_edits", permission.Write, `{"path":"a"}`, on, "allow"},
+		"editing through a link":   {"accept_edits", permission.Write, `{"path":"out/a"}`, on, "ask"},
+		"editing outside":          {"accept_edits", permission.Write, `{"path":"/tmp/a"}`, on, "ask"},
+		"moving out":               {"accept_edits", permission.Write, `{"from":"a","to":"../b"}`, on, "ask"},
+		"several paths":            {"accept_edits", permission.Write, `{"paths":["a","/b"]}`, on, "ask"},
+		"editing the rules":        {"accept_edits", permission.Write, `{"path":".holdfast/permissions.json"}`, on, "ask"},
+		"reading the rules":        {"default", permission.Read, `{"path":".holdfast/permissions.json"}`, on, "allow"},
+		"editing in plan mode":     {"plan", permission.Write, `{"path":"a"}`, on, "deny"},
+		"unknown in plan mode":     {"plan", 0, `{}`, on, "deny"},
+		"unknown":                  {"dont_ask", 0, `{}`, on, "ask"},
+		"a safe command":           {"dangerous_only", permission.Shell, `{"command":"ls -l"}`, on, "allow"},
+		"a command behind another": {"dangerous_only", permission.Shell, `{"command":"ls; make"}`, on, "ask"},
+		"a command on two lines":   {"dangerous_only", permission.Shell, "{\"command\":\"ls\\nmake\"}", on, "ask"},
+		"no shell here":            {"bypass_permissions", permission.Shell, `{"command":"ls"}`, nil, "deny"},
+		"no deleting here":         {"bypass_permissions", permission.Delete, `{"path":"a"}`, nil, "deny"},
+		"a guardrail":              {"bypass_permissions", permission.Shell, `{"command":"rm -rf /"}`, on, "deny"},
+		"asking the web":           {"default", http, `{"url":"https://example.com/x"}`, on, "allow"},
+		"a head request":           {"default", http, `{"url":"https://example.com/x","method":"HEAD","headers":{}}`, on, "allow"},
+		"sending to the web":       {"bypass_permissions", http, `{"url":"https://example.com/x","method":"POST"}`, on, "ask"},
+		"a body":                   {"bypass_permissions", http, `{"url":"https://example.com/x","body":"x"}`, on, "ask"},
+		"headers":                  {"bypass_permissions", http, `{"url":"https://example.com/x","headers":{"a":"b"}}`, on, "ask"},
+	} {
+		s := task.Spec{PermissionMode: c.mode, Workspace: task.Workspace{ID: "w", Root: root, Capabilities: c.able}}
+		tool := task.Tool{Tool: &counter{name: "act"}, Effects: c.effects}
+		if got := tried(t, s, tool, c.arguments); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestGuard_denialsByTheModeTurnIntoAQuestion(t *testing.T) {
+	t.Parallel()
+	c, write := writer("write")
+	h := newHouse(t, script("call:c1:write:{}", "call:c2:write:{}", "call:c3:write:{}", "call:c4:write:{}", "done"), with(write))
+	s := job()
+	s.PermissionMode = "plan"
+	h.start(s)
+	h.stands("blocked", "awaiting_approval", "")
+	if h.count("tool_blocked") != 3 || c.ran() != 0 {
+		t.Errorf("%d were blocked", h.count("tool_blocked"))
+	}
+	counted, _ := h.state().Permissions.DenialTracking.Get("tool:write")
+	if counted.ConsecutiveDenials != 3 || counted.TotalDenials != 3 {
+		t.Errorf("counted are %+v", counted)
+	}
+	a := h.open()
+	if !strings.Contains(string(a.Details), "denial_fallback") {
+		t.Errorf("the details are %s", a.Details)
+	}
+	if reply, err := h.respond(a.ID, "allow_once", task.RespondOptions{}); err != nil || reply.Row.Status != "completed" || c.ran() != 1 {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	counted, _ = h.state().Permissions.DenialTracking.Get("tool:write")
+	if counted.ConsecutiveDenials != 0 || counted.TotalDenials != 3 || counted.PromptedAtTotal != 3 {
+		t.Errorf("counted are %+v", counted)
+	}
+}
+
+func TestGuard_hardAndRuleDenialsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	c, write := writer("write")
+	h := newHouse(t, script("call:c1:write:{}", "call:c2:write:{}", "call:c3:write:{}", "call:c4:write:{}", "done"), with(write))
+	if _, err := h.x.Create(context.Background(), job()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.x.AddRule(context.Background(), "t1", session.Rule{Effect: "deny", Scope: session.Scope{Kind: "tool", ToolName: "write"}}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := h.x.Resume(context.Background(), "t1")
+	if err != nil || result.Row.Status != "completed" || c.ran() != 0 || h.count("tool_blocked") != 4 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := h.state().Permissions.DenialTracking.Len(); n != 0 {
+		t.Errorf("%d scopes are counted", n)
+	}
+}
+
+func TestGrant_countsInItsExecutorUntilItsEnd(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	st := inmem.New(inmem.Config{})
+	clock := func(c *task.Config) { c.Clock = func() time.Time { return now } }
+	c, write := writer("write")
+	h := houseOn(t, st, script("call:c1:write:{}", "call:c2:write:{}", "done", "call:c3:write:{}", "done"), clock, with(write))
+	if _, err := h.x.Create(context.Background(), job()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.x.Grant(context.Background(), "t1", "tool:write", task.GrantOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := h.x.Resume(context.Background(), "t1"); err != nil || result.Row.Status != "completed" || c.ran() != 2 {
+		t.Fatalf("%+v, %v; the tool ran %d times", result, err, c.ran())
+	}
+	now = now.Add(session.GrantDefault) // its end is exclusive
+	if _, err := h.x.QueueFollowUp(context.Background(), "t1", session.FollowUp{Message: "again"}); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := h.x.Resume(context.Background(), "t1"); err != nil || result.Row.Status != "blocked" || c.ran() != 2 {
+		t.Errorf("%+v, %v; the tool ran %d times", result, err, c.ran())
+	}
+	if h.count("permission_grants_dropped") != 1 || h.state().Permissions.TemporaryGrants.Len() != 0 {
+		t.Errorf("grants are %+v", h.state().Permissions.TemporaryGrants)
+	}
+}
+
+func TestGrant_ofAnotherExecutorIsDropped(t *testing.T) {
+	t.Parallel()
+	for _, survives := range []bool{false, true} {
+		st := inmem.New(inmem.Config{})
+		_, write := writer("write")
+		one := houseOn(t, st, script(), with(write))
+		if _, err := one.x.Create(context.Background(), job()); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.x.Grant(context.Background(), "t1", "tool:write", task.GrantOptions{SurvivesRestart: survives}); err != nil {
+			t.Fatal(err)
+		}
+		c, write := writer("write")
+		other := houseOn(t, st, script("call:c1:write:{}", "done"), with(write))
+		result, err := other.x.Resume(context.Background(), "t1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (c.ran() == 1) != survives || (result.Row.Status == "completed") != survives || (other.count("permission_grants_dropped") == 0) != survives {
+			t.Errorf("survives %v: %+v, the tool ran %d times", survives, result.Row, c.ran())
+		}
+	}
+}
+
+func TestSettings_reachATaskAtWorkAndTheNewestModeWins(t *testing.T) {
+	t.Parallel()
+	st, g := inmem.New(inmem.Config{}), newGate()
+	h := houseOn(t, st, g.answer)
+	other := houseOn(t, st, g.answer)
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.x.Start(context.Background(), job())
+		done <- err
+	}()
+	<-g.came
+	ctx := context.Background()
+	rule := session.Rule{Effect: "deny", Scope: session.Scope{Kind: "tool", ToolName: "x"}}
+	for _, mode := range []string{"plan", "accept_edits"} {
+		if err := other.x.SetMode(ctx, "t1", mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.x.AddRule(ctx, "t1", rule); err != nil {
+		t.Fatal(err)
+	}
+	for s := h.state(); s.Permissions.Mode != "accept_edits" || len(s.Permissions.SessionRules) == 0; s = h.state() {
+		yieldNow()
+	}
+	close(g.pass)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	state := h.state()
+	if state.Permissions.Mode != "accept_edits" || len(state.Permissions.SessionRules) != 1 || h.row().PermissionMode != "accept_edits" || state.Settings.ModeSeq == 0 {
+		t.Errorf("permissions are %+v, settings %+v", state.Permissions, state.Settings)
+	}
+	if err := other.x.SetMode(ctx, "t1", "everything"); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("a mode there is not: %v", err)
+	}
+}
+
+func TestRules_ofASessionAreAddedOnceAndBounded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, script())
+	ctx := context.Background()
+	if _, err := h.x.Create(ctx, job()); err != nil {
+		t.Fatal(err)
+	}
+	rule := session.Rule{Source: "profile", Effect: "allow", Scope: session.Scope{Kind: "tool", ToolName: "x"}}
+	for range 2 {
+		if err := h.x.AddRule(ctx, "t1", rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rules := h.state().Permissions.SessionRules; len(rules) != 1 || rules[0].Source != "session" || h.count("permission_rule_added") != 1 {
+		t.Errorf("rules are %+v", rules)
+	}
+	bad := rule
+	bad.Scope.ToolName = "*"
+	if err := h.x.AddRule(ctx, "t1", bad); !errors.Is(err, session.ErrRule) {
+		t.Errorf("a rule about everything: %v", err)
+	}
+	if err := h.x.RemoveRule(ctx, "t1", rule); err != nil || len(h.state().Permissions.SessionRules) != 0 {
+		t.Errorf("removed: %v, %+v", err, h.state().Permissions.SessionRules)
+	}
+}
