@@ -39,6 +39,13 @@ func (f *failures) hide(secrets map[string]string) {
 	f.keys = strings.NewReplacer(pairs...)
 }
 
+// masked is a text without the values of keys.
+func (f *failures) masked(text string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.keys.Replace(text)
+}
+
 // ofModel is a model whose failures are known. It has the price, the counter
 // and the length that the model has.
 func (f *failures) ofModel(m llm.Model) llm.Model {

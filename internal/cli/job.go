@@ -216,10 +216,22 @@ func (j *job) attend(ctx context.Context, h *home, before *course, pass func(*ho
 		j.result.SessionID = id
 	}
 	j.view.end(j.reread(context.WithoutCancel(ctx), rt))
+	j.hide()
 	if j.order.trace && !j.final.IsZero() {
 		err = errors.Join(err, j.writeTrace())
 	}
 	return err
+}
+
+// hide takes the values of keys out of the result, as they are in the session.
+func (j *job) hide() {
+	r := &j.result
+	r.LastResponse, r.Error = j.failures.masked(r.LastResponse), j.failures.masked(r.Error)
+	if r.Question != nil {
+		q := *r.Question
+		q.Prompt, q.ContextDisplay = j.failures.masked(q.Prompt), j.failures.masked(q.ContextDisplay)
+		r.Question = &q
+	}
 }
 
 // guarded is a runtime that keeps the secrets of the spec out of the session.

@@ -149,10 +149,11 @@ func (e *misfitError) Unwrap() error { return e.UnsupportedError }
 // passError is a pass that did not come to the end of its run.
 type passError struct {
 	err  error
+	text string // of the error, without the values of keys
 	next string // the command that goes on with it
 }
 
-func (e *passError) Error() string { return e.err.Error() }
+func (e *passError) Error() string { return e.text }
 func (e *passError) Unwrap() error { return e.err }
 
 // hint is what to do about it.
@@ -204,7 +205,7 @@ func (j *job) explain(err error) error {
 	if j.result.SessionID == "" {
 		return err
 	}
-	return &passError{err: err, next: j.next(j.result.SessionID)}
+	return &passError{err: err, text: j.failures.masked(err.Error()), next: j.next(j.result.SessionID)}
 }
 
 // issuesText is why a spec cannot be run, for a file.
@@ -293,7 +294,7 @@ func (j *job) answer(ctx context.Context, q workflow.HITLState) (string, error) 
 // showQuestion shows what a person is asked and, where nobody waits for the
 // answer here, how to give it.
 func (j *job) showQuestion(q workflow.HITLState, all []workflow.HITLState, how bool) {
-	fmt.Fprint(j.err, j.questionText(j.err, q))
+	fmt.Fprint(j.err, j.failures.masked(j.questionText(j.err, q)))
 	if !how {
 		return
 	}

@@ -147,7 +147,12 @@ inputs: {required: {say: string}}
 agents: {clerk: {prompt: You write., tools: []}}
 pattern: {type: chain, config: {steps: [{agent: clerk, input: "{{ say }}"}]}}
 `)
-	d.must("", "run", path, "--out", out, "--var", "say=it is tok-0123456789")
+	for _, flag := range []string{"--json", "--verbose"} {
+		told := d.must("", "run", path, "--out", out, "--var", "say=it is tok-0123456789", flag)
+		if told += d.err.String(); strings.Contains(told, "tok-0123456789") || strings.Count(told, "[secret:PAYROLL_TOKEN]") < 2 {
+			t.Errorf("%s: told %s", flag, told)
+		}
+	}
 	list := d.must("", "sessions", "list", "--json")
 	_, rest, _ := strings.Cut(list, `"sessionId":"`)
 	id, _, _ := strings.Cut(rest, `"`)

@@ -59,7 +59,7 @@ func (v *view) hear(e workflow.Event) {
 	switch {
 	case v.json:
 		if raw, err := session.JSON(e); err == nil {
-			fmt.Fprintf(v.err, "%s\n", raw)
+			fmt.Fprintf(v.err, "%s\n", v.failures.masked(string(raw)))
 		}
 	case v.live:
 		if text := v.kept(e); text != "" {
@@ -81,7 +81,7 @@ func (v *view) delta(unit string, d llm.Delta) {
 		if d.ToolCall != nil {
 			text = "→ " + d.ToolCall.Name + " "
 		}
-		p.writing = lastRunes(text, 200)
+		p.writing = v.failures.masked(lastRunes(text, 200))
 	}
 }
 

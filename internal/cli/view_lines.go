@@ -52,7 +52,7 @@ func (v *view) answer(e workflow.Event) string {
 	if !v.verbose || unit == "" || e.Type == workflow.HITLAnswer {
 		return ""
 	}
-	return v.err.paint(dim, unit) + "\n" + setIn(printable(text))
+	return v.err.paint(dim, unit) + "\n" + setIn(printable(v.failures.masked(text)))
 }
 
 // setIn is text with each line a little to the right.
