@@ -408,3 +408,25 @@ func TestChecklist_foldOfItsEventsAlone(t *testing.T) {
 		}
 	})
 }
+
+// A reminder that no request has carried yet is carried by the first one of
+// the next process.
+func TestReminder_survivesACrash(t *testing.T) {
+	t.Parallel()
+	model := scripted.New(reply("it is done"))
+	s := newSite(t, task.Config{}, model)
+	id := s.working(oneStep())
+	s.with(id, func(r *task.Run) {
+		if _, err := r.CreateChecklist(context.Background(), []task.ItemInput{item("work", "", "completed")}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.open(task.Config{})
+	if _, err := s.step(id); err != nil {
+		t.Fatal(err)
+	}
+	last := model.Requests()[0].Messages
+	if text := last[len(last)-1].Content.Text(); !strings.HasPrefix(text, "CHECKLIST REMINDER:") {
+		t.Errorf("the request ends with %q", text)
+	}
+}

@@ -108,7 +108,7 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 		}
 		return true, r.append(ctx, move{changes: changes, state: state, row: row})
 	}
-	return false, r.seal(ctx, "pause", move{
+	return false, r.seal(ctx, "task.pause", move{
 		changes: append(changes, r.blocked(d)...),
 		state: func(s *session.TaskState) {
 			d.count(s)

@@ -39,13 +39,19 @@ func (p *turn) hint(ctx context.Context, it *Iteration) error {
 			return err
 		}
 	}
-	name, text := circles(p.historyOf(it), it.Counters.Notes)
+	h, err := p.historyOf(ctx, it)
+	if err != nil {
+		return err
+	}
+	name, text := circles(h, it.Counters.Notes)
 	if name == "" {
 		return nil
 	}
 	it.Counters.Notes = it.Counters.Notes.With(name)
-	return p.note(ctx, it, text)
+	return p.note(ctx, it, name, text)
 }
+
+const hintKey = "hint" // in a message's metadata: which one it gives
 
 // used is a call as circles are found in.
 type used struct {
@@ -61,21 +67,25 @@ type history struct {
 	since int // calls since the hint about a target
 }
 
-func (p *turn) historyOf(it *Iteration) history {
+func (p *turn) historyOf(ctx context.Context, it *Iteration) (history, error) {
 	var h history
 	for _, m := range p.r.session().WindowMessages() {
 		if m.StepID != it.StepID {
 			continue
 		}
-		if m.Role == session.RoleUser && len(h.calls) > 0 && m.Content.Text() == fmt.Sprintf(sameTargetText, busiest(h.calls).target) {
+		if m.Metadata.String(hintKey) == hintTarget {
 			h.since = 0
 		}
 		if m.Role != session.RoleAssistant {
 			continue
 		}
 		for _, call := range m.ToolCalls {
+			t, known, err := p.r.find(ctx, call.Name)
+			if err != nil {
+				return h, err
+			}
 			u := used{tool: call.Name, target: targetOf(call), input: sortedInput(call.Arguments), use: usesAnything}
-			if t, known, err := p.r.find(context.Background(), call.Name); err == nil && known { // the catalogue is there by now
+			if known {
 				u.use = useOf(call.Name, t.Effects)
 			}
 			h.calls = append(h.calls, u)
@@ -84,7 +94,7 @@ func (p *turn) historyOf(it *Iteration) history {
 		h.stops = inRow(h.stops, len(m.ToolCalls) > 0 && m.Content.Blank())
 		h.cuts = inRow(h.cuts, cutOff(m.Metadata.String(finishKey)))
 	}
-	return h
+	return h, nil
 }
 
 func inRow(n int, again bool) int {

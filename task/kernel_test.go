@@ -81,6 +81,8 @@ func TestRunStep_everyEndHasItsReason(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
+	fenced, lose := context.WithCancelCause(context.Background())
+	lose(session.ErrFenced)
 	const pass = "StopBefore Drain Before Request"
 	for name, c := range map[string]struct {
 		in     task.KernelInput
@@ -98,6 +100,7 @@ func TestRunStep_everyEndHasItsReason(t *testing.T) {
 			return task.Decision{Stop: true, Reason: task.StopUserInput}, nil
 		}}, want: task.StopUserInput, calls: pass + " Handle After", passes: 1, asked: 1},
 		"the context is over":   {p: &fake{}, ctx: gone, want: task.StopCancelled, cause: context.Canceled, calls: ""},
+		"the lease is lost":     {p: &fake{}, ctx: fenced, want: task.StopLeaseLost, cause: session.ErrFenced, calls: ""},
 		"no iterations":         {in: task.KernelInput{MaxIterations: task.None}, p: &fake{}, want: task.StopIterations, loop: task.StopIterations, calls: ""},
 		"no calls":              {in: task.KernelInput{MaxLLMCalls: task.None}, p: &fake{}, want: task.StopLLMCalls, loop: task.StopLLMCalls, calls: ""},
 		"iterations come first": {in: task.KernelInput{MaxLLMCalls: task.None, MaxIterations: task.None}, p: &fake{}, want: task.StopIterations, loop: task.StopIterations, calls: ""},

@@ -366,3 +366,45 @@ type modelFunc func(ctx context.Context, r llm.Request) (llm.Response, error)
 func (f modelFunc) Infer(ctx context.Context, r llm.Request, _ func(llm.Delta)) (llm.Response, error) {
 	return f(ctx, r)
 }
+
+// A message for a task that has ended is answered in a run of its own, once,
+// whichever write fails.
+func TestFollowUp_afterTheEndIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	for n, writes := 0, 0; n == 0 || n <= writes; n++ {
+		base := newStore(t)
+		count, armed := 0, false
+		faulty := storetest.Faulty(base, func(call string, _ int) error {
+			if !armed || call != "Append" && call != "Save" {
+				return nil
+			}
+			if count++; n > 0 && count >= n {
+				return errBroken
+			}
+			return nil
+		})
+		model := scripted.New(reply("the work is done"), reply("you are welcome"))
+		s := newSiteOn(t, faulty, task.Config{Snapshots: task.SnapshotNever}, model)
+		id := s.run(oneStep()).ID
+		if _, err := s.x.QueueFollowUp(context.Background(), id, session.FollowUp{ID: "f1", Message: "thanks"}); err != nil {
+			t.Fatal(err)
+		}
+		armed = true
+		_, err := s.x.Resume(context.Background(), id)
+		if (err == nil) != (n == 0) {
+			t.Fatalf("write %d failed and the run ended with %v", n, err)
+		}
+		armed = false
+		if n == 0 {
+			writes = count
+		} else if s.open(task.Config{}); true {
+			if _, err := s.x.Resume(context.Background(), id); err != nil && !errors.Is(err, session.ErrTaskTerminal) {
+				t.Fatalf("write %d: %v", n, err)
+			}
+		}
+		row, _ := s.x.Get(context.Background(), id)
+		if row.Status != task.Completed || row.Run != 2 || s.said(id, "thanks") != 1 || s.said(id, "you are welcome") != 1 || len(s.events(id, "follow_up_delivered")) != 1 {
+			t.Errorf("write %d: the task is %s in run %d; said %d times, answered %d times", n, row.Status, row.Run, s.said(id, "thanks"), s.said(id, "you are welcome"))
+		}
+	}
+}

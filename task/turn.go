@@ -232,11 +232,11 @@ func (p *turn) Handle(ctx context.Context, response Response, it *Iteration) (De
 		return Decision{Empty: &none}, nil
 	case cutOff(answer.FinishReason) && visible && it.Counters.MaxTokenRecoveries < maxTokenRecoveries:
 		it.Counters.MaxTokenRecoveries++
-		return Decision{Empty: &none}, p.note(ctx, it, cutOffText)
+		return Decision{Empty: &none}, p.note(ctx, it, "", cutOffText)
 	case !visible:
 		empty := it.Counters.Empty + 1
 		it.Counters.Empty = empty
-		return Decision{Empty: &empty}, p.note(ctx, it, emptyText)
+		return Decision{Empty: &empty}, p.note(ctx, it, "", emptyText)
 	}
 	return Decision{Stop: true, Empty: &none}, nil
 }
@@ -248,11 +248,15 @@ const maxTokenRecoveries = 6
 // After has nothing to do: everything is written.
 func (p *turn) After(context.Context, *Iteration) error { return nil }
 
-// note says something to the model on the user's side.
-func (p *turn) note(ctx context.Context, it *Iteration, text string, told ...session.Change) error {
+// note says something to the model on the user's side. Hint is its name, where
+// it is given once in a step.
+func (p *turn) note(ctx context.Context, it *Iteration, hint, text string) error {
 	m := session.Message{ID: p.r.x.c.NewID(), Role: session.RoleUser, StepID: it.StepID, Trace: true, Content: session.Text(text)}
+	if hint != "" {
+		m.Metadata = session.Values{hintKey: raw(hint)}
+	}
 	err := p.r.append(ctx, move{
-		changes: append([]session.Change{session.MessageAdded{Message: m}}, told...),
+		changes: []session.Change{session.MessageAdded{Message: m}},
 		state:   func(s *session.TaskState) { s.Loop.Kernel = counters(it) },
 	})
 	it.Messages = p.r.session().WindowMessages()
