@@ -133,16 +133,16 @@ func TestTaskMoves_leadFromOneStateToTheOther(t *testing.T) {
 		}
 		older = moved(t, older)
 		newer := moved(t, older)
-		c, any, err := session.TaskMoves(older, newer)
+		c, some, err := session.TaskMoves(older, newer)
 		if err != nil {
 			t.Fatal(err)
 		}
 		have, want := mustJSON(t, older), mustJSON(t, newer)
-		if any == reflect.DeepEqual(older, newer) {
-			t.Fatalf("moved %t from %s to %s", any, have, want)
+		if some == reflect.DeepEqual(older, newer) {
+			t.Fatalf("moved %t from %s to %s", some, have, want)
 		}
 		s := apply(t, taskSession(t), session.TaskRestored{State: older})
-		if any {
+		if some {
 			s = apply(t, s, c)
 		}
 		sameBytes(t, "the newer state", mustJSON(t, s.Task()), want)
@@ -163,8 +163,8 @@ func TestTaskMoves_holdOnlyWhatMoved(t *testing.T) {
 	if have := string(mustJSON(t, c)); have != want {
 		t.Errorf("have %s\nwant %s", have, want)
 	}
-	if _, any, err := session.TaskMoves(older, *older.Clone()); any || err != nil {
-		t.Errorf("nothing moved: %t, %v", any, err)
+	if _, some, err := session.TaskMoves(older, *older.Clone()); some || err != nil {
+		t.Errorf("nothing moved: %t, %v", some, err)
 	}
 }
 

@@ -40,7 +40,8 @@ func (s TaskState) kept() (TaskState, error) {
 	if c.Permissions, err = c.Permissions.normal(); err != nil {
 		return c, err
 	}
-	return c, c.check()
+	err = c.check()
+	return c, err
 }
 
 // check refuses what no fold would lead to.

@@ -176,7 +176,7 @@ func (d *decoded) fillOutputs() {
 	t := &d.state.Transcript
 	for i := len(d.turns) - 1; i >= 0; i-- {
 		words := d.turns[i].words()
-		if strings.TrimSpace(words) == "" {
+		if strings.TrimSpace(words) == "" || words == takenNoteText { // which is no answer
 			continue
 		}
 		if d.turns[i].role == roleAssistant {

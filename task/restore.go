@@ -219,7 +219,11 @@ func (r *restorer) candidates() ([]candidate, error) {
 // classified reads which form a snapshot has. One that is no snapshot is
 // warned of and has no object.
 func (r *restorer) classified(c candidate, value json.RawMessage) (candidate, error) {
-	o, err := readObject(value)
+	value, err := compactJSON(value)
+	var o object
+	if err == nil {
+		o, err = readObject(value)
+	}
 	if err != nil {
 		r.failed(&session.SnapshotError{Where: c.where, Reason: err.Error()})
 		return c, nil
@@ -369,7 +373,7 @@ func (r *restorer) rebuilt() Restored {
 // finished repairs what is left to repair.
 func (r *restorer) finished(out Restored, d *decoded, p replay) Restored {
 	report := &out.Report
-	report.Warnings = append(r.warnings, d.warnings...)
+	report.Warnings = slices.Concat(r.warnings, d.warnings)
 	for _, fix := range report.Repairs {
 		report.warn("conversationHistory[%d]: %s %s", fix.Message, fix.Kind, fix.ID)
 	}

@@ -337,9 +337,13 @@ func lastUsage(events []ForeignEvent) session.TaskUsage {
 	return session.TaskUsage{}
 }
 
-// lastChecklist is that of the last event which carries one.
+// lastChecklist is that of the last event which carries one. Snapshots speak
+// for themselves.
 func lastChecklist(events []ForeignEvent) (session.Checklist, bool) {
 	for _, e := range slices.Backward(events) {
+		if e.Kind() == snapshotEvent {
+			continue
+		}
 		if o, err := readObject(e.Payload); err == nil {
 			if list, ok := checklistOf(o); ok {
 				return list, true

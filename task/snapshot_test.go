@@ -311,7 +311,6 @@ func TestSaveSnapshot_anEmptyWindowIsSavedToo(t *testing.T) {
 	}
 }
 
-// refusing is a store that cannot hold large appends.
 func TestSaveSnapshot_errorsAreReturned(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
