@@ -171,8 +171,8 @@ func (d *decoded) checkPlan() error {
 }
 
 // fillOutputs takes what was said last from the history, where the snapshot
-// does not say.
-func (d *decoded) fillOutputs() {
+// does not say; those of older forms do not say what the user said either.
+func (d *decoded) fillOutputs(legacy bool) {
 	t := &d.state.Transcript
 	for i := len(d.turns) - 1; i >= 0; i-- {
 		words := d.turns[i].words()
@@ -188,7 +188,7 @@ func (d *decoded) fillOutputs() {
 			break
 		}
 	}
-	for i := len(d.turns) - 1; i >= 0 && t.LastUserMessage == ""; i-- {
+	for i := len(d.turns) - 1; legacy && i >= 0 && t.LastUserMessage == ""; i-- {
 		if d.turns[i].role == roleUser {
 			t.LastUserMessage = d.turns[i].words()
 		}

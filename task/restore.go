@@ -336,7 +336,7 @@ func (r *restorer) restored(c candidate, d *decoded) Restored {
 	if d.summary != nil && d.state.Plan == nil {
 		d.turns = withContext(d.turns, *d.summary)
 	}
-	d.fillOutputs()
+	d.fillOutputs(c.legacy)
 	if !d.used {
 		d.state.Usage = lastUsage(r.Events)
 	}
