@@ -71,17 +71,22 @@ func TestBudget_stepsCountOverAllResumes(t *testing.T) {
 
 func TestBudget_stepsCountUnitsInFlight(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, gated(2, echo))
-	s.fails(workflow.KindBudget, "", "max_steps")(s.start(strings.Replace(head, "model_id: m,", "model_id: m, budgets: {max_steps: 2},", 1) + `
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, func(r llm.Request) (llm.Response, error) {
+			time.Sleep(time.Second) // until every task has tried to begin
+			return echo(r)
+		})
+		s.fails(workflow.KindBudget, "", "max_steps")(s.start(strings.Replace(head, "model_id: m,", "model_id: m, budgets: {max_steps: 2},", 1) + `
 agents: {a: {prompt: A}}
 pattern: {type: workflow, config: {tasks: [{id: a, agent: a, input: a}, {id: b, agent: a, input: b}, {id: c, agent: a, input: c}, {id: d, agent: a, input: d}]}}
 `))
-	if s.calls() != 2 {
-		t.Errorf("%d calls", s.calls())
-	}
-	if done, _ := s.state().Pattern.Get("completed_tasks"); len(done.([]string)) != 2 {
-		t.Errorf("done: %v", done)
-	}
+		if s.calls() != 2 {
+			t.Errorf("%d calls", s.calls())
+		}
+		if done, _ := s.state().Pattern.Get("completed_tasks"); len(done.([]string)) != 2 {
+			t.Errorf("done: %v", done)
+		}
+	})
 }
 
 func TestBudget_warnsOnce(t *testing.T) {
