@@ -19,7 +19,7 @@ import (
 // asked is a house whose task waits for the approval of one write.
 func asked(t *testing.T, change ...func(*task.Config)) (*house, *counter) {
 	t.Helper()
-	c, write := writer("write")
+	c, write := writer()
 	h := newHouse(t, script("call:c1:write:{}", "done"), append(change, with(write))...)
 	h.start(job())
 	h.stands("blocked", "awaiting_approval", "")
@@ -164,7 +164,7 @@ func TestRespond_anAnswerThatWasNotOfferedLeavesTheApprovalOpen(t *testing.T) {
 func TestRespond_fromAnotherProcess(t *testing.T) {
 	t.Parallel()
 	st := inmem.New(inmem.Config{})
-	c, write := writer("write")
+	c, write := writer()
 	one := houseOn(t, st, script("call:c1:write:{}"), with(write))
 	one.start(job())
 	other := houseOn(t, st, script("done"), with(write))
@@ -188,7 +188,7 @@ func TestRespond_withoutRunningLeavesATaskThatCanBeResumed(t *testing.T) {
 
 func TestRespond_whatWasAllowedIsStillHeldToHardPolicy(t *testing.T) {
 	t.Parallel()
-	c, write := writer("write")
+	c, write := writer()
 	h := newHouse(t, script("call:c1:write:{}", "done"), with(write))
 	s := job()
 	s.Workspace.Capabilities = map[string]bool{"write": true}
@@ -204,7 +204,7 @@ func TestRespond_whatWasAllowedIsStillHeldToHardPolicy(t *testing.T) {
 
 func TestRespond_aSessionRuleIsKeptWithTheAnswer(t *testing.T) {
 	t.Parallel()
-	c, write := writer("write")
+	c, write := writer()
 	h := newHouse(t, script("call:c1:write:{}", "call:c2:write:{}", "done"), with(write))
 	h.start(job())
 	if reply, err := h.respond(h.open().ID, "allow_session", task.RespondOptions{}); err != nil || reply.Row.Status != "completed" {
@@ -318,7 +318,7 @@ func TestApproval_expiresForWhoeverLooksFirst(t *testing.T) {
 func TestApproval_outlivesARestartWithItsPrompt(t *testing.T) {
 	t.Parallel()
 	st := inmem.New(inmem.Config{})
-	_, write := writer("write")
+	_, write := writer()
 	one := houseOn(t, st, script("call:c1:write:{}"), with(write))
 	one.start(job())
 	a := one.open()

@@ -37,3 +37,24 @@ func PlanIn(text string) (session.Plan, bool) { return planIn(text) }
 func (r *Run) Executing(ctx context.Context) error {
 	return r.append(ctx, move{row: func(row *session.TaskRow) { row.Status = Executing }})
 }
+
+// Place is where the task works.
+func (r *Run) Place() Workspace { return r.workspace() }
+
+// Perform works on a task that was pending.
+func (r *Run) Perform(ctx context.Context) error {
+	if err := r.Executing(ctx); err != nil {
+		return err
+	}
+	return r.x.perform(ctx, r)
+}
+
+// Trouble is a state with everything that belongs to one workspace.
+func (r *Run) Trouble(ctx context.Context) error {
+	return r.append(ctx, move{state: func(s *session.TaskState) {
+		scope := "global"
+		s.Recovery.LastToolDisabledScope, s.Loop.PendingLoopStrategySwitchMessage = &scope, "try another way"
+		s.Loop.BlockedLoop, s.Loop.BlockedLoopFingerprintForWindow = &session.Signature{Tool: "x"}, &scope
+		s.Tooling.LastWebFetchFailure, s.Loop.LifetimeTurnCount = &session.WebFailure{Tool: "x"}, 7
+	}})
+}

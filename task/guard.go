@@ -261,16 +261,16 @@ func resolvedPath(root, p string) string {
 		p = filepath.FromSlash(root) + string(filepath.Separator) + p
 	}
 	if strings.Contains(p, "..") { // a link on the way decides where up is
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			return filepath.ToSlash(real)
+		if led, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.ToSlash(led)
 		}
 	}
 	p = filepath.Clean(p)
 	rest := ""
 	for {
-		real, err := filepath.EvalSymlinks(p)
+		led, err := filepath.EvalSymlinks(p)
 		if err == nil {
-			return filepath.ToSlash(filepath.Join(real, rest))
+			return filepath.ToSlash(filepath.Join(led, rest))
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return ""

@@ -124,7 +124,7 @@ func TestGuard_decidesByWhatACallDoes(t *testing.T) {
 
 func TestGuard_denialsByTheModeTurnIntoAQuestion(t *testing.T) {
 	t.Parallel()
-	c, write := writer("write")
+	c, write := writer()
 	h := newHouse(t, script("call:c1:write:{}", "call:c2:write:{}", "call:c3:write:{}", "call:c4:write:{}", "done"), with(write))
 	s := job()
 	s.PermissionMode = "plan"
@@ -152,7 +152,7 @@ func TestGuard_denialsByTheModeTurnIntoAQuestion(t *testing.T) {
 
 func TestGuard_hardAndRuleDenialsAreNotCounted(t *testing.T) {
 	t.Parallel()
-	c, write := writer("write")
+	c, write := writer()
 	h := newHouse(t, script("call:c1:write:{}", "call:c2:write:{}", "call:c3:write:{}", "call:c4:write:{}", "done"), with(write))
 	if _, err := h.x.Create(context.Background(), job()); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestGrant_countsInItsExecutorUntilItsEnd(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	st := inmem.New(inmem.Config{})
 	clock := func(c *task.Config) { c.Clock = func() time.Time { return now } }
-	c, write := writer("write")
+	c, write := writer()
 	h := houseOn(t, st, script("call:c1:write:{}", "call:c2:write:{}", "done", "call:c3:write:{}", "done"), clock, with(write))
 	if _, err := h.x.Create(context.Background(), job()); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestGrant_ofAnotherExecutorIsDropped(t *testing.T) {
 	t.Parallel()
 	for _, survives := range []bool{false, true} {
 		st := inmem.New(inmem.Config{})
-		_, write := writer("write")
+		_, write := writer()
 		one := houseOn(t, st, script(), with(write))
 		if _, err := one.x.Create(context.Background(), job()); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestGrant_ofAnotherExecutorIsDropped(t *testing.T) {
 		if err := one.x.Grant(context.Background(), "t1", "tool:write", task.GrantOptions{SurvivesRestart: survives}); err != nil {
 			t.Fatal(err)
 		}
-		c, write := writer("write")
+		c, write := writer()
 		other := houseOn(t, st, script("call:c1:write:{}", "done"), with(write))
 		result, err := other.x.Resume(context.Background(), "t1")
 		if err != nil {

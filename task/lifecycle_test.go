@@ -108,13 +108,14 @@ func (c *counter) ran() int {
 // tools is a registry of fixed tools that can check commands.
 type tools struct {
 	list  []task.Tool
-	check func(command string) (string, bool, error)
+	check func(command string) (string, bool)
 }
 
 func (t tools) Tools(context.Context, task.Workspace) ([]task.Tool, error) { return t.list, nil }
 
 func (t tools) Check(_ context.Context, _ task.Workspace, command string) (string, bool, error) {
-	return t.check(command)
+	output, ok := t.check(command)
+	return output, ok, nil
 }
 
 // house is an executor and all that is around it.
@@ -173,8 +174,8 @@ func reader(name string) (*counter, task.Tool) {
 	return c, task.Tool{Tool: c, Effects: permission.Read}
 }
 
-func writer(name string) (*counter, task.Tool) {
-	c := &counter{name: name}
+func writer() (*counter, task.Tool) {
+	c := &counter{name: "write"}
 	return c, task.Tool{Tool: c, Effects: permission.Write}
 }
 

@@ -183,7 +183,7 @@ func TestTasks_answersResumesAndEndsAreLinearizable(t *testing.T) {
 	model := taskModel()
 	for round := range rounds {
 		st := inmem.New(inmem.Config{})
-		c, write := writer("write")
+		c, write := writer()
 		finish := func(context.Context, int, llm.Request) (llm.Response, error) { return says("done"), nil }
 		one := houseOn(t, st, script("call:c1:write:{}"), with(write))
 		one.start(job())

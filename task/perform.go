@@ -137,6 +137,9 @@ func (x *Executor) perform(ctx context.Context, r *Run) error {
 		if reason, err := r.feedbackWaiting(ctx); err != nil || reason == StopFeedbackStop {
 			return errors.Join(err, x.rested(ctx, r, reason))
 		}
+		if over, err := x.wrapsUp(ctx, r); err != nil || over {
+			return err
+		}
 		state := r.state()
 		if state.Plan == nil {
 			if err := x.plan(ctx, r); err != nil {
@@ -156,6 +159,35 @@ func (x *Executor) perform(ctx context.Context, r *Run) error {
 			return err
 		}
 	}
+}
+
+// wrapsUp finishes a task between two steps when a person has asked for it.
+func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
+	state := r.state()
+	if step, ok := nextStep(orPlan(state.Plan)); ok && step.Status == stepInProgress {
+		return false, nil // its loop sees it
+	}
+	items, err := x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return false, err
+	}
+	var m move
+	for _, item := range items {
+		if item.Kind == store.ItemWrapUp {
+			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
+		}
+	}
+	if len(m.changes) == 0 && !state.Loop.WrapUpRequested {
+		return false, nil
+	}
+	if r.row().Status == Planning {
+		if err := r.append(ctx, move{row: func(row *session.TaskRow) { row.Status = Executing }}); err != nil {
+			return false, err
+		}
+	}
+	w := wish{status: Completed}
+	w.terminalStatus, w.class = statusOfKind(wrappedUp(state.Plan), "")
+	return true, x.rest(ctx, r, w, string(StopWrapUp), m)
 }
 
 // rested brings a task to rest that feedback has stopped.

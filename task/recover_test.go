@@ -116,7 +116,7 @@ func answerOf(n int, r llm.Request) llm.Response {
 func killed(t *testing.T, phase string) string {
 	t.Helper()
 	dir := t.TempDir()
-	child := exec.Command(os.Args[0], "-test.run=^TestChildOfRecovery$") //nolint:gosec // it is this very program
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChildOfRecovery$") //nolint:gosec // it is this very program
 	child.Env = append(os.Environ(), childDB+"="+dir, childPhase+"="+phase)
 	out, err := child.CombinedOutput()
 	var exit *exec.ExitError

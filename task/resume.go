@@ -188,13 +188,10 @@ func (r *Run) continuable(o ContinueOptions) error {
 		return session.ErrNoPlan
 	}
 	l, err := o.raised(r.budget()).limits(state.Settings.Deep)
-	if err != nil {
-		return err
+	if over := l.lasting(&state); err == nil && over != nil {
+		err = over
 	}
-	if over := l.lasting(&state); over != nil {
-		return over
-	}
-	return nil
+	return err
 }
 
 // Retry tries a task once more: its failed steps are pending again, or all of

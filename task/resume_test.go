@@ -36,7 +36,7 @@ func (g gate) answer(ctx context.Context, _ int, _ llm.Request) (llm.Response, e
 // paused is a task that a user's denial has paused.
 func paused(t *testing.T, st *inmem.Store, answer func(context.Context, int, llm.Request) (llm.Response, error)) *house {
 	t.Helper()
-	_, write := writer("write")
+	_, write := writer()
 	h := houseOn(t, st, script("call:c1:write:{}"), with(write))
 	h.start(job())
 	if _, err := h.respond(h.open().ID, "deny_once", task.RespondOptions{}); err != nil {
@@ -51,7 +51,7 @@ func TestResume_ofManyExactlyOneMovesTheRow(t *testing.T) {
 	t.Parallel()
 	st, g := inmem.New(inmem.Config{}), newGate()
 	one := paused(t, st, g.answer)
-	_, write := writer("write")
+	_, write := writer()
 	other := houseOn(t, st, g.answer, with(write))
 	const each = 8
 	results := make([]task.ResumeResult, 2*each)

@@ -56,7 +56,7 @@ func (x *Executor) stepEnded(ctx context.Context, r *Run, step session.PlanStep,
 
 // wrappedUp is the kind of result a task has that was asked to finish.
 func wrappedUp(p *session.Plan) string {
-	if pendingSteps(p) {
+	if p == nil || pendingSteps(p) {
 		return KindPartial
 	}
 	return KindSuccess
