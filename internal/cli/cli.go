@@ -105,6 +105,7 @@ Ctrl-C: leave it at any moment and come back to where it was.
   holdfast chat                     talk to an agent; every turn is saved
   holdfast send REF "text"          one turn, from a script
   holdfast run SPEC.yaml            several agents in a pattern, as one session
+  holdfast task start "text"        a job with a plan, budgets and approvals
   holdfast sessions list            what there is
   holdfast sessions show REF        where one stands
   holdfast models list              which models can answer
@@ -133,7 +134,7 @@ a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cance
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
 	return root
 }
 

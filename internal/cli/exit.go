@@ -50,6 +50,18 @@ var outcomes = []struct {
 	{session.ErrSpec, "SpecError", exitDefinition},
 	{session.ErrSecret, "SecretError", exitDefinition},
 	{session.ErrUnsupported, "UnsupportedError", exitUnsupported},
+	{session.ErrTaskTerminal, "TaskError", exitSession},
+	{session.ErrNotResumable, "TaskError", exitSession},
+	{session.ErrNoPlan, "NoPlanError", exitSession},
+	{session.ErrApprovalNotFound, "ApprovalNotFoundError", exitSession},
+	{session.ErrApprovalResolved, "ApprovalResolvedError", exitSession},
+	{session.ErrUnsupportedVersion, "UnsupportedVersionError", exitSession},
+	{session.ErrSnapshot, "SnapshotError", exitSession},
+	{session.ErrBudget, "BudgetError", exitPartial},
+	{session.ErrChecklist, "ChecklistError", exitUsage},
+	{session.ErrRule, "RuleError", exitUsage},
+	{session.ErrPermissionDenied, "PermissionDeniedError", exitFailed},
+	{session.ErrTooLarge, "TooLargeError", exitIO},
 	{session.ErrCorrupt, "CorruptError", exitSession},
 	{session.ErrNewerFormat, "NewerFormatError", exitSession},
 	{session.ErrNotFound, "NotFoundError", exitSession},
@@ -74,6 +86,10 @@ func outcome(err error) (code int, kind string) {
 	var stopped *stoppedError
 	if errors.As(err, &stopped) {
 		return stopped.code(), "StoppedError"
+	}
+	var resting *restError
+	if errors.As(err, &resting) {
+		return resting.code(), "TaskError"
 	}
 	if code, kind, ok := runOutcome(err); ok {
 		return code, kind

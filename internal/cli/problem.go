@@ -12,7 +12,8 @@ import (
 // with what to do, and returns the exit code.
 func (p *program) report(err error) int {
 	code, kind := outcome(err)
-	if code == exitOK || errors.Is(err, errAsked) { // a question has been shown
+	var told *toldError
+	if code == exitOK || errors.Is(err, errAsked) || errors.As(err, &told) { // all has been said
 		return code
 	}
 	if p.json {
@@ -49,12 +50,15 @@ func (p *program) hint(err error) string {
 		stopped     *stoppedError
 		told        *llm.ProviderError
 		run         *passError
+		resting     *restError
 	)
 	switch {
 	case errors.As(err, &usage):
 		return "see: " + usage.command + " --help"
 	case errors.As(err, &run):
 		return run.hint()
+	case errors.As(err, &resting):
+		return resting.hint()
 	case errors.As(err, &interrupted):
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"

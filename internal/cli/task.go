@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
+	taskkit "github.com/holdfast-dev/holdfast/task/kit"
+	"github.com/holdfast-dev/holdfast/tool/web"
+)
+
+func (p *program) taskCommand() *cobra.Command {
+	cmd := group("task", "give an agent a job: a plan, budgets, permissions, approvals",
+		p.taskStartCommand(), p.taskListCommand(), p.taskShowCommand(), p.taskLogCommand(), p.taskWatchCommand(),
+		p.taskSendCommand(), p.taskFeedbackCommand(), p.taskAnswerCommand("approve"), p.taskAnswerCommand("deny"),
+		p.taskContinueCommand(), p.taskResumeCommand(), p.taskRetryCommand(), p.taskCancelCommand(), p.taskWrapUpCommand(),
+		p.taskChecklistCommand(), p.taskRulesCommand(), p.taskModeCommand(), p.taskWorkspaceCommand(),
+		p.taskSnapshotCommand(), p.taskExportCommand(), p.taskImportCommand(),
+	)
+	cmd.Long = `Give an agent a job and let it work: through a plan, under budgets and permissions. A task
+survives the process; whoever resumes it goes on where it was, and a tool that ran is not
+run again.
+
+  holdfast task start "fix the failing test" --workspace . --check "go test ./..."
+  holdfast task list                      what there is
+  holdfast task show ID                   where one stands, and what to do next
+  holdfast task approve ID                allow what it asks for, from any terminal
+  holdfast task resume ID                 go on with one
+
+` + refHelp
+	return cmd
+}
+
+// workshop is where tasks are worked on: an executor in a home.
+type workshop struct {
+	*task.Executor
+	h     *home
+	tools *taskkit.Registry
+	rules *task.Rules
+}
+
+// workshop opens the executor. The caller closes it.
+func (p *program) workshop(h *home) (*workshop, error) {
+	registry, err := taskkit.New(taskkit.Config{Web: &web.Config{}})
+	if err != nil {
+		return nil, err
+	}
+	profile := ""
+	if dir, err := os.UserConfigDir(); err == nil {
+		profile = filepath.Join(dir, "holdfast", "permissions.json")
+	}
+	rules := task.NewRules(h.Runtime, task.RulesConfig{Profile: profile, Warn: p.caution})
+	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.caution, Clock: p.now})
+	if err != nil {
+		return nil, errors.Join(err, registry.Close())
+	}
+	return &workshop{Executor: x, h: h, tools: registry, rules: rules}, nil
+}
+
+// atWork makes the work of a command about tasks.
+func (p *program) atWork(work func(ctx context.Context, d *workshop, args []string) error) func(*cobra.Command, []string) error {
+	return p.atHome(func(ctx context.Context, h *home, args []string) (err error) {
+		d, err := p.workshop(h)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.tools.Close()) }()
+		return work(ctx, d, args)
+	})
+}
+
+// onTask makes the work of a command whose first argument is a task. Whoever
+// worked on the task and is gone is noticed first.
+func (p *program) onTask(work func(ctx context.Context, d *workshop, row task.Row, args []string) error) func(*cobra.Command, []string) error {
+	return p.atWork(func(ctx context.Context, d *workshop, args []string) error {
+		info, err := d.h.Resolve(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if _, err := d.Get(ctx, info.ID); err != nil {
+			return err
+		}
+		row, err := d.Settle(ctx, info.ID)
+		if err != nil {
+			return err
+		}
+		return work(ctx, d, row, args[1:])
+	})
+}
+
+// restError is a task that came to rest before its end, or to an end that is
+// not the one that was wanted.
+type restError struct{ row task.Row }
+
+// rest is the error of a row that is not simply done, nil for one that is.
+func rest(row task.Row) error {
+	if e := (&restError{row}); e.code() != exitOK {
+		return e
+	}
+	return nil
+}
+
+func (e *restError) code() int {
+	switch status := task.Canonical(e.row.TaskRow); {
+	case status == task.Completed && e.row.TerminalStatus == task.TerminalPartial:
+		return exitPartial
+	case status == task.Completed && e.row.TerminalStatus == task.TerminalNeedsUser:
+		return exitWaiting
+	case status == task.Completed:
+		return exitOK
+	case status == task.Failed:
+		return exitFailed
+	case status == task.Cancelled:
+		return exitCancelled
+	case status == task.Interrupted:
+		return exitInterrupted
+	case e.row.FailureClass == task.ClassBudget:
+		return exitPartial
+	case status == task.Blocked, status == task.Paused:
+		return exitWaiting
+	}
+	return exitOK // it is queued, or somebody else works on it
+}
+
+func (e *restError) Error() string {
+	text := fmt.Sprintf("task %s is %s", shortID(e.row.ID), statusText(e.row))
+	if e.row.Error != "" {
+		text += ": " + oneLine(e.row.Error)
+	}
+	return text
+}
+
+// hint is what to do next.
+func (e *restError) hint() string { return "next: " + nextForTask(e.row) }
+
+// statusText is where a task stands, in words.
+func statusText(row task.Row) string {
+	status := task.Canonical(row.TaskRow)
+	if row.TerminalStatus != "" && row.TerminalStatus != task.TerminalOK && row.TerminalStatus != status {
+		return status + " (" + strings.ReplaceAll(row.TerminalStatus, "_", " ") + ")"
+	}
+	return status
+}
+
+// nextForTask is the command that leads on.
+func nextForTask(row task.Row) string {
+	id := shortID(row.ID)
+	switch status := task.Canonical(row.TaskRow); {
+	case status == task.Blocked:
+		return "holdfast task approve " + id + " (or deny)"
+	case status == task.Paused && row.FailureClass == task.ClassBudget:
+		return "holdfast task continue " + id
+	case status == task.Failed:
+		return "holdfast task retry " + id
+	case slices.Contains([]string{task.Completed, task.Cancelled}, status):
+		return "holdfast task send " + id + " \"…\" opens another run"
+	case status == task.Executing, status == task.Planning:
+		return "holdfast task watch " + id
+	}
+	return "holdfast task resume " + id
+}
+
+// tellRow says what became of a task, and is its error where it is not done.
+func (p *program) tellRow(row task.Row) error {
+	if p.json {
+		if err := p.printJSON(row); err != nil {
+			return err
+		}
+		return p.quietly(rest(row))
+	}
+	if err := rest(row); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s is %s\n", shortID(row.ID), statusText(row))
+	if row.ResultSummary != "" && task.Ended(row.TaskRow) {
+		text = strings.TrimRight(printable(row.ResultSummary), "\n") + "\n"
+	}
+	return p.out.print(text)
+}
+
+// quietly is an error whose text is not told: standard output has it.
+func (p *program) quietly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &toldError{err}
+}
+
+// toldError is an error that has been told in full.
+type toldError struct{ err error }
+
+func (e *toldError) Error() string { return e.err.Error() }
+func (e *toldError) Unwrap() error { return e.err }
+
+// terminal is the answer to a call that comes too late.
+func late(err error) (session.TaskError, bool) {
+	var ended *session.TaskError
+	if errors.As(err, &ended) {
+		return *ended, true
+	}
+	return session.TaskError{}, false
+}

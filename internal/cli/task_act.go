@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
+)
+
+// working makes the work of a command that goes on with a task.
+func (p *program) working(fn func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		p.agentsRun = true
+		return p.visit(cmd.Context(), func(h *home) (err error) {
+			d, err := p.workshop(h)
+			if err != nil {
+				return err
+			}
+			defer func() { err = joined(err, d.tools.Close()) }()
+			info, err := h.Resolve(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			row, err := d.Get(cmd.Context(), info.ID)
+			if err == nil {
+				row, err = d.Settle(cmd.Context(), row.ID)
+			}
+			if err != nil {
+				return err
+			}
+			return p.work(cmd.Context(), d, row.ID, func(ctx context.Context) (task.Row, error) { return fn(ctx, d, row, args[1:]) })
+		})
+	}
+}
+
+func joined(err, more error) error {
+	if err == nil {
+		return more
+	}
+	return err
+}
+
+func (p *program) taskResumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume ID", Short: "go on with a task", Args: cobra.ExactArgs(1),
+		RunE: p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+			res, err := d.Resume(ctx, row.ID)
+			if res.Already {
+				p.err.status("somebody is at work on it; see: holdfast task watch %s", shortID(row.ID))
+			}
+			return res.Row, err
+		}),
+	}
+}
+
+func (p *program) taskContinueCommand() *cobra.Command {
+	var (
+		o      task.ContinueOptions
+		tokens int64
+		cost   float64
+	)
+	cmd := &cobra.Command{Use: "continue ID", Short: "go on in a new window of turns, with raised budgets", Args: cobra.ExactArgs(1)}
+	cmd.Flags().IntVar(&o.LifetimeTurns, "lifetime-turns", 0, "turns in all; `N`")
+	cmd.Flags().Int64Var(&tokens, "tokens", 0, "tokens in all; `N`")
+	cmd.Flags().Float64Var(&cost, "cost", 0, "dollars in all; `X`")
+	cmd.RunE = p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+		if tokens > 0 {
+			o.MaxTokens = &tokens
+		}
+		if cost > 0 {
+			o.MaxCost = &cost
+		}
+		return d.Continue(ctx, row.ID, o)
+	})
+	return cmd
+}
+
+func (p *program) taskRetryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "retry ID", Short: "try a task once more", Args: cobra.ExactArgs(1),
+		RunE: p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+			return d.Retry(ctx, row.ID)
+		}),
+	}
+}
+
+func (p *program) taskCancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "end a task for good", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			row, err := d.Cancel(ctx, row.ID)
+			if err != nil {
+				return p.lateOr(err)
+			}
+			return p.said(row, "%s is %s", shortID(row.ID), statusText(row))
+		}),
+	}
+}
+
+func (p *program) taskWrapUpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "wrap-up ID", Short: "ask a task to finish with what it has", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			row, err := d.WrapUp(ctx, row.ID)
+			if err != nil {
+				return p.lateOr(err)
+			}
+			return p.said(row, "%s was asked to wrap up", shortID(row.ID))
+		}),
+	}
+}
+
+// said tells a row, or a sentence about it.
+func (p *program) said(row task.Row, format string, args ...any) error {
+	if p.json {
+		return p.printJSON(row)
+	}
+	return p.out.print(fmt.Sprintf(format, args...) + "\n")
+}
+
+func (p *program) taskSendCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "send ID TEXT", Short: "leave a message for a task; on one that has ended it opens another run", Args: cobra.ExactArgs(2),
+		Long: "Leave a message for a task. Whoever works on it takes it up at the next turn. A task that has\nended begins another run. TEXT - reads standard input.",
+	}
+	work := cmd.Flags().Bool("resume", false, "go on with the task, where nobody works on it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		queue := func(ctx context.Context, d *workshop, row task.Row, args []string) (string, error) {
+			text, err := p.text(ctx, args[0])
+			if err != nil {
+				return "", err
+			}
+			return d.QueueFollowUp(ctx, row.ID, session.FollowUp{Message: text})
+		}
+		if *work {
+			return p.working(func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error) {
+				if _, err := queue(ctx, d, row, args); err != nil {
+					return row, err
+				}
+				res, err := d.Resume(ctx, row.ID)
+				return res.Row, err
+			})(cmd, args)
+		}
+		return p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
+			id, err := queue(ctx, d, row, args)
+			if err != nil {
+				return p.lateOr(err)
+			}
+			if p.json {
+				return p.printJSON(map[string]string{"id": id})
+			}
+			return p.out.print("queued " + id + "\n")
+		})(cmd, args)
+	}
+	return cmd
+}
+
+func (p *program) taskFeedbackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "feedback ID STEP retry|skip|stop|drift [TEXT]", Short: "say something about a step; STEP may be current", Args: cobra.RangeArgs(3, 4),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
+			f := session.StepFeedback{StepID: args[0], Action: args[1]}
+			if len(args) > 2 {
+				f.Message = args[2]
+			}
+			id, err := d.SetStepFeedback(ctx, row.ID, f)
+			if err != nil {
+				return p.lateOr(err)
+			}
+			if p.json {
+				return p.printJSON(map[string]string{"id": id})
+			}
+			return p.out.print(fmt.Sprintf("%s %s\n", f.Action, f.StepID))
+		}),
+	}
+}
+
+// taskAnswerCommand is approve or deny.
+func (p *program) taskAnswerCommand(verb string) *cobra.Command {
+	var (
+		span string
+		goOn bool
+	)
+	effect, short := "allow", "allow what a task asks for, and go on with it"
+	if verb == "deny" {
+		effect, short = "deny", "refuse what a task asks for"
+	}
+	cmd := &cobra.Command{Use: verb + " ID [APPROVAL]", Short: short, Args: cobra.RangeArgs(1, 2)}
+	cmd.Flags().StringVar(&span, "for", "once", "`SPAN` of the answer: once, session, workspace or profile")
+	if verb == "deny" {
+		cmd.Flags().BoolVar(&goOn, "go-on", false, "tell the agent, which goes on without it")
+	}
+	cmd.RunE = p.working(func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error) {
+		if !slices.Contains([]string{"once", "session", "workspace", "profile"}, span) {
+			return row, &session.InvalidError{Field: "for", Reason: fmt.Sprintf("%q is none of once, session, workspace, profile", span)}
+		}
+		state, err := d.State(ctx, row.ID)
+		if err != nil {
+			return row, err
+		}
+		id, err := whichApproval(state, args)
+		if err != nil {
+			return row, err
+		}
+		reply, err := d.Respond(ctx, row.ID, id, effect+"_"+span, "cli", task.RespondOptions{GoOn: goOn})
+		return reply.Row, err
+	})
+	return cmd
+}
+
+// whichApproval is the one that is meant: the named one, or the only one.
+func whichApproval(state session.TaskState, args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	var open []string
+	for _, a := range state.Approvals {
+		if a.Status == "pending" {
+			open = append(open, a.ID)
+		}
+	}
+	switch len(open) {
+	case 0:
+		return "", session.ErrApprovalNotFound
+	case 1:
+		return open[0], nil
+	}
+	return "", &session.InvalidError{Field: "approval", Reason: "several are open: " + strings.Join(open, ", ")}
+}
+
+// askApproval asks the person at the terminal. Answered is false where nothing
+// was said: the task waits.
+func (p *program) askApproval(ctx context.Context, d *workshop, row task.Row, v *taskView) (_ task.Row, answered bool, err error) {
+	state, err := d.State(ctx, row.ID)
+	if err != nil {
+		return row, false, err
+	}
+	i := slices.IndexFunc(state.Approvals, func(a session.Approval) bool { return a.Status == "pending" })
+	if i < 0 {
+		return row, false, nil
+	}
+	a := state.Approvals[i]
+	action := ""
+	v.aside(func() {
+		fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(a.Description))
+		fmt.Fprint(p.err, "  [y] once  [s] this session  [w] this workspace  [n] no  [enter] later: ")
+		line, readErr := awaited(ctx, p.in.line)
+		if readErr != nil {
+			fmt.Fprintln(p.err)
+			return
+		}
+		action = map[string]string{
+			"y": "allow_once", "yes": "allow_once", "s": "allow_session", "w": "allow_workspace", "n": "deny_once", "no": "deny_once",
+		}[strings.ToLower(strings.TrimSpace(line))]
+	})
+	if action == "" {
+		return row, false, nil
+	}
+	row, err = p.patiently(ctx, d, row.ID, v, func(ctx context.Context) (task.Row, error) {
+		reply, err := d.Respond(ctx, row.ID, a.ID, action, "cli", task.RespondOptions{})
+		return reply.Row, err
+	})
+	return row, true, err
+}
+
+func (p *program) taskModeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "mode ID MODE", Short: "set what a task may do on its own", Args: cobra.ExactArgs(2),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
+			if err := d.SetMode(ctx, row.ID, args[0]); err != nil {
+				return p.lateOr(err)
+			}
+			return p.said(row, "%s works in mode %s", shortID(row.ID), args[0])
+		}),
+	}
+}
+
+func (p *program) taskWorkspaceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "workspace ID DIR", Short: "let a task work in another folder", Args: cobra.ExactArgs(2),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
+			w, err := workspaceAt(args[0])
+			if err != nil {
+				return err
+			}
+			if err := d.SetWorkspace(ctx, row.ID, w); err != nil {
+				return p.lateOr(err)
+			}
+			return p.said(row, "%s works in %s", shortID(row.ID), w.Root)
+		}),
+	}
+}
+
+func (p *program) taskChecklistCommand() *cobra.Command {
+	var clearNudge bool
+	cmd := &cobra.Command{
+		Use: "checklist ID", Short: "print the agent's own list of what is to be done", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			if clearNudge {
+				if err := d.Open(ctx, row.ID, func(r *task.Run) error { return r.ClearVerificationNudge(ctx) }); err != nil {
+					return p.lateOr(err)
+				}
+			}
+			state, err := d.State(ctx, row.ID)
+			if err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(state.Checklist)
+			}
+			var b strings.Builder
+			for _, item := range state.Checklist.Items {
+				mark, c := stepMark(item.Status, -1)
+				fmt.Fprintf(&b, "%s %s\n", p.out.paint(c, mark), oneLine(item.Title))
+			}
+			if r := state.Checklist.NudgeReason; r != nil {
+				fmt.Fprintf(&b, "%s\n", p.out.paint(yellow, oneLine(*r)))
+			}
+			if b.Len() == 0 {
+				p.err.status("the agent has made no checklist")
+			}
+			return p.out.print(b.String())
+		}),
+	}
+	cmd.Flags().BoolVar(&clearNudge, "clear-nudge", false, "take back the reminder to verify")
+	return cmd
+}

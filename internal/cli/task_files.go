@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
+)
+
+func (p *program) taskSnapshotCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "snapshot ID", Short: "leave a snapshot of a task in its log", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			var seq int64
+			err := d.Open(ctx, row.ID, func(r *task.Run) (err error) {
+				seq, err = r.SaveSnapshot(ctx)
+				return err
+			})
+			if err != nil {
+				return p.lateOr(err)
+			}
+			if p.json {
+				return p.printJSON(map[string]int64{"seq": seq})
+			}
+			return p.out.print(fmt.Sprintf("snapshot at change %d\n", seq))
+		}),
+	}
+}
+
+func (p *program) taskExportCommand() *cobra.Command {
+	var o task.ExportOptions
+	cmd := &cobra.Command{
+		Use: "export ID", Short: "print a task as a session_runtime_v2 snapshot", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			raw, err := d.Export(ctx, row.ID, o)
+			if err != nil {
+				return err
+			}
+			return p.out.print(string(raw) + "\n")
+		}),
+	}
+	cmd.Flags().Int64Var(&o.At, "at", 0, "as it was at `VERSION`")
+	cmd.Flags().BoolVar(&o.Compact, "compact", false, "cut long texts and leave images out")
+	return cmd
+}
+
+func (p *program) taskImportCommand() *cobra.Command {
+	var workspace string
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "take in a snapshot, a checkpoint or the events of a task", Args: cobra.ExactArgs(1),
+		Long: "Take in a task: a snapshot, a checkpoint, an array of events or JSON lines. What it is is seen\nfrom its content. FILE - reads standard input.",
+		RunE: p.atWork(func(ctx context.Context, d *workshop, args []string) error {
+			data, err := p.file(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			var o task.ImportOptions
+			if workspace != "" {
+				if o.Workspace, err = workspaceAt(workspace); err != nil {
+					return err
+				}
+			}
+			in, err := d.Import(ctx, data, o)
+			if err != nil {
+				return err
+			}
+			for _, w := range in.Report.Warnings {
+				p.err.warn("%s", w)
+			}
+			if p.json {
+				return p.printJSON(in)
+			}
+			return p.out.print(fmt.Sprintf("imported %s from %s · next: %s\n", in.Row.ID, in.Report.Source, nextForTask(in.Row)))
+		}),
+	}
+	cmd.Flags().StringVar(&workspace, "workspace", "", "the `DIR` it may work in")
+	return cmd
+}
+
+func (p *program) taskRulesCommand() *cobra.Command {
+	var (
+		dir    string
+		effect string
+		scope  session.Scope
+	)
+	cmd := &cobra.Command{
+		Use: "rules [ID] [add|remove]", Short: "list, add or remove permission rules of a task or a workspace", Args: cobra.MaximumNArgs(2),
+		Long: `List the permission rules of a task or, with --workspace, of a folder; add and remove them.
+
+  holdfast task rules ID
+  holdfast task rules ID add --effect allow --command "go test"
+  holdfast task rules --workspace . add --effect deny --tool shell`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "workspace", "", "the rules of the folder `DIR`")
+	f.StringVar(&effect, "effect", "allow", "allow, ask or deny")
+	f.StringVar(&scope.ToolName, "tool", "", "of one `TOOL`")
+	f.StringVar(&scope.Path, "path", "", "below a `PATH`")
+	f.StringVar(&scope.Prefix, "command", "", "of commands that begin with `WORDS`")
+	f.StringVar(&scope.Domain, "domain", "", "of a `HOST`")
+	f.StringVar(&scope.ServerName, "server", "", "of a tool server `NAME`")
+	cmd.RunE = p.atWork(func(ctx context.Context, d *workshop, args []string) error {
+		verb := ""
+		if n := len(args); n > 0 && slices.Contains([]string{"add", "remove"}, args[n-1]) {
+			verb, args = args[n-1], args[:n-1]
+		}
+		if (len(args) == 0) == (dir == "") {
+			return &session.InvalidError{Field: "rules", Reason: "name a task, or a folder with --workspace"}
+		}
+		rule := session.Rule{Effect: effect, Scope: scope}
+		rule.Scope.Kind = scopeKind(scope)
+		if dir != "" {
+			return p.workspaceRules(ctx, d, dir, verb, rule)
+		}
+		return p.taskRules(ctx, d, args[0], verb, rule)
+	})
+	return cmd
+}
+
+// scopeKind is what a scope is about, by what it names.
+func scopeKind(s session.Scope) string {
+	switch {
+	case s.Domain != "":
+		return "domain"
+	case s.Path != "":
+		return "path"
+	case s.Prefix != "":
+		return "command_prefix"
+	case s.ServerName != "":
+		return "mcp_server"
+	}
+	return "tool"
+}
+
+func (p *program) taskRules(ctx context.Context, d *workshop, ref, verb string, rule session.Rule) error {
+	info, err := d.h.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	switch verb {
+	case "add":
+		err = d.AddRule(ctx, info.ID, rule)
+	case "remove":
+		err = d.RemoveRule(ctx, info.ID, rule)
+	}
+	if err != nil {
+		return p.lateOr(err)
+	}
+	state, err := d.State(ctx, info.ID)
+	if err != nil {
+		return err
+	}
+	return p.printRules(state.Permissions.SessionRules)
+}
+
+func (p *program) workspaceRules(ctx context.Context, d *workshop, dir, verb string, rule session.Rule) error {
+	w, err := workspaceAt(dir)
+	if err != nil {
+		return err
+	}
+	rule.Source = session.SourceWorkspaceDB
+	switch verb {
+	case "add":
+		_, err = d.rules.Add(ctx, w, rule)
+	case "remove":
+		_, err = d.rules.Remove(ctx, w, rule)
+	}
+	if err != nil {
+		return err
+	}
+	rules, warnings, err := d.rules.Rules(ctx, w)
+	for _, text := range warnings {
+		p.err.warn("%s", text)
+	}
+	if err != nil {
+		return err
+	}
+	return p.printRules(rules)
+}
+
+func (p *program) printRules(rules []session.Rule) error {
+	if p.json {
+		return p.printJSON(rules)
+	}
+	var b strings.Builder
+	for _, r := range rules {
+		fmt.Fprintf(&b, "%-6s %-18s %s\n", r.Effect, r.Source, r.Scope.Fingerprint())
+	}
+	if b.Len() == 0 {
+		p.err.status("no rules")
+	}
+	return p.out.print(b.String())
+}

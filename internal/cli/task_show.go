@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
+)
+
+func (p *program) taskListCommand() *cobra.Command {
+	var statuses []string
+	cmd := &cobra.Command{
+		Use: "list", Short: "list tasks, those first that moved last", Args: cobra.NoArgs,
+		RunE: p.atWork(func(ctx context.Context, d *workshop, _ []string) error {
+			rows := []task.Row{}
+			for row, err := range d.List(ctx, task.Filter{Statuses: statuses}) {
+				if err != nil {
+					return err
+				}
+				rows = append(rows, row)
+			}
+			if p.json {
+				return p.printJSON(rows)
+			}
+			if len(rows) == 0 {
+				p.err.status("no tasks; begin one with: holdfast task start \"…\"")
+				return nil
+			}
+			t := &table{head: []string{"ID", "TITLE", "STATUS", "TURNS", "UPDATED"}, flex: 1}
+			for _, row := range rows {
+				turns := 0
+				if row.Projection != nil {
+					turns = row.Projection.LifetimeTurnsUsed
+				}
+				t.add(cell{shortID(row.ID), plain}, cell{oneLine(row.Title), plain}, cell{statusText(row), taskColour(row)},
+					cell{fmt.Sprint(turns), plain}, cell{ago(time.UnixMilli(row.UpdatedAt), p.now()), dim})
+			}
+			return p.out.print(t.layout(p.out))
+		}),
+	}
+	cmd.Flags().StringSliceVar(&statuses, "status", nil, "only tasks that are `STATUS`: "+strings.Join(task.Statuses(), ", "))
+	return cmd
+}
+
+func taskColour(row task.Row) colour {
+	switch task.Canonical(row.TaskRow) {
+	case task.Completed:
+		return green
+	case task.Failed:
+		return red
+	case task.Blocked, task.Paused, task.Interrupted:
+		return yellow
+	case task.Executing, task.Planning:
+		return cyan
+	}
+	return plain
+}
+
+func (p *program) taskShowCommand() *cobra.Command {
+	var whole bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "show where a task stands, and what to do next", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			state, err := d.State(ctx, row.ID)
+			if err != nil {
+				return err
+			}
+			if p.json {
+				if whole {
+					return p.printJSON(map[string]any{"row": row, "state": state})
+				}
+				return p.printJSON(row)
+			}
+			var b strings.Builder
+			for _, line := range taskLines(row, state, "", -1) {
+				b.WriteString(p.out.paint(line.colour, line.text) + "\n")
+			}
+			fmt.Fprintf(&b, "%s\n", p.out.paint(dim, "next: "+nextForTask(row)))
+			if whole {
+				raw, err := session.JSON(state)
+				if err != nil {
+					return err
+				}
+				b.WriteString(indented(raw) + "\n")
+			}
+			return p.out.print(b.String())
+		}),
+	}
+	cmd.Flags().BoolVar(&whole, "state", false, "everything: the whole state as JSON")
+	return cmd
+}
+
+// taskLines draw a task: its plan, its checklist, what it has used and what it
+// asks for. A negative frame is a drawing that stands still.
+func taskLines(row task.Row, state session.TaskState, doing string, frame int) []cell {
+	lines := []cell{{fmt.Sprintf("%s · %s · %s", oneLine(row.Title), statusText(row), shortID(row.ID)), taskColour(row)}}
+	if state.Plan != nil {
+		for _, s := range state.Plan.Steps {
+			mark, c := stepMark(s.Status, frame)
+			text := fmt.Sprintf("  %s %s", mark, oneLine(s.Description))
+			if s.Error != "" {
+				text += " · " + oneLine(s.Error)
+			}
+			lines = append(lines, cell{text, c})
+		}
+	}
+	if doing != "" {
+		lines = append(lines, cell{"    → " + doing, dim})
+	}
+	if len(state.Checklist.Items) > 0 {
+		lines = append(lines, cell{"  checklist", dim})
+		for _, item := range state.Checklist.Items {
+			mark, c := stepMark(item.Status, -1)
+			lines = append(lines, cell{fmt.Sprintf("    %s %s", mark, oneLine(item.Title)), c})
+		}
+	}
+	for _, a := range state.Approvals {
+		if a.Status == "pending" {
+			lines = append(lines, cell{"  ? " + oneLine(a.Description), yellow})
+		}
+	}
+	if n := len(state.Queues.PendingFollowUps); n > 0 {
+		lines = append(lines, cell{fmt.Sprintf("  %d message(s) wait", n), dim})
+	}
+	if row.Error != "" {
+		lines = append(lines, cell{"  " + oneLine(row.Error), red})
+	}
+	if row.ResultSummary != "" && task.Ended(row.TaskRow) {
+		lines = append(lines, cell{"  " + oneLine(row.ResultSummary), plain})
+	}
+	return append(lines, cell{"  " + usedText(row, state), dim})
+}
+
+// stepMark is how a step of a plan or a checklist is marked.
+func stepMark(status string, frame int) (string, colour) {
+	switch status {
+	case "completed":
+		return "✓", green
+	case "failed", "blocked":
+		return "✗", red
+	case "skipped":
+		return "–", dim
+	case "in_progress":
+		if frame >= 0 {
+			return string(spinner[frame%len(spinner)]), cyan
+		}
+		return "▸", cyan
+	}
+	return "·", dim
+}
+
+// usedText is what a task has used, with a bar for each budget it has.
+func usedText(row task.Row, state session.TaskState) string {
+	u := state.Usage
+	tokens := u.TotalInputTokens + u.TotalOutputTokens + u.UsageOffsetInputTokens + u.UsageOffsetOutputTokens
+	var parts []string
+	if r := row.Projection; r != nil {
+		parts = append(parts, fmt.Sprintf("%d turns", r.LifetimeTurnsUsed), fmt.Sprintf("%d tool calls", r.BudgetUsage.ToolCalls))
+	}
+	parts = append(parts, tokensText(tokens))
+	var b task.Budget
+	if len(state.Settings.Budget) > 0 && json.Unmarshal(state.Settings.Budget, &b) == nil {
+		if b.MaxTurns > 0 {
+			parts = append(parts, "window "+bar(float64(state.Loop.GlobalTurnCount), float64(b.MaxTurns)))
+		}
+		if b.MaxTokens != nil {
+			parts = append(parts, "tokens "+bar(float64(tokens), float64(*b.MaxTokens)))
+		}
+		if b.MaxCost != nil {
+			parts = append(parts, "cost "+bar(u.TotalCost+u.UsageOffsetCost, *b.MaxCost))
+		}
+	}
+	if row.WorkspacePath != "" {
+		parts = append(parts, row.WorkspacePath)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// bar shows how much of a budget is used.
+func bar(have, limit float64) string {
+	const width = 10
+	full := min(width, max(0, int(have/max(limit, 1e-9)*width)))
+	return "[" + strings.Repeat("█", full) + strings.Repeat("░", width-full) + "]"
+}
+
+func (p *program) taskLogCommand() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "log ID", Short: "print what has happened in a task", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			entries := d.h.Log(ctx, row.ID, 0)
+			if follow {
+				entries = d.h.Watch(ctx, row.ID, 0)
+			}
+			for e, err := range entries {
+				if err != nil {
+					if ctx.Err() != nil {
+						return nil // the person has seen enough
+					}
+					return err
+				}
+				if err := p.printTaskEntry(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more happens")
+	return cmd
+}
+
+func (p *program) printTaskEntry(e session.LogEntry) error {
+	if p.json {
+		return p.printJSON(e)
+	}
+	text := taskLine(e.Change)
+	if m, ok := e.Change.(session.MessageAdded); ok && m.Message.Content.Text() != "" {
+		text = string(m.Message.Role) + " · " + oneLine(m.Message.Content.Text())
+	}
+	if text == "" {
+		return nil
+	}
+	return p.out.print(p.out.paint(dim, e.At.Local().Format("15:04:05")+" ") + printable(text) + "\n")
+}
+
+func (p *program) taskWatchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch ID", Short: "watch a task while another process works on it", Args: cobra.ExactArgs(1),
+		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+			v, err := p.watchTask(ctx, d, row.ID)
+			if err != nil {
+				return err
+			}
+			for ctx.Err() == nil {
+				if row, err = d.Get(ctx, row.ID); err != nil {
+					break
+				}
+				if _, live, holdErr := d.h.Holder(ctx, row.ID); holdErr != nil || !live {
+					break
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(redraw):
+				}
+			}
+			v.end(ctx)
+			if ctx.Err() != nil {
+				return nil // the watcher leaves; the task does not notice
+			}
+			if err != nil {
+				return err
+			}
+			return p.tellRow(row)
+		}),
+	}
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
+)
+
+// jobOrder is what a command line wants of a task.
+type jobOrder struct {
+	title, workspace, mode, permissions, plan, check, model string
+	maxTurns, lifetimeTurns                                 int
+	tokens                                                  int64
+	cost                                                    float64
+	deep, detach                                            bool
+}
+
+func (p *program) taskStartCommand() *cobra.Command {
+	o := &jobOrder{}
+	cmd := &cobra.Command{
+		Use: "start PROMPT", Short: "begin a task and work on it", Args: cobra.ExactArgs(1),
+		Long: `Begin a task and work on it. What it does is shown on standard error, its result goes to
+standard output. At a terminal it asks you when it may not do something on its own; elsewhere
+it stops there, and any other process may answer: exit code 19.
+
+Ctrl-C asks the agent to wrap up; a second Ctrl-C interrupts it, and the task can be resumed.
+PROMPT - reads the job from standard input.`,
+		PreRun: func(*cobra.Command, []string) { p.agentsRun = true },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.title, "title", "", "a short `NAME` (default: the beginning of PROMPT)")
+	f.StringVar(&o.workspace, "workspace", "", "the `DIR` it may work in (default: none, so no files and no shell)")
+	f.StringVar(&o.mode, "mode", "execute", "execute, chat, plan, analyze, verified or debug")
+	f.StringVar(&o.permissions, "permission-mode", "default", "plan, default, accept_edits, dangerous_only, dont_ask or bypass_permissions")
+	f.IntVar(&o.maxTurns, "max-turns", 0, "turns of one window; `N`")
+	f.IntVar(&o.lifetimeTurns, "lifetime-turns", 0, "turns in all; `N`")
+	f.Int64Var(&o.tokens, "tokens", 0, "tokens in all; `N`")
+	f.Float64Var(&o.cost, "cost", 0, "dollars in all; `X`")
+	f.BoolVar(&o.deep, "deep", false, "long work: more turns, longer steps")
+	f.StringVar(&o.plan, "plan", "auto", "auto, none, or a JSON `FILE` with {description, steps: [{description}]}")
+	f.StringVar(&o.check, "check", "", "the task is done only when this `CMD` succeeds in the workspace")
+	f.StringVar(&o.model, "model", "", "the `MODEL` that works on it")
+	f.BoolVar(&o.detach, "detach", false, "make the task and leave it to whoever resumes it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return p.visit(cmd.Context(), func(h *home) error { return p.startTask(cmd, h, o, args[0]) })
+	}
+	return cmd
+}
+
+func (p *program) startTask(cmd *cobra.Command, h *home, o *jobOrder, arg string) (err error) {
+	d, err := p.workshop(h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.tools.Close()) }()
+	prompt, err := p.text(cmd.Context(), arg)
+	if err != nil {
+		return err
+	}
+	spec, err := o.spec(prompt)
+	if err != nil {
+		return err
+	}
+	row, err := d.Create(cmd.Context(), spec)
+	if err != nil {
+		return err
+	}
+	if o.detach {
+		return p.tellRow(row)
+	}
+	return p.work(cmd.Context(), d, row.ID, func(ctx context.Context) (task.Row, error) {
+		res, err := d.Resume(ctx, row.ID)
+		return res.Row, err
+	})
+}
+
+// spec is the job as the command line says it.
+func (o *jobOrder) spec(prompt string) (task.Spec, error) {
+	s := task.Spec{
+		Title: o.title, Prompt: prompt, ExecutionMode: o.mode, PermissionMode: o.permissions, Deep: o.deep,
+		Definition: session.Definition{Name: "task", Model: o.model},
+		Budget:     &task.Budget{MaxTurns: o.maxTurns, LifetimeTurns: o.lifetimeTurns},
+	}
+	if o.tokens > 0 {
+		s.Budget.MaxTokens = &o.tokens
+	}
+	if o.cost > 0 {
+		s.Budget.MaxCost = &o.cost
+	}
+	if o.check != "" {
+		s.SuccessCriteria = &task.SuccessCriteria{Type: "shell_command", Command: o.check}
+	}
+	if o.workspace != "" {
+		var err error
+		if s.Workspace, err = workspaceAt(o.workspace); err != nil {
+			return s, err
+		}
+	}
+	switch o.plan {
+	case task.PlanAuto, task.PlanNone:
+		s.PlanMode = o.plan
+		return s, nil
+	}
+	data, err := os.ReadFile(o.plan)
+	if err != nil {
+		return s, fmt.Errorf("read the plan: %w", err)
+	}
+	s.Plan = &session.Plan{}
+	if err := json.Unmarshal(data, s.Plan); err != nil {
+		return s, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("%s is no plan: %v", o.plan, err)}
+	}
+	return s, nil
+}
+
+// workspaceAt is a folder as a workspace, with a shell.
+func workspaceAt(dir string) (task.Workspace, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return task.Workspace{}, err
+	}
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return task.Workspace{}, &session.InvalidError{Field: "workspace", Reason: fmt.Sprintf("%s is no folder", dir)}
+	}
+	return task.Workspace{ID: root, Root: root, Capabilities: map[string]bool{"shell": true, "delete": true}}, nil
+}
+
+// work shows a task while fn works on it, asks the person who is there what it
+// asks for, and says what became of it. The first Ctrl-C asks to wrap up, the
+// second interrupts.
+func (p *program) work(ctx context.Context, d *workshop, id string, fn func(context.Context) (task.Row, error)) error {
+	v, err := p.watchTask(ctx, d, id)
+	if err != nil {
+		return err
+	}
+	row, err := p.patiently(ctx, d, id, v, fn)
+	for err == nil && task.Canonical(row.TaskRow) == task.Blocked && p.in.terminal && p.err.terminal && !p.json {
+		var answered bool
+		if row, answered, err = p.askApproval(ctx, d, row, v); !answered {
+			break
+		}
+	}
+	v.end(ctx)
+	if err != nil {
+		return p.lateOr(err)
+	}
+	return p.tellRow(row)
+}
+
+// patiently works until the task rests, through the signals that may come.
+func (p *program) patiently(ctx context.Context, d *workshop, id string, v *taskView, fn func(context.Context) (task.Row, error)) (task.Row, error) {
+	type result struct {
+		row task.Row
+		err error
+	}
+	working, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	done := make(chan result, 1)
+	go func() {
+		row, err := fn(working)
+		done <- result{row, err}
+	}()
+	first, stop := p.interrupts.during(ctx)
+	select {
+	case r := <-done:
+		stop()
+		return r.row, r.err
+	case <-first.Done():
+		stop()
+	}
+	v.say("asked to wrap up; Ctrl-C again interrupts")
+	if _, err := d.WrapUp(ctx, id); err != nil {
+		v.say("%v", err)
+	}
+	second, stop := p.interrupts.during(ctx)
+	defer stop()
+	select {
+	case r := <-done:
+		return r.row, r.err
+	case <-second.Done():
+		interrupt()
+		r := <-done
+		return r.row, r.err
+	}
+}
+
+// lateOr is an error as it is told: of a task that has ended, where it stands.
+func (p *program) lateOr(err error) error {
+	if ended, ok := late(err); ok {
+		p.err.status("task %s is %s", shortID(ended.ID), ended.Status)
+	}
+	return err
+}
