@@ -245,10 +245,10 @@ func ChecklistTools(r *Run) []Tool {
 	type none struct{}
 	use := func(name string, do func() (session.Checklist, error)) (json.RawMessage, error) {
 		if r == nil {
-			return nil, errors.New(noRunText)
+			return nil, &session.ChecklistError{Message: noRunText}
 		}
 		if !checklistMode(r.row().ExecutionMode) {
-			return nil, fmt.Errorf(modeOnlyText, name)
+			return nil, &session.ChecklistError{Message: fmt.Sprintf(modeOnlyText, name)}
 		}
 		c, err := do()
 		if err != nil {

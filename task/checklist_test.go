@@ -368,9 +368,12 @@ func TestChecklistTools_wherever(t *testing.T) {
 // gives the checklist that the whole log gives.
 func TestChecklist_foldOfItsEventsAlone(t *testing.T) {
 	t.Parallel()
+	s, runs := newSite(t, task.Config{}, scripted.New()), 0
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newSite(t, task.Config{}, scripted.New())
-		id := s.create(spec())
+		runs++
+		sp := spec()
+		sp.ID = fmt.Sprintf("job-%d", runs)
+		id := s.create(sp)
 		s.with(id, func(r *task.Run) {
 			for range rapid.IntRange(1, 8).Draw(rt, "writes") {
 				s.pass(time.Second)
@@ -401,9 +404,7 @@ func TestChecklist_foldOfItsEventsAlone(t *testing.T) {
 		}
 		whole := s.state(id).Checklist
 		whole.ReminderArmed, last.ReminderArmed = false, false
-		a, _ := json.Marshal(whole)
-		b, _ := json.Marshal(last)
-		if string(a) != string(b) {
+		if a, b := jsonOf(t, whole), jsonOf(t, last); a != b {
 			rt.Errorf("the events give\n%s, the log\n%s", b, a)
 		}
 	})

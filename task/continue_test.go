@@ -136,7 +136,7 @@ func TestAutoContinue_onlyForTheWindow(t *testing.T) {
 	before := len(s.events(id))
 	s.with(id, func(r *task.Run) {
 		for _, cause := range []error{
-			nil, errors.New("Global turn limit exceeded: 1/1 turns."), &session.BudgetError{Kind: session.BudgetLifetime}, context.Canceled,
+			nil, errors.New(windowOver.Error()), &session.BudgetError{Kind: session.BudgetLifetime}, context.Canceled,
 		} {
 			if went, err := r.AutoContinue(context.Background(), cause); went || err != nil {
 				t.Errorf("%v: %v, %v; want nothing done", cause, went, err)

@@ -117,7 +117,8 @@ func (k *kernel) begin(ctx context.Context, in KernelInput) (answer Answer, open
 	if counted != nil && counted.StepID == k.it.StepID {
 		k.it.Counters, k.it.Messages = *counted, k.r.session().WindowMessages()
 		if again, ok := k.p.(resumer); ok {
-			return again.resume(ctx, k.it)
+			answer, open = again.resume(k.it)
+			return answer, open, nil
 		}
 		return Answer{}, false, nil
 	}

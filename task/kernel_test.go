@@ -63,7 +63,7 @@ func (f *fake) Handle(_ context.Context, _ task.Response, it *task.Iteration) (t
 	return task.Decision{Stop: true}, nil
 }
 
-var errBroken = errors.New("broken")
+var errOdd = errors.New("broken")
 
 func recovered(int) (task.Response, error) {
 	return task.Recovered{Messages: []session.Message{{ID: "r", Role: session.RoleUser}}}, nil
@@ -110,18 +110,18 @@ func TestRunStep_everyEndHasItsReason(t *testing.T) {
 		"stopped before for a reason": {
 			p: &fake{stopBefore: func() (bool, task.StopReason) { return true, task.StopWrapUp }}, want: task.StopWrapUp, calls: "StopBefore",
 		},
-		"draining fails": {p: &fake{drain: func() error { return errBroken }}, want: task.StopError, cause: errBroken, calls: "StopBefore Drain"},
+		"draining fails": {p: &fake{drain: func() error { return errOdd }}, want: task.StopError, cause: errOdd, calls: "StopBefore Drain"},
 		"draining ends it": {
 			p: &fake{drain: func() error { return task.Stop(task.StopFeedbackSkip, nil) }}, want: task.StopFeedbackSkip, calls: "StopBefore Drain",
 		},
 		"no empty answers":         {in: task.KernelInput{MaxEmptyResponses: task.None}, p: &fake{}, want: task.StopEmpty, calls: "StopBefore Drain"},
 		"empty answers by default": {p: &fake{handle: empties}, want: task.StopEmpty, passes: 3, asked: 3},
-		"preparing fails":          {p: &fake{before: func() error { return errBroken }}, want: task.StopError, cause: errBroken, calls: "StopBefore Drain Before"},
+		"preparing fails":          {p: &fake{before: func() error { return errOdd }}, want: task.StopError, cause: errOdd, calls: "StopBefore Drain Before"},
 		"asking fails": {
-			p: &fake{request: func(int) (task.Response, error) { return nil, errBroken }}, want: task.StopError, cause: errBroken, calls: pass, passes: 1, asked: 1,
+			p: &fake{request: func(int) (task.Response, error) { return nil, errOdd }}, want: task.StopError, cause: errOdd, calls: pass, passes: 1, asked: 1,
 		},
-		"the provider fails": {p: &fake{request: func(int) (task.Response, error) { return nil, task.Stop(task.StopProvider, errBroken) }},
-			want: task.StopProvider, cause: errBroken, calls: pass, passes: 1, asked: 1},
+		"the provider fails": {p: &fake{request: func(int) (task.Response, error) { return nil, task.Stop(task.StopProvider, errOdd) }},
+			want: task.StopProvider, cause: errOdd, calls: pass, passes: 1, asked: 1},
 		"the request is not made": {p: &fake{request: func(int) (task.Response, error) { return task.Stopped{}, nil }},
 			want: task.StopPolicy, calls: pass, passes: 1, asked: 1},
 		"the request is not made for a reason": {p: &fake{request: func(int) (task.Response, error) { return task.Stopped{Reason: task.StopApproval}, nil }},
@@ -134,13 +134,13 @@ func TestRunStep_everyEndHasItsReason(t *testing.T) {
 			}
 			return task.Answer{}, nil
 		}}, want: task.StopCompleted, passes: 1, asked: 3},
-		"handling fails": {p: &fake{handle: func(int, *task.Iteration) (task.Decision, error) { return task.Decision{}, errBroken }},
-			want: task.StopError, cause: errBroken, calls: pass + " Handle", passes: 1, asked: 1},
+		"handling fails": {p: &fake{handle: func(int, *task.Iteration) (task.Decision, error) { return task.Decision{}, errOdd }},
+			want: task.StopError, cause: errOdd, calls: pass + " Handle", passes: 1, asked: 1},
 		"repeats by default": {p: &fake{handle: repeat}, want: task.StopRepeated, loop: task.StopRepeated, asked: 7,
 			calls: strings.Repeat(pass+" Handle After ", 6) + pass + " Handle"},
 		"no repeat":                   {in: task.KernelInput{MaxRepeatedIterations: task.None}, p: &fake{handle: repeat}, want: task.StopRepeated, loop: task.StopRepeated, calls: pass + " Handle", asked: 1},
 		"one budget of calls for all": {in: task.KernelInput{MaxLLMCalls: 3, MaxRepeatedIterations: 9}, p: &fake{handle: repeat}, want: task.StopLLMCalls, loop: task.StopLLMCalls, asked: 3},
-		"ending a pass fails":         {p: &fake{after: func() error { return errBroken }}, want: task.StopError, cause: errBroken, calls: pass + " Handle After", passes: 1, asked: 1},
+		"ending a pass fails":         {p: &fake{after: func() error { return errOdd }}, want: task.StopError, cause: errOdd, calls: pass + " Handle After", passes: 1, asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

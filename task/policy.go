@@ -166,5 +166,5 @@ type opener interface {
 // resumer is a policy that may find an answer that was given before the loop
 // was broken off. It is handled and not asked for again.
 type resumer interface {
-	resume(ctx context.Context, it *Iteration) (Answer, bool, error)
+	resume(it *Iteration) (Answer, bool)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-func toolError(tool, input, err string) session.Change {
-	return event("tool_error", map[string]any{"callId": "c", "tool": tool, "input": raw(map[string]string{"q": input}), "error": err})
+func toolError(tool, input string) session.Change {
+	return event("tool_error", map[string]any{"callId": "c", "tool": tool, "input": raw(map[string]string{"q": input}), "error": "e"})
 }
 
 func toolResult(tool string) session.Change {
@@ -58,15 +58,15 @@ func TestAssess_scoreOfAWindow(t *testing.T) {
 		"foreign reads by name":           {times(1, toolResult("find_in_file")), 0.2 + 0.1},
 		"foreign searches by name":        {times(1, toolResult("web_search_brave")), 0.3 + 0.1},
 		"successes count five times":      {times(7, toolResult("shell")), 0.5},
-		"a recovery":                      {[]session.Change{toolError("a", "1", "e"), step}, 1 + 0.4},
+		"a recovery":                      {[]session.Change{toolError("a", "1"), step}, 1 + 0.4},
 		"a recovery counts once":          {[]session.Change{plainEvent("error"), step, step}, 2 + 0.4},
-		"equal errors":                    {times(3, toolError("a", "1", "e")), -0.8},
-		"different errors cost nothing":   {[]session.Change{toolError("a", "1", "e"), toolError("a", "2", "e")}, 0},
+		"equal errors":                    {times(3, toolError("a", "1")), -0.8},
+		"different errors cost nothing":   {[]session.Change{toolError("a", "1"), toolError("a", "2")}, 0},
 		"empty answers":                   {times(2, assistantSays("ok")), -0.6},
 		"five letters are not empty":      {times(2, assistantSays("fixed")), 0},
 		"an answer with a call is none":   {times(2, assistantSays("", session.ToolCall{ID: "c", Name: "x"})), 0},
 		"it is never more than all":       {times(9, step), 4},
-		"it is never less than its worst": {times(30, toolError("a", "1", "e")), -4},
+		"it is never less than its worst": {times(30, toolError("a", "1")), -4},
 	} {
 		got := assess(happenings(c.events...), effects).score
 		if want := c.raw / 4; math.Abs(got-want) > 1e-9 {
@@ -76,7 +76,7 @@ func TestAssess_scoreOfAWindow(t *testing.T) {
 }
 
 func TestAssess_dominantIsTheMostFrequentFirstSeen(t *testing.T) {
-	a, b := toolError("a", "1", "e"), toolError("b", "1", "e")
+	a, b := toolError("a", "1"), toolError("b", "1")
 	got := assess(happenings(a, b, b, a), nil)
 	if got.repeats != 2 || got.dominant == nil || got.dominant.Tool != "a" {
 		t.Errorf("of a tie, dominant is %v %d times, want a twice", got.dominant, got.repeats)

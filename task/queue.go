@@ -306,7 +306,7 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 	m, reason := move{}, StopReason("")
 	ignored := ""
 	switch {
-	case !known && !(current && f.Action == FeedbackDrift):
+	case !known && (!current || f.Action != FeedbackDrift):
 		ignored = "there is no such step"
 	case f.Action == FeedbackSkip:
 		if step.Status != "in_progress" && step.Status != "pending" {

@@ -121,15 +121,15 @@ func crashFollowUp(t *testing.T, n int, late bool) (writes int) {
 		case n == 0 || count < n:
 			return nil
 		case late && count == n:
-			return storetest.After(errBroken)
+			return storetest.After(errOdd)
 		}
-		return errBroken // and from then on the process is gone
+		return errOdd // and from then on the process is gone
 	})
 	var s *site
 	ran := 0
-	post := toolOf("post", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
+	post := toolOf("post", permission.Write, tool.Once, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 		ran++
-		_, err := s.x.QueueFollowUp(context.Background(), "job", session.FollowUp{ID: "f1", Message: "faster"})
+		_, err := s.x.QueueFollowUp(ctx, "job", session.FollowUp{ID: "f1", Message: "faster"})
 		return tool.Result{Content: "posted"}, err
 	})
 	c := task.Config{Registry: kit{post}, Snapshots: task.SnapshotNever}
@@ -179,8 +179,8 @@ func TestFollowUp_overrideForOneTurn(t *testing.T) {
 	t.Parallel()
 	var s *site
 	var asked []string
-	post := toolOf("post", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
-		_, err := s.x.QueueFollowUp(context.Background(), "job", session.FollowUp{
+	post := toolOf("post", permission.Write, tool.Once, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		_, err := s.x.QueueFollowUp(ctx, "job", session.FollowUp{
 			Message: "think", AgentConfigOverride: json.RawMessage(`{"systemPrompt":"be brief"}`),
 		})
 		return tool.Result{Content: "posted"}, err
@@ -199,16 +199,14 @@ func TestFollowUp_overrideForOneTurn(t *testing.T) {
 func TestStepFeedback_effects(t *testing.T) {
 	t.Parallel()
 	type want struct {
-		status   string // of the step
-		reason   task.StopReason
-		says     string
-		ignored  bool
-		row      string
-		finished bool // the running step goes on to its end
+		status  string // of the step
+		reason  task.StopReason
+		says    string
+		ignored bool
+		row     string
 	}
 	for name, c := range map[string]struct {
 		f    session.StepFeedback
-		s1   string // status of the step that runs: in_progress
 		s2   string
 		step string
 		want want
@@ -328,8 +326,8 @@ func (d *drains) Request(context.Context, *task.Iteration) (task.Response, error
 func TestDrain_wrapUpEndsTheStepWithWhatIsThere(t *testing.T) {
 	t.Parallel()
 	var s *site
-	ask := toolOf("ask", permission.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
-		_, err := s.x.WrapUp(context.Background(), "job")
+	ask := toolOf("ask", permission.Read, tool.ReadOnly, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		_, err := s.x.WrapUp(ctx, "job")
 		return tool.Result{Content: "asked"}, err
 	})
 	model := scripted.New(replyCalls(callOf("c1", "ask", `{}`)), reply("never asked for"))
@@ -348,7 +346,7 @@ func TestCancel_breaksOffACall(t *testing.T) {
 	t.Parallel()
 	var s *site
 	model := modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
-		if _, err := s.x.Cancel(context.Background(), "job"); err != nil {
+		if _, err := s.x.Cancel(context.WithoutCancel(ctx), "job"); err != nil {
 			return llm.Response{}, err
 		}
 		<-ctx.Done()
@@ -379,7 +377,7 @@ func TestFollowUp_afterTheEndIsAnsweredOnce(t *testing.T) {
 				return nil
 			}
 			if count++; n > 0 && count >= n {
-				return errBroken
+				return errOdd
 			}
 			return nil
 		})

@@ -1,9 +1,7 @@
 package task_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -108,9 +106,7 @@ func TestResetForRetry_forgetsFailuresAndKeepsTheRest(t *testing.T) {
 	want.Loop.PendingLoopStrategySwitchMessage, want.Loop.BlockedLoopFingerprintForWindow = "", nil
 	want.Loop.BlockedLoop, want.Loop.Kernel = nil, nil
 	want.Checklist = got.Checklist
-	a, _ := json.Marshal(got)
-	b, _ := json.Marshal(want)
-	if !bytes.Equal(a, b) {
+	if a, b := jsonOf(t, got), jsonOf(t, want); a != b {
 		t.Errorf("after the reset\n%s, want\n%s", a, b)
 	}
 }
@@ -172,11 +168,7 @@ func TestState_isTheFoldOfTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		raw, err := json.Marshal(whole.Task())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(raw)
+		return jsonOf(t, whole.Task())
 	}
 	want := fold(records)
 	for i := 1; i < len(records); i++ {
@@ -185,8 +177,8 @@ func TestState_isTheFoldOfTheLog(t *testing.T) {
 		}
 	}
 	live := s.state(row.ID)
-	if raw, _ := json.Marshal(live); string(raw) != want {
-		t.Errorf("the task says\n%s, its log\n%s", raw, want)
+	if got := jsonOf(t, live); got != want {
+		t.Errorf("the task says\n%s, its log\n%s", got, want)
 	}
 	if !reflect.DeepEqual(*row.Projection, live.Projection()) {
 		t.Errorf("the row shows %+v, the state %+v", *row.Projection, live.Projection())

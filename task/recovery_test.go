@@ -106,12 +106,12 @@ func TestDisabling_cooldownGrowsAndCountersRestart(t *testing.T) {
 	down := errors.New("connection refused")
 	s := session.NewTaskState()
 	now := int64(1_000)
-	for i, want := range []time.Duration{2, 4, 8, 16, 16} {
+	for i, want := range []int64{2, 4, 8, 16, 16} {
 		if n := fails(t, &s, of, down, 9, now); n != 5 {
 			t.Fatalf("round %d: off after %d failures, want 5", i, n)
 		}
 		f, off := disabled(s.Tooling, of, now)
-		if !off || f.DisabledUntil-now != (want*time.Minute).Milliseconds() {
+		if !off || f.DisabledUntil-now != want*time.Minute.Milliseconds() {
 			t.Fatalf("round %d: off for %d ms, want %v minutes", i, f.DisabledUntil-now, want)
 		}
 		if _, off := disabled(s.Tooling, of, f.DisabledUntil-1); !off {

@@ -301,3 +301,12 @@ func sleeper(name string, wait func()) task.Tool {
 		return tool.Result{Content: "at last"}, nil
 	})
 }
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -49,7 +49,7 @@ func (r *Run) catalogue(ctx context.Context) ([]Tool, error) {
 			}
 			known = slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return ownTool(t.Spec().Name) })
 		}
-		r.box.known = append(known, r.ownTools()...)
+		r.box.known = slices.Concat(known, r.ownTools())
 	}
 	return r.box.known, nil
 }

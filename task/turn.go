@@ -44,7 +44,7 @@ func (p *turn) opening() (string, []session.Change) {
 func followUpStep(f session.FollowUp) string { return "follow_up:" + f.ID }
 
 // resume finds an answer that was written and not acted on.
-func (p *turn) resume(_ context.Context, it *Iteration) (Answer, bool, error) {
+func (p *turn) resume(it *Iteration) (Answer, bool) {
 	s := p.r.session()
 	for i := s.Len() - 1; i >= 0; i-- {
 		m := s.Message(i)
@@ -52,14 +52,14 @@ func (p *turn) resume(_ context.Context, it *Iteration) (Answer, bool, error) {
 			continue
 		}
 		if m.Role != session.RoleAssistant || m.StepID != it.StepID {
-			return Answer{}, false, nil
+			return Answer{}, false
 		}
 		if len(m.ToolCalls) > 0 && len(p.r.unanswered(m)) == 0 {
-			return Answer{}, false, nil
+			return Answer{}, false
 		}
-		return Answer{Message: m, FinishReason: m.Metadata.String(finishKey)}, true, nil
+		return Answer{Message: m, FinishReason: m.Metadata.String(finishKey)}, true
 	}
-	return Answer{}, false, nil
+	return Answer{}, false
 }
 
 // unanswered are the calls of a message that have no result.
@@ -110,7 +110,7 @@ func (p *turn) left() time.Duration {
 // late ends a step whose time is over.
 func (p *turn) late(ctx context.Context) error {
 	l := p.r.limits()
-	cause := fmt.Errorf(softDeadlineText, int(l.softDeadline().Seconds()))
+	cause := lateError{l.softDeadline()}
 	step, _ := p.r.state().Plan.Step(p.step.ID)
 	if step.ID == "" {
 		step = p.step
@@ -124,6 +124,11 @@ func (p *turn) late(ctx context.Context) error {
 	}
 	return Stop(StopSoftDeadline, cause)
 }
+
+// lateError is a step that took too long.
+type lateError struct{ after time.Duration }
+
+func (e lateError) Error() string { return fmt.Sprintf(softDeadlineText, int(e.after.Seconds())) }
 
 // Before gives the hints that are due and makes room in the window.
 func (p *turn) Before(ctx context.Context, it *Iteration) error {
