@@ -95,6 +95,10 @@ crash: ## turns killed at every moment and at KILLS random ones per durable stor
 crash-workflows: ## workflow runs killed at every moment on every durable store, with the matrix in docs/durability.md; takes minutes
 	$(GO) test -count=1 -timeout 120m -v -run '^TestCrash_' ./workflow -args -crash.whole
 
+.PHONY: crash-tasks
+crash-tasks: ## tasks killed at every write point of SQLite and at every other moment; takes minutes
+	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash_' ./task -args -crash.whole
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$($(GO) list ./...); do \

@@ -209,8 +209,9 @@ func errorIf(yes bool, err error) error {
 func (x *Executor) unplanned(ctx context.Context, r *Run, err error) error {
 	var over *session.BudgetError
 	var provider *providerError
+	var stored *storeError
 	switch {
-	case ctx.Err() != nil, errors.Is(err, session.ErrFenced), errors.Is(err, errCancelled):
+	case ctx.Err() != nil, errors.Is(err, session.ErrFenced), errors.Is(err, errCancelled), errors.As(err, &stored):
 		return err
 	case errors.As(err, &over):
 		return x.rest(ctx, r, wish{status: Paused, class: ClassBudget, error: over.Error()}, over.Kind, move{})

@@ -17,7 +17,8 @@ type Run struct {
 	hold *holdfast.Hold
 	ctx  context.Context // ends with the lease
 
-	mu sync.Mutex // state and log move together
+	mu     sync.Mutex // state and log move together
+	failed error      // of the store; nothing is written after it
 
 	box  toolbox
 	held holding
@@ -57,24 +58,41 @@ type move struct {
 func (r *Run) append(ctx context.Context, m move) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failed != nil {
+		return r.failed
+	}
 	changes, err := m.made(r.session(), r.x.c.Clock)
 	if err != nil || len(changes) == 0 {
 		return err
 	}
 	_, err = r.hold.Append(context.WithoutCancel(ctx), changes...)
-	return ofStore(err)
+	return r.written(err)
 }
 
 // seal makes a move and a version of it.
 func (r *Run) seal(ctx context.Context, action string, m move) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.failed != nil {
+		return r.failed
+	}
 	changes, err := m.made(r.session(), r.x.c.Clock)
 	if err != nil {
 		return err
 	}
 	_, err = r.hold.Execute(context.WithoutCancel(ctx), sealing{action, changes, r.x.c.Clock})
-	return ofStore(err)
+	return r.written(err)
+}
+
+// written is what came of a write. After one that failed nobody knows what is
+// durable, so none follows; what was only too large is known not to be.
+func (r *Run) written(err error) error {
+	err = ofStore(err)
+	var stored *storeError
+	if errors.As(err, &stored) && !errors.Is(err, session.ErrTooLarge) {
+		r.failed = err
+	}
+	return err
 }
 
 // storeError is what the store could not do. What is durable stays as it was,
