@@ -94,6 +94,26 @@ func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.S
 	return next, nil
 }
 
+// Masked is changes as they would be written: without secrets, and messages
+// as Config.Redact wants them.
+func (h *Hold) Masked(changes ...session.Change) ([]session.Change, error) {
+	rt := h.rt
+	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
+		return changes, nil
+	}
+	masked := make([]session.Change, len(changes))
+	for i, c := range changes {
+		if added, ok := c.(session.MessageAdded); ok && rt.config.Redact != nil {
+			c = session.MessageAdded{Message: rt.config.Redact(added.Message.Clone())}
+		}
+		var err error
+		if masked[i], err = rt.maskChange(c); err != nil {
+			return nil, err
+		}
+	}
+	return masked, nil
+}
+
 // Execute passes the pipeline under the hold's lease. It makes one version
 // and seals the whole tail so far. When the action is refused, the tail stays
 // open as it was. It takes IfVersion and Stream.

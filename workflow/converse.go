@@ -27,33 +27,28 @@ const maxCalls = 100
 // converse runs the agent loop of a unit from where it stands to its answer.
 // The loop works on a session of its own, made of what the agent remembers and
 // what the unit has done so far; what it writes goes to the run's log.
-func (st *stage) converse(ctx context.Context, r *run, u unit, e *entry) (text, input string, err error) {
+func (st *stage) converse(ctx context.Context, r *run, u unit, e *entry) (input string, err error) {
 	made, _ := r.spec.Agents.Get(u.agent)
 	name, model, err := st.model(r, made)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	s, err := st.stand(r, u, e, made)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	input, _ = e.input()
 	set, err := st.tools(r, u, made, s)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	if s, err = st.talk(ctx, r, u, s, talk{name: name, model: model, tools: set, input: input}); err != nil {
-		return "", "", err
+		return "", err
 	}
 	if stop := s.Execution().Stop; stop != nil && stop.Reason == session.StopSteps {
-		return "", "", &RunError{Kind: KindProvider, Err: fmt.Errorf("no answer after %d calls of the model", maxCalls)}
+		return "", &RunError{Kind: KindProvider, Err: fmt.Errorf("no answer after %d calls of the model", maxCalls)}
 	}
-	for i := s.Len() - 1; i >= 0; i-- {
-		if m := s.Message(i); m.Role == session.RoleAssistant {
-			return m.Content.Text(), input, nil
-		}
-	}
-	return "", input, nil
+	return input, nil
 }
 
 // talk is who a loop talks to, and about what.

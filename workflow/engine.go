@@ -171,6 +171,7 @@ type pass struct {
 	strict bool
 	accept bool
 	noWait bool
+	inbox  func(context.Context) ([]store.Item, error)
 
 	r       *run
 	st      *stage
@@ -188,7 +189,14 @@ func drive(ctx context.Context, rt *holdfast.Runtime, id string, p *pass) (Resul
 	if info.Kind != session.KindWorkflow {
 		return p.result, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is a %s, no workflow run", id, info.Kind)}
 	}
-	err = hold(ctx, rt, id, p.noWait, func(ctx context.Context, h *holdfast.Hold) error { return p.run(ctx, h) })
+	p.inbox = func(ctx context.Context) ([]store.Item, error) { return rt.Inbox(ctx, id) }
+	err = hold(ctx, rt, id, p.noWait, func(ctx context.Context, h *holdfast.Hold) error {
+		err := p.run(ctx, h)
+		if lost := context.Cause(ctx); err != nil && errors.Is(lost, session.ErrFenced) {
+			return lost // whatever it looked like from inside
+		}
+		return err
+	})
 	return p.result, err
 }
 
@@ -295,14 +303,38 @@ func (p *pass) describe(s session.Session) {
 
 // wake makes a suspended session active again.
 func (p *pass) wake(ctx context.Context, s session.Session) error {
+	changes, err := p.outdated(ctx)
+	if err != nil {
+		return err
+	}
 	switch s.Status() {
 	case session.Active:
-		return nil
 	case session.Suspended:
-		row := s.Info().Workflow
-		return p.st.commit(ctx, p.r, "the resume", "workflow.resume", Status(row.Status), row.Error, session.StatusChanged{Status: session.Active})
+		changes = append(changes, session.StatusChanged{Status: session.Active})
+	default:
+		return &session.StatusError{ID: s.ID(), Status: s.Status(), Action: "resume"}
 	}
-	return &session.StatusError{ID: s.ID(), Status: s.Status(), Action: "resume"}
+	if len(changes) == 0 {
+		return nil
+	}
+	row := s.Info().Workflow
+	return p.st.commit(ctx, p.r, "the resume", "workflow.resume", Status(row.Status), row.Error, changes...)
+}
+
+// outdated takes wishes to suspend that came too late for the pass they were
+// meant for: whoever resumes a run wants it to go on.
+func (p *pass) outdated(ctx context.Context) ([]session.Change, error) {
+	items, err := p.inbox(ctx)
+	if errors.Is(err, session.ErrUnsupported) {
+		return nil, nil
+	}
+	var taken []session.Change
+	for _, item := range items {
+		if item.Kind == store.ItemSuspend && !p.fresh {
+			taken = append(taken, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
+		}
+	}
+	return taken, err
 }
 
 // reply commits the answer that was given, or what stands for one whose time

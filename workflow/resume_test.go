@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 const threeSteps = head + `
@@ -310,6 +313,71 @@ func TestStart_oddIDs(t *testing.T) {
 			if err != nil || res.Status != workflow.StatusCompleted {
 				t.Errorf("%.20s ended as %+v (%v)", id, res, err)
 			}
+		}
+	}
+}
+
+// A wish to suspend that came when the pass had just ended is no reason to
+// stop the next one.
+func TestResume_aSuspensionThatCameTooLateDoesNotStopIt(t *testing.T) {
+	t.Parallel()
+	a := &actor{answer: echo}
+	rt := runtime(t, inmem.New(inmem.Config{}))
+	vars := spec.Map[string]{{Name: "topic", Value: "tea"}}
+	out := t.TempDir()
+	res, err := workflow.Start(t.Context(), rt, load(t, chainSpec, vars), workflow.RunOptions{Host: host(a), Vars: vars, Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rt.Post(t.Context(), res.SessionID, store.Item{Kind: store.ItemSuspend}); err != nil {
+		t.Fatal(err)
+	}
+	yes := "yes"
+	res, err = workflow.Resume(t.Context(), rt, res.SessionID, workflow.ResumeOptions{Host: host(a), Answer: &yes, Out: out})
+	if err != nil || res.Status != workflow.StatusCompleted {
+		t.Fatalf("the run is %s (%v), want it completed", res.Status, err)
+	}
+	if left, err := rt.Inbox(t.Context(), res.SessionID); err != nil || len(left) != 0 {
+		t.Errorf("%d items are left in the inbox (%v)", len(left), err)
+	}
+}
+
+// What a model says of a secret is masked wherever it goes from there: the
+// log, the next unit and the files of the run say the same.
+func TestSecrets_areMaskedInArtifactsAndLaterUnitsToo(t *testing.T) {
+	t.Parallel()
+	const secret = "sk-very-secret-value"
+	a := &actor{answer: func(r llm.Request) (llm.Response, error) {
+		return said("the key is " + secret + ", asked " + r.Messages[len(r.Messages)-1].Content.Text()), nil
+	}}
+	rt, err := holdfast.New(holdfast.Config{Store: inmem.New(inmem.Config{}), Secrets: map[string]string{"KEY": secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	vars := spec.Map[string]{{Name: "topic", Value: "tea"}}
+	out := t.TempDir()
+	var told []string
+	h := host(a)
+	h.OnEvent = func(e workflow.Event) { told = append(told, fmt.Sprint(e.Data)) }
+	res, err := workflow.Start(t.Context(), rt, load(t, chainSpec, vars), workflow.RunOptions{Host: h, Vars: vars, Out: out,
+		Ask: func(context.Context, workflow.HITLState) (string, error) { return "yes", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(out, "tea", "letter.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{
+		"the artifact": string(data), "the response": res.LastResponse, "what models were asked": strings.Join(a.inputs(), "|"), "an event": strings.Join(told, "|"),
+	} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s holds the secret: %s", what, text)
 		}
 	}
 }

@@ -80,6 +80,10 @@ func (st *stage) seconds() float64 { return st.before + st.host.Now().Sub(st.beg
 func (st *stage) append(ctx context.Context, r *run, what string, changes ...session.Change) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	changes, err := st.hold.Masked(changes...) // the book says what the log says
+	if err != nil {
+		return &CommitError{Unit: what, Err: err}
+	}
 	// What was paid for is written also when the run is being stopped.
 	s, err := st.hold.Append(context.WithoutCancel(ctx), changes...)
 	if err != nil {
@@ -98,6 +102,10 @@ func (st *stage) commit(ctx context.Context, r *run, what, action string, status
 	next := session.WorkflowRow{Name: r.spec.Name, SpecHash: r.snap.SHA256, Pattern: string(r.spec.Pattern.Type), Status: string(status), Error: failure}
 	if row == nil || *row != next {
 		changes = append(changes, session.WorkflowRowChanged{Workflow: next})
+	}
+	changes, err := st.hold.Masked(changes...)
+	if err != nil {
+		return &CommitError{Unit: what, Err: err}
 	}
 	if _, err := st.hold.Execute(context.WithoutCancel(ctx), seal{action, changes, st.host.Now}); err != nil {
 		return &CommitError{Unit: what, Err: err}
@@ -145,11 +153,11 @@ func (st *stage) work(ctx context.Context, r *run, u unit) (*entry, error) {
 		return nil, st.gaveUp(ctx, r, u, err)
 	}
 	st.tell(r, orEvent(u.event, StepStart), u, nil)
-	text, input, err := st.converse(ctx, r, u, e)
+	input, err := st.converse(ctx, r, u, e)
 	if err != nil {
 		return nil, st.gaveUp(ctx, r, u, err)
 	}
-	return e, st.finish(ctx, r, u, e, input, text)
+	return e, st.finish(ctx, r, u, e, input)
 }
 
 // mayBegin keeps a unit from beginning when another has failed, the run is
@@ -213,7 +221,10 @@ func (st *stage) begin(ctx context.Context, r *run, u *unit) (*entry, error) {
 }
 
 // finish commits the unit with everything that belongs to it.
-func (st *stage) finish(ctx context.Context, r *run, u unit, e *entry, input, text string) error {
+func (st *stage) finish(ctx context.Context, r *run, u unit, e *entry, input string) error {
+	r.mu.Lock()
+	text := e.response()
+	r.mu.Unlock()
 	res := result{Tokens: words(input, text)}
 	if u.read != nil {
 		value, err := u.read(text)
