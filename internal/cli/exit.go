@@ -111,6 +111,8 @@ func runOutcome(err error) (code int, kind string, ok bool) {
 	switch {
 	case errors.As(err, &stored) && errors.Is(err, session.ErrFenced):
 		return exitSession, "FencedError", true
+	case errors.As(err, &stored) && errors.Is(err, session.ErrConflict): // somebody else wrote
+		return exitSession, "ConflictError", true
 	case errors.As(err, &stored):
 		return exitIO, "CommitError", true
 	case !errors.As(err, &failed) || errors.Is(err, session.ErrPanic):
