@@ -28,6 +28,7 @@ const (
 	connectionClass      = "08"
 	operatorClass        = "57P" // shut down, restarted, not ready yet
 	tooManyConnections   = "53300"
+	limitClass           = "54" // a value, row or statement is too large
 )
 
 // unsent reports that the database has not seen the request.
@@ -87,6 +88,8 @@ func translated(ctx context.Context, err error) error {
 		return nil
 	case errors.As(err, &p) && (p.ConstraintName == takenOnce || p.ConstraintName == takenOfInbox):
 		return &session.InvalidError{Field: "inbox", Reason: "an item is gone or taken"}
+	case p != nil && strings.HasPrefix(p.Code, limitClass):
+		return fmt.Errorf("postgres: %s: %w", p.Message, session.ErrTooLarge)
 	case domain(err):
 		return err
 	case ctx.Err() != nil:
@@ -99,7 +102,7 @@ func translated(ctx context.Context, err error) error {
 func domain(err error) bool {
 	for _, known := range []error{
 		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrBusy, session.ErrFenced, session.ErrClosed,
-		session.ErrCorrupt, session.ErrNewerFormat, session.ErrUnknownOutcome,
+		session.ErrCorrupt, session.ErrNewerFormat, session.ErrUnknownOutcome, session.ErrTooLarge,
 	} {
 		if errors.Is(err, known) {
 			return true

@@ -52,3 +52,6 @@ func (s *Store) InLine() int {
 	defer s.lanes.mu.Unlock()
 	return len(s.lanes.waiting)
 }
+
+// Translated is an error of the driver as a caller sees it.
+func Translated(err error) error { return translated(context.Background(), err) }

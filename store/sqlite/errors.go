@@ -50,6 +50,8 @@ func explained(err error, code int) error {
 		return fmt.Errorf("the database cannot be written to: %w", err)
 	case codes.SQLITE_CANTOPEN:
 		return fmt.Errorf("the database cannot be opened: %w", err)
+	case codes.SQLITE_TOOBIG:
+		return fmt.Errorf("a value is more than SQLite holds: %w: %w", session.ErrTooLarge, err)
 	case codes.SQLITE_FULL:
 		return fmt.Errorf("the disk is full: %w", err)
 	case codes.SQLITE_BUSY:

@@ -67,3 +67,14 @@ func TestSave_outcomeThatCannotBeLearntIsUnknown(t *testing.T) {
 		t.Errorf("held: %t, %v", held, err)
 	}
 }
+
+func TestWrite_moreThanSQLiteHoldsIsTooLarge(t *testing.T) {
+	t.Parallel()
+	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
+	create(t, st, "s")
+	err := st.Rewrite(t.Context(), "UPDATE sessions SET id = zeroblob(2000000000)")
+	if !errors.Is(err, session.ErrTooLarge) {
+		t.Errorf("two gigabytes in one value: %v", err)
+	}
+	load(t, st, "s") // nothing was written
+}
