@@ -140,7 +140,7 @@ func houseOn(t *testing.T, st store.Store, answer func(context.Context, int, llm
 	h := &house{T: t, player: &player{answer: answer}, st: st}
 	var err error
 	h.rt, err = holdfast.New(holdfast.Config{
-		Store: st, Models: llm.Map{"m": h.player}, DefaultModel: "m", Poll: 5 * time.Millisecond, Lease: time.Second,
+		Store: st, Models: llm.Map{"m": h.player}, DefaultModel: "m", Poll: 5 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,9 @@ func (x *Executor) drive(ctx context.Context, r *Run, work func(context.Context)
 // task interrupted; a lost lease leaves it to whoever has it now.
 func (x *Executor) broken(ctx context.Context, r *Run, err error) error {
 	switch {
-	case errors.Is(err, session.ErrFenced), errors.Is(context.Cause(ctx), session.ErrFenced):
+	case errors.Is(context.Cause(ctx), session.ErrFenced):
+		return context.Cause(ctx)
+	case errors.Is(err, session.ErrFenced):
 		return err
 	case errors.Is(err, errCancelled):
 		return x.cancelled(ctx, r)
