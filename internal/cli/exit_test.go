@@ -57,6 +57,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&workflow.RunError{Kind: workflow.KindBudget, Err: cause}, 20, "BudgetExceededError"},
 		{&workflow.CommitError{Err: cause}, 12, "CommitError"},
 		{&workflow.CommitError{Err: &session.FencedError{}}, 17, "FencedError"},
+		{&workflow.CommitError{Err: &session.ConflictError{}}, 17, "ConflictError"},
 		{errors.Join(&workflow.RunError{Kind: workflow.KindBudget, Err: cause}, &workflow.CommitError{Err: cause}), 12, "CommitError"},
 		{&workflow.ChangedError{}, 17, "ConflictError"},
 		{&misfitError{UnsupportedError: &workflow.UnsupportedError{}}, 18, "UnsupportedError"},
