@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
@@ -392,5 +393,51 @@ func TestExport_compactCutsAndSaysSo(t *testing.T) {
 	again := s.imported(string(short), task.ImportOptions{})
 	if !slices.ContainsFunc(again.Report.Warnings, func(w string) bool { return strings.Contains(w, "cut") }) {
 		t.Errorf("no warning of the cuts: %v", again.Report.Warnings)
+	}
+}
+
+func TestExport_grantsThatDoNotSurviveStayBehind(t *testing.T) {
+	t.Parallel()
+	s := importing(t)
+	id := s.create(spec())
+	for key, o := range map[string]task.GrantOptions{"tool:here": {}, "tool:anywhere": {SurvivesRestart: true}} {
+		if err := s.x.Grant(t.Context(), id, key, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.state(id).Permissions.TemporaryGrants.Len(); n != 2 {
+		t.Fatalf("%d grants", n)
+	}
+	grants := string(at(t, at(t, s.export(id, task.ExportOptions{}), "permissions"), "temporaryGrants"))
+	if strings.Contains(grants, "tool:here") || !strings.Contains(grants, "tool:anywhere") {
+		t.Errorf("exported %s", grants)
+	}
+}
+
+// A fork is the task at a version, without what belongs to the other alone.
+func TestFork_ofATaskWaitsToBeResumed(t *testing.T) {
+	t.Parallel()
+	s := importing(t)
+	id := s.imported(foreign, task.ImportOptions{}).Row.ID
+	s.with(id, func(r *task.Run) {
+		if _, err := r.UpdateChecklist(t.Context(), []task.ItemInput{{Title: "later", Status: "pending"}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := s.x.Grant(t.Context(), id, "tool:x", task.GrantOptions{SurvivesRestart: true}); err != nil {
+		t.Fatal(err)
+	}
+	for version, title := range map[int64]string{1: "Mend", 2: "later"} {
+		fork, err := s.rt.Fork(t.Context(), id, holdfast.At(version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, row := s.state(fork.ID()), fork.Info().Task
+		if state.Checklist.Items[0].Title != title || row.Status != task.Interrupted || row.TerminalStatus != task.TerminalResumeAvailable || state.Settings.AutoResume {
+			t.Errorf("version %d: %+v %+v", version, state.Checklist, row)
+		}
+		if len(state.Queues.PendingFollowUps) != 0 || state.Queues.StepFeedbackSignal != nil || state.Permissions.TemporaryGrants.Len() != 0 {
+			t.Errorf("version %d: queues %+v grants %+v", version, state.Queues, state.Permissions.TemporaryGrants)
+		}
 	}
 }
