@@ -199,6 +199,9 @@ func (p *program) taskAnswerCommand(verb string) *cobra.Command {
 		if !slices.Contains([]string{"once", "session", "workspace", "profile"}, span) {
 			return row, &session.InvalidError{Field: "for", Reason: fmt.Sprintf("%q is none of once, session, workspace, profile", span)}
 		}
+		if task.Ended(row.TaskRow) {
+			return row, &session.TaskError{ID: row.ID, Status: task.Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+		}
 		state, err := d.State(ctx, row.ID)
 		if err != nil {
 			return row, err

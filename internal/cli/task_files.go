@@ -50,7 +50,7 @@ func (p *program) taskExportCommand() *cobra.Command {
 }
 
 func (p *program) taskImportCommand() *cobra.Command {
-	var workspace string
+	var workspace, model string
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "take in a snapshot, a checkpoint or the events of a task", Args: cobra.ExactArgs(1),
 		Long: "Take in a task: a snapshot, a checkpoint, an array of events or JSON lines. What it is is seen\nfrom its content. FILE - reads standard input.",
@@ -59,7 +59,7 @@ func (p *program) taskImportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var o task.ImportOptions
+			o := task.ImportOptions{Definition: session.Definition{Name: "task", Model: model}}
 			if workspace != "" {
 				if o.Workspace, err = workspaceAt(workspace); err != nil {
 					return err
@@ -79,6 +79,7 @@ func (p *program) taskImportCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&workspace, "workspace", "", "the `DIR` it may work in")
+	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that works on it")
 	return cmd
 }
 
