@@ -227,9 +227,10 @@ func TestRunStep_resumedStepGoesOnFromItsCounters(t *testing.T) {
 	})
 	s.open(task.Config{}) // another process
 	s.with(id, func(r *task.Run) {
-		out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1", Messages: opening}, &fake{handle: goOn})
-		if out.StopReason != task.StopIterations || out.LLMCalls != 32 {
-			t.Errorf("ended with %s after %d calls in all, want max_iterations after 32", out.StopReason, out.LLMCalls)
+		p := &fake{handle: goOn}
+		out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1", Messages: opening}, p)
+		if out.StopReason != task.StopIterations || out.LLMCalls != 32 || p.asked != 27 {
+			t.Errorf("ended with %s after %d more calls, %d in all; want max_iterations after 27, 32 in all", out.StopReason, p.asked, out.LLMCalls)
 		}
 		if out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s2"}, &fake{}); out.LLMCalls != 1 {
 			t.Errorf("another step begins with %d calls, want 1 after its first", out.LLMCalls)
