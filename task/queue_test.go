@@ -241,7 +241,7 @@ func TestStepFeedback_effects(t *testing.T) {
 				if q := s.state(id).Queues; q.StepFeedbackSignal == nil || q.StepFeedbackSignal.ID != entry {
 					t.Errorf("it is not shown as waiting: %+v", q)
 				}
-				out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, sp.Plan.Steps[0]))
+				out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0]))
 				if err != nil || out.StopReason != c.want.reason {
 					t.Errorf("ended with %s, %v; want %s", out.StopReason, err, c.want.reason)
 				}
@@ -294,7 +294,7 @@ func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
 		if q := s.state(id).Queues; q.StepFeedbackSignal.Message != "one" || len(q.Feedback) != 1 || q.Feedback[0].Message != "two" {
 			t.Fatalf("in line are %+v", q)
 		}
-		if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, sp.Plan.Steps[0])); err != nil || out.StopReason != task.StopCompleted {
+		if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0])); err != nil || out.StopReason != task.StopCompleted {
 			t.Fatal(out.StopReason, err)
 		}
 	})
@@ -308,7 +308,7 @@ func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &drains{task.StepPolicy(r, sp.Plan.Steps[0])})
+		out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &drains{task.PolicyOfStep(r, sp.Plan.Steps[0])})
 		if out.StopReason != task.StopFeedbackStop {
 			t.Errorf("ended with %s, want the stop first", out.StopReason)
 		}

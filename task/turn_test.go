@@ -105,7 +105,7 @@ func TestTurn_callsThatAreNotRun(t *testing.T) {
 	id := s.working(oneStep())
 	s.alter(id, func(st *session.TaskState) { st.Loop.BlockedLoop = &session.Signature{Tool: "work", Input: `{"a":1}`} }, nil)
 	s.with(id, func(r *task.Run) {
-		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, session.PlanStep{ID: "s1"}))
+		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
 		if out.StopReason != task.StopCompleted || err != nil {
 			t.Fatalf("%s, %v", out.StopReason, err)
 		}
@@ -153,7 +153,7 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 			st.Loop.Kernel = &session.KernelCounters{StepID: "s1", Iterations: 1, LLMCalls: 1}
 		}, nil)
 		s.with(id, func(r *task.Run) {
-			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, session.PlanStep{ID: "s1"}))
+			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
 			if out.StopReason != task.StopCompleted || err != nil || out.LLMCalls != 2 {
 				t.Fatalf("%s after %d calls, %v", out.StopReason, out.LLMCalls, err)
 			}
@@ -189,7 +189,7 @@ func TestTurn_finalAnswerInTheTailIsUsed(t *testing.T) {
 		st.Loop.Kernel = &session.KernelCounters{StepID: "s1", Iterations: 1, LLMCalls: 1}
 	}, nil)
 	s.with(id, func(r *task.Run) {
-		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, session.PlanStep{ID: "s1"}))
+		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
 		if out.StopReason != task.StopCompleted || err != nil || len(model.Requests()) != 0 {
 			t.Errorf("%s, %v after %d requests; want the answer that is there", out.StopReason, err, len(model.Requests()))
 		}
@@ -313,7 +313,7 @@ func TestTools_offUntilTheirTimeIsOver(t *testing.T) {
 	step := func(name string) {
 		s.open(c) // another process
 		s.with(id, func(r *task.Run) {
-			if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: name}, task.StepPolicy(r, session.PlanStep{ID: name})); err != nil {
+			if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: name}, task.PolicyOfStep(r, session.PlanStep{ID: name})); err != nil {
 				t.Fatal(out.StopReason, err)
 			}
 		})
@@ -417,7 +417,7 @@ func TestTurn_retriesAreNoTurns(t *testing.T) {
 		s := newSite(t, task.Config{}, model)
 		id := s.working(oneStep())
 		s.with(id, func(r *task.Run) {
-			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.StepPolicy(r, session.PlanStep{ID: "s1"}))
+			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
 			if out.StopReason != task.StopProvider || !errors.Is(err, c.err) {
 				t.Errorf("%s: %s, %v", name, out.StopReason, err)
 			}
