@@ -150,13 +150,6 @@ func repairRules(p *session.Permissions, report *Report) {
 	}
 }
 
-// The bounds of a checklist.
-const (
-	mostItems     = 100
-	longestTitleN = 500
-	longestItemID = 128
-)
-
 func repairChecklist(c *session.Checklist, newID func() string, report *Report) {
 	seen := map[string]bool{}
 	running := false
@@ -168,8 +161,8 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 			report.warn("%s: %s; it is left out", at, why)
 			continue
 		}
-		if len(kept) == mostItems {
-			report.warn("%s: a checklist has at most %d items; it is left out", at, mostItems)
+		if len(kept) == maxItems {
+			report.warn("%s: a checklist has at most %d items; it is left out", at, maxItems)
 			continue
 		}
 		if item.ID == "" || seen[item.ID] {
@@ -191,9 +184,9 @@ func badItem(item session.ChecklistItem) string {
 	switch {
 	case item.Title == "":
 		return "has no title"
-	case len([]rune(item.Title)) > longestTitleN:
+	case len([]rune(item.Title)) > maxItemTitle:
 		return "has a title that is too long"
-	case len([]rune(item.ID)) > longestItemID:
+	case len([]rune(item.ID)) > maxItemID:
 		return "has an id that is too long"
 	}
 	switch item.Status {
