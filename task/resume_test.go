@@ -9,8 +9,10 @@ import (
 	"sync"
 	"testing"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -336,5 +338,58 @@ func (h *house) until(id, status string) {
 			return
 		}
 		yieldNow()
+	}
+}
+
+func TestFollowUp_aWishForTheRunBeforeMeansNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, script("done", "again"))
+	h.start(job())
+	for _, kind := range []store.ItemKind{store.ItemCancel, store.ItemWrapUp} { // they came when it had ended
+		if _, err := h.rt.Post(context.Background(), "t1", store.Item{Kind: kind}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.x.QueueFollowUp(context.Background(), "t1", session.FollowUp{Message: "go on"}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := h.x.Resume(context.Background(), "t1")
+	if err != nil || result.Row.Status != "completed" || result.Row.ResultSummary != "again" {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestSetStepFeedback_knowsItsSteps(t *testing.T) {
+	t.Parallel()
+	h, _ := asked(t)
+	ctx := context.Background()
+	if _, err := h.x.SetStepFeedback(ctx, "t1", session.StepFeedback{StepID: "nobody", Action: "skip"}); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a step there is not: %v", err)
+	}
+	if _, err := h.x.SetStepFeedback(ctx, "t1", session.StepFeedback{StepID: "step-1", Action: "dance"}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("an action there is not: %v", err)
+	}
+	if _, err := h.x.SetStepFeedback(ctx, "t1", session.StepFeedback{StepID: "current", Action: "skip"}); err != nil {
+		t.Fatal(err)
+	}
+	if step := h.state().Plan.Steps[0]; step.Status != "skipped" || h.count("step_skipped") != 1 {
+		t.Errorf("the step is %+v", step)
+	}
+}
+
+// plain is a store that can do nothing but keep sessions.
+type plain struct{ store.Store }
+
+func TestNew_refusesAStoreThatCannotHoldTasks(t *testing.T) {
+	t.Parallel()
+	rt, err := holdfast.New(holdfast.Config{Store: plain{inmem.New(inmem.Config{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := task.New(rt, task.Config{}); !errors.Is(err, session.ErrUnsupported) {
+		t.Errorf("made: %v", err)
+	}
+	if err := rt.Close(); err != nil {
+		t.Error(err)
 	}
 }
