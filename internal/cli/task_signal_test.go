@@ -71,6 +71,8 @@ func TestTask_killedGoesOnWithoutARepeatedTool(t *testing.T) {
 	if out != "It is 30 now.\n" || b.read("work", "marks") != "x\n" || b.read("work", "service.ini") != "timeout = 30\n" {
 		t.Errorf("it ends with %q, %q and %q", out, b.read("work", "marks"), b.read("work", "service.ini"))
 	}
+	out, _ = b.run(0, "task", "log", id)
+	b.contains(out, "task interrupted · Whoever worked on it is gone\n", " task resumed\n", "task completed\n")
 	if n := b.asked("Make a plan"); n != 1 {
 		t.Errorf("planned %d times", n)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -156,7 +157,11 @@ func taskLine(c session.Change) string {
 		return "  " + strings.TrimPrefix(e.Name, "file_") + " " + told.Path
 	case "task_completed", "task_paused", "task_cancelled", "task_interrupted", "task_resumed", "auto_continuation_started",
 		"auto_continuation_blocked", "llm_retry", "verification_passed", "verification_failed", "follow_up_delivered", "error":
-		return strings.TrimRight(strings.ReplaceAll(e.Name, "_", " ")+" · "+oneLine(told.Message+told.Reason+told.Error), " ·")
+		name, why := strings.ReplaceAll(e.Name, "_", " "), oneLine(cmp.Or(told.Message, told.Reason, told.Error))
+		if why == "" || strings.EqualFold(name, why) {
+			return name
+		}
+		return name + " · " + why
 	}
 	return ""
 }
