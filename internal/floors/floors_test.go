@@ -82,6 +82,9 @@ var building = map[string]place{
 	"internal/cli": {floor: 6, picks: true},
 	"cmd/holdfast": {floor: 6, also: []string{"internal/cli"}},
 
+	// Programs to read and run: like the command they choose their adapters.
+	"examples/task": {floor: 6, picks: true},
+
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
