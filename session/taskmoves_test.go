@@ -260,3 +260,33 @@ func TestTaskFold_anyPrefixPlusTheRest(t *testing.T) {
 		}
 	})
 }
+
+func TestTaskMoves_keepTheOrderOfPairs(t *testing.T) {
+	t.Parallel()
+	older := session.NewTaskState()
+	older.Tooling.ToolUsageCounts = pairs("a", 1, "b", 2, "c", 3)
+	newer := *older.Clone()
+	newer.Tooling.ToolUsageCounts = newer.Tooling.ToolUsageCounts.Without("a").With("a", 1)
+	c, _, err := session.TaskMoves(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := apply(t, taskSession(t), session.TaskRestored{State: older}, c)
+	if have := string(mustJSON(t, s.Task().Tooling.ToolUsageCounts)); have != `[["b",2],["c",3],["a",1]]` {
+		t.Errorf("have %s", have)
+	}
+}
+
+func TestTaskMoves_leaveWhatTheyAreGivenAlone(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 3000)
+	newer := session.NewTaskState()
+	newer.Tooling.ToolResultMemory = []session.ToolMemory{{Summary: long}}
+	newer.Transcript.StepOutcomeSummaries = []session.StepOutcome{{StepID: "1"}}
+	if _, _, err := session.TaskMoves(session.NewTaskState(), newer); err != nil {
+		t.Fatal(err)
+	}
+	if newer.Tooling.ToolResultMemory[0].Summary != long || newer.Transcript.StepOutcomeSummaries[0].MutatedFiles != nil {
+		t.Error("the state that was given is another")
+	}
+}
