@@ -406,3 +406,25 @@ func TestFollowUp_afterTheEndIsAnsweredOnce(t *testing.T) {
 		}
 	}
 }
+
+// A store that fails breaks the loop off; it is not held against the step.
+func TestRunStep_failingStoreBreaksItOff(t *testing.T) {
+	t.Parallel()
+	armed := false
+	faulty := storetest.Faulty(newStore(t), func(call string, _ int) error {
+		if armed && call == "Append" {
+			return errOdd
+		}
+		return nil
+	})
+	s := newSiteOn(t, faulty, task.Config{}, scripted.New())
+	id := s.working(oneStep())
+	_ = s.x.Open(context.Background(), id, func(r *task.Run) error {
+		armed = true
+		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &fake{})
+		if out.StopReason != task.StopCancelled || !errors.Is(err, errOdd) {
+			t.Errorf("ended with %s, %v; want it broken off with the store's error", out.StopReason, err)
+		}
+		return nil
+	})
+}

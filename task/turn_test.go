@@ -447,3 +447,21 @@ func TestTools_countsAreHalvedAfterFiftyCalls(t *testing.T) {
 		t.Errorf("%d results are remembered, want 50", n)
 	}
 }
+
+// Two reads in any thirty seconds are allowed, wherever the seconds begin.
+func TestTurn_readsFarEnoughApartAreRun(t *testing.T) {
+	t.Parallel()
+	var s *site
+	wait := sleeperOf("wait", func(tool.Call) { s.pass(20 * time.Second) })
+	read := answers("file_read", permission.Read, "text")
+	var replies []scripted.Reply
+	for i, name := range []string{"file_read", "wait", "file_read", "wait", "file_read"} {
+		replies = append(replies, replyCalls(callOf(fmt.Sprintf("c%d", i), name, `{"path":"a"}`)))
+	}
+	s = newSite(t, task.Config{Registry: kit{read, wait}}, scripted.New(append(replies, reply("all done"))...))
+	sp := oneStep()
+	sp.Workspace.Root = t.TempDir()
+	if got := s.results(s.run(sp).ID)["c4"].Content; got != "text" {
+		t.Errorf("the third read in 40 seconds came to %q", got)
+	}
+}
