@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -25,6 +26,7 @@ type taskView struct {
 	over chan struct{}
 
 	mu     sync.Mutex // guards the rest
+	seen   int64      // the last change that was heard of
 	row    task.Row
 	state  session.TaskState
 	doing  string // the tool that runs
@@ -43,7 +45,7 @@ func (p *program) watchTask(ctx context.Context, d *workshop, id string) (*taskV
 	ctx, stop := context.WithCancel(ctx)
 	v := &taskView{
 		program: p, d: d, id: id, stop: stop, over: make(chan struct{}),
-		live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb",
+		live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb", seen: s.Seq(),
 	}
 	v.refresh(ctx)
 	var wg sync.WaitGroup
@@ -65,6 +67,9 @@ func (v *taskView) listen(ctx context.Context, after int64) {
 			return // the view ends; the work does not depend on it
 		}
 		v.hear(entry)
+		v.mu.Lock()
+		v.seen = entry.Seq
+		v.mu.Unlock()
 	}
 }
 
@@ -251,8 +256,34 @@ func (v *taskView) say(format string, args ...any) {
 	v.aside(func() { v.err.status(format, args...) })
 }
 
+// hearing is how long the view waits for what was written last.
+const hearing = 2 * time.Second
+
+// hearOut waits until all that is written has been heard of.
+func (v *taskView) hearOut(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, hearing)
+	defer cancel()
+	s, err := v.d.h.Get(ctx, v.id, holdfast.WithTail())
+	for err == nil {
+		v.mu.Lock()
+		seen := v.seen
+		v.mu.Unlock()
+		if seen >= s.Seq() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.over: // nobody listens any more
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
 // end leaves the last drawing on the screen.
 func (v *taskView) end(ctx context.Context) {
+	v.hearOut(ctx)
 	v.stop()
 	<-v.over
 	v.refresh(context.WithoutCancel(ctx))
