@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
@@ -86,36 +84,6 @@ type RespondOptions struct {
 	NoRun bool // the answer is written and the task is left to whoever resumes it
 }
 
-// answer is what a person said to an approval, as the inbox keeps it.
-type answer struct {
-	ApprovalID string `json:"approvalId"`
-	Action     string `json:"action"`
-	By         string `json:"by"`
-	GoOn       bool   `json:"goOn,omitempty"`
-	Mark       string `json:"mark"` // tells two who say the same apart
-	At         int64  `json:"at"`
-}
-
-const answerKey = "answer"
-
-func answerID(approvalID string) string { return "approval:" + approvalID }
-
-func answerOf(item store.Item) (answer, bool) {
-	var a answer
-	return a, json.Unmarshal(item.Payload[answerKey], &a) == nil && a.ApprovalID != ""
-}
-
-// resolve writes the answer into an approval, and is the event that tells it.
-func (s answer) resolve(a *session.Approval) (event string) {
-	a.Action, a.By = s.Action, s.By
-	if strings.HasPrefix(s.Action, session.EffectAllow) {
-		a.Status = approvalApproved
-		return "approval_granted"
-	}
-	a.Status = approvalDenied
-	return "approval_denied"
-}
-
 // Respond answers an approval, from any process. The first answer counts: the
 // same again is a duplicate, another one an ApprovalResolvedError. An allowed
 // call runs once, and the task goes on until it comes to rest again; a denied
@@ -131,15 +99,15 @@ func (x *Executor) Respond(ctx context.Context, id, approvalID, action, by strin
 	if err != nil {
 		return x.replied(ctx, id, ReplyNotFound, err)
 	}
-	if a.Status != approvalPending {
-		return x.answeredBefore(ctx, id, a, action)
+	if _, asks := InputOf(a); asks {
+		return x.replied(ctx, id, "", &session.InvalidError{Field: "approval", Reason: "it is a question: answer it"})
 	}
-	if overdue(a, millis(x.c.Clock())) {
-		err := x.hold(ctx, id, func(ctx context.Context, r *Run) error { return x.expire(ctx, r) })
-		if err != nil && !errors.Is(err, session.ErrBusy) {
-			return Reply{}, err
-		}
-		return x.replied(ctx, id, "", &session.ApprovalResolvedError{ID: approvalID, Action: approvalExpired})
+	said := answer{ApprovalID: approvalID, Action: action, By: by, GoOn: o.GoOn, Mark: x.c.NewID(), At: millis(x.c.Clock())}
+	if a.Status != approvalPending {
+		return x.answeredBefore(ctx, id, a, said)
+	}
+	if overdue(a, said.At) {
+		return x.answeredLate(ctx, id, approvalID)
 	}
 	rule, err := x.ruleOf(s, a, action)
 	if err != nil {
@@ -151,7 +119,7 @@ func (x *Executor) Respond(ctx context.Context, id, approvalID, action, by strin
 			return x.replied(ctx, id, "", err)
 		}
 	}
-	first, err := x.post(ctx, id, answer{ApprovalID: approvalID, Action: action, By: by, GoOn: o.GoOn, Mark: x.c.NewID(), At: millis(x.c.Clock())})
+	first, err := x.post(ctx, id, said)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -162,7 +130,7 @@ func (x *Executor) Respond(ctx context.Context, id, approvalID, action, by strin
 		if err != nil {
 			return Reply{}, err
 		}
-		return x.answeredBefore(ctx, id, *first, action)
+		return x.answeredBefore(ctx, id, *first, said)
 	}
 	return x.carryAnswer(ctx, id, approvalID, o)
 }
@@ -199,11 +167,20 @@ func (x *Executor) replied(ctx context.Context, id, result string, err error) (R
 }
 
 // answeredBefore is what a second answer is told.
-func (x *Executor) answeredBefore(ctx context.Context, id string, a session.Approval, action string) (Reply, error) {
-	if a.Action == action {
+func (x *Executor) answeredBefore(ctx context.Context, id string, a session.Approval, said answer) (Reply, error) {
+	if said.same(a) {
 		return x.replied(ctx, id, ReplyDuplicate, nil)
 	}
 	return x.replied(ctx, id, "", &session.ApprovalResolvedError{ID: a.ID, Action: orText(a.Action, a.Status)})
+}
+
+// answeredLate is what an answer is told whose time is over.
+func (x *Executor) answeredLate(ctx context.Context, id, approvalID string) (Reply, error) {
+	err := x.hold(ctx, id, func(ctx context.Context, r *Run) error { return x.expire(ctx, r) })
+	if err != nil && !errors.Is(err, session.ErrBusy) {
+		return Reply{}, err
+	}
+	return x.replied(ctx, id, "", &session.ApprovalResolvedError{ID: approvalID, Action: approvalExpired})
 }
 
 func overdue(a session.Approval, now int64) bool { return a.ExpiresAt > 0 && a.ExpiresAt <= now }
@@ -254,74 +231,6 @@ func workspaceOf(s session.Session) Workspace {
 	return w
 }
 
-// post puts an answer into the inbox. Where another was there first, it is
-// returned as the approval it has led or will lead to.
-func (x *Executor) post(ctx context.Context, id string, mine answer) (first *session.Approval, err error) {
-	_, err = x.rt.Post(ctx, id, store.Item{ID: answerID(mine.ApprovalID), Kind: store.ItemApproval, Payload: session.Values{answerKey: raw(mine)}})
-	if err != nil {
-		return nil, err
-	}
-	items, err := x.rt.Inbox(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range items {
-		if have, ok := answerOf(item); ok && have.ApprovalID == mine.ApprovalID {
-			if have.Mark == mine.Mark {
-				return nil, nil
-			}
-			return &session.Approval{ID: have.ApprovalID, Action: have.Action}, nil
-		}
-	}
-	s, err := x.load(ctx, id) // somebody has taken it already
-	if err != nil {
-		return nil, err
-	}
-	a, err := x.answerable(s, mine.ApprovalID)
-	if err != nil || a.Action == mine.Action && a.By == mine.By {
-		return nil, err
-	}
-	return &a, nil
-}
-
-// How long an answer waits for whoever is about to give the lease back.
-const (
-	leavingPause = 20 * time.Millisecond
-	leavingTries = 150
-)
-
-// carryAnswer has the answers that wait take effect. Whoever holds the lease
-// takes them itself; one that has left the task blocked is about to let go.
-func (x *Executor) carryAnswer(ctx context.Context, id, approvalID string, o RespondOptions) (Reply, error) {
-	for range leavingTries {
-		err := x.hold(ctx, id, func(ctx context.Context, r *Run) error {
-			goOn, err := x.takeAnswers(ctx, r)
-			if err != nil || !goOn || o.NoRun {
-				return err
-			}
-			return x.goOn(ctx, r)
-		})
-		done := !errors.Is(err, session.ErrBusy)
-		if done && err != nil {
-			return x.replied(ctx, id, ReplyHandled, err)
-		}
-		s, err := x.load(context.WithoutCancel(ctx), id)
-		if err != nil {
-			return Reply{}, err
-		}
-		if a, _ := answeredIn(s, approvalID); done || a.Status != approvalPending {
-			return x.replied(ctx, id, ReplyHandled, nil)
-		}
-		if s.Info().Task.Status != Blocked {
-			break
-		}
-		if err := sleep(ctx, leavingPause); err != nil {
-			break // the answer is in the inbox and will be taken
-		}
-	}
-	return x.replied(ctx, id, ReplyInProgress, nil)
-}
-
 // takeAnswers has every answer in the inbox take effect, each with a version.
 // GoOn says that nothing is left to be asked and the task may go on.
 func (x *Executor) takeAnswers(ctx context.Context, r *Run) (goOn bool, err error) {
@@ -343,7 +252,7 @@ func (x *Executor) takeAnswers(ctx context.Context, r *Run) (goOn bool, err erro
 	if err := x.expire(ctx, r); err != nil {
 		return false, err
 	}
-	return r.row().Status == Blocked && pending(r.state().Approvals) == 0, nil
+	return waits(r.row()) && pending(r.state().Approvals) == 0, nil
 }
 
 func (x *Executor) takeAnswer(ctx context.Context, r *Run, item store.Item) error {
@@ -356,6 +265,9 @@ func (x *Executor) takeAnswer(ctx context.Context, r *Run, item store.Item) erro
 	a := r.state().Approvals[i]
 	if overdue(a, said.At) {
 		return r.append(ctx, move{changes: []session.Change{taken}})
+	}
+	if _, asks := InputOf(a); asks {
+		return x.takeInput(ctx, r, taken, a, said)
 	}
 	rule, err := x.ruleOf(r.session(), a, said.Action)
 	if err != nil {
@@ -392,7 +304,7 @@ func pausing(why string) move {
 	return move{
 		changes: []session.Change{event("task_paused", map[string]any{"message": why})},
 		row: func(row *session.TaskRow) {
-			row.Status, row.TerminalStatus, row.Error = Paused, TerminalNeedsUser, why
+			row.Status, row.TerminalStatus, row.Error, row.AwaitingUserInputReasonCode = Paused, TerminalNeedsUser, why, ""
 		},
 	}
 }

@@ -249,7 +249,7 @@ func TestCompaction_providerFindsItTooLarge(t *testing.T) {
 		})
 		s := newSite(t, task.Config{}, model) // which does not know how much it takes
 		id := s.working(oneStep())
-		s.talk(id, 40, 100)
+		s.talk(id, 150, 100)
 		out, err := s.step(id)
 		if out.StopReason != c.want || (err == nil) != (c.want == task.StopCompleted) {
 			t.Fatalf("after %d refusals: %s, %v; want %s", c.refusals, out.StopReason, err, c.want)

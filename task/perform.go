@@ -29,7 +29,7 @@ func (x *Executor) labour(ctx context.Context, r *Run, first func(context.Contex
 		if _, asked, err := r.cancelWish(ctx); err != nil || asked { // it came too late to be seen on the way
 			return errors.Join(err, x.cancelled(ctx, r))
 		}
-		if r.row().Status != Blocked {
+		if !waits(r.row()) {
 			return nil
 		}
 		goOn, err := x.takeAnswers(ctx, r)

@@ -33,8 +33,13 @@ func (r *Run) resultMessage(stepID string, call session.ToolCall, result tool.Re
 // record writes the result of a call that ran, with all that follows from it,
 // at once.
 func (r *Run) record(ctx context.Context, it *Iteration, c running) error {
+	return r.append(ctx, r.ending(it.StepID, c))
+}
+
+// ending is the move by which a call of a step ends.
+func (r *Run) ending(stepID string, c running) move {
 	now := millis(r.x.c.Clock())
-	changes := []session.Change{r.resultMessage(it.StepID, c.call, c.result, false)}
+	changes := []session.Change{r.resultMessage(stepID, c.call, c.result, false)}
 	var failed *disabling
 	if c.result.IsError {
 		state := r.state()
@@ -59,13 +64,13 @@ func (r *Run) record(ctx context.Context, it *Iteration, c running) error {
 			failed.apply(s)
 			return
 		}
-		track(s, c, it.StepID, now)
+		track(s, c, stepID, now)
 		s.Tooling.ToolFailures = s.Tooling.ToolFailures.Without(c.tool.Spec().Name).Without(providerKey(c.tool))
 	}}
 	if failed != nil && failed.off {
 		m.row = func(row *session.TaskRow) { row.ToolDisabledScope = failed.entry.Scope }
 	}
-	return r.append(ctx, m)
+	return m
 }
 
 // remember counts the use of a tool and keeps what it found.

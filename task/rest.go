@@ -54,7 +54,7 @@ func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m mo
 	}
 	row.AwaitingUserInputReasonCode = ""
 	if reason == string(StopUserInput) {
-		row.AwaitingUserInputReasonCode = reason
+		row.AwaitingUserInputReasonCode = inputReason
 	}
 	if row.StartedAt > 0 {
 		row.LastRunDurationMS = max(now-row.StartedAt, 0)

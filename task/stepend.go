@@ -35,7 +35,7 @@ func (x *Executor) stepEnded(ctx context.Context, r *Run, step session.PlanStep,
 	case StopApproval:
 		return false, x.rest(ctx, r, wish{status: Blocked}, "", move{})
 	case StopUserInput:
-		return false, x.rest(ctx, r, wish{status: Paused}, "awaiting_user_input", move{})
+		return false, x.rest(ctx, r, wish{status: Paused}, string(out.StopReason), move{})
 	case StopCancelled:
 		if cause == nil {
 			cause = errCancelled

@@ -28,6 +28,7 @@ const (
 	interruptedText  = "interrupted: outcome unknown"
 	disabledText     = "not run: %s failed too often and is off until %s: %s"
 	modeOnlyText     = "Tool %q is only available in execute, verified, or debug mode."
+	noInputText      = "not asked: nobody waits for questions in chat mode. Say what you want to know."
 	noRunText        = "Session checklist tools are not available in this context."
 	badArgumentsText = "not run: the arguments are not a JSON object"
 	unknownToolText  = "unknown tool %q; available: %s"

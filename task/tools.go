@@ -89,6 +89,10 @@ func (r *Run) offered(ctx context.Context) ([]Tool, error) {
 			if !deferred {
 				continue
 			}
+		case name == inputTool:
+			if !inputMode(row.ExecutionMode) {
+				continue
+			}
 		case t.Deferred && !state.Tooling.DiscoveredDeferredToolNames.Has(name),
 			def.Tools != nil && !slices.Contains(def.Tools, name), slices.Contains(def.ToolsDeny, name):
 			continue
@@ -102,55 +106,9 @@ func (r *Run) offered(ctx context.Context) ([]Tool, error) {
 }
 
 // ownTools are those that work on the task itself.
-func (r *Run) ownTools() []Tool { return append(ChecklistTools(r), r.searchTool()) }
+func (r *Run) ownTools() []Tool { return append(ChecklistTools(r), r.searchTool(), newInputTool()) }
 
-func ownTool(name string) bool { return checklistTool(name) || name == searchTool }
-
-const searchTool = "tool_search"
-
-type toolQuery struct {
-	Query string `json:"query" jsonschema:"words that the tool's name or description holds"`
-}
-
-// searchTool finds deferred tools; those it finds are offered from then on.
-func (r *Run) searchTool() Tool {
-	t, err := tool.Func(tool.Spec{
-		Name: searchTool, Nature: tool.Idempotent,
-		Description: "Find further tools by words of their names and descriptions. What is found can be called from the next turn on.",
-	}, func(ctx context.Context, q toolQuery) (string, error) {
-		tools, err := r.catalogue(ctx)
-		if err != nil {
-			return "", err
-		}
-		var found []string
-		lines := []string{}
-		for _, t := range tools {
-			spec := t.Spec()
-			if t.Deferred && matches(spec.Name+" "+spec.Description, q.Query) {
-				found = append(found, spec.Name)
-				lines = append(lines, spec.Name+": "+spec.Description)
-			}
-		}
-		if len(found) == 0 {
-			return "no tool fits", nil
-		}
-		return strings.Join(lines, "\n"), r.append(ctx, move{state: func(s *session.TaskState) {
-			for _, name := range found {
-				s.Tooling.DiscoveredDeferredToolNames = s.Tooling.DiscoveredDeferredToolNames.With(name)
-			}
-		}})
-	})
-	if err != nil {
-		panic("task: " + err.Error()) // its arguments are a struct
-	}
-	return Tool{Tool: t, Effects: permission.Read}
-}
-
-// matches reports a text that holds any of the words.
-func matches(text, words string) bool {
-	text = strings.ToLower(text)
-	return slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return strings.Contains(text, w) })
-}
+func ownTool(name string) bool { return checklistTool(name) || name == searchTool || name == inputTool }
 
 // maxTogether bounds how many calls of one answer run at the same time.
 const maxTogether = 8
@@ -206,7 +164,7 @@ type running struct {
 // as it is there. Calls cut off by the end of the context have no result yet.
 func (p *turn) carryOut(ctx, work context.Context, it *Iteration, calls []session.ToolCall) error {
 	var allowed []running
-	asked := false
+	var asked StopReason
 	for _, call := range calls {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -215,8 +173,8 @@ func (p *turn) carryOut(ctx, work context.Context, it *Iteration, calls []sessio
 		if err != nil {
 			return err
 		}
-		if ask {
-			asked = true
+		if ask != "" {
+			asked = ask
 			break
 		}
 		if refused != nil {
@@ -233,8 +191,8 @@ func (p *turn) carryOut(ctx, work context.Context, it *Iteration, calls []sessio
 	if err := p.collect(ctx, work, it, allowed); err != nil {
 		return err
 	}
-	if asked {
-		return Stop(StopApproval, nil)
+	if asked != "" {
+		return Stop(asked, nil)
 	}
 	return nil
 }
@@ -252,48 +210,52 @@ func refuse(text string) *refusal {
 	return &refusal{Result: tool.Result{Content: text, IsError: true}}
 }
 
-// admit decides whether a call is run. Asked says that a person has to allow
-// it first.
-func (p *turn) admit(ctx, work context.Context, call session.ToolCall) (c running, refused *refusal, asked bool, err error) {
+// admit decides whether a call is run. Asked is what the loop ends with where
+// a person has to say something first.
+func (p *turn) admit(ctx, work context.Context, call session.ToolCall) (c running, refused *refusal, asked StopReason, err error) {
 	state := p.r.state()
 	started := state.Tooling.StartedCalls.Has(call.ID)
 	t, known, err := p.r.find(ctx, call.Name)
 	if err != nil {
-		return c, nil, false, err
+		return c, nil, "", err
 	}
 	c = running{call: call, tool: t, started: started}
 	if started {
 		if work.Err() == nil && known && t.Spec().Nature != tool.Once {
-			return c, nil, false, nil
+			return c, nil, "", nil
 		}
 		r := refuse(interruptedText)
 		r.synthetic = true
-		return c, r, false, nil
+		return c, r, "", nil
 	}
 	if why := context.Cause(work); why != nil {
 		r := refuse("not run: " + why.Error())
 		r.synthetic, r.known = true, true
-		return c, r, false, nil
+		return c, r, "", nil
 	}
 	if refused := p.unfit(ctx, &state, call, t, known); refused != nil {
-		return c, refused, false, nil
+		return c, refused, "", nil
+	}
+	if call.Name == inputTool {
+		refused, asked, err = p.r.askInput(ctx, call)
+		return c, refused, asked, err
 	}
 	if ownTool(call.Name) {
-		return c, nil, false, nil
+		return c, nil, "", nil
 	}
 	v, err := p.r.authorize(ctx, call, t, known)
 	switch {
 	case err != nil:
-		return c, nil, false, err
+		return c, nil, "", err
 	case v.allow:
 		c.existed, c.with = p.r.exists(call, t), v.with
-		return c, nil, false, nil
+		return c, nil, "", nil
 	case v.ask != nil:
-		return c, nil, true, nil
+		return c, nil, StopApproval, nil
 	case v.result != nil:
-		return c, &refusal{Result: *v.result, known: true, with: v.with}, false, nil
+		return c, &refusal{Result: *v.result, known: true, with: v.with}, "", nil
 	}
-	return c, refuse("not run: it was denied"), false, nil
+	return c, refuse("not run: it was denied"), "", nil
 }
 
 // unfit is the refusal of a call that nobody need be asked about.
@@ -303,6 +265,9 @@ func (p *turn) unfit(ctx context.Context, state *session.TaskState, call session
 	}
 	if checklistTool(call.Name) && !checklistMode(p.r.row().ExecutionMode) {
 		return refuse(fmt.Sprintf(modeOnlyText, call.Name))
+	}
+	if call.Name == inputTool && !inputMode(p.r.row().ExecutionMode) {
+		return refuse(noInputText)
 	}
 	if !known {
 		var names []string
@@ -328,6 +293,15 @@ func (p *turn) unfit(ctx context.Context, state *session.TaskState, call session
 
 // start writes that calls begin, before any of them does.
 func (p *turn) start(ctx context.Context, calls []running) error {
+	m := starting(calls)
+	if len(m.changes) == 0 {
+		return nil
+	}
+	return p.r.append(ctx, m)
+}
+
+// starting is the move by which calls begin.
+func starting(calls []running) move {
 	var begun []session.Change
 	for _, c := range calls {
 		if !c.started {
@@ -335,7 +309,7 @@ func (p *turn) start(ctx context.Context, calls []running) error {
 		}
 	}
 	if len(begun) == 0 {
-		return nil
+		return move{}
 	}
 	m := move{changes: begun, state: func(s *session.TaskState) {
 		counts := session.BudgetCounters{}
@@ -359,7 +333,7 @@ func (p *turn) start(ctx context.Context, calls []running) error {
 			m = m.and(c.with)
 		}
 	}
-	return p.r.append(ctx, m)
+	return m
 }
 
 // collect runs calls and writes their results as they come. What was cut off

@@ -1,0 +1,57 @@
+package task
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
+)
+
+const searchTool = "tool_search"
+
+type toolQuery struct {
+	Query string `json:"query" jsonschema:"words that the tool's name or description holds"`
+}
+
+// searchTool finds deferred tools; those it finds are offered from then on.
+func (r *Run) searchTool() Tool {
+	t, err := tool.Func(tool.Spec{
+		Name: searchTool, Nature: tool.Idempotent,
+		Description: "Find further tools by words of their names and descriptions. What is found can be called from the next turn on.",
+	}, func(ctx context.Context, q toolQuery) (string, error) {
+		tools, err := r.catalogue(ctx)
+		if err != nil {
+			return "", err
+		}
+		var found []string
+		lines := []string{}
+		for _, t := range tools {
+			spec := t.Spec()
+			if t.Deferred && matches(spec.Name+" "+spec.Description, q.Query) {
+				found = append(found, spec.Name)
+				lines = append(lines, spec.Name+": "+spec.Description)
+			}
+		}
+		if len(found) == 0 {
+			return "no tool fits", nil
+		}
+		return strings.Join(lines, "\n"), r.append(ctx, move{state: func(s *session.TaskState) {
+			for _, name := range found {
+				s.Tooling.DiscoveredDeferredToolNames = s.Tooling.DiscoveredDeferredToolNames.With(name)
+			}
+		}})
+	})
+	if err != nil {
+		panic("task: " + err.Error()) // its arguments are a struct
+	}
+	return Tool{Tool: t, Effects: permission.Read}
+}
+
+// matches reports a text that holds any of the words.
+func matches(text, words string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return strings.Contains(text, w) })
+}
