@@ -150,12 +150,19 @@ func statusText(row task.Row) string {
 	return status
 }
 
+// asksUser reports a task that rests until its question is answered.
+func asksUser(row task.Row) bool {
+	return task.Canonical(row.TaskRow) == task.Paused && row.AwaitingUserInputReasonCode != "" && row.PendingApprovals > 0
+}
+
 // nextForTask is the command that leads on.
 func nextForTask(row task.Row) string {
 	id := shortID(row.ID)
 	switch status := task.Canonical(row.TaskRow); {
 	case status == task.Blocked:
 		return "holdfast task approve " + id + " (or deny)"
+	case asksUser(row):
+		return "holdfast task send " + id + " \"…\""
 	case status == task.Paused && row.FailureClass == task.ClassBudget:
 		return "holdfast task continue " + id
 	case status == task.Failed:

@@ -123,43 +123,6 @@ func (p *program) said(row task.Row, format string, args ...any) error {
 	return p.out.print(fmt.Sprintf(format, args...) + "\n")
 }
 
-func (p *program) taskSendCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "send ID TEXT", Short: "leave a message for a task; on one that has ended it opens another run", Args: cobra.ExactArgs(2),
-		Long: "Leave a message for a task. Whoever works on it takes it up at the next turn. A task that has\nended begins another run. TEXT - reads standard input.",
-	}
-	work := cmd.Flags().Bool("resume", false, "go on with the task, where nobody works on it")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		queue := func(ctx context.Context, d *workshop, row task.Row, args []string) (string, error) {
-			text, err := p.text(ctx, args[0])
-			if err != nil {
-				return "", err
-			}
-			return d.QueueFollowUp(ctx, row.ID, session.FollowUp{Message: text})
-		}
-		if *work {
-			return p.working(func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error) {
-				if _, err := queue(ctx, d, row, args); err != nil {
-					return row, err
-				}
-				res, err := d.Resume(ctx, row.ID)
-				return res.Row, err
-			})(cmd, args)
-		}
-		return p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
-			id, err := queue(ctx, d, row, args)
-			if err != nil {
-				return p.lateOr(err)
-			}
-			if p.json {
-				return p.printJSON(map[string]string{"id": id})
-			}
-			return p.out.print("queued " + id + "\n")
-		})(cmd, args)
-	}
-	return cmd
-}
-
 func (p *program) taskFeedbackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "feedback ID STEP retry|skip|stop|drift [TEXT]", Short: "say something about a step; STEP may be current", Args: cobra.RangeArgs(3, 4),
@@ -234,41 +197,6 @@ func whichApproval(state session.TaskState, args []string) (string, error) {
 		return open[0], nil
 	}
 	return "", &session.InvalidError{Field: "approval", Reason: "several are open: " + strings.Join(open, ", ")}
-}
-
-// askApproval asks the person at the terminal. Answered is false where nothing
-// was said: the task waits.
-func (p *program) askApproval(ctx context.Context, d *workshop, row task.Row, v *taskView) (_ task.Row, answered bool, err error) {
-	state, err := d.State(ctx, row.ID)
-	if err != nil {
-		return row, false, err
-	}
-	i := slices.IndexFunc(state.Approvals, func(a session.Approval) bool { return a.Status == "pending" })
-	if i < 0 {
-		return row, false, nil
-	}
-	a := state.Approvals[i]
-	action := ""
-	v.aside(func() {
-		fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(a.Description))
-		fmt.Fprint(p.err, "  [y] once  [s] this session  [w] this workspace  [n] no  [enter] later: ")
-		line, readErr := awaited(ctx, p.in.line)
-		if readErr != nil {
-			fmt.Fprintln(p.err)
-			return
-		}
-		action = map[string]string{
-			"y": "allow_once", "yes": "allow_once", "s": "allow_session", "w": "allow_workspace", "n": "deny_once", "no": "deny_once",
-		}[strings.ToLower(strings.TrimSpace(line))]
-	})
-	if action == "" {
-		return row, false, nil
-	}
-	row, err = p.patiently(ctx, d, row.ID, v, func(ctx context.Context) (task.Row, error) {
-		reply, err := d.Respond(ctx, row.ID, a.ID, action, "cli", task.RespondOptions{})
-		return reply.Row, err
-	})
-	return row, true, err
 }
 
 func (p *program) taskModeCommand() *cobra.Command {

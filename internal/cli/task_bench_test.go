@@ -23,6 +23,7 @@ var repairing = []part{
 	{"repair the file", "file_edit", `{"path":"service.ini","old":"3O","new":"30"}`, "It is 30 now."},
 	{"leave a mark", "shell", `{"command":"echo x >> marks"}`, "A mark is left."},
 	{"make a folder", "shell", `{"command":"mkdir -p marks"}`, "There is a folder."},
+	{"ask for the port", "request_user_input", `{"question":"Which port?","options":["80","8080"]}`, "It listens."},
 	{"make a list", "task_list_create", `{"items":[{"title":"repair","status":"completed"}]}`, "The list is made."},
 }
 

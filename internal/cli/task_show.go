@@ -123,6 +123,10 @@ func taskLines(row task.Row, state session.TaskState, doing string, frame int) [
 	for _, a := range state.Approvals {
 		if a.Status == "pending" {
 			lines = append(lines, cell{"  ? " + oneLine(a.Description), yellow})
+			q, _ := task.InputOf(a)
+			for _, o := range q.Options {
+				lines = append(lines, cell{"    · " + oneLine(o), yellow})
+			}
 		}
 	}
 	if n := len(state.Queues.PendingFollowUps); n > 0 {

@@ -141,7 +141,8 @@ func (p *program) work(ctx context.Context, d *workshop, id string, fn func(cont
 		return err
 	}
 	row, err := p.patiently(ctx, d, id, v, fn)
-	for err == nil && task.Canonical(row.TaskRow) == task.Blocked && p.in.terminal && p.err.terminal && !p.json {
+	asks := func() bool { return task.Canonical(row.TaskRow) == task.Blocked || asksUser(row) }
+	for err == nil && asks() && p.in.terminal && p.err.terminal && !p.json {
 		var answered bool
 		if row, answered, err = p.askApproval(ctx, d, row, v); !answered {
 			break

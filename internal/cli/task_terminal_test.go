@@ -13,7 +13,7 @@ import (
 // taskDesk is a desk with a person at it, whose model writes a note, twice.
 func taskDesk(t *testing.T) (d *desk, folder string) {
 	t.Helper()
-	server := provtest.OpenAI(provtest.Config{Choose: func(r provtest.Request) provtest.Reply {
+	d = personAt(t, func(r provtest.Request) provtest.Reply {
 		body := string(r.Body)
 		for n := 1; n <= 2; n++ {
 			if !strings.Contains(body, fmt.Sprintf("call-%d", n)) {
@@ -23,13 +23,20 @@ func taskDesk(t *testing.T) (d *desk, folder string) {
 			}
 		}
 		return provtest.Reply{Text: []string{"That is all."}}
-	}})
+	})
+	return d, t.TempDir()
+}
+
+// personAt is a desk with a person at it, whose model answers so.
+func personAt(t *testing.T, choose func(provtest.Request) provtest.Reply) *desk {
+	t.Helper()
+	server := provtest.OpenAI(provtest.Config{Choose: choose})
 	t.Cleanup(server.Close)
-	d = newDesk(t)
+	d := newDesk(t)
 	d.person, d.screen = true, true
 	home := t.TempDir()
 	d.env["OPENAI_API_KEY"], d.env["OPENAI_BASE_URL"], d.env["HOME"] = "sk-0123456789abcdef", server.URL, home
-	return d, t.TempDir()
+	return d
 }
 
 func (d *desk) startTask(typed, folder string) int {
@@ -82,5 +89,44 @@ func TestTask_jsonNeverAsks(t *testing.T) {
 	code := d.run(strings.NewReader("y\ny\n"), "task", "start", "note it", "--plan", "none", "--workspace", folder, "--model", "openai/gpt-4o-mini", "--json")
 	if code != exitWaiting || noted(folder) || !strings.Contains(d.out.String(), `"status": "blocked"`) {
 		t.Errorf("exit code %d, %q", code, d.out)
+	}
+}
+
+// A question of the agent is asked there as well, until something is said that
+// it takes.
+func TestTask_asksItsQuestionAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typed string
+		code  int
+		told  []string
+	}{
+		{typed: "443\n8080\n", code: exitOK, told: []string{" Which port?", "  · 80\n", "  · 8080\n", "none of them", "your answer"}},
+		{typed: "\n", code: exitWaiting, told: []string{" Which port?", "your answer", "holdfast task send "}},
+		{typed: "", code: exitWaiting, told: []string{" Which port?", "your answer", "holdfast task send "}},
+	} {
+		d := personAt(t, func(r provtest.Request) provtest.Reply {
+			if body := string(r.Body); strings.Contains(body, "call-1") {
+				return provtest.Reply{Text: []string{fmt.Sprintf("answered: %t", strings.Contains(body, `"content":"8080"`))}}
+			}
+			return provtest.Reply{Calls: []provtest.Call{{
+				ID: "call-1", Name: "request_user_input", Arguments: []string{`{"question":"Which port?","options":["80","8080"]}`},
+			}}}
+		})
+		if code := d.startTask(c.typed, t.TempDir()); code != c.code {
+			t.Errorf("%q: exit code %d:\n%s", c.typed, code, d.err)
+		}
+		rest := d.err.String()
+		for _, want := range c.told {
+			_, after, ok := strings.Cut(rest, want)
+			if !ok {
+				t.Errorf("%q: %q is not where it should be in\n%s", c.typed, want, d.err)
+				break
+			}
+			rest = after
+		}
+		if c.code == exitOK && d.out.String() != "answered: true\n" {
+			t.Errorf("%q: it ends with %q", c.typed, d.out)
+		}
 	}
 }

@@ -61,6 +61,31 @@ func TestTask_blocksAndIsAnsweredFromElsewhere(t *testing.T) {
 	}
 }
 
+// A question of the agent waits in the store as well, and a message answers it.
+func TestTask_asksAndIsAnsweredFromElsewhere(t *testing.T) {
+	t.Parallel()
+	b, folder := workbench(t, nil, "ask for the port")
+	_, errs := b.start(19, folder)
+	b.contains(errs, "? Which port?", "paused (needs user action)", `holdfast task send `, `"…"`)
+	id := b.task()
+	out, _ := b.run(0, "task", "show", id)
+	b.contains(out, "paused", "▸ ask for the port", "? Which port?", "· 80", "· 8080", "next: holdfast task send "+id[:8])
+	b.run(17, "task", "resume", id)
+	_, errs = b.run(2, "task", "approve", id)
+	b.contains(errs, "answer it")
+	_, errs = b.run(2, "task", "send", id, "443")
+	b.contains(errs, `"443" is none of: 80, 8080`)
+	asked := b.openai.Calls().Received
+	out, errs = b.run(0, "task", "send", id, "8080")
+	b.contains(errs, "this answers: Which port?", "task completed")
+	if out != "It listens.\n" || b.openai.Calls().Received != asked+1 {
+		t.Errorf("answered, it ends with %q after %d requests", out, b.openai.Calls().Received-asked)
+	}
+	if out, _ = b.run(0, "task", "send", id, "thank you"); !strings.HasPrefix(out, "queued ") { // nothing is asked any more
+		t.Errorf("a message is %q", out)
+	}
+}
+
 func TestTask_anAnswerIsKeptAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	b, folder := workbench(t, nil, "make a folder", "make a folder again")
