@@ -393,3 +393,34 @@ func TestInput_askedInAnswerToAMessage(t *testing.T) {
 	}
 	h.told("8080")
 }
+
+// Killed when the question was written and the task had not come to rest: it
+// waits all the same, and is asked once.
+func TestInput_aQuestionOutlivesTheProcessThatAskedIt(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	model := modelFunc(func(context.Context, llm.Request) (llm.Response, error) {
+		if asked++; asked == 1 {
+			return line(whichPort), nil
+		}
+		return says("done"), nil
+	})
+	s := newSite(t, task.Config{}, model)
+	sp := oneStep()
+	sp.Plan.Steps[0].Status = "in_progress"
+	id := s.working(sp)
+	if out, err := s.step(id); out.StopReason != task.StopUserInput || err != nil {
+		t.Fatalf("%s, %v", out.StopReason, err)
+	}
+	s.open(task.Config{}) // nobody brought the task to rest
+	if found, err := s.x.Recover(context.Background()); err != nil || len(found) != 0 {
+		t.Errorf("recovered %+v, %v", found, err)
+	}
+	if _, err := s.x.Resume(context.Background(), id); !errors.Is(err, session.ErrNotResumable) {
+		t.Errorf("resumed: %v", err)
+	}
+	reply, err := s.x.Answer(context.Background(), id, s.state(id).Approvals[0].ID, "8080", "ann")
+	if err != nil || reply.Row.Status != "completed" || asked != 2 || len(s.events(id, "approval_requested")) != 1 {
+		t.Errorf("%+v, %v; the model was asked %d times", reply, err, asked)
+	}
+}
