@@ -130,7 +130,7 @@ func taskLines(row task.Row, state session.TaskState, doing string, frame int) [
 		}
 	}
 	if n := len(state.Queues.PendingFollowUps); n > 0 {
-		lines = append(lines, cell{fmt.Sprintf("  %d message(s) wait", n), dim})
+		lines = append(lines, cell{"  waiting: " + counted(n, "message"), dim})
 	}
 	if row.Error != "" {
 		lines = append(lines, cell{"  " + oneLine(row.Error), red})
@@ -165,7 +165,7 @@ func usedText(row task.Row, state session.TaskState) string {
 	tokens := u.TotalInputTokens + u.TotalOutputTokens + u.UsageOffsetInputTokens + u.UsageOffsetOutputTokens
 	var parts []string
 	if r := row.Projection; r != nil {
-		parts = append(parts, fmt.Sprintf("%d turns", r.LifetimeTurnsUsed), fmt.Sprintf("%d tool calls", r.BudgetUsage.ToolCalls))
+		parts = append(parts, counted(r.LifetimeTurnsUsed, "turn"), counted(r.BudgetUsage.ToolCalls, "tool call"))
 	}
 	parts = append(parts, tokensText(tokens))
 	var b task.Budget
@@ -184,6 +184,14 @@ func usedText(row task.Row, state session.TaskState) string {
 		parts = append(parts, row.WorkspacePath)
 	}
 	return strings.Join(parts, " · ")
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // bar shows how much of a budget is used.
