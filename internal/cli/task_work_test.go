@@ -207,7 +207,7 @@ func TestTask_sendFeedbackModeAndCancel(t *testing.T) {
 	b.run(0, "task", "mode", id, "dont_ask")
 	b.run(0, "task", "send", id, "in brief, please")
 	out, _ := b.run(0, "task", "show", id)
-	b.contains(out, "1 message(s) wait")
+	b.contains(out, "waiting: 1 message")
 	b.run(0, "task", "feedback", id, "step-3", "skip")
 	b.run(0, "task", "approve", id)
 	if _, err := os.Stat(filepath.Join(folder, "marks")); err == nil {

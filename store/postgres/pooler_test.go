@@ -84,7 +84,24 @@ func startPgBouncer(t *testing.T, database string) *pooler {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait() // killed
 	})
+	p.await(t)
 	return p
+}
+
+// await waits until the pooler listens: before that a signal to read its
+// settings again would end it.
+func (p *pooler) await(t testing.TB) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", p.port))
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("the pooler does not come: %v", err)
+		}
+	}
 }
 
 func (p *pooler) configure(t testing.TB) {
