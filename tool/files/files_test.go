@@ -168,7 +168,7 @@ func TestTools_nothingLeadsOut(t *testing.T) {
 	d := hostile(t)
 	for _, path := range []string{
 		"absolute", "relative", "folder/secret", "chain/secret", "in/upward/secret", "loop",
-		"..", "../x", "in/../../x", "/etc/passwd", "/", "", "in/\x00", d.dir + "-beside/x",
+		"..", "../x", "in/../../x", "/", "", "in/\x00", d.dir + "-beside/x",
 	} {
 		for name, in := range map[string]args{
 			"file_read":   {"path": path},
