@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -371,9 +372,9 @@ func TestFollowUp_afterTheEndIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	for n, writes := 0, 0; n == 0 || n <= writes; n++ {
 		base := newStore(t)
-		count, armed := 0, false
+		count, armed := 0, atomic.Bool{} // somebody reads the inbox at the same time
 		faulty := storetest.Faulty(base, func(call string, _ int) error {
-			if !armed || call != "Append" && call != "Save" {
+			if !armed.Load() || call != "Append" && call != "Save" {
 				return nil
 			}
 			if count++; n > 0 && count >= n {
@@ -387,12 +388,12 @@ func TestFollowUp_afterTheEndIsAnsweredOnce(t *testing.T) {
 		if _, err := s.x.QueueFollowUp(context.Background(), id, session.FollowUp{ID: "f1", Message: "thanks"}); err != nil {
 			t.Fatal(err)
 		}
-		armed = true
+		armed.Store(true)
 		_, err := s.x.Resume(context.Background(), id)
 		if (err == nil) != (n == 0) {
 			t.Fatalf("write %d failed and the run ended with %v", n, err)
 		}
-		armed = false
+		armed.Store(false)
 		if n == 0 {
 			writes = count
 		} else if s.open(task.Config{}); true {
@@ -410,9 +411,9 @@ func TestFollowUp_afterTheEndIsAnsweredOnce(t *testing.T) {
 // A store that fails breaks the loop off; it is not held against the step.
 func TestRunStep_failingStoreBreaksItOff(t *testing.T) {
 	t.Parallel()
-	armed := false
+	var armed atomic.Bool // somebody reads the inbox at the same time
 	faulty := storetest.Faulty(newStore(t), func(call string, _ int) error {
-		if armed && call == "Append" {
+		if armed.Load() && call == "Append" {
 			return errOdd
 		}
 		return nil
@@ -420,7 +421,7 @@ func TestRunStep_failingStoreBreaksItOff(t *testing.T) {
 	s := newSiteOn(t, faulty, task.Config{}, scripted.New())
 	id := s.working(oneStep())
 	_ = s.x.Open(context.Background(), id, func(r *task.Run) error {
-		armed = true
+		armed.Store(true)
 		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &fake{})
 		if out.StopReason != task.StopCancelled || !errors.Is(err, errOdd) {
 			t.Errorf("ended with %s, %v; want it broken off with the store's error", out.StopReason, err)
