@@ -111,41 +111,52 @@ func readEvent(data json.RawMessage, into any) error {
 	return nil
 }
 
+// part is what an event carries under a name.
+func part[T any](data json.RawMessage, name string) (*T, error) {
+	var parts map[string]json.RawMessage
+	if err := readEvent(data, &parts); err != nil {
+		return nil, err
+	}
+	var value *T
+	if raw, ok := parts[name]; ok {
+		if err := readEvent(raw, &value); err != nil {
+			return nil, err
+		}
+	}
+	if value == nil {
+		return nil, invalid(name, "is missing")
+	}
+	return value, nil
+}
+
 func foldPlan(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Plan *Plan `json:"plan"`
-	}
-	if err := readEvent(data, &e); err != nil {
+	plan, err := part[Plan](data, "plan")
+	if err != nil {
 		return err
 	}
-	if e.Plan == nil {
-		return invalid("plan", "is missing")
-	}
-	if err := e.Plan.check(); err != nil {
+	if err := plan.check(); err != nil {
 		return err
 	}
-	s.Plan = e.Plan
+	s.Plan = plan
 	return nil
 }
 
 // foldStep replaces a step of the plan; one that is not in it changes nothing.
 func foldStep(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Step *PlanStep `json:"step"`
-	}
-	if err := readEvent(data, &e); err != nil {
+	step, err := part[PlanStep](data, "step")
+	if err != nil {
 		return err
 	}
-	if e.Step == nil || e.Step.ID == "" {
-		return invalid("step", "is missing")
+	if step.ID == "" {
+		return invalid("step", "has no id")
 	}
 	if s.Plan == nil {
 		return nil
 	}
 	plan := Plan{Description: s.Plan.Description, Steps: slices.Clone(s.Plan.Steps)}
 	for i := range plan.Steps {
-		if plan.Steps[i].ID == e.Step.ID {
-			plan.Steps[i] = *e.Step
+		if plan.Steps[i].ID == step.ID {
+			plan.Steps[i] = *step
 		}
 	}
 	s.Plan = &plan
@@ -153,68 +164,50 @@ func foldStep(s *TaskState, data json.RawMessage) error {
 }
 
 func foldChecklist(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Checklist *Checklist `json:"checklist"`
-	}
-	if err := readEvent(data, &e); err != nil {
+	checklist, err := part[Checklist](data, "checklist")
+	if err != nil {
 		return err
 	}
-	if e.Checklist == nil {
-		return invalid("checklist", "is missing")
-	}
-	s.Checklist = *e.Checklist
+	s.Checklist = *checklist
 	return nil
 }
 
 func foldApproval(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Approval *Approval `json:"approval"`
-	}
-	if err := readEvent(data, &e); err != nil {
+	approval, err := part[Approval](data, "approval")
+	if err != nil {
 		return err
 	}
-	if e.Approval == nil || e.Approval.ID == "" {
-		return invalid("approval", "is missing")
+	if approval.ID == "" {
+		return invalid("approval", "has no id")
 	}
 	s.Approvals = slices.Clone(s.Approvals)
-	if i := slices.IndexFunc(s.Approvals, func(a Approval) bool { return a.ID == e.Approval.ID }); i >= 0 {
-		s.Approvals[i] = *e.Approval
+	if i := slices.IndexFunc(s.Approvals, func(a Approval) bool { return a.ID == approval.ID }); i >= 0 {
+		s.Approvals[i] = *approval
 	} else {
-		s.Approvals = append(s.Approvals, *e.Approval)
+		s.Approvals = append(s.Approvals, *approval)
 	}
 	return nil
 }
 
 func foldRuleAdded(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Rule *Rule `json:"rule"`
-	}
-	if err := readEvent(data, &e); err != nil {
+	rule, err := part[Rule](data, "rule")
+	if err != nil {
 		return err
 	}
-	if e.Rule == nil {
-		return invalid("rule", "is missing")
-	}
-	if e.Rule.Source != SourceSession { // others are kept elsewhere
+	if rule.Source != SourceSession { // others are kept elsewhere
 		return nil
 	}
-	var err error
-	s.Permissions, _, err = s.Permissions.WithRule(*e.Rule)
+	s.Permissions, _, err = s.Permissions.WithRule(*rule)
 	return err
 }
 
 func foldRuleRemoved(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Rule *Rule `json:"rule"`
-	}
-	if err := readEvent(data, &e); err != nil {
+	rule, err := part[Rule](data, "rule")
+	if err != nil {
 		return err
 	}
-	if e.Rule == nil {
-		return invalid("rule", "is missing")
-	}
 	s.Permissions.SessionRules = slices.DeleteFunc(slices.Clone(s.Permissions.SessionRules), func(r Rule) bool {
-		return r.Effect == e.Rule.Effect && r.Scope == e.Rule.Scope
+		return r.Effect == rule.Effect && r.Scope == rule.Scope
 	})
 	return nil
 }
