@@ -153,6 +153,12 @@ func (w *writer) state(s *State, messages vector[*Message], partial bool) {
 	w.number("executionCount", int64(s.ExecutionCount))
 	w.number("inferenceCount", int64(s.InferenceCount))
 	w.any("execution", s.Execution)
+	if len(s.Pending) > 0 {
+		w.any("pending", s.Pending)
+	}
+	if s.Permissions != nil {
+		w.any("permissions", s.Permissions)
+	}
 	w.any("task", s.Task)
 	w.any("workflow", s.Workflow)
 	w.any("usage", s.Usage)

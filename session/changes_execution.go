@@ -7,10 +7,11 @@ import (
 
 // ExecutionStarted begins a run of the agent loop.
 type ExecutionStarted struct {
-	ExecutionID   string  `json:"executionId"`
-	Budget        *Budget `json:"budget"`
-	RequestID     string  `json:"requestId,omitempty"`
-	RootRequestID string  `json:"rootRequestId,omitempty"`
+	ExecutionID   string       `json:"executionId"`
+	Budget        *Budget      `json:"budget"`
+	Tools         []ClientTool `json:"tools,omitempty"` // that exist for this execution only
+	RequestID     string       `json:"requestId,omitempty"`
+	RootRequestID string       `json:"rootRequestId,omitempty"`
 }
 
 // Kind is execution_started.
@@ -22,6 +23,9 @@ func (c ExecutionStarted) normal() (Change, error) {
 		return nil, invalid("executionId", "is missing")
 	}
 	var err error
+	if c.Tools, err = normalClientTools(c.Tools); err != nil {
+		return nil, err
+	}
 	c.Budget, err = c.Budget.normal()
 	return c, err
 }
@@ -32,7 +36,7 @@ func (c ExecutionStarted) fold(b *body, t recordTime) error {
 	}
 	b.st.ExecutionCount++
 	b.st.Execution = &Execution{
-		ID: c.ExecutionID, Number: b.st.ExecutionCount, Status: ExecutionInProgress, StartedAt: t.at, Budget: c.Budget,
+		ID: c.ExecutionID, Number: b.st.ExecutionCount, Status: ExecutionInProgress, StartedAt: t.at, Budget: c.Budget, Tools: c.Tools,
 		Steps: []Step{}, Signals: []Signal{}, Errors: []Failure{}, RequestID: c.RequestID, RootRequestID: c.RootRequestID,
 	}
 	return nil
@@ -50,7 +54,13 @@ func (c ExecutionContinued) fold(b *body, _ recordTime) error {
 	if !b.st.Execution.Open() {
 		return invalid("execution", "there is none to continue")
 	}
-	return nil
+	if b.st.Execution.Status == ExecutionInProgress {
+		return nil
+	}
+	return b.updateExecution(func(e *Execution) error {
+		e.Status = ExecutionInProgress
+		return nil
+	})
 }
 
 // InferenceAnswered opens a step: the model has answered. The message follows
@@ -198,6 +208,7 @@ func (c ToolFinished) fold(b *body, t recordTime) error {
 	if c.Spent != nil {
 		b.st.Usage, b.st.Cost = b.st.Usage.Plus(c.Spent.Usage), plus(b.st.Cost, c.Spent.Cost)
 	}
+	b.dropPending(func(p PendingCall) bool { return p.Unit == "" && p.CallID == c.CallID })
 	err := b.updateExecution(func(e *Execution) error {
 		e.ActiveSeconds = c.ActiveSeconds
 		if c.Spent != nil {
@@ -294,6 +305,7 @@ func (c ExecutionFinished) normal() (Change, error) {
 }
 
 func (c ExecutionFinished) fold(b *body, t recordTime) error {
+	b.dropPending(func(p PendingCall) bool { return p.Unit == "" })
 	return b.updateExecution(func(e *Execution) error {
 		e.Status, e.Stop, e.CompletedAt, e.ActiveSeconds = c.Status, c.Stop, &t.at, c.ActiveSeconds
 		e.Signals, e.Errors = append(e.Signals, c.Signals...), append(e.Errors, c.Errors...)

@@ -88,6 +88,12 @@ func (c SessionForked) fold(b *body, t recordTime) error {
 	b.info.Origin, b.info.Status, b.info.Version, b.info.Seq = OriginFork, Active, 0, 0
 	b.info.Name, b.info.ExpiresAt = "", nil
 	b.forkTask()
+	b.dropPending(func(p PendingCall) bool { return p.Unit == "" })
+	if b.st.Permissions != nil { // what was granted for a while was granted to the parent
+		p := b.st.Permissions.Clone()
+		p.TemporaryGrants = Pairs[Grant]{}
+		b.st.Permissions = &p
+	}
 	if b.st.Workflow == nil { // a fork of a run goes on with it
 		b.info.Workflow = nil
 	}
@@ -166,6 +172,8 @@ func (c SessionRewound) fold(b *body, t recordTime) error {
 	if b.st.Execution.Open() {
 		b.st.Execution = nil
 	}
+	b.st.Permissions = old.Permissions // going back does not bring back a right that was withdrawn
+	b.setPending(nil)
 	b.st.Metadata = b.st.Metadata.without(restoreKey) // it goes with the status, which stays
 	if raw, ok := old.Metadata[restoreKey]; ok {
 		b.st.Metadata = b.st.Metadata.with(restoreKey, raw)

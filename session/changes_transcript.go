@@ -50,6 +50,7 @@ func (c TranscriptCleared) fold(b *body, t recordTime) error {
 	b.msgs, b.info.MessageCount = vector[*Message]{}, 0
 	b.spans = []Span{{From: t.seq + 1}}
 	b.st.Window, b.st.Execution, b.st.Partial = Window{Keep: []int64{}}, nil, false
+	b.setPending(nil)
 	return nil
 }
 

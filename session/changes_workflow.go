@@ -350,6 +350,7 @@ func (c UnitAdvanced) fold(b *body, t recordTime) error {
 			b.st.Usage, b.st.Cost = b.st.Usage.Plus(change.Usage), plus(b.st.Cost, change.Cost)
 			w.spend(c, change.Usage, 1)
 		case ToolFinished:
+			b.dropPending(func(p PendingCall) bool { return p.Unit == c.Unit && p.CallID == change.CallID })
 			if s := change.Spent; s != nil {
 				b.st.Usage, b.st.Cost = b.st.Usage.Plus(s.Usage), plus(b.st.Cost, s.Cost)
 				w.spend(c, s.Usage, s.Steps)

@@ -14,6 +14,7 @@ type ExecutionStatus string
 const (
 	ExecutionPending    ExecutionStatus = "pending"
 	ExecutionInProgress ExecutionStatus = "in_progress"
+	ExecutionWaits      ExecutionStatus = "waiting" // for responses to pending calls; no process works on it
 	ExecutionCompleted  ExecutionStatus = "completed"
 	ExecutionStopped    ExecutionStatus = "stopped"
 	ExecutionFailed     ExecutionStatus = "failed"
@@ -21,7 +22,7 @@ const (
 
 // ExecutionStatuses lists every status.
 func ExecutionStatuses() []ExecutionStatus {
-	return []ExecutionStatus{ExecutionPending, ExecutionInProgress, ExecutionCompleted, ExecutionStopped, ExecutionFailed}
+	return []ExecutionStatus{ExecutionPending, ExecutionInProgress, ExecutionWaits, ExecutionCompleted, ExecutionStopped, ExecutionFailed}
 }
 
 // StopReason is why an execution ended.
@@ -148,6 +149,7 @@ type Execution struct {
 	CompletedAt   *time.Time      `json:"completedAt"`
 	ActiveSeconds float64         `json:"activeSeconds"`
 	Budget        *Budget         `json:"budget"`
+	Tools         []ClientTool    `json:"tools,omitempty"` // that exist for this execution only
 	Steps         []Step          `json:"steps"`
 	ChildSteps    int             `json:"childSteps,omitempty"` // of subagents
 	Usage         Usage           `json:"usage"`
@@ -161,7 +163,7 @@ type Execution struct {
 
 // Open reports an execution that has not ended.
 func (e *Execution) Open() bool {
-	return e != nil && (e.Status == ExecutionInProgress || e.Status == ExecutionPending)
+	return e != nil && (e.Status == ExecutionInProgress || e.Status == ExecutionPending || e.Status == ExecutionWaits)
 }
 
 // Clone is a deep copy.
@@ -179,7 +181,7 @@ func (e *Execution) Clone() *Execution {
 	if e.Stop != nil {
 		c.Stop = &cloneSignals([]Signal{*e.Stop})[0]
 	}
-	c.Errors = cloneList(e.Errors)
+	c.Errors, c.Tools = cloneList(e.Errors), slices.Clone(e.Tools)
 	return &c
 }
 
@@ -234,6 +236,9 @@ func (e *Execution) normal() (*Execution, error) {
 		return nil, err
 	}
 	e.Errors = normalFailures(e.Errors)
+	if e.Tools, err = normalClientTools(e.Tools); err != nil {
+		return nil, err
+	}
 	for i := range e.Steps {
 		if err := e.Steps[i].normalise(); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)

@@ -108,7 +108,20 @@ func samples() []session.Change {
 	restored.Tooling.ToolUsageCounts = pairs("read_file", 2)
 	restored.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{ID: "1", Description: "Sweep.", Status: "pending"}}}
 	restored.Foreign = pairs("skills", json.RawMessage(`{"b":null}`))
-	return append(list, session.TaskRestored{State: restored})
+	return append(list, session.TaskRestored{State: restored},
+		session.CallPending{Call: session.PendingCall{
+			ID: "p-1", Kind: session.PendingApproval, CallID: "call-1", ExecutionID: "e-1", StepID: "s-1", Tool: "shell",
+			Arguments: json.RawMessage(`{"command":"make"}`), Prompt: "Run make?", Context: "in /src",
+			Choices: []session.Choice{{Value: "allow_once", Label: "Allow"}, {Value: "allow_session", Label: "Allow always", Rule: &session.Rule{
+				Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "make"},
+			}}},
+			Details: json.RawMessage(`{"reason":"mode"}`), Default: ptr("deny"), AskedAt: at(1), ExpiresAt: ptr(at(60)),
+		}},
+		session.CallResponded{Response: session.Response{
+			PendingID: "p-1", Action: session.RespondDeny, Choice: "deny_once", Text: "not now", IsError: true, By: "ann",
+		}, Unit: "step/1"},
+		session.ExecutionWaiting{ActiveSeconds: 1.5},
+	)
 }
 
 // taskSamples has every change of a task.

@@ -98,6 +98,7 @@ type Info struct {
 	AgentName    string       `json:"agentName"`
 	AgentLabel   string       `json:"agentLabel"`
 	MessageCount int          `json:"messageCount"`
+	Pending      int          `json:"pending,omitempty"` // calls that wait for a response
 	CreatedAt    time.Time    `json:"createdAt"`
 	UpdatedAt    time.Time    `json:"updatedAt"`
 	ExpiresAt    *time.Time   `json:"expiresAt"`
@@ -175,8 +176,8 @@ func (i Info) check() error {
 	if i.Fork != nil && (i.Fork.Version < 0 || i.Fork.Seq < 0) {
 		return invalid("fork", "version and seq are not negative")
 	}
-	if i.Version < 0 || i.Seq < 0 || i.Depth < 0 || i.MessageCount < 0 {
-		return invalid("header", "version, seq, depth and messageCount are not negative")
+	if i.Version < 0 || i.Seq < 0 || i.Depth < 0 || i.MessageCount < 0 || i.Pending < 0 {
+		return invalid("header", "version, seq, depth, messageCount and pending are not negative")
 	}
 	if i.Version >= maxSeq || i.Seq >= maxSeq {
 		return invalid("header", "version and seq are less than %d", int64(maxSeq))

@@ -25,6 +25,8 @@ type State struct {
 	ExecutionCount int                 `json:"executionCount"`
 	InferenceCount int                 `json:"inferenceCount"` // answered or given up
 	Execution      *Execution          `json:"execution"`
+	Pending        []PendingCall       `json:"pending,omitempty"`     // calls that wait for a response, and approved ones that have not run
+	Permissions    *Permissions        `json:"permissions,omitempty"` // nil: nothing was set or asked yet
 	Task           *TaskState          `json:"task"`
 	Workflow       *Workflow           `json:"workflow"`
 	Usage          Usage               `json:"usage"`
@@ -80,7 +82,11 @@ func (s State) Clone() State {
 	}
 	s.Messages = messages
 	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
-	s.Task, s.Workflow = s.Task.Clone(), s.Workflow.clone()
+	s.Task, s.Workflow, s.Pending = s.Task.Clone(), s.Workflow.clone(), clonePending(s.Pending)
+	if s.Permissions != nil {
+		p := s.Permissions.Clone()
+		s.Permissions = &p
+	}
 	return s
 }
 
@@ -125,6 +131,16 @@ func (s State) normal() (State, error) {
 	}
 	if s.Workflow, err = s.Workflow.normal(); err != nil {
 		return s, err
+	}
+	for i, p := range s.Pending {
+		if s.Pending[i], err = p.normal(); err != nil {
+			return s, err
+		}
+	}
+	if s.Permissions != nil {
+		if *s.Permissions, err = s.Permissions.normal(); err != nil {
+			return s, err
+		}
 	}
 	if s.Task != nil {
 		if err := s.Task.check(); err != nil {

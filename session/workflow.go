@@ -151,7 +151,11 @@ func (b *body) keep(records []Record) error {
 
 // InLedger reports the changes that make a ledger.
 func InLedger(c Change) bool {
-	switch c.(type) {
+	switch change := c.(type) {
+	case CallPending:
+		return change.Call.Unit != ""
+	case CallResponded:
+		return change.Unit != ""
 	case WorkflowBegun, WorkflowSpecChanged, UnitStarted, UnitAdvanced, UnitFinished, UnitFailed, QuestionPut, QuestionAnswered,
 		ArtifactWritten, BudgetWarned:
 		return true
