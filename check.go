@@ -203,6 +203,39 @@ func (rt *Runtime) tools(ctx context.Context, def session.Definition) (tool.Set,
 	return pool.Select(chosen, def.ToolsDeny), nil
 }
 
+// executionTools are the agent's, and those that the request of the running
+// execution brought with it.
+func (rt *Runtime) executionTools(ctx context.Context, s session.Session) (tool.Set, error) {
+	own, err := rt.tools(ctx, s.Definition())
+	if err != nil || !s.Running() {
+		return own, err
+	}
+	brought := s.Execution().Tools
+	if len(brought) == 0 {
+		return own, nil
+	}
+	all := own.All()
+	for _, t := range brought {
+		all = append(all, tool.Client(t))
+	}
+	return tool.NewSet(all...)
+}
+
+// checkBrought refuses tools of a request that cannot be used beside the
+// agent's own.
+func (rt *Runtime) checkBrought(ctx context.Context, s session.Session, brought []session.ClientTool) error {
+	own, err := rt.tools(ctx, s.Definition())
+	if err != nil {
+		return err
+	}
+	all := own.All()
+	for _, t := range brought {
+		all = append(all, tool.Client(t))
+	}
+	_, err = tool.NewSet(all...)
+	return err
+}
+
 // systemPrompt is the prompt in force with the texts of skills and
 // capabilities, in the order the definition lists them.
 func (rt *Runtime) systemPrompt(s session.Session) string {

@@ -89,7 +89,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 func (e *Environment) Run(ctx context.Context, s session.Session) (session.Session, error) {
 	e.voice = e.x.rt.speak(e.x)
 	defer e.voice.hush()
-	return agent.Run(ctx, e.loop(), s)
+	return e.x.rt.config.Loop.Run(ctx, e.loop(), s)
 }
 
 // Inbox lists what has arrived and is not taken; empty on a store without one.
@@ -106,11 +106,15 @@ func (e *Environment) loop() agent.Config {
 	c := agent.Config{
 		Journal: e, Now: rt.config.Now, NewID: rt.config.NewID, Retries: *rt.config.ModelRetries, Backoff: rt.config.Backoff,
 		Model: func(s session.Session) (string, llm.Model, error) { return rt.model(s.Model()) },
-		Tools: func(ctx context.Context, s session.Session) (tool.Set, error) { return rt.tools(ctx, s.Definition()) },
+		Tools: func(ctx context.Context, s session.Session) (tool.Set, error) { return rt.executionTools(ctx, s) },
 		System: func(s session.Session) string {
 			return rt.systemPrompt(s)
 		},
 		Notify: e.notify, Fit: rt.fit, Count: rt.count, Recall: e.recall, MaxResult: rt.config.MaxToolResult,
+		PendingTimeout: rt.config.PendingTimeout,
+	}
+	if rt.config.Permissions != nil {
+		c.Gate = e.x.rt.NewGate(*rt.config.Permissions)
 	}
 	if e.voice != nil {
 		c.Stream = e.voice.say
@@ -136,6 +140,8 @@ func (in incoming) Waiting(ctx context.Context) ([]agent.Incoming, error) {
 		switch item.Kind {
 		case store.ItemFollowUp:
 			in.e.followUp(&next, item)
+		case store.ItemResponse:
+			next.Response, next.Unusable = responseOf(item)
 		case store.ItemCancel:
 			next.Cancel, next.ExecutionID = true, item.Payload.String("executionId")
 		}

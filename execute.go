@@ -62,15 +62,21 @@ func (rt *Runtime) execute(ctx context.Context, id string, action Action, opts [
 	if err != nil || !conversation(action) {
 		return s, err
 	}
-	return x.deliver(ctx, s)
+	if s, err = x.deliver(ctx, s); err != nil {
+		return s, err
+	}
+	if err := rt.respondToParent(ctx, s); err != nil { // the answer is saved; Recover tries again
+		rt.config.Logger.Warn("parent not told", "session", id, "error", rt.masked(err.Error()))
+	}
+	return s, nil
 }
 
-// deliver takes messages that arrived between the loop's last look at the
+// deliver takes messages and responses that arrived between the loop's last look at the
 // inbox and the save. What was saved before stays the result when that comes
 // to nothing.
 func (x *execution) deliver(ctx context.Context, s session.Session) (session.Session, error) {
 	for seen := ""; ; {
-		first, err := x.followUp(ctx)
+		first, err := x.nextItem(ctx, s)
 		if err != nil || first == "" || first == seen {
 			return s, nil
 		}
@@ -298,8 +304,9 @@ func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
 	return s, err
 }
 
-// followUp is the id of the first message that waits in the inbox, or "".
-func (x *execution) followUp(ctx context.Context) (string, error) {
+// nextItem is the id of the first inbox item that the session can continue
+// with, or "".
+func (x *execution) nextItem(ctx context.Context, s session.Session) (string, error) {
 	if x.rt.inboxes == nil {
 		return "", nil
 	}
@@ -308,8 +315,13 @@ func (x *execution) followUp(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, item := range items {
-		if item.Kind == store.ItemFollowUp {
+		if item.Kind == store.ItemFollowUp && !s.Waiting() {
 			return item.ID, nil
+		}
+		if r, bad := responseOf(item); item.Kind == store.ItemResponse && !bad && s.Waiting() {
+			if p, known := s.PendingCall(r.PendingID); known && p.Waiting() {
+				return item.ID, nil
+			}
 		}
 	}
 	return "", nil

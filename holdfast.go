@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -32,6 +33,9 @@ import (
 // has a useful zero value.
 type Config struct {
 	Store store.Store
+
+	// Loop runs executions. Nil: agent.Loop.
+	Loop Loop
 
 	Models       llm.Models // nil: no model, so SendMessage is refused
 	DefaultModel string     // for definitions that name none
@@ -58,6 +62,12 @@ type Config struct {
 	ModelRetries  *int            // nil: 3
 	Backoff       func(attempt int) time.Duration
 
+	// Permissions decides which tool calls of conversations run without asking.
+	// Nil: all of them.
+	Permissions *Permissions
+	// PendingTimeout is how long a pending call waits for a response. 0: for ever.
+	PendingTimeout time.Duration
+
 	BusyWait time.Duration // how long Wait waits for a lease; 0: 30 s
 	Lease    time.Duration // length of a lease; 0: 10 s
 	Poll     time.Duration // how often to look where no bell rings; 0: 200 ms
@@ -80,6 +90,17 @@ type Config struct {
 	Logger *slog.Logger // nil: silent
 	Now    func() time.Time
 	NewID  func() string // nil: random UUIDs
+}
+
+// Loop runs the open execution of a session. agent.Loop is the one used by
+// default; another one keeps its promises, which the methods of agent.Loop
+// state.
+type Loop interface {
+	// Run continues the open execution to its end, or until calls wait.
+	Run(ctx context.Context, c agent.Config, s session.Session) (session.Session, error)
+	// Settle brings the calls of the open step to results, so that something new
+	// can be said.
+	Settle(ctx context.Context, c agent.Config, s session.Session) (session.Session, error)
 }
 
 // Capability is a named bundle of tools and prompt text.
@@ -143,13 +164,16 @@ func New(c Config) (*Runtime, error) {
 	if c.Store == nil {
 		return nil, &session.InvalidError{Field: "Config.Store", Reason: "is required"}
 	}
-	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.MaxRequestBytes < 0 {
-		return nil, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll and MaxRequestBytes are not negative"}
+	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.PendingTimeout < 0 || c.MaxRequestBytes < 0 {
+		return nil, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll, PendingTimeout and MaxRequestBytes are not negative"}
 	}
 	if err := checkSecretValues(c.Secrets); err != nil {
 		return nil, err
 	}
 	c.BusyWait, c.Lease, c.Poll = orDefault(c.BusyWait, 30*time.Second), orDefault(c.Lease, 10*time.Second), orDefault(c.Poll, 200*time.Millisecond)
+	if c.Loop == nil {
+		c.Loop = agent.Loop{}
+	}
 	if c.MaxDepth == 0 {
 		c.MaxDepth = defaultDepth
 	}

@@ -141,6 +141,14 @@ func (rt *Runtime) Recover(ctx context.Context) ([]Recovered, error) {
 		if info.Kind != session.KindChat || info.Status != session.Active {
 			continue
 		}
+		s, err := rt.store.Load(ctx, ref, true)
+		if err != nil {
+			results[i] = &Recovered{ID: ref.ID, Err: err}
+			continue
+		}
+		if (&execution{rt: rt, ref: ref}).checkResponded(ctx, s) != nil {
+			continue // it waits for responses, and needs no process for that
+		}
 		wg.Add(1)
 		slots <- struct{}{}
 		go func() {

@@ -132,7 +132,7 @@ func (h *handle) session(ctx context.Context) (session.Session, error) {
 	if h.now != nil {
 		return *h.now, nil
 	}
-	if tail := agent.TailOf(ctx); tail != nil && h.env != nil {
+	if tail := agent.WriterOf(ctx); tail != nil && h.env != nil {
 		return tail.Write(ctx)
 	}
 	return h.rt.store.Load(ctx, h.ref, h.rt.tails != nil)
@@ -159,7 +159,7 @@ func (h *handle) Store(ctx context.Context, scope memory.Scope, key string, valu
 		return memory.Entry{}, err
 	}
 	memo := store.Memo{Key: h.rt.masked(key), Value: raw, IfVersion: o.IfVersion, At: h.rt.config.Now(), SessionID: h.ref.ID}
-	if tail := agent.TailOf(ctx); tail != nil && h.env != nil {
+	if tail := agent.WriterOf(ctx); tail != nil && h.env != nil {
 		memo.CallID = tail.CallID()
 	}
 	e, err := h.rt.memories.Remember(ctx, owner, memo)
@@ -188,7 +188,7 @@ func (h *handle) change(ctx context.Context, action Action) (session.Session, er
 	if h.env == nil {
 		return h.rt.Execute(ctx, h.ref.ID, action)
 	}
-	tail := agent.TailOf(ctx)
+	tail := agent.WriterOf(ctx)
 	if tail == nil {
 		return session.Session{}, &session.InvalidError{Field: "scope", Reason: "an action stores for the session by returning it with the variable"}
 	}

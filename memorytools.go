@@ -45,7 +45,7 @@ func recallTool() (tool.Tool, error) {
 		Scope     string   `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
 	}
 	spec := tool.Spec{
-		Name: "memory_recall", Nature: tool.ReadOnly,
+		Name: "memory_recall", Nature: tool.ReadOnly, Effects: tool.Read,
 		Description: "Search what was said earlier and what was stored. Finds what is no longer in view.",
 	}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (string, error) {
@@ -78,7 +78,7 @@ func storeTool() (tool.Tool, error) {
 		IfVersion *int64          `json:"ifVersion,omitempty" jsonschema:"the version that must still be there; 0: the key must not exist"`
 	}
 	spec := tool.Spec{
-		Name: "memory_store", Nature: tool.Idempotent,
+		Name: "memory_store", Nature: tool.Idempotent, Effects: tool.Read,
 		Description: "Remember a value under a key. What was there before stays readable as an earlier version.",
 	}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (any, error) {
@@ -99,7 +99,7 @@ func getTool() (tool.Tool, error) {
 		Key   string `json:"key" jsonschema:"the name it was stored under"`
 		Scope string `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
 	}
-	spec := tool.Spec{Name: "memory_get", Nature: tool.ReadOnly, Description: "Read what was stored under a key."}
+	spec := tool.Spec{Name: "memory_get", Nature: tool.ReadOnly, Effects: tool.Read, Description: "Read what was stored under a key."}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (any, error) {
 		e, found, err := Env(ctx).Memory().Get(ctx, scopeOf(in.Scope), in.Key)
 		if err != nil {
@@ -123,7 +123,7 @@ func historyTool() (tool.Tool, error) {
 		Offset int    `json:"offset,omitempty" jsonschema:"how many to skip"`
 		Order  string `json:"order,omitempty" jsonschema:"newest or oldest first; newest where it is left out"`
 	}
-	spec := tool.Spec{Name: "memory_history", Nature: tool.ReadOnly, Description: "Read earlier messages of this conversation, word for word."}
+	spec := tool.Spec{Name: "memory_history", Nature: tool.ReadOnly, Effects: tool.Read, Description: "Read earlier messages of this conversation, word for word."}
 	return tool.Func(spec, func(ctx context.Context, in arguments) (string, error) {
 		page, err := Env(ctx).Memory().History(ctx, memory.HistoryOptions{Limit: in.Limit, Offset: in.Offset, Order: memory.Order(in.Order)})
 		if err != nil {

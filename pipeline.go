@@ -277,7 +277,7 @@ func (x *execution) act(ctx context.Context, env *Environment, s session.Session
 			next, err = s, &session.PanicError{Where: "action " + x.action.Name(), Value: v}
 		}
 	}()
-	next, err = x.action.Execute(withEnv(agent.WithoutTail(ctx), env), s)
+	next, err = x.action.Execute(withEnv(agent.WithoutWriter(ctx), env), s)
 	if err != nil && !errors.Is(err, session.ErrExecutionFailed) {
 		return s, err
 	}

@@ -1,20 +1,26 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
+	"time"
 
-	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// SendMessage says something to the agent and runs it to its answer: exactly
-// one of Text and Message. On a session whose last execution was broken off it
-// continues that one: its unfinished tool calls are settled first, then the
-// message is added and the model is asked.
+// SendMessage says something to the agent and runs it until it has answered, or
+// until calls wait for responses: exactly one of Text and Message. On a session
+// whose last execution was interrupted or waits, it continues that one: its
+// unfinished tool calls are settled first, calls that wait for a response are
+// cancelled, then the message is added and the model is asked.
 type SendMessage struct {
 	Text    string
 	Message *session.Message // role user or empty; an id of its own makes it sent once
+
+	// Tools exist for this execution only. The agent may call them; the calls
+	// wait until Respond brings their results.
+	Tools []session.ClientTool
 }
 
 // Name is SendMessage.
@@ -63,14 +69,23 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 		return s, err
 	}
+	if err := env.x.rt.checkBrought(ctx, s, a.Tools); err != nil {
+		return s, err
+	}
 	if env.written { // an earlier call with this key was broken off after its message was written
 		return env.goOn(ctx, s)
 	}
 	if !s.Running() {
-		return env.begin(ctx, s, &m)
+		return env.begin(ctx, s, &m, a.Tools)
 	}
-	if s, err = agent.Settle(ctx, env.loop(), s); err != nil {
+	if s, err = env.x.rt.config.Loop.Settle(ctx, env.loop(), s); err != nil {
 		return s, err
+	}
+	if len(a.Tools) > 0 { // they belong to an execution of their own
+		if s, err = stopExecution(s, session.StopInterrupted, "a new message took its place", env.Now()); err != nil {
+			return s, err
+		}
+		return env.begin(ctx, s, &m, a.Tools)
 	}
 	m.ExecutionID = s.Execution().ID
 	if s, err = s.With(env.Now(), session.ExecutionContinued{}, session.MessageAdded{Message: m}); err != nil {
@@ -79,8 +94,9 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	return env.write(ctx, s, env.x.keys, true)
 }
 
-// ContinueExecution takes up an execution that was broken off, or messages
-// that wait in the inbox. With nothing to continue it is an InvalidError.
+// ContinueExecution takes up an execution that was interrupted or waits, or
+// messages that wait in the inbox. With nothing to continue it is an
+// InvalidError; so is an execution whose calls still wait for a response.
 type ContinueExecution struct{}
 
 // Name is ContinueExecution.
@@ -97,6 +113,9 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 		if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 			return s, err
 		}
+		if err := env.x.checkResponded(ctx, s); err != nil {
+			return s, err
+		}
 		return env.goOn(ctx, s)
 	}
 	waiting, err := incoming{env}.Waiting(ctx)
@@ -108,7 +127,7 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 			if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 				return s, err
 			}
-			return env.begin(ctx, s, nil)
+			return env.begin(ctx, s, nil, nil)
 		}
 	}
 	return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to continue"}
@@ -136,24 +155,25 @@ func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (sessi
 		}
 		return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to abandon"}
 	}
-	reason := a.reason
-	if reason == "" {
-		reason = session.StopInterrupted
-	}
-	stop := session.Signal{Reason: reason, Message: "abandoned", Source: "action"}
-	return s.With(env.Now(), session.ExecutionFinished{
+	return stopExecution(s, cmp.Or(a.reason, session.StopInterrupted), "abandoned", env.Now())
+}
+
+// stopExecution ends the open execution without asking the model again.
+func stopExecution(s session.Session, reason session.StopReason, why string, now time.Time) (session.Session, error) {
+	stop := session.Signal{Reason: reason, Message: why, Source: "action"}
+	return s.With(now, session.ExecutionFinished{
 		Status: session.ExecutionStopped, Stop: &stop, Signals: []session.Signal{stop}, ActiveSeconds: s.Execution().ActiveSeconds,
 	})
 }
 
 // begin starts a new execution, with a message or with what the inbox holds.
-func (e *Environment) begin(ctx context.Context, s session.Session, m *session.Message) (session.Session, error) {
+func (e *Environment) begin(ctx context.Context, s session.Session, m *session.Message, tools []session.ClientTool) (session.Session, error) {
 	id := e.NewID()
 	budget := s.Definition().Budget
 	if budget == nil {
 		budget = e.x.rt.config.DefaultBudget
 	}
-	started := session.ExecutionStarted{ExecutionID: id, Budget: budget}
+	started := session.ExecutionStarted{ExecutionID: id, Budget: budget, Tools: tools}
 	changes := []session.Change{started}
 	if m != nil {
 		m.ExecutionID = id

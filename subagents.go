@@ -43,7 +43,7 @@ func (t spawn) Spec() tool.Spec {
 		choices = []byte("[]") // names are plain text and always encode
 	}
 	return tool.Spec{
-		Name: spawnName, Nature: tool.Idempotent, Parallel: true,
+		Name: spawnName, Nature: tool.Idempotent, Parallel: true, Effects: tool.Read,
 		Description: "Give a piece of work to another agent and get its answer. It knows nothing of this conversation but the prompt.",
 		Schema: fmt.Appendf(nil, `{"type":"object","properties":{"subagent":{"type":"string","enum":%s},"prompt":{"type":"string"}},`+
 			`"required":["subagent","prompt"],"additionalProperties":false}`, choices),
@@ -61,7 +61,7 @@ func (t spawn) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := dec.Decode(&work); err != nil {
 		return tool.Result{}, &session.InvalidError{Field: "arguments", Reason: err.Error()}
 	}
-	tail := agent.TailOf(ctx)
+	tail := agent.WriterOf(ctx)
 	if tail == nil {
 		return tool.Result{}, &session.InvalidError{Field: "tool", Reason: spawnName + " runs inside an execution only"}
 	}
@@ -208,15 +208,30 @@ func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (too
 	work, done := rt.childContext(ctx, id)
 	child, err := rt.prompted(work, id, callID, prompt)
 	done()
-	result := tool.Result{ChildSessionID: id}
-	if e := child.Execution(); e != nil {
-		result.Spent = &session.Spent{Steps: len(e.Steps) + e.ChildSteps, Usage: e.Usage, Cost: e.Cost}
+	if child.IsZero() {
+		if err == nil || ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return tool.Result{ChildSessionID: id}, fmt.Errorf("subagent session %s: %w", id, err)
 	}
+	result := childResult(child)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return result, ctx.Err()
 	case err != nil:
 		return result, fmt.Errorf("subagent session %s: %w", id, err)
+	case child.Waiting():
+		result.Pending = &session.PendingCall{Kind: session.PendingResult, ChildID: id, Prompt: "the subagent waits for a response"}
+	}
+	return result, nil
+}
+
+// childResult is what a subagent's last execution came to.
+func childResult(child session.Session) tool.Result {
+	id := child.ID()
+	result := tool.Result{ChildSessionID: id}
+	if e := child.Execution(); e != nil {
+		result.Spent = &session.Spent{Steps: len(e.Steps) + e.ChildSteps, Usage: e.Usage, Cost: e.Cost}
 	}
 	if result.Content = child.Reply(); strings.TrimSpace(result.Content) == "" {
 		stop := "it said nothing"
@@ -225,7 +240,45 @@ func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (too
 		}
 		result.Content, result.IsError = fmt.Sprintf("subagent session %s gave no answer (%s)", id, stop), true
 	}
-	return result, nil
+	return result
+}
+
+// respondToParent brings the answer of a subagent that had waited to the call
+// of its parent, and continues the parent. A parent that is running takes the
+// answer from its inbox.
+func (rt *Runtime) respondToParent(ctx context.Context, child session.Session) error {
+	info := child.Info()
+	if info.Origin != session.OriginSubagent || info.ParentID == "" || len(child.State().Responses) == 0 || child.Running() {
+		return nil
+	}
+	parent, err := rt.store.Load(ctx, store.Ref{Tenant: info.Tenant, ID: info.ParentID}, rt.tails != nil)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range parent.PendingCalls() {
+		if p.ChildID != info.ID || !p.Waiting() {
+			continue
+		}
+		result := childResult(child)
+		err := rt.Respond(ctx, info.ParentID, session.Response{
+			PendingID: p.ID, Action: session.RespondResult, Text: result.Content, IsError: result.IsError, Spent: result.Spent,
+		})
+		if err != nil {
+			return err
+		}
+		if parent.Info().Kind != session.KindChat {
+			return nil // its own package continues it
+		}
+		_, err = rt.Execute(ctx, info.ParentID, ContinueExecution{}, OnBusy(Reject))
+		if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrInvalid) { // somebody else continues it, or other calls still wait
+			err = nil
+		}
+		return err
+	}
+	return nil
 }
 
 // childContext is the context of a child's execution. It ends with its

@@ -122,7 +122,7 @@ func (r *rig) reload() session.Session {
 
 func (r *rig) run(s session.Session) session.Session {
 	r.t.Helper()
-	s, err := agent.Run(r.t.Context(), r.config, s)
+	s, err := (agent.Loop{}).Run(r.t.Context(), r.config, s)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestRun_brokenAtEveryWriteRepeatsNothing(t *testing.T) {
 		r, model, tools := build()
 		s := r.begin(nil)
 		r.breakAt = n
-		if _, err := agent.Run(t.Context(), r.config, s); !errors.Is(err, errCrash) {
+		if _, err := (agent.Loop{}).Run(t.Context(), r.config, s); !errors.Is(err, errCrash) {
 			t.Fatalf("write %d: %v", n, err)
 		}
 		answered := 0
@@ -334,7 +334,7 @@ func TestRun_retriesTransientErrorsOnly(t *testing.T) {
 			model := scripted.New(scripted.Reply{Attempts: row.attempts})
 			r := newRig(t, model)
 			r.config.Retries = 2
-			s, err := agent.Run(t.Context(), r.config, r.begin(nil))
+			s, err := (agent.Loop{}).Run(t.Context(), r.config, r.begin(nil))
 			e := s.Execution()
 			if len(model.Requests()) != row.asked || e.Stop.Reason != row.reason || s.Reply() != row.reply {
 				t.Errorf("%d attempts, stop %+v, reply %q", len(model.Requests()), e.Stop, s.Reply())
@@ -400,7 +400,7 @@ func TestRun_aBudgetIsNotRefilledByAResume(t *testing.T) {
 	limit := 20.0
 	s := r.begin(&session.Budget{MaxSeconds: &limit})
 	r.breakAt = r.writes + 3 // when the second tool is about to run
-	if _, err := agent.Run(t.Context(), r.config, s); !errors.Is(err, errCrash) {
+	if _, err := (agent.Loop{}).Run(t.Context(), r.config, s); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
 	r.now = r.now.Add(24 * time.Hour) // the time between is not active time
@@ -409,8 +409,8 @@ func TestRun_aBudgetIsNotRefilledByAResume(t *testing.T) {
 	if e.Stop.Reason != session.StopTime || e.ActiveSeconds < 20 || e.ActiveSeconds > 40 {
 		t.Errorf("active for %v s, stop %+v", e.ActiveSeconds, e.Stop)
 	}
-	if work.runs["a"] != 3 {
-		t.Errorf("%d tools of 8 s in a budget of 20 s", work.runs["a"])
+	if n := len(work.runs); n != 3 { // each call has an id of its own, though the model repeats one
+		t.Errorf("%d tools of 8 s in a budget of 20 s", n)
 	}
 }
 
@@ -444,7 +444,7 @@ func TestRun_endedContextWritesWhatWasPaidFor(t *testing.T) {
 		return llm.Response{Content: session.Text("paid"), FinishReason: "stop"}, nil
 	})
 	r := newRig(t, model)
-	_, err := agent.Run(ctx, r.config, r.begin(nil))
+	_, err := (agent.Loop{}).Run(ctx, r.config, r.begin(nil))
 	if !errors.Is(err, session.ErrInterrupted) {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestRun_endedContextKeepsWhatAToolDid(t *testing.T) {
 		return tool.Result{Content: "did it"}, nil
 	}}
 	r := newRig(t, scripted.New(scripted.Reply{ToolCalls: []session.ToolCall{call("a", "work")}}, scripted.Reply{Text: "done"}), work)
-	_, err := agent.Run(ctx, r.config, r.begin(nil))
+	_, err := (agent.Loop{}).Run(ctx, r.config, r.begin(nil))
 	var interrupted *session.InterruptedError
 	if !errors.As(err, &interrupted) {
 		t.Fatal(err)
@@ -482,7 +482,7 @@ func (f modelFunc) Infer(ctx context.Context, r llm.Request, _ func(llm.Delta)) 
 
 func TestRun_panickingModelIsAnError(t *testing.T) {
 	r := newRig(t, modelFunc(func(context.Context, llm.Request) (llm.Response, error) { panic("boom") }))
-	s, err := agent.Run(t.Context(), r.config, r.begin(nil))
+	s, err := (agent.Loop{}).Run(t.Context(), r.config, r.begin(nil))
 	if !errors.Is(err, session.ErrPanic) || s.Execution().Status != session.ExecutionFailed {
 		t.Errorf("got %v, %+v", err, s.Execution())
 	}
@@ -491,7 +491,7 @@ func TestRun_panickingModelIsAnError(t *testing.T) {
 func TestRun_needsAnOpenExecution(t *testing.T) {
 	r := newRig(t, scripted.New())
 	s := r.run(r.begin(nil))
-	if _, err := agent.Run(t.Context(), r.config, s); !errors.Is(err, session.ErrInvalid) {
+	if _, err := (agent.Loop{}).Run(t.Context(), r.config, s); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -502,10 +502,10 @@ func TestSettle_answersEveryCallAndAsksNothing(t *testing.T) {
 	r := newRig(t, model, work)
 	s := r.begin(nil)
 	r.breakAt = r.writes + 2 // when the first tool has run and nobody knows
-	if _, err := agent.Run(t.Context(), r.config, s); !errors.Is(err, errCrash) {
+	if _, err := (agent.Loop{}).Run(t.Context(), r.config, s); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	settled, err := agent.Settle(t.Context(), r.config, r.reload())
+	settled, err := (agent.Loop{}).Settle(t.Context(), r.config, r.reload())
 	if err != nil || session.ValidTranscript(settled.Messages()) != nil || len(model.Requests()) != 1 {
 		t.Errorf("%v, transcript %v, %d model calls", err, transcript(settled), len(model.Requests()))
 	}

@@ -145,7 +145,7 @@ func TestRun_togetherBrokenAtEveryWriteRepeatsNothingThatIsWritten(t *testing.T)
 		}
 		r := newRig(t, asking(calls...), pay)
 		r.breakAt = breakAt
-		_, err := agent.Run(t.Context(), r.config, r.begin(nil))
+		_, err := (agent.Loop{}).Run(t.Context(), r.config, r.begin(nil))
 		if err == nil {
 			if breakAt < 5 {
 				t.Fatalf("only %d writes", breakAt-1)
@@ -223,7 +223,7 @@ func TestRun_togetherEndedContextKeepsWhatWasDone(t *testing.T) {
 		}},
 	}
 	r := newRig(t, asking(call("1", "done"), call("2", "cut")), tools...)
-	_, err := agent.Run(ctx, r.config, r.begin(nil))
+	_, err := (agent.Loop{}).Run(ctx, r.config, r.begin(nil))
 	if !errors.Is(err, session.ErrInterrupted) {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestRun_toolInFlightThatIsGoneHasAnUnknownOutcome(t *testing.T) {
 		return tool.Result{}, ctx.Err()
 	}}
 	r := newRig(t, asking(call("1", "cut")), cut)
-	if _, err := agent.Run(ctx, r.config, r.begin(nil)); !errors.Is(err, session.ErrInterrupted) {
+	if _, err := (agent.Loop{}).Run(ctx, r.config, r.begin(nil)); !errors.Is(err, session.ErrInterrupted) {
 		t.Fatal(err)
 	}
 	r.tools = tool.Set{} // the next program does not have it
@@ -253,14 +253,14 @@ func TestRun_toolInFlightThatIsGoneHasAnUnknownOutcome(t *testing.T) {
 
 func TestTail_toolsWriteToTheLogWhileTheyRun(t *testing.T) {
 	write := funcTool{spec: tool.Spec{Name: "write", Parallel: true}, do: func(ctx context.Context, c tool.Call) (tool.Result, error) {
-		s, err := agent.TailOf(ctx).Write(ctx, session.VariableStored{Key: "note/" + c.ID, Value: []byte(`true`)})
+		s, err := agent.WriterOf(ctx).Write(ctx, session.VariableStored{Key: "note/" + c.ID, Value: []byte(`true`)})
 		if err != nil {
 			return tool.Result{}, err
 		}
 		if _, ok := s.Variables()["note/"+c.ID]; !ok {
 			return tool.Result{}, errors.New("what was written is not there")
 		}
-		_, err = agent.TailOf(ctx).Write(ctx, session.VariableStored{Key: "../bad", Value: []byte(`true`)})
+		_, err = agent.WriterOf(ctx).Write(ctx, session.VariableStored{Key: "../bad", Value: []byte(`true`)})
 		return tool.Result{Content: fmt.Sprint(errors.Is(err, session.ErrInvalid))}, nil
 	}}
 	r := newRig(t, asking(call("1", "write"), call("2", "write"), call("3", "write")), write)
@@ -271,15 +271,15 @@ func TestTail_toolsWriteToTheLogWhileTheyRun(t *testing.T) {
 	if !slices.Equal(answers(got), []string{"true", "true", "true"}) || got.Reply() != "done" {
 		t.Errorf("answers %v, reply %q", answers(got), got.Reply())
 	}
-	if agent.TailOf(t.Context()) != nil {
+	if agent.WriterOf(t.Context()) != nil {
 		t.Error("there is a tail outside a tool")
 	}
 }
 
 func TestTail_endsWithItsCall(t *testing.T) {
-	var kept agent.Tail
+	var kept agent.Writer
 	keep := funcTool{spec: tool.Spec{Name: "keep"}, do: func(ctx context.Context, _ tool.Call) (tool.Result, error) {
-		kept = agent.TailOf(ctx)
+		kept = agent.WriterOf(ctx)
 		return tool.Result{}, nil
 	}}
 	r := newRig(t, asking(call("1", "keep")), keep)
@@ -362,7 +362,7 @@ func TestRun_doesNotWaitForAModelThatAsksForHours(t *testing.T) {
 	model := scripted.New(scripted.Reply{Err: &llm.TransientError{After: time.Hour, Err: errors.New("quota")}})
 	r := newRig(t, model)
 	r.config.Retries = 5
-	got, err := agent.Run(t.Context(), r.config, r.begin(nil))
+	got, err := (agent.Loop{}).Run(t.Context(), r.config, r.begin(nil))
 	if !errors.Is(err, session.ErrExecutionFailed) || len(model.Requests()) != 1 || !strings.Contains(fmt.Sprint(err), "1h0m0s") {
 		t.Errorf("%d attempts, %v, %+v", len(model.Requests()), err, got.Execution().Stop)
 	}

@@ -173,7 +173,7 @@ func TestRun_callThatWasCutOffIsNeverSaidNotToHaveRun(t *testing.T) {
 		return tool.Result{}, ctx.Err()
 	}
 	deadline := start.Add(time.Hour)
-	if _, err := agent.Run(ctx, r.config, r.begin(&session.Budget{Deadline: &deadline})); !errors.Is(err, session.ErrInterrupted) {
+	if _, err := (agent.Loop{}).Run(ctx, r.config, r.begin(&session.Budget{Deadline: &deadline})); !errors.Is(err, session.ErrInterrupted) {
 		t.Fatal(err)
 	}
 	r.now = deadline
@@ -213,7 +213,7 @@ func TestRun_failedAttemptsAreTold(t *testing.T) {
 				heard = append(heard, fmt.Sprint(n.Attempt, " failed"))
 			}
 		}
-		if _, err := agent.Run(t.Context(), r.config, r.begin(nil)); errors.Is(err, session.ErrExecutionFailed) != (retries == 1) {
+		if _, err := (agent.Loop{}).Run(t.Context(), r.config, r.begin(nil)); errors.Is(err, session.ErrExecutionFailed) != (retries == 1) {
 			t.Errorf("%d retries: %v", retries, err)
 		}
 		if !slices.Equal(heard, want) {

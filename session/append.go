@@ -156,6 +156,9 @@ func (w *writer) state(s *State, messages vector[*Message], partial bool) {
 	if len(s.Pending) > 0 {
 		w.any("pending", s.Pending)
 	}
+	if len(s.Responses) > 0 {
+		w.any("responses", s.Responses)
+	}
 	if s.Permissions != nil {
 		w.any("permissions", s.Permissions)
 	}

@@ -173,6 +173,7 @@ var decoders = map[string]func([]byte) (Change, error){
 	"call_pending":            decoderOf[CallPending],
 	"call_responded":          decoderOf[CallResponded],
 	"execution_waiting":       decoderOf[ExecutionWaiting],
+	"permission_noted":        decoderOf[PermissionNoted],
 	"execution_finished":      decoderOf[ExecutionFinished],
 	"inbox_taken":             decoderOf[InboxTaken],
 	"tail_discarded":          decoderOf[TailDiscarded],

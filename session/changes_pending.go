@@ -77,6 +77,7 @@ func (c CallResponded) fold(b *body, t recordTime) error {
 		list = slices.Delete(list, i, i+1)
 	}
 	b.setPending(list)
+	b.st.Responses = append(slices.Clone(b.st.Responses[max(0, len(b.st.Responses)-maxResponses+1):]), c.Response.short())
 	return nil
 }
 

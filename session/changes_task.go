@@ -36,8 +36,8 @@ var taskEvents = map[string]func(*TaskState, json.RawMessage) error{
 	"context_capacity_recovery_started": nil, "context_capacity_recovery_completed": nil, "context_capacity_recovery_failed": nil,
 	"approval_requested": foldApproval, "approval_granted": foldApproval, "approval_denied": foldApproval,
 	"approval_expired": foldApproval, "approval_cancelled": foldApproval,
-	"permission_rule_added": foldRuleAdded, "permission_rule_removed": foldRuleRemoved, "permission_mode_changed": foldMode,
-	"permission_granted": foldGrant, "permission_grants_dropped": foldGrantsDropped, "tool_blocked": nil,
+	"permission_rule_added": nil, "permission_rule_removed": nil, "permission_mode_changed": nil,
+	"permission_granted": nil, "permission_grants_dropped": nil, "tool_blocked": nil,
 	"verification_passed": nil, "verification_failed": nil, "workspace_changed": nil, "conversation_snapshot": nil, "error": nil,
 }
 
@@ -62,6 +62,11 @@ func (e TaskEvent) normal() (Change, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, invalid(e.Name, "is not an object")
 	}
+	if fold, ok := permissionFolds[e.Name]; ok {
+		if err := fold(&Permissions{}, data); err != nil {
+			return nil, err
+		}
+	}
 	if fold != nil { // what cannot be folded is refused before it is in a log
 		probe := NewTaskState()
 		if err := fold(&probe, data); err != nil {
@@ -72,6 +77,9 @@ func (e TaskEvent) normal() (Change, error) {
 }
 
 func (e TaskEvent) fold(b *body, t recordTime) error {
+	if fold, ok := permissionFolds[e.Name]; ok {
+		return b.foldPermission(fold, e, t)
+	}
 	if b.info.Kind != KindTask {
 		return invalid("kind", "%s is no change of a session of kind %s", e.Name, b.info.Kind)
 	}
@@ -80,9 +88,6 @@ func (e TaskEvent) fold(b *body, t recordTime) error {
 		if err := fold(next, e.Data); err != nil {
 			return err
 		}
-	}
-	if e.Name == "permission_mode_changed" {
-		next.Settings.ModeSeq = t.seq
 	}
 	b.setTask(next)
 	return nil
@@ -185,71 +190,6 @@ func foldApproval(s *TaskState, data json.RawMessage) error {
 		s.Approvals[i] = *approval
 	} else {
 		s.Approvals = append(s.Approvals, *approval)
-	}
-	return nil
-}
-
-func foldRuleAdded(s *TaskState, data json.RawMessage) error {
-	rule, err := part[Rule](data, "rule")
-	if err != nil {
-		return err
-	}
-	if rule.Source != SourceSession { // others are kept elsewhere
-		return nil
-	}
-	s.Permissions, _, err = s.Permissions.WithRule(*rule)
-	return err
-}
-
-func foldRuleRemoved(s *TaskState, data json.RawMessage) error {
-	rule, err := part[Rule](data, "rule")
-	if err != nil {
-		return err
-	}
-	s.Permissions.SessionRules = slices.DeleteFunc(slices.Clone(s.Permissions.SessionRules), func(r Rule) bool {
-		return r.Effect == rule.Effect && r.Scope == rule.Scope
-	})
-	return nil
-}
-
-func foldMode(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Mode string `json:"mode"`
-	}
-	if err := readEvent(data, &e); err != nil {
-		return err
-	}
-	if err := CheckPermissionMode(e.Mode); err != nil {
-		return err
-	}
-	s.Permissions.Mode = e.Mode
-	return nil
-}
-
-func foldGrant(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Key   string `json:"key"`
-		Grant *Grant `json:"grant"`
-	}
-	if err := readEvent(data, &e); err != nil {
-		return err
-	}
-	if e.Key == "" || e.Grant == nil {
-		return invalid("grant", "is missing")
-	}
-	s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.With(e.Key, *e.Grant)
-	return nil
-}
-
-func foldGrantsDropped(s *TaskState, data json.RawMessage) error {
-	var e struct {
-		Keys []string `json:"keys"`
-	}
-	if err := readEvent(data, &e); err != nil {
-		return err
-	}
-	for _, key := range e.Keys {
-		s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.Without(key)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ var (
 	ErrBusy            = errors.New("busy")
 	ErrFenced          = errors.New("fenced")
 	ErrQueued          = errors.New("queued")
+	ErrResponded       = errors.New("already has a response")
 	ErrInterrupted     = errors.New("interrupted")
 	ErrUnknownOutcome  = errors.New("unknown outcome")
 	ErrCorrupt         = errors.New("corrupt")
@@ -197,6 +198,21 @@ func (e *QueuedError) Error() string {
 	return fmt.Sprintf("session %s is running: queued as %s", quoted(e.ID), quoted(e.InboxID))
 }
 func (e *QueuedError) Unwrap() error { return ErrQueued }
+
+// RespondedError says that a pending call was settled by another response.
+type RespondedError struct {
+	ID       string
+	Response Response // the one that counts
+}
+
+func (e *RespondedError) Error() string {
+	by := ""
+	if e.Response.By != "" {
+		by = " by " + e.Response.By
+	}
+	return fmt.Sprintf("the call %s of session %s already has a response: %s%s", quoted(e.Response.PendingID), quoted(e.ID), e.Response.Action, by)
+}
+func (e *RespondedError) Unwrap() error { return ErrResponded }
 
 // InterruptedError says an execution was broken off. What was durable up to
 // Seq stays in the open tail; the next message or ContinueExecution goes on from it.

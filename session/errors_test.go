@@ -37,6 +37,7 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.BusyError{ID: "s-1"}, session.ErrBusy, []string{`"s-1"`}, nil},
 		{&session.BusyError{ID: "s-1", Holder: "host/7", Until: noon}, session.ErrBusy, []string{`"s-1"`, "host/7", "2026-03-01T12:00:00Z"}, nil},
 		{&session.FencedError{ID: "s-1", Token: 3, Have: 4}, session.ErrFenced, []string{`"s-1"`, "3", "4"}, nil},
+		{&session.RespondedError{ID: "s-1", Response: session.Response{PendingID: "p-1", Action: session.RespondDeny, By: "ann"}}, session.ErrResponded, []string{`"s-1"`, `"p-1"`, "deny", "ann"}, nil},
 		{&session.QueuedError{ID: "s-1", InboxID: "i-1"}, session.ErrQueued, []string{`"s-1"`, `"i-1"`}, nil},
 		{&session.InterruptedError{ID: "s-1", Seq: 9, Err: cause}, session.ErrInterrupted, []string{`"s-1"`, "change 9", "can be continued"}, cause},
 		{&session.UnknownOutcomeError{ID: "s-1", CommitID: "c-1", Err: cause}, session.ErrUnknownOutcome, []string{`"s-1"`, `"c-1"`, "reload"}, cause},
@@ -116,7 +117,7 @@ func TestErrors_withoutACauseSayNothingOfIt(t *testing.T) {
 func TestErrors_sentinelsAreApart(t *testing.T) {
 	t.Parallel()
 	all := []error{
-		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrStatus, session.ErrBusy, session.ErrFenced, session.ErrQueued,
+		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrStatus, session.ErrBusy, session.ErrFenced, session.ErrQueued, session.ErrResponded,
 		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
 		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
 		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,

@@ -121,6 +121,7 @@ func samples() []session.Change {
 			PendingID: "p-1", Action: session.RespondDeny, Choice: "deny_once", Text: "not now", IsError: true, By: "ann",
 		}, Unit: "step/1"},
 		session.ExecutionWaiting{ActiveSeconds: 1.5},
+		session.PermissionNoted{Scope: "tool:shell", Note: session.NoteDenied},
 	)
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,6 +38,7 @@ type PendingCall struct {
 	Arguments   json.RawMessage `json:"arguments,omitempty"`
 	Prompt      string          `json:"prompt,omitempty"`  // what a person is asked
 	Context     string          `json:"context,omitempty"` // what a person should know to respond
+	ChildID     string          `json:"childId,omitempty"` // the subagent's session that waits, and whose answer is the result
 	Choices     []Choice        `json:"choices,omitempty"` // empty: any text answers a question
 	Details     json.RawMessage `json:"details,omitempty"` // why it is asked, for views: a PromptContext for approvals
 	Default     *string         `json:"default,omitempty"` // the answer once the time is over
@@ -77,6 +79,7 @@ type Response struct {
 	Text      string         `json:"text,omitempty"`    // the answer, the result, or the reason of a denial
 	IsError   bool           `json:"isError,omitempty"` // the result is an error
 	By        string         `json:"by,omitempty"`
+	Spent     *Spent         `json:"spent,omitempty"` // by the subagent whose answer this is
 }
 
 // takes refuses an action that does not settle a call of this kind.
@@ -165,7 +168,7 @@ func clonePending(list []PendingCall) []PendingCall {
 // normal is a deep copy as a session keeps it.
 func (p PendingCall) normal() (PendingCall, error) {
 	p = p.clone()
-	cleanAll(&p.ID, &p.CallID, &p.ExecutionID, &p.StepID, &p.Unit, &p.Tool, &p.Prompt, &p.Context)
+	cleanAll(&p.ID, &p.CallID, &p.ExecutionID, &p.StepID, &p.Unit, &p.Tool, &p.Prompt, &p.Context, &p.ChildID)
 	if p.ID == "" {
 		return p, invalid("pending.id", "is missing")
 	}
@@ -206,12 +209,57 @@ func (p PendingCall) normal() (PendingCall, error) {
 
 func (r Response) normal() (Response, error) {
 	cleanAll(&r.PendingID, &r.Choice, &r.Text, &r.By)
+	if r.Spent = clonePtr(r.Spent); r.Spent != nil {
+		if err := checkSpent("response.spent", r.Spent.Usage, r.Spent.Cost, 0); err != nil || r.Spent.Steps < 0 {
+			return r, invalid("response.spent", "is negative")
+		}
+	}
 	if r.PendingID == "" {
 		return r, invalid("response.pendingId", "is missing")
 	}
 	return r, oneOf("response.action", r.Action, []ResponseAction{
 		RespondApprove, RespondDeny, RespondAnswer, RespondResult, RespondExpire, RespondCancel,
 	})
+}
+
+// How much of past responses a session keeps.
+const (
+	maxResponses    = 32
+	maxResponseText = 256
+)
+
+// short returns the response with the beginning of its text.
+func (r Response) short() Response {
+	if len(r.Text) > maxResponseText {
+		r.Text = strings.ToValidUTF8(r.Text[:maxResponseText], "")
+	}
+	return r
+}
+
+func cloneResponses(list []Response) []Response {
+	c := slices.Clone(list)
+	for i := range c {
+		c[i].Spent = clonePtr(c[i].Spent)
+	}
+	return c
+}
+
+// Same reports a response that says what another says, whoever sent it.
+func (r Response) Same(other Response) bool {
+	r, other = r.short(), other.short()
+	r.By, other.By, r.Spent, other.Spent = "", "", nil, nil
+	return r == other
+}
+
+// ResponseTo finds the response that settled a pending call, among the last
+// ones.
+func (s Session) ResponseTo(pendingID string) (Response, bool) {
+	for _, r := range slices.Backward(s.b.st.Responses) {
+		if r.PendingID == pendingID {
+			return r, true
+		}
+	}
+	return Response{}, false
 }
 
 // PendingCalls lists the calls that wait for a response, oldest first. Approved

@@ -326,6 +326,17 @@ func (s Session) Window() Window { return s.b.st.Window.clone() }
 // has not begun. Its queues are empty: they are the session's inbox.
 func (s Session) Task() *TaskState { return s.b.st.Task.Clone() }
 
+// HasToolCall reports a tool call of that id among the messages this value
+// holds.
+func (s Session) HasToolCall(id string) bool {
+	for _, m := range s.b.msgs.all() {
+		if slices.ContainsFunc(m.ToolCalls, func(c ToolCall) bool { return c.ID == id }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Execution is the running or last execution, nil where there is none.
 func (s Session) Execution() *Execution { return s.b.st.Execution.Clone() }
 

@@ -26,6 +26,7 @@ type State struct {
 	InferenceCount int                 `json:"inferenceCount"` // answered or given up
 	Execution      *Execution          `json:"execution"`
 	Pending        []PendingCall       `json:"pending,omitempty"`     // calls that wait for a response, and approved ones that have not run
+	Responses      []Response          `json:"responses,omitempty"`   // the last ones, so that a repeated response is known
 	Permissions    *Permissions        `json:"permissions,omitempty"` // nil: nothing was set or asked yet
 	Task           *TaskState          `json:"task"`
 	Workflow       *Workflow           `json:"workflow"`
@@ -83,6 +84,7 @@ func (s State) Clone() State {
 	s.Messages = messages
 	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
 	s.Task, s.Workflow, s.Pending = s.Task.Clone(), s.Workflow.clone(), clonePending(s.Pending)
+	s.Responses = cloneResponses(s.Responses)
 	if s.Permissions != nil {
 		p := s.Permissions.Clone()
 		s.Permissions = &p
@@ -134,6 +136,11 @@ func (s State) normal() (State, error) {
 	}
 	for i, p := range s.Pending {
 		if s.Pending[i], err = p.normal(); err != nil {
+			return s, err
+		}
+	}
+	for i, r := range s.Responses {
+		if s.Responses[i], err = r.normal(); err != nil {
 			return s, err
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	ItemFollowUp     ItemKind = "follow_up"
 	ItemStepFeedback ItemKind = "step_feedback"
 	ItemApproval     ItemKind = "approval"
+	ItemResponse     ItemKind = "response" // to a pending call
 	ItemCancel       ItemKind = "cancel"
 	ItemSuspend      ItemKind = "suspend"
 	ItemWrapUp       ItemKind = "wrap_up"
@@ -24,7 +25,7 @@ const (
 
 // ItemKinds lists every kind.
 func ItemKinds() []ItemKind {
-	return []ItemKind{ItemFollowUp, ItemStepFeedback, ItemApproval, ItemCancel, ItemSuspend, ItemWrapUp, ItemSetting}
+	return []ItemKind{ItemFollowUp, ItemStepFeedback, ItemApproval, ItemResponse, ItemCancel, ItemSuspend, ItemWrapUp, ItemSetting}
 }
 
 // Item is something that arrived while a session was executing.

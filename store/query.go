@@ -45,6 +45,7 @@ type Query struct {
 	CreatedBefore    time.Time
 	UpdatedAfter     time.Time
 	UpdatedBefore    time.Time
+	Pending          bool              // only sessions with calls that wait for a response
 	Metadata         map[string]string // equal string values
 	IncludeDeleted   bool
 	Order            Order
@@ -110,6 +111,7 @@ func (q Query) Match(i session.Info, metadata func() (session.Values, error)) (b
 	case !kinds, !statuses,
 		len(q.TaskStatuses) > 0 && (i.Task == nil || !slices.Contains(q.TaskStatuses, i.Task.Status)),
 		len(q.WorkflowStatuses) > 0 && (i.Workflow == nil || !slices.Contains(q.WorkflowStatuses, i.Workflow.Status)),
+		q.Pending && i.Pending == 0,
 		q.Agent != "" && i.AgentName != q.Agent,
 		q.ParentID != "" && i.ParentID != q.ParentID,
 		q.Origin != "" && i.Origin != q.Origin,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -35,7 +34,22 @@ type Spec struct {
 	// Parallel says that a call may run at the same time as other calls of one
 	// answer. A read-only tool always may.
 	Parallel bool
+
+	Runner  Runner
+	Effects Effects // what a call does to the world, for permissions; none: unknown
+	Server  string  // of an MCP tool
 }
+
+// Runner says who carries out a call.
+type Runner string
+
+// The runners. Calls that a client or a person carries out wait, outside any
+// process, until the response is there.
+const (
+	ByProgram Runner = ""       // Call
+	ByClient  Runner = "client" // the program of whoever sent the request
+	ByPerson  Runner = "person" // somebody who answers the question
+)
 
 // Concurrent reports whether a call may run at the same time as others.
 func (s Spec) Concurrent() bool { return s.Parallel || s.Nature == ReadOnly }
@@ -58,6 +72,9 @@ type Result struct {
 	// in the budget of the one that called it.
 	ChildSessionID string
 	Spent          *session.Spent
+
+	// Pending says that there is no result yet: the call waits for a response.
+	Pending *session.PendingCall
 }
 
 // Tool does something for an agent. It is safe for concurrent use.
@@ -70,15 +87,13 @@ type Tool interface {
 // Set is an immutable list of tools with distinct names.
 type Set struct{ tools []Tool }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 // NewSet collects tools in order. Two of one name, or a name no provider
 // takes, is an InvalidError.
 func NewSet(tools ...Tool) (Set, error) {
 	var s Set
 	for _, t := range tools {
 		name := t.Spec().Name
-		if !namePattern.MatchString(name) {
+		if !session.ToolName.MatchString(name) {
 			return Set{}, &session.InvalidError{Field: "tool", Reason: fmt.Sprintf("name %q is not 1 to 64 letters, digits, hyphens or underscores", name)}
 		}
 		if _, ok := s.Get(name); ok {

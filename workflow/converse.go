@@ -81,7 +81,7 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 	if st.host.OnDelta != nil && !t.silent {
 		config.Stream = func(d llm.Delta) { st.host.OnDelta(u.key, d) }
 	}
-	s, err := agent.Run(ctx, config, s)
+	s, err := (agent.Loop{}).Run(ctx, config, s)
 	var stored *CommitError
 	if !errors.As(err, &stored) {
 		if _, kept := j.Append(ctx, s); kept != nil {

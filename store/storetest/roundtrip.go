@@ -144,6 +144,7 @@ func lifeOf(s session.Session) []stage {
 			session.ResponseFormatChanged{ResponseFormat: &session.ResponseFormat{Type: "json_schema", Schema: []byte(`{"type":"object"}`), Name: "n", Strict: true}},
 		}},
 		{changes: executionBegins()},
+		{changes: callsWait()},
 		{takes: "item", changes: executionEnds()},
 		{changes: []session.Change{session.StatusChanged{Status: session.Suspended, Reason: "later"}}},
 		{changes: []session.Change{session.StatusChanged{Status: session.Deleted}}},
@@ -162,7 +163,8 @@ func executionBegins() []session.Change {
 	}
 	return []session.Change{
 		session.ExecutionStarted{ExecutionID: "e1", RequestID: "r1", RootRequestID: "r0", Budget: &session.Budget{
-			MaxSteps: &steps, MaxTokens: &tokens, MaxSeconds: &seconds, MaxCost: &cost, Deadline: &deadline}},
+			MaxSteps: &steps, MaxTokens: &tokens, MaxSeconds: &seconds, MaxCost: &cost, Deadline: &deadline},
+			Tools: []session.ClientTool{{Name: "click", Description: "clicks", Schema: []byte(`{"type":"object"}`)}}},
 		message(session.Message{
 			ID: "u1", Role: session.RoleUser, Name: "ann", RequestID: "r1", RootRequestID: "r0", Unit: "unit", Lane: "lane",
 			Metadata: session.Values{"k": []byte(`"v"`)}, Content: fullContent(),
@@ -175,6 +177,38 @@ func executionBegins() []session.Change {
 			{ID: "c1", Name: "look", Arguments: []byte(`{"at":"it"}`)}}}),
 		session.ToolStarted{StepID: "s1", CallID: "c1", ToolName: "look"},
 	}
+}
+
+// callsWait has calls that wait for responses, and one that was approved.
+func callsWait() []session.Change {
+	scope := session.Scope{Kind: session.ScopeDomain, ToolName: "t", ToolPrefix: "p", Domain: "example.org"}
+	expires, otherwise := start().Add(time.Hour), "no"
+	call := session.PendingCall{
+		ID: "p1", Kind: session.PendingApproval, CallID: "c1", ExecutionID: "e1", StepID: "s1", Tool: "look", Arguments: []byte(`{"at":"it"}`),
+		Prompt: "look?", Context: "at it", ChildID: "child", Details: []byte(`{"k":1}`), Default: &otherwise, AskedAt: start(), ExpiresAt: &expires,
+	}
+	var permitted []session.Change
+	for i, s := range []session.Scope{
+		scope, {Kind: session.ScopePath, Path: "/a"}, {Kind: session.ScopeCommandPrefix, Prefix: "git"}, {Kind: session.ScopeMCPServer, ServerName: "s"},
+	} {
+		rule := session.Rule{
+			ID: fmt.Sprint("r", i), Source: session.SourceSession, Effect: session.EffectAllow, Scope: s, CreatedAt: 1, Metadata: map[string]any{"why": "asked"},
+		}
+		call.Choices = append(call.Choices, session.Choice{Value: "allow_session", Label: "always", Rule: &rule})
+		permitted = append(permitted, session.PermissionRuleAdded(rule))
+	}
+	second := session.PendingCall{ID: "p2", Kind: session.PendingQuestion, CallID: "c2", Prompt: "which?"}
+	return append(permitted, []session.Change{
+		session.CallPending{Call: call}, session.CallPending{Call: second}, session.ExecutionWaiting{ActiveSeconds: 1.5},
+		session.CallResponded{Response: session.Response{
+			PendingID: "p1", Action: session.RespondApprove, Choice: "allow_session", Text: "go", IsError: true, By: "ann",
+			Spent: &session.Spent{Steps: 1, Usage: fullUsage(), Cost: 2},
+		}},
+		session.PermissionModeChanged(session.PermissionPlan),
+		session.TaskEvent{Name: "permission_granted", Data: []byte(`{"key":"tool:x","grant":{"grantedAt":1,"expiresAt":2,"instance":"i","survivesRestart":true}}`)},
+		session.PermissionNoted{Scope: "tool:y", Note: session.NoteDenied}, session.PermissionNoted{Scope: "tool:y", Note: session.NoteAnswered},
+		session.PermissionNoted{Scope: "tool:y", Note: session.NoteDenied}, session.PermissionNoted{Scope: "tool:z", Note: session.NoteExecuted},
+	}...)
 }
 
 func executionEnds() []session.Change {
@@ -317,6 +351,9 @@ func lifeOfRun() []stage {
 		{changes: []session.Change{
 			session.QuestionPut{Question: session.Question{Unit: "step/1", Prompt: "Good?", Context: "A draft.", Default: &answer, TimeoutAt: &expires}, Seconds: 2},
 			session.QuestionPut{Question: session.Question{Unit: "step/2", Prompt: "Really?"}, Seconds: 2},
+			session.CallPending{Call: session.PendingCall{ID: "p1", Kind: session.PendingQuestion, Unit: "step/4", Prompt: "And?"}},
+			session.CallPending{Call: session.PendingCall{ID: "p2", Kind: session.PendingQuestion, Unit: "step/5", Prompt: "Or?"}},
+			session.CallResponded{Response: session.Response{PendingID: "p2", Action: session.RespondAnswer, Text: "or"}, Unit: "step/5"},
 		}},
 		{changes: []session.Change{
 			session.QuestionAnswered{Unit: "step/2", Response: "yes", TimedOut: true},

@@ -53,6 +53,8 @@ func (s *Server) spec(t *sdk.Tool) (tool.Spec, error) {
 		Description: tool.Head(tool.Plain(s.secrets.masked(t.Description)), maxDescription),
 		Schema:      schema,
 		Timeout:     s.config.CallTimeout + s.config.StopTimeout, // our own comes first and says more
+		Effects:     tool.MCP,
+		Server:      s.id,
 	}
 	switch hints := t.Annotations; {
 	case hints == nil:
