@@ -369,3 +369,11 @@ func (b *body) forkTask() {
 	}
 	b.info.Task = &row
 }
+
+// AllFeedback is the feedback that waits, the oldest first.
+func (q TaskQueues) AllFeedback() []StepFeedback {
+	if q.StepFeedbackSignal == nil {
+		return slices.Clone(q.Feedback)
+	}
+	return append([]StepFeedback{*q.StepFeedbackSignal}, q.Feedback...)
+}

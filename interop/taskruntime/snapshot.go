@@ -1,13 +1,13 @@
-package task
+package taskruntime
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // The interchange format of a task.
@@ -16,38 +16,11 @@ const (
 	SnapshotVersion = 2
 )
 
-const snapshotEvent = "conversation_snapshot"
-
 // The most that a plan's summary lists.
 const (
 	mostCompleted = 20
 	mostFailed    = 10
 )
-
-// SaveSnapshot leaves the whole task in the log, as others can read it, and
-// returns the number of that change. It is a view of the task after that
-// change: resuming never needs it. ErrTooLarge where the store cannot hold it,
-// and nothing is written.
-func (r *Run) SaveSnapshot(ctx context.Context) (int64, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
-	if err != nil {
-		return 0, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.session()
-	seq := s.Seq() + 1
-	v := viewOf(s, seq, millis(r.x.c.Clock()))
-	v.state.Queues = queues(items)
-	payload, err := v.payload()
-	if err != nil {
-		return 0, err
-	}
-	if _, err := r.hold.Append(context.WithoutCancel(ctx), session.TaskEvent{Name: snapshotEvent, Data: payload}); err != nil {
-		return 0, err
-	}
-	return seq, nil
-}
 
 // view is a task as a snapshot shows it.
 type view struct {
@@ -61,16 +34,20 @@ type view struct {
 	cuts      []cut // of a compact export
 }
 
-// viewOf shows a session, what waits in its inbox apart.
-func viewOf(s session.Session, seq, now int64) view {
-	v := view{sessionID: s.ID(), seq: seq, now: now, model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
+func viewOf(t task.View) view {
+	s := t.Session
+	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
 	if t := s.Task(); t != nil {
 		v.state = *t
+	}
+	v.state.Queues = t.Queues
+	if v.state.Queues.PendingFollowUps == nil {
+		v.state.Queues.PendingFollowUps = []session.FollowUp{}
 	}
 	if summary := s.Window().Summary; summary != nil && v.state.Transcript.ExplicitChatSummaryBlock == nil {
 		text := summary.Text
 		v.state.Transcript.ExplicitChatSummaryBlock = &text
-		v.state.Transcript.ExplicitChatSummaryCreatedAt = millis(summary.CreatedAt)
+		v.state.Transcript.ExplicitChatSummaryCreatedAt = summary.CreatedAt.UnixMilli()
 	}
 	v.turns, _ = normalise(turnsOf(s.WindowMessages()))
 	return v

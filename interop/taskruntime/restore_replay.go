@@ -1,12 +1,14 @@
-package task
+package taskruntime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // replay applies foreign events to a state, and to a history where it speaks.
@@ -80,7 +82,7 @@ func (p *replay) call(end ForeignEvent, call object) {
 	if err != nil {
 		return // it was paired as one
 	}
-	id := orText(call.text("callId"), "call-"+p.newID())
+	id := cmp.Or(call.text("callId"), "call-"+p.newID())
 	input, ok := call.get("input")
 	if !ok || string(input) == "null" {
 		input = json.RawMessage("{}")
@@ -93,7 +95,7 @@ func (p *replay) call(end ForeignEvent, call object) {
 		r.Content = textOrJSON(value)
 	}
 	p.turns = append(p.turns,
-		passage{role: roleAssistant, blocks: []block{callBlock(id, orText(call.text("tool"), "tool"), input)}},
+		passage{role: roleAssistant, blocks: []block{callBlock(id, cmp.Or(call.text("tool"), "tool"), input)}},
 		passage{role: roleUser, blocks: []block{resultBlock(r, false)}})
 }
 
@@ -177,7 +179,7 @@ func (p *replay) fold(e ForeignEvent, o object) bool {
 		p.consumed(o)
 	case "continuation_decision":
 		count("noProgressStreak", &l.NoProgressStreak)
-		l.LastLoopFingerprint = orText(o.text("dominantFingerprint"), l.LastLoopFingerprint)
+		l.LastLoopFingerprint = cmp.Or(o.text("dominantFingerprint"), l.LastLoopFingerprint)
 	case "no_progress_circuit_breaker":
 		count("noProgressStreak", &l.NoProgressStreak)
 	case "auto_continuation_started":
@@ -244,8 +246,8 @@ func (p *replay) step(e ForeignEvent, o object) {
 	steps := slices.Clone(p.state.Plan.Steps)
 	for i := range steps {
 		if steps[i].ID == step.ID {
-			step.Description = orText(step.Description, steps[i].Description)
-			step.Kind = orText(step.Kind, steps[i].Kind)
+			step.Description = cmp.Or(step.Description, steps[i].Description)
+			step.Kind = cmp.Or(step.Kind, steps[i].Kind)
 			steps[i] = *step
 		}
 	}
@@ -261,7 +263,7 @@ func numbered(plan *session.Plan) *session.Plan {
 			step.ID = fmt.Sprintf("step-%d", n)
 		}
 		seen[step.ID] = true
-		step.Status = orText(step.Status, "pending")
+		step.Status = cmp.Or(step.Status, "pending")
 	}
 	return plan
 }
@@ -285,7 +287,7 @@ const followUpPrefix = "USER UPDATE: "
 
 // consumed takes feedback out of the queue.
 func (p *replay) consumed(o object) {
-	all := feedbackIn(p.state.Queues)
+	all := p.state.Queues.AllFeedback()
 	at := slices.IndexFunc(all, func(f session.StepFeedback) bool {
 		if id := o.text("id"); id != "" && f.ID != "" {
 			return f.ID == id
@@ -302,15 +304,6 @@ func (p *replay) consumed(o object) {
 		q.StepFeedbackSignal = &all[0]
 		q.Feedback = all[1:]
 	}
-}
-
-// feedbackIn is all feedback that waits, the oldest first.
-func feedbackIn(q session.TaskQueues) []session.StepFeedback {
-	var all []session.StepFeedback
-	if q.StepFeedbackSignal != nil {
-		all = append(all, *q.StepFeedbackSignal)
-	}
-	return append(all, q.Feedback...)
 }
 
 func totalsIn(o object) (usageTotals, bool) {
@@ -341,7 +334,7 @@ func lastUsage(events []ForeignEvent) session.TaskUsage {
 // for themselves.
 func lastChecklist(events []ForeignEvent) (session.Checklist, bool) {
 	for _, e := range slices.Backward(events) {
-		if e.Kind() == snapshotEvent {
+		if e.Kind() == task.SnapshotEvent {
 			continue
 		}
 		if o, err := readObject(e.Payload); err == nil {

@@ -1,4 +1,4 @@
-package task
+package taskruntime
 
 import (
 	"bytes"
@@ -222,4 +222,12 @@ func altered(path string, came, kept json.RawMessage) []string {
 		list = append(list, altered(fmt.Sprintf("%s[%d]", path, i), v[i], w[i])...)
 	}
 	return list
+}
+
+func raw(v any) json.RawMessage {
+	data, err := session.JSON(v)
+	if err != nil {
+		panic("taskruntime: a value is no JSON: " + err.Error()) // they are made of texts, numbers and lists
+	}
+	return data
 }

@@ -1,11 +1,13 @@
-package task
+package taskruntime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // How much of what was said is told again.
@@ -73,7 +75,7 @@ func readableLine(e ForeignEvent, o object) string {
 		plan, _ := readObject(value)
 		return fmt.Sprintf("[Created plan: %s]", plan.text("description"))
 	case "error":
-		return fmt.Sprintf("[Error: %s]", orText(message, o.text("error")))
+		return fmt.Sprintf("[Error: %s]", cmp.Or(message, o.text("error")))
 	}
 	return ""
 }
@@ -155,14 +157,14 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 	running := false
 	kept := []session.ChecklistItem{}
 	for i, item := range c.Items {
-		item.ID, item.Title, item.Kind = strings.TrimSpace(item.ID), strings.TrimSpace(item.Title), orText(item.Kind, "implementation")
+		item.ID, item.Title, item.Kind = strings.TrimSpace(item.ID), strings.TrimSpace(item.Title), cmp.Or(item.Kind, "implementation")
 		at := fmt.Sprintf("checklist.items[%d]", i)
 		if why := badItem(item); why != "" {
 			report.warn("%s: %s; it is left out", at, why)
 			continue
 		}
-		if len(kept) == maxItems {
-			report.warn("%s: a checklist has at most %d items; it is left out", at, maxItems)
+		if len(kept) == task.MaxItems {
+			report.warn("%s: a checklist has at most %d items; it is left out", at, task.MaxItems)
 			continue
 		}
 		if item.ID == "" || seen[item.ID] {
@@ -184,9 +186,9 @@ func badItem(item session.ChecklistItem) string {
 	switch {
 	case item.Title == "":
 		return "has no title"
-	case len([]rune(item.Title)) > maxItemTitle:
+	case len([]rune(item.Title)) > task.MaxItemTitle:
 		return "has a title that is too long"
-	case len([]rune(item.ID)) > maxItemID:
+	case len([]rune(item.ID)) > task.MaxItemID:
 		return "has an id that is too long"
 	}
 	switch item.Status {
