@@ -112,7 +112,7 @@ func (x *Executor) Admit(ctx context.Context, a Arrival) (Row, error) {
 // items are the queues as an inbox keeps them.
 func (a Arrival) items(newID func() string) ([]store.Item, error) {
 	var items []store.Item
-	for _, f := range a.Queues.PendingFollowUps {
+	for _, f := range a.Queues.FollowUps {
 		f.ID = orText(f.ID, newID())
 		item, err := followUpItem(f)
 		if err != nil {
@@ -120,7 +120,7 @@ func (a Arrival) items(newID func() string) ([]store.Item, error) {
 		}
 		items = append(items, item)
 	}
-	for _, f := range a.Queues.AllFeedback() {
+	for _, f := range a.Queues.Feedback {
 		f.ID = orText(f.ID, newID())
 		item, err := feedbackItem(f)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // seqSnapshot is a snapshot that says which change it covers.
 func seqSnapshot(v task.View) (json.RawMessage, error) {
-	return json.RawMessage(fmt.Sprintf(`{"seq":%d,"waits":%d}`, v.Seq, len(v.Queues.PendingFollowUps))), nil
+	return json.RawMessage(fmt.Sprintf(`{"seq":%d,"waits":%d}`, v.Seq, len(v.Queues.FollowUps))), nil
 }
 
 func TestSaveSnapshot_isMadeByTheConfig(t *testing.T) {
@@ -68,17 +68,17 @@ func TestAdmit_makesATaskOfOneThatBeganElsewhere(t *testing.T) {
 	row, err := s.x.Admit(t.Context(), task.Arrival{
 		Spec: task.Spec{ID: "taken", Prompt: "go on"}, State: state, Format: "elsewhere", Version: 1,
 		Row:      session.TaskRow{Status: task.Executing},
-		Queues:   session.TaskQueues{PendingFollowUps: []session.FollowUp{{Message: "and this"}}},
+		Queues:   session.TaskQueues{FollowUps: []session.FollowUp{{Message: "and this"}}},
 		Messages: []session.Message{{ID: "m", Role: session.RoleUser, Content: session.Text("hello")}},
 	})
 	if err != nil || row.Status != task.Interrupted || row.TerminalStatus != task.TerminalResumeAvailable || row.Version != 1 || row.Prompt != "go on" {
 		t.Fatalf("%+v, %v", row, err)
 	}
 	v, err := s.x.View(t.Context(), "taken", 0)
-	if err != nil || len(v.Queues.PendingFollowUps) != 1 || v.Session.Task().Plan == nil || v.Session.Len() != 1 || v.Seq != v.Session.Seq() {
+	if err != nil || len(v.Queues.FollowUps) != 1 || v.Session.Task().Plan == nil || v.Session.Len() != 1 || v.Seq != v.Session.Seq() {
 		t.Errorf("%+v, %v", v, err)
 	}
-	_, err = s.x.Admit(t.Context(), task.Arrival{Spec: task.Spec{ID: "not", Prompt: "x"}, State: state, Queues: session.TaskQueues{PendingFollowUps: []session.FollowUp{{}}}})
+	_, err = s.x.Admit(t.Context(), task.Arrival{Spec: task.Spec{ID: "not", Prompt: "x"}, State: state, Queues: session.TaskQueues{FollowUps: []session.FollowUp{{}}}})
 	if !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("an empty follow-up: %v", err)
 	}

@@ -69,7 +69,7 @@ func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m mo
 	told := restEvents(row, reason)
 	return r.seal(ctx, "task."+w.status, m.and(move{changes: told, state: func(s *session.TaskState) {
 		if terminal(w.status) {
-			s.Loop.CurrentStepID = nil
+			s.Steps.Current = nil
 		}
 	}, row: func(r *session.TaskRow) { *r = row }}))
 }

@@ -119,7 +119,7 @@ func TestFork_ofATaskWaitsToBeResumed(t *testing.T) {
 		if state.Checklist.Items[0].Title != title || row.Status != task.Interrupted || row.TerminalStatus != task.TerminalResumeAvailable || state.Settings.AutoResume {
 			t.Errorf("version %d: %+v %+v", version, state.Checklist, row)
 		}
-		if len(state.Queues.PendingFollowUps) != 0 || state.Queues.StepFeedbackSignal != nil || state.Permissions.TemporaryGrants.Len() != 0 {
+		if len(state.Queues.FollowUps) != 0 || len(state.Queues.Feedback) != 0 || state.Permissions.TemporaryGrants.Len() != 0 {
 			t.Errorf("version %d: queues %+v grants %+v", version, state.Queues, state.Permissions.TemporaryGrants)
 		}
 	}

@@ -89,17 +89,17 @@ func (out *Restored) arrival(o ImportOptions) task.Arrival {
 	a := task.Arrival{
 		Spec: out.spec(o), State: out.State, Row: out.Row, Messages: out.Messages, Format: out.Report.Source, Version: SnapshotVersion,
 	}
-	if block := out.State.Transcript.ExplicitChatSummaryBlock; block != nil {
-		a.Summary = *block
+	if block, ok := out.State.Imported.Get("transcript.explicitChatSummaryBlock"); ok {
+		a.Summary = jsonText(block)
 	}
-	for i, f := range out.State.Queues.PendingFollowUps {
+	for i, f := range out.State.Queues.FollowUps {
 		if err := task.CheckFollowUp(f); err != nil {
 			out.Report.warn("queues.pendingFollowUps[%d]: %v; it is left out", i, err)
 			continue
 		}
-		a.Queues.PendingFollowUps = append(a.Queues.PendingFollowUps, f)
+		a.Queues.FollowUps = append(a.Queues.FollowUps, f)
 	}
-	for i, f := range out.State.Queues.AllFeedback() {
+	for i, f := range out.State.Queues.Feedback {
 		if err := task.CheckFeedback(f); err != nil {
 			out.Report.warn("queues.feedback[%d]: %v; it is left out", i, err)
 			continue
@@ -123,7 +123,7 @@ func (out *Restored) spec(o ImportOptions) task.Spec {
 			s.Prompt = m.Content.Text()
 		}
 	}
-	s.Prompt = cmp.Or(strings.TrimSpace(s.Prompt), strings.TrimSpace(out.State.Transcript.LastUserMessage), "Go on with the imported task.")
+	s.Prompt = cmp.Or(strings.TrimSpace(s.Prompt), strings.TrimSpace(out.State.Said.User), "Go on with the imported task.")
 	return s
 }
 

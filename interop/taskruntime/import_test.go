@@ -81,7 +81,7 @@ func TestImport_queuesEnterTheInboxInOrder(t *testing.T) {
 		t.Errorf("items %v", items)
 	}
 	q := s.state("taken-in").Queues
-	if q.PendingFollowUps[0].Message != "one" || q.PendingFollowUps[1].Message != "two" || q.StepFeedbackSignal.Action != "skip" || q.Feedback[0].Message != "again" {
+	if q.FollowUps[0].Message != "one" || q.FollowUps[1].Message != "two" || q.Feedback[0].Action != "skip" || q.Feedback[1].Message != "again" {
 		t.Errorf("queues %s", quote(q))
 	}
 	if !warned(in.Report, "pendingFollowUps[1]") || !warned(in.Report, "feedback[2]") {
@@ -122,7 +122,7 @@ func TestImport_linesOfJSON(t *testing.T) {
 	s := importing(t)
 	lines := `{"type":"user_message","payload":{"message":"first"}}` + "\n" + `{"type":"conversation_snapshot","payload":` + compacted(t, []byte(foreign)) + "}\n\n" + `{"type":"user_message","payload":{"message":"later"}}` + "\n"
 	in := s.imported("\xef\xbb\xbf"+lines, taskruntime.ImportOptions{})
-	if in.Report.Source != taskruntime.SourceSnapshot || in.Report.Replayed != 1 || s.state(in.Row.ID).Transcript.LastUserMessage != "later" {
+	if in.Report.Source != taskruntime.SourceSnapshot || in.Report.Replayed != 1 || s.state(in.Row.ID).Said.User != "later" {
 		t.Errorf("%+v", in.Report)
 	}
 }

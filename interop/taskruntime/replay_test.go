@@ -42,24 +42,24 @@ func TestRestore_laterEventsAreReplayedOnTop(t *testing.T) {
 		t.Errorf("messages\nhave %q\nwant %q", have, want)
 	}
 	s, l := out.State, out.State.Loop
-	if s.Plan.Steps[0].Status != "completed" || s.Plan.Steps[1].Status != "in_progress" || s.Plan.Steps[1].Description != "two" || *l.CurrentStepID != "2" {
-		t.Errorf("plan %+v at %v", s.Plan, l.CurrentStepID)
+	if s.Plan.Steps[0].Status != "completed" || s.Plan.Steps[1].Status != "in_progress" || s.Plan.Steps[1].Description != "two" || *s.Steps.Current != "2" {
+		t.Errorf("plan %+v at %v", s.Plan, s.Steps.Current)
 	}
-	if u := s.Usage; u.TotalInputTokens != 0 || u.UsageOffsetInputTokens != 500 || u.UsageOffsetCost != 1.5 {
+	if u := s.Usage; u.Input != 0 || u.EarlierInput != 500 || u.EarlierCost != 1.5 {
 		t.Errorf("usage %+v", u)
 	}
-	if l.GlobalTurnCount != 0 || l.LifetimeTurnCount != 10 || l.ContinuationCount != 2 || l.ContinuationWindow != 3 || l.CompactionCount != 1 || l.LastCompactionTokensAfter != 30 {
+	if l.Turns != 0 || l.LifetimeTurns != 10 || l.Continuations != 2 || l.Window != 3 || l.Compactions != 1 || l.TokensAfter != 30 {
 		t.Errorf("loop %+v", l)
 	}
 	if s.Checklist.UpdatedAt != 77 || len(s.Checklist.Items) != 1 {
 		t.Errorf("checklist %+v", s.Checklist)
 	}
-	if q := s.Queues; len(q.PendingFollowUps) != 1 || q.PendingFollowUps[0].Message != "more please" || q.StepFeedbackSignal != nil {
+	if q := s.Queues; len(q.FollowUps) != 1 || q.FollowUps[0].Message != "more please" || len(q.Feedback) != 0 {
 		t.Errorf("queues %+v", q)
 	}
-	tr := s.Transcript
-	if tr.LastUserMessage != "USER UPDATE: use tabs" || *tr.LastAssistantText != "checked" || *tr.LastNonVerificationOutput != "I will" {
-		t.Errorf("transcript %+v %s %s", tr, *tr.LastAssistantText, *tr.LastNonVerificationOutput)
+	tr := s.Said
+	if tr.User != "USER UPDATE: use tabs" || *tr.Shown != "checked" || *tr.Result != "I will" {
+		t.Errorf("transcript %+v %s %s", tr, *tr.Shown, *tr.Result)
 	}
 	if out.Report.Replayed != len(events)-4 {
 		t.Errorf("replayed %d of %d", out.Report.Replayed, len(events))
@@ -115,8 +115,8 @@ func TestRestore_usageAndChecklistFromEventsOnlyWhereTheSnapshotIsSilent(t *test
 		if items := out.State.Checklist.Items; len(items) > 0 {
 			id = items[0].ID
 		}
-		if out.State.Usage.TotalInputTokens != tt.tokens || id != tt.checked {
-			t.Errorf("%s: %d tokens, item %q", name, out.State.Usage.TotalInputTokens, id)
+		if out.State.Usage.Input != tt.tokens || id != tt.checked {
+			t.Errorf("%s: %d tokens, item %q", name, out.State.Usage.Input, id)
 		}
 	}
 }
@@ -124,14 +124,14 @@ func TestRestore_usageAndChecklistFromEventsOnlyWhereTheSnapshotIsSilent(t *test
 func TestRestore_outputsOfTheSnapshotStay(t *testing.T) {
 	t.Parallel()
 	out := restore(t, taskruntime.RestoreInput{Checkpoint: []byte(foreign)})
-	tr := out.State.Transcript
-	if *tr.LastAssistantOutput != "Verification: OK" || *tr.LastNonVerificationOutput != "Mended" || *tr.LastAssistantText != "Verification: OK" {
-		t.Errorf("%s %s %s", *tr.LastAssistantOutput, *tr.LastNonVerificationOutput, *tr.LastAssistantText)
+	tr := out.State.Said
+	if *tr.Answer != "Verification: OK" || *tr.Result != "Mended" || *tr.Shown != "Verification: OK" {
+		t.Errorf("%s %s %s", *tr.Answer, *tr.Result, *tr.Shown)
 	}
 	nulls := put(t, json.RawMessage(foreign), "transcript", json.RawMessage(`{"lastAssistantOutput":"mine","lastNonVerificationOutput":null}`))
-	tr = restore(t, taskruntime.RestoreInput{Checkpoint: nulls}).State.Transcript
-	if *tr.LastAssistantOutput != "mine" || *tr.LastNonVerificationOutput != "Mended" || *tr.LastAssistantText != "Mended" {
-		t.Errorf("%s %s %s", *tr.LastAssistantOutput, *tr.LastNonVerificationOutput, *tr.LastAssistantText)
+	tr = restore(t, taskruntime.RestoreInput{Checkpoint: nulls}).State.Said
+	if *tr.Answer != "mine" || *tr.Result != "Mended" || *tr.Shown != "Mended" {
+		t.Errorf("%s %s %s", *tr.Answer, *tr.Result, *tr.Shown)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestRestore_fromEventsAlone(t *testing.T) {
 		t.Errorf("%+v\nhave %q\nwant %q", out.Report, texts(out.Messages), want)
 	}
 	s := out.State
-	if s.Transcript.LastUserMessage != "do it" || *s.Transcript.LastAssistantText != long || s.Usage.TotalInputTokens != 4 || s.Plan == nil || len(s.Plan.Steps) != 2 || s.Plan.Steps[0].ID == s.Plan.Steps[1].ID {
+	if s.Said.User != "do it" || *s.Said.Shown != long || s.Usage.Input != 4 || s.Plan == nil || len(s.Plan.Steps) != 2 || s.Plan.Steps[0].ID == s.Plan.Steps[1].ID {
 		t.Errorf("%+v", s)
 	}
 	empty := restore(t, taskruntime.RestoreInput{Task: taskruntime.RestoreTask{Title: "T", Prompt: "P"}, Events: []taskruntime.ForeignEvent{said("executing", `{}`)}})
-	if empty.Report.Source != taskruntime.SourceEmpty || len(empty.Messages) != 0 || empty.State.Transcript.LastUserMessage != "P" {
+	if empty.Report.Source != taskruntime.SourceEmpty || len(empty.Messages) != 0 || empty.State.Said.User != "P" {
 		t.Errorf("%+v %v", empty.Report, texts(empty.Messages))
 	}
 }
@@ -210,7 +210,7 @@ func TestRestore_repairsAndSaysSo(t *testing.T) {
 	if a := out.State.Approvals; a[0].Status != "expired" || a[0].ResolvedAt != 100 || a[1].Status != "denied" {
 		t.Errorf("approvals %+v", a)
 	}
-	if have, _ := out.State.Foreign.Get("skills"); string(have) != `{"fine":{"n":1}}` {
+	if have, _ := out.State.Imported.Get("skills"); string(have) != `{"fine":{"n":1}}` {
 		t.Errorf("foreign %s", have)
 	}
 	for _, about := range []string{
@@ -232,7 +232,7 @@ func TestRestore_repairsAndSaysSo(t *testing.T) {
 	}
 	many = put(t, many, "tooling", quote(map[string]any{"toolResultMemory": memory}))
 	out = restore(t, taskruntime.RestoreInput{Checkpoint: many})
-	if m := out.State.Tooling.ToolResultMemory; len(m) != 50 || m[0].Tool != "10" || !warned(out.Report, "toolResultMemory") || !warned(out.Report, "mood") {
+	if m := out.State.Tools.Results; len(m) != 50 || m[0].Tool != "10" || !warned(out.Report, "toolResultMemory") || !warned(out.Report, "mood") {
 		t.Errorf("%d results, warnings %.300q", len(m), out.Report.Warnings)
 	}
 }

@@ -22,7 +22,7 @@ const (
 func readable(t RestoreTask, events []ForeignEvent, s *session.TaskState) []passage {
 	lines := []string{"Original task: " + t.Title, "Task details: " + t.Prompt, "", "Previous conversation summary:"}
 	before := len(lines)
-	s.Transcript.LastUserMessage = t.Prompt
+	s.Said.User = t.Prompt
 	for _, e := range events {
 		o, err := readObject(e.Payload)
 		if err != nil {
@@ -33,9 +33,9 @@ func readable(t RestoreTask, events []ForeignEvent, s *session.TaskState) []pass
 		}
 		switch text := o.text("message"); {
 		case e.Kind() == "assistant_message" && text != "":
-			s.Transcript.LastAssistantOutput, s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantText = &text, &text, &text
+			s.Said.Answer, s.Said.Result, s.Said.Shown = &text, &text, &text
 		case e.Kind() == "user_message" && text != "":
-			s.Transcript.LastUserMessage = text
+			s.Said.User = text
 		}
 	}
 	if len(lines) == before {
@@ -115,19 +115,14 @@ func repair(s *session.TaskState, o RestoreOptions, report *Report) {
 			report.warn("approvals: %q was open and has expired", a.ID)
 		}
 	}
-	for i := range s.Queues.PendingFollowUps {
-		f := &s.Queues.PendingFollowUps[i]
+	for i := range s.Queues.FollowUps {
+		f := &s.Queues.FollowUps[i]
 		clean, left := withoutSecrets("agentConfigOverride", f.AgentConfigOverride)
 		for _, path := range left {
 			report.warn("queues.pendingFollowUps[%d].%s: looks like a credential and is left out", i, path)
 		}
 		f.AgentConfigOverride = clean
 	}
-	worker, left := withoutSecrets("worker.verificationAgentState", s.Worker.VerificationAgentState)
-	for _, path := range left {
-		report.warn("%s: looks like a credential and is left out", path)
-	}
-	s.Worker.VerificationAgentState = worker
 	for _, path := range altered("state", raw(s), raw(s.Clone())) {
 		report.warn("%s: has more than is kept; the newest stay", path)
 	}
@@ -139,7 +134,7 @@ func repairRules(p *session.Permissions, report *Report) {
 		p.Mode = session.PermissionDefault
 	}
 	rules := p.SessionRules
-	p.SessionRules = nil
+	p.SessionRules = []session.Rule{}
 	for i, r := range rules {
 		next, added, err := p.WithRule(r)
 		switch {

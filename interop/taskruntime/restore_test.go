@@ -197,7 +197,7 @@ func TestRestore_oneBadBucketSpoilsTheSnapshotAndNothingElse(t *testing.T) {
 		if out.Report.Source != taskruntime.SourceEvents || !warned(out.Report, where) {
 			t.Errorf("%s: %+v", where, out.Report)
 		}
-		if out.State.Loop.GlobalTurnCount != 0 || out.State.Tooling.ToolUsageCounts.Len() != 0 || out.State.Foreign.Len() != 0 || out.State.Permissions.Mode != "default" {
+		if out.State.Loop.Turns != 0 || out.State.Tools.Calls.Len() != 0 || out.State.Imported.Len() != 0 || out.State.Permissions.Mode != "default" {
 			t.Errorf("%s: something of the bad snapshot remains: %+v", where, out.State)
 		}
 	}
@@ -208,7 +208,7 @@ func TestRestore_absentPartsTakeTheirDefaults(t *testing.T) {
 	raw := put(t, put(t, put(t, json.RawMessage(foreign), "permissions", nil), "checklist", nil), "loop", json.RawMessage(`{"globalTurnCount":3}`))
 	out := restore(t, taskruntime.RestoreInput{Checkpoint: raw})
 	l := out.State.Loop
-	if out.State.Permissions.Mode != "default" || len(out.State.Checklist.Items) != 0 || l.GlobalTurnCount != 3 || l.ContinuationWindow != 1 || l.LifetimeTurnCount != 0 {
+	if out.State.Permissions.Mode != "default" || len(out.State.Checklist.Items) != 0 || l.Turns != 3 || l.Window != 1 || l.LifetimeTurns != 0 {
 		t.Errorf("%+v %+v %+v", out.State.Permissions, out.State.Checklist, l)
 	}
 }
@@ -221,21 +221,25 @@ func TestRestore_threeOlderForms(t *testing.T) {
 	three := two + `,"explicitChatSummaryBlock":"so far","explicitChatSummaryCreatedAt":4,"explicitChatSummarySourceMessageCount":6,"llmProfileUsed":"p","resolvedModelKey":"r"`
 	for name, raw := range map[string]string{"least": `"conversationHistory":[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`, "first": one, "second": two, "third": three} {
 		out := restore(t, taskruntime.RestoreInput{Checkpoint: []byte("{" + raw + "}")})
-		tr := out.State.Transcript
+		tr := out.State.Said
+		kept := func(key string) string {
+			value, _ := out.State.Imported.Get(key)
+			return string(value)
+		}
 		if out.Report.Source != taskruntime.SourceLegacyCheckpoint || !slices.Equal(texts(out.Messages), []string{"user:hello", "assistant:hi"}) {
 			t.Errorf("%s: %+v %v", name, out.Report, texts(out.Messages))
 		}
-		if tr.LastUserMessage != "hello" || tr.LastAssistantText == nil || *tr.LastAssistantText != "hi" || *tr.LastNonVerificationOutput != "hi" {
+		if tr.User != "hello" || tr.Shown == nil || *tr.Shown != "hi" || *tr.Result != "hi" {
 			t.Errorf("%s: %+v", name, tr)
 		}
-		if has := out.State.Usage.TotalOutputTokens == 8; has != (name == "second" || name == "third") {
+		if has := out.State.Usage.Output == 8; has != (name == "second" || name == "third") {
 			t.Errorf("%s: usage %+v", name, out.State.Usage)
 		}
-		if has := tr.ExplicitChatSummaryBlock != nil && *tr.ExplicitChatSummaryBlock == "so far" && tr.ExplicitChatSummarySourceMessageCount == 6; has != (name == "third") {
+		if has := kept("transcript.explicitChatSummaryBlock") == `"so far"` && kept("transcript.explicitChatSummarySourceMessageCount") == "6"; has != (name == "third") {
 			t.Errorf("%s: summary %+v", name, tr)
 		}
-		if has := slices.Equal(out.State.Tracker.ReadFiles, []string{"a"}); has != (name != "least") {
-			t.Errorf("%s: tracker %+v", name, out.State.Tracker)
+		if has := kept("trackerState.readFiles") == `["a"]`; has != (name != "least") {
+			t.Errorf("%s: tracker %+v", name, out.State.Imported)
 		}
 	}
 }
@@ -264,7 +268,7 @@ func TestRestore_theSecondRestoreEqualsTheFirst(t *testing.T) {
 		}
 		again := restore(t, taskruntime.RestoreInput{Checkpoint: raw})
 		have, want := again.State, s.state(in.Row.ID)
-		have.Settings, have.Foreign, want.Foreign = want.Settings, session.Foreign{}, session.Foreign{} // model names are made up where there were none
+		have.Settings, have.Imported, want.Imported = want.Settings, session.Pairs[json.RawMessage]{}, session.Pairs[json.RawMessage]{} // model names are made up where there were none
 		if again.Report.Source != taskruntime.SourceCheckpoint || !reflect.DeepEqual(have, want) {
 			t.Errorf("%s:\nhave %s\nwant %s", name, quote(have), quote(want))
 		}

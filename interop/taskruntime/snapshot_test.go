@@ -171,7 +171,10 @@ func TestImport_exportSaysWhatWasImported(t *testing.T) {
 		t.Errorf("permissions %s\nwant %s", p, want)
 	}
 	q := at(t, have, "queues")
-	var queues session.TaskQueues
+	var queues struct {
+		PendingFollowUps   []session.FollowUp
+		StepFeedbackSignal *session.StepFeedback
+	}
 	if err := json.Unmarshal(q, &queues); err != nil {
 		t.Fatal(err)
 	}
