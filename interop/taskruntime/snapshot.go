@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"iter"
 	"slices"
 	"strings"
 
@@ -83,11 +82,11 @@ const (
 
 // addTracker adds the files and folders that were read since the import.
 func (v *view) addTracker() {
-	add := func(key string, paths iter.Seq[string], most int) {
+	add := func(key string, paths []string, most int) {
 		kept, _ := v.state.Imported.Get(key)
 		var list []string
 		_ = json.Unmarshal(kept, &list) // what is no list is replaced
-		for p := range paths {
+		for _, p := range paths {
 			list = append(slices.DeleteFunc(list, func(other string) bool { return other == p }), p)
 		}
 		if len(list) > 0 {
@@ -95,22 +94,19 @@ func (v *view) addTracker() {
 		}
 	}
 	files := v.state.Files
-	read := keysOf(files.Reads)
+	read := pathsIn(files.Reads)
 	if _, imported := v.state.Imported.Get("trackerState.readFiles"); !imported {
-		read = keysOf(files.Read)
+		read = pathsIn(files.Read)
 	}
 	add("trackerState.readFiles", read, mostTrackedFiles)
-	add("trackerState.directories", keysOf(files.Listings), mostTrackedFolders)
+	add("trackerState.directories", pathsIn(files.Listings), mostTrackedFolders)
 }
 
-func keysOf[V any](p session.Pairs[V]) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for key := range p.All() {
-			if !yield(key) {
-				return
-			}
-		}
+func pathsIn[V any](p session.Pairs[V]) (paths []string) {
+	for path := range p.All() {
+		paths = append(paths, path)
 	}
+	return paths
 }
 
 // payload is the snapshot, its keys in the order of the format. What another
