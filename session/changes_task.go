@@ -221,12 +221,12 @@ type BudgetUsage struct {
 func (s *TaskState) Projection() TaskProjection {
 	l := s.Loop
 	p := TaskProjection{
-		BudgetUsage:       BudgetUsage{Turns: l.GlobalTurnCount, LifetimeTurns: l.LifetimeTurnCount},
-		ContinuationCount: l.ContinuationCount, ContinuationWindow: l.ContinuationWindow, LifetimeTurnsUsed: l.LifetimeTurnCount,
-		CompactionCount: l.CompactionCount, LastCompactionAt: l.LastCompactionAt, LastCompactionTokensBefore: l.LastCompactionTokensBefore,
-		LastCompactionTokensAfter: l.LastCompactionTokensAfter, NoProgressStreak: l.NoProgressStreak, LastLoopFingerprint: l.LastLoopFingerprint,
+		BudgetUsage:       BudgetUsage{Turns: l.Turns, LifetimeTurns: l.LifetimeTurns},
+		ContinuationCount: l.Continuations, ContinuationWindow: l.Window, LifetimeTurnsUsed: l.LifetimeTurns,
+		CompactionCount: l.Compactions, LastCompactionAt: l.CompactedAt, LastCompactionTokensBefore: l.TokensBefore,
+		LastCompactionTokensAfter: l.TokensAfter, NoProgressStreak: l.NoProgress, LastLoopFingerprint: l.Fingerprint,
 	}
-	if c := s.Tooling.BudgetCounters; c != nil {
+	if c := s.Tools.Counts; c != nil {
 		p.BudgetUsage.ToolCalls, p.BudgetUsage.WebSearchCalls, p.BudgetUsage.DuplicatesBlocked = c.ToolCalls, c.WebSearchCalls, c.DuplicatesBlocked
 	}
 	return p

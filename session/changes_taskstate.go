@@ -64,7 +64,7 @@ func (c TaskStateChanged) apply(next *TaskState) error {
 // movable are the buckets that TaskStateChanged may move; the others have
 // events.
 var movable = []string{
-	"transcript", "tooling", "files", "loop", "recovery", "worker", "permissions", "verification", "usage", "trackerState", "settings", "checklist",
+	"said", "tools", "files", "loop", "steps", "recovery", "permissions", "usage", "settings", "checklist",
 }
 
 // patched is a field of which only parts are given.
@@ -73,6 +73,20 @@ type patched interface {
 }
 
 func (s *TaskState) setField(bucket, field string, raw json.RawMessage) error {
+	if p, old := oldPlaces[bucket][field]; old && bucket != "queues" {
+		value, err := p.value(raw)
+		if err != nil {
+			return err
+		}
+		if p.bucket == "" {
+			s.Imported = s.Imported.Without(bucket + "." + field)
+			if !saysNothing(value) {
+				s.Imported = s.Imported.With(bucket+"."+field, value)
+			}
+			return nil
+		}
+		bucket, field, raw = p.bucket, p.field, value
+	}
 	b, ok := fieldByJSON(reflect.ValueOf(s).Elem(), bucket)
 	if !ok || !slices.Contains(movable, bucket) {
 		return invalid("task_state_changed", "there is no bucket %s", quoted(bucket))

@@ -5,84 +5,69 @@ import (
 	"slices"
 )
 
-// TaskState is everything a task has come to: eleven buckets, its plan and
-// what it has asked a person. Its JSON is that of the interchange format
-// session_runtime_v2, where fields marked with omitempty are additions. Times
-// are Unix milliseconds, 0 is never.
+// TaskState is everything a task has come to, in groups by what needs it.
+// Times are Unix milliseconds, 0 is never.
 //
 // The queues are the session's inbox: the fold leaves them empty, and whoever
 // reads a task joins them.
 type TaskState struct {
-	Transcript   TaskTranscript   `json:"transcript"`
-	Tooling      TaskTooling      `json:"tooling"`
-	Files        TaskFiles        `json:"files"`
-	Loop         TaskLoop         `json:"loop"`
-	Recovery     TaskRecovery     `json:"recovery"`
-	Queues       TaskQueues       `json:"queues"`
-	Worker       TaskWorker       `json:"worker"`
-	Permissions  Permissions      `json:"permissions"`
-	Verification TaskVerification `json:"verification"`
-	Checklist    Checklist        `json:"checklist"`
-	Usage        TaskUsage        `json:"usage"`
-	Tracker      TrackerState     `json:"trackerState"`
-	Settings     TaskSettings     `json:"settings"`
-	Plan         *Plan            `json:"plan"`
-	Approvals    []Approval       `json:"approvals"`
-	Foreign      Foreign          `json:"foreign"`
+	Said        TaskSaid     `json:"said"`
+	Tools       TaskTools    `json:"tools"`
+	Files       TaskFiles    `json:"files"`
+	Loop        TaskLoop     `json:"loop"`
+	Steps       TaskSteps    `json:"steps"`
+	Recovery    TaskRecovery `json:"recovery"`
+	Queues      TaskQueues   `json:"queues"`
+	Permissions Permissions  `json:"permissions"`
+	Checklist   Checklist    `json:"checklist"`
+	Usage       TaskUsage    `json:"usage"`
+	Settings    TaskSettings `json:"settings"`
+	Plan        *Plan        `json:"plan"`
+	Approvals   []Approval   `json:"approvals"`
+	// Imported keeps what another program's task carried and nothing here
+	// reads. Only the package that imported it knows the keys.
+	Imported Pairs[json.RawMessage] `json:"imported"`
 }
 
-// TaskTranscript is what was said last; the history itself is the session's
+// TaskSaid is the newest of each kind of text; the history is the session's
 // window.
-type TaskTranscript struct {
-	LastUserMessage                       string        `json:"lastUserMessage"`
-	LastAssistantOutput                   *string       `json:"lastAssistantOutput"`
-	LastNonVerificationOutput             *string       `json:"lastNonVerificationOutput"`
-	LastAssistantText                     *string       `json:"lastAssistantText"`
-	ExplicitChatSummaryBlock              *string       `json:"explicitChatSummaryBlock"`
-	ExplicitChatSummaryCreatedAt          int64         `json:"explicitChatSummaryCreatedAt"`
-	ExplicitChatSummarySourceMessageCount int           `json:"explicitChatSummarySourceMessageCount"`
-	StepOutcomeSummaries                  []StepOutcome `json:"stepOutcomeSummaries"`
+type TaskSaid struct {
+	User   string  `json:"user"`
+	Answer *string `json:"answer"` // of the model
+	Result *string `json:"result"` // the newest answer that is not from a verification step
+	Shown  *string `json:"shown"`  // the answer that was shown last
 }
 
-// StepOutcome is what came of a step of the plan.
-type StepOutcome struct {
-	StepID         string   `json:"stepId"`
-	Description    string   `json:"description"`
-	Status         string   `json:"status"` // completed or failed
-	MutatedFiles   []string `json:"mutatedFiles"`
-	OutcomeSummary string   `json:"outcomeSummary"`
-}
-
-// TaskTooling is what tools were used and how they fared.
-type TaskTooling struct {
-	ToolResultMemory            []ToolMemory       `json:"toolResultMemory"`
-	WebEvidenceMemory           []WebEvidence      `json:"webEvidenceMemory"`
-	ToolUsageCounts             Pairs[int]         `json:"toolUsageCounts"`
-	SuccessfulToolUsageCounts   Pairs[int]         `json:"successfulToolUsageCounts"`
-	ToolUsageEventsSinceDecay   int                `json:"toolUsageEventsSinceDecay"`
-	ToolSelectionEpoch          int                `json:"toolSelectionEpoch"`
-	DiscoveredDeferredToolNames Set                `json:"discoveredDeferredToolNames"`
-	ToolFailures                Pairs[ToolFailure] `json:"toolFailures,omitzero"`
-	LastWebFetchFailure         *WebFailure        `json:"lastWebFetchFailure,omitempty"`
-	BudgetCounters              *BudgetCounters    `json:"budgetCounters,omitempty"`
-	StartedCalls                Set                `json:"startedCalls,omitzero"` // calls that began and have no result
+// TaskTools is which tools were used and how they fared.
+type TaskTools struct {
+	Results     []ToolMemory       `json:"results"`
+	Pages       []Page             `json:"pages"`
+	Calls       Pairs[int]         `json:"calls"`     // by tool
+	Successes   Pairs[int]         `json:"successes"` // by tool
+	SinceHalved int                `json:"sinceHalved"`
+	Halvings    int                `json:"halvings"` // of Calls and Successes, which fade with time
+	Found       Set                `json:"found"`    // deferred tools that a search has found
+	Failures    Pairs[ToolFailure] `json:"failures,omitzero"`
+	PageFailure *PageFailed        `json:"pageFailure,omitempty"`
+	Counts      *BudgetCounters    `json:"counts,omitempty"`
+	Started     Set                `json:"started,omitzero"` // calls that began and have no result
 }
 
 // ToolMemory is a result worth remembering.
 type ToolMemory struct {
-	Tool      string `json:"tool"`
-	Summary   string `json:"summary"`
-	Timestamp int64  `json:"timestamp"`
+	Tool    string `json:"tool"`
+	Summary string `json:"summary"`
+	At      int64  `json:"at"`
 }
 
-// WebEvidence is a page that was seen.
-type WebEvidence struct {
-	Tool        string `json:"tool"`
-	URL         string `json:"url"`
-	Title       string `json:"title,omitempty"`
-	SourceClass string `json:"sourceClass,omitempty"`
-	PublishDate string `json:"publishDate,omitempty"`
-	Timestamp   int64  `json:"timestamp"`
+// Page is a web page that was read.
+type Page struct {
+	Tool      string `json:"tool"`
+	URL       string `json:"url"`
+	Title     string `json:"title,omitempty"`
+	Class     string `json:"class,omitempty"`
+	Published string `json:"published,omitempty"`
+	At        int64  `json:"at"`
 }
 
 // ToolFailure counts how often a tool has failed, and until when it is off.
@@ -95,13 +80,13 @@ type ToolFailure struct {
 	Scope          string `json:"scope"`    // provider or global
 }
 
-// WebFailure is the last page that could not be had.
-type WebFailure struct {
-	Timestamp int64  `json:"timestamp"`
-	Tool      string `json:"tool"`
-	URL       string `json:"url,omitempty"`
-	Error     string `json:"error,omitempty"`
-	Status    int    `json:"status,omitempty"`
+// PageFailed is the last web page that could not be read.
+type PageFailed struct {
+	At     int64  `json:"at"`
+	Tool   string `json:"tool"`
+	URL    string `json:"url,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Status int    `json:"status,omitempty"`
 }
 
 // BudgetCounters count calls of a task.
@@ -111,17 +96,18 @@ type BudgetCounters struct {
 	DuplicatesBlocked int `json:"duplicatesBlocked"`
 }
 
-// TaskFiles is which files were read.
+// TaskFiles is which files were read and created.
 type TaskFiles struct {
-	FilesReadTracker Pairs[FileRead] `json:"filesReadTracker"`
-	FileReads        Pairs[Count]    `json:"fileReads,omitzero"`
-	DirListings      Pairs[Count]    `json:"dirListings,omitzero"`
+	Read     Pairs[FileRead] `json:"read"`
+	Reads    Pairs[Count]    `json:"reads,omitzero"`    // since the last write
+	Listings Pairs[Count]    `json:"listings,omitzero"` // of folders, since the last write
+	Created  []string        `json:"created"`
 }
 
 // FileRead is a file that a step has read.
 type FileRead struct {
-	Step      string `json:"step"`
-	SizeBytes int64  `json:"sizeBytes"`
+	Step  string `json:"step"`
+	Bytes int64  `json:"bytes"`
 }
 
 // Count is how often something was done, and when last.
@@ -131,41 +117,34 @@ type Count struct {
 	PrevAt int64 `json:"prevAt,omitempty"` // the time before
 }
 
-// TrackerState is which files and folders a task has touched.
-type TrackerState struct {
-	ReadFiles    []string `json:"readFiles"`
-	CreatedFiles []string `json:"createdFiles"`
-	Directories  []string `json:"directories"`
-}
-
-// TaskLoop is how far the loop of turns has come.
+// TaskLoop counts turns and keeps what stops a task from turning in circles.
+// A window is the turns between two continuations.
 type TaskLoop struct {
-	GlobalTurnCount                          int             `json:"globalTurnCount"` // in this window
-	LifetimeTurnCount                        int             `json:"lifetimeTurnCount"`
-	ContinuationCount                        int             `json:"continuationCount"`
-	ContinuationWindow                       int             `json:"continuationWindow"` // starts at 1
-	WindowStartEventCount                    int64           `json:"windowStartEventCount"`
-	NoProgressStreak                         int             `json:"noProgressStreak"`
-	LastLoopFingerprint                      string          `json:"lastLoopFingerprint"`
-	CompactionCount                          int             `json:"compactionCount"`
-	LastCompactionAt                         int64           `json:"lastCompactionAt"`
-	LastCompactionTokensBefore               int64           `json:"lastCompactionTokensBefore"`
-	LastCompactionTokensAfter                int64           `json:"lastCompactionTokensAfter"`
-	BlockedLoopFingerprintForWindow          *string         `json:"blockedLoopFingerprintForWindow"`
-	PendingLoopStrategySwitchMessage         string          `json:"pendingLoopStrategySwitchMessage"`
-	SoftDeadlineTriggered                    bool            `json:"softDeadlineTriggered"`
-	WrapUpRequested                          bool            `json:"wrapUpRequested"`
-	TurnWindowSoftExhaustedNotified          bool            `json:"turnWindowSoftExhaustedNotified"`
-	FollowUpRecoveryAttemptsInCurrentMessage int             `json:"followUpRecoveryAttemptsInCurrentMessage"`
-	LastFollowUpRecoveryBlockReason          string          `json:"lastFollowUpRecoveryBlockReason"`
-	IterationCount                           int             `json:"iterationCount"`
-	CurrentStepID                            *string         `json:"currentStepId"`
-	LastPreCompactionFlushAt                 int64           `json:"lastPreCompactionFlushAt"`
-	LastPreCompactionFlushTokenCount         int64           `json:"lastPreCompactionFlushTokenCount"`
-	StreakWindow                             int             `json:"streakWindow,omitempty"`
-	SoftLandingInjected                      bool            `json:"softLandingInjected,omitempty"`
-	BlockedLoop                              *Signature      `json:"blockedLoop,omitempty"`
-	Kernel                                   *KernelCounters `json:"kernel,omitempty"`
+	Turns         int   `json:"turns"` // in this window
+	LifetimeTurns int   `json:"lifetimeTurns"`
+	Iterations    int   `json:"iterations"`
+	Continuations int   `json:"continuations"`
+	Window        int   `json:"window"`      // its number, from 1
+	WindowStart   int64 `json:"windowStart"` // the last change before the window
+
+	NoProgress       int        `json:"noProgress"`                 // windows in a row
+	NoProgressWindow int        `json:"noProgressWindow,omitempty"` // the last one counted
+	Fingerprint      string     `json:"fingerprint"`                // of the call that failed most in the last window
+	Blocked          *Signature `json:"blocked,omitempty"`          // a call that must not be made again in this window
+	BlockedText      *string    `json:"blockedText"`                // the same as a text; all that is known of an imported one
+	Advice           string     `json:"advice"`                     // for the next turn: try another way
+
+	Compactions  int   `json:"compactions"`
+	CompactedAt  int64 `json:"compactedAt"`
+	TokensBefore int64 `json:"tokensBefore"` // the last compaction
+	TokensAfter  int64 `json:"tokensAfter"`
+
+	SoftDeadline    bool   `json:"softDeadline"` // it has passed
+	WrapUp          bool   `json:"wrapUp"`       // somebody asked for it
+	LowTurnsNoted   bool   `json:"lowTurnsNoted"`
+	LandingNoted    bool   `json:"landingNoted,omitempty"`
+	FollowUpRetries int    `json:"followUpRetries"`
+	FollowUpBlock   string `json:"followUpBlock"` // why a follow-up was not tried again
 }
 
 // Signature is a call by its tool and its input, whose keys are sorted.
@@ -174,9 +153,36 @@ type Signature struct {
 	Input string `json:"input"`
 }
 
-// KernelCounters are the counts of the step that runs: a crash does not refill
+// TaskSteps is what became of the steps of the plan.
+type TaskSteps struct {
+	Current        *string       `json:"current"`          // the step that runs
+	Counts         *StepCounts   `json:"counts,omitempty"` // of the step that runs
+	Outcomes       []StepOutcome `json:"outcomes"`
+	Evidence       []Evidence    `json:"evidence"`
+	FailedOptional Set           `json:"failedOptional"` // steps whose verification failed and may
+	FailedRequired Set           `json:"failedRequired"` // steps whose verification failed and must not
+}
+
+// StepOutcome is what came of a step of the plan.
+type StepOutcome struct {
+	StepID      string   `json:"stepId"`
+	Description string   `json:"description"`
+	Status      string   `json:"status"` // completed or failed
+	Files       []string `json:"files"`  // that it changed
+	Summary     string   `json:"summary"`
+}
+
+// Evidence is one check and how it came out.
+type Evidence struct {
+	Kind   string `json:"kind"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	At     int64  `json:"at"`
+}
+
+// StepCounts are the counts of the step that runs: a crash does not refill
 // what it may use.
-type KernelCounters struct {
+type StepCounts struct {
 	StepID             string `json:"stepId"`
 	Iterations         int    `json:"iterations"`
 	LLMCalls           int    `json:"llmCalls"`
@@ -190,19 +196,18 @@ type KernelCounters struct {
 
 // TaskRecovery is what was done about failures.
 type TaskRecovery struct {
-	RecoveryRequestActive        bool    `json:"recoveryRequestActive"`
-	LastRecoveryFailureSignature string  `json:"lastRecoveryFailureSignature"`
-	RecoveredFailureStepIDs      Set     `json:"recoveredFailureStepIds"`
-	LastRecoveryClass            *string `json:"lastRecoveryClass"`
-	LastToolDisabledScope        *string `json:"lastToolDisabledScope"`
-	LastRetryReason              *string `json:"lastRetryReason"`
+	Active        bool    `json:"active"`    // a recovery step runs
+	Failure       string  `json:"failure"`   // the signature of the last failure that was recovered
+	Recovered     Set     `json:"recovered"` // failed steps that were
+	Class         *string `json:"class"`
+	DisabledScope *string `json:"disabledScope"` // of the tool that was disabled last
+	RetryReason   *string `json:"retryReason"`
 }
 
-// TaskQueues is what waits to be taken up.
+// TaskQueues is what waits to be taken up, the oldest first.
 type TaskQueues struct {
-	PendingFollowUps   []FollowUp     `json:"pendingFollowUps"`
-	StepFeedbackSignal *StepFeedback  `json:"stepFeedbackSignal"` // the oldest
-	Feedback           []StepFeedback `json:"feedback,omitempty"` // the rest, in order
+	FollowUps []FollowUp     `json:"followUps"`
+	Feedback  []StepFeedback `json:"feedback"`
 }
 
 // FollowUp is a message for a task that is at work.
@@ -222,27 +227,6 @@ type StepFeedback struct {
 	Action  string `json:"action"` // retry, skip, stop or drift
 	Message string `json:"message,omitempty"`
 	ID      string `json:"id,omitempty"`
-}
-
-// TaskWorker is what other agents were given.
-type TaskWorker struct {
-	DispatchedMentionedAgents bool            `json:"dispatchedMentionedAgents"`
-	VerificationAgentState    json.RawMessage `json:"verificationAgentState"`
-}
-
-// TaskVerification is what was checked.
-type TaskVerification struct {
-	VerificationEvidenceEntries          []Evidence `json:"verificationEvidenceEntries"`
-	NonBlockingVerificationFailedStepIDs Set        `json:"nonBlockingVerificationFailedStepIds"`
-	BlockingVerificationFailedStepIDs    Set        `json:"blockingVerificationFailedStepIds"`
-}
-
-// Evidence is one check and how it came out.
-type Evidence struct {
-	Kind       string `json:"kind"`
-	OK         bool   `json:"ok"`
-	Detail     string `json:"detail"`
-	CapturedAt int64  `json:"capturedAt"`
 }
 
 // Checklist is the agent's own list of what is to be done.
@@ -267,12 +251,12 @@ type ChecklistItem struct {
 
 // TaskUsage is what a task has used: in this window, and in those before.
 type TaskUsage struct {
-	TotalInputTokens        int64   `json:"totalInputTokens"`
-	TotalOutputTokens       int64   `json:"totalOutputTokens"`
-	TotalCost               float64 `json:"totalCost"`
-	UsageOffsetInputTokens  int64   `json:"usageOffsetInputTokens"`
-	UsageOffsetOutputTokens int64   `json:"usageOffsetOutputTokens"`
-	UsageOffsetCost         float64 `json:"usageOffsetCost"`
+	Input         int64   `json:"input"` // tokens
+	Output        int64   `json:"output"`
+	Cost          float64 `json:"cost"`
+	EarlierInput  int64   `json:"earlierInput"`
+	EarlierOutput int64   `json:"earlierOutput"`
+	EarlierCost   float64 `json:"earlierCost"`
 }
 
 // Plan is the steps of a task.
@@ -310,8 +294,7 @@ type Approval struct {
 	By          string          `json:"by,omitempty"`
 }
 
-// TaskSettings is how a task was started. It is no part of the interchange
-// format.
+// TaskSettings is how a task was started.
 type TaskSettings struct {
 	Budget     json.RawMessage `json:"budget,omitempty"`
 	AutoResume bool            `json:"autoResume"`
@@ -322,14 +305,10 @@ type TaskSettings struct {
 	Capabilities map[string]bool `json:"capabilities,omitempty"` // of the workspace
 }
 
-// Foreign keeps what an imported snapshot has and nobody here knows: top-level
-// keys, and keys of buckets by "bucket.key".
-type Foreign = Pairs[json.RawMessage]
-
 // NewTaskState is the state of a task that has just begun.
 func NewTaskState() TaskState {
 	s := TaskState{}
-	s.Loop.ContinuationWindow = 1
+	s.Loop.Window = 1
 	s.Permissions.Mode = "default"
 	return s.normal()
 }

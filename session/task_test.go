@@ -15,41 +15,34 @@ import (
 // sampleTask has every field of a task's state set, the queues apart.
 func sampleTask() session.TaskState {
 	s := session.NewTaskState()
-	s.Transcript = session.TaskTranscript{
-		LastUserMessage: "Sweep <now>.", LastAssistantOutput: ptr("Checked."), LastNonVerificationOutput: ptr("Swept."), LastAssistantText: ptr("Checked."),
-		ExplicitChatSummaryBlock: ptr("They swept."), ExplicitChatSummaryCreatedAt: 5, ExplicitChatSummarySourceMessageCount: 9,
-		StepOutcomeSummaries: []session.StepOutcome{{StepID: "1", Description: "Sweep.", Status: "completed", MutatedFiles: []string{"floor.go"}, OutcomeSummary: "clean"}},
+	s.Said = session.TaskSaid{
+		User: "Sweep <now>.", Answer: ptr("Checked."), Result: ptr("Swept."), Shown: ptr("Checked."),
 	}
-	s.Tooling = session.TaskTooling{
-		ToolResultMemory:  []session.ToolMemory{{Tool: "read_file", Summary: "a floor", Timestamp: 3}},
-		WebEvidenceMemory: []session.WebEvidence{{Tool: "web_fetch", URL: "https://example.com", Title: "T", SourceClass: "docs", PublishDate: "2026-01-01", Timestamp: 4}},
-		ToolUsageCounts:   pairs("read_file", 2, "web_fetch", 1), SuccessfulToolUsageCounts: pairs("read_file", 1),
-		ToolUsageEventsSinceDecay: 3, ToolSelectionEpoch: 1, DiscoveredDeferredToolNames: session.NewSet("broom"),
-		ToolFailures:        pairs("shell", session.ToolFailure{Systemic: 1, InputDependent: 2, LastError: "no broom", DisabledUntil: 9, Disables: 1, Scope: "global"}),
-		LastWebFetchFailure: &session.WebFailure{Timestamp: 4, Tool: "web_fetch", URL: "https://example.com/x", Error: "gone", Status: 410},
-		BudgetCounters:      &session.BudgetCounters{ToolCalls: 3, WebSearchCalls: 1, DuplicatesBlocked: 2}, StartedCalls: session.NewSet("call-1"),
+	s.Tools = session.TaskTools{
+		Results: []session.ToolMemory{{Tool: "read_file", Summary: "a floor", At: 3}},
+		Pages:   []session.Page{{Tool: "web_fetch", URL: "https://example.com", Title: "T", Class: "docs", Published: "2026-01-01", At: 4}},
+		Calls:   pairs("read_file", 2, "web_fetch", 1), Successes: pairs("read_file", 1),
+		SinceHalved: 3, Halvings: 1, Found: session.NewSet("broom"),
+		Failures:    pairs("shell", session.ToolFailure{Systemic: 1, InputDependent: 2, LastError: "no broom", DisabledUntil: 9, Disables: 1, Scope: "global"}),
+		PageFailure: &session.PageFailed{At: 4, Tool: "web_fetch", URL: "https://example.com/x", Error: "gone", Status: 410},
+		Counts:      &session.BudgetCounters{ToolCalls: 3, WebSearchCalls: 1, DuplicatesBlocked: 2}, Started: session.NewSet("call-1"),
 	}
 	s.Files = session.TaskFiles{
-		FilesReadTracker: pairs("floor.go", session.FileRead{Step: "1", SizeBytes: 9}), FileReads: pairs("floor.go", session.Count{Count: 2, LastAt: 3, PrevAt: 1}),
-		DirListings: pairs(".", session.Count{Count: 1, LastAt: 2, PrevAt: 1}),
+		Read: pairs("floor.go", session.FileRead{Step: "1", Bytes: 9}), Reads: pairs("floor.go", session.Count{Count: 2, LastAt: 3, PrevAt: 1}),
+		Listings: pairs(".", session.Count{Count: 1, LastAt: 2, PrevAt: 1}), Created: []string{"wall.go"},
 	}
-	s.Tracker = session.TrackerState{ReadFiles: []string{"floor.go"}, CreatedFiles: []string{"wall.go"}, Directories: []string{"."}}
 	s.Loop = session.TaskLoop{
-		GlobalTurnCount: 3, LifetimeTurnCount: 7, ContinuationCount: 1, ContinuationWindow: 2, WindowStartEventCount: 40, NoProgressStreak: 1,
-		LastLoopFingerprint: "shell::{}::no", CompactionCount: 1, LastCompactionAt: 6, LastCompactionTokensBefore: 900, LastCompactionTokensAfter: 300,
-		BlockedLoopFingerprintForWindow: ptr("shell::{}"), PendingLoopStrategySwitchMessage: "try a mop", SoftDeadlineTriggered: true, WrapUpRequested: true,
-		TurnWindowSoftExhaustedNotified: true, FollowUpRecoveryAttemptsInCurrentMessage: 1, LastFollowUpRecoveryBlockReason: "spent", IterationCount: 3,
-		CurrentStepID: ptr("1"), LastPreCompactionFlushAt: 5, LastPreCompactionFlushTokenCount: 800, StreakWindow: 2, SoftLandingInjected: true,
-		BlockedLoop: &session.Signature{Tool: "shell", Input: "{}"},
-		Kernel: &session.KernelCounters{
-			StepID: "1", Iterations: 2, LLMCalls: 3, Empty: 1, Recovered: 1, Repeated: 1, ContextRecoveries: 1, MaxTokenRecoveries: 1, Notes: session.NewSet("loop"),
-		},
+		Turns: 3, LifetimeTurns: 7, Continuations: 1, Window: 2, WindowStart: 40, NoProgress: 1,
+		Fingerprint: "shell::{}::no", Compactions: 1, CompactedAt: 6, TokensBefore: 900, TokensAfter: 300,
+		BlockedText: ptr("shell::{}"), Advice: "try a mop", SoftDeadline: true, WrapUp: true,
+		LowTurnsNoted: true, FollowUpRetries: 1, FollowUpBlock: "spent", Iterations: 3,
+		NoProgressWindow: 2, LandingNoted: true,
+		Blocked: &session.Signature{Tool: "shell", Input: "{}"},
 	}
 	s.Recovery = session.TaskRecovery{
-		RecoveryRequestActive: true, LastRecoveryFailureSignature: "1:local_runtime", RecoveredFailureStepIDs: session.NewSet("0"),
-		LastRecoveryClass: ptr("local_runtime"), LastToolDisabledScope: ptr("global"), LastRetryReason: ptr("failed"),
+		Active: true, Failure: "1:local_runtime", Recovered: session.NewSet("0"),
+		Class: ptr("local_runtime"), DisabledScope: ptr("global"), RetryReason: ptr("failed"),
 	}
-	s.Worker = session.TaskWorker{DispatchedMentionedAgents: true, VerificationAgentState: json.RawMessage(`{"seen":1.0}`)}
 	s.Permissions = session.Permissions{
 		Mode: session.PermissionAcceptEdits, SessionRules: []session.Rule{{
 			ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git status"},
@@ -65,16 +58,20 @@ func sampleTask() session.TaskState {
 			ServerName:       "srv", SecurityContext: json.RawMessage(`{"level":1}`),
 		},
 	}
-	s.Verification = session.TaskVerification{
-		VerificationEvidenceEntries:          []session.Evidence{{Kind: "shell_command", OK: true, Detail: "exit 0", CapturedAt: 7}},
-		NonBlockingVerificationFailedStepIDs: session.NewSet("2"), BlockingVerificationFailedStepIDs: session.NewSet("3"),
+	s.Steps = session.TaskSteps{
+		Current: ptr("1"), Counts: &session.StepCounts{
+			StepID: "1", Iterations: 2, LLMCalls: 3, Empty: 1, Recovered: 1, Repeated: 1, ContextRecoveries: 1, MaxTokenRecoveries: 1, Notes: session.NewSet("loop"),
+		},
+		Outcomes:       []session.StepOutcome{{StepID: "1", Description: "Sweep.", Status: "completed", Files: []string{"floor.go"}, Summary: "clean"}},
+		Evidence:       []session.Evidence{{Kind: "shell_command", OK: true, Detail: "exit 0", At: 7}},
+		FailedOptional: session.NewSet("2"), FailedRequired: session.NewSet("3"),
 	}
 	s.Checklist = session.Checklist{
 		Items:     []session.ChecklistItem{{ID: "i", Title: "Sweep", Kind: "implementation", Status: "completed", CreatedAt: 1, UpdatedAt: 2}},
 		UpdatedAt: 2, VerificationNudgeNeeded: true, NudgeReason: ptr("check it"), ReminderArmed: true, NudgeClearedFor: "hash",
 	}
 	s.Usage = session.TaskUsage{
-		TotalInputTokens: 10, TotalOutputTokens: 20, TotalCost: 0.5, UsageOffsetInputTokens: 1, UsageOffsetOutputTokens: 2, UsageOffsetCost: 0.25,
+		Input: 10, Output: 20, Cost: 0.5, EarlierInput: 1, EarlierOutput: 2, EarlierCost: 0.25,
 	}
 	s.Settings = session.TaskSettings{Budget: json.RawMessage(`{"maxTurns":9}`), AutoResume: true, Deep: true, PlanMode: "auto", ModeSeq: 3, Capabilities: map[string]bool{"shell": true}}
 	s.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{
@@ -84,7 +81,7 @@ func sampleTask() session.TaskState {
 		ID: "a", TaskID: "t", CallID: "c", Type: "run_command", Description: "make", Details: json.RawMessage(`{"command":"make"}`), Status: "denied",
 		RequestedAt: 1, ExpiresAt: 9, ResolvedAt: 2, Action: "deny_once", By: "ana",
 	}}
-	s.Foreign = pairs("skills", json.RawMessage(`{"b":null,"a":1}`), "permissions.recentSensitiveSources", json.RawMessage(`null`))
+	s.Imported = pairs("skills", json.RawMessage(`{"b":null,"a":1}`), "permissions.recentSensitiveSources", json.RawMessage(`null`))
 	return s
 }
 
@@ -147,15 +144,15 @@ func TestTaskState_encodesListsNeverNull(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{
-			`"stepOutcomeSummaries":[]`, `"toolResultMemory":[]`, `"toolUsageCounts":[]`, `"discoveredDeferredToolNames":[]`, `"filesReadTracker":[]`,
-			`"recoveredFailureStepIds":[]`, `"pendingFollowUps":[]`, `"sessionRules":[]`, `"temporaryGrants":[]`, `"verificationEvidenceEntries":[]`, `"items":[]`,
-			`"readFiles":[]`, `"approvals":[]`, `"verificationAgentState":{}`, `"continuationWindow":1`, `"mode":"default"`, `"plan":null`, `"currentStepId":null`,
+			`"outcomes":[]`, `"results":[]`, `"calls":[]`, `"found":[]`, `"read":[]`,
+			`"recovered":[]`, `"followUps":[]`, `"feedback":[]`, `"sessionRules":[]`, `"temporaryGrants":[]`, `"evidence":[]`, `"items":[]`,
+			`"created":[]`, `"approvals":[]`, `"imported":[]`, `"window":1`, `"mode":"default"`, `"plan":null`, `"current":null`,
 		} {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("%s: no %s in %s", name, want, raw)
 			}
 		}
-		for _, addition := range []string{"toolFailures", "fileReads", "kernel", "blockedLoop", "reminderArmed", "budgetCounters", "startedCalls"} {
+		for _, addition := range []string{"failures", "reads", "counts", "blocked", "reminderArmed", "pageFailure", "started"} {
 			if strings.Contains(string(raw), `"`+addition+`"`) {
 				t.Errorf("%s: the addition %s is there without a value", name, addition)
 			}
@@ -168,14 +165,13 @@ func TestTaskState_collectionsKeepTheNewest(t *testing.T) {
 	s := session.NewTaskState()
 	for i := range 600 {
 		key := fmt.Sprint(i)
-		s.Transcript.StepOutcomeSummaries = append(s.Transcript.StepOutcomeSummaries, session.StepOutcome{StepID: key})
-		s.Tooling.ToolResultMemory = append(s.Tooling.ToolResultMemory, session.ToolMemory{Tool: key, Summary: strings.Repeat("é", 2001)})
-		s.Tooling.WebEvidenceMemory = append(s.Tooling.WebEvidenceMemory, session.WebEvidence{URL: key})
-		s.Verification.VerificationEvidenceEntries = append(s.Verification.VerificationEvidenceEntries, session.Evidence{Kind: key})
-		s.Files.FilesReadTracker = s.Files.FilesReadTracker.With(key, session.FileRead{})
+		s.Steps.Outcomes = append(s.Steps.Outcomes, session.StepOutcome{StepID: key})
+		s.Tools.Results = append(s.Tools.Results, session.ToolMemory{Tool: key, Summary: strings.Repeat("é", 2001)})
+		s.Tools.Pages = append(s.Tools.Pages, session.Page{URL: key})
+		s.Steps.Evidence = append(s.Steps.Evidence, session.Evidence{Kind: key})
+		s.Files.Read = s.Files.Read.With(key, session.FileRead{})
 		s.Permissions.DenialTracking = s.Permissions.DenialTracking.With(key, session.Denial{})
-		s.Tracker.ReadFiles = append(s.Tracker.ReadFiles, key)
-		s.Tracker.Directories = append(s.Tracker.Directories, key)
+		s.Files.Created = append(s.Files.Created, key)
 	}
 	moves, _, err := session.TaskMoves(session.NewTaskState(), s)
 	if err != nil {
@@ -184,20 +180,20 @@ func TestTaskState_collectionsKeepTheNewest(t *testing.T) {
 	for how, c := range map[string]session.Change{"moved": moves, "restored": session.TaskRestored{State: s}} {
 		have := apply(t, taskSession(t), c).Task()
 		for what, n := range map[string][2]int{
-			"stepOutcomeSummaries": {len(have.Transcript.StepOutcomeSummaries), 200}, "toolResultMemory": {len(have.Tooling.ToolResultMemory), 50},
-			"webEvidenceMemory": {len(have.Tooling.WebEvidenceMemory), 100}, "verificationEvidenceEntries": {len(have.Verification.VerificationEvidenceEntries), 200},
-			"filesReadTracker": {have.Files.FilesReadTracker.Len(), 500}, "denialTracking": {have.Permissions.DenialTracking.Len(), 500},
-			"readFiles": {len(have.Tracker.ReadFiles), 50}, "directories": {len(have.Tracker.Directories), 20},
-			"summary": {len([]rune(have.Tooling.ToolResultMemory[0].Summary)), 2000},
+			"outcomes": {len(have.Steps.Outcomes), 200}, "results": {len(have.Tools.Results), 50},
+			"pages": {len(have.Tools.Pages), 100}, "evidence": {len(have.Steps.Evidence), 200},
+			"read": {have.Files.Read.Len(), 500}, "denialTracking": {have.Permissions.DenialTracking.Len(), 500},
+			"created": {len(have.Files.Created), 50},
+			"summary": {len([]rune(have.Tools.Results[0].Summary)), 2000},
 		} {
 			if n[0] != n[1] {
 				t.Errorf("%s: %s has %d, want %d", how, what, n[0], n[1])
 			}
 		}
-		if first := have.Tooling.ToolResultMemory[0].Tool; first != "550" {
+		if first := have.Tools.Results[0].Tool; first != "550" {
 			t.Errorf("%s: the oldest result is %s, want 550", how, first)
 		}
-		if _, ok := have.Files.FilesReadTracker.Get("99"); ok {
+		if _, ok := have.Files.Read.Get("99"); ok {
 			t.Errorf("%s: an old file is still there", how)
 		}
 	}
@@ -243,7 +239,7 @@ func TestTaskState_oneRuleTooManyIsRefusedAndNoneDropped(t *testing.T) {
 func TestTaskState_foldingLeavesTheOlderStateAlone(t *testing.T) {
 	t.Parallel()
 	long := sampleTask()
-	long.Tooling.ToolResultMemory[0].Summary = strings.Repeat("x", 2000)
+	long.Tools.Results[0].Summary = strings.Repeat("x", 2000)
 	s := apply(t, taskSession(t), session.TaskRestored{State: long})
 	before := document(t, s)
 	var all sync.WaitGroup
@@ -260,7 +256,8 @@ func TestTaskState_foldingLeavesTheOlderStateAlone(t *testing.T) {
 	all.Wait()
 	sameBytes(t, "the session others went on from", document(t, s), before)
 	got := s.Task()
-	got.Plan.Steps[0].Status, got.Worker.VerificationAgentState[0] = "scribbled", 'x'
+	skills, _ := got.Imported.Get("skills")
+	got.Plan.Steps[0].Status, skills[0] = "scribbled", 'x'
 	got.Permissions.SessionRules[0].Metadata["why"] = "scribbled"
 	sameBytes(t, "the session after its copy was written to", document(t, s), before)
 }
@@ -269,7 +266,7 @@ func TestTaskRestored_isTheWholeState(t *testing.T) {
 	t.Parallel()
 	want := sampleTask()
 	withQueue := want
-	withQueue.Queues.PendingFollowUps = []session.FollowUp{{Message: "not mine"}}
+	withQueue.Queues.FollowUps = []session.FollowUp{{Message: "not mine"}}
 	s := apply(t, taskSession(t), event("plan_created", `{"plan":{"description":"old","steps":[]}}`), session.TaskRestored{State: withQueue})
 	if have := s.Task(); !reflect.DeepEqual(*have, *want.Clone()) {
 		t.Errorf("have %+v\nwant %+v", have, want)
@@ -280,7 +277,7 @@ func TestTaskRestored_isTheWholeState(t *testing.T) {
 		refused(t, err, "kind")
 	}
 	bad := want
-	bad.Foreign = pairs("x", json.RawMessage("{"))
+	bad.Imported = pairs("x", json.RawMessage("{"))
 	if _, err := taskSession(t).With(noon, session.TaskRestored{State: bad}); err == nil {
 		t.Error("what is no JSON was taken")
 	}

@@ -78,40 +78,39 @@ func counts() *rapid.Generator[session.Pairs[int]] {
 func moved(t *rapid.T, s session.TaskState) session.TaskState {
 	next := *s.Clone()
 	sets := []func(){
-		func() { next.Transcript.LastUserMessage = text().Draw(t, "said") },
-		func() { next.Transcript.LastAssistantText = optional(text()).Draw(t, "text") },
+		func() { next.Said.User = text().Draw(t, "said") },
+		func() { next.Said.Shown = optional(text()).Draw(t, "text") },
 		func() {
-			next.Tooling.ToolUsageCounts = counts().Draw(t, "used")
-			next.Tooling.SuccessfulToolUsageCounts = counts().Draw(t, "succeeded")
+			next.Tools.Calls = counts().Draw(t, "used")
+			next.Tools.Successes = counts().Draw(t, "succeeded")
 		},
 		func() {
-			next.Tooling.DiscoveredDeferredToolNames = session.NewSet(rapid.SliceOfN(name(), 0, 3).Draw(t, "found")...)
+			next.Tools.Found = session.NewSet(rapid.SliceOfN(name(), 0, 3).Draw(t, "found")...)
 		},
 		func() {
-			next.Tooling.ToolFailures = next.Tooling.ToolFailures.With(name().Draw(t, "tool"), session.ToolFailure{LastError: text().Draw(t, "error")})
+			next.Tools.Failures = next.Tools.Failures.With(name().Draw(t, "tool"), session.ToolFailure{LastError: text().Draw(t, "error")})
 		},
-		func() { next.Tooling.ToolFailures = session.Pairs[session.ToolFailure]{} },
+		func() { next.Tools.Failures = session.Pairs[session.ToolFailure]{} },
 		func() {
-			next.Files.FilesReadTracker = next.Files.FilesReadTracker.With(text().Draw(t, "path"), session.FileRead{SizeBytes: 1})
-		},
-		func() {
-			next.Loop.GlobalTurnCount++
-			next.Loop.CurrentStepID = optional(text()).Draw(t, "step")
+			next.Files.Read = next.Files.Read.With(text().Draw(t, "path"), session.FileRead{Bytes: 1})
 		},
 		func() {
-			next.Loop.Kernel = optional(rapid.Just(session.KernelCounters{StepID: "1", Iterations: 2})).Draw(t, "kernel")
+			next.Loop.Turns++
+			next.Steps.Current = optional(text()).Draw(t, "step")
 		},
 		func() {
-			next.Recovery.RecoveredFailureStepIDs = next.Recovery.RecoveredFailureStepIDs.With(text().Draw(t, "recovered"))
+			next.Steps.Counts = optional(rapid.Just(session.StepCounts{StepID: "1", Iterations: 2})).Draw(t, "kernel")
 		},
-		func() { next.Worker.VerificationAgentState = json.RawMessage(`{"x":[1,2]}`) },
+		func() {
+			next.Recovery.Recovered = next.Recovery.Recovered.With(text().Draw(t, "recovered"))
+		},
 		func() { next.Permissions.Mode = session.PermissionPlan },
 		func() {
 			next.Permissions.TemporaryGrants = next.Permissions.TemporaryGrants.With("tool:x", session.Grant{GrantedAt: 2})
 		},
-		func() { next.Usage.TotalCost = rapid.Float64Range(0, 10).Draw(t, "cost") },
+		func() { next.Usage.Cost = rapid.Float64Range(0, 10).Draw(t, "cost") },
 		func() {
-			next.Tracker.CreatedFiles = append(slices.Clone(next.Tracker.CreatedFiles), text().Draw(t, "created"))
+			next.Files.Created = append(slices.Clone(next.Files.Created), text().Draw(t, "created"))
 		},
 		func() { next.Settings.AutoResume = !next.Settings.AutoResume },
 		func() { next.Checklist = checklist().Draw(t, "list") },
@@ -153,13 +152,13 @@ func TestTaskMoves_holdOnlyWhatMoved(t *testing.T) {
 	t.Parallel()
 	older := sampleTask()
 	newer := *older.Clone()
-	newer.Loop.GlobalTurnCount = 9
-	newer.Tooling.ToolUsageCounts = newer.Tooling.ToolUsageCounts.Without("web_fetch").With("read_file", 3).With("shell", 1)
+	newer.Loop.Turns = 9
+	newer.Tools.Calls = newer.Tools.Calls.Without("web_fetch").With("read_file", 3).With("shell", 1)
 	c, _, err := session.TaskMoves(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"buckets":{"loop":{"globalTurnCount":9},"tooling":{"toolUsageCounts":[["web_fetch",null],["read_file",3],["shell",1]]}}}`
+	want := `{"buckets":{"loop":{"turns":9},"tools":{"calls":[["web_fetch",null],["read_file",3],["shell",1]]}}}`
 	if have := string(mustJSON(t, c)); have != want {
 		t.Errorf("have %s\nwant %s", have, want)
 	}
@@ -172,9 +171,9 @@ func TestTaskStateChanged_refusesWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]string{
 		"bucket": `{"buckets":{"moods":{"x":1}}}`, "field": `{"buckets":{"loop":{"x":1}}}`, "event's": `{"buckets":{"plan":{"steps":[]}}}`, "queues": `{"buckets":{"queues":{"feedback":[]}}}`,
-		"type": `{"buckets":{"loop":{"globalTurnCount":"three"}}}`, "no pair": `{"buckets":{"tooling":{"toolUsageCounts":[["a",1,2]]}}}`,
-		"no key": `{"buckets":{"tooling":{"toolUsageCounts":[[null,1]]}}}`, "pair's type": `{"buckets":{"tooling":{"toolUsageCounts":[["a","x"]]}}}`,
-		"newer part of a field": `{"buckets":{"loop":{"kernel":{"stepId":"1","mood":"good"}}}}`, "newer part of a pair": `{"buckets":{"tooling":{"toolFailures":[["a",{"mood":1}]]}}}`,
+		"type": `{"buckets":{"loop":{"turns":"three"}}}`, "old type": `{"buckets":{"loop":{"globalTurnCount":"three"}}}`, "old queue": `{"buckets":{"queues":{"pendingFollowUps":[]}}}`, "no pair": `{"buckets":{"tools":{"calls":[["a",1,2]]}}}`,
+		"no key": `{"buckets":{"tools":{"calls":[[null,1]]}}}`, "pair's type": `{"buckets":{"tools":{"calls":[["a","x"]]}}}`,
+		"newer part of a field": `{"buckets":{"steps":{"counts":{"stepId":"1","mood":"good"}}}}`, "newer part of a pair": `{"buckets":{"tools":{"failures":[["a",{"mood":1}]]}}}`,
 		"not a map": `{"buckets":[]}`, "mode": `{"buckets":{"permissions":{"mode":"reckless"}}}`,
 	} {
 		raw := `{"seq":2,"at":"2026-03-01T12:00:00Z","kind":"task_state_changed","data":` + bad + `}`
@@ -264,15 +263,15 @@ func TestTaskFold_anyPrefixPlusTheRest(t *testing.T) {
 func TestTaskMoves_keepTheOrderOfPairs(t *testing.T) {
 	t.Parallel()
 	older := session.NewTaskState()
-	older.Tooling.ToolUsageCounts = pairs("a", 1, "b", 2, "c", 3)
+	older.Tools.Calls = pairs("a", 1, "b", 2, "c", 3)
 	newer := *older.Clone()
-	newer.Tooling.ToolUsageCounts = newer.Tooling.ToolUsageCounts.Without("a").With("a", 1)
+	newer.Tools.Calls = newer.Tools.Calls.Without("a").With("a", 1)
 	c, _, err := session.TaskMoves(older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := apply(t, taskSession(t), session.TaskRestored{State: older}, c)
-	if have := string(mustJSON(t, s.Task().Tooling.ToolUsageCounts)); have != `[["b",2],["c",3],["a",1]]` {
+	if have := string(mustJSON(t, s.Task().Tools.Calls)); have != `[["b",2],["c",3],["a",1]]` {
 		t.Errorf("have %s", have)
 	}
 }
@@ -281,12 +280,12 @@ func TestTaskMoves_leaveWhatTheyAreGivenAlone(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3000)
 	newer := session.NewTaskState()
-	newer.Tooling.ToolResultMemory = []session.ToolMemory{{Summary: long}}
-	newer.Transcript.StepOutcomeSummaries = []session.StepOutcome{{StepID: "1"}}
+	newer.Tools.Results = []session.ToolMemory{{Summary: long}}
+	newer.Steps.Outcomes = []session.StepOutcome{{StepID: "1"}}
 	if _, _, err := session.TaskMoves(session.NewTaskState(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if newer.Tooling.ToolResultMemory[0].Summary != long || newer.Transcript.StepOutcomeSummaries[0].MutatedFiles != nil {
+	if newer.Tools.Results[0].Summary != long || newer.Steps.Outcomes[0].Files != nil {
 		t.Error("the state that was given is another")
 	}
 }

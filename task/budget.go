@@ -193,23 +193,23 @@ type turns struct {
 func (t turns) left() int { return min(t.window, t.lifetime) }
 
 func (l limits) turnsLeft(loop session.TaskLoop) turns {
-	t := turns{window: math.MaxInt, lifetime: max(l.lifetime-loop.LifetimeTurnCount, 0)}
+	t := turns{window: math.MaxInt, lifetime: max(l.lifetime-loop.LifetimeTurns, 0)}
 	if l.window > 0 && l.policy == HardWindow {
-		t.window = max(l.window-loop.GlobalTurnCount, 0)
+		t.window = max(l.window-loop.Turns, 0)
 	}
 	return t
 }
 
 // tokensUsed and costUsed are those of all windows.
 func tokensUsed(u session.TaskUsage) int64 {
-	return u.UsageOffsetInputTokens + u.UsageOffsetOutputTokens + u.TotalInputTokens + u.TotalOutputTokens
+	return u.EarlierInput + u.EarlierOutput + u.Input + u.Output
 }
 
-func costUsed(u session.TaskUsage) float64 { return u.UsageOffsetCost + u.TotalCost }
+func costUsed(u session.TaskUsage) float64 { return u.EarlierCost + u.Cost }
 
 // lasting is the first budget used up that a new window does not renew.
 func (l limits) lasting(s *session.TaskState) *session.BudgetError {
-	if used := s.Loop.LifetimeTurnCount; used >= l.lifetime {
+	if used := s.Loop.LifetimeTurns; used >= l.lifetime {
 		return &session.BudgetError{Kind: session.BudgetLifetime, Used: float64(used), Max: float64(l.lifetime)}
 	}
 	if used := tokensUsed(s.Usage); l.tokens != nil && used >= *l.tokens {
@@ -232,7 +232,7 @@ func (r *Run) checkBudgets(ctx context.Context) error {
 	if lasting != nil && lasting.Kind == session.BudgetLifetime {
 		return lasting
 	}
-	if used := s.Loop.GlobalTurnCount; used >= l.fuse {
+	if used := s.Loop.Turns; used >= l.fuse {
 		if err := r.append(ctx, move{changes: []session.Change{event("safety_stop_triggered", map[string]any{
 			"taskId": r.ID(), "policy": l.policy, "reason": "emergency_turn_fuse_exceeded",
 			"turnsUsed": used, "emergencyFuseMaxTurns": l.fuse, "nextActions": nextActions(),
@@ -241,7 +241,7 @@ func (r *Run) checkBudgets(ctx context.Context) error {
 		}
 		return over(session.BudgetFuse, used, l.fuse)
 	}
-	if used := s.Loop.GlobalTurnCount; l.window > 0 && used >= l.window {
+	if used := s.Loop.Turns; l.window > 0 && used >= l.window {
 		if l.policy == HardWindow {
 			return over(session.BudgetTurns, used, l.window)
 		}
@@ -249,7 +249,7 @@ func (r *Run) checkBudgets(ctx context.Context) error {
 			return err
 		}
 	}
-	if used := s.Loop.IterationCount; used >= l.iterations {
+	if used := s.Loop.Iterations; used >= l.iterations {
 		return over(session.BudgetIterations, used, l.iterations)
 	}
 	if lasting != nil {
@@ -260,15 +260,15 @@ func (r *Run) checkBudgets(ctx context.Context) error {
 
 // tellSoftExhausted says once in a window that its turns are used up.
 func (r *Run) tellSoftExhausted(ctx context.Context, l limits, loop session.TaskLoop) error {
-	if loop.TurnWindowSoftExhaustedNotified {
+	if loop.LowTurnsNoted {
 		return nil
 	}
 	return r.append(ctx, move{
 		changes: []session.Change{event("turn_window_soft_exhausted", map[string]any{
-			"taskId": r.ID(), "policy": l.policy, "turnsUsed": loop.GlobalTurnCount, "windowTurnCap": l.window,
-			"lifetimeTurnsUsed": loop.LifetimeTurnCount, "maxLifetimeTurns": l.lifetime,
+			"taskId": r.ID(), "policy": l.policy, "turnsUsed": loop.Turns, "windowTurnCap": l.window,
+			"lifetimeTurnsUsed": loop.LifetimeTurns, "maxLifetimeTurns": l.lifetime,
 		})},
-		state: func(s *session.TaskState) { s.Loop.TurnWindowSoftExhaustedNotified = true },
+		state: func(s *session.TaskState) { s.Loop.LowTurnsNoted = true },
 	})
 }
 
@@ -280,13 +280,13 @@ const reserveTurns = 4
 func (r *Run) softLanding(it *Iteration) (note string, told session.Change, due bool) {
 	l, s := r.limits(), r.state()
 	left := l.turnsLeft(s.Loop)
-	more := l.auto && s.Loop.ContinuationCount < l.maxAuto && left.lifetime > left.window
-	if s.Loop.SoftLandingInjected || more || left.left() > reserveTurns {
+	more := l.auto && s.Loop.Continuations < l.maxAuto && left.lifetime > left.window
+	if s.Loop.LandingNoted || more || left.left() > reserveTurns {
 		return "", nil, false
 	}
 	return fmt.Sprintf(softLandingText, left.left()), event("budget_soft_landing", map[string]any{
 		"phase": it.Mode, "remainingTurns": left.left(), "reserveTurns": reserveTurns, "maxTurns": l.window,
-		"usedTurns": s.Loop.GlobalTurnCount, "lifetimeRemainingTurns": left.lifetime, "lifetimeMaxTurns": l.lifetime,
-		"lifetimeUsedTurns": s.Loop.LifetimeTurnCount,
+		"usedTurns": s.Loop.Turns, "lifetimeRemainingTurns": left.lifetime, "lifetimeMaxTurns": l.lifetime,
+		"lifetimeUsedTurns": s.Loop.LifetimeTurns,
 	}), true
 }

@@ -22,12 +22,12 @@ func TestBudgets_stopInOrder(t *testing.T) {
 		most  float64
 		state func(*session.TaskState)
 	}{
-		{session.BudgetLifetime, 9, func(s *session.TaskState) { s.Loop.LifetimeTurnCount = 9 }},
-		{session.BudgetFuse, 2000, func(s *session.TaskState) { s.Loop.GlobalTurnCount = 2000 }},
-		{session.BudgetTurns, 3, func(s *session.TaskState) { s.Loop.GlobalTurnCount = max(s.Loop.GlobalTurnCount, 3) }},
-		{session.BudgetIterations, 100, func(s *session.TaskState) { s.Loop.IterationCount = 100 }},
-		{session.BudgetTokens, 50, func(s *session.TaskState) { s.Usage.UsageOffsetInputTokens, s.Usage.TotalOutputTokens = 20, 30 }},
-		{session.BudgetCost, 0.5000, func(s *session.TaskState) { s.Usage.UsageOffsetCost, s.Usage.TotalCost = 0.25, 0.25 }},
+		{session.BudgetLifetime, 9, func(s *session.TaskState) { s.Loop.LifetimeTurns = 9 }},
+		{session.BudgetFuse, 2000, func(s *session.TaskState) { s.Loop.Turns = 2000 }},
+		{session.BudgetTurns, 3, func(s *session.TaskState) { s.Loop.Turns = max(s.Loop.Turns, 3) }},
+		{session.BudgetIterations, 100, func(s *session.TaskState) { s.Loop.Iterations = 100 }},
+		{session.BudgetTokens, 50, func(s *session.TaskState) { s.Usage.EarlierInput, s.Usage.Output = 20, 30 }},
+		{session.BudgetCost, 0.5000, func(s *session.TaskState) { s.Usage.EarlierCost, s.Usage.Cost = 0.25, 0.25 }},
 	}
 	for first := range used {
 		t.Run(used[first].kind, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestBudgets_fuseWithoutAWindow(t *testing.T) {
 	sp := spec()
 	sp.Budget = &task.Budget{LifetimeTurns: 9000}
 	id := s.working(sp)
-	s.alter(id, func(state *session.TaskState) { state.Loop.GlobalTurnCount = 2000 }, nil)
+	s.alter(id, func(state *session.TaskState) { state.Loop.Turns = 2000 }, nil)
 	s.with(id, func(r *task.Run) {
 		if out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &fake{}); out.StopReason != task.StopFuse {
 			t.Errorf("ended with %s, want emergency_fuse", out.StopReason)
@@ -160,7 +160,7 @@ func TestSoftDeadline_endsTheStepAndTheTask(t *testing.T) {
 		t.Errorf("%v", told)
 	}
 	state := s.state(row.ID)
-	if !state.Loop.SoftDeadlineTriggered {
+	if !state.Loop.SoftDeadline {
 		t.Error("it is not kept that the deadline was reached")
 	}
 	first, _ := state.Plan.Step("s1")

@@ -19,10 +19,13 @@ const (
 	createTool = "task_list_create"
 	updateTool = "task_list_update"
 	listTool   = "task_list_list"
+)
 
-	maxItems     = 100
-	maxItemTitle = 500
-	maxItemID    = 128
+// The limits of a checklist.
+const (
+	MaxItems     = 100
+	MaxItemTitle = 500 // characters
+	MaxItemID    = 128 // characters
 )
 
 // ItemInput is a line of a checklist as it is given. An empty kind is
@@ -111,8 +114,8 @@ func checkItems(inputs []ItemInput) error {
 	if len(inputs) == 0 {
 		return refuse("Session checklist must contain at least one item.")
 	}
-	if len(inputs) > maxItems {
-		return refuse("Session checklist may contain at most %d items.", maxItems)
+	if len(inputs) > MaxItems {
+		return refuse("Session checklist may contain at most %d items.", MaxItems)
 	}
 	ids, working := map[string]bool{}, 0
 	for i := range inputs {
@@ -122,14 +125,14 @@ func checkItems(inputs []ItemInput) error {
 		switch {
 		case in.Title == "":
 			return refuse("Checklist item %d is missing a title.", i+1)
-		case utf8.RuneCountInString(in.Title) > maxItemTitle:
-			return refuse("Checklist item %d has a title longer than %d characters.", i+1, maxItemTitle)
+		case utf8.RuneCountInString(in.Title) > MaxItemTitle:
+			return refuse("Checklist item %d has a title longer than %d characters.", i+1, MaxItemTitle)
 		case !slices.Contains([]string{"pending", "in_progress", "completed", "blocked"}, in.Status):
 			return refuse("Checklist item %q has an invalid status.", in.Title)
 		case !slices.Contains([]string{"implementation", "verification", "other"}, in.Kind):
 			return refuse("Checklist item %q has an invalid kind.", in.Title)
-		case utf8.RuneCountInString(in.ID) > maxItemID:
-			return refuse("Checklist item %q has an id longer than %d characters.", in.Title, maxItemID)
+		case utf8.RuneCountInString(in.ID) > MaxItemID:
+			return refuse("Checklist item %q has an id longer than %d characters.", in.Title, MaxItemID)
 		case in.ID != "" && ids[in.ID]:
 			return refuse("Checklist contains duplicate item id %q.", in.ID)
 		}

@@ -116,7 +116,7 @@ func (r *Run) compactBeforeContinuation(ctx context.Context) error {
 	if g.ratio() < l.ratio && !idle {
 		return nil
 	}
-	window := r.state().Loop.ContinuationWindow
+	window := r.state().Loop.Window
 	err = r.append(ctx, move{changes: []session.Change{event("context_compaction_started", map[string]any{
 		"continuationWindow": window, "contextRatio": g.ratio(), "thresholdRatio": l.ratio,
 		"toolUseStopStreak": assessed.stops, "noMutation": idle, "tokensBefore": g.tokens,
@@ -167,7 +167,7 @@ func (p *turn) makeRoom(ctx context.Context, it *Iteration, a asking, cause erro
 	it.Counters.ContextRecoveries = attempt
 	err := p.r.append(ctx, move{
 		changes: []session.Change{told("started", g.tokens, "the provider found the request too large")},
-		state:   func(s *session.TaskState) { s.Loop.Kernel = counters(it) },
+		state:   func(s *session.TaskState) { s.Steps.Counts = counters(it) },
 	})
 	if err != nil {
 		return nil, err
@@ -234,13 +234,8 @@ func (r *Run) compact(ctx context.Context, a asking, g gauge, room int, must boo
 		if spent.state != nil {
 			spent.state(s)
 		}
-		s.Loop.CompactionCount++
-		s.Loop.LastCompactionAt, s.Loop.LastCompactionTokensBefore, s.Loop.LastCompactionTokensAfter = now, int64(done.before), int64(done.after)
-		if moved.Summary != nil {
-			text := moved.Summary.Text
-			s.Transcript.ExplicitChatSummaryBlock, s.Transcript.ExplicitChatSummaryCreatedAt = &text, now
-			s.Transcript.ExplicitChatSummarySourceMessageCount += done.removed
-		}
+		s.Loop.Compactions++
+		s.Loop.CompactedAt, s.Loop.TokensBefore, s.Loop.TokensAfter = now, int64(done.before), int64(done.after)
 	}})
 }
 
@@ -376,7 +371,7 @@ func (r *Run) summarise(ctx context.Context, a asking, c choice, room int) (sess
 	request.Messages = []session.Message{{
 		ID: r.x.c.NewID(), Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(strings.Join(lines, "\n\n")),
 	}}
-	request.Inference = r.state().Loop.LifetimeTurnCount
+	request.Inference = r.state().Loop.LifetimeTurns
 	a.request = request
 	response, err := r.ask(ctx, a)
 	if err == nil && response.Content.Blank() {

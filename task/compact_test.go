@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
@@ -71,7 +72,7 @@ func TestCompaction_beforeATurn(t *testing.T) {
 	if out, err := s.step(id); err != nil || out.StopReason != task.StopCompleted || len(model.Requests()) != 1 {
 		t.Fatalf("%s, %v after %d requests", out.StopReason, err, len(model.Requests()))
 	}
-	if n := s.state(id).Loop.CompactionCount; n != 0 {
+	if n := s.state(id).Loop.Compactions; n != 0 {
 		t.Fatalf("compacted %d times at 81 %%", n)
 	}
 
@@ -85,11 +86,15 @@ func TestCompaction_beforeATurn(t *testing.T) {
 	}
 	state := s.state(id)
 	l := state.Loop
-	if l.CompactionCount != 1 || l.LastCompactionTokensBefore < 9000 || l.LastCompactionTokensAfter > 7400 || l.LastCompactionAt == 0 {
-		t.Errorf("compacted %d times, from %d to %d tokens", l.CompactionCount, l.LastCompactionTokensBefore, l.LastCompactionTokensAfter)
+	if l.Compactions != 1 || l.TokensBefore < 9000 || l.TokensAfter > 7400 || l.CompactedAt == 0 {
+		t.Errorf("compacted %d times, from %d to %d tokens", l.Compactions, l.TokensBefore, l.TokensAfter)
 	}
-	if b := state.Transcript.ExplicitChatSummaryBlock; b == nil || *b != "400 tokens of summary" || state.Transcript.ExplicitChatSummarySourceMessageCount == 0 {
-		t.Errorf("the summary is %v of %d messages", b, state.Transcript.ExplicitChatSummarySourceMessageCount)
+	now, err := s.rt.Get(t.Context(), id, holdfast.WithTail())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := now.Window().Summary; b == nil || b.Text != "400 tokens of summary" || b.ToSeq <= b.FromSeq || b.CreatedAt.IsZero() {
+		t.Errorf("the summary is %+v", b)
 	}
 	if got := len(s.messages(id)); got != whole+1 {
 		t.Errorf("the log has %d messages, want %d", got, whole+1)
@@ -104,8 +109,8 @@ func TestCompaction_beforeATurn(t *testing.T) {
 	if most := *model.Requests()[0].Params.MaxOutputTokens; most < 800 || most > 4000 {
 		t.Errorf("the summary may have %d tokens", most)
 	}
-	if l.LifetimeTurnCount != 2 {
-		t.Errorf("%d turns are counted, want the summary's too", l.LifetimeTurnCount)
+	if l.LifetimeTurns != 2 {
+		t.Errorf("%d turns are counted, want the summary's too", l.LifetimeTurns)
 	}
 }
 
@@ -151,7 +156,7 @@ func TestCompaction_failureChangesNothing(t *testing.T) {
 	if out, err := s.step(id); err != nil || out.StopReason != task.StopCompleted || calls != 2 {
 		t.Fatalf("%s, %v after %d calls", out.StopReason, err, calls)
 	}
-	if l := s.state(id).Loop; l.CompactionCount != 0 {
+	if l := s.state(id).Loop; l.Compactions != 0 {
 		t.Error("a failure counts as a compaction")
 	}
 	if len(s.events(id, "window_moved")) != 0 {
@@ -224,7 +229,7 @@ func TestCompaction_beforeAContinuation(t *testing.T) {
 			if !slices.Equal(got, c.events) {
 				t.Errorf("events %v, want %v", got, c.events)
 			}
-			if n, want := s.state(id).Loop.CompactionCount, map[bool]int{true: 1}[slices.Contains(c.events, "completed")]; n != want {
+			if n, want := s.state(id).Loop.Compactions, map[bool]int{true: 1}[slices.Contains(c.events, "completed")]; n != want {
 				t.Errorf("%d compactions are counted, want %d", n, want)
 			}
 		})
@@ -255,7 +260,7 @@ func TestCompaction_providerFindsItTooLarge(t *testing.T) {
 			t.Fatalf("after %d refusals: %s, %v; want %s", c.refusals, out.StopReason, err, c.want)
 		}
 		started, done := s.events(id, "context_capacity_recovery_started"), s.events(id, "context_capacity_recovery_completed")
-		if n := min(c.refusals, 2); len(started) != n || len(done) != n || s.state(id).Loop.CompactionCount != n {
+		if n := min(c.refusals, 2); len(started) != n || len(done) != n || s.state(id).Loop.Compactions != n {
 			t.Errorf("after %d refusals: %d started, %d completed", c.refusals, len(started), len(done))
 		}
 		if failed := s.events(id, "context_capacity_recovery_failed"); (len(failed) == 1) != (c.refusals == 3) {

@@ -103,7 +103,7 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 			}))
 			state = func(s *session.TaskState) {
 				d.count(s)
-				s.Loop.PendingLoopStrategySwitchMessage = fmt.Sprintf(strategySwitchText, a.repeats, d.dominant())
+				s.Loop.Advice = fmt.Sprintf(strategySwitchText, a.repeats, d.dominant())
 			}
 		}
 		return true, r.append(ctx, move{changes: changes, state: state, row: row})
@@ -114,7 +114,7 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 			d.count(s)
 			if d.loop && a.dominant != nil {
 				text, signature := a.dominant.String(), a.dominant.Signature()
-				s.Loop.BlockedLoopFingerprintForWindow, s.Loop.BlockedLoop = &text, &signature
+				s.Loop.BlockedText, s.Loop.Blocked = &text, &signature
 			}
 		},
 		row: func(t *session.TaskRow) {
@@ -127,16 +127,16 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 // count moves the streak of windows without progress, once for each window.
 func (d *decision) count(s *session.TaskState) {
 	if d.a.dominant != nil {
-		s.Loop.LastLoopFingerprint = d.a.dominant.String()
+		s.Loop.Fingerprint = d.a.dominant.String()
 	}
-	if s.Loop.StreakWindow == s.Loop.ContinuationWindow {
+	if s.Loop.NoProgressWindow == s.Loop.Window {
 		return
 	}
-	s.Loop.StreakWindow = s.Loop.ContinuationWindow
+	s.Loop.NoProgressWindow = s.Loop.Window
 	if d.a.score <= 0 {
-		s.Loop.NoProgressStreak++
+		s.Loop.NoProgress++
 	} else {
-		s.Loop.NoProgressStreak = 0
+		s.Loop.NoProgress = 0
 	}
 }
 
@@ -146,14 +146,14 @@ func (d *decision) judge() {
 	switch {
 	case !l.auto:
 		d.block, d.quiet = "Auto continuation is disabled.", true
-	case loop.LifetimeTurnCount >= l.lifetime:
-		d.block = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", loop.LifetimeTurnCount, l.lifetime)
+	case loop.LifetimeTurns >= l.lifetime:
+		d.block = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", loop.LifetimeTurns, l.lifetime)
 	case !pendingSteps(d.s.Plan):
 		d.block = "No pending plan steps remain to continue."
-	case loop.NoProgressStreak >= l.breaker:
-		d.block, d.breaker = fmt.Sprintf("No-progress circuit breaker reached (%d/%d).", loop.NoProgressStreak, l.breaker), true
-	case loop.ContinuationCount >= l.maxAuto:
-		d.block = fmt.Sprintf("Auto continuation limit reached (%d/%d).", loop.ContinuationCount, l.maxAuto)
+	case loop.NoProgress >= l.breaker:
+		d.block, d.breaker = fmt.Sprintf("No-progress circuit breaker reached (%d/%d).", loop.NoProgress, l.breaker), true
+	case loop.Continuations >= l.maxAuto:
+		d.block = fmt.Sprintf("Auto continuation limit reached (%d/%d).", loop.Continuations, l.maxAuto)
 	case d.a.repeats >= l.critical:
 		d.block, d.loop = fmt.Sprintf("Loop fingerprint repeated too often (%d/%d).", d.a.repeats, l.critical), true
 	case d.a.risk >= 0.7 || d.a.repeats >= 3:
@@ -173,9 +173,9 @@ func (d *decision) dominant() string {
 // event is the decision as the log has it.
 func (d *decision) event(allowed bool, reason string) session.Change {
 	return event("continuation_decision", map[string]any{
-		"policy": d.l.continuation, "continuationWindow": d.s.Loop.ContinuationWindow, "continuationCount": d.s.Loop.ContinuationCount,
+		"policy": d.l.continuation, "continuationWindow": d.s.Loop.Window, "continuationCount": d.s.Loop.Continuations,
 		"maxAutoContinuations": d.l.maxAuto, "progressScore": d.a.score, "progressThreshold": d.l.minScore, "loopRiskIndex": d.a.risk,
-		"repeatedFingerprintCount": d.a.repeats, "dominantFingerprint": d.dominant(), "noProgressStreak": d.s.Loop.NoProgressStreak,
+		"repeatedFingerprintCount": d.a.repeats, "dominantFingerprint": d.dominant(), "noProgressStreak": d.s.Loop.NoProgress,
 		"loopWarningThreshold": d.l.warning, "loopCriticalThreshold": d.l.critical, "allowed": allowed, "reason": reason,
 	})
 }
@@ -186,19 +186,19 @@ func (r *Run) blocked(d decision) []session.Change {
 	if !d.quiet {
 		told = append(told, event("safety_stop_triggered", map[string]any{
 			"taskId": r.ID(), "policy": d.l.policy, "reason": d.block, "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
-			"repeatedFingerprintCount": d.a.repeats, "noProgressStreak": d.s.Loop.NoProgressStreak,
-			"continuationCount": d.s.Loop.ContinuationCount, "maxAutoContinuations": d.l.maxAuto, "nextActions": nextActions(),
+			"repeatedFingerprintCount": d.a.repeats, "noProgressStreak": d.s.Loop.NoProgress,
+			"continuationCount": d.s.Loop.Continuations, "maxAutoContinuations": d.l.maxAuto, "nextActions": nextActions(),
 		}))
 	}
 	if d.breaker {
 		told = append(told, event("no_progress_circuit_breaker", map[string]any{
-			"noProgressStreak": d.s.Loop.NoProgressStreak, "threshold": d.l.breaker, "dominantFingerprint": d.dominant(), "nextActions": nextActions(),
+			"noProgressStreak": d.s.Loop.NoProgress, "threshold": d.l.breaker, "dominantFingerprint": d.dominant(), "nextActions": nextActions(),
 		}))
 	}
 	return append(told,
 		event("auto_continuation_blocked", map[string]any{
 			"reason": d.block, "suggestion": nextActions()[1], "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
-			"noProgressStreak": d.s.Loop.NoProgressStreak,
+			"noProgressStreak": d.s.Loop.NoProgress,
 		}),
 		event("error", map[string]any{
 			"message": d.block, "errorCode": "TURN_LIMIT_EXCEEDED", "actionHint": map[string]any{"type": "continue_task", "label": "Continue"},
@@ -278,8 +278,8 @@ func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
 		return session.ErrNoPlan
 	}
 	next := state.Loop
-	next.ContinuationCount++
-	next.ContinuationWindow++
+	next.Continuations++
+	next.Window++
 	m := r.windowReset(next, string(mode), "turn_limit_exhausted")
 	if mode == ContinueAuto {
 		a, err := r.assessWindow(ctx)
@@ -287,7 +287,7 @@ func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
 			return err
 		}
 		m.changes = append([]session.Change{event("auto_continuation_started", map[string]any{
-			"mode": mode, "continuationCount": next.ContinuationCount, "continuationWindow": next.ContinuationWindow,
+			"mode": mode, "continuationCount": next.Continuations, "continuationWindow": next.Window,
 			"maxAutoContinuations": r.limits().maxAuto, "progressScore": a.score, "loopRiskIndex": a.risk,
 		})}, m.changes...)
 	}
@@ -304,21 +304,21 @@ func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
 // for the old one counts no more. Next has the counts of continuations.
 func (r *Run) windowReset(next session.TaskLoop, mode, reason string) move {
 	u := r.state().Usage
-	input, output := u.UsageOffsetInputTokens+u.TotalInputTokens, u.UsageOffsetOutputTokens+u.TotalOutputTokens
+	input, output := u.EarlierInput+u.Input, u.EarlierOutput+u.Output
 	at := r.session().Seq()
 	return move{
 		changes: []session.Change{event("budget_reset_for_continuation", map[string]any{
-			"reason": reason, "mode": mode, "continuationCount": next.ContinuationCount, "continuationWindow": next.ContinuationWindow,
+			"reason": reason, "mode": mode, "continuationCount": next.Continuations, "continuationWindow": next.Window,
 			"previousUsageTotals": map[string]any{"inputTokens": input, "outputTokens": output, "totalTokens": input + output, "cost": costUsed(u)},
 		})},
 		state: func(s *session.TaskState) {
-			s.Usage = session.TaskUsage{UsageOffsetInputTokens: input, UsageOffsetOutputTokens: output, UsageOffsetCost: costUsed(u)}
+			s.Usage = session.TaskUsage{EarlierInput: input, EarlierOutput: output, EarlierCost: costUsed(u)}
 			l := &s.Loop
-			l.ContinuationCount, l.ContinuationWindow = next.ContinuationCount, next.ContinuationWindow
-			l.GlobalTurnCount, l.IterationCount = 0, 0
-			l.SoftDeadlineTriggered, l.WrapUpRequested, l.TurnWindowSoftExhaustedNotified, l.SoftLandingInjected = false, false, false, false
-			l.BlockedLoop, l.BlockedLoopFingerprintForWindow = nil, nil
-			l.WindowStartEventCount = at
+			l.Continuations, l.Window = next.Continuations, next.Window
+			l.Turns, l.Iterations = 0, 0
+			l.SoftDeadline, l.WrapUp, l.LowTurnsNoted, l.LandingNoted = false, false, false, false
+			l.Blocked, l.BlockedText = nil, nil
+			l.WindowStart = at
 		},
 	}
 }
@@ -340,7 +340,7 @@ func (r *Run) continuationContext() move {
 	lines = append(append(lines, fmt.Sprintf("Completed steps (%d):", len(done))), done...)
 	lines = append(append(lines, fmt.Sprintf("Remaining steps (%d):", len(left))), left...)
 	lines = append(lines, continuationText)
-	if hint := state.Loop.PendingLoopStrategySwitchMessage; hint != "" {
+	if hint := state.Loop.Advice; hint != "" {
 		lines = append(lines, hint)
 	}
 	text := strings.Join(lines, "\n")
@@ -350,7 +350,7 @@ func (r *Run) continuationContext() move {
 			session.MessageAdded{Message: session.Message{ID: r.x.c.NewID(), Role: session.RoleAssistant, Trace: true, Content: session.Text(ackText)}},
 			event("executing", map[string]any{"message": "Continuing the plan"}),
 		},
-		state: func(s *session.TaskState) { s.Loop.PendingLoopStrategySwitchMessage = "" },
+		state: func(s *session.TaskState) { s.Loop.Advice = "" },
 		row: func(t *session.TaskRow) {
 			t.Status, t.TerminalStatus, t.FailureClass, t.Error = "executing", "", "", ""
 		},
@@ -360,35 +360,35 @@ func (r *Run) continuationContext() move {
 // renewForFollowUp gives a message another window, once.
 func (r *Run) renewForFollowUp(ctx context.Context) (bool, error) {
 	l, s := r.limits(), r.state()
-	attempts := s.Loop.FollowUpRecoveryAttemptsInCurrentMessage
+	attempts := s.Loop.FollowUpRetries
 	reason := ""
 	switch {
 	case attempts >= 1:
 		reason = "The turns of this message were renewed already."
-	case s.Loop.ContinuationCount >= l.maxAuto || !l.auto:
-		reason = fmt.Sprintf("Auto continuation limit reached (%d/%d).", s.Loop.ContinuationCount, l.maxAuto)
-	case s.Loop.LifetimeTurnCount >= l.lifetime:
-		reason = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", s.Loop.LifetimeTurnCount, l.lifetime)
+	case s.Loop.Continuations >= l.maxAuto || !l.auto:
+		reason = fmt.Sprintf("Auto continuation limit reached (%d/%d).", s.Loop.Continuations, l.maxAuto)
+	case s.Loop.LifetimeTurns >= l.lifetime:
+		reason = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", s.Loop.LifetimeTurns, l.lifetime)
 	}
 	if reason != "" {
 		return false, r.append(ctx, move{
 			changes: []session.Change{event("follow_up_turn_recovery_blocked", map[string]any{"reason": reason})},
-			state:   func(s *session.TaskState) { s.Loop.LastFollowUpRecoveryBlockReason = reason },
+			state:   func(s *session.TaskState) { s.Loop.FollowUpBlock = reason },
 		})
 	}
 	next := s.Loop
-	next.ContinuationCount++
-	next.ContinuationWindow++
+	next.Continuations++
+	next.Window++
 	m := move{
 		changes: []session.Change{event("follow_up_turn_recovery_started", map[string]any{
-			"attempt": attempts + 1, "maxAttempts": 1, "policy": l.policy, "turnsUsed": s.Loop.GlobalTurnCount, "windowTurnCap": l.window,
-			"continuationCount": s.Loop.ContinuationCount, "maxAutoContinuations": l.maxAuto,
-			"lifetimeTurnsUsed": s.Loop.LifetimeTurnCount, "maxLifetimeTurns": l.lifetime, "canRecover": true,
+			"attempt": attempts + 1, "maxAttempts": 1, "policy": l.policy, "turnsUsed": s.Loop.Turns, "windowTurnCap": l.window,
+			"continuationCount": s.Loop.Continuations, "maxAutoContinuations": l.maxAuto,
+			"lifetimeTurnsUsed": s.Loop.LifetimeTurns, "maxLifetimeTurns": l.lifetime, "canRecover": true,
 		})},
-		state: func(s *session.TaskState) { s.Loop.FollowUpRecoveryAttemptsInCurrentMessage++ },
+		state: func(s *session.TaskState) { s.Loop.FollowUpRetries++ },
 	}.and(r.windowReset(next, modeFollowUp, "follow_up_turn_limit_recovery"))
 	m.changes = append(m.changes, event("follow_up_turn_recovery_completed", map[string]any{
-		"attempt": attempts + 1, "continuationCount": next.ContinuationCount, "continuationWindow": next.ContinuationWindow,
+		"attempt": attempts + 1, "continuationCount": next.Continuations, "continuationWindow": next.Window,
 	}))
 	return true, r.append(ctx, m)
 }

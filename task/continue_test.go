@@ -44,22 +44,22 @@ func TestAutoContinue_blockReasonsInOrder(t *testing.T) {
 		loop    bool
 	}{
 		"1 it is off": {
-			budget: task.Budget{AutoContinuation: ptr(false), LifetimeTurns: 1}, state: func(s *session.TaskState) { s.Loop.LifetimeTurnCount = 1 },
+			budget: task.Budget{AutoContinuation: ptr(false), LifetimeTurns: 1}, state: func(s *session.TaskState) { s.Loop.LifetimeTurns = 1 },
 			done: true, errors: 9, reason: "Auto continuation is disabled.", quiet: true,
 		},
 		"2 the life is over": {
-			budget: task.Budget{LifetimeTurns: 7}, state: func(s *session.TaskState) { s.Loop.LifetimeTurnCount = 7 },
+			budget: task.Budget{LifetimeTurns: 7}, state: func(s *session.TaskState) { s.Loop.LifetimeTurns = 7 },
 			done: true, errors: 9, reason: "Lifetime turn limit reached (7/7).",
 		},
 		"3 nothing is left": {
 			budget: task.Budget{NoProgressBreaker: 1}, done: true, errors: 9, reason: "No pending plan steps remain to continue.",
 		},
 		"4 the breaker": {
-			budget: task.Budget{NoProgressBreaker: 3, MaxAutoContinuations: ptr(0)}, state: func(s *session.TaskState) { s.Loop.NoProgressStreak = 2 },
+			budget: task.Budget{NoProgressBreaker: 3, MaxAutoContinuations: ptr(0)}, state: func(s *session.TaskState) { s.Loop.NoProgress = 2 },
 			errors: 9, reason: "No-progress circuit breaker reached (3/3).", breaker: true,
 		},
 		"5 continuations are used up": {
-			state: func(s *session.TaskState) { s.Loop.ContinuationCount = 5 }, errors: 9, reason: "Auto continuation limit reached (5/5).",
+			state: func(s *session.TaskState) { s.Loop.Continuations = 5 }, errors: 9, reason: "Auto continuation limit reached (5/5).",
 		},
 		"6 a loop":            {errors: 6, reason: "Loop fingerprint repeated too often (6/6).", loop: true},
 		"7 a risk":            {errors: 3, writes: 9, reason: "Loop risk is high (1.00). Try changing strategy or constraints."},
@@ -119,11 +119,11 @@ func TestAutoContinue_blockReasonsInOrder(t *testing.T) {
 				t.Errorf("the row is %+v, %v", got, err)
 			}
 			state := s.state(id)
-			if (state.Loop.BlockedLoop != nil) != c.loop || (state.Loop.BlockedLoopFingerprintForWindow != nil) != c.loop {
-				t.Errorf("blocked loop %v", state.Loop.BlockedLoop)
+			if (state.Loop.Blocked != nil) != c.loop || (state.Loop.BlockedText != nil) != c.loop {
+				t.Errorf("blocked loop %v", state.Loop.Blocked)
 			}
-			if c.errors > 0 && state.Loop.LastLoopFingerprint != `get::{"a":2,"b":1}::down` {
-				t.Errorf("last fingerprint %q", state.Loop.LastLoopFingerprint)
+			if c.errors > 0 && state.Loop.Fingerprint != `get::{"a":2,"b":1}::down` {
+				t.Errorf("last fingerprint %q", state.Loop.Fingerprint)
 			}
 		})
 	}
@@ -160,8 +160,8 @@ func TestAutoContinue_streakOncePerWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if got := s.state(id).Loop; got.NoProgressStreak != 1 || got.StreakWindow != 1 {
-			t.Fatalf("streak %d of window %d, want 1 of 1", got.NoProgressStreak, got.StreakWindow)
+		if got := s.state(id).Loop; got.NoProgress != 1 || got.NoProgressWindow != 1 {
+			t.Fatalf("streak %d of window %d, want 1 of 1", got.NoProgress, got.NoProgressWindow)
 		}
 		s.open(task.Config{})
 	}
@@ -175,7 +175,7 @@ func TestAutoContinue_warningIsReachable(t *testing.T) {
 	s := newSite(t, task.Config{}, model)
 	id := s.working(spec())
 	s.alter(id, func(st *session.TaskState) {
-		st.Loop.GlobalTurnCount, st.Loop.IterationCount, st.Usage.TotalInputTokens = 4, 4, 100
+		st.Loop.Turns, st.Loop.Iterations, st.Usage.Input = 4, 4, 100
 	}, nil)
 	s.write(id, append(failures(t, 2, 9), taskEvent(t, "tool_error", map[string]any{"callId": "c", "tool": "put", "error": "full"}))...)
 	s.with(id, func(r *task.Run) {
@@ -199,11 +199,11 @@ func TestAutoContinue_warningIsReachable(t *testing.T) {
 		t.Errorf("reset %v", reset)
 	}
 	state := s.state(id)
-	if state.Loop.PendingLoopStrategySwitchMessage != "" {
+	if state.Loop.Advice != "" {
 		t.Error("the hint was not used up")
 	}
-	if state.Usage.UsageOffsetInputTokens != 100 || state.Usage.TotalInputTokens != 20 || state.Loop.GlobalTurnCount != 2 || state.Loop.LifetimeTurnCount != 2 {
-		t.Errorf("after the window: %+v, %d turns", state.Usage, state.Loop.GlobalTurnCount)
+	if state.Usage.EarlierInput != 100 || state.Usage.Input != 20 || state.Loop.Turns != 2 || state.Loop.LifetimeTurns != 2 {
+		t.Errorf("after the window: %+v, %d turns", state.Usage, state.Loop.Turns)
 	}
 	context := model.Requests()[0].Messages
 	said := context[len(context)-3].Content.Text()
@@ -281,15 +281,15 @@ func TestContinue_refusals(t *testing.T) {
 	}{
 		"without a plan": {noPlan: true, err: session.ErrNoPlan},
 		"lifetime": {
-			budget: task.Budget{LifetimeTurns: 5}, state: func(s *session.TaskState) { s.Loop.LifetimeTurnCount = 5 },
+			budget: task.Budget{LifetimeTurns: 5}, state: func(s *session.TaskState) { s.Loop.LifetimeTurns = 5 },
 			raise: task.ContinueOptions{LifetimeTurns: 50}, kind: session.BudgetLifetime, err: session.ErrBudget,
 		},
 		"tokens": {
-			budget: task.Budget{MaxTokens: ptr(int64(5))}, state: func(s *session.TaskState) { s.Usage.TotalOutputTokens = 5 },
+			budget: task.Budget{MaxTokens: ptr(int64(5))}, state: func(s *session.TaskState) { s.Usage.Output = 5 },
 			raise: task.ContinueOptions{MaxTokens: ptr(int64(500))}, kind: session.BudgetTokens, err: session.ErrBudget,
 		},
 		"cost": {
-			budget: task.Budget{MaxCost: ptr(0.5)}, state: func(s *session.TaskState) { s.Usage.TotalCost = 1 },
+			budget: task.Budget{MaxCost: ptr(0.5)}, state: func(s *session.TaskState) { s.Usage.Cost = 1 },
 			raise: task.ContinueOptions{MaxCost: ptr(5.0)}, kind: session.BudgetCost, err: session.ErrBudget,
 		},
 	} {
@@ -339,10 +339,10 @@ func TestWindowReset_clearsWhatCountedForTheWindow(t *testing.T) {
 	id := s.working(sp)
 	s.alter(id, func(st *session.TaskState) {
 		l := &st.Loop
-		l.GlobalTurnCount, l.LifetimeTurnCount, l.IterationCount, l.ContinuationCount, l.ContinuationWindow = 5, 9, 6, 1, 2
-		l.SoftDeadlineTriggered, l.WrapUpRequested, l.TurnWindowSoftExhaustedNotified, l.SoftLandingInjected = true, true, true, true
-		l.BlockedLoop, l.BlockedLoopFingerprintForWindow = &session.Signature{Tool: "a", Input: "{}"}, ptr("a::{}::e")
-		st.Usage = session.TaskUsage{TotalInputTokens: 3, TotalOutputTokens: 4, TotalCost: 0.5, UsageOffsetInputTokens: 10, UsageOffsetOutputTokens: 20, UsageOffsetCost: 1}
+		l.Turns, l.LifetimeTurns, l.Iterations, l.Continuations, l.Window = 5, 9, 6, 1, 2
+		l.SoftDeadline, l.WrapUp, l.LowTurnsNoted, l.LandingNoted = true, true, true, true
+		l.Blocked, l.BlockedText = &session.Signature{Tool: "a", Input: "{}"}, ptr("a::{}::e")
+		st.Usage = session.TaskUsage{Input: 3, Output: 4, Cost: 0.5, EarlierInput: 10, EarlierOutput: 20, EarlierCost: 1}
 	}, nil)
 	s.with(id, func(r *task.Run) {
 		if err := r.Continue(context.Background(), task.ContinueManual, task.ContinueOptions{}); err != nil {
@@ -351,18 +351,18 @@ func TestWindowReset_clearsWhatCountedForTheWindow(t *testing.T) {
 	})
 	state := s.state(id)
 	l := state.Loop
-	if l.GlobalTurnCount != 0 || l.IterationCount != 0 || l.LifetimeTurnCount != 9 || l.ContinuationCount != 2 || l.ContinuationWindow != 3 {
+	if l.Turns != 0 || l.Iterations != 0 || l.LifetimeTurns != 9 || l.Continuations != 2 || l.Window != 3 {
 		t.Errorf("counts %+v", l)
 	}
-	if l.SoftDeadlineTriggered || l.WrapUpRequested || l.TurnWindowSoftExhaustedNotified || l.SoftLandingInjected || l.BlockedLoop != nil || l.BlockedLoopFingerprintForWindow != nil {
+	if l.SoftDeadline || l.WrapUp || l.LowTurnsNoted || l.LandingNoted || l.Blocked != nil || l.BlockedText != nil {
 		t.Errorf("what counted for the window counts still: %+v", l)
 	}
-	if want := (session.TaskUsage{UsageOffsetInputTokens: 13, UsageOffsetOutputTokens: 24, UsageOffsetCost: 1.5}); state.Usage != want {
+	if want := (session.TaskUsage{EarlierInput: 13, EarlierOutput: 24, EarlierCost: 1.5}); state.Usage != want {
 		t.Errorf("usage %+v, want %+v", state.Usage, want)
 	}
 	reset := s.only(id, "budget_reset_for_continuation")
-	if l.WindowStartEventCount == 0 || l.WindowStartEventCount >= reset.Seq {
-		t.Errorf("the window starts after %d, and its reset is %d", l.WindowStartEventCount, reset.Seq)
+	if l.WindowStart == 0 || l.WindowStart >= reset.Seq {
+		t.Errorf("the window starts after %d, and its reset is %d", l.WindowStart, reset.Seq)
 	}
 }
 
@@ -372,7 +372,7 @@ func TestRunFollowUp_windowIsRenewedOnce(t *testing.T) {
 	sp := spec()
 	sp.Budget = &task.Budget{MaxTurns: 2}
 	id := s.working(sp)
-	full := func() { s.alter(id, func(st *session.TaskState) { st.Loop.GlobalTurnCount = 2 }, nil) }
+	full := func() { s.alter(id, func(st *session.TaskState) { st.Loop.Turns = 2 }, nil) }
 	full()
 	// The policy uses up the window again and again.
 	s.with(id, func(r *task.Run) {
@@ -403,7 +403,7 @@ func TestRunFollowUp_windowIsRenewedOnce(t *testing.T) {
 		}
 	})
 	blocked := s.only(id, "follow_up_turn_recovery_blocked").Data
-	if state := s.state(id); state.Loop.LastFollowUpRecoveryBlockReason != blocked["reason"] || blocked["reason"] == "" {
-		t.Errorf("blocked for %v, kept %q", blocked["reason"], state.Loop.LastFollowUpRecoveryBlockReason)
+	if state := s.state(id); state.Loop.FollowUpBlock != blocked["reason"] || blocked["reason"] == "" {
+		t.Errorf("blocked for %v, kept %q", blocked["reason"], state.Loop.FollowUpBlock)
 	}
 }

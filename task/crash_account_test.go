@@ -198,10 +198,10 @@ func (f crashFound) differ(other crashFound, planned bool) (faults []error) {
 	}
 	for i, s := range []*session.TaskState{&f.state, &other.state} {
 		next := *s.Clone()
-		next.Settings.ModeSeq, next.Loop.WindowStartEventCount = 0, 0
+		next.Settings.ModeSeq, next.Loop.WindowStart = 0, 0
 		row := []*session.TaskRow{&f.row, &other.row}[i]
 		if planned {
-			next.Loop.GlobalTurnCount, next.Loop.LifetimeTurnCount, next.Loop.IterationCount, next.Usage = 0, 0, 0, session.TaskUsage{}
+			next.Loop.Turns, next.Loop.LifetimeTurns, next.Loop.Iterations, next.Usage = 0, 0, 0, session.TaskUsage{}
 			row.Projection = nil
 		}
 		*s = next

@@ -42,7 +42,7 @@ func TestCrashAccount_seesEveryFault(t *testing.T) {
 		"an approval of another one": {change: func(_ []crashFound, e *crashFound) { e.approvalID = "b" }, want: "asked for again"},
 		"an approval that is open":   {change: func(_ []crashFound, e *crashFound) { e.state.Approvals[0].Status = "pending" }, want: "the approvals are"},
 		"a task that failed":         {change: func(_ []crashFound, e *crashFound) { e.row.Status = task.Failed }, want: "the task is failed"},
-		"another state":              {change: func(_ []crashFound, e *crashFound) { e.state.Loop.LifetimeTurnCount++ }, want: "another state"},
+		"another state":              {change: func(_ []crashFound, e *crashFound) { e.state.Loop.LifetimeTurns++ }, want: "another state"},
 		"another row":                {change: func(_ []crashFound, e *crashFound) { e.row.ResultSummary = "x" }, want: "another row"},
 		"another transcript":         {change: func(_ []crashFound, e *crashFound) { e.said = append(e.said, "user: more") }, want: "another transcript"},
 	} {

@@ -92,7 +92,7 @@ func (w *crasher) work(ctx context.Context, st store.Store) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.rt.Close()) }()
 	w.x, err = task.New(w.rt, task.Config{
-		Clock: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }, NewID: w.newID, Snapshots: task.SnapshotEveryStep,
+		Clock: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }, NewID: w.newID, Snapshot: seqSnapshot, Snapshots: task.SnapshotEveryStep,
 		Registry: kit{
 			toolOf("look", permission.Read, tool.ReadOnly, w.look),
 			toolOf("note", permission.Write, tool.Once, w.note),

@@ -144,7 +144,7 @@ func (x *Executor) beginning(s Spec) []session.Change {
 	if s.Budget != nil {
 		begun.Settings.Budget = raw(s.Budget)
 	}
-	begun.Transcript.LastUserMessage = s.Prompt
+	begun.Said.User = s.Prompt
 	projected := begun.Projection()
 	row.Projection = &projected
 	told := map[string]any{"title": s.Title, "prompt": s.Prompt, "executionMode": s.ExecutionMode, "run": 1}

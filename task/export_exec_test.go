@@ -53,8 +53,8 @@ func (r *Run) Perform(ctx context.Context) error {
 func (r *Run) Trouble(ctx context.Context) error {
 	return r.append(ctx, move{state: func(s *session.TaskState) {
 		scope := "global"
-		s.Recovery.LastToolDisabledScope, s.Loop.PendingLoopStrategySwitchMessage = &scope, "try another way"
-		s.Loop.BlockedLoop, s.Loop.BlockedLoopFingerprintForWindow = &session.Signature{Tool: "x"}, &scope
-		s.Tooling.LastWebFetchFailure, s.Loop.LifetimeTurnCount = &session.WebFailure{Tool: "x"}, 7
+		s.Recovery.DisabledScope, s.Loop.Advice = &scope, "try another way"
+		s.Loop.Blocked, s.Loop.BlockedText = &session.Signature{Tool: "x"}, &scope
+		s.Tools.PageFailure, s.Loop.LifetimeTurns = &session.PageFailed{Tool: "x"}, 7
 	}})
 }

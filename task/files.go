@@ -107,9 +107,9 @@ func (r *Run) remembered(s *session.TaskState, call session.ToolCall, t Tool, no
 	span := int64(readSpan)
 	switch useOf(call.Name, t.Effects) {
 	case usesRead:
-		seen, _ = s.Files.FileReads.Get(pathOf(call))
+		seen, _ = s.Files.Reads.Get(pathOf(call))
 	case usesList:
-		seen, _ = s.Files.DirListings.Get(pathOf(call))
+		seen, _ = s.Files.Listings.Get(pathOf(call))
 		span = listSpan
 	default:
 		return "", false
@@ -193,24 +193,22 @@ func track(s *session.TaskState, c running, stepID string, now int64) {
 	kind := useOf(c.call.Name, c.tool.Effects)
 	switch {
 	case kind == usesAnything:
-		s.Files.FileReads, s.Files.DirListings = session.Pairs[session.Count]{}, session.Pairs[session.Count]{}
+		s.Files.Reads, s.Files.Listings = session.Pairs[session.Count]{}, session.Pairs[session.Count]{}
 		return
 	case p == "":
 		return
 	}
 	switch kind {
 	case usesRead:
-		s.Files.FileReads = again(s.Files.FileReads, p, now)
-		s.Files.FilesReadTracker = s.Files.FilesReadTracker.Without(p).With(p, session.FileRead{Step: stepID, SizeBytes: int64(len(c.result.Content))})
-		s.Tracker.ReadFiles = newest(s.Tracker.ReadFiles, p)
+		s.Files.Reads = again(s.Files.Reads, p, now)
+		s.Files.Read = s.Files.Read.Without(p).With(p, session.FileRead{Step: stepID, Bytes: int64(len(c.result.Content))})
 	case usesList:
-		s.Files.DirListings = again(s.Files.DirListings, p, now)
-		s.Tracker.Directories = newest(s.Tracker.Directories, p)
+		s.Files.Listings = again(s.Files.Listings, p, now)
 	case usesWrite:
-		s.Files.FileReads = s.Files.FileReads.Without(p)
-		s.Files.DirListings = s.Files.DirListings.Without(p).Without(path.Dir(p))
+		s.Files.Reads = s.Files.Reads.Without(p)
+		s.Files.Listings = s.Files.Listings.Without(p).Without(path.Dir(p))
 		if !c.existed {
-			s.Tracker.CreatedFiles = newest(s.Tracker.CreatedFiles, p)
+			s.Files.Created = newest(s.Files.Created, p)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (p *turn) hint(ctx context.Context, it *Iteration) error {
 		m := session.Message{ID: p.r.x.c.NewID(), Role: session.RoleUser, StepID: it.StepID, Trace: true, Content: session.Text(note)}
 		err := p.r.append(ctx, move{
 			changes: []session.Change{session.MessageAdded{Message: m}, told},
-			state:   func(s *session.TaskState) { s.Loop.SoftLandingInjected = true },
+			state:   func(s *session.TaskState) { s.Loop.LandingNoted = true },
 		})
 		if err != nil {
 			return err

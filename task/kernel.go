@@ -110,10 +110,10 @@ func (k *kernel) begin(ctx context.Context, in KernelInput) (answer Answer, open
 			k.it.StepID = id
 		}
 	}
-	if k.it.StepID == "" && state.Loop.CurrentStepID != nil {
-		k.it.StepID = *state.Loop.CurrentStepID
+	if k.it.StepID == "" && state.Steps.Current != nil {
+		k.it.StepID = *state.Steps.Current
 	}
-	counted := state.Loop.Kernel
+	counted := state.Steps.Counts
 	if counted != nil && counted.StepID == k.it.StepID {
 		k.it.Counters, k.it.Messages = *counted, k.r.session().WindowMessages()
 		if again, ok := k.p.(resumer); ok {
@@ -125,15 +125,15 @@ func (k *kernel) begin(ctx context.Context, in KernelInput) (answer Answer, open
 	for _, m := range in.Messages {
 		changes = append(changes, session.MessageAdded{Message: k.r.fresh(m)})
 	}
-	k.it.Counters = session.KernelCounters{StepID: k.it.StepID}
+	k.it.Counters = session.StepCounts{StepID: k.it.StepID}
 	err = k.r.append(ctx, move{changes: changes, state: func(s *session.TaskState) {
-		s.Loop.Kernel = counters(k.it)
+		s.Steps.Counts = counters(k.it)
 		if k.it.Mode == modeFollowUp {
-			s.Loop.FollowUpRecoveryAttemptsInCurrentMessage = 0
+			s.Loop.FollowUpRetries = 0
 		}
 		for _, c := range changes {
 			if added, ok := c.(session.MessageAdded); ok && added.Message.Role == session.RoleUser {
-				s.Transcript.LastUserMessage = added.Message.Content.Text()
+				s.Said.User = added.Message.Content.Text()
 			}
 		}
 	}})
@@ -150,7 +150,7 @@ func (r *Run) fresh(m session.Message) session.Message {
 }
 
 // counters is a copy of an iteration's.
-func counters(it *Iteration) *session.KernelCounters {
+func counters(it *Iteration) *session.StepCounts {
 	c := it.Counters
 	c.Notes = slices.Clone(c.Notes)
 	return &c
@@ -247,13 +247,13 @@ func (k *kernel) handle(ctx context.Context, answer Response) (StopReason, error
 
 // save makes the counters durable where a policy's own writes have not.
 func (k *kernel) save(ctx context.Context) error {
-	if k.it.Counters.StepID == "" && reflect.DeepEqual(k.it.Counters, session.KernelCounters{}) {
+	if k.it.Counters.StepID == "" && reflect.DeepEqual(k.it.Counters, session.StepCounts{}) {
 		return nil
 	}
-	if kept := k.r.state().Loop.Kernel; kept != nil && reflect.DeepEqual(*kept, *counters(k.it)) {
+	if kept := k.r.state().Steps.Counts; kept != nil && reflect.DeepEqual(*kept, *counters(k.it)) {
 		return nil
 	}
-	return k.r.append(ctx, move{state: func(s *session.TaskState) { s.Loop.Kernel = counters(k.it) }})
+	return k.r.append(ctx, move{state: func(s *session.TaskState) { s.Steps.Counts = counters(k.it) }})
 }
 
 // ended is the reason that an error ends the loop for. The error of a stop that

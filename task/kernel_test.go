@@ -280,10 +280,10 @@ func TestTurns_countWithoutUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := s.state(row.ID)
-	if l := state.Loop; l.GlobalTurnCount != 2 || l.LifetimeTurnCount != 2 || l.IterationCount != 2 {
-		t.Errorf("turns %d, %d, %d; want 2 of each", l.GlobalTurnCount, l.LifetimeTurnCount, l.IterationCount)
+	if l := state.Loop; l.Turns != 2 || l.LifetimeTurns != 2 || l.Iterations != 2 {
+		t.Errorf("turns %d, %d, %d; want 2 of each", l.Turns, l.LifetimeTurns, l.Iterations)
 	}
-	if u := state.Usage; u.TotalInputTokens != 0 || u.TotalOutputTokens != 7 || u.TotalCost != 0 {
+	if u := state.Usage; u.Input != 0 || u.Output != 7 || u.Cost != 0 {
 		t.Errorf("usage %+v, want 7 tokens of output alone", u)
 	}
 	told := s.only(row.ID, "llm_usage").Data

@@ -62,7 +62,7 @@ func TestSoftDeadline_ofATimeout(t *testing.T) {
 func TestTurnsLeft_theFewerOfWindowAndLife(t *testing.T) {
 	l, _ := Budget{MaxTurns: 10, LifetimeTurns: 12}.limits(false)
 	for _, c := range []struct{ window, life, want int }{{0, 0, 10}, {4, 4, 6}, {1, 11, 1}, {10, 10, 0}, {0, 20, 0}} {
-		if got := l.turnsLeft(session.TaskLoop{GlobalTurnCount: c.window, LifetimeTurnCount: c.life}).left(); got != c.want {
+		if got := l.turnsLeft(session.TaskLoop{Turns: c.window, LifetimeTurns: c.life}).left(); got != c.want {
 			t.Errorf("after %d and %d: %d left, want %d", c.window, c.life, got, c.want)
 		}
 	}

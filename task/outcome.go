@@ -117,11 +117,11 @@ func unresolved(s session.TaskState) (ids []string, blocking bool) {
 	}
 	for _, step := range s.Plan.Steps {
 		if step.Status != stepFailed || step.Waived ||
-			s.Recovery.RecoveredFailureStepIDs.Has(step.ID) || s.Verification.NonBlockingVerificationFailedStepIDs.Has(step.ID) {
+			s.Recovery.Recovered.Has(step.ID) || s.Steps.FailedOptional.Has(step.ID) {
 			continue
 		}
 		ids = append(ids, step.ID)
-		blocking = blocking || s.Verification.BlockingVerificationFailedStepIDs.Has(step.ID)
+		blocking = blocking || s.Steps.FailedRequired.Has(step.ID)
 	}
 	return ids, blocking
 }
@@ -143,13 +143,13 @@ func (w wish) gated(s session.TaskState) wish {
 // shown is what the row has to show of a state: the last words, the files, and
 // the best of all that came before.
 func shown(row *session.TaskRow, s *session.TaskState, now int64) {
-	for _, text := range []*string{s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantOutput, s.Transcript.LastAssistantText} {
+	for _, text := range []*string{s.Said.Result, s.Said.Answer, s.Said.Shown} {
 		if text != nil && strings.TrimSpace(*text) != "" {
 			row.ResultSummary = strings.TrimSpace(*text)
 			break
 		}
 	}
-	for _, file := range s.Tracker.CreatedFiles {
+	for _, file := range s.Files.Created {
 		if !slices.Contains(row.OutputFiles, file) {
 			row.OutputFiles = append(row.OutputFiles, file)
 		}

@@ -177,7 +177,7 @@ func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
 			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
 		}
 	}
-	if len(m.changes) == 0 && !state.Loop.WrapUpRequested {
+	if len(m.changes) == 0 && !state.Loop.WrapUp {
 		return false, nil
 	}
 	if r.row().Status == Planning {
@@ -244,7 +244,7 @@ func (x *Executor) startStep(ctx context.Context, r *Run, step session.PlanStep)
 	}
 	err := r.append(ctx, move{
 		changes: []session.Change{event("step_started", map[string]any{"step": step})},
-		state:   func(s *session.TaskState) { s.Loop.CurrentStepID = &step.ID },
+		state:   func(s *session.TaskState) { s.Steps.Current = &step.ID },
 		row:     func(row *session.TaskRow) { row.Status = Executing },
 	})
 	return step, err
@@ -282,7 +282,7 @@ func (x *Executor) runOut(ctx context.Context, r *Run) (goOn bool, err error) {
 // nextFollowUp is the message to be answered next: one whose answer was broken
 // off, or the first that waits.
 func (r *Run) nextFollowUp(ctx context.Context) (session.FollowUp, bool, error) {
-	if k := r.state().Loop.Kernel; k != nil {
+	if k := r.state().Steps.Counts; k != nil {
 		if id, ok := strings.CutPrefix(k.StepID, followUpStep(session.FollowUp{})); ok {
 			return session.FollowUp{ID: id}, true, nil
 		}

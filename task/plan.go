@@ -162,7 +162,7 @@ func (a asks) Plan(ctx context.Context, s Spec, window []session.Message) (sessi
 		}
 		ask := asking{name: name, model: model, request: llm.Request{
 			Model: name, System: planSystemText, Messages: session.Sendable(messages), Params: r.session().ModelParams(),
-			Agent: r.session().Info().AgentName, SessionID: r.ID(), Inference: r.state().Loop.LifetimeTurnCount,
+			Agent: r.session().Info().AgentName, SessionID: r.ID(), Inference: r.state().Loop.LifetimeTurns,
 		}}
 		response, err := r.ask(ctx, ask)
 		if err != nil {

@@ -103,7 +103,7 @@ func TestSteps_aFailureThatIsMadeGoodDoesNotCount(t *testing.T) {
 	h.start(s)
 	h.stands("completed", "ok", "")
 	state := h.state()
-	if len(state.Plan.Steps) != 3 || state.Plan.Steps[0].Status != "failed" || state.Plan.Steps[1].Kind != "recovery" || !state.Recovery.RecoveredFailureStepIDs.Has("a") {
+	if len(state.Plan.Steps) != 3 || state.Plan.Steps[0].Status != "failed" || state.Plan.Steps[1].Kind != "recovery" || !state.Recovery.Recovered.Has("a") {
 		t.Errorf("the plan is %+v, recovery %+v", state.Plan, state.Recovery)
 	}
 }
@@ -167,7 +167,7 @@ func TestSuccessCriteria_areTriedAgainAndThenFail(t *testing.T) {
 		if runs != c.attempts || h.row().CurrentAttempt != c.attempts || h.count("verification_failed")+h.count("verification_passed") != c.attempts {
 			t.Errorf("%s: %d runs, attempt %d", name, runs, h.row().CurrentAttempt)
 		}
-		if len(h.state().Verification.VerificationEvidenceEntries) != c.attempts || len(h.state().Plan.Steps) != c.attempts {
+		if len(h.state().Steps.Evidence) != c.attempts || len(h.state().Plan.Steps) != c.attempts {
 			t.Errorf("%s: the plan is %+v", name, h.state().Plan)
 		}
 	}
@@ -254,10 +254,10 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 	if fresh.ran() != 1 || row.WorkspaceID != "there" || row.Status != "completed" {
 		t.Errorf("the new tool ran %d times, the row is %+v", fresh.ran(), row)
 	}
-	if state.Loop.PendingLoopStrategySwitchMessage != "" || state.Loop.BlockedLoop != nil || state.Tooling.LastWebFetchFailure != nil || state.Recovery.LastToolDisabledScope != nil {
+	if state.Loop.Advice != "" || state.Loop.Blocked != nil || state.Tools.PageFailure != nil || state.Recovery.DisabledScope != nil {
 		t.Errorf("what belonged to the old workspace is still there: %+v", state.Loop)
 	}
-	if len(state.Permissions.SessionRules) != 1 || state.Loop.LifetimeTurnCount != 2+7 {
+	if len(state.Permissions.SessionRules) != 1 || state.Loop.LifetimeTurns != 2+7 {
 		t.Errorf("what belongs to the task is gone: %+v", state.Permissions)
 	}
 	if h.count("workspace_changed") != 1 {

@@ -88,7 +88,7 @@ type Iteration struct {
 	Mode     string // step or follow_up
 	StepID   string
 	Messages []session.Message
-	Counters session.KernelCounters
+	Counters session.StepCounts
 }
 
 // Policy decides what a loop of turns does. All methods but Request and Handle

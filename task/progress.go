@@ -31,10 +31,10 @@ func (f Fingerprint) Signature() session.Signature {
 // is, with or without an error.
 func blocks(l session.TaskLoop, call session.ToolCall) bool {
 	input := sortedInput(call.Arguments)
-	if b := l.BlockedLoop; b != nil {
+	if b := l.Blocked; b != nil {
 		return b.Tool == call.Name && b.Input == input
 	}
-	if text := l.BlockedLoopFingerprintForWindow; text != nil {
+	if text := l.BlockedText; text != nil {
 		alone := call.Name + "::" + input
 		return *text == rendered(alone) || strings.HasPrefix(*text, rendered(alone+"::"))
 	}
@@ -85,7 +85,7 @@ func readHappening(c session.Change) happening {
 // assessWindow reads the events of the window from the log.
 func (r *Run) assessWindow(ctx context.Context) (assessment, error) {
 	var events []happening
-	for e, err := range r.x.rt.Log(ctx, r.ID(), r.state().Loop.WindowStartEventCount) {
+	for e, err := range r.x.rt.Log(ctx, r.ID(), r.state().Loop.WindowStart) {
 		if err != nil {
 			return assessment{}, fmt.Errorf("assess the window: %w", err)
 		}

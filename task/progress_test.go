@@ -143,12 +143,12 @@ func TestFingerprint_equalByFieldsNotByText(t *testing.T) {
 func TestBlocks_signatureAndImportedText(t *testing.T) {
 	call := session.ToolCall{Name: "read", Arguments: []byte(`{"b":1,"a":"x"}`)}
 	other := session.ToolCall{Name: "read", Arguments: []byte(`{"a":"x","b":2}`)}
-	native := session.TaskLoop{BlockedLoop: &session.Signature{Tool: "read", Input: `{"a":"x","b":1}`}}
+	native := session.TaskLoop{Blocked: &session.Signature{Tool: "read", Input: `{"a":"x","b":1}`}}
 	if !blocks(native, call) || blocks(native, other) || blocks(session.TaskLoop{}, call) {
 		t.Error("a signature blocks another call than its own")
 	}
 	text := Fingerprint{Tool: "read", Input: `{"a":"x","b":1}`, Error: "no::such file"}.String()
-	imported := session.TaskLoop{BlockedLoopFingerprintForWindow: &text}
+	imported := session.TaskLoop{BlockedText: &text}
 	if !blocks(imported, call) || blocks(imported, other) {
 		t.Error("an imported text blocks another call than the one it renders")
 	}

@@ -76,18 +76,13 @@ func feedbackOf(item store.Item) session.StepFeedback {
 
 // queues is what waits in an inbox.
 func queues(items []store.Item) session.TaskQueues {
-	q := session.TaskQueues{PendingFollowUps: []session.FollowUp{}}
+	q := session.TaskQueues{FollowUps: []session.FollowUp{}, Feedback: []session.StepFeedback{}}
 	for _, item := range items {
 		switch item.Kind {
 		case store.ItemFollowUp:
-			q.PendingFollowUps = append(q.PendingFollowUps, followUpOf(item))
+			q.FollowUps = append(q.FollowUps, followUpOf(item))
 		case store.ItemStepFeedback:
-			f := feedbackOf(item)
-			if q.StepFeedbackSignal == nil {
-				q.StepFeedbackSignal = &f
-			} else {
-				q.Feedback = append(q.Feedback, f)
-			}
+			q.Feedback = append(q.Feedback, feedbackOf(item))
 		}
 	}
 	return q
@@ -211,7 +206,7 @@ func (r *Run) drain(ctx context.Context, it *Iteration) error {
 		case store.ItemWrapUp:
 			err := r.append(ctx, move{
 				changes: []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}},
-				state:   func(s *session.TaskState) { s.Loop.WrapUpRequested = true },
+				state:   func(s *session.TaskState) { s.Loop.WrapUp = true },
 			})
 			if err != nil {
 				return err
@@ -244,8 +239,8 @@ func (r *Run) deliver(ctx context.Context, items []store.Item, it *Iteration) er
 			prefix = ""
 		}
 		err := r.append(ctx, move{changes: r.delivery(f, prefix, it.StepID), state: func(s *session.TaskState) {
-			s.Transcript.LastUserMessage = f.Message
-			s.Loop.FollowUpRecoveryAttemptsInCurrentMessage = 0
+			s.Said.User = f.Message
+			s.Loop.FollowUpRetries = 0
 		}})
 		if err != nil {
 			return err
@@ -352,7 +347,7 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 func (r *Run) told(text, stepID string) move {
 	return move{changes: []session.Change{session.MessageAdded{Message: session.Message{
 		ID: r.x.c.NewID(), Role: session.RoleUser, StepID: stepID, Content: session.Text(text),
-	}}}, state: func(s *session.TaskState) { s.Transcript.LastUserMessage = text }}
+	}}}, state: func(s *session.TaskState) { s.Said.User = text }}
 }
 
 func (r *Run) skipped(step session.PlanStep) move {
@@ -387,15 +382,15 @@ func (r *Run) retried(step session.PlanStep, message string) move {
 	}
 	return m.and(move{state: func(s *session.TaskState) {
 		forgetStep(step.ID)(s)
-		s.Recovery.RecoveredFailureStepIDs = s.Recovery.RecoveredFailureStepIDs.Without(step.ID)
+		s.Recovery.Recovered = s.Recovery.Recovered.Without(step.ID)
 	}})
 }
 
 // forgetStep takes back the counts of a step.
 func forgetStep(id string) func(*session.TaskState) {
 	return func(s *session.TaskState) {
-		if s.Loop.Kernel != nil && s.Loop.Kernel.StepID == id {
-			s.Loop.Kernel = nil
+		if s.Steps.Counts != nil && s.Steps.Counts.StepID == id {
+			s.Steps.Counts = nil
 		}
 	}
 }

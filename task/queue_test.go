@@ -40,7 +40,7 @@ func TestQueueFollowUp_refusals(t *testing.T) {
 			t.Errorf("%+v: %v, want it refused", f, err)
 		}
 	}
-	if q := s.state(id).Queues.PendingFollowUps; len(q) != 0 {
+	if q := s.state(id).Queues.FollowUps; len(q) != 0 {
 		t.Errorf("a refused message is queued: %v", q)
 	}
 }
@@ -66,7 +66,7 @@ func TestQueueFollowUp_keepsEverythingInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.open(task.Config{})
-	queued := s.state(id).Queues.PendingFollowUps
+	queued := s.state(id).Queues.FollowUps
 	if len(queued) != 2 || queued[1].Message != "second" {
 		t.Fatalf("queued %+v", queued)
 	}
@@ -81,7 +81,7 @@ func TestQueueFollowUp_keepsEverythingInOrder(t *testing.T) {
 			}
 		}
 	})
-	if n := len(s.state(id).Queues.PendingFollowUps); n != 2 {
+	if n := len(s.state(id).Queues.FollowUps); n != 2 {
 		t.Errorf("what was drained and not delivered is lost: %d are queued", n)
 	}
 }
@@ -150,7 +150,7 @@ func crashFollowUp(t *testing.T, n int, late bool) (writes int) {
 	if n > 0 {
 		s.store = base
 		s.open(c)
-		if got := s.state(id).Queues.PendingFollowUps; len(got)+len(s.events(id, "follow_up_delivered")) > 1 {
+		if got := s.state(id).Queues.FollowUps; len(got)+len(s.events(id, "follow_up_delivered")) > 1 {
 			t.Errorf("write %d: it is queued %v and delivered", n, got)
 		}
 		if _, err := s.x.Resume(context.Background(), id); err != nil && !errors.Is(err, session.ErrTaskTerminal) {
@@ -168,7 +168,7 @@ func crashFollowUp(t *testing.T, n int, late bool) (writes int) {
 		if got := s.said(id, "USER UPDATE: faster") + s.said(id, "faster"); got != 1 || len(s.events(id, "follow_up_delivered")) != 1 {
 			t.Errorf("write %d (late %v): it was said %d times and told %d times", n, late, got, len(s.events(id, "follow_up_delivered")))
 		}
-		if left := s.state(id).Queues.PendingFollowUps; len(left) != 0 {
+		if left := s.state(id).Queues.FollowUps; len(left) != 0 {
 			t.Errorf("write %d: it is still queued", n)
 		}
 	}
@@ -233,13 +233,13 @@ func TestStepFeedback_effects(t *testing.T) {
 				sp.Plan.Steps[1].Status = c.s2
 			}
 			id := s.working(sp)
-			s.alter(id, func(st *session.TaskState) { st.Loop.CurrentStepID = ptr("s1") }, nil)
+			s.alter(id, func(st *session.TaskState) { st.Steps.Current = ptr("s1") }, nil)
 			s.with(id, func(r *task.Run) {
 				entry, err := s.x.SetStepFeedback(context.Background(), id, c.f) // while somebody works on it
 				if err != nil {
 					t.Fatal(err)
 				}
-				if q := s.state(id).Queues; q.StepFeedbackSignal == nil || q.StepFeedbackSignal.ID != entry {
+				if q := s.state(id).Queues; len(q.Feedback) != 1 || q.Feedback[0].ID != entry {
 					t.Errorf("it is not shown as waiting: %+v", q)
 				}
 				out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0]))
@@ -263,7 +263,7 @@ func TestStepFeedback_effects(t *testing.T) {
 			if c.want.says != "" && s.said(id, c.want.says) != 1 {
 				t.Errorf("%q was said %d times", c.want.says, s.said(id, c.want.says))
 			}
-			if q := s.state(id).Queues; q.StepFeedbackSignal != nil {
+			if q := s.state(id).Queues; len(q.Feedback) != 0 {
 				t.Error("it is not consumed")
 			}
 		})
@@ -285,14 +285,14 @@ func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
 	sp := spec()
 	sp.Plan.Steps[0].Status = "in_progress"
 	id := s.working(sp)
-	s.alter(id, func(st *session.TaskState) { st.Loop.CurrentStepID = ptr("s1") }, nil)
+	s.alter(id, func(st *session.TaskState) { st.Steps.Current = ptr("s1") }, nil)
 	s.with(id, func(r *task.Run) {
 		for _, text := range []string{"one", "two"} {
 			if _, err := s.x.SetStepFeedback(context.Background(), id, session.StepFeedback{StepID: "current", Action: "drift", Message: text}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if q := s.state(id).Queues; q.StepFeedbackSignal.Message != "one" || len(q.Feedback) != 1 || q.Feedback[0].Message != "two" {
+		if q := s.state(id).Queues; len(q.Feedback) != 2 || q.Feedback[0].Message != "one" || q.Feedback[1].Message != "two" {
 			t.Fatalf("in line are %+v", q)
 		}
 		if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0])); err != nil || out.StopReason != task.StopCompleted {

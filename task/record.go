@@ -43,7 +43,7 @@ func (r *Run) ending(stepID string, c running) move {
 	var failed *disabling
 	if c.result.IsError {
 		state := r.state()
-		failed = failing(state.Tooling, c.tool, c.err, c.result.Content, now)
+		failed = failing(state.Tools, c.tool, c.err, c.result.Content, now)
 		told := map[string]any{"callId": c.call.ID, "tool": c.call.Name, "input": c.call.Arguments, "error": firstChars(c.result.Content, maxEventText)}
 		if failed.off {
 			told["disabled"], told["disabledScope"] = true, failed.entry.Scope
@@ -58,14 +58,14 @@ func (r *Run) ending(stepID string, c running) move {
 		changes = append(changes, wrote)
 	}
 	m := move{changes: changes, state: func(s *session.TaskState) {
-		s.Tooling.StartedCalls = s.Tooling.StartedCalls.Without(c.call.ID)
+		s.Tools.Started = s.Tools.Started.Without(c.call.ID)
 		remember(s, c, now)
 		if failed != nil {
 			failed.apply(s)
 			return
 		}
 		track(s, c, stepID, now)
-		s.Tooling.ToolFailures = s.Tooling.ToolFailures.Without(c.tool.Spec().Name).Without(providerKey(c.tool))
+		s.Tools.Failures = s.Tools.Failures.Without(c.tool.Spec().Name).Without(providerKey(c.tool))
 	}}
 	if failed != nil && failed.off {
 		m.row = func(row *session.TaskRow) { row.ToolDisabledScope = failed.entry.Scope }
@@ -75,21 +75,21 @@ func (r *Run) ending(stepID string, c running) move {
 
 // remember counts the use of a tool and keeps what it found.
 func remember(s *session.TaskState, c running, now int64) {
-	t := &s.Tooling
+	t := &s.Tools
 	name := c.call.Name
-	n, _ := t.ToolUsageCounts.Get(name)
-	t.ToolUsageCounts = t.ToolUsageCounts.With(name, n+1)
+	n, _ := t.Calls.Get(name)
+	t.Calls = t.Calls.With(name, n+1)
 	if !c.result.IsError {
-		n, _ := t.SuccessfulToolUsageCounts.Get(name)
-		t.SuccessfulToolUsageCounts = t.SuccessfulToolUsageCounts.With(name, n+1)
+		n, _ := t.Successes.Get(name)
+		t.Successes = t.Successes.With(name, n+1)
 		if !ownTool(name) {
-			t.ToolResultMemory = append(t.ToolResultMemory, session.ToolMemory{Tool: name, Summary: firstChars(c.result.Content, maxEventText), Timestamp: now})
+			t.Results = append(t.Results, session.ToolMemory{Tool: name, Summary: firstChars(c.result.Content, maxEventText), At: now})
 		}
 	}
-	if t.ToolUsageEventsSinceDecay++; t.ToolUsageEventsSinceDecay >= usageOfEpoch {
-		t.ToolUsageCounts, t.SuccessfulToolUsageCounts = halved(t.ToolUsageCounts), halved(t.SuccessfulToolUsageCounts)
-		t.ToolUsageEventsSinceDecay = 0
-		t.ToolSelectionEpoch++
+	if t.SinceHalved++; t.SinceHalved >= usageOfEpoch {
+		t.Calls, t.Successes = halved(t.Calls), halved(t.Successes)
+		t.SinceHalved = 0
+		t.Halvings++
 	}
 	if c.tool.Effects.Has(permission.Network) {
 		rememberPage(t, c, now)
@@ -108,7 +108,7 @@ func halved(counts session.Pairs[int]) session.Pairs[int] {
 }
 
 // rememberPage keeps which page was seen, or could not be had.
-func rememberPage(t *session.TaskTooling, c running, now int64) {
+func rememberPage(t *session.TaskTools, c running, now int64) {
 	kind := "web_fetch"
 	address := argument(c.call, "url", "uri")
 	if address == "" {
@@ -116,8 +116,8 @@ func rememberPage(t *session.TaskTooling, c running, now int64) {
 	}
 	switch {
 	case c.result.IsError:
-		t.LastWebFetchFailure = &session.WebFailure{Timestamp: now, Tool: c.call.Name, URL: address, Error: firstChars(c.result.Content, maxErrorShown)}
+		t.PageFailure = &session.PageFailed{At: now, Tool: c.call.Name, URL: address, Error: firstChars(c.result.Content, maxErrorShown)}
 	case address != "":
-		t.WebEvidenceMemory = append(t.WebEvidenceMemory, session.WebEvidence{Tool: kind, URL: address, Timestamp: now})
+		t.Pages = append(t.Pages, session.Page{Tool: kind, URL: address, At: now})
 	}
 }

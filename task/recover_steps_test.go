@@ -33,7 +33,7 @@ func TestRecovery_oneStepForAFailure(t *testing.T) {
 	s := newSite(t, task.Config{}, model)
 	row := s.run(spec())
 	state := s.state(row.ID)
-	if !state.Recovery.RecoveredFailureStepIDs.Has("s1") || *state.Recovery.LastRecoveryClass != task.ClassExternalUnknown || state.Recovery.RecoveryRequestActive {
+	if !state.Recovery.Recovered.Has("s1") || *state.Recovery.Class != task.ClassExternalUnknown || state.Recovery.Active {
 		t.Errorf("recovery %+v", state.Recovery)
 	}
 	var kinds []string
@@ -75,20 +75,20 @@ func TestResetForRetry_forgetsFailuresAndKeepsTheRest(t *testing.T) {
 	id := s.create(spec())
 	var want session.TaskState
 	s.alter(id, func(st *session.TaskState) {
-		st.Tooling.ToolFailures = st.Tooling.ToolFailures.With("get", session.ToolFailure{Systemic: 3})
-		st.Tooling.ToolResultMemory = []session.ToolMemory{{Tool: "get"}}
-		st.Tooling.ToolUsageCounts = st.Tooling.ToolUsageCounts.With("get", 4)
-		st.Transcript.LastAssistantOutput, st.Transcript.LastNonVerificationOutput, st.Transcript.LastAssistantText = ptr("a"), ptr("b"), ptr("c")
-		st.Transcript.LastUserMessage = "said"
+		st.Tools.Failures = st.Tools.Failures.With("get", session.ToolFailure{Systemic: 3})
+		st.Tools.Results = []session.ToolMemory{{Tool: "get"}}
+		st.Tools.Calls = st.Tools.Calls.With("get", 4)
+		st.Said.Answer, st.Said.Result, st.Said.Shown = ptr("a"), ptr("b"), ptr("c")
+		st.Said.User = "said"
 		st.Recovery = session.TaskRecovery{
-			RecoveryRequestActive: true, LastRecoveryFailureSignature: "x", RecoveredFailureStepIDs: session.NewSet("s1"),
-			LastRecoveryClass: ptr("c"), LastToolDisabledScope: ptr("global"),
+			Active: true, Failure: "x", Recovered: session.NewSet("s1"),
+			Class: ptr("c"), DisabledScope: ptr("global"),
 		}
-		st.Loop.PendingLoopStrategySwitchMessage, st.Loop.BlockedLoopFingerprintForWindow = "turn", ptr("f")
-		st.Loop.BlockedLoop, st.Loop.GlobalTurnCount, st.Loop.LifetimeTurnCount = &session.Signature{Tool: "a"}, 3, 7
-		st.Loop.Kernel = &session.KernelCounters{StepID: "s1", Iterations: 32}
-		st.Usage.TotalInputTokens = 9
-		st.Verification.BlockingVerificationFailedStepIDs = session.NewSet("s2")
+		st.Loop.Advice, st.Loop.BlockedText = "turn", ptr("f")
+		st.Loop.Blocked, st.Loop.Turns, st.Loop.LifetimeTurns = &session.Signature{Tool: "a"}, 3, 7
+		st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 32}
+		st.Usage.Input = 9
+		st.Steps.FailedRequired = session.NewSet("s2")
 		want = *st.Clone()
 	}, nil)
 	s.with(id, func(r *task.Run) {
@@ -100,11 +100,11 @@ func TestResetForRetry_forgetsFailuresAndKeepsTheRest(t *testing.T) {
 		}
 	})
 	got := s.state(id)
-	want.Tooling.ToolFailures, want.Tooling.ToolResultMemory = session.Pairs[session.ToolFailure]{}, []session.ToolMemory{}
-	want.Transcript.LastAssistantOutput, want.Transcript.LastNonVerificationOutput, want.Transcript.LastAssistantText = nil, nil, nil
-	want.Recovery = session.TaskRecovery{LastRetryReason: ptr("again, please")}
-	want.Loop.PendingLoopStrategySwitchMessage, want.Loop.BlockedLoopFingerprintForWindow = "", nil
-	want.Loop.BlockedLoop, want.Loop.Kernel = nil, nil
+	want.Tools.Failures, want.Tools.Results = session.Pairs[session.ToolFailure]{}, []session.ToolMemory{}
+	want.Said.Answer, want.Said.Result, want.Said.Shown = nil, nil, nil
+	want.Recovery = session.TaskRecovery{RetryReason: ptr("again, please")}
+	want.Loop.Advice, want.Loop.BlockedText = "", nil
+	want.Loop.Blocked, want.Steps.Counts = nil, nil
 	want.Checklist = got.Checklist
 	if a, b := jsonOf(t, got), jsonOf(t, want); a != b {
 		t.Errorf("after the reset\n%s, want\n%s", a, b)

@@ -83,7 +83,7 @@ func (r *Run) planRecovery(ctx context.Context, failed session.PlanStep, cause e
 	class = Classify(cause)
 	state := r.state()
 	signature := failureSignature(failed.ID, class, cause)
-	note := func(s *session.TaskState) { s.Recovery.LastRecoveryClass = &class }
+	note := func(s *session.TaskState) { s.Recovery.Class = &class }
 	row := func(t *session.TaskRow) { t.RecoveryClass = class }
 	if state.Plan == nil || class == ClassUser || class == ClassQuota || failed.Kind == "recovery" || recoveredBefore(&state, failed.ID, signature) {
 		return false, class, r.append(ctx, move{state: note, row: row})
@@ -107,7 +107,7 @@ func (r *Run) planRecovery(ctx context.Context, failed session.PlanStep, cause e
 		changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "recovery"})},
 		state: func(s *session.TaskState) {
 			note(s)
-			s.Recovery.RecoveryRequestActive, s.Recovery.LastRecoveryFailureSignature = true, signature
+			s.Recovery.Active, s.Recovery.Failure = true, signature
 		},
 		row: row,
 	})
@@ -123,7 +123,7 @@ func recoveryID(stepID, signature string) string {
 // recoveredBefore reports a failure that had its recovery.
 func recoveredBefore(s *session.TaskState, stepID, signature string) bool {
 	_, planned := s.Plan.Step(recoveryID(stepID, signature))
-	return planned || s.Recovery.LastRecoveryFailureSignature == signature
+	return planned || s.Recovery.Failure == signature
 }
 
 // recovers is the id of the step that a recovery step is for.
@@ -142,9 +142,9 @@ func recoveryEnded(s *session.TaskState, step session.PlanStep, completed bool) 
 	if !ok {
 		return
 	}
-	s.Recovery.RecoveryRequestActive = false
+	s.Recovery.Active = false
 	if completed {
-		s.Recovery.RecoveredFailureStepIDs = s.Recovery.RecoveredFailureStepIDs.With(id)
+		s.Recovery.Recovered = s.Recovery.Recovered.With(id)
 	}
 }
 
@@ -155,11 +155,11 @@ func (r *Run) ResetForRetry(ctx context.Context, reason string) error {
 	r.dropTools()
 	return r.append(ctx, move{
 		state: func(s *session.TaskState) {
-			s.Tooling.ToolFailures, s.Tooling.ToolResultMemory = session.Pairs[session.ToolFailure]{}, nil
-			s.Transcript.LastAssistantOutput, s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantText = nil, nil, nil
-			s.Recovery = session.TaskRecovery{LastRetryReason: &reason}
-			s.Loop.PendingLoopStrategySwitchMessage = ""
-			s.Loop.BlockedLoop, s.Loop.BlockedLoopFingerprintForWindow, s.Loop.Kernel = nil, nil, nil
+			s.Tools.Failures, s.Tools.Results = session.Pairs[session.ToolFailure]{}, nil
+			s.Said.Answer, s.Said.Result, s.Said.Shown = nil, nil, nil
+			s.Recovery = session.TaskRecovery{RetryReason: &reason}
+			s.Loop.Advice = ""
+			s.Loop.Blocked, s.Loop.BlockedText, s.Steps.Counts = nil, nil, nil
 		},
 		row: func(t *session.TaskRow) { t.RetryReason, t.RecoveryClass, t.ToolDisabledScope = reason, "", "" },
 	})
@@ -228,13 +228,13 @@ type disabling struct {
 // failing counts a failure and decides whether the tool is switched off. A
 // tool whose cooldown is over begins at nothing, but is off for longer when it
 // goes on failing.
-func failing(t session.TaskTooling, of Tool, err error, text string, now int64) *disabling {
+func failing(t session.TaskTools, of Tool, err error, text string, now int64) *disabling {
 	d := &disabling{key: of.Spec().Name}
 	scope := "global"
 	if of.Provider != "" && strings.Contains(strings.ToLower(text), strings.ToLower(of.Provider)) {
 		d.key, scope = providerKey(of), "provider"
 	}
-	d.entry, _ = t.ToolFailures.Get(d.key)
+	d.entry, _ = t.Failures.Get(d.key)
 	if d.entry.DisabledUntil > 0 && now >= d.entry.DisabledUntil {
 		d.entry.Systemic, d.entry.InputDependent, d.entry.DisabledUntil = 0, 0, 0
 	}
@@ -266,10 +266,10 @@ func failing(t session.TaskTooling, of Tool, err error, text string, now int64) 
 }
 
 func (d *disabling) apply(s *session.TaskState) {
-	s.Tooling.ToolFailures = s.Tooling.ToolFailures.With(d.key, d.entry)
+	s.Tools.Failures = s.Tools.Failures.With(d.key, d.entry)
 	if d.off {
 		scope := d.entry.Scope
-		s.Recovery.LastToolDisabledScope = &scope
+		s.Recovery.DisabledScope = &scope
 	}
 }
 
@@ -277,9 +277,9 @@ func (d *disabling) apply(s *session.TaskState) {
 func providerKey(t Tool) string { return t.Spec().Name + "@" + t.Provider }
 
 // disabled is why a tool is off, if it is.
-func disabled(t session.TaskTooling, of Tool, now int64) (session.ToolFailure, bool) {
+func disabled(t session.TaskTools, of Tool, now int64) (session.ToolFailure, bool) {
 	for _, key := range []string{of.Spec().Name, providerKey(of)} {
-		if f, ok := t.ToolFailures.Get(key); ok && f.DisabledUntil > now {
+		if f, ok := t.Failures.Get(key); ok && f.DisabledUntil > now {
 			return f, true
 		}
 	}

@@ -65,7 +65,7 @@ func TestFailureSignature_masksWhatDiffers(t *testing.T) {
 func fails(t *testing.T, s *session.TaskState, of Tool, err error, n int, now int64) (offAt int) {
 	t.Helper()
 	for i := range n {
-		d := failing(s.Tooling, of, err, err.Error(), now)
+		d := failing(s.Tools, of, err, err.Error(), now)
 		d.apply(s)
 		if d.off {
 			return i + 1
@@ -110,15 +110,15 @@ func TestDisabling_cooldownGrowsAndCountersRestart(t *testing.T) {
 		if n := fails(t, &s, of, down, 9, now); n != 5 {
 			t.Fatalf("round %d: off after %d failures, want 5", i, n)
 		}
-		f, off := disabled(s.Tooling, of, now)
+		f, off := disabled(s.Tools, of, now)
 		if !off || f.DisabledUntil-now != want*time.Minute.Milliseconds() {
 			t.Fatalf("round %d: off for %d ms, want %v minutes", i, f.DisabledUntil-now, want)
 		}
-		if _, off := disabled(s.Tooling, of, f.DisabledUntil-1); !off {
+		if _, off := disabled(s.Tools, of, f.DisabledUntil-1); !off {
 			t.Fatalf("round %d: on before its time", i)
 		}
 		now = f.DisabledUntil
-		if _, off := disabled(s.Tooling, of, now); off {
+		if _, off := disabled(s.Tools, of, now); off {
 			t.Fatalf("round %d: off after its time", i)
 		}
 	}
@@ -131,16 +131,16 @@ func TestDisabling_scopeOfAProvider(t *testing.T) {
 	if fails(t, &s, one, errors.New("acme: unauthorized"), 1, 1) != 1 {
 		t.Fatal("a wrong key does not switch it off")
 	}
-	if f, off := disabled(s.Tooling, one, 2); !off || f.Scope != "provider" || *s.Recovery.LastToolDisabledScope != "provider" {
+	if f, off := disabled(s.Tools, one, 2); !off || f.Scope != "provider" || *s.Recovery.DisabledScope != "provider" {
 		t.Errorf("scope %q, off %v; want provider", f.Scope, off)
 	}
-	if _, off := disabled(s.Tooling, two, 2); off {
+	if _, off := disabled(s.Tools, two, 2); off {
 		t.Error("another provider is off too")
 	}
-	if fails(t, &s, one, errors.New("unauthorized"), 1, 1); *s.Recovery.LastToolDisabledScope != "global" {
+	if fails(t, &s, one, errors.New("unauthorized"), 1, 1); *s.Recovery.DisabledScope != "global" {
 		t.Error("an error that names nobody is a provider's")
 	}
-	if _, off := disabled(s.Tooling, two, 2); !off {
+	if _, off := disabled(s.Tools, two, 2); !off {
 		t.Error("a tool that is off for all is on for another provider")
 	}
 }

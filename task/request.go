@@ -66,7 +66,7 @@ func (r *Run) asking(ctx context.Context) (asking, error) {
 	request := llm.Request{
 		Model: name, System: strings.TrimSpace(system + "\n\n" + modeNote(r.row().ExecutionMode)), Messages: transcript(s),
 		Params: s.ModelParams(), ResponseFormat: s.State().ResponseFormat,
-		Agent: s.Info().AgentName, SessionID: s.ID(), Inference: state.Loop.LifetimeTurnCount,
+		Agent: s.Info().AgentName, SessionID: s.ID(), Inference: state.Loop.LifetimeTurns,
 	}
 	if o.ModelParams != nil {
 		request.Params = *o.ModelParams
@@ -288,12 +288,12 @@ func cutOff(finish string) bool {
 func (r *Run) counted(a said) (usage []session.Change, count func(*session.TaskState)) {
 	dollars := float64(a.cost) / 1e6
 	count = func(s *session.TaskState) {
-		s.Loop.IterationCount++
-		s.Loop.GlobalTurnCount++
-		s.Loop.LifetimeTurnCount++
-		s.Usage.TotalInputTokens += a.usage.Input
-		s.Usage.TotalOutputTokens += a.usage.Output
-		s.Usage.TotalCost += dollars
+		s.Loop.Iterations++
+		s.Loop.Turns++
+		s.Loop.LifetimeTurns++
+		s.Usage.Input += a.usage.Input
+		s.Usage.Output += a.usage.Output
+		s.Usage.Cost += dollars
 	}
 	if a.usage == (session.Usage{}) && a.cost == 0 {
 		return nil, count
@@ -311,7 +311,7 @@ func (r *Run) counted(a said) (usage []session.Change, count func(*session.TaskS
 	u := after.Usage
 	return []session.Change{event("llm_usage", map[string]any{
 		"providerType": provider, "modelId": id, "delta": delta, "totals": map[string]any{
-			"inputTokens": u.UsageOffsetInputTokens + u.TotalInputTokens, "outputTokens": u.UsageOffsetOutputTokens + u.TotalOutputTokens, "cost": costUsed(u),
+			"inputTokens": u.EarlierInput + u.Input, "outputTokens": u.EarlierOutput + u.Output, "cost": costUsed(u),
 		},
 	})}, count
 }

@@ -69,7 +69,7 @@ func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m mo
 	told := restEvents(row, reason)
 	return r.seal(ctx, "task."+w.status, m.and(move{changes: told, state: func(s *session.TaskState) {
 		if terminal(w.status) {
-			s.Loop.CurrentStepID = nil
+			s.Steps.Current = nil
 		}
 	}, row: func(r *session.TaskRow) { *r = row }}))
 }
@@ -165,7 +165,7 @@ func (r *Run) openCall(id string) (call session.ToolCall, stepID string, ok bool
 // snapshot leaves one in the log where the executor wants it. That it cannot
 // be kept is no reason for a task not to come to rest.
 func (x *Executor) snapshot(ctx context.Context, r *Run, when SnapshotMode) error {
-	if x.c.Snapshots == SnapshotNever || when == SnapshotEveryStep && x.c.Snapshots != SnapshotEveryStep {
+	if x.c.Snapshot == nil || x.c.Snapshots == SnapshotNever || when == SnapshotEveryStep && x.c.Snapshots != SnapshotEveryStep {
 		return nil
 	}
 	_, err := r.SaveSnapshot(ctx)

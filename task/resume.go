@@ -147,7 +147,7 @@ func (x *Executor) newRun(ctx context.Context, r *Run) (move, error) {
 	}
 	return m.and(move{
 		state: func(s *session.TaskState) {
-			s.Loop.WrapUpRequested, s.Loop.SoftDeadlineTriggered = false, false
+			s.Loop.WrapUp, s.Loop.SoftDeadline = false, false
 		},
 		row: func(row *session.TaskRow) {
 			row.Run++
@@ -253,6 +253,6 @@ func (r *Run) allAgain() move {
 		}
 	}
 	return move{changes: []session.Change{event("plan_revised", map[string]any{"plan": next, "reason": "retry"})}, state: func(s *session.TaskState) {
-		s.Verification.BlockingVerificationFailedStepIDs, s.Loop.Kernel = nil, nil
+		s.Steps.FailedRequired, s.Steps.Counts = nil, nil
 	}}
 }

@@ -182,10 +182,10 @@ func TestGate_failedStepsKeepATaskFromCompleting(t *testing.T) {
 		want   task.Wish
 	}{
 		"a failed step":        {func(*session.TaskState) {}, failed},
-		"one that is made up":  {func(s *session.TaskState) { s.Recovery.RecoveredFailureStepIDs = session.NewSet("b") }, completed},
+		"one that is made up":  {func(s *session.TaskState) { s.Recovery.Recovered = session.NewSet("b") }, completed},
 		"one that is waived":   {func(s *session.TaskState) { s.Plan.Steps[1].Waived = true }, completed},
-		"one that blocks none": {func(s *session.TaskState) { s.Verification.NonBlockingVerificationFailedStepIDs = session.NewSet("b") }, completed},
-		"a verification": {func(s *session.TaskState) { s.Verification.BlockingVerificationFailedStepIDs = session.NewSet("b") },
+		"one that blocks none": {func(s *session.TaskState) { s.Steps.FailedOptional = session.NewSet("b") }, completed},
+		"a verification": {func(s *session.TaskState) { s.Steps.FailedRequired = session.NewSet("b") },
 			task.Wish{Status: "failed", Class: "required_verification", Error: failed.Error}},
 		"two": {func(s *session.TaskState) { s.Plan.Steps[0].Status = "failed" },
 			task.Wish{Status: "failed", Class: "contract_error", Error: "Completion blocked: unresolved failed step(s): a, b"}},

@@ -40,7 +40,7 @@ func (r *Run) searchTool() Tool {
 		}
 		return strings.Join(lines, "\n"), r.append(ctx, move{state: func(s *session.TaskState) {
 			for _, name := range found {
-				s.Tooling.DiscoveredDeferredToolNames = s.Tooling.DiscoveredDeferredToolNames.With(name)
+				s.Tools.Found = s.Tools.Found.With(name)
 			}
 		}})
 	})

@@ -247,8 +247,8 @@ func (x *Executor) SetStepFeedback(ctx context.Context, id string, f session.Ste
 		return "", err
 	}
 	if t := s.Task(); f.StepID == CurrentStep {
-		if t != nil && t.Loop.CurrentStepID != nil {
-			f.StepID = *t.Loop.CurrentStepID
+		if t != nil && t.Steps.Current != nil {
+			f.StepID = *t.Steps.Current
 			if item, err = feedbackItem(f); err != nil {
 				return "", err
 			}

@@ -74,7 +74,7 @@ func (x *Executor) fedBack(ctx context.Context, r *Run, out Outcome) (bool, erro
 }
 
 // stepOver is the state without a running step.
-func stepOver(s *session.TaskState) { s.Loop.CurrentStepID, s.Loop.Kernel = nil, nil }
+func stepOver(s *session.TaskState) { s.Steps.Current, s.Steps.Counts = nil, nil }
 
 // stepDone completes a step, with a version.
 func (x *Executor) stepDone(ctx context.Context, r *Run, step session.PlanStep) error {
@@ -93,7 +93,7 @@ func (x *Executor) stepDone(ctx context.Context, r *Run, step session.PlanStep) 
 		state: func(s *session.TaskState) {
 			stepOver(s)
 			recoveryEnded(s, step, true)
-			s.Transcript.StepOutcomeSummaries = append(slices.Clone(s.Transcript.StepOutcomeSummaries), came)
+			s.Steps.Outcomes = append(slices.Clone(s.Steps.Outcomes), came)
 		},
 		row: func(row *session.TaskRow) { shown(row, &state, now) },
 	})
@@ -119,9 +119,9 @@ func (x *Executor) stepFailed(ctx context.Context, r *Run, step session.PlanStep
 		state: func(s *session.TaskState) {
 			stepOver(s)
 			recoveryEnded(s, step, false)
-			s.Transcript.StepOutcomeSummaries = append(slices.Clone(s.Transcript.StepOutcomeSummaries), came)
-			if step.Kind == "verification" && !s.Verification.NonBlockingVerificationFailedStepIDs.Has(step.ID) {
-				s.Verification.BlockingVerificationFailedStepIDs = s.Verification.BlockingVerificationFailedStepIDs.With(step.ID)
+			s.Steps.Outcomes = append(slices.Clone(s.Steps.Outcomes), came)
+			if step.Kind == "verification" && !s.Steps.FailedOptional.Has(step.ID) {
+				s.Steps.FailedRequired = s.Steps.FailedRequired.With(step.ID)
 			}
 		},
 		row: func(row *session.TaskRow) { shown(row, &state, now) },
@@ -168,7 +168,7 @@ func classOf(reason StopReason) (class, stopReason string) {
 // followUpEnded is what the end of an answer to a message means for the task.
 func (x *Executor) followUpEnded(ctx context.Context, r *Run, out Outcome, cause error) (goOn bool, err error) {
 	reason := string(out.StopReason)
-	over := move{state: func(s *session.TaskState) { s.Loop.Kernel = nil }}
+	over := move{state: func(s *session.TaskState) { s.Steps.Counts = nil }}
 	switch out.StopReason {
 	case StopCompleted:
 		state := r.state()
@@ -232,13 +232,13 @@ const maxOutcome = 1000
 
 // outcomeOf is what came of a step: its last words, and the files it changed.
 func (x *Executor) outcomeOf(ctx context.Context, r *Run, step session.PlanStep) (session.StepOutcome, error) {
-	o := session.StepOutcome{StepID: step.ID, Description: step.Description, Status: step.Status, MutatedFiles: []string{}, OutcomeSummary: step.Error}
+	o := session.StepOutcome{StepID: step.ID, Description: step.Description, Status: step.Status, Files: []string{}, Summary: step.Error}
 	state := r.state()
-	if last := state.Transcript.LastAssistantOutput; last != nil && step.Error == "" {
-		o.OutcomeSummary = firstChars(strings.TrimSpace(*last), maxOutcome)
+	if last := state.Said.Answer; last != nil && step.Error == "" {
+		o.Summary = firstChars(strings.TrimSpace(*last), maxOutcome)
 	}
 	running := ""
-	for e, err := range x.rt.Log(context.WithoutCancel(ctx), r.ID(), state.Loop.WindowStartEventCount) {
+	for e, err := range x.rt.Log(context.WithoutCancel(ctx), r.ID(), state.Loop.WindowStart) {
 		if err != nil {
 			return o, err
 		}
@@ -250,8 +250,8 @@ func (x *Executor) outcomeOf(ctx context.Context, r *Run, step session.PlanStep)
 		case "step_started":
 			running = stepOf(told)
 		case "file_created", "file_modified", "file_deleted":
-			if p := pathIn(told); running == step.ID && !slices.Contains(o.MutatedFiles, p) {
-				o.MutatedFiles = append(o.MutatedFiles, p)
+			if p := pathIn(told); running == step.ID && !slices.Contains(o.Files, p) {
+				o.Files = append(o.Files, p)
 			}
 		}
 	}

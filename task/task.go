@@ -30,7 +30,10 @@ type Config struct {
 	Rules    RuleStore // rules of workspaces and of the user; nil: none
 	Budget   Budget    // for tasks that set none
 
-	Snapshots     SnapshotMode // empty: on_stop
+	// Snapshot writes a task in a format of another program, for SaveSnapshot.
+	// nil: none is written.
+	Snapshot      func(View) (json.RawMessage, error)
+	Snapshots     SnapshotMode // when one is written; empty: on_stop
 	MaxConcurrent int          // tasks at work in this process; 0: 4
 	// ApprovalTimeout is how long an approval waits for an answer. 0: for ever.
 	ApprovalTimeout time.Duration

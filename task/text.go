@@ -44,7 +44,7 @@ func (r *Run) RunText(ctx context.Context, in TextInput) (TextOutput, error) {
 	label, most := in.Label, in.MaxTokens
 	for {
 		a.request.Messages = r.prefixed(in.Messages, text)
-		a.request.Inference = r.state().Loop.LifetimeTurnCount
+		a.request.Inference = r.state().Loop.LifetimeTurns
 		if limit := most; limit > 0 {
 			a.request.Params.MaxOutputTokens = &limit
 		}
@@ -69,7 +69,7 @@ func (r *Run) RunText(ctx context.Context, in TextInput) (TextOutput, error) {
 	m := session.Message{ID: r.x.c.NewID(), Role: session.RoleAssistant, Content: session.Text(out.Text)}
 	return out, r.append(ctx, move{changes: []session.Change{session.MessageAdded{Message: m}}, state: func(s *session.TaskState) {
 		if out.Text != "" {
-			s.Transcript.LastAssistantOutput, s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantText = &out.Text, &out.Text, &out.Text
+			s.Said.Answer, s.Said.Result, s.Said.Shown = &out.Text, &out.Text, &out.Text
 		}
 	}})
 }

@@ -54,8 +54,8 @@ func TestRunText_oneMessageWhateverItTakes(t *testing.T) {
 			if !slices.Equal(labels, c.labels) {
 				t.Errorf("labels %v, want %v", labels, c.labels)
 			}
-			if l := s.state(id).Loop; l.LifetimeTurnCount != c.turns || l.GlobalTurnCount != c.turns {
-				t.Errorf("%d turns are counted, want %d", l.LifetimeTurnCount, c.turns)
+			if l := s.state(id).Loop; l.LifetimeTurns != c.turns || l.Turns != c.turns {
+				t.Errorf("%d turns are counted, want %d", l.LifetimeTurns, c.turns)
 			}
 			for i, r := range model.Requests() {
 				if len(r.Tools) > 0 || r.System != "be brief" || *r.Params.MaxOutputTokens != []int{20, 30}[i] {
@@ -77,7 +77,7 @@ func TestRunText_needsATurn(t *testing.T) {
 	sp := spec()
 	sp.Budget = &task.Budget{LifetimeTurns: 1}
 	id := s.create(sp)
-	s.alter(id, func(st *session.TaskState) { st.Loop.LifetimeTurnCount = 1 }, nil)
+	s.alter(id, func(st *session.TaskState) { st.Loop.LifetimeTurns = 1 }, nil)
 	s.with(id, func(r *task.Run) {
 		in := task.TextInput{Messages: []session.Message{{Role: session.RoleUser, Content: session.Text("write")}}}
 		if _, err := r.RunText(context.Background(), in); !errors.Is(err, session.ErrBudget) || len(model.Requests()) > 0 {

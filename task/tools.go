@@ -93,11 +93,11 @@ func (r *Run) offered(ctx context.Context) ([]Tool, error) {
 			if !inputMode(row.ExecutionMode) {
 				continue
 			}
-		case t.Deferred && !state.Tooling.DiscoveredDeferredToolNames.Has(name),
+		case t.Deferred && !state.Tools.Found.Has(name),
 			def.Tools != nil && !slices.Contains(def.Tools, name), slices.Contains(def.ToolsDeny, name):
 			continue
 		}
-		if _, off := disabled(state.Tooling, t, millis(r.x.c.Clock())); off {
+		if _, off := disabled(state.Tools, t, millis(r.x.c.Clock())); off {
 			continue
 		}
 		shown = append(shown, t)
@@ -214,7 +214,7 @@ func refuse(text string) *refusal {
 // a person has to say something first.
 func (p *turn) admit(ctx, work context.Context, call session.ToolCall) (c running, refused *refusal, asked StopReason, err error) {
 	state := p.r.state()
-	started := state.Tooling.StartedCalls.Has(call.ID)
+	started := state.Tools.Started.Has(call.ID)
 	t, known, err := p.r.find(ctx, call.Name)
 	if err != nil {
 		return c, nil, "", err
@@ -282,7 +282,7 @@ func (p *turn) unfit(ctx context.Context, state *session.TaskState, call session
 		return refuse(badArgumentsText)
 	}
 	now := millis(p.r.x.c.Clock())
-	if f, off := disabled(state.Tooling, t, now); off {
+	if f, off := disabled(state.Tools, t, now); off {
 		return refuse(fmt.Sprintf(disabledText, call.Name, time.UnixMilli(f.DisabledUntil).UTC().Format(time.RFC3339), f.LastError))
 	}
 	if text, remembered := p.r.remembered(state, call, t, now); remembered {
@@ -313,20 +313,20 @@ func starting(calls []running) move {
 	}
 	m := move{changes: begun, state: func(s *session.TaskState) {
 		counts := session.BudgetCounters{}
-		if s.Tooling.BudgetCounters != nil {
-			counts = *s.Tooling.BudgetCounters
+		if s.Tools.Counts != nil {
+			counts = *s.Tools.Counts
 		}
 		for _, c := range calls {
 			if c.started {
 				continue
 			}
-			s.Tooling.StartedCalls = s.Tooling.StartedCalls.With(c.call.ID)
+			s.Tools.Started = s.Tools.Started.With(c.call.ID)
 			counts.ToolCalls++
 			if c.tool.Effects.Has(permission.Network) && strings.Contains(c.call.Name, "search") {
 				counts.WebSearchCalls++
 			}
 		}
-		s.Tooling.BudgetCounters = &counts
+		s.Tools.Counts = &counts
 	}}
 	for _, c := range calls {
 		if !c.started {
@@ -384,14 +384,14 @@ func (p *turn) refuse(ctx context.Context, it *Iteration, call session.ToolCall,
 		}))
 	}
 	m := move{changes: changes, state: func(s *session.TaskState) {
-		s.Tooling.StartedCalls = s.Tooling.StartedCalls.Without(call.ID)
+		s.Tools.Started = s.Tools.Started.Without(call.ID)
 		if f.duplicate {
 			counts := session.BudgetCounters{}
-			if s.Tooling.BudgetCounters != nil {
-				counts = *s.Tooling.BudgetCounters
+			if s.Tools.Counts != nil {
+				counts = *s.Tools.Counts
 			}
 			counts.DuplicatesBlocked++
-			s.Tooling.BudgetCounters = &counts
+			s.Tools.Counts = &counts
 		}
 	}}
 	return p.r.append(ctx, m.and(f.with))

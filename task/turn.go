@@ -86,7 +86,7 @@ func (r *Run) unanswered(m session.Message) []session.ToolCall {
 
 // StopBefore ends the loop when a person asked to finish.
 func (p *turn) StopBefore(*Iteration) (bool, StopReason) {
-	return p.r.state().Loop.WrapUpRequested, StopWrapUp
+	return p.r.state().Loop.WrapUp, StopWrapUp
 }
 
 // Drain looks at the clock, then takes what has arrived: feedback first, then
@@ -117,7 +117,7 @@ func (p *turn) late(ctx context.Context) error {
 	}
 	err := p.r.append(ctx, move{
 		changes: []session.Change{event("step_timeout", map[string]any{"step": step, "error": cause.Error(), "timeout": l.stepTimeout.Milliseconds()})},
-		state:   func(s *session.TaskState) { s.Loop.SoftDeadlineTriggered = true },
+		state:   func(s *session.TaskState) { s.Loop.SoftDeadline = true },
 	})
 	if err != nil {
 		return err
@@ -171,14 +171,14 @@ func (p *turn) write(ctx context.Context, it *Iteration, answer said) error {
 	changes := append([]session.Change{session.MessageAdded{Message: answer.message}}, usage...)
 	return p.r.append(ctx, move{changes: changes, state: func(s *session.TaskState) {
 		count(s)
-		s.Loop.Kernel = counters(it)
+		s.Steps.Counts = counters(it)
 		s.Checklist.ReminderArmed = false
 		if strings.TrimSpace(text) == "" {
 			return
 		}
-		s.Transcript.LastAssistantOutput, s.Transcript.LastAssistantText = &output, &output
+		s.Said.Answer, s.Said.Shown = &output, &output
 		if p.step.Kind != "verification" {
-			s.Transcript.LastNonVerificationOutput = &output
+			s.Said.Result = &output
 		}
 	}})
 }
@@ -186,7 +186,7 @@ func (p *turn) write(ctx context.Context, it *Iteration, answer said) error {
 // continued is an answer with what came before the cut that it goes on from.
 func (r *Run) continued(text string, m session.Message) string {
 	s := r.session()
-	before := r.state().Transcript.LastAssistantText
+	before := r.state().Said.Shown
 	for i := s.Len() - 1; i >= 0 && before != nil; i-- {
 		last := s.Message(i)
 		if last.Role != session.RoleUser || last.StepID != m.StepID {
@@ -262,7 +262,7 @@ func (p *turn) note(ctx context.Context, it *Iteration, hint, text string) error
 	}
 	err := p.r.append(ctx, move{
 		changes: []session.Change{session.MessageAdded{Message: m}},
-		state:   func(s *session.TaskState) { s.Loop.Kernel = counters(it) },
+		state:   func(s *session.TaskState) { s.Steps.Counts = counters(it) },
 	})
 	it.Messages = p.r.session().WindowMessages()
 	return err

@@ -77,8 +77,8 @@ func TestTurn_orderOfWrites(t *testing.T) {
 	if !slices.Equal(seen, want) {
 		t.Errorf("seen\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
 	}
-	if c := s.state(row.ID).Tooling; len(c.StartedCalls) != 0 || c.BudgetCounters.ToolCalls != 1 {
-		t.Errorf("afterwards %v are started and %d counted", c.StartedCalls, c.BudgetCounters.ToolCalls)
+	if c := s.state(row.ID).Tools; len(c.Started) != 0 || c.Counts.ToolCalls != 1 {
+		t.Errorf("afterwards %v are started and %d counted", c.Started, c.Counts.ToolCalls)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestTurn_callsThatAreNotRun(t *testing.T) {
 	s := newSite(t, task.Config{Registry: kit{work}}, scripted.New(
 		replyCalls(callOf("c1", "nothing", `{}`), callOf("c2", "work", `{"a":1}`), callOf("c2", "work", `{"a":2}`), callOf("", "work", `{"a":3}`)), reply("all done")))
 	id := s.working(oneStep())
-	s.alter(id, func(st *session.TaskState) { st.Loop.BlockedLoop = &session.Signature{Tool: "work", Input: `{"a":1}`} }, nil)
+	s.alter(id, func(st *session.TaskState) { st.Loop.Blocked = &session.Signature{Tool: "work", Input: `{"a":1}`} }, nil)
 	s.with(id, func(r *task.Run) {
 		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
 		if out.StopReason != task.StopCompleted || err != nil {
@@ -148,9 +148,9 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 			session.MessageAdded{Message: session.Message{ID: "b", Role: session.RoleTool, StepID: "s1", ToolResult: &session.ToolResult{CallID: "c1", ToolName: "work", Content: "done"}}},
 		)
 		s.alter(id, func(st *session.TaskState) {
-			st.Tooling.StartedCalls = session.NewSet("c2")
-			st.Loop.LifetimeTurnCount = 1
-			st.Loop.Kernel = &session.KernelCounters{StepID: "s1", Iterations: 1, LLMCalls: 1}
+			st.Tools.Started = session.NewSet("c2")
+			st.Loop.LifetimeTurns = 1
+			st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 1, LLMCalls: 1}
 		}, nil)
 		s.with(id, func(r *task.Run) {
 			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
@@ -186,7 +186,7 @@ func TestTurn_finalAnswerInTheTailIsUsed(t *testing.T) {
 	id := s.working(oneStep())
 	s.write(id, session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, StepID: "s1", Content: session.Text("it is done")}})
 	s.alter(id, func(st *session.TaskState) {
-		st.Loop.Kernel = &session.KernelCounters{StepID: "s1", Iterations: 1, LLMCalls: 1}
+		st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 1, LLMCalls: 1}
 	}, nil)
 	s.with(id, func(r *task.Run) {
 		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
@@ -241,14 +241,15 @@ func TestTurn_readsThatRepeatAreAnsweredFromMemory(t *testing.T) {
 		t.Errorf("remembered is %q, want the last result", got["c2"].Content)
 	}
 	state := s.state(id)
-	if n := state.Tooling.BudgetCounters.DuplicatesBlocked; n != 3 {
+	if n := state.Tools.Counts.DuplicatesBlocked; n != 3 {
 		t.Errorf("%d duplicates are counted, want 3", n)
 	}
-	if f, ok := state.Files.FilesReadTracker.Get("d/a.go"); !ok || f.Step != "s1" {
+	if f, ok := state.Files.Read.Get("d/a.go"); !ok || f.Step != "s1" {
 		t.Errorf("the file that was read is kept as %+v", f)
 	}
-	if !slices.Contains(state.Tracker.ReadFiles, "d/b.go") || !slices.Contains(state.Tracker.Directories, "d") {
-		t.Errorf("the tracker has %+v", state.Tracker)
+	_, wasRead := state.Files.Read.Get("d/b.go")
+	if _, listed := state.Files.Listings.Get("d"); !wasRead || !listed {
+		t.Errorf("the files are %+v", state.Files)
 	}
 }
 
@@ -286,7 +287,7 @@ func TestTurn_filesThatWereWritten(t *testing.T) {
 	if want := []string{"file_created new", "file_modified old", "file_deleted old"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if made := s.state(id).Tracker.CreatedFiles; !slices.Contains(made, "new") {
+	if made := s.state(id).Files.Created; !slices.Contains(made, "new") {
 		t.Errorf("created are %v", made)
 	}
 }
@@ -343,7 +344,7 @@ func TestTools_offUntilTheirTimeIsOver(t *testing.T) {
 	if r := s.results(id)["c3"]; r.IsError || !offered(4) {
 		t.Errorf("after its time it is not offered (%v) or not run: %q", offered(4), r.Content)
 	}
-	if n := s.state(id).Tooling.ToolFailures.Len(); n != 0 {
+	if n := s.state(id).Tools.Failures.Len(); n != 0 {
 		t.Error("a success did not clear the failures")
 	}
 }
@@ -361,7 +362,7 @@ func TestTools_deferredOnesAreFoundBySearch(t *testing.T) {
 	if has(0, "rare_tool") || !has(0, "tool_search") || !has(1, "rare_tool") {
 		t.Error("a deferred tool is offered before it was found, or not after")
 	}
-	if !s.state(id).Tooling.DiscoveredDeferredToolNames.Has("rare_tool") || s.results(id)["c2"].Content != "rare" {
+	if !s.state(id).Tools.Found.Has("rare_tool") || s.results(id)["c2"].Content != "rare" {
 		t.Error("what was found is not kept or not run")
 	}
 }
@@ -371,10 +372,10 @@ func TestTurn_answersThatAreCutOffOrEmpty(t *testing.T) {
 	cut := scripted.Reply{Text: "one ", FinishReason: "length"}
 	s := newSite(t, task.Config{}, scripted.New(cut, scripted.Reply{Text: "two ", FinishReason: "max_tokens"}, reply("three")))
 	id := s.run(oneStep()).ID
-	if out := s.state(id).Transcript.LastAssistantOutput; out == nil || *out != "one two three" {
+	if out := s.state(id).Said.Answer; out == nil || *out != "one two three" {
 		t.Errorf("the parts come to %v", *out)
 	}
-	if k := s.state(id).Loop.Kernel; k != nil && k.MaxTokenRecoveries != 2 {
+	if k := s.state(id).Steps.Counts; k != nil && k.MaxTokenRecoveries != 2 {
 		t.Errorf("%d cuts are counted, want 2", k.MaxTokenRecoveries)
 	}
 
@@ -400,8 +401,8 @@ func TestTurn_retriesAreNoTurns(t *testing.T) {
 	busy := down(&llm.ProviderError{Status: 429, Message: "slow down"})
 	s := newSite(t, task.Config{}, scripted.New(scripted.Reply{Attempts: []scripted.Reply{busy, busy, busy, busy, busy, reply("all done")}}))
 	id := s.run(oneStep()).ID
-	if n := len(s.events(id, "llm_retry")); n != 5 || s.state(id).Loop.LifetimeTurnCount != 1 {
-		t.Errorf("%d retries and %d turns, want 5 and 1", n, s.state(id).Loop.LifetimeTurnCount)
+	if n := len(s.events(id, "llm_retry")); n != 5 || s.state(id).Loop.LifetimeTurns != 1 {
+		t.Errorf("%d retries and %d turns, want 5 and 1", n, s.state(id).Loop.LifetimeTurns)
 	}
 
 	for name, c := range map[string]struct {
@@ -436,14 +437,14 @@ func TestTools_countsAreHalvedAfterFiftyCalls(t *testing.T) {
 	}
 	s := newSite(t, task.Config{Registry: kit{answers("work", permission.Network, "ok"), answers("rare", permission.Network, "ok")}},
 		scripted.New(replyCalls(many...), replyCalls(callOf("r", "rare", `{}`)), reply("all done")))
-	tooling := s.state(s.run(oneStep()).ID).Tooling
-	if n, _ := tooling.ToolUsageCounts.Get("work"); n != 24 || tooling.ToolSelectionEpoch != 1 || tooling.ToolUsageEventsSinceDecay != 0 {
-		t.Errorf("%d uses in epoch %d after %d more, want 24 in epoch 1", n, tooling.ToolSelectionEpoch, tooling.ToolUsageEventsSinceDecay)
+	tooling := s.state(s.run(oneStep()).ID).Tools
+	if n, _ := tooling.Calls.Get("work"); n != 24 || tooling.Halvings != 1 || tooling.SinceHalved != 0 {
+		t.Errorf("%d uses in epoch %d after %d more, want 24 in epoch 1", n, tooling.Halvings, tooling.SinceHalved)
 	}
-	if _, kept := tooling.ToolUsageCounts.Get("rare"); kept {
+	if _, kept := tooling.Calls.Get("rare"); kept {
 		t.Error("a count of nothing is kept")
 	}
-	if n := len(tooling.ToolResultMemory); n != 50 {
+	if n := len(tooling.Results); n != 50 {
 		t.Errorf("%d results are remembered, want 50", n)
 	}
 }

@@ -26,9 +26,9 @@ func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) 
 		return false, err
 	}
 	attempt := max(row.CurrentAttempt, 1)
-	noted := session.Evidence{Kind: want.Type, OK: ok, Detail: detail, CapturedAt: millis(x.c.Clock())}
+	noted := session.Evidence{Kind: want.Type, OK: ok, Detail: detail, At: millis(x.c.Clock())}
 	note := func(s *session.TaskState) {
-		s.Verification.VerificationEvidenceEntries = append(slices.Clone(s.Verification.VerificationEvidenceEntries), noted)
+		s.Steps.Evidence = append(slices.Clone(s.Steps.Evidence), noted)
 	}
 	if ok {
 		err := r.append(ctx, move{changes: []session.Change{event("verification_passed", map[string]any{"attempt": attempt, "message": detail})}, state: note})

@@ -5,13 +5,7 @@ import "github.com/holdfast-dev/holdfast/session"
 // Output is what was said: the window, and what was said last.
 type Output struct {
 	Messages []session.Message `json:"messages"`
-	session.TaskTranscript
-}
-
-// VerificationState is what was checked, and by whom.
-type VerificationState struct {
-	session.TaskVerification
-	session.TaskWorker
+	session.TaskSaid
 }
 
 // The views are copies. They may be looked at after the run has ended, and
@@ -25,14 +19,11 @@ func (r *Run) Project() session.TaskProjection {
 
 // Output is what was said.
 func (r *Run) Output() Output {
-	return Output{Messages: r.session().WindowMessages(), TaskTranscript: r.state().Transcript}
+	return Output{Messages: r.session().WindowMessages(), TaskSaid: r.state().Said}
 }
 
-// Verification is what was checked.
-func (r *Run) Verification() VerificationState {
-	s := r.state()
-	return VerificationState{TaskVerification: s.Verification, TaskWorker: s.Worker}
-}
+// Verification is what became of the steps, and what was checked.
+func (r *Run) Verification() session.TaskSteps { return r.state().Steps }
 
 // Recovery is what was done about failures.
 func (r *Run) Recovery() session.TaskRecovery { return r.state().Recovery }

@@ -40,9 +40,9 @@ func (r *Run) ApplyWorkspace(ctx context.Context, w Workspace, from Registry) er
 		changes: []session.Change{event("workspace_changed", payload)},
 		state: func(s *session.TaskState) {
 			s.Settings.Capabilities = maps.Clone(w.Capabilities)
-			s.Recovery.LastToolDisabledScope, s.Tooling.LastWebFetchFailure = nil, nil
-			s.Loop.PendingLoopStrategySwitchMessage = ""
-			s.Loop.BlockedLoop, s.Loop.BlockedLoopFingerprintForWindow = nil, nil
+			s.Recovery.DisabledScope, s.Tools.PageFailure = nil, nil
+			s.Loop.Advice = ""
+			s.Loop.Blocked, s.Loop.BlockedText = nil, nil
 		},
 		row: func(row *session.TaskRow) {
 			row.WorkspaceID, row.WorkspacePath, row.ToolDisabledScope = w.ID, w.Root, ""

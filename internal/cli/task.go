@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	taskkit "github.com/holdfast-dev/holdfast/task/kit"
@@ -58,7 +59,7 @@ func (p *program) workshop(h *home) (*workshop, error) {
 		profile = filepath.Join(dir, "holdfast", "permissions.json")
 	}
 	rules := task.NewRules(h.Runtime, task.RulesConfig{Profile: profile, Warn: p.caution})
-	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.caution, Clock: p.now})
+	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.caution, Clock: p.now, Snapshot: taskruntime.Snapshot})
 	if err != nil {
 		return nil, errors.Join(err, registry.Close())
 	}

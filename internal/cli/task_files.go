@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -33,11 +34,11 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 }
 
 func (p *program) taskExportCommand() *cobra.Command {
-	var o task.ExportOptions
+	var o taskruntime.ExportOptions
 	cmd := &cobra.Command{
 		Use: "export ID", Short: "print a task as a session_runtime_v2 snapshot", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
-			raw, err := d.Export(ctx, row.ID, o)
+			raw, err := taskruntime.Export(ctx, d.Executor, row.ID, o)
 			if err != nil {
 				return err
 			}
@@ -59,13 +60,13 @@ func (p *program) taskImportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := task.ImportOptions{Definition: session.Definition{Name: "task", Model: model}}
+			o := taskruntime.ImportOptions{Definition: session.Definition{Name: "task", Model: model}, Now: p.now}
 			if workspace != "" {
 				if o.Workspace, err = workspaceAt(workspace); err != nil {
 					return err
 				}
 			}
-			in, err := d.Import(ctx, data, o)
+			in, err := taskruntime.Import(ctx, d.Executor, data, o)
 			if err != nil {
 				return err
 			}

@@ -129,7 +129,7 @@ func taskLines(row task.Row, state session.TaskState, doing string, frame int) [
 			}
 		}
 	}
-	if n := len(state.Queues.PendingFollowUps); n > 0 {
+	if n := len(state.Queues.FollowUps); n > 0 {
 		lines = append(lines, cell{"  waiting: " + counted(n, "message"), dim})
 	}
 	if row.Error != "" {
@@ -162,7 +162,7 @@ func stepMark(status string, frame int) (string, colour) {
 // usedText is what a task has used, with a bar for each budget it has.
 func usedText(row task.Row, state session.TaskState) string {
 	u := state.Usage
-	tokens := u.TotalInputTokens + u.TotalOutputTokens + u.UsageOffsetInputTokens + u.UsageOffsetOutputTokens
+	tokens := u.Input + u.Output + u.EarlierInput + u.EarlierOutput
 	var parts []string
 	if r := row.Projection; r != nil {
 		parts = append(parts, counted(r.LifetimeTurnsUsed, "turn"), counted(r.BudgetUsage.ToolCalls, "tool call"))
@@ -171,13 +171,13 @@ func usedText(row task.Row, state session.TaskState) string {
 	var b task.Budget
 	if len(state.Settings.Budget) > 0 && json.Unmarshal(state.Settings.Budget, &b) == nil {
 		if b.MaxTurns > 0 {
-			parts = append(parts, "window "+bar(float64(state.Loop.GlobalTurnCount), float64(b.MaxTurns)))
+			parts = append(parts, "window "+bar(float64(state.Loop.Turns), float64(b.MaxTurns)))
 		}
 		if b.MaxTokens != nil {
 			parts = append(parts, "tokens "+bar(float64(tokens), float64(*b.MaxTokens)))
 		}
 		if b.MaxCost != nil {
-			parts = append(parts, "cost "+bar(u.TotalCost+u.UsageOffsetCost, *b.MaxCost))
+			parts = append(parts, "cost "+bar(u.Cost+u.EarlierCost, *b.MaxCost))
 		}
 	}
 	if row.WorkspacePath != "" {

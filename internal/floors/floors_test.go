@@ -76,8 +76,9 @@ var building = map[string]place{
 	"workflow/spec":                   {floor: 4, also: []string{"workflow/template"}},
 	"workflow/tools":                  {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
 
-	"interop/instructor": {floor: 5},
-	"interop/strands":    {floor: 5, also: []string{"store/file"}},
+	"interop/instructor":  {floor: 5},
+	"interop/strands":     {floor: 5, also: []string{"store/file"}},
+	"interop/taskruntime": {floor: 5},
 
 	"internal/cli": {floor: 6, picks: true},
 	"cmd/holdfast": {floor: 6, also: []string{"internal/cli"}},

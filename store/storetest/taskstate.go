@@ -1,59 +1,60 @@
 package storetest
 
-import "github.com/holdfast-dev/holdfast/session"
+import (
+	"encoding/json"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
 
 // fullTask has every field of a task's state set. The queues are the inbox
 // and never part of it.
 func fullTask() session.TaskState {
 	text := func(s string) *string { return &s }
 	s := session.NewTaskState()
-	s.Transcript = session.TaskTranscript{
-		LastUserMessage: "<tidy> \u2028", LastAssistantOutput: text("checked"), LastNonVerificationOutput: text("tidied"), LastAssistantText: text("\x00"),
-		ExplicitChatSummaryBlock: text("so far"), ExplicitChatSummaryCreatedAt: 1, ExplicitChatSummarySourceMessageCount: 2,
-		StepOutcomeSummaries: []session.StepOutcome{{StepID: "1", Description: "d", Status: "completed", MutatedFiles: []string{"a"}, OutcomeSummary: "o"}},
+	s.Said = session.TaskSaid{
+		User: "<tidy> \u2028", Answer: text("checked"), Result: text("tidied"), Shown: text("\x00"),
 	}
-	s.Tooling = session.TaskTooling{
-		ToolResultMemory:  []session.ToolMemory{{Tool: "read", Summary: "s", Timestamp: 1}},
-		WebEvidenceMemory: []session.WebEvidence{{Tool: "web_fetch", URL: "u", Title: "t", SourceClass: "c", PublishDate: "p", Timestamp: 1}},
-		ToolUsageCounts:   session.Pairs[int]{}.With("b", 2).With("a", 1), SuccessfulToolUsageCounts: session.Pairs[int]{}.With("b", 1),
-		ToolUsageEventsSinceDecay: 1, ToolSelectionEpoch: 2, DiscoveredDeferredToolNames: session.NewSet("z", "y"),
-		ToolFailures: session.Pairs[session.ToolFailure]{}.With("read", session.ToolFailure{
+	s.Tools = session.TaskTools{
+		Results: []session.ToolMemory{{Tool: "read", Summary: "s", At: 1}},
+		Pages:   []session.Page{{Tool: "web_fetch", URL: "u", Title: "t", Class: "c", Published: "p", At: 1}},
+		Calls:   session.Pairs[int]{}.With("b", 2).With("a", 1), Successes: session.Pairs[int]{}.With("b", 1),
+		SinceHalved: 1, Halvings: 2, Found: session.NewSet("z", "y"),
+		Failures: session.Pairs[session.ToolFailure]{}.With("read", session.ToolFailure{
 			Systemic: 1, InputDependent: 2, LastError: "e", DisabledUntil: 3, Disables: 4, Scope: "global"}),
-		LastWebFetchFailure: &session.WebFailure{Timestamp: 1, Tool: "web_fetch", URL: "u", Error: "e", Status: 500},
-		BudgetCounters:      &session.BudgetCounters{ToolCalls: 1, WebSearchCalls: 2, DuplicatesBlocked: 3}, StartedCalls: session.NewSet("c1"),
+		PageFailure: &session.PageFailed{At: 1, Tool: "web_fetch", URL: "u", Error: "e", Status: 500},
+		Counts:      &session.BudgetCounters{ToolCalls: 1, WebSearchCalls: 2, DuplicatesBlocked: 3}, Started: session.NewSet("c1"),
 	}
 	count := session.Pairs[session.Count]{}.With("a", session.Count{Count: 1, LastAt: 2, PrevAt: 1})
 	s.Files = session.TaskFiles{
-		FilesReadTracker: session.Pairs[session.FileRead]{}.With("a", session.FileRead{Step: "1", SizeBytes: 2}), FileReads: count, DirListings: count,
+		Read: session.Pairs[session.FileRead]{}.With("a", session.FileRead{Step: "1", Bytes: 2}), Reads: count, Listings: count, Created: []string{"b"},
 	}
-	s.Tracker = session.TrackerState{ReadFiles: []string{"a"}, CreatedFiles: []string{"b"}, Directories: []string{"."}}
 	s.Loop = session.TaskLoop{
-		GlobalTurnCount: 1, LifetimeTurnCount: 2, ContinuationCount: 3, ContinuationWindow: 4, WindowStartEventCount: 5, NoProgressStreak: 6,
-		LastLoopFingerprint: "f", CompactionCount: 7, LastCompactionAt: 8, LastCompactionTokensBefore: 9, LastCompactionTokensAfter: 10,
-		BlockedLoopFingerprintForWindow: text("b"), PendingLoopStrategySwitchMessage: "m", SoftDeadlineTriggered: true, WrapUpRequested: true,
-		TurnWindowSoftExhaustedNotified: true, FollowUpRecoveryAttemptsInCurrentMessage: 11, LastFollowUpRecoveryBlockReason: "r", IterationCount: 12,
-		CurrentStepID: text("1"), LastPreCompactionFlushAt: 13, LastPreCompactionFlushTokenCount: 14, StreakWindow: 15, SoftLandingInjected: true,
-		BlockedLoop: &session.Signature{Tool: "t", Input: "{}"},
-		Kernel: &session.KernelCounters{
-			StepID: "1", Iterations: 1, LLMCalls: 2, Empty: 3, Recovered: 4, Repeated: 5, ContextRecoveries: 6, MaxTokenRecoveries: 7, Notes: session.NewSet("n"),
-		},
+		Turns: 1, LifetimeTurns: 2, Continuations: 3, Window: 4, WindowStart: 5, NoProgress: 6,
+		Fingerprint: "f", Compactions: 7, CompactedAt: 8, TokensBefore: 9, TokensAfter: 10,
+		BlockedText: text("b"), Advice: "m", SoftDeadline: true, WrapUp: true,
+		LowTurnsNoted: true, FollowUpRetries: 11, FollowUpBlock: "r", Iterations: 12,
+		NoProgressWindow: 15, LandingNoted: true,
+		Blocked: &session.Signature{Tool: "t", Input: "{}"},
 	}
 	s.Recovery = session.TaskRecovery{
-		RecoveryRequestActive: true, LastRecoveryFailureSignature: "s", RecoveredFailureStepIDs: session.NewSet("1"),
-		LastRecoveryClass: text("c"), LastToolDisabledScope: text("global"), LastRetryReason: text("r"),
+		Active: true, Failure: "s", Recovered: session.NewSet("1"),
+		Class: text("c"), DisabledScope: text("global"), RetryReason: text("r"),
 	}
-	s.Worker = session.TaskWorker{DispatchedMentionedAgents: true, VerificationAgentState: []byte(`{"b":12345678901234567890,"a":1.0}`)}
 	s.Permissions = fullPermissions()
-	s.Verification = session.TaskVerification{
-		VerificationEvidenceEntries:          []session.Evidence{{Kind: "k", OK: true, Detail: "d", CapturedAt: 1}},
-		NonBlockingVerificationFailedStepIDs: session.NewSet("1"), BlockingVerificationFailedStepIDs: session.NewSet("2"),
+	s.Steps = session.TaskSteps{
+		Current: text("1"), Counts: &session.StepCounts{
+			StepID: "1", Iterations: 1, LLMCalls: 2, Empty: 3, Recovered: 4, Repeated: 5, ContextRecoveries: 6, MaxTokenRecoveries: 7, Notes: session.NewSet("n"),
+		},
+		Outcomes:       []session.StepOutcome{{StepID: "1", Description: "d", Status: "completed", Files: []string{"a"}, Summary: "o"}},
+		Evidence:       []session.Evidence{{Kind: "k", OK: true, Detail: "d", At: 1}},
+		FailedOptional: session.NewSet("1"), FailedRequired: session.NewSet("2"),
 	}
 	s.Checklist = session.Checklist{
 		Items:     []session.ChecklistItem{{ID: "i", Title: "t", Kind: "implementation", Status: "completed", CreatedAt: 1, UpdatedAt: 2}},
 		UpdatedAt: 2, VerificationNudgeNeeded: true, NudgeReason: text("r"), ReminderArmed: true, NudgeClearedFor: "h",
 	}
 	s.Usage = session.TaskUsage{
-		TotalInputTokens: 1, TotalOutputTokens: 2, TotalCost: 0.1, UsageOffsetInputTokens: 3, UsageOffsetOutputTokens: 4, UsageOffsetCost: 0.2,
+		Input: 1, Output: 2, Cost: 0.1, EarlierInput: 3, EarlierOutput: 4, EarlierCost: 0.2,
 	}
 	s.Settings = session.TaskSettings{Budget: []byte(`{"maxTurns":1}`), AutoResume: true, Deep: true, PlanMode: "auto", ModeSeq: 2, Capabilities: map[string]bool{"shell": true, "network": false}}
 	s.Plan = &session.Plan{Description: "d", Steps: []session.PlanStep{{
@@ -63,7 +64,7 @@ func fullTask() session.TaskState {
 		ID: "a", TaskID: "t", CallID: "c", Type: "tool", Description: "d", Details: []byte(`{"k":1}`), Status: "approved", RequestedAt: 1, ExpiresAt: 2, ResolvedAt: 3,
 		Action: "allow_once", By: "ann",
 	}}
-	s.Foreign = session.Foreign{}.With("skills", []byte(`{"b":null,"a":[1.0]}`)).With("loop.mood", []byte(`"good"`))
+	s.Imported = session.Pairs[json.RawMessage]{}.With("skills", []byte(`{"b":null,"a":[1.0]}`)).With("loop.mood", []byte(`"good"`)).With("numbers", []byte(`{"b":12345678901234567890,"a":1.0}`))
 	return s
 }
 

@@ -1,4 +1,4 @@
-package task_test
+package taskruntime_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -17,25 +18,25 @@ func TestExport_anyVersionIsExact(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	id := s.create(spec())
-	first := s.export(id, task.ExportOptions{At: 1})
+	first := s.export(id, taskruntime.ExportOptions{At: 1})
 	s.with(id, func(r *task.Run) {
 		if _, err := r.CreateChecklist(t.Context(), []task.ItemInput{{Title: "one", Status: "pending"}}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if now := s.export(id, task.ExportOptions{}); len(at(t, at(t, now, "checklist"), "items")) < 10 {
+	if now := s.export(id, taskruntime.ExportOptions{}); len(at(t, at(t, now, "checklist"), "items")) < 10 {
 		t.Errorf("no checklist in %s", now)
 	}
-	samePayload(t, s.export(id, task.ExportOptions{At: 1}), first)
+	samePayload(t, s.export(id, taskruntime.ExportOptions{At: 1}), first)
 	fork, err := s.rt.Fork(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	samePayload(t, s.export(fork.ID(), task.ExportOptions{}), s.export(id, task.ExportOptions{}), "sessionId", "seq")
-	if _, err := s.x.Export(t.Context(), id, task.ExportOptions{At: 99}); !errors.Is(err, session.ErrInvalid) {
+	samePayload(t, s.export(fork.ID(), taskruntime.ExportOptions{}), s.export(id, taskruntime.ExportOptions{}), "sessionId", "seq")
+	if _, err := taskruntime.Export(t.Context(), s.x, id, taskruntime.ExportOptions{At: 99}); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("version 99: %v", err)
 	}
-	if _, err := s.x.Export(t.Context(), "nobody", task.ExportOptions{}); !errors.Is(err, session.ErrNotFound) {
+	if _, err := taskruntime.Export(t.Context(), s.x, "nobody", taskruntime.ExportOptions{}); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("nobody: %v", err)
 	}
 }
@@ -48,12 +49,12 @@ func TestExport_compactCutsAndSaysSo(t *testing.T) {
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":%s}]},
 		{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","mimeType":"image/png","data":"AAAA","originalSizeBytes":5000}]},{"role":"user","content":"short"}]`,
 		quote(long), quote(long), quote(result))
-	in := s.imported(string(put(t, json.RawMessage(foreign), "conversationHistory", json.RawMessage(history))), task.ImportOptions{})
-	whole := s.export(in.Row.ID, task.ExportOptions{})
+	in := s.imported(string(put(t, json.RawMessage(foreign), "conversationHistory", json.RawMessage(history))), taskruntime.ImportOptions{})
+	whole := s.export(in.Row.ID, taskruntime.ExportOptions{})
 	if at(t, whole, "truncated") != nil || !strings.Contains(string(whole), long) {
 		t.Error("an export that is not compact was cut")
 	}
-	short := s.export(in.Row.ID, task.ExportOptions{Compact: true})
+	short := s.export(in.Row.ID, taskruntime.ExportOptions{Compact: true})
 	want := fmt.Sprintf(`[{"message":0,"block":0,"originalBytes":%d},{"message":1,"block":0,"originalBytes":%d},{"message":2,"block":0,"originalBytes":%d},{"message":3,"block":1,"originalBytes":`,
 		len(long), len(long), len(result)+2)
 	if have := string(at(t, short, "truncated")); !strings.HasPrefix(have, want) {
@@ -72,7 +73,7 @@ func TestExport_compactCutsAndSaysSo(t *testing.T) {
 	if string(messages[4].Content) != `"short"` {
 		t.Errorf("the short message is %s", messages[4].Content)
 	}
-	again := s.imported(string(short), task.ImportOptions{})
+	again := s.imported(string(short), taskruntime.ImportOptions{})
 	if !slices.ContainsFunc(again.Report.Warnings, func(w string) bool { return strings.Contains(w, "cut") }) {
 		t.Errorf("no warning of the cuts: %v", again.Report.Warnings)
 	}
@@ -90,7 +91,7 @@ func TestExport_grantsThatDoNotSurviveStayBehind(t *testing.T) {
 	if n := s.state(id).Permissions.TemporaryGrants.Len(); n != 2 {
 		t.Fatalf("%d grants", n)
 	}
-	grants := string(at(t, at(t, s.export(id, task.ExportOptions{}), "permissions"), "temporaryGrants"))
+	grants := string(at(t, at(t, s.export(id, taskruntime.ExportOptions{}), "permissions"), "temporaryGrants"))
 	if strings.Contains(grants, "tool:here") || !strings.Contains(grants, "tool:anywhere") {
 		t.Errorf("exported %s", grants)
 	}
@@ -100,7 +101,7 @@ func TestExport_grantsThatDoNotSurviveStayBehind(t *testing.T) {
 func TestFork_ofATaskWaitsToBeResumed(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
-	id := s.imported(foreign, task.ImportOptions{}).Row.ID
+	id := s.imported(foreign, taskruntime.ImportOptions{}).Row.ID
 	s.with(id, func(r *task.Run) {
 		if _, err := r.UpdateChecklist(t.Context(), []task.ItemInput{{Title: "later", Status: "pending"}}); err != nil {
 			t.Fatal(err)
@@ -118,7 +119,7 @@ func TestFork_ofATaskWaitsToBeResumed(t *testing.T) {
 		if state.Checklist.Items[0].Title != title || row.Status != task.Interrupted || row.TerminalStatus != task.TerminalResumeAvailable || state.Settings.AutoResume {
 			t.Errorf("version %d: %+v %+v", version, state.Checklist, row)
 		}
-		if len(state.Queues.PendingFollowUps) != 0 || state.Queues.StepFeedbackSignal != nil || state.Permissions.TemporaryGrants.Len() != 0 {
+		if len(state.Queues.FollowUps) != 0 || len(state.Queues.Feedback) != 0 || state.Permissions.TemporaryGrants.Len() != 0 {
 			t.Errorf("version %d: queues %+v grants %+v", version, state.Queues, state.Permissions.TemporaryGrants)
 		}
 	}

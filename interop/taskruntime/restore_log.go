@@ -1,11 +1,13 @@
-package task
+package taskruntime
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // restoreLog folds a log of Holdfast's. Its newest snapshot is held against
@@ -15,7 +17,7 @@ func restoreLog(in RestoreInput) (Restored, error) {
 	newest := -1
 	for i, e := range in.Log {
 		records[i] = e.Record
-		if e.Change.Kind() == snapshotEvent && !e.Discarded {
+		if e.Change.Kind() == task.SnapshotEvent && !e.Discarded {
 			newest = i
 		}
 	}
@@ -55,7 +57,7 @@ func compare(s session.Session, r session.Record, report *Report) {
 	if err != nil {
 		return
 	}
-	payload, err := viewOf(s, r.Seq, 0).payload()
+	payload, err := viewOf(task.View{Session: s, Seq: r.Seq}).payload()
 	if err != nil {
 		return
 	}
@@ -74,9 +76,8 @@ func compare(s session.Session, r session.Record, report *Report) {
 	}
 }
 
-// rowFrom is what events say of how a task stands. One that has not ended
-// waits to be resumed.
-func rowFrom(t RestoreTask, events []ForeignEvent, s *session.TaskState) session.TaskRow {
+// rowFrom is what events say of how a task stands.
+func rowFrom(t RestoreTask, events []ForeignEvent) session.TaskRow {
 	row := session.TaskRow{Title: t.Title, Prompt: t.Prompt}
 	for _, e := range events {
 		o, err := readObject(e.Payload)
@@ -85,11 +86,11 @@ func rowFrom(t RestoreTask, events []ForeignEvent, s *session.TaskState) session
 		}
 		switch e.Kind() {
 		case "task_created":
-			row.Title, row.Prompt = orText(row.Title, o.text("title")), orText(row.Prompt, o.text("prompt"))
+			row.Title, row.Prompt = cmp.Or(row.Title, o.text("title")), cmp.Or(row.Prompt, o.text("prompt"))
 			row.ExecutionMode = o.text("executionMode")
 		case "task_completed":
-			row.Status = orText(o.text("status"), Completed)
-			row.TerminalStatus, row.FailureClass, row.ResultSummary = orText(o.text("terminalStatus"), TerminalOK), o.text("failureClass"), o.text("resultSummary")
+			row.Status = cmp.Or(o.text("status"), task.Completed)
+			row.TerminalStatus, row.FailureClass, row.ResultSummary = cmp.Or(o.text("terminalStatus"), task.TerminalOK), o.text("failureClass"), o.text("resultSummary")
 			row.CompletedAt = e.Timestamp
 			if n, ok := o.number("completedAt"); ok && n > 0 {
 				row.CompletedAt = n
@@ -101,23 +102,15 @@ func rowFrom(t RestoreTask, events []ForeignEvent, s *session.TaskState) session
 			if status := o.text("status"); status != "" {
 				row.Status, row.TerminalStatus, row.FailureClass, row.Error = status, o.text("terminalStatus"), o.text("failureClass"), o.text("error")
 				row.CompletedAt = 0
-				if terminal(status) {
+				if task.Ended(session.TaskRow{Status: status}) {
 					row.CompletedAt = e.Timestamp
 				}
 			}
 		case "task_cancelled":
-			row.Status, row.TerminalStatus, row.CompletedAt = Cancelled, "", e.Timestamp
+			row.Status, row.TerminalStatus, row.CompletedAt = task.Cancelled, "", e.Timestamp
 		case "task_resumed", "executing":
-			row.Status, row.TerminalStatus, row.FailureClass, row.Error, row.CompletedAt, row.StopReasons = Executing, "", "", "", 0, nil
+			row.Status, row.TerminalStatus, row.FailureClass, row.Error, row.CompletedAt, row.StopReasons = task.Executing, "", "", "", 0, nil
 		}
 	}
-	if !Ended(row) {
-		row.Status, row.TerminalStatus, row.FailureClass, row.CompletedAt = Interrupted, TerminalResumeAvailable, "", 0
-	} else {
-		row.Status = Canonical(row)
-	}
-	row.PermissionMode = s.Permissions.Mode
-	projected := s.Projection()
-	row.Projection = &projected
 	return row
 }

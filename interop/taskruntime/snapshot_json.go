@@ -1,11 +1,10 @@
-package task
+package taskruntime
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -129,33 +128,6 @@ func array(value json.RawMessage) ([]json.RawMessage, bool) {
 	return list, true
 }
 
-// readBucket sets the fields of a struct that an object has, and hands the
-// keys it does not know to foreign. Fields that are absent or null keep the
-// values they have.
-func readBucket(value json.RawMessage, into any, foreign func(key string, value json.RawMessage)) error {
-	o, err := readObject(value)
-	if err != nil {
-		return &fieldError{reason: err.Error()}
-	}
-	v := reflect.ValueOf(into).Elem()
-	for _, m := range o {
-		field, ok := fieldNamed(v, m.key)
-		if !ok {
-			foreign(m.key, m.value)
-			continue
-		}
-		if string(m.value) == "null" {
-			continue
-		}
-		fresh := reflect.New(field.Type())
-		if err := json.Unmarshal(m.value, fresh.Interface()); err != nil {
-			return &fieldError{m.key, reasonOf(err)}
-		}
-		field.Set(fresh.Elem())
-	}
-	return nil
-}
-
 // fieldError is a field of a snapshot that cannot be read.
 type fieldError struct{ field, reason string }
 
@@ -176,50 +148,10 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// fieldNamed finds a struct's field by its name in JSON, to the letter.
-func fieldNamed(v reflect.Value, name string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
-			return v.Field(i), true
-		}
+func raw(v any) json.RawMessage {
+	data, err := session.JSON(v)
+	if err != nil {
+		panic("taskruntime: a value is no JSON: " + err.Error()) // they are made of texts, numbers and lists
 	}
-	return reflect.Value{}, false
-}
-
-// altered lists the places where a value that was read says something else
-// than what came: what was cut, repaired or is not known. The paths begin
-// with path. Keys that were added do not count.
-func altered(path string, came, kept json.RawMessage) []string {
-	a, errA := compactJSON(came)
-	b, errB := compactJSON(kept)
-	if errA != nil || errB != nil {
-		return []string{path}
-	}
-	if bytes.Equal(a, b) {
-		return nil
-	}
-	x, errX := readObject(a)
-	y, errY := readObject(b)
-	if errX == nil && errY == nil {
-		var list []string
-		for _, m := range x {
-			other, ok := y.get(m.key)
-			if !ok {
-				list = append(list, path+"."+m.key)
-				continue
-			}
-			list = append(list, altered(path+"."+m.key, m.value, other)...)
-		}
-		return list
-	}
-	v, okV := array(a)
-	w, okW := array(b)
-	if !okV || !okW || len(v) != len(w) {
-		return []string{path}
-	}
-	var list []string
-	for i := range v {
-		list = append(list, altered(fmt.Sprintf("%s[%d]", path, i), v[i], w[i])...)
-	}
-	return list
+	return data
 }

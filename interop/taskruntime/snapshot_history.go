@@ -1,4 +1,4 @@
-package task
+package taskruntime
 
 import (
 	"encoding/base64"

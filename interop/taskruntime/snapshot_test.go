@@ -1,4 +1,4 @@
-package task_test
+package taskruntime_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/llm/scripted"
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -137,29 +137,6 @@ const foreign = `{
  "usageTotals": {"inputTokens": 100, "outputTokens": 50, "cost": 0.125}, "estimatedSizeBytes": 3774
 }`
 
-func importing(t *testing.T) *site {
-	t.Helper()
-	return newSite(t, task.Config{}, scripted.New())
-}
-
-func (s *site) imported(data string, o task.ImportOptions) task.Imported {
-	s.t.Helper()
-	in, err := s.x.Import(s.t.Context(), []byte(data), o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return in
-}
-
-func (s *site) export(id string, o task.ExportOptions) json.RawMessage {
-	s.t.Helper()
-	raw, err := s.x.Export(s.t.Context(), id, o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return raw
-}
-
 // additions are keys that Holdfast adds to the format.
 var additions = []string{"sessionId", "seq", "plan", "usage", "approvals", "digest", "estimatedSizeBytes"}
 
@@ -185,8 +162,8 @@ func samePayload(t *testing.T, have, want json.RawMessage, repaired ...string) {
 func TestImport_exportSaysWhatWasImported(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
-	in := s.imported(foreign, task.ImportOptions{})
-	have := s.export(in.Row.ID, task.ExportOptions{})
+	in := s.imported(foreign, taskruntime.ImportOptions{})
+	have := s.export(in.Row.ID, taskruntime.ExportOptions{})
 	samePayload(t, have, json.RawMessage(foreign), "permissions", "queues")
 
 	p := at(t, have, "permissions")
@@ -194,7 +171,10 @@ func TestImport_exportSaysWhatWasImported(t *testing.T) {
 		t.Errorf("permissions %s\nwant %s", p, want)
 	}
 	q := at(t, have, "queues")
-	var queues session.TaskQueues
+	var queues struct {
+		PendingFollowUps   []session.FollowUp
+		StepFeedbackSignal *session.StepFeedback
+	}
 	if err := json.Unmarshal(q, &queues); err != nil {
 		t.Fatal(err)
 	}
@@ -207,23 +187,22 @@ func TestImport_exportSaysWhatWasImported(t *testing.T) {
 	if in.Row.Status != task.Interrupted || in.Row.TerminalStatus != task.TerminalResumeAvailable || in.Row.Version != 1 || in.Row.Prompt != "Mend the fence" {
 		t.Errorf("row %+v", in.Row)
 	}
-	if in.Report.Source != task.SourceCheckpoint || in.Report.Upgraded {
+	if in.Report.Source != taskruntime.SourceCheckpoint || in.Report.Upgraded {
 		t.Errorf("report %+v", in.Report)
 	}
-	again := s.imported(string(have), task.ImportOptions{})
-	samePayload(t, s.export(again.Row.ID, task.ExportOptions{}), have, "sessionId", "seq")
+	again := s.imported(string(have), taskruntime.ImportOptions{})
+	samePayload(t, s.export(again.Row.ID, taskruntime.ExportOptions{}), have, "sessionId", "seq")
 }
 
-// The sample that came with the format, where it is at hand.
 func TestImport_realSnapshot(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("..", "..", "shared", "data", "session_runtime_v2.json"))
+	raw, err := os.ReadFile(filepath.Join("testdata", "snapshot_v2.json"))
 	if err != nil {
-		return // the fixtures of the other tests have its form
+		t.Fatal(err)
 	}
 	s := importing(t)
-	in := s.imported(string(raw), task.ImportOptions{})
-	samePayload(t, s.export(in.Row.ID, task.ExportOptions{}), raw, "permissions", "queues")
+	in := s.imported(string(raw), taskruntime.ImportOptions{})
+	samePayload(t, s.export(in.Row.ID, taskruntime.ExportOptions{}), raw, "permissions", "queues")
 	if len(in.Report.Repairs) != 0 {
 		t.Errorf("repairs %v", in.Report.Repairs)
 	}
@@ -234,7 +213,7 @@ func TestExport_keysAreInTheOrderOfTheFormat(t *testing.T) {
 	s := importing(t)
 	id := s.create(spec())
 	s.with(id, func(r *task.Run) {})
-	have := s.export(id, task.ExportOptions{})
+	have := s.export(id, taskruntime.ExportOptions{})
 	want := []string{
 		"schema", "version", "conversationHistory", "trackerState", "planSummary", "transcript", "tooling", "files", "loop", "recovery", "queues", "worker",
 		"permissions", "verification", "checklist", "timestamp", "messageCount", "modelId", "modelKey", "llmProfileUsed", "resolvedModelKey", "usageTotals",
@@ -252,8 +231,8 @@ func TestExport_keysAreInTheOrderOfTheFormat(t *testing.T) {
 		t.Errorf("size %s and digest %s of %d bytes", at(t, have, "estimatedSizeBytes"), at(t, have, "digest"), len(body))
 	}
 
-	in := s.imported(foreign, task.ImportOptions{})
-	keys := keysOf(t, s.export(in.Row.ID, task.ExportOptions{}))
+	in := s.imported(foreign, taskruntime.ImportOptions{})
+	keys := keysOf(t, s.export(in.Row.ID, taskruntime.ExportOptions{}))
 	i := slices.Index(keys, "usageTotals")
 	if i < 0 || !slices.Equal(keys[i+1:i+3], []string{"skills", "promptCache"}) {
 		t.Errorf("what is not known stands at %v", keys)
@@ -277,7 +256,7 @@ func TestSaveSnapshot_isTheTaskAfterItsOwnChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	saved := s.events(id, "conversation_snapshot")
+	saved := s.snapshots(id)
 	if len(saved) != 2 || saved[0].Seq != first || saved[1].Seq != second || saved[0].Data["seq"] != float64(first) {
 		t.Fatalf("saved %d as %d and %d", len(saved), first, second)
 	}
@@ -298,13 +277,13 @@ func TestSaveSnapshot_anEmptyWindowIsSavedToo(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	empty := put(t, json.RawMessage(foreign), "conversationHistory", json.RawMessage("[]"))
-	in := s.imported(string(empty), task.ImportOptions{Prompt: "go on"})
+	in := s.imported(string(empty), taskruntime.ImportOptions{Prompt: "go on"})
 	s.with(in.Row.ID, func(r *task.Run) {
 		if _, err := r.SaveSnapshot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
-	saved := s.events(in.Row.ID, "conversation_snapshot")
+	saved := s.snapshots(in.Row.ID)
 	if len(saved) != 1 || saved[0].Data["messageCount"] != 0.0 || len(saved[0].Data["checklist"].(map[string]any)["items"].([]any)) != 2 {
 		t.Errorf("saved %+v", saved)
 	}
@@ -314,7 +293,7 @@ func TestSaveSnapshot_errorsAreReturned(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	id := s.create(spec())
-	before := len(s.events(id))
+	before := len(s.log(id, ""))
 	err := s.x.Open(t.Context(), id, func(r *task.Run) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -324,7 +303,7 @@ func TestSaveSnapshot_errorsAreReturned(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a snapshot that could not be made gave %v", err)
 	}
-	if n := len(s.events(id)); n != before {
+	if n := len(s.log(id, "")); n != before {
 		t.Errorf("%d changes were written", n-before)
 	}
 }

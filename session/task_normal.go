@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,11 +23,12 @@ func (s *TaskState) copied() (TaskState, error) {
 	if err != nil {
 		return TaskState{}, invalid("task", "%v", err)
 	}
-	var c TaskState
+	type plain TaskState // of the present form
+	var c plain
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return TaskState{}, decodeProblem("task", err)
 	}
-	return c.normal(), nil
+	return TaskState(c).normal(), nil
 }
 
 // kept is a deep copy as a session keeps it.
@@ -72,27 +72,26 @@ func (p *Plan) check() error {
 
 // The most entries that collections of a task's state have: the oldest go.
 const (
-	maxToolMemory    = 50
-	maxToolSummary   = 2000
-	maxWebEvidence   = 100
-	maxStepOutcomes  = 200
-	maxEvidence      = 200
-	maxFilesRead     = 500
-	maxApprovals     = 200
-	maxTrackedFiles  = 50
-	maxTrackedPlaces = 20
+	maxToolMemory   = 50
+	maxToolSummary  = 2000
+	maxWebEvidence  = 100
+	maxStepOutcomes = 200
+	maxEvidence     = 200
+	maxFilesRead    = 500
+	maxApprovals    = 200
+	maxCreated      = 50
 )
 
 // normal has no nil lists, and collections within their caps. What it is made
 // of may be shared with other states and stays as it is.
 func (s TaskState) normal() TaskState {
-	s.Transcript.StepOutcomeSummaries = withEach(capped(s.Transcript.StepOutcomeSummaries, maxStepOutcomes), StepOutcome.normal)
-	s.Tooling.ToolResultMemory = withEach(capped(s.Tooling.ToolResultMemory, maxToolMemory), ToolMemory.normal)
-	s.Tooling.WebEvidenceMemory = capped(s.Tooling.WebEvidenceMemory, maxWebEvidence)
-	s.Verification.VerificationEvidenceEntries = capped(s.Verification.VerificationEvidenceEntries, maxEvidence)
-	s.Files.FilesReadTracker = latest(s.Files.FilesReadTracker, maxFilesRead)
-	s.Files.FileReads = latest(s.Files.FileReads, maxFilesRead)
-	s.Files.DirListings = latest(s.Files.DirListings, maxFilesRead)
+	s.Steps.Outcomes = withEach(capped(s.Steps.Outcomes, maxStepOutcomes), StepOutcome.normal)
+	s.Tools.Results = withEach(capped(s.Tools.Results, maxToolMemory), ToolMemory.normal)
+	s.Tools.Pages = capped(s.Tools.Pages, maxWebEvidence)
+	s.Steps.Evidence = capped(s.Steps.Evidence, maxEvidence)
+	s.Files.Read = latest(s.Files.Read, maxFilesRead)
+	s.Files.Reads = latest(s.Files.Reads, maxFilesRead)
+	s.Files.Listings = latest(s.Files.Listings, maxFilesRead)
 	s.Permissions.DenialTracking = latest(s.Permissions.DenialTracking, MaxDenials)
 	s.Permissions.SessionRules = listOf(s.Permissions.SessionRules)
 	if p := s.Permissions.LatestPromptContext; p != nil && p.SuggestedActions == nil {
@@ -100,14 +99,9 @@ func (s TaskState) normal() TaskState {
 		p.SuggestedActions = []SuggestedAction{}
 		s.Permissions.LatestPromptContext = p
 	}
-	s.Tracker.ReadFiles = capped(s.Tracker.ReadFiles, maxTrackedFiles)
-	s.Tracker.CreatedFiles = capped(s.Tracker.CreatedFiles, maxTrackedFiles)
-	s.Tracker.Directories = capped(s.Tracker.Directories, maxTrackedPlaces)
-	s.Queues.PendingFollowUps = listOf(s.Queues.PendingFollowUps)
+	s.Files.Created = capped(s.Files.Created, maxCreated)
+	s.Queues.FollowUps, s.Queues.Feedback = listOf(s.Queues.FollowUps), listOf(s.Queues.Feedback)
 	s.Checklist.Items = listOf(s.Checklist.Items)
-	if len(bytes.TrimSpace(s.Worker.VerificationAgentState)) == 0 {
-		s.Worker.VerificationAgentState = json.RawMessage("{}")
-	}
 	if s.Plan != nil && s.Plan.Steps == nil {
 		s.Plan = &Plan{Description: s.Plan.Description, Steps: []PlanStep{}}
 	}
@@ -116,10 +110,10 @@ func (s TaskState) normal() TaskState {
 }
 
 func (o StepOutcome) normal() (StepOutcome, bool) {
-	if o.MutatedFiles != nil {
+	if o.Files != nil {
 		return o, false
 	}
-	o.MutatedFiles = []string{}
+	o.Files = []string{}
 	return o, true
 }
 

@@ -1,13 +1,14 @@
-package task
+package taskruntime
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // The interchange format of a task.
@@ -16,38 +17,11 @@ const (
 	SnapshotVersion = 2
 )
 
-const snapshotEvent = "conversation_snapshot"
-
 // The most that a plan's summary lists.
 const (
 	mostCompleted = 20
 	mostFailed    = 10
 )
-
-// SaveSnapshot leaves the whole task in the log, as others can read it, and
-// returns the number of that change. It is a view of the task after that
-// change: resuming never needs it. ErrTooLarge where the store cannot hold it,
-// and nothing is written.
-func (r *Run) SaveSnapshot(ctx context.Context) (int64, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
-	if err != nil {
-		return 0, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.session()
-	seq := s.Seq() + 1
-	v := viewOf(s, seq, millis(r.x.c.Clock()))
-	v.state.Queues = queues(items)
-	payload, err := v.payload()
-	if err != nil {
-		return 0, err
-	}
-	if _, err := r.hold.Append(context.WithoutCancel(ctx), session.TaskEvent{Name: snapshotEvent, Data: payload}); err != nil {
-		return 0, err
-	}
-	return seq, nil
-}
 
 // view is a task as a snapshot shows it.
 type view struct {
@@ -61,46 +35,106 @@ type view struct {
 	cuts      []cut // of a compact export
 }
 
-// viewOf shows a session, what waits in its inbox apart.
-func viewOf(s session.Session, seq, now int64) view {
-	v := view{sessionID: s.ID(), seq: seq, now: now, model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
+func viewOf(t task.View) view {
+	s := t.Session
+	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
 	if t := s.Task(); t != nil {
 		v.state = *t
 	}
-	if summary := s.Window().Summary; summary != nil && v.state.Transcript.ExplicitChatSummaryBlock == nil {
-		text := summary.Text
-		v.state.Transcript.ExplicitChatSummaryBlock = &text
-		v.state.Transcript.ExplicitChatSummaryCreatedAt = millis(summary.CreatedAt)
-	}
+	v.state.Queues = t.Queues
+	v.addSummary(s)
 	v.turns, _ = normalise(turnsOf(s.WindowMessages()))
 	return v
+}
+
+// addSummary shows the summary that the window begins with, unless it is the
+// one that was imported.
+func (v *view) addSummary(s session.Session) {
+	const key = "transcript.explicitChatSummary"
+	summary := s.Window().Summary
+	if summary == nil {
+		return
+	}
+	if kept, ok := v.state.Imported.Get(key + "Block"); ok && jsonText(kept) == summary.Text {
+		return
+	}
+	v.state.Imported = v.state.Imported.With(key+"Block", raw(summary.Text)).
+		With(key+"CreatedAt", raw(summary.CreatedAt.UnixMilli())).
+		With(key+"SourceMessageCount", raw(max(s.Info().MessageCount-len(s.WindowMessages()), 0)))
+}
+
+// addSignal shows the oldest feedback alone, as the format has it.
+func (v *view) addSignal() {
+	if q := &v.state.Queues; len(q.Feedback) > 0 {
+		v.state.Imported = v.state.Imported.With(signalKey, raw(q.Feedback[0]))
+		q.Feedback = q.Feedback[1:]
+	}
+	if v.state.Queues.FollowUps == nil {
+		v.state.Queues.FollowUps = []session.FollowUp{}
+	}
+}
+
+// The most paths that trackerState has.
+const (
+	mostTrackedFiles   = 50
+	mostTrackedFolders = 20
+)
+
+// addTracker adds the files and folders that were read since the import.
+func (v *view) addTracker() {
+	add := func(key string, paths []string, most int) {
+		kept, _ := v.state.Imported.Get(key)
+		var list []string
+		_ = json.Unmarshal(kept, &list) // what is no list is replaced
+		for _, p := range paths {
+			list = append(slices.DeleteFunc(list, func(other string) bool { return other == p }), p)
+		}
+		if len(list) > 0 {
+			v.state.Imported = v.state.Imported.With(key, raw(list[max(0, len(list)-most):]))
+		}
+	}
+	files := v.state.Files
+	read := pathsIn(files.Reads)
+	if _, imported := v.state.Imported.Get("trackerState.readFiles"); !imported {
+		read = pathsIn(files.Read)
+	}
+	add("trackerState.readFiles", read, mostTrackedFiles)
+	add("trackerState.directories", pathsIn(files.Listings), mostTrackedFolders)
+}
+
+func pathsIn[V any](p session.Pairs[V]) (paths []string) {
+	for path := range p.All() {
+		paths = append(paths, path)
+	}
+	return paths
 }
 
 // payload is the snapshot, its keys in the order of the format. What another
 // program left in the state stands where it stood, as far as the format says
 // where that is.
 func (v view) payload() (json.RawMessage, error) {
-	state := v.state
-	state.Tooling.StartedCalls = nil // the history has no call without a result
-	state.Permissions.TemporaryGrants = surviving(state.Permissions.TemporaryGrants)
-	foreign := state.Foreign
+	v.state.Permissions.TemporaryGrants = surviving(v.state.Permissions.TemporaryGrants)
+	v.addSignal()
+	v.addTracker()
+	state := &v.state
 
 	o := object{{"schema", raw(SnapshotSchema)}, {"version", raw(SnapshotVersion)}, {"conversationHistory", historyJSON(v.turns)}}
-	o = append(o, bucket("trackerState", state.Tracker, foreign))
-	if state.Plan != nil {
-		o = append(o, member{"planSummary", raw(summaryOf(state.Plan, state.Recovery.RecoveredFailureStepIDs))})
-	} else if kept, ok := foreign.Get("planSummary"); ok {
-		o = append(o, member{"planSummary", kept})
+	for _, b := range buckets {
+		if b.name != "usage" {
+			o = append(o, b.write(state))
+		}
+		if b.name != "trackerState" {
+			continue
+		}
+		if state.Plan != nil {
+			o = append(o, member{"planSummary", raw(summaryOf(state.Plan, state.Recovery.Recovered))})
+		} else if kept, ok := state.Imported.Get("planSummary"); ok {
+			o = append(o, member{"planSummary", kept})
+		}
 	}
-	o = append(o,
-		bucket("transcript", state.Transcript, foreign), bucket("tooling", state.Tooling, foreign), bucket("files", state.Files, foreign),
-		bucket("loop", state.Loop, foreign), bucket("recovery", state.Recovery, foreign), bucket("queues", state.Queues, foreign),
-		bucket("worker", state.Worker, foreign), bucket("permissions", state.Permissions, foreign),
-		bucket("verification", state.Verification, foreign), bucket("checklist", state.Checklist, foreign),
-		member{"timestamp", raw(v.now)}, member{"messageCount", raw(len(v.turns))},
-	)
+	o = append(o, member{"timestamp", raw(v.now)}, member{"messageCount", raw(len(v.turns))})
 	for _, key := range modelKeys {
-		kept, ok := foreign.Get(key)
+		kept, ok := state.Imported.Get(key)
 		switch {
 		case ok && !v.override:
 			o = append(o, member{key, kept})
@@ -110,17 +144,21 @@ func (v view) payload() (json.RawMessage, error) {
 			o = append(o, member{key, raw(v.model)})
 		}
 	}
-	o = append(o, bucket("usageTotals", totalsOf(state.Usage), foreign))
-	for key, value := range foreign.All() {
-		if !inBucket(key) && !known(key) {
-			o = append(o, member{key, value})
+	totals, _ := readObject(raw(totalsOf(state.Usage)))
+	var rest object
+	for key, value := range state.Imported.All() {
+		if extra, ok := strings.CutPrefix(key, "usageTotals."); ok {
+			totals = append(totals, member{extra, value})
+		} else if !inBucket(key) && !known(key) {
+			rest = append(rest, member{key, value})
 		}
 	}
+	o = append(append(o, member{"usageTotals", totals.JSON()}), rest...)
 	o = append(o, member{"sessionId", raw(v.sessionID)}, member{"seq", raw(v.seq)})
 	if state.Plan != nil {
 		o = append(o, member{"plan", raw(state.Plan)})
 	}
-	o = append(o, member{"usage", raw(state.Usage)})
+	o = append(o, bucketNamed("usage").write(state))
 	if len(state.Approvals) > 0 {
 		o = append(o, member{"approvals", raw(state.Approvals)})
 	}
@@ -145,30 +183,10 @@ func known(key string) bool {
 	return false
 }
 
-// inBucket reports a foreign key that was found inside a bucket.
+// inBucket reports an imported key that was found inside a bucket.
 func inBucket(key string) bool {
 	name, _, ok := strings.Cut(key, ".")
-	switch name {
-	case "trackerState", "transcript", "tooling", "files", "loop", "recovery", "queues", "worker", "permissions", "verification", "checklist", "usageTotals":
-		return ok
-	}
-	return false
-}
-
-// bucket is a bucket with the keys that another program left in it.
-func bucket(name string, value any, foreign session.Foreign) member {
-	data := raw(value)
-	for key, extra := range foreign.All() {
-		if inner, ok := strings.CutPrefix(key, name+"."); ok {
-			comma := ","
-			if string(data) == "{}" {
-				comma = ""
-			}
-			data = append(append(append(data[:len(data)-1], comma...), raw(inner)...), ':')
-			data = append(append(data, extra...), '}')
-		}
-	}
-	return member{name, data}
+	return ok && (name == "usageTotals" || slices.ContainsFunc(buckets, func(b bucket) bool { return b.name == name }))
 }
 
 func historyJSON(turns []passage) json.RawMessage {
@@ -264,6 +282,6 @@ type usageTotals struct {
 
 func totalsOf(u session.TaskUsage) usageTotals {
 	return usageTotals{
-		u.UsageOffsetInputTokens + u.TotalInputTokens, u.UsageOffsetOutputTokens + u.TotalOutputTokens, u.UsageOffsetCost + u.TotalCost,
+		u.EarlierInput + u.Input, u.EarlierOutput + u.Output, u.EarlierCost + u.Cost,
 	}
 }

@@ -1,6 +1,7 @@
-package task
+package taskruntime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // ForeignEvent is an event of a task that another program wrote.
@@ -22,7 +24,7 @@ type ForeignEvent struct {
 }
 
 // Kind is what the event says happened. Wrapped events carry it in legacyType.
-func (e ForeignEvent) Kind() string { return orText(e.LegacyType, e.Type) }
+func (e ForeignEvent) Kind() string { return cmp.Or(e.LegacyType, e.Type) }
 
 // name says which event it is.
 func (e ForeignEvent) name(index int) string {
@@ -177,7 +179,7 @@ func (r *restorer) candidates() ([]candidate, error) {
 	var found []candidate
 	for i := len(r.Events) - 1; i >= 0; i-- {
 		e := r.Events[i]
-		if e.Kind() != snapshotEvent {
+		if e.Kind() != task.SnapshotEvent {
 			continue
 		}
 		c, err := r.classified(candidate{where: e.name(i), index: i}, e.Payload)
@@ -380,6 +382,6 @@ func (r *restorer) finished(out Restored, d *decoded, p replay) Restored {
 	repair(&d.state, r.Options, report)
 	out.State = *d.state.Clone()
 	out.Messages = messagesOf(p.turns, r.Options.NewID)
-	out.Row = rowFrom(r.Task, r.Events, &out.State)
+	out.Row = rowFrom(r.Task, r.Events)
 	return out
 }

@@ -1,4 +1,4 @@
-package task_test
+package taskruntime_test
 
 import (
 	"encoding/json"
@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/task"
 )
 
-func restore(t *testing.T, in task.RestoreInput) task.Restored {
+func restore(t *testing.T, in taskruntime.RestoreInput) taskruntime.Restored {
 	t.Helper()
-	out, err := task.RestoreFromEvents(t.Context(), in)
+	out, err := taskruntime.RestoreFromEvents(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,13 +23,13 @@ func restore(t *testing.T, in task.RestoreInput) task.Restored {
 }
 
 // said is a foreign event.
-func said(kind, payload string) task.ForeignEvent {
-	return task.ForeignEvent{Type: kind, Payload: json.RawMessage(payload)}
+func said(kind, payload string) taskruntime.ForeignEvent {
+	return taskruntime.ForeignEvent{Type: kind, Payload: json.RawMessage(payload)}
 }
 
 // snapshot is a foreign event that carries a payload.
-func snapshot(payload json.RawMessage) task.ForeignEvent {
-	return task.ForeignEvent{Type: "conversation_snapshot", Payload: payload}
+func snapshot(payload json.RawMessage) taskruntime.ForeignEvent {
+	return taskruntime.ForeignEvent{Type: "conversation_snapshot", Payload: payload}
 }
 
 // v2 is a snapshot in which the user said a text last.
@@ -60,17 +60,17 @@ func texts(messages []session.Message) []string {
 	return list
 }
 
-func warned(r task.Report, about string) bool {
+func warned(r taskruntime.Report, about string) bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, about) })
 }
 
 func TestRestore_theNewestOfTheBestFormWins(t *testing.T) {
 	t.Parallel()
-	numbered := func(seq int64, e task.ForeignEvent) task.ForeignEvent {
+	numbered := func(seq int64, e taskruntime.ForeignEvent) taskruntime.ForeignEvent {
 		e.Seq = seq
 		return e
 	}
-	named := func(id string, e task.ForeignEvent) task.ForeignEvent {
+	named := func(id string, e taskruntime.ForeignEvent) taskruntime.ForeignEvent {
 		e.ID = id
 		return e
 	}
@@ -79,35 +79,35 @@ func TestRestore_theNewestOfTheBestFormWins(t *testing.T) {
 	dated := func(at int, raw json.RawMessage) json.RawMessage { return put(t, raw, "timestamp", quote(at)) }
 	for name, tt := range map[string]struct {
 		checkpoint     json.RawMessage
-		events         []task.ForeignEvent
+		events         []taskruntime.ForeignEvent
 		source, spoken string
 	}{
-		"checkpoint alone":           {v2(t, "c"), nil, task.SourceCheckpoint, "c"},
-		"snapshot alone":             {nil, []task.ForeignEvent{snapshot(v2(t, "old")), snapshot(v2(t, "s"))}, task.SourceSnapshot, "s"},
-		"newer snapshot by number":   {withSeq(3, v2(t, "c")), []task.ForeignEvent{numbered(5, snapshot(v2(t, "s")))}, task.SourceSnapshot, "s"},
-		"newer checkpoint by number": {withSeq(7, v2(t, "c")), []task.ForeignEvent{numbered(5, snapshot(v2(t, "s")))}, task.SourceCheckpoint, "c"},
-		"equal numbers":              {withSeq(5, v2(t, "c")), []task.ForeignEvent{numbered(5, snapshot(v2(t, "s")))}, task.SourceCheckpoint, "c"},
-		"number before time":         {dated(1, withSeq(7, v2(t, "c"))), []task.ForeignEvent{numbered(5, snapshot(dated(999, v2(t, "s"))))}, task.SourceCheckpoint, "c"},
+		"checkpoint alone":           {v2(t, "c"), nil, taskruntime.SourceCheckpoint, "c"},
+		"snapshot alone":             {nil, []taskruntime.ForeignEvent{snapshot(v2(t, "old")), snapshot(v2(t, "s"))}, taskruntime.SourceSnapshot, "s"},
+		"newer snapshot by number":   {withSeq(3, v2(t, "c")), []taskruntime.ForeignEvent{numbered(5, snapshot(v2(t, "s")))}, taskruntime.SourceSnapshot, "s"},
+		"newer checkpoint by number": {withSeq(7, v2(t, "c")), []taskruntime.ForeignEvent{numbered(5, snapshot(v2(t, "s")))}, taskruntime.SourceCheckpoint, "c"},
+		"equal numbers":              {withSeq(5, v2(t, "c")), []taskruntime.ForeignEvent{numbered(5, snapshot(v2(t, "s")))}, taskruntime.SourceCheckpoint, "c"},
+		"number before time":         {dated(1, withSeq(7, v2(t, "c"))), []taskruntime.ForeignEvent{numbered(5, snapshot(dated(999, v2(t, "s"))))}, taskruntime.SourceCheckpoint, "c"},
 		"checkpoint made before the snapshot": {
-			from("a", dated(999, v2(t, "c"))), []task.ForeignEvent{named("a", said("executing", `{}`)), named("b", snapshot(v2(t, "s")))}, task.SourceSnapshot, "s"},
+			from("a", dated(999, v2(t, "c"))), []taskruntime.ForeignEvent{named("a", said("executing", `{}`)), named("b", snapshot(v2(t, "s")))}, taskruntime.SourceSnapshot, "s"},
 		"checkpoint made after the snapshot": {
-			from("b", dated(1, v2(t, "c"))), []task.ForeignEvent{named("a", snapshot(v2(t, "s"))), named("b", said("executing", `{}`))}, task.SourceCheckpoint, "c"},
-		"newer snapshot by time":      {dated(5, v2(t, "c")), []task.ForeignEvent{snapshot(dated(6, v2(t, "s")))}, task.SourceSnapshot, "s"},
-		"newer checkpoint by time":    {dated(7, v2(t, "c")), []task.ForeignEvent{snapshot(dated(6, v2(t, "s")))}, task.SourceCheckpoint, "c"},
-		"equal times":                 {dated(6, v2(t, "c")), []task.ForeignEvent{snapshot(dated(6, v2(t, "s")))}, task.SourceCheckpoint, "c"},
-		"old form loses":              {dated(999, legacy("c")), []task.ForeignEvent{snapshot(dated(1, v2(t, "s")))}, task.SourceSnapshot, "s"},
-		"old form loses at last":      {dated(1, v2(t, "c")), []task.ForeignEvent{snapshot(dated(999, legacy("s")))}, task.SourceCheckpoint, "c"},
-		"old checkpoint":              {legacy("c"), nil, task.SourceLegacyCheckpoint, "c"},
-		"old snapshot":                {nil, []task.ForeignEvent{snapshot(legacy("s"))}, task.SourceLegacySnapshot, "s"},
-		"newer of the old":            {dated(1, legacy("c")), []task.ForeignEvent{snapshot(dated(2, legacy("s")))}, task.SourceLegacySnapshot, "s"},
-		"wrapped snapshot":            {nil, []task.ForeignEvent{{Type: "timeline", LegacyType: "conversation_snapshot", Payload: v2(t, "s")}}, task.SourceSnapshot, "s"},
-		"bad checkpoint":              {put(t, v2(t, "c"), "loop", json.RawMessage(`[]`)), []task.ForeignEvent{snapshot(dated(1, v2(t, "s")))}, task.SourceSnapshot, "s"},
-		"bad newest":                  {nil, []task.ForeignEvent{snapshot(v2(t, "old")), snapshot(put(t, v2(t, "s"), "tooling", nil))}, task.SourceSnapshot, "old"},
-		"bad ones before an old form": {put(t, v2(t, "c"), "queues", json.RawMessage(`1`)), []task.ForeignEvent{snapshot(legacy("s"))}, task.SourceLegacySnapshot, "s"},
+			from("b", dated(1, v2(t, "c"))), []taskruntime.ForeignEvent{named("a", snapshot(v2(t, "s"))), named("b", said("executing", `{}`))}, taskruntime.SourceCheckpoint, "c"},
+		"newer snapshot by time":      {dated(5, v2(t, "c")), []taskruntime.ForeignEvent{snapshot(dated(6, v2(t, "s")))}, taskruntime.SourceSnapshot, "s"},
+		"newer checkpoint by time":    {dated(7, v2(t, "c")), []taskruntime.ForeignEvent{snapshot(dated(6, v2(t, "s")))}, taskruntime.SourceCheckpoint, "c"},
+		"equal times":                 {dated(6, v2(t, "c")), []taskruntime.ForeignEvent{snapshot(dated(6, v2(t, "s")))}, taskruntime.SourceCheckpoint, "c"},
+		"old form loses":              {dated(999, legacy("c")), []taskruntime.ForeignEvent{snapshot(dated(1, v2(t, "s")))}, taskruntime.SourceSnapshot, "s"},
+		"old form loses at last":      {dated(1, v2(t, "c")), []taskruntime.ForeignEvent{snapshot(dated(999, legacy("s")))}, taskruntime.SourceCheckpoint, "c"},
+		"old checkpoint":              {legacy("c"), nil, taskruntime.SourceLegacyCheckpoint, "c"},
+		"old snapshot":                {nil, []taskruntime.ForeignEvent{snapshot(legacy("s"))}, taskruntime.SourceLegacySnapshot, "s"},
+		"newer of the old":            {dated(1, legacy("c")), []taskruntime.ForeignEvent{snapshot(dated(2, legacy("s")))}, taskruntime.SourceLegacySnapshot, "s"},
+		"wrapped snapshot":            {nil, []taskruntime.ForeignEvent{{Type: "timeline", LegacyType: "conversation_snapshot", Payload: v2(t, "s")}}, taskruntime.SourceSnapshot, "s"},
+		"bad checkpoint":              {put(t, v2(t, "c"), "loop", json.RawMessage(`[]`)), []taskruntime.ForeignEvent{snapshot(dated(1, v2(t, "s")))}, taskruntime.SourceSnapshot, "s"},
+		"bad newest":                  {nil, []taskruntime.ForeignEvent{snapshot(v2(t, "old")), snapshot(put(t, v2(t, "s"), "tooling", nil))}, taskruntime.SourceSnapshot, "old"},
+		"bad ones before an old form": {put(t, v2(t, "c"), "queues", json.RawMessage(`1`)), []taskruntime.ForeignEvent{snapshot(legacy("s"))}, taskruntime.SourceLegacySnapshot, "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out := restore(t, task.RestoreInput{Checkpoint: tt.checkpoint, Events: tt.events})
+			out := restore(t, taskruntime.RestoreInput{Checkpoint: tt.checkpoint, Events: tt.events})
 			if out.Report.Source != tt.source || len(out.Messages) == 0 || out.Messages[0].Content.Text() != tt.spoken {
 				t.Errorf("source %s, messages %v; want %s %s", out.Report.Source, texts(out.Messages), tt.source, tt.spoken)
 			}
@@ -130,22 +130,22 @@ func TestRestore_formsThatAreNotKnownAreRefused(t *testing.T) {
 		"another schema": put(t, good, "schema", quote("session_runtime_v9")), "version without schema": put(t, legacy("x"), "version", json.RawMessage("2")),
 		"schema of no text": put(t, good, "schema", json.RawMessage("7")),
 	} {
-		for where, in := range map[string]task.RestoreInput{
-			"checkpoint": {Checkpoint: bad, Events: []task.ForeignEvent{snapshot(good)}},
-			"event 2":    {Checkpoint: good, Events: []task.ForeignEvent{snapshot(good), snapshot(bad), said("user_message", `{"message":"m"}`)}},
+		for where, in := range map[string]taskruntime.RestoreInput{
+			"checkpoint": {Checkpoint: bad, Events: []taskruntime.ForeignEvent{snapshot(good)}},
+			"event 2":    {Checkpoint: good, Events: []taskruntime.ForeignEvent{snapshot(good), snapshot(bad), said("user_message", `{"message":"m"}`)}},
 		} {
-			_, err := task.RestoreFromEvents(t.Context(), in)
+			_, err := taskruntime.RestoreFromEvents(t.Context(), in)
 			var unknown *session.UnsupportedVersionError
 			if !errors.As(err, &unknown) || unknown.Where != where {
 				t.Errorf("%s in %s: %v", name, where, err)
 			}
 		}
-		out := restore(t, task.RestoreInput{Events: []task.ForeignEvent{snapshot(bad), snapshot(good)}})
-		if out.Report.Source != task.SourceSnapshot || !warned(out.Report, "passed over") {
+		out := restore(t, taskruntime.RestoreInput{Events: []taskruntime.ForeignEvent{snapshot(bad), snapshot(good)}})
+		if out.Report.Source != taskruntime.SourceSnapshot || !warned(out.Report, "passed over") {
 			t.Errorf("%s before a good one: %+v", name, out.Report)
 		}
 	}
-	if out := restore(t, task.RestoreInput{Checkpoint: put(t, good, "version", json.RawMessage("2.0"))}); out.Report.Source != task.SourceCheckpoint {
+	if out := restore(t, taskruntime.RestoreInput{Checkpoint: put(t, good, "version", json.RawMessage("2.0"))}); out.Report.Source != taskruntime.SourceCheckpoint {
 		t.Errorf("the number 2 in another form: %+v", out.Report)
 	}
 }
@@ -153,19 +153,19 @@ func TestRestore_formsThatAreNotKnownAreRefused(t *testing.T) {
 func TestRestore_aWrongDigestIsRefused(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
-	whole := s.export(s.imported(foreign, task.ImportOptions{}).Row.ID, task.ExportOptions{})
+	whole := s.export(s.imported(foreign, taskruntime.ImportOptions{}).Row.ID, taskruntime.ExportOptions{})
 	var pretty strings.Builder
 	enc := json.NewEncoder(&pretty)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(whole); err != nil {
 		t.Fatal(err)
 	}
-	restore(t, task.RestoreInput{Checkpoint: []byte(pretty.String())}) // spaces do not count
+	restore(t, taskruntime.RestoreInput{Checkpoint: []byte(pretty.String())}) // spaces do not count
 	for name, bad := range map[string]json.RawMessage{
 		"changed": json.RawMessage(strings.Replace(string(whole), "Mend the fence", "Burn the fence", 1)),
 		"added":   put(t, whole, "more", json.RawMessage("1")), "taken": put(t, whole, "skills", nil), "no digest at all": put(t, whole, "digest", json.RawMessage("1")),
 	} {
-		_, err := task.RestoreFromEvents(t.Context(), task.RestoreInput{Checkpoint: bad, Events: []task.ForeignEvent{said("user_message", `{"message":"m"}`)}})
+		_, err := taskruntime.RestoreFromEvents(t.Context(), taskruntime.RestoreInput{Checkpoint: bad, Events: []taskruntime.ForeignEvent{said("user_message", `{"message":"m"}`)}})
 		var wrong *session.SnapshotError
 		if !errors.As(err, &wrong) || !strings.Contains(wrong.Where, "digest") {
 			t.Errorf("%s: %v", name, err)
@@ -188,16 +188,16 @@ func TestRestore_oneBadBucketSpoilsTheSnapshotAndNothingElse(t *testing.T) {
 		"plan.steps[1].id": put(t, json.RawMessage(foreign), "plan", json.RawMessage(`{"description":"d","steps":[{"id":"a"},{"id":"a"}]}`)),
 		"usageTotals.cost": put(t, json.RawMessage(foreign), "usageTotals", json.RawMessage(`{"cost":"dear"}`)),
 	} {
-		_, err := task.RestoreFromEvents(t.Context(), task.RestoreInput{Checkpoint: bad})
+		_, err := taskruntime.RestoreFromEvents(t.Context(), taskruntime.RestoreInput{Checkpoint: bad})
 		var wrong *session.SnapshotError
 		if !errors.As(err, &wrong) || wrong.Where != "checkpoint: "+where {
 			t.Errorf("%s: %v", where, err)
 		}
-		out := restore(t, task.RestoreInput{Checkpoint: bad, Events: []task.ForeignEvent{said("user_message", `{"message":"still here"}`)}, Task: task.RestoreTask{Title: "t", Prompt: "p"}})
-		if out.Report.Source != task.SourceEvents || !warned(out.Report, where) {
+		out := restore(t, taskruntime.RestoreInput{Checkpoint: bad, Events: []taskruntime.ForeignEvent{said("user_message", `{"message":"still here"}`)}, Task: taskruntime.RestoreTask{Title: "t", Prompt: "p"}})
+		if out.Report.Source != taskruntime.SourceEvents || !warned(out.Report, where) {
 			t.Errorf("%s: %+v", where, out.Report)
 		}
-		if out.State.Loop.GlobalTurnCount != 0 || out.State.Tooling.ToolUsageCounts.Len() != 0 || out.State.Foreign.Len() != 0 || out.State.Permissions.Mode != "default" {
+		if out.State.Loop.Turns != 0 || out.State.Tools.Calls.Len() != 0 || out.State.Imported.Len() != 0 || out.State.Permissions.Mode != "default" {
 			t.Errorf("%s: something of the bad snapshot remains: %+v", where, out.State)
 		}
 	}
@@ -206,9 +206,9 @@ func TestRestore_oneBadBucketSpoilsTheSnapshotAndNothingElse(t *testing.T) {
 func TestRestore_absentPartsTakeTheirDefaults(t *testing.T) {
 	t.Parallel()
 	raw := put(t, put(t, put(t, json.RawMessage(foreign), "permissions", nil), "checklist", nil), "loop", json.RawMessage(`{"globalTurnCount":3}`))
-	out := restore(t, task.RestoreInput{Checkpoint: raw})
+	out := restore(t, taskruntime.RestoreInput{Checkpoint: raw})
 	l := out.State.Loop
-	if out.State.Permissions.Mode != "default" || len(out.State.Checklist.Items) != 0 || l.GlobalTurnCount != 3 || l.ContinuationWindow != 1 || l.LifetimeTurnCount != 0 {
+	if out.State.Permissions.Mode != "default" || len(out.State.Checklist.Items) != 0 || l.Turns != 3 || l.Window != 1 || l.LifetimeTurns != 0 {
 		t.Errorf("%+v %+v %+v", out.State.Permissions, out.State.Checklist, l)
 	}
 }
@@ -220,22 +220,26 @@ func TestRestore_threeOlderForms(t *testing.T) {
 	two := one + `,"usageTotals":{"inputTokens":7,"outputTokens":8,"cost":0.5}`
 	three := two + `,"explicitChatSummaryBlock":"so far","explicitChatSummaryCreatedAt":4,"explicitChatSummarySourceMessageCount":6,"llmProfileUsed":"p","resolvedModelKey":"r"`
 	for name, raw := range map[string]string{"least": `"conversationHistory":[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]`, "first": one, "second": two, "third": three} {
-		out := restore(t, task.RestoreInput{Checkpoint: []byte("{" + raw + "}")})
-		tr := out.State.Transcript
-		if out.Report.Source != task.SourceLegacyCheckpoint || !slices.Equal(texts(out.Messages), []string{"user:hello", "assistant:hi"}) {
+		out := restore(t, taskruntime.RestoreInput{Checkpoint: []byte("{" + raw + "}")})
+		tr := out.State.Said
+		kept := func(key string) string {
+			value, _ := out.State.Imported.Get(key)
+			return string(value)
+		}
+		if out.Report.Source != taskruntime.SourceLegacyCheckpoint || !slices.Equal(texts(out.Messages), []string{"user:hello", "assistant:hi"}) {
 			t.Errorf("%s: %+v %v", name, out.Report, texts(out.Messages))
 		}
-		if tr.LastUserMessage != "hello" || tr.LastAssistantText == nil || *tr.LastAssistantText != "hi" || *tr.LastNonVerificationOutput != "hi" {
+		if tr.User != "hello" || tr.Shown == nil || *tr.Shown != "hi" || *tr.Result != "hi" {
 			t.Errorf("%s: %+v", name, tr)
 		}
-		if has := out.State.Usage.TotalOutputTokens == 8; has != (name == "second" || name == "third") {
+		if has := out.State.Usage.Output == 8; has != (name == "second" || name == "third") {
 			t.Errorf("%s: usage %+v", name, out.State.Usage)
 		}
-		if has := tr.ExplicitChatSummaryBlock != nil && *tr.ExplicitChatSummaryBlock == "so far" && tr.ExplicitChatSummarySourceMessageCount == 6; has != (name == "third") {
+		if has := kept("transcript.explicitChatSummaryBlock") == `"so far"` && kept("transcript.explicitChatSummarySourceMessageCount") == "6"; has != (name == "third") {
 			t.Errorf("%s: summary %+v", name, tr)
 		}
-		if has := slices.Equal(out.State.Tracker.ReadFiles, []string{"a"}); has != (name != "least") {
-			t.Errorf("%s: tracker %+v", name, out.State.Tracker)
+		if has := kept("trackerState.readFiles") == `["a"]`; has != (name != "least") {
+			t.Errorf("%s: tracker %+v", name, out.State.Imported)
 		}
 	}
 }
@@ -250,7 +254,7 @@ func TestRestore_theSecondRestoreEqualsTheFirst(t *testing.T) {
 	withPlan := put(t, legacy("hello"), "planSummary", json.RawMessage(`{"description":"D","completedSteps":["one"],"failedSteps":[{"description":"two","error":"e"}]}`))
 	for name, data := range map[string]string{"events": events, "legacy": string(withPlan)} {
 		s := importing(t)
-		in := s.imported(data, task.ImportOptions{Title: "T", Prompt: "P"})
+		in := s.imported(data, taskruntime.ImportOptions{Title: "T", Prompt: "P"})
 		if !in.Report.Upgraded || in.Row.Version != 1 {
 			t.Fatalf("%s: %+v", name, in)
 		}
@@ -262,14 +266,14 @@ func TestRestore_theSecondRestoreEqualsTheFirst(t *testing.T) {
 		if string(at(t, raw, "seq")) != fmt.Sprint(saved[0].Seq) {
 			t.Errorf("%s: the snapshot at %d says %s", name, saved[0].Seq, at(t, raw, "seq"))
 		}
-		again := restore(t, task.RestoreInput{Checkpoint: raw})
+		again := restore(t, taskruntime.RestoreInput{Checkpoint: raw})
 		have, want := again.State, s.state(in.Row.ID)
-		have.Settings, have.Foreign, want.Foreign = want.Settings, session.Foreign{}, session.Foreign{} // model names are made up where there were none
-		if again.Report.Source != task.SourceCheckpoint || !reflect.DeepEqual(have, want) {
+		have.Settings, have.Imported, want.Imported = want.Settings, session.Pairs[json.RawMessage]{}, session.Pairs[json.RawMessage]{} // model names are made up where there were none
+		if again.Report.Source != taskruntime.SourceCheckpoint || !reflect.DeepEqual(have, want) {
 			t.Errorf("%s:\nhave %s\nwant %s", name, quote(have), quote(want))
 		}
-		second := s.imported(string(raw), task.ImportOptions{})
-		samePayload(t, s.export(second.Row.ID, task.ExportOptions{}), s.export(in.Row.ID, task.ExportOptions{}), "sessionId", "seq")
+		second := s.imported(string(raw), taskruntime.ImportOptions{})
+		samePayload(t, s.export(second.Row.ID, taskruntime.ExportOptions{}), s.export(in.Row.ID, taskruntime.ExportOptions{}), "sessionId", "seq")
 	}
 }
 

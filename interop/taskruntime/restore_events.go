@@ -1,11 +1,13 @@
-package task
+package taskruntime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // How much of what was said is told again.
@@ -20,7 +22,7 @@ const (
 func readable(t RestoreTask, events []ForeignEvent, s *session.TaskState) []passage {
 	lines := []string{"Original task: " + t.Title, "Task details: " + t.Prompt, "", "Previous conversation summary:"}
 	before := len(lines)
-	s.Transcript.LastUserMessage = t.Prompt
+	s.Said.User = t.Prompt
 	for _, e := range events {
 		o, err := readObject(e.Payload)
 		if err != nil {
@@ -31,9 +33,9 @@ func readable(t RestoreTask, events []ForeignEvent, s *session.TaskState) []pass
 		}
 		switch text := o.text("message"); {
 		case e.Kind() == "assistant_message" && text != "":
-			s.Transcript.LastAssistantOutput, s.Transcript.LastNonVerificationOutput, s.Transcript.LastAssistantText = &text, &text, &text
+			s.Said.Answer, s.Said.Result, s.Said.Shown = &text, &text, &text
 		case e.Kind() == "user_message" && text != "":
-			s.Transcript.LastUserMessage = text
+			s.Said.User = text
 		}
 	}
 	if len(lines) == before {
@@ -73,7 +75,7 @@ func readableLine(e ForeignEvent, o object) string {
 		plan, _ := readObject(value)
 		return fmt.Sprintf("[Created plan: %s]", plan.text("description"))
 	case "error":
-		return fmt.Sprintf("[Error: %s]", orText(message, o.text("error")))
+		return fmt.Sprintf("[Error: %s]", cmp.Or(message, o.text("error")))
 	}
 	return ""
 }
@@ -113,19 +115,14 @@ func repair(s *session.TaskState, o RestoreOptions, report *Report) {
 			report.warn("approvals: %q was open and has expired", a.ID)
 		}
 	}
-	for i := range s.Queues.PendingFollowUps {
-		f := &s.Queues.PendingFollowUps[i]
+	for i := range s.Queues.FollowUps {
+		f := &s.Queues.FollowUps[i]
 		clean, left := withoutSecrets("agentConfigOverride", f.AgentConfigOverride)
 		for _, path := range left {
 			report.warn("queues.pendingFollowUps[%d].%s: looks like a credential and is left out", i, path)
 		}
 		f.AgentConfigOverride = clean
 	}
-	worker, left := withoutSecrets("worker.verificationAgentState", s.Worker.VerificationAgentState)
-	for _, path := range left {
-		report.warn("%s: looks like a credential and is left out", path)
-	}
-	s.Worker.VerificationAgentState = worker
 	for _, path := range altered("state", raw(s), raw(s.Clone())) {
 		report.warn("%s: has more than is kept; the newest stay", path)
 	}
@@ -137,7 +134,7 @@ func repairRules(p *session.Permissions, report *Report) {
 		p.Mode = session.PermissionDefault
 	}
 	rules := p.SessionRules
-	p.SessionRules = nil
+	p.SessionRules = []session.Rule{}
 	for i, r := range rules {
 		next, added, err := p.WithRule(r)
 		switch {
@@ -155,14 +152,14 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 	running := false
 	kept := []session.ChecklistItem{}
 	for i, item := range c.Items {
-		item.ID, item.Title, item.Kind = strings.TrimSpace(item.ID), strings.TrimSpace(item.Title), orText(item.Kind, "implementation")
+		item.ID, item.Title, item.Kind = strings.TrimSpace(item.ID), strings.TrimSpace(item.Title), cmp.Or(item.Kind, "implementation")
 		at := fmt.Sprintf("checklist.items[%d]", i)
 		if why := badItem(item); why != "" {
 			report.warn("%s: %s; it is left out", at, why)
 			continue
 		}
-		if len(kept) == maxItems {
-			report.warn("%s: a checklist has at most %d items; it is left out", at, maxItems)
+		if len(kept) == task.MaxItems {
+			report.warn("%s: a checklist has at most %d items; it is left out", at, task.MaxItems)
 			continue
 		}
 		if item.ID == "" || seen[item.ID] {
@@ -184,9 +181,9 @@ func badItem(item session.ChecklistItem) string {
 	switch {
 	case item.Title == "":
 		return "has no title"
-	case len([]rune(item.Title)) > maxItemTitle:
+	case len([]rune(item.Title)) > task.MaxItemTitle:
 		return "has a title that is too long"
-	case len([]rune(item.ID)) > maxItemID:
+	case len([]rune(item.ID)) > task.MaxItemID:
 		return "has an id that is too long"
 	}
 	switch item.Status {

@@ -1,4 +1,4 @@
-package task_test
+package taskruntime_test
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/task"
 )
 
 // withHistory is a snapshot with a history.
@@ -34,22 +34,22 @@ func TestNormalise_onlyWhatIsWrongGoes(t *testing.T) {
 	const start = `{"role":"user","content":"go"}`
 	for name, tt := range map[string]struct {
 		history, want []string
-		repairs       []task.Repair
+		repairs       []taskruntime.Repair
 	}{
 		"right":            {[]string{start, model(words, call("a"), call("b")), user(result("b"), result("a")), model(words)}, nil, nil},
 		"results apart":    {[]string{start, model(call("a"), call("b")), user(result("a")), user(result("b"))}, nil, nil},
-		"result alone":     {[]string{start, user(result("a")), model(words)}, []string{start, model(words)}, []task.Repair{{Kind: task.OrphanToolResult, Message: 1, ID: "a"}}},
-		"result twice":     {[]string{start, model(call("a")), user(result("a"), result("a"))}, []string{start, model(call("a")), user(result("a"))}, []task.Repair{{Kind: task.DuplicateToolResult, Message: 2, ID: "a"}}},
-		"id used before":   {[]string{start, model(call("a")), user(result("a")), model(call("a"), words), user(result("a"))}, []string{start, model(call("a")), user(result("a")), model(words)}, []task.Repair{{Kind: task.OrphanToolResult, Message: 4, ID: "a"}, {Kind: task.DuplicateToolUse, Message: 3, ID: "a"}}},
-		"id twice at once": {[]string{start, model(call("a"), call("a")), user(result("a"))}, []string{start, model(call("a")), user(result("a"))}, []task.Repair{{Kind: task.DuplicateToolUse, Message: 1, ID: "a"}}},
-		"no id":            {[]string{start, model(words, call("")), user(result(""))}, []string{start, model(words)}, []task.Repair{{Kind: task.OrphanToolResult, Message: 2}, {Kind: task.MissingToolResult, Message: 1}}},
-		"call without one": {[]string{start, model(words, call("a"), call("b")), user(result("b")), model(words)}, []string{start, model(words, call("b")), user(result("b")), model(words)}, []task.Repair{{Kind: task.MissingToolResult, Message: 1, ID: "a"}}},
-		"nothing left":     {[]string{start, model(call("a")), model(words)}, []string{start, model(words)}, []task.Repair{{Kind: task.MissingToolResult, Message: 1, ID: "a"}}},
-		"mixed":            {[]string{start, model(call("a")), user(words, result("a"))}, []string{start, model(call("a")), user(result("a")), user(words)}, []task.Repair{{Kind: task.MixedToolResult, Message: 2}}},
-		"words in between": {[]string{start, model(call("a")), user(words), user(result("a"))}, []string{start, model(call("a")), user(result("a")), user(words)}, []task.Repair{{Kind: task.MixedToolResult, Message: 3}}},
-		"in a wrong mouth": {[]string{start, model(words, result("a")), user(words, call("b"))}, []string{start, model(words), user(words)}, []task.Repair{{Kind: task.MissingToolResult, Message: 2, ID: "b"}, {Kind: task.OrphanToolResult, Message: 1, ID: "a"}}},
-		"id free again":    {[]string{start, model(call("a"), words), model(call("a")), user(result("a"))}, []string{start, model(words), model(call("a")), user(result("a"))}, []task.Repair{{Kind: task.MissingToolResult, Message: 1, ID: "a"}}},
-		"unknown is kept":  {[]string{start, model(`{"type":"thinking","thinking":"t"}`, call("a")), user(`{"type":"odd"}`)}, []string{start, model(`{"type":"thinking","thinking":"t"}`), user(`{"type":"odd"}`)}, []task.Repair{{Kind: task.MissingToolResult, Message: 1, ID: "a"}}},
+		"result alone":     {[]string{start, user(result("a")), model(words)}, []string{start, model(words)}, []taskruntime.Repair{{Kind: taskruntime.OrphanToolResult, Message: 1, ID: "a"}}},
+		"result twice":     {[]string{start, model(call("a")), user(result("a"), result("a"))}, []string{start, model(call("a")), user(result("a"))}, []taskruntime.Repair{{Kind: taskruntime.DuplicateToolResult, Message: 2, ID: "a"}}},
+		"id used before":   {[]string{start, model(call("a")), user(result("a")), model(call("a"), words), user(result("a"))}, []string{start, model(call("a")), user(result("a")), model(words)}, []taskruntime.Repair{{Kind: taskruntime.OrphanToolResult, Message: 4, ID: "a"}, {Kind: taskruntime.DuplicateToolUse, Message: 3, ID: "a"}}},
+		"id twice at once": {[]string{start, model(call("a"), call("a")), user(result("a"))}, []string{start, model(call("a")), user(result("a"))}, []taskruntime.Repair{{Kind: taskruntime.DuplicateToolUse, Message: 1, ID: "a"}}},
+		"no id":            {[]string{start, model(words, call("")), user(result(""))}, []string{start, model(words)}, []taskruntime.Repair{{Kind: taskruntime.OrphanToolResult, Message: 2}, {Kind: taskruntime.MissingToolResult, Message: 1}}},
+		"call without one": {[]string{start, model(words, call("a"), call("b")), user(result("b")), model(words)}, []string{start, model(words, call("b")), user(result("b")), model(words)}, []taskruntime.Repair{{Kind: taskruntime.MissingToolResult, Message: 1, ID: "a"}}},
+		"nothing left":     {[]string{start, model(call("a")), model(words)}, []string{start, model(words)}, []taskruntime.Repair{{Kind: taskruntime.MissingToolResult, Message: 1, ID: "a"}}},
+		"mixed":            {[]string{start, model(call("a")), user(words, result("a"))}, []string{start, model(call("a")), user(result("a")), user(words)}, []taskruntime.Repair{{Kind: taskruntime.MixedToolResult, Message: 2}}},
+		"words in between": {[]string{start, model(call("a")), user(words), user(result("a"))}, []string{start, model(call("a")), user(result("a")), user(words)}, []taskruntime.Repair{{Kind: taskruntime.MixedToolResult, Message: 3}}},
+		"in a wrong mouth": {[]string{start, model(words, result("a")), user(words, call("b"))}, []string{start, model(words), user(words)}, []taskruntime.Repair{{Kind: taskruntime.MissingToolResult, Message: 2, ID: "b"}, {Kind: taskruntime.OrphanToolResult, Message: 1, ID: "a"}}},
+		"id free again":    {[]string{start, model(call("a"), words), model(call("a")), user(result("a"))}, []string{start, model(words), model(call("a")), user(result("a"))}, []taskruntime.Repair{{Kind: taskruntime.MissingToolResult, Message: 1, ID: "a"}}},
+		"unknown is kept":  {[]string{start, model(`{"type":"thinking","thinking":"t"}`, call("a")), user(`{"type":"odd"}`)}, []string{start, model(`{"type":"thinking","thinking":"t"}`), user(`{"type":"odd"}`)}, []taskruntime.Repair{{Kind: taskruntime.MissingToolResult, Message: 1, ID: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,11 +57,11 @@ func TestNormalise_onlyWhatIsWrongGoes(t *testing.T) {
 				tt.want = tt.history
 			}
 			s := importing(t)
-			in := s.imported(string(withHistory(t, "["+strings.Join(tt.history, ",")+"]")), task.ImportOptions{})
+			in := s.imported(string(withHistory(t, "["+strings.Join(tt.history, ",")+"]")), taskruntime.ImportOptions{})
 			if !slices.Equal(in.Report.Repairs, tt.repairs) {
 				t.Errorf("repairs %+v\nwant %+v", in.Report.Repairs, tt.repairs)
 			}
-			raw := s.export(in.Row.ID, task.ExportOptions{})
+			raw := s.export(in.Row.ID, taskruntime.ExportOptions{})
 			if have, want := compacted(t, at(t, raw, "conversationHistory")), compacted(t, []byte("["+strings.Join(tt.want, ",")+"]")); have != want {
 				t.Errorf("have %s\nwant %s", have, want)
 			}
@@ -91,7 +91,7 @@ func TestNormalise_anyHistoryBecomesOneThatProvidersAccept(t *testing.T) {
 			})
 		}
 		payload := put(t, json.RawMessage(foreign), "conversationHistory", quote(history))
-		out, err := task.RestoreFromEvents(t.Context(), task.RestoreInput{Checkpoint: payload})
+		out, err := taskruntime.RestoreFromEvents(t.Context(), taskruntime.RestoreInput{Checkpoint: payload})
 		if err != nil {
 			rt.Fatal(err)
 		}

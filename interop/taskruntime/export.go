@@ -1,13 +1,13 @@
-package task
+package taskruntime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
-	holdfast "github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // ExportOptions say what of a task is exported. The zero value is all of it,
@@ -19,32 +19,21 @@ type ExportOptions struct {
 
 // Export is a task as a snapshot that others can read. Of an earlier version
 // it has no queues: what waits in an inbox belongs to no version.
-func (x *Executor) Export(ctx context.Context, id string, o ExportOptions) (json.RawMessage, error) {
-	var s session.Session
-	var err error
-	if o.At != 0 {
-		if s, err = x.rt.Get(ctx, id, holdfast.At(o.At)); err == nil {
-			_, err = rowOf(s.Info())
-		}
-	} else {
-		s, err = x.load(ctx, id)
-	}
+func Export(ctx context.Context, x *task.Executor, id string, o ExportOptions) (json.RawMessage, error) {
+	t, err := x.View(ctx, id, o.At)
 	if err != nil {
 		return nil, err
 	}
-	v := viewOf(s, s.Seq(), millis(x.c.Clock()))
-	if o.At == 0 {
-		items, err := x.rt.Inbox(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		v.state.Queues = queues(items)
-	}
+	v := viewOf(t)
 	if o.Compact {
 		v.turns, v.cuts = shortened(v.turns)
 	}
 	return v.payload()
 }
+
+// Snapshot is a task as a snapshot that others can read, for
+// task.Config.Snapshot.
+func Snapshot(v task.View) (json.RawMessage, error) { return viewOf(v).payload() }
 
 // The most characters that a compact export leaves of a text.
 const (
@@ -112,7 +101,7 @@ func (b block) shortened() (block, int) {
 		if !ok {
 			size = int64(len(o.text("data")))
 		}
-		return textBlock(fmt.Sprintf("[Image: %s, %d KB]", orText(o.text("mimeType"), "unknown type"), (size+1023)/1024)), len(b.raw)
+		return textBlock(fmt.Sprintf("[Image: %s, %d KB]", cmp.Or(o.text("mimeType"), "unknown type"), (size+1023)/1024)), len(b.raw)
 	}
 	return b, 0
 }

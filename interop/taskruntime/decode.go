@@ -1,4 +1,4 @@
-package task
+package taskruntime
 
 import (
 	"encoding/json"
@@ -47,16 +47,7 @@ func (c candidate) decode() (*decoded, error) {
 // readBuckets reads the buckets; of those that a snapshot of an older form has
 // not, the defaults stay.
 func (d *decoded) readBuckets(c candidate) error {
-	s := &d.state
-	for _, b := range []struct {
-		name     string
-		into     any
-		required bool
-	}{
-		{"transcript", &s.Transcript, true}, {"tooling", &s.Tooling, true}, {"files", &s.Files, true}, {"loop", &s.Loop, true},
-		{"recovery", &s.Recovery, true}, {"queues", &s.Queues, true}, {"worker", &s.Worker, true}, {"verification", &s.Verification, true},
-		{"permissions", &s.Permissions, false}, {"checklist", &s.Checklist, false}, {"trackerState", &s.Tracker, false},
-	} {
+	for _, b := range buckets {
 		if c.legacy && b.name != "trackerState" {
 			continue
 		}
@@ -67,25 +58,39 @@ func (d *decoded) readBuckets(c candidate) error {
 		case !ok, string(value) == "null" && !b.required:
 			continue
 		}
-		if err := d.readBucket(b.name, value, b.into); err != nil {
+		if err := d.readBucket(b, value); err != nil {
 			return err
 		}
 	}
-	s.Tooling.StartedCalls = nil
+	return d.readSignal()
+}
+
+func (d *decoded) readBucket(b bucket, value json.RawMessage) error {
+	if err := b.read(value, &d.state, d.keep); err != nil {
+		return err
+	}
+	for _, path := range altered(b.name, value, b.write(&d.state).value) {
+		d.warn("%s: not kept as it came", path)
+	}
 	return nil
 }
 
-func (d *decoded) readBucket(name string, value json.RawMessage, into any) error {
-	err := readBucket(value, into, func(key string, value json.RawMessage) {
-		d.keep(name+"."+key, value)
-	})
-	if bad, ok := err.(*fieldError); ok { //nolint:errorlint // readBucket makes no other
-		return &fieldError{strings.TrimSuffix(name+"."+bad.field, "."), bad.reason}
+const signalKey = "queues.stepFeedbackSignal"
+
+// readSignal puts the feedback that stands alone before the rest.
+func (d *decoded) readSignal() error {
+	value, ok := d.state.Imported.Get(signalKey)
+	if !ok {
+		return nil
 	}
-	for _, path := range altered(name, value, bucket(name, into, d.state.Foreign).value) {
-		d.warn("%s: not kept as it came", path)
+	var first session.StepFeedback
+	if err := json.Unmarshal(value, &first); err != nil {
+		return &fieldError{signalKey, reasonOf(err)}
 	}
-	return err
+	q := &d.state.Queues
+	q.Feedback = append([]session.StepFeedback{first}, q.Feedback...)
+	d.state.Imported = d.state.Imported.Without(signalKey)
+	return nil
 }
 
 // keep keeps what nobody here knows, without credentials.
@@ -99,7 +104,25 @@ func (d *decoded) keep(key string, value json.RawMessage) {
 	for _, path := range left {
 		d.warn("%s: looks like a credential and is left out", path)
 	}
-	d.state.Foreign = d.state.Foreign.With(key, clean)
+	d.state.Imported = d.state.Imported.With(key, clean)
+}
+
+// readTotals reads the totals and keeps what stands beside them.
+func (d *decoded) readTotals(m member, t *usageTotals) error {
+	o, err := readObject(m.value)
+	if err != nil && string(m.value) != "null" {
+		return &fieldError{m.key, err.Error()}
+	}
+	known := map[string]any{"inputTokens": &t.InputTokens, "outputTokens": &t.OutputTokens, "cost": &t.Cost}
+	for _, part := range o {
+		into, ok := known[part.key]
+		if !ok {
+			d.keep(m.key+"."+part.key, part.value)
+		} else if err := json.Unmarshal(part.value, into); err != nil {
+			return &fieldError{m.key + "." + part.key, reasonOf(err)}
+		}
+	}
+	return nil
 }
 
 // readRest reads what is not in a bucket. What the format knows nothing of is
@@ -116,31 +139,31 @@ func (d *decoded) readRest(c candidate) error {
 		case "approvals":
 			into = &s.Approvals
 		case "usage":
-			into, split = &s.Usage, string(m.value) != "null"
+			split = string(m.value) != "null"
+			continue
 		case "usageTotals":
-			if string(m.value) != "null" {
-				if err := d.readBucket(m.key, m.value, &totals); err != nil {
-					return err
-				}
+			if err := d.readTotals(m, &totals); err != nil {
+				return err
 			}
 			continue
 		case "planSummary":
 			into = &d.summary
-			d.state.Foreign = d.state.Foreign.With(m.key, m.value)
+			d.state.Imported = d.state.Imported.With(m.key, m.value)
 		case "explicitChatSummaryBlock", "explicitChatSummaryCreatedAt", "explicitChatSummarySourceMessageCount":
 			if !c.legacy {
 				d.keep(m.key, m.value)
 				continue
 			}
-			if err := d.readBucket("transcript", object{m}.JSON(), &s.Transcript); err != nil {
-				return &fieldError{m.key, "does not belong here"}
-			}
+			d.keep("transcript."+m.key, m.value)
 			continue
 		case "modelId", "modelKey", "llmProfileUsed", "resolvedModelKey":
-			d.state.Foreign = d.state.Foreign.With(m.key, m.value)
+			d.state.Imported = d.state.Imported.With(m.key, m.value)
 			continue
 		default:
-			if !known(m.key) {
+			switch {
+			case inBucket(m.key):
+				d.warn("%s: has the name of a part of another field and is left out", m.key)
+			case !known(m.key):
 				d.keep(m.key, m.value)
 			}
 			continue
@@ -150,7 +173,7 @@ func (d *decoded) readRest(c candidate) error {
 		}
 	}
 	if !split {
-		s.Usage = session.TaskUsage{TotalInputTokens: totals.InputTokens, TotalOutputTokens: totals.OutputTokens, TotalCost: totals.Cost}
+		s.Usage = session.TaskUsage{Input: totals.InputTokens, Output: totals.OutputTokens, Cost: totals.Cost}
 	}
 	d.used = s.Usage != session.TaskUsage{}
 	return d.checkPlan()
@@ -173,14 +196,14 @@ func (d *decoded) checkPlan() error {
 // fillOutputs takes what was said last from the history, where the snapshot
 // does not say; those of older forms do not say what the user said either.
 func (d *decoded) fillOutputs(legacy bool) {
-	t := &d.state.Transcript
+	t := &d.state.Said
 	for i := len(d.turns) - 1; i >= 0; i-- {
 		words := d.turns[i].words()
 		if strings.TrimSpace(words) == "" || words == takenNoteText { // which is no answer
 			continue
 		}
 		if d.turns[i].role == roleAssistant {
-			for _, out := range []**string{&t.LastAssistantOutput, &t.LastNonVerificationOutput, &t.LastAssistantText} {
+			for _, out := range []**string{&t.Answer, &t.Result, &t.Shown} {
 				if *out == nil {
 					*out = &words
 				}
@@ -188,9 +211,9 @@ func (d *decoded) fillOutputs(legacy bool) {
 			break
 		}
 	}
-	for i := len(d.turns) - 1; legacy && i >= 0 && t.LastUserMessage == ""; i-- {
+	for i := len(d.turns) - 1; legacy && i >= 0 && t.User == ""; i-- {
 		if d.turns[i].role == roleUser {
-			t.LastUserMessage = d.turns[i].words()
+			t.User = d.turns[i].words()
 		}
 	}
 }

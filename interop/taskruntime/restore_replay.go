@@ -1,12 +1,14 @@
-package task
+package taskruntime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // replay applies foreign events to a state, and to a history where it speaks.
@@ -50,7 +52,7 @@ func (p *replay) say(events []ForeignEvent, i int, o object, results map[int]int
 	case "user_message":
 		p.flush()
 		p.turns = append(p.turns, textPassage(roleUser, message))
-		p.state.Transcript.LastUserMessage = message
+		p.state.Said.User = message
 		p.delivered(o.text("inboxId"), message)
 	case "assistant_message":
 		p.flush()
@@ -80,7 +82,7 @@ func (p *replay) call(end ForeignEvent, call object) {
 	if err != nil {
 		return // it was paired as one
 	}
-	id := orText(call.text("callId"), "call-"+p.newID())
+	id := cmp.Or(call.text("callId"), "call-"+p.newID())
 	input, ok := call.get("input")
 	if !ok || string(input) == "null" {
 		input = json.RawMessage("{}")
@@ -93,7 +95,7 @@ func (p *replay) call(end ForeignEvent, call object) {
 		r.Content = textOrJSON(value)
 	}
 	p.turns = append(p.turns,
-		passage{role: roleAssistant, blocks: []block{callBlock(id, orText(call.text("tool"), "tool"), input)}},
+		passage{role: roleAssistant, blocks: []block{callBlock(id, cmp.Or(call.text("tool"), "tool"), input)}},
 		passage{role: roleUser, blocks: []block{resultBlock(r, false)}})
 }
 
@@ -106,14 +108,14 @@ func (p *replay) flush() {
 }
 
 func (p *replay) answered(text string) {
-	t := &p.state.Transcript
-	t.LastAssistantOutput, t.LastAssistantText = &text, &text
-	if id := p.state.Loop.CurrentStepID; id != nil {
+	t := &p.state.Said
+	t.Answer, t.Shown = &text, &text
+	if id := p.state.Steps.Current; id != nil {
 		if step, ok := p.state.Plan.Step(*id); ok && step.Kind == "verification" {
 			return
 		}
 	}
-	t.LastNonVerificationOutput = &text
+	t.Result = &text
 }
 
 // pairedResults finds the result of each call: by its id, or, where there are
@@ -163,47 +165,47 @@ func (p *replay) fold(e ForeignEvent, o object) bool {
 			s.Checklist = list
 		}
 	case "llm_usage":
-		l.IterationCount++
-		l.GlobalTurnCount++
-		l.LifetimeTurnCount++
+		l.Iterations++
+		l.Turns++
+		l.LifetimeTurns++
 		if t, ok := totalsIn(o); ok {
-			s.Usage.TotalInputTokens = max(t.InputTokens-s.Usage.UsageOffsetInputTokens, 0)
-			s.Usage.TotalOutputTokens = max(t.OutputTokens-s.Usage.UsageOffsetOutputTokens, 0)
-			s.Usage.TotalCost = max(t.Cost-s.Usage.UsageOffsetCost, 0)
+			s.Usage.Input = max(t.InputTokens-s.Usage.EarlierInput, 0)
+			s.Usage.Output = max(t.OutputTokens-s.Usage.EarlierOutput, 0)
+			s.Usage.Cost = max(t.Cost-s.Usage.EarlierCost, 0)
 		}
 	case "follow_up_delivered":
 		p.delivered(o.text("id"), "")
 	case "step_feedback", "step_feedback_ignored":
 		p.consumed(o)
 	case "continuation_decision":
-		count("noProgressStreak", &l.NoProgressStreak)
-		l.LastLoopFingerprint = orText(o.text("dominantFingerprint"), l.LastLoopFingerprint)
+		count("noProgressStreak", &l.NoProgress)
+		l.Fingerprint = cmp.Or(o.text("dominantFingerprint"), l.Fingerprint)
 	case "no_progress_circuit_breaker":
-		count("noProgressStreak", &l.NoProgressStreak)
+		count("noProgressStreak", &l.NoProgress)
 	case "auto_continuation_started":
-		count("continuationCount", &l.ContinuationCount)
-		count("continuationWindow", &l.ContinuationWindow)
+		count("continuationCount", &l.Continuations)
+		count("continuationWindow", &l.Window)
 	case "budget_reset_for_continuation":
-		count("continuationCount", &l.ContinuationCount)
-		count("continuationWindow", &l.ContinuationWindow)
+		count("continuationCount", &l.Continuations)
+		count("continuationWindow", &l.Window)
 		p.newWindow(e)
 	case "turn_window_soft_exhausted":
-		l.TurnWindowSoftExhaustedNotified = true
-		count("turnsUsed", &l.GlobalTurnCount)
-		count("lifetimeTurnsUsed", &l.LifetimeTurnCount)
+		l.LowTurnsNoted = true
+		count("turnsUsed", &l.Turns)
+		count("lifetimeTurnsUsed", &l.LifetimeTurns)
 	case "budget_soft_landing":
-		l.SoftLandingInjected = true
-		count("usedTurns", &l.GlobalTurnCount)
-		count("lifetimeUsedTurns", &l.LifetimeTurnCount)
+		l.LandingNoted = true
+		count("usedTurns", &l.Turns)
+		count("lifetimeUsedTurns", &l.LifetimeTurns)
 	case "context_compaction_completed", "context_capacity_recovery_completed":
-		l.CompactionCount++
-		l.LastCompactionAt = e.Timestamp
-		l.LastCompactionTokensBefore, _ = o.number("tokensBefore")
-		l.LastCompactionTokensAfter, _ = o.number("tokensAfter")
+		l.Compactions++
+		l.CompactedAt = e.Timestamp
+		l.TokensBefore, _ = o.number("tokensBefore")
+		l.TokensAfter, _ = o.number("tokensAfter")
 	case "follow_up_turn_recovery_started":
-		l.FollowUpRecoveryAttemptsInCurrentMessage++
+		l.FollowUpRetries++
 	case "follow_up_turn_recovery_blocked":
-		l.LastFollowUpRecoveryBlockReason = o.text("reason")
+		l.FollowUpBlock = o.text("reason")
 	default:
 		return false
 	}
@@ -214,12 +216,12 @@ func (p *replay) fold(e ForeignEvent, o object) bool {
 func (p *replay) newWindow(e ForeignEvent) {
 	t := totalsOf(p.state.Usage)
 	p.state.Usage = session.TaskUsage{
-		UsageOffsetInputTokens: t.InputTokens, UsageOffsetOutputTokens: t.OutputTokens, UsageOffsetCost: t.Cost,
+		EarlierInput: t.InputTokens, EarlierOutput: t.OutputTokens, EarlierCost: t.Cost,
 	}
 	l := &p.state.Loop
-	l.GlobalTurnCount, l.IterationCount, l.WindowStartEventCount = 0, 0, e.Seq
-	l.SoftDeadlineTriggered, l.WrapUpRequested, l.TurnWindowSoftExhaustedNotified, l.SoftLandingInjected = false, false, false, false
-	l.BlockedLoopFingerprintForWindow, l.BlockedLoop = nil, nil
+	l.Turns, l.Iterations, l.WindowStart = 0, 0, e.Seq
+	l.SoftDeadline, l.WrapUp, l.LowTurnsNoted, l.LandingNoted = false, false, false, false
+	l.BlockedText, l.Blocked = nil, nil
 }
 
 // step takes in where a step of the plan has come to.
@@ -230,9 +232,9 @@ func (p *replay) step(e ForeignEvent, o object) {
 	}
 	status := strings.TrimPrefix(e.Kind(), "step_")
 	if status == "started" {
-		status, p.state.Loop.CurrentStepID = "in_progress", &step.ID
+		status, p.state.Steps.Current = "in_progress", &step.ID
 	} else {
-		p.state.Loop.CurrentStepID = nil
+		p.state.Steps.Current = nil
 	}
 	step.Status = status
 	if message := o.text("error"); step.Error == "" && status == "failed" {
@@ -244,8 +246,8 @@ func (p *replay) step(e ForeignEvent, o object) {
 	steps := slices.Clone(p.state.Plan.Steps)
 	for i := range steps {
 		if steps[i].ID == step.ID {
-			step.Description = orText(step.Description, steps[i].Description)
-			step.Kind = orText(step.Kind, steps[i].Kind)
+			step.Description = cmp.Or(step.Description, steps[i].Description)
+			step.Kind = cmp.Or(step.Kind, steps[i].Kind)
 			steps[i] = *step
 		}
 	}
@@ -261,7 +263,7 @@ func numbered(plan *session.Plan) *session.Plan {
 			step.ID = fmt.Sprintf("step-%d", n)
 		}
 		seen[step.ID] = true
-		step.Status = orText(step.Status, "pending")
+		step.Status = cmp.Or(step.Status, "pending")
 	}
 	return plan
 }
@@ -270,14 +272,14 @@ func numbered(plan *session.Plan) *session.Plan {
 // says this.
 func (p *replay) delivered(id, message string) {
 	q := &p.state.Queues
-	at := slices.IndexFunc(q.PendingFollowUps, func(f session.FollowUp) bool {
+	at := slices.IndexFunc(q.FollowUps, func(f session.FollowUp) bool {
 		if id != "" && f.ID != "" {
 			return f.ID == id
 		}
 		return message != "" && (message == f.Message || message == followUpPrefix+f.Message)
 	})
 	if at >= 0 {
-		q.PendingFollowUps = slices.Delete(slices.Clone(q.PendingFollowUps), at, at+1)
+		q.FollowUps = slices.Delete(slices.Clone(q.FollowUps), at, at+1)
 	}
 }
 
@@ -285,7 +287,7 @@ const followUpPrefix = "USER UPDATE: "
 
 // consumed takes feedback out of the queue.
 func (p *replay) consumed(o object) {
-	all := feedbackIn(p.state.Queues)
+	all := slices.Clone(p.state.Queues.Feedback)
 	at := slices.IndexFunc(all, func(f session.StepFeedback) bool {
 		if id := o.text("id"); id != "" && f.ID != "" {
 			return f.ID == id
@@ -295,22 +297,7 @@ func (p *replay) consumed(o object) {
 	if at < 0 {
 		return
 	}
-	all = slices.Delete(all, at, at+1)
-	q := &p.state.Queues
-	q.StepFeedbackSignal, q.Feedback = nil, nil
-	if len(all) > 0 {
-		q.StepFeedbackSignal = &all[0]
-		q.Feedback = all[1:]
-	}
-}
-
-// feedbackIn is all feedback that waits, the oldest first.
-func feedbackIn(q session.TaskQueues) []session.StepFeedback {
-	var all []session.StepFeedback
-	if q.StepFeedbackSignal != nil {
-		all = append(all, *q.StepFeedbackSignal)
-	}
-	return append(all, q.Feedback...)
+	p.state.Queues.Feedback = slices.Delete(all, at, at+1)
 }
 
 func totalsIn(o object) (usageTotals, bool) {
@@ -330,7 +317,7 @@ func lastUsage(events []ForeignEvent) session.TaskUsage {
 		}
 		if o, err := readObject(e.Payload); err == nil {
 			if t, ok := totalsIn(o); ok {
-				return session.TaskUsage{TotalInputTokens: t.InputTokens, TotalOutputTokens: t.OutputTokens, TotalCost: t.Cost}
+				return session.TaskUsage{Input: t.InputTokens, Output: t.OutputTokens, Cost: t.Cost}
 			}
 		}
 	}
@@ -341,7 +328,7 @@ func lastUsage(events []ForeignEvent) session.TaskUsage {
 // for themselves.
 func lastChecklist(events []ForeignEvent) (session.Checklist, bool) {
 	for _, e := range slices.Backward(events) {
-		if e.Kind() == snapshotEvent {
+		if e.Kind() == task.SnapshotEvent {
 			continue
 		}
 		if o, err := readObject(e.Payload); err == nil {

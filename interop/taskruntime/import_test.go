@@ -1,4 +1,4 @@
-package task_test
+package taskruntime_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
@@ -31,34 +32,34 @@ func TestImport_badFilesMakeNothing(t *testing.T) {
 		"two snapshots": foreign + foreign, "events that say nothing": `[{"type":"executing","payload":{}}]`, "a log without a beginning": `{"seq":5,"at":"2026-01-01T00:00:00Z","kind":"executing","data":{},"version":1}`,
 		"deep nesting": string(put(t, json.RawMessage(foreign), "skills", json.RawMessage(strings.Repeat("[", 5000)+strings.Repeat("]", 5000)))),
 	} {
-		_, err := s.x.Import(t.Context(), []byte(data), task.ImportOptions{})
+		_, err := s.importData([]byte(data), taskruntime.ImportOptions{})
 		if !errors.Is(err, session.ErrSnapshot) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := s.x.Import(t.Context(), put(t, json.RawMessage(foreign), "version", json.RawMessage("3")), task.ImportOptions{})
+	_, err := s.importData(put(t, json.RawMessage(foreign), "version", json.RawMessage("3")), taskruntime.ImportOptions{})
 	if !errors.Is(err, session.ErrUnsupportedVersion) {
 		t.Errorf("version 3: %v", err)
 	}
 	s.nothingMade()
-	s.imported(foreign, task.ImportOptions{}) // the rest still works
+	s.imported(foreign, taskruntime.ImportOptions{}) // the rest still works
 }
 
 func TestImport_moreThanIsTakenIsRefused(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	big := make([]byte, 100<<20) // as large as a model's window never is
-	if _, err := s.x.Import(t.Context(), big, task.ImportOptions{}); !errors.Is(err, session.ErrTooLarge) {
+	if _, err := s.importData(big, taskruntime.ImportOptions{}); !errors.Is(err, session.ErrTooLarge) {
 		t.Errorf("100 MB: %v", err)
 	}
-	if _, err := s.x.Import(t.Context(), []byte(foreign), task.ImportOptions{MaxBytes: 100}); !errors.Is(err, session.ErrTooLarge) {
+	if _, err := s.importData([]byte(foreign), taskruntime.ImportOptions{MaxBytes: 100}); !errors.Is(err, session.ErrTooLarge) {
 		t.Errorf("a small limit: %v", err)
 	}
 	s.nothingMade()
 	text := strings.Repeat("0123456789abcdef", 1<<16)
 	large := withHistory(t, fmt.Sprintf(`[{"role":"user","content":%q}]`, text))
-	in := s.imported(string(large), task.ImportOptions{MaxBytes: 4 << 20})
-	if have := s.export(in.Row.ID, task.ExportOptions{}); compacted(t, at(t, have, "conversationHistory")) != compacted(t, at(t, large, "conversationHistory")) {
+	in := s.imported(string(large), taskruntime.ImportOptions{MaxBytes: 4 << 20})
+	if have := s.export(in.Row.ID, taskruntime.ExportOptions{}); compacted(t, at(t, have, "conversationHistory")) != compacted(t, at(t, large, "conversationHistory")) {
 		t.Errorf("a history of %d bytes came back with %d", len(large), len(have))
 	}
 }
@@ -67,7 +68,7 @@ func TestImport_queuesEnterTheInboxInOrder(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	queues := `{"pendingFollowUps":[{"message":"one"},{"message":""},{"message":"two","id":"mine","queuedAt":5}],"stepFeedbackSignal":{"stepId":"1","action":"skip"},"feedback":[{"stepId":"2","action":"retry","message":"again"},{"stepId":"2","action":"odd"}]}`
-	in := s.imported(string(put(t, json.RawMessage(foreign), "queues", json.RawMessage(queues))), task.ImportOptions{ID: "taken-in"})
+	in := s.imported(string(put(t, json.RawMessage(foreign), "queues", json.RawMessage(queues))), taskruntime.ImportOptions{ID: "taken-in"})
 	items, err := s.rt.Inbox(t.Context(), "taken-in")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func TestImport_queuesEnterTheInboxInOrder(t *testing.T) {
 		t.Errorf("items %v", items)
 	}
 	q := s.state("taken-in").Queues
-	if q.PendingFollowUps[0].Message != "one" || q.PendingFollowUps[1].Message != "two" || q.StepFeedbackSignal.Action != "skip" || q.Feedback[0].Message != "again" {
+	if q.FollowUps[0].Message != "one" || q.FollowUps[1].Message != "two" || q.Feedback[0].Action != "skip" || q.Feedback[1].Message != "again" {
 		t.Errorf("queues %s", quote(q))
 	}
 	if !warned(in.Report, "pendingFollowUps[1]") || !warned(in.Report, "feedback[2]") {
@@ -103,7 +104,7 @@ func TestImport_whatHadEndedStaysSo(t *testing.T) {
 		"paused":    {`{"type":"task_status","timestamp":3,"payload":{"status":"paused","terminalStatus":"needs_user_action"}}`, task.Interrupted, task.TerminalResumeAvailable},
 	} {
 		s := importing(t)
-		in := s.imported("["+begun+","+tt.events+"]", task.ImportOptions{})
+		in := s.imported("["+begun+","+tt.events+"]", taskruntime.ImportOptions{})
 		if in.Row.Status != tt.status || in.Row.TerminalStatus != tt.terminal || in.Row.Title != "T" || in.Row.Prompt != "P" || in.Row.ExecutionMode != "debug" {
 			t.Errorf("%s: %+v", name, in.Row)
 		}
@@ -120,8 +121,8 @@ func TestImport_linesOfJSON(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	lines := `{"type":"user_message","payload":{"message":"first"}}` + "\n" + `{"type":"conversation_snapshot","payload":` + compacted(t, []byte(foreign)) + "}\n\n" + `{"type":"user_message","payload":{"message":"later"}}` + "\n"
-	in := s.imported("\xef\xbb\xbf"+lines, task.ImportOptions{})
-	if in.Report.Source != task.SourceSnapshot || in.Report.Replayed != 1 || s.state(in.Row.ID).Transcript.LastUserMessage != "later" {
+	in := s.imported("\xef\xbb\xbf"+lines, taskruntime.ImportOptions{})
+	if in.Report.Source != taskruntime.SourceSnapshot || in.Report.Replayed != 1 || s.state(in.Row.ID).Said.User != "later" {
 		t.Errorf("%+v", in.Report)
 	}
 }
@@ -131,7 +132,7 @@ func TestImport_linesOfJSON(t *testing.T) {
 func TestRestore_aLogIsTheTruth(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
-	id := s.imported(foreign, task.ImportOptions{}).Row.ID
+	id := s.imported(foreign, taskruntime.ImportOptions{}).Row.ID
 	s.with(id, func(r *task.Run) {
 		if _, err := r.UpdateChecklist(t.Context(), []task.ItemInput{{ID: "i1", Title: "Mend more", Status: "in_progress"}}); err != nil {
 			t.Fatal(err)
@@ -141,10 +142,10 @@ func TestRestore_aLogIsTheTruth(t *testing.T) {
 		}
 	})
 	log := s.log(id, "")
-	out := restore(t, task.RestoreInput{Log: log, Checkpoint: []byte(`{"schema":"ignored"}`)})
+	out := restore(t, taskruntime.RestoreInput{Log: log, Checkpoint: []byte(`{"schema":"ignored"}`)})
 	want := s.state(id)
 	want.Queues = session.NewTaskState().Queues
-	if out.Report.Source != task.SourceLog || string(quote(out.State)) != string(quote(want)) || len(out.Report.Warnings) != 0 || out.Row.Status != task.Interrupted {
+	if out.Report.Source != taskruntime.SourceLog || string(quote(out.State)) != string(quote(want)) || len(out.Report.Warnings) != 0 || out.Row.Status != task.Interrupted {
 		t.Errorf("%+v\nhave %s\nwant %s", out.Report, quote(out.State), quote(want))
 	}
 	for i, e := range log {
@@ -153,7 +154,7 @@ func TestRestore_aLogIsTheTruth(t *testing.T) {
 			log[i].Change = session.TaskEvent{Name: e.Change.Kind(), Data: json.RawMessage(data)}
 		}
 	}
-	out = restore(t, task.RestoreInput{Log: log})
+	out = restore(t, taskruntime.RestoreInput{Log: log})
 	if len(out.Report.Warnings) != 1 || !warned(out.Report, "checklist") || out.State.Checklist.Items[0].Title != "Mend more" {
 		t.Errorf("%+v", out.Report)
 	}
@@ -161,18 +162,18 @@ func TestRestore_aLogIsTheTruth(t *testing.T) {
 	for _, e := range s.log(id, "") {
 		lines = append(lines, string(quote(e)))
 	}
-	in := s.imported(strings.Join(lines, "\n"), task.ImportOptions{ID: "copy"})
-	if in.Report.Source != task.SourceLog {
+	in := s.imported(strings.Join(lines, "\n"), taskruntime.ImportOptions{ID: "copy"})
+	if in.Report.Source != taskruntime.SourceLog {
 		t.Errorf("%+v", in.Report)
 	}
-	samePayload(t, s.export("copy", task.ExportOptions{}), s.export(id, task.ExportOptions{}), "sessionId", "seq", "queues")
+	samePayload(t, s.export("copy", taskruntime.ExportOptions{}), s.export(id, taskruntime.ExportOptions{}), "sessionId", "seq", "queues")
 }
 
 func TestImport_aSummaryIsShownToTheModel(t *testing.T) {
 	t.Parallel()
 	s := importing(t)
 	raw := put(t, json.RawMessage(foreign), "transcript", put(t, at(t, json.RawMessage(foreign), "transcript"), "explicitChatSummaryBlock", quote("what was before")))
-	in := s.imported(string(raw), task.ImportOptions{})
+	in := s.imported(string(raw), taskruntime.ImportOptions{})
 	got, err := s.rt.Get(t.Context(), in.Row.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -180,5 +181,5 @@ func TestImport_aSummaryIsShownToTheModel(t *testing.T) {
 	if w := got.Window(); w.Summary == nil || w.Summary.Text != "what was before" || len(got.WindowMessages()) != 10 {
 		t.Errorf("window %+v with %d messages", w, len(got.WindowMessages()))
 	}
-	samePayload(t, s.export(in.Row.ID, task.ExportOptions{}), raw, "permissions", "queues")
+	samePayload(t, s.export(in.Row.ID, taskruntime.ExportOptions{}), raw, "permissions", "queues")
 }

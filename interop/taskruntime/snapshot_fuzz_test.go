@@ -1,11 +1,11 @@
-package task_test
+package taskruntime_test
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/task"
 )
 
 // FuzzImport: no file makes the reader panic; what is refused is refused with
@@ -19,7 +19,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(`{"schema":"session_runtime_v2","version":2,"conversationHistory":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":1}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"image"},{"type":"file"}]}],"transcript":{},"tooling":{"toolUsageCounts":[["a",1],["a",2]]},"files":{},"loop":{"x":null},"recovery":{},"queues":{"pendingFollowUps":[{"message":"m","images":7}]},"worker":{"verificationAgentState":[]},"verification":{},"loop.x":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := importing(t)
-		in, err := s.x.Import(t.Context(), data, task.ImportOptions{ID: "first"})
+		in, err := s.importData(data, taskruntime.ImportOptions{ID: "first"})
 		if err != nil {
 			if !errors.Is(err, session.ErrSnapshot) && !errors.Is(err, session.ErrUnsupportedVersion) && !errors.Is(err, session.ErrInvalid) {
 				t.Fatalf("an error of no kind: %v", err)
@@ -27,11 +27,11 @@ func FuzzImport(f *testing.F) {
 			s.nothingMade()
 			return
 		}
-		raw := s.export(in.Row.ID, task.ExportOptions{})
-		if _, err := s.x.Import(t.Context(), raw, task.ImportOptions{ID: "second"}); err != nil {
+		raw := s.export(in.Row.ID, taskruntime.ExportOptions{})
+		if _, err := s.importData(raw, taskruntime.ImportOptions{ID: "second"}); err != nil {
 			t.Fatalf("what was exported cannot be imported: %v\n%s", err, raw)
 		}
-		again := s.export("second", task.ExportOptions{})
+		again := s.export("second", taskruntime.ExportOptions{})
 		for _, key := range keysOf(t, raw) {
 			switch key {
 			case "sessionId", "seq", "digest", "estimatedSizeBytes":
