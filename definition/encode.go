@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -66,26 +68,20 @@ func write(d session.Definition, ext string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
 	switch ext {
 	case ".json":
-		if err := json.Indent(&b, root.json(), "", "  "); err != nil {
-			return nil, fmt.Errorf("indent definition %q: %w", d.Name, err)
-		}
-		b.WriteByte('\n')
+		var b bytes.Buffer
+		err := json.Indent(&b, append(root.JSON(), '\n'), "", "  ")
+		return b.Bytes(), err
 	case ".md":
-		b.WriteString(fence + "\n")
-		writeYAML(&b, root)
-		b.WriteString(fence + "\n\n" + body + "\n")
-	default:
-		writeYAML(&b, root)
+		return fmt.Appendf(nil, "%s\n%s%s\n\n%s\n", fence, root.YAML(), fence, body), nil
 	}
-	return b.Bytes(), nil
+	return root.YAML(), nil
 }
 
 // tree is the definition as a document: its own JSON without the keys that
 // say nothing.
-func tree(d session.Definition) (*node, error) {
+func tree(d session.Definition) (*document.Node, error) {
 	d = d.Clone()
 	for _, names := range []*[]string{&d.Tools, &d.ToolsDeny, &d.Skills, &d.Capabilities, &d.Subagents} {
 		*names = distinct(*names)
@@ -94,17 +90,13 @@ func tree(d session.Definition) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode definition %q: %w", d.Name, err)
 	}
-	root, err := newJSONParser(data).document()
+	root, err := document.Parse(data, document.Options{JSON: true, PlainNumbers: true})
 	if err != nil {
 		return nil, &session.InvalidError{Field: "definition", Reason: fmt.Sprintf("%q %v", d.Name, err)}
 	}
-	said := root.entries[:0]
-	for _, e := range root.entries {
-		nothing := e.value.kind == null || e.value.kind == text && e.value.text == ""
-		if !nothing && (e.key != "metadata" || len(d.Metadata) > 0) {
-			said = append(said, e)
-		}
-	}
-	root.entries = said
+	root.Entries = slices.DeleteFunc(root.Entries, func(e document.Entry) bool {
+		empty := e.Value.Kind == document.String && e.Value.Text == "" || e.Value.Kind == document.Map && e.Key == "metadata" && len(d.Metadata) == 0
+		return empty || e.Value.Kind == document.Null
+	})
 	return root, nil
 }

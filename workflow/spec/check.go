@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 // Env is what there is where a spec is to be run.
@@ -66,7 +68,7 @@ func (c *checker) providers() {
 		}
 		p := "/runtime"
 		if a.Value.Provider != "" {
-			p = child("/agents", a.Name)
+			p = document.Pointer("/agents", a.Name)
 		}
 		if p += "/" + lacks.key; !said[p] {
 			said[p] = true
@@ -88,7 +90,7 @@ func (m Model) Connection(env Env) (Connection, bool) {
 func (c *checker) secrets() {
 	for i, s := range c.spec.Env.Secrets {
 		if s.Source != "env" {
-			c.add(child("/env/secrets", i)+"/source", "export the value as a variable and write source: env",
+			c.add(document.Pointer("/env/secrets", i)+"/source", "export the value as a variable and write source: env",
 				"the secret %q comes from %s, and only environment variables are read", s.Key, s.Source)
 		}
 	}
@@ -97,7 +99,7 @@ func (c *checker) secrets() {
 // tools looks at every place where a native tool may be named.
 func (c *checker) tools() {
 	for i, name := range c.spec.Tools.Python {
-		p := child("/tools/python", i)
+		p := document.Pointer("/tools/python", i)
 		if _, known := native[NativeTool(name)]; !known {
 			names := c.usable()
 			c.add(p, suggestion(NativeTool(name), names, "use one of "+strings.Join(names, ", ")),
@@ -107,7 +109,7 @@ func (c *checker) tools() {
 		c.tool(p, name)
 	}
 	for _, a := range c.spec.Agents {
-		c.named(child("/agents", a.Name)+"/tools", a.Value.Tools)
+		c.named(document.Pointer("/agents", a.Name)+"/tools", a.Value.Tools)
 	}
 	if o := c.spec.Pattern.Orchestrator; o != nil {
 		c.named("/pattern/config/worker_template/tools", o.Worker.Tools)
@@ -120,7 +122,7 @@ func (c *checker) tools() {
 func (c *checker) named(p string, names []string) {
 	for i, name := range names {
 		if _, known := native[NativeTool(name)]; known && !slices.Contains(c.spec.Tools.Python, name) {
-			c.tool(child(p, i), name)
+			c.tool(document.Pointer(p, i), name)
 		}
 	}
 }
@@ -152,7 +154,7 @@ func (c *checker) usable() []string {
 
 // suggestion is the likely name, else another piece of advice.
 func suggestion(name string, names []string, other string) string {
-	if likely := nearest(name, names); likely != "" {
+	if likely := document.Nearest(name, names); likely != "" {
 		return fmt.Sprintf("did you mean %q?", likely)
 	}
 	return other

@@ -3,6 +3,8 @@ package spec
 import (
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 const configPointer = "/pattern/config"
@@ -19,7 +21,7 @@ func (c *checker) pattern() {
 	case p.Routing != nil:
 		c.agent(configPointer+"/router/agent", p.Routing.Router.Agent)
 		for _, route := range p.Routing.Routes {
-			at := child(configPointer+"/routes", route.Name)
+			at := document.Pointer(configPointer+"/routes", route.Name)
 			if len(route.Value.Then) == 0 {
 				c.add(at, "give it steps under then, or leave the route out", "the route %q has no steps", route.Name)
 			}
@@ -46,7 +48,7 @@ func (c *checker) misfit(p Pattern) {
 		c.add(configPointer, "write "+name+" under config", "the config has no %s, which the pattern %s needs", name, p.Type)
 	}
 	for _, f := range p.misfit.foreign {
-		c.add(child(configPointer, f.Name), fmt.Sprintf("leave it out, or write type: %s", f.Value),
+		c.add(document.Pointer(configPointer, f.Name), fmt.Sprintf("leave it out, or write type: %s", f.Value),
 			"the pattern %s has no %s; %s has", p.Type, f.Name, f.Value)
 	}
 }
@@ -62,7 +64,7 @@ func (c *checker) agent(p, name string) {
 
 func (c *checker) steps(p string, steps []Step) {
 	for i, s := range steps {
-		c.step(child(p, i), &s)
+		c.step(document.Pointer(p, i), &s)
 	}
 }
 
@@ -73,7 +75,7 @@ func (c *checker) step(p string, s *Step) {
 	c.agent(p+"/agent", s.Agent)
 	for i, name := range s.ToolOverrides {
 		if !c.spec.Tools.Has(name) {
-			c.add(child(p+"/tool_overrides", i), "add it under tools", "the tool %q is not under tools", name)
+			c.add(document.Pointer(p+"/tool_overrides", i), "add it under tools", "the tool %q is not under tools", name)
 		}
 	}
 }
@@ -81,7 +83,7 @@ func (c *checker) step(p string, s *Step) {
 func (c *checker) parallel(cfg *Parallel) {
 	seen := map[string]bool{}
 	for i, b := range cfg.Branches {
-		at := child(configPointer+"/branches", i)
+		at := document.Pointer(configPointer+"/branches", i)
 		if seen[b.ID] {
 			c.add(at+"/id", "give it an id of its own", "the branch id %q is there twice", b.ID)
 		}
@@ -104,7 +106,7 @@ func (c *checker) orchestrator(cfg *Orchestrator) {
 func (c *checker) workflow(cfg *Workflow) {
 	ids := map[string]bool{}
 	for i, t := range cfg.Tasks {
-		at := child(configPointer+"/tasks", i)
+		at := document.Pointer(configPointer+"/tasks", i)
 		if ids[t.ID] {
 			c.add(at+"/id", "give it an id of its own", "the task id %q is there twice", t.ID)
 		}
@@ -117,7 +119,7 @@ func (c *checker) workflow(cfg *Workflow) {
 	for i, t := range cfg.Tasks {
 		for j, dep := range t.Deps {
 			if !ids[dep] {
-				c.add(child(child(configPointer+"/tasks", i)+"/deps", j), suggestion(dep, cfg.ids(), "add the task, or leave it out of deps"), "there is no task %q", dep)
+				c.add(document.Pointer(document.Pointer(configPointer+"/tasks", i)+"/deps", j), suggestion(dep, cfg.ids(), "add the task, or leave it out of deps"), "there is no task %q", dep)
 			}
 		}
 	}
@@ -133,17 +135,17 @@ func (c *checker) graph(cfg *Graph) {
 	reached := map[string]bool{}
 	leads := map[string][]string{}
 	for i, e := range cfg.Edges {
-		at := child(configPointer+"/edges", i)
+		at := document.Pointer(configPointer+"/edges", i)
 		c.node(at+"/from", e.From, cfg)
 		if len(e.To) > 1 {
 			c.add(at+"/to", "keep one, or use choose with conditions", "the edge from %q has %d targets, and a run is in one node at a time", e.From, len(e.To))
 		}
 		for j, to := range e.To {
-			c.node(child(at+"/to", j), to, cfg)
+			c.node(document.Pointer(at+"/to", j), to, cfg)
 			leads[e.From] = append(leads[e.From], to)
 		}
 		for j, choice := range e.Choose {
-			c.node(child(at+"/choose", j)+"/to", choice.To, cfg)
+			c.node(document.Pointer(at+"/choose", j)+"/to", choice.To, cfg)
 			leads[e.From] = append(leads[e.From], choice.To)
 		}
 	}
@@ -157,7 +159,7 @@ func (c *checker) graph(cfg *Graph) {
 		}
 	}
 	for _, n := range cfg.Nodes {
-		at := child(configPointer+"/nodes", n.Name)
+		at := document.Pointer(configPointer+"/nodes", n.Name)
 		if n.Value.Ask == nil {
 			c.agent(at+"/agent", n.Value.Agent)
 		}

@@ -3,12 +3,13 @@ package spec
 import (
 	"regexp"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// doubts collects what is allowed and likely a mistake.
-func (s *Spec) doubts() {
+// warnOfDoubts collects what is allowed and likely a mistake.
+func (s *Spec) warnOfDoubts() {
 	s.doubtAgents()
 	s.doubtCredentials()
 	if g := s.Security.Guardrails; g != nil && g.PIIRedaction {
@@ -24,7 +25,7 @@ func (s *Spec) doubts() {
 		first := map[string]int{}
 		for i, e := range g.Edges {
 			if earlier, ok := first[e.From]; ok {
-				s.warn(child("/pattern/config/edges", i), "is never taken: edge %d leads from %q already", earlier, e.From)
+				s.warn(document.Pointer("/pattern/config/edges", i), "is never taken: edge %d leads from %q already", earlier, e.From)
 				continue
 			}
 			first[e.From] = i
@@ -40,7 +41,7 @@ func (s *Spec) doubtAgents() {
 		producer = s.Pattern.Evaluator.Producer
 	}
 	for _, a := range s.Agents {
-		p := child("/agents", a.Name)
+		p := document.Pointer("/agents", a.Name)
 		if a.Name != producer && template.HasDelimiters(a.Value.Prompt) {
 			s.warn(p+"/prompt", "looks like a template, but an agent's prompt is sent as it is")
 		}
@@ -54,7 +55,7 @@ func (s *Spec) doubtAgents() {
 func (s *Spec) doubtTools(p string, names []string) {
 	for i, name := range names {
 		if _, known := native[NativeTool(name)]; !known && !s.Tools.Has(name) {
-			s.warn(child(p, i), "names the tool %q, which there is not", name)
+			s.warn(document.Pointer(p, i), "names the tool %q, which there is not", name)
 		}
 	}
 }
@@ -68,15 +69,15 @@ func (s *Spec) doubtCredentials() {
 	look := func(p string, values Map[string]) {
 		for _, v := range values {
 			if session.SecretKey(v.Name) && !reference.MatchString(v.Value) {
-				s.warn(child(p, v.Name), "looks like a credential in plain text, and a session keeps a copy of its spec; write ${NAME} instead")
+				s.warn(document.Pointer(p, v.Name), "looks like a credential in plain text, and a session keeps a copy of its spec; write ${NAME} instead")
 			}
 		}
 	}
 	for i, e := range s.Tools.HTTPExecutors {
-		look(child("/tools/http_executors", i)+"/headers", e.Headers)
+		look(document.Pointer("/tools/http_executors", i)+"/headers", e.Headers)
 	}
 	for i, m := range s.Tools.MCP {
-		look(child("/tools/mcp", i)+"/headers", m.Headers)
-		look(child("/tools/mcp", i)+"/env", m.Env)
+		look(document.Pointer("/tools/mcp", i)+"/headers", m.Headers)
+		look(document.Pointer("/tools/mcp", i)+"/env", m.Env)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -35,7 +36,7 @@ func (s *Spec) doubtValues(p string, declared Map[Var]) {
 			continue
 		}
 		if reason := d.Value.doubt(value); reason != "" {
-			s.warn(child(p, d.Name), "%s", reason)
+			s.warn(document.Pointer(p, d.Name), "%s", reason)
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package spec
 
+import "github.com/holdfast-dev/holdfast/internal/document"
+
 // PatternType is how the agents of a spec work together.
 type PatternType string
 
@@ -35,7 +37,7 @@ type misfit struct {
 	config  Map[any]
 	missing []string
 	foreign Map[PatternType] // keys of other types
-	own     *node            // what is left without them
+	own     *document.Node   // what is left without them
 }
 
 // MarshalJSON writes the type and its config.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
@@ -55,22 +56,22 @@ func (s *Spec) Texts() []Text {
 		t.steps(config+"/steps", p.Chain.Steps)
 	case p.Workflow != nil:
 		for i, task := range p.Workflow.Tasks {
-			t.step(child(config+"/tasks", i), Step{Input: task.Input, Ask: task.Ask})
+			t.step(document.Pointer(config+"/tasks", i), Step{Input: task.Input, Ask: task.Ask})
 		}
 	case p.Routing != nil:
 		t.add(config+"/router/input", &p.Routing.Router.Input)
 		t.ask(config+"/router/review_router", p.Routing.Router.Review)
 		for _, route := range p.Routing.Routes {
-			t.steps(child(config+"/routes", route.Name)+"/then", route.Value.Then)
+			t.steps(document.Pointer(config+"/routes", route.Name)+"/then", route.Value.Then)
 		}
 	case p.Parallel != nil:
 		for i, b := range p.Parallel.Branches {
-			t.steps(child(config+"/branches", i)+"/steps", b.Steps)
+			t.steps(document.Pointer(config+"/branches", i)+"/steps", b.Steps)
 		}
 		t.maybe(config+"/reduce", p.Parallel.Reduce)
 	case p.Evaluator != nil:
 		if producer, ok := s.Agents.Get(p.Evaluator.Producer); ok {
-			t.add(child("/agents", p.Evaluator.Producer)+"/prompt", &producer.Prompt)
+			t.add(document.Pointer("/agents", p.Evaluator.Producer)+"/prompt", &producer.Prompt)
 		}
 		t.add(config+"/evaluator/input", p.Evaluator.Judge.Input)
 		t.add(config+"/revise_prompt", p.Evaluator.RevisePrompt)
@@ -84,7 +85,7 @@ func (s *Spec) Texts() []Text {
 		t.graph(config, p.Graph)
 	}
 	for i, a := range s.Outputs.Artifacts {
-		p := child("/outputs/artifacts", i)
+		p := document.Pointer("/outputs/artifacts", i)
 		t.add(p+"/path", &a.Path)
 		t.add(p+"/from", &a.From)
 	}
@@ -122,19 +123,19 @@ func (t *texts) maybe(p string, s *Step) {
 
 func (t *texts) steps(p string, steps []Step) {
 	for i, s := range steps {
-		t.step(child(p, i), s)
+		t.step(document.Pointer(p, i), s)
 	}
 }
 
 func (t *texts) graph(config string, g *Graph) {
 	for _, n := range g.Nodes {
-		p := child(config+"/nodes", n.Name)
+		p := document.Pointer(config+"/nodes", n.Name)
 		t.ask(p, n.Value.Ask)
 		t.add(p+"/input", n.Value.Input)
 	}
 	for i, e := range g.Edges {
 		for j, c := range e.Choose {
-			p := child(child(config+"/edges", i)+"/choose", j) + "/when"
+			p := document.Pointer(document.Pointer(config+"/edges", i)+"/choose", j) + "/when"
 			*t = append(*t, Text{p, ConditionText, c.When})
 		}
 	}
