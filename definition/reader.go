@@ -65,14 +65,14 @@ func (r *reader) read(root *document.Node) (d session.Definition, err error) {
 	if r.secret != "" {
 		return session.Definition{}, &session.SecretError{Source: r.source, Key: r.secret}
 	}
-	r.prompt(&d)
+	r.prompt(&d, lineOf(root, "systemPrompt"))
 	if root.Get("name") == nil {
 		r.Report(document.Problem{Path: "name", Reason: "is missing"})
 	}
 	found := r.Problems()
 	for _, p := range d.Problems() {
 		if !slices.ContainsFunc(found, func(f document.Problem) bool { return overlap(f.Path, p.Field) }) {
-			r.Report(document.Problem{Path: p.Field, Reason: p.Message, Line: r.Line(p.Field)})
+			r.Report(document.Problem{Path: p.Field, Reason: p.Message, Line: lineOf(root, p.Field)})
 		}
 	}
 	var problems []session.Problem
@@ -85,6 +85,31 @@ func (r *reader) read(root *document.Node) (d session.Definition, err error) {
 	return d, nil
 }
 
+// lineOf is the line of the value at a path such as mcp[0].url, 0 if there is none.
+func lineOf(n *document.Node, path string) int {
+	for _, e := range n.Entries {
+		rest, ok := strings.CutPrefix(path, e.Key)
+		if !ok {
+			continue
+		}
+		if rest == "" {
+			return e.Line
+		}
+		if line := lineOf(e.Value, strings.TrimPrefix(rest, ".")); line > 0 {
+			return line
+		}
+	}
+	var i int
+	if _, err := fmt.Sscanf(path, "[%d]", &i); err != nil || i >= len(n.Items) {
+		return 0
+	}
+	_, rest, _ := strings.Cut(path, "]")
+	if rest == "" {
+		return n.Items[i].Line
+	}
+	return lineOf(n.Items[i], strings.TrimPrefix(rest, "."))
+}
+
 // overlap says that one path is the other or leads into it.
 func overlap(a, b string) bool {
 	if len(a) > len(b) {
@@ -95,8 +120,8 @@ func overlap(a, b string) bool {
 }
 
 // prompt takes the body of a Markdown file as the system prompt.
-func (r *reader) prompt(d *session.Definition) {
-	switch line := r.Line("systemPrompt"); {
+func (r *reader) prompt(d *session.Definition, line int) {
+	switch {
 	case r.body == nil:
 	case line > 0:
 		r.Report(document.Problem{Path: "systemPrompt", Line: line, Reason: "stands in the front matter, but the text below it is the prompt; remove the key"})

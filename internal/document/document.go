@@ -23,6 +23,8 @@ const (
 	// maxNodes bounds what aliases may expand to.
 	maxNodes = 100_000
 	maxDepth = 64
+	// maxKey bounds a key, and so the paths in which it is repeated.
+	maxKey = 4096
 )
 
 // ErrTooLarge is the error for a file of more than MaxSize bytes.
@@ -106,4 +108,24 @@ func (b *builder) count(nodes int) error {
 		return fmt.Errorf("has more than %d values once its aliases are written out", maxNodes)
 	}
 	return nil
+}
+
+// addEntry keeps the first value of a key and sets the others apart.
+func (b *builder) addEntry(n *Node, e Entry, seen map[string]bool) error {
+	if len(e.Key) > maxKey {
+		return fmt.Errorf("has a key of more than %d bytes%s", maxKey, place(b.File, e.Line))
+	}
+	if seen[e.Key] {
+		n.repeats = append(n.repeats, e)
+	} else {
+		seen[e.Key] = true
+		n.Entries = append(n.Entries, e)
+	}
+	n.hasRepeats = n.repeats != nil || n.hasRepeats || e.Value.hasRepeats
+	return nil
+}
+
+func (n *Node) addItem(item *Node) {
+	n.Items = append(n.Items, item)
+	n.hasRepeats = n.hasRepeats || item.hasRepeats
 }

@@ -96,7 +96,7 @@ func (p *jsonParser) inside(n *Node, depth int) error {
 			if err != nil {
 				return err
 			}
-			n.Items = append(n.Items, item)
+			n.addItem(item)
 			continue
 		}
 		key, err := p.next()
@@ -111,7 +111,9 @@ func (p *jsonParser) inside(n *Node, depth int) error {
 		if e.Value, err = p.value(depth + 1); err != nil {
 			return err
 		}
-		n.add(e, seen)
+		if err := p.addEntry(n, e, seen); err != nil {
+			return err
+		}
 	}
 	_, err := p.next()
 	return err

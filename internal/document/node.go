@@ -32,7 +32,8 @@ type Node struct {
 	Items        []*Node
 	Entries      []Entry // no key twice, in the order of the document
 
-	repeats []Entry // keys that were there before
+	repeats    []Entry // keys that were there before
+	hasRepeats bool    // here or further down
 }
 
 // Entry is a key of a map and its value.

@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// maxProblems is how many problems of a document are reported at once.
-const maxProblems = 50
+const (
+	// maxProblems is how many problems of a document are shown.
+	maxProblems = 50
+	// maxKept is how many are kept to choose from; the others are counted.
+	maxKept = 1000
+)
 
 // Reader collects everything wrong with a document while fields read it.
 type Reader struct {
@@ -19,7 +23,7 @@ type Reader struct {
 	Unknown func(path, key string) bool
 
 	problems []Problem
-	lines    map[string]int
+	dropped  int
 }
 
 // Problem is one thing wrong with a document. Path is empty for the document
@@ -52,6 +56,9 @@ func (v Value) With(n *Node) Value {
 }
 
 func (v Value) reportRepeats() {
+	if !v.hasRepeats || len(v.r.problems) >= maxKept {
+		return
+	}
 	for i := range v.Items {
 		v.Item(i).reportRepeats()
 	}
@@ -64,7 +71,13 @@ func (v Value) reportRepeats() {
 }
 
 // Report adds a problem.
-func (r *Reader) Report(p Problem) { r.problems = append(r.problems, p) }
+func (r *Reader) Report(p Problem) {
+	if len(r.problems) >= maxKept {
+		r.dropped++
+		return
+	}
+	r.problems = append(r.problems, p)
+}
 
 // Problems lists what was reported in the order of the file, no more than a
 // person can use. The last one then says how many are left out.
@@ -72,21 +85,10 @@ func (r *Reader) Problems() []Problem {
 	all := slices.Compact(slices.SortedStableFunc(slices.Values(r.problems), func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason))
 	}))
-	if more := len(all) - maxProblems; more > 0 {
+	if more := len(all) + r.dropped - maxProblems; more > 0 {
 		return append(all[:maxProblems], Problem{Reason: fmt.Sprintf("and %d more", more)})
 	}
 	return all
-}
-
-// Line is where a value that was read begins, 0 if none was read at that path.
-func (r *Reader) Line(path string) int { return r.lines[path] }
-
-func (r *Reader) visit(path string, line int, n *Node) Value {
-	if r.lines == nil {
-		r.lines = map[string]int{}
-	}
-	r.lines[path] = line
-	return Value{n, path, r}
 }
 
 func (r *Reader) join(path, key string) string {
@@ -110,10 +112,10 @@ func (v Value) Item(i int) Value {
 	if v.r.Dotted {
 		path = fmt.Sprintf("%s[%d]", v.Path, i)
 	}
-	return v.r.visit(path, v.Items[i].Line, v.Items[i])
+	return Value{v.Items[i], path, v.r}
 }
 
-func (v Value) child(e Entry) Value { return v.r.visit(v.r.join(v.Path, e.Key), e.Line, e.Value) }
+func (v Value) child(e Entry) Value { return Value{e.Value, v.r.join(v.Path, e.Key), v.r} }
 
 // Key is the value of a key of a map. Its Node is nil if there is none.
 func (v Value) Key(key string) Value { return Value{v.Get(key), v.r.join(v.Path, key), v.r} }

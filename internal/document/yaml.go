@@ -167,7 +167,7 @@ func (t *yamlTree) list(n *Node, v *ast.SequenceNode, depth int) error {
 		if err != nil {
 			return err
 		}
-		n.Items = append(n.Items, item)
+		n.addItem(item)
 	}
 	return nil
 }
@@ -185,19 +185,11 @@ func (t *yamlTree) entries(n *Node, values []*ast.MappingValueNode, depth int) e
 		if err != nil {
 			return err
 		}
-		n.add(Entry{Key: key, Line: line, Value: value}, seen)
+		if err := t.addEntry(n, Entry{Key: key, Line: line, Value: value}, seen); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-// add keeps the first value of a key and the others apart.
-func (n *Node) add(e Entry, seen map[string]bool) {
-	if seen[e.Key] {
-		n.repeats = append(n.repeats, e)
-		return
-	}
-	seen[e.Key] = true
-	n.Entries = append(n.Entries, e)
 }
 
 // key takes strings only. Merge keys (<<) are no part of YAML 1.2.
