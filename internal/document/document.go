@@ -24,7 +24,7 @@ const (
 	maxNodes = 100_000
 	maxDepth = 64
 	// maxKey bounds a key, and so the paths in which it is repeated.
-	maxKey = 4096
+	maxKey = 1024
 )
 
 // ErrTooLarge is the error for a file of more than MaxSize bytes.

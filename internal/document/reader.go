@@ -11,7 +11,7 @@ const (
 	// maxProblems is how many problems of a document are shown.
 	maxProblems = 50
 	// maxKept is how many are kept to choose from; the others are counted.
-	maxKept = 1000
+	maxKept = 200
 )
 
 // Reader collects everything wrong with a document while fields read it.
@@ -56,14 +56,16 @@ func (v Value) With(n *Node) Value {
 }
 
 func (v Value) reportRepeats() {
-	if !v.hasRepeats || len(v.r.problems) >= maxKept {
-		return
-	}
-	for i := range v.Items {
-		v.Item(i).reportRepeats()
+	look := func(n *Node) bool { return n.hasRepeats && len(v.r.problems) < maxKept }
+	for i, item := range v.Items {
+		if look(item) {
+			v.Item(i).reportRepeats()
+		}
 	}
 	for _, e := range v.Entries {
-		v.child(e).reportRepeats()
+		if look(e.Value) {
+			v.child(e).reportRepeats()
+		}
 	}
 	for _, e := range v.repeats {
 		v.r.Report(Problem{Path: v.r.join(v.Path, e.Key), Reason: "is there twice", File: v.File, Line: e.Line})
