@@ -65,7 +65,7 @@ func (n *Node) Int64() (int64, bool) {
 
 // Float64 is the value of a number or an integer.
 func (n *Node) Float64() float64 {
-	f, _ := strconv.ParseFloat(n.Text, 64) //nolint:errcheck // checked when the node was made
+	f, _ := strconv.ParseFloat(n.Text, 64) // checked when the node was made
 	return f
 }
 
@@ -97,24 +97,24 @@ func place(file string, line int) string {
 // jsonNumber is how JSON writes numbers.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// setNumber reads a number. With PlainNumbers it keeps the text.
+// setNumber reads a number. With PlainNumbers it keeps the text, else it writes
+// the value as JSON does.
 func (b *builder) setNumber(n *Node, kind Kind, written string, base int) error {
 	n.Kind, n.Text = kind, written
-	var i int64
-	f, err := 0.0, error(nil)
-	if kind == Integer && !b.PlainNumbers {
+	f, err := strconv.ParseFloat(written, 64)
+	if b.PlainNumbers {
+		if err != nil || base != 10 || !jsonNumber.MatchString(written) {
+			return fmt.Errorf("has a number that is not a plain decimal one or too large; quote it if it is a text%s", n.place())
+		}
+		return nil
+	}
+	if n.Text = strconv.FormatFloat(f, 'g', -1, 64); kind == Integer {
+		var i int64
 		i, err = strconv.ParseInt(written, base, 64)
 		n.Text = strconv.FormatInt(i, 10)
-	} else {
-		f, err = strconv.ParseFloat(written, 64)
 	}
-	switch {
-	case b.PlainNumbers && (err != nil || base != 10 || !jsonNumber.MatchString(written)):
-		return fmt.Errorf("has a number that is not a plain decimal one or too large; quote it if it is a text%s", n.place())
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("has a number that is too large; quote it if it is a text%s", n.place())
-	case kind == Number && !b.PlainNumbers:
-		n.Text = strconv.FormatFloat(f, 'g', -1, 64)
 	}
 	return nil
 }

@@ -103,9 +103,12 @@ func (r *Reader) join(path, key string) string {
 	return path + "." + key
 }
 
-// Pointer is the JSON pointer of a key or an index under another pointer.
-func Pointer[K string | int](p string, key K) string {
-	return p + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(fmt.Sprint(key))
+// Pointer is the JSON pointer of keys and indexes under another pointer.
+func Pointer(p string, keys ...any) string {
+	for _, key := range keys {
+		p += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(fmt.Sprint(key))
+	}
+	return p
 }
 
 // Item is the value at an index of a list.

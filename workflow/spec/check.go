@@ -53,10 +53,10 @@ func (c *checker) add(pointer, remediation, format string, args ...any) {
 	c.issues = append(c.issues, Issue{Pointer: pointer, Reason: fmt.Sprintf(format, args...), Remediation: remediation})
 }
 
-// providers finds the way to the model of every agent. What agents share is
-// said once, where it stands.
+// providers checks that the model of every agent can be reached. What agents
+// share is reported once.
 func (c *checker) providers() {
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	for _, a := range c.spec.Agents {
 		m := c.spec.ModelOf(a.Value)
 		if slices.Contains(c.env.Providers, m.Provider) {
@@ -70,8 +70,8 @@ func (c *checker) providers() {
 		if a.Value.Provider != "" {
 			p = document.Pointer("/agents", a.Name)
 		}
-		if p += "/" + lacks.key; !said[p] {
-			said[p] = true
+		if p += "/" + lacks.key; !reported[p] {
+			reported[p] = true
 			c.add(p, lacks.remediation, "%s", lacks.reason)
 		}
 	}
@@ -90,7 +90,7 @@ func (m Model) Connection(env Env) (Connection, bool) {
 func (c *checker) secrets() {
 	for i, s := range c.spec.Env.Secrets {
 		if s.Source != "env" {
-			c.add(document.Pointer("/env/secrets", i)+"/source", "export the value as a variable and write source: env",
+			c.add(document.Pointer("/env/secrets", i, "source"), "export the value as a variable and write source: env",
 				"the secret %q comes from %s, and only environment variables are read", s.Key, s.Source)
 		}
 	}
@@ -109,7 +109,7 @@ func (c *checker) tools() {
 		c.tool(p, name)
 	}
 	for _, a := range c.spec.Agents {
-		c.named(document.Pointer("/agents", a.Name)+"/tools", a.Value.Tools)
+		c.named(document.Pointer("/agents", a.Name, "tools"), a.Value.Tools)
 	}
 	if o := c.spec.Pattern.Orchestrator; o != nil {
 		c.named("/pattern/config/worker_template/tools", o.Worker.Tools)
@@ -130,9 +130,9 @@ func (c *checker) named(p string, names []string) {
 // tool reports a native tool that cannot be had here.
 func (c *checker) tool(p, name string) {
 	short := NativeTool(name)
-	switch amiss := native[short]; {
-	case amiss != "":
-		c.add(p, "leave it out", "the tool %q is not available: %s", name, amiss)
+	switch reason := native[short]; {
+	case reason != "":
+		c.add(p, "leave it out", "the tool %q is not available: %s", name, reason)
 	case c.env.Tools != nil && !slices.Contains(c.env.Tools, short):
 		c.add(p, "leave it out, or register it with the runtime", "the tool %q is not available here", name)
 	case short == "tavily_search" && c.env.getenv("TAVILY_API_KEY") == "":
@@ -143,8 +143,8 @@ func (c *checker) tool(p, name string) {
 // usable are the native tools a spec may name.
 func (c *checker) usable() []string {
 	var names []string
-	for name, amiss := range native {
-		if amiss == "" && (c.env.Tools == nil || slices.Contains(c.env.Tools, name)) {
+	for name, reason := range native {
+		if reason == "" && (c.env.Tools == nil || slices.Contains(c.env.Tools, name)) {
 			names = append(names, name)
 		}
 	}

@@ -86,7 +86,7 @@ func (c *checker) workflow(cfg *Workflow) {
 	for i, t := range cfg.Tasks {
 		for j, dep := range t.Deps {
 			if !slices.Contains(ids, dep) {
-				c.add(document.Pointer(document.Pointer(configPointer+"/tasks", i)+"/deps", j), suggestion(dep, ids, "add the task, or leave it out of deps"), "there is no task %q", dep)
+				c.add(document.Pointer(configPointer, "tasks", i, "deps", j), suggestion(dep, ids, "add the task, or leave it out of deps"), "there is no task %q", dep)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func (l Loader) Parse(src Source, vars Map[string]) (*Spec, error) {
 	}
 	s.fill(vars)
 	l.compile(s, r)
-	s.warnOfDoubts()
+	s.addWarnings()
 	if err := specError(src.Path, r.Problems()); err != nil {
 		return nil, err
 	}

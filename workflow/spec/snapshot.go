@@ -98,7 +98,7 @@ func (s *Spec) Snapshot() (*Snapshot, error) {
 		}
 	}
 	for i, skill := range s.Skills {
-		if err := c.skill(document.Pointer("/skills", i)+"/path", skill.Path); err != nil {
+		if err := c.skill(document.Pointer("/skills", i, "path"), skill.Path); err != nil {
 			return nil, err
 		}
 	}

@@ -41,11 +41,11 @@ func (p Pattern) steps() (all []stepAt) {
 		add("/router", Step{Agent: p.Routing.Router.Agent, Input: p.Routing.Router.Input})
 		question("/router/review_router", p.Routing.Router.Review)
 		for _, route := range p.Routing.Routes {
-			list(document.Pointer("/routes", route.Name)+"/then", route.Value.Then)
+			list(document.Pointer("/routes", route.Name, "then"), route.Value.Then)
 		}
 	case p.Parallel != nil:
 		for i, b := range p.Parallel.Branches {
-			list(document.Pointer("/branches", i)+"/steps", b.Steps)
+			list(document.Pointer("/branches", i, "steps"), b.Steps)
 		}
 		optional("/reduce", p.Parallel.Reduce)
 	case p.Evaluator != nil:

@@ -33,12 +33,12 @@ func (t Text) compile() error {
 	} else {
 		_, err = template.Compile("", t.Text)
 	}
-	return plainly(err)
+	return withoutName(err)
 }
 
-// plainly is an error of a template without the name of the text, which its
-// pointer gives.
-func plainly(err error) error {
+// withoutName leaves the name of the text out of a template's error: its
+// pointer gives it.
+func withoutName(err error) error {
 	var wrong *template.Error
 	if !errors.As(err, &wrong) || wrong.Line == 0 {
 		return err
@@ -57,7 +57,7 @@ func (s *Spec) Texts() []Text {
 	}
 	if e := s.Pattern.Evaluator; e != nil {
 		producer, _ := s.Agents.Get(e.Producer)
-		add(document.Pointer("/agents", e.Producer)+"/prompt", TemplateText, producer.Prompt)
+		add(document.Pointer("/agents", e.Producer, "prompt"), TemplateText, producer.Prompt)
 		add(configPointer+"/revise_prompt", TemplateText, valueOr(e.RevisePrompt, ""))
 	}
 	for _, step := range s.Pattern.steps() {
@@ -70,7 +70,7 @@ func (s *Spec) Texts() []Text {
 	if g := s.Pattern.Graph; g != nil {
 		for i, e := range g.Edges {
 			for j, c := range e.Choose {
-				add(document.Pointer(document.Pointer(configPointer+"/edges", i)+"/choose", j)+"/when", ConditionText, c.When)
+				add(document.Pointer(configPointer, "edges", i, "choose", j, "when"), ConditionText, c.When)
 			}
 		}
 	}

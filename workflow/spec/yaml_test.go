@@ -128,7 +128,7 @@ func TestLoad_refusesAKeyThatIsThereTwice(t *testing.T) {
 		"quoted": {yamlOf() + "\"name\": again\nnam: x\n", "/name: is there twice (line 6)\n  /nam: is an unknown key; did you mean \"name\"? (line 7)"},
 	} {
 		_, err := parse(c.text)
-		if refused(t, err); !strings.HasSuffix(err.Error(), " "+c.want) {
+		if wrong := refused(t, err); !strings.HasSuffix(wrong.Error(), " "+c.want) {
 			t.Errorf("%s: got %v, want %s", name, err, c.want)
 		}
 	}

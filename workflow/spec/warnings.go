@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// warnOfDoubts collects what is allowed and likely a mistake.
-func (s *Spec) warnOfDoubts() {
-	s.doubtAgents()
-	s.doubtCredentials()
+// addWarnings collects what is allowed and likely a mistake.
+func (s *Spec) addWarnings() {
+	s.warnAboutAgents()
+	s.warnAboutCredentials()
 	if g := s.Security.Guardrails; g != nil && g.PIIRedaction {
 		s.warn("/security/guardrails/pii_redaction", "has no effect: nothing is redacted")
 	}
@@ -33,9 +33,9 @@ func (s *Spec) warnOfDoubts() {
 	}
 }
 
-// doubtAgents warns of prompts that look like templates, which they are not,
-// and of tools nobody knows.
-func (s *Spec) doubtAgents() {
+// warnAboutAgents finds prompts that look like templates, which they are not,
+// and unknown tools.
+func (s *Spec) warnAboutAgents() {
 	producer := ""
 	if s.Pattern.Evaluator != nil {
 		producer = s.Pattern.Evaluator.Producer
@@ -45,14 +45,14 @@ func (s *Spec) doubtAgents() {
 		if a.Name != producer && template.HasDelimiters(a.Value.Prompt) {
 			s.warn(p+"/prompt", "looks like a template, but an agent's prompt is sent as it is")
 		}
-		s.doubtTools(p+"/tools", a.Value.Tools)
+		s.warnAboutTools(p+"/tools", a.Value.Tools)
 	}
 	if o := s.Pattern.Orchestrator; o != nil {
-		s.doubtTools("/pattern/config/worker_template/tools", o.Worker.Tools)
+		s.warnAboutTools("/pattern/config/worker_template/tools", o.Worker.Tools)
 	}
 }
 
-func (s *Spec) doubtTools(p string, names []string) {
+func (s *Spec) warnAboutTools(p string, names []string) {
 	for i, name := range names {
 		if _, known := native[NativeTool(name)]; !known && !s.Tools.Has(name) {
 			s.warn(document.Pointer(p, i), "names the tool %q, which there is not", name)
@@ -63,10 +63,10 @@ func (s *Spec) doubtTools(p string, names []string) {
 // reference is ${NAME}: where a secret's name stands instead of its value.
 var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// doubtCredentials warns of values that look like credentials by their name: a
+// warnAboutCredentials finds values that are credentials by their name: a
 // session keeps a copy of its spec.
-func (s *Spec) doubtCredentials() {
-	look := func(p string, values Map[string]) {
+func (s *Spec) warnAboutCredentials() {
+	check := func(p string, values Map[string]) {
 		for _, v := range values {
 			if session.SecretKey(v.Name) && !reference.MatchString(v.Value) {
 				s.warn(document.Pointer(p, v.Name), "looks like a credential in plain text, and a session keeps a copy of its spec; write ${NAME} instead")
@@ -74,10 +74,10 @@ func (s *Spec) doubtCredentials() {
 		}
 	}
 	for i, e := range s.Tools.HTTPExecutors {
-		look(document.Pointer("/tools/http_executors", i)+"/headers", e.Headers)
+		check(document.Pointer("/tools/http_executors", i, "headers"), e.Headers)
 	}
 	for i, m := range s.Tools.MCP {
-		look(document.Pointer("/tools/mcp", i)+"/headers", m.Headers)
-		look(document.Pointer("/tools/mcp", i)+"/env", m.Env)
+		check(document.Pointer("/tools/mcp", i, "headers"), m.Headers)
+		check(document.Pointer("/tools/mcp", i, "env"), m.Env)
 	}
 }
