@@ -30,16 +30,15 @@ func Encode(d session.Definition, ext string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := readsBack(data, d.Name, ext); err != nil {
+	if err := checkReadsBack(data, d.Name, ext); err != nil {
 		return nil, err
 	}
 	return data, nil
 }
 
-// readsBack refuses a file that another reader would understand differently
-// from what was meant. Writing is deterministic, so two definitions that are
-// written alike are alike.
-func readsBack(data []byte, name, ext string) error {
+// checkReadsBack refuses a file that would be read as another definition.
+// Writing is deterministic, so two definitions that are written alike are alike.
+func checkReadsBack(data []byte, name, ext string) error {
 	lossy := &session.InvalidError{Field: "definition", Reason: fmt.Sprintf("%q cannot be written as %s without changing it; try .json", name, ext)}
 	parsed, err := Parse(name+ext, data)
 	if errors.Is(err, session.ErrSecret) {

@@ -107,17 +107,24 @@ func configFields(pat *Pattern) []document.Key {
 }
 
 func stepField(s *Step) field {
+	return agentOrAsk(&s.Ask, nil,
+		must("agent", filled(&s.Agent)),
+		may("input", str(&s.Input)),
+		may("vars", mapOf(&s.Vars, scalar)),
+		may("tool_overrides", document.ListOf(&s.ToolOverrides, filled)),
+	)
+}
+
+// agentOrAsk takes the keys of an agent's step, or of a question. Both may
+// have the shared keys.
+func agentOrAsk(ask **Ask, shared []document.Key, agent ...document.Key) field {
 	return func(v value) {
+		own := agent
 		if asks(v.Node) {
-			document.Ptr(&s.Ask, askField)(v)
-			return
+			*ask = &Ask{}
+			own = askKeys(*ask)
 		}
-		keys(
-			must("agent", filled(&s.Agent)),
-			may("input", str(&s.Input)),
-			may("vars", mapOf(&s.Vars, scalar)),
-			may("tool_overrides", document.ListOf(&s.ToolOverrides, filled)),
-		)(v)
+		keys(append(shared, own...)...)(v)
 	}
 }
 
@@ -156,19 +163,11 @@ func askKeys(a *Ask) []document.Key {
 }
 
 func taskField(t *Task) field {
-	return func(v value) {
-		own := []document.Key{must("id", filled(&t.ID)), may("deps", unique(&t.Deps, filled))}
-		if asks(v.Node) {
-			t.Ask = &Ask{}
-			keys(append(own, askKeys(t.Ask)...)...)(v)
-			return
-		}
-		keys(append(own,
-			must("agent", filled(&t.Agent)),
-			may("description", str(&t.Description)),
-			may("input", str(&t.Input)),
-		)...)(v)
-	}
+	return agentOrAsk(&t.Ask, []document.Key{must("id", filled(&t.ID)), may("deps", unique(&t.Deps, filled))},
+		must("agent", filled(&t.Agent)),
+		may("description", str(&t.Description)),
+		may("input", str(&t.Input)),
+	)
 }
 
 func routingFields(c *Routing) []document.Key {
@@ -233,16 +232,7 @@ func orchestratorFields(c *Orchestrator) []document.Key {
 }
 
 func nodeField(n *Node) field {
-	return func(v value) {
-		if asks(v.Node) {
-			document.Ptr(&n.Ask, askField)(v)
-			return
-		}
-		keys(
-			must("agent", filled(&n.Agent)),
-			may("input", document.Ptr(&n.Input, str)),
-		)(v)
-	}
+	return agentOrAsk(&n.Ask, nil, must("agent", filled(&n.Agent)), may("input", document.Ptr(&n.Input, str)))
 }
 
 func edgeField(e *Edge) field {
