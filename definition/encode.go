@@ -14,7 +14,7 @@ import (
 
 // Encode writes a definition the way Parse reads it; ext is one of
 // Extensions. What it returns reads back as the same definition, nil and empty
-// lists told apart, or it is not returned: a definition that is not
+// lists kept apart, or it is not returned: a definition that is not
 // well-formed is a session.DefinitionError, one with a credential a
 // session.SecretError, and one the format cannot hold, such as Markdown
 // without a prompt, a session.InvalidError.

@@ -181,10 +181,10 @@ func names(into *[]string) field {
 
 // distinct keeps the first of equal names, and nil as nil.
 func distinct(names []string) []string {
-	var seen []string
+	seen := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		again := slices.Contains(seen, name)
-		seen = append(seen, name)
+		again := seen[name]
+		seen[name] = true
 		return again
 	})
 }

@@ -21,13 +21,15 @@ func (r *reader) secretKeys(v value) {
 	for i := range v.Items {
 		r.secretKeys(v.Item(i))
 	}
-	for _, e := range v.Entries {
-		inner := v.Key(e.Key)
-		if session.SecretKey(e.Key) {
+	if v.Kind != document.Map {
+		return
+	}
+	document.Entries(func(key string, inner value) {
+		if session.SecretKey(key) {
 			r.foundSecret(inner.Path)
 		}
 		r.secretKeys(inner)
-	}
+	})(v)
 }
 
 // variables reads the environment or the headers of a tool server. A

@@ -103,10 +103,12 @@ func (r *Reader) join(path, key string) string {
 	return path + "." + key
 }
 
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
 // Pointer is the JSON pointer of keys and indexes under another pointer.
 func Pointer(p string, keys ...any) string {
 	for _, key := range keys {
-		p += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(fmt.Sprint(key))
+		p += "/" + pointerEscapes.Replace(fmt.Sprint(key))
 	}
 	return p
 }
@@ -158,9 +160,9 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-func fold(name string) string {
-	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
-}
+var separators = strings.NewReplacer("_", "", "-", "")
+
+func fold(name string) string { return separators.Replace(strings.ToLower(name)) }
 
 // distance counts the letters to add, drop or change between two words. Words
 // whose lengths alone are too far apart are not compared.

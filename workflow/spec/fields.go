@@ -77,10 +77,12 @@ func kept(into *[]string) field {
 func unique(into *[]string, item func(*string) field) field {
 	return func(v value) {
 		document.ListOf(into, item)(v)
+		seen := map[string]bool{}
 		for i, name := range *into {
-			if name != "" && slices.Index(*into, name) < i {
+			if name != "" && seen[name] {
 				v.Item(i).Problem("%q is there twice", name)
 			}
+			seen[name] = true
 		}
 	}
 }

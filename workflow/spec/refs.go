@@ -18,8 +18,8 @@ func (s *Spec) resolve(root value) {
 		return
 	}
 	for i, e := range agents.Entries {
-		beside := agents.Key(e.Key)
-		if key := refOf(beside.Node); key != "" {
+		if key := refOf(e.Value); key != "" {
+			beside := agents.Key(e.Key)
 			if agent := s.agentOf(beside, key); agent != nil {
 				agents.Entries[i].Value = override(beside, agent)
 			}
