@@ -5,6 +5,7 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ func Check(data []byte) error {
 		return ErrTooLarge
 	case !utf8.Valid(data):
 		return errors.New("is not valid UTF-8")
-	case strings.ContainsRune(string(data), 0):
+	case bytes.IndexByte(data, 0) >= 0:
 		return errors.New("has a NUL character")
 	}
 	return nil
