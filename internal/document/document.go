@@ -25,7 +25,7 @@ const (
 	maxNodes = 100_000
 	maxDepth = 64
 	// maxKey bounds a key, and so the paths in which it is repeated.
-	maxKey = 1024
+	maxKey = 4096
 )
 
 // ErrTooLarge is the error for a file of more than MaxSize bytes.
