@@ -1,30 +1,28 @@
-// Package definition reads and writes definition files, what an agent is
-// written down as JSON, YAML or Markdown, and keeps a registry of them by name.
+// Package definition reads and writes definition files, which describe an
+// agent in JSON, YAML or Markdown, and keeps a registry of them by name.
 //
-// Reading is strict: nothing is guessed, coerced or skipped. A file with
-// several mistakes is refused once, with all of them and the lines they stand on.
+// Reading is strict: nothing is guessed, converted or skipped. A file with
+// several mistakes is refused once, with all of them and their lines.
 package definition
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // MaxSize is the most bytes a definition file may have.
-const MaxSize = 1 << 20
+const MaxSize = document.MaxSize
 
 // Extensions lists the kinds of definition files. Case does not matter.
 func Extensions() []string { return []string{".json", ".yaml", ".yml", ".md"} }
 
-// Parse reads one definition. The extension of source says how it is written;
+// Parse reads one definition. The extension of source tells the format;
 // source also names the file in errors and is not opened.
 //
 // An unknown extension is a session.InvalidError. A credential is a
@@ -35,24 +33,17 @@ func Parse(source string, data []byte) (session.Definition, error) {
 	if err != nil {
 		return session.Definition{}, err
 	}
-	r := &reader{source: source, part: "file", lines: map[string]int{}}
-	if problem := r.checkBytes(data); problem != "" {
-		return session.Definition{}, r.refuse(problem)
+	r := &reader{source: source, part: "file"}
+	if ext == ".md" {
+		if data, err = r.splitMarkdown(data); err != nil {
+			return session.Definition{}, r.refuse(err.Error())
+		}
 	}
-	data = bytes.TrimPrefix(data, []byte(bom))
-	var d session.Definition
-	switch ext {
-	case ".json":
-		err = r.json(data, &d)
-	case ".md":
-		err = r.markdown(string(data), &d)
-	default:
-		err = r.yaml(string(data), 0, &d)
-	}
+	root, err := document.Parse(data, document.Options{JSON: ext == ".json", PlainNumbers: true})
 	if err != nil {
-		return session.Definition{}, err
+		return session.Definition{}, r.refuse(err.Error())
 	}
-	return d, nil
+	return r.read(root)
 }
 
 // Load reads the definition file at path. Errors are those of Parse, and of
@@ -61,29 +52,14 @@ func Load(path string) (session.Definition, error) {
 	if _, err := extension(path); err != nil {
 		return session.Definition{}, err
 	}
-	data, err := readFile(path)
-	if err != nil {
+	data, err := document.ReadFile(path)
+	switch {
+	case errors.Is(err, document.ErrTooLarge):
+		return session.Definition{}, (&reader{source: path, part: "file"}).refuse(err.Error())
+	case err != nil:
 		return session.Definition{}, fmt.Errorf("read definition: %w", err)
 	}
 	return Parse(path, data)
-}
-
-// readFile reads a regular file, and of a large one no more than shows that
-// it is too large.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path) // before opening: a pipe would wait for a writer
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("not a regular file")}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // only read from
-	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
 func extension(path string) (string, error) {
@@ -93,21 +69,4 @@ func extension(path string) (string, error) {
 	}
 	return "", &session.InvalidError{Field: "definition file", Reason: fmt.Sprintf(
 		"%q does not end in %s", path, strings.Join(Extensions(), ", "))}
-}
-
-const bom = "\ufeff"
-
-func (r *reader) checkBytes(data []byte) string {
-	switch {
-	case len(data) > MaxSize:
-		return fmt.Sprintf("is larger than %d bytes", MaxSize)
-	case !utf8.Valid(data):
-		return "is not valid UTF-8"
-	}
-	return ""
-}
-
-// refuse is the error of a file that has no structure to look into.
-func (r *reader) refuse(reason string) error {
-	return &session.DefinitionError{Source: r.source, Problems: []session.Problem{{Field: r.part, Message: reason}}}
 }

@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // Encode writes a definition the way Parse reads it; ext is one of
 // Extensions. What it returns reads back as the same definition, nil and empty
-// lists told apart, or it is not returned: a definition that is not
+// lists kept apart, or it is not returned: a definition that is not
 // well-formed is a session.DefinitionError, one with a credential a
 // session.SecretError, and one the format cannot hold, such as Markdown
 // without a prompt, a session.InvalidError.
@@ -28,16 +30,15 @@ func Encode(d session.Definition, ext string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := readsBack(data, d.Name, ext); err != nil {
+	if err := checkReadsBack(data, d.Name, ext); err != nil {
 		return nil, err
 	}
 	return data, nil
 }
 
-// readsBack refuses a file that another reader would understand differently
-// from what was meant. Writing is deterministic, so two definitions that are
-// written alike are alike.
-func readsBack(data []byte, name, ext string) error {
+// checkReadsBack refuses a file that would be read as another definition.
+// Writing is deterministic, so two definitions that are written alike are alike.
+func checkReadsBack(data []byte, name, ext string) error {
 	lossy := &session.InvalidError{Field: "definition", Reason: fmt.Sprintf("%q cannot be written as %s without changing it; try .json", name, ext)}
 	parsed, err := Parse(name+ext, data)
 	if errors.Is(err, session.ErrSecret) {
@@ -66,26 +67,20 @@ func write(d session.Definition, ext string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
 	switch ext {
 	case ".json":
-		if err := json.Indent(&b, root.json(), "", "  "); err != nil {
-			return nil, fmt.Errorf("indent definition %q: %w", d.Name, err)
-		}
-		b.WriteByte('\n')
+		var b bytes.Buffer
+		err := json.Indent(&b, append(root.JSON(), '\n'), "", "  ")
+		return b.Bytes(), err
 	case ".md":
-		b.WriteString(fence + "\n")
-		writeYAML(&b, root)
-		b.WriteString(fence + "\n\n" + body + "\n")
-	default:
-		writeYAML(&b, root)
+		return fmt.Appendf(nil, "%s\n%s%s\n\n%s\n", fence, root.YAML(), fence, body), nil
 	}
-	return b.Bytes(), nil
+	return root.YAML(), nil
 }
 
 // tree is the definition as a document: its own JSON without the keys that
 // say nothing.
-func tree(d session.Definition) (*node, error) {
+func tree(d session.Definition) (*document.Node, error) {
 	d = d.Clone()
 	for _, names := range []*[]string{&d.Tools, &d.ToolsDeny, &d.Skills, &d.Capabilities, &d.Subagents} {
 		*names = distinct(*names)
@@ -94,17 +89,13 @@ func tree(d session.Definition) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode definition %q: %w", d.Name, err)
 	}
-	root, err := newJSONParser(data).document()
+	root, err := document.Parse(data, document.Options{JSON: true, PlainNumbers: true})
 	if err != nil {
 		return nil, &session.InvalidError{Field: "definition", Reason: fmt.Sprintf("%q %v", d.Name, err)}
 	}
-	said := root.entries[:0]
-	for _, e := range root.entries {
-		nothing := e.value.kind == null || e.value.kind == text && e.value.text == ""
-		if !nothing && (e.key != "metadata" || len(d.Metadata) > 0) {
-			said = append(said, e)
-		}
-	}
-	root.entries = said
+	root.Entries = slices.DeleteFunc(root.Entries, func(e document.Entry) bool {
+		empty := e.Value.Kind == document.String && e.Value.Text == "" || e.Value.Kind == document.Map && e.Key == "metadata" && len(d.Metadata) == 0
+		return empty || e.Value.Kind == document.Null
+	})
 	return root, nil
 }

@@ -2,173 +2,132 @@ package definition
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// reader fills a definition from a tree and collects everything wrong on the way.
+// reader fills a definition from a document.
 type reader struct {
-	source   string
-	part     string  // what errors about structure speak of
-	body     *string // the text of a Markdown file
-	lines    map[string]int
-	problems []found
-	secret   string // path of the first credential
+	source string
+	part   string  // what errors about the whole document name: file or front matter
+	body   *string // the text of a Markdown file
+	secret string  // path of the first credential
+	document.Reader
 }
 
-type found struct {
-	session.Problem
-	line int
+// refuse is the error for a file that has no structure to look into.
+func (r *reader) refuse(reason string) error {
+	return &session.DefinitionError{Source: r.source, Problems: []session.Problem{{Field: r.part, Message: reason}}}
 }
 
-// field reads one value into its place.
-type field func(r *reader, path string, n *node)
+const fence = "---"
 
-// definition reads the whole document and says everything wrong with it at once.
-func (r *reader) definition(root *node, d *session.Definition) error {
-	if root.kind != object {
-		return r.refuse(fmt.Sprintf("is %s, not a map with a name and other keys", root.kind))
+// splitMarkdown takes the text below the front matter as the body and returns
+// the front matter, its lines numbered as in the file.
+func (r *reader) splitMarkdown(data []byte) ([]byte, error) {
+	if err := document.Check(data); err != nil {
+		return nil, err
 	}
-	r.object("", root, definitionFields(d))
+	isFence := func(line string) bool { return strings.TrimRight(line, " \t") == fence }
+	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
+	lines := strings.Split(text, "\n")
+	if !isFence(lines[0]) {
+		return nil, errors.New("has no front matter: its first line must be ---")
+	}
+	end := 1 + slices.IndexFunc(lines[1:], isFence)
+	if end == 0 {
+		return nil, errors.New("has no line --- that ends the front matter")
+	}
+	lines[0] = ""
+	body := strings.TrimSpace(strings.Join(lines[end+1:], "\n"))
+	r.body, r.part = &body, "front matter"
+	return []byte(strings.Join(lines[:end], "\n")), nil
+}
+
+// read reports everything wrong with a definition at once.
+func (r *reader) read(root *document.Node) (d session.Definition, err error) {
+	if root.Kind != document.Map {
+		return d, r.refuse(fmt.Sprintf("is %s, not a map with a name and other keys", root.Kind))
+	}
+	r.Dotted, r.Unknown = true, func(path, key string) bool {
+		if session.SecretKey(key) {
+			r.foundSecret(path)
+			return true
+		}
+		return false
+	}
+	r.definition(&d)(r.Root(root))
 	if r.secret != "" {
-		return &session.SecretError{Source: r.source, Key: r.secret}
+		return session.Definition{}, &session.SecretError{Source: r.source, Key: r.secret}
 	}
-	r.prompt(root, d)
-	if r.lines["name"] == 0 {
-		r.problem("name", 0, "is missing")
+	r.prompt(&d, lineOf(root, "systemPrompt"))
+	if root.Get("name") == nil {
+		r.Report(document.Problem{Path: "name", Reason: "is missing"})
 	}
+	found := r.Problems()
 	for _, p := range d.Problems() {
-		if !r.reported(p.Field) {
-			r.problem(p.Field, r.lines[p.Field], "%s", p.Message)
+		if !slices.ContainsFunc(found, func(f document.Problem) bool { return overlap(f.Path, p.Field) }) {
+			r.Report(document.Problem{Path: p.Field, Reason: p.Message, Line: lineOf(root, p.Field)})
 		}
 	}
-	return r.verdict()
+	var problems []session.Problem
+	for _, p := range r.Problems() {
+		problems = append(problems, session.Problem{Field: cmp.Or(p.Path, r.part), Message: p.Message()})
+	}
+	if problems != nil {
+		return session.Definition{}, &session.DefinitionError{Source: r.source, Problems: problems}
+	}
+	return d, nil
 }
 
-func (r *reader) verdict() error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(r.problems, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Message, b.Message))
-	})
-	all := make([]session.Problem, len(r.problems))
-	for i, p := range r.problems {
-		all[i] = p.Problem
-	}
-	return &session.DefinitionError{Source: r.source, Problems: all}
-}
-
-func (r *reader) problem(path string, line int, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	if line > 0 {
-		message += fmt.Sprintf(" (line %d)", line)
-	}
-	r.problems = append(r.problems, found{session.Problem{Field: path, Message: message}, line})
-}
-
-// reported says that a field, something inside it or something around it has
-// a problem already.
-func (r *reader) reported(path string) bool {
-	return slices.ContainsFunc(r.problems, func(p found) bool {
-		return p.Field == path || inside(p.Field, path) || inside(path, p.Field)
-	})
-}
-
-func inside(path, outer string) bool {
-	rest, ok := strings.CutPrefix(path, outer)
-	return ok && rest != "" && (rest[0] == '.' || rest[0] == '[')
-}
-
-func (r *reader) foundSecret(path string) {
-	if r.secret == "" {
-		r.secret = path
-	}
-}
-
-// is refuses a value of another kind.
-func (r *reader) is(path string, n *node, want kind) bool {
-	if n.kind == want {
-		return true
-	}
-	hint := ""
-	switch {
-	case n.kind == null:
-		hint = "; leave the key out or give it a value"
-	case want == text && (n.kind == number || n.kind == boolean):
-		hint = "; put it in quotes"
-	}
-	r.problem(path, n.line, "is %s, not %s%s", n.kind, want, hint)
-	return false
-}
-
-// object reads a map with a closed set of keys.
-func (r *reader) object(path string, n *node, known map[string]field) {
-	if !r.is(path, n, object) {
-		return
-	}
-	seen := map[string]bool{}
-	for _, e := range n.entries {
-		at := join(path, e.key)
-		read, ok := known[e.key]
-		switch {
-		case seen[e.key]:
-			r.problem(at, e.line, "is there twice")
-		case ok:
-			r.lines[at] = e.line
-			read(r, at, e.value)
-		case session.SecretKey(e.key):
-			r.foundSecret(at)
-		default:
-			r.problem(at, e.line, "%s", unknownKey(e.key, known))
+// lineOf is the line of the value at a path such as mcp[0].url, 0 if there is none.
+func lineOf(n *document.Node, path string) int {
+	for _, e := range n.Entries {
+		rest, ok := strings.CutPrefix(path, e.Key)
+		if !ok {
+			continue
 		}
-		seen[e.key] = true
-	}
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-// unknownKey points to the key that was likely meant.
-func unknownKey(key string, known map[string]field) string {
-	names := make([]string, 0, len(known))
-	for name := range known {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if nearly(fold(key), fold(name)) {
-			return fmt.Sprintf("is an unknown key; did you mean %q?", name)
+		if rest == "" {
+			return e.Line
+		}
+		if line := lineOf(e.Value, strings.TrimPrefix(rest, ".")); line > 0 {
+			return line
 		}
 	}
-	return "is an unknown key; known are " + strings.Join(names, ", ")
+	var i int
+	if _, err := fmt.Sscanf(path, "[%d]", &i); err != nil || i >= len(n.Items) {
+		return 0
+	}
+	_, rest, _ := strings.Cut(path, "]")
+	if rest == "" {
+		return n.Items[i].Line
+	}
+	return lineOf(n.Items[i], strings.TrimPrefix(rest, "."))
 }
 
-func fold(key string) string {
-	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
-}
-
-// nearly reports words that differ by one letter added, left out or changed.
-func nearly(a, b string) bool {
+// overlap says that one path is the other or leads into it.
+func overlap(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	if a == "" || len(b)-len(a) > 1 {
-		return false
+	rest, ok := strings.CutPrefix(b, a)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// prompt takes the body of a Markdown file as the system prompt.
+func (r *reader) prompt(d *session.Definition, line int) {
+	switch {
+	case r.body == nil:
+	case line > 0:
+		r.Report(document.Problem{Path: "systemPrompt", Line: line, Reason: "stands in the front matter, but the text below it is the prompt; remove the key"})
+	default:
+		if d.SystemPrompt = *r.body; d.SystemPrompt == "" {
+			r.Report(document.Problem{Path: "systemPrompt", Reason: "is missing: there is no text below the front matter"})
+		}
 	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	if len(a) == len(b) {
-		return i == len(a) || a[i+1:] == b[i+1:]
-	}
-	return a[i:] == b[i+1:]
 }

@@ -44,9 +44,9 @@ type Registry struct {
 	sources []Source
 	bad     []BadFile
 
-	mu    sync.RWMutex // guards known and doubt
-	known map[string]loaded
-	doubt map[string]error // names that several files of one source claim
+	mu        sync.RWMutex // guards known and contested
+	known     map[string]loaded
+	contested map[string]error // names that several files of one source claim
 }
 
 type loaded struct {
@@ -61,7 +61,7 @@ type loaded struct {
 // Two files of one source with the same name are both bad, and the name is
 // then refused by Get whatever earlier sources say.
 func NewRegistry(sources ...Source) *Registry {
-	r := &Registry{sources: slices.Clone(sources), known: map[string]loaded{}, doubt: map[string]error{}}
+	r := &Registry{sources: slices.Clone(sources), known: map[string]loaded{}, contested: map[string]error{}}
 	for _, source := range sources {
 		r.load(source)
 	}
@@ -83,18 +83,19 @@ func (r *Registry) load(source Source) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		claims := byName[name]
-		delete(r.doubt, name)
+		delete(r.contested, name)
 		if len(claims) == 1 {
 			r.known[name] = claims[0]
 			continue
 		}
 		delete(r.known, name)
-		r.doubt[name] = r.contested(name, claims)
+		r.contested[name] = r.reportConflict(name, claims)
 	}
 }
 
-// contested reports every file that claims a name, and is the error of looking for it.
-func (r *Registry) contested(name string, claims []loaded) error {
+// reportConflict lists every file that claims a name as bad and returns the
+// error that Get gives for the name.
+func (r *Registry) reportConflict(name string, claims []loaded) error {
 	paths := make([]string, len(claims))
 	for i, c := range claims {
 		paths[i] = fmt.Sprintf("%q", c.path)
@@ -116,7 +117,7 @@ func (r *Registry) Get(name string) (session.Definition, error) {
 	if l, ok := r.known[name]; ok {
 		return l.def.Clone(), nil
 	}
-	if err, ok := r.doubt[name]; ok {
+	if err, ok := r.contested[name]; ok {
 		return session.Definition{}, err
 	}
 	return session.Definition{}, &session.NotFoundError{What: "definition", ID: name, Available: r.names()}
@@ -153,8 +154,8 @@ func (r *Registry) Path(name string) string {
 	return r.known[name].path
 }
 
-// Problems lists the files that could not be loaded, in the order they were
-// met. It is about the loading: Save does not change it.
+// Problems lists the files that NewRegistry could not load, in the order it
+// met them. Save does not change it.
 func (r *Registry) Problems() []BadFile { return slices.Clone(r.bad) }
 
 // Save writes a definition into the directory of the last source, as its name
@@ -171,7 +172,7 @@ func (r *Registry) Save(d session.Definition, ext string, overwrite bool) (path 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err, ok := r.doubt[d.Name]; ok {
+	if err, ok := r.contested[d.Name]; ok {
 		return "", err
 	}
 	dir := r.sources[len(r.sources)-1].Dir
@@ -195,8 +196,8 @@ func (r *Registry) Save(d session.Definition, ext string, overwrite bool) (path 
 	return path, nil
 }
 
-// finder lists definition files in sorted order. Links are followed, each
-// directory once, so that a loop of links ends.
+// finder lists definition files in sorted order. It follows links and reads
+// each directory once, so that a loop of links ends.
 type finder struct {
 	recursive bool
 	visited   map[string]bool

@@ -19,14 +19,14 @@ func Save(path string, d session.Definition, overwrite bool) error {
 	if err != nil {
 		return err
 	}
-	if err := place(path, data, overwrite); err != nil {
+	if err := writeWhole(path, data, overwrite); err != nil {
 		return fmt.Errorf("save definition %q: %w", d.Name, err)
 	}
 	return nil
 }
 
-// place writes a temporary file beside path and then gives it that name.
-func place(path string, data []byte, overwrite bool) error {
+// writeWhole writes a temporary file beside path and then gives it that name.
+func writeWhole(path string, data []byte, overwrite bool) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err

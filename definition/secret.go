@@ -1,56 +1,52 @@
 package definition
 
 import (
-	"fmt"
+	"cmp"
 	"net/url"
 	"regexp"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// reference is ${NAME}: where a secret's name stands instead of its value.
+// reference is ${NAME}: the name of a secret in place of its value.
 var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// secretKeys looks for credentials at any depth. Keys alone decide: a value
-// is never judged, and never shown.
-func (r *reader) secretKeys(path string, n *node) {
-	for i, item := range n.items {
-		r.secretKeys(fmt.Sprintf("%s[%d]", path, i), item)
+func (r *reader) foundSecret(path string) { r.secret = cmp.Or(r.secret, path) }
+
+// secretKeys looks for credentials at any depth. Keys alone decide: values are
+// never judged, and never shown.
+func (r *reader) secretKeys(v value) {
+	for i := range v.Items {
+		r.secretKeys(v.Item(i))
 	}
-	for _, e := range n.entries {
-		at := join(path, e.key)
-		if session.SecretKey(e.key) {
-			r.foundSecret(at)
+	if v.Kind != document.Map {
+		return
+	}
+	document.Entries(func(key string, inner value) {
+		if session.SecretKey(key) {
+			r.foundSecret(inner.Path)
 		}
-		r.secretKeys(at, e.value)
-	}
+		r.secretKeys(inner)
+	})(v)
 }
 
-// variablesField reads the environment or the headers of a tool server. What
-// is a credential by its name may only be referred to.
-func variablesField(into *map[string]string) field {
-	return func(r *reader, path string, n *node) {
-		if !r.is(path, n, object) || len(n.entries) == 0 {
-			return
+// variables reads the environment or the headers of a tool server. A
+// credential, by its name, may only be referred to.
+func (r *reader) variables(into *map[string]string) field {
+	return document.Entries(func(key string, v value) {
+		if *into == nil {
+			*into = map[string]string{}
 		}
-		variables := map[string]string{}
-		for _, e := range n.entries {
-			at := join(path, e.key)
-			if _, ok := variables[e.key]; ok {
-				r.problem(at, e.line, "is there twice")
-				continue
-			}
-			var value string
-			if session.SecretKey(e.key) && (e.value.kind != text || !refers(e.value.text)) {
-				r.foundSecret(at)
-			} else {
-				textField(&value)(r, at, e.value)
-			}
-			variables[e.key] = value
+		var text string
+		if session.SecretKey(key) && (v.Kind != document.String || !refers(v.Text)) {
+			r.foundSecret(v.Path)
+		} else {
+			str(&text)(v)
 		}
-		*into = variables
-	}
+		(*into)[key] = text
+	})
 }
 
 // refers reports a value made of references alone, at most behind the name of
@@ -63,24 +59,24 @@ func refers(value string) bool {
 	return rest == "" || rest == "bearer" || rest == "basic" || rest == "token"
 }
 
-// addressField reads a URL and refuses one that carries a password or a key.
-func addressField(into *string) field {
-	return func(r *reader, path string, n *node) {
-		if !r.is(path, n, text) {
+// address reads a URL and refuses one that carries a password or a key.
+func (r *reader) address(into *string) field {
+	return func(v value) {
+		if !v.Is(document.String) {
 			return
 		}
-		*into = n.text
-		u, err := url.Parse(reference.ReplaceAllString(n.text, ""))
+		*into = v.Text
+		u, err := url.Parse(reference.ReplaceAllString(v.Text, ""))
 		if err != nil {
-			r.problem(path, n.line, "is not a URL")
+			v.Problem("is not a URL")
 			return
 		}
 		if password, _ := u.User.Password(); password != "" {
-			r.foundSecret(path)
+			r.foundSecret(v.Path)
 		}
 		for key, values := range u.Query() {
 			if session.SecretKey(key) && strings.Join(values, "") != "" {
-				r.foundSecret(path + "?" + key)
+				r.foundSecret(v.Path + "?" + key)
 			}
 		}
 	}

@@ -137,10 +137,12 @@ func unique(names []string) []string {
 		return nil
 	}
 	kept := make([]string, 0, len(names))
+	seen := map[string]bool{}
 	for _, name := range names {
-		if name = clean(name); !slices.Contains(kept, name) {
+		if name = clean(name); !seen[name] {
 			kept = append(kept, name)
 		}
+		seen[name] = true
 	}
 	return kept
 }

@@ -32,6 +32,9 @@ type place struct {
 var building = map[string]place{
 	"session": {floor: 0},
 
+	// The one reader of YAML and JSON files.
+	"internal/document": {floor: 0},
+
 	"store":        {floor: 1},
 	"store/holder": {floor: 1},
 	"llm":          {floor: 1},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 // Env is what there is where a spec is to be run.
@@ -51,10 +53,10 @@ func (c *checker) add(pointer, remediation, format string, args ...any) {
 	c.issues = append(c.issues, Issue{Pointer: pointer, Reason: fmt.Sprintf(format, args...), Remediation: remediation})
 }
 
-// providers finds the way to the model of every agent. What agents share is
-// said once, where it stands.
+// providers checks that the model of every agent can be reached. What agents
+// share is reported once.
 func (c *checker) providers() {
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	for _, a := range c.spec.Agents {
 		m := c.spec.ModelOf(a.Value)
 		if slices.Contains(c.env.Providers, m.Provider) {
@@ -66,10 +68,10 @@ func (c *checker) providers() {
 		}
 		p := "/runtime"
 		if a.Value.Provider != "" {
-			p = child("/agents", a.Name)
+			p = document.Pointer("/agents", a.Name)
 		}
-		if p += "/" + lacks.key; !said[p] {
-			said[p] = true
+		if p += "/" + lacks.key; !reported[p] {
+			reported[p] = true
 			c.add(p, lacks.remediation, "%s", lacks.reason)
 		}
 	}
@@ -88,7 +90,7 @@ func (m Model) Connection(env Env) (Connection, bool) {
 func (c *checker) secrets() {
 	for i, s := range c.spec.Env.Secrets {
 		if s.Source != "env" {
-			c.add(child("/env/secrets", i)+"/source", "export the value as a variable and write source: env",
+			c.add(document.Pointer("/env/secrets", i, "source"), "export the value as a variable and write source: env",
 				"the secret %q comes from %s, and only environment variables are read", s.Key, s.Source)
 		}
 	}
@@ -97,7 +99,7 @@ func (c *checker) secrets() {
 // tools looks at every place where a native tool may be named.
 func (c *checker) tools() {
 	for i, name := range c.spec.Tools.Python {
-		p := child("/tools/python", i)
+		p := document.Pointer("/tools/python", i)
 		if _, known := native[NativeTool(name)]; !known {
 			names := c.usable()
 			c.add(p, suggestion(NativeTool(name), names, "use one of "+strings.Join(names, ", ")),
@@ -107,7 +109,7 @@ func (c *checker) tools() {
 		c.tool(p, name)
 	}
 	for _, a := range c.spec.Agents {
-		c.named(child("/agents", a.Name)+"/tools", a.Value.Tools)
+		c.named(document.Pointer("/agents", a.Name, "tools"), a.Value.Tools)
 	}
 	if o := c.spec.Pattern.Orchestrator; o != nil {
 		c.named("/pattern/config/worker_template/tools", o.Worker.Tools)
@@ -120,7 +122,7 @@ func (c *checker) tools() {
 func (c *checker) named(p string, names []string) {
 	for i, name := range names {
 		if _, known := native[NativeTool(name)]; known && !slices.Contains(c.spec.Tools.Python, name) {
-			c.tool(child(p, i), name)
+			c.tool(document.Pointer(p, i), name)
 		}
 	}
 }
@@ -128,9 +130,9 @@ func (c *checker) named(p string, names []string) {
 // tool reports a native tool that cannot be had here.
 func (c *checker) tool(p, name string) {
 	short := NativeTool(name)
-	switch amiss := native[short]; {
-	case amiss != "":
-		c.add(p, "leave it out", "the tool %q is not available: %s", name, amiss)
+	switch reason := native[short]; {
+	case reason != "":
+		c.add(p, "leave it out", "the tool %q is not available: %s", name, reason)
 	case c.env.Tools != nil && !slices.Contains(c.env.Tools, short):
 		c.add(p, "leave it out, or register it with the runtime", "the tool %q is not available here", name)
 	case short == "tavily_search" && c.env.getenv("TAVILY_API_KEY") == "":
@@ -141,8 +143,8 @@ func (c *checker) tool(p, name string) {
 // usable are the native tools a spec may name.
 func (c *checker) usable() []string {
 	var names []string
-	for name, amiss := range native {
-		if amiss == "" && (c.env.Tools == nil || slices.Contains(c.env.Tools, name)) {
+	for name, reason := range native {
+		if reason == "" && (c.env.Tools == nil || slices.Contains(c.env.Tools, name)) {
 			names = append(names, name)
 		}
 	}
@@ -152,7 +154,7 @@ func (c *checker) usable() []string {
 
 // suggestion is the likely name, else another piece of advice.
 func suggestion(name string, names []string, other string) string {
-	if likely := nearest(name, names); likely != "" {
+	if likely := document.Nearest(name, names); likely != "" {
 		return fmt.Sprintf("did you mean %q?", likely)
 	}
 	return other

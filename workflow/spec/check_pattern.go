@@ -2,38 +2,57 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
-const configPointer = "/pattern/config"
-
-// pattern looks at what the parts of a pattern say of each other.
+// pattern checks what the parts of a pattern say of each other.
 func (c *checker) pattern() {
-	switch p := c.spec.Pattern; {
+	p := c.spec.Pattern
+	for _, step := range p.steps() {
+		if step.Ask == nil {
+			c.agent(step.pointer+"/agent", step.Agent)
+		}
+		for i, name := range step.ToolOverrides {
+			if !c.spec.Tools.Has(name) {
+				c.add(document.Pointer(step.pointer+"/tool_overrides", i), "add it under tools", "the tool %q is not under tools", name)
+			}
+		}
+	}
+	switch {
 	case p.misfit != nil:
 		c.misfit(p)
-	case p.Chain != nil:
-		c.steps(configPointer+"/steps", p.Chain.Steps)
 	case p.Workflow != nil:
 		c.workflow(p.Workflow)
 	case p.Routing != nil:
-		c.agent(configPointer+"/router/agent", p.Routing.Router.Agent)
 		for _, route := range p.Routing.Routes {
-			at := child(configPointer+"/routes", route.Name)
 			if len(route.Value.Then) == 0 {
-				c.add(at, "give it steps under then, or leave the route out", "the route %q has no steps", route.Name)
+				c.add(document.Pointer(configPointer+"/routes", route.Name), "give it steps under then, or leave the route out", "the route %q has no steps", route.Name)
 			}
-			c.steps(at+"/then", route.Value.Then)
 		}
 	case p.Parallel != nil:
-		c.parallel(p.Parallel)
+		c.unique("branch", configPointer+"/branches", len(p.Parallel.Branches), func(i int) string { return p.Parallel.Branches[i].ID })
 	case p.Evaluator != nil:
 		c.agent(configPointer+"/producer", p.Evaluator.Producer)
-		c.agent(configPointer+"/evaluator/agent", p.Evaluator.Judge.Agent)
 	case p.Orchestrator != nil:
-		c.orchestrator(p.Orchestrator)
+		if rounds := valueOr(p.Orchestrator.Planner.Limits.MaxRounds, 1); rounds != 1 {
+			c.add(configPointer+"/orchestrator/limits/max_rounds", "write 1, or leave it out", "%d rounds are asked for, and there is one plan and one round", rounds)
+		}
 	case p.Graph != nil:
 		c.graph(p.Graph)
+	}
+}
+
+// unique reports ids that are there twice.
+func (c *checker) unique(what, pointer string, n int, id func(int) string) {
+	seen := map[string]bool{}
+	for i := range n {
+		if seen[id(i)] {
+			c.add(document.Pointer(pointer, i)+"/id", "give it an id of its own", "the %s id %q is there twice", what, id(i))
+		}
+		seen[id(i)] = true
 	}
 }
 
@@ -46,7 +65,7 @@ func (c *checker) misfit(p Pattern) {
 		c.add(configPointer, "write "+name+" under config", "the config has no %s, which the pattern %s needs", name, p.Type)
 	}
 	for _, f := range p.misfit.foreign {
-		c.add(child(configPointer, f.Name), fmt.Sprintf("leave it out, or write type: %s", f.Value),
+		c.add(document.Pointer(configPointer, f.Name), fmt.Sprintf("leave it out, or write type: %s", f.Value),
 			"the pattern %s has no %s; %s has", p.Type, f.Name, f.Value)
 	}
 }
@@ -60,64 +79,14 @@ func (c *checker) agent(p, name string) {
 	c.add(p, suggestion(name, names, "add it under agents, or use one of "+strings.Join(names, ", ")), "there is no agent %q", name)
 }
 
-func (c *checker) steps(p string, steps []Step) {
-	for i, s := range steps {
-		c.step(child(p, i), &s)
-	}
-}
-
-func (c *checker) step(p string, s *Step) {
-	if s == nil || s.Ask != nil {
-		return
-	}
-	c.agent(p+"/agent", s.Agent)
-	for i, name := range s.ToolOverrides {
-		if !c.spec.Tools.Has(name) {
-			c.add(child(p+"/tool_overrides", i), "add it under tools", "the tool %q is not under tools", name)
-		}
-	}
-}
-
-func (c *checker) parallel(cfg *Parallel) {
-	seen := map[string]bool{}
-	for i, b := range cfg.Branches {
-		at := child(configPointer+"/branches", i)
-		if seen[b.ID] {
-			c.add(at+"/id", "give it an id of its own", "the branch id %q is there twice", b.ID)
-		}
-		seen[b.ID] = true
-		c.steps(at+"/steps", b.Steps)
-	}
-	c.step(configPointer+"/reduce", cfg.Reduce)
-}
-
-func (c *checker) orchestrator(cfg *Orchestrator) {
-	c.agent(configPointer+"/orchestrator/agent", cfg.Planner.Agent)
-	if rounds := cfg.Planner.Limits.MaxRounds; rounds != nil && *rounds != 1 {
-		c.add(configPointer+"/orchestrator/limits/max_rounds", "write 1, or leave it out", "%d rounds are asked for, and there is one plan and one round", *rounds)
-	}
-	c.agent(configPointer+"/worker_template/agent", cfg.Worker.Agent)
-	c.step(configPointer+"/reduce", cfg.Reduce)
-	c.step(configPointer+"/writeup", cfg.Writeup)
-}
-
 func (c *checker) workflow(cfg *Workflow) {
-	ids := map[string]bool{}
-	for i, t := range cfg.Tasks {
-		at := child(configPointer+"/tasks", i)
-		if ids[t.ID] {
-			c.add(at+"/id", "give it an id of its own", "the task id %q is there twice", t.ID)
-		}
-		ids[t.ID] = true
-		if t.Ask == nil {
-			c.agent(at+"/agent", t.Agent)
-		}
-	}
+	ids := cfg.ids()
+	c.unique("task", configPointer+"/tasks", len(ids), func(i int) string { return ids[i] })
 	before := len(c.issues)
 	for i, t := range cfg.Tasks {
 		for j, dep := range t.Deps {
-			if !ids[dep] {
-				c.add(child(child(configPointer+"/tasks", i)+"/deps", j), suggestion(dep, cfg.ids(), "add the task, or leave it out of deps"), "there is no task %q", dep)
+			if !slices.Contains(ids, dep) {
+				c.add(document.Pointer(configPointer, "tasks", i, "deps", j), suggestion(dep, ids, "add the task, or leave it out of deps"), "there is no task %q", dep)
 			}
 		}
 	}
@@ -133,17 +102,17 @@ func (c *checker) graph(cfg *Graph) {
 	reached := map[string]bool{}
 	leads := map[string][]string{}
 	for i, e := range cfg.Edges {
-		at := child(configPointer+"/edges", i)
+		at := document.Pointer(configPointer+"/edges", i)
 		c.node(at+"/from", e.From, cfg)
 		if len(e.To) > 1 {
 			c.add(at+"/to", "keep one, or use choose with conditions", "the edge from %q has %d targets, and a run is in one node at a time", e.From, len(e.To))
 		}
 		for j, to := range e.To {
-			c.node(child(at+"/to", j), to, cfg)
+			c.node(document.Pointer(at+"/to", j), to, cfg)
 			leads[e.From] = append(leads[e.From], to)
 		}
 		for j, choice := range e.Choose {
-			c.node(child(at+"/choose", j)+"/to", choice.To, cfg)
+			c.node(document.Pointer(at+"/choose", j)+"/to", choice.To, cfg)
 			leads[e.From] = append(leads[e.From], choice.To)
 		}
 	}
@@ -157,13 +126,9 @@ func (c *checker) graph(cfg *Graph) {
 		}
 	}
 	for _, n := range cfg.Nodes {
-		at := child(configPointer+"/nodes", n.Name)
-		if n.Value.Ask == nil {
-			c.agent(at+"/agent", n.Value.Agent)
-		}
 		ends = ends || len(leads[n.Name]) == 0
 		if !reached[n.Name] {
-			c.add(at, "add an edge that leads to it, or leave it out", "the node %q is not reached from the first, %q", n.Name, cfg.Nodes[0].Name)
+			c.add(document.Pointer(configPointer+"/nodes", n.Name), "add an edge that leads to it, or leave it out", "the node %q is not reached from the first, %q", n.Name, cfg.Nodes[0].Name)
 		}
 	}
 	if !ends {

@@ -3,6 +3,8 @@ package spec
 import (
 	"fmt"
 	"slices"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 // Diff lists the JSON pointers under which two specs differ, each as deep as
@@ -24,53 +26,53 @@ func Diff(older, newer *Spec) ([]string, error) {
 }
 
 // tree is a spec as its own JSON is read.
-func (s *Spec) tree() (*node, error) {
+func (s *Spec) tree() (*document.Node, error) {
 	data, err := marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("write spec: %w", err)
 	}
-	return parseJSON("", data)
+	return document.Parse(data, document.Options{JSON: true})
 }
 
-func diff(p string, a, b *node, found *[]string) {
-	if a.kind != b.kind {
+func diff(p string, a, b *document.Node, found *[]string) {
+	if a.Kind != b.Kind {
 		*found = append(*found, p)
 		return
 	}
-	switch a.kind {
-	case object:
+	switch a.Kind {
+	case document.Map:
 		diffEntries(p, a, b, found)
-	case list:
-		for i := range max(len(a.items), len(b.items)) {
-			if i >= len(a.items) || i >= len(b.items) {
-				*found = append(*found, child(p, i))
+	case document.List:
+		for i := range max(len(a.Items), len(b.Items)) {
+			if i >= len(a.Items) || i >= len(b.Items) {
+				*found = append(*found, document.Pointer(p, i))
 				continue
 			}
-			diff(child(p, i), a.items[i], b.items[i], found)
+			diff(document.Pointer(p, i), a.Items[i], b.Items[i], found)
 		}
 	default:
-		if a.text != b.text || a.yes != b.yes || a.integer != b.integer || a.float != b.float {
+		if a.Text != b.Text {
 			*found = append(*found, p)
 		}
 	}
 }
 
-func diffEntries(p string, a, b *node, found *[]string) {
+func diffEntries(p string, a, b *document.Node, found *[]string) {
 	before := len(*found)
-	for _, e := range a.entries {
-		if other := b.get(e.key); other != nil {
-			diff(child(p, e.key), e.value, other, found)
+	for _, e := range a.Entries {
+		if other := b.Get(e.Key); other != nil {
+			diff(document.Pointer(p, e.Key), e.Value, other, found)
 		} else {
-			*found = append(*found, child(p, e.key))
+			*found = append(*found, document.Pointer(p, e.Key))
 		}
 	}
-	for _, e := range b.entries {
-		if a.get(e.key) == nil {
-			*found = append(*found, child(p, e.key))
+	for _, e := range b.Entries {
+		if a.Get(e.Key) == nil {
+			*found = append(*found, document.Pointer(p, e.Key))
 		}
 	}
-	sameName := func(x, y entry) bool { return x.key == y.key }
-	if len(*found) == before && !slices.EqualFunc(a.entries, b.entries, sameName) {
+	sameName := func(x, y document.Entry) bool { return x.Key == y.Key }
+	if len(*found) == before && !slices.EqualFunc(a.Entries, b.Entries, sameName) {
 		*found = append(*found, p)
 	}
 }

@@ -1,304 +1,186 @@
 package spec
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
-// str takes any string.
-func str(into *string) field {
-	return func(r *reader, p string, n *node) {
-		if r.is(p, n, text) {
-			*into = n.text
-		}
-	}
-}
+// The rules of a spec stand in code and not in a JSON Schema: so every
+// violation has the pointer of the value, a reason a person can act on, and
+// its line.
+type (
+	field = document.Field
+	value = document.Value
+)
 
-// filled takes a string that is not blank.
-func filled(into *string) field {
-	return func(r *reader, p string, n *node) {
-		if !r.is(p, n, text) {
-			return
-		}
-		if *into = n.text; strings.TrimSpace(n.text) == "" {
-			r.problem(p, n, "is blank")
-		}
-	}
-}
+var (
+	keys   = document.Keys
+	must   = document.Must
+	may    = document.May
+	str    = document.Text[string]
+	filled = document.Filled
+)
 
-// like takes a string that a pattern describes.
-func like(pattern *regexp.Regexp) func(*string) field {
-	return func(into *string) field {
-		return func(r *reader, p string, n *node) {
-			if !r.is(p, n, text) {
-				return
-			}
-			if *into = n.text; !pattern.MatchString(n.text) {
-				r.problem(p, n, "%q does not match %s", n.text, pattern)
-			}
-		}
-	}
-}
-
-// oneOf takes one of a closed set of strings.
-func oneOf[T ~string](names ...T) func(*T) field {
-	return func(into *T) field {
-		return func(r *reader, p string, n *node) {
-			if !r.is(p, n, text) {
-				return
-			}
-			if *into = T(n.text); !slices.Contains(names, *into) {
-				r.problem(p, n, "is %q, not one of %s", n.text, joined(names))
-			}
-		}
-	}
-}
-
-func joined[T ~string](names []T) string {
-	words := make([]string, len(names))
-	for i, name := range names {
-		words[i] = string(name)
-	}
-	return strings.Join(words, ", ")
-}
-
-func flag(into *bool) field {
-	return func(r *reader, p string, n *node) {
-		if r.is(p, n, boolean) {
-			*into = n.yes
-		}
-	}
-}
-
-// atLeast takes an integer, also one written as 2.0.
-func atLeast(least int) func(*int) field { return within(least, 1<<53) }
-
-func within(least, most int) func(*int) field {
-	return func(into *int) field {
-		return func(r *reader, p string, n *node) {
-			value, whole := n.integer, n.kind == integer
-			if n.kind == float && n.float == float64(int64(n.float)) {
-				value, whole = int64(n.float), true
-			}
-			switch {
-			case !whole:
-				r.is(p, n, integer)
-			case value < int64(least):
-				r.problem(p, n, "is %d, less than %d", value, least)
-			case value > int64(most):
-				r.problem(p, n, "is %d, more than %d", value, most)
-			default:
-				*into = int(value)
-			}
-		}
-	}
-}
+func atLeast(least int) func(*int) field { return document.Int(least, 1<<53) }
 
 // upTo takes a number from 0 on.
-func upTo(most float64) func(*float64) field {
-	return func(into *float64) field {
-		return func(r *reader, p string, n *node) {
-			if !r.is(p, n, float) {
-				return
-			}
-			value := n.float
-			if n.kind == integer {
-				value = float64(n.integer)
-			}
-			switch {
-			case value < 0:
-				r.problem(p, n, "is %s, less than 0", short(value))
-			case value > most:
-				r.problem(p, n, "is %s, more than %s", short(value), short(most))
-			default:
-				*into = value
-			}
-		}
+func upTo(most float64) func(*float64) field { return document.Float(0, most) }
+
+// valueOf is a node as templates take it: nil, bool, int64, float64, string,
+// []any or Map[any].
+func valueOf(n *document.Node) any {
+	switch n.Kind {
+	case document.Bool:
+		return n.Text == "true"
+	case document.Integer:
+		i, _ := n.Int64()
+		return i
+	case document.Number:
+		return n.Float64()
+	case document.String:
+		return n.Text
+	case document.List:
+		return itemsOf(n)
+	case document.Map:
+		return entriesOf(n)
 	}
+	return nil
 }
 
-func short(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
-
-// ptr makes a place for a value that is there.
-func ptr[T any](into **T, item func(*T) field) field {
-	return func(r *reader, p string, n *node) {
-		*into = new(T)
-		item(*into)(r, p, n)
+func itemsOf(n *document.Node) []any {
+	items := make([]any, len(n.Items))
+	for i, item := range n.Items {
+		items[i] = valueOf(item)
 	}
+	return items
 }
 
-// listOf takes a list. An empty one is the same as none.
-func listOf[T any](into *[]T, item func(*T) field) field {
-	return func(r *reader, p string, n *node) {
-		if !r.is(p, n, list) || len(n.items) == 0 {
-			return
-		}
-		*into = make([]T, len(n.items))
-		for i, value := range n.items {
-			item(&(*into)[i])(r, child(p, i), value)
-		}
+func entriesOf(n *document.Node) Map[any] {
+	m := make(Map[any], len(n.Entries))
+	for i, e := range n.Entries {
+		m[i] = Entry[any]{e.Key, valueOf(e.Value)}
 	}
-}
-
-// some takes a list of so many at least.
-func some[T any](least int, into *[]T, item func(*T) field) field {
-	return func(r *reader, p string, n *node) {
-		listOf(into, item)(r, p, n)
-		if n.kind == list && len(n.items) < least {
-			r.problem(p, n, "has %d of at least %d", len(n.items), least)
-		}
-	}
+	return m
 }
 
 // kept takes a list of strings; an empty one is not the same as none.
 func kept(into *[]string) field {
-	return func(r *reader, p string, n *node) {
+	return func(v value) {
 		*into = []string{}
-		listOf(into, filled)(r, p, n)
+		document.ListOf(into, filled)(v)
 	}
 }
 
 // unique takes a list of strings that are all different.
 func unique(into *[]string, item func(*string) field) field {
-	return func(r *reader, p string, n *node) {
-		listOf(into, item)(r, p, n)
+	return func(v value) {
+		document.ListOf(into, item)(v)
+		seen := map[string]bool{}
 		for i, name := range *into {
-			if name != "" && slices.Index(*into, name) < i {
-				r.problem(child(p, i), n.items[i], "%q is there twice", name)
+			if name != "" && seen[name] {
+				v.Item(i).Problem("%q is there twice", name)
 			}
+			seen[name] = true
 		}
 	}
 }
 
-// mapOf takes a mapping with names of the author's own.
+// mapOf takes a map with names of the author's own.
 func mapOf[T any](into *Map[T], item func(*T) field) field {
-	return func(r *reader, p string, n *node) {
-		if !r.is(p, n, object) || len(n.entries) == 0 {
-			return
+	return document.Entries(func(name string, v value) {
+		if strings.TrimSpace(name) == "" {
+			v.Problem("has a blank name")
 		}
-		*into = make(Map[T], len(n.entries))
-		for i, e := range n.entries {
-			at := child(p, e.key)
-			if strings.TrimSpace(e.key) == "" {
-				r.problemAt(at, n.file, e.line, "has a blank name")
-			}
-			(*into)[i].Name = e.key
-			item(&(*into)[i].Value)(r, at, e.value)
-		}
-	}
+		*into = append(*into, Entry[T]{Name: name})
+		item(&(*into)[len(*into)-1].Value)(v)
+	})
 }
 
-// someOf takes a mapping with one entry at least.
+// someOf takes a map with one entry at least.
 func someOf[T any](into *Map[T], item func(*T) field) field {
-	return func(r *reader, p string, n *node) {
-		mapOf(into, item)(r, p, n)
-		if n.kind == object && len(n.entries) == 0 {
-			r.problem(p, n, "has 0 of at least 1")
+	return document.MinItems(1, mapOf(into, item))
+}
+
+// some takes a list of so many at least.
+func some[T any](least int, into *[]T, item func(*T) field) field {
+	return document.MinItems(least, document.ListOf(into, item))
+}
+
+// oneKindOf takes a value of one of several kinds; words are how a problem names them.
+func oneKindOf(into *any, words string, kinds ...document.Kind) field {
+	return func(v value) {
+		if *into = valueOf(v.Node); !slices.Contains(kinds, v.Kind) {
+			v.Problem("is %s, not %s", v.Kind, words)
 		}
 	}
 }
 
-// scalar takes a string, a number or a boolean.
 func scalar(into *any) field {
-	return func(r *reader, p string, n *node) {
-		switch n.kind {
-		case text, integer, float, boolean:
-			*into = n.value()
-		default:
-			r.problem(p, n, "is %s, not a string, number or boolean", n.kind)
-		}
-	}
+	return oneKindOf(into, "a string, number or boolean", document.String, document.Integer, document.Number, document.Bool)
 }
 
-// anything takes every value but an empty one.
+// anything takes every value but null.
 func anything(into *any) field {
-	return func(r *reader, p string, n *node) {
-		if n.kind == null {
-			r.problem(p, n, "is empty; leave the key out or give it a value")
+	return func(v value) {
+		if v.Kind == document.Null {
+			v.Problem("is null; leave the key out or give it a value")
 		}
-		*into = n.value()
-	}
-}
-
-// versionField takes an integer or a string.
-func versionField(into *any) field {
-	return func(r *reader, p string, n *node) {
-		if n.kind != integer && n.kind != text {
-			r.problem(p, n, "is %s, not an integer or a string", n.kind)
-		}
-		*into = n.value()
+		*into = valueOf(v.Node)
 	}
 }
 
 // schemaField takes the path of a JSON Schema or the schema itself.
 func schemaField(into *Schema) field {
-	return func(r *reader, p string, n *node) {
-		switch n.kind {
-		case text:
-			filled(&into.Path)(r, p, n)
-		case object:
-			into.Object, _ = n.value().(Map[any])
+	return func(v value) {
+		switch v.Kind {
+		case document.String:
+			filled(&into.Path)(v)
+		case document.Map:
+			into.Object = entriesOf(v.Node)
 		default:
-			r.problem(p, n, "is %s, not a path or a schema", n.kind)
+			v.Problem("is %s, not a path or a schema", v.Kind)
 		}
 	}
 }
 
 // varField takes the declaration of an input, or just its type.
 func varField(into *Var) field {
-	return func(r *reader, p string, n *node) {
-		kinds := oneOf("string", "number", "integer", "boolean", "array", "object")
-		if n.kind == text {
-			kinds(&into.Type)(r, p, n)
+	return func(v value) {
+		kinds := document.OneOf("string", "number", "integer", "boolean", "array", "object")
+		if v.Kind == document.String {
+			kinds(&into.Type)(v)
 			return
 		}
 		keys(
 			must("type", kinds(&into.Type)),
 			may("description", str(&into.Description)),
 			may("default", anything(&into.Default)),
-			may("enum", func(r *reader, p string, n *node) {
-				if r.is(p, n, list) {
-					into.Enum, _ = n.value().([]any)
+			may("enum", func(v value) {
+				if v.Is(document.List) {
+					into.Enum = itemsOf(v.Node)
 				}
 			}),
-		)(r, p, n)
+		)(v)
 	}
 }
 
 func examplesField(into *Examples) field {
-	return func(r *reader, p string, n *node) {
-		if r.is(p, n, list) && len(n.items) > 0 {
-			values, _ := n.value().([]any)
-			*into = values
+	return func(v value) {
+		if v.Is(document.List) && len(v.Items) > 0 {
+			*into = itemsOf(v.Node)
 		}
 	}
 }
 
 // pythonField takes a tool's name, bare or as callable.
 func pythonField(into *string) field {
-	return func(r *reader, p string, n *node) {
-		if n.kind == object {
-			keys(must("callable", filled(into)))(r, p, n)
+	return func(v value) {
+		if v.Kind == document.Map {
+			keys(must("callable", filled(into)))(v)
 			return
 		}
-		filled(into)(r, p, n)
-	}
-}
-
-// checked takes a string that passes a test of its own.
-func checked(test func(string) error) func(*string) field {
-	return func(into *string) field {
-		return func(r *reader, p string, n *node) {
-			if !r.is(p, n, text) {
-				return
-			}
-			*into = n.text
-			if err := test(n.text); err != nil {
-				r.problem(p, n, "%s", fmt.Sprint(err))
-			}
-		}
+		filled(into)(v)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -24,18 +25,18 @@ func (s *Spec) fill(vars Map[string]) {
 	for _, v := range vars {
 		in.Values = in.Values.With(v.Name, v.Value)
 	}
-	s.doubtValues("/inputs/required", in.Required)
-	s.doubtValues("/inputs/optional", in.Optional)
+	s.warnAboutValues("/inputs/required", in.Required)
+	s.warnAboutValues("/inputs/optional", in.Optional)
 }
 
-func (s *Spec) doubtValues(p string, declared Map[Var]) {
+func (s *Spec) warnAboutValues(p string, declared Map[Var]) {
 	for _, d := range declared {
 		value, ok := s.Inputs.Values.Get(d.Name)
 		if !ok {
 			continue
 		}
-		if reason := d.Value.doubt(value); reason != "" {
-			s.warn(child(p, d.Name), "%s", reason)
+		if reason := d.Value.mismatch(value); reason != "" {
+			s.warn(document.Pointer(p, d.Name), "%s", reason)
 		}
 	}
 }
@@ -61,8 +62,8 @@ func (s *Spec) Complete() error {
 	return &session.InvalidError{Field: "inputs", Reason: "no value for required " + strings.Join(missing, ", ")}
 }
 
-// doubt says how a value does not fit its declaration, "" if it does.
-func (v Var) doubt(value any) string {
+// mismatch says how a value does not fit its declaration, "" if it does.
+func (v Var) mismatch(value any) string {
 	if !ofType(value, v.Type) {
 		return "has a value that is not of type " + v.Type
 	}

@@ -3,17 +3,15 @@ package spec
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // MaxSize is how large a spec, or a file it refers to, may be.
-const MaxSize = 10 << 20
+const MaxSize = document.MaxSize
 
 // Loader reads specs. Its zero value is what a run uses.
 type Loader struct {
@@ -41,14 +39,14 @@ func (l Loader) Load(path string, vars Map[string]) (*Spec, error) {
 	if err := checkExtension(path); err != nil {
 		return nil, &session.SpecError{File: path, Reason: err.Error()}
 	}
-	data, err := readFile(path)
-	if errors.Is(err, errTooLarge) {
+	data, err := document.ReadFile(path)
+	if errors.Is(err, document.ErrTooLarge) {
 		return nil, &session.SpecError{File: path, Reason: err.Error()}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read spec: %w", err)
 	}
-	return l.Parse(Source{Path: path, Data: data, Read: readFile}, vars)
+	return l.Parse(Source{Path: path, Data: data, Read: document.ReadFile}, vars)
 }
 
 // Source is a spec that has been read. Path tells the format by its extension
@@ -69,36 +67,46 @@ func (l Loader) Parse(src Source, vars Map[string]) (*Spec, error) {
 	if err != nil {
 		return nil, refuse(err)
 	}
-	if root.kind != object {
-		return nil, refuse(fmt.Errorf("is %s, not a mapping", root.kind))
+	if root.Kind != document.Map {
+		return nil, refuse(fmt.Errorf("is %s, not a map", root.Kind))
 	}
 	s := &Spec{source: src}
-	r := &reader{guard: l.guard}
+	allowed := l.guard
 	if src.snapshot != nil { // checked when it was made, and again at each request
-		r.guard = func(string) error { return nil }
+		allowed = func(string) error { return nil }
 	}
-	s.resolve(r, root)
-	if err := r.verdict(src.Path); err != nil {
-		return nil, err
-	}
-	specField(s)(r, "", root)
-	if err := r.verdict(src.Path); err != nil {
+	r := &document.Reader{}
+	top := r.Root(root)
+	s.resolve(top)
+	specField(s, allowed)(top)
+	if err := specError(src.Path, r.Problems()); err != nil {
 		return nil, err
 	}
 	s.fill(vars)
 	l.compile(s, r)
-	s.doubts()
-	if err := r.verdict(src.Path); err != nil {
+	s.addWarnings()
+	if err := specError(src.Path, r.Problems()); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+func specError(file string, problems []document.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	e := &session.SpecError{File: file, Pointer: problems[0].Path, Reason: problems[0].Message()}
+	for _, p := range problems[1:] {
+		e.Also = append(e.Also, session.SpecProblem{Pointer: p.Path, Reason: p.Message()})
+	}
+	return e
 }
 
 // Path is the file the spec was read from.
 func (s *Spec) Path() string { return s.source.Path }
 
 // compile tries every template and condition.
-func (l Loader) compile(s *Spec, r *reader) {
+func (l Loader) compile(s *Spec, r *document.Reader) {
 	for _, t := range s.Texts() {
 		err := t.compile()
 		switch {
@@ -106,32 +114,9 @@ func (l Loader) compile(s *Spec, r *reader) {
 		case l.Lenient || t.Kind == QuestionText:
 			s.warn(t.Pointer, "%v", err)
 		default:
-			r.problemAt(t.Pointer, "", 0, "%v", err)
+			r.Report(document.Problem{Path: t.Pointer, Reason: err.Error()})
 		}
 	}
-}
-
-var errTooLarge = fmt.Errorf("is larger than %d MiB", MaxSize>>20)
-
-// readFile reads a regular file of a bearable size.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err == nil && len(data) > MaxSize {
-		err = errTooLarge
-	}
-	return data, err
 }
 
 func checkExtension(path string) error {
@@ -143,23 +128,10 @@ func checkExtension(path string) error {
 	}
 }
 
-// parse reads a document into a tree. File is how errors call it.
-func parse(file, path string, data []byte) (*node, error) {
+// parse reads a document into a tree. File is how problems name it.
+func parse(file, path string, data []byte) (*document.Node, error) {
 	if err := checkExtension(path); err != nil {
 		return nil, err
 	}
-	if len(data) > MaxSize {
-		return nil, errTooLarge
-	}
-	if !utf8.Valid(data) {
-		return nil, errors.New("is not UTF-8")
-	}
-	doc := strings.TrimPrefix(string(data), "\ufeff")
-	if strings.ContainsRune(doc, 0) {
-		return nil, errors.New("has a NUL character")
-	}
-	if strings.EqualFold(filepath.Ext(path), ".json") {
-		return parseJSON(file, []byte(doc))
-	}
-	return parseYAML(file, doc)
+	return document.Parse(data, document.Options{File: file, JSON: strings.EqualFold(filepath.Ext(path), ".json")})
 }

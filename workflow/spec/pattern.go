@@ -1,5 +1,7 @@
 package spec
 
+import "github.com/holdfast-dev/holdfast/internal/document"
+
 // PatternType is how the agents of a spec work together.
 type PatternType string
 
@@ -35,7 +37,7 @@ type misfit struct {
 	config  Map[any]
 	missing []string
 	foreign Map[PatternType] // keys of other types
-	own     *node            // what is left without them
+	own     *document.Node   // what is left without them
 }
 
 // MarshalJSON writes the type and its config.
@@ -76,11 +78,15 @@ type Step struct {
 
 // MarshalJSON writes the agent's step or the question.
 func (s Step) MarshalJSON() ([]byte, error) {
-	if s.Ask != nil {
-		return marshal(s.Ask)
-	}
 	type plain Step
-	return marshal(plain(s))
+	return marshalOr(s.Ask, plain(s))
+}
+
+func marshalOr(ask *Ask, step any) ([]byte, error) {
+	if ask != nil {
+		step = ask
+	}
+	return marshal(step)
 }
 
 // Ask is a question to a person. Default is the answer when time is up; with
@@ -244,11 +250,8 @@ type Node struct {
 
 // MarshalJSON writes the agent's node or the question.
 func (n Node) MarshalJSON() ([]byte, error) {
-	if n.Ask != nil {
-		return marshal(n.Ask)
-	}
 	type plain Node
-	return marshal(plain(n))
+	return marshalOr(n.Ask, plain(n))
 }
 
 // Edge leads from a node to the one of To, or to that of the first Choice

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,19 +75,14 @@ func (m Model) connect(getenv func(string) string) (Connection, *missing) {
 			where + " to its base URL, or use openai, anthropic, gemini or ollama",
 		}
 	}
-	if r.ModelID == "" {
-		r.ModelID = known.model
-	}
-	if r.ModelID == "" {
+	if r.ModelID = cmp.Or(r.ModelID, known.model); r.ModelID == "" {
 		return r, &missing{"model_id", fmt.Sprintf("provider %q has no default model", m.Provider), "write model_id"}
 	}
 	r.KeyEnv = firstSet(getenv, known.keys)
 	if r.KeyEnv == "" && len(known.keys) > 0 && r.BaseURL == "" {
 		return r, &missing{"provider", fmt.Sprintf("provider %q has no key", m.Provider), "set " + strings.Join(known.keys, " or ")}
 	}
-	if r.BaseURL == "" {
-		r.BaseURL = known.endpoint
-	}
+	r.BaseURL = cmp.Or(r.BaseURL, known.endpoint)
 	return r, nil
 }
 

@@ -1,22 +1,26 @@
 package spec
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
+)
 
 func patternField(pat *Pattern) field {
-	return func(r *reader, p string, n *node) {
+	return func(v value) {
 		keys(
-			must("type", oneOf(patternTypes...)(&pat.Type)),
-			must("config", func(r *reader, p string, n *node) { r.is(p, n, object) }),
-		)(r, p, n)
-		config := n.get("config")
-		if config == nil || config.kind != object || !slices.Contains(patternTypes, pat.Type) {
+			must("type", document.OneOf(patternTypes...)(&pat.Type)),
+			must("config", func(v value) { v.Is(document.Map) }),
+		)(v)
+		config := v.Key("config")
+		if config.Node == nil || config.Kind != document.Map || !slices.Contains(patternTypes, pat.Type) {
 			return
 		}
 		fields := configFields(pat)
-		if pat.misfit = fit(config, fields); pat.misfit != nil {
-			config = pat.misfit.own
+		if pat.misfit = fit(config.Node, fields); pat.misfit != nil {
+			config.Node = pat.misfit.own
 		}
-		keys(fields...)(r, child(p, "config"), config)
+		keys(fields...)(config)
 		if pat.misfit != nil {
 			*pat = Pattern{Type: pat.Type, misfit: pat.misfit}
 		}
@@ -31,28 +35,28 @@ var patternTypes = []PatternType{
 // keys it needs and none of another type. What it has of its own is still
 // read, so that a misfit hides no other mistake; the fields are no longer
 // required then.
-func fit(config *node, fields []key) *misfit {
-	m := misfit{own: &node{kind: object, file: config.file, line: config.line}}
+func fit(config *document.Node, fields []document.Key) *misfit {
+	m := misfit{own: &document.Node{Kind: document.Map, File: config.File, Line: config.Line}}
 	for _, f := range fields {
-		if f.required && config.get(f.name) == nil {
-			m.missing = append(m.missing, f.name)
+		if f.Required && config.Get(f.Name) == nil {
+			m.missing = append(m.missing, f.Name)
 		}
 	}
-	for _, e := range config.entries {
-		own := slices.ContainsFunc(fields, func(f key) bool { return f.name == e.key })
-		if owner := ownerOf(e.key); !own && owner != "" {
-			m.foreign = append(m.foreign, Entry[PatternType]{e.key, owner})
+	for _, e := range config.Entries {
+		own := slices.ContainsFunc(fields, func(f document.Key) bool { return f.Name == e.Key })
+		if owner := ownerOf(e.Key); !own && owner != "" {
+			m.foreign = append(m.foreign, Entry[PatternType]{e.Key, owner})
 			continue
 		}
-		m.own.entries = append(m.own.entries, e)
+		m.own.Entries = append(m.own.Entries, e)
 	}
 	if m.missing == nil && m.foreign == nil {
 		return nil
 	}
 	for i := range fields {
-		fields[i].required = false
+		fields[i].Required = false
 	}
-	m.config, _ = config.value().(Map[any])
+	m.config = entriesOf(config)
 	return &m
 }
 
@@ -60,7 +64,7 @@ func fit(config *node, fields []key) *misfit {
 func ownerOf(name string) PatternType {
 	for _, t := range patternTypes {
 		fields := configFields(&Pattern{Type: t})
-		if slices.ContainsFunc(fields, func(f key) bool { return f.name == name }) {
+		if slices.ContainsFunc(fields, func(f document.Key) bool { return f.Name == name }) {
 			return t
 		}
 	}
@@ -68,22 +72,22 @@ func ownerOf(name string) PatternType {
 }
 
 // configFields are the keys of a type's config, read into a place made for it.
-func configFields(pat *Pattern) []key {
+func configFields(pat *Pattern) []document.Key {
 	switch pat.Type {
 	case ChainPattern:
 		pat.Chain = &Chain{}
-		return []key{must("steps", some(1, &pat.Chain.Steps, stepField))}
+		return []document.Key{must("steps", some(1, &pat.Chain.Steps, stepField))}
 	case WorkflowPattern:
 		pat.Workflow = &Workflow{}
-		return []key{must("tasks", some(1, &pat.Workflow.Tasks, taskField))}
+		return []document.Key{must("tasks", some(1, &pat.Workflow.Tasks, taskField))}
 	case RoutingPattern:
 		pat.Routing = &Routing{}
 		return routingFields(pat.Routing)
 	case ParallelPattern:
 		pat.Parallel = &Parallel{}
-		return []key{
+		return []document.Key{
 			must("branches", some(2, &pat.Parallel.Branches, branchField)),
-			may("reduce", ptr(&pat.Parallel.Reduce, stepField)),
+			may("reduce", document.Ptr(&pat.Parallel.Reduce, stepField)),
 		}
 	case EvaluatorPattern:
 		pat.Evaluator = &Evaluator{}
@@ -93,7 +97,7 @@ func configFields(pat *Pattern) []key {
 		return orchestratorFields(pat.Orchestrator)
 	case GraphPattern:
 		pat.Graph = &Graph{MaxIterations: 10}
-		return []key{
+		return []document.Key{
 			may("max_iterations", atLeast(1)(&pat.Graph.MaxIterations)),
 			must("nodes", someOf(&pat.Graph.Nodes, nodeField)),
 			must("edges", some(1, &pat.Graph.Edges, edgeField)),
@@ -103,82 +107,81 @@ func configFields(pat *Pattern) []key {
 }
 
 func stepField(s *Step) field {
-	return func(r *reader, p string, n *node) {
-		if asks(n) {
-			ptr(&s.Ask, askField)(r, p, n)
-			return
+	return agentOrAsk(&s.Ask, nil,
+		must("agent", filled(&s.Agent)),
+		may("input", str(&s.Input)),
+		may("vars", mapOf(&s.Vars, scalar)),
+		may("tool_overrides", document.ListOf(&s.ToolOverrides, filled)),
+	)
+}
+
+// agentOrAsk takes the keys of an agent's step, or of a question. Both may
+// have the shared keys.
+func agentOrAsk(ask **Ask, shared []document.Key, agent ...document.Key) field {
+	return func(v value) {
+		own := agent
+		if asks(v.Node) {
+			*ask = &Ask{}
+			own = askKeys(*ask)
 		}
-		keys(
-			must("agent", filled(&s.Agent)),
-			may("input", str(&s.Input)),
-			may("vars", mapOf(&s.Vars, scalar)),
-			may("tool_overrides", listOf(&s.ToolOverrides, filled)),
-		)(r, p, n)
+		keys(append(shared, own...)...)(v)
 	}
 }
 
 // asks tells a question from an agent's step: only questions have a type.
-func asks(n *node) bool { return n.get("type") != nil }
+func asks(n *document.Node) bool { return n.Get("type") != nil }
 
 // askField takes a question.
 func askField(a *Ask) field { return onlyAsk(keys(askKeys(a)...)) }
 
 // gateField takes a question that may say what its answer must match.
 func gateField(a *Ask) field {
-	validation := keys(must("pattern", ptr(&a.Pattern, checked(checkPattern))))
+	validation := keys(must("pattern", document.Ptr(&a.Pattern, func(s *string) field { return document.Checked(s, checkPattern) })))
 	return onlyAsk(keys(append(askKeys(a), may("validation", validation))...))
 }
 
 // onlyAsk refuses an agent's step where a person is to be asked.
 func onlyAsk(read field) field {
-	return func(r *reader, p string, n *node) {
-		if n.kind == object && !asks(n) {
-			r.problem(p, n, "is not a question to a person; write type: hitl and a prompt")
+	return func(v value) {
+		if v.Kind == document.Map && !asks(v.Node) {
+			v.Problem("is not a question to a person; write type: hitl and a prompt")
 			return
 		}
-		read(r, p, n)
+		read(v)
 	}
 }
 
-func askKeys(a *Ask) []key {
+func askKeys(a *Ask) []document.Key {
 	var kind string
-	return []key{
-		must("type", oneOf("hitl")(&kind)),
+	return []document.Key{
+		must("type", document.OneOf("hitl")(&kind)),
 		must("prompt", filled(&a.Prompt)),
 		may("context_display", str(&a.ContextDisplay)),
-		may("default", ptr(&a.Default, str)),
+		may("default", document.Ptr(&a.Default, str)),
 		may("timeout_seconds", atLeast(0)(&a.TimeoutSeconds)),
 	}
 }
 
 func taskField(t *Task) field {
-	return func(r *reader, p string, n *node) {
-		own := []key{must("id", filled(&t.ID)), may("deps", unique(&t.Deps, filled))}
-		if asks(n) {
-			t.Ask = &Ask{}
-			keys(append(own, askKeys(t.Ask)...)...)(r, p, n)
-			return
-		}
-		keys(append(own,
-			must("agent", filled(&t.Agent)),
-			may("description", str(&t.Description)),
-			may("input", str(&t.Input)),
-		)...)(r, p, n)
-	}
+	return agentOrAsk(&t.Ask, []document.Key{must("id", filled(&t.ID)), may("deps", unique(&t.Deps, filled))},
+		must("agent", filled(&t.Agent)),
+		may("description", str(&t.Description)),
+		may("input", str(&t.Input)),
+	)
 }
 
-func routingFields(c *Routing) []key {
+func routingFields(c *Routing) []document.Key {
 	c.Router.MaxRetries = 2
 	router := &c.Router
-	return []key{
+	return []document.Key{
 		must("router", keys(
 			must("agent", filled(&router.Agent)),
 			may("input", str(&router.Input)),
 			may("max_retries", atLeast(0)(&router.MaxRetries)),
-			may("review_router", ptr(&router.Review, askField)),
+			may("review_router", document.Ptr(&router.Review, askField)),
 		)),
 		must("routes", someOf(&c.Routes, func(route *Route) field {
-			return keys(may("then", listOf(&route.Then, stepField)))
+			return keys(may("then", document.ListOf(&route.Then, stepField)))
 		})),
 	}
 }
@@ -190,68 +193,59 @@ func branchField(b *Branch) field {
 	)
 }
 
-func evaluatorFields(c *Evaluator) []key {
+func evaluatorFields(c *Evaluator) []document.Key {
 	c.Accept.MaxIters = 3
-	return []key{
+	return []document.Key{
 		must("producer", filled(&c.Producer)),
 		must("evaluator", keys(
 			must("agent", filled(&c.Judge.Agent)),
-			may("input", ptr(&c.Judge.Input, str)),
+			may("input", document.Ptr(&c.Judge.Input, str)),
 		)),
 		must("accept", keys(
-			must("min_score", within(0, 100)(&c.Accept.MinScore)),
+			must("min_score", document.Int(0, 100)(&c.Accept.MinScore)),
 			may("max_iters", atLeast(1)(&c.Accept.MaxIters)),
 		)),
-		may("revise_prompt", ptr(&c.RevisePrompt, str)),
-		may("review_gate", ptr(&c.Gate, gateField)),
+		may("revise_prompt", document.Ptr(&c.RevisePrompt, str)),
+		may("review_gate", document.Ptr(&c.Gate, gateField)),
 	}
 }
 
-func orchestratorFields(c *Orchestrator) []key {
+func orchestratorFields(c *Orchestrator) []document.Key {
 	limits := &c.Planner.Limits
-	return []key{
+	return []document.Key{
 		must("orchestrator", keys(
 			must("agent", filled(&c.Planner.Agent)),
 			may("limits", keys(
-				may("max_workers", ptr(&limits.MaxWorkers, atLeast(1))),
-				may("max_rounds", ptr(&limits.MaxRounds, atLeast(1))),
+				may("max_workers", document.Ptr(&limits.MaxWorkers, atLeast(1))),
+				may("max_rounds", document.Ptr(&limits.MaxRounds, atLeast(1))),
 			)),
 		)),
 		must("worker_template", keys(
 			must("agent", filled(&c.Worker.Agent)),
-			may("tools", listOf(&c.Worker.Tools, filled)),
+			may("tools", document.ListOf(&c.Worker.Tools, filled)),
 		)),
-		may("decomposition_review", ptr(&c.DecompositionReview, gateField)),
-		may("reduce_review", ptr(&c.ReduceReview, gateField)),
-		may("reduce", ptr(&c.Reduce, stepField)),
-		may("writeup", ptr(&c.Writeup, stepField)),
+		may("decomposition_review", document.Ptr(&c.DecompositionReview, gateField)),
+		may("reduce_review", document.Ptr(&c.ReduceReview, gateField)),
+		may("reduce", document.Ptr(&c.Reduce, stepField)),
+		may("writeup", document.Ptr(&c.Writeup, stepField)),
 	}
 }
 
-func nodeField(v *Node) field {
-	return func(r *reader, p string, n *node) {
-		if asks(n) {
-			ptr(&v.Ask, askField)(r, p, n)
-			return
-		}
-		keys(
-			must("agent", filled(&v.Agent)),
-			may("input", ptr(&v.Input, str)),
-		)(r, p, n)
-	}
+func nodeField(n *Node) field {
+	return agentOrAsk(&n.Ask, nil, must("agent", filled(&n.Agent)), may("input", document.Ptr(&n.Input, str)))
 }
 
 func edgeField(e *Edge) field {
-	return func(r *reader, p string, n *node) {
+	return func(v value) {
 		keys(
 			must("from", filled(&e.From)),
-			may("to", listOf(&e.To, filled)),
-			may("choose", listOf(&e.Choose, func(c *Choice) field {
+			may("to", document.ListOf(&e.To, filled)),
+			may("choose", document.ListOf(&e.Choose, func(c *Choice) field {
 				return keys(must("when", filled(&c.When)), must("to", filled(&c.To)))
 			})),
-		)(r, p, n)
-		if n.get("to") != nil && n.get("choose") != nil {
-			r.problem(p, n, "has both to and choose; keep one")
+		)(v)
+		if v.Get("to") != nil && v.Get("choose") != nil {
+			v.Problem("has both to and choose; keep one")
 		}
 	}
 }

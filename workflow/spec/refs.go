@@ -6,70 +6,73 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 // resolve replaces every agent that stands in a file of its own by what the
 // file says. Keys beside the reference win.
-func (s *Spec) resolve(r *reader, root *node) {
-	agents := root.get("agents")
-	if agents == nil || agents.kind != object {
+func (s *Spec) resolve(root value) {
+	agents := root.Key("agents")
+	if agents.Node == nil || agents.Kind != document.Map {
 		return
 	}
-	for i, e := range agents.entries {
-		if key, ref := refOf(e.value); ref != nil {
-			p := child("/agents", e.key)
-			if agent := s.agentOf(r, child(p, key), ref); agent != nil {
-				agents.entries[i].value = overridden(r, p, e.value, agent)
+	for i, e := range agents.Entries {
+		if key := refOf(e.Value); key != "" {
+			beside := agents.Key(e.Key)
+			if agent := s.agentOf(beside, key); agent != nil {
+				agents.Entries[i].Value = override(beside, agent)
 			}
 		}
 	}
 }
 
-// refOf is the reference of an agent, nil if it has none.
-func refOf(n *node) (string, *node) {
+// refOf is the key of an agent's reference to a file, "" if it has none.
+func refOf(n *document.Node) string {
 	for _, key := range []string{"$ref", "ref"} {
-		if ref := n.get(key); ref != nil {
-			return key, ref
+		if n.Get(key) != nil {
+			return key
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // agentOf reads the file of a reference. Nil means that a problem was noted.
-func (s *Spec) agentOf(r *reader, p string, ref *node) *node {
+func (s *Spec) agentOf(beside value, key string) *document.Node {
+	ref := beside.Key(key)
 	var written string
-	filled(&written)(r, p, ref)
+	filled(&written)(ref)
 	if written == "" {
 		return nil
 	}
 	path := s.resolvePath(written)
 	if path == filepath.Clean(s.source.Path) {
-		r.problem(p, ref, "refers to this file itself")
+		ref.Problem("refers to this file itself")
 		return nil
 	}
 	data, err := s.read(written)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.problem(p, ref, "refers to %q, which does not exist", written)
+		ref.Problem("refers to %q, which does not exist", written)
 		return nil
 	case err != nil:
-		r.problem(p, ref, "refers to %q, which cannot be read: %v", written, err)
+		ref.Problem("refers to %q, which cannot be read: %v", written, err)
 		return nil
 	}
 	root, err := parse(written, path, data)
 	if err == nil {
-		root, err = onlyAgent(root)
+		root, err = onlyAgent(beside.With(root).Node)
 	}
 	if err != nil {
-		r.problem(p, ref, "refers to %q, which %v", written, err)
+		ref.Problem("refers to %q, which %v", written, err)
 		return nil
 	}
-	if _, inner := refOf(root); inner != nil {
+	if key := refOf(root); key != "" {
 		reason := "refers on to another file"
-		if inner.kind == text && filepath.Join(filepath.Dir(path), inner.text) == path {
+		if inner := root.Get(key); inner.Kind == document.String && filepath.Join(filepath.Dir(path), inner.Text) == path {
 			reason = "refers to itself"
 		}
-		r.problem(p, ref, "refers to %q, which %s; an agent's file must hold the agent", written, reason)
+		ref.Problem("refers to %q, which %s; an agent's file must hold the agent", written, reason)
 		return nil
 	}
 	if !slices.ContainsFunc(s.refs, func(f File) bool { return f.As == written }) {
@@ -80,70 +83,67 @@ func (s *Spec) agentOf(r *reader, p string, ref *node) *node {
 
 // onlyAgent is the one agent of a file: the whole document, or the only entry
 // of its agents, or its only entry.
-func onlyAgent(root *node) (*node, error) {
-	if root.kind != object {
-		return nil, fmt.Errorf("is %s, not an agent", root.kind)
+func onlyAgent(root *document.Node) (*document.Node, error) {
+	if root.Kind != document.Map {
+		return nil, fmt.Errorf("is %s, not an agent", root.Kind)
 	}
-	if root.get("prompt") != nil {
-		return root, nil
-	}
-	if _, ref := refOf(root); ref != nil {
+	if root.Get("prompt") != nil || refOf(root) != "" {
 		return root, nil
 	}
 	agents := root
-	if inner := root.get("agents"); inner != nil {
-		if len(root.entries) > 1 {
+	if inner := root.Get("agents"); inner != nil {
+		if len(root.Entries) > 1 {
 			return nil, errors.New("holds more than its agent")
 		}
 		agents = inner
 	}
 	switch {
-	case agents.kind != object || len(agents.entries) == 0 || agents.entries[0].value.kind != object:
+	case agents.Kind != document.Map || len(agents.Entries) == 0 || agents.Entries[0].Value.Kind != document.Map:
 		return nil, errors.New("holds no agent")
-	case len(agents.entries) > 1:
-		return nil, fmt.Errorf("holds %d agents, not one", len(agents.entries))
+	case len(agents.Entries) > 1:
+		return nil, fmt.Errorf("holds %d agents, not one", len(agents.Entries))
 	}
-	return agents.entries[0].value, nil
+	return agents.Entries[0].Value, nil
 }
 
 // movedSchemas is an agent whose schema files, written from its own folder,
 // are found from the spec's.
-func movedSchemas(agent *node, dir string) *node {
+func movedSchemas(agent *document.Node, dir string) *document.Node {
 	moved := *agent
-	moved.entries = slices.Clone(agent.entries)
-	for i, e := range moved.entries {
-		schema := e.key == "input_schema" || e.key == "output_schema"
-		if schema && e.value.kind == text && e.value.text != "" && !filepath.IsAbs(e.value.text) {
-			value := *e.value
-			value.text = filepath.ToSlash(filepath.Join(dir, value.text))
-			moved.entries[i].value = &value
+	moved.Entries = slices.Clone(agent.Entries)
+	for i, e := range moved.Entries {
+		schema := e.Key == "input_schema" || e.Key == "output_schema"
+		if schema && e.Value.Kind == document.String && e.Value.Text != "" && !filepath.IsAbs(e.Value.Text) {
+			path := *e.Value
+			path.Text = filepath.ToSlash(filepath.Join(dir, path.Text))
+			moved.Entries[i].Value = &path
 		}
 	}
 	return &moved
 }
 
-// overridden is the agent of a file with the keys beside the reference to it.
-func overridden(r *reader, p string, beside, agent *node) *node {
+// override puts the keys beside a reference into the agent of the file.
+func override(beside value, agent *document.Node) *document.Node {
 	var ignored Agent
 	var ref string
-	known := []key{
+	known := []document.Key{
 		may("$ref", str(&ref)), may("ref", str(&ref)),
 		may("tools", kept(&ignored.Tools)), may("provider", filled(&ignored.Provider)), may("model_id", filled(&ignored.ModelID)),
-		may("inference", ptr(&ignored.Inference, inferenceField)),
+		may("inference", document.Ptr(&ignored.Inference, inferenceField)),
 	}
-	keys(known...)(r, p, beside)
-	if beside.get("$ref") != nil && beside.get("ref") != nil {
-		r.problem(p, beside, "has both $ref and ref; keep one")
+	keys(known...)(beside)
+	if beside.Get("$ref") != nil && beside.Get("ref") != nil {
+		beside.Problem("has both $ref and ref; keep one")
 	}
-	for _, e := range beside.entries {
-		if e.key == "$ref" || e.key == "ref" {
+	for _, e := range beside.Entries {
+		if e.Key == "$ref" || e.Key == "ref" {
 			continue
 		}
-		i := slices.IndexFunc(agent.entries, func(own entry) bool { return own.key == e.key })
+		i := slices.IndexFunc(agent.Entries, func(own document.Entry) bool { return own.Key == e.Key })
 		if i < 0 {
-			agent.entries = append(agent.entries, e)
+			agent.Entries = append(agent.Entries, e)
 		} else {
-			agent.entries[i] = e
+			agent.Entries[i] = e
 		}
 	}
 	return agent

@@ -69,6 +69,7 @@ func TestLoad_refusesReferencesThatLeadNowhere(t *testing.T) {
 		"self.yaml":    "a: {$ref: ./self.yaml}\n",
 		"other.yaml":   "prompt: x\n",
 		"bad.yaml":     "prompt: x\nfoo: 1\n",
+		"twice.yaml":   "agents: {a: {prompt: x}}\nagents: {a: {prompt: y}}\n",
 		"a.txt":        "prompt: x\n",
 	}
 	for name, c := range map[string]struct{ agent, pointer, reason string }{
@@ -87,6 +88,8 @@ func TestLoad_refusesReferencesThatLeadNowhere(t *testing.T) {
 		"not a path":    {"$ref: 5", "/agents/a/$ref", "is an integer, not a string; put it in quotes (line 4)"},
 		"both":          {"$ref: other.yaml, ref: other.yaml", "/agents/a", "has both $ref and ref; keep one (line 4)"},
 		"prompt beside": {"$ref: other.yaml, prompt: y", "/agents/a/prompt", "is an unknown key; known are $ref, inference, model_id, provider, ref, tools (line 4)"},
+		"bad beside":    {"$ref: other.yaml, tools: 5", "/agents/a/tools", "is an integer, not a list (line 4)"},
+		"twice inside":  {"$ref: twice.yaml", "/agents/a/agents", "is there twice (twice.yaml, line 2)"},
 		"bad inside":    {"$ref: bad.yaml", "/agents/a/foo", "is an unknown key; known are inference, input_schema, model_id, output_schema, prompt, provider, tools (bad.yaml, line 2)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,7 @@
 package spec
 
+import "cmp"
+
 // Runtime is the model and the limits of a run. Budgets and FailurePolicy are
 // kept as written, without defaults.
 type Runtime struct {
@@ -33,10 +35,10 @@ type Budgets struct {
 
 // Warn is the part of a budget at which a run warns.
 func (b *Budgets) Warn() float64 {
-	if b == nil || b.WarnThreshold == nil {
+	if b == nil {
 		return 0.8
 	}
-	return *b.WarnThreshold
+	return valueOr(b.WarnThreshold, 0.8)
 }
 
 // Backoff is how the waits between tries grow.
@@ -67,21 +69,21 @@ type Retry struct {
 
 // Retry is the policy in force; a nil policy has every default.
 func (p *FailurePolicy) Retry() Retry {
-	r := Retry{Retries: 2, Backoff: Exponential, WaitMin: 1, WaitMax: 60}
 	if p == nil {
-		return r
+		p = &FailurePolicy{}
 	}
-	replace(&r.Retries, p.Retries)
-	replace(&r.Backoff, p.Backoff)
-	replace(&r.WaitMin, p.WaitMin)
-	replace(&r.WaitMax, p.WaitMax)
-	return r
+	return Retry{
+		Retries: valueOr(p.Retries, 2), Backoff: valueOr(p.Backoff, Exponential),
+		WaitMin: valueOr(p.WaitMin, 1), WaitMax: valueOr(p.WaitMax, 60),
+	}
 }
 
-func replace[T any](into *T, with *T) {
-	if with != nil {
-		*into = *with
+// valueOr is what a pointer leads to, or the default where it is nil.
+func valueOr[T any](p *T, byDefault T) T {
+	if p == nil {
+		return byDefault
 	}
+	return *p
 }
 
 // Model is what one agent is asked with: its own settings, and the runtime's
@@ -101,20 +103,11 @@ func (s *Spec) ModelOf(a Agent) Model {
 	if a.Provider != "" && a.Provider != m.Provider {
 		m.Provider, m.Region, m.Host = a.Provider, "", ""
 	}
-	if a.ModelID != "" {
-		m.ModelID = a.ModelID
-	}
+	m.ModelID = cmp.Or(a.ModelID, m.ModelID)
 	if a.Inference != nil {
-		m.Temperature = or(a.Inference.Temperature, m.Temperature)
-		m.TopP = or(a.Inference.TopP, m.TopP)
-		m.MaxTokens = or(a.Inference.MaxTokens, m.MaxTokens)
+		m.Temperature = cmp.Or(a.Inference.Temperature, m.Temperature)
+		m.TopP = cmp.Or(a.Inference.TopP, m.TopP)
+		m.MaxTokens = cmp.Or(a.Inference.MaxTokens, m.MaxTokens)
 	}
 	return m
-}
-
-func or[T any](first, second *T) *T {
-	if first != nil {
-		return first
-	}
-	return second
 }

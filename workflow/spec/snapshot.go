@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -88,7 +89,7 @@ func (s *Spec) Snapshot() (*Snapshot, error) {
 		c.size += len(f.Data)
 	}
 	for _, a := range s.Agents {
-		p := child("/agents", a.Name)
+		p := document.Pointer("/agents", a.Name)
 		if err := c.schema(p+"/input_schema", a.Value.InputSchema); err != nil {
 			return nil, err
 		}
@@ -97,7 +98,7 @@ func (s *Spec) Snapshot() (*Snapshot, error) {
 		}
 	}
 	for i, skill := range s.Skills {
-		if err := c.skill(child("/skills", i)+"/path", skill.Path); err != nil {
+		if err := c.skill(document.Pointer("/skills", i, "path"), skill.Path); err != nil {
 			return nil, err
 		}
 	}

@@ -34,7 +34,7 @@ type Spec struct {
 	Outputs     Outputs        `json:"outputs,omitzero"`
 	Security    Security       `json:"security,omitzero"`
 
-	// Warnings are doubts that stop nothing.
+	// Warnings are likely mistakes that stop nothing.
 	Warnings []Warning `json:"-"`
 
 	source Source

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
@@ -32,12 +33,12 @@ func (t Text) compile() error {
 	} else {
 		_, err = template.Compile("", t.Text)
 	}
-	return plainly(err)
+	return withoutName(err)
 }
 
-// plainly is an error of a template without the name of the text, which its
-// pointer gives.
-func plainly(err error) error {
+// withoutName leaves the name of the text out of a template's error: its
+// pointer gives it.
+func withoutName(err error) error {
 	var wrong *template.Error
 	if !errors.As(err, &wrong) || wrong.Line == 0 {
 		return err
@@ -48,94 +49,35 @@ func plainly(err error) error {
 // Texts are all templates and conditions of a spec. The prompt of an agent is
 // none, except the producer's, which is the request for the first draft.
 func (s *Spec) Texts() []Text {
-	var t texts
-	const config = "/pattern/config"
-	switch p := s.Pattern; {
-	case p.Chain != nil:
-		t.steps(config+"/steps", p.Chain.Steps)
-	case p.Workflow != nil:
-		for i, task := range p.Workflow.Tasks {
-			t.step(child(config+"/tasks", i), Step{Input: task.Input, Ask: task.Ask})
+	var all []Text
+	add := func(pointer string, kind TextKind, text string) {
+		if text != "" {
+			all = append(all, Text{pointer, kind, text})
 		}
-	case p.Routing != nil:
-		t.add(config+"/router/input", &p.Routing.Router.Input)
-		t.ask(config+"/router/review_router", p.Routing.Router.Review)
-		for _, route := range p.Routing.Routes {
-			t.steps(child(config+"/routes", route.Name)+"/then", route.Value.Then)
+	}
+	if e := s.Pattern.Evaluator; e != nil {
+		producer, _ := s.Agents.Get(e.Producer)
+		add(document.Pointer("/agents", e.Producer, "prompt"), TemplateText, producer.Prompt)
+		add(configPointer+"/revise_prompt", TemplateText, valueOr(e.RevisePrompt, ""))
+	}
+	for _, step := range s.Pattern.steps() {
+		if step.Ask != nil {
+			add(step.pointer+"/prompt", QuestionText, step.Ask.Prompt)
+			add(step.pointer+"/context_display", QuestionText, step.Ask.ContextDisplay)
 		}
-	case p.Parallel != nil:
-		for i, b := range p.Parallel.Branches {
-			t.steps(child(config+"/branches", i)+"/steps", b.Steps)
+		add(step.pointer+"/input", TemplateText, step.Input)
+	}
+	if g := s.Pattern.Graph; g != nil {
+		for i, e := range g.Edges {
+			for j, c := range e.Choose {
+				add(document.Pointer(configPointer, "edges", i, "choose", j, "when"), ConditionText, c.When)
+			}
 		}
-		t.maybe(config+"/reduce", p.Parallel.Reduce)
-	case p.Evaluator != nil:
-		if producer, ok := s.Agents.Get(p.Evaluator.Producer); ok {
-			t.add(child("/agents", p.Evaluator.Producer)+"/prompt", &producer.Prompt)
-		}
-		t.add(config+"/evaluator/input", p.Evaluator.Judge.Input)
-		t.add(config+"/revise_prompt", p.Evaluator.RevisePrompt)
-		t.ask(config+"/review_gate", p.Evaluator.Gate)
-	case p.Orchestrator != nil:
-		t.ask(config+"/decomposition_review", p.Orchestrator.DecompositionReview)
-		t.ask(config+"/reduce_review", p.Orchestrator.ReduceReview)
-		t.maybe(config+"/reduce", p.Orchestrator.Reduce)
-		t.maybe(config+"/writeup", p.Orchestrator.Writeup)
-	case p.Graph != nil:
-		t.graph(config, p.Graph)
 	}
 	for i, a := range s.Outputs.Artifacts {
-		p := child("/outputs/artifacts", i)
-		t.add(p+"/path", &a.Path)
-		t.add(p+"/from", &a.From)
+		p := document.Pointer("/outputs/artifacts", i)
+		add(p+"/path", TemplateText, a.Path)
+		add(p+"/from", TemplateText, a.From)
 	}
-	return t
-}
-
-type texts []Text
-
-func (t *texts) add(p string, text *string) {
-	if text != nil && *text != "" {
-		*t = append(*t, Text{p, TemplateText, *text})
-	}
-}
-
-func (t *texts) ask(p string, a *Ask) {
-	if a == nil {
-		return
-	}
-	*t = append(*t, Text{p + "/prompt", QuestionText, a.Prompt})
-	if a.ContextDisplay != "" {
-		*t = append(*t, Text{p + "/context_display", QuestionText, a.ContextDisplay})
-	}
-}
-
-func (t *texts) step(p string, s Step) {
-	t.ask(p, s.Ask)
-	t.add(p+"/input", &s.Input)
-}
-
-func (t *texts) maybe(p string, s *Step) {
-	if s != nil {
-		t.step(p, *s)
-	}
-}
-
-func (t *texts) steps(p string, steps []Step) {
-	for i, s := range steps {
-		t.step(child(p, i), s)
-	}
-}
-
-func (t *texts) graph(config string, g *Graph) {
-	for _, n := range g.Nodes {
-		p := child(config+"/nodes", n.Name)
-		t.ask(p, n.Value.Ask)
-		t.add(p+"/input", n.Value.Input)
-	}
-	for i, e := range g.Edges {
-		for j, c := range e.Choose {
-			p := child(child(config+"/edges", i)+"/choose", j) + "/when"
-			*t = append(*t, Text{p, ConditionText, c.When})
-		}
-	}
+	return all
 }

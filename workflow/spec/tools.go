@@ -66,8 +66,8 @@ type MCPServer struct {
 	Headers Map[string] `json:"headers,omitempty"`
 }
 
-// native are the tools that come with the program; the value says what is
-// amiss with one that is known and cannot be had.
+// native are the tools that come with the program; the value says why
+// one that is known is not available.
 var native = map[string]string{
 	"calculator": "", "current_time": "", "file_read": "", "file_write": "", "grep": "", "search": "", "head": "", "tail": "",
 	"http_request": "", "web_fetch": "", "tavily_search": "", "spec_verify": "", "Skill": "",

@@ -82,18 +82,15 @@ func TestLoad_refusesWhatIsNoSingleYAMLDocument(t *testing.T) {
 		"one alias too many": {late, "has more than 100000 values once its aliases are written out"},
 		"alias on a tower":   {tower, "nests deeper than 64 levels"},
 		"comment only":       {"# nothing\n", "is empty"},
-		"list":               {"- a\n", "is a list, not a mapping"},
-		"scalar":             {"hello\n", "is a string, not a mapping"},
+		"list":               {"- a\n", "is a list, not a map"},
+		"scalar":             {"hello\n", "is a string, not a map"},
 		"two documents":      {yamlOf() + "---\na: 1\n", "has more than one document"},
 		"hidden document":    {"---\n---\na: 1\n", "has more than one document"},
-		"key twice":          {yamlOf() + "name: again\n", `has the key "name" twice (line 6)`},
-		"key twice deep":     {yamlOf("runtime: {provider: x, provider: y}"), `has the key "provider" twice (line 3)`},
-		"key twice, quoted":  {yamlOf() + "\"name\": again\n", `has the key "name" twice (line 6)`},
 		"merge key":          {"base: &b {x: 1}\nother:\n  <<: *b\n", "has a merge key (<<), which is not supported (line 3)"},
 		"number as key":      {"1: x\n", "has a key that is not a string; quote it if it is one (line 1)"},
 		"boolean as key":     {"true: x\n", "has a key that is not a string; quote it if it is one (line 1)"},
 		"float as key":       {"1e3: x\n", "has a key that is not a string; quote it if it is one (line 1)"},
-		"tag":                {"a: !!str 5\n", "has a tag (!!str), which is not supported (line 1)"},
+		"tag":                {"a: !!str 5\n", "has a tag, which is not supported (line 1)"},
 		"infinity":           {"a: .inf\n", "has a number that is not finite; quote it if it is a text (line 1)"},
 		"not a number":       {"a: .NaN\n", "has a number that is not finite; quote it if it is a text (line 1)"},
 		"huge integer":       {"a: 12345678901234567890123\n", "has a number that is too large; quote it if it is a text (line 1)"},
@@ -107,8 +104,8 @@ func TestLoad_refusesWhatIsNoSingleYAMLDocument(t *testing.T) {
 		"flow nesting":       {"a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "nests deeper than 64 levels"},
 		"block nesting":      {"a: \n  " + strings.Repeat("- ", 5000) + "x\n", "nests deeper than 64 levels"},
 		"many words":         {"a:\n" + strings.Repeat("- x\n", 30_000), "has more than 40000 words and signs; put long texts in a block"},
-		"not UTF-8":          {"a: \xff\n", "is not UTF-8"},
-		"UTF-16":             {"\xff\xfea\x00:\x00", "is not UTF-8"},
+		"not UTF-8":          {"a: \xff\n", "is not valid UTF-8"},
+		"UTF-16":             {"\xff\xfea\x00:\x00", "is not valid UTF-8"},
 		"NUL":                {"a: x\x00\n", "has a NUL character"},
 		"larger than 10 MiB": {"a: |\n  " + strings.Repeat("x", spec.MaxSize), "is larger than 10 MiB"},
 	} {
@@ -119,6 +116,21 @@ func TestLoad_refusesWhatIsNoSingleYAMLDocument(t *testing.T) {
 				t.Errorf("got  %q: %s\nwant %s", wrong.Pointer, wrong.Reason, c.reason)
 			}
 		})
+	}
+}
+
+// A repeated key is reported with everything else that is wrong.
+func TestLoad_refusesAKeyThatIsThereTwice(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"top":    {yamlOf() + "name: again\n", "/name: is there twice (line 6)"},
+		"deep":   {yamlOf("runtime: {provider: x, provider: y}"), "/runtime/provider: is there twice (line 3)"},
+		"quoted": {yamlOf() + "\"name\": again\nnam: x\n", "/name: is there twice (line 6)\n  /nam: is an unknown key; did you mean \"name\"? (line 7)"},
+	} {
+		_, err := parse(c.text)
+		if wrong := refused(t, err); !strings.HasSuffix(wrong.Error(), " "+c.want) {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
 	}
 }
 
@@ -156,14 +168,14 @@ func TestLoad_JSONisAsStrict(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, reason string }{
 		"empty":     {" ", "is empty"},
-		"twice":     {"{\"a\": 1,\n\"a\": 2}", `has the key "a" twice (line 2)`},
+		"twice":     {strings.Replace(good, `"name"`, "\"version\": 2,\n\"name\"", 1), "is there twice (line 1)"},
 		"two":       {"{} {}", "has more than one document"},
 		"cut":       {`{"a": `, "is not JSON: it ends too early"},
 		"comma":     {"{\"a\": 1,\n}", "is not JSON: invalid character '}' looking for beginning of object key string (line 2)"},
 		"yaml":      {"a: 1", "is not JSON: invalid character 'a' looking for beginning of value (line 1)"},
 		"deep":      {strings.Repeat("[", 5000), "nests deeper than 64 levels"},
 		"number":    {`{"a": 1e999}`, "has a number that is too large; quote it if it is a text (line 1)"},
-		"not a map": {"[]", "is a list, not a mapping"},
+		"not a map": {"[]", "is a list, not a map"},
 	} {
 		_, err := spec.Loader{}.Parse(spec.Source{Path: "a.json", Data: []byte(c.text)}, nil)
 		if wrong := refused(t, err); wrong.Reason != c.reason {

@@ -35,7 +35,7 @@ func TestSpecVerify_whatIsWrong(t *testing.T) {
 		says   string
 	}{
 		"a: [":                      {false, "parse", ""},
-		"- just\n- a list":          {false, "parse", "not a mapping"},
+		"- just\n- a list":          {false, "parse", "not a map"},
 		plainSpec + "surprise: 1\n": {false, "schema", "surprise"},
 		strings.Replace(plainSpec, "Go.", "'{{ x'", 1):                        {true, "template", "/pattern/config/steps/0/input"},
 		strings.Replace(plainSpec, "{prompt: Help.}", "{$ref: ../x.yaml}", 1): {false, "schema", "outside the directories"},

@@ -3,14 +3,15 @@ package spec
 import (
 	"regexp"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// doubts collects what is allowed and likely a mistake.
-func (s *Spec) doubts() {
-	s.doubtAgents()
-	s.doubtCredentials()
+// addWarnings collects what is allowed and likely a mistake.
+func (s *Spec) addWarnings() {
+	s.warnAboutAgents()
+	s.warnAboutCredentials()
 	if g := s.Security.Guardrails; g != nil && g.PIIRedaction {
 		s.warn("/security/guardrails/pii_redaction", "has no effect: nothing is redacted")
 	}
@@ -24,7 +25,7 @@ func (s *Spec) doubts() {
 		first := map[string]int{}
 		for i, e := range g.Edges {
 			if earlier, ok := first[e.From]; ok {
-				s.warn(child("/pattern/config/edges", i), "is never taken: edge %d leads from %q already", earlier, e.From)
+				s.warn(document.Pointer("/pattern/config/edges", i), "is never taken: edge %d leads from %q already", earlier, e.From)
 				continue
 			}
 			first[e.From] = i
@@ -32,29 +33,29 @@ func (s *Spec) doubts() {
 	}
 }
 
-// doubtAgents warns of prompts that look like templates, which they are not,
-// and of tools nobody knows.
-func (s *Spec) doubtAgents() {
+// warnAboutAgents finds prompts that look like templates, which they are not,
+// and unknown tools.
+func (s *Spec) warnAboutAgents() {
 	producer := ""
 	if s.Pattern.Evaluator != nil {
 		producer = s.Pattern.Evaluator.Producer
 	}
 	for _, a := range s.Agents {
-		p := child("/agents", a.Name)
+		p := document.Pointer("/agents", a.Name)
 		if a.Name != producer && template.HasDelimiters(a.Value.Prompt) {
 			s.warn(p+"/prompt", "looks like a template, but an agent's prompt is sent as it is")
 		}
-		s.doubtTools(p+"/tools", a.Value.Tools)
+		s.warnAboutTools(p+"/tools", a.Value.Tools)
 	}
 	if o := s.Pattern.Orchestrator; o != nil {
-		s.doubtTools("/pattern/config/worker_template/tools", o.Worker.Tools)
+		s.warnAboutTools("/pattern/config/worker_template/tools", o.Worker.Tools)
 	}
 }
 
-func (s *Spec) doubtTools(p string, names []string) {
+func (s *Spec) warnAboutTools(p string, names []string) {
 	for i, name := range names {
 		if _, known := native[NativeTool(name)]; !known && !s.Tools.Has(name) {
-			s.warn(child(p, i), "names the tool %q, which there is not", name)
+			s.warn(document.Pointer(p, i), "names the tool %q, which there is not", name)
 		}
 	}
 }
@@ -62,21 +63,21 @@ func (s *Spec) doubtTools(p string, names []string) {
 // reference is ${NAME}: where a secret's name stands instead of its value.
 var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// doubtCredentials warns of values that look like credentials by their name: a
+// warnAboutCredentials finds values that are credentials by their name: a
 // session keeps a copy of its spec.
-func (s *Spec) doubtCredentials() {
-	look := func(p string, values Map[string]) {
+func (s *Spec) warnAboutCredentials() {
+	check := func(p string, values Map[string]) {
 		for _, v := range values {
 			if session.SecretKey(v.Name) && !reference.MatchString(v.Value) {
-				s.warn(child(p, v.Name), "looks like a credential in plain text, and a session keeps a copy of its spec; write ${NAME} instead")
+				s.warn(document.Pointer(p, v.Name), "looks like a credential in plain text, and a session keeps a copy of its spec; write ${NAME} instead")
 			}
 		}
 	}
 	for i, e := range s.Tools.HTTPExecutors {
-		look(child("/tools/http_executors", i)+"/headers", e.Headers)
+		check(document.Pointer("/tools/http_executors", i, "headers"), e.Headers)
 	}
 	for i, m := range s.Tools.MCP {
-		look(child("/tools/mcp", i)+"/headers", m.Headers)
-		look(child("/tools/mcp", i)+"/env", m.Env)
+		check(document.Pointer("/tools/mcp", i, "headers"), m.Headers)
+		check(document.Pointer("/tools/mcp", i, "env"), m.Env)
 	}
 }
