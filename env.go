@@ -84,12 +84,17 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	return next, nil
 }
 
-// Run goes on with the session's open execution to its end, as SendMessage
-// does. An ExecutionError comes with a session worth returning.
-func (e *Environment) Run(ctx context.Context, s session.Session) (session.Session, error) {
+// Run continues the session's open execution to its end, as SendMessage does,
+// or until calls wait for responses. An ExecutionError comes with a session
+// worth returning. Adjust may change what the loop works with.
+func (e *Environment) Run(ctx context.Context, s session.Session, adjust ...func(*agent.Config)) (session.Session, error) {
 	e.voice = e.x.rt.speak(e.x)
 	defer e.voice.hush()
-	return e.x.rt.config.Loop.Run(ctx, e.loop(), s)
+	c := e.loop()
+	for _, change := range adjust {
+		change(&c)
+	}
+	return e.x.rt.config.Loop.Run(ctx, c, s)
 }
 
 // Inbox lists what has arrived and is not taken; empty on a store without one.
