@@ -72,14 +72,9 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 			return t.name, &watched{Model: t.model, st: st, r: r, retry: retry, input: t.input, estimated: &j.estimated}, nil
 		},
 		Tools: func(context.Context, session.Session) (tool.Set, error) { return t.tools, nil },
-		Notify: func(n agent.Notice) {
-			if n.Kind == agent.AttemptFailed {
-				st.host.OnVoid(u.key)
-			}
-		},
 	}
-	if st.host.OnDelta != nil && !t.silent {
-		config.Stream = func(d llm.Delta) { st.host.OnDelta(u.key, d) }
+	if !t.silent {
+		defer st.stream(u.key, &config)()
 	}
 	s, err := agent.Run(ctx, config, s)
 	var stored *CommitError
@@ -92,6 +87,28 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 		return s, failure(err)
 	}
 	return s, nil
+}
+
+// stream shows the answers of a unit, as they come, to those who follow the run
+// and to the host. The caller calls stop at the end of the unit.
+func (st *stage) stream(unit string, config *agent.Config) (stop func()) {
+	answers := st.hold.Answers(unit)
+	config.Notify = func(n agent.Notice) {
+		switch n.Kind {
+		case agent.StepStarted:
+			answers.Begin(n.ExecutionID, n.StepID, n.Attempt)
+		case agent.AttemptFailed:
+			answers.Drop()
+			st.host.OnVoid(unit)
+		}
+	}
+	config.Stream = func(d llm.Delta) {
+		answers.Emit(d)
+		if st.host.OnDelta != nil {
+			st.host.OnDelta(unit, d)
+		}
+	}
+	return answers.Close
 }
 
 // failure is why a model gave no answer.
