@@ -259,13 +259,16 @@ func fromMessages(messages []session.Message) (all []said) {
 	return all
 }
 
+// plainText is a text without what stands between parts.
+func plainText(text string) string { return strings.ReplaceAll(text, "\n", "") }
+
 // fromItems puts together what items say of messages.
 func fromItems(items []projector.Item) (all []said) {
 	for _, i := range items {
 		var next said
 		switch {
-		case i.Message != nil && i.Message.Text != "":
-			next = said{Seq: i.Seq, Role: i.Message.Role, Text: strings.ReplaceAll(i.Message.Text, "\n", "")} // stands between parts
+		case i.Message != nil && len(plainText(i.Message.Text)) > 0:
+			next = said{Seq: i.Seq, Role: i.Message.Role, Text: plainText(i.Message.Text)}
 		case i.Reasoning != nil && i.Reasoning.Text != "":
 			next = said{Seq: i.Seq, Role: session.RoleAssistant, Text: i.Reasoning.Text}
 		case i.Call != nil:
