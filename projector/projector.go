@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -40,6 +41,23 @@ func Replay(id string, log iter.Seq2[session.LogEntry, error], version int64) (*
 		}
 	}
 	return p, nil
+}
+
+// Of projects what a session holds of its transcript and, of a workflow run, of
+// its ledger: for a session that was loaded whole, also from a store without a
+// log. Nothing that was taken back is in it.
+func Of(s session.Session) *Projector {
+	p := New(s.ID())
+	var records []session.Record
+	for _, m := range s.All() {
+		records = append(records, session.Record{Seq: m.Seq, At: m.CreatedAt, Change: session.MessageAdded{Message: m}})
+	}
+	records = append(records, s.Ledger()...)
+	slices.SortStableFunc(records, func(a, b session.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, r := range records {
+		p.Apply(holdfast.Update{Record: &session.LogEntry{Record: r}})
+	}
+	return p
 }
 
 // Apply takes an update in. Updates come in the order of Follow, records may

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
@@ -93,20 +94,22 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 // and to the host. The caller calls stop at the end of the unit.
 func (st *stage) stream(unit string, config *agent.Config) (stop func()) {
 	answers := st.hold.Answers(unit)
+	var now holdfast.Attempt
 	config.Notify = func(n agent.Notice) {
 		switch n.Kind {
 		case agent.StepStarted:
+			now = holdfast.Attempt{Unit: unit, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.Attempt}
 			answers.Begin(n.ExecutionID, n.StepID, n.Attempt)
 		case agent.AttemptFailed:
 			answers.Drop()
-			st.host.OnVoid(unit)
+			dropped := now
+			now.Number++
+			st.host.OnUpdate(holdfast.Update{Dropped: &dropped})
 		}
 	}
 	config.Stream = func(d llm.Delta) {
 		answers.Emit(d)
-		if st.host.OnDelta != nil {
-			st.host.OnDelta(unit, d)
-		}
+		st.host.OnUpdate(holdfast.Update{Delta: &holdfast.Delta{Attempt: now, Text: d.Text, Reasoning: d.Reasoning, ToolCall: d.ToolCall}})
 	}
 	return answers.Close
 }

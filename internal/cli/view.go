@@ -10,7 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
-	"github.com/holdfast-dev/holdfast/llm"
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -55,33 +55,67 @@ func (v *view) hear(e workflow.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.id = e.SessionID
-	v.course.hear(e, time.Now())
-	switch {
-	case v.json:
+	if v.json {
 		if raw, err := session.JSON(e); err == nil {
 			fmt.Fprintf(v.err, "%s\n", v.failures.masked(string(raw)))
 		}
-	case v.live:
-		if text := v.kept(e); text != "" {
-			v.erase()
-			fmt.Fprintln(v.err, text)
-		}
-		v.draw()
-	default:
-		v.line(e)
+		return
+	}
+	if e.Type == workflow.WorkflowStart {
+		v.started(e)
 	}
 }
 
-// delta takes a piece of an answer. It is a workflow.Host's OnDelta.
-func (v *view) delta(unit string, d llm.Delta) {
+// started says which run goes on. Units that were begun before are taken up.
+func (v *view) started(e workflow.Event) {
+	resumed := v.course.goOn(time.Now())
+	if v.live {
+		v.draw()
+		return
+	}
+	verb := "started"
+	if resumed, _ := e.Data["resumed"].(bool); resumed {
+		verb = "resumed"
+	}
+	v.err.status("%s %s · %s · id %s", verb, oneLine(e.SpecName), e.Pattern, e.SessionID)
+	for _, p := range resumed {
+		v.err.status("▸ %s · %s", p.unit, p.agent)
+	}
+}
+
+// update takes what happens to the run. It is a workflow.Host's OnUpdate.
+func (v *view) update(u holdfast.Update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := v.course.pieces[unit]; p != nil {
-		text := p.writing + d.Text
-		if d.ToolCall != nil {
-			text = "→ " + d.ToolCall.Name + " "
+	before := v.course.route
+	changes := v.course.update(u)
+	if u.Delta != nil {
+		if p := v.course.pieces[u.Delta.Unit]; p != nil {
+			p.writing = v.failures.masked(p.writing)
 		}
-		p.writing = v.failures.masked(lastRunes(text, 200))
+	}
+	switch {
+	case v.json:
+	case v.live:
+		for _, c := range changes {
+			if text := v.kept(c); text != "" {
+				v.erase()
+				fmt.Fprintln(v.err, text)
+			}
+		}
+		if u.Delta == nil { // the next frame shows what is being written
+			v.draw()
+		}
+	default:
+		if v.course.route != before {
+			v.err.status("→ %s", v.course.route)
+		}
+		for _, c := range changes {
+			v.line(c)
+		}
+		if u.Dropped != nil {
+			v.err.status("%s · the model gave no answer", u.Dropped.Unit)
+		}
 	}
 }
 
@@ -90,19 +124,6 @@ func lastRunes(text string, most int) string {
 		return string(r[len(r)-most:])
 	}
 	return text
-}
-
-// void says that what came of an answer is void. It is a workflow.Host's
-// OnVoid.
-func (v *view) void(unit string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if p := v.course.pieces[unit]; p != nil {
-		p.writing, p.note = "", "the model gave no answer"
-	}
-	if !v.live && !v.json {
-		v.err.status("%s · the model gave no answer", unit)
-	}
 }
 
 // warn says what does not stop a run. It is a workflow.Host's Warn.
