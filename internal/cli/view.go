@@ -1,10 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/mattn/go-runewidth"
@@ -21,32 +20,30 @@ import (
 // happens, with --json the events themselves.
 type view struct {
 	*program
+	*canvas
 	spec    *spec.Spec
 	verbose bool
-	live    bool
 	begun   time.Time
+	stop    context.CancelFunc
+	stopped chan struct{}
 
-	stop, stopped chan struct{}
-
-	mu     sync.Mutex // units run side by side: guards the rest
-	course *course
+	course *course // guarded by the canvas, as are the next two
 	id     string
-	frame  int
-	drawn  int    // lines of the drawing that is on the screen
-	shown  string // the drawing
-	paused bool   // somebody else writes to the terminal
 	ended  bool
 }
 
 // view begins to show a run that has come as far as its course. The caller ends
 // it.
 func (p *program) view(s *spec.Spec, c *course, verbose bool) *view {
+	ctx, stop := context.WithCancel(context.Background())
 	v := &view{
-		program: p, spec: s, course: c, verbose: verbose, begun: time.Now(),
-		live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb",
-		stop: make(chan struct{}), stopped: make(chan struct{}),
+		program: p, canvas: p.canvas(), spec: s, course: c, verbose: verbose, begun: time.Now(), stop: stop, stopped: make(chan struct{}),
 	}
-	go v.run()
+	v.canvas.lines = v.lines
+	go func() {
+		defer close(v.stopped)
+		v.animate(ctx, func() {})
+	}()
 	return v
 }
 
@@ -141,24 +138,10 @@ func (v *view) warn(format string, args ...any) {
 	v.draw()
 }
 
-// aside lets something else be written, such as a question to a person, with
-// nothing drawn meanwhile.
-func (v *view) aside(write func()) {
-	v.mu.Lock()
-	v.erase()
-	v.paused = true
-	v.mu.Unlock()
-	write()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.paused = false
-	v.draw()
-}
-
 // end leaves the last drawing on the screen, made of what the log says where
 // that could be read.
 func (v *view) end(final *course) {
-	close(v.stop)
+	v.stop()
 	<-v.stopped
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,52 +157,11 @@ func (v *view) end(final *course) {
 	}
 }
 
-func (v *view) run() {
-	defer close(v.stopped)
-	if !v.live {
-		return
-	}
-	tick := time.NewTicker(redraw)
-	defer tick.Stop()
-	for {
-		select {
-		case <-v.stop:
-			return
-		case <-tick.C:
-			v.mu.Lock()
-			v.frame++
-			v.draw()
-			v.mu.Unlock()
-		}
-	}
-}
-
-// draw makes the drawing anew, in one write, and only where it differs.
-func (v *view) draw() {
-	if !v.live || v.paused || v.id == "" { // a run that was refused is not drawn
-		return
-	}
-	columns, height := v.err.size()
-	lines := v.lines(columns, height)
-	text := strings.Join(lines, "\n")
-	if text == v.shown && v.drawn > 0 {
-		return
-	}
-	var b strings.Builder
-	if v.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
-	}
-	b.WriteString("\r")
-	for _, line := range lines {
-		b.WriteString(line + "\x1b[K\n")
-	}
-	b.WriteString("\x1b[J") // what a longer drawing left
-	fmt.Fprint(v.err, b.String())
-	v.drawn, v.shown = len(lines), text
-}
-
 // lines are a head, the units and a sum, no more than the screen has room for.
 func (v *view) lines(columns, height int) []string {
+	if v.id == "" { // a run that was refused is not drawn
+		return nil
+	}
 	ch := chart{to: v.err, columns: columns, frame: v.frame, now: time.Now()}
 	if v.ended {
 		ch.frame = -1
@@ -231,9 +173,7 @@ func (v *view) lines(columns, height int) []string {
 	}
 	name := cut(oneLine(v.spec.Name), columns-1)
 	about := " · " + string(v.spec.Pattern.Type)
-	if v.id != "" {
-		about += " · " + shortID(v.id)
-	}
+	about += " · " + shortID(v.id)
 	head := v.err.paint(bold, name) + v.err.paint(dim, cut(about, columns-1-runewidth.StringWidth(name)))
 	sum := cut("  "+ch.sum(v.spec, v.course, time.Since(v.begun)), columns-1)
 	return append(append([]string{head}, units...), v.err.paint(dim, sum))
@@ -250,14 +190,6 @@ func window(units []string, c *course, s *spec.Spec, most int) []string {
 	}
 	from := min(max(0, last-most+2), len(units)-most)
 	return units[from : from+most : from+most]
-}
-
-// erase takes the drawing off the screen.
-func (v *view) erase() {
-	if v.drawn > 0 {
-		fmt.Fprintf(v.err, "\x1b[%dA\r\x1b[J", v.drawn)
-		v.drawn = 0
-	}
 }
 
 // size is the number of columns and lines of a terminal.

@@ -142,7 +142,7 @@ func TestView_longRunIsDrawnInPart(t *testing.T) {
 		c.at(fmt.Sprintf("step/%d", i)).mark = markDone
 	}
 	c.at("step/40").mark = markGoing
-	v := &view{program: &program{err: newScreen(os.Stderr)}, spec: s, course: c}
+	v := &view{program: &program{err: newScreen(os.Stderr)}, canvas: &canvas{}, spec: s, course: c, id: "4711"}
 	lines := v.lines(80, 24)
 	drawn := strings.Join(lines, "\n")
 	if len(lines) > 23 || !strings.Contains(drawn, " 41  a") || !strings.Contains(drawn, " 42  a") || strings.Contains(drawn, " 2   a") {
