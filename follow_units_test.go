@@ -155,7 +155,7 @@ func TestAnswers_outsideOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)
 	s := h.create()
-	err := h.Hold(t.Context(), s.ID(), func(ctx context.Context, hold *holdfast.Hold) error {
+	err := h.Hold(t.Context(), s.ID(), func(_ context.Context, hold *holdfast.Hold) error {
 		answers := hold.Answers("")
 		answers.Emit(llm.Delta{Text: "too early"})
 		answers.Drop()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,8 +25,8 @@ func (p *program) canvas() *canvas {
 	return &canvas{to: p.err, live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb"}
 }
 
-// animate draws frame after frame until the context ends.
-func (c *canvas) animate(ctx context.Context, before func()) {
+// animate draws frame after frame until it is stopped.
+func (c *canvas) animate(stop <-chan struct{}, before func()) {
 	if !c.live {
 		return
 	}
@@ -35,7 +34,7 @@ func (c *canvas) animate(ctx context.Context, before func()) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-stop:
 			return
 		case <-tick.C:
 		}

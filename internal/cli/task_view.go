@@ -50,7 +50,7 @@ func (p *program) watchTask(ctx context.Context, d *workshop, id string) (*taskV
 	v.refresh(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { v.listen(ctx, s.Seq()) })
-	wg.Go(func() { v.animate(ctx, func() { v.refreshStale(ctx) }) })
+	wg.Go(func() { v.animate(ctx.Done(), func() { v.refreshStale(ctx) }) })
 	go func() {
 		wg.Wait()
 		close(v.over)

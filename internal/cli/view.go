@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
@@ -24,8 +23,8 @@ type view struct {
 	spec    *spec.Spec
 	verbose bool
 	begun   time.Time
-	stop    context.CancelFunc
-	stopped chan struct{}
+
+	stop, stopped chan struct{}
 
 	course *course // guarded by the canvas, as are the next two
 	id     string
@@ -35,14 +34,14 @@ type view struct {
 // view begins to show a run that has come as far as its course. The caller ends
 // it.
 func (p *program) view(s *spec.Spec, c *course, verbose bool) *view {
-	ctx, stop := context.WithCancel(context.Background())
 	v := &view{
-		program: p, canvas: p.canvas(), spec: s, course: c, verbose: verbose, begun: time.Now(), stop: stop, stopped: make(chan struct{}),
+		program: p, canvas: p.canvas(), spec: s, course: c, verbose: verbose, begun: time.Now(),
+		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	v.canvas.lines = v.lines
 	go func() {
 		defer close(v.stopped)
-		v.animate(ctx, func() {})
+		v.animate(v.stop, func() {})
 	}()
 	return v
 }
@@ -141,7 +140,7 @@ func (v *view) warn(format string, args ...any) {
 // end leaves the last drawing on the screen, made of what the log says where
 // that could be read.
 func (v *view) end(final *course) {
-	v.stop()
+	close(v.stop)
 	<-v.stopped
 	v.mu.Lock()
 	defer v.mu.Unlock()
