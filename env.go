@@ -35,7 +35,7 @@ type Environment struct {
 	broken  bool  // a write failed: what is durable stays open
 
 	arrived map[string][]store.Key // keys of messages in the inbox, by item
-	voice   *voice                 // of the turn that runs; nil: none does
+	answers *AnswerStream          // of the turn that runs; nil: none does
 
 	info   session.Info          // of the session as it was loaded
 	policy *session.MemoryPolicy // of its definition
@@ -64,8 +64,10 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	if err != nil {
 		return s, err
 	}
-	if e.voice != nil {
-		e.voice.release() // all of an answer was said before it is written
+	if e.answers != nil {
+		for _, r := range s.Pending() {
+			e.answers.beforeAppend(r.Change)
+		}
 	}
 	if rt.tails == nil {
 		return s, nil
@@ -88,8 +90,8 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 // or until calls wait for responses. An ExecutionError comes with a session
 // worth returning. Adjust may change what the loop works with.
 func (e *Environment) Run(ctx context.Context, s session.Session, adjust ...func(*agent.Config)) (session.Session, error) {
-	e.voice = e.x.rt.speak(e.x)
-	defer e.voice.hush()
+	e.answers = e.x.rt.openAnswers(e.x.ref, "", func() int64 { return e.base }, e.x.opts.stream)
+	defer e.answers.Close()
 	c := e.loop()
 	for _, change := range adjust {
 		change(&c)
@@ -121,8 +123,8 @@ func (e *Environment) loop() agent.Config {
 	if rt.config.Permissions != nil {
 		c.Gate = e.x.rt.NewGate(*rt.config.Permissions)
 	}
-	if e.voice != nil {
-		c.Stream = e.voice.say
+	if e.answers != nil {
+		c.Stream = e.answers.Emit
 	}
 	if rt.inboxes != nil {
 		c.Inbox, c.Cancel = incoming{e}, e.cancelled
@@ -218,10 +220,10 @@ func (e *Environment) notify(n agent.Notice) {
 	rt, about := e.x.rt, e.x.rt.about(e.x.ref.ID)
 	switch n.Kind {
 	case agent.StepStarted:
-		e.voice.begin(n, e.base)
+		e.answers.Begin(n.ExecutionID, n.StepID, n.Attempt)
 		rt.bus.emit(StepStarted{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.StepNumber, Model: n.Model})
 	case agent.AttemptFailed:
-		e.voice.drop()
+		e.answers.Drop()
 		rt.bus.emit(AttemptFailed{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Attempt: n.Attempt, Retry: n.Retry})
 	case agent.ToolStarted:
 		rt.bus.emit(ToolStarted{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool})

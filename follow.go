@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -14,16 +15,18 @@ import (
 type Update struct {
 	// Record is a change of the log. Its number is the cursor to go on from.
 	Record *session.LogEntry `json:"record,omitempty"`
-	// Delta is a piece of an answer that is being given, and no part of the
-	// log: it has no number and is not seen again.
+	// Delta is a piece of an answer in progress. It is no part of the log: it
+	// has no number and is not seen again.
 	Delta *Delta `json:"delta,omitempty"`
 	// Dropped says that the deltas of an answer are void.
 	Dropped *Attempt `json:"dropped,omitempty"`
 }
 
-// Attempt names what deltas belong to: the execution, the step that the answer
-// will open, and how often the model had failed at it before.
+// Attempt names what deltas belong to: the unit of a workflow ("" in a chat or
+// a task), the execution, the step that the answer will open, and how often
+// the model had failed at it before.
 type Attempt struct {
+	Unit        string `json:"unit,omitempty"`
 	ExecutionID string `json:"executionId"`
 	StepID      string `json:"stepId"`
 	Number      int    `json:"attempt"`
@@ -37,15 +40,17 @@ type Delta struct {
 	ToolCall  *session.ToolCall `json:"toolCall,omitempty"` // when it begins, and again when its arguments are whole
 }
 
-// Follow is Watch with the answers that are being given. It yields the changes
-// after a number, then what is there of the answer in progress, then every
-// piece as it comes, all in order, until the context ends. One who reads
-// slowly gets more text at a time and keeps nobody waiting.
+// Follow is Watch with the answers in progress. It yields the changes after a
+// number, then what is there of the answers in progress, then every change and
+// every piece as it comes, until the context ends. A slow reader gets more text
+// at a time; nobody waits for it.
 //
-// The deltas of an answer are all of it. They end with the inference_answered
-// record of their step, which takes their place, or with Dropped: the model
-// failed and is asked again, or the execution was broken off. An answer that
-// was given while nobody read comes as its record alone.
+// The units of a workflow may answer at the same time; deltas say which unit
+// they belong to. The deltas of an attempt are all of it. They end with the
+// inference_answered record of their step, which takes their place (of a unit:
+// the unit_advanced record that holds it), or with Dropped: the model failed
+// and is asked again, or the execution was interrupted. An answer that ended
+// before its first piece was read comes as its record alone.
 //
 // Deltas are seen in the process that runs the turn and through any view of
 // its runtime. In other processes Follow is Watch.
@@ -56,44 +61,51 @@ func (rt *Runtime) Follow(ctx context.Context, id string, after int64) iter.Seq2
 			yield(Update{}, err)
 			return
 		}
-		f := &follower{rt: rt, ref: ref, room: rt.live.enter(ref), cursor: after, yield: yield}
-		defer rt.live.leave(f.room)
+		f := &follower{rt: rt, ref: ref, broadcast: rt.broadcasts.join(ref), cursor: after, yield: yield}
+		defer rt.broadcasts.leave(f.broadcast)
 		f.follow(ctx)
 	}
 }
 
 // follower is one call of Follow.
 type follower struct {
-	rt     *Runtime
-	ref    store.Ref
-	room   *room
-	cursor int64
-	yield  func(Update, error) bool
+	rt        *Runtime
+	ref       store.Ref
+	broadcast *broadcast
+	cursor    int64
+	yield     func(Update, error) bool
 
-	shown *answer // the one whose deltas were yielded last, until it has its end
-	read  place   // how far
+	readings []*reading // of answers in progress
+}
+
+// reading is how far a follower has read an answer it has begun to read.
+type reading struct {
+	*answer
+	at    place
+	ended bool // its record or Dropped was yielded: no more deltas
 }
 
 func (f *follower) follow(ctx context.Context) {
 	written, stop := f.rt.bell(f.ref)
 	defer stop()
-	said, stop := f.room.bell()
+	grown, stop := f.broadcast.subscribe()
 	defer stop()
+	var now []*answer
 	for unread := true; ; {
-		// The answer is looked at before the log: one that is no longer being
-		// given is in the log by then, if it ever will be.
-		now := f.room.current()
-		over := f.shown != nil && f.shown != now
-		if unread || over || now != nil && now.base > f.cursor {
+		// The answers are looked at before the log: one that is no longer in
+		// progress is in the log by then, if it ever will be.
+		now = f.broadcast.current(now[:0])
+		over := slices.ContainsFunc(f.readings, func(r *reading) bool { return !r.ended && !slices.Contains(now, r.answer) })
+		if unread || over || slices.ContainsFunc(now, func(a *answer) bool { return a.base > f.cursor }) {
 			if !f.rt.read(ctx, f.ref, &f.cursor, func(e session.LogEntry, err error) bool { return f.record(ctx, e, err) }) {
 				return
 			}
 		}
-		if over && !f.drop() || !f.hear(now) {
+		if !f.forget(now) || !f.deltas(now) {
 			return
 		}
 		var err error
-		if unread, err = f.await(ctx, written, said); err != nil {
+		if unread, err = f.await(ctx, written, grown); err != nil {
 			if ctx.Err() == nil {
 				f.yield(Update{}, err)
 			}
@@ -102,8 +114,8 @@ func (f *follower) follow(ctx context.Context) {
 	}
 }
 
-// record yields a change. What follows an answer in the log is its record or
-// says that there will be none.
+// record yields a change, after what it ends: the rest of the answer whose
+// record it is, and that an answer is void.
 func (f *follower) record(ctx context.Context, e session.LogEntry, err error) bool {
 	if err != nil {
 		if ctx.Err() == nil { // the context's end is no news
@@ -111,41 +123,70 @@ func (f *follower) record(ctx context.Context, e session.LogEntry, err error) bo
 		}
 		return false
 	}
-	if f.shown != nil {
-		settle := f.drop
-		if own, ok := e.Change.(session.InferenceAnswered); ok && own.StepID == f.shown.stepID && !f.room.voided(f.shown) {
-			settle = f.rest
+	unit, step := answeredStep(e.Change)
+	for _, r := range f.readings {
+		switch {
+		case r.ended:
+		case f.broadcast.isVoid(r.answer):
+			if !f.drop(r) {
+				return false
+			}
+		case step != "" && r.name.StepID == step && r.name.Unit == unit:
+			if !f.rest(r) {
+				return false
+			}
+			r.ended = true
 		}
-		if !settle() {
-			return false
-		}
-		f.shown = nil
 	}
 	return f.yield(Update{Record: &e}, nil)
 }
 
-// hear yields what there is of the answer being given. It waits for the
-// changes before the answer, and comes too late when there are some after it.
-func (f *follower) hear(now *answer) bool {
-	if now == nil || now.base != f.cursor {
-		return true
+// forget drops the readings of answers that are no longer in progress.
+func (f *follower) forget(now []*answer) bool {
+	for i := 0; i < len(f.readings); {
+		r := f.readings[i]
+		if slices.Contains(now, r.answer) {
+			i++
+			continue
+		}
+		f.readings = slices.Delete(f.readings, i, i+1)
+		if !r.ended && !f.drop(r) {
+			return false
+		}
 	}
-	if f.shown == nil {
-		f.shown, f.read = now, place{}
-	}
-	on := f.rest()
-	if f.read == (place{}) { // nothing was said yet
-		f.shown = nil
-	}
-	return on
+	return true
 }
 
-// rest yields what was not yet read of the answer that is shown.
-func (f *follower) rest() bool {
+// deltas yields what there is of the answers in progress. An answer waits for
+// the changes before it.
+func (f *follower) deltas(now []*answer) bool {
+	for _, a := range now {
+		if a.base > f.cursor {
+			continue
+		}
+		i := slices.IndexFunc(f.readings, func(r *reading) bool { return r.answer == a })
+		switch {
+		case i >= 0 && f.readings[i].ended:
+			continue
+		case i < 0 && !f.broadcast.isReadable(a):
+			continue
+		case i < 0:
+			i = len(f.readings)
+			f.readings = append(f.readings, &reading{answer: a})
+		}
+		if !f.rest(f.readings[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// rest yields what was not yet read of an answer.
+func (f *follower) rest(r *reading) bool {
 	var parts []llm.Delta
-	parts, f.read = f.room.rest(f.shown, f.read)
+	parts, r.at = f.broadcast.after(r.answer, r.at)
 	for _, d := range parts {
-		delta := &Delta{Attempt: f.shown.name(), Text: d.Text, Reasoning: d.Reasoning, ToolCall: d.ToolCall}
+		delta := &Delta{Attempt: r.name, Text: d.Text, Reasoning: d.Reasoning, ToolCall: d.ToolCall}
 		if !f.yield(Update{Delta: delta}, nil) {
 			return false
 		}
@@ -153,27 +194,20 @@ func (f *follower) rest() bool {
 	return true
 }
 
-// drop says that what is shown is void, if anything still is.
-func (f *follower) drop() bool {
-	if f.shown == nil {
-		return true
-	}
-	name := f.shown.name()
-	f.shown = nil
+// drop says that what was yielded of an answer is void.
+func (f *follower) drop(r *reading) bool {
+	r.ended = true
+	name := r.name
 	return f.yield(Update{Dropped: &name}, nil)
 }
 
-func (a *answer) name() Attempt {
-	return Attempt{ExecutionID: a.executionID, StepID: a.stepID, Number: a.attempt}
-}
-
-// await waits for more of an answer, or for the log: unread says that it may
-// have grown.
-func (f *follower) await(ctx context.Context, written, said <-chan struct{}) (unread bool, err error) {
+// await waits until an answer or the log may have grown: unread says that it
+// may be the log.
+func (f *follower) await(ctx context.Context, written, grown <-chan struct{}) (unread bool, err error) {
 	timer := time.NewTimer(f.rt.config.Poll)
 	defer timer.Stop()
 	select {
-	case <-said:
+	case <-grown:
 		return false, nil
 	case <-written:
 		return true, nil

@@ -33,14 +33,14 @@ type storyCall struct {
 // story is a turn with everything that can happen to its answers. It streams
 // call by call and remembers what was streamed under which name.
 type story struct {
+	said
 	calls     []storyCall
 	interrupt func()
 
-	mu       sync.Mutex // guards the rest
-	next     int
-	step     string            // the one being answered
-	streamed map[string]string // by step and attempt
-	shuffle  *rand.Rand
+	mu      sync.Mutex // guards the rest
+	next    int
+	step    string // the one being answered
+	shuffle *rand.Rand
 }
 
 func drawStory(t *rapid.T) *story {
@@ -50,7 +50,7 @@ func drawStory(t *rapid.T) *story {
 			return storyCall{rapid.SliceOfN(piece, 0, 8).Draw(t, "pieces"), rapid.SampledFrom(ends).Draw(t, "end")}
 		})
 	}
-	s := &story{streamed: map[string]string{}, shuffle: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))}
+	s := &story{said: said{streamed: map[string]string{}}, shuffle: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))}
 	s.calls = append(rapid.SliceOfN(call("tool", "fail", "hang"), 0, 5).Draw(t, "calls"), call("answer").Draw(t, "last"))
 	return s
 }
@@ -74,9 +74,7 @@ func (s *story) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) 
 	s.mu.Unlock()
 	var content session.Content
 	say := func(d llm.Delta, text string) {
-		s.mu.Lock()
-		s.streamed[name] += text
-		s.mu.Unlock()
+		s.add(name, text)
 		emit(d)
 		s.pause()
 	}
@@ -104,16 +102,39 @@ func (s *story) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) 
 	return response, nil
 }
 
+// said has what was streamed, by step and attempt.
+type said struct {
+	mu       sync.Mutex // guards streamed
+	streamed map[string]string
+}
+
+func (s *said) add(name, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streamed[name] += text
+}
+
+func (s *said) of(a holdfast.Attempt) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streamed[key(a.StepID, a.Number)]
+}
+
 // watcher follows a session, leaves and comes back, and checks what it sees.
 type watcher struct {
-	story   *story
+	said    *said
 	dice    *rand.Rand
+	last    func(session.Change) bool
 	records []int64
-	shown   *holdfast.Attempt
-	text    string
+	shown   map[string]*shownAnswer // by unit
 	trouble error
 
-	answered, dropped int // answers that were shown while they were given
+	answered, dropped, together int // answers that were shown while they were given; how often several were
+}
+
+type shownAnswer struct {
+	holdfast.Attempt
+	text string
 }
 
 func (w *watcher) fail(format string, args ...any) bool {
@@ -125,58 +146,77 @@ func (w *watcher) fail(format string, args ...any) bool {
 func (w *watcher) see(u holdfast.Update) bool {
 	switch {
 	case u.Delta != nil:
-		if w.shown != nil && *w.shown != u.Delta.Attempt {
-			return w.fail("%+v begins before the end of %+v", u.Delta.Attempt, *w.shown)
-		}
-		w.shown = &u.Delta.Attempt
-		w.text += u.Delta.Text + u.Delta.Reasoning
-		if u.Delta.ToolCall != nil {
-			w.text += "#" + u.Delta.ToolCall.ID
-		}
-		w.story.mu.Lock()
-		all := w.story.streamed[key(u.Delta.StepID, u.Delta.Number)]
-		w.story.mu.Unlock()
-		if !strings.HasPrefix(all, w.text) {
-			return w.fail("shown %q of %q", w.text, all)
-		}
+		return w.delta(*u.Delta)
 	case u.Dropped != nil:
-		if w.shown == nil || *w.shown != *u.Dropped {
-			return w.fail("%+v is dropped and %+v was shown", *u.Dropped, w.shown)
+		if shown := w.shown[u.Dropped.Unit]; shown == nil || shown.Attempt != *u.Dropped {
+			return w.fail("%+v was dropped and %+v was shown", *u.Dropped, shown)
 		}
 		w.dropped++
-		w.forget()
+		delete(w.shown, u.Dropped.Unit)
+		return true
 	default:
 		return w.record(*u.Record)
+	}
+}
+
+func (w *watcher) delta(d holdfast.Delta) bool {
+	shown := w.shown[d.Unit]
+	if shown == nil {
+		shown = &shownAnswer{Attempt: d.Attempt}
+		w.shown[d.Unit] = shown
+	}
+	if shown.Attempt != d.Attempt {
+		return w.fail("%+v begins before the end of %+v", d.Attempt, shown.Attempt)
+	}
+	if len(w.shown) > 1 {
+		w.together++
+	}
+	shown.text += d.Text + d.Reasoning
+	if d.ToolCall != nil {
+		shown.text += "#" + d.ToolCall.ID
+	}
+	if all := w.said.of(d.Attempt); !strings.HasPrefix(all, shown.text) {
+		return w.fail("shown %q of %q", shown.text, all)
 	}
 	return true
 }
 
+// record checks that an answer ends with its own record: of its unit no other
+// comes before the end.
 func (w *watcher) record(e session.LogEntry) bool {
 	w.records = append(w.records, e.Seq)
-	if w.shown != nil {
-		answered, ok := e.Change.(session.InferenceAnswered)
-		if !ok || answered.StepID != w.shown.StepID {
-			return w.fail("%s follows %+v", e.Change.Kind(), *w.shown)
+	unit, change := unitOf(e.Change)
+	if shown := w.shown[unit]; shown != nil {
+		answered, ok := change.(session.InferenceAnswered)
+		if !ok || answered.StepID != shown.StepID {
+			return w.fail("%s follows %+v", change.Kind(), shown.Attempt)
 		}
-		w.story.mu.Lock()
-		all := w.story.streamed[key(w.shown.StepID, w.shown.Number)]
-		w.story.mu.Unlock()
-		if w.text != all {
-			return w.fail("answered with %q, and %q was shown", all, w.text)
+		if all := w.said.of(shown.Attempt); shown.text != all {
+			return w.fail("answered with %q, and %q was shown", all, shown.text)
 		}
 		w.answered++
-		w.forget()
+		delete(w.shown, unit)
 	}
-	_, over := e.Change.(session.ExecutionFinished)
-	return !over
+	return !w.last(e.Change)
 }
 
-func (w *watcher) forget() { w.shown, w.text = nil, "" }
+// unitOf is the unit that a change belongs to, and what it says of it.
+func unitOf(c session.Change) (string, session.Change) {
+	switch c := c.(type) {
+	case session.UnitAdvanced:
+		return c.Unit, c.Change
+	case session.UnitFailed:
+		return c.Unit, c
+	case session.MessageAdded:
+		return c.Message.Unit, c
+	}
+	return "", c
+}
 
 // watch follows to the end of the turn, with pauses and absences.
 func (w *watcher) watch(ctx context.Context, rt *holdfast.Runtime, id string, after int64) {
 	for w.trouble == nil {
-		w.forget() // whoever comes back gets an answer from its beginning
+		w.shown = map[string]*shownAnswer{} // whoever comes back gets an answer from its beginning
 		stay, finished := 1+w.dice.IntN(20), false
 		for u, err := range rt.Follow(ctx, id, after) {
 			if err != nil {
@@ -241,7 +281,10 @@ func (s *story) watched(ctx context.Context, t *rapid.T, st store.Store, tools t
 	watchers := make([]*watcher, rapid.IntRange(1, 4).Draw(t, "watchers"))
 	var wg sync.WaitGroup
 	for i := range watchers {
-		w := &watcher{story: s, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 2))}
+		w := &watcher{said: &s.said, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 2)), last: func(c session.Change) bool {
+			_, over := c.(session.ExecutionFinished)
+			return over
+		}}
 		watchers[i] = w
 		wg.Go(func() { w.watch(ctx, rt, made.ID(), 0) })
 	}
@@ -265,11 +308,9 @@ func (s *story) watched(ctx context.Context, t *rapid.T, st store.Store, tools t
 	return answered, dropped
 }
 
-// Whatever happens to the answers of a turn and however its watchers come, go
-// and dawdle: each sees every record once and in order, and of every answer it
-// sees any of, all that was streamed, then the record or that it is void.
-func TestFollow_property(t *testing.T) {
-	t.Parallel()
+// watchedStores are the stores that stories are told on.
+func watchedStores(t *testing.T) map[string]store.Store {
+	t.Helper()
 	onDisk, err := sqlite.Open(t.Context(), t.TempDir()+"/sessions.db", sqlite.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -282,6 +323,15 @@ func TestFollow_property(t *testing.T) {
 			}
 		}
 	})
+	return stores
+}
+
+// Whatever happens to the answers of a turn and however its watchers come, go
+// and dawdle: each sees every record once and in order, and of every answer it
+// sees any of, all that was streamed, then the record or that it is void.
+func TestFollow_property(t *testing.T) {
+	t.Parallel()
+	stores := watchedStores(t)
 	tools := toolSet(t, toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: "ok"}, nil
 	}})

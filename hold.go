@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -16,8 +17,9 @@ type Hold struct {
 	turn chan struct{} // holds a token while a method runs
 	a    *access
 
-	mu sync.Mutex // guards s
-	s  session.Session
+	mu      sync.Mutex // guards the rest
+	s       session.Session
+	answers []*AnswerStream // open
 }
 
 // Hold takes the session's lease, calls fn and gives the lease back. Nothing
@@ -87,11 +89,39 @@ func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.S
 	if next, err = h.rt.mask(next); err != nil {
 		return before, err
 	}
+	for _, answers := range h.open() {
+		for _, c := range changes {
+			answers.beforeAppend(c)
+		}
+	}
 	if next, err = h.rt.tails.Append(ctx, next, store.Append{Fence: h.a.fence}); err != nil {
 		return before, err
 	}
 	h.set(next)
 	return next, nil
+}
+
+// Answers opens the stream of a unit's answers: "" for a session or a task,
+// which answer one at a time; units of a workflow may answer at the same time.
+// Append the record of an answer (InferenceAnswered, of a unit UnitAdvanced)
+// before the next begins. The caller closes the stream before the hold ends.
+func (h *Hold) Answers(unit string) *AnswerStream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.rt.openAnswers(h.ref, unit, func() int64 { return h.Session().Base() }, nil)
+	s.onClose = func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.answers = slices.DeleteFunc(slices.Clone(h.answers), func(o *AnswerStream) bool { return o == s })
+	}
+	h.answers = append(slices.Clip(h.answers), s)
+	return s
+}
+
+func (h *Hold) open() []*AnswerStream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answers
 }
 
 // Masked is changes as they would be written: without secrets, and messages

@@ -128,10 +128,10 @@ type Runtime struct {
 type core struct {
 	config Config
 	abilities
-	bus    *bus
-	lines  lines
-	live   live
-	holder string
+	bus        *bus
+	lines      lines
+	broadcasts broadcasts
+	holder     string
 
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
@@ -72,14 +73,9 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 			return t.name, &watched{Model: t.model, st: st, r: r, retry: retry, input: t.input, estimated: &j.estimated}, nil
 		},
 		Tools: func(context.Context, session.Session) (tool.Set, error) { return t.tools, nil },
-		Notify: func(n agent.Notice) {
-			if n.Kind == agent.AttemptFailed {
-				st.host.OnVoid(u.key)
-			}
-		},
 	}
-	if st.host.OnDelta != nil && !t.silent {
-		config.Stream = func(d llm.Delta) { st.host.OnDelta(u.key, d) }
+	if !t.silent {
+		defer st.stream(u.key, &config)()
 	}
 	s, err := (agent.Loop{}).Run(ctx, config, s)
 	var stored *CommitError
@@ -92,6 +88,30 @@ func (st *stage) talk(ctx context.Context, r *run, u unit, s session.Session, t 
 		return s, failure(err)
 	}
 	return s, nil
+}
+
+// stream shows the answers of a unit, as they come, to those who follow the run
+// and to the host. The caller calls stop at the end of the unit.
+func (st *stage) stream(unit string, config *agent.Config) (stop func()) {
+	answers := st.hold.Answers(unit)
+	var now holdfast.Attempt
+	config.Notify = func(n agent.Notice) {
+		switch n.Kind {
+		case agent.StepStarted:
+			now = holdfast.Attempt{Unit: unit, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.Attempt}
+			answers.Begin(n.ExecutionID, n.StepID, n.Attempt)
+		case agent.AttemptFailed:
+			answers.Drop()
+			dropped := now
+			now.Number++
+			st.host.OnUpdate(holdfast.Update{Dropped: &dropped})
+		}
+	}
+	config.Stream = func(d llm.Delta) {
+		answers.Emit(d)
+		st.host.OnUpdate(holdfast.Update{Delta: &holdfast.Delta{Attempt: now, Text: d.Text, Reasoning: d.Reasoning, ToolCall: d.ToolCall}})
+	}
+	return answers.Close
 }
 
 // failure is why a model gave no answer.

@@ -144,8 +144,8 @@ func (w *crasher) finish(ctx context.Context) error {
 		Tools: func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) {
 			return effects{file: filepath.Join(w.Dir, effectsFile), life: w.Life, moment: w.moment}, nil
 		},
-		WorkDir: w.Dir,
-		OnDelta: func(string, llm.Delta) {},
+		WorkDir:  w.Dir,
+		OnUpdate: func(holdfast.Update) {},
 		OnEvent: func(e workflow.Event) {
 			if unit, ok := e.Data["unit"].(string); ok && strings.HasSuffix(string(e.Type), "_complete") {
 				w.moment("unit done: " + unit)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/tool"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -27,10 +28,9 @@ type Host struct {
 
 	// Those that follow are called by one goroutine at a time. Each may be nil.
 
-	OnEvent func(Event)                      // what has happened, after it was written
-	OnDelta func(unit string, d llm.Delta)   // pieces of answers as they come
-	OnVoid  func(unit string)                // what came of an answer is void: it is asked again
-	Warn    func(format string, args ...any) // what does not stop a run
+	OnEvent  func(Event)                      // what has happened, after it was written
+	OnUpdate func(holdfast.Update)            // changes after they were written, pieces of answers as they come
+	Warn     func(format string, args ...any) // what does not stop a run
 
 	Now func() time.Time // nil: the machine's clock
 }
@@ -48,22 +48,19 @@ type Toolbox interface {
 // filled is the host with what is missing, for one run: units that work at the
 // same time tell their news one after the other.
 func (h Host) filled() Host {
-	event, delta, void, warn := h.OnEvent, h.OnDelta, h.OnVoid, h.Warn
+	event, update, warn := h.OnEvent, h.OnUpdate, h.Warn
 	var mu sync.Mutex
 	inTurn := func(tell func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		tell()
 	}
-	h.OnEvent, h.OnVoid, h.Warn = func(Event) {}, func(string) {}, func(string, ...any) {}
+	h.OnEvent, h.OnUpdate, h.Warn = func(Event) {}, func(holdfast.Update) {}, func(string, ...any) {}
 	if event != nil {
 		h.OnEvent = func(e Event) { inTurn(func() { event(e) }) }
 	}
-	if delta != nil {
-		h.OnDelta = func(unit string, d llm.Delta) { inTurn(func() { delta(unit, d) }) }
-	}
-	if void != nil {
-		h.OnVoid = func(unit string) { inTurn(func() { void(unit) }) }
+	if update != nil {
+		h.OnUpdate = func(u holdfast.Update) { inTurn(func() { update(u) }) }
 	}
 	if warn != nil {
 		h.Warn = func(format string, args ...any) { inTurn(func() { warn(format, args...) }) }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
@@ -93,7 +94,11 @@ func TestRetry_givesUpAfterAllTriesAndGoesOnWithTheSameMessage(t *testing.T) {
 		return echo(r)
 	})
 	var voids []string
-	s.host.OnVoid = func(unit string) { voids = append(voids, unit) }
+	s.host.OnUpdate = func(u holdfast.Update) {
+		if u.Dropped != nil {
+			voids = append(voids, u.Dropped.Unit)
+		}
+	}
 	s.fails(workflow.KindProvider, "step/1", "3 attempts failed", "busy")(s.start(head + `
 agents: {a: {prompt: A}}
 pattern: {type: chain, config: {steps: [{agent: a, input: a}, {agent: a, input: "b {{ steps[0].response }}"}]}}

@@ -89,7 +89,7 @@ func (st *stage) append(ctx context.Context, r *run, what string, changes ...ses
 	if err != nil {
 		return &CommitError{Unit: what, Err: err}
 	}
-	r.note(changes, s.ChangedAt())
+	st.note(r, changes, s)
 	return nil
 }
 
@@ -110,18 +110,30 @@ func (st *stage) commit(ctx context.Context, r *run, what, action string, status
 	if _, err := st.hold.Execute(context.WithoutCancel(ctx), seal{action, changes, st.host.Now}); err != nil {
 		return &CommitError{Unit: what, Err: err}
 	}
-	r.note(changes, st.hold.Session().ChangedAt())
+	st.note(r, changes, st.hold.Session())
 	return nil
 }
 
-// note takes written changes into the book. Last is the time of the last of
-// them; changes that are written together are a microsecond apart.
-func (r *run) note(changes []session.Change, last time.Time) {
+// note takes written changes into the book and shows them to the host.
+func (st *stage) note(r *run, changes []session.Change, s session.Session) {
+	records := r.note(changes, s)
+	for _, record := range records {
+		st.host.OnUpdate(holdfast.Update{Record: &session.LogEntry{Record: record}})
+	}
+}
+
+// note takes changes into the book, the last that were written to s. Changes
+// that are written together are a microsecond apart.
+func (r *run) note(changes []session.Change, s session.Session) []session.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	records := make([]session.Record, len(changes))
 	for i, c := range changes {
-		r.book.apply(c, last.Add(time.Duration(i-len(changes)+1)*time.Microsecond))
+		before := i - len(changes) + 1
+		records[i] = session.Record{Seq: s.Seq() + int64(before), At: s.ChangedAt().Add(time.Duration(before) * time.Microsecond), Change: c}
+		r.book.apply(c, records[i].At)
 	}
+	return records
 }
 
 // seal is the action by which a run makes a version.

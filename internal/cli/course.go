@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
@@ -28,6 +29,7 @@ type piece struct {
 	unit, agent string
 	mark        mark
 	began       time.Time
+	resumed     time.Time // it was taken up again
 	took        time.Duration
 	used        session.Usage
 	cost        session.Cost
@@ -35,11 +37,13 @@ type piece struct {
 	task        string // what it was asked, of a worker
 	note        string // what came of it, in a word: a score, a person's answer
 	writing     string // the end of an answer that is coming
+	answer      string // the last whole one
 }
 
-// course is what has happened in a run: told by its log, then by its events.
-// It is not safe for concurrent use.
+// course is how far a run has come, made of the items of its projection. It is
+// not safe for concurrent use.
 type course struct {
+	items  *projector.Projector
 	pieces map[string]*piece
 	order  []*piece
 	route  string // that was chosen
@@ -47,25 +51,22 @@ type course struct {
 	cost   session.Cost
 }
 
-func newCourse() *course { return &course{pieces: map[string]*piece{}} }
+func newCourse() *course { return &course{items: projector.New(""), pieces: map[string]*piece{}} }
 
-// courseOf reads the log of a run, which was loaded whole. Live says that
-// somebody works on it.
+// courseOf shows a run that was loaded whole. Live says that somebody works on
+// it.
 func courseOf(s session.Session, live bool) *course {
 	c := newCourse()
-	for _, r := range s.Ledger() {
-		c.apply(r)
+	c.items = projector.Of(s)
+	for _, i := range c.items.Items() {
+		c.show(projector.Change{Op: projector.Updated, Item: i})
+		if w := i.Work; w != nil {
+			c.pieces[i.Unit].took = time.Duration(w.ActiveSeconds * float64(time.Second)) // it may have been worked on again and again
+		}
 	}
 	c.used, c.cost = s.Usage()
-	for _, m := range s.All() {
-		if p := c.pieces[m.Unit]; p != nil && p.task == "" && m.Role == session.RoleUser {
-			p.task = m.Content.Text()
-		}
-	}
-	for _, p := range c.order {
-		if p.mark == markGoing && !live {
-			p.mark = markHalted
-		}
+	if !live {
+		c.halt()
 	}
 	return c
 }
@@ -94,32 +95,63 @@ func routeOf(unit string) (string, bool) {
 	return rest[:end], true
 }
 
-// apply takes a change of the log in.
-func (c *course) apply(r session.Record) {
-	switch change := r.Change.(type) {
-	case session.UnitStarted:
-		p := c.at(change.Unit)
-		p.agent, p.mark, p.began = change.Agent, markGoing, r.At
-	case session.UnitAdvanced:
-		p := c.at(change.Unit)
-		p.mark = markGoing
-		if answered, ok := change.Change.(session.InferenceAnswered); ok {
-			p.used, p.cost = p.used.Plus(answered.Usage), p.cost+answered.Cost
-			p.took += time.Duration(answered.ActiveSeconds * float64(time.Second))
-			p.estimated = p.estimated || change.Estimated
+// update takes in what happens to the run.
+func (c *course) update(u holdfast.Update) []projector.Change {
+	changes := c.items.Apply(u)
+	for _, change := range changes {
+		c.show(change)
+		if used := change.Item.Usage; used != nil && change.Op == projector.Added {
+			c.used, c.cost = c.used.Plus(used.Usage), c.cost+used.Cost
 		}
-	case session.UnitFinished:
-		p := c.at(change.Unit)
-		p.mark, p.note = markDone, resultNote(change.Result)
-	case session.UnitFailed:
-		p := c.at(change.Unit)
-		p.mark, p.note = markFailed, change.Error.Message
-	case session.QuestionPut:
-		p := c.at(change.Question.Unit)
-		p.mark, p.note = markAsking, change.Question.Prompt
-	case session.QuestionAnswered:
-		p := c.at(change.Unit)
-		p.mark, p.note = markDone, answerNote(change.Response, change.TimedOut)
+	}
+	if u.Dropped != nil {
+		if p := c.pieces[u.Dropped.Unit]; p != nil {
+			p.writing, p.note = "", "the model gave no answer"
+		}
+	}
+	return changes
+}
+
+// show takes an item of a unit in.
+func (c *course) show(change projector.Change) {
+	i := change.Item
+	switch {
+	case i.Work != nil:
+		c.work(i)
+	case i.Pending != nil && i.Unit != "" && i.Pending.CallID == "":
+		p := c.at(i.Unit)
+		p.mark, p.note = markAsking, i.Pending.Prompt
+		if r := i.Pending.Response; r != nil {
+			p.mark, p.note = markDone, answerNote(r.Text, r.Action == session.RespondExpire)
+		}
+	case i.Message != nil && c.pieces[i.Unit] != nil && i.Message.Role == session.RoleAssistant:
+		p := c.pieces[i.Unit]
+		switch {
+		case change.Op == projector.Grew:
+			p.mark, p.note, p.writing = markGoing, "", lastRunes(p.writing+i.Message.Text, 200)
+		case i.Done:
+			p.answer, p.writing = i.Message.Text, ""
+		}
+	case i.Call != nil && i.Call.State == projector.CallStreaming && c.pieces[i.Unit] != nil:
+		c.pieces[i.Unit].writing = "→ " + i.Call.Name + " "
+	}
+}
+
+// work shows how far a unit has come.
+func (c *course) work(i projector.Item) {
+	w, p := i.Work, c.at(i.Unit)
+	p.agent, p.began, p.task = w.Agent, w.StartedAt, w.Input
+	if p.resumed.After(p.began) { // nobody worked on it in between
+		p.began = p.resumed
+	}
+	p.used, p.cost, p.estimated = w.Usage, w.Cost, w.Estimated
+	switch w.State {
+	case projector.WorkFinished:
+		p.mark, p.note, p.took = markDone, resultNote(w.Result), w.EndedAt.Sub(p.began)
+	case projector.WorkFailed:
+		p.mark, p.note, p.writing = markFailed, w.Error.Message, ""
+	default:
+		p.mark, p.note = markGoing, ""
 	}
 }
 
@@ -151,60 +183,15 @@ func resultNote(raw json.RawMessage) string {
 	return ""
 }
 
-// hear takes news of a run in.
-func (c *course) hear(e workflow.Event, now time.Time) {
-	text := func(name string) string {
-		s, _ := e.Data[name].(string)
-		return s
-	}
-	switch e.Type {
-	case workflow.StepStart, workflow.TaskStart, workflow.WorkerStart, workflow.NodeStart:
-		p := c.at(text("unit"))
-		p.agent, p.mark, p.began, p.note, p.writing = text("agent"), markGoing, now, "", ""
-		p.task = text("task")
-	case workflow.StepComplete, workflow.TaskComplete, workflow.WorkerComplete, workflow.NodeComplete:
-		p := c.at(text("unit"))
-		p.agent, p.mark, p.note, p.writing = text("agent"), markDone, "", ""
-		if !p.began.IsZero() {
-			p.took = now.Sub(p.began)
+// goOn says that somebody works on the run again, and on which pieces.
+func (c *course) goOn(now time.Time) (resumed []*piece) {
+	for _, p := range c.order {
+		if p.mark == markHalted || p.mark == markFailed {
+			p.mark, p.note, p.began, p.resumed = markGoing, "", now, now
+			resumed = append(resumed, p)
 		}
-		c.spend(e.Data)
-	case workflow.RoutingDecision:
-		c.route = text("chosen_route")
-	case workflow.HITLPause:
-		p := c.at(text("unit"))
-		p.mark, p.note = markAsking, text("prompt")
-	case workflow.HITLAnswer:
-		late, _ := e.Data["timed_out"].(bool)
-		p := c.at(text("unit"))
-		p.mark, p.note = markDone, answerNote(text("response"), late)
-	case workflow.ErrorEvent:
-		c.fail(text("unit"), text("error"))
 	}
-}
-
-// fail marks the unit that failed; others that were begun are left as they are.
-func (c *course) fail(unit, why string) {
-	if p := c.pieces[unit]; p != nil {
-		p.mark, p.note, p.writing = markFailed, why, ""
-	}
-}
-
-// spend takes what the run has used so far from an event.
-func (c *course) spend(data map[string]any) {
-	usage, ok := data["usage"].(map[string]any)
-	if !ok {
-		return
-	}
-	if n, ok := usage["input_tokens"].(int64); ok {
-		c.used.Input = n
-	}
-	if n, ok := usage["output_tokens"].(int64); ok {
-		c.used.Output = n
-	}
-	if cost, ok := usage["cost"].(session.Cost); ok {
-		c.cost = cost
-	}
+	return resumed
 }
 
 // halt says that nobody works on the run any more.

@@ -210,7 +210,7 @@ func (j *job) attend(ctx context.Context, h *home, before *course, pass func(*ho
 	id := j.result.SessionID
 	j.result, err = pass(rt, workflow.Host{
 		Models: j.engine.model, Env: j.engine.env(), Tools: j.kit, AllowPrivate: j.http.AllowPrivate, Now: j.now,
-		OnEvent: j.view.hear, OnDelta: j.view.delta, OnVoid: j.view.void, Warn: j.view.warn,
+		OnEvent: j.view.hear, OnUpdate: j.view.update, Warn: j.view.warn,
 	})
 	if j.result.SessionID == "" {
 		j.result.SessionID = id

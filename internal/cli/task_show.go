@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -210,6 +212,7 @@ func (p *program) taskLogCommand() *cobra.Command {
 			if follow {
 				entries = d.h.Watch(ctx, row.ID, 0)
 			}
+			items := projector.New(row.ID)
 			for e, err := range entries {
 				if err != nil {
 					if ctx.Err() != nil {
@@ -217,7 +220,7 @@ func (p *program) taskLogCommand() *cobra.Command {
 					}
 					return err
 				}
-				if err := p.printTaskEntry(e); err != nil {
+				if err := p.printTaskEntry(e, items); err != nil {
 					return err
 				}
 			}
@@ -228,18 +231,23 @@ func (p *program) taskLogCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) printTaskEntry(e session.LogEntry) error {
+func (p *program) printTaskEntry(e session.LogEntry, items *projector.Projector) error {
 	if p.json {
 		return p.printJSON(e)
 	}
-	text := taskLine(e.Change)
-	if m, ok := e.Change.(session.MessageAdded); ok && m.Message.Content.Text() != "" {
-		text = string(m.Message.Role) + " · " + oneLine(m.Message.Content.Text())
+	for _, c := range items.Apply(holdfast.Update{Record: &e}) {
+		text := taskLine(c)
+		if m := c.Item.Message; m != nil && m.Text != "" && c.Op == projector.Finished {
+			text = string(m.Role) + " · " + oneLine(m.Text)
+		}
+		if text == "" {
+			continue
+		}
+		if err := p.out.print(p.out.paint(dim, e.At.Local().Format("15:04:05")+" ") + printable(text) + "\n"); err != nil {
+			return err
+		}
 	}
-	if text == "" {
-		return nil
-	}
-	return p.out.print(p.out.paint(dim, e.At.Local().Format("15:04:05")+" ") + printable(text) + "\n")
+	return nil
 }
 
 func (p *program) taskWatchCommand() *cobra.Command {

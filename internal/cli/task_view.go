@@ -10,6 +10,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -19,21 +20,20 @@ import (
 // thing that happens, with --json the changes themselves.
 type taskView struct {
 	*program
+	*canvas
 	d    *workshop
 	id   string
-	live bool
 	stop context.CancelFunc
 	over chan struct{}
 
-	mu     sync.Mutex // guards the rest
-	seen   int64      // the last change that was heard of
-	row    task.Row
-	state  session.TaskState
-	doing  string // the tool that runs
-	dirty  bool
-	frame  int
-	drawn  int
-	paused bool
+	items   *projector.Projector
+	seen    int64 // the last change that was heard of; guarded by the canvas, as is the rest
+	row     task.Row
+	state   session.TaskState
+	doing   string // the tool that runs
+	writing string // the end of an answer that is coming
+	dirty   bool
+	ended   bool
 }
 
 // watchTask begins to show a task. The caller ends it.
@@ -44,15 +44,13 @@ func (p *program) watchTask(ctx context.Context, d *workshop, id string) (*taskV
 	}
 	ctx, stop := context.WithCancel(ctx)
 	v := &taskView{
-		program: p, d: d, id: id, stop: stop, over: make(chan struct{}),
-		live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb", seen: s.Seq(),
+		program: p, canvas: p.canvas(), d: d, id: id, stop: stop, over: make(chan struct{}), items: projector.New(id), seen: s.Seq(),
 	}
+	v.canvas.lines = v.lines
 	v.refresh(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { v.listen(ctx, s.Seq()) })
-	if v.live {
-		wg.Go(func() { v.animate(ctx) })
-	}
+	wg.Go(func() { v.animate(ctx.Done(), func() { v.refreshStale(ctx) }) })
 	go func() {
 		wg.Wait()
 		close(v.over)
@@ -60,109 +58,109 @@ func (p *program) watchTask(ctx context.Context, d *workshop, id string) (*taskV
 	return v, nil
 }
 
-// listen hears what is written about the task.
+// listen hears what happens to the task.
 func (v *taskView) listen(ctx context.Context, after int64) {
-	for entry, err := range v.d.h.Watch(ctx, v.id, after) {
+	for u, err := range v.d.h.Follow(ctx, v.id, after) {
 		if err != nil {
 			return // the view ends; the work does not depend on it
 		}
-		v.hear(entry)
-		v.mu.Lock()
-		v.seen = entry.Seq
-		v.mu.Unlock()
+		v.hear(u)
 	}
 }
 
-func (v *taskView) hear(e session.LogEntry) {
+func (v *taskView) hear(u holdfast.Update) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if u.Record != nil {
+		defer func() { v.seen = u.Record.Seq }()
+	}
 	if v.json {
-		if raw, err := session.JSON(e); err == nil {
+		if u.Record == nil {
+			return
+		}
+		if raw, err := session.JSON(*u.Record); err == nil {
 			fmt.Fprintf(v.err, "%s\n", raw)
 		}
 		return
 	}
-	line := taskLine(e.Change)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.dirty = true
-	if name, says := toolOf(e.Change); says {
-		v.doing = name
-	}
-	if !v.live && line != "" {
-		v.err.status("%s", line)
-	}
-}
-
-// toolOf is the tool that a change starts, or "" for one that it ends.
-func toolOf(c session.Change) (name string, says bool) {
-	e, ok := c.(session.TaskEvent)
-	if !ok {
-		return "", false
-	}
-	var told struct {
-		Tool  string          `json:"tool"`
-		Input json.RawMessage `json:"input"`
-	}
-	switch e.Name {
-	case "tool_call":
-		if json.Unmarshal(e.Data, &told) != nil {
-			return "", false
+	v.dirty = v.dirty || u.Record != nil
+	for _, c := range v.items.Apply(u) {
+		v.show(c)
+		if line := taskLine(c); !v.live && line != "" {
+			v.err.status("%s", line)
 		}
-		return strings.TrimSpace(told.Tool + " " + oneLine(string(told.Input))), true
-	case "tool_result", "tool_error":
-		return "", true
 	}
-	return "", false
 }
 
-// taskLine is a change in a line, "" for one that is not worth it.
-func taskLine(c session.Change) string {
-	e, ok := c.(session.TaskEvent)
-	if !ok {
+// show keeps the tool that runs and the answer that is coming.
+func (v *taskView) show(c projector.Change) {
+	switch i := c.Item; {
+	case i.Message != nil && c.Op == projector.Grew:
+		v.writing = lastRunes(v.writing+i.Message.Text, 200)
+	case i.Message != nil:
+		v.writing = ""
+	case i.Call != nil && i.Call.State == projector.CallRunning && c.Op != projector.Withdrawn:
+		v.doing = strings.TrimSpace(i.Call.Name + " " + oneLine(string(i.Call.Arguments)))
+	case i.Call != nil && i.Done:
+		v.doing = ""
+	case i.Task != nil && i.Task.Event == "tool_call":
+		var told struct {
+			Input json.RawMessage `json:"input"`
+		}
+		_ = json.Unmarshal(i.Task.Data, &told) // the name says enough
+		v.doing = strings.TrimSpace(i.Task.Tool + " " + oneLine(string(told.Input)))
+	case i.Task != nil && (i.Task.Event == "tool_result" || i.Task.Event == "tool_error"):
+		v.doing = ""
+	}
+}
+
+// taskLine tells a change in a line, "" for one that is not worth it.
+func taskLine(c projector.Change) string {
+	if c.Op == projector.Withdrawn {
 		return ""
 	}
-	var told struct {
-		Message  string            `json:"message"`
-		Reason   string            `json:"reason"`
-		Error    string            `json:"error"`
-		Tool     string            `json:"tool"`
-		Path     string            `json:"path"`
-		Plan     *session.Plan     `json:"plan"`
-		Step     *session.PlanStep `json:"step"`
-		Approval *session.Approval `json:"approval"`
+	switch i := c.Item; {
+	case i.Pending != nil && c.Op == projector.Added:
+		return "? " + oneLine(i.Pending.Prompt)
+	case i.Pending != nil && c.Op == projector.Finished && i.Pending.Response != nil:
+		words := map[session.ResponseAction]string{
+			session.RespondApprove: "granted", session.RespondDeny: "denied", session.RespondExpire: "expired", session.RespondAnswer: "answered",
+		}
+		if word := words[i.Pending.Response.Action]; word != "" {
+			return word + " · " + oneLine(i.Pending.Prompt)
+		}
+	case i.Call != nil && i.Call.State == projector.CallRunning && i.Call.Result == nil && c.Op == projector.Updated:
+		return "  → " + i.Call.Name
+	case i.Call != nil && i.Call.StartedAt != nil && c.Op == projector.Finished && i.Call.Result.IsError:
+		return "  ✗ " + i.Call.Name + " · " + oneLine(i.Call.Result.Content)
+	case i.Task != nil && i.Task.Step != nil && i.Done == (c.Op == projector.Finished), // with its end when that comes
+		i.Task != nil && i.Task.Step == nil && (c.Op == projector.Added || c.Op == projector.Updated):
+		return taskEventLine(*i.Task)
 	}
-	if json.Unmarshal(e.Data, &told) != nil {
-		return e.Name
-	}
-	switch e.Name {
+	return ""
+}
+
+func taskEventLine(t projector.Task) string {
+	switch t.Event {
 	case "plan_created", "plan_revised":
-		lines := []string{"plan · " + oneLine(told.Plan.Description)}
-		for _, s := range told.Plan.Steps {
+		lines := []string{"plan · " + oneLine(t.Plan.Description)}
+		for _, s := range t.Plan.Steps {
 			lines = append(lines, "  · "+oneLine(s.Description))
 		}
 		return strings.Join(lines, "\n")
-	case "step_started":
-		return "▸ " + oneLine(told.Step.Description)
-	case "step_completed":
-		return "✓ " + oneLine(told.Step.Description)
-	case "step_failed":
-		return "✗ " + oneLine(told.Step.Description+" · "+told.Step.Error)
-	case "step_skipped":
-		return "– " + oneLine(told.Step.Description)
+	case "step_started", "step_completed", "step_failed", "step_skipped":
+		return stepLine(t)
 	case "tool_call":
-		return "  → " + told.Tool
+		return "  → " + t.Tool
 	case "tool_error":
-		return "  ✗ " + told.Tool + " · " + oneLine(told.Error)
+		return "  ✗ " + t.Tool + " · " + oneLine(t.Text)
 	case "tool_blocked":
-		return "  ✗ " + told.Tool + " · not allowed"
-	case "approval_requested":
-		return "? " + oneLine(told.Approval.Description)
-	case "approval_granted", "approval_denied", "approval_expired":
-		return strings.TrimPrefix(e.Name, "approval_") + " · " + oneLine(told.Approval.Description)
+		return "  ✗ " + t.Tool + " · not allowed"
 	case "file_created", "file_modified", "file_deleted":
-		return "  " + strings.TrimPrefix(e.Name, "file_") + " " + told.Path
+		return "  " + strings.TrimPrefix(t.Event, "file_") + " " + t.Path
 	case "task_completed", "task_paused", "task_cancelled", "task_interrupted", "task_resumed", "auto_continuation_started",
 		"auto_continuation_blocked", "llm_retry", "verification_passed", "verification_failed", "follow_up_delivered", "error":
-		name, why := strings.ReplaceAll(e.Name, "_", " "), oneLine(cmp.Or(told.Message, told.Reason, told.Error))
+		name, why := strings.ReplaceAll(t.Event, "_", " "), oneLine(t.Text)
 		if why == "" || strings.EqualFold(name, why) {
 			return name
 		}
@@ -171,27 +169,25 @@ func taskLine(c session.Change) string {
 	return ""
 }
 
-// animate draws the task again and again.
-func (v *taskView) animate(ctx context.Context) {
-	tick := time.NewTicker(redraw)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		v.mu.Lock()
-		stale := v.dirty
-		v.dirty = false
-		v.mu.Unlock()
-		if stale {
-			v.refresh(ctx)
-		}
-		v.mu.Lock()
-		v.frame++
-		v.draw(v.frame)
-		v.mu.Unlock()
+func stepLine(t projector.Task) string {
+	if t.Step == nil { // the plan with the step as it is
+		return ""
+	}
+	mark := map[string]string{"step_started": "▸ ", "step_completed": "✓ ", "step_failed": "✗ ", "step_skipped": "– "}[t.Event]
+	if text := t.Step.Description; t.Event != "step_failed" {
+		return mark + oneLine(text)
+	}
+	return mark + oneLine(t.Step.Description+" · "+t.Step.Error)
+}
+
+// refreshStale reads where the task stands if something has happened to it.
+func (v *taskView) refreshStale(ctx context.Context) {
+	v.mu.Lock()
+	stale := v.dirty
+	v.dirty = false
+	v.mu.Unlock()
+	if stale {
+		v.refresh(ctx)
 	}
 }
 
@@ -210,42 +206,21 @@ func (v *taskView) refresh(ctx context.Context) {
 	v.row, v.state = row, state
 }
 
-// draw makes the drawing anew, in one write.
-func (v *taskView) draw(frame int) {
-	if !v.live || v.paused {
-		return
+// lines draw the task, no more than the screen has room for.
+func (v *taskView) lines(columns, height int) []string {
+	frame := v.frame
+	if v.ended {
+		frame = -1
 	}
-	columns, height := v.err.size()
-	lines := taskLines(v.row, v.state, v.doing, frame)
-	if most := max(1, height-2); len(lines) > most {
-		lines = lines[len(lines)-most:]
+	cells := taskLines(v.row, v.state, cmp.Or(v.doing, oneLine(v.writing)), frame)
+	if most := max(1, height-2); len(cells) > most {
+		cells = cells[len(cells)-most:]
 	}
-	var b strings.Builder
-	if v.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
+	lines := make([]string, len(cells))
+	for i, c := range cells {
+		lines[i] = v.err.paint(c.colour, cut(c.text, columns-1))
 	}
-	b.WriteString("\r")
-	for _, line := range lines {
-		b.WriteString(v.err.paint(line.colour, cut(line.text, columns-1)) + "\x1b[K\n")
-	}
-	b.WriteString("\x1b[J")
-	fmt.Fprint(v.err, b.String())
-	v.drawn = len(lines)
-}
-
-// aside takes the drawing off the screen while something else is written.
-func (v *taskView) aside(write func()) {
-	v.mu.Lock()
-	if v.drawn > 0 {
-		fmt.Fprintf(v.err, "\x1b[%dA\r\x1b[J", v.drawn)
-		v.drawn = 0
-	}
-	v.paused = true
-	v.mu.Unlock()
-	write()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.paused = false
+	return lines
 }
 
 // say writes a line about the work itself.
@@ -289,6 +264,6 @@ func (v *taskView) end(ctx context.Context) {
 	v.refresh(context.WithoutCancel(ctx))
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.doing = ""
-	v.draw(-1)
+	v.doing, v.writing, v.ended = "", "", true
+	v.draw()
 }

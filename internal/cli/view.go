@@ -3,14 +3,12 @@ package cli
 import (
 	"fmt"
 	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
-	"github.com/holdfast-dev/holdfast/llm"
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -21,20 +19,15 @@ import (
 // happens, with --json the events themselves.
 type view struct {
 	*program
+	*canvas
 	spec    *spec.Spec
 	verbose bool
-	live    bool
 	begun   time.Time
 
 	stop, stopped chan struct{}
 
-	mu     sync.Mutex // units run side by side: guards the rest
-	course *course
+	course *course // guarded by the canvas, as are the next two
 	id     string
-	frame  int
-	drawn  int    // lines of the drawing that is on the screen
-	shown  string // the drawing
-	paused bool   // somebody else writes to the terminal
 	ended  bool
 }
 
@@ -42,11 +35,14 @@ type view struct {
 // it.
 func (p *program) view(s *spec.Spec, c *course, verbose bool) *view {
 	v := &view{
-		program: p, spec: s, course: c, verbose: verbose, begun: time.Now(),
-		live: p.err.terminal && !p.json && p.getenv("TERM") != "dumb",
+		program: p, canvas: p.canvas(), spec: s, course: c, verbose: verbose, begun: time.Now(),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	go v.run()
+	v.canvas.lines = v.lines
+	go func() {
+		defer close(v.stopped)
+		v.animate(v.stop, func() {})
+	}()
 	return v
 }
 
@@ -55,33 +51,67 @@ func (v *view) hear(e workflow.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.id = e.SessionID
-	v.course.hear(e, time.Now())
-	switch {
-	case v.json:
+	if v.json {
 		if raw, err := session.JSON(e); err == nil {
 			fmt.Fprintf(v.err, "%s\n", v.failures.masked(string(raw)))
 		}
-	case v.live:
-		if text := v.kept(e); text != "" {
-			v.erase()
-			fmt.Fprintln(v.err, text)
-		}
-		v.draw()
-	default:
-		v.line(e)
+		return
+	}
+	if e.Type == workflow.WorkflowStart {
+		v.started(e)
 	}
 }
 
-// delta takes a piece of an answer. It is a workflow.Host's OnDelta.
-func (v *view) delta(unit string, d llm.Delta) {
+// started says which run goes on. Units that were begun before are taken up.
+func (v *view) started(e workflow.Event) {
+	resumed := v.course.goOn(time.Now())
+	if v.live {
+		v.draw()
+		return
+	}
+	verb := "started"
+	if resumed, _ := e.Data["resumed"].(bool); resumed {
+		verb = "resumed"
+	}
+	v.err.status("%s %s · %s · id %s", verb, oneLine(e.SpecName), e.Pattern, e.SessionID)
+	for _, p := range resumed {
+		v.err.status("▸ %s · %s", p.unit, p.agent)
+	}
+}
+
+// update takes what happens to the run. It is a workflow.Host's OnUpdate.
+func (v *view) update(u holdfast.Update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := v.course.pieces[unit]; p != nil {
-		text := p.writing + d.Text
-		if d.ToolCall != nil {
-			text = "→ " + d.ToolCall.Name + " "
+	before := v.course.route
+	changes := v.course.update(u)
+	if u.Delta != nil {
+		if p := v.course.pieces[u.Delta.Unit]; p != nil {
+			p.writing = v.failures.masked(p.writing)
 		}
-		p.writing = v.failures.masked(lastRunes(text, 200))
+	}
+	switch {
+	case v.json:
+	case v.live:
+		for _, c := range changes {
+			if text := v.kept(c); text != "" {
+				v.erase()
+				fmt.Fprintln(v.err, text)
+			}
+		}
+		if u.Delta == nil { // the next frame shows what is being written
+			v.draw()
+		}
+	default:
+		if v.course.route != before {
+			v.err.status("→ %s", v.course.route)
+		}
+		for _, c := range changes {
+			v.line(c)
+		}
+		if u.Dropped != nil {
+			v.err.status("%s · the model gave no answer", u.Dropped.Unit)
+		}
 	}
 }
 
@@ -90,19 +120,6 @@ func lastRunes(text string, most int) string {
 		return string(r[len(r)-most:])
 	}
 	return text
-}
-
-// void says that what came of an answer is void. It is a workflow.Host's
-// OnVoid.
-func (v *view) void(unit string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if p := v.course.pieces[unit]; p != nil {
-		p.writing, p.note = "", "the model gave no answer"
-	}
-	if !v.live && !v.json {
-		v.err.status("%s · the model gave no answer", unit)
-	}
 }
 
 // warn says what does not stop a run. It is a workflow.Host's Warn.
@@ -117,20 +134,6 @@ func (v *view) warn(format string, args ...any) {
 	}
 	v.erase()
 	v.err.warn(format, args...)
-	v.draw()
-}
-
-// aside lets something else be written, such as a question to a person, with
-// nothing drawn meanwhile.
-func (v *view) aside(write func()) {
-	v.mu.Lock()
-	v.erase()
-	v.paused = true
-	v.mu.Unlock()
-	write()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.paused = false
 	v.draw()
 }
 
@@ -153,52 +156,11 @@ func (v *view) end(final *course) {
 	}
 }
 
-func (v *view) run() {
-	defer close(v.stopped)
-	if !v.live {
-		return
-	}
-	tick := time.NewTicker(redraw)
-	defer tick.Stop()
-	for {
-		select {
-		case <-v.stop:
-			return
-		case <-tick.C:
-			v.mu.Lock()
-			v.frame++
-			v.draw()
-			v.mu.Unlock()
-		}
-	}
-}
-
-// draw makes the drawing anew, in one write, and only where it differs.
-func (v *view) draw() {
-	if !v.live || v.paused || v.id == "" { // a run that was refused is not drawn
-		return
-	}
-	columns, height := v.err.size()
-	lines := v.lines(columns, height)
-	text := strings.Join(lines, "\n")
-	if text == v.shown && v.drawn > 0 {
-		return
-	}
-	var b strings.Builder
-	if v.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
-	}
-	b.WriteString("\r")
-	for _, line := range lines {
-		b.WriteString(line + "\x1b[K\n")
-	}
-	b.WriteString("\x1b[J") // what a longer drawing left
-	fmt.Fprint(v.err, b.String())
-	v.drawn, v.shown = len(lines), text
-}
-
 // lines are a head, the units and a sum, no more than the screen has room for.
 func (v *view) lines(columns, height int) []string {
+	if v.id == "" { // a run that was refused is not drawn
+		return nil
+	}
 	ch := chart{to: v.err, columns: columns, frame: v.frame, now: time.Now()}
 	if v.ended {
 		ch.frame = -1
@@ -210,9 +172,7 @@ func (v *view) lines(columns, height int) []string {
 	}
 	name := cut(oneLine(v.spec.Name), columns-1)
 	about := " · " + string(v.spec.Pattern.Type)
-	if v.id != "" {
-		about += " · " + shortID(v.id)
-	}
+	about += " · " + shortID(v.id)
 	head := v.err.paint(bold, name) + v.err.paint(dim, cut(about, columns-1-runewidth.StringWidth(name)))
 	sum := cut("  "+ch.sum(v.spec, v.course, time.Since(v.begun)), columns-1)
 	return append(append([]string{head}, units...), v.err.paint(dim, sum))
@@ -229,14 +189,6 @@ func window(units []string, c *course, s *spec.Spec, most int) []string {
 	}
 	from := min(max(0, last-most+2), len(units)-most)
 	return units[from : from+most : from+most]
-}
-
-// erase takes the drawing off the screen.
-func (v *view) erase() {
-	if v.drawn > 0 {
-		fmt.Fprintf(v.err, "\x1b[%dA\r\x1b[J", v.drawn)
-		v.drawn = 0
-	}
 }
 
 // size is the number of columns and lines of a terminal.

@@ -4,55 +4,40 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/projector"
+	"github.com/holdfast-dev/holdfast/session"
 )
 
-// line tells an event in a line of its own, for a file or a pipe.
-func (v *view) line(e workflow.Event) {
-	unit, _ := e.Data["unit"].(string)
-	p := v.course.pieces[unit]
-	switch e.Type {
-	case workflow.WorkflowStart:
-		verb := "started"
-		if resumed, _ := e.Data["resumed"].(bool); resumed {
-			verb = "resumed"
-		}
-		v.err.status("%s %s · %s · id %s", verb, oneLine(e.SpecName), e.Pattern, e.SessionID)
-	case workflow.StepStart, workflow.TaskStart, workflow.WorkerStart, workflow.NodeStart:
-		v.err.status("▸ %s · %s", unit, p.agent)
-	case workflow.StepComplete, workflow.TaskComplete, workflow.WorkerComplete, workflow.NodeComplete:
-		v.err.status("✓ %s · %s · %s · %s so far", unit, p.agent, spell(p.took), tokensText(v.course.used.Total()))
-		if text := v.answer(e); text != "" {
-			fmt.Fprintln(v.err, text)
-		}
-	case workflow.RoutingDecision:
-		v.err.status("→ %s", v.course.route)
-	case workflow.HITLPause:
-		v.err.status("? %s · a person is asked", unit)
-	case workflow.HITLAnswer:
-		v.err.status("✓ %s · %s", unit, p.note)
-	case workflow.BudgetWarning:
-		fmt.Fprintln(v.err, v.kept(e))
+// line tells a change in a line of its own, for a file or a pipe.
+func (v *view) line(c projector.Change) {
+	i := c.Item
+	p := v.course.pieces[i.Unit]
+	switch {
+	case i.Work != nil && c.Op == projector.Added && !i.Done:
+		v.err.status("▸ %s · %s", i.Unit, i.Work.Agent)
+	case i.Work != nil && c.Op == projector.Finished && i.Work.State == projector.WorkFinished && i.Work.Agent != "":
+		v.err.status("✓ %s · %s · %s · %s so far", i.Unit, i.Work.Agent, spell(p.took), tokensText(v.course.used.Total()))
+	case i.Pending != nil && c.Op == projector.Added:
+		v.err.status("? %s · a person is asked", i.Unit)
+	case i.Pending != nil && c.Op == projector.Finished && p != nil:
+		v.err.status("✓ %s · %s", i.Unit, p.note)
+	}
+	if text := v.kept(c); text != "" {
+		fmt.Fprintln(v.err, text)
 	}
 }
 
-// kept is what stays on the screen of an event whatever is drawn below it, ""
-// for nothing.
-func (v *view) kept(e workflow.Event) string {
-	if e.Type == workflow.BudgetWarning {
-		return v.err.paint(yellow, "warning:") + fmt.Sprintf(" %v: %v of %v used", e.Data["budget"], e.Data["used"], e.Data["limit"])
+// kept is what stays on the screen of a change whatever is drawn below it, ""
+// for nothing: a warning, and where that is wanted what a unit answered.
+func (v *view) kept(c projector.Change) string {
+	i := c.Item
+	switch {
+	case i.Status != nil && i.Status.Event == (session.BudgetWarned{}).Kind() && c.Op == projector.Added:
+		return v.err.paint(yellow, "warning:") + fmt.Sprintf(" %v: %v of %v used", i.Status.Name, i.Status.Used, i.Status.Limit)
+	case v.verbose && i.Work != nil && c.Op == projector.Finished && i.Work.State == projector.WorkFinished && i.Work.Agent != "":
+		return v.err.paint(dim, i.Unit) + "\n" + setIn(printable(v.failures.masked(v.course.pieces[i.Unit].answer)))
 	}
-	return v.answer(e)
-}
-
-// answer is what a unit answered, set in, where that is wanted.
-func (v *view) answer(e workflow.Event) string {
-	text, _ := e.Data["response"].(string)
-	unit, _ := e.Data["unit"].(string)
-	if !v.verbose || unit == "" || e.Type == workflow.HITLAnswer {
-		return ""
-	}
-	return v.err.paint(dim, unit) + "\n" + setIn(printable(v.failures.masked(text)))
+	return ""
 }
 
 // setIn is text with each line a little to the right.

@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 
-	"github.com/holdfast-dev/holdfast/llm"
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
@@ -96,24 +98,30 @@ func TestView_drawsInPlace(t *testing.T) {
 
 // play has a run happen.
 func play(v *view, s *spec.Spec) {
-	tell := func(kind workflow.EventType, data map[string]any) {
-		v.hear(workflow.Event{Type: kind, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: data})
+	seq := int64(0)
+	write := func(changes ...session.Change) {
+		for _, c := range changes {
+			seq++
+			v.update(holdfast.Update{Record: &session.LogEntry{Record: session.Record{Seq: seq, At: time.Now(), Change: c}}})
+		}
 	}
-	tell(workflow.WorkflowStart, map[string]any{"resumed": false})
-	tell(workflow.TaskStart, map[string]any{"unit": "task/sort", "agent": "sorter"})
-	v.delta("task/sort", llm.Delta{Text: strings.Repeat("long words ", 40)})
+	v.hear(workflow.Event{
+		Type: workflow.WorkflowStart, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: map[string]any{"resumed": false},
+	})
+	write(session.UnitStarted{Unit: "task/sort", Agent: "sorter"})
+	v.update(holdfast.Update{Delta: &holdfast.Delta{Attempt: holdfast.Attempt{Unit: "task/sort", StepID: "s"}, Text: strings.Repeat("long words ", 40)}})
 	v.mu.Lock()
 	v.frame++
 	v.draw()
 	v.mu.Unlock()
 	v.warn("mind the %s", "gap")
-	tell(workflow.TaskComplete, map[string]any{
-		"unit": "task/sort", "agent": "sorter", "response": "x", "usage": map[string]any{"input_tokens": int64(20), "output_tokens": int64(10)},
-	})
+	write(session.UnitAdvanced{Unit: "task/sort", Agent: "sorter", Change: session.InferenceAnswered{StepID: "s", Usage: session.Usage{Input: 20, Output: 10}}},
+		session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleAssistant, StepID: "s", Unit: "task/sort", Content: session.Text("x")}},
+		session.UnitFinished{Unit: "task/sort", Agent: "sorter", Result: []byte("{}")})
 	for _, task := range []string{"features", "fixes"} {
-		tell(workflow.TaskStart, map[string]any{"unit": "task/" + task, "agent": "author"})
+		write(session.UnitStarted{Unit: "task/" + task, Agent: "author"})
 	}
-	tell(workflow.ErrorEvent, map[string]any{"unit": "task/features", "error": "it broke"})
+	write(session.UnitFailed{Unit: "task/features", Agent: "author", Error: session.Failure{Message: "it broke"}})
 	v.end(nil)
 }
 
@@ -134,7 +142,7 @@ func TestView_longRunIsDrawnInPart(t *testing.T) {
 		c.at(fmt.Sprintf("step/%d", i)).mark = markDone
 	}
 	c.at("step/40").mark = markGoing
-	v := &view{program: &program{err: newScreen(os.Stderr)}, spec: s, course: c}
+	v := &view{program: &program{err: newScreen(os.Stderr)}, canvas: &canvas{}, spec: s, course: c, id: "4711"}
 	lines := v.lines(80, 24)
 	drawn := strings.Join(lines, "\n")
 	if len(lines) > 23 || !strings.Contains(drawn, " 41  a") || !strings.Contains(drawn, " 42  a") || strings.Contains(drawn, " 2   a") {

@@ -70,6 +70,8 @@ var building = map[string]place{
 
 	".": {floor: 3},
 
+	"projector": {floor: 4},
+
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
 
