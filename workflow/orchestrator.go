@@ -83,7 +83,7 @@ func (p *orchestrator) makePlan(ctx context.Context, r *run) error {
 	for k := range planTries {
 		key := fmt.Sprintf("plan#%d", k)
 		e, err := r.work(ctx, unit{
-			key: key, agent: c.Agent, lane: laneMain, earlier: p.planner[:len(p.planner):len(p.planner)], read: readPlan,
+			key: key, agent: c.Agent, lane: LaneMain, earlier: p.planner[:len(p.planner):len(p.planner)], read: readPlan,
 			input: func() (string, error) { return planText(r.spec.Inputs.Values, c.Limits.MaxWorkers, unreadable), nil },
 		})
 		if err != nil {
@@ -221,7 +221,7 @@ func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.
 		return err
 	}
 	e, err := r.work(ctx, unit{
-		key: name, agent: s.Agent, lane: laneMain, tools: s.ToolOverrides, earlier: p.earlier(name, s.Agent),
+		key: name, agent: s.Agent, lane: LaneMain, tools: s.ToolOverrides, earlier: p.earlier(name, s.Agent),
 		source: []any{s.Input, s.Vars, s.ToolOverrides},
 		input:  func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
 	})

@@ -30,25 +30,25 @@ func layoutOf(s session.Session) (layout, error) {
 	if err != nil {
 		return layout{}, err
 	}
-	papers, err := workflow.Read(s)
+	run, err := workflow.ReadContents(s)
 	if err != nil {
 		return layout{}, err
 	}
-	l := layout{id: s.ID(), spec: papers.Snapshot.Spec, agents: papers.Spec.Agents.Names()}
-	for _, f := range papers.Snapshot.Files {
+	l := layout{id: s.ID(), spec: run.Snapshot.Spec, agents: run.Spec.Agents.Names()}
+	for _, f := range run.Snapshot.Files {
 		l.files = append(l.files, SpecFile{As: f.As, Kind: SpecKind(f.Kind), Data: f.Data})
 	}
 	if l.state, err = stateOf(st); err != nil {
 		return layout{}, err
 	}
-	ext := Extension{Version: s.Version(), SpecPath: papers.Snapshot.Path}
+	ext := Extension{Version: s.Version(), SpecPath: run.Snapshot.Path}
 	for _, name := range sortedKeys(st.Agents) {
 		use := st.Agents[name]
 		ext.Usage.Set(name, AgentUsage{Input: use.Input, Output: use.Output, Calls: int64(use.Calls), Estimated: use.Estimated})
 	}
 	l.state.Holdfast = &ext
-	for _, t := range papers.Talks {
-		c, err := l.conversation(t, papers)
+	for _, t := range run.Conversations {
+		c, err := l.conversation(t, run)
 		if err != nil {
 			return layout{}, err
 		}
@@ -70,14 +70,14 @@ func stateOf(st *workflow.State) (State, error) {
 	return DecodeState(head, pattern)
 }
 
-// conversation is a talk as the files of its agent.
-func (l layout) conversation(t workflow.Talk, papers *workflow.Papers) (Conversation, error) {
+// conversation is what an agent said as the files of its agent.
+func (l layout) conversation(t workflow.Conversation, run *workflow.Contents) (Conversation, error) {
 	messages, err := FromSession(0, t.Messages)
 	if err != nil {
 		return Conversation{}, fmt.Errorf("agent %s: %w", t.Agent, err)
 	}
 	place := Place{Agent: t.Agent, Lane: laneName(t.Lane)}
-	policy := papers.Spec.Context
+	policy := run.Spec.Context
 	compacts := policy != nil && policy.Compaction != nil && policy.Compaction.Enabled
 	first, last := messages[0].CreatedAt, messages[len(messages)-1].UpdatedAt
 	c := Conversation{

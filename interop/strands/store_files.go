@@ -145,16 +145,15 @@ func (s *Store) lookClosely(ctx context.Context, r store.Ref) (relation, error) 
 
 // takeOver makes a log of what the other program left.
 func (s *Store) takeOver(ctx context.Context, r store.Ref) error {
-	d := s.at(r)
-	f, err := d.foreign("")
+	c, err := s.at(r).contents("")
 	if err != nil {
 		return err
 	}
-	v, notes, err := d.session(f, session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+	v, notes, err := c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
 		return err
 	}
-	saved, err := s.logs.Create(ctx, v, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: f.UpdatedAt})
+	saved, err := s.logs.Create(ctx, v, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: c.state.Metadata.UpdatedAt})
 	if errors.Is(err, session.ErrConflict) {
 		return nil // somebody else was faster
 	}
@@ -168,7 +167,7 @@ func (s *Store) takeOver(ctx context.Context, r store.Ref) error {
 
 // takeIn adds to the log what the other program did since.
 func (s *Store) takeIn(ctx context.Context, r store.Ref) error {
-	f, err := s.at(r).foreign("")
+	c, err := s.at(r).contents("")
 	if err != nil {
 		return err
 	}
@@ -176,11 +175,11 @@ func (s *Store) takeIn(ctx context.Context, r store.Ref) error {
 	if err != nil {
 		return err
 	}
-	next, notes, err := workflow.Adopt(have, f) //nolint:contextcheck // to look at a log waits for nothing
+	next, notes, err := c.extend(have) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
-		return s.at(r).unusable(err)
+		return err
 	}
-	saved, err := s.logs.Save(ctx, next, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: f.UpdatedAt})
+	saved, err := s.logs.Save(ctx, next, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: c.state.Metadata.UpdatedAt})
 	if errors.Is(err, session.ErrBusy) {
 		return nil // it is run here; whoever runs it will meet the change
 	}

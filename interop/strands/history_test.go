@@ -1,86 +1,132 @@
-package workflow_test
+package strands_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
-	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-const adoptHead = `
+const foreignHead = `
 version: 1
 name: adopted
 runtime: {provider: scripted, model_id: m, failure_policy: {retries: 0, wait_min: 0, wait_max: 0}}
 agents: {a: {prompt: A.}, b: {prompt: B.}, r: {prompt: R.}, j: {prompt: J.}}
 `
 
-// foreign is a run as another program left it.
-func foreign(t *testing.T, text, pattern string, talks ...workflow.Talk) workflow.Foreign {
+// foreignDir is the directory of a run as the other program left it. Said is what
+// agent a heard and answered, in turns.
+func foreignDir(t *testing.T, dir, text, pattern string, said ...string) strands.Dir {
 	t.Helper()
-	snap, err := load(t, adoptHead+text, nil).Snapshot()
-	if err != nil {
+	d, data := dirOf(dir), []byte(foreignHead+text)
+	s := strands.State{
+		Metadata: strands.Metadata{SessionID: id, WorkflowName: "adopted", SpecHash: spec.Hash(data), PatternType: "any", Status: strands.Running,
+			CreatedAt: at(0), UpdatedAt: at(60)},
+		RuntimeConfig: strands.RuntimeConfig{Provider: "scripted", ModelID: ptr("m")},
+		Pattern:       object(t, pattern),
+	}
+	if err := d.Save(s, data); err != nil {
 		t.Fatal(err)
 	}
-	at := time.Date(2025, 11, 9, 10, 0, 0, 0, time.UTC)
-	return workflow.Foreign{
-		Format: "test", Snapshot: snap, Pattern: json.RawMessage(pattern), Status: workflow.StatusRunning,
-		CreatedAt: at, UpdatedAt: at.Add(time.Minute), Talks: talks,
+	if len(said) == 0 {
+		return d
 	}
+	c := strands.Conversation{Place: strands.Place{Agent: "a"}, Agent: strands.NewAgent(false, at(1))}
+	for i, text := range said {
+		role, text, _ := strings.Cut(text, ":")
+		c.Messages = append(c.Messages, message(t, i, role, `{"text":`+quote(text)+`}`))
+	}
+	if err := d.SaveConversation(id, c, nil); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
-func adopted(t *testing.T, rt *holdfast.Runtime, f workflow.Foreign) (id string, notes []string) {
+// importDir imports a directory and checks that it is left as it was.
+func importDir(t *testing.T, d strands.Dir) (b begun, notes []string) {
 	t.Helper()
-	s, notes, err := workflow.Adopted(session.Birth{ID: workflow.NewSessionID(), AgentID: "agent"}, f)
-	if err != nil {
+	b = begun{rt: newRuntime(t, nil), out: t.TempDir()}
+	before := listing(t, d)
+	var err error
+	if b.id, notes, err = strands.Import(t.Context(), b.rt, d, strands.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = rt.Import(t.Context(), s); err != nil {
-		t.Fatal(err)
+	if after := listing(t, d); after != before {
+		t.Errorf("the import changed the directory from\n%s\nto\n%s", before, after)
 	}
-	return s.ID(), notes
+	return b, notes
 }
 
-// spoken is what was said, turn by turn.
-func spoken(texts ...string) []session.Message {
-	var list []session.Message
-	for i, text := range texts {
-		m := session.Message{Role: session.RoleUser, Content: session.Text(text)}
-		if i%2 == 1 {
-			m.Role = session.RoleAssistant
+// listing names every file with its mode, time and content.
+func listing(t *testing.T, d strands.Dir) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(string(d), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
-		list = append(list, m)
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		all.WriteString(path + " " + info.Mode().String() + " " + info.ModTime().String() + "\n")
+		if !e.IsDir() {
+			all.WriteString(get(t, path) + "\n")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return list
+	return all.String()
 }
 
-// clerk routes to y, is content with the second draft, and repeats the rest.
-func clerk(r llm.Request) (llm.Response, error) {
+// clerk routes to y, is content with every draft, and repeats the rest.
+type clerk struct {
+	mu    sync.Mutex
+	asked []llm.Request
+}
+
+func (c *clerk) Infer(_ context.Context, r llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, r)
+	text := "re: " + r.Messages[len(r.Messages)-1].Content.Text()
 	switch {
 	case strings.HasPrefix(r.System, "R."):
-		return said(`{"route": "y"}`), nil
+		text = `{"route": "y"}`
 	case strings.HasPrefix(r.System, "J."):
-		return said(`{"score": 90}`), nil
+		text = `{"score": 90}`
 	}
-	return echo(r)
+	return llm.Response{Content: session.Text(text), FinishReason: "stop"}, nil
+}
+
+func (c *clerk) host() workflow.Host {
+	h := host(&actor{})
+	h.Models = func(spec.Model) (string, llm.Model, error) { return "scripted/m", c, nil }
+	return h
 }
 
 const loopSpec = `
 pattern: {type: graph, config: {nodes: {one: {agent: a, input: one}, two: {agent: b, input: two}, three: {agent: a, input: "{{ nodes.two.response }}"}},
   edges: [{from: one, choose: [{when: "{{ nodes.one.response == 'on' }}", to: two}, {when: else, to: three}]}, {from: two, to: [one]}]}}`
 
-func TestAdopted_goesOnWithoutRepeatingWhatIsRecorded(t *testing.T) {
+func TestImport_goesOnWithoutRepeatingWhatIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spec, state string
-		talks       []workflow.Talk
+		said        []string
 		answer      string
 		asked       string // what the models are asked from then on
 		last        string
@@ -94,12 +140,12 @@ func TestAdopted_goesOnWithoutRepeatingWhatIsRecorded(t *testing.T) {
 		"a chain killed while it asked": {
 			spec:  `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: a, input: "y"}, {agent: a, input: "z"}]}}`,
 			state: `{"current_step": 1, "step_history": [{"index": 0, "agent": "a", "response": "first", "tokens_estimated": 2}]}`,
-			talks: []workflow.Talk{{Agent: "a", Lane: workflow.LaneMain, Messages: spoken("x", "first", "y")}},
+			said:  []string{"user:x", "assistant:first", "user:y"},
 			asked: "y|z", last: "re: z",
 		},
 		"an answer that was not recorded any more": {
 			spec:  `pattern: {type: chain, config: {steps: [{agent: a, input: x}]}}`,
-			state: `{}`, talks: []workflow.Talk{{Agent: "a", Lane: workflow.LaneMain, Messages: spoken("x", "first")}},
+			state: `{}`, said: []string{"user:x", "assistant:first"},
 			asked: "", last: "first",
 		},
 		"workflow": {
@@ -164,21 +210,22 @@ func TestAdopted_goesOnWithoutRepeatingWhatIsRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, rt := &actor{answer: clerk}, runtime(t, inmem.New(inmem.Config{}))
-			id, notes := adopted(t, rt, foreign(t, c.spec, c.state, c.talks...))
+			a := &clerk{}
+			b, notes := importDir(t, foreignDir(t, t.TempDir(), c.spec, c.state, c.said...))
 			if got := strings.Join(notes, "; "); (c.note == "") != (got == "") || !strings.Contains(got, c.note) {
 				t.Errorf("the notes are %q, want %q", got, c.note)
 			}
-			o := workflow.ResumeOptions{Host: host(a), Out: t.TempDir()}
+			o := workflow.ResumeOptions{Host: a.host(), Out: b.out}
 			if c.answer != "" {
 				o.Answer = &c.answer
 			}
-			res, err := workflow.Resume(t.Context(), rt, id, o)
+			res, err := workflow.Resume(t.Context(), b.rt, b.id, o)
 			if err != nil || res.Status != workflow.StatusCompleted || res.LastResponse != c.last {
 				t.Fatalf("the run ended as %+v (%v), want %q", res, err, c.last)
 			}
 			var asked []string
-			for _, text := range a.inputs() {
+			for _, r := range a.asked {
+				text := r.Messages[len(r.Messages)-1].Content.Text()
 				if first, _, long := strings.Cut(text, "\n"); long {
 					text = first + "…"
 				}
@@ -191,17 +238,21 @@ func TestAdopted_goesOnWithoutRepeatingWhatIsRecorded(t *testing.T) {
 	}
 }
 
-func TestAdopted_whatWasAskedIsThereOnce(t *testing.T) {
+func TestImport_whatWasAskedIsThereOnce(t *testing.T) {
 	t.Parallel()
-	a, rt := &actor{answer: echo}, runtime(t, inmem.New(inmem.Config{}))
-	id, _ := adopted(t, rt, foreign(t,
+	a := &clerk{}
+	b, _ := importDir(t, foreignDir(t, t.TempDir(),
 		`pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: a, input: "y"}]}}`,
 		`{"current_step": 1, "step_history": [{"index": 0, "agent": "a", "response": "first", "tokens_estimated": 2}]}`,
-		workflow.Talk{Agent: "a", Lane: workflow.LaneMain, Messages: append(spoken("x"), spoken("x", "first", "y")...)}))
-	if _, err := workflow.Resume(t.Context(), rt, id, workflow.ResumeOptions{Host: host(a), Out: t.TempDir()}); err != nil {
+		"user:x", "user:x", "assistant:first", "user:y"))
+	if _, err := workflow.Resume(t.Context(), b.rt, b.id, workflow.ResumeOptions{Host: a.host(), Out: b.out}); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.shown(t, "y"); got != "user:x|assistant:first|user:y" {
+	var shown []string
+	for _, m := range a.asked[0].Messages {
+		shown = append(shown, string(m.Role)+":"+m.Content.Text())
+	}
+	if got := strings.Join(shown, "|"); len(a.asked) != 1 || got != "user:x|assistant:first|user:y" {
 		t.Errorf("the model was shown %s", got)
 	}
 	if !strings.HasPrefix(a.asked[0].System, "A.") {
@@ -209,16 +260,25 @@ func TestAdopted_whatWasAskedIsThereOnce(t *testing.T) {
 	}
 }
 
-func TestAdopted_keepsWhatItDoesNotKnow(t *testing.T) {
+func TestImport_keepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	rt := runtime(t, inmem.New(inmem.Config{}))
-	f := foreign(t, `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: a, input: y}]}}`,
+	d := foreignDir(t, t.TempDir(), `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: a, input: y}]}}`,
 		`{"current_step": 1, "step_history": [{"index": 0, "agent": "a", "response": "first", "tokens_estimated": 2}], "later": {"k": [1]}}`)
-	f.Usage = map[string]workflow.AgentUse{"a": {Input: 3, Output: 4, Calls: 2, Estimated: true}, "b": {Input: 1}}
-	f.Artifacts, f.Error, f.Status = []string{"/out/a.md"}, "ProviderError: no", workflow.StatusFailed
-	f.Variables = spec.Map[string]{{Name: "v", Value: "w"}}
-	id, _ := adopted(t, rt, f)
-	st := projected(t, rt, id, holdfast.Whole())
+	s, err := d.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Holdfast = &strands.Extension{Version: 1, Usage: strands.DictOf(map[string]strands.AgentUsage{
+		"a": {Input: 3, Output: 4, Calls: 2, Estimated: true}, "b": {Input: 1},
+	})}
+	s.TokenUsage = strands.TokenUsage{TotalInput: 4, TotalOutput: 4, ByAgent: strands.DictOf(map[string]int64{"a": 7, "b": 1})}
+	s.ArtifactsWritten, s.Metadata.Error, s.Metadata.Status = []string{"/out/a.md"}, "ProviderError: no", strands.Failed
+	s.Variables.Set("v", "w")
+	if err := d.Save(s, nil); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := importDir(t, d)
+	st := b.state(t, 0)
 	later, _ := st.Pattern.Get("later")
 	if raw, ok := later.(json.RawMessage); !ok || string(raw) != `{"k":[1]}` {
 		t.Errorf("what nobody knows is %v", later)
@@ -227,20 +287,42 @@ func TestAdopted_keepsWhatItDoesNotKnow(t *testing.T) {
 		t.Errorf("it has used %+v, %+v", st.Usage, st.Agents)
 	}
 	m := st.Metadata
-	if m.Status != workflow.StatusFailed || m.Error == nil || *m.Error != f.Error || m.CreatedAt != "2025-11-09T10:00:00+00:00" || len(st.Artifacts) != 1 || len(st.Variables) != 1 {
+	if m.Status != workflow.StatusFailed || m.Error == nil || *m.Error != s.Metadata.Error || m.CreatedAt != "2025-11-09T10:00:00+00:00" || len(st.Artifacts) != 1 || len(st.Variables) != 1 {
 		t.Errorf("the state is %+v", st)
 	}
 }
 
-func TestAdopt_refusesWhatContradictsTheLog(t *testing.T) {
+func TestImport_aTimeLimitThatEndedAtNoTime(t *testing.T) {
+	t.Parallel()
+	b, _ := importDir(t, foreignDir(t, t.TempDir(),
+		`pattern: {type: chain, config: {steps: [{type: hitl, prompt: "ok?", default: fine, timeout_seconds: 60}, {agent: a, input: x}]}}`,
+		`{"current_step": 1, "step_history": [{"index": 0, "type": "hitl", "prompt": "ok?", "response": "fine"}],
+  "hitl_timeout_occurred": true, "hitl_default_used": "fine"}`))
+	history, _ := b.state(t, 0).Pattern.Get("step_history")
+	if list, ok := history.([]spec.Map[any]); !ok || len(list) != 1 {
+		t.Errorf("the steps are %v", history)
+	}
+}
+
+func TestImport_unitsWithUnusualNames(t *testing.T) {
+	t.Parallel()
+	for name, task := range map[string]string{"a number sign": "one#1", "very long": strings.Repeat("long", 200)} {
+		raw := quote(task)
+		a := &clerk{}
+		b, _ := importDir(t, foreignDir(t, t.TempDir(),
+			`pattern: {type: workflow, config: {tasks: [{id: `+raw+`, agent: a, input: x}, {id: two, agent: b, input: z, deps: [`+raw+`]}]}}`,
+			`{"task_results": {`+raw+`: {"response": "1", "status": "success", "agent": "a"}}, "completed_tasks": [`+raw+`]}`))
+		res, err := workflow.Resume(t.Context(), b.rt, b.id, workflow.ResumeOptions{Host: a.host(), Out: b.out})
+		if err != nil || res.LastResponse != "re: z" || len(a.asked) != 1 {
+			t.Errorf("%s: %+v (%v) after %d calls", name, res, err, len(a.asked))
+		}
+	}
+}
+
+func TestStore_takesInMoreAndRefusesWhatContradictsTheLog(t *testing.T) {
 	t.Parallel()
 	const text = `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: b, input: y}]}}`
 	const one = `{"step_history": [{"index": 0, "agent": "a", "response": "first", "tokens_estimated": 2}]}`
-	f := foreign(t, text, one)
-	s, _, err := workflow.Adopted(session.Birth{ID: "s", AgentID: "agent"}, f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		state string
 		fine  bool
@@ -252,8 +334,14 @@ func TestAdopt_refusesWhatContradictsTheLog(t *testing.T) {
 		"another answer": {`{"step_history": [{"index": 0, "agent": "a", "response": "other", "tokens_estimated": 2}]}`, false, 1},
 		"less":           {`{"step_history": []}`, false, 1},
 	} {
-		f.Pattern = json.RawMessage(c.state)
-		next, _, err := workflow.Adopt(s, f)
+		dir := t.TempDir()
+		d := foreignDir(t, dir, text, one)
+		st, r := openStore(t, dir, strands.StoreConfig{}), store.Ref{Tenant: session.DefaultTenant, ID: id}
+		if _, err := st.Load(t.Context(), r, false); err != nil {
+			t.Fatal(err)
+		}
+		asStrands(t, d, func(s *strands.State) { s.Pattern = object(t, c.state) })
+		next, err := st.Load(t.Context(), r, false)
 		if c.fine != (err == nil) || err != nil && !errors.Is(err, session.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
