@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/pyjson"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
@@ -112,7 +113,7 @@ func (p *orchestrator) reviewPlan(ctx context.Context, r *run) error {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	before := template.Scope{
-		"orchestrator_response": template.Str(reprint(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
+		"orchestrator_response": template.Str(pyjson.Print(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
 	}
 	return p.ask(ctx, r, question{
 		unit: "plan/review", ask: p.c.DecompositionReview, pointer: "/pattern/config/decomposition_review",
@@ -251,7 +252,7 @@ func (p *orchestrator) state() spec.Map[any] {
 	}
 	if !p.worked || p.c.DecompositionReview != nil {
 		state = spec.Map[any]{
-			{Name: "orchestrator_response", Value: string(reprint(p.plan, "  ", true))}, {Name: "orchestrator_subtasks", Value: p.plan},
+			{Name: "orchestrator_response", Value: string(pyjson.Print(p.plan, "  ", true))}, {Name: "orchestrator_subtasks", Value: p.plan},
 		}
 	}
 	state = state.With("workers_executed", p.worked)
