@@ -71,9 +71,9 @@ func blockKey(block Object) (kind string, value json.RawMessage) {
 
 // blockOf makes a block of its key and value. Values that come here encode.
 func blockOf(kind string, value any) Object {
-	var w writer
-	w.put(kind, value)
-	return w.made
+	var block Object
+	block.Set(kind, encoded(value))
+	return block
 }
 
 // partOf is a block as a part of a session's message. A block that a session

@@ -24,23 +24,37 @@ func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode pattern state: %w", err)
 	}
-	var w writer
-	w.put("metadata", s.Metadata)
-	w.put("variables", s.Variables)
-	w.put("runtime_config", s.RuntimeConfig)
-	w.put("token_usage", s.TokenUsage)
-	w.put("artifacts_written", append([]string{}, s.ArtifactsWritten...))
 	if s.Holdfast != nil {
 		e := *s.Holdfast
 		e.PatternSHA256 = hashOf(patternJSON)
-		w.put("holdfast", e)
+		s.Holdfast = &e
 	}
-	raw, err := w.end(s.Extra)
+	raw, err := s.fields().encode(s.Extra)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode session state: %w", err)
 	}
 	sessionJSON, err = escaped(json.RawMessage(raw))
 	return sessionJSON, patternJSON, err
+}
+
+func (s *State) fields() fields {
+	return fields{
+		{"session_type", both{&noAgent{}, json.RawMessage("null")}, omitNull},
+		{"metadata", &s.Metadata, required},
+		{"variables", &s.Variables, optional},
+		{"runtime_config", &s.RuntimeConfig, optional},
+		{"token_usage", &s.TokenUsage, optional},
+		{"artifacts_written", both{&s.ArtifactsWritten, append([]string{}, s.ArtifactsWritten...)}, optional},
+		{"holdfast", &s.Holdfast, omitNull},
+	}
+}
+
+// noAgent refuses the key session_type, which a workflow's session has not.
+type noAgent struct{}
+
+// UnmarshalJSON refuses whatever it gets.
+func (noAgent) UnmarshalJSON([]byte) error {
+	return &session.InvalidError{Field: "value", Reason: "says that this is one agent's session, not a workflow's"}
 }
 
 func hashOf(data []byte) string {
@@ -75,22 +89,11 @@ func decodeSession(data []byte) (State, error) {
 	if err != nil {
 		return State{}, corrupt("", sessionFile, err)
 	}
-	r := read(raw)
-	if _, sdk := r.left.Get("session_type"); sdk {
-		r.check("session_type", false, "says that this is one agent's session, not a workflow's")
+	if err := s.fields().decode(raw, &s.Extra); err != nil {
+		return State{}, corrupt(s.Metadata.SessionID, sessionFile, err)
 	}
-	r.need("metadata", &s.Metadata)
-	r.maybe("variables", &s.Variables)
-	r.maybe("runtime_config", &s.RuntimeConfig)
-	r.maybe("token_usage", &s.TokenUsage)
-	r.maybe("artifacts_written", &s.ArtifactsWritten)
 	if len(s.ArtifactsWritten) == 0 {
 		s.ArtifactsWritten = nil
-	}
-	r.maybe("holdfast", &s.Holdfast)
-	s.Extra, err = r.rest()
-	if err != nil {
-		return State{}, corrupt(s.Metadata.SessionID, sessionFile, err)
 	}
 	return s, nil
 }

@@ -21,49 +21,6 @@ type Conversation struct {
 	Messages []Message // by number
 }
 
-// Window is what a model may be shown: the messages that were not removed,
-// behind the summary of those that were, repaired so that every provider takes
-// them. The conversation itself keeps what it is. Ids are as in ToSession.
-func (c Conversation) Window(prefix string) ([]session.Message, error) {
-	removed, summary, err := c.Agent.Removed()
-	if err != nil {
-		return nil, err
-	}
-	groups := toGroups(prefix, c.Messages)
-	shown := slices.Concat(groups[min(removed, len(groups)):]...)
-	if summary != nil {
-		said := summary.messages()
-		for i := range said {
-			said[i].ID = fmt.Sprintf("%ssummary.%d", prefix, i)
-			said[i].CreatedAt = c.Agent.UpdatedAt
-		}
-		shown = append(said, shown...)
-	}
-	return session.Sendable(shown), nil
-}
-
-// Exchange is an input, what came of it, and the answer.
-type Exchange struct {
-	Messages []Message
-	Answered bool // the last message is an assistant's that calls no tool
-}
-
-// Exchanges splits the conversation where somebody says something new.
-func (c Conversation) Exchanges() []Exchange {
-	var exchanges []Exchange
-	for _, m := range c.Messages {
-		said := m.Shown().messages()
-		last := said[len(said)-1]
-		if len(exchanges) == 0 || last.Role == session.RoleUser {
-			exchanges = append(exchanges, Exchange{})
-		}
-		e := &exchanges[len(exchanges)-1]
-		e.Messages = append(e.Messages, m)
-		e.Answered = last.Role == session.RoleAssistant && len(last.ToolCalls) == 0
-	}
-	return exchanges
-}
-
 // SaveConversation writes the files of one agent's folder. Messages that the
 // conversation does not have stay, so that a longer one can be saved by its new
 // messages alone. The agents are those of the spec.

@@ -260,6 +260,62 @@ func TestImport_whatWasAskedIsThereOnce(t *testing.T) {
 	}
 }
 
+// What the model is shown goes by units: one is shown whole, summarised or not at
+// all, whatever the other program removed.
+func TestImport_whatTheModelIsShown(t *testing.T) {
+	t.Parallel()
+	call := func(id string) string {
+		return `{"toolUse":{"toolUseId":"` + id + `","name":"look","input":{"at":"x"}}}`
+	}
+	for name, c := range map[string]struct {
+		removed int
+		summary string
+		want    string
+	}{
+		"whole":          {0, "", "user:x assistant: tool:a:look assistant:one user:y assistant: tool:b:look"},
+		"a part removed": {2, "", "user:x assistant: tool:a:look assistant:one user:y assistant: tool:b:look"},
+		"a unit removed": {4, "", "user:y assistant: tool:b:look"},
+		"summarised":     {4, "Before", "user:Summary of what was said before:\nBefore user:y assistant: tool:b:look"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := foreignDir(t, t.TempDir(), `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: a, input: "y"}]}}`,
+				`{"current_step": 1, "step_history": [{"index": 0, "agent": "a", "response": "one", "tokens_estimated": 2}]}`)
+			conversation := strands.Conversation{Place: strands.Place{Agent: "a"}, Agent: strands.NewAgent(true, at(9)), Messages: []strands.Message{
+				message(t, 0, "user", `{"text":"x"}`),
+				message(t, 1, "assistant", call("a")),
+				message(t, 2, "user", `{"toolResult":{"toolUseId":"a","status":"success","content":[{"text":"r"}]}}`),
+				message(t, 3, "assistant", `{"text":"one"}`),
+				message(t, 4, "user", `{"text":"y"}`),
+				message(t, 5, "assistant", call("b")), // killed before the tool ran
+			}}
+			var summary *strands.Body
+			if c.summary != "" {
+				summary = &strands.Body{Role: "user", Content: objects(t, `{"text":"`+c.summary+`"}`)}
+			}
+			if err := errors.Join(conversation.Agent.SetRemoved(c.removed, summary), d.SaveConversation(id, conversation, nil)); err != nil {
+				t.Fatal(err)
+			}
+			b, _ := importDir(t, d)
+			a := &clerk{}
+			if _, err := workflow.Resume(t.Context(), b.rt, b.id, workflow.ResumeOptions{Host: a.host(), Out: b.out}); err != nil {
+				t.Fatal(err)
+			}
+			var words []string
+			for _, m := range a.asked[0].Messages {
+				word := string(m.Role) + ":" + m.Content.Text()
+				if r := m.ToolResult; r != nil {
+					word = "tool:" + r.CallID + ":" + r.ToolName
+				}
+				words = append(words, word)
+			}
+			if got := strings.Join(words, " "); got != c.want || len(a.asked) != 1 || session.ValidTranscript(a.asked[0].Messages) != nil {
+				t.Errorf("the model is shown %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestImport_keepsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	d := foreignDir(t, t.TempDir(), `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: a, input: y}]}}`,

@@ -104,15 +104,7 @@ func (r *Repository) Delete(id string) error {
 	if err != nil {
 		return err
 	}
-	// First what makes it a session: a crash leaves none or a whole one.
-	err = os.Remove(d.file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err == nil {
-		err = syncDir(string(d))
-	}
-	if err == nil {
+	if err = d.hide(); err == nil {
 		err = os.RemoveAll(string(d))
 	}
 	if err = errors.Join(err, unlock()); err != nil {
@@ -121,23 +113,26 @@ func (r *Repository) Delete(id string) error {
 	return nil
 }
 
-// List is the header of every session, the one updated last first. What cannot
-// be read is passed over, with a warning.
-func (r *Repository) List() ([]Metadata, error) {
-	entries, err := os.ReadDir(r.dir)
+// hide removes what makes a directory a session: a crash in a deletion leaves a
+// whole session or none.
+func (d Dir) hide() error {
+	err := os.Remove(d.file(sessionFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
-	if err != nil {
+	return errors.Join(err, syncDir(string(d)))
+}
+
+// List returns the header of every session, the one updated last first. What
+// cannot be read is passed over, with a warning.
+func (r *Repository) List() ([]Metadata, error) {
+	ids, err := sessionsIn(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	var headers []Metadata
-	for _, entry := range entries {
-		id, ok := strings.CutPrefix(entry.Name(), sessionPrefix)
-		if !ok || session.CheckID(id) != nil {
-			continue
-		}
-		d := Dir(filepath.Join(r.dir, entry.Name()))
+	for _, id := range ids {
+		d := Dir(filepath.Join(r.dir, sessionPrefix+id))
 		m, err := d.Header()
 		if err == nil {
 			err = d.owns(m)
@@ -153,6 +148,18 @@ func (r *Repository) List() ([]Metadata, error) {
 		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.SessionID, b.SessionID))
 	})
 	return headers, nil
+}
+
+// sessionsIn returns the ids of the sessions that have a directory, whoever made
+// it.
+func sessionsIn(dir string) (ids []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name(), sessionPrefix); ok && session.CheckID(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }
 
 // AgentsDir is where a session's conversations lie. It may not exist.

@@ -1,6 +1,7 @@
 package strands
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -175,12 +176,20 @@ func decodeSpecFiles(data []byte) ([]specFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := reader{left: blockOf("list", raw)}
 	var index []specFile
-	r.need("list", &index)
-	for _, entry := range index {
-		r.check("file", filepath.IsLocal(filepath.FromSlash(entry.File)), fmt.Sprintf("%q lies outside the session", entry.File))
-		r.check("kind", entry.Kind == SpecRef || entry.Kind == SpecSchema || entry.Kind == SpecSkill, fmt.Sprintf("%q is unknown", entry.Kind))
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil, within("list", err)
 	}
-	return index, r.err
+	if index == nil {
+		return nil, &session.InvalidError{Field: "list", Reason: "is missing"}
+	}
+	for _, entry := range index {
+		switch {
+		case !filepath.IsLocal(filepath.FromSlash(entry.File)):
+			return nil, &session.InvalidError{Field: "file", Reason: fmt.Sprintf("%q lies outside the session", entry.File)}
+		case entry.Kind != SpecRef && entry.Kind != SpecSchema && entry.Kind != SpecSkill:
+			return nil, &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is unknown", entry.Kind)}
+		}
+	}
+	return index, nil
 }

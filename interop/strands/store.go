@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -108,22 +107,13 @@ func (f folders) tenant(tenant string) string {
 	return filepath.Join(string(f), tenantsDir, tenant)
 }
 
-// Sessions are those that have a directory, whoever made it.
+// Sessions returns the ids of all sessions, whoever made their directories.
 func (f folders) Sessions(tenant string) ([]string, error) {
-	entries, err := os.ReadDir(f.tenant(tenant))
+	ids, err := sessionsIn(f.tenant(tenant))
 	if errors.Is(err, fs.ErrNotExist) && tenant != session.DefaultTenant {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, e := range entries {
-		if id, ok := strings.CutPrefix(e.Name(), sessionPrefix); ok && session.CheckID(id) == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return ids, err
 }
 
 func (s *Store) at(r store.Ref) Dir { return folders(s.dir).at(r) }
@@ -236,16 +226,9 @@ func (d Dir) abandon() error {
 	return errors.Join(makeDir(d.LogDir()), unlock())
 }
 
-// Deleting removes what makes a directory a session of the other program: a
-// crash after it leaves a log, which writes its files again, and never a
-// session without one.
-func (f folders) Deleting(r store.Ref) error {
-	err := os.Remove(f.at(r).file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return errors.Join(err, syncDir(string(f.at(r))))
-}
+// Deleting hides the session from the other program: a crash after it leaves a
+// log, which writes the files again, and never a session without a log.
+func (f folders) Deleting(r store.Ref) error { return f.at(r).hide() }
 
 // Deleted removes the whole directory.
 func (f folders) Deleted(r store.Ref) error { return os.RemoveAll(string(f.at(r))) }
