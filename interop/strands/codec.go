@@ -2,14 +2,13 @@ package strands
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // ErrTorn is a session.json and a pattern_state.json that were not written
@@ -26,7 +25,7 @@ func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
 	}
 	if s.Holdfast != nil {
 		e := *s.Holdfast
-		e.PatternSHA256 = hashOf(patternJSON)
+		e.PatternSHA256 = spec.Hash(patternJSON)
 		s.Holdfast = &e
 	}
 	raw, err := s.fields().encode(s.Extra)
@@ -57,11 +56,6 @@ func (noAgent) UnmarshalJSON([]byte) error {
 	return &session.InvalidError{Field: "value", Reason: "says that this is one agent's session, not a workflow's"}
 }
 
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
 // DecodeState reads session.json and pattern_state.json. What cannot be used is
 // a session.CorruptError that names the file, or ErrTorn as well; a newer
 // format of ours is a session.NewerFormatError.
@@ -71,7 +65,7 @@ func DecodeState(sessionJSON, patternJSON []byte) (State, error) {
 		return State{}, err
 	}
 	id := s.Metadata.SessionID
-	if s.Holdfast != nil && s.Holdfast.PatternSHA256 != hashOf(patternJSON) {
+	if s.Holdfast != nil && s.Holdfast.PatternSHA256 != spec.Hash(patternJSON) {
 		return State{}, fmt.Errorf("%w: %w", ErrTorn, &session.CorruptError{
 			ID: id, Path: patternFile, Reason: "was not written together with " + sessionFile,
 		})

@@ -3,6 +3,7 @@ package strands_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestEncode_isWhatPythonWrites(t *testing.T) {
 
 func TestEncode_emptyStateHasEveryKey(t *testing.T) {
 	t.Parallel()
-	s := strands.State{Metadata: strands.Metadata{Status: strands.Failed, Error: "ChainExecutionError: ü"}}
+	s := strands.State{Metadata: strands.Metadata{Status: workflow.StatusFailed, Error: "ChainExecutionError: ü"}}
 	sessionJSON, patternJSON, err := s.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func TestDecodeState_documentedForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strands.State{
-		Metadata: strands.Metadata{SessionID: "a1", WorkflowName: "w", SpecHash: "h", PatternType: "chain", Status: strands.Paused,
+		Metadata: strands.Metadata{SessionID: "a1", WorkflowName: "w", SpecHash: "h", PatternType: "chain", Status: workflow.StatusPaused,
 			CreatedAt: at(0), UpdatedAt: at(500_000)},
 		RuntimeConfig: strands.RuntimeConfig{Provider: "ollama", Host: ptr("http://localhost:11434")},
 	}
@@ -180,7 +181,7 @@ func TestDecodeState_refusesByFileAndField(t *testing.T) {
 func TestExtension_golden(t *testing.T) {
 	t.Parallel()
 	s := chainState(t)
-	s.Holdfast = &strands.Extension{Version: 7, SpecPath: "/specs/tea.yaml", Usage: strands.DictOf(map[string]strands.AgentUsage{
+	s.Holdfast = &strands.Extension{Version: 7, SpecPath: "/specs/tea.yaml", Usage: dictOf(map[string]session.AgentUse{
 		"a": {Input: 3, Output: 2, Calls: 1, Estimated: true},
 	})}
 	sessionJSON, patternJSON, err := s.Encode()
@@ -257,8 +258,8 @@ func TestDict_isAValueInOrder(t *testing.T) {
 			t.Errorf("dict is %s (%v), want %s", got, err, want)
 		}
 	}
-	if v, ok := other.Get("m"); v != 4 || !ok || other.Len() != 2 || !reflect.DeepEqual(d.Map(), map[string]int{"z": 1, "a": 2}) {
-		t.Errorf("m is %d, %v; d is %v", v, ok, d.Map())
+	if v, ok := other.Get("m"); v != 4 || !ok || other.Len() != 2 || !reflect.DeepEqual(maps.Collect(d.All()), map[string]int{"z": 1, "a": 2}) {
+		t.Errorf("m is %d, %v; d is %v", v, ok, maps.Collect(d.All()))
 	}
 }
 

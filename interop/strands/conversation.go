@@ -21,12 +21,12 @@ type Conversation struct {
 	Messages []Message // by number
 }
 
-// SaveConversation writes the files of one agent's folder. Messages that the
-// conversation does not have stay, so that a longer one can be saved by its new
-// messages alone. The agents are those of the spec.
+// SaveConversation writes the files of one agent's folder that differ from the
+// conversation. Messages that the conversation does not have stay, so that a
+// longer one can be saved by its new messages alone. The agents are those of the
+// spec.
 func (d Dir) SaveConversation(id string, c Conversation, agents []string) error {
-	folder := filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents))
-	if err := c.save(folder); err != nil {
+	if err := c.save(filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents))); err != nil {
 		return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, id, err)
 	}
 	return nil
@@ -45,7 +45,7 @@ func (c Conversation) save(folder string) error {
 		if err != nil {
 			return err
 		}
-		return replace(path, data)
+		return update(path, data)
 	}
 	if err := write(filepath.Join(folder, sessionFile), c.Session); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -23,15 +22,6 @@ type entry[V any] struct {
 
 // Object is a JSON object with all its keys, in order.
 type Object = Dict[json.RawMessage]
-
-// DictOf is a Dict of a map, sorted by key.
-func DictOf[V any](m map[string]V) Dict[V] {
-	var d Dict[V]
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		d.entries = append(d.entries, entry[V]{key, m[key]})
-	}
-	return d
-}
 
 // Len is the number of keys.
 func (d Dict[V]) Len() int { return len(d.entries) }
@@ -55,9 +45,6 @@ func (d Dict[V]) All() iter.Seq2[string, V] {
 		}
 	}
 }
-
-// Map is a plain map of the same keys.
-func (d Dict[V]) Map() map[string]V { return maps.Collect(d.All()) }
 
 // Set gives a key a value. A new key goes to the end.
 func (d *Dict[V]) Set(key string, value V) {

@@ -1,6 +1,7 @@
 package strands
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,6 +18,14 @@ func replace(path string, data []byte) error {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// update replaces a file whose content differs.
+func update(path string, data []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return replace(path, data)
 }
 
 // stage writes and syncs the temporary file that publish makes the real one.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast/interop/strands"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 // A paused run, as another program left it.
@@ -22,7 +23,7 @@ func ExampleRepository() {
 		fmt.Println(err)
 		return
 	}
-	state := strands.State{Metadata: strands.Metadata{SessionID: "tea-1", WorkflowName: "tea", PatternType: "chain", Status: strands.Paused}}
+	state := strands.State{Metadata: strands.Metadata{SessionID: "tea-1", WorkflowName: "tea", PatternType: "chain", Status: workflow.StatusPaused}}
 	state.Pattern.Set("current_step", json.RawMessage("2"))
 	if err := repo.Save(state, []byte("name: tea\n")); err != nil {
 		fmt.Println(err)

@@ -17,17 +17,8 @@ type Extension struct {
 	Version       int64  // of the session, when the files were written
 	SpecPath      string // absolute
 	PatternSHA256 string // of pattern_state.json; set by Encode
-	Usage         Dict[AgentUsage]
+	Usage         Dict[session.AgentUse]
 	Extra         Object
-}
-
-// AgentUsage is what one agent has used. Estimated counts were not reported by
-// the provider.
-type AgentUsage struct {
-	Input     int64 `json:"input"`
-	Output    int64 `json:"output"`
-	Calls     int64 `json:"calls"`
-	Estimated bool  `json:"estimated"`
 }
 
 // formatNumber is the key format. It refuses a newer one.

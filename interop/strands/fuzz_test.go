@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 // FuzzDecodeState: a typed error, or a state that is written in one form for ever.
@@ -102,7 +103,7 @@ func drawState(rt *rapid.T) strands.State {
 	s := strands.State{
 		Metadata: strands.Metadata{
 			SessionID: id, WorkflowName: text.Draw(rt, "name"), SpecHash: text.Draw(rt, "hash"), PatternType: "graph",
-			Status:    rapid.SampledFrom([]strands.Status{strands.Running, strands.Paused, strands.Completed, strands.Failed}).Draw(rt, "status"),
+			Status:    rapid.SampledFrom([]workflow.Status{workflow.StatusRunning, workflow.StatusPaused, workflow.StatusCompleted, workflow.StatusFailed}).Draw(rt, "status"),
 			CreatedAt: at(rapid.IntRange(0, 2e6).Draw(rt, "created")), UpdatedAt: at(rapid.IntRange(0, 2e6).Draw(rt, "updated")),
 			Error: text.Draw(rt, "error"), Metadata: drawObject(rt, "metadata"), Extra: drawObject(rt, "metadata extra"),
 		},

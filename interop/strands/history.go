@@ -32,7 +32,7 @@ var _ workflow.History = (*history)(nil)
 
 func newHistory(c *contents) (*history, error) {
 	h := &history{
-		spec: c.spec, own: c.state.Holdfast != nil, completed: c.state.Metadata.Status == Completed,
+		spec: c.spec, own: c.state.Holdfast != nil, completed: c.state.Metadata.Status == workflow.StatusCompleted,
 		records: map[string]workflow.UnitRecord{}, prompts: map[string]string{}, passed: map[string]string{},
 	}
 	raw, err := session.JSON(c.state.Pattern)

@@ -31,7 +31,7 @@ func foreignDir(t *testing.T, dir, text, pattern string, said ...string) strands
 	t.Helper()
 	d, data := dirOf(dir), []byte(foreignHead+text)
 	s := strands.State{
-		Metadata: strands.Metadata{SessionID: id, WorkflowName: "adopted", SpecHash: spec.Hash(data), PatternType: "any", Status: strands.Running,
+		Metadata: strands.Metadata{SessionID: id, WorkflowName: "adopted", SpecHash: spec.Hash(data), PatternType: "any", Status: workflow.StatusRunning,
 			CreatedAt: at(0), UpdatedAt: at(60)},
 		RuntimeConfig: strands.RuntimeConfig{Provider: "scripted", ModelID: ptr("m")},
 		Pattern:       object(t, pattern),
@@ -324,11 +324,11 @@ func TestImport_keepsWhatItDoesNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Holdfast = &strands.Extension{Version: 1, Usage: strands.DictOf(map[string]strands.AgentUsage{
+	s.Holdfast = &strands.Extension{Version: 1, Usage: dictOf(map[string]session.AgentUse{
 		"a": {Input: 3, Output: 4, Calls: 2, Estimated: true}, "b": {Input: 1},
 	})}
-	s.TokenUsage = strands.TokenUsage{TotalInput: 4, TotalOutput: 4, ByAgent: strands.DictOf(map[string]int64{"a": 7, "b": 1})}
-	s.ArtifactsWritten, s.Metadata.Error, s.Metadata.Status = []string{"/out/a.md"}, "ProviderError: no", strands.Failed
+	s.TokenUsage = strands.TokenUsage{TotalInput: 4, TotalOutput: 4, ByAgent: dictOf(map[string]int64{"a": 7, "b": 1})}
+	s.ArtifactsWritten, s.Metadata.Error, s.Metadata.Status = []string{"/out/a.md"}, "ProviderError: no", workflow.StatusFailed
 	s.Variables.Set("v", "w")
 	if err := d.Save(s, nil); err != nil {
 		t.Fatal(err)

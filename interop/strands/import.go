@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,7 +150,7 @@ func (c *contents) extend(s session.Session) (next session.Session, notes []stri
 	}
 	w.AddArtifacts(c.state.ArtifactsWritten)
 	w.SetUsage(c.state.usage(c.spec))
-	status := workflow.Status(m.Status)
+	status := m.Status
 	if h.completed && w.Waits() {
 		h.note("the run reads as completed, but a question is open: it is paused")
 		status = workflow.StatusPaused
@@ -189,7 +190,7 @@ func (d Dir) spec(st State, vars spec.Map[string], path string) (*spec.Spec, err
 	}
 	snap := &spec.Snapshot{Path: path, SHA256: st.Metadata.SpecHash, Spec: data}
 	for _, c := range copies {
-		snap.Files = append(snap.Files, spec.File{As: c.As, Kind: spec.FileKind(c.Kind), SHA256: c.SHA256, Data: c.Data})
+		snap.Files = append(snap.Files, c.File)
 	}
 	if len(copies) == 0 {
 		found, err := spec.Loader{Lenient: true}.Parse(spec.Source{Path: path, Data: data, Read: os.ReadFile}, vars)
@@ -232,14 +233,10 @@ func (d Dir) runConversations(id string, agents []string) ([]workflow.Conversati
 
 // usage is what each agent has used. Where the files have no more than sums,
 // they are shared out by the words that each agent's results count.
-func (s State) usage(made *spec.Spec) map[string]workflow.AgentUse {
+func (s State) usage(made *spec.Spec) map[string]session.AgentUse {
 	total := s.TokenUsage
 	if s.Holdfast != nil && total.agrees(s.Holdfast.Usage) {
-		uses := map[string]workflow.AgentUse{}
-		for name, u := range s.Holdfast.Usage.All() {
-			uses[name] = workflow.AgentUse{Input: u.Input, Output: u.Output, Calls: int(u.Calls), Estimated: u.Estimated}
-		}
-		return uses
+		return maps.Collect(s.Holdfast.Usage.All())
 	}
 	if total.TotalInput+total.TotalOutput <= 0 {
 		return nil
@@ -255,7 +252,7 @@ func (s State) usage(made *spec.Spec) map[string]workflow.AgentUse {
 }
 
 // agrees reports that the use of all agents makes up the sums.
-func (u TokenUsage) agrees(by Dict[AgentUsage]) bool {
+func (u TokenUsage) agrees(by Dict[session.AgentUse]) bool {
 	var input, output int64
 	for name, use := range by.All() {
 		if sum, ok := u.ByAgent.Get(name); !ok || sum != use.Input+use.Output {
@@ -268,13 +265,13 @@ func (u TokenUsage) agrees(by Dict[AgentUsage]) bool {
 
 // shareOut divides input and output so that both sums come out; the last agent
 // takes what is left.
-func shareOut(total TokenUsage, shares Dict[int64], estimated bool) map[string]workflow.AgentUse {
-	uses := map[string]workflow.AgentUse{}
+func shareOut(total TokenUsage, shares Dict[int64], estimated bool) map[string]session.AgentUse {
+	uses := map[string]session.AgentUse{}
 	input, output, n := total.TotalInput, total.TotalOutput, 0
 	for name, share := range shares.All() {
 		n++
 		in := share * total.TotalInput / (total.TotalInput + total.TotalOutput)
-		use := workflow.AgentUse{Input: min(max(in, share-output, 0), input), Estimated: estimated}
+		use := session.AgentUse{Input: min(max(in, share-output, 0), input), Estimated: estimated}
 		use.Output = min(max(share-use.Input, 0), output)
 		if n == shares.Len() {
 			use.Input, use.Output = input, output
@@ -315,7 +312,7 @@ func (s State) words() Dict[int64] {
 		}
 	}
 	for key, value := range s.Pattern.All() {
-		if key != "branch_states" || s.Metadata.Status != Completed {
+		if key != "branch_states" || s.Metadata.Status != workflow.StatusCompleted {
 			walk(value)
 		}
 	}

@@ -1,17 +1,15 @@
 package strands
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // layout is everything a session directory says of a run.
@@ -19,7 +17,7 @@ type layout struct {
 	id            string
 	state         State
 	spec          []byte
-	files         []SpecFile
+	files         []spec.File
 	agents        []string // of the spec
 	conversations []Conversation
 }
@@ -34,17 +32,13 @@ func layoutOf(s session.Session) (layout, error) {
 	if err != nil {
 		return layout{}, err
 	}
-	l := layout{id: s.ID(), spec: run.Snapshot.Spec, agents: run.Spec.Agents.Names()}
-	for _, f := range run.Snapshot.Files {
-		l.files = append(l.files, SpecFile{As: f.As, Kind: SpecKind(f.Kind), Data: f.Data})
-	}
+	l := layout{id: s.ID(), spec: run.Snapshot.Spec, files: run.Snapshot.Files, agents: run.Spec.Agents.Names()}
 	if l.state, err = stateOf(st); err != nil {
 		return layout{}, err
 	}
 	ext := Extension{Version: s.Version(), SpecPath: run.Snapshot.Path}
-	for _, name := range sortedKeys(st.Agents) {
-		use := st.Agents[name]
-		ext.Usage.Set(name, AgentUsage{Input: use.Input, Output: use.Output, Calls: int64(use.Calls), Estimated: use.Estimated})
+	for _, name := range slices.Sorted(maps.Keys(st.Agents)) {
+		ext.Usage.Set(name, st.Agents[name])
 	}
 	l.state.Holdfast = &ext
 	for _, t := range run.Conversations {
@@ -131,65 +125,20 @@ func (l layout) write(d Dir) error {
 	if err := d.make(); err != nil {
 		return err
 	}
-	if len(l.files) > 0 && !d.holds(l.files) {
+	if len(l.files) > 0 {
 		if _, err := d.SaveSpecFiles(l.files); err != nil {
 			return err
 		}
 	}
 	for _, c := range l.conversations {
-		folder := filepath.Join(d.AgentsDir(), FolderName(l.id, c.Place, l.agents))
-		if err := c.update(folder); err != nil {
-			return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, l.id, err)
-		}
-	}
-	spec := l.spec
-	if old, err := os.ReadFile(d.SnapshotPath()); err == nil && bytes.Equal(old, spec) {
-		spec = nil
-	}
-	return d.Save(l.state, spec)
-}
-
-// holds reports that the copies are there as they are.
-func (d Dir) holds(files []SpecFile) bool {
-	have, err := d.SpecFiles()
-	if err != nil || len(have) != len(files) {
-		return false
-	}
-	for i, f := range files {
-		if have[i].As != f.As || have[i].Kind != f.Kind || !bytes.Equal(have[i].Data, f.Data) {
-			return false
-		}
-	}
-	return true
-}
-
-// update saves what of a conversation its folder does not say already.
-func (c Conversation) update(folder string) error {
-	messages := filepath.Join(folder, agentsDir, defaultAgent, messagesDir)
-	for len(c.Messages) > 0 {
-		m := c.Messages[0]
-		data, err := plain(m)
-		if err != nil {
+		if err := d.SaveConversation(l.id, c, l.agents); err != nil {
 			return err
 		}
-		old, err := os.ReadFile(filepath.Join(messages, messageFile(m.Number)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err != nil || !bytes.Equal(old, data) {
-			break
-		}
-		c.Messages = c.Messages[1:]
 	}
-	agent, err := plain(c.Agent)
-	if err != nil {
+	if err := update(d.SnapshotPath(), l.spec); err != nil {
 		return err
 	}
-	old, err := os.ReadFile(filepath.Join(folder, agentsDir, defaultAgent, agentFile))
-	if len(c.Messages) == 0 && err == nil && bytes.Equal(old, agent) {
-		return nil
-	}
-	return c.save(folder)
+	return d.Save(l.state, nil)
 }
 
 // systemKey is where, under "holdfast", an agent keeps the prompt it was given.

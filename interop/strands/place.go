@@ -2,6 +2,7 @@ package strands
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -78,18 +79,10 @@ func encodeName(name string) string {
 	return b.String()
 }
 
-// decodeName undoes encodeName. A % that begins no code stands for itself.
+// decodeName undoes encodeName. A name that is not encoded stays as it is.
 func decodeName(name string) string {
-	var b strings.Builder
-	for i := 0; i < len(name); i++ {
-		if name[i] == '%' && i+2 < len(name) {
-			if c, err := strconv.ParseUint(name[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(name[i])
+	if decoded, err := url.PathUnescape(name); err == nil {
+		return decoded
 	}
-	return b.String()
+	return name
 }

@@ -8,43 +8,31 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// SpecKind says why a spec refers to a file.
-type SpecKind string
-
-// The kinds of files that a spec refers to.
-const (
-	SpecRef    SpecKind = "ref"
-	SpecSchema SpecKind = "schema"
-	SpecSkill  SpecKind = "skill"
-)
-
-// SpecFile is a copy of a file that the spec refers to.
+// SpecFile is a copy of a file that the spec refers to, and where it lies: with
+// slashes, below the session directory.
 type SpecFile struct {
-	As     string // the path as the spec writes it
-	Kind   SpecKind
-	Data   []byte
-	File   string // where the copy lies, with slashes, below the session directory; set by saving
-	SHA256 string // of Data; set by saving
+	spec.File
+	Place string
 }
 
 // specFile is an entry of spec_files.json.
 type specFile struct {
-	As     string   `json:"as"`
-	File   string   `json:"file"`
-	SHA256 string   `json:"sha256"`
-	Kind   SpecKind `json:"kind"`
+	As     string        `json:"as"`
+	File   string        `json:"file"`
+	SHA256 string        `json:"sha256"`
+	Kind   spec.FileKind `json:"kind"`
 }
 
 // SaveSpecFiles keeps copies of files that the spec refers to. A copy lies where
 // the spec, read in the session directory, looks for it, if that is a place
 // below it that nothing else has; else under spec_files.
-func (d Dir) SaveSpecFiles(files []SpecFile) ([]SpecFile, error) {
+func (d Dir) SaveSpecFiles(files []spec.File) ([]SpecFile, error) {
 	saved, err := d.saveSpecFiles(files)
 	if err != nil {
 		return nil, fmt.Errorf("save files of the spec of session %s: %w", d.ID(), err)
@@ -52,7 +40,7 @@ func (d Dir) SaveSpecFiles(files []SpecFile) ([]SpecFile, error) {
 	return saved, nil
 }
 
-func (d Dir) saveSpecFiles(files []SpecFile) ([]SpecFile, error) {
+func (d Dir) saveSpecFiles(files []spec.File) ([]SpecFile, error) {
 	if err := d.make(); err != nil {
 		return nil, err
 	}
@@ -62,30 +50,30 @@ func (d Dir) saveSpecFiles(files []SpecFile) ([]SpecFile, error) {
 		if err := d.writeCopy(f); err != nil {
 			return nil, err
 		}
-		index = append(index, specFile{As: f.As, File: f.File, SHA256: f.SHA256, Kind: f.Kind})
+		index = append(index, specFile{As: f.As, File: f.Place, SHA256: f.SHA256, Kind: f.Kind})
 	}
 	data, err := escaped(index)
 	if err != nil {
 		return nil, err
 	}
-	return saved, replace(d.file(specFilesFile), data)
+	return saved, update(d.file(specFilesFile), data)
 }
 
 // writeCopy refuses to leave the session directory through a link.
 func (d Dir) writeCopy(f SpecFile) error {
-	target := d.file(filepath.FromSlash(f.File))
+	target := d.file(filepath.FromSlash(f.Place))
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }() // nothing was written through it
-	if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.File)), dirMode); err != nil {
+	if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.Place)), dirMode); err != nil {
 		return err
 	}
-	if err := replace(target, f.Data); err != nil {
+	if err := update(target, f.Data); err != nil {
 		return err
 	}
-	for dir := filepath.Dir(f.File); dir != "."; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(f.Place); dir != "."; dir = filepath.Dir(dir) {
 		if err := syncDir(filepath.Dir(d.file(dir))); err != nil {
 			return err
 		}
@@ -94,17 +82,17 @@ func (d Dir) writeCopy(f SpecFile) error {
 }
 
 // placed gives each file its hash and its place.
-func placed(files []SpecFile) []SpecFile {
-	saved := slices.Clone(files)
+func placed(files []spec.File) []SpecFile {
+	saved := make([]SpecFile, len(files))
 	owner := map[string]string{} // by place in lower case: the hash of who has it
-	for i := range saved {
-		f := &saved[i]
-		f.SHA256 = hashOf(f.Data)
-		f.File = specFilesDir + "/" + f.SHA256
+	for i, file := range files {
+		file.SHA256 = spec.Hash(file.Data)
+		f := SpecFile{file, specFilesDir + "/" + file.SHA256}
 		if natural, ok := naturalPlace(f.As); ok && free(owner, natural, f.SHA256) {
-			f.File = natural
+			f.Place = natural
 		}
-		owner[strings.ToLower(f.File)] = f.SHA256
+		owner[strings.ToLower(f.Place)] = f.SHA256
+		saved[i] = f
 	}
 	return saved
 }
@@ -163,10 +151,10 @@ func (d Dir) SpecFiles() ([]SpecFile, error) {
 	files := make([]SpecFile, 0, len(index))
 	for _, entry := range index {
 		content, err := root.ReadFile(filepath.FromSlash(entry.File))
-		if err != nil || hashOf(content) != entry.SHA256 {
+		if err != nil || spec.Hash(content) != entry.SHA256 {
 			return nil, &session.CorruptError{ID: d.ID(), Path: d.file(entry.File), Reason: "is not the copy that " + specFilesFile + " speaks of"}
 		}
-		files = append(files, SpecFile{As: entry.As, Kind: entry.Kind, Data: content, File: entry.File, SHA256: entry.SHA256})
+		files = append(files, SpecFile{spec.File{As: entry.As, Kind: entry.Kind, SHA256: entry.SHA256, Data: content}, entry.File})
 	}
 	return files, nil
 }
@@ -187,7 +175,7 @@ func decodeSpecFiles(data []byte) ([]specFile, error) {
 		switch {
 		case !filepath.IsLocal(filepath.FromSlash(entry.File)):
 			return nil, &session.InvalidError{Field: "file", Reason: fmt.Sprintf("%q lies outside the session", entry.File)}
-		case entry.Kind != SpecRef && entry.Kind != SpecSchema && entry.Kind != SpecSkill:
+		case entry.Kind != spec.RefFile && entry.Kind != spec.SchemaFile && entry.Kind != spec.SkillFile:
 			return nil, &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is unknown", entry.Kind)}
 		}
 	}

@@ -5,17 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
-)
-
-// Status is how a run stands.
-type Status string
-
-// The statuses of a run. A run whose process was killed still says running.
-const (
-	Running   Status = "running"
-	Paused    Status = "paused"
-	Completed Status = "completed"
-	Failed    Status = "failed"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 // State is what a session directory says about a run. Extra holds, here and in
@@ -38,7 +28,7 @@ type Metadata struct {
 	WorkflowName string
 	SpecHash     string
 	PatternType  string
-	Status       Status
+	Status       workflow.Status // a run whose process was killed still says running
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Error        string // "" is null
@@ -94,7 +84,7 @@ func (m *Metadata) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	switch m.Status {
-	case Running, Paused, Completed, Failed:
+	case workflow.StatusRunning, workflow.StatusPaused, workflow.StatusCompleted, workflow.StatusFailed:
 		return nil
 	}
 	return &session.InvalidError{Field: "status", Reason: "is not running, paused, completed or failed"}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // finding is how the files of a session stand to its log.
@@ -73,7 +74,7 @@ func (s *Store) look(ctx context.Context, r store.Ref) (finding, error) {
 // matches reports a pattern state that goes with its session.json.
 func (d Dir) matches(ext Extension) bool {
 	raw, err := os.ReadFile(d.file(patternFile))
-	return err == nil && hashOf(raw) == ext.PatternSHA256
+	return err == nil && spec.Hash(raw) == ext.PatternSHA256
 }
 
 // settle brings log and files together, unless somebody else is at work on
