@@ -96,33 +96,39 @@ func (d Dir) Load() (State, error) {
 }
 
 func (d Dir) load() (State, error) {
-	sessionJSON, err := os.ReadFile(d.file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, session.NotFound(d.ID())
-	}
+	sessionJSON, err := d.read(sessionFile)
 	if err != nil {
-		return State{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+		return State{}, err
 	}
-	patternJSON, err := os.ReadFile(d.file(patternFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, &session.CorruptError{ID: d.ID(), Path: d.file(patternFile), Reason: "is missing"}
-	}
+	patternJSON, err := d.read(patternFile)
 	if err != nil {
-		return State{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+		return State{}, err
 	}
 	s, err := DecodeState(sessionJSON, patternJSON)
 	return s, d.locate(err)
 }
 
+// read reads a file of the directory. Without its session.json there is no
+// session; without another file it is corrupt.
+func (d Dir) read(name string) ([]byte, error) {
+	data, err := os.ReadFile(d.file(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && name == sessionFile:
+		return nil, session.NotFound(d.ID())
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &session.CorruptError{ID: d.ID(), Path: d.file(name), Reason: "is missing"}
+	case err != nil:
+		return nil, fmt.Errorf("load session %s: %w", d.ID(), err)
+	}
+	return data, nil
+}
+
 // Header reads the state's metadata alone, without the pattern state. The errors
 // are those of Load, but for torn pairs, which it does not notice.
 func (d Dir) Header() (Metadata, error) {
-	data, err := os.ReadFile(d.file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return Metadata{}, session.NotFound(d.ID())
-	}
+	data, err := d.read(sessionFile)
 	if err != nil {
-		return Metadata{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+		return Metadata{}, err
 	}
 	s, err := decodeSession(data)
 	return s.Metadata, d.locate(err)
@@ -137,15 +143,6 @@ func (d Dir) locate(err error) error {
 	return err
 }
 
-// Snapshot is the spec as it was when the session was made. A missing one is a
-// session.CorruptError.
-func (d Dir) Snapshot() ([]byte, error) {
-	data, err := os.ReadFile(d.SnapshotPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &session.CorruptError{ID: d.ID(), Path: d.SnapshotPath(), Reason: "is missing"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load session %s: %w", d.ID(), err)
-	}
-	return data, nil
-}
+// Snapshot reads the spec as it was when the session was made. A missing one is
+// a session.CorruptError.
+func (d Dir) Snapshot() ([]byte, error) { return d.read(snapshotFile) }

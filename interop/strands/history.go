@@ -1,12 +1,10 @@
 package strands
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
@@ -35,12 +33,9 @@ func newHistory(c *contents) (*history, error) {
 		spec: c.spec, own: c.state.Holdfast != nil, completed: c.state.Metadata.Status == workflow.StatusCompleted,
 		records: map[string]workflow.UnitRecord{}, prompts: map[string]string{}, passed: map[string]string{},
 	}
-	raw, err := session.JSON(c.state.Pattern)
-	if err == nil {
-		err = json.Unmarshal(raw, &h.state)
-	}
-	if err != nil {
-		return nil, &session.InvalidError{Field: "pattern_state", Reason: err.Error()}
+	var err error
+	if h.state, err = c.state.pattern(); err != nil {
+		return nil, err
 	}
 	for _, t := range c.conversations {
 		h.threads = append(h.threads, newThread(t))

@@ -2,7 +2,6 @@ package strands
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -284,37 +283,30 @@ func shareOut(total TokenUsage, shares Dict[int64], estimated bool) map[string]s
 
 // words sums the estimates of the results that name their agent.
 func (s State) words() Dict[int64] {
-	var sums Dict[int64]
-	var walk func(raw json.RawMessage)
-	walk = func(raw json.RawMessage) {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil {
-			for _, item := range list {
-				walk(item)
-			}
-			return
-		}
-		var object Object
-		if json.Unmarshal(raw, &object) != nil {
-			return
-		}
-		var agent string
-		var tokens int64
-		name, _ := object.Get("agent")
-		count, counted := object.Get("tokens_estimated")
-		if counted && json.Unmarshal(name, &agent) == nil && json.Unmarshal(count, &tokens) == nil && tokens > 0 {
-			sum, _ := sums.Get(agent)
-			sums.Set(agent, sum+tokens)
-			return
-		}
-		for _, value := range object.All() {
-			walk(value)
+	st, err := s.pattern()
+	if err != nil {
+		return Dict[int64]{} // an import refuses it
+	}
+	results := slices.Concat(st.Steps, slices.Collect(maps.Values(st.Tasks)), slices.Collect(maps.Values(st.Nodes)))
+	if st.RouteState != nil {
+		results = append(results, st.RouteState.Steps...)
+	}
+	branches := slices.Collect(maps.Values(st.Branches))
+	if s.Metadata.Status != workflow.StatusCompleted {
+		branches = slices.AppendSeq(branches, maps.Values(st.BranchStates))
+	}
+	for _, b := range branches {
+		results = append(results, b.Steps...)
+	}
+	sums := map[string]int64{}
+	for _, r := range results {
+		if r.Agent != "" && r.Tokens != nil && *r.Tokens > 0 {
+			sums[r.Agent] += int64(*r.Tokens)
 		}
 	}
-	for key, value := range s.Pattern.All() {
-		if key != "branch_states" || s.Metadata.Status != workflow.StatusCompleted {
-			walk(value)
-		}
+	var sorted Dict[int64]
+	for _, agent := range slices.Sorted(maps.Keys(sums)) {
+		sorted.Set(agent, sums[agent])
 	}
-	return sums
+	return sorted
 }

@@ -56,6 +56,18 @@ type patternState struct {
 	Path  []string              `json:"execution_path"`
 }
 
+func (s State) pattern() (patternState, error) {
+	var st patternState
+	raw, err := session.JSON(s.Pattern)
+	if err == nil {
+		err = json.Unmarshal(raw, &st)
+	}
+	if err != nil {
+		return st, &session.InvalidError{Field: "pattern_state", Reason: err.Error()}
+	}
+	return st, nil
+}
+
 // stepResult is the result of a step, task, worker or node.
 type stepResult struct {
 	Index    int     `json:"index"`

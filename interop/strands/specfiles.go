@@ -1,6 +1,7 @@
 package strands
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,19 +62,22 @@ func (d Dir) saveSpecFiles(files []spec.File) ([]SpecFile, error) {
 
 // writeCopy refuses to leave the session directory through a link.
 func (d Dir) writeCopy(f SpecFile) error {
-	target := d.file(filepath.FromSlash(f.Place))
+	place := filepath.FromSlash(f.Place)
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }() // nothing was written through it
-	if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.Place)), dirMode); err != nil {
+	if old, err := root.ReadFile(place); err == nil && bytes.Equal(old, f.Data) {
+		return nil
+	}
+	if err := root.MkdirAll(filepath.Dir(place), dirMode); err != nil {
 		return err
 	}
-	if err := update(target, f.Data); err != nil {
+	if err := replace(d.file(place), f.Data); err != nil {
 		return err
 	}
-	for dir := filepath.Dir(f.Place); dir != "."; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(place); dir != "."; dir = filepath.Dir(dir) {
 		if err := syncDir(filepath.Dir(d.file(dir))); err != nil {
 			return err
 		}

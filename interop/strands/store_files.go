@@ -104,18 +104,14 @@ func (s *Store) settle(ctx context.Context, r store.Ref, closely bool) error {
 		}
 		defer func() { _ = unlock() }() // closing the file is what unlocks it, and that cannot be refused
 	}
-	switch found.is {
-	case behind:
-		saved, err := s.logs.Load(ctx, r, false)
-		if err == nil {
-			s.show(ctx, saved)
-		}
-		return err
-	case unknown:
-		return s.takeOver(ctx, r)
-	case settled, changed:
+	if found.is != behind {
+		return s.adopt(ctx, r, found.is)
 	}
-	return s.takeIn(ctx, r)
+	saved, err := s.logs.Load(ctx, r, false)
+	if err == nil {
+		s.show(ctx, saved)
+	}
+	return err
 }
 
 // lookClosely compares the conversations.
@@ -144,61 +140,43 @@ func (s *Store) lookClosely(ctx context.Context, r store.Ref) (relation, error) 
 	return settled, nil
 }
 
-// takeOver makes a log of what the other program left.
-func (s *Store) takeOver(ctx context.Context, r store.Ref) error {
+// adopt makes a log of what the other program left, or adds to the log what it
+// did since.
+func (s *Store) adopt(ctx context.Context, r store.Ref, is relation) error {
 	c, err := s.at(r).contents("")
 	if err != nil {
 		return err
 	}
-	v, notes, err := c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
-	if err != nil {
-		return err
-	}
-	saved, err := s.logs.Create(ctx, v, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: c.state.Metadata.UpdatedAt})
-	if errors.Is(err, session.ErrConflict) {
-		return nil // somebody else was faster
-	}
-	if err != nil {
-		return err
-	}
-	s.tell(r, notes)
-	s.show(ctx, saved)
-	return nil
-}
-
-// takeIn adds to the log what the other program did since.
-func (s *Store) takeIn(ctx context.Context, r store.Ref) error {
-	c, err := s.at(r).contents("")
-	if err != nil {
-		return err
-	}
-	have, err := s.logs.Load(ctx, r, true)
-	if err != nil {
-		return err
-	}
-	next, notes, err := c.extend(have) //nolint:contextcheck // to look at a log waits for nothing
-	if err != nil {
-		return err
-	}
-	saved, err := s.logs.Save(ctx, next, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: c.state.Metadata.UpdatedAt})
-	if errors.Is(err, session.ErrBusy) {
-		return nil // it is run here; whoever runs it will meet the change
+	var next, saved session.Session
+	var notes []string
+	commit := store.Commit{ID: uuid.NewString(), Action: "adopt", At: c.state.Metadata.UpdatedAt}
+	if is == unknown {
+		next, notes, err = c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+		if err != nil {
+			return err
+		}
+		if saved, err = s.logs.Create(ctx, next, commit); errors.Is(err, session.ErrConflict) {
+			return nil // somebody else was faster
+		}
+	} else {
+		if next, err = s.logs.Load(ctx, r, true); err != nil {
+			return err
+		}
+		if next, notes, err = c.extend(next); err != nil { //nolint:contextcheck // to look at a log waits for nothing
+			return err
+		}
+		if saved, err = s.logs.Save(ctx, next, commit); errors.Is(err, session.ErrBusy) {
+			return nil // it is run here; whoever runs it will meet the change
+		}
 	}
 	if err != nil {
 		return err
 	}
-	s.tell(r, notes)
-	s.show(ctx, saved)
-	return nil
-}
-
-// adoptAction names the commits that take over what the other program did.
-const adoptAction = "adopt"
-
-func (s *Store) tell(r store.Ref, notes []string) {
 	for _, note := range notes {
 		s.log.Warn("not all of a run was taken over", "session", r.ID, "reason", note)
 	}
+	s.show(ctx, saved)
+	return nil
 }
 
 // show writes the files of a run. The version is saved whatever becomes of
