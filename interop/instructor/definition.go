@@ -79,9 +79,7 @@ func (im *importer) model(p value) (string, *session.ModelParams) {
 		return name, nil
 	}
 	p.knows("apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "model", "maxTokens", "contextLength", "maxOutputLength", "driver", "options", "pricing")
-	for _, key := range []string{"apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "contextLength", "maxOutputLength", "pricing"} {
-		p.at(key).drop()
-	}
+	p.dropAt("apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "contextLength", "maxOutputLength", "pricing")
 	name, driver := p.at("model").optional(), p.at("driver").optional()
 	switch {
 	case name == "" && driver != "":
@@ -141,8 +139,7 @@ func (im *importer) metadata(p value, reserved ...string) session.Values {
 
 func (im *importer) state(p value, def session.Definition, created time.Time) session.State {
 	p.knows("agentId", "parentAgentId", "createdAt", "updatedAt", "llmConfig", "executionCount", "execution", "context")
-	context := p.at("context")
-	context.knows("metadata", "systemPrompt", "responseFormat", "messageStore")
+	context := p.open("context", "metadata", "systemPrompt", "responseFormat", "messageStore")
 	st := session.State{
 		AgentID: p.at("agentId").optional(), ParentAgentID: p.at("parentAgentId").optional(),
 		CreatedAt: p.at("createdAt").moment(), UpdatedAt: p.at("updatedAt").moment(),

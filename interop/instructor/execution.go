@@ -15,9 +15,8 @@ func (im *importer) execution(p value, st *session.State) {
 		return
 	}
 	p.knows("executionId", "status", "startedAt", "completedAt", "continuation", "stepExecutions", "currentStepStartedAt", "currentStep")
-	p.at("status").oneOf([]string{"pending", "in_progress", "completed", "stopped", "failed"})
 	e := &session.Execution{
-		ID: p.at("executionId").text(), Status: session.ExecutionStatus(p.at("status").optional()),
+		ID: p.at("executionId").text(), Status: oneOf[session.ExecutionStatus](p.at("status"), "pending", "in_progress", "completed", "stopped", "failed"),
 		StartedAt: p.at("startedAt").moment(), CompletedAt: p.at("completedAt").momentPtr(),
 	}
 	if e.ID == "" {
@@ -129,11 +128,9 @@ func (im *importer) output(p value, executionID string, step *session.Step, st *
 // response reads what the model's answer cost and whether it asked for tools.
 func (im *importer) response(p value, step *session.Step) (asked bool) {
 	p.knows("content", "finishReason", "toolCalls", "reasoningContent", "usage", "responseData", "isPartial", "id", "createdAt", "updatedAt")
-	p.at("responseData").drop()
-	p.at("reasoningContent").drop()
+	p.dropAt("responseData", "reasoningContent")
 	step.FinishReason = p.at("finishReason").optional()
-	usage := p.at("usage")
-	usage.knows("input", "output", "cacheWrite", "cacheRead", "reasoning")
+	usage := p.open("usage", "input", "output", "cacheWrite", "cacheRead", "reasoning")
 	step.Usage = session.Usage{
 		Input: usage.at("input").count(), Output: usage.at("output").count(), CacheRead: usage.at("cacheRead").count(),
 		CacheWrite: usage.at("cacheWrite").count(), Reasoning: usage.at("reasoning").count(),
@@ -145,10 +142,8 @@ func (im *importer) response(p value, step *session.Step) (asked bool) {
 // transcript.
 func (im *importer) toolExecution(p value, started time.Time) session.ToolExecution {
 	p.knows("id", "tool_call", "result", "error", "startedAt", "completedAt")
-	call := p.at("tool_call")
-	call.knows("id", "name", "arguments")
-	p.at("result").drop()
-	p.at("error").drop()
+	call := p.open("tool_call", "id", "name", "arguments")
+	p.dropAt("result", "error")
 	t := session.ToolExecution{
 		CallID: call.at("id").optional(), ToolName: call.at("name").optional(), IsError: p.at("error").v != nil,
 		StartedAt: p.at("startedAt").moment(), CompletedAt: p.at("completedAt").momentPtr(),

@@ -205,14 +205,13 @@ func (im *importer) header(p value, def session.Definition) session.Info {
 	p.knows("sessionId", "parentId", "status", "version", "agentName", "agentLabel", "createdAt", "updatedAt")
 	info := session.Info{
 		ID: p.at("sessionId").text(), Tenant: session.DefaultTenant, ParentID: p.at("parentId").optional(),
-		Origin: session.OriginImport, Kind: session.KindChat, Status: session.Status(p.at("status").text()), Version: p.at("version").count(),
+		Origin: session.OriginImport, Kind: session.KindChat, Status: oneOf(p.at("status"), session.Statuses()...), Version: p.at("version").count(),
 		AgentName: def.Name, AgentLabel: def.Title(), CreatedAt: p.at("createdAt").moment(), UpdatedAt: p.at("updatedAt").moment(),
 	}
 	im.checkID(p.at("sessionId"), info.ID)
 	if info.ParentID != "" {
 		im.checkID(p.at("parentId"), info.ParentID)
 	}
-	p.at("status").oneOf(statuses())
 	if info.CreatedAt.IsZero() {
 		im.fail(p.at("createdAt").path, "is missing")
 	}
@@ -227,12 +226,4 @@ func (im *importer) checkID(p value, id string) {
 	if errors.As(session.CheckID(id), &invalid) {
 		im.fail(p.path, "%s", invalid.Reason)
 	}
-}
-
-func statuses() []string {
-	var names []string
-	for _, s := range session.Statuses() {
-		names = append(names, string(s))
-	}
-	return names
 }

@@ -3,6 +3,8 @@ package instructor
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -75,14 +77,13 @@ func (im *importer) message(p value, last time.Time) session.Message {
 	meta := p.at("_metadata")
 	meta.v = meta.entries()
 	m := session.Message{
-		ID: im.messageID(p.at("id")), CreatedAt: p.at("createdAt").moment(), Role: session.Role(p.at("role").text()), Name: p.at("name").optional(),
+		ID: im.messageID(p.at("id")), CreatedAt: p.at("createdAt").moment(), Role: oneOf[session.Role](p.at("role"), "system", "developer", "user", "assistant", "tool"), Name: p.at("name").optional(),
 		Content: im.content(p.at("content")), ExecutionID: meta.at("execution_id").optional(), StepID: meta.at("step_id").optional(),
 		Trace: meta.at("is_trace").truthy(),
 	}
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = last
 	}
-	p.at("role").oneOf([]string{"system", "developer", "user", "assistant", "tool"})
 	im.tools(p, meta, &m)
 	m.Metadata = meta.without("execution_id", "step_id", "is_trace", "tool_calls", "tool_result", "tool_call_id", "tool_name").values()
 	return m
@@ -90,13 +91,8 @@ func (im *importer) message(p value, last time.Time) session.Message {
 
 // without is a map without some of its keys.
 func (p value) without(keys ...string) value {
-	rest := map[string]any{}
-	for key, v := range p.entries() {
-		rest[key] = v
-	}
-	for _, key := range keys {
-		delete(rest, key)
-	}
+	rest := maps.Clone(p.entries())
+	maps.DeleteFunc(rest, func(key string, _ any) bool { return slices.Contains(keys, key) })
 	p.v = rest
 	return p
 }
@@ -254,12 +250,10 @@ func (im *importer) part(p value) (session.Part, bool) {
 		return session.Part{Type: session.PartText, Text: p.at("text").optional()}, true
 	case "image_url":
 		p.knows("type", "image_url")
-		p.at("image_url").knows("url")
-		return embedded(session.Part{Type: session.PartImage, URL: p.at("image_url").at("url").optional()}), true
+		return embedded(session.Part{Type: session.PartImage, URL: p.open("image_url", "url").at("url").optional()}), true
 	case "file":
 		p.knows("type", "file")
-		file := p.at("file")
-		file.knows("file_data", "file_name", "file_id")
+		file := p.open("file", "file_data", "file_name", "file_id")
 		part := embedded(session.Part{Type: session.PartFile, URL: file.at("file_data").optional()})
 		if part.URL != "" {
 			part.Data, part.URL = part.URL, "" // not a data URL: the bare data
@@ -268,8 +262,7 @@ func (im *importer) part(p value) (session.Part, bool) {
 		return part, true
 	case "input_audio":
 		p.knows("type", "input_audio")
-		audio := p.at("input_audio")
-		audio.knows("data", "format")
+		audio := p.open("input_audio", "data", "format")
 		part := session.Part{Type: session.PartAudio, Data: audio.at("data").optional()}
 		if format := audio.at("format").optional(); format != "" {
 			part.MediaType = "audio/" + format

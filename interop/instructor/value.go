@@ -50,6 +50,13 @@ func (p value) at(key string) value {
 	return inner
 }
 
+// open reads the map under a key; see knows.
+func (p value) open(key string, keys ...string) value {
+	inner := p.at(key)
+	inner.knows(keys...)
+	return inner
+}
+
 // knows refuses what is no map and reports the keys that are not listed.
 func (p value) knows(keys ...string) {
 	for _, key := range slices.Sorted(maps.Keys(p.entries())) {
@@ -147,10 +154,13 @@ func (p value) optional() string {
 	return s
 }
 
-func (p value) oneOf(allowed []string) {
-	if s := p.optional(); !slices.Contains(allowed, s) {
-		p.im.fail(p.path, "is not one of %s", strings.Join(allowed, ", "))
+// oneOf reads one of some words.
+func oneOf[T ~string](p value, allowed ...T) T {
+	word := T(p.text())
+	if !slices.Contains(allowed, word) {
+		p.im.fail(p.path, "is not one of %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(allowed), "[]"), " ", ", "))
 	}
+	return word
 }
 
 // whole is a whole number, or nil for nothing.
@@ -270,6 +280,13 @@ func (p value) drop() {
 	}
 }
 
+// dropAt drops what stands under some keys.
+func (p value) dropAt(keys ...string) {
+	for _, key := range keys {
+		p.at(key).drop()
+	}
+}
+
 func (im *importer) note(format string, args ...any) {
 	im.report.Notes = append(im.report.Notes, fmt.Sprintf(format, args...))
 }
@@ -286,7 +303,7 @@ func general(path string) string {
 	return path
 }
 
-// tidy is the report without repetitions.
+// tidy returns the report without repetitions.
 func (r Report) tidy() Report {
 	r.Dropped, r.Unknown = distinctPaths(r.Dropped), distinctPaths(r.Unknown)
 	for _, list := range []*[]string{&r.Notes, &r.Models, &r.Tools} {
@@ -304,14 +321,13 @@ func distinctPaths(paths []string) []string {
 	return slices.Compact(generals)
 }
 
+// distinct leaves the first of equal texts, and no empty one.
 func distinct(list []string) []string {
-	seen := map[string]bool{}
 	var kept []string
 	for _, s := range list {
-		if s != "" && !seen[s] {
+		if s != "" && !slices.Contains(kept, s) {
 			kept = append(kept, s)
 		}
-		seen[s] = true
 	}
 	return kept
 }
