@@ -60,7 +60,7 @@ func (a Agent) Removed() (count int, summary *Body, err error) {
 		err = &session.InvalidError{Field: "removed_message_count", Reason: "is negative"}
 	}
 	if err != nil {
-		return 0, nil, within("conversation_manager_state", err)
+		return 0, nil, inField("conversation_manager_state", err)
 	}
 	return count, summary, nil
 }

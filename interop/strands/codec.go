@@ -19,7 +19,7 @@ var ErrTorn = errors.New("torn pair")
 // Encode is the text of session.json and pattern_state.json. Where there is an
 // extension, the first carries the hash of the second.
 func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
-	patternJSON, err = escaped(s.Pattern)
+	patternJSON, err = encodeASCII(s.Pattern)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode pattern state: %w", err)
 	}
@@ -32,7 +32,7 @@ func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode session state: %w", err)
 	}
-	sessionJSON, err = escaped(json.RawMessage(raw))
+	sessionJSON, err = encodeASCII(json.RawMessage(raw))
 	return sessionJSON, patternJSON, err
 }
 
@@ -71,7 +71,7 @@ func DecodeState(sessionJSON, patternJSON []byte) (State, error) {
 		})
 	}
 	if err := decode(patternJSON, &s.Pattern); err != nil {
-		return State{}, corrupt(id, patternFile, err)
+		return State{}, corruptError(id, patternFile, err)
 	}
 	return s, nil
 }
@@ -79,12 +79,12 @@ func DecodeState(sessionJSON, patternJSON []byte) (State, error) {
 // decodeSession reads session.json alone.
 func decodeSession(data []byte) (State, error) {
 	var s State
-	raw, err := compacted(data)
+	raw, err := compactFile(data)
 	if err != nil {
-		return State{}, corrupt("", sessionFile, err)
+		return State{}, corruptError("", sessionFile, err)
 	}
 	if err := s.fields().decode(raw, &s.Extra); err != nil {
-		return State{}, corrupt(s.Metadata.SessionID, sessionFile, err)
+		return State{}, corruptError(s.Metadata.SessionID, sessionFile, err)
 	}
 	if len(s.ArtifactsWritten) == 0 {
 		s.ArtifactsWritten = nil
@@ -94,7 +94,7 @@ func decodeSession(data []byte) (State, error) {
 
 // decode reads a file that holds one JSON object.
 func decode(data []byte, into any) error {
-	raw, err := compacted(data)
+	raw, err := compactFile(data)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func decode(data []byte, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// compacted is JSON of a file in one form, so that equal values are equal bytes.
-func compacted(data []byte) (json.RawMessage, error) {
+// compactFile brings the JSON of a file into one form, so that equal values are equal bytes.
+func compactFile(data []byte) (json.RawMessage, error) {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, &session.InvalidError{Field: "value", Reason: "is empty"}
@@ -115,8 +115,8 @@ func compacted(data []byte) (json.RawMessage, error) {
 	return session.CompactJSON("value", data)
 }
 
-// corrupt is a problem with a file's content. A newer format stays one.
-func corrupt(id, path string, err error) error {
+// corruptError names the file whose content cannot be used. A newer format stays one.
+func corruptError(id, path string, err error) error {
 	if errors.Is(err, session.ErrNewerFormat) {
 		return fmt.Errorf("%s: %w", path, err)
 	}

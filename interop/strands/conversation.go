@@ -41,7 +41,7 @@ func (c Conversation) save(folder string) error {
 		}
 	}
 	write := func(path string, value any) error {
-		data, err := plain(value)
+		data, err := encodeUTF8(value)
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func readFile(id, path string, into any) (bool, error) {
 		return false, fmt.Errorf("read session %s: %w", id, err)
 	}
 	if err := decode(data, into); err != nil {
-		return false, corrupt(id, path, err)
+		return false, corruptError(id, path, err)
 	}
 	return true, nil
 }

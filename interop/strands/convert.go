@@ -172,7 +172,7 @@ func FromSession(first int, list []session.Message) ([]Message, error) {
 			Number: first + len(made), Body: body, Unit: group[0].Unit,
 			CreatedAt: session.Instant(group[0].CreatedAt), UpdatedAt: session.Instant(group[n-1].CreatedAt),
 		}
-		if !says(body.messages(), group) {
+		if !sameContent(body.messages(), group) {
 			m.Own.Set(ownKey, own)
 		}
 		made = append(made, m)
@@ -213,15 +213,15 @@ func foreign(list []session.Message) (body Body, n int) {
 		return Body{}, 0
 	}
 	group := body.messages()
-	if len(group) > len(list) || !says(group, list[:len(group)]) {
+	if len(group) > len(list) || !sameContent(group, list[:len(group)]) {
 		return Body{}, 0
 	}
 	return body, len(group)
 }
 
-// says reports that two groups say the same. Tools' names are left out: the
+// sameContent reports that two groups say the same. Tools' names are left out: the
 // layout has them with the call only.
-func says(a, b []session.Message) bool {
+func sameContent(a, b []session.Message) bool {
 	plain := func(group []session.Message) []byte {
 		list := cores(group)
 		for i := range list {

@@ -121,7 +121,7 @@ func (d *Dict[V]) UnmarshalJSON(data []byte) error {
 		key := fmt.Sprint(token) // a decoder gives nothing but a string here
 		var value V
 		if err := dec.Decode(&value); err != nil {
-			return within(key, err)
+			return inField(key, err)
 		}
 		if i, twice := places[key]; twice {
 			d.entries[i].value = value

@@ -19,7 +19,7 @@ func (d Dir) Exists() (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	}
-	return false, fmt.Errorf("look for session %s: %w", d.ID(), err)
+	return false, fmt.Errorf("try for session %s: %w", d.ID(), err)
 }
 
 // Save writes a state and, unless it is empty, the spec; without one the
@@ -47,16 +47,16 @@ func (d Dir) save(s State, spec []byte) error {
 		}
 	}
 	session, pattern := d.file(sessionFile), d.file(patternFile)
-	if err := stage(pattern, patternJSON); err != nil {
+	if err := writeTemp(pattern, patternJSON); err != nil {
 		return err
 	}
-	if err := stage(session, sessionJSON); err != nil {
-		return errors.Join(err, os.Remove(tempOf(pattern)))
+	if err := writeTemp(session, sessionJSON); err != nil {
+		return errors.Join(err, os.Remove(tempPath(pattern)))
 	}
-	if err := publish(pattern); err != nil {
-		return errors.Join(err, os.Remove(tempOf(session)))
+	if err := renameTemp(pattern); err != nil {
+		return errors.Join(err, os.Remove(tempPath(session)))
 	}
-	if err := publish(session); err != nil {
+	if err := renameTemp(session); err != nil {
 		return err
 	}
 	return syncDir(string(d))
@@ -75,20 +75,20 @@ func (d Dir) make() error {
 	return os.Chmod(string(d), dirMode)
 }
 
-// A reader that comes between the two renames of a save looks again, after
+// A reader that comes between the two renames of a save loadTries again, after
 // pauses that double.
 const (
-	looks     = 5
-	firstWait = time.Millisecond
+	loadTries     = 5
+	firstPause = time.Millisecond
 )
 
 // Load reads the state. No session is a session.NotFoundError; one that cannot
 // be used is a session.CorruptError with the file, or ErrTorn as well; a newer
 // format of ours is a session.NewerFormatError.
 func (d Dir) Load() (State, error) {
-	for look, wait := 1, firstWait; ; look, wait = look+1, 2*wait {
+	for try, wait := 1, firstPause; ; try, wait = try+1, 2*wait {
 		s, err := d.load()
-		if look == looks || !errors.Is(err, ErrTorn) {
+		if try == loadTries || !errors.Is(err, ErrTorn) {
 			return s, err
 		}
 		time.Sleep(wait)

@@ -11,10 +11,10 @@ import (
 // replace puts data in the place of a file. A crash at any point leaves the old
 // file or the new one, whole.
 func replace(path string, data []byte) error {
-	if err := stage(path, data); err != nil {
+	if err := writeTemp(path, data); err != nil {
 		return err
 	}
-	if err := publish(path); err != nil {
+	if err := renameTemp(path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
@@ -28,9 +28,9 @@ func update(path string, data []byte) error {
 	return replace(path, data)
 }
 
-// stage writes and syncs the temporary file that publish makes the real one.
-func stage(path string, data []byte) error {
-	temp := tempOf(path)
+// writeTemp writes and syncs the temporary file that renameTemp makes the real one.
+func writeTemp(path string, data []byte) error {
+	temp := tempPath(path)
 	// What is there was left by a crash: there is one writer.
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -49,17 +49,17 @@ func stage(path string, data []byte) error {
 	return nil
 }
 
-func publish(path string) error {
-	temp := tempOf(path)
+func renameTemp(path string) error {
+	temp := tempPath(path)
 	if err := os.Rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return nil
 }
 
-// tempOf is the one name under which a file is written before it is renamed.
+// tempPath is the one name under which a file is written before it is renamed.
 // The other program looks at no file with such a name.
-func tempOf(path string) string {
+func tempPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 }
 

@@ -26,7 +26,7 @@ func Export(ctx context.Context, rt *holdfast.Runtime, id, dir string, o ExportO
 	if err != nil {
 		return "", err
 	}
-	l, err := layoutOf(s) //nolint:contextcheck // to look at a log waits for nothing
+	l, err := newLayout(s) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
 		return "", fmt.Errorf("export session %s: %w", id, err)
 	}

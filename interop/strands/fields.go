@@ -54,7 +54,7 @@ func (list fields) decode(data []byte, extra *Object) error {
 			into = b.read
 		}
 		if err := json.Unmarshal(raw, into); err != nil {
-			return within(f.key, err)
+			return inField(f.key, err)
 		}
 	}
 	*extra = left
@@ -71,7 +71,7 @@ func (list fields) encode(extra Object) ([]byte, error) {
 		}
 		raw, err := session.JSON(value)
 		if err != nil {
-			return nil, within(f.key, err)
+			return nil, inField(f.key, err)
 		}
 		if f.rule != omitNull || string(raw) != "null" {
 			made.Set(f.key, raw)
@@ -85,8 +85,8 @@ func (list fields) encode(extra Object) ([]byte, error) {
 	return made.MarshalJSON()
 }
 
-// within names the key whose value cannot be read or written.
-func within(key string, err error) error {
+// inField names the key whose value cannot be read or written.
+func inField(key string, err error) error {
 	var inner *session.InvalidError
 	var typed *json.UnmarshalTypeError
 	switch {

@@ -22,8 +22,8 @@ type layout struct {
 	conversations []Conversation
 }
 
-// layoutOf is a run as its directory shows it. The session is whole.
-func layoutOf(s session.Session) (layout, error) {
+// newLayout returns a run as its directory shows it. The session is whole.
+func newLayout(s session.Session) (layout, error) {
 	st, err := workflow.Project(s)
 	if err != nil {
 		return layout{}, err

@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// escaped encodes a value as the program writes session.json: json.dumps(indent=2),
+// encodeASCII encodes a value as the program writes session.json: json.dumps(indent=2),
 // which leaves nothing but ASCII.
-func escaped(value any) ([]byte, error) { return dumps(value, true) }
+func encodeASCII(value any) ([]byte, error) { return dumps(value, true) }
 
-// plain encodes a value as the agents' SDK writes its files: json.dumps(indent=2,
+// encodeUTF8 encodes a value as the agents' SDK writes its files: json.dumps(indent=2,
 // ensure_ascii=False).
-func plain(value any) ([]byte, error) { return dumps(value, false) }
+func encodeUTF8(value any) ([]byte, error) { return dumps(value, false) }
 
 func dumps(value any, ascii bool) ([]byte, error) {
 	raw, err := session.JSON(value)

@@ -73,7 +73,7 @@ func (r *Repository) Load(id string) (State, error) {
 	}
 	s, err := d.Load()
 	if err == nil {
-		err = d.owns(s.Metadata)
+		err = d.checkOwner(s.Metadata)
 	}
 	if err != nil {
 		return State{}, err
@@ -81,8 +81,8 @@ func (r *Repository) Load(id string) (State, error) {
 	return s, nil
 }
 
-// owns refuses the header of a session that belongs elsewhere.
-func (d Dir) owns(m Metadata) error {
+// checkOwner refuses the header of a session that belongs elsewhere.
+func (d Dir) checkOwner(m Metadata) error {
 	if m.SessionID == d.ID() {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (r *Repository) List() ([]Metadata, error) {
 		d := Dir(filepath.Join(r.dir, sessionPrefix+id))
 		m, err := d.Header()
 		if err == nil {
-			err = d.owns(m)
+			err = d.checkOwner(m)
 		}
 		switch {
 		case err == nil:

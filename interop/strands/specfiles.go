@@ -45,7 +45,7 @@ func (d Dir) saveSpecFiles(files []spec.File) ([]SpecFile, error) {
 	if err := d.make(); err != nil {
 		return nil, err
 	}
-	saved := placed(files)
+	saved := placeFiles(files)
 	index := make([]specFile, 0, len(saved))
 	for _, f := range saved {
 		if err := d.writeCopy(f); err != nil {
@@ -53,7 +53,7 @@ func (d Dir) saveSpecFiles(files []spec.File) ([]SpecFile, error) {
 		}
 		index = append(index, specFile{As: f.As, File: f.Place, SHA256: f.SHA256, Kind: f.Kind})
 	}
-	data, err := escaped(index)
+	data, err := encodeASCII(index)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,14 @@ func (d Dir) writeCopy(f SpecFile) error {
 	return nil
 }
 
-// placed gives each file its hash and its place.
-func placed(files []spec.File) []SpecFile {
+// placeFiles gives each file its hash and its place.
+func placeFiles(files []spec.File) []SpecFile {
 	saved := make([]SpecFile, len(files))
 	owner := map[string]string{} // by place in lower case: the hash of who has it
 	for i, file := range files {
 		file.SHA256 = spec.Hash(file.Data)
 		f := SpecFile{file, specFilesDir + "/" + file.SHA256}
-		if natural, ok := naturalPlace(f.As); ok && free(owner, natural, f.SHA256) {
+		if natural, ok := naturalPlace(f.As); ok && isFree(owner, natural, f.SHA256) {
 			f.Place = natural
 		}
 		owner[strings.ToLower(f.Place)] = f.SHA256
@@ -121,8 +121,8 @@ func naturalPlace(as string) (string, bool) {
 	return clean, true
 }
 
-// free reports a place that is neither another file's, nor above or below one.
-func free(owner map[string]string, place, hash string) bool {
+// isFree reports a place that is neither another file's, nor above or below one.
+func isFree(owner map[string]string, place, hash string) bool {
 	place = strings.ToLower(place)
 	for taken, by := range owner {
 		if taken == place && by != hash || strings.HasPrefix(taken, place+"/") || strings.HasPrefix(place, taken+"/") {
@@ -145,7 +145,7 @@ func (d Dir) SpecFiles() ([]SpecFile, error) {
 	}
 	index, err := decodeSpecFiles(data)
 	if err != nil {
-		return nil, corrupt(d.ID(), d.file(specFilesFile), err)
+		return nil, corruptError(d.ID(), d.file(specFilesFile), err)
 	}
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
@@ -164,13 +164,13 @@ func (d Dir) SpecFiles() ([]SpecFile, error) {
 }
 
 func decodeSpecFiles(data []byte) ([]specFile, error) {
-	raw, err := compacted(data)
+	raw, err := compactFile(data)
 	if err != nil {
 		return nil, err
 	}
 	var index []specFile
 	if err := json.Unmarshal(raw, &index); err != nil {
-		return nil, within("list", err)
+		return nil, inField("list", err)
 	}
 	if index == nil {
 		return nil, &session.InvalidError{Field: "list", Reason: "is missing"}

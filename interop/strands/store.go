@@ -44,7 +44,7 @@ type Store struct {
 	log  *slog.Logger
 	logs *file.Store
 
-	showing sync.Mutex // one writer of layouts
+	writing sync.Mutex // one writer of layouts
 
 	mu   sync.Mutex // guards held
 	held map[store.Ref]holding
@@ -147,7 +147,7 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 	}
 	saved, err := s.logs.Create(ctx, v, c)
 	if err == nil {
-		s.show(ctx, saved)
+		s.writeFiles(ctx, saved)
 	}
 	return saved, err
 }
@@ -157,7 +157,7 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 // changes over.
 func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
 	if !v.IsZero() && v.Info().Kind == session.KindWorkflow && store.RefOf(v).Check() == nil {
-		if found, err := s.look(ctx, store.RefOf(v)); err == nil && found.is == changed {
+		if found, err := s.compare(ctx, store.RefOf(v)); err == nil && found.is == changed {
 			return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonStale, Want: v.Version(), Have: v.Version() + 1}
 		}
 	}
@@ -165,9 +165,9 @@ func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (se
 	if err != nil {
 		return saved, err
 	}
-	s.show(ctx, saved)
+	s.writeFiles(ctx, saved)
 	if c.Release {
-		s.letGo(store.RefOf(v), c.Fence)
+		s.unlockRun(store.RefOf(v), c.Fence)
 	}
 	return saved, nil
 }
@@ -179,7 +179,7 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 
 // Load reads a session, after taking over what the other program did.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
-	if err := s.settle(ctx, r, false); err != nil {
+	if err := s.reconcile(ctx, r, false); err != nil {
 		return session.Session{}, err
 	}
 	return s.logs.Load(ctx, r, tail)
@@ -196,8 +196,8 @@ func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s
 
 // Delete removes a session with its whole directory.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	s.showing.Lock()
-	defer s.showing.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if r.Check() == nil {
 		if _, err := s.logs.Info(ctx, r); errors.Is(err, session.ErrNotFound) {
 			if err := s.at(r).abandon(); err != nil {
@@ -208,7 +208,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if err := s.logs.Delete(ctx, r, fence); err != nil {
 		return err
 	}
-	s.letGo(r, fence)
+	s.unlockRun(r, fence)
 	return nil
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// finding is how the files of a session stand to its log.
-type finding struct {
+// comparison is how the files of a session stand to its log.
+type comparison struct {
 	is     relation
 	header Metadata
 	log    session.Info // zero where there is no log
@@ -25,46 +25,46 @@ type finding struct {
 type relation int
 
 const (
-	settled relation = iota // they say the same, or there is nothing to say
+	inSync relation = iota // they say the same, or there is nothing to say
 	behind                  // a crash kept the files from being written, or tore them
 	unknown                 // there is no log: the other program made them
 	changed                 // the other program wrote them since
 )
 
-// look compares the files of a session with its log.
-func (s *Store) look(ctx context.Context, r store.Ref) (finding, error) {
+// compare compares the files of a session with its log.
+func (s *Store) compare(ctx context.Context, r store.Ref) (comparison, error) {
 	if err := r.Check(); err != nil {
-		return finding{}, err
+		return comparison{}, err
 	}
 	info, logErr := s.logs.Info(ctx, r)
 	if logErr != nil && !errors.Is(logErr, session.ErrNotFound) {
-		return finding{}, logErr
+		return comparison{}, logErr
 	}
 	d := s.at(r)
 	raw, err := os.ReadFile(d.file(sessionFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && logErr == nil && info.Kind == session.KindWorkflow:
-		return finding{is: behind, log: info}, nil
+		return comparison{is: behind, log: info}, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{log: info}, logErr
+		return comparison{log: info}, logErr
 	case err != nil:
-		return finding{}, fmt.Errorf("load session %s: %w", r.ID, err)
+		return comparison{}, fmt.Errorf("load session %s: %w", r.ID, err)
 	}
 	st, err := decodeSession(raw)
 	if err == nil {
-		err = d.owns(st.Metadata)
+		err = d.checkOwner(st.Metadata)
 	}
 	if err != nil {
-		return finding{}, d.locate(err)
+		return comparison{}, d.locate(err)
 	}
-	found := finding{header: st.Metadata, log: info}
+	found := comparison{header: st.Metadata, log: info}
 	switch ext := st.Holdfast; {
 	case logErr != nil:
 		found.is = unknown
 	case ext == nil:
 		found.is = changed
 	case ext.Version > info.Version:
-		return finding{}, &session.ConflictError{ID: r.ID, Reason: session.ReasonStale, Want: ext.Version, Have: info.Version}
+		return comparison{}, &session.ConflictError{ID: r.ID, Reason: session.ReasonStale, Want: ext.Version, Have: info.Version}
 	case ext.Version < info.Version || !d.matches(*ext):
 		found.is = behind
 	}
@@ -77,15 +77,15 @@ func (d Dir) matches(ext Extension) bool {
 	return err == nil && spec.Hash(raw) == ext.PatternSHA256
 }
 
-// settle brings log and files together, unless somebody else is at work on
+// reconcile brings log and files together, unless somebody else is at work on
 // them. Closely, it also looks for messages that the other program left
 // without having come further.
-func (s *Store) settle(ctx context.Context, r store.Ref, closely bool) error {
-	found, err := s.look(ctx, r)
-	if err == nil && found.is == settled && closely && found.log.Kind == session.KindWorkflow {
-		found.is, err = s.lookClosely(ctx, r)
+func (s *Store) reconcile(ctx context.Context, r store.Ref, closely bool) error {
+	found, err := s.compare(ctx, r)
+	if err == nil && found.is == inSync && closely && found.log.Kind == session.KindWorkflow {
+		found.is, err = s.compareConversations(ctx, r)
 	}
-	if err != nil || found.is == settled {
+	if err != nil || found.is == inSync {
 		return err
 	}
 	s.mu.Lock()
@@ -109,24 +109,24 @@ func (s *Store) settle(ctx context.Context, r store.Ref, closely bool) error {
 	}
 	saved, err := s.logs.Load(ctx, r, false)
 	if err == nil {
-		s.show(ctx, saved)
+		s.writeFiles(ctx, saved)
 	}
 	return err
 }
 
-// lookClosely compares the conversations.
-func (s *Store) lookClosely(ctx context.Context, r store.Ref) (relation, error) {
+// compareConversations compares the conversations.
+func (s *Store) compareConversations(ctx context.Context, r store.Ref) (relation, error) {
 	saved, err := s.logs.Load(ctx, r, false)
 	if err != nil {
-		return settled, err
+		return inSync, err
 	}
-	l, err := layoutOf(saved) //nolint:contextcheck // to look at a log waits for nothing
+	l, err := newLayout(saved) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
-		return settled, nil //nolint:nilerr // a run that cannot be shown has no files to differ
+		return inSync, nil //nolint:nilerr // a run that cannot be shown has no files to differ
 	}
 	there, err := s.at(r).Conversations(r.ID, l.agents)
 	if err != nil {
-		return settled, err
+		return inSync, err
 	}
 	written := map[Place]int{}
 	for _, c := range l.conversations {
@@ -137,7 +137,7 @@ func (s *Store) lookClosely(ctx context.Context, r store.Ref) (relation, error) 
 			return changed, nil
 		}
 	}
-	return settled, nil
+	return inSync, nil
 }
 
 // adopt makes a log of what the other program left, or adds to the log what it
@@ -175,24 +175,24 @@ func (s *Store) adopt(ctx context.Context, r store.Ref, is relation) error {
 	for _, note := range notes {
 		s.log.Warn("not all of a run was taken over", "session", r.ID, "reason", note)
 	}
-	s.show(ctx, saved)
+	s.writeFiles(ctx, saved)
 	return nil
 }
 
-// show writes the files of a run. The version is saved whatever becomes of
+// writeFiles writes the files of a run. The version is saved whatever becomes of
 // them: files that could not be written are behind, and the next to look
 // writes them again.
-func (s *Store) show(ctx context.Context, saved session.Session) {
+func (s *Store) writeFiles(ctx context.Context, saved session.Session) {
 	if saved.Info().Kind != session.KindWorkflow {
 		return
 	}
-	s.showing.Lock()
-	defer s.showing.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	r := store.RefOf(saved)
 	if now, err := s.logs.Info(context.WithoutCancel(ctx), r); err != nil || now.Version != saved.Version() {
 		return // deleted, or overtaken, by somebody who does the same
 	}
-	l, err := layoutOf(saved) //nolint:contextcheck // to look at a log waits for nothing
+	l, err := newLayout(saved) //nolint:contextcheck // to look at a log waits for nothing
 	if err == nil {
 		l.keep(s.at(r))
 		err = l.write(s.at(r))
@@ -223,7 +223,7 @@ func (l *layout) keep(d Dir) {
 
 // Info reads the header: of the log, or of files that it does not know yet.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	found, err := s.look(ctx, r)
+	found, err := s.compare(ctx, r)
 	if err != nil {
 		return session.Info{}, err
 	}

@@ -15,10 +15,10 @@ import (
 // Acquire takes the lease of a session and, for a run, the lock on its
 // directory. A lock that no run of ours can have is a BusyError.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
-	if err := s.settle(ctx, r, true); err != nil {
+	if err := s.reconcile(ctx, r, true); err != nil {
 		return store.Lease{}, err
 	}
-	unlock, err := s.seize(r)
+	unlock, err := s.lockRun(r)
 	if err != nil {
 		return store.Lease{}, err
 	}
@@ -38,9 +38,9 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 	return l, nil
 }
 
-// seize takes the lock of a run's directory. Nil: this store has it, or a run
+// lockRun takes the lock of a run's directory. Nil: this store has it, or a run
 // that is silent for longer than its lease lasts.
-func (s *Store) seize(r store.Ref) (func() error, error) {
+func (s *Store) lockRun(r store.Ref) (func() error, error) {
 	d := s.at(r)
 	if there, err := d.Exists(); err != nil || !there {
 		return nil, err
@@ -69,7 +69,7 @@ func (d Dir) leased(id string) bool {
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
 	renewed, err := s.logs.Renew(ctx, r, l, length)
 	if errors.Is(err, session.ErrFenced) {
-		s.letGo(r, l.Token)
+		s.unlockRun(r, l.Token)
 	}
 	if err != nil {
 		return renewed, err
@@ -78,7 +78,7 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 	h, ok := s.held[r]
 	s.mu.Unlock()
 	if ok && h.token == l.Token && h.unlock == nil {
-		if unlock, err := s.seize(r); err == nil && unlock != nil {
+		if unlock, err := s.lockRun(r); err == nil && unlock != nil {
 			s.mu.Lock()
 			s.held[r] = holding{token: l.Token, unlock: unlock}
 			s.mu.Unlock()
@@ -91,13 +91,13 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	err := s.logs.Release(ctx, r, l)
 	if err == nil {
-		s.letGo(r, l.Token)
+		s.unlockRun(r, l.Token)
 	}
 	return err
 }
 
-// letGo gives the lock back that was taken with a token.
-func (s *Store) letGo(r store.Ref, token int64) {
+// unlockRun gives the lock back that was taken with a token.
+func (s *Store) unlockRun(r store.Ref, token int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.held[r]
