@@ -33,7 +33,7 @@ const (
 	summarizingManager = "SummarizingConversationManager"
 )
 
-// NewAgent is an agent that has said nothing. With summaries its conversation is
+// NewAgent returns an agent that has said nothing. With summaries its conversation is
 // shortened by summarising the oldest part, else by leaving it out.
 func NewAgent(summaries bool, now time.Time) Agent {
 	a := Agent{ID: "default", CreatedAt: now, UpdatedAt: now}
@@ -49,7 +49,7 @@ func NewAgent(summaries bool, now time.Time) Agent {
 	return a
 }
 
-// Removed is how many of the oldest messages lie outside the window, and the
+// Removed returns how many of the oldest messages lie outside the window, and the
 // message that summarises them, if there is one.
 func (a Agent) Removed() (count int, summary *Body, err error) {
 	raw, err := a.Manager.MarshalJSON()

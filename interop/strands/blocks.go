@@ -51,7 +51,7 @@ type encodedBytes struct {
 	Data    string `json:"data"` // base64
 }
 
-// documentTypes are the media types of the formats a document may have.
+// documentTypes returns the media types of the formats a document may have.
 func documentTypes() map[string]string {
 	const office = "application/vnd.openxmlformats-officedocument."
 	return map[string]string{
@@ -61,7 +61,7 @@ func documentTypes() map[string]string {
 	}
 }
 
-// blockKey is a block's only key and its value; blocks have one.
+// blockKey returns a block's only key and its value; blocks have one.
 func blockKey(block Object) (kind string, value json.RawMessage) {
 	if block.Len() != 1 {
 		return "", nil
@@ -76,7 +76,7 @@ func blockOf(kind string, value any) Object {
 	return block
 }
 
-// partOf is a block as a part of a session's message. A block that a session
+// partOf turns a block into a part of a session's message. A block that a session
 // knows no equal of is kept whole inside a part.
 func partOf(block Object) session.Part {
 	kind, value := blockKey(block)
@@ -114,7 +114,7 @@ func opaquePartOf(block Object) session.Part {
 	return session.Part{Type: opaquePart, Raw: raw}
 }
 
-// wrappedText is the text that a model said with citations, or that a guard
+// wrappedText returns the text that a model said with citations, or that a guard
 // was asked to look at.
 func wrappedText(kind string, value json.RawMessage) (string, bool) {
 	if kind == "guardContent" {
@@ -163,7 +163,7 @@ func mediaPart(kind string, value json.RawMessage) (session.Part, bool) {
 	return part, true
 }
 
-// partBlock is a part as a block, if there is one that says at least the most
+// partBlock turns a part into a block, if there is one that says at least most
 // of it.
 func partBlock(p session.Part) (Object, bool) {
 	switch p.Type {
@@ -254,7 +254,7 @@ func resultBlock(m session.Message) Object {
 	return blockOf("toolResult", result)
 }
 
-// contentBlocks are the blocks of content; parts without a block are left out.
+// contentBlocks turns content into blocks; parts without a block are left out.
 func contentBlocks(content session.Content) []Object {
 	var blocks []Object
 	for _, p := range content {

@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// ErrTorn is a session.json and a pattern_state.json that were not written
+// ErrTorn reports a session.json and a pattern_state.json that were not written
 // together: a crash came between the two. It comes with a session.CorruptError.
 // Whoever has the session's log can write both anew.
 var ErrTorn = errors.New("torn pair")
 
-// Encode is the text of session.json and pattern_state.json. Where there is an
+// Encode returns the text of session.json and pattern_state.json. Where there is an
 // extension, the first carries the hash of the second.
 func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
 	patternJSON, err = encodeASCII(s.Pattern)

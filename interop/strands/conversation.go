@@ -128,7 +128,7 @@ func readConversation(id, folder string) (Conversation, bool, error) {
 	return c, known, nil
 }
 
-// agentFolder is where agent.json and the messages lie: in the folder itself as
+// agentFolder returns where agent.json and the messages lie: in the folder itself as
 // documented, or below it as written; "" where there is neither.
 func agentFolder(id, folder string) (string, error) {
 	if _, err := os.Stat(filepath.Join(folder, agentFile)); err == nil {

@@ -23,10 +23,10 @@ type entry[V any] struct {
 // Object is a JSON object with all its keys, in order.
 type Object = Dict[json.RawMessage]
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (d Dict[V]) Len() int { return len(d.entries) }
 
-// Get is the value of a key, and whether there is one.
+// Get returns the value of a key, and whether there is one.
 func (d Dict[V]) Get(key string) (V, bool) {
 	if i := d.index(key); i >= 0 {
 		return d.entries[i].value, true

@@ -19,7 +19,7 @@ func (d Dir) Exists() (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	}
-	return false, fmt.Errorf("try for session %s: %w", d.ID(), err)
+	return false, fmt.Errorf("look for session %s: %w", d.ID(), err)
 }
 
 // Save writes a state and, unless it is empty, the spec; without one the
@@ -78,7 +78,7 @@ func (d Dir) make() error {
 // A reader that comes between the two renames of a save loadTries again, after
 // pauses that double.
 const (
-	loadTries     = 5
+	loadTries  = 5
 	firstPause = time.Millisecond
 )
 

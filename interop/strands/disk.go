@@ -57,7 +57,7 @@ func renameTemp(path string) error {
 	return nil
 }
 
-// tempPath is the one name under which a file is written before it is renamed.
+// tempPath returns the name under which a file is written before it is renamed.
 // The other program looks at no file with such a name.
 func tempPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")

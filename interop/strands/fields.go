@@ -124,12 +124,12 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// times are the keys that most objects end with.
+// times returns the keys that most objects end with.
 func times(created, updated *time.Time) fields {
 	return fields{{"created_at", (*moment)(created), omitNull}, {"updated_at", (*moment)(updated), omitNull}}
 }
 
-// orNull is null for what has no value.
+// orNull returns nil, which is written as null, for the zero value.
 func orNull[T comparable](value T) *T {
 	var zero T
 	if value == zero {

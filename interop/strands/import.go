@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// format is what an imported session says it came from.
+// format names, in an import change, where a session came from.
 const format = "strands.session"
 
 // ImportOptions say how a directory becomes a session.
@@ -230,7 +230,7 @@ func (d Dir) runConversations(id string, agents []string) ([]workflow.Conversati
 	return list, nil
 }
 
-// usage is what each agent has used. Where the files have no more than sums,
+// usage returns what each agent has used. Where the files have no more than sums,
 // they are shared out by the words that each agent's results count.
 func (s State) usage(made *spec.Spec) map[string]session.AgentUse {
 	total := s.TokenUsage

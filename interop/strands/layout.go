@@ -22,7 +22,7 @@ type layout struct {
 	conversations []Conversation
 }
 
-// newLayout returns a run as its directory shows it. The session is whole.
+// newLayout reads a run as its directory shows it. The session must be whole.
 func newLayout(s session.Session) (layout, error) {
 	st, err := workflow.Project(s)
 	if err != nil {
@@ -51,7 +51,7 @@ func newLayout(s session.Session) (layout, error) {
 	return l, nil
 }
 
-// stateOf is a run's state in the form of its files, which is the form it has.
+// stateOf reads the state of a run, whose JSON is that of the files.
 func stateOf(st *workflow.State) (State, error) {
 	head, err := session.JSON(st)
 	if err != nil {
@@ -64,7 +64,7 @@ func stateOf(st *workflow.State) (State, error) {
 	return DecodeState(head, pattern)
 }
 
-// conversation is what an agent said as the files of its agent.
+// conversation returns what an agent said, as the files of its folder.
 func (l layout) conversation(t workflow.Conversation, run *workflow.Contents) (Conversation, error) {
 	messages, err := FromSession(0, t.Messages)
 	if err != nil {

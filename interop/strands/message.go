@@ -32,7 +32,7 @@ type Body struct {
 	Extra   Object
 }
 
-// Shown is what may be seen of a message.
+// Shown returns what may be seen of a message.
 func (m Message) Shown() Body {
 	if m.Redacted != nil {
 		return *m.Redacted

@@ -120,8 +120,8 @@ func (s stepResult) record() workflow.UnitRecord {
 	return rec
 }
 
-// answered is a unit of which nothing but the answer is recorded; nil: not even
-// that.
+// answered returns a finished unit of which nothing but the answer is recorded;
+// nil: not even that.
 func answered(response *string) workflow.UnitRecord {
 	return workflow.UnitRecord{Done: true, Response: response}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Place is whose conversation it is: an agent's, in one lane. Agents have one
+// Place says whose conversation it is: an agent's, in one lane. Agents have one
 // lane of their own (""), one for routing ("router") and one for each worker
 // ("worker_0" …), and see nothing of another lane.
 type Place struct{ Agent, Lane string }
@@ -17,12 +17,12 @@ type Place struct{ Agent, Lane string }
 // RouterLane is the lane in which an agent chooses routes.
 const RouterLane = "router"
 
-// WorkerLane is the lane of one worker.
+// WorkerLane returns the lane of one worker.
 func WorkerLane(i int) string { return "worker_" + strconv.Itoa(i) }
 
 var lanePattern = regexp.MustCompile(`^(.+)(_|%5F)(router|worker_(?:0|[1-9][0-9]*))$`)
 
-// FolderName is the folder of a conversation inside AgentsDir. The agents are
+// FolderName returns the folder of a conversation inside AgentsDir. The agents are
 // all those of the spec: where an agent's name and a lane would make the name of
 // another agent, the lane is set off by %5F.
 func FolderName(id string, p Place, agents []string) string {
@@ -41,7 +41,7 @@ func (p Place) folder(agents []string) string {
 	return name + "_" + p.Lane
 }
 
-// ParseFolder is whose conversation a folder holds, for a session and the agents
+// ParseFolder returns whose conversation a folder holds, for a session and the agents
 // of its spec. Folders are named as FolderName does, as the other program does,
 // which encodes nothing, or, in the documented layout, by the agent alone.
 // Without a list of agents, a name that ends like a lane is an agent's.

@@ -17,7 +17,7 @@ import (
 // Config says where sessions lie.
 type Config struct {
 	Dir    string       // holds one directory for each session; made when first needed
-	Logger *slog.Logger // told of sessions that List passes over; nil: nobody is
+	Logger *slog.Logger // gets a warning for each session that List passes over; nil: none
 }
 
 // Repository is a directory of session directories.
@@ -26,7 +26,7 @@ type Repository struct {
 	log *slog.Logger
 }
 
-// New takes a directory. It need not exist.
+// New opens a repository. The directory need not exist.
 func New(cfg Config) (*Repository, error) {
 	if cfg.Dir == "" {
 		return nil, &session.InvalidError{Field: "Config.Dir", Reason: "is empty"}
@@ -37,7 +37,7 @@ func New(cfg Config) (*Repository, error) {
 	return &Repository{dir: cfg.Dir, log: cfg.Logger}, nil
 }
 
-// Session is the directory of a session, whether it is there or not. What
+// Session returns the directory of a session, whether it is there or not. What
 // cannot be an id is a session.InvalidError.
 func (r *Repository) Session(id string) (Dir, error) {
 	if err := session.CheckID(id); err != nil {
@@ -162,7 +162,7 @@ func sessionsIn(dir string) (ids []string, err error) {
 	return ids, err
 }
 
-// AgentsDir is where a session's conversations lie. It may not exist.
+// AgentsDir returns where a session's conversations lie. It may not exist.
 func (r *Repository) AgentsDir(id string) (string, error) {
 	d, err := r.Session(id)
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *Repository) AgentsDir(id string) (string, error) {
 	return d.AgentsDir(), nil
 }
 
-// SpecSnapshotPath is the file with a session's spec. It may not exist.
+// SpecSnapshotPath returns the file with a session's spec. It may not exist.
 func (r *Repository) SpecSnapshotPath(id string) (string, error) {
 	d, err := r.Session(id)
 	if err != nil {

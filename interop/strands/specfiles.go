@@ -101,7 +101,7 @@ func placeFiles(files []spec.File) []SpecFile {
 	return saved
 }
 
-// naturalPlace is where below the session directory a path leads, if it is safe
+// naturalPlace returns where below the session directory a path leads, if it is safe
 // to put a file there.
 func naturalPlace(as string) (string, bool) {
 	clean := path.Clean(as)

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/file"
 )
 
-// StoreConfig is what a store can be told. The zero value is the default.
+// StoreConfig has the options of a store. The zero value is the default.
 type StoreConfig struct {
 	Now     func() time.Time   // decides when leases end; nil: time.Now
-	Logger  *slog.Logger       // told of files that cannot be written or taken over whole; nil: nobody is
+	Logger  *slog.Logger       // gets a warning for files that cannot be written or taken over whole; nil: none
 	OnWrite func(point string) // as in package file, for tests
 }
 
@@ -44,7 +44,7 @@ type Store struct {
 	log  *slog.Logger
 	logs *file.Store
 
-	writing sync.Mutex // one writer of layouts
+	writing sync.Mutex // one writer of a run's files at a time
 
 	mu   sync.Mutex // guards held
 	held map[store.Ref]holding
@@ -90,10 +90,10 @@ func Open(dir string, c StoreConfig) (*Store, error) {
 	return &Store{dir: abs, log: c.Logger, logs: logs, held: map[store.Ref]holding{}}, nil
 }
 
-// folders is where the logs of sessions lie.
+// folders tells package file where the logs of sessions lie.
 type folders string
 
-// Folder is where a session's log lies.
+// Folder returns where a session's log lies.
 func (f folders) Folder(r store.Ref) string { return f.at(r).LogDir() }
 
 func (f folders) at(r store.Ref) Dir {
@@ -121,7 +121,7 @@ func (s *Store) at(r store.Ref) Dir { return folders(s.dir).at(r) }
 // String names the store in errors.
 func (s *Store) String() string { return "the strands store" }
 
-// Close gives the locks of running sessions back. Every later call is
+// Close releases the locks of running sessions. Every later call is
 // session.ErrClosed.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	return s.logs.Load(ctx, r, tail)
 }
 
-// Interrupted lists what was broken off here. What the other program left
+// Interrupted lists the runs that were interrupted here. What the other program left
 // running is found by its status alone.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
 	return s.logs.Interrupted(ctx, tenant)

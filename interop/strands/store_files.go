@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// comparison is how the files of a session stand to its log.
+// comparison says how the files of a session differ from its log.
 type comparison struct {
 	is     relation
 	header Metadata
@@ -25,13 +25,13 @@ type comparison struct {
 type relation int
 
 const (
-	inSync relation = iota // they say the same, or there is nothing to say
+	inSync  relation = iota // they say the same, or there is nothing to say
 	behind                  // a crash kept the files from being written, or tore them
 	unknown                 // there is no log: the other program made them
 	changed                 // the other program wrote them since
 )
 
-// compare compares the files of a session with its log.
+// compare reads the files and the log of a session.
 func (s *Store) compare(ctx context.Context, r store.Ref) (comparison, error) {
 	if err := r.Check(); err != nil {
 		return comparison{}, err

@@ -58,7 +58,7 @@ func (s *Store) lockRun(r store.Ref) (func() error, error) {
 	return unlock, err
 }
 
-// leased reports a session that a run of ours took and did not give back.
+// leased reports a session that a run of ours took and did not release.
 func (d Dir) leased(id string) bool {
 	raw, err := os.ReadFile(filepath.Join(d.LogDir(), id+".lease"))
 	var l struct{ Holder string }
@@ -87,7 +87,7 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 	return renewed, nil
 }
 
-// Release gives lease and lock back.
+// Release releases lease and lock.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	err := s.logs.Release(ctx, r, l)
 	if err == nil {
@@ -96,7 +96,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	return err
 }
 
-// unlockRun gives the lock back that was taken with a token.
+// unlockRun releases the lock that was taken with a token.
 func (s *Store) unlockRun(r store.Ref, token int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,12 +107,12 @@ func (s *Store) unlockRun(r store.Ref, token int64) {
 	delete(s.held, r)
 	if h.unlock != nil {
 		if err := h.unlock(); err != nil {
-			s.log.Warn("lock not given back", "session", r.ID, "error", err)
+			s.log.Warn("lock not released", "session", r.ID, "error", err)
 		}
 	}
 }
 
-// Holding is the live lease of our own; the other program takes none.
+// Holding returns the live lease of our own; the other program takes none.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
 	l, live, err := s.logs.Holding(ctx, r)
 	if !errors.Is(err, session.ErrNotFound) || r.Check() != nil {
