@@ -180,19 +180,20 @@ func (w *Recorder) addMessages(u Unit, rec UnitRecord) {
 		}
 		w.add(started)
 	}
-	w.add(loopChanges(u, said, len(e.messages))...)
+	w.add(w.loopChanges(u, said, len(e.messages))...)
 }
 
 // loopChanges returns messages as the agent's loop writes them, so that it can
-// continue after them.
-func loopChanges(u Unit, said []session.Message, offset int) []session.Change {
+// continue after them. To record the same again gives the same ids.
+func (w *Recorder) loopChanges(u Unit, said []session.Message, offset int) []session.Change {
 	var changes []session.Change
 	step, open := "", 0 // calls of the step that have no result
 	advance := func(c session.Change) {
 		changes = append(changes, session.UnitAdvanced{Unit: u.Key, Agent: u.Agent, Change: c})
 	}
 	for i, m := range said {
-		m.ID, m.Seq, m.StepID = uuid.NewString(), 0, ""
+		place := fmt.Sprintf("%s/%d", w.s.ID(), w.s.Info().Seq+int64(len(w.changes)+i))
+		m.ID, m.Seq, m.StepID = uuid.NewSHA1(uuid.NameSpaceOID, []byte(place)).String(), 0, ""
 		m.Lane, m.ExecutionID = u.Lane, u.Key
 		switch {
 		case m.Role == session.RoleAssistant:

@@ -81,14 +81,14 @@ func (d Dir) contents(specPath string) (*contents, error) {
 	return c, err
 }
 
-// newSession returns the run as a session that is not stored. Notes say what
-// could not be taken over.
+// newSession returns the run as a session that is not stored; the same directory
+// gives the same session. Notes say what could not be taken over.
 func (c *contents) newSession(birth session.Birth) (s session.Session, notes []string, err error) {
 	m := c.state.Metadata
 	if birth.ID == "" {
 		birth.ID = m.SessionID
 	}
-	birth.AgentID, birth.Kind = uuid.NewString(), session.KindWorkflow
+	birth.AgentID, birth.Kind = uuid.NewSHA1(uuid.NameSpaceOID, []byte(birth.ID)).String(), session.KindWorkflow
 	begun, err := workflow.Beginning(c.spec, c.snapshot, c.variables)
 	if err != nil {
 		return s, nil, err

@@ -32,8 +32,8 @@ type StoreConfig struct {
 // the lock on the file .lock. Sessions of other kinds live in their log alone
 // and are invisible to the other program.
 //
-// Runs that the other program made are listed, and taken over when they are
-// first loaded. Where it went on with a run, what its files say beyond the log
+// Runs that the other program made are listed and loaded as they are, and get
+// their log when something is first done with them here. Where it went on with a run, what its files say beyond the log
 // becomes one more commit; files that contradict the log are a
 // session.ConflictError, and stay as they are. Files that a crash left behind
 // the log, or torn, are written again.
@@ -157,8 +157,14 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 // changes over.
 func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
 	if !v.IsZero() && v.Info().Kind == session.KindWorkflow && store.RefOf(v).Check() == nil {
-		if found, err := s.compare(ctx, store.RefOf(v)); err == nil && found.is == changed {
+		found, err := s.compare(ctx, store.RefOf(v))
+		switch {
+		case err == nil && found.is == changed:
 			return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonStale, Want: v.Version(), Have: v.Version() + 1}
+		case err == nil && found.is == unknown:
+			if err := s.reconcile(ctx, store.RefOf(v), false); err != nil {
+				return session.Session{}, err
+			}
 		}
 	}
 	saved, err := s.logs.Save(ctx, v, c)
@@ -177,8 +183,21 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	return s.logs.Append(ctx, v, a)
 }
 
-// Load reads a session, after taking over what the other program did.
+// Load reads a session, after taking over what the other program did since the
+// last save. To load a run that was never saved here writes nothing.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
+	found, err := s.compare(ctx, r)
+	switch {
+	case err != nil:
+		return session.Session{}, err
+	case found.is == unknown:
+		c, err := s.at(r).contents("")
+		if err != nil {
+			return session.Session{}, err
+		}
+		made, _, err := c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+		return made.Sealed(c.state.Metadata.UpdatedAt), err
+	}
 	if err := s.reconcile(ctx, r, false); err != nil {
 		return session.Session{}, err
 	}
