@@ -87,7 +87,7 @@ func partOf(block Object) session.Part {
 			return session.Part{Type: session.PartText, Text: *text}
 		}
 	case "citationsContent", "guardContent":
-		if text, ok := wrappedText(kind, value); ok {
+		if text, ok := wrappedText(value); ok {
 			return session.Part{Type: session.PartText, Text: text}
 		}
 	case "reasoningContent":
@@ -116,31 +116,24 @@ func opaquePartOf(block Object) session.Part {
 
 // wrappedText returns the text that a model said with citations, or that a guard
 // was asked to look at.
-func wrappedText(kind string, value json.RawMessage) (string, bool) {
-	if kind == "guardContent" {
-		var guarded struct {
-			Text *struct {
-				Text string `json:"text"`
-			} `json:"text"`
-		}
-		if json.Unmarshal(value, &guarded) != nil || guarded.Text == nil {
-			return "", false
-		}
-		return guarded.Text.Text, true
+func wrappedText(value json.RawMessage) (text string, ok bool) {
+	type wrapped struct {
+		Text string `json:"text"`
 	}
-	var cited struct {
-		Content []struct {
-			Text string `json:"text"`
-		} `json:"content"`
+	var v struct {
+		Guarded *wrapped  `json:"text"`
+		Cited   []wrapped `json:"content"`
 	}
-	if json.Unmarshal(value, &cited) != nil || len(cited.Content) == 0 {
+	if json.Unmarshal(value, &v) != nil {
 		return "", false
 	}
-	var texts []string
-	for _, c := range cited.Content {
-		texts = append(texts, c.Text)
+	if v.Guarded != nil {
+		v.Cited = append(v.Cited, *v.Guarded)
 	}
-	return strings.Join(texts, ""), true
+	for _, w := range v.Cited {
+		text += w.Text
+	}
+	return text, len(v.Cited) > 0
 }
 
 func mediaPart(kind string, value json.RawMessage) (session.Part, bool) {
