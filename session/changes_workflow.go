@@ -19,7 +19,7 @@ type WorkflowBegun struct {
 	Spec      json.RawMessage `json:"spec"`
 	Variables []RunVariable   `json:"variables"`
 	Runtime   json.RawMessage `json:"runtime"`
-	Extra     json.RawMessage `json:"extra,omitempty"` // what a foreign run brought with it
+	Extra     json.RawMessage `json:"extra,omitempty"` // keys that a run brought along from elsewhere
 }
 
 // Kind is workflow_begun.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/internal/pyjson"
 )
 
 func TestReadRoute(t *testing.T) {
@@ -110,7 +112,7 @@ func TestRead_anythingIsReadOrRefused(t *testing.T) {
 			if _, err := planTasks(raw); err != nil {
 				t.Errorf("the plan of %q: %v", answer, err)
 			}
-			reprint(raw, "  ", true)
+			pyjson.Print(raw, "  ", true)
 		}
 	})
 }

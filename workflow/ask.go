@@ -41,8 +41,8 @@ func (q question) takes(a reply) error {
 // asked looks a question up. State is what stands in the state of the run;
 // answered says that a person has spoken.
 func (r *run) asked(q question) (state HITLState, put, answered bool) {
-	if r.past != nil {
-		r.past.ask(r, q)
+	if r.recorder != nil {
+		r.recorder.question(q)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

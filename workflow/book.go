@@ -140,7 +140,7 @@ func (b *book) answer(c session.QuestionAnswered, at time.Time) {
 	}
 	q.answer, q.timedOut, q.late = &c.Response, c.TimedOut, at
 	b.answered = append(b.answered, q)
-	if q.timedOut {
+	if q.timedOut && q.TimeoutAt != nil {
 		b.timedOut = q
 	}
 }

@@ -74,7 +74,7 @@ func (st *stage) compact(ctx context.Context, r *run, u unit) error {
 		return err
 	}
 	s, err := st.loop(r, of, session.Definition{
-		Name: definitionName(u.agent), ModelParams: &session.ModelParams{Temperature: ptr(0.3)},
+		Name: DefinitionName(u.agent), ModelParams: &session.ModelParams{Temperature: ptr(0.3)},
 	}, old, e)
 	if err != nil {
 		return err

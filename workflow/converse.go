@@ -131,7 +131,7 @@ func failure(err error) error {
 func (st *stage) stand(r *run, u unit, e *entry, made spec.Agent) (session.Session, error) {
 	r.mu.Lock()
 	def := session.Definition{
-		Name: definitionName(u.agent), SystemPrompt: r.book.systems[conversation(u.agent, u.lane)], ModelParams: params(r.spec.ModelOf(made)),
+		Name: DefinitionName(u.agent), SystemPrompt: r.book.systems[conversation(u.agent, u.lane)], ModelParams: params(r.spec.ModelOf(made)),
 	}
 	before := r.remembered(u)
 	r.mu.Unlock()
@@ -181,8 +181,9 @@ func (r *run) remembered(u unit) []session.Message {
 	return messages
 }
 
-// definitionName is an agent's name in a form that sessions take.
-func definitionName(agent string) string {
+// DefinitionName returns the name of a spec or an agent in the form that
+// sessions take.
+func DefinitionName(agent string) string {
 	name := strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':

@@ -89,12 +89,12 @@ func asksPeople(s *spec.Spec) bool {
 
 // create makes the session: its first version holds all that a resume needs.
 func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.Snapshot, o RunOptions) (string, error) {
-	begun, err := beginning(s, snap, o.Vars)
+	begun, err := Beginning(s, snap, o.Vars)
 	if err != nil {
 		return "", err
 	}
 	row := session.WorkflowRow{Name: s.Name, SpecHash: snap.SHA256, Pattern: string(s.Pattern.Type), Status: string(StatusRunning)}
-	made, err := rt.Create(ctx, session.Definition{Name: definitionName(s.Name), Label: s.Name, Description: s.Description},
+	made, err := rt.Create(ctx, Definition(s),
 		holdfast.WithID(orElse(o.ID, NewSessionID())), holdfast.WithKind(session.KindWorkflow),
 		holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row}))
 	if err != nil {
@@ -103,7 +103,14 @@ func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.
 	return made.ID(), nil
 }
 
-func beginning(s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (session.WorkflowBegun, error) {
+// Definition returns the definition of a session that runs a spec.
+func Definition(s *spec.Spec) session.Definition {
+	return session.Definition{Name: DefinitionName(s.Name), Label: s.Name, Description: s.Description}
+}
+
+// Beginning returns the first change of a run: the spec with its files, and the
+// variables.
+func Beginning(s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (session.WorkflowBegun, error) {
 	raw, err := json.Marshal(snap)
 	if err != nil {
 		return session.WorkflowBegun{}, fmt.Errorf("write the spec: %w", err)

@@ -72,7 +72,7 @@ func (p *evaluator) take(e *entry, iteration int) {
 
 // produce has the producer work.
 func (p *evaluator) produce(ctx context.Context, r *run, key string, source any, input func() (string, error)) (*entry, error) {
-	e, err := r.work(ctx, unit{key: key, agent: p.c.Producer, lane: laneMain, input: input, earlier: p.earlier(p.c.Producer), source: source})
+	e, err := r.work(ctx, unit{key: key, agent: p.c.Producer, lane: LaneMain, input: input, earlier: p.earlier(p.c.Producer), source: source})
 	if err == nil {
 		p.producer = append(p.producer, key)
 	}
@@ -104,7 +104,7 @@ func (p *evaluator) evaluate(ctx context.Context, r *run, n int) error {
 	for k := range 2 {
 		key := fmt.Sprintf("eval/%d#%d", n, k)
 		e, err := r.work(ctx, unit{
-			key: key, agent: p.c.Judge.Agent, lane: laneMain, earlier: p.earlier(p.c.Judge.Agent), source: p.c.Judge.Input, data: map[string]any{"iteration": n},
+			key: key, agent: p.c.Judge.Agent, lane: LaneMain, earlier: p.earlier(p.c.Judge.Agent), source: p.c.Judge.Input, data: map[string]any{"iteration": n},
 			read: func(text string) (json.RawMessage, error) {
 				read, err := readEvaluation(text)
 				if err != nil {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -28,7 +29,7 @@ type graph struct {
 	tokens  int
 	paused  *int // tokens when a question was put last
 	last    final
-	way     []string // that a foreign run went
+	before  []string // the path that the run took before it came here
 }
 
 func newGraph(c *spec.Graph) *graph {
@@ -55,7 +56,7 @@ func (p *graph) set(id string, result spec.Map[any]) {
 }
 
 func (p *graph) run(ctx context.Context, r *run) (final, error) {
-	p.way = r.book.way()
+	p.before = r.book.pathBefore()
 	for {
 		node, ok := p.c.Nodes.Get(p.current)
 		if !ok {
@@ -86,15 +87,27 @@ func (p *graph) run(ctx context.Context, r *run) (final, error) {
 	}
 }
 
+// pathBefore returns the nodes that a run visited before it came here: what they
+// answered at earlier visits, on which the path depends, may not be recorded.
+func (b *book) pathBefore() []string {
+	var extra struct {
+		Path []string `json:"execution_path"`
+	}
+	if b.begun.Extra == nil || json.Unmarshal(b.begun.Extra, &extra) != nil {
+		return nil
+	}
+	return extra.Path
+}
+
 // work visits an agent's node.
 func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
-	key := keyed("node/", id, fmt.Sprintf("@%d", visit))
+	key := UnitKey("node/", id, fmt.Sprintf("@%d", visit))
 	if b := r.spec.Runtime.Budgets; (b == nil || b.MaxSteps == nil) && p.steps >= maxGraphSteps {
 		return fmt.Errorf("%d nodes have run; set budgets.max_steps for more", maxGraphSteps)
 	}
 	e, err := r.work(ctx, unit{
-		key: key, agent: n.Agent, lane: laneMain, event: NodeStart, complete: NodeComplete, earlier: slices.Clone(p.units[n.Agent]), source: n.Input,
+		key: key, agent: n.Agent, lane: LaneMain, event: NodeStart, complete: NodeComplete, earlier: slices.Clone(p.units[n.Agent]), source: n.Input,
 		data: map[string]any{"node_id": id, "iteration": visit}, input: func() (string, error) {
 			if n.Input == nil {
 				return nodeText(id, p.ran()), nil
@@ -136,7 +149,7 @@ func (r *run) failureOf(key string) string {
 func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
 	state, err := r.ask(ctx, question{
-		unit: keyed("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
+		unit: UnitKey("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
 		scope: r.scopeWith(p.inside()), place: HITLState{NodeID: &id},
 	})
 	if state.Unit == "" {
@@ -157,8 +170,8 @@ func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 
 // next is where the first edge from the current node leads; "" is the end.
 func (p *graph) next() (string, error) {
-	if n := len(p.path); n < len(p.way) {
-		return p.way[n], nil
+	if n := len(p.path); n < len(p.before) {
+		return p.before[n], nil
 	}
 	i := slices.IndexFunc(p.c.Edges, func(e spec.Edge) bool { return e.From == p.current })
 	if i < 0 {

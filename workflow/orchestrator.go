@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/pyjson"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
@@ -83,7 +84,7 @@ func (p *orchestrator) makePlan(ctx context.Context, r *run) error {
 	for k := range planTries {
 		key := fmt.Sprintf("plan#%d", k)
 		e, err := r.work(ctx, unit{
-			key: key, agent: c.Agent, lane: laneMain, earlier: p.planner[:len(p.planner):len(p.planner)], read: readPlan,
+			key: key, agent: c.Agent, lane: LaneMain, earlier: p.planner[:len(p.planner):len(p.planner)], read: readPlan,
 			input: func() (string, error) { return planText(r.spec.Inputs.Values, c.Limits.MaxWorkers, unreadable), nil },
 		})
 		if err != nil {
@@ -112,7 +113,7 @@ func (p *orchestrator) reviewPlan(ctx context.Context, r *run) error {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	before := template.Scope{
-		"orchestrator_response": template.Str(reprint(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
+		"orchestrator_response": template.Str(pyjson.Print(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
 	}
 	return p.ask(ctx, r, question{
 		unit: "plan/review", ask: p.c.DecompositionReview, pointer: "/pattern/config/decomposition_review",
@@ -221,7 +222,7 @@ func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.
 		return err
 	}
 	e, err := r.work(ctx, unit{
-		key: name, agent: s.Agent, lane: laneMain, tools: s.ToolOverrides, earlier: p.earlier(name, s.Agent),
+		key: name, agent: s.Agent, lane: LaneMain, tools: s.ToolOverrides, earlier: p.earlier(name, s.Agent),
 		source: []any{s.Input, s.Vars, s.ToolOverrides},
 		input:  func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
 	})
@@ -251,7 +252,7 @@ func (p *orchestrator) state() spec.Map[any] {
 	}
 	if !p.worked || p.c.DecompositionReview != nil {
 		state = spec.Map[any]{
-			{Name: "orchestrator_response", Value: string(reprint(p.plan, "  ", true))}, {Name: "orchestrator_subtasks", Value: p.plan},
+			{Name: "orchestrator_response", Value: string(pyjson.Print(p.plan, "  ", true))}, {Name: "orchestrator_subtasks", Value: p.plan},
 		}
 	}
 	state = state.With("workers_executed", p.worked)

@@ -34,7 +34,7 @@ func newParallel(c *spec.Parallel) *parallel {
 	p := &parallel{c: c}
 	for i, b := range c.Branches {
 		p.branches = append(p.branches, &branch{id: b.ID, steps: &steps{
-			prefix: keyed("branch/", b.ID, "/"), pointer: fmt.Sprintf("/pattern/config/branches/%d/steps", i), steps: b.Steps, branch: true,
+			prefix: UnitKey("branch/", b.ID, "/"), pointer: fmt.Sprintf("/pattern/config/branches/%d/steps", i), steps: b.Steps, branch: true,
 			place: HITLState{BranchID: &c.Branches[i].ID, StepType: ptr("branch")},
 		}})
 	}
@@ -155,7 +155,7 @@ func (p *parallel) runReduce(ctx context.Context, r *run) (final, error) {
 		return *p.reduced, nil
 	}
 	e, err := r.work(ctx, unit{
-		key: "reduce", agent: s.Agent, lane: laneMain, tools: s.ToolOverrides, earlier: p.earlier(s.Agent),
+		key: "reduce", agent: s.Agent, lane: LaneMain, tools: s.ToolOverrides, earlier: p.earlier(s.Agent),
 		source: []any{s.Input, s.Vars, s.ToolOverrides},
 		input:  func() (string, error) { return r.render("/pattern/config/reduce/input", s.Input, scope) },
 	})

@@ -36,7 +36,7 @@ func (p *routing) run(ctx context.Context, r *run) (final, error) {
 		return final{}, p.unknown(p.chosen)
 	}
 	p.route = &steps{
-		prefix: keyed("route/", p.chosen, "/"), pointer: "/pattern/config/routes/" + pointerName(p.chosen) + "/then", steps: route.Then,
+		prefix: UnitKey("route/", p.chosen, "/"), pointer: "/pattern/config/routes/" + pointerName(p.chosen) + "/then", steps: route.Then,
 		around: p.routerScope(),
 	}
 	r.tellFirst(p.route.key(0), RoutingDecision, map[string]any{"chosen_route": p.chosen})
@@ -50,7 +50,7 @@ func (p *routing) ask(ctx context.Context, r *run) error {
 	for k := range c.MaxRetries + 1 {
 		key := fmt.Sprintf("router#%d", k)
 		e, err := r.work(ctx, unit{
-			key: key, agent: c.Agent, lane: laneRouter, earlier: earlier, source: c.Input, read: func(text string) (json.RawMessage, error) {
+			key: key, agent: c.Agent, lane: LaneRouter, earlier: earlier, source: c.Input, read: func(text string) (json.RawMessage, error) {
 				route, err := readRoute(text)
 				if err != nil {
 					return nil, err

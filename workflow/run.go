@@ -24,9 +24,9 @@ type run struct {
 	warn  func(format string, args ...any)
 	stage *stage // nil: looking only
 
-	reply *reply  // an answer to be tried, when looking
-	past  *past   // what another program's files say, when looking
-	trail []trace // what was done, in the order of the program, when looking
+	reply    *reply    // an answer to be tried, when looking
+	recorder *Recorder // adds to the book what was done elsewhere, when looking
+	trail    []trace   // what was done, in the order of the program, when looking
 
 	reached []trace // what was begun and came to no end, when looking
 
@@ -222,26 +222,27 @@ type unit struct {
 // of it.
 const maxKey = 512
 
-// keyed is the name of a unit that has an id of the spec in it. A very long one
-// is cut, and told from others by its hash.
-func keyed(before, id, after string) string {
+// UnitKey returns the name of a unit that has an id of the spec in it. A very
+// long id is cut, and its hash tells it from others.
+func UnitKey(before, id, after string) string {
 	if len(before)+len(id)+len(after) > maxKey {
 		id = strings.ToValidUTF8(id[:maxKey/2], "") + "~" + spec.Hash([]byte(id))
 	}
 	return before + id + after
 }
 
-// lanes. Each worker of an orchestrator has one of its own.
+// The lanes of an agent: it remembers nothing of another lane. Each worker of an
+// orchestrator has one, named like its unit.
 const (
-	laneMain   = "main"
-	laneRouter = "router"
+	LaneMain   = "main"
+	LaneRouter = "router"
 )
 
 // work brings a unit to its end: out of the book, or on the stage. When read
 // cannot read the answer the entry has no value.
 func (r *run) work(ctx context.Context, u unit) (*entry, error) {
-	if r.past != nil {
-		r.past.work(r, u)
+	if r.recorder != nil {
+		r.recorder.unit(u)
 	}
 	e, ok := r.done(u.key)
 	switch {

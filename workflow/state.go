@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// State is a run as other programs see it: the fold of its log. Pattern is
-// what the pattern has done so far.
+// State is what a run shows of itself: the fold of its log. Pattern is what the pattern has done so far.
 type State struct {
 	Metadata  Metadata            `json:"metadata"`
 	Variables spec.Map[string]    `json:"variables"`
@@ -153,7 +152,7 @@ func (r *run) timeoutMarks() spec.Map[any] {
 	}
 }
 
-// withExtra puts back what a foreign run brought along and nobody here knows.
+// withExtra adds the keys that a run brought along from elsewhere.
 func (r *run) withExtra(st *State) error {
 	if r.book.begun.Extra == nil {
 		return nil

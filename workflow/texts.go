@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/pyjson"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
@@ -210,5 +211,5 @@ func pythonJSON(v any, indent string, ascii bool) string {
 	if err != nil {
 		panic(fmt.Sprintf("workflow: %T is no JSON: %v", v, err)) // values of specs and answers always are
 	}
-	return string(reprint(raw, indent, ascii))
+	return string(pyjson.Print(raw, indent, ascii))
 }

@@ -97,6 +97,9 @@ var building = map[string]place{
 
 	"llm/sentences/internal/generate": {floor: 0},
 
+	// Prompts and foreign files print JSON as Python does.
+	"internal/pyjson": {floor: 0},
+
 	// For tests of whatever asks a model.
 	"internal/provtest": {floor: 0},
 

@@ -12,7 +12,7 @@ import (
 )
 
 func (im *importer) definition(p, agentName value) session.Definition {
-	p.knows("name", "label", "description", "systemPrompt", "llmConfig", "tools", "toolsDeny", "skills", "budget", "capabilities", "metadata")
+	p.checkKeys("name", "label", "description", "systemPrompt", "llmConfig", "tools", "toolsDeny", "skills", "budget", "capabilities", "metadata")
 	d := session.Definition{
 		Name: p.at("name").optional(), Label: p.at("label").optional(), Description: p.at("description").optional(),
 		SystemPrompt: p.at("systemPrompt").optional(), Tools: p.at("tools").names(), ToolsDeny: p.at("toolsDeny").names(),
@@ -55,9 +55,9 @@ func (im *importer) budget(p value) *session.Budget {
 	if p.v == nil {
 		return nil
 	}
-	p.knows("maxSteps", "maxTokens", "maxSeconds", "maxCost", "deadline")
+	p.checkKeys("maxSteps", "maxTokens", "maxSeconds", "maxCost", "deadline")
 	b := &session.Budget{
-		MaxSteps: p.at("maxSteps").whole(), MaxTokens: p.at("maxTokens").whole(),
+		MaxSteps: p.at("maxSteps").integer(), MaxTokens: p.at("maxTokens").integer(),
 		MaxSeconds: p.at("maxSeconds").decimal(), Deadline: p.at("deadline").momentPtr(),
 	}
 	if dollars := p.at("maxCost").decimal(); dollars != nil {
@@ -78,10 +78,8 @@ func (im *importer) model(p value) (string, *session.ModelParams) {
 		im.report.Models = append(im.report.Models, name)
 		return name, nil
 	}
-	p.knows("apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "model", "maxTokens", "contextLength", "maxOutputLength", "driver", "options", "pricing")
-	for _, key := range []string{"apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "contextLength", "maxOutputLength", "pricing"} {
-		p.at(key).drop()
-	}
+	p.checkKeys("apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "model", "maxTokens", "contextLength", "maxOutputLength", "driver", "options", "pricing")
+	p.dropAt("apiUrl", "apiKey", "endpoint", "queryParams", "metadata", "contextLength", "maxOutputLength", "pricing")
 	name, driver := p.at("model").optional(), p.at("driver").optional()
 	switch {
 	case name == "" && driver != "":
@@ -140,9 +138,8 @@ func (im *importer) metadata(p value, reserved ...string) session.Values {
 }
 
 func (im *importer) state(p value, def session.Definition, created time.Time) session.State {
-	p.knows("agentId", "parentAgentId", "createdAt", "updatedAt", "llmConfig", "executionCount", "execution", "context")
-	context := p.at("context")
-	context.knows("metadata", "systemPrompt", "responseFormat", "messageStore")
+	p.checkKeys("agentId", "parentAgentId", "createdAt", "updatedAt", "llmConfig", "executionCount", "execution", "context")
+	context := p.open("context", "metadata", "systemPrompt", "responseFormat", "messageStore")
 	st := session.State{
 		AgentID: p.at("agentId").optional(), ParentAgentID: p.at("parentAgentId").optional(),
 		CreatedAt: p.at("createdAt").moment(), UpdatedAt: p.at("updatedAt").moment(),
@@ -198,8 +195,8 @@ func (im *importer) responseFormat(p value) *session.ResponseFormat {
 	if p.empty() {
 		return nil
 	}
-	p.knows("type", "schema", "name", "strict")
-	f := &session.ResponseFormat{Type: p.at("type").optional(), Name: p.at("name").optional(), Strict: p.at("strict").truthy()}
+	p.checkKeys("type", "schema", "name", "strict")
+	f := &session.ResponseFormat{Type: p.at("type").optional(), Name: p.at("name").optional(), Strict: p.at("strict").boolean()}
 	if schema := p.at("schema"); !schema.empty() {
 		schema.v = schema.entries()
 		f.Schema = schema.raw()

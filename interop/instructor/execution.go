@@ -8,16 +8,15 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// execution reads the last run of the agent. One that was going on is stopped
-// here: the process that ran it is not coming back.
+// execution reads the last run of the agent. One that was still running arrives
+// stopped: the process that ran it is not coming back.
 func (im *importer) execution(p value, st *session.State) {
 	if p.empty() {
 		return
 	}
-	p.knows("executionId", "status", "startedAt", "completedAt", "continuation", "stepExecutions", "currentStepStartedAt", "currentStep")
-	p.at("status").oneOf([]string{"pending", "in_progress", "completed", "stopped", "failed"})
+	p.checkKeys("executionId", "status", "startedAt", "completedAt", "continuation", "stepExecutions", "currentStepStartedAt", "currentStep")
 	e := &session.Execution{
-		ID: p.at("executionId").text(), Status: session.ExecutionStatus(p.at("status").optional()),
+		ID: p.at("executionId").text(), Status: oneOf[session.ExecutionStatus](p.at("status"), "pending", "in_progress", "completed", "stopped", "failed"),
 		StartedAt: p.at("startedAt").moment(), CompletedAt: p.at("completedAt").momentPtr(),
 	}
 	if e.ID == "" {
@@ -43,7 +42,7 @@ func (im *importer) execution(p value, st *session.State) {
 
 func (im *importer) steps(p value, e *session.Execution, st *session.State) {
 	for _, s := range p.at("stepExecutions").items() {
-		s.knows("id", "step", "continuation", "startedAt", "completedAt", "duration")
+		s.checkKeys("id", "step", "continuation", "startedAt", "completedAt", "duration")
 		step := im.step(s.at("step"), s.at("id").optional(), e, st)
 		step.StartedAt, step.CompletedAt = s.at("startedAt").moment(), s.at("completedAt").momentPtr()
 		if step.StartedAt.IsZero() {
@@ -70,7 +69,7 @@ func (im *importer) steps(p value, e *session.Execution, st *session.State) {
 // step reads one step. Its messages are those of the transcript: what is only
 // here is not kept.
 func (im *importer) step(p value, otherID string, e *session.Execution, st *session.State) session.Step {
-	p.knows("id", "inputMessages", "outputMessages", "errors", "toolExecutions", "inferenceResponse")
+	p.checkKeys("id", "inputMessages", "outputMessages", "errors", "toolExecutions", "inferenceResponse")
 	p.at("inputMessages").drop()
 	step := session.Step{
 		ID: p.at("id").optional(), Number: len(e.Steps) + 1, Type: session.StepFinal,
@@ -86,7 +85,7 @@ func (im *importer) step(p value, otherID string, e *session.Execution, st *sess
 		im.output(m, e.ID, &step, st)
 	}
 	for _, failure := range p.at("errors").items() {
-		failure.knows("message", "class")
+		failure.checkKeys("message", "class")
 		step.Errors = append(step.Errors, session.Failure{Kind: failure.at("class").optional(), Message: failure.at("message").optional()})
 	}
 	for _, t := range p.at("toolExecutions").items() {
@@ -128,12 +127,10 @@ func (im *importer) output(p value, executionID string, step *session.Step, st *
 
 // response reads what the model's answer cost and whether it asked for tools.
 func (im *importer) response(p value, step *session.Step) (asked bool) {
-	p.knows("content", "finishReason", "toolCalls", "reasoningContent", "usage", "responseData", "isPartial", "id", "createdAt", "updatedAt")
-	p.at("responseData").drop()
-	p.at("reasoningContent").drop()
+	p.checkKeys("content", "finishReason", "toolCalls", "reasoningContent", "usage", "responseData", "isPartial", "id", "createdAt", "updatedAt")
+	p.dropAt("responseData", "reasoningContent")
 	step.FinishReason = p.at("finishReason").optional()
-	usage := p.at("usage")
-	usage.knows("input", "output", "cacheWrite", "cacheRead", "reasoning")
+	usage := p.open("usage", "input", "output", "cacheWrite", "cacheRead", "reasoning")
 	step.Usage = session.Usage{
 		Input: usage.at("input").count(), Output: usage.at("output").count(), CacheRead: usage.at("cacheRead").count(),
 		CacheWrite: usage.at("cacheWrite").count(), Reasoning: usage.at("reasoning").count(),
@@ -141,14 +138,11 @@ func (im *importer) response(p value, step *session.Step) (asked bool) {
 	return !p.at("toolCalls").empty()
 }
 
-// toolExecution keeps that and when a tool ran. What came of it stands in the
-// transcript.
+// toolExecution keeps which tool ran, and when. Its result is in the transcript.
 func (im *importer) toolExecution(p value, started time.Time) session.ToolExecution {
-	p.knows("id", "tool_call", "result", "error", "startedAt", "completedAt")
-	call := p.at("tool_call")
-	call.knows("id", "name", "arguments")
-	p.at("result").drop()
-	p.at("error").drop()
+	p.checkKeys("id", "tool_call", "result", "error", "startedAt", "completedAt")
+	call := p.open("tool_call", "id", "name", "arguments")
+	p.dropAt("result", "error")
 	t := session.ToolExecution{
 		CallID: call.at("id").optional(), ToolName: call.at("name").optional(), IsError: p.at("error").v != nil,
 		StartedAt: p.at("startedAt").moment(), CompletedAt: p.at("completedAt").momentPtr(),
@@ -161,15 +155,15 @@ func (im *importer) toolExecution(p value, started time.Time) session.ToolExecut
 
 // signals adds the stop signals of a continuation that are not there yet.
 func (im *importer) signals(p value, signals []session.Signal) []session.Signal {
-	p.knows("stop_signals", "is_continuation_requested")
+	p.checkKeys("stop_signals", "is_continuation_requested")
 	for _, s := range p.at("stop_signals").items() {
-		s.knows("reason", "message", "context", "source")
+		s.checkKeys("reason", "message", "context", "source")
 		signal := session.Signal{
 			Reason: session.StopReason(s.at("reason").optional()), Message: s.at("message").optional(),
 			Context: s.at("context").values(), Source: s.at("source").optional(),
 		}
 		if !slices.Contains(session.StopReasons(), signal.Reason) {
-			im.note("%s is a reason Holdfast does not have and became unknown", general(s.at("reason").path))
+			im.note("%s is a reason Holdfast does not have and became unknown", generalPath(s.at("reason").path))
 			if signal.Context == nil {
 				signal.Context = session.Values{}
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Format is how an import change names where a session came from.
+// Format names, in an import change, where a session came from.
 const Format = "instructor-php.session"
 
 // Options say how a file is imported. The zero value keeps the file's id and
@@ -29,7 +29,7 @@ type Options struct {
 	NewMessageID func() string // for messages without a usable id; nil numbers them
 }
 
-// Report is what an import did besides copying. It holds paths and names,
+// Report says what an import did besides copying. It holds paths and names,
 // never what stood there. A path with [*] stands for every item of a list.
 type Report struct {
 	Dropped []string // known parts of the file that a session does not keep
@@ -61,7 +61,7 @@ func Detect(data []byte) bool {
 
 const bom = "\ufeff"
 
-// Import makes a session of a file: at version 0, ready for a store's Create,
+// Import turns a file into a session at version 0, ready for a store's Create,
 // with its status, times and history, and the foreign version in its import
 // change. An execution that was still going on arrives stopped.
 //
@@ -144,7 +144,7 @@ func (im *importer) fail(path, format string, args ...any) {
 	}
 }
 
-// corrupt is a refusal of package session as an error of the file.
+// corrupt turns a refusal of package session into an error of the file.
 func (im *importer) corrupt(err error) error {
 	var invalid *session.InvalidError
 	if errors.As(err, &invalid) {
@@ -183,7 +183,7 @@ func (im *importer) open(data []byte) value {
 			im.fail(part, "is %s, not an object", kindOf(p.v))
 		}
 	}
-	root.v = masked(root.v, secretsIn(root.v))
+	root.v = maskSecrets(root.v, findSecrets(root.v))
 	return root
 }
 
@@ -191,7 +191,7 @@ func (im *importer) document(root value) document {
 	if im.err != nil {
 		return document{}
 	}
-	root.knows("header", "definition", "state")
+	root.checkKeys("header", "definition", "state")
 	doc := document{Format: session.Format, FormatVersion: session.FormatVersion}
 	doc.Definition = im.definition(root.at("definition"), root.at("header").at("agentName"))
 	doc.Header = im.header(root.at("header"), doc.Definition)
@@ -202,17 +202,16 @@ func (im *importer) document(root value) document {
 }
 
 func (im *importer) header(p value, def session.Definition) session.Info {
-	p.knows("sessionId", "parentId", "status", "version", "agentName", "agentLabel", "createdAt", "updatedAt")
+	p.checkKeys("sessionId", "parentId", "status", "version", "agentName", "agentLabel", "createdAt", "updatedAt")
 	info := session.Info{
 		ID: p.at("sessionId").text(), Tenant: session.DefaultTenant, ParentID: p.at("parentId").optional(),
-		Origin: session.OriginImport, Kind: session.KindChat, Status: session.Status(p.at("status").text()), Version: p.at("version").count(),
+		Origin: session.OriginImport, Kind: session.KindChat, Status: oneOf(p.at("status"), session.Statuses()...), Version: p.at("version").count(),
 		AgentName: def.Name, AgentLabel: def.Title(), CreatedAt: p.at("createdAt").moment(), UpdatedAt: p.at("updatedAt").moment(),
 	}
 	im.checkID(p.at("sessionId"), info.ID)
 	if info.ParentID != "" {
 		im.checkID(p.at("parentId"), info.ParentID)
 	}
-	p.at("status").oneOf(statuses())
 	if info.CreatedAt.IsZero() {
 		im.fail(p.at("createdAt").path, "is missing")
 	}
@@ -227,12 +226,4 @@ func (im *importer) checkID(p value, id string) {
 	if errors.As(session.CheckID(id), &invalid) {
 		im.fail(p.path, "%s", invalid.Reason)
 	}
-}
-
-func statuses() []string {
-	var names []string
-	for _, s := range session.Statuses() {
-		names = append(names, string(s))
-	}
-	return names
 }

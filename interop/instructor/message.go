@@ -3,6 +3,8 @@ package instructor
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,11 +15,11 @@ import (
 // messageStore reads the sections in the order the model saw them: the
 // summary becomes the window's, the others the transcript.
 func (im *importer) messageStore(p value, st *session.State) {
-	p.knows("sections", "parameters")
+	p.checkKeys("sections", "parameters")
 	p.at("parameters").drop()
 	byName := map[string][]value{}
 	for _, section := range p.at("sections").items() {
-		section.knows("name", "messages")
+		section.checkKeys("name", "messages")
 		name := section.at("name").text()
 		switch name {
 		case "summary", "buffer", "messages":
@@ -44,7 +46,7 @@ func (im *importer) messageStore(p value, st *session.State) {
 func (im *importer) summary(messages []value, created time.Time) *session.Summary {
 	var texts []string
 	for _, p := range messages {
-		p.knows(messageKeys()...)
+		p.checkKeys(messageKeys()...)
 		if at := p.at("createdAt").moment(); !at.IsZero() {
 			created = at
 		}
@@ -70,33 +72,27 @@ func messageKeys() []string {
 
 // message reads one message. One without a time is as old as the one before it.
 func (im *importer) message(p value, last time.Time) session.Message {
-	p.knows(messageKeys()...)
+	p.checkKeys(messageKeys()...)
 	p.at("parentId").drop()
 	meta := p.at("_metadata")
 	meta.v = meta.entries()
 	m := session.Message{
-		ID: im.messageID(p.at("id")), CreatedAt: p.at("createdAt").moment(), Role: session.Role(p.at("role").text()), Name: p.at("name").optional(),
+		ID: im.messageID(p.at("id")), CreatedAt: p.at("createdAt").moment(), Role: oneOf[session.Role](p.at("role"), "system", "developer", "user", "assistant", "tool"), Name: p.at("name").optional(),
 		Content: im.content(p.at("content")), ExecutionID: meta.at("execution_id").optional(), StepID: meta.at("step_id").optional(),
-		Trace: meta.at("is_trace").truthy(),
+		Trace: meta.at("is_trace").boolean(),
 	}
 	if m.CreatedAt.IsZero() {
 		m.CreatedAt = last
 	}
-	p.at("role").oneOf([]string{"system", "developer", "user", "assistant", "tool"})
 	im.tools(p, meta, &m)
 	m.Metadata = meta.without("execution_id", "step_id", "is_trace", "tool_calls", "tool_result", "tool_call_id", "tool_name").values()
 	return m
 }
 
-// without is a map without some of its keys.
+// without returns a map without some of its keys.
 func (p value) without(keys ...string) value {
-	rest := map[string]any{}
-	for key, v := range p.entries() {
-		rest[key] = v
-	}
-	for _, key := range keys {
-		delete(rest, key)
-	}
+	rest := maps.Clone(p.entries())
+	maps.DeleteFunc(rest, func(key string, _ any) bool { return slices.Contains(keys, key) })
 	p.v = rest
 	return p
 }
@@ -138,13 +134,13 @@ func (im *importer) tools(p, meta value, m *session.Message) {
 	}
 	switch {
 	case !result.empty():
-		result.knows("content", "call_id", "tool_name", "is_error")
+		result.checkKeys("content", "call_id", "tool_name", "is_error")
 		m.ToolResult = &session.ToolResult{
 			CallID: result.at("call_id").optional(), ToolName: result.at("tool_name").optional(),
-			Content: result.at("content").plain(), IsError: result.at("is_error").truthy(),
+			Content: result.at("content").plain(), IsError: result.at("is_error").boolean(),
 		}
 		if m.Role != session.RoleTool {
-			im.note("%s has a tool result and became a message of role tool", general(p.path))
+			im.note("%s has a tool result and became a message of role tool", generalPath(p.path))
 			m.Role = session.RoleTool
 		}
 	case m.Role == session.RoleTool:
@@ -155,7 +151,7 @@ func (im *importer) tools(p, meta value, m *session.Message) {
 		return
 	}
 	if m.Content.Text() == m.ToolResult.Content {
-		m.Content = nil // said once is enough
+		m.Content = nil // it says the same
 	}
 	im.answer(m.ToolResult)
 }
@@ -165,11 +161,11 @@ func (im *importer) tools(p, meta value, m *session.Message) {
 func (im *importer) toolCall(p value, messageID string, i int) session.ToolCall {
 	from := p
 	if function := p.at("function"); function.v != nil {
-		p.knows("id", "type", "function")
-		function.knows("name", "arguments")
+		p.checkKeys("id", "type", "function")
+		function.checkKeys("name", "arguments")
 		from = function
 	} else {
-		p.knows("id", "name", "arguments")
+		p.checkKeys("id", "name", "arguments")
 	}
 	call := session.ToolCall{ID: p.at("id").optional(), Name: from.at("name").text(), Arguments: from.at("arguments").arguments()}
 	if call.Name == "" {
@@ -182,7 +178,7 @@ func (im *importer) toolCall(p value, messageID string, i int) session.ToolCall 
 	return call
 }
 
-// answer gives a result without a call id to the first call that came without one.
+// answer assigns a result without a call id to the first call that came without one.
 func (im *importer) answer(r *session.ToolResult) {
 	if r.CallID != "" {
 		return
@@ -196,7 +192,7 @@ func (im *importer) answer(r *session.ToolResult) {
 	}
 }
 
-// arguments is an object, also where it was written as text.
+// arguments reads an object, also where it was written as text.
 func (p value) arguments() json.RawMessage {
 	if text, ok := p.v.(string); ok {
 		var object map[string]any
@@ -214,7 +210,7 @@ func (p value) arguments() json.RawMessage {
 	return p.raw()
 }
 
-// plain is a text; another value as the text of its JSON.
+// plain reads a text; of another value, its JSON.
 func (p value) plain() string {
 	switch v := p.v.(type) {
 	case nil:
@@ -250,16 +246,14 @@ func (im *importer) part(p value) (session.Part, bool) {
 	kind := p.at("type").text()
 	switch kind {
 	case "text":
-		p.knows("type", "text")
+		p.checkKeys("type", "text")
 		return session.Part{Type: session.PartText, Text: p.at("text").optional()}, true
 	case "image_url":
-		p.knows("type", "image_url")
-		p.at("image_url").knows("url")
-		return embedded(session.Part{Type: session.PartImage, URL: p.at("image_url").at("url").optional()}), true
+		p.checkKeys("type", "image_url")
+		return embedded(session.Part{Type: session.PartImage, URL: p.open("image_url", "url").at("url").optional()}), true
 	case "file":
-		p.knows("type", "file")
-		file := p.at("file")
-		file.knows("file_data", "file_name", "file_id")
+		p.checkKeys("type", "file")
+		file := p.open("file", "file_data", "file_name", "file_id")
 		part := embedded(session.Part{Type: session.PartFile, URL: file.at("file_data").optional()})
 		if part.URL != "" {
 			part.Data, part.URL = part.URL, "" // not a data URL: the bare data
@@ -267,9 +261,8 @@ func (im *importer) part(p value) (session.Part, bool) {
 		part.Name, part.FileID = file.at("file_name").optional(), file.at("file_id").optional()
 		return part, true
 	case "input_audio":
-		p.knows("type", "input_audio")
-		audio := p.at("input_audio")
-		audio.knows("data", "format")
+		p.checkKeys("type", "input_audio")
+		audio := p.open("input_audio", "data", "format")
 		part := session.Part{Type: session.PartAudio, Data: audio.at("data").optional()}
 		if format := audio.at("format").optional(); format != "" {
 			part.MediaType = "audio/" + format
@@ -277,7 +270,7 @@ func (im *importer) part(p value) (session.Part, bool) {
 		return part, true
 	}
 	var part session.Part
-	p.v = p.scrubbed()
+	p.v = p.scrub()
 	if im.err != nil || json.Unmarshal(p.raw(), &part) != nil {
 		p.drop()
 		return session.Part{}, false

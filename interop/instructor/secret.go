@@ -16,15 +16,15 @@ const (
 	maxValue    = 64 << 10 // of a metadata value
 )
 
-// secretsIn lists what stands under keys that hold credentials, and what to
+// findSecrets lists what stands under keys that hold credentials, and what to
 // write in its place. The arguments of tool calls and the schemas of answers
 // have such keys too, and there they hold something else.
-func secretsIn(v any) []secret {
+func findSecrets(v any) []secret {
 	var found []secret
 	switch v := v.(type) {
 	case []any:
 		for _, item := range v {
-			found = append(found, secretsIn(item)...)
+			found = append(found, findSecrets(item)...)
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -38,15 +38,16 @@ func secretsIn(v any) []secret {
 			case session.SecretKey(key):
 				found = append(found, credentials(key, v[key])...)
 			default:
-				found = append(found, secretsIn(v[key])...)
+				found = append(found, findSecrets(v[key])...)
 			}
 		}
 	}
 	return found
 }
 
-// credentials are the words of a value that can be one. A word of the language
-// would be masked in every message, so it needs a digit, except in an API key.
+// credentials lists the words of a value that can be a credential. A word of the
+// language would be masked in every message, so one without a digit counts only
+// in an API key.
 func credentials(key string, v any) []secret {
 	var found []secret
 	switch v := v.(type) {
@@ -67,8 +68,8 @@ func credentials(key string, v any) []secret {
 // secret is a credential and what is written in its place.
 type secret struct{ value, mask string }
 
-// masked replaces secrets wherever they occur: an error text may quote a key.
-func masked(v any, secrets []secret) any {
+// maskSecrets replaces secrets wherever they occur: an error text may quote a key.
+func maskSecrets(v any, secrets []secret) any {
 	if len(secrets) == 0 {
 		return v
 	}
@@ -98,7 +99,7 @@ func masked(v any, secrets []secret) any {
 	return mask(v)
 }
 
-// values is a map of anything. Credentials are left out at every depth, and
+// values reads a map of anything. Credentials are left out at every depth, and
 // so are keys and values that a session cannot hold.
 func (p value) values() session.Values {
 	entries := p.entries()
@@ -113,10 +114,10 @@ func (p value) values() session.Values {
 			item.drop()
 			continue
 		}
-		item.v = item.scrubbed()
+		item.v = item.scrub()
 		raw := item.raw()
 		if !holdableKey(key) || len(raw) > maxValue {
-			p.im.note("%s was left out: its key or value is too large for metadata, or the key has control characters", general(item.path))
+			p.im.note("%s was left out: its key or value is too large for metadata, or the key has control characters", generalPath(item.path))
 			p.im.report.Dropped = append(p.im.report.Dropped, item.path)
 			continue
 		}
@@ -130,12 +131,12 @@ func holdableKey(key string) bool {
 	return key != "" && len(key) <= maxKeyBytes && utf8.ValidString(key) && !strings.ContainsFunc(key, control)
 }
 
-// scrubbed is the value without the credentials inside it.
-func (p value) scrubbed() any {
+// scrub returns the value without the credentials inside it.
+func (p value) scrub() any {
 	switch v := p.v.(type) {
 	case []any:
 		for i := range v {
-			v[i] = value{im: p.im, path: p.path + "[" + strconv.Itoa(i) + "]", v: v[i]}.scrubbed()
+			v[i] = value{im: p.im, path: p.path + "[" + strconv.Itoa(i) + "]", v: v[i]}.scrub()
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -144,7 +145,7 @@ func (p value) scrubbed() any {
 				delete(v, key)
 				continue
 			}
-			v[key] = p.at(key).scrubbed()
+			v[key] = p.at(key).scrub()
 		}
 	}
 	return p.v

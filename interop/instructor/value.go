@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// value is a place in the file and what stands there. PHP does not tell an
+// value is a place in the file and its content. PHP does not tell an
 // empty map from an empty list, nor always a list from a map: the readers here
 // take either for the other.
 type value struct {
@@ -38,7 +38,7 @@ func kindOf(v any) string {
 	return "an object"
 }
 
-// at is what stands under a key; nothing where there is no such key.
+// at returns the value under a key; nothing where there is no such key.
 func (p value) at(key string) value {
 	inner := value{im: p.im, path: key}
 	if p.path != "" {
@@ -50,8 +50,15 @@ func (p value) at(key string) value {
 	return inner
 }
 
-// knows refuses what is no map and reports the keys that are not listed.
-func (p value) knows(keys ...string) {
+// open reads the map under a key; see checkKeys.
+func (p value) open(key string, keys ...string) value {
+	inner := p.at(key)
+	inner.checkKeys(keys...)
+	return inner
+}
+
+// checkKeys refuses what is no map and reports the keys that are not listed.
+func (p value) checkKeys(keys ...string) {
 	for _, key := range slices.Sorted(maps.Keys(p.entries())) {
 		if !slices.Contains(keys, key) {
 			p.im.report.Unknown = append(p.im.report.Unknown, p.at(key).path)
@@ -59,7 +66,7 @@ func (p value) knows(keys ...string) {
 	}
 }
 
-// entries is a map: an object, nothing, or a list, whose keys are its indexes.
+// entries reads a map: an object, nothing, or a list, whose keys are its indexes.
 func (p value) entries() map[string]any {
 	switch v := p.v.(type) {
 	case nil:
@@ -77,7 +84,7 @@ func (p value) entries() map[string]any {
 	return nil
 }
 
-// items is a list: an array, nothing, or an object whose keys are numbers.
+// items reads a list: an array, nothing, or an object whose keys are numbers.
 func (p value) items() []value {
 	switch v := p.v.(type) {
 	case nil:
@@ -113,7 +120,7 @@ func (p value) numbered(m map[string]any) []value {
 	return items
 }
 
-// empty reports nothing, zero, an empty text, list or map.
+// empty reports nothing, zero, or an empty text, list or map.
 func (p value) empty() bool {
 	switch v := p.v.(type) {
 	case nil:
@@ -130,7 +137,7 @@ func (p value) empty() bool {
 	return false
 }
 
-// text is a string that must be there.
+// text reads a string that must be there.
 func (p value) text() string {
 	if p.v == nil {
 		p.im.fail(p.path, "is missing")
@@ -138,7 +145,7 @@ func (p value) text() string {
 	return p.optional()
 }
 
-// optional is a string, or nothing.
+// optional reads a string; empty for nothing.
 func (p value) optional() string {
 	s, ok := p.v.(string)
 	if !ok && p.v != nil {
@@ -147,15 +154,18 @@ func (p value) optional() string {
 	return s
 }
 
-func (p value) oneOf(allowed []string) {
-	if s := p.optional(); !slices.Contains(allowed, s) {
-		p.im.fail(p.path, "is not one of %s", strings.Join(allowed, ", "))
+// oneOf reads one of some words.
+func oneOf[T ~string](p value, allowed ...T) T {
+	word := T(p.text())
+	if !slices.Contains(allowed, word) {
+		p.im.fail(p.path, "is not one of %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(allowed), "[]"), " ", ", "))
 	}
+	return word
 }
 
-// whole is a whole number, or nil for nothing.
-func (p value) whole() *int64 {
-	n, ok := p.numeral()
+// integer reads a whole number; nil for nothing.
+func (p value) integer() *int64 {
+	n, ok := p.number()
 	if !ok {
 		return nil
 	}
@@ -170,9 +180,9 @@ func (p value) whole() *int64 {
 	return nil
 }
 
-// count is a whole number that is not negative; nothing counts 0.
+// count reads a whole number that is not negative; 0 for nothing.
 func (p value) count() int64 {
-	n := p.whole()
+	n := p.integer()
 	if n == nil {
 		return 0
 	}
@@ -182,9 +192,9 @@ func (p value) count() int64 {
 	return *n
 }
 
-// decimal is a number, or nil for nothing.
+// decimal reads a number; nil for nothing.
 func (p value) decimal() *float64 {
-	n, ok := p.numeral()
+	n, ok := p.number()
 	if !ok {
 		return nil
 	}
@@ -195,7 +205,7 @@ func (p value) decimal() *float64 {
 	return &f
 }
 
-func (p value) numeral() (json.Number, bool) {
+func (p value) number() (json.Number, bool) {
 	n, ok := p.v.(json.Number)
 	if !ok && p.v != nil {
 		p.im.fail(p.path, "is %s, not a number", kindOf(p.v))
@@ -203,8 +213,8 @@ func (p value) numeral() (json.Number, bool) {
 	return n, ok
 }
 
-// truthy is a boolean, or 0 or 1 as PHP may write it.
-func (p value) truthy() bool {
+// boolean reads true or false, or 0 or 1 as PHP may write it.
+func (p value) boolean() bool {
 	switch v := p.v.(type) {
 	case nil:
 		return false
@@ -217,7 +227,7 @@ func (p value) truthy() bool {
 	return false
 }
 
-// moment is a time, zero for nothing.
+// moment reads a time; zero for nothing.
 func (p value) moment() time.Time {
 	text := p.optional()
 	if text == "" {
@@ -238,7 +248,7 @@ func (p value) momentPtr() *time.Time {
 	return nil
 }
 
-// names is a list of names; nothing stays nil.
+// names reads a list of names; nil for nothing.
 func (p value) names() []string {
 	if p.v == nil {
 		return nil
@@ -254,7 +264,7 @@ func (p value) names() []string {
 	return names
 }
 
-// raw is the value as JSON.
+// raw encodes the value as JSON.
 func (p value) raw() json.RawMessage {
 	raw, err := session.JSON(p.v)
 	if err != nil {
@@ -270,14 +280,21 @@ func (p value) drop() {
 	}
 }
 
+// dropAt drops what stands under some keys.
+func (p value) dropAt(keys ...string) {
+	for _, key := range keys {
+		p.at(key).drop()
+	}
+}
+
 func (im *importer) note(format string, args ...any) {
 	im.report.Notes = append(im.report.Notes, fmt.Sprintf(format, args...))
 }
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
-// general is a path that stands for all items of the lists on its way.
-func general(path string) string {
+// generalPath returns the path that stands for all items of the lists on the way.
+func generalPath(path string) string {
 	const most = 300
 	path = index.ReplaceAllString(path, "[*]")
 	if len(path) > most {
@@ -286,7 +303,7 @@ func general(path string) string {
 	return path
 }
 
-// tidy is the report without repetitions.
+// tidy returns the report without repetitions.
 func (r Report) tidy() Report {
 	r.Dropped, r.Unknown = distinctPaths(r.Dropped), distinctPaths(r.Unknown)
 	for _, list := range []*[]string{&r.Notes, &r.Models, &r.Tools} {
@@ -298,20 +315,19 @@ func (r Report) tidy() Report {
 func distinctPaths(paths []string) []string {
 	var generals []string
 	for _, path := range paths {
-		generals = append(generals, general(path))
+		generals = append(generals, generalPath(path))
 	}
 	slices.Sort(generals)
 	return slices.Compact(generals)
 }
 
+// distinct leaves the first of equal texts, and no empty one.
 func distinct(list []string) []string {
-	seen := map[string]bool{}
 	var kept []string
 	for _, s := range list {
-		if s != "" && !seen[s] {
+		if s != "" && !slices.Contains(kept, s) {
 			kept = append(kept, s)
 		}
-		seen[s] = true
 	}
 	return kept
 }

@@ -33,7 +33,7 @@ const (
 	summarizingManager = "SummarizingConversationManager"
 )
 
-// NewAgent is an agent that has said nothing. With summaries its conversation is
+// NewAgent returns an agent that has said nothing. With summaries its conversation is
 // shortened by summarising the oldest part, else by leaving it out.
 func NewAgent(summaries bool, now time.Time) Agent {
 	a := Agent{ID: "default", CreatedAt: now, UpdatedAt: now}
@@ -49,15 +49,18 @@ func NewAgent(summaries bool, now time.Time) Agent {
 	return a
 }
 
-// Removed is how many of the oldest messages lie outside the window, and the
+// Removed returns how many of the oldest messages lie outside the window, and the
 // message that summarises them, if there is one.
 func (a Agent) Removed() (count int, summary *Body, err error) {
-	r := reader{left: a.Manager}
-	r.maybe("removed_message_count", &count)
-	r.maybe("summary_message", &summary)
-	r.check("removed_message_count", count >= 0, "is negative")
-	if r.err != nil {
-		return 0, nil, within("conversation_manager_state", r.err)
+	raw, err := a.Manager.MarshalJSON()
+	if err == nil {
+		err = fields{{"removed_message_count", &count, optional}, {"summary_message", &summary, optional}}.decode(raw, new(Object))
+	}
+	if err == nil && count < 0 {
+		err = &session.InvalidError{Field: "removed_message_count", Reason: "is negative"}
+	}
+	if err != nil {
+		return 0, nil, inField("conversation_manager_state", err)
 	}
 	return count, summary, nil
 }
@@ -84,57 +87,54 @@ func (a *Agent) SetRemoved(count int, summary *Body) error {
 	return nil
 }
 
-// MarshalJSON writes the object of an agent's session.json.
-func (s AgentSession) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("session_id", s.SessionID)
-	w.put("session_type", "AGENT")
-	w.moment("created_at", s.CreatedAt)
-	w.moment("updated_at", s.UpdatedAt)
-	return w.end(s.Extra)
+// agentType is the key session_type, by which an agent's session is known.
+type agentType struct{}
+
+// MarshalJSON writes the only type there is.
+func (agentType) MarshalJSON() ([]byte, error) { return []byte(`"AGENT"`), nil }
+
+// UnmarshalJSON refuses another type.
+func (agentType) UnmarshalJSON(data []byte) error {
+	if string(data) != `"AGENT"` {
+		return &session.InvalidError{Field: "value", Reason: "is not AGENT"}
+	}
+	return nil
 }
+
+func (s *AgentSession) fields() fields {
+	return append(fields{
+		{"session_id", &s.SessionID, required},
+		{"session_type", &agentType{}, required},
+	}, times(&s.CreatedAt, &s.UpdatedAt)...)
+}
+
+// MarshalJSON writes the object of an agent's session.json.
+func (s AgentSession) MarshalJSON() ([]byte, error) { return s.fields().encode(s.Extra) }
 
 // UnmarshalJSON reads the object of an agent's session.json.
 func (s *AgentSession) UnmarshalJSON(data []byte) error {
 	*s = AgentSession{}
-	r := read(data)
-	var kind string
-	r.need("session_id", &s.SessionID)
-	r.need("session_type", &kind)
-	r.check("session_type", kind == "AGENT", "is not AGENT")
-	r.moment("created_at", &s.CreatedAt)
-	r.moment("updated_at", &s.UpdatedAt)
-	var err error
-	s.Extra, err = r.rest()
-	return err
+	return s.fields().decode(data, &s.Extra)
+}
+
+func (a *Agent) fields() fields {
+	return append(fields{
+		{"agent_id", &a.ID, optional},
+		{"state", &a.State, optional},
+		{"conversation_manager_state", &a.Manager, optional},
+		{"_internal_state", &a.Internal, optional},
+	}, times(&a.CreatedAt, &a.UpdatedAt)...)
 }
 
 // MarshalJSON writes the object of agent.json.
-func (a Agent) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("agent_id", a.ID)
-	w.put("state", a.State)
-	w.put("conversation_manager_state", a.Manager)
-	w.put("_internal_state", a.Internal)
-	w.moment("created_at", a.CreatedAt)
-	w.moment("updated_at", a.UpdatedAt)
-	return w.end(a.Extra)
-}
+func (a Agent) MarshalJSON() ([]byte, error) { return a.fields().encode(a.Extra) }
 
 // UnmarshalJSON reads the object of agent.json.
 func (a *Agent) UnmarshalJSON(data []byte) error {
 	*a = Agent{}
-	r := read(data)
-	r.maybe("agent_id", &a.ID)
-	r.maybe("state", &a.State)
-	r.maybe("conversation_manager_state", &a.Manager)
-	r.maybe("_internal_state", &a.Internal)
-	r.moment("created_at", &a.CreatedAt)
-	r.moment("updated_at", &a.UpdatedAt)
-	var err error
-	if a.Extra, err = r.rest(); err != nil {
+	if err := a.fields().decode(data, &a.Extra); err != nil {
 		return err
 	}
-	_, _, err = a.Removed()
+	_, _, err := a.Removed()
 	return err
 }

@@ -51,7 +51,7 @@ type encodedBytes struct {
 	Data    string `json:"data"` // base64
 }
 
-// documentTypes are the media types of the formats a document may have.
+// documentTypes returns the media types of the formats a document may have.
 func documentTypes() map[string]string {
 	const office = "application/vnd.openxmlformats-officedocument."
 	return map[string]string{
@@ -61,7 +61,7 @@ func documentTypes() map[string]string {
 	}
 }
 
-// blockKey is a block's only key and its value; blocks have one.
+// blockKey returns a block's only key and its value; blocks have one.
 func blockKey(block Object) (kind string, value json.RawMessage) {
 	if block.Len() != 1 {
 		return "", nil
@@ -71,12 +71,12 @@ func blockKey(block Object) (kind string, value json.RawMessage) {
 
 // blockOf makes a block of its key and value. Values that come here encode.
 func blockOf(kind string, value any) Object {
-	var w writer
-	w.put(kind, value)
-	return w.made
+	var block Object
+	block.Set(kind, encoded(value))
+	return block
 }
 
-// partOf is a block as a part of a session's message. A block that a session
+// partOf turns a block into a part of a session's message. A block that a session
 // knows no equal of is kept whole inside a part.
 func partOf(block Object) session.Part {
 	kind, value := blockKey(block)
@@ -87,7 +87,7 @@ func partOf(block Object) session.Part {
 			return session.Part{Type: session.PartText, Text: *text}
 		}
 	case "citationsContent", "guardContent":
-		if text, ok := wrappedText(kind, value); ok {
+		if text, ok := wrappedText(value); ok {
 			return session.Part{Type: session.PartText, Text: text}
 		}
 	case "reasoningContent":
@@ -114,33 +114,26 @@ func opaquePartOf(block Object) session.Part {
 	return session.Part{Type: opaquePart, Raw: raw}
 }
 
-// wrappedText is the text that a model said with citations, or that a guard
+// wrappedText returns the text that a model said with citations, or that a guard
 // was asked to look at.
-func wrappedText(kind string, value json.RawMessage) (string, bool) {
-	if kind == "guardContent" {
-		var guarded struct {
-			Text *struct {
-				Text string `json:"text"`
-			} `json:"text"`
-		}
-		if json.Unmarshal(value, &guarded) != nil || guarded.Text == nil {
-			return "", false
-		}
-		return guarded.Text.Text, true
+func wrappedText(value json.RawMessage) (text string, ok bool) {
+	type wrapped struct {
+		Text string `json:"text"`
 	}
-	var cited struct {
-		Content []struct {
-			Text string `json:"text"`
-		} `json:"content"`
+	var v struct {
+		Guarded *wrapped  `json:"text"`
+		Cited   []wrapped `json:"content"`
 	}
-	if json.Unmarshal(value, &cited) != nil || len(cited.Content) == 0 {
+	if json.Unmarshal(value, &v) != nil {
 		return "", false
 	}
-	var texts []string
-	for _, c := range cited.Content {
-		texts = append(texts, c.Text)
+	if v.Guarded != nil {
+		v.Cited = append(v.Cited, *v.Guarded)
 	}
-	return strings.Join(texts, ""), true
+	for _, w := range v.Cited {
+		text += w.Text
+	}
+	return text, len(v.Cited) > 0
 }
 
 func mediaPart(kind string, value json.RawMessage) (session.Part, bool) {
@@ -163,7 +156,7 @@ func mediaPart(kind string, value json.RawMessage) (session.Part, bool) {
 	return part, true
 }
 
-// partBlock is a part as a block, if there is one that says at least the most
+// partBlock turns a part into a block, if there is one that says at least most
 // of it.
 func partBlock(p session.Part) (Object, bool) {
 	switch p.Type {
@@ -254,7 +247,7 @@ func resultBlock(m session.Message) Object {
 	return blockOf("toolResult", result)
 }
 
-// contentBlocks are the blocks of content; parts without a block are left out.
+// contentBlocks turns content into blocks; parts without a block are left out.
 func contentBlocks(content session.Content) []Object {
 	var blocks []Object
 	for _, p := range content {

@@ -2,50 +2,58 @@ package strands
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// ErrTorn is a session.json and a pattern_state.json that were not written
+// ErrTorn reports a session.json and a pattern_state.json that were not written
 // together: a crash came between the two. It comes with a session.CorruptError.
 // Whoever has the session's log can write both anew.
 var ErrTorn = errors.New("torn pair")
 
-// Encode is the text of session.json and pattern_state.json. Where there is an
+// Encode returns the text of session.json and pattern_state.json. Where there is an
 // extension, the first carries the hash of the second.
 func (s State) Encode() (sessionJSON, patternJSON []byte, err error) {
-	patternJSON, err = escaped(s.Pattern)
+	patternJSON, err = encodeASCII(s.Pattern)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode pattern state: %w", err)
 	}
-	var w writer
-	w.put("metadata", s.Metadata)
-	w.put("variables", s.Variables)
-	w.put("runtime_config", s.RuntimeConfig)
-	w.put("token_usage", s.TokenUsage)
-	w.put("artifacts_written", append([]string{}, s.ArtifactsWritten...))
 	if s.Holdfast != nil {
 		e := *s.Holdfast
-		e.PatternSHA256 = hashOf(patternJSON)
-		w.put("holdfast", e)
+		e.PatternSHA256 = spec.Hash(patternJSON)
+		s.Holdfast = &e
 	}
-	raw, err := w.end(s.Extra)
+	raw, err := s.fields().encode(s.Extra)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode session state: %w", err)
 	}
-	sessionJSON, err = escaped(json.RawMessage(raw))
+	sessionJSON, err = encodeASCII(json.RawMessage(raw))
 	return sessionJSON, patternJSON, err
 }
 
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+func (s *State) fields() fields {
+	return fields{
+		{"session_type", both{&noAgent{}, json.RawMessage("null")}, omitNull},
+		{"metadata", &s.Metadata, required},
+		{"variables", &s.Variables, optional},
+		{"runtime_config", &s.RuntimeConfig, optional},
+		{"token_usage", &s.TokenUsage, optional},
+		{"artifacts_written", both{&s.ArtifactsWritten, append([]string{}, s.ArtifactsWritten...)}, optional},
+		{"holdfast", &s.Holdfast, omitNull},
+	}
+}
+
+// noAgent refuses the key session_type, which a workflow's session has not.
+type noAgent struct{}
+
+// UnmarshalJSON refuses whatever it gets.
+func (noAgent) UnmarshalJSON([]byte) error {
+	return &session.InvalidError{Field: "value", Reason: "says that this is one agent's session, not a workflow's"}
 }
 
 // DecodeState reads session.json and pattern_state.json. What cannot be used is
@@ -57,13 +65,13 @@ func DecodeState(sessionJSON, patternJSON []byte) (State, error) {
 		return State{}, err
 	}
 	id := s.Metadata.SessionID
-	if s.Holdfast != nil && s.Holdfast.PatternSHA256 != hashOf(patternJSON) {
+	if s.Holdfast != nil && s.Holdfast.PatternSHA256 != spec.Hash(patternJSON) {
 		return State{}, fmt.Errorf("%w: %w", ErrTorn, &session.CorruptError{
 			ID: id, Path: patternFile, Reason: "was not written together with " + sessionFile,
 		})
 	}
 	if err := decode(patternJSON, &s.Pattern); err != nil {
-		return State{}, corrupt(id, patternFile, err)
+		return State{}, corruptError(id, patternFile, err)
 	}
 	return s, nil
 }
@@ -71,33 +79,22 @@ func DecodeState(sessionJSON, patternJSON []byte) (State, error) {
 // decodeSession reads session.json alone.
 func decodeSession(data []byte) (State, error) {
 	var s State
-	raw, err := compacted(data)
+	raw, err := compactFile(data)
 	if err != nil {
-		return State{}, corrupt("", sessionFile, err)
+		return State{}, corruptError("", sessionFile, err)
 	}
-	r := read(raw)
-	if _, sdk := r.left.Get("session_type"); sdk {
-		r.check("session_type", false, "says that this is one agent's session, not a workflow's")
+	if err := s.fields().decode(raw, &s.Extra); err != nil {
+		return State{}, corruptError(s.Metadata.SessionID, sessionFile, err)
 	}
-	r.need("metadata", &s.Metadata)
-	r.maybe("variables", &s.Variables)
-	r.maybe("runtime_config", &s.RuntimeConfig)
-	r.maybe("token_usage", &s.TokenUsage)
-	r.maybe("artifacts_written", &s.ArtifactsWritten)
 	if len(s.ArtifactsWritten) == 0 {
 		s.ArtifactsWritten = nil
-	}
-	r.maybe("holdfast", &s.Holdfast)
-	s.Extra, err = r.rest()
-	if err != nil {
-		return State{}, corrupt(s.Metadata.SessionID, sessionFile, err)
 	}
 	return s, nil
 }
 
 // decode reads a file that holds one JSON object.
 func decode(data []byte, into any) error {
-	raw, err := compacted(data)
+	raw, err := compactFile(data)
 	if err != nil {
 		return err
 	}
@@ -107,8 +104,8 @@ func decode(data []byte, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// compacted is JSON of a file in one form, so that equal values are equal bytes.
-func compacted(data []byte) (json.RawMessage, error) {
+// compactFile brings the JSON of a file into one form, so that equal values are equal bytes.
+func compactFile(data []byte) (json.RawMessage, error) {
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, &session.InvalidError{Field: "value", Reason: "is empty"}
@@ -118,8 +115,8 @@ func compacted(data []byte) (json.RawMessage, error) {
 	return session.CompactJSON("value", data)
 }
 
-// corrupt is a problem with a file's content. A newer format stays one.
-func corrupt(id, path string, err error) error {
+// corruptError names the file whose content cannot be used. A newer format stays one.
+func corruptError(id, path string, err error) error {
 	if errors.Is(err, session.ErrNewerFormat) {
 		return fmt.Errorf("%s: %w", path, err)
 	}

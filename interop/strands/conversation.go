@@ -21,55 +21,12 @@ type Conversation struct {
 	Messages []Message // by number
 }
 
-// Window is what a model may be shown: the messages that were not removed,
-// behind the summary of those that were, repaired so that every provider takes
-// them. The conversation itself keeps what it is. Ids are as in ToSession.
-func (c Conversation) Window(prefix string) ([]session.Message, error) {
-	removed, summary, err := c.Agent.Removed()
-	if err != nil {
-		return nil, err
-	}
-	groups := toGroups(prefix, c.Messages)
-	shown := slices.Concat(groups[min(removed, len(groups)):]...)
-	if summary != nil {
-		said := summary.messages()
-		for i := range said {
-			said[i].ID = fmt.Sprintf("%ssummary.%d", prefix, i)
-			said[i].CreatedAt = c.Agent.UpdatedAt
-		}
-		shown = append(said, shown...)
-	}
-	return session.Sendable(shown), nil
-}
-
-// Exchange is an input, what came of it, and the answer.
-type Exchange struct {
-	Messages []Message
-	Answered bool // the last message is an assistant's that calls no tool
-}
-
-// Exchanges splits the conversation where somebody says something new.
-func (c Conversation) Exchanges() []Exchange {
-	var exchanges []Exchange
-	for _, m := range c.Messages {
-		said := m.Shown().messages()
-		last := said[len(said)-1]
-		if len(exchanges) == 0 || last.Role == session.RoleUser {
-			exchanges = append(exchanges, Exchange{})
-		}
-		e := &exchanges[len(exchanges)-1]
-		e.Messages = append(e.Messages, m)
-		e.Answered = last.Role == session.RoleAssistant && len(last.ToolCalls) == 0
-	}
-	return exchanges
-}
-
-// SaveConversation writes the files of one agent's folder. Messages that the
-// conversation does not have stay, so that a longer one can be saved by its new
-// messages alone. The agents are those of the spec.
+// SaveConversation writes the files of one agent's folder that differ from the
+// conversation. Messages that the conversation does not have stay, so that a
+// longer one can be saved by its new messages alone. The agents are those of the
+// spec.
 func (d Dir) SaveConversation(id string, c Conversation, agents []string) error {
-	folder := filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents))
-	if err := c.save(folder); err != nil {
+	if err := c.save(filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents))); err != nil {
 		return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, id, err)
 	}
 	return nil
@@ -84,11 +41,11 @@ func (c Conversation) save(folder string) error {
 		}
 	}
 	write := func(path string, value any) error {
-		data, err := plain(value)
+		data, err := encodeUTF8(value)
 		if err != nil {
 			return err
 		}
-		return replace(path, data)
+		return update(path, data)
 	}
 	if err := write(filepath.Join(folder, sessionFile), c.Session); err != nil {
 		return err
@@ -171,7 +128,7 @@ func readConversation(id, folder string) (Conversation, bool, error) {
 	return c, known, nil
 }
 
-// agentFolder is where agent.json and the messages lie: in the folder itself as
+// agentFolder returns where agent.json and the messages lie: in the folder itself as
 // documented, or below it as written; "" where there is neither.
 func agentFolder(id, folder string) (string, error) {
 	if _, err := os.Stat(filepath.Join(folder, agentFile)); err == nil {
@@ -236,7 +193,7 @@ func readFile(id, path string, into any) (bool, error) {
 		return false, fmt.Errorf("read session %s: %w", id, err)
 	}
 	if err := decode(data, into); err != nil {
-		return false, corrupt(id, path, err)
+		return false, corruptError(id, path, err)
 	}
 	return true, nil
 }

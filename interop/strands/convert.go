@@ -25,7 +25,7 @@ type core struct {
 	ToolResult *session.ToolResult `json:"toolResult,omitempty"`
 }
 
-// ToSession makes a session's messages of a conversation's. A message with tool
+// ToSession turns the messages of a conversation into those of a session. A message with tool
 // results becomes one message for each, and one more if it says anything else.
 // Ids are the prefix and the message's number; a message without a time is as
 // old as the one before it.
@@ -36,7 +36,7 @@ func ToSession(prefix string, list []Message) []session.Message {
 	return slices.Concat(toGroups(prefix, list)...)
 }
 
-// toGroups is ToSession, message by message.
+// toGroups does what ToSession does, message by message.
 func toGroups(prefix string, list []Message) [][]session.Message {
 	groups := make([][]session.Message, len(list))
 	names := map[string]string{} // of tools, by call
@@ -73,7 +73,7 @@ func toGroups(prefix string, list []Message) [][]session.Message {
 	return groups
 }
 
-// group is what a message says, as messages of a session; at least one.
+// group returns what a message says, as messages of a session; at least one.
 func (m Message) group() []session.Message {
 	body := m.Shown()
 	if raw, ok := m.Own.Get(ownKey); ok {
@@ -101,7 +101,8 @@ func ownGroup(raw json.RawMessage) ([]session.Message, bool) {
 	return group, true
 }
 
-// messages are those of a session that say the same, as far as a session can.
+// messages returns messages of a session that say the same, as far as a session
+// can.
 func (b Body) messages() []session.Message {
 	said := session.Message{Role: session.RoleUser}
 	if b.Role == roleAssistant {
@@ -129,7 +130,7 @@ func (b Body) messages() []session.Message {
 	return append(results, said)
 }
 
-// bodyOf is one message that says what messages of a session say: an
+// bodyOf joins messages of a session into one: an
 // assistant's, a user's, or several tools'.
 func bodyOf(group []session.Message) Body {
 	b := Body{Role: roleUser}
@@ -149,7 +150,8 @@ func bodyOf(group []session.Message) Body {
 	return b
 }
 
-// FromSession makes messages, numbered from first on, of a session's. Results of
+// FromSession turns a session's messages into those of a conversation, numbered
+// from first on. Results of
 // tools that stand together in one unit become one message. Only users,
 // assistants and tools can speak in the layout: other roles are a
 // session.InvalidError, as is what a session would not take.
@@ -172,7 +174,7 @@ func FromSession(first int, list []session.Message) ([]Message, error) {
 			Number: first + len(made), Body: body, Unit: group[0].Unit,
 			CreatedAt: session.Instant(group[0].CreatedAt), UpdatedAt: session.Instant(group[n-1].CreatedAt),
 		}
-		if !says(body.messages(), group) {
+		if !sameContent(body.messages(), group) {
 			m.Own.Set(ownKey, own)
 		}
 		made = append(made, m)
@@ -181,7 +183,7 @@ func FromSession(first int, list []session.Message) ([]Message, error) {
 	return made, nil
 }
 
-// nextBody is the message that the first n messages of a session make up.
+// nextBody returns the message that the first n messages of a session make up.
 func nextBody(list []session.Message) (n int, body Body, err error) {
 	if body, n := foreign(list); n > 0 {
 		return n, body, nil
@@ -205,7 +207,7 @@ func nextBody(list []session.Message) (n int, body Body, err error) {
 	return n, bodyOf(list[:n]), nil
 }
 
-// foreign is the message that the first n messages were made of, if it was kept
+// foreign returns the message that the first n messages were made of, if it was kept
 // and they still say the same.
 func foreign(list []session.Message) (body Body, n int) {
 	raw, ok := list[0].Metadata[foreignKey]
@@ -213,15 +215,15 @@ func foreign(list []session.Message) (body Body, n int) {
 		return Body{}, 0
 	}
 	group := body.messages()
-	if len(group) > len(list) || !says(group, list[:len(group)]) {
+	if len(group) > len(list) || !sameContent(group, list[:len(group)]) {
 		return Body{}, 0
 	}
 	return body, len(group)
 }
 
-// says reports that two groups say the same. Tools' names are left out: the
+// sameContent reports that two groups say the same. Tools' names are left out: the
 // layout has them with the call only.
-func says(a, b []session.Message) bool {
+func sameContent(a, b []session.Message) bool {
 	plain := func(group []session.Message) []byte {
 		list := cores(group)
 		for i := range list {
@@ -244,7 +246,7 @@ func cores(group []session.Message) []core {
 	return list
 }
 
-// encoded is a value's JSON in the one form that can be compared. Whatever was
+// encoded returns a value's JSON in the one form that can be compared. Whatever was
 // read has one.
 func encoded(value any) json.RawMessage {
 	raw, err := session.JSON(value)

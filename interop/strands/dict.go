@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -24,19 +23,10 @@ type entry[V any] struct {
 // Object is a JSON object with all its keys, in order.
 type Object = Dict[json.RawMessage]
 
-// DictOf is a Dict of a map, sorted by key.
-func DictOf[V any](m map[string]V) Dict[V] {
-	var d Dict[V]
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		d.entries = append(d.entries, entry[V]{key, m[key]})
-	}
-	return d
-}
-
-// Len is the number of keys.
+// Len returns the number of keys.
 func (d Dict[V]) Len() int { return len(d.entries) }
 
-// Get is the value of a key, and whether there is one.
+// Get returns the value of a key, and whether there is one.
 func (d Dict[V]) Get(key string) (V, bool) {
 	if i := d.index(key); i >= 0 {
 		return d.entries[i].value, true
@@ -55,9 +45,6 @@ func (d Dict[V]) All() iter.Seq2[string, V] {
 		}
 	}
 }
-
-// Map is a plain map of the same keys.
-func (d Dict[V]) Map() map[string]V { return maps.Collect(d.All()) }
 
 // Set gives a key a value. A new key goes to the end.
 func (d *Dict[V]) Set(key string, value V) {
@@ -134,7 +121,7 @@ func (d *Dict[V]) UnmarshalJSON(data []byte) error {
 		key := fmt.Sprint(token) // a decoder gives nothing but a string here
 		var value V
 		if err := dec.Decode(&value); err != nil {
-			return within(key, err)
+			return inField(key, err)
 		}
 		if i, twice := places[key]; twice {
 			d.entries[i].value = value

@@ -47,16 +47,16 @@ func (d Dir) save(s State, spec []byte) error {
 		}
 	}
 	session, pattern := d.file(sessionFile), d.file(patternFile)
-	if err := stage(pattern, patternJSON); err != nil {
+	if err := writeTemp(pattern, patternJSON); err != nil {
 		return err
 	}
-	if err := stage(session, sessionJSON); err != nil {
-		return errors.Join(err, os.Remove(tempOf(pattern)))
+	if err := writeTemp(session, sessionJSON); err != nil {
+		return errors.Join(err, os.Remove(tempPath(pattern)))
 	}
-	if err := publish(pattern); err != nil {
-		return errors.Join(err, os.Remove(tempOf(session)))
+	if err := renameTemp(pattern); err != nil {
+		return errors.Join(err, os.Remove(tempPath(session)))
 	}
-	if err := publish(session); err != nil {
+	if err := renameTemp(session); err != nil {
 		return err
 	}
 	return syncDir(string(d))
@@ -75,20 +75,20 @@ func (d Dir) make() error {
 	return os.Chmod(string(d), dirMode)
 }
 
-// A reader that comes between the two renames of a save looks again, after
+// A reader that comes between the two renames of a save loadTries again, after
 // pauses that double.
 const (
-	looks     = 5
-	firstWait = time.Millisecond
+	loadTries  = 5
+	firstPause = time.Millisecond
 )
 
 // Load reads the state. No session is a session.NotFoundError; one that cannot
 // be used is a session.CorruptError with the file, or ErrTorn as well; a newer
 // format of ours is a session.NewerFormatError.
 func (d Dir) Load() (State, error) {
-	for look, wait := 1, firstWait; ; look, wait = look+1, 2*wait {
+	for try, wait := 1, firstPause; ; try, wait = try+1, 2*wait {
 		s, err := d.load()
-		if look == looks || !errors.Is(err, ErrTorn) {
+		if try == loadTries || !errors.Is(err, ErrTorn) {
 			return s, err
 		}
 		time.Sleep(wait)
@@ -96,33 +96,39 @@ func (d Dir) Load() (State, error) {
 }
 
 func (d Dir) load() (State, error) {
-	sessionJSON, err := os.ReadFile(d.file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, session.NotFound(d.ID())
-	}
+	sessionJSON, err := d.read(sessionFile)
 	if err != nil {
-		return State{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+		return State{}, err
 	}
-	patternJSON, err := os.ReadFile(d.file(patternFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, &session.CorruptError{ID: d.ID(), Path: d.file(patternFile), Reason: "is missing"}
-	}
+	patternJSON, err := d.read(patternFile)
 	if err != nil {
-		return State{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+		return State{}, err
 	}
 	s, err := DecodeState(sessionJSON, patternJSON)
 	return s, d.locate(err)
 }
 
+// read reads a file of the directory. Without its session.json there is no
+// session; without another file it is corrupt.
+func (d Dir) read(name string) ([]byte, error) {
+	data, err := os.ReadFile(d.file(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && name == sessionFile:
+		return nil, session.NotFound(d.ID())
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &session.CorruptError{ID: d.ID(), Path: d.file(name), Reason: "is missing"}
+	case err != nil:
+		return nil, fmt.Errorf("load session %s: %w", d.ID(), err)
+	}
+	return data, nil
+}
+
 // Header reads the state's metadata alone, without the pattern state. The errors
 // are those of Load, but for torn pairs, which it does not notice.
 func (d Dir) Header() (Metadata, error) {
-	data, err := os.ReadFile(d.file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return Metadata{}, session.NotFound(d.ID())
-	}
+	data, err := d.read(sessionFile)
 	if err != nil {
-		return Metadata{}, fmt.Errorf("load session %s: %w", d.ID(), err)
+		return Metadata{}, err
 	}
 	s, err := decodeSession(data)
 	return s.Metadata, d.locate(err)
@@ -137,15 +143,6 @@ func (d Dir) locate(err error) error {
 	return err
 }
 
-// Snapshot is the spec as it was when the session was made. A missing one is a
-// session.CorruptError.
-func (d Dir) Snapshot() ([]byte, error) {
-	data, err := os.ReadFile(d.SnapshotPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &session.CorruptError{ID: d.ID(), Path: d.SnapshotPath(), Reason: "is missing"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load session %s: %w", d.ID(), err)
-	}
-	return data, nil
-}
+// Snapshot reads the spec as it was when the session was made. A missing one is
+// a session.CorruptError.
+func (d Dir) Snapshot() ([]byte, error) { return d.read(snapshotFile) }

@@ -1,6 +1,7 @@
 package strands
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,18 +11,26 @@ import (
 // replace puts data in the place of a file. A crash at any point leaves the old
 // file or the new one, whole.
 func replace(path string, data []byte) error {
-	if err := stage(path, data); err != nil {
+	if err := writeTemp(path, data); err != nil {
 		return err
 	}
-	if err := publish(path); err != nil {
+	if err := renameTemp(path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
 }
 
-// stage writes and syncs the temporary file that publish makes the real one.
-func stage(path string, data []byte) error {
-	temp := tempOf(path)
+// update replaces a file whose content differs.
+func update(path string, data []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return replace(path, data)
+}
+
+// writeTemp writes and syncs the temporary file that renameTemp makes the real one.
+func writeTemp(path string, data []byte) error {
+	temp := tempPath(path)
 	// What is there was left by a crash: there is one writer.
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -40,17 +49,17 @@ func stage(path string, data []byte) error {
 	return nil
 }
 
-func publish(path string) error {
-	temp := tempOf(path)
+func renameTemp(path string) error {
+	temp := tempPath(path)
 	if err := os.Rename(temp, path); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return nil
 }
 
-// tempOf is the one name under which a file is written before it is renamed.
+// tempPath returns the name under which a file is written before it is renamed.
 // The other program looks at no file with such a name.
-func tempOf(path string) string {
+func tempPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 }
 

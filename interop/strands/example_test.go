@@ -1,14 +1,16 @@
 package strands_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast/interop/strands"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
-// A run that waits for a person, as another program left it.
+// A paused run, as another program left it.
 func ExampleRepository() {
 	home, err := os.MkdirTemp("", "sessions")
 	if err != nil {
@@ -21,11 +23,8 @@ func ExampleRepository() {
 		fmt.Println(err)
 		return
 	}
-	state := strands.State{Metadata: strands.Metadata{SessionID: "tea-1", WorkflowName: "tea", PatternType: "chain", Status: strands.Paused}}
-	if err := state.SetQuestion(strands.Question{Active: true, Prompt: "Green or black?"}); err != nil {
-		fmt.Println(err)
-		return
-	}
+	state := strands.State{Metadata: strands.Metadata{SessionID: "tea-1", WorkflowName: "tea", PatternType: "chain", Status: workflow.StatusPaused}}
+	state.Pattern.Set("current_step", json.RawMessage("2"))
 	if err := repo.Save(state, []byte("name: tea\n")); err != nil {
 		fmt.Println(err)
 		return
@@ -42,8 +41,8 @@ func ExampleRepository() {
 			fmt.Println(err)
 			return
 		}
-		question, waits, err := state.Question()
-		fmt.Println(run.SessionID, run.Status, waits, question.Prompt, err)
+		step, _ := state.Pattern.Get("current_step")
+		fmt.Println(run.SessionID, run.Status, "at step", string(step))
 	}
-	// Output: tea-1 paused true Green or black? <nil>
+	// Output: tea-1 paused at step 2
 }

@@ -3,9 +3,7 @@ package strands
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
@@ -28,7 +26,7 @@ func Export(ctx context.Context, rt *holdfast.Runtime, id, dir string, o ExportO
 	if err != nil {
 		return "", err
 	}
-	l, err := layoutOf(s) //nolint:contextcheck // to look at a log waits for nothing
+	l, err := newLayout(s) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
 		return "", fmt.Errorf("export session %s: %w", id, err)
 	}
@@ -53,5 +51,3 @@ func Export(ctx context.Context, rt *holdfast.Runtime, id, dir string, o ExportO
 	}
 	return d, nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,7 @@
 package strands
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -16,46 +17,46 @@ type Extension struct {
 	Version       int64  // of the session, when the files were written
 	SpecPath      string // absolute
 	PatternSHA256 string // of pattern_state.json; set by Encode
-	Usage         Dict[AgentUsage]
+	Usage         Dict[session.AgentUse]
 	Extra         Object
 }
 
-// AgentUsage is what one agent has used. Estimated counts were not reported by
-// the provider.
-type AgentUsage struct {
-	Input     int64 `json:"input"`
-	Output    int64 `json:"output"`
-	Calls     int64 `json:"calls"`
-	Estimated bool  `json:"estimated"`
+// formatNumber is the key format. It refuses a newer one.
+type formatNumber struct{}
+
+// MarshalJSON writes the format that is understood.
+func (formatNumber) MarshalJSON() ([]byte, error) { return json.Marshal(extensionFormat) }
+
+// UnmarshalJSON refuses a format that is not understood.
+func (formatNumber) UnmarshalJSON(data []byte) error {
+	var number int64
+	if err := json.Unmarshal(data, &number); err != nil {
+		return err
+	}
+	switch {
+	case number > extensionFormat:
+		return &session.NewerFormatError{What: "strands directory format", Have: strconv.FormatInt(number, 10), Know: strconv.Itoa(extensionFormat)}
+	case number != extensionFormat:
+		return &session.InvalidError{Field: "value", Reason: "is not a format there ever was"}
+	}
+	return nil
+}
+
+func (e *Extension) fields() fields {
+	return fields{
+		{"format", &formatNumber{}, required},
+		{"version", &e.Version, optional},
+		{"spec_path", &e.SpecPath, optional},
+		{"pattern_sha256", &e.PatternSHA256, required},
+		{"usage", &e.Usage, optional},
+	}
 }
 
 // MarshalJSON writes the object holdfast of session.json.
-func (e Extension) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("format", extensionFormat)
-	w.put("version", e.Version)
-	w.put("spec_path", e.SpecPath)
-	w.put("pattern_sha256", e.PatternSHA256)
-	w.put("usage", e.Usage)
-	return w.end(e.Extra)
-}
+func (e Extension) MarshalJSON() ([]byte, error) { return e.fields().encode(e.Extra) }
 
-// UnmarshalJSON reads the object holdfast of session.json and refuses a newer
-// format.
+// UnmarshalJSON reads the object holdfast of session.json.
 func (e *Extension) UnmarshalJSON(data []byte) error {
 	*e = Extension{}
-	r := read(data)
-	var format int64
-	r.need("format", &format)
-	if r.err == nil && format > extensionFormat {
-		return &session.NewerFormatError{What: "strands directory format", Have: strconv.FormatInt(format, 10), Know: strconv.Itoa(extensionFormat)}
-	}
-	r.check("format", format == extensionFormat, "is not a format there ever was")
-	r.maybe("version", &e.Version)
-	r.maybe("spec_path", &e.SpecPath)
-	r.need("pattern_sha256", &e.PatternSHA256)
-	r.maybe("usage", &e.Usage)
-	var err error
-	e.Extra, err = r.rest()
-	return err
+	return e.fields().decode(data, &e.Extra)
 }

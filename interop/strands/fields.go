@@ -10,81 +10,83 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// reader takes known keys out of an object; what is left at the end are the
-// keys of a newer program. The first problem stays.
-type reader struct {
-	left Object
-	err  error
+// field is a key of a JSON object and the variable that its value is read into.
+type field struct {
+	key  string
+	at   any // a pointer, or both
+	rule rule
 }
 
-func read(data []byte) *reader {
-	r := &reader{}
+// both are the variable that a value is read into and the value that is written.
+type both struct{ read, write any }
+
+type rule int
+
+const (
+	optional rule = iota // may be missing or null, and is always written
+	required             // must be there and not be null
+	omitNull             // may be missing, and is not written when it is null
+)
+
+// fields are the keys of an object in the order in which they are written.
+type fields []field
+
+// decode reads an object. Extra takes the keys of a newer program.
+func (list fields) decode(data []byte, extra *Object) error {
 	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
-		r.err = &session.InvalidError{Field: "value", Reason: "is null, not an object"}
-		return r
+		return &session.InvalidError{Field: "value", Reason: "is null, not an object"}
 	}
-	r.err = json.Unmarshal(data, &r.left)
-	return r
+	var left Object
+	if err := json.Unmarshal(data, &left); err != nil {
+		return err
+	}
+	for _, f := range list {
+		raw, ok := left.Get(f.key)
+		left.Delete(f.key)
+		if !ok || string(raw) == "null" {
+			if f.rule == required {
+				return &session.InvalidError{Field: f.key, Reason: "is missing"}
+			}
+			continue
+		}
+		into := f.at
+		if b, ok := into.(both); ok {
+			into = b.read
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			return inField(f.key, err)
+		}
+	}
+	*extra = left
+	return nil
 }
 
-// need reads a key that must be there and not be null.
-func (r *reader) need(key string, into any) {
-	if !r.maybe(key, into) {
-		r.check(key, false, "is missing")
+// encode writes the object, with the keys of a newer program at its end.
+func (list fields) encode(extra Object) ([]byte, error) {
+	var made Object
+	for _, f := range list {
+		value := f.at
+		if b, ok := value.(both); ok {
+			value = b.write
+		}
+		raw, err := session.JSON(value)
+		if err != nil {
+			return nil, inField(f.key, err)
+		}
+		if f.rule != omitNull || string(raw) != "null" {
+			made.Set(f.key, raw)
+		}
 	}
+	for key, value := range extra.All() {
+		if _, known := made.Get(key); !known {
+			made.Set(key, value)
+		}
+	}
+	return made.MarshalJSON()
 }
 
-// maybe reads a key, if it is there and not null.
-func (r *reader) maybe(key string, into any) bool {
-	raw, ok := r.left.Get(key)
-	if r.err != nil || !ok {
-		return false
-	}
-	r.left.Delete(key)
-	if string(raw) == "null" {
-		return false
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		r.err = within(key, err)
-		return false
-	}
-	return true
-}
-
-// moment reads a time that may be missing.
-func (r *reader) moment(key string, into *time.Time) bool {
-	var text string
-	if !r.maybe(key, &text) {
-		return false
-	}
-	t, err := ParseTime(text)
-	if err != nil {
-		r.err = within(key, err)
-		return false
-	}
-	*into = t
-	return true
-}
-
-// mustMoment reads a time that must be there.
-func (r *reader) mustMoment(key string, into *time.Time) {
-	if !r.moment(key, into) {
-		r.check(key, false, "is missing")
-	}
-}
-
-// check refuses what was read under a key.
-func (r *reader) check(key string, fine bool, reason string) {
-	if !fine && r.err == nil {
-		r.err = &session.InvalidError{Field: key, Reason: reason}
-	}
-}
-
-// rest is what nobody asked for.
-func (r *reader) rest() (Object, error) { return r.left, r.err }
-
-// within is a decoder's problem with the value of a key.
-func within(key string, err error) error {
+// inField names the key whose value cannot be read or written.
+func inField(key string, err error) error {
 	var inner *session.InvalidError
 	var typed *json.UnmarshalTypeError
 	switch {
@@ -100,41 +102,34 @@ func within(key string, err error) error {
 	return &session.InvalidError{Field: key, Reason: err.Error()}
 }
 
-// writer puts an object together. The first problem stays.
-type writer struct {
-	made Object
-	err  error
+// moment is a time in a file; null for the zero time.
+type moment time.Time
+
+// MarshalJSON writes the time as FormatTime does.
+func (m moment) MarshalJSON() ([]byte, error) {
+	if time.Time(m).IsZero() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(FormatTime(time.Time(m)))
 }
 
-func (w *writer) put(key string, value any) {
-	raw, err := session.JSON(value)
-	if err != nil && w.err == nil {
-		w.err = within(key, err)
+// UnmarshalJSON reads what ParseTime takes.
+func (m *moment) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
 	}
-	w.made.entries = append(w.made.entries, entry[json.RawMessage]{key, raw})
+	t, err := ParseTime(text)
+	*m = moment(t)
+	return err
 }
 
-// moment writes a time, and nothing for the zero time.
-func (w *writer) moment(key string, t time.Time) {
-	if !t.IsZero() {
-		w.put(key, FormatTime(t))
-	}
+// times returns the keys that most objects end with.
+func times(created, updated *time.Time) fields {
+	return fields{{"created_at", (*moment)(created), omitNull}, {"updated_at", (*moment)(updated), omitNull}}
 }
 
-// end adds the keys of a newer program and is the object's JSON.
-func (w *writer) end(extra Object) ([]byte, error) {
-	for key, value := range extra.All() {
-		if _, known := w.made.Get(key); !known {
-			w.put(key, value)
-		}
-	}
-	if w.err != nil {
-		return nil, w.err
-	}
-	return w.made.MarshalJSON()
-}
-
-// orNull is null for what has no value.
+// orNull returns nil, which is written as null, for the zero value.
 func orNull[T comparable](value T) *T {
 	var zero T
 	if value == zero {

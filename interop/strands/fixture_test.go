@@ -2,12 +2,15 @@ package strands_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/interop/strands"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 const id = "5d0c7c1e-0000-4000-8000-00000000000a"
@@ -23,6 +26,14 @@ func object(t testing.TB, text string) strands.Object {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return o
+}
+
+func dictOf[V any](m map[string]V) strands.Dict[V] {
+	var d strands.Dict[V]
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		d.Set(key, m[key])
+	}
+	return d
 }
 
 func objects(t testing.TB, texts ...string) []strands.Object {
@@ -42,7 +53,7 @@ func chainState(t testing.TB) strands.State {
 	variables.Set("audience", "\"all\"")
 	return strands.State{
 		Metadata: strands.Metadata{
-			SessionID: id, WorkflowName: "tea", SpecHash: "ab12", PatternType: "chain", Status: strands.Running,
+			SessionID: id, WorkflowName: "tea", SpecHash: "ab12", PatternType: "chain", Status: workflow.StatusRunning,
 			CreatedAt: at(1), UpdatedAt: at(0),
 		},
 		Variables: variables,
@@ -50,7 +61,7 @@ func chainState(t testing.TB) strands.State {
 			Provider: "openai", ModelID: ptr("m-1"), Temperature: ptr(1.0), TopP: ptr(0.00001), MaxTokens: ptr(int64(8000)),
 			Budgets: json.RawMessage(`{"max_tokens":50000}`),
 		},
-		TokenUsage:       strands.TokenUsage{TotalInput: 3, TotalOutput: 2, ByAgent: strands.DictOf(map[string]int64{"a": 5})},
+		TokenUsage:       strands.TokenUsage{TotalInput: 3, TotalOutput: 2, ByAgent: dictOf(map[string]int64{"a": 5})},
 		ArtifactsWritten: []string{"/out/report.md"},
 		Pattern:          object(t, `{"current_step":1,"step_history":[{"index":0,"response":"süß"}],"later":{},"none":[]}`),
 	}

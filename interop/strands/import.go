@@ -2,9 +2,9 @@ package strands
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// format is what an imported session says it came from.
+// format names, in an import change, where a session came from.
 const format = "strands.session"
 
 // ImportOptions say how a directory becomes a session.
@@ -37,11 +37,11 @@ type ImportOptions struct {
 // session.SpecError; one without a session a session.NotFoundError; one that
 // cannot be used a session.CorruptError.
 func Import(ctx context.Context, rt *holdfast.Runtime, d Dir, o ImportOptions) (id string, notes []string, err error) {
-	f, err := d.foreign(o.Spec)
+	c, err := d.contents(o.Spec)
 	if err != nil {
 		return "", nil, err
 	}
-	s, notes, err := d.session(f, session.Birth{ID: o.ID, Tenant: o.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+	s, notes, err := c.newSession(session.Birth{ID: o.ID, Tenant: o.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
 		return "", nil, err
 	}
@@ -51,63 +51,114 @@ func Import(ctx context.Context, rt *holdfast.Runtime, d Dir, o ImportOptions) (
 	return s.ID(), notes, nil
 }
 
-// session is the directory's run as a session that is not stored.
-func (d Dir) session(f workflow.Foreign, birth session.Birth) (session.Session, []string, error) {
-	head, err := d.Header()
-	if err != nil {
-		return session.Session{}, nil, err
-	}
-	if birth.ID == "" {
-		birth.ID = head.SessionID
-	}
-	birth.AgentID = uuid.NewString()
-	s, notes, err := workflow.Adopted(birth, f)
-	return s, notes, d.unusable(err)
+// contents is everything a directory says of its run.
+type contents struct {
+	dir           Dir
+	state         State
+	variables     spec.Map[string]
+	spec          *spec.Spec
+	snapshot      *spec.Snapshot
+	conversations []workflow.Conversation
 }
 
-// unusable is what is wrong with the directory when its run cannot be taken.
-func (d Dir) unusable(err error) error {
+// contents reads the directory. It writes nothing there.
+func (d Dir) contents(specPath string) (*contents, error) {
+	st, err := d.Load()
+	if err != nil {
+		return nil, err
+	}
+	c := &contents{dir: d, state: st}
+	for name, value := range st.Variables.All() {
+		c.variables = append(c.variables, spec.Entry[string]{Name: name, Value: value})
+	}
+	if c.spec, err = d.spec(st, c.variables, specPath); err != nil {
+		return nil, err
+	}
+	if c.snapshot, err = c.spec.Snapshot(); err != nil {
+		return nil, err
+	}
+	c.conversations, err = d.runConversations(st.Metadata.SessionID, c.spec.Agents.Names())
+	return c, err
+}
+
+// newSession returns the run as a session that is not stored; the same directory
+// gives the same session. Notes say what could not be taken over.
+func (c *contents) newSession(birth session.Birth) (s session.Session, notes []string, err error) {
+	m := c.state.Metadata
+	if birth.ID == "" {
+		birth.ID = m.SessionID
+	}
+	birth.AgentID, birth.Kind = uuid.NewSHA1(uuid.NameSpaceOID, []byte(birth.ID)).String(), session.KindWorkflow
+	begun, err := workflow.Beginning(c.spec, c.snapshot, c.variables)
+	if err != nil {
+		return s, nil, err
+	}
+	if begun.Runtime, err = session.JSON(c.state.RuntimeConfig); err != nil {
+		return s, nil, err
+	}
+	if begun.Extra, err = c.state.unknownKeys(); err != nil {
+		return s, nil, err
+	}
+	if s, err = session.New(birth, workflow.Definition(c.spec), session.Seed{}, m.CreatedAt); err == nil {
+		s, err = s.With(m.UpdatedAt, begun, session.SessionImported{Format: format, Version: c.version(), UpdatedAt: m.UpdatedAt})
+	}
+	if err != nil {
+		return s, nil, c.corrupt(err)
+	}
+	return c.extend(s)
+}
+
+// version returns the version of the session that the files were written of.
+func (c *contents) version() int64 {
+	if c.state.Holdfast == nil {
+		return 0
+	}
+	return c.state.Holdfast.Version
+}
+
+// corrupt turns a run that a session cannot take into a corrupt directory.
+func (c *contents) corrupt(err error) error {
 	var invalid *session.InvalidError
 	if errors.As(err, &invalid) {
-		return &session.CorruptError{ID: d.ID(), Path: d.file(patternFile), Reason: invalid.Error()}
+		return &session.CorruptError{ID: c.dir.ID(), Path: c.dir.file(patternFile), Reason: invalid.Error()}
 	}
 	return err
 }
 
-// foreign is everything the directory says of its run.
-func (d Dir) foreign(specPath string) (workflow.Foreign, error) {
-	st, err := d.Load()
+// extend adds everything to a whole session, as pending changes, that the
+// directory says beyond its log. A directory that contradicts the log is a
+// session.ConflictError.
+func (c *contents) extend(s session.Session) (next session.Session, notes []string, err error) {
+	m := c.state.Metadata
+	w, err := workflow.NewRecorder(s, m.UpdatedAt)
 	if err != nil {
-		return workflow.Foreign{}, err
+		return s, nil, c.corrupt(err)
 	}
-	f := workflow.Foreign{
-		Format: format, Own: st.Holdfast != nil, Status: workflow.Status(st.Metadata.Status), Error: st.Metadata.Error,
-		CreatedAt: st.Metadata.CreatedAt, UpdatedAt: st.Metadata.UpdatedAt, Artifacts: st.ArtifactsWritten,
-	}
-	if st.Holdfast != nil {
-		f.Version = st.Holdfast.Version
-	}
-	for name, value := range st.Variables.All() {
-		f.Variables = append(f.Variables, spec.Entry[string]{Name: name, Value: value})
-	}
-	if f.Runtime, err = session.JSON(st.RuntimeConfig); err != nil {
-		return f, err
-	}
-	if f.Pattern, err = session.JSON(st.Pattern); err != nil {
-		return f, err
-	}
-	made, err := d.spec(st, f.Variables, specPath)
+	c.spec = w.Spec()
+	h, err := newHistory(c)
 	if err != nil {
-		return f, err
+		return s, nil, c.corrupt(err)
 	}
-	if f.Snapshot, err = made.Snapshot(); err != nil {
-		return f, err
+	ended := w.Replay(h)
+	h.addLostRoute(w)
+	if h.differs {
+		return s, nil, &session.ConflictError{ID: s.ID(), Reason: session.ReasonReplaced, Want: c.version(), Have: s.Version()}
 	}
-	if f.Talks, err = d.talks(st.Metadata.SessionID, made.Agents.Names()); err != nil {
-		return f, err
+	for _, t := range h.threads {
+		t.addSummary(w)
 	}
-	f.Usage = st.usage(made)
-	return f, nil
+	w.AddArtifacts(c.state.ArtifactsWritten)
+	w.SetUsage(c.state.usage(c.spec))
+	status := m.Status
+	if h.completed && w.Waits() {
+		h.note("the run reads as completed, but a question is open: it is paused")
+		status = workflow.StatusPaused
+	}
+	if status == workflow.StatusCompleted && !ended {
+		h.note("the run reads as completed, but not everything it did is recorded")
+	}
+	next, err = w.Finish(status, m.Error)
+	return next, h.notes, c.corrupt(err)
 }
 
 // spec reads the snapshot, with the copies beside it or, where there is no
@@ -138,7 +189,7 @@ func (d Dir) spec(st State, vars spec.Map[string], path string) (*spec.Spec, err
 	}
 	snap := &spec.Snapshot{Path: path, SHA256: st.Metadata.SpecHash, Spec: data}
 	for _, c := range copies {
-		snap.Files = append(snap.Files, spec.File{As: c.As, Kind: spec.FileKind(c.Kind), SHA256: c.SHA256, Data: c.Data})
+		snap.Files = append(snap.Files, c.File)
 	}
 	if len(copies) == 0 {
 		found, err := spec.Loader{Lenient: true}.Parse(spec.Source{Path: path, Data: data, Read: os.ReadFile}, vars)
@@ -154,41 +205,37 @@ func (d Dir) spec(st State, vars spec.Map[string], path string) (*spec.Spec, err
 	return spec.Loader{Lenient: true}.Parse(snap.Source(), vars)
 }
 
-// talks are the conversations of all agents.
-func (d Dir) talks(id string, agents []string) ([]workflow.Talk, error) {
-	conversations, err := d.Conversations(id, agents)
+// runConversations reads the conversations of all agents in the form of a run.
+func (d Dir) runConversations(id string, agents []string) ([]workflow.Conversation, error) {
+	found, err := d.Conversations(id, agents)
 	if err != nil {
 		return nil, err
 	}
-	var talks []workflow.Talk
-	for _, c := range conversations {
+	list := make([]workflow.Conversation, 0, len(found))
+	for _, c := range found {
 		removed, summary, err := c.Agent.Removed()
 		if err != nil {
 			return nil, err
 		}
 		groups := toGroups("", c.Messages)
-		t := workflow.Talk{Agent: c.Place.Agent, Lane: runLane(c.Place.Lane), System: c.Agent.system(), Messages: slices.Concat(groups...)}
-		t.Removed = len(slices.Concat(groups[:min(removed, len(groups))]...))
+		made := workflow.Conversation{Agent: c.Place.Agent, Lane: runLane(c.Place.Lane), System: c.Agent.system(), Messages: slices.Concat(groups...)}
+		made.Removed = len(slices.Concat(groups[:min(removed, len(groups))]...))
 		if summary != nil {
 			for _, m := range summary.messages() {
-				t.Summary += m.Content.Text()
+				made.Summary += m.Content.Text()
 			}
 		}
-		talks = append(talks, t)
+		list = append(list, made)
 	}
-	return talks, nil
+	return list, nil
 }
 
-// usage is what each agent has used. Where the files have no more than sums,
+// usage returns what each agent has used. Where the files have no more than sums,
 // they are shared out by the words that each agent's results count.
-func (s State) usage(made *spec.Spec) map[string]workflow.AgentUse {
+func (s State) usage(made *spec.Spec) map[string]session.AgentUse {
 	total := s.TokenUsage
 	if s.Holdfast != nil && total.agrees(s.Holdfast.Usage) {
-		uses := map[string]workflow.AgentUse{}
-		for name, u := range s.Holdfast.Usage.All() {
-			uses[name] = workflow.AgentUse{Input: u.Input, Output: u.Output, Calls: int(u.Calls), Estimated: u.Estimated}
-		}
-		return uses
+		return maps.Collect(s.Holdfast.Usage.All())
 	}
 	if total.TotalInput+total.TotalOutput <= 0 {
 		return nil
@@ -204,7 +251,7 @@ func (s State) usage(made *spec.Spec) map[string]workflow.AgentUse {
 }
 
 // agrees reports that the use of all agents makes up the sums.
-func (u TokenUsage) agrees(by Dict[AgentUsage]) bool {
+func (u TokenUsage) agrees(by Dict[session.AgentUse]) bool {
 	var input, output int64
 	for name, use := range by.All() {
 		if sum, ok := u.ByAgent.Get(name); !ok || sum != use.Input+use.Output {
@@ -217,13 +264,13 @@ func (u TokenUsage) agrees(by Dict[AgentUsage]) bool {
 
 // shareOut divides input and output so that both sums come out; the last agent
 // takes what is left.
-func shareOut(total TokenUsage, shares Dict[int64], estimated bool) map[string]workflow.AgentUse {
-	uses := map[string]workflow.AgentUse{}
+func shareOut(total TokenUsage, shares Dict[int64], estimated bool) map[string]session.AgentUse {
+	uses := map[string]session.AgentUse{}
 	input, output, n := total.TotalInput, total.TotalOutput, 0
 	for name, share := range shares.All() {
 		n++
 		in := share * total.TotalInput / (total.TotalInput + total.TotalOutput)
-		use := workflow.AgentUse{Input: min(max(in, share-output, 0), input), Estimated: estimated}
+		use := session.AgentUse{Input: min(max(in, share-output, 0), input), Estimated: estimated}
 		use.Output = min(max(share-use.Input, 0), output)
 		if n == shares.Len() {
 			use.Input, use.Output = input, output
@@ -236,37 +283,30 @@ func shareOut(total TokenUsage, shares Dict[int64], estimated bool) map[string]w
 
 // words sums the estimates of the results that name their agent.
 func (s State) words() Dict[int64] {
-	var sums Dict[int64]
-	var walk func(raw json.RawMessage)
-	walk = func(raw json.RawMessage) {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil {
-			for _, item := range list {
-				walk(item)
-			}
-			return
-		}
-		var object Object
-		if json.Unmarshal(raw, &object) != nil {
-			return
-		}
-		var agent string
-		var tokens int64
-		name, _ := object.Get("agent")
-		count, counted := object.Get("tokens_estimated")
-		if counted && json.Unmarshal(name, &agent) == nil && json.Unmarshal(count, &tokens) == nil && tokens > 0 {
-			sum, _ := sums.Get(agent)
-			sums.Set(agent, sum+tokens)
-			return
-		}
-		for _, value := range object.All() {
-			walk(value)
+	st, err := s.pattern()
+	if err != nil {
+		return Dict[int64]{} // an import refuses it
+	}
+	results := slices.Concat(st.Steps, slices.Collect(maps.Values(st.Tasks)), slices.Collect(maps.Values(st.Nodes)))
+	if st.RouteState != nil {
+		results = append(results, st.RouteState.Steps...)
+	}
+	branches := slices.Collect(maps.Values(st.Branches))
+	if s.Metadata.Status != workflow.StatusCompleted {
+		branches = slices.AppendSeq(branches, maps.Values(st.BranchStates))
+	}
+	for _, b := range branches {
+		results = append(results, b.Steps...)
+	}
+	sums := map[string]int64{}
+	for _, r := range results {
+		if r.Agent != "" && r.Tokens != nil && *r.Tokens > 0 {
+			sums[r.Agent] += int64(*r.Tokens)
 		}
 	}
-	for key, value := range s.Pattern.All() {
-		if key != "branch_states" || s.Metadata.Status != Completed {
-			walk(value)
-		}
+	var sorted Dict[int64]
+	for _, agent := range slices.Sorted(maps.Keys(sums)) {
+		sorted.Set(agent, sums[agent])
 	}
-	return sums
+	return sorted
 }

@@ -172,7 +172,7 @@ func TestImport_saysWhatIsMissing(t *testing.T) {
 	refused("a torn pair", session.ErrCorrupt)
 	asPattern := func(text string) {
 		pattern := object(t, text)
-		s := strands.State{Metadata: strands.Metadata{SessionID: id, WorkflowName: "x", SpecHash: "0", PatternType: "chain", Status: strands.Running, CreatedAt: at(1), UpdatedAt: at(2)}, Pattern: pattern}
+		s := strands.State{Metadata: strands.Metadata{SessionID: id, WorkflowName: "x", SpecHash: "0", PatternType: "chain", Status: workflow.StatusRunning, CreatedAt: at(1), UpdatedAt: at(2)}, Pattern: pattern}
 		head, raw := encode(t, s)
 		write(t, filepath.Join(string(d), "session.json"), head)
 		write(t, filepath.Join(string(d), "pattern_state.json"), raw)

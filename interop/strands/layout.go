@@ -1,17 +1,15 @@
 package strands
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // layout is everything a session directory says of a run.
@@ -19,36 +17,32 @@ type layout struct {
 	id            string
 	state         State
 	spec          []byte
-	files         []SpecFile
+	files         []spec.File
 	agents        []string // of the spec
 	conversations []Conversation
 }
 
-// layoutOf is a run as its directory shows it. The session is whole.
-func layoutOf(s session.Session) (layout, error) {
+// newLayout reads a run as its directory shows it. The session must be whole.
+func newLayout(s session.Session) (layout, error) {
 	st, err := workflow.Project(s)
 	if err != nil {
 		return layout{}, err
 	}
-	papers, err := workflow.Read(s)
+	run, err := workflow.ReadContents(s)
 	if err != nil {
 		return layout{}, err
 	}
-	l := layout{id: s.ID(), spec: papers.Snapshot.Spec, agents: papers.Spec.Agents.Names()}
-	for _, f := range papers.Snapshot.Files {
-		l.files = append(l.files, SpecFile{As: f.As, Kind: SpecKind(f.Kind), Data: f.Data})
-	}
+	l := layout{id: s.ID(), spec: run.Snapshot.Spec, files: run.Snapshot.Files, agents: run.Spec.Agents.Names()}
 	if l.state, err = stateOf(st); err != nil {
 		return layout{}, err
 	}
-	ext := Extension{Version: s.Version(), SpecPath: papers.Snapshot.Path}
-	for _, name := range sortedKeys(st.Agents) {
-		use := st.Agents[name]
-		ext.Usage.Set(name, AgentUsage{Input: use.Input, Output: use.Output, Calls: int64(use.Calls), Estimated: use.Estimated})
+	ext := Extension{Version: s.Version(), SpecPath: run.Snapshot.Path}
+	for _, name := range slices.Sorted(maps.Keys(st.Agents)) {
+		ext.Usage.Set(name, st.Agents[name])
 	}
 	l.state.Holdfast = &ext
-	for _, t := range papers.Talks {
-		c, err := l.conversation(t, papers)
+	for _, t := range run.Conversations {
+		c, err := l.conversation(t, run)
 		if err != nil {
 			return layout{}, err
 		}
@@ -57,7 +51,7 @@ func layoutOf(s session.Session) (layout, error) {
 	return l, nil
 }
 
-// stateOf is a run's state in the form of its files, which is the form it has.
+// stateOf reads the state of a run, whose JSON is that of the files.
 func stateOf(st *workflow.State) (State, error) {
 	head, err := session.JSON(st)
 	if err != nil {
@@ -70,14 +64,14 @@ func stateOf(st *workflow.State) (State, error) {
 	return DecodeState(head, pattern)
 }
 
-// conversation is a talk as the files of its agent.
-func (l layout) conversation(t workflow.Talk, papers *workflow.Papers) (Conversation, error) {
+// conversation returns what an agent said, as the files of its folder.
+func (l layout) conversation(t workflow.Conversation, run *workflow.Contents) (Conversation, error) {
 	messages, err := FromSession(0, t.Messages)
 	if err != nil {
 		return Conversation{}, fmt.Errorf("agent %s: %w", t.Agent, err)
 	}
 	place := Place{Agent: t.Agent, Lane: laneName(t.Lane)}
-	policy := papers.Spec.Context
+	policy := run.Spec.Context
 	compacts := policy != nil && policy.Compaction != nil && policy.Compaction.Enabled
 	first, last := messages[0].CreatedAt, messages[len(messages)-1].UpdatedAt
 	c := Conversation{
@@ -131,65 +125,20 @@ func (l layout) write(d Dir) error {
 	if err := d.make(); err != nil {
 		return err
 	}
-	if len(l.files) > 0 && !d.holds(l.files) {
+	if len(l.files) > 0 {
 		if _, err := d.SaveSpecFiles(l.files); err != nil {
 			return err
 		}
 	}
 	for _, c := range l.conversations {
-		folder := filepath.Join(d.AgentsDir(), FolderName(l.id, c.Place, l.agents))
-		if err := c.update(folder); err != nil {
-			return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, l.id, err)
-		}
-	}
-	spec := l.spec
-	if old, err := os.ReadFile(d.SnapshotPath()); err == nil && bytes.Equal(old, spec) {
-		spec = nil
-	}
-	return d.Save(l.state, spec)
-}
-
-// holds reports that the copies are there as they are.
-func (d Dir) holds(files []SpecFile) bool {
-	have, err := d.SpecFiles()
-	if err != nil || len(have) != len(files) {
-		return false
-	}
-	for i, f := range files {
-		if have[i].As != f.As || have[i].Kind != f.Kind || !bytes.Equal(have[i].Data, f.Data) {
-			return false
-		}
-	}
-	return true
-}
-
-// update saves what of a conversation its folder does not say already.
-func (c Conversation) update(folder string) error {
-	messages := filepath.Join(folder, agentsDir, defaultAgent, messagesDir)
-	for len(c.Messages) > 0 {
-		m := c.Messages[0]
-		data, err := plain(m)
-		if err != nil {
+		if err := d.SaveConversation(l.id, c, l.agents); err != nil {
 			return err
 		}
-		old, err := os.ReadFile(filepath.Join(messages, messageFile(m.Number)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err != nil || !bytes.Equal(old, data) {
-			break
-		}
-		c.Messages = c.Messages[1:]
 	}
-	agent, err := plain(c.Agent)
-	if err != nil {
+	if err := update(d.SnapshotPath(), l.spec); err != nil {
 		return err
 	}
-	old, err := os.ReadFile(filepath.Join(folder, agentsDir, defaultAgent, agentFile))
-	if len(c.Messages) == 0 && err == nil && bytes.Equal(old, agent) {
-		return nil
-	}
-	return c.save(folder)
+	return d.Save(l.state, nil)
 }
 
 // systemKey is where, under "holdfast", an agent keeps the prompt it was given.

@@ -1,8 +1,9 @@
 package strands
 
 import (
-	"encoding/json"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
 )
 
 // The roles of a message. Tool results are spoken by the user.
@@ -31,7 +32,7 @@ type Body struct {
 	Extra   Object
 }
 
-// Shown is what may be seen of a message.
+// Shown returns what may be seen of a message.
 func (m Message) Shown() Body {
 	if m.Redacted != nil {
 		return *m.Redacted
@@ -39,71 +40,67 @@ func (m Message) Shown() Body {
 	return m.Body
 }
 
-// MarshalJSON writes the object of a message file.
-func (m Message) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("message", m.Body)
-	w.put("message_id", m.Number)
-	w.put("redact_message", m.Redacted)
-	w.moment("created_at", m.CreatedAt)
-	w.moment("updated_at", m.UpdatedAt)
-	if m.Unit != "" || m.Own.Len() > 0 {
-		var own writer
-		if m.Unit != "" {
-			own.put("unit", m.Unit)
-		}
-		raw, err := own.end(m.Own)
-		if err != nil {
-			return nil, within("holdfast", err)
-		}
-		w.put("holdfast", json.RawMessage(raw))
-	}
-	return w.end(m.Extra)
+func (m *Message) fields() fields {
+	list := append(fields{
+		{"message", &m.Body, required},
+		{"message_id", &m.Number, optional},
+		{"redact_message", &m.Redacted, optional},
+	}, times(&m.CreatedAt, &m.UpdatedAt)...)
+	return append(list, field{"holdfast", &ownKeys{m}, omitNull})
 }
+
+// ownKeys is the key holdfast of a message file; null where there is none.
+type ownKeys struct{ m *Message }
+
+func (o ownKeys) fields() fields {
+	return fields{{"unit", both{&o.m.Unit, orNull(o.m.Unit)}, omitNull}}
+}
+
+// MarshalJSON writes the object holdfast of a message file.
+func (o ownKeys) MarshalJSON() ([]byte, error) {
+	if o.m.Unit == "" && o.m.Own.Len() == 0 {
+		return []byte("null"), nil
+	}
+	return o.fields().encode(o.m.Own)
+}
+
+// UnmarshalJSON reads the object holdfast of a message file.
+func (o ownKeys) UnmarshalJSON(data []byte) error { return o.fields().decode(data, &o.m.Own) }
+
+// MarshalJSON writes the object of a message file.
+func (m Message) MarshalJSON() ([]byte, error) { return m.fields().encode(m.Extra) }
 
 // UnmarshalJSON reads the object of a message file.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	*m = Message{}
-	r := read(data)
-	r.need("message", &m.Body)
-	r.maybe("message_id", &m.Number)
-	r.maybe("redact_message", &m.Redacted)
-	r.moment("created_at", &m.CreatedAt)
-	r.moment("updated_at", &m.UpdatedAt)
-	var own json.RawMessage
-	if r.maybe("holdfast", &own) {
-		inner := read(own)
-		inner.maybe("unit", &m.Unit)
-		var err error
-		if m.Own, err = inner.rest(); err != nil {
-			return within("holdfast", err)
-		}
+	err := m.fields().decode(data, &m.Extra)
+	if err == nil && m.Number < 0 {
+		return &session.InvalidError{Field: "message_id", Reason: "is negative"}
 	}
-	r.check("message_id", m.Number >= 0, "is negative")
-	var err error
-	m.Extra, err = r.rest()
 	return err
 }
 
-// MarshalJSON writes the object message of a message file.
-func (b Body) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("role", b.Role)
-	w.put("content", append([]Object{}, b.Content...))
-	return w.end(b.Extra)
+func (b *Body) fields() fields {
+	return fields{
+		{"role", &b.Role, required},
+		{"content", both{&b.Content, append([]Object{}, b.Content...)}, required},
+	}
 }
+
+// MarshalJSON writes the object message of a message file.
+func (b Body) MarshalJSON() ([]byte, error) { return b.fields().encode(b.Extra) }
 
 // UnmarshalJSON reads the object message of a message file.
 func (b *Body) UnmarshalJSON(data []byte) error {
 	*b = Body{}
-	r := read(data)
-	r.need("role", &b.Role)
-	r.check("role", b.Role == roleUser || b.Role == roleAssistant, "is neither user nor assistant")
-	r.need("content", &b.Content)
+	if err := b.fields().decode(data, &b.Extra); err != nil {
+		return err
+	}
 	if len(b.Content) == 0 {
 		b.Content = nil
 	}
-	var err error
-	b.Extra, err = r.rest()
-	return err
+	if b.Role != roleUser && b.Role != roleAssistant {
+		return &session.InvalidError{Field: "role", Reason: "is neither user nor assistant"}
+	}
+	return nil
 }

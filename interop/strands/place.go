@@ -2,13 +2,14 @@ package strands
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Place is whose conversation it is: an agent's, in one lane. Agents have one
+// Place says whose conversation it is: an agent's, in one lane. Agents have one
 // lane of their own (""), one for routing ("router") and one for each worker
 // ("worker_0" …), and see nothing of another lane.
 type Place struct{ Agent, Lane string }
@@ -16,12 +17,12 @@ type Place struct{ Agent, Lane string }
 // RouterLane is the lane in which an agent chooses routes.
 const RouterLane = "router"
 
-// WorkerLane is the lane of one worker.
+// WorkerLane returns the lane of one worker.
 func WorkerLane(i int) string { return "worker_" + strconv.Itoa(i) }
 
 var lanePattern = regexp.MustCompile(`^(.+)(_|%5F)(router|worker_(?:0|[1-9][0-9]*))$`)
 
-// FolderName is the folder of a conversation inside AgentsDir. The agents are
+// FolderName returns the folder of a conversation inside AgentsDir. The agents are
 // all those of the spec: where an agent's name and a lane would make the name of
 // another agent, the lane is set off by %5F.
 func FolderName(id string, p Place, agents []string) string {
@@ -40,7 +41,7 @@ func (p Place) folder(agents []string) string {
 	return name + "_" + p.Lane
 }
 
-// ParseFolder is whose conversation a folder holds, for a session and the agents
+// ParseFolder returns whose conversation a folder holds, for a session and the agents
 // of its spec. Folders are named as FolderName does, as the other program does,
 // which encodes nothing, or, in the documented layout, by the agent alone.
 // Without a list of agents, a name that ends like a lane is an agent's.
@@ -78,18 +79,10 @@ func encodeName(name string) string {
 	return b.String()
 }
 
-// decodeName undoes encodeName. A % that begins no code stands for itself.
+// decodeName undoes encodeName. A name that is not encoded stays as it is.
 func decodeName(name string) string {
-	var b strings.Builder
-	for i := 0; i < len(name); i++ {
-		if name[i] == '%' && i+2 < len(name) {
-			if c, err := strconv.ParseUint(name[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(name[i])
+	if decoded, err := url.PathUnescape(name); err == nil {
+		return decoded
 	}
-	return b.String()
+	return name
 }

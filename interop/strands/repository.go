@@ -17,7 +17,7 @@ import (
 // Config says where sessions lie.
 type Config struct {
 	Dir    string       // holds one directory for each session; made when first needed
-	Logger *slog.Logger // told of sessions that List passes over; nil: nobody is
+	Logger *slog.Logger // gets a warning for each session that List passes over; nil: none
 }
 
 // Repository is a directory of session directories.
@@ -26,7 +26,7 @@ type Repository struct {
 	log *slog.Logger
 }
 
-// New takes a directory. It need not exist.
+// New opens a repository. The directory need not exist.
 func New(cfg Config) (*Repository, error) {
 	if cfg.Dir == "" {
 		return nil, &session.InvalidError{Field: "Config.Dir", Reason: "is empty"}
@@ -37,7 +37,7 @@ func New(cfg Config) (*Repository, error) {
 	return &Repository{dir: cfg.Dir, log: cfg.Logger}, nil
 }
 
-// Session is the directory of a session, whether it is there or not. What
+// Session returns the directory of a session, whether it is there or not. What
 // cannot be an id is a session.InvalidError.
 func (r *Repository) Session(id string) (Dir, error) {
 	if err := session.CheckID(id); err != nil {
@@ -73,7 +73,7 @@ func (r *Repository) Load(id string) (State, error) {
 	}
 	s, err := d.Load()
 	if err == nil {
-		err = d.owns(s.Metadata)
+		err = d.checkOwner(s.Metadata)
 	}
 	if err != nil {
 		return State{}, err
@@ -81,8 +81,8 @@ func (r *Repository) Load(id string) (State, error) {
 	return s, nil
 }
 
-// owns refuses the header of a session that belongs elsewhere.
-func (d Dir) owns(m Metadata) error {
+// checkOwner refuses the header of a session that belongs elsewhere.
+func (d Dir) checkOwner(m Metadata) error {
 	if m.SessionID == d.ID() {
 		return nil
 	}
@@ -104,15 +104,7 @@ func (r *Repository) Delete(id string) error {
 	if err != nil {
 		return err
 	}
-	// First what makes it a session: a crash leaves none or a whole one.
-	err = os.Remove(d.file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err == nil {
-		err = syncDir(string(d))
-	}
-	if err == nil {
+	if err = d.hide(); err == nil {
 		err = os.RemoveAll(string(d))
 	}
 	if err = errors.Join(err, unlock()); err != nil {
@@ -121,26 +113,29 @@ func (r *Repository) Delete(id string) error {
 	return nil
 }
 
-// List is the header of every session, the one updated last first. What cannot
-// be read is passed over, with a warning.
-func (r *Repository) List() ([]Metadata, error) {
-	entries, err := os.ReadDir(r.dir)
+// hide removes what makes a directory a session: a crash in a deletion leaves a
+// whole session or none.
+func (d Dir) hide() error {
+	err := os.Remove(d.file(sessionFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
-	if err != nil {
+	return errors.Join(err, syncDir(string(d)))
+}
+
+// List returns the header of every session, the one updated last first. What
+// cannot be read is passed over, with a warning.
+func (r *Repository) List() ([]Metadata, error) {
+	ids, err := sessionsIn(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	var headers []Metadata
-	for _, entry := range entries {
-		id, ok := strings.CutPrefix(entry.Name(), sessionPrefix)
-		if !ok || session.CheckID(id) != nil {
-			continue
-		}
-		d := Dir(filepath.Join(r.dir, entry.Name()))
+	for _, id := range ids {
+		d := Dir(filepath.Join(r.dir, sessionPrefix+id))
 		m, err := d.Header()
 		if err == nil {
-			err = d.owns(m)
+			err = d.checkOwner(m)
 		}
 		switch {
 		case err == nil:
@@ -155,7 +150,19 @@ func (r *Repository) List() ([]Metadata, error) {
 	return headers, nil
 }
 
-// AgentsDir is where a session's conversations lie. It may not exist.
+// sessionsIn returns the ids of the sessions that have a directory, whoever made
+// it.
+func sessionsIn(dir string) (ids []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name(), sessionPrefix); ok && session.CheckID(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// AgentsDir returns where a session's conversations lie. It may not exist.
 func (r *Repository) AgentsDir(id string) (string, error) {
 	d, err := r.Session(id)
 	if err != nil {
@@ -164,7 +171,7 @@ func (r *Repository) AgentsDir(id string) (string, error) {
 	return d.AgentsDir(), nil
 }
 
-// SpecSnapshotPath is the file with a session's spec. It may not exist.
+// SpecSnapshotPath returns the file with a session's spec. It may not exist.
 func (r *Repository) SpecSnapshotPath(id string) (string, error) {
 	d, err := r.Session(id)
 	if err != nil {

@@ -1,49 +1,39 @@
 package strands
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// SpecKind says why a spec refers to a file.
-type SpecKind string
-
-// The kinds of files that a spec refers to.
-const (
-	SpecRef    SpecKind = "ref"
-	SpecSchema SpecKind = "schema"
-	SpecSkill  SpecKind = "skill"
-)
-
-// SpecFile is a copy of a file that the spec refers to.
+// SpecFile is a copy of a file that the spec refers to, and where it lies: with
+// slashes, below the session directory.
 type SpecFile struct {
-	As     string // the path as the spec writes it
-	Kind   SpecKind
-	Data   []byte
-	File   string // where the copy lies, with slashes, below the session directory; set by saving
-	SHA256 string // of Data; set by saving
+	spec.File
+	Place string
 }
 
 // specFile is an entry of spec_files.json.
 type specFile struct {
-	As     string   `json:"as"`
-	File   string   `json:"file"`
-	SHA256 string   `json:"sha256"`
-	Kind   SpecKind `json:"kind"`
+	As     string        `json:"as"`
+	File   string        `json:"file"`
+	SHA256 string        `json:"sha256"`
+	Kind   spec.FileKind `json:"kind"`
 }
 
 // SaveSpecFiles keeps copies of files that the spec refers to. A copy lies where
 // the spec, read in the session directory, looks for it, if that is a place
 // below it that nothing else has; else under spec_files.
-func (d Dir) SaveSpecFiles(files []SpecFile) ([]SpecFile, error) {
+func (d Dir) SaveSpecFiles(files []spec.File) ([]SpecFile, error) {
 	saved, err := d.saveSpecFiles(files)
 	if err != nil {
 		return nil, fmt.Errorf("save files of the spec of session %s: %w", d.ID(), err)
@@ -51,40 +41,43 @@ func (d Dir) SaveSpecFiles(files []SpecFile) ([]SpecFile, error) {
 	return saved, nil
 }
 
-func (d Dir) saveSpecFiles(files []SpecFile) ([]SpecFile, error) {
+func (d Dir) saveSpecFiles(files []spec.File) ([]SpecFile, error) {
 	if err := d.make(); err != nil {
 		return nil, err
 	}
-	saved := placed(files)
+	saved := placeFiles(files)
 	index := make([]specFile, 0, len(saved))
 	for _, f := range saved {
 		if err := d.writeCopy(f); err != nil {
 			return nil, err
 		}
-		index = append(index, specFile{As: f.As, File: f.File, SHA256: f.SHA256, Kind: f.Kind})
+		index = append(index, specFile{As: f.As, File: f.Place, SHA256: f.SHA256, Kind: f.Kind})
 	}
-	data, err := escaped(index)
+	data, err := encodeASCII(index)
 	if err != nil {
 		return nil, err
 	}
-	return saved, replace(d.file(specFilesFile), data)
+	return saved, update(d.file(specFilesFile), data)
 }
 
 // writeCopy refuses to leave the session directory through a link.
 func (d Dir) writeCopy(f SpecFile) error {
-	target := d.file(filepath.FromSlash(f.File))
+	place := filepath.FromSlash(f.Place)
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }() // nothing was written through it
-	if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.File)), dirMode); err != nil {
+	if old, err := root.ReadFile(place); err == nil && bytes.Equal(old, f.Data) {
+		return nil
+	}
+	if err := root.MkdirAll(filepath.Dir(place), dirMode); err != nil {
 		return err
 	}
-	if err := replace(target, f.Data); err != nil {
+	if err := replace(d.file(place), f.Data); err != nil {
 		return err
 	}
-	for dir := filepath.Dir(f.File); dir != "."; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(place); dir != "."; dir = filepath.Dir(dir) {
 		if err := syncDir(filepath.Dir(d.file(dir))); err != nil {
 			return err
 		}
@@ -92,23 +85,23 @@ func (d Dir) writeCopy(f SpecFile) error {
 	return nil
 }
 
-// placed gives each file its hash and its place.
-func placed(files []SpecFile) []SpecFile {
-	saved := slices.Clone(files)
+// placeFiles gives each file its hash and its place.
+func placeFiles(files []spec.File) []SpecFile {
+	saved := make([]SpecFile, len(files))
 	owner := map[string]string{} // by place in lower case: the hash of who has it
-	for i := range saved {
-		f := &saved[i]
-		f.SHA256 = hashOf(f.Data)
-		f.File = specFilesDir + "/" + f.SHA256
-		if natural, ok := naturalPlace(f.As); ok && free(owner, natural, f.SHA256) {
-			f.File = natural
+	for i, file := range files {
+		file.SHA256 = spec.Hash(file.Data)
+		f := SpecFile{file, specFilesDir + "/" + file.SHA256}
+		if natural, ok := naturalPlace(f.As); ok && isFree(owner, natural, f.SHA256) {
+			f.Place = natural
 		}
-		owner[strings.ToLower(f.File)] = f.SHA256
+		owner[strings.ToLower(f.Place)] = f.SHA256
+		saved[i] = f
 	}
 	return saved
 }
 
-// naturalPlace is where below the session directory a path leads, if it is safe
+// naturalPlace returns where below the session directory a path leads, if it is safe
 // to put a file there.
 func naturalPlace(as string) (string, bool) {
 	clean := path.Clean(as)
@@ -128,8 +121,8 @@ func naturalPlace(as string) (string, bool) {
 	return clean, true
 }
 
-// free reports a place that is neither another file's, nor above or below one.
-func free(owner map[string]string, place, hash string) bool {
+// isFree reports a place that is neither another file's, nor above or below one.
+func isFree(owner map[string]string, place, hash string) bool {
 	place = strings.ToLower(place)
 	for taken, by := range owner {
 		if taken == place && by != hash || strings.HasPrefix(taken, place+"/") || strings.HasPrefix(place, taken+"/") {
@@ -152,7 +145,7 @@ func (d Dir) SpecFiles() ([]SpecFile, error) {
 	}
 	index, err := decodeSpecFiles(data)
 	if err != nil {
-		return nil, corrupt(d.ID(), d.file(specFilesFile), err)
+		return nil, corruptError(d.ID(), d.file(specFilesFile), err)
 	}
 	root, err := os.OpenRoot(string(d))
 	if err != nil {
@@ -162,25 +155,33 @@ func (d Dir) SpecFiles() ([]SpecFile, error) {
 	files := make([]SpecFile, 0, len(index))
 	for _, entry := range index {
 		content, err := root.ReadFile(filepath.FromSlash(entry.File))
-		if err != nil || hashOf(content) != entry.SHA256 {
+		if err != nil || spec.Hash(content) != entry.SHA256 {
 			return nil, &session.CorruptError{ID: d.ID(), Path: d.file(entry.File), Reason: "is not the copy that " + specFilesFile + " speaks of"}
 		}
-		files = append(files, SpecFile{As: entry.As, Kind: entry.Kind, Data: content, File: entry.File, SHA256: entry.SHA256})
+		files = append(files, SpecFile{spec.File{As: entry.As, Kind: entry.Kind, SHA256: entry.SHA256, Data: content}, entry.File})
 	}
 	return files, nil
 }
 
 func decodeSpecFiles(data []byte) ([]specFile, error) {
-	raw, err := compacted(data)
+	raw, err := compactFile(data)
 	if err != nil {
 		return nil, err
 	}
-	r := reader{left: blockOf("list", raw)}
 	var index []specFile
-	r.need("list", &index)
-	for _, entry := range index {
-		r.check("file", filepath.IsLocal(filepath.FromSlash(entry.File)), fmt.Sprintf("%q lies outside the session", entry.File))
-		r.check("kind", entry.Kind == SpecRef || entry.Kind == SpecSchema || entry.Kind == SpecSkill, fmt.Sprintf("%q is unknown", entry.Kind))
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil, inField("list", err)
 	}
-	return index, r.err
+	if index == nil {
+		return nil, &session.InvalidError{Field: "list", Reason: "is missing"}
+	}
+	for _, entry := range index {
+		switch {
+		case !filepath.IsLocal(filepath.FromSlash(entry.File)):
+			return nil, &session.InvalidError{Field: "file", Reason: fmt.Sprintf("%q lies outside the session", entry.File)}
+		case entry.Kind != spec.RefFile && entry.Kind != spec.SchemaFile && entry.Kind != spec.SkillFile:
+			return nil, &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is unknown", entry.Kind)}
+		}
+	}
+	return index, nil
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 func TestSpecFiles_lieWhereTheSpecLooksIfThatIsSafe(t *testing.T) {
@@ -23,12 +23,12 @@ func TestSpecFiles_lieWhereTheSpecLooksIfThatIsSafe(t *testing.T) {
 		"../outside.yaml", "/etc/absolute.yaml", "a/../../b", "session.json", "./Session.JSON", "pattern_state.json", "spec_snapshot.yaml", "spec_files.json",
 		"spec_files/x", "agents/session_x/session.json", "holdfast/log", ".lock", "x/.hidden", "c:\\windows", "SCHEMA.json", "schema.json/below", "skills", "",
 	}
-	var files []strands.SpecFile
+	var files []spec.File
 	for _, as := range []string{"agents.d/tea.yaml", "./schema.json", "skills/brew/../brew/SKILL.md", "ü.md"} {
-		files = append(files, strands.SpecFile{As: as, Kind: strands.SpecSkill, Data: []byte("copy of " + as)})
+		files = append(files, spec.File{As: as, Kind: spec.SkillFile, Data: []byte("copy of " + as)})
 	}
 	for _, as := range elsewhere {
-		files = append(files, strands.SpecFile{As: as, Kind: strands.SpecRef, Data: []byte("copy of " + as)})
+		files = append(files, spec.File{As: as, Kind: spec.RefFile, Data: []byte("copy of " + as)})
 	}
 	saved, err := d.SaveSpecFiles(files)
 	if err != nil {
@@ -36,15 +36,15 @@ func TestSpecFiles_lieWhereTheSpecLooksIfThatIsSafe(t *testing.T) {
 	}
 	for _, f := range saved {
 		want, ok := natural[f.As]
-		if ok && f.File != want || !ok && f.File != "spec_files/"+f.SHA256 {
-			t.Errorf("the copy of %q lies in %s", f.As, f.File)
+		if ok && f.Place != want || !ok && f.Place != "spec_files/"+f.SHA256 {
+			t.Errorf("the copy of %q lies in %s", f.As, f.Place)
 		}
-		path := filepath.Join(string(d), filepath.FromSlash(f.File))
+		path := filepath.Join(string(d), filepath.FromSlash(f.Place))
 		if got := get(t, path); got != "copy of "+f.As {
-			t.Errorf("%s is %q", f.File, got)
+			t.Errorf("%s is %q", f.Place, got)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v (%v)", f.File, info.Mode(), err)
+			t.Errorf("%s has mode %v (%v)", f.Place, info.Mode(), err)
 		}
 	}
 	if got := get(t, filepath.Join(string(d), "session.json")); got != chainSession {
@@ -59,7 +59,7 @@ func TestSpecFiles_lieWhereTheSpecLooksIfThatIsSafe(t *testing.T) {
 func TestSpecFiles_golden(t *testing.T) {
 	t.Parallel()
 	d := sessionDir(t)
-	if _, err := d.SaveSpecFiles([]strands.SpecFile{{As: "./ü.json", Kind: strands.SpecSchema, Data: []byte("{}")}}); err != nil {
+	if _, err := d.SaveSpecFiles([]spec.File{{As: "./ü.json", Kind: spec.SchemaFile, Data: []byte("{}")}}); err != nil {
 		t.Fatal(err)
 	}
 	const want = `[
@@ -78,10 +78,10 @@ func TestSpecFiles_golden(t *testing.T) {
 func TestSpecFiles_equalCopiesShareAPlace(t *testing.T) {
 	t.Parallel()
 	d := sessionDir(t)
-	saved, err := d.SaveSpecFiles([]strands.SpecFile{
-		{As: "a.md", Kind: strands.SpecSkill, Data: []byte("1")}, {As: "./a.md", Kind: strands.SpecRef, Data: []byte("1")}, {As: "x/../a.md", Kind: strands.SpecRef, Data: []byte("2")},
+	saved, err := d.SaveSpecFiles([]spec.File{
+		{As: "a.md", Kind: spec.SkillFile, Data: []byte("1")}, {As: "./a.md", Kind: spec.RefFile, Data: []byte("1")}, {As: "x/../a.md", Kind: spec.RefFile, Data: []byte("2")},
 	})
-	if err != nil || saved[0].File != "a.md" || saved[1].File != "a.md" || saved[2].File == "a.md" {
+	if err != nil || saved[0].Place != "a.md" || saved[1].Place != "a.md" || saved[2].Place == "a.md" {
 		t.Errorf("copies lie in %+v (%v)", saved, err)
 	}
 	if read, err := d.SpecFiles(); err != nil || !bytes.Equal(read[0].Data, read[1].Data) || string(read[2].Data) != "2" {
@@ -139,14 +139,14 @@ func TestSaveSpecFiles_followsNoLinkOutOfTheSession(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(string(d), "skills")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.SaveSpecFiles([]strands.SpecFile{{As: "skills/deep/a.md", Kind: strands.SpecSkill, Data: []byte("x")}})
+	_, err := d.SaveSpecFiles([]spec.File{{As: "skills/deep/a.md", Kind: spec.SkillFile, Data: []byte("x")}})
 	if err == nil {
 		t.Error("a copy went through a link")
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
 		t.Errorf("outside is now %v (%v)", entries, err)
 	}
-	if _, err := d.SaveSpecFiles([]strands.SpecFile{{As: "skills/a.md", Kind: strands.SpecSkill, Data: []byte("x")}}); err == nil {
+	if _, err := d.SaveSpecFiles([]spec.File{{As: "skills/a.md", Kind: spec.SkillFile, Data: []byte("x")}}); err == nil {
 		t.Error("a copy went through a link")
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {

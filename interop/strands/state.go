@@ -3,17 +3,9 @@ package strands
 import (
 	"encoding/json"
 	"time"
-)
 
-// Status is how a run stands.
-type Status string
-
-// The statuses of a run. A run whose process was killed still says running.
-const (
-	Running   Status = "running"
-	Paused    Status = "paused"
-	Completed Status = "completed"
-	Failed    Status = "failed"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
 )
 
 // State is what a session directory says about a run. Extra holds, here and in
@@ -36,7 +28,7 @@ type Metadata struct {
 	WorkflowName string
 	SpecHash     string
 	PatternType  string
-	Status       Status
+	Status       workflow.Status // a run whose process was killed still says running
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Error        string // "" is null
@@ -68,96 +60,73 @@ type TokenUsage struct {
 	Extra       Object
 }
 
-// MarshalJSON writes the object metadata of session.json.
-func (m Metadata) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("session_id", m.SessionID)
-	w.put("workflow_name", m.WorkflowName)
-	w.put("spec_hash", m.SpecHash)
-	w.put("pattern_type", m.PatternType)
-	w.put("status", m.Status)
-	w.put("created_at", FormatTime(m.CreatedAt))
-	w.put("updated_at", FormatTime(m.UpdatedAt))
-	w.put("error", orNull(m.Error))
-	w.put("metadata", m.Metadata)
-	return w.end(m.Extra)
+func (m *Metadata) fields() fields {
+	return fields{
+		{"session_id", &m.SessionID, required},
+		{"workflow_name", &m.WorkflowName, required},
+		{"spec_hash", &m.SpecHash, required},
+		{"pattern_type", &m.PatternType, required},
+		{"status", &m.Status, required},
+		{"created_at", both{(*moment)(&m.CreatedAt), FormatTime(m.CreatedAt)}, required},
+		{"updated_at", both{(*moment)(&m.UpdatedAt), FormatTime(m.UpdatedAt)}, required},
+		{"error", both{&m.Error, orNull(m.Error)}, optional},
+		{"metadata", &m.Metadata, optional},
+	}
 }
+
+// MarshalJSON writes the object metadata of session.json.
+func (m Metadata) MarshalJSON() ([]byte, error) { return m.fields().encode(m.Extra) }
 
 // UnmarshalJSON reads the object metadata of session.json.
 func (m *Metadata) UnmarshalJSON(data []byte) error {
 	*m = Metadata{}
-	r := read(data)
-	r.need("session_id", &m.SessionID)
-	r.need("workflow_name", &m.WorkflowName)
-	r.need("spec_hash", &m.SpecHash)
-	r.need("pattern_type", &m.PatternType)
-	r.need("status", &m.Status)
-	r.mustMoment("created_at", &m.CreatedAt)
-	r.mustMoment("updated_at", &m.UpdatedAt)
-	r.maybe("error", &m.Error)
-	r.maybe("metadata", &m.Metadata)
-	r.check("status", m.Status.known(), "is not running, paused, completed or failed")
-	var err error
-	m.Extra, err = r.rest()
-	return err
+	if err := m.fields().decode(data, &m.Extra); err != nil {
+		return err
+	}
+	switch m.Status {
+	case workflow.StatusRunning, workflow.StatusPaused, workflow.StatusCompleted, workflow.StatusFailed:
+		return nil
+	}
+	return &session.InvalidError{Field: "status", Reason: "is not running, paused, completed or failed"}
 }
 
-func (s Status) known() bool {
-	return s == Running || s == Paused || s == Completed || s == Failed
+func (c *RuntimeConfig) fields() fields {
+	return fields{
+		{"provider", &c.Provider, optional},
+		{"model_id", &c.ModelID, optional},
+		{"region", &c.Region, optional},
+		{"host", &c.Host, optional},
+		{"temperature", both{&c.Temperature, (*float)(c.Temperature)}, optional},
+		{"top_p", both{&c.TopP, (*float)(c.TopP)}, optional},
+		{"max_tokens", &c.MaxTokens, optional},
+		{"max_parallel", &c.MaxParallel, optional},
+		{"budgets", &c.Budgets, optional},
+		{"failure_policy", &c.FailurePolicy, optional},
+	}
 }
 
 // MarshalJSON writes the object runtime_config of session.json.
-func (c RuntimeConfig) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("provider", c.Provider)
-	w.put("model_id", c.ModelID)
-	w.put("region", c.Region)
-	w.put("host", c.Host)
-	w.put("temperature", (*float)(c.Temperature))
-	w.put("top_p", (*float)(c.TopP))
-	w.put("max_tokens", c.MaxTokens)
-	w.put("max_parallel", c.MaxParallel)
-	w.put("budgets", c.Budgets)
-	w.put("failure_policy", c.FailurePolicy)
-	return w.end(c.Extra)
-}
+func (c RuntimeConfig) MarshalJSON() ([]byte, error) { return c.fields().encode(c.Extra) }
 
 // UnmarshalJSON reads the object runtime_config of session.json.
 func (c *RuntimeConfig) UnmarshalJSON(data []byte) error {
 	*c = RuntimeConfig{}
-	r := read(data)
-	r.maybe("provider", &c.Provider)
-	r.maybe("model_id", &c.ModelID)
-	r.maybe("region", &c.Region)
-	r.maybe("host", &c.Host)
-	r.maybe("temperature", &c.Temperature)
-	r.maybe("top_p", &c.TopP)
-	r.maybe("max_tokens", &c.MaxTokens)
-	r.maybe("max_parallel", &c.MaxParallel)
-	r.maybe("budgets", &c.Budgets)
-	r.maybe("failure_policy", &c.FailurePolicy)
-	var err error
-	c.Extra, err = r.rest()
-	return err
+	return c.fields().decode(data, &c.Extra)
+}
+
+func (u *TokenUsage) fields() fields {
+	return fields{
+		{"total_input_tokens", &u.TotalInput, optional},
+		{"total_output_tokens", &u.TotalOutput, optional},
+		{"by_agent", &u.ByAgent, optional},
+	}
 }
 
 // MarshalJSON writes the object token_usage of session.json.
-func (u TokenUsage) MarshalJSON() ([]byte, error) {
-	var w writer
-	w.put("total_input_tokens", u.TotalInput)
-	w.put("total_output_tokens", u.TotalOutput)
-	w.put("by_agent", u.ByAgent)
-	return w.end(u.Extra)
-}
+func (u TokenUsage) MarshalJSON() ([]byte, error) { return u.fields().encode(u.Extra) }
 
 // UnmarshalJSON reads the object token_usage of session.json.
 func (u *TokenUsage) UnmarshalJSON(data []byte) error {
 	*u = TokenUsage{}
-	r := read(data)
-	r.maybe("total_input_tokens", &u.TotalInput)
-	r.maybe("total_output_tokens", &u.TotalOutput)
-	r.maybe("by_agent", &u.ByAgent)
-	var err error
-	u.Extra, err = r.rest()
-	return err
+	return u.fields().decode(data, &u.Extra)
 }

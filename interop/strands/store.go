@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,10 +16,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store/file"
 )
 
-// StoreConfig is what a store can be told. The zero value is the default.
+// StoreConfig has the options of a store. The zero value is the default.
 type StoreConfig struct {
 	Now     func() time.Time   // decides when leases end; nil: time.Now
-	Logger  *slog.Logger       // told of files that cannot be written or taken over whole; nil: nobody is
+	Logger  *slog.Logger       // gets a warning for files that cannot be written or taken over whole; nil: none
 	OnWrite func(point string) // as in package file, for tests
 }
 
@@ -33,8 +32,8 @@ type StoreConfig struct {
 // the lock on the file .lock. Sessions of other kinds live in their log alone
 // and are invisible to the other program.
 //
-// Runs that the other program made are listed, and taken over when they are
-// first loaded. Where it went on with a run, what its files say beyond the log
+// Runs that the other program made are listed and loaded as they are, and get
+// their log when something is first done with them here. Where it went on with a run, what its files say beyond the log
 // becomes one more commit; files that contradict the log are a
 // session.ConflictError, and stay as they are. Files that a crash left behind
 // the log, or torn, are written again.
@@ -45,7 +44,7 @@ type Store struct {
 	log  *slog.Logger
 	logs *file.Store
 
-	showing sync.Mutex // one writer of layouts
+	writing sync.Mutex // one writer of a run's files at a time
 
 	mu   sync.Mutex // guards held
 	held map[store.Ref]holding
@@ -91,10 +90,10 @@ func Open(dir string, c StoreConfig) (*Store, error) {
 	return &Store{dir: abs, log: c.Logger, logs: logs, held: map[store.Ref]holding{}}, nil
 }
 
-// folders is where the logs of sessions lie.
+// folders tells package file where the logs of sessions lie.
 type folders string
 
-// Folder is where a session's log lies.
+// Folder returns where a session's log lies.
 func (f folders) Folder(r store.Ref) string { return f.at(r).LogDir() }
 
 func (f folders) at(r store.Ref) Dir {
@@ -108,22 +107,13 @@ func (f folders) tenant(tenant string) string {
 	return filepath.Join(string(f), tenantsDir, tenant)
 }
 
-// Sessions are those that have a directory, whoever made it.
+// Sessions returns the ids of all sessions, whoever made their directories.
 func (f folders) Sessions(tenant string) ([]string, error) {
-	entries, err := os.ReadDir(f.tenant(tenant))
+	ids, err := sessionsIn(f.tenant(tenant))
 	if errors.Is(err, fs.ErrNotExist) && tenant != session.DefaultTenant {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, e := range entries {
-		if id, ok := strings.CutPrefix(e.Name(), sessionPrefix); ok && session.CheckID(id) == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return ids, err
 }
 
 func (s *Store) at(r store.Ref) Dir { return folders(s.dir).at(r) }
@@ -131,7 +121,7 @@ func (s *Store) at(r store.Ref) Dir { return folders(s.dir).at(r) }
 // String names the store in errors.
 func (s *Store) String() string { return "the strands store" }
 
-// Close gives the locks of running sessions back. Every later call is
+// Close releases the locks of running sessions. Every later call is
 // session.ErrClosed.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -157,7 +147,7 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 	}
 	saved, err := s.logs.Create(ctx, v, c)
 	if err == nil {
-		s.show(ctx, saved)
+		s.writeFiles(ctx, saved)
 	}
 	return saved, err
 }
@@ -167,17 +157,23 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 // changes over.
 func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
 	if !v.IsZero() && v.Info().Kind == session.KindWorkflow && store.RefOf(v).Check() == nil {
-		if found, err := s.look(ctx, store.RefOf(v)); err == nil && found.is == changed {
+		found, err := s.compare(ctx, store.RefOf(v))
+		switch {
+		case err == nil && found.is == changed:
 			return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonStale, Want: v.Version(), Have: v.Version() + 1}
+		case err == nil && found.is == unknown:
+			if err := s.reconcile(ctx, store.RefOf(v), false); err != nil {
+				return session.Session{}, err
+			}
 		}
 	}
 	saved, err := s.logs.Save(ctx, v, c)
 	if err != nil {
 		return saved, err
 	}
-	s.show(ctx, saved)
+	s.writeFiles(ctx, saved)
 	if c.Release {
-		s.letGo(store.RefOf(v), c.Fence)
+		s.unlockRun(store.RefOf(v), c.Fence)
 	}
 	return saved, nil
 }
@@ -187,15 +183,28 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	return s.logs.Append(ctx, v, a)
 }
 
-// Load reads a session, after taking over what the other program did.
+// Load reads a session, after taking over what the other program did since the
+// last save. To load a run that was never saved here writes nothing.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
-	if err := s.settle(ctx, r, false); err != nil {
+	found, err := s.compare(ctx, r)
+	switch {
+	case err != nil:
+		return session.Session{}, err
+	case found.is == unknown:
+		c, err := s.at(r).contents("")
+		if err != nil {
+			return session.Session{}, err
+		}
+		made, _, err := c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+		return made.Sealed(c.state.Metadata.UpdatedAt), err
+	}
+	if err := s.reconcile(ctx, r, false); err != nil {
 		return session.Session{}, err
 	}
 	return s.logs.Load(ctx, r, tail)
 }
 
-// Interrupted lists what was broken off here. What the other program left
+// Interrupted lists the runs that were interrupted here. What the other program left
 // running is found by its status alone.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
 	return s.logs.Interrupted(ctx, tenant)
@@ -206,8 +215,8 @@ func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s
 
 // Delete removes a session with its whole directory.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	s.showing.Lock()
-	defer s.showing.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if r.Check() == nil {
 		if _, err := s.logs.Info(ctx, r); errors.Is(err, session.ErrNotFound) {
 			if err := s.at(r).abandon(); err != nil {
@@ -218,7 +227,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if err := s.logs.Delete(ctx, r, fence); err != nil {
 		return err
 	}
-	s.letGo(r, fence)
+	s.unlockRun(r, fence)
 	return nil
 }
 
@@ -236,16 +245,9 @@ func (d Dir) abandon() error {
 	return errors.Join(makeDir(d.LogDir()), unlock())
 }
 
-// Deleting removes what makes a directory a session of the other program: a
-// crash after it leaves a log, which writes its files again, and never a
-// session without one.
-func (f folders) Deleting(r store.Ref) error {
-	err := os.Remove(f.at(r).file(sessionFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return errors.Join(err, syncDir(string(f.at(r))))
-}
+// Deleting hides the session from the other program: a crash after it leaves a
+// log, which writes the files again, and never a session without a log.
+func (f folders) Deleting(r store.Ref) error { return f.at(r).hide() }
 
 // Deleted removes the whole directory.
 func (f folders) Deleted(r store.Ref) error { return os.RemoveAll(string(f.at(r))) }

@@ -12,10 +12,11 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// finding is how the files of a session stand to its log.
-type finding struct {
+// comparison says how the files of a session differ from its log.
+type comparison struct {
 	is     relation
 	header Metadata
 	log    session.Info // zero where there is no log
@@ -24,46 +25,46 @@ type finding struct {
 type relation int
 
 const (
-	settled relation = iota // they say the same, or there is nothing to say
+	inSync  relation = iota // they say the same, or there is nothing to say
 	behind                  // a crash kept the files from being written, or tore them
 	unknown                 // there is no log: the other program made them
 	changed                 // the other program wrote them since
 )
 
-// look compares the files of a session with its log.
-func (s *Store) look(ctx context.Context, r store.Ref) (finding, error) {
+// compare reads the files and the log of a session.
+func (s *Store) compare(ctx context.Context, r store.Ref) (comparison, error) {
 	if err := r.Check(); err != nil {
-		return finding{}, err
+		return comparison{}, err
 	}
 	info, logErr := s.logs.Info(ctx, r)
 	if logErr != nil && !errors.Is(logErr, session.ErrNotFound) {
-		return finding{}, logErr
+		return comparison{}, logErr
 	}
 	d := s.at(r)
 	raw, err := os.ReadFile(d.file(sessionFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && logErr == nil && info.Kind == session.KindWorkflow:
-		return finding{is: behind, log: info}, nil
+		return comparison{is: behind, log: info}, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{log: info}, logErr
+		return comparison{log: info}, logErr
 	case err != nil:
-		return finding{}, fmt.Errorf("load session %s: %w", r.ID, err)
+		return comparison{}, fmt.Errorf("load session %s: %w", r.ID, err)
 	}
 	st, err := decodeSession(raw)
 	if err == nil {
-		err = d.owns(st.Metadata)
+		err = d.checkOwner(st.Metadata)
 	}
 	if err != nil {
-		return finding{}, d.locate(err)
+		return comparison{}, d.locate(err)
 	}
-	found := finding{header: st.Metadata, log: info}
+	found := comparison{header: st.Metadata, log: info}
 	switch ext := st.Holdfast; {
 	case logErr != nil:
 		found.is = unknown
 	case ext == nil:
 		found.is = changed
 	case ext.Version > info.Version:
-		return finding{}, &session.ConflictError{ID: r.ID, Reason: session.ReasonStale, Want: ext.Version, Have: info.Version}
+		return comparison{}, &session.ConflictError{ID: r.ID, Reason: session.ReasonStale, Want: ext.Version, Have: info.Version}
 	case ext.Version < info.Version || !d.matches(*ext):
 		found.is = behind
 	}
@@ -73,18 +74,18 @@ func (s *Store) look(ctx context.Context, r store.Ref) (finding, error) {
 // matches reports a pattern state that goes with its session.json.
 func (d Dir) matches(ext Extension) bool {
 	raw, err := os.ReadFile(d.file(patternFile))
-	return err == nil && hashOf(raw) == ext.PatternSHA256
+	return err == nil && spec.Hash(raw) == ext.PatternSHA256
 }
 
-// settle brings log and files together, unless somebody else is at work on
+// reconcile brings log and files together, unless somebody else is at work on
 // them. Closely, it also looks for messages that the other program left
 // without having come further.
-func (s *Store) settle(ctx context.Context, r store.Ref, closely bool) error {
-	found, err := s.look(ctx, r)
-	if err == nil && found.is == settled && closely && found.log.Kind == session.KindWorkflow {
-		found.is, err = s.lookClosely(ctx, r)
+func (s *Store) reconcile(ctx context.Context, r store.Ref, closely bool) error {
+	found, err := s.compare(ctx, r)
+	if err == nil && found.is == inSync && closely && found.log.Kind == session.KindWorkflow {
+		found.is, err = s.compareConversations(ctx, r)
 	}
-	if err != nil || found.is == settled {
+	if err != nil || found.is == inSync {
 		return err
 	}
 	s.mu.Lock()
@@ -103,33 +104,29 @@ func (s *Store) settle(ctx context.Context, r store.Ref, closely bool) error {
 		}
 		defer func() { _ = unlock() }() // closing the file is what unlocks it, and that cannot be refused
 	}
-	switch found.is {
-	case behind:
-		saved, err := s.logs.Load(ctx, r, false)
-		if err == nil {
-			s.show(ctx, saved)
-		}
-		return err
-	case unknown:
-		return s.takeOver(ctx, r)
-	case settled, changed:
+	if found.is != behind {
+		return s.adopt(ctx, r, found.is)
 	}
-	return s.takeIn(ctx, r)
+	saved, err := s.logs.Load(ctx, r, false)
+	if err == nil {
+		s.writeFiles(ctx, saved)
+	}
+	return err
 }
 
-// lookClosely compares the conversations.
-func (s *Store) lookClosely(ctx context.Context, r store.Ref) (relation, error) {
+// compareConversations compares the conversations.
+func (s *Store) compareConversations(ctx context.Context, r store.Ref) (relation, error) {
 	saved, err := s.logs.Load(ctx, r, false)
 	if err != nil {
-		return settled, err
+		return inSync, err
 	}
-	l, err := layoutOf(saved) //nolint:contextcheck // to look at a log waits for nothing
+	l, err := newLayout(saved) //nolint:contextcheck // to look at a log waits for nothing
 	if err != nil {
-		return settled, nil //nolint:nilerr // a run that cannot be shown has no files to differ
+		return inSync, nil //nolint:nilerr // a run that cannot be shown has no files to differ
 	}
 	there, err := s.at(r).Conversations(r.ID, l.agents)
 	if err != nil {
-		return settled, err
+		return inSync, err
 	}
 	written := map[Place]int{}
 	for _, c := range l.conversations {
@@ -140,81 +137,62 @@ func (s *Store) lookClosely(ctx context.Context, r store.Ref) (relation, error) 
 			return changed, nil
 		}
 	}
-	return settled, nil
+	return inSync, nil
 }
 
-// takeOver makes a log of what the other program left.
-func (s *Store) takeOver(ctx context.Context, r store.Ref) error {
-	d := s.at(r)
-	f, err := d.foreign("")
+// adopt makes a log of what the other program left, or adds to the log what it
+// did since.
+func (s *Store) adopt(ctx context.Context, r store.Ref, is relation) error {
+	c, err := s.at(r).contents("")
 	if err != nil {
 		return err
 	}
-	v, notes, err := d.session(f, session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
-	if err != nil {
-		return err
-	}
-	saved, err := s.logs.Create(ctx, v, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: f.UpdatedAt})
-	if errors.Is(err, session.ErrConflict) {
-		return nil // somebody else was faster
-	}
-	if err != nil {
-		return err
-	}
-	s.tell(r, notes)
-	s.show(ctx, saved)
-	return nil
-}
-
-// takeIn adds to the log what the other program did since.
-func (s *Store) takeIn(ctx context.Context, r store.Ref) error {
-	f, err := s.at(r).foreign("")
-	if err != nil {
-		return err
-	}
-	have, err := s.logs.Load(ctx, r, true)
-	if err != nil {
-		return err
-	}
-	next, notes, err := workflow.Adopt(have, f) //nolint:contextcheck // to look at a log waits for nothing
-	if err != nil {
-		return s.at(r).unusable(err)
-	}
-	saved, err := s.logs.Save(ctx, next, store.Commit{ID: uuid.NewString(), Action: adoptAction, At: f.UpdatedAt})
-	if errors.Is(err, session.ErrBusy) {
-		return nil // it is run here; whoever runs it will meet the change
+	var next, saved session.Session
+	var notes []string
+	commit := store.Commit{ID: uuid.NewString(), Action: "adopt", At: c.state.Metadata.UpdatedAt}
+	if is == unknown {
+		next, notes, err = c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+		if err != nil {
+			return err
+		}
+		if saved, err = s.logs.Create(ctx, next, commit); errors.Is(err, session.ErrConflict) {
+			return nil // somebody else was faster
+		}
+	} else {
+		if next, err = s.logs.Load(ctx, r, true); err != nil {
+			return err
+		}
+		if next, notes, err = c.extend(next); err != nil { //nolint:contextcheck // to look at a log waits for nothing
+			return err
+		}
+		if saved, err = s.logs.Save(ctx, next, commit); errors.Is(err, session.ErrBusy) {
+			return nil // it is run here; whoever runs it will meet the change
+		}
 	}
 	if err != nil {
 		return err
 	}
-	s.tell(r, notes)
-	s.show(ctx, saved)
-	return nil
-}
-
-// adoptAction names the commits that take over what the other program did.
-const adoptAction = "adopt"
-
-func (s *Store) tell(r store.Ref, notes []string) {
 	for _, note := range notes {
 		s.log.Warn("not all of a run was taken over", "session", r.ID, "reason", note)
 	}
+	s.writeFiles(ctx, saved)
+	return nil
 }
 
-// show writes the files of a run. The version is saved whatever becomes of
+// writeFiles writes the files of a run. The version is saved whatever becomes of
 // them: files that could not be written are behind, and the next to look
 // writes them again.
-func (s *Store) show(ctx context.Context, saved session.Session) {
+func (s *Store) writeFiles(ctx context.Context, saved session.Session) {
 	if saved.Info().Kind != session.KindWorkflow {
 		return
 	}
-	s.showing.Lock()
-	defer s.showing.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	r := store.RefOf(saved)
 	if now, err := s.logs.Info(context.WithoutCancel(ctx), r); err != nil || now.Version != saved.Version() {
 		return // deleted, or overtaken, by somebody who does the same
 	}
-	l, err := layoutOf(saved) //nolint:contextcheck // to look at a log waits for nothing
+	l, err := newLayout(saved) //nolint:contextcheck // to look at a log waits for nothing
 	if err == nil {
 		l.keep(s.at(r))
 		err = l.write(s.at(r))
@@ -245,7 +223,7 @@ func (l *layout) keep(d Dir) {
 
 // Info reads the header: of the log, or of files that it does not know yet.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	found, err := s.look(ctx, r)
+	found, err := s.compare(ctx, r)
 	if err != nil {
 		return session.Info{}, err
 	}

@@ -15,10 +15,10 @@ import (
 // Acquire takes the lease of a session and, for a run, the lock on its
 // directory. A lock that no run of ours can have is a BusyError.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
-	if err := s.settle(ctx, r, true); err != nil {
+	if err := s.reconcile(ctx, r, true); err != nil {
 		return store.Lease{}, err
 	}
-	unlock, err := s.seize(r)
+	unlock, err := s.lockRun(r)
 	if err != nil {
 		return store.Lease{}, err
 	}
@@ -38,9 +38,9 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 	return l, nil
 }
 
-// seize takes the lock of a run's directory. Nil: this store has it, or a run
+// lockRun takes the lock of a run's directory. Nil: this store has it, or a run
 // that is silent for longer than its lease lasts.
-func (s *Store) seize(r store.Ref) (func() error, error) {
+func (s *Store) lockRun(r store.Ref) (func() error, error) {
 	d := s.at(r)
 	if there, err := d.Exists(); err != nil || !there {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Store) seize(r store.Ref) (func() error, error) {
 	return unlock, err
 }
 
-// leased reports a session that a run of ours took and did not give back.
+// leased reports a session that a run of ours took and did not release.
 func (d Dir) leased(id string) bool {
 	raw, err := os.ReadFile(filepath.Join(d.LogDir(), id+".lease"))
 	var l struct{ Holder string }
@@ -69,7 +69,7 @@ func (d Dir) leased(id string) bool {
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
 	renewed, err := s.logs.Renew(ctx, r, l, length)
 	if errors.Is(err, session.ErrFenced) {
-		s.letGo(r, l.Token)
+		s.unlockRun(r, l.Token)
 	}
 	if err != nil {
 		return renewed, err
@@ -78,7 +78,7 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 	h, ok := s.held[r]
 	s.mu.Unlock()
 	if ok && h.token == l.Token && h.unlock == nil {
-		if unlock, err := s.seize(r); err == nil && unlock != nil {
+		if unlock, err := s.lockRun(r); err == nil && unlock != nil {
 			s.mu.Lock()
 			s.held[r] = holding{token: l.Token, unlock: unlock}
 			s.mu.Unlock()
@@ -87,17 +87,17 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 	return renewed, nil
 }
 
-// Release gives lease and lock back.
+// Release releases lease and lock.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	err := s.logs.Release(ctx, r, l)
 	if err == nil {
-		s.letGo(r, l.Token)
+		s.unlockRun(r, l.Token)
 	}
 	return err
 }
 
-// letGo gives the lock back that was taken with a token.
-func (s *Store) letGo(r store.Ref, token int64) {
+// unlockRun releases the lock that was taken with a token.
+func (s *Store) unlockRun(r store.Ref, token int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, ok := s.held[r]
@@ -107,12 +107,12 @@ func (s *Store) letGo(r store.Ref, token int64) {
 	delete(s.held, r)
 	if h.unlock != nil {
 		if err := h.unlock(); err != nil {
-			s.log.Warn("lock not given back", "session", r.ID, "error", err)
+			s.log.Warn("lock not released", "session", r.ID, "error", err)
 		}
 	}
 }
 
-// Holding is the live lease of our own; the other program takes none.
+// Holding returns the live lease of our own; the other program takes none.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
 	l, live, err := s.logs.Holding(ctx, r)
 	if !errors.Is(err, session.ErrNotFound) || r.Check() != nil {

@@ -138,7 +138,7 @@ func TestStore_takesInWhatTheOtherProgramDid(t *testing.T) {
 	b, dir, _ := asking(t)
 	before := b.session(t, 0).Version()
 	asStrands(t, dirOf(dir), func(s *strands.State) {
-		s.Pattern, s.Metadata.Status = object(t, answeredAndOn), strands.Running
+		s.Pattern, s.Metadata.Status = object(t, answeredAndOn), workflow.StatusRunning
 		s.TokenUsage.TotalInput += 4
 	})
 	info, err := b.rt.Info(t.Context(), b.id)

@@ -60,18 +60,18 @@ const (
 // Dir does not lock on its own: whoever writes holds Lock.
 type Dir string
 
-// ID is the session's id as the directory's name says it.
+// ID returns the session's id as the directory's name says it.
 func (d Dir) ID() string {
 	return strings.TrimPrefix(filepath.Base(string(d)), sessionPrefix)
 }
 
-// AgentsDir is where the conversations of the agents lie. It may not exist.
+// AgentsDir returns where the conversations of the agents lie. It may not exist.
 func (d Dir) AgentsDir() string { return d.file(agentsDir) }
 
-// SnapshotPath is the file with the spec. It may not exist.
+// SnapshotPath returns the file with the spec. It may not exist.
 func (d Dir) SnapshotPath() string { return d.file(snapshotFile) }
 
-// LogDir is where a program that works in this directory keeps what the
+// LogDir returns where a program that works in this directory keeps what the
 // layout has no place for. It may not exist.
 func (d Dir) LogDir() string { return d.file(logDir) }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// FormatTime is a time as Python's isoformat writes it in UTC: microseconds,
+// FormatTime writes a time as Python's isoformat does in UTC: microseconds,
 // left out when they are 0.
 func FormatTime(t time.Time) string {
 	t = session.Instant(t)
