@@ -117,6 +117,17 @@ func sign(v Value, negative bool) (Value, error) {
 	return wholeNumber(new(big.Int).Neg(w))
 }
 
+// Calculate returns left op right for two numbers, as Python does; op is one of
+// + - * / // % **.
+func Calculate(op string, left, right Value) (Value, error) {
+	a, ok := number(left)
+	b, ok2 := number(right)
+	if !ok || !ok2 {
+		return nil, valueErrorf("cannot compute %s %s %s", left.typeName(), op, right.typeName())
+	}
+	return arithmetic(op, a, b)
+}
+
 // arithmetic is an operation on two numbers.
 func arithmetic(op string, a, b Value) (Value, error) {
 	x, isInt := a.(Int)

@@ -13,6 +13,13 @@ type printer struct {
 	strings.Builder
 }
 
+// Print returns what {{ v }} prints.
+func Print(v Value) (string, error) {
+	p := printer{meter: &meter{}}
+	err := p.str(v)
+	return p.String(), err
+}
+
 func (p *printer) add(text string) error {
 	if err := p.grow(len(text)); err != nil {
 		return err
