@@ -126,7 +126,7 @@ func (b *Box) execute(ctx context.Context, e executor, in executorArguments) (st
 		a.headers[name] = used.mask(value)
 	}
 	a.text = used.mask(a.text)
-	return compact(executorAnswer{a.status, a.headers, a.shown()})
+	return compact(executorAnswer{a.status, a.headers, a.excerpt()})
 }
 
 // at is a path of the service. It stays below the base URL.
