@@ -73,7 +73,8 @@ var building = map[string]place{
 	"workflow":          {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
 	"workflow/template": {floor: 4},
 	"workflow/spec":     {floor: 4, also: []string{"workflow/template"}},
-	"workflow/tools":    {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
+
+	"workflow/tools": {floor: 5, picks: true},
 
 	"interop/instructor": {floor: 5},
 	"interop/strands":    {floor: 5, also: []string{"store/file"}},

@@ -63,9 +63,9 @@ func (w *Workspace) edit(_ context.Context, in editArguments) (string, error) {
 	}
 	text = strings.ReplaceAll(text, old, to)
 	if size := int64(len(text)); size > w.config.MaxFile {
-		return "", tooLong(name, size, w.config.MaxFile)
+		return "", &TooLongError{slashed(name), size, w.config.MaxFile}
 	}
-	if _, err := w.replace(name, []byte(text)); err != nil {
+	if _, err := ReplaceFile(w.root, name, slashed(name), []byte(text)); err != nil {
 		return "", err
 	}
 	if len(places) == 1 {

@@ -129,14 +129,14 @@ func (w *Workspace) target(name string) (string, error) {
 			return name, nil
 		}
 		if err != nil {
-			return "", told(err)
+			return "", ShortError(slashed(name), err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return name, nil
 		}
 		to, err := w.root.Readlink(name)
 		if err != nil {
-			return "", told(err)
+			return "", ShortError(slashed(name), err)
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(name), to)
@@ -148,50 +148,15 @@ func (w *Workspace) target(name string) (string, error) {
 	return "", fmt.Errorf("%s: too many symbolic links", slashed(name))
 }
 
-// open opens a regular file for reading. It does not wait for a pipe or touch
-// a device.
+// open opens a regular file for reading.
 func (w *Workspace) open(name string) (*os.File, fs.FileInfo, error) {
-	info, err := w.root.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, nil, notAFile(name, info)
-	}
-	if err != nil {
-		return nil, nil, told(err)
-	}
-	f, err := w.root.OpenFile(name, os.O_RDONLY|noWait, 0)
-	if err != nil {
-		return nil, nil, told(err)
-	}
-	info, err = f.Stat() // it may be another than a moment ago
-	if err == nil && !info.Mode().IsRegular() {
-		err = notAFile(name, info)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
+	return OpenRegular(w.root, name, slashed(name))
 }
 
-func notAFile(name string, info fs.FileInfo) error {
-	if info.IsDir() {
-		return fmt.Errorf("%s is a folder", slashed(name))
-	}
-	return fmt.Errorf("%s is no regular file", slashed(name))
+// content reads a whole file, if it is not too long.
+func (w *Workspace) content(name string) ([]byte, error) {
+	return ReadRegular(w.root, name, slashed(name), w.config.MaxFile)
 }
 
-// told is an error of the file system in short: the path and the reason, not
-// the system call.
-func told(err error) error {
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.As(err, &p):
-		return fmt.Errorf("%s: %w", slashed(p.Path), p.Err)
-	case errors.As(err, &l):
-		return fmt.Errorf("%s to %s: %w", slashed(l.Old), slashed(l.New), l.Err)
-	}
-	return err
-}
-
-// slashed is a name as an agent is shown it, on every system the same.
+// slashed returns a name as results show it, the same on every system.
 func slashed(name string) string { return visible(filepath.ToSlash(name)) }

@@ -46,11 +46,11 @@ func (w *Workspace) read(ctx context.Context, in readArguments) (string, error) 
 	if start, err := lines.Peek(sniffed); binary(start) {
 		return "", fmt.Errorf("%s is binary, %d bytes: it cannot be shown", slashed(name), info.Size())
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	s := span{from: max(in.From, 1), to: in.To, most: w.config.MaxResult}
 	if err := s.take(ctx, lines); err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	return s.text(in.Numbers), nil
 }
@@ -176,18 +176,18 @@ func (w *Workspace) list(_ context.Context, in listArguments) (string, error) {
 		return "", err
 	}
 	if info, err := w.root.Stat(name); err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	} else if !info.IsDir() {
 		return "", fmt.Errorf("%s is no folder", slashed(name))
 	}
 	f, err := w.root.Open(name)
 	if err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	entries, err := f.ReadDir(maxListed + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	if len(entries) == 0 {
 		return "[the folder is empty]", nil

@@ -3,13 +3,13 @@ package tools
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
 // maxFile is how much of a file is read or written at most.
@@ -34,7 +34,7 @@ func newFolders(work string, allowed []string) (folders, error) {
 			resolved, err = filepath.EvalSymlinks(resolved)
 		}
 		if err != nil {
-			return folders{}, &session.InvalidError{Field: field, Reason: about(dir, err).Error()}
+			return folders{}, &session.InvalidError{Field: field, Reason: files.ShortError(dir, err).Error()}
 		}
 		if info, err := os.Stat(resolved); err != nil || !info.IsDir() {
 			return folders{}, &session.InvalidError{Field: field, Reason: dir + " is no directory"}
@@ -69,11 +69,11 @@ func (f folders) find(path string, create bool) (place, error) {
 	at, inside := f.within(resolved)
 	switch _, written := f.within(native); {
 	case err == nil && inside && missing && !create:
-		return place{}, about(path, fs.ErrNotExist)
+		return place{}, fmt.Errorf("%s: %w", shown(path), fs.ErrNotExist)
 	case err == nil && inside:
 		return at, nil
 	case err != nil && written:
-		return place{}, about(path, err)
+		return place{}, fmt.Errorf("%s: %w", shown(path), reasonOf(err))
 	}
 	return place{}, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%s is outside the directories that may be used", shown(path))}
 }
@@ -85,6 +85,15 @@ func (f folders) within(path string) (place, bool) {
 		}
 	}
 	return place{}, false
+}
+
+// reasonOf drops the system call and the resolved path from an error.
+func reasonOf(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 var errDangling = errors.New("a symbolic link leads nowhere")
@@ -102,8 +111,7 @@ func upward(path string) (string, error) {
 	return filepath.Join(resolved, filepath.Base(path)), err
 }
 
-// open opens a regular file for reading. It does not wait for a pipe or touch
-// a device.
+// open opens a regular file for reading.
 func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
 	at, err := f.find(path, false)
 	if err != nil {
@@ -111,66 +119,30 @@ func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
 	}
 	root, err := os.OpenRoot(at.folder)
 	if err != nil {
-		return nil, nil, about(path, err)
+		return nil, nil, files.ShortError(shown(path), err)
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	if info, err := root.Stat(at.name); err != nil {
-		return nil, nil, about(path, err)
-	} else if !info.Mode().IsRegular() {
-		return nil, nil, notAFile(path, info)
-	}
-	file, err := root.OpenFile(at.name, os.O_RDONLY|noWait, 0)
-	if err != nil {
-		return nil, nil, about(path, err)
-	}
-	info, err := file.Stat() // it may be another than a moment ago
-	if err == nil && !info.Mode().IsRegular() {
-		err = notAFile(path, info)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return file, info, nil
+	return files.OpenRegular(root, at.name, shown(path))
 }
 
-// read is the whole of a file that is not too long.
+// read reads a whole file that is not too long.
 func (f folders) read(path string) ([]byte, error) {
-	file, _, err := f.open(path)
+	at, err := f.find(path, false)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, about(path, err)
-	case len(data) > maxFile:
+	root, err := os.OpenRoot(at.folder)
+	if err != nil {
+		return nil, files.ShortError(shown(path), err)
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	data, err := files.ReadRegular(root, at.name, shown(path), maxFile)
+	if long := (*files.TooLongError)(nil); errors.As(err, &long) {
 		return nil, tooLong(path)
 	}
-	return data, nil
+	return data, err
 }
 
 func tooLong(path string) error {
 	return fmt.Errorf("%s is too long: more than %d MiB", shown(path), maxFile>>20)
-}
-
-func notAFile(path string, info fs.FileInfo) error {
-	if info.IsDir() {
-		return fmt.Errorf("%s is a directory", shown(path))
-	}
-	return fmt.Errorf("%s is no regular file", shown(path))
-}
-
-// about is an error of the file system in short: the path as it was given and
-// the reason, not the system call.
-func about(path string, err error) error {
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.As(err, &p):
-		err = p.Err
-	case errors.As(err, &l):
-		err = l.Err
-	}
-	return fmt.Errorf("%s: %w", shown(path), err)
 }
