@@ -111,32 +111,34 @@ func upward(path string) (string, error) {
 	return filepath.Join(resolved, filepath.Base(path)), err
 }
 
+// root finds a path and opens the directory it is in. The caller closes that.
+func (f folders) root(path string, create bool) (root *os.Root, name string, err error) {
+	at, err := f.find(path, create)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err = os.OpenRoot(at.folder)
+	return root, at.name, files.ShortError(shown(path), err)
+}
+
 // open opens a regular file for reading.
 func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
-	at, err := f.find(path, false)
+	root, name, err := f.root(path, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := os.OpenRoot(at.folder)
-	if err != nil {
-		return nil, nil, files.ShortError(shown(path), err)
-	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	return files.OpenRegular(root, at.name, shown(path))
+	return files.OpenRegular(root, name, shown(path))
 }
 
 // read reads a whole file that is not too long.
 func (f folders) read(path string) ([]byte, error) {
-	at, err := f.find(path, false)
+	root, name, err := f.root(path, false)
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(at.folder)
-	if err != nil {
-		return nil, files.ShortError(shown(path), err)
-	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	data, err := files.ReadRegular(root, at.name, shown(path), maxFile)
+	data, err := files.ReadRegular(root, name, shown(path), maxFile)
 	if long := (*files.TooLongError)(nil); errors.As(err, &long) {
 		return nil, tooLong(path)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"unicode/utf8"
 
@@ -41,24 +40,20 @@ func (b *Box) writeFile(_ context.Context, in writeArguments) (string, error) {
 	if len(data) > maxFile {
 		return "", tooLong(in.Path)
 	}
-	at, err := b.folders.find(in.Path, true)
+	root, name, err := b.folders.root(in.Path, true)
 	if err != nil {
 		return "", err
 	}
-	if at.name == "." {
+	defer root.Close() //nolint:errcheck // the file is durable already
+	if name == "." {
 		return "", &session.InvalidError{Field: "path", Reason: shown(in.Path) + " is a directory"}
 	}
-	root, err := os.OpenRoot(at.folder)
-	if err != nil {
-		return "", files.ShortError(shown(in.Path), err)
-	}
-	defer root.Close() //nolint:errcheck // the file is durable already
 	if in.CreateDirs {
-		if err := root.MkdirAll(filepath.Dir(at.name), 0o777); err != nil {
+		if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			return "", files.ShortError(shown(in.Path), err)
 		}
 	}
-	_, err = files.ReplaceFile(root, at.name, shown(in.Path), data)
+	_, err = files.ReplaceFile(root, name, shown(in.Path), data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !in.CreateDirs:
 		return "", fmt.Errorf("%w; create_dirs makes missing directories", err)
