@@ -82,7 +82,7 @@ func (e *attrExpr) eval(r *run) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if hasMethod(obj, e.name) {
+	if _, ok := methodOf(obj, e.name); ok {
 		return method{e.name}, nil
 	}
 	switch obj := obj.(type) {

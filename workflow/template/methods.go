@@ -1,36 +1,68 @@
 package template
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// The methods there are. All of them read; none changes its value.
+// methodDef is a method. None changes its value. A parameter without a name is
+// positional only.
+type methodDef struct {
+	params   []string
+	required int // of params
+	call     func(r *run, name string, object Value, args []Value) (Value, error)
+}
+
+// The methods of strings, dicts and lists; there are no others. format binds
+// its arguments itself.
 var (
-	stringMethods = []string{
-		"capitalize", "count", "endswith", "find", "format", "join", "lower", "lstrip", "replace",
-		"rstrip", "split", "splitlines", "startswith", "strip", "title", "upper",
+	stringMethods = map[string]methodDef{
+		"format":     {},
+		"lower":      {nil, 0, changeCase},
+		"upper":      {nil, 0, changeCase},
+		"title":      {nil, 0, changeCase},
+		"capitalize": {nil, 0, changeCase},
+		"strip":      {[]string{""}, 0, strip},
+		"lstrip":     {[]string{""}, 0, strip},
+		"rstrip":     {[]string{""}, 0, strip},
+		"split":      {[]string{"sep", "maxsplit"}, 0, split},
+		"splitlines": {[]string{"keepends"}, 0, splitIntoLines},
+		"replace":    {[]string{"", "", ""}, 2, replace},
+		"startswith": {[]string{"", "", ""}, 1, affix},
+		"endswith":   {[]string{"", "", ""}, 1, affix},
+		"find":       {[]string{"", "", ""}, 1, search},
+		"count":      {[]string{"", "", ""}, 1, search},
+		"join":       {[]string{""}, 1, joinStrings},
 	}
-	dictMethods = []string{"get", "items", "keys", "values"}
-	listMethods = []string{"count", "index"}
+	dictMethods = map[string]methodDef{
+		"get":    {[]string{"", ""}, 1, dictGet},
+		"items":  {nil, 0, dictView},
+		"keys":   {nil, 0, dictView},
+		"values": {nil, 0, dictView},
+	}
+	listMethods = map[string]methodDef{
+		"count": {[]string{""}, 1, listCount},
+		"index": {[]string{"", "", ""}, 1, listIndex},
+	}
 )
 
 func isMethod(name string) bool {
-	return slices.Contains(stringMethods, name) || slices.Contains(dictMethods, name) ||
-		slices.Contains(listMethods, name)
+	_, ofString := stringMethods[name]
+	_, ofDict := dictMethods[name]
+	_, ofList := listMethods[name]
+	return ofString || ofDict || ofList
 }
 
-func hasMethod(v Value, name string) bool {
+func methodOf(v Value, name string) (m methodDef, ok bool) {
 	switch v.(type) {
 	case Str:
-		return slices.Contains(stringMethods, name)
+		m, ok = stringMethods[name]
 	case *Dict:
-		return slices.Contains(dictMethods, name)
+		m, ok = dictMethods[name]
 	case List, Tuple:
-		return slices.Contains(listMethods, name)
+		m, ok = listMethods[name]
 	}
-	return false
+	return m, ok
 }
 
 func (e *methodCall) eval(r *run) (Value, error) {
@@ -38,44 +70,47 @@ func (e *methodCall) eval(r *run) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !hasMethod(obj, e.name) {
+	m, ok := methodOf(obj, e.name)
+	if !ok {
 		return nil, failf(KindUndefined, "%s has no method %s, it is of type %s", describe(e.object), e.name, obj.typeName())
 	}
 	args, err := r.arguments(e.name, e.args)
 	if err != nil {
 		return nil, err
 	}
-	switch obj := obj.(type) {
-	case Str:
-		return r.stringMethod(string(obj), e.name, args)
-	case *Dict:
-		return r.dictMethod(obj, e.name, args)
-	case List:
-		return r.listMethod(obj, e.name, args)
-	case Tuple:
-		return r.listMethod(obj, e.name, args)
-	}
-	return nil, valueErrorf("'%s' has no methods", obj.typeName())
-}
-
-func (r *run) dictMethod(d *Dict, name string, args arguments) (Value, error) {
-	if name == "get" {
-		a, err := args.bind(1, "", "")
-		if err != nil {
+	if s, ok := obj.(Str); ok {
+		if err := r.step(1 + len(s)/16); err != nil {
 			return nil, err
 		}
-		v, ok, err := d.find(a[0])
-		switch {
-		case err != nil || ok:
-			return v, err
-		case a[1] != nil:
-			return a[1], nil
+		// No method but join, replace and format makes more than three times
+		// the text it is given.
+		if err := r.grow(3 * len(s)); err != nil {
+			return nil, err
 		}
-		return None{}, nil
+		if m.call == nil {
+			return r.format(string(s), args)
+		}
 	}
-	if _, err := args.bind(0); err != nil {
+	bound, err := args.bind(m.required, m.params...)
+	if err != nil {
 		return nil, err
 	}
+	return m.call(r, e.name, obj, bound)
+}
+
+func dictGet(_ *run, _ string, d Value, a []Value) (Value, error) {
+	v, ok, err := d.(*Dict).find(a[0])
+	switch {
+	case err != nil || ok:
+		return v, err
+	case a[1] != nil:
+		return a[1], nil
+	}
+	return None{}, nil
+}
+
+func dictView(r *run, name string, object Value, _ []Value) (Value, error) {
+	d := object.(*Dict)
 	if err := r.elements(2 * d.Len()); err != nil {
 		return nil, err
 	}
@@ -92,27 +127,30 @@ func (r *run) dictMethod(d *Dict, name string, args arguments) (Value, error) {
 	return view{"dict_items", pairs}, nil
 }
 
-func (r *run) listMethod(items []Value, name string, args arguments) (Value, error) {
-	a, err := args.bind(1, "", "", "")
-	if err != nil {
-		return nil, err
+// itemsOf returns the elements of a list or tuple.
+func itemsOf(v Value) []Value {
+	if t, ok := v.(Tuple); ok {
+		return t
 	}
-	if name == "count" {
-		if a[1] != nil {
-			return nil, valueErrorf("count takes one argument")
+	return v.(List)
+}
+
+func listCount(r *run, _ string, list Value, a []Value) (Value, error) {
+	n := 0
+	for _, item := range itemsOf(list) {
+		same, err := r.equal(item, a[0], 0)
+		if err != nil {
+			return nil, err
 		}
-		n := 0
-		for _, item := range items {
-			same, err := r.equal(item, a[0], 0)
-			if err != nil {
-				return nil, err
-			}
-			if same {
-				n++
-			}
+		if same {
+			n++
 		}
-		return Int(n), nil
 	}
+	return Int(n), nil
+}
+
+func listIndex(r *run, name string, list Value, a []Value) (Value, error) {
+	items := itemsOf(list)
 	start, end, err := span(name, a[1], a[2], len(items))
 	if err != nil {
 		return nil, err
@@ -148,68 +186,24 @@ func span(function string, from, to Value, n int) (start, end int, err error) {
 	return start, min(end, n), err
 }
 
-func (r *run) stringMethod(s, name string, args arguments) (Value, error) {
-	if err := r.step(1 + len(s)/16); err != nil {
-		return nil, err
-	}
-	// No method but join, replace and format makes more than three times
-	// the text it is given.
-	if err := r.grow(3 * len(s)); err != nil {
-		return nil, err
-	}
-	switch name {
-	case "lower", "upper", "title", "capitalize":
-		if _, err := args.bind(0); err != nil {
-			return nil, err
-		}
-		return Str(changeCase(name, s)), nil
-	case "strip", "lstrip", "rstrip":
-		return strip(s, name, args)
-	case "split":
-		return r.split(s, args)
-	case "splitlines":
-		a, err := args.bind(0, "keepends")
-		if err != nil {
-			return nil, err
-		}
-		keep := false
-		if a[0] != nil {
-			if keep, err = truth(a[0]); err != nil {
-				return nil, err
-			}
-		}
-		return r.stringList(splitLines(s, keep))
-	case "replace":
-		return r.replace(s, args)
-	case "startswith", "endswith":
-		return affix(s, name, args)
-	case "find", "count":
-		return search(s, name, args)
-	case "join":
-		return r.joinStrings(s, args)
-	default:
-		return r.format(s, args)
-	}
+func changeCase(_ *run, name string, object Value, _ []Value) (Value, error) {
+	change := map[string]func(string) string{"lower": lower, "upper": upper, "title": title, "capitalize": capitalize}[name]
+	return Str(change(string(object.(Str)))), nil
 }
 
-func changeCase(name, s string) string {
-	switch name {
-	case "lower":
-		return lower(s)
-	case "upper":
-		return upper(s)
-	case "title":
-		return title(s)
-	default:
-		return capitalize(s)
+func splitIntoLines(r *run, _ string, object Value, a []Value) (Value, error) {
+	keep := false
+	if a[0] != nil {
+		var err error
+		if keep, err = truth(a[0]); err != nil {
+			return nil, err
+		}
 	}
+	return r.stringList(splitLines(string(object.(Str)), keep))
 }
 
-func strip(s, name string, args arguments) (Value, error) {
-	a, err := args.bind(0, "")
-	if err != nil {
-		return nil, err
-	}
+func strip(_ *run, name string, object Value, a []Value) (Value, error) {
+	s := string(object.(Str))
 	drop := isSpace
 	if a[0] != nil && a[0] != (None{}) {
 		chars, err := wantStr(name, a[0])
@@ -227,11 +221,8 @@ func strip(s, name string, args arguments) (Value, error) {
 	return Str(s), nil
 }
 
-func (r *run) split(s string, args arguments) (Value, error) {
-	a, err := args.bind(0, "sep", "maxsplit")
-	if err != nil {
-		return nil, err
-	}
+func split(r *run, _ string, object Value, a []Value) (Value, error) {
+	s := string(object.(Str))
 	limit, err := wantInt("split", a[1], -1)
 	if err != nil {
 		return nil, err
@@ -263,11 +254,8 @@ func (r *run) stringList(parts []string) (Value, error) {
 	return list, nil
 }
 
-func (r *run) replace(s string, args arguments) (Value, error) {
-	a, err := args.bind(2, "", "", "")
-	if err != nil {
-		return nil, err
-	}
+func replace(r *run, _ string, object Value, a []Value) (Value, error) {
+	s := string(object.(Str))
 	old, err := wantStr("replace", a[0])
 	if err != nil {
 		return nil, err
@@ -291,11 +279,8 @@ func (r *run) replace(s string, args arguments) (Value, error) {
 }
 
 // affix is startswith and endswith, for one string or a tuple of them.
-func affix(s, name string, args arguments) (Value, error) {
-	a, err := args.bind(1, "", "", "")
-	if err != nil {
-		return nil, err
-	}
+func affix(_ *run, name string, object Value, a []Value) (Value, error) {
+	s := string(object.(Str))
 	s, _, ok, err := within(s, name, a[1], a[2])
 	if err != nil {
 		return nil, err
@@ -321,11 +306,8 @@ func affix(s, name string, args arguments) (Value, error) {
 }
 
 // search is find and count.
-func search(s, name string, args arguments) (Value, error) {
-	a, err := args.bind(1, "", "", "")
-	if err != nil {
-		return nil, err
-	}
+func search(_ *run, name string, object Value, a []Value) (Value, error) {
+	s := string(object.(Str))
 	needle, err := wantStr(name, a[0])
 	if err != nil {
 		return nil, err
@@ -361,11 +343,7 @@ func within(s, function string, from, to Value) (part string, skipped int, ok bo
 	return string(runes[start:end]), start, true, nil
 }
 
-func (r *run) joinStrings(sep string, args arguments) (Value, error) {
-	a, err := args.bind(1, "")
-	if err != nil {
-		return nil, err
-	}
+func joinStrings(r *run, _ string, sep Value, a []Value) (Value, error) {
 	items, err := r.iterate(a[0])
 	if err != nil {
 		return nil, err
@@ -380,7 +358,7 @@ func (r *run) joinStrings(sep string, args arguments) (Value, error) {
 			return nil, valueErrorf("join needs strings, element %d is a %s", i, item.typeName())
 		}
 		if i > 0 {
-			if err := p.add(sep); err != nil {
+			if err := p.add(string(sep.(Str))); err != nil {
 				return nil, err
 			}
 		}
