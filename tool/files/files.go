@@ -88,15 +88,15 @@ func (w *Workspace) makeTools() error {
 	return nil
 }
 
-// Tools are file_read, file_list, file_find and file_search, and unless the
+// Tools returns file_read, file_list, file_find and file_search, and unless the
 // workspace is read-only file_write, file_edit, file_move and file_delete.
 func (w *Workspace) Tools() []tool.Tool { return slices.Clone(w.tools) }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// local is a path as the root takes it. An absolute path is fine where it
-// leads into the workspace.
+// local returns a path relative to the root. An absolute path may lead into the
+// workspace.
 func (w *Workspace) local(path string) (string, error) {
 	switch {
 	case path == "":
@@ -120,9 +120,9 @@ func (w *Workspace) local(path string) (string, error) {
 // maxLinks bounds how many links lead from a name to a file.
 const maxLinks = 16
 
-// target follows links from a local name to the name of what they mean, which
-// need not exist. A file that is replaced is replaced there, and the link stays.
-func (w *Workspace) target(name string) (string, error) {
+// followLinks follows links from a local name to where they end, which need not
+// exist. A file is replaced there, and the link stays.
+func (w *Workspace) followLinks(name string) (string, error) {
 	for range maxLinks {
 		info, err := w.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {

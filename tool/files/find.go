@@ -65,7 +65,7 @@ func (w *Workspace) walk(ctx context.Context, path string, out *report, visit fu
 	}
 	start, err := w.local(path)
 	if err == nil {
-		start, err = w.target(start)
+		start, err = w.followLinks(start)
 	}
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (w *Workspace) search(ctx context.Context, in searchArguments) (string, err
 	return s.out.text("lines"), nil
 }
 
-// search is one search on its way.
+// search is the state of one search.
 type search struct {
 	pattern        *regexp.Regexp
 	files          glob

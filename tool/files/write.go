@@ -25,7 +25,7 @@ func (w *Workspace) writeTool() (tool.Tool, error) {
 }
 
 func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, error) {
-	name, err := w.changeable(in.Path)
+	name, err := w.localChangeable(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +34,7 @@ func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, err
 	}
 	w.write.Lock()
 	defer w.write.Unlock()
-	if name, err = w.target(name); err != nil {
+	if name, err = w.followLinks(name); err != nil {
 		return "", err
 	}
 	if in.CreateDirs {
@@ -54,8 +54,9 @@ func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, err
 	return fmt.Sprintf("Wrote %d bytes to the new file %s.", len(in.Content), slashed(name)), nil
 }
 
-// changeable is a path that may be changed: any but the workspace itself.
-func (w *Workspace) changeable(path string) (string, error) {
+// localChangeable is local for a path that is to be changed: any but the
+// workspace itself.
+func (w *Workspace) localChangeable(path string) (string, error) {
 	name, err := w.local(path)
 	if err == nil && name == "." {
 		return "", &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%q is the workspace itself", path)}
@@ -77,11 +78,11 @@ func (w *Workspace) moveTool() (tool.Tool, error) {
 }
 
 func (w *Workspace) move(_ context.Context, in moveArguments) (string, error) {
-	from, err := w.changeable(in.From)
+	from, err := w.localChangeable(in.From)
 	if err != nil {
 		return "", err
 	}
-	to, err := w.changeable(in.To)
+	to, err := w.localChangeable(in.To)
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +119,7 @@ func (w *Workspace) deleteTool() (tool.Tool, error) {
 }
 
 func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error) {
-	name, err := w.changeable(in.Path)
+	name, err := w.localChangeable(in.Path)
 	if err != nil {
 		return "", err
 	}

@@ -1,5 +1,5 @@
-// Package web lets an agent read and call the web without letting it reach the
-// network the program stands in.
+// Package web lets an agent read and call the web, but not the network the
+// program runs in.
 package web
 
 import (

@@ -70,7 +70,7 @@ func (b *Box) fetch(ctx context.Context, in fetchArguments) (string, error) {
 		return "", err
 	}
 	if in.Mode != "markdown" {
-		return compact(htmlPage{a.status, a.url.String(), a.headers, a.excerpt()})
+		return encodeJSON(htmlPage{a.status, a.url.String(), a.headers, a.excerpt()})
 	}
 	page := markdownPage{Status: a.status, URL: a.url.String(), Markdown: a.excerpt()}
 	if a.html {
@@ -80,5 +80,5 @@ func (b *Box) fetch(ctx context.Context, in fetchArguments) (string, error) {
 		raw := a.excerpt()
 		page.RawHTML = &raw
 	}
-	return compact(page)
+	return encodeJSON(page)
 }

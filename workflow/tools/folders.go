@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
-// maxFile is how much of a file is read or written at most.
+// maxFile bounds the bytes of a file that is read or written.
 const maxFile = 10 << 20
 
 // folders are the directories whose files can be reached. A path is resolved,
@@ -44,18 +44,19 @@ func newFolders(work string, allowed []string) (folders, error) {
 	return f, nil
 }
 
-// place is a file in one of the folders, which need not exist.
-type place struct {
+// location is a path in one of the folders. Nothing need exist there.
+type location struct {
 	folder, name string
 }
 
-// find resolves a path. What it leads to need not exist if it is to be made.
-func (f folders) find(path string, create bool) (place, error) {
+// resolve follows the links of a path and checks where it ends. With create the
+// path need not exist.
+func (f folders) resolve(path string, create bool) (location, error) {
 	switch {
 	case path == "":
-		return place{}, &session.InvalidError{Field: "path", Reason: "is empty"}
+		return location{}, &session.InvalidError{Field: "path", Reason: "is empty"}
 	case strings.ContainsRune(path, 0):
-		return place{}, &session.InvalidError{Field: "path", Reason: "has a NUL in it"}
+		return location{}, &session.InvalidError{Field: "path", Reason: "has a NUL in it"}
 	}
 	native := filepath.Clean(filepath.FromSlash(path))
 	if !filepath.IsAbs(native) {
@@ -63,28 +64,28 @@ func (f folders) find(path string, create bool) (place, error) {
 	}
 	resolved, err := filepath.EvalSymlinks(native)
 	missing := errors.Is(err, fs.ErrNotExist)
-	if missing { // where it would be: what there is outside is nobody's business
-		resolved, err = upward(native)
+	if missing { // look where it would be, so that nobody learns what exists outside
+		resolved, err = resolveMissing(native)
 	}
-	at, inside := f.within(resolved)
-	switch _, written := f.within(native); {
+	at, inside := f.locate(resolved)
+	switch _, written := f.locate(native); {
 	case err == nil && inside && missing && !create:
-		return place{}, fmt.Errorf("%s: %w", shown(path), fs.ErrNotExist)
+		return location{}, fmt.Errorf("%s: %w", displayPath(path), fs.ErrNotExist)
 	case err == nil && inside:
 		return at, nil
 	case err != nil && written:
-		return place{}, fmt.Errorf("%s: %w", shown(path), reasonOf(err))
+		return location{}, fmt.Errorf("%s: %w", displayPath(path), reasonOf(err))
 	}
-	return place{}, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%s is outside the directories that may be used", shown(path))}
+	return location{}, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%s is outside the directories that may be used", displayPath(path))}
 }
 
-func (f folders) within(path string) (place, bool) {
+func (f folders) locate(path string) (location, bool) {
 	for _, folder := range f.all {
 		if rel, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(rel) {
-			return place{folder, rel}, true
+			return location{folder, rel}, true
 		}
 	}
-	return place{}, false
+	return location{}, false
 }
 
 // reasonOf drops the system call and the resolved path from an error.
@@ -98,27 +99,27 @@ func reasonOf(err error) error {
 
 var errDangling = errors.New("a symbolic link leads nowhere")
 
-// upward resolves what exists of a path and adds the rest.
-func upward(path string) (string, error) {
+// resolveMissing resolves what exists of a path and adds the rest.
+func resolveMissing(path string) (string, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return "", errDangling
 	}
 	dir := filepath.Dir(path)
 	resolved, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) && dir != path {
-		resolved, err = upward(dir)
+		resolved, err = resolveMissing(dir)
 	}
 	return filepath.Join(resolved, filepath.Base(path)), err
 }
 
 // root finds a path and opens the directory it is in. The caller closes that.
 func (f folders) root(path string, create bool) (root *os.Root, name string, err error) {
-	at, err := f.find(path, create)
+	at, err := f.resolve(path, create)
 	if err != nil {
 		return nil, "", err
 	}
 	root, err = os.OpenRoot(at.folder)
-	return root, at.name, files.ShortError(shown(path), err)
+	return root, at.name, files.ShortError(displayPath(path), err)
 }
 
 // open opens a regular file for reading.
@@ -128,7 +129,7 @@ func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	return files.OpenRegular(root, name, shown(path))
+	return files.OpenRegular(root, name, displayPath(path))
 }
 
 // read reads a whole file that is not too long.
@@ -138,7 +139,7 @@ func (f folders) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	data, err := files.ReadRegular(root, name, shown(path), maxFile)
+	data, err := files.ReadRegular(root, name, displayPath(path), maxFile)
 	if long := (*files.TooLongError)(nil); errors.As(err, &long) {
 		return nil, tooLong(path)
 	}
@@ -146,5 +147,5 @@ func (f folders) read(path string) ([]byte, error) {
 }
 
 func tooLong(path string) error {
-	return fmt.Errorf("%s is too long: more than %d MiB", shown(path), maxFile>>20)
+	return fmt.Errorf("%s is too long: more than %d MiB", displayPath(path), maxFile>>20)
 }

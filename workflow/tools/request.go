@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool/egress"
 )
 
-// How much of an answer is read and how much of it is shown, and how long one
-// may be waited for.
+// Bounds of an answer: bytes read, bytes shown, and how long to wait for it.
 const (
 	maxBody  = 2 << 20
 	maxShown = 64 << 10
@@ -38,7 +37,7 @@ func (b *Box) requestTool() (tool.Tool, error) {
 }
 
 func (b *Box) request(ctx context.Context, in requestArguments) (string, error) {
-	method, err := methodOf(in.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete)
+	method, err := chooseMethod(in.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete)
 	if err != nil {
 		return "", err
 	}
@@ -65,9 +64,8 @@ func (b *Box) request(ctx context.Context, in requestArguments) (string, error) 
 	return fmt.Sprintf("Status: %d\n\nHeaders:\n%s\n\nBody:\n%s", a.status, headers, a.excerpt()), nil
 }
 
-// methodOf is one of the methods there are; the first is meant where none is
-// named.
-func methodOf(written string, all ...string) (string, error) {
+// chooseMethod returns the method as the list has it; the first by default.
+func chooseMethod(written string, all ...string) (string, error) {
 	if written == "" {
 		return all[0], nil
 	}
@@ -79,9 +77,9 @@ func methodOf(written string, all ...string) (string, error) {
 	return "", &session.InvalidError{Field: "method", Reason: fmt.Sprintf("%q is not one of %s", written, strings.Join(all, ", "))}
 }
 
-// seconds is how long to wait.
+// seconds checks how long to wait.
 func seconds(written *float64, otherwise float64) (time.Duration, error) {
-	s := or(written, otherwise)
+	s := valueOr(written, otherwise)
 	if s <= 0 || s > maxWait.Seconds() {
 		return 0, &session.InvalidError{Field: "timeout", Reason: fmt.Sprintf("is not more than 0 and at most %.0f seconds", maxWait.Seconds())}
 	}

@@ -29,7 +29,7 @@ func (b *Box) writeTool() (tool.Tool, error) {
 }
 
 func (b *Box) writeFile(_ context.Context, in writeArguments) (string, error) {
-	set, err := charsetOf(in.Encoding)
+	set, err := findCharset(in.Encoding)
 	if err != nil {
 		return "", err
 	}
@@ -46,19 +46,19 @@ func (b *Box) writeFile(_ context.Context, in writeArguments) (string, error) {
 	}
 	defer root.Close() //nolint:errcheck // the file is durable already
 	if name == "." {
-		return "", &session.InvalidError{Field: "path", Reason: shown(in.Path) + " is a directory"}
+		return "", &session.InvalidError{Field: "path", Reason: displayPath(in.Path) + " is a directory"}
 	}
 	if in.CreateDirs {
 		if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			return "", files.ShortError(shown(in.Path), err)
+			return "", files.ShortError(displayPath(in.Path), err)
 		}
 	}
-	_, err = files.ReplaceFile(root, name, shown(in.Path), data)
+	_, err = files.ReplaceFile(root, name, displayPath(in.Path), data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !in.CreateDirs:
 		return "", fmt.Errorf("%w; create_dirs makes missing directories", err)
 	case err != nil:
 		return "", err
 	}
-	return fmt.Sprintf("Successfully wrote %d characters to %s", utf8.RuneCountInString(in.Content), shown(in.Path)), nil
+	return fmt.Sprintf("Successfully wrote %d characters to %s", utf8.RuneCountInString(in.Content), displayPath(in.Path)), nil
 }
