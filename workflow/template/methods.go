@@ -7,16 +7,16 @@ import (
 
 // methodDef is a method. None changes its value. A parameter without a name is
 // positional only.
-type methodDef struct {
+type methodDef[T Value] struct {
 	params   []string
 	required int // of params
-	call     func(r *run, name string, object Value, args []Value) (Value, error)
+	call     func(r *run, name string, object T, args []Value) (Value, error)
 }
 
 // The methods of strings, dicts and lists; there are no others. format binds
 // its arguments itself.
 var (
-	stringMethods = map[string]methodDef{
+	stringMethods = map[string]methodDef[Str]{
 		"format":     {},
 		"lower":      {nil, 0, changeCase},
 		"upper":      {nil, 0, changeCase},
@@ -34,13 +34,13 @@ var (
 		"count":      {[]string{"", "", ""}, 1, search},
 		"join":       {[]string{""}, 1, joinStrings},
 	}
-	dictMethods = map[string]methodDef{
+	dictMethods = map[string]methodDef[*Dict]{
 		"get":    {[]string{"", ""}, 1, dictGet},
 		"items":  {nil, 0, dictView},
 		"keys":   {nil, 0, dictView},
 		"values": {nil, 0, dictView},
 	}
-	listMethods = map[string]methodDef{
+	listMethods = map[string]methodDef[List]{
 		"count": {[]string{""}, 1, listCount},
 		"index": {[]string{"", "", ""}, 1, listIndex},
 	}
@@ -53,16 +53,32 @@ func isMethod(name string) bool {
 	return ofString || ofDict || ofList
 }
 
-func methodOf(v Value, name string) (m methodDef, ok bool) {
-	switch v.(type) {
+// boundMethod is a method of one value, ready to be called.
+type boundMethod func(r *run, args arguments) (Value, error)
+
+func methodOf(v Value, name string) (boundMethod, bool) {
+	switch v := v.(type) {
 	case Str:
-		m, ok = stringMethods[name]
+		return bindMethod(stringMethods, v, name)
 	case *Dict:
-		m, ok = dictMethods[name]
-	case List, Tuple:
-		m, ok = listMethods[name]
+		return bindMethod(dictMethods, v, name)
+	case List:
+		return bindMethod(listMethods, v, name)
+	case Tuple:
+		return bindMethod(listMethods, List(v), name)
 	}
-	return m, ok
+	return nil, false
+}
+
+func bindMethod[T Value](methods map[string]methodDef[T], object T, name string) (boundMethod, bool) {
+	m, ok := methods[name]
+	return func(r *run, args arguments) (Value, error) {
+		bound, err := args.bind(m.required, m.params...)
+		if err != nil {
+			return nil, err
+		}
+		return m.call(r, name, object, bound)
+	}, ok
 }
 
 func (e *methodCall) eval(r *run) (Value, error) {
@@ -70,7 +86,7 @@ func (e *methodCall) eval(r *run) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, ok := methodOf(obj, e.name)
+	call, ok := methodOf(obj, e.name)
 	if !ok {
 		return nil, failf(KindUndefined, "%s has no method %s, it is of type %s", describe(e.object), e.name, obj.typeName())
 	}
@@ -87,19 +103,15 @@ func (e *methodCall) eval(r *run) (Value, error) {
 		if err := r.grow(3 * len(s)); err != nil {
 			return nil, err
 		}
-		if m.call == nil {
+		if e.name == "format" {
 			return r.format(string(s), args)
 		}
 	}
-	bound, err := args.bind(m.required, m.params...)
-	if err != nil {
-		return nil, err
-	}
-	return m.call(r, e.name, obj, bound)
+	return call(r, args)
 }
 
-func dictGet(_ *run, _ string, d Value, a []Value) (Value, error) {
-	v, ok, err := d.(*Dict).find(a[0])
+func dictGet(_ *run, _ string, d *Dict, a []Value) (Value, error) {
+	v, ok, err := d.find(a[0])
 	switch {
 	case err != nil || ok:
 		return v, err
@@ -109,8 +121,7 @@ func dictGet(_ *run, _ string, d Value, a []Value) (Value, error) {
 	return None{}, nil
 }
 
-func dictView(r *run, name string, object Value, _ []Value) (Value, error) {
-	d := object.(*Dict)
+func dictView(r *run, name string, d *Dict, _ []Value) (Value, error) {
 	if err := r.elements(2 * d.Len()); err != nil {
 		return nil, err
 	}
@@ -127,17 +138,9 @@ func dictView(r *run, name string, object Value, _ []Value) (Value, error) {
 	return view{"dict_items", pairs}, nil
 }
 
-// itemsOf returns the elements of a list or tuple.
-func itemsOf(v Value) []Value {
-	if t, ok := v.(Tuple); ok {
-		return t
-	}
-	return v.(List)
-}
-
-func listCount(r *run, _ string, list Value, a []Value) (Value, error) {
+func listCount(r *run, _ string, items List, a []Value) (Value, error) {
 	n := 0
-	for _, item := range itemsOf(list) {
+	for _, item := range items {
 		same, err := r.equal(item, a[0], 0)
 		if err != nil {
 			return nil, err
@@ -149,8 +152,7 @@ func listCount(r *run, _ string, list Value, a []Value) (Value, error) {
 	return Int(n), nil
 }
 
-func listIndex(r *run, name string, list Value, a []Value) (Value, error) {
-	items := itemsOf(list)
+func listIndex(r *run, name string, items List, a []Value) (Value, error) {
 	start, end, err := span(name, a[1], a[2], len(items))
 	if err != nil {
 		return nil, err
@@ -186,12 +188,12 @@ func span(function string, from, to Value, n int) (start, end int, err error) {
 	return start, min(end, n), err
 }
 
-func changeCase(_ *run, name string, object Value, _ []Value) (Value, error) {
+func changeCase(_ *run, name string, s Str, _ []Value) (Value, error) {
 	change := map[string]func(string) string{"lower": lower, "upper": upper, "title": title, "capitalize": capitalize}[name]
-	return Str(change(string(object.(Str)))), nil
+	return Str(change(string(s))), nil
 }
 
-func splitIntoLines(r *run, _ string, object Value, a []Value) (Value, error) {
+func splitIntoLines(r *run, _ string, s Str, a []Value) (Value, error) {
 	keep := false
 	if a[0] != nil {
 		var err error
@@ -199,11 +201,11 @@ func splitIntoLines(r *run, _ string, object Value, a []Value) (Value, error) {
 			return nil, err
 		}
 	}
-	return r.stringList(splitLines(string(object.(Str)), keep))
+	return r.stringList(splitLines(string(s), keep))
 }
 
-func strip(_ *run, name string, object Value, a []Value) (Value, error) {
-	s := string(object.(Str))
+func strip(_ *run, name string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	drop := isSpace
 	if a[0] != nil && a[0] != (None{}) {
 		chars, err := wantStr(name, a[0])
@@ -221,8 +223,8 @@ func strip(_ *run, name string, object Value, a []Value) (Value, error) {
 	return Str(s), nil
 }
 
-func split(r *run, _ string, object Value, a []Value) (Value, error) {
-	s := string(object.(Str))
+func split(r *run, _ string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	limit, err := wantInt("split", a[1], -1)
 	if err != nil {
 		return nil, err
@@ -254,8 +256,8 @@ func (r *run) stringList(parts []string) (Value, error) {
 	return list, nil
 }
 
-func replace(r *run, _ string, object Value, a []Value) (Value, error) {
-	s := string(object.(Str))
+func replace(r *run, _ string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	old, err := wantStr("replace", a[0])
 	if err != nil {
 		return nil, err
@@ -279,9 +281,8 @@ func replace(r *run, _ string, object Value, a []Value) (Value, error) {
 }
 
 // affix is startswith and endswith, for one string or a tuple of them.
-func affix(_ *run, name string, object Value, a []Value) (Value, error) {
-	s := string(object.(Str))
-	s, _, ok, err := within(s, name, a[1], a[2])
+func affix(_ *run, name string, text Str, a []Value) (Value, error) {
+	s, _, ok, err := within(string(text), name, a[1], a[2])
 	if err != nil {
 		return nil, err
 	}
@@ -306,8 +307,8 @@ func affix(_ *run, name string, object Value, a []Value) (Value, error) {
 }
 
 // search is find and count.
-func search(_ *run, name string, object Value, a []Value) (Value, error) {
-	s := string(object.(Str))
+func search(_ *run, name string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	needle, err := wantStr(name, a[0])
 	if err != nil {
 		return nil, err
@@ -343,7 +344,7 @@ func within(s, function string, from, to Value) (part string, skipped int, ok bo
 	return string(runes[start:end]), start, true, nil
 }
 
-func joinStrings(r *run, _ string, sep Value, a []Value) (Value, error) {
+func joinStrings(r *run, _ string, sep Str, a []Value) (Value, error) {
 	items, err := r.iterate(a[0])
 	if err != nil {
 		return nil, err
@@ -358,7 +359,7 @@ func joinStrings(r *run, _ string, sep Value, a []Value) (Value, error) {
 			return nil, valueErrorf("join needs strings, element %d is a %s", i, item.typeName())
 		}
 		if i > 0 {
-			if err := p.add(string(sep.(Str))); err != nil {
+			if err := p.add(string(sep)); err != nil {
 				return nil, err
 			}
 		}
