@@ -88,7 +88,7 @@ func (e *filterExpr) apply(r *run, v Value) (Value, error) {
 	return e.filter.call(r, v, bound)
 }
 
-// text is Python's str(v), for filters that work on text.
+// text returns Python's str(v), for filters that work on text.
 func (r *run) text(v Value) (string, error) {
 	if s, ok := v.(Str); ok {
 		return string(s), nil
@@ -134,7 +134,7 @@ func titleFilter(r *run, v Value, _ []Value) (Value, error) {
 	return Str(title(s)), r.grow(3 * len(s))
 }
 
-// regexSearch is group 1 of the first match, whatever the case, else "".
+// regexSearch returns group 1 of the first match, whatever the case, else "".
 func regexSearch(r *run, v Value, args []Value) (Value, error) {
 	m, _, err := r.match(v, args[0], true)
 	return Str(m), err

@@ -66,5 +66,5 @@ func (m *meter) elements(n int) error {
 	return m.grow(n * elementBytes)
 }
 
-// times is n * size, or too much of both without an overflow.
+// times returns n * size, or too much of both without an overflow.
 func times(n, size int) int { return min(n, maxBytes+1) * min(size, maxBytes+1) }

@@ -280,7 +280,7 @@ func replace(r *run, _ string, text Str, a []Value) (Value, error) {
 	return Str(strings.Replace(s, old, replacement, limit)), nil
 }
 
-// affix is startswith and endswith, for one string or a tuple of them.
+// affix implements startswith and endswith, for one string or a tuple of them.
 func affix(_ *run, name string, text Str, a []Value) (Value, error) {
 	s, _, ok, err := within(string(text), name, a[1], a[2])
 	if err != nil {
@@ -306,7 +306,7 @@ func affix(_ *run, name string, text Str, a []Value) (Value, error) {
 	return Bool(false), nil
 }
 
-// search is find and count.
+// search implements find and count.
 func search(_ *run, name string, text Str, a []Value) (Value, error) {
 	s := string(text)
 	needle, err := wantStr(name, a[0])
@@ -330,7 +330,7 @@ func search(_ *run, name string, text Str, a []Value) (Value, error) {
 	return Int(skipped + utf8.RuneCountInString(s[:i])), nil
 }
 
-// within is the part of s between two bounds in code points, and how many
+// within returns the part of s between two bounds in code points, and how many
 // lie before it. A start beyond the end holds nothing, not even "".
 func within(s, function string, from, to Value) (part string, skipped int, ok bool, err error) {
 	if from == nil && to == nil {

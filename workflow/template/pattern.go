@@ -302,7 +302,7 @@ func (p *patternTranslator) character(c rune) {
 // not matter, and not to regexp2.
 var sameLetter = []string{"iIİı", "ΐ\u1fd3", "ΰ\u1fe3", "ﬅﬆ"}
 
-// cases is what a set needs besides low-high if the case does not matter. In
+// cases returns what a set needs besides low-high if the case does not matter. In
 // ASCII mode regexp2 must not ignore the case: it would take ſ for an s.
 func (p *patternTranslator) cases(low, high rune) string {
 	others := ""
@@ -324,7 +324,7 @@ func (p *patternTranslator) cases(low, high rune) string {
 	return others
 }
 
-// literal is a character without any special meaning.
+// literal returns a character without any special meaning.
 func literal(c rune) string {
 	switch {
 	case c < unicode.MaxASCII && !unicode.IsLetter(c) && !unicode.IsDigit(c):

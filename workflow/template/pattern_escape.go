@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// category is the inside of a set for d, w or s. .NET counts combining marks as
+// category returns the inside of a set for d, w or s. .NET counts combining marks as
 // parts of words and the separators U+001C to U+001F not as space; Python does
 // the opposite.
 func (p *patternTranslator) category(letter rune) string {
