@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Func is a tool made of a Go function. The schema of its arguments is
+// Func makes a tool of a Go function. The schema of its arguments is
 // derived from In, a struct; unknown and mistyped arguments are refused before
 // fn is called. What fn returns is the result: a string as it is, anything
 // else as JSON. The spec's Schema is replaced.
@@ -77,7 +77,7 @@ func (t funcTool[In, Out]) Call(ctx context.Context, c Call) (Result, error) {
 	return Result{Content: string(raw)}, nil
 }
 
-// Fake is a tool that always answers the same. It takes any arguments and is
+// Fake makes a tool that always answers the same. It takes any arguments and is
 // read-only.
 func Fake(name, description, result string) Tool {
 	return fake{spec: Spec{Name: name, Description: description, Nature: ReadOnly}, result: result}

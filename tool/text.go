@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// escape is what moves a terminal's cursor, colours its text or sets its
+// escape matches what moves a terminal's cursor, colours its text or sets its
 // title: CSI, OSC and the other strings, and the two-character sequences.
 var escape = regexp.MustCompile(`(?:\x1b\[|\x{9b})[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]?` +
 	`|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?` +
 	`|\x1b[\x20-\x2f]*[\x30-\x7e]?`)
 
-// Plain is text from outside as it may stand in a transcript and on a
-// terminal: terminal sequences and control characters are gone, a lone
-// carriage return is a new line, and what is not UTF-8 is a replacement
-// character. Plain text is returned as it is.
+// Plain makes text from outside safe for a transcript and a terminal: it drops
+// terminal sequences and control characters, makes a lone carriage return a new
+// line, and replaces what is not UTF-8 by a replacement character.
 func Plain(text string) string {
 	if !strings.ContainsFunc(text, suspect) {
 		return text
@@ -50,8 +49,8 @@ func control(r rune) bool {
 	return unicode.IsControl(r)
 }
 
-// Head is the beginning of a text, about most bytes of it, with a last line
-// that says how much was cut. A shorter text is returned as it is.
+// Head returns the beginning of a text, about most bytes, with a last line that
+// says how much was cut. A shorter text stays as it is.
 func Head(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -60,9 +59,9 @@ func Head(text string, most int) string {
 	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", kept, len(kept), len(text))
 }
 
-// Ends is the beginning and the end of a text, about most bytes together, with
-// a line between them that says how much was cut. A shorter text is returned
-// as it is.
+// Ends returns the beginning and the end of a text, about most bytes together,
+// with a line between them that says how much was cut. A shorter text stays as
+// it is.
 func Ends(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -72,7 +71,7 @@ func Ends(text string, most int) string {
 	return fmt.Sprintf("%s\n[cut: %d of %d bytes]\n%s", head, len(text)-len(head)-len(tail), len(text), tail)
 }
 
-// boundary is the last start of a character at or before i.
+// boundary returns the last start of a character at or before i.
 func boundary(text string, i int) int {
 	for back := 0; back < utf8.UTFMax && i > 0 && i < len(text) && !utf8.RuneStart(text[i]); back++ {
 		i--

@@ -54,16 +54,15 @@ const (
 // Concurrent reports whether a call may run at the same time as others.
 func (s Spec) Concurrent() bool { return s.Parallel || s.Nature == ReadOnly }
 
-// Call is one use of a tool. ID is the same when a call is run again after a
-// crash.
+// Call is one call of a tool. ID stays the same when it runs again after a crash.
 type Call struct {
 	ID        string
 	SessionID string
 	Arguments json.RawMessage
 }
 
-// Result is what a tool answers. An error result is told to the model, which
-// may try something else.
+// Result is what a tool answers. The model sees an error result and may try
+// something else.
 type Result struct {
 	Content string
 	IsError bool

@@ -75,11 +75,11 @@ var building = map[string]place{
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
 
-	"workflow":                        {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
-	"workflow/template":               {floor: 4, also: []string{"workflow/template/internal/pyre"}},
-	"workflow/template/internal/pyre": {floor: 4},
-	"workflow/spec":                   {floor: 4, also: []string{"workflow/template"}},
-	"workflow/tools":                  {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
+	"workflow":          {floor: 4, also: []string{"workflow/spec", "workflow/template"}},
+	"workflow/template": {floor: 4},
+	"workflow/spec":     {floor: 4, also: []string{"workflow/template"}},
+
+	"workflow/tools": {floor: 5, picks: true},
 
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},

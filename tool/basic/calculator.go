@@ -1,91 +1,75 @@
 package basic
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Bounds that keep a calculation short: of the expression in bytes, of how
-// deep it is nested, and of a number in bits of numerator and denominator.
+// Bounds of an expression: its length in bytes, and how deep it is nested.
 const (
 	maxExpression = 1000
 	maxDepth      = 100
-	maxBits       = 1 << 14
 )
 
-type calculatorArguments struct {
-	Expression string `json:"expression" jsonschema:"such as (1/3 + 2) * 4 ^ 2"`
+// Arithmetic is a kind of number and how to calculate with it. It bounds the
+// size of its numbers itself.
+type Arithmetic[N any] interface {
+	// Number reads digits with an optional fraction and exponent: 12, 1.5, .5,
+	// 1e6, 1_000. The text may also be malformed, such as 1.2.3.
+	Number(text string) (N, error)
+	// Apply calculates a op b; op is one of + - * / // % **.
+	Apply(op string, a, b N) (N, error)
+	Negate(a N) (N, error)
 }
 
-func calculate(_ context.Context, in calculatorArguments) (string, error) {
-	value, err := evaluate(in.Expression)
-	if err != nil {
-		return "", &session.InvalidError{Field: "expression", Reason: err.Error()}
-	}
-	return strings.TrimSpace(in.Expression) + " " + value.String(), nil
+// Functions is an Arithmetic that also has names. Expressions for it may use
+// ^ for **, and the signs × ÷ and −.
+type Functions[N any] interface {
+	Constant(name string) (N, bool)
+	Function(name string) (call func(args []N) (N, error), ok bool)
 }
 
-// number is a result: exact, unless a root had to be rounded.
-type number struct {
-	*big.Rat
-	rounded bool
-}
-
-// String is "= 5" for a result that is exact, and "≈ 0.33333… (exactly 1/3)"
-// for one that cannot be written down in digits.
-func (n number) String() string {
-	const digits = 30
-	if n.IsInt() {
-		return n.sign() + n.Num().String()
-	}
-	if places, exact := n.FloatPrec(); exact && places <= 60 {
-		return n.sign() + n.FloatString(places)
-	}
-	text := "≈ " + new(big.Float).SetPrec(200).SetRat(n.Rat).Text('g', digits)
-	if n.Num().BitLen()+n.Denom().BitLen() > 200 || n.rounded {
-		return text
-	}
-	return text + " (exactly " + n.RatString() + ")"
-}
-
-func (n number) sign() string {
-	if n.rounded {
-		return "≈ "
-	}
-	return "= "
-}
-
-// evaluate reads an expression from left to right and calculates on the way.
-func evaluate(expression string) (number, error) {
+// Calculate reads an expression from left to right and calculates on the way.
+// Powers bind before signs and from right to left: -2 ** 2 is -4, and
+// 2 ** 3 ** 2 is 2 ** 9.
+func Calculate[N any](expression string, with Arithmetic[N]) (N, error) {
+	var none N
 	if len(expression) > maxExpression {
-		return number{}, fmt.Errorf("has %d bytes, at most %d", len(expression), maxExpression)
+		return none, fmt.Errorf("has %d bytes, at most %d", len(expression), maxExpression)
 	}
-	p := &parser{rest: expression}
+	p := &parser[N]{rest: expression, Arithmetic: with}
+	p.functions, _ = with.(Functions[N])
 	value, err := p.sum()
 	if err == nil && p.peek() != end {
 		err = p.unexpected()
 	}
-	return number{value, p.rounded}, err
+	if err != nil {
+		return none, err
+	}
+	return value, nil
 }
 
-// parser reads what is left of an expression. Binding grows from sum to
-// product, sign, power and operand.
-type parser struct {
-	rest    string
-	depth   int
-	rounded bool
+// parser reads the rest of an expression. Binding grows from sum to product,
+// sign, power and operand.
+type parser[N any] struct {
+	Arithmetic[N]
+	functions Functions[N] // nil: there are none
+	rest      string
+	depth     int
 }
 
 const end rune = -1
 
-// peek is the next sign, or end.
-func (p *parser) peek() rune {
+// operators maps what may be written to what Apply takes. The second list is
+// for expressions with functions.
+var operators, moreOperators = map[string]string{
+	"+": "+", "-": "-", "*": "*", "/": "/", "//": "//", "%": "%", "**": "**",
+}, map[string]string{"^": "**", "×": "*", "÷": "/", "−": "-"}
+
+// peek returns the next sign, or end.
+func (p *parser[N]) peek() rune {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	if p.rest == "" {
 		return end
@@ -95,113 +79,114 @@ func (p *parser) peek() rune {
 }
 
 // accept reads one of the signs if it comes next; a longer one is listed
-// before its beginning.
-func (p *parser) accept(signs ...string) (string, bool) {
+// before its beginning. It returns the operator that the sign stands for.
+func (p *parser[N]) accept(signs ...string) (op string, ok bool) {
 	p.peek()
 	for _, sign := range signs {
-		if rest, ok := strings.CutPrefix(p.rest, sign); ok {
+		op, known := operators[sign]
+		if !known && p.functions != nil {
+			op, known = moreOperators[sign]
+		}
+		if rest, found := strings.CutPrefix(p.rest, sign); found && known {
 			p.rest = rest
-			return sign, true
+			return op, true
 		}
 	}
 	return "", false
 }
 
-func (p *parser) unexpected() error {
+func (p *parser[N]) unexpected() error {
 	if r := p.peek(); r != end {
 		return fmt.Errorf("did not expect %q", r)
 	}
 	return errors.New("ends too early")
 }
 
-func (p *parser) sum() (*big.Rat, error) {
-	return p.chain(p.product, "+", "-", "−")
-}
+func (p *parser[N]) sum() (N, error) { return p.chain(p.product, "+", "-", "−") }
 
-func (p *parser) product() (*big.Rat, error) {
-	return p.chain(p.signed, "//", "*", "×", "/", "÷", "%")
-}
+func (p *parser[N]) product() (N, error) { return p.chain(p.signed, "//", "*", "×", "/", "÷", "%") }
 
-// chain reads operands with signs of one binding between them.
-func (p *parser) chain(operand func() (*big.Rat, error), signs ...string) (*big.Rat, error) {
+// chain reads operands with operators of one binding between them.
+func (p *parser[N]) chain(operand func() (N, error), signs ...string) (N, error) {
 	left, err := operand()
 	for err == nil {
-		sign, ok := p.accept(signs...)
+		op, ok := p.accept(signs...)
 		if !ok {
 			break
 		}
-		var right *big.Rat
+		var right N
 		if right, err = operand(); err == nil {
-			left, err = apply(sign, left, right)
+			left, err = p.Apply(op, left, right)
 		}
 	}
 	return left, err
 }
 
-// signed is -2 ^ 2 as -(2 ^ 2).
-func (p *parser) signed() (*big.Rat, error) {
-	sign, ok := p.accept("+", "-", "−")
+func (p *parser[N]) signed() (N, error) {
+	op, ok := p.accept("+", "-", "−")
 	if !ok {
 		return p.power()
 	}
 	value, err := p.nested(p.signed)
-	if err == nil && sign != "+" {
-		value.Neg(value)
+	if err != nil || op == "+" {
+		return value, err
 	}
-	return value, err
+	return p.Negate(value)
 }
 
-// power reads from right to left: 2 ^ 3 ^ 2 is 2 ^ 9.
-func (p *parser) power() (*big.Rat, error) {
+func (p *parser[N]) power() (N, error) {
 	base, err := p.operand()
 	if err != nil {
-		return nil, err
+		return base, err
 	}
 	if _, ok := p.accept("^", "**"); !ok {
 		return base, nil
 	}
 	exponent, err := p.nested(p.signed)
 	if err != nil {
-		return nil, err
+		return base, err
 	}
-	return raise(base, exponent)
+	return p.Apply("**", base, exponent)
 }
 
-func (p *parser) operand() (*big.Rat, error) {
+func (p *parser[N]) operand() (value N, err error) {
 	switch r := p.peek(); {
 	case r == '(':
 		p.rest = p.rest[1:]
-		value, err := p.nested(p.sum)
-		if err != nil {
-			return nil, err
+		if value, err = p.nested(p.sum); err != nil {
+			return value, err
 		}
-		if _, ok := p.accept(")"); !ok {
-			return nil, p.unexpected()
+		if p.peek() != ')' {
+			return value, p.unexpected()
 		}
+		p.rest = p.rest[1:]
 		return value, nil
 	case r >= '0' && r <= '9' || r == '.':
-		return p.literal()
-	case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
+		return p.Number(p.literal())
+	case p.functions != nil && letter(r):
 		return p.named()
 	}
-	return nil, p.unexpected()
+	return value, p.unexpected()
 }
 
-// nested reads something inside something, but not without end.
-func (p *parser) nested(read func() (*big.Rat, error)) (*big.Rat, error) {
+func letter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+
+// nested reads a part inside another one, and bounds the depth.
+func (p *parser[N]) nested(read func() (N, error)) (N, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, fmt.Errorf("is nested more than %d deep", maxDepth)
+		var none N
+		return none, fmt.Errorf("is nested more than %d deep", maxDepth)
 	}
 	defer func() { p.depth-- }()
 	return read()
 }
 
-// literal is a number as people write it: 12, 1.5, .5, 1e6, 1_000.
-func (p *parser) literal() (*big.Rat, error) {
+// literal reads everything that may be part of a number.
+func (p *parser[N]) literal() string {
 	n := 0
 	for n < len(p.rest) {
 		c := p.rest[n]
-		exponent := (c == '+' || c == '-') && n > 0 && (p.rest[n-1] == 'e' || p.rest[n-1] == 'E')
+		exponent := (c == '+' || c == '-') && (p.rest[n-1] == 'e' || p.rest[n-1] == 'E')
 		if (c < '0' || c > '9') && c != '.' && c != '_' && c != 'e' && c != 'E' && !exponent {
 			break
 		}
@@ -209,17 +194,49 @@ func (p *parser) literal() (*big.Rat, error) {
 	}
 	text := p.rest[:n]
 	p.rest = p.rest[n:]
-	digits, exponent, _ := strings.Cut(strings.ToLower(text), "e")
-	if len(strings.TrimLeft(exponent, "+-0")) > 4 { // never worked out: 1e999999999 would fill the memory
-		return nil, errTooLarge
+	return text
+}
+
+// named reads a constant, or a function and its arguments.
+func (p *parser[N]) named() (N, error) {
+	n := strings.IndexFunc(p.rest, func(r rune) bool { return !letter(r) })
+	if n < 0 {
+		n = len(p.rest)
 	}
-	digits = strings.ReplaceAll(digits, "_", "")
-	if strings.ContainsRune(text, 'e') || strings.ContainsRune(text, 'E') {
-		digits += "e" + exponent
+	name := p.rest[:n]
+	p.rest = p.rest[n:]
+	if value, ok := p.functions.Constant(name); ok {
+		return value, nil
 	}
-	value, ok := new(big.Rat).SetString(strings.TrimSuffix(digits, "."))
+	var none N
+	call, ok := p.functions.Function(name)
 	if !ok {
-		return nil, fmt.Errorf("%q is not a number", text)
+		return none, fmt.Errorf("does not know %q", name)
 	}
-	return fitting(value)
+	args, err := p.arguments()
+	if err != nil {
+		return none, err
+	}
+	return call(args)
+}
+
+// arguments reads what is in parentheses, with commas in between.
+func (p *parser[N]) arguments() ([]N, error) {
+	if p.peek() != '(' {
+		return nil, p.unexpected()
+	}
+	var args []N
+	for next := '('; next != ')'; next = rune(p.rest[0]) {
+		p.rest = p.rest[1:]
+		value, err := p.nested(p.sum)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, value)
+		if r := p.peek(); r != ',' && r != ')' {
+			return nil, p.unexpected()
+		}
+	}
+	p.rest = p.rest[1:]
+	return args, nil
 }

@@ -42,9 +42,9 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // bytes 2 to 5 are
 )
 
-// forbidden says what is wrong with an address, "" for a public one. An IPv4
-// address inside an IPv6 one is judged as what it is.
-func forbidden(a netip.Addr) string {
+// whyForbidden says what is wrong with an address, "" for a public one. An IPv4
+// address inside an IPv6 one counts as the IPv4 address.
+func whyForbidden(a netip.Addr) string {
 	if a.Zone() != "" {
 		return "a link-local address"
 	}
@@ -54,9 +54,9 @@ func forbidden(a netip.Addr) string {
 	case !a.IsValid() || a.IsUnspecified():
 		return "no address"
 	case nat64.Contains(a):
-		return forbidden(netip.AddrFrom4([4]byte(bytes[12:16])))
+		return whyForbidden(netip.AddrFrom4([4]byte(bytes[12:16])))
 	case sixTo4.Contains(a):
-		return forbidden(netip.AddrFrom4([4]byte(bytes[2:6])))
+		return whyForbidden(netip.AddrFrom4([4]byte(bytes[2:6])))
 	}
 	for _, r := range reserved {
 		if r.prefix.Contains(a) {

@@ -1,5 +1,5 @@
-// Package egress sends HTTP requests that somebody else thought up, a model
-// for one, without letting them reach the network the program stands in.
+// Package egress sends HTTP requests that come from elsewhere, such as a model,
+// and keeps them out of the network the program runs in.
 package egress
 
 import (
@@ -36,7 +36,7 @@ type Config struct {
 	UserAgent    string   // "": holdfast
 }
 
-// Client sends requests and goes where it is redirected, never past its guard.
+// Client sends requests and follows redirects, within what Config allows.
 // It keeps no connection open, so that every request is resolved and checked
 // anew, and needs no closing. It is safe for concurrent use.
 type Client struct {
@@ -90,7 +90,7 @@ func lower(list []string) []string {
 	return out
 }
 
-// Request is what to send. A body without a Content-Type gets one by its looks.
+// Request is an HTTP request. A body without a Content-Type gets a guessed one.
 type Request struct {
 	Method string
 	URL    *url.URL
@@ -109,9 +109,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 		}
 		resp, err := c.send(ctx, r)
 		if err != nil {
-			return nil, short(err)
+			return nil, shorten(err)
 		}
-		next, err := target(resp, r.URL)
+		next, err := redirectTarget(resp, r.URL)
 		if err == nil && next == nil {
 			return resp, nil
 		}
@@ -139,7 +139,7 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	}
 	req.Header.Set("User-Agent", c.agent)
 	if r.Body != "" {
-		req.Header.Set("Content-Type", guessed(r.Body))
+		req.Header.Set("Content-Type", guessType(r.Body))
 	}
 	for name, values := range r.Header {
 		req.Header[name] = values
@@ -147,15 +147,15 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	return c.http.Do(req)
 }
 
-func guessed(body string) string {
+func guessType(body string) string {
 	if start := strings.TrimSpace(body); strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
 		return "application/json"
 	}
 	return "text/plain; charset=utf-8"
 }
 
-// short is an error without the method and the URL that the caller knows.
-func short(err error) error {
+// shorten drops the method and the URL, which the caller knows, from an error.
+func shorten(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err
@@ -163,8 +163,8 @@ func short(err error) error {
 	return err
 }
 
-// target is where an answer redirects to, nil for an answer that does not.
-func target(resp *http.Response, from *url.URL) (*url.URL, error) {
+// redirectTarget returns where an answer redirects to, nil if it does not.
+func redirectTarget(resp *http.Response, from *url.URL) (*url.URL, error) {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	default:
@@ -181,7 +181,7 @@ func target(resp *http.Response, from *url.URL) (*url.URL, error) {
 	return to, nil
 }
 
-// redirected is the request as it may go on.
+// redirected returns the request that may follow a redirect.
 func (r Request) redirected(status int, to *url.URL) (Request, error) {
 	from := r.URL
 	r.URL = to
@@ -199,8 +199,8 @@ func (r Request) redirected(status int, to *url.URL) (Request, error) {
 	return r, nil
 }
 
-// HeaderOf is headers as somebody wrote them. Those that belong to the
-// connection are an InvalidError.
+// HeaderOf converts headers. Those that belong to the connection are an
+// InvalidError.
 func HeaderOf(written map[string]string) (http.Header, error) {
 	header := http.Header{}
 	for name, value := range written {

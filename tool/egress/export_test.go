@@ -1,4 +1,4 @@
 package egress
 
 // For the table of addresses, most of which no test should try to reach.
-var Forbidden = forbidden
+var Forbidden = whyForbidden

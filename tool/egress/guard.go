@@ -44,9 +44,9 @@ func (g *guard) address(u *url.URL) error {
 		return refused("there are credentials in the URL")
 	case strings.ContainsFunc(host, func(r rune) bool { return r > '~' || r <= ' ' }):
 		return refused("the host is not in ASCII letters; write it in its xn-- form")
-	case fitsAny(g.deny, host):
+	case matchesAny(g.deny, host):
 		return refused("the host %s is on the list of those denied", host)
-	case len(g.allow) > 0 && !fitsAny(g.allow, host):
+	case len(g.allow) > 0 && !matchesAny(g.allow, host):
 		return refused("the host %s is not on the list of those allowed", host)
 	case g.check != nil:
 		if err := g.check(u); err != nil {
@@ -56,11 +56,11 @@ func (g *guard) address(u *url.URL) error {
 	return nil
 }
 
-// hostOf is a URL's host in the one form in which it is compared.
+// hostOf returns a URL's host in the form used for comparing.
 func hostOf(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 
-// fitsAny reports a host on a list: by its name, or below a *.name.
-func fitsAny(list []string, host string) bool {
+// matchesAny reports whether a host is on a list: by its name, or below a *.name.
+func matchesAny(list []string, host string) bool {
 	return slices.ContainsFunc(list, func(pattern string) bool {
 		if below, ok := strings.CutPrefix(pattern, "*"); ok {
 			return strings.HasSuffix(host, below)
@@ -82,7 +82,7 @@ func (g *guard) dial(ctx context.Context, network, target string) (net.Conn, err
 	}
 	if !slices.Contains(g.private, net.JoinHostPort(strings.TrimSuffix(strings.ToLower(host), "."), port)) {
 		for _, a := range addresses {
-			if why := forbidden(a); why != "" {
+			if why := whyForbidden(a); why != "" {
 				return nil, refused("%s is at %s, %s", host, a, why)
 			}
 		}

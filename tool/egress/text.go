@@ -14,7 +14,7 @@ import (
 // ErrBinary is matched by the errors of answers that are no text.
 var ErrBinary = errors.New("it is no text and cannot be shown")
 
-// Text is the body of an answer as text in UTF-8, by the type it was sent
+// Text returns the body of an answer as text in UTF-8, by the type it was sent
 // with, and whether it is HTML. Without a type it is looked at.
 func Text(contentType string, raw []byte) (text string, html bool, err error) {
 	if len(raw) == 0 {
@@ -27,7 +27,7 @@ func Text(contentType string, raw []byte) (text string, html bool, err error) {
 	if err != nil || !textual(kind) || strings.ContainsRune(string(raw[:min(len(raw), 1024)]), 0) {
 		return "", false, fmt.Errorf("%s, %d bytes: %w", kind, len(raw), ErrBinary)
 	}
-	return decoded(raw, params["charset"]), kind == "text/html" || kind == "application/xhtml+xml", nil
+	return decode(raw, params["charset"]), kind == "text/html" || kind == "application/xhtml+xml", nil
 }
 
 func textual(kind string) bool {
@@ -41,9 +41,9 @@ func textual(kind string) bool {
 	return false
 }
 
-// decoded is a body in UTF-8. Besides UTF-8 the old western character set is
+// decode converts a body to UTF-8. Besides UTF-8 the old western character set is
 // understood, which is also what servers mean that name none and send no UTF-8.
-func decoded(raw []byte, charset string) string {
+func decode(raw []byte, charset string) string {
 	switch strings.ToLower(charset) {
 	case "iso-8859-1", "latin1", "windows-1252", "us-ascii", "":
 		if utf8.Valid(raw) {

@@ -33,13 +33,13 @@ func (w *Workspace) edit(_ context.Context, in editArguments) (string, error) {
 	case in.New:
 		return "", &session.InvalidError{Field: "new", Reason: "is the same as old"}
 	}
-	name, err := w.changeable(in.Path)
+	name, err := w.localChangeable(in.Path)
 	if err != nil {
 		return "", err
 	}
 	w.write.Lock()
 	defer w.write.Unlock()
-	if name, err = w.target(name); err != nil {
+	if name, err = w.followLinks(name); err != nil {
 		return "", err
 	}
 	raw, err := w.content(name)
@@ -57,15 +57,15 @@ func (w *Workspace) edit(_ context.Context, in editArguments) (string, error) {
 	places := occurrences(text, old)
 	switch {
 	case len(places) == 0:
-		return "", errors.New(missed(slashed(name), text, in.Old))
+		return "", errors.New(explainMissing(slashed(name), text, in.Old))
 	case len(places) > 1 && !in.All:
 		return "", fmt.Errorf("it stands in %s %d times, at lines %s; add lines around it, or set all", slashed(name), len(places), someLines(text, places))
 	}
 	text = strings.ReplaceAll(text, old, to)
 	if size := int64(len(text)); size > w.config.MaxFile {
-		return "", tooLong(name, size, w.config.MaxFile)
+		return "", &TooLongError{slashed(name), size, w.config.MaxFile}
 	}
-	if _, err := w.replace(name, []byte(text)); err != nil {
+	if _, err := ReplaceFile(w.root, name, slashed(name), []byte(text)); err != nil {
 		return "", err
 	}
 	if len(places) == 1 {
@@ -74,7 +74,7 @@ func (w *Workspace) edit(_ context.Context, in editArguments) (string, error) {
 	return fmt.Sprintf("Replaced it in %s %d times.", slashed(name), len(places)), nil
 }
 
-// occurrences are where a piece begins, without overlap.
+// occurrences lists where a piece begins, without overlap.
 func occurrences(text, piece string) []int {
 	var found []int
 	for from := 0; ; {
@@ -105,13 +105,13 @@ func someLines(text string, places []int) string {
 	return b.String()
 }
 
-// maxCompared is how long a file may be, in bytes, that is looked through for
-// something similar.
+// maxCompared is the length in bytes up to which a file is searched for something
+// similar.
 const maxCompared = 1 << 20
 
-// missed says that a piece is not in a text, and what there is instead: the
-// same lines with other white space, or the lines most like its first.
-func missed(name, text, piece string) string {
+// explainMissing says that a piece is not in a text, and what is there instead:
+// the same lines with other white space, or the lines most like its first.
+func explainMissing(name, text, piece string) string {
 	notFound := "it does not stand in " + name
 	if len(text) > maxCompared {
 		return notFound
@@ -133,7 +133,8 @@ func missed(name, text, piece string) string {
 	return notFound + "; most like it:\n" + strings.Join(shown, "\n--\n")
 }
 
-// sameWords is the first line where the wanted ones stand but for white space.
+// sameWords finds the lines that differ from the wanted ones in white space only,
+// or returns -1.
 func sameWords(lines, wanted []string) int {
 	folded := make([]string, len(wanted))
 	for i, line := range wanted {
@@ -154,7 +155,7 @@ func sameWords(lines, wanted []string) int {
 	return -1
 }
 
-// excerpt is some lines with their numbers.
+// excerpt returns some lines with their numbers.
 func excerpt(lines []string, at, n int) string {
 	const most = 12
 	var b strings.Builder
@@ -164,8 +165,8 @@ func excerpt(lines []string, at, n int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// similar are the lines where a piece most likely was meant: those most like
-// its first line that says something, at most three.
+// similar finds the at most three lines where a piece was most likely meant:
+// those most like its first line that is not blank.
 func similar(lines, wanted []string) []int {
 	const enough, most = 0.5, 3
 	lead := slices.IndexFunc(wanted, func(s string) bool { return strings.TrimSpace(s) != "" })
@@ -179,7 +180,7 @@ func similar(lines, wanted []string) []int {
 	model := pairs(wanted[lead])
 	var found []candidate
 	for i, line := range lines {
-		if score := likeness(model, pairs(line)); score >= enough {
+		if score := similarity(model, pairs(line)); score >= enough {
 			found = append(found, candidate{max(i-lead, 0), score})
 		}
 	}
@@ -202,8 +203,8 @@ func pairs(line string) map[[2]rune]int {
 	return found
 }
 
-// likeness is how much two lines share: 0 nothing, 1 everything.
-func likeness(a, b map[[2]rune]int) float64 {
+// similarity returns how much two lines share: 0 nothing, 1 everything.
+func similarity(a, b map[[2]rune]int) float64 {
 	shared, all := 0, 0
 	for pair, n := range a {
 		shared += min(n, b[pair])

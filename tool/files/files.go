@@ -88,15 +88,15 @@ func (w *Workspace) makeTools() error {
 	return nil
 }
 
-// Tools are file_read, file_list, file_find and file_search, and unless the
+// Tools returns file_read, file_list, file_find and file_search, and unless the
 // workspace is read-only file_write, file_edit, file_move and file_delete.
 func (w *Workspace) Tools() []tool.Tool { return slices.Clone(w.tools) }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// local is a path as the root takes it. An absolute path is fine where it
-// leads into the workspace.
+// local returns a path relative to the root. An absolute path may lead into the
+// workspace.
 func (w *Workspace) local(path string) (string, error) {
 	switch {
 	case path == "":
@@ -120,23 +120,23 @@ func (w *Workspace) local(path string) (string, error) {
 // maxLinks bounds how many links lead from a name to a file.
 const maxLinks = 16
 
-// target follows links from a local name to the name of what they mean, which
-// need not exist. A file that is replaced is replaced there, and the link stays.
-func (w *Workspace) target(name string) (string, error) {
+// followLinks follows links from a local name to where they end, which need not
+// exist. A file is replaced there, and the link stays.
+func (w *Workspace) followLinks(name string) (string, error) {
 	for range maxLinks {
 		info, err := w.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return name, nil
 		}
 		if err != nil {
-			return "", told(err)
+			return "", ShortError(slashed(name), err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return name, nil
 		}
 		to, err := w.root.Readlink(name)
 		if err != nil {
-			return "", told(err)
+			return "", ShortError(slashed(name), err)
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(name), to)
@@ -148,50 +148,15 @@ func (w *Workspace) target(name string) (string, error) {
 	return "", fmt.Errorf("%s: too many symbolic links", slashed(name))
 }
 
-// open opens a regular file for reading. It does not wait for a pipe or touch
-// a device.
+// open opens a regular file for reading.
 func (w *Workspace) open(name string) (*os.File, fs.FileInfo, error) {
-	info, err := w.root.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, nil, notAFile(name, info)
-	}
-	if err != nil {
-		return nil, nil, told(err)
-	}
-	f, err := w.root.OpenFile(name, os.O_RDONLY|noWait, 0)
-	if err != nil {
-		return nil, nil, told(err)
-	}
-	info, err = f.Stat() // it may be another than a moment ago
-	if err == nil && !info.Mode().IsRegular() {
-		err = notAFile(name, info)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
+	return OpenRegular(w.root, name, slashed(name))
 }
 
-func notAFile(name string, info fs.FileInfo) error {
-	if info.IsDir() {
-		return fmt.Errorf("%s is a folder", slashed(name))
-	}
-	return fmt.Errorf("%s is no regular file", slashed(name))
+// content reads a whole file, if it is not too long.
+func (w *Workspace) content(name string) ([]byte, error) {
+	return ReadRegular(w.root, name, slashed(name), w.config.MaxFile)
 }
 
-// told is an error of the file system in short: the path and the reason, not
-// the system call.
-func told(err error) error {
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.As(err, &p):
-		return fmt.Errorf("%s: %w", slashed(p.Path), p.Err)
-	case errors.As(err, &l):
-		return fmt.Errorf("%s to %s: %w", slashed(l.Old), slashed(l.New), l.Err)
-	}
-	return err
-}
-
-// slashed is a name as an agent is shown it, on every system the same.
+// slashed returns a name as results show it, the same on every system.
 func slashed(name string) string { return visible(filepath.ToSlash(name)) }

@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -66,7 +65,7 @@ func (w *Workspace) walk(ctx context.Context, path string, out *report, visit fu
 	}
 	start, err := w.local(path)
 	if err == nil {
-		start, err = w.target(start)
+		start, err = w.followLinks(start)
 	}
 	if err != nil {
 		return err
@@ -78,7 +77,7 @@ func (w *Workspace) walk(ctx context.Context, path string, out *report, visit fu
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil && name == start:
-			return told(err)
+			return ShortError(slashed(name), err)
 		case err != nil:
 			unreadable++
 			return nil
@@ -145,7 +144,7 @@ func (w *Workspace) search(ctx context.Context, in searchArguments) (string, err
 	return s.out.text("lines"), nil
 }
 
-// search is one search on its way.
+// search is the state of one search.
 type search struct {
 	pattern        *regexp.Regexp
 	files          glob
@@ -205,21 +204,4 @@ func (s *search) file(w *Workspace, name string) error {
 		shown = max(shown, end)
 	}
 	return nil
-}
-
-// content is a whole file, if it is not too long.
-func (w *Workspace) content(name string) (text []byte, err error) {
-	f, info, err := w.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if info.Size() > w.config.MaxFile {
-		return nil, tooLong(name, info.Size(), w.config.MaxFile)
-	}
-	text, err = io.ReadAll(io.LimitReader(f, w.config.MaxFile+1))
-	if err == nil && int64(len(text)) > w.config.MaxFile {
-		return nil, tooLong(name, int64(len(text)), w.config.MaxFile)
-	}
-	return text, err
 }

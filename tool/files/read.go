@@ -43,19 +43,19 @@ func (w *Workspace) read(ctx context.Context, in readArguments) (string, error) 
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	lines := bufio.NewReaderSize(f, 64<<10)
-	if start, err := lines.Peek(sniffed); binary(start) {
+	if start, err := lines.Peek(sniffBytes); binary(start) {
 		return "", fmt.Errorf("%s is binary, %d bytes: it cannot be shown", slashed(name), info.Size())
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	s := span{from: max(in.From, 1), to: in.To, most: w.config.MaxResult}
-	if err := s.take(ctx, lines); err != nil {
-		return "", told(err)
+	if err := s.read(ctx, lines); err != nil {
+		return "", ShortError(slashed(name), err)
 	}
 	return s.text(in.Numbers), nil
 }
 
-// span is some lines of a file.
+// span collects some lines of a file.
 type span struct {
 	from, to, most int // to 0: until the end
 
@@ -66,8 +66,8 @@ type span struct {
 	partial bool // not even for the first of them
 }
 
-// take reads the lines. It stops where there is no room for more.
-func (s *span) take(ctx context.Context, in *bufio.Reader) error {
+// read reads the lines until there is no room for more.
+func (s *span) read(ctx context.Context, in *bufio.Reader) error {
 	for begun := false; ; {
 		piece, err := in.ReadSlice('\n')
 		if len(piece) > 0 && !begun {
@@ -111,7 +111,7 @@ func (s *span) overflow(piece []byte) {
 	s.partial = true
 }
 
-// text is the lines, with notes on what is not in them.
+// text returns the lines, with notes on what is missing.
 func (s *span) text(numbers bool) string {
 	text := string(s.kept)
 	if whole := strings.ReplaceAll(text, "\r\n", "\n"); whole != text {
@@ -153,7 +153,7 @@ func numbered(text string, from int) string {
 	return b.String()
 }
 
-// maxListed is how many entries of a folder are looked at.
+// maxListed bounds the entries of a folder that are read.
 const maxListed = 10_000
 
 type listArguments struct {
@@ -176,18 +176,18 @@ func (w *Workspace) list(_ context.Context, in listArguments) (string, error) {
 		return "", err
 	}
 	if info, err := w.root.Stat(name); err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	} else if !info.IsDir() {
 		return "", fmt.Errorf("%s is no folder", slashed(name))
 	}
 	f, err := w.root.Open(name)
 	if err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	entries, err := f.ReadDir(maxListed + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	if len(entries) == 0 {
 		return "[the folder is empty]", nil
@@ -204,7 +204,7 @@ func (w *Workspace) list(_ context.Context, in listArguments) (string, error) {
 	return out.text("entries"), nil
 }
 
-// entry is one line of a listing.
+// entry returns one line of a listing.
 func (w *Workspace) entry(dir string, e fs.DirEntry) string {
 	name := strings.ReplaceAll(visible(e.Name()), "\n", "␊")
 	switch {

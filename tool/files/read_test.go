@@ -38,7 +38,7 @@ func TestRead_ranges(t *testing.T) {
 		}
 	}
 	d.refused("file_read", args{"path": "nothing"}, "nothing: no such file")
-	d.refused("file_read", args{"path": "."}, "is a folder")
+	d.refused("file_read", args{"path": "."}, "is a directory")
 }
 
 func TestRead_longFilesAreReadInPieces(t *testing.T) {

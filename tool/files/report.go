@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// report is a result of many lines that stays short and says what is missing.
+// report collects the lines of a result up to a length, and says what is missing.
 type report struct {
 	most  int
 	lines strings.Builder
@@ -28,7 +28,7 @@ func (r *report) note(format string, args ...any) {
 	r.notes = append(r.notes, "["+fmt.Sprintf(format, args...)+"]\n")
 }
 
-// text is the lines and the notes; what says what the lines are.
+// text returns the lines and the notes; what names the lines.
 func (r *report) text(what string) string {
 	if r.shown < r.count {
 		r.note("cut: the first %d of %d %s", r.shown, r.count, what)

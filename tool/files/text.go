@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// sniffed is how much of a file tells whether it is text.
-const sniffed = 8 << 10
+// sniffBytes is how much of a file decides whether it is text.
+const sniffBytes = 8 << 10
 
 // binary reports that the beginning of a file is no text.
-func binary(start []byte) bool { return bytes.IndexByte(start[:min(len(start), sniffed)], 0) >= 0 }
+func binary(start []byte) bool { return bytes.IndexByte(start[:min(len(start), sniffBytes)], 0) >= 0 }
 
-// visible is the content of a file as it may be shown. A control character
+// visible returns the content of a file as results show it. A control character
 // becomes its picture, so that an agent sees that it is there and a terminal
 // does not obey it; what is not UTF-8 becomes a replacement character.
 func visible(text string) string {

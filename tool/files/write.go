@@ -2,20 +2,14 @@ package files
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
-
-func tooLong(name string, size, most int64) error {
-	return fmt.Errorf("%s is too long: %d bytes, at most %d", slashed(name), size, most)
-}
 
 type writeArguments struct {
 	Path       string `json:"path" jsonschema:"the file, relative to the workspace"`
@@ -31,24 +25,24 @@ func (w *Workspace) writeTool() (tool.Tool, error) {
 }
 
 func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, error) {
-	name, err := w.changeable(in.Path)
+	name, err := w.localChangeable(in.Path)
 	if err != nil {
 		return "", err
 	}
 	if size := int64(len(in.Content)); size > w.config.MaxFile {
-		return "", tooLong(name, size, w.config.MaxFile)
+		return "", &TooLongError{slashed(name), size, w.config.MaxFile}
 	}
 	w.write.Lock()
 	defer w.write.Unlock()
-	if name, err = w.target(name); err != nil {
+	if name, err = w.followLinks(name); err != nil {
 		return "", err
 	}
 	if in.CreateDirs {
 		if err := w.root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			return "", told(err)
+			return "", ShortError(slashed(name), err)
 		}
 	}
-	replaced, err := w.replace(name, []byte(in.Content))
+	replaced, err := ReplaceFile(w.root, name, slashed(name), []byte(in.Content))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !in.CreateDirs:
 		return "", fmt.Errorf("%w; create_dirs makes missing folders", err)
@@ -60,61 +54,14 @@ func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, err
 	return fmt.Sprintf("Wrote %d bytes to the new file %s.", len(in.Content), slashed(name)), nil
 }
 
-// changeable is a path that may be changed: any but the workspace itself.
-func (w *Workspace) changeable(path string) (string, error) {
+// localChangeable is local for a path that is to be changed: any but the
+// workspace itself.
+func (w *Workspace) localChangeable(path string) (string, error) {
 	name, err := w.local(path)
 	if err == nil && name == "." {
 		return "", &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%q is the workspace itself", path)}
 	}
 	return name, err
-}
-
-// replace puts content under a name at once: whoever opens the file sees the
-// old content or the new, and after a crash it is one of them. Permissions
-// stay. What a crash leaves behind is a file called .holdfast-….tmp.
-func (w *Workspace) replace(name string, content []byte) (replaced bool, err error) {
-	mode := fs.FileMode(0)
-	switch info, err := w.root.Lstat(name); {
-	case err == nil && !info.Mode().IsRegular():
-		return false, notAFile(name, info)
-	case err == nil:
-		mode, replaced = info.Mode().Perm(), true
-	case !errors.Is(err, fs.ErrNotExist):
-		return false, told(err)
-	}
-	temporary := filepath.Join(filepath.Dir(name), ".holdfast-"+rand.Text()+".tmp")
-	if err := w.writeNew(temporary, content, mode); err != nil {
-		return false, told(err)
-	}
-	if err := w.root.Rename(temporary, name); err != nil {
-		return false, errors.Join(told(err), w.root.Remove(temporary))
-	}
-	// The name is durable when its folder is. Not every system can do that.
-	if dir, err := w.root.Open(filepath.Dir(name)); err == nil {
-		_ = dir.Sync()
-		_ = dir.Close()
-	}
-	return replaced, nil
-}
-
-// writeNew writes a durable file that was not there; mode 0 is the system's
-// choice. On an error there is none.
-func (w *Workspace) writeNew(name string, content []byte, mode fs.FileMode) error {
-	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil && mode != 0 {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, w.root.Remove(name))
-	}
-	return nil
 }
 
 type moveArguments struct {
@@ -131,30 +78,30 @@ func (w *Workspace) moveTool() (tool.Tool, error) {
 }
 
 func (w *Workspace) move(_ context.Context, in moveArguments) (string, error) {
-	from, err := w.changeable(in.From)
+	from, err := w.localChangeable(in.From)
 	if err != nil {
 		return "", err
 	}
-	to, err := w.changeable(in.To)
+	to, err := w.localChangeable(in.To)
 	if err != nil {
 		return "", err
 	}
 	w.write.Lock()
 	defer w.write.Unlock()
 	if _, err := w.root.Lstat(from); err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(from), err)
 	}
 	switch info, err := w.root.Lstat(to); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return "", told(err)
+		return "", ShortError(slashed(to), err)
 	case info.IsDir():
 		return "", fmt.Errorf("%s is a folder: say the new name too, such as %s", slashed(to), slashed(filepath.Join(to, filepath.Base(from))))
 	case !in.Overwrite:
 		return "", fmt.Errorf("%s is there already; overwrite replaces it", slashed(to))
 	}
 	if err := w.root.Rename(from, to); err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(from)+" to "+slashed(to), err)
 	}
 	return fmt.Sprintf("Moved %s to %s.", slashed(from), slashed(to)), nil
 }
@@ -172,7 +119,7 @@ func (w *Workspace) deleteTool() (tool.Tool, error) {
 }
 
 func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error) {
-	name, err := w.changeable(in.Path)
+	name, err := w.localChangeable(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +127,7 @@ func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error
 	defer w.write.Unlock()
 	info, err := w.root.Lstat(name)
 	if err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	if in.Recursive && info.IsDir() {
 		err = w.root.RemoveAll(name)
@@ -188,7 +135,7 @@ func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error
 		err = w.root.Remove(name)
 	}
 	if err != nil {
-		return "", told(err)
+		return "", ShortError(slashed(name), err)
 	}
 	return fmt.Sprintf("Deleted %s.", slashed(name)), nil
 }

@@ -27,7 +27,7 @@ func TestWrite_newAndInstead(t *testing.T) {
 	d.refused("file_write", args{"path": "a/b/c", "content": "x"}, "create_dirs")
 	d.must("file_write", args{"path": "a/b/c", "content": "x", "create_dirs": true})
 	d.holds("a/b/c", "x")
-	d.refused("file_write", args{"path": "a", "content": "x"}, "is a folder")
+	d.refused("file_write", args{"path": "a", "content": "x"}, "is a directory")
 	d.refused("file_write", args{"path": ".", "content": "x"}, "workspace itself")
 	d.refused("file_write", args{"path": "long", "content": strings.Repeat("x", 101)}, "too long: 101 bytes, at most 100")
 	entries, err := os.ReadDir(d.dir)

@@ -1,9 +1,10 @@
-// Package web lets an agent read and call the web without letting it reach the
-// network the program stands in.
+// Package web lets an agent read and call the web, but not the network the
+// program runs in.
 package web
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -59,7 +60,7 @@ func Tools(c Config) ([]tool.Tool, error) {
 	f := &fetcher{config: c, client: client}
 	get, err := tool.Func(tool.Spec{
 		Name: "http_get", Nature: tool.ReadOnly, Timeout: c.Timeout + time.Second, // our own comes first and says more
-		Description: "Read a page or a document from the web. HTML comes as readable text, other text as it is. Long answers are cut.",
+		Description: "Read a page or a document from the web. HTML comes as Markdown, other text as it is. Long answers are cut.",
 	}, func(ctx context.Context, in getArguments) (tool.Result, error) {
 		return f.do(ctx, request{method: http.MethodGet, url: in.URL, brief: true})
 	})
@@ -139,25 +140,53 @@ func (f *fetcher) do(ctx context.Context, r request) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, &session.InvalidError{Field: "url", Reason: "is not a URL"}
 	}
-	bounded, stop := context.WithTimeout(ctx, f.config.Timeout)
-	defer stop()
-	result, err := f.fetch(bounded, r, u)
-	switch {
-	case err == nil:
-		return result, nil
-	case ctx.Err() != nil:
-		return tool.Result{}, ctx.Err()
-	case bounded.Err() != nil:
-		return tool.Result{}, fmt.Errorf("no complete answer from %s in %v", u.Host, f.config.Timeout)
-	}
-	return tool.Result{}, err
-}
-
-func (f *fetcher) fetch(ctx context.Context, r request, u *url.URL) (tool.Result, error) {
-	resp, err := f.client.Do(ctx, egress.Request{Method: r.method, URL: u, Header: r.header, Body: r.body})
+	a, err := f.client.Ask(ctx, egress.Request{Method: r.method, URL: u, Header: r.header, Body: r.body}, f.config.Timeout, f.config.MaxBody)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
-	return f.show(r, resp)
+	return f.format(r, a)
+}
+
+// How many bytes of a page's title and of an answer's headers are shown.
+const (
+	maxTitle   = 1 << 10
+	maxHeaders = 8 << 10
+)
+
+// format puts an answer in words. One with an error status is an error result.
+func (f *fetcher) format(r request, a egress.Answer) (tool.Result, error) {
+	heading := ""
+	text, html, err := a.Text()
+	switch {
+	case err != nil:
+		return tool.Result{}, fmt.Errorf("status %d: %w", a.Status, err)
+	case html:
+		if name := title(text); name != "" {
+			heading = fmt.Sprintf("Title: %s\n", tool.Head(name, maxTitle))
+		}
+		text = Markdown(text, a.URL)
+	case text == "":
+		text = "[no content]"
+	}
+	text = tool.Head(tool.Plain(text), f.config.MaxResult)
+	if a.Cut {
+		text += fmt.Sprintf("\n[cut: the answer is longer than %d bytes]", f.config.MaxBody)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Status: %d\n", a.Status)
+	if at := a.URL.String(); at != r.url {
+		fmt.Fprintf(&b, "URL: %s\n", at)
+	}
+	b.WriteString(heading)
+	if !r.brief {
+		headers, err := json.Marshal(a.Headers())
+		if err != nil {
+			return tool.Result{}, fmt.Errorf("encode headers: %w", err)
+		}
+		fmt.Fprintf(&b, "Headers: %s\n", tool.Head(tool.Plain(string(headers)), maxHeaders))
+	}
+	if r.method != http.MethodHead {
+		fmt.Fprintf(&b, "Body:\n%s", text)
+	}
+	return tool.Result{Content: b.String(), IsError: a.Status >= 400}, nil
 }

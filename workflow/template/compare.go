@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// compare is one comparison: ==, !=, an order, in or not in.
+// compare evaluates one comparison: ==, !=, an order, in or not in.
 func (r *run) compare(op string, left, right Value) (bool, error) {
 	if err := present(left, right); err != nil {
 		return false, err
@@ -48,7 +48,7 @@ func (r *run) compare(op string, left, right Value) (bool, error) {
 // unordered is the order of a number and NaN.
 const unordered = 2
 
-// equal is Python's ==. An undefined value equals nothing.
+// equal reports Python's ==. An undefined value equals nothing.
 func (r *run) equal(a, b Value, depth int) (bool, error) {
 	if err := present(a, b); err != nil {
 		return false, err
@@ -127,7 +127,7 @@ func (r *run) equalDicts(a, b *Dict, depth int) (bool, error) {
 	return true, nil
 }
 
-// contains is Python's needle in haystack.
+// contains reports Python's needle in haystack.
 func (r *run) contains(haystack, needle Value) (bool, error) {
 	switch h := haystack.(type) {
 	case Str:
@@ -155,7 +155,7 @@ func (r *run) contains(haystack, needle Value) (bool, error) {
 	return false, nil
 }
 
-// order is -1, 0 or 1, or unordered where NaN is involved.
+// order returns -1, 0 or 1, or unordered where NaN is involved.
 func (r *run) order(op string, a, b Value, depth int) (int, error) {
 	if err := r.descend(depth); err != nil {
 		return 0, err

@@ -29,7 +29,7 @@ func (d *Dict) Get(key string) (Value, bool) {
 	return d.values[i], true
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (d *Dict) Len() int { return len(d.keys) }
 
 // All yields keys and values in order.

@@ -13,7 +13,7 @@ func (e *nameExpr) eval(r *run) (Value, error) {
 	return r.missing("%s", e.name), nil
 }
 
-// missing is the value of something that is not there.
+// missing returns the value of something that is not there.
 func (r *run) missing(format string, args ...any) Value {
 	return undefined{what: fmt.Sprintf(format, args...), strict: r.strict}
 }
@@ -82,7 +82,7 @@ func (e *attrExpr) eval(r *run) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if hasMethod(obj, e.name) {
+	if _, ok := methodOf(obj, e.name); ok {
 		return method{e.name}, nil
 	}
 	switch obj := obj.(type) {
@@ -120,7 +120,7 @@ func (e *itemExpr) eval(r *run) (Value, error) {
 	return v, nil
 }
 
-// item is obj[key]; a key or index of the wrong kind is not there either.
+// item returns obj[key]; a key or index of the wrong kind is not there either.
 func (r *run) item(obj, key Value) (Value, bool, error) {
 	if d, ok := obj.(*Dict); ok {
 		v, ok, err := d.find(key)
@@ -181,7 +181,7 @@ func describe(e expr) string {
 	return "(…)"
 }
 
-// brief is the start of a value's repr, for messages.
+// brief returns the start of a value's repr, for messages.
 func brief(v Value) string {
 	p := printer{meter: &meter{bytes: maxBytes - 4096}} // a long one is not worth its text
 	if err := p.repr(v, 0); err != nil {

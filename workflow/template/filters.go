@@ -3,8 +3,6 @@ package template
 import (
 	"slices"
 	"unicode/utf8"
-
-	"github.com/holdfast-dev/holdfast/workflow/template/internal/pyre"
 )
 
 // filter is what may follow |.
@@ -47,7 +45,7 @@ func (f filter) check(args argList) error {
 	if len(args.positional) == 1 && f.params[0] == "p" {
 		if c, ok := args.positional[0].(*constExpr); ok {
 			if s, ok := c.value.(Str); ok {
-				if _, err := pyre.Compile(string(s), false); err != nil {
+				if _, err := compilePattern(string(s), false); err != nil {
 					return failf(KindSyntax, "%s", err)
 				}
 			}
@@ -90,7 +88,7 @@ func (e *filterExpr) apply(r *run, v Value) (Value, error) {
 	return e.filter.call(r, v, bound)
 }
 
-// text is Python's str(v), for filters that work on text.
+// text returns Python's str(v), for filters that work on text.
 func (r *run) text(v Value) (string, error) {
 	if s, ok := v.(Str); ok {
 		return string(s), nil
@@ -136,7 +134,7 @@ func titleFilter(r *run, v Value, _ []Value) (Value, error) {
 	return Str(title(s)), r.grow(3 * len(s))
 }
 
-// regexSearch is group 1 of the first match, whatever the case, else "".
+// regexSearch returns group 1 of the first match, whatever the case, else "".
 func regexSearch(r *run, v Value, args []Value) (Value, error) {
 	m, _, err := r.match(v, args[0], true)
 	return Str(m), err
@@ -157,21 +155,23 @@ func (r *run) match(v, pattern Value, ignoreCase bool) (group string, found bool
 	if err != nil {
 		return "", false, err
 	}
-	re, err := pyre.Compile(p, ignoreCase)
+	re, err := compilePattern(p, ignoreCase)
 	if err != nil {
 		return "", false, valueErrorf("%s", err)
 	}
 	if err := r.grow(4 * len(s)); err != nil {
 		return "", false, err
 	}
-	m, err := re.Search(s, &r.matching)
+	m, err := searchPattern(re, s, &r.matching)
 	if err != nil {
 		return "", false, failf(KindLimit, "pattern %s: %s", brief(pattern), err)
 	}
 	if m == nil {
 		return "", false, nil
 	}
-	group, _ = m.Group(1)
+	if g := m.GroupByNumber(firstGroup); g != nil && len(g.Captures) > 0 {
+		group = g.String()
+	}
 	return group, true, nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// format is Python's str.format.
+// format implements Python's str.format.
 func (r *run) format(text string, args arguments) (Value, error) {
 	f := formatter{run: r, args: args}
 	out, err := f.fill(text, 0)

@@ -34,7 +34,7 @@ func (e *globalCall) eval(r *run) (Value, error) {
 	return e.function.call(r, args)
 }
 
-// oneValue is a function of one argument. Without it the value is zero; nil
+// oneValue makes a function of one argument. Without it the value is zero; nil
 // says that the argument must be given.
 func oneValue(zero Value, f func(*run, Value) (Value, error)) func(*run, arguments) (Value, error) {
 	return func(r *run, args arguments) (Value, error) {
@@ -141,7 +141,7 @@ func intOf(_ *run, v Value) (Value, error) {
 	return nil, valueErrorf("int needs a number or a string, not %s", v.typeName())
 }
 
-// elementsOf is the elements of the one optional argument.
+// elementsOf returns the elements of the one optional argument.
 func elementsOf(r *run, args arguments) ([]Value, error) {
 	a, err := args.bind(0, "")
 	if err != nil || a[0] == nil {

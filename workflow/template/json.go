@@ -15,6 +15,7 @@ func (p *printer) json(v Value, depth int) error {
 	if err := p.step(1); err != nil {
 		return err
 	}
+	inner := func(v Value) error { return p.json(v, depth+1) }
 	switch v := v.(type) {
 	case None:
 		return p.add("null")
@@ -27,11 +28,11 @@ func (p *printer) json(v Value, depth int) error {
 	case Str:
 		return p.jsonString(string(v))
 	case List:
-		return p.jsonArray(v, depth)
+		return p.items("[", v, "]", inner)
 	case Tuple:
-		return p.jsonArray(v, depth)
+		return p.items("[", v, "]", inner)
 	case *Dict:
-		return p.jsonObject(v, depth)
+		return p.pairs(v, p.jsonKey, inner)
 	case undefined:
 		return v.err()
 	}
@@ -50,72 +51,24 @@ func jsonFloat(f float64) string {
 	return formatFloat(f)
 }
 
-func (p *printer) jsonString(s string) error {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range s {
-		switch c {
-		case '"', '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case '\n':
-			b.WriteString(`\n`)
-		case '\r':
-			b.WriteString(`\r`)
-		case '\t':
-			b.WriteString(`\t`)
-		case '\f':
-			b.WriteString(`\f`)
-		case '\b':
-			b.WriteString(`\b`)
-		default:
-			if c < ' ' {
-				fmt.Fprintf(&b, `\u%04x`, c)
-			} else {
-				b.WriteRune(c)
-			}
-		}
+// jsonEscaper escapes quotes, backslashes and control characters.
+var jsonEscaper = func() *strings.Replacer {
+	pairs := []string{`"`, `\"`, `\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "\f", `\f`, "\b", `\b`}
+	for c := range ' ' {
+		pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c)) // the first pair of a character counts
 	}
-	b.WriteByte('"')
-	return p.add(b.String())
-}
+	return strings.NewReplacer(pairs...)
+}()
 
-func (p *printer) jsonArray(items []Value, depth int) error {
-	if err := p.add("["); err != nil {
-		return err
-	}
-	for i, item := range items {
-		if i > 0 {
-			if err := p.add(", "); err != nil {
-				return err
-			}
-		}
-		if err := p.json(item, depth+1); err != nil {
-			return err
-		}
-	}
-	return p.add("]")
-}
-
-func (p *printer) jsonObject(d *Dict, depth int) error {
-	return p.pairs(d,
-		func(k Value) error { return p.jsonKey(k, depth) },
-		func(v Value) error { return p.json(v, depth+1) })
-}
+func (p *printer) jsonString(s string) error { return p.add(`"` + jsonEscaper.Replace(s) + `"`) }
 
 // jsonKey writes a key; numbers, booleans and none become strings.
-func (p *printer) jsonKey(k Value, depth int) error {
+func (p *printer) jsonKey(k Value) error {
 	switch k := k.(type) {
 	case Str:
 		return p.jsonString(string(k))
 	case None, Bool, Int, bigInt, Float:
-		if err := p.add(`"`); err != nil {
-			return err
-		}
-		if err := p.json(k, depth); err != nil {
-			return err
-		}
-		return p.add(`"`)
+		return p.items(`"`, []Value{k}, `"`, func(v Value) error { return p.json(v, 0) })
 	}
 	return valueErrorf("'%s' cannot be a key in JSON", k.typeName())
 }

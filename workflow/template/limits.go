@@ -1,5 +1,7 @@
 package template
 
+import "time"
+
 // What one template and one rendering may take. The bounds are far beyond
 // any prompt; they are there so that a mistake, or a text written to hurt,
 // ends in an error and not in a process without memory.
@@ -11,8 +13,8 @@ const (
 	// maxSteps bounds the work of one rendering: evaluated parts of
 	// expressions, loop rounds, elements looked at.
 	maxSteps = 2_000_000
-	// maxMatching bounds the steps of all pattern searches of one rendering.
-	maxMatching = 5_000_000
+	// maxMatching bounds the time of all pattern searches of one rendering.
+	maxMatching = 2 * time.Second
 	// maxBytes bounds the text and lists one rendering makes, the output
 	// included.
 	maxBytes = 64 << 20
@@ -64,5 +66,5 @@ func (m *meter) elements(n int) error {
 	return m.grow(n * elementBytes)
 }
 
-// times is n * size, or too much of both without an overflow.
+// times returns n * size, or too much of both without an overflow.
 func times(n, size int) int { return min(n, maxBytes+1) * min(size, maxBytes+1) }

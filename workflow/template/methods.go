@@ -1,36 +1,84 @@
 package template
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// The methods there are. All of them read; none changes its value.
+// methodDef is a method. None changes its value. A parameter without a name is
+// positional only.
+type methodDef[T Value] struct {
+	params   []string
+	required int // of params
+	call     func(r *run, name string, object T, args []Value) (Value, error)
+}
+
+// The methods of strings, dicts and lists; there are no others. format binds
+// its arguments itself.
 var (
-	stringMethods = []string{
-		"capitalize", "count", "endswith", "find", "format", "join", "lower", "lstrip", "replace",
-		"rstrip", "split", "splitlines", "startswith", "strip", "title", "upper",
+	stringMethods = map[string]methodDef[Str]{
+		"format":     {},
+		"lower":      {nil, 0, changeCase},
+		"upper":      {nil, 0, changeCase},
+		"title":      {nil, 0, changeCase},
+		"capitalize": {nil, 0, changeCase},
+		"strip":      {[]string{""}, 0, strip},
+		"lstrip":     {[]string{""}, 0, strip},
+		"rstrip":     {[]string{""}, 0, strip},
+		"split":      {[]string{"sep", "maxsplit"}, 0, split},
+		"splitlines": {[]string{"keepends"}, 0, splitIntoLines},
+		"replace":    {[]string{"", "", ""}, 2, replace},
+		"startswith": {[]string{"", "", ""}, 1, affix},
+		"endswith":   {[]string{"", "", ""}, 1, affix},
+		"find":       {[]string{"", "", ""}, 1, search},
+		"count":      {[]string{"", "", ""}, 1, search},
+		"join":       {[]string{""}, 1, joinStrings},
 	}
-	dictMethods = []string{"get", "items", "keys", "values"}
-	listMethods = []string{"count", "index"}
+	dictMethods = map[string]methodDef[*Dict]{
+		"get":    {[]string{"", ""}, 1, dictGet},
+		"items":  {nil, 0, dictView},
+		"keys":   {nil, 0, dictView},
+		"values": {nil, 0, dictView},
+	}
+	listMethods = map[string]methodDef[List]{
+		"count": {[]string{""}, 1, listCount},
+		"index": {[]string{"", "", ""}, 1, listIndex},
+	}
 )
 
 func isMethod(name string) bool {
-	return slices.Contains(stringMethods, name) || slices.Contains(dictMethods, name) ||
-		slices.Contains(listMethods, name)
+	_, ofString := stringMethods[name]
+	_, ofDict := dictMethods[name]
+	_, ofList := listMethods[name]
+	return ofString || ofDict || ofList
 }
 
-func hasMethod(v Value, name string) bool {
-	switch v.(type) {
+// boundMethod is a method of one value, ready to be called.
+type boundMethod func(r *run, args arguments) (Value, error)
+
+func methodOf(v Value, name string) (boundMethod, bool) {
+	switch v := v.(type) {
 	case Str:
-		return slices.Contains(stringMethods, name)
+		return bindMethod(stringMethods, v, name)
 	case *Dict:
-		return slices.Contains(dictMethods, name)
-	case List, Tuple:
-		return slices.Contains(listMethods, name)
+		return bindMethod(dictMethods, v, name)
+	case List:
+		return bindMethod(listMethods, v, name)
+	case Tuple:
+		return bindMethod(listMethods, List(v), name)
 	}
-	return false
+	return nil, false
+}
+
+func bindMethod[T Value](methods map[string]methodDef[T], object T, name string) (boundMethod, bool) {
+	m, ok := methods[name]
+	return func(r *run, args arguments) (Value, error) {
+		bound, err := args.bind(m.required, m.params...)
+		if err != nil {
+			return nil, err
+		}
+		return m.call(r, name, object, bound)
+	}, ok
 }
 
 func (e *methodCall) eval(r *run) (Value, error) {
@@ -38,44 +86,42 @@ func (e *methodCall) eval(r *run) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !hasMethod(obj, e.name) {
+	call, ok := methodOf(obj, e.name)
+	if !ok {
 		return nil, failf(KindUndefined, "%s has no method %s, it is of type %s", describe(e.object), e.name, obj.typeName())
 	}
 	args, err := r.arguments(e.name, e.args)
 	if err != nil {
 		return nil, err
 	}
-	switch obj := obj.(type) {
-	case Str:
-		return r.stringMethod(string(obj), e.name, args)
-	case *Dict:
-		return r.dictMethod(obj, e.name, args)
-	case List:
-		return r.listMethod(obj, e.name, args)
-	case Tuple:
-		return r.listMethod(obj, e.name, args)
-	}
-	return nil, valueErrorf("'%s' has no methods", obj.typeName())
-}
-
-func (r *run) dictMethod(d *Dict, name string, args arguments) (Value, error) {
-	if name == "get" {
-		a, err := args.bind(1, "", "")
-		if err != nil {
+	if s, ok := obj.(Str); ok {
+		if err := r.step(1 + len(s)/16); err != nil {
 			return nil, err
 		}
-		v, ok, err := d.find(a[0])
-		switch {
-		case err != nil || ok:
-			return v, err
-		case a[1] != nil:
-			return a[1], nil
+		// No method but join, replace and format makes more than three times
+		// the text it is given.
+		if err := r.grow(3 * len(s)); err != nil {
+			return nil, err
 		}
-		return None{}, nil
+		if e.name == "format" {
+			return r.format(string(s), args)
+		}
 	}
-	if _, err := args.bind(0); err != nil {
-		return nil, err
+	return call(r, args)
+}
+
+func dictGet(_ *run, _ string, d *Dict, a []Value) (Value, error) {
+	v, ok, err := d.find(a[0])
+	switch {
+	case err != nil || ok:
+		return v, err
+	case a[1] != nil:
+		return a[1], nil
 	}
+	return None{}, nil
+}
+
+func dictView(r *run, name string, d *Dict, _ []Value) (Value, error) {
 	if err := r.elements(2 * d.Len()); err != nil {
 		return nil, err
 	}
@@ -92,27 +138,21 @@ func (r *run) dictMethod(d *Dict, name string, args arguments) (Value, error) {
 	return view{"dict_items", pairs}, nil
 }
 
-func (r *run) listMethod(items []Value, name string, args arguments) (Value, error) {
-	a, err := args.bind(1, "", "", "")
-	if err != nil {
-		return nil, err
-	}
-	if name == "count" {
-		if a[1] != nil {
-			return nil, valueErrorf("count takes one argument")
+func listCount(r *run, _ string, items List, a []Value) (Value, error) {
+	n := 0
+	for _, item := range items {
+		same, err := r.equal(item, a[0], 0)
+		if err != nil {
+			return nil, err
 		}
-		n := 0
-		for _, item := range items {
-			same, err := r.equal(item, a[0], 0)
-			if err != nil {
-				return nil, err
-			}
-			if same {
-				n++
-			}
+		if same {
+			n++
 		}
-		return Int(n), nil
 	}
+	return Int(n), nil
+}
+
+func listIndex(r *run, name string, items List, a []Value) (Value, error) {
 	start, end, err := span(name, a[1], a[2], len(items))
 	if err != nil {
 		return nil, err
@@ -148,68 +188,24 @@ func span(function string, from, to Value, n int) (start, end int, err error) {
 	return start, min(end, n), err
 }
 
-func (r *run) stringMethod(s, name string, args arguments) (Value, error) {
-	if err := r.step(1 + len(s)/16); err != nil {
-		return nil, err
-	}
-	// No method but join, replace and format makes more than three times
-	// the text it is given.
-	if err := r.grow(3 * len(s)); err != nil {
-		return nil, err
-	}
-	switch name {
-	case "lower", "upper", "title", "capitalize":
-		if _, err := args.bind(0); err != nil {
-			return nil, err
-		}
-		return Str(changeCase(name, s)), nil
-	case "strip", "lstrip", "rstrip":
-		return strip(s, name, args)
-	case "split":
-		return r.split(s, args)
-	case "splitlines":
-		a, err := args.bind(0, "keepends")
-		if err != nil {
-			return nil, err
-		}
-		keep := false
-		if a[0] != nil {
-			if keep, err = truth(a[0]); err != nil {
-				return nil, err
-			}
-		}
-		return r.stringList(splitLines(s, keep))
-	case "replace":
-		return r.replace(s, args)
-	case "startswith", "endswith":
-		return affix(s, name, args)
-	case "find", "count":
-		return search(s, name, args)
-	case "join":
-		return r.joinStrings(s, args)
-	default:
-		return r.format(s, args)
-	}
+func changeCase(_ *run, name string, s Str, _ []Value) (Value, error) {
+	change := map[string]func(string) string{"lower": lower, "upper": upper, "title": title, "capitalize": capitalize}[name]
+	return Str(change(string(s))), nil
 }
 
-func changeCase(name, s string) string {
-	switch name {
-	case "lower":
-		return lower(s)
-	case "upper":
-		return upper(s)
-	case "title":
-		return title(s)
-	default:
-		return capitalize(s)
+func splitIntoLines(r *run, _ string, s Str, a []Value) (Value, error) {
+	keep := false
+	if a[0] != nil {
+		var err error
+		if keep, err = truth(a[0]); err != nil {
+			return nil, err
+		}
 	}
+	return r.stringList(splitLines(string(s), keep))
 }
 
-func strip(s, name string, args arguments) (Value, error) {
-	a, err := args.bind(0, "")
-	if err != nil {
-		return nil, err
-	}
+func strip(_ *run, name string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	drop := isSpace
 	if a[0] != nil && a[0] != (None{}) {
 		chars, err := wantStr(name, a[0])
@@ -227,11 +223,8 @@ func strip(s, name string, args arguments) (Value, error) {
 	return Str(s), nil
 }
 
-func (r *run) split(s string, args arguments) (Value, error) {
-	a, err := args.bind(0, "sep", "maxsplit")
-	if err != nil {
-		return nil, err
-	}
+func split(r *run, _ string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	limit, err := wantInt("split", a[1], -1)
 	if err != nil {
 		return nil, err
@@ -263,11 +256,8 @@ func (r *run) stringList(parts []string) (Value, error) {
 	return list, nil
 }
 
-func (r *run) replace(s string, args arguments) (Value, error) {
-	a, err := args.bind(2, "", "", "")
-	if err != nil {
-		return nil, err
-	}
+func replace(r *run, _ string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	old, err := wantStr("replace", a[0])
 	if err != nil {
 		return nil, err
@@ -290,13 +280,9 @@ func (r *run) replace(s string, args arguments) (Value, error) {
 	return Str(strings.Replace(s, old, replacement, limit)), nil
 }
 
-// affix is startswith and endswith, for one string or a tuple of them.
-func affix(s, name string, args arguments) (Value, error) {
-	a, err := args.bind(1, "", "", "")
-	if err != nil {
-		return nil, err
-	}
-	s, _, ok, err := within(s, name, a[1], a[2])
+// affix implements startswith and endswith, for one string or a tuple of them.
+func affix(_ *run, name string, text Str, a []Value) (Value, error) {
+	s, _, ok, err := within(string(text), name, a[1], a[2])
 	if err != nil {
 		return nil, err
 	}
@@ -320,12 +306,9 @@ func affix(s, name string, args arguments) (Value, error) {
 	return Bool(false), nil
 }
 
-// search is find and count.
-func search(s, name string, args arguments) (Value, error) {
-	a, err := args.bind(1, "", "", "")
-	if err != nil {
-		return nil, err
-	}
+// search implements find and count.
+func search(_ *run, name string, text Str, a []Value) (Value, error) {
+	s := string(text)
 	needle, err := wantStr(name, a[0])
 	if err != nil {
 		return nil, err
@@ -347,7 +330,7 @@ func search(s, name string, args arguments) (Value, error) {
 	return Int(skipped + utf8.RuneCountInString(s[:i])), nil
 }
 
-// within is the part of s between two bounds in code points, and how many
+// within returns the part of s between two bounds in code points, and how many
 // lie before it. A start beyond the end holds nothing, not even "".
 func within(s, function string, from, to Value) (part string, skipped int, ok bool, err error) {
 	if from == nil && to == nil {
@@ -361,11 +344,7 @@ func within(s, function string, from, to Value) (part string, skipped int, ok bo
 	return string(runes[start:end]), start, true, nil
 }
 
-func (r *run) joinStrings(sep string, args arguments) (Value, error) {
-	a, err := args.bind(1, "")
-	if err != nil {
-		return nil, err
-	}
+func joinStrings(r *run, _ string, sep Str, a []Value) (Value, error) {
 	items, err := r.iterate(a[0])
 	if err != nil {
 		return nil, err
@@ -380,7 +359,7 @@ func (r *run) joinStrings(sep string, args arguments) (Value, error) {
 			return nil, valueErrorf("join needs strings, element %d is a %s", i, item.typeName())
 		}
 		if i > 0 {
-			if err := p.add(sep); err != nil {
+			if err := p.add(string(sep)); err != nil {
 				return nil, err
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 func tooLarge() error { return failf(KindLimit, "an integer of more than 4300 digits") }
 
-// wholeNumber is n as a value.
+// wholeNumber returns n as a value.
 func wholeNumber(n *big.Int) (Value, error) {
 	if n.IsInt64() {
 		return Int(n.Int64()), nil
@@ -29,7 +29,7 @@ func parseFloat(text string) (Value, error) {
 	return Float(f), nil
 }
 
-// number is v as Int, bigInt or Float, if it counts as a number at all.
+// number returns v as Int, bigInt or Float, if it counts as a number at all.
 func number(v Value) (Value, bool) {
 	switch v := v.(type) {
 	case Bool:
@@ -43,7 +43,7 @@ func number(v Value) (Value, bool) {
 	return nil, false
 }
 
-// whole is v as a big integer, if it is a whole number and not a float.
+// whole returns v as a big integer, if it is a whole number and not a float.
 func whole(v Value) (*big.Int, bool) {
 	switch v := v.(type) {
 	case Bool:
@@ -59,7 +59,7 @@ func whole(v Value) (*big.Int, bool) {
 	return nil, false
 }
 
-// smallInt is v as an int, if it is a whole number of that size.
+// smallInt returns v as an int, if it is a whole number of that size.
 func smallInt(v Value) (int, bool) {
 	n, ok := whole(v)
 	if !ok || !n.IsInt64() {
@@ -68,7 +68,7 @@ func smallInt(v Value) (int, bool) {
 	return int(n.Int64()), true
 }
 
-// clampInt is v as an int far from overflow: counts and bounds beyond
+// clampInt returns v as an int far from overflow: counts and bounds beyond
 // any length mean the same however large they are.
 func clampInt(v Value) (int, bool) {
 	const far = 1 << 40
@@ -117,7 +117,18 @@ func sign(v Value, negative bool) (Value, error) {
 	return wholeNumber(new(big.Int).Neg(w))
 }
 
-// arithmetic is an operation on two numbers.
+// Calculate returns left op right for two numbers, as Python does; op is one of
+// + - * / // % **.
+func Calculate(op string, left, right Value) (Value, error) {
+	a, ok := number(left)
+	b, ok2 := number(right)
+	if !ok || !ok2 {
+		return nil, valueErrorf("cannot compute %s %s %s", left.typeName(), op, right.typeName())
+	}
+	return arithmetic(op, a, b)
+}
+
+// arithmetic computes an operation on two numbers.
 func arithmetic(op string, a, b Value) (Value, error) {
 	x, isInt := a.(Int)
 	y, isInt2 := b.(Int)
@@ -275,7 +286,7 @@ func floatPower(a, b float64) (Value, error) {
 	return Float(f), nil
 }
 
-// power is a to the b, rounded once, at the end: math.Pow rounds on the way
+// power returns a to the b, rounded once, at the end: math.Pow rounds on the way
 // and may miss the last digit. An exponent is a whole number of halves of
 // halves, so roots and products are all it takes.
 func power(a, b float64) float64 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// binary is left op right.
+// binary computes left op right.
 func (r *run) binary(op string, left, right Value) (Value, error) {
 	for _, v := range []Value{left, right} {
 		if u, ok := v.(undefined); ok {
@@ -43,7 +43,7 @@ func (r *run) binary(op string, left, right Value) (Value, error) {
 	return nil, valueErrorf("cannot compute %s %s %s", left.typeName(), op, right.typeName())
 }
 
-// join is + on two strings, lists or tuples; nil if they are not.
+// join computes + on two strings, lists or tuples; nil if they are not.
 func (r *run) join(left, right Value) (Value, error) {
 	switch a := left.(type) {
 	case Str:
@@ -65,7 +65,7 @@ func (r *run) join(left, right Value) (Value, error) {
 	return nil, nil
 }
 
-// repeat is v * n for strings, lists and tuples; nil for anything else.
+// repeat computes v * n for strings, lists and tuples; nil for anything else.
 func (r *run) repeat(v Value, n int) (Value, error) {
 	n = max(n, 0)
 	switch v := v.(type) {

@@ -12,7 +12,7 @@ import (
 // directive is one field of a printf format: key, flags, width, precision, verb.
 var directive = regexp.MustCompile(`^%(?:\(([^()]*)\))?([-+ #0]*)([0-9]+|\*)?(\.(?:[0-9]*|\*))?[hlL]?((?s:.))?`)
 
-// percent is Python's text % value.
+// percent computes Python's text % value.
 func (r *run) percent(text string, value Value) (Value, error) {
 	f := printf{run: r, value: value}
 	if t, ok := value.(Tuple); ok {
@@ -99,7 +99,7 @@ func (f *printf) field(m []string) (string, error) {
 	return "", valueErrorf("unknown field %%%s of a format", s.verb)
 }
 
-// next is the value of the next field.
+// next returns the value of the next field.
 func (f *printf) next(key string, keyed bool) (Value, error) {
 	if keyed {
 		d, ok := f.value.(*Dict)

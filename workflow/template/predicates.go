@@ -46,7 +46,7 @@ func (e *testExpr) eval(r *run) (Value, error) {
 	return Bool(holds), err
 }
 
-// relation is a test with an argument.
+// relation evaluates a test with an argument.
 func (r *run) relation(name string, v, arg Value) (bool, error) {
 	switch name {
 	case "divisibleby":
@@ -57,7 +57,7 @@ func (r *run) relation(name string, v, arg Value) (bool, error) {
 	return r.compare(name, v, arg)
 }
 
-// property is a test without an argument.
+// property evaluates a test without an argument.
 func (r *run) property(name string, v Value) (bool, error) {
 	switch name {
 	case "even":
@@ -97,7 +97,7 @@ func (r *run) rest(v, n Value, rest Int) (bool, error) {
 	return r.equal(m, rest, 0)
 }
 
-// isKind is a test of what v is.
+// isKind evaluates a test of what v is.
 func isKind(name string, v Value) bool {
 	switch v := v.(type) {
 	case None:
@@ -124,7 +124,7 @@ func isKind(name string, v Value) bool {
 	return false
 }
 
-// same is Python's is: of one type and equal, and one object where objects
+// same reports Python's is: of one type and equal, and one object where objects
 // can be told apart.
 func same(a, b Value) bool {
 	switch a := a.(type) {

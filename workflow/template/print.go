@@ -13,6 +13,13 @@ type printer struct {
 	strings.Builder
 }
 
+// Print returns what {{ v }} prints.
+func Print(v Value) (string, error) {
+	p := printer{meter: &meter{}}
+	err := p.str(v)
+	return p.String(), err
+}
+
 func (p *printer) add(text string) error {
 	if err := p.grow(len(text)); err != nil {
 		return err
@@ -21,7 +28,7 @@ func (p *printer) add(text string) error {
 	return nil
 }
 
-// str is Python's str(v).
+// str writes Python's str(v).
 func (p *printer) str(v Value) error {
 	if s, ok := v.(Str); ok {
 		return p.add(string(s))
@@ -32,7 +39,7 @@ func (p *printer) str(v Value) error {
 	return p.repr(v, 0)
 }
 
-// repr is Python's repr(v).
+// repr writes Python's repr(v).
 func (p *printer) repr(v Value, depth int) error {
 	if depth > maxDepth {
 		return failf(KindLimit, "values nested deeper than %d", maxDepth)
@@ -40,6 +47,7 @@ func (p *printer) repr(v Value, depth int) error {
 	if err := p.step(1); err != nil {
 		return err
 	}
+	inner := func(v Value) error { return p.repr(v, depth+1) }
 	switch v := v.(type) {
 	case None:
 		return p.add("None")
@@ -57,47 +65,42 @@ func (p *printer) repr(v Value, depth int) error {
 	case Str:
 		return p.quoted(string(v))
 	case List:
-		return p.items("[", v, "]", depth)
+		return p.items("[", v, "]", inner)
 	case Tuple:
 		if len(v) == 1 {
-			return p.items("(", v, ",)", depth)
+			return p.items("(", v, ",)", inner)
 		}
-		return p.items("(", v, ")", depth)
+		return p.items("(", v, ")", inner)
 	case *Dict:
-		return p.dict(v, depth)
+		return p.pairs(v, inner, inner)
 	case undefined:
 		if err := present(v); err != nil {
 			return err
 		}
 		return p.add("Undefined")
 	case view:
-		return p.items(v.name+"([", v.items, "])", depth)
+		return p.items(v.name+"([", v.items, "])", inner)
 	case method:
 		return valueErrorf("the method %s is not called", v.name)
 	}
 	return valueErrorf("'%s' cannot be printed", v.typeName())
 }
 
-func (p *printer) items(open string, items []Value, end string, depth int) error {
-	if err := p.add(open); err != nil {
-		return err
+// items writes the elements of a list between open and end.
+func (p *printer) items(open string, items []Value, end string, write func(Value) error) error {
+	if len(items) == 0 {
+		return p.add(open + end)
 	}
-	for i, item := range items {
-		if i > 0 {
-			if err := p.add(", "); err != nil {
-				return err
-			}
-		}
-		if err := p.repr(item, depth+1); err != nil {
+	for _, item := range items {
+		if err := p.add(open); err != nil {
 			return err
 		}
+		if err := write(item); err != nil {
+			return err
+		}
+		open = ", "
 	}
 	return p.add(end)
-}
-
-func (p *printer) dict(d *Dict, depth int) error {
-	repr := func(v Value) error { return p.repr(v, depth+1) }
-	return p.pairs(d, repr, repr)
 }
 
 // pairs writes the entries of a dict between braces.
@@ -154,7 +157,7 @@ func (p *printer) quoted(s string) error {
 	return p.add(b.String())
 }
 
-// formatFloat is the shortest text that reads back as f, with an exponent
+// formatFloat returns the shortest text that reads back as f, with an exponent
 // only where the point would be more than 16 digits right or 4 left.
 func formatFloat(f float64) string {
 	switch {

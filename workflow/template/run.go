@@ -1,6 +1,9 @@
 package template
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // run is one rendering or one evaluation.
 type run struct {
@@ -10,8 +13,8 @@ type run struct {
 	strict bool // whether missing things are strict undefined
 	frame  *frame
 	out    *strings.Builder
-	// matching is how many steps are left for pattern searches.
-	matching int
+	// matching is the time left for pattern searches.
+	matching time.Duration
 }
 
 func newRun(src source, scope Scope, strict bool) *run {

@@ -33,7 +33,7 @@ func (r *run) iterate(v Value) ([]Value, error) {
 	return nil, valueErrorf("'%s' cannot be iterated", v.typeName())
 }
 
-// length is Python's len(v).
+// length returns Python's len(v).
 func length(v Value) (int, error) {
 	switch v := v.(type) {
 	case List:
@@ -54,7 +54,7 @@ func length(v Value) (int, error) {
 	return 0, valueErrorf("'%s' has no length", v.typeName())
 }
 
-// codePointAt is the i-th code point of s, counted from the end if i < 0.
+// codePointAt returns the i-th code point of s, counted from the end if i < 0.
 func codePointAt(s string, i int) (string, bool) {
 	if i < 0 {
 		i += utf8.RuneCountInString(s)

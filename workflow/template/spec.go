@@ -24,7 +24,7 @@ type spec struct {
 
 var specPattern = regexp.MustCompile(`^(?s:(.)?([<>=^]))?([-+ ])?(#)?(0)?([0-9]*)([,_])?(?:\.([0-9]+))?([bcdeEfFgGnosxX%])?$`)
 
-// formatValue is Python's format(v, text).
+// formatValue returns Python's format(v, text).
 func (r *run) formatValue(v Value, text string) (string, error) {
 	if text == "" {
 		return r.text(v)

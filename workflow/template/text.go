@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// isSpace is white space as Python's strings and patterns see it: Unicode's,
+// isSpace reports white space as Python's strings and patterns see it: Unicode's,
 // and the four separators U+001C to U+001F.
 func isSpace(c rune) bool {
 	return unicode.IsSpace(c) || 0x1C <= c && c <= 0x1F
@@ -71,7 +71,7 @@ func titleRune(c rune) string {
 	return cases.Title(language.Und).String(string(c))
 }
 
-// lowerAt is the lower case of the letter at i. A capital sigma that ends a
+// lowerAt returns the lower case of the letter at i. A capital sigma that ends a
 // word has a form of its own; a dotted capital I becomes two characters.
 func lowerAt(runes []rune, i int) string {
 	switch c := runes[i]; {

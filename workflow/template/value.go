@@ -78,7 +78,7 @@ func present(vs ...Value) error {
 	return nil
 }
 
-// truth is Python's bool(v).
+// truth returns Python's bool(v).
 func truth(v Value) (bool, error) {
 	switch v := v.(type) {
 	case None:

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// charset is how a file's bytes and its text belong together.
+// charset converts between the bytes of a file and its text.
 type charset struct {
 	name string
-	of   encoding.Encoding // nil: UTF-8
-	wide bool              // a NUL byte is nothing unusual
+	of   encoding.Encoding // nil: UTF-8 or ASCII
+	wide bool              // its text has NUL bytes
 }
 
 // charsetOf finds a charset by one of the names Python has for it.
-func charsetOf(name string) (charset, error) {
+func findCharset(name string) (charset, error) {
 	switch strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(strings.TrimSpace(name))) {
 	case "", "utf-8", "utf8", "u8":
 		return charset{name: "utf-8"}, nil
@@ -47,7 +47,7 @@ func charsetOf(name string) (charset, error) {
 
 var errBinary = errors.New("is binary and cannot be read as text")
 
-// decode is the text of a file, exactly.
+// decode returns the exact text of a file.
 func (c charset) decode(data []byte) (string, error) {
 	if !c.wide && bytes.IndexByte(data, 0) >= 0 {
 		return "", errBinary
@@ -65,7 +65,7 @@ func (c charset) decode(data []byte) (string, error) {
 	return string(text), nil
 }
 
-// encode is the bytes of a text. A character that has none is named.
+// encode returns the bytes of a text.
 func (c charset) encode(text string) ([]byte, error) {
 	if !utf8.ValidString(text) {
 		return nil, &session.InvalidError{Field: "content", Reason: "is not UTF-8"}
@@ -83,7 +83,7 @@ func (c charset) encode(text string) ([]byte, error) {
 	return data, nil
 }
 
-// plain reports text that is itself in UTF-8 or in ASCII.
+// plain reports whether a text needs no conversion.
 func (c charset) plain(text string) bool {
 	if c.name == "ascii" {
 		return strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0

@@ -30,7 +30,7 @@ func HTTPFromEnv(getenv func(name string) string) (HTTP, error) {
 			name = "STRANDS_" + v.name
 		}
 		var err error
-		if *v.list, err = listed(getenv(name)); err != nil {
+		if *v.list, err = parseList(getenv(name)); err != nil {
 			return HTTP{}, &session.InvalidError{Field: name, Reason: err.Error()}
 		}
 	}
@@ -38,7 +38,7 @@ func HTTPFromEnv(getenv func(name string) string) (HTTP, error) {
 	return h, err
 }
 
-func listed(text string) ([]string, error) {
+func parseList(text string) ([]string, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "[") && json.Valid([]byte(text)) {
 		var list []string
@@ -56,7 +56,7 @@ func listed(text string) ([]string, error) {
 	return list, nil
 }
 
-// patterns are the lists of an HTTP, ready to be used.
+// patterns are the compiled lists of an HTTP.
 type patterns struct {
 	hosts, urls []*regexp.Regexp // allowed
 	blocked     []*regexp.Regexp
@@ -82,7 +82,7 @@ func (h HTTP) compile() (patterns, error) {
 }
 
 func compileInto(list *[]*regexp.Regexp, field, text, form string) error {
-	// Alone first: a closing parenthesis must not get out of the form.
+	// Compile it alone first: a closing parenthesis must not break out of the form.
 	if _, err := regexp.Compile(text); err != nil {
 		return &session.InvalidError{Field: field, Reason: fmt.Sprintf("%q: %v", text, err)}
 	}

@@ -31,7 +31,7 @@ type executor struct {
 func (b *Box) makeExecutors() error {
 	for _, e := range b.config.Spec.Tools.HTTPExecutors {
 		if slices.ContainsFunc(b.executors, func(earlier executor) bool { return earlier.ID == e.ID }) {
-			b.config.Warn(fmt.Sprintf("the web service %q is there twice: the first is used", e.ID))
+			b.config.Warn(fmt.Sprintf("the web service %q is defined twice; the first one is used", e.ID))
 			continue
 		}
 		if _, native := b.native[e.ID]; native || e.ID == skillName {
@@ -55,9 +55,9 @@ func (b *Box) makeExecutors() error {
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// ExecutorName is the name of a web service's tool: its id, unless models
-// cannot be told of a tool of that name. Then what is not letter, digit,
-// hyphen or underscore is replaced, and a hash keeps it distinct.
+// ExecutorName returns the name of a web service's tool: its id, if providers
+// accept it. Otherwise every character but letters, digits, hyphens and
+// underscores is replaced, and a hash keeps the name distinct.
 func ExecutorName(id string) string {
 	if toolName.MatchString(id) {
 		return id
@@ -94,15 +94,15 @@ type executorAnswer struct {
 	Body    string            `json:"body"`
 }
 
-// execute makes one request. Secrets are looked up for it alone, and what it
-// tells of has them taken out again: a service may well repeat its request.
+// execute sends one request. It looks secrets up for this request alone, and
+// masks them in the result: a service may repeat what it was sent.
 func (b *Box) execute(ctx context.Context, e executor, in executorArguments) (string, error) {
-	method, err := methodOf(in.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+	method, err := chooseMethod(in.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
 		http.MethodDelete, http.MethodHead, http.MethodOptions)
 	if err != nil {
 		return "", err
 	}
-	u, err := e.at(in.Path)
+	u, err := e.resolve(in.Path)
 	if err != nil {
 		return "", err
 	}
@@ -126,11 +126,11 @@ func (b *Box) execute(ctx context.Context, e executor, in executorArguments) (st
 		a.headers[name] = used.mask(value)
 	}
 	a.text = used.mask(a.text)
-	return compact(executorAnswer{a.status, a.headers, a.shown()})
+	return encodeJSON(executorAnswer{a.status, a.headers, a.excerpt()})
 }
 
-// at is a path of the service. It stays below the base URL.
-func (e executor) at(path string) (*url.URL, error) {
+// resolve returns the URL of a path of the service. It stays below the base URL.
+func (e executor) resolve(path string) (*url.URL, error) {
 	bad := func(reason string) error { return &session.InvalidError{Field: "path", Reason: reason} }
 	ref, err := url.Parse(path)
 	switch {
@@ -158,7 +158,7 @@ func (e executor) at(path string) (*url.URL, error) {
 	return &u, nil
 }
 
-// headers are those of the service, with their secrets, and those of a call.
+// headers merges the headers of the service, with their secrets, and of a call.
 func (b *Box) headers(e executor, override map[string]string, used secrets) (http.Header, error) {
 	written := map[string]string{}
 	for _, h := range e.Headers {

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 	"github.com/holdfast-dev/holdfast/tool/egress"
+	"github.com/holdfast-dev/holdfast/tool/web"
 )
 
 type fetchArguments struct {
@@ -69,15 +70,15 @@ func (b *Box) fetch(ctx context.Context, in fetchArguments) (string, error) {
 		return "", err
 	}
 	if in.Mode != "markdown" {
-		return compact(htmlPage{a.status, a.url.String(), a.headers, a.shown()})
+		return encodeJSON(htmlPage{a.status, a.url.String(), a.headers, a.excerpt()})
 	}
-	page := markdownPage{Status: a.status, URL: a.url.String(), Markdown: a.shown()}
+	page := markdownPage{Status: a.status, URL: a.url.String(), Markdown: a.excerpt()}
 	if a.html {
-		page.Markdown = tool.Head(markdown(a.text, a.url), maxShown)
+		page.Markdown = tool.Head(web.Markdown(a.text, a.url), maxShown)
 	}
 	if in.IncludeRawHTML {
-		raw := a.shown()
+		raw := a.excerpt()
 		page.RawHTML = &raw
 	}
-	return compact(page)
+	return encodeJSON(page)
 }

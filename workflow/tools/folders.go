@@ -3,16 +3,16 @@ package tools
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
-// maxFile is how much of a file is read or written at most.
+// maxFile bounds the bytes of a file that is read or written.
 const maxFile = 10 << 20
 
 // folders are the directories whose files can be reached. A path is resolved,
@@ -34,7 +34,7 @@ func newFolders(work string, allowed []string) (folders, error) {
 			resolved, err = filepath.EvalSymlinks(resolved)
 		}
 		if err != nil {
-			return folders{}, &session.InvalidError{Field: field, Reason: about(dir, err).Error()}
+			return folders{}, &session.InvalidError{Field: field, Reason: files.ShortError(dir, err).Error()}
 		}
 		if info, err := os.Stat(resolved); err != nil || !info.IsDir() {
 			return folders{}, &session.InvalidError{Field: field, Reason: dir + " is no directory"}
@@ -44,18 +44,19 @@ func newFolders(work string, allowed []string) (folders, error) {
 	return f, nil
 }
 
-// place is a file in one of the folders, which need not exist.
-type place struct {
+// location is a path in one of the folders. Nothing need exist there.
+type location struct {
 	folder, name string
 }
 
-// find resolves a path. What it leads to need not exist if it is to be made.
-func (f folders) find(path string, create bool) (place, error) {
+// resolve follows the links of a path and checks where it ends. With create the
+// path need not exist.
+func (f folders) resolve(path string, create bool) (location, error) {
 	switch {
 	case path == "":
-		return place{}, &session.InvalidError{Field: "path", Reason: "is empty"}
+		return location{}, &session.InvalidError{Field: "path", Reason: "is empty"}
 	case strings.ContainsRune(path, 0):
-		return place{}, &session.InvalidError{Field: "path", Reason: "has a NUL in it"}
+		return location{}, &session.InvalidError{Field: "path", Reason: "has a NUL in it"}
 	}
 	native := filepath.Clean(filepath.FromSlash(path))
 	if !filepath.IsAbs(native) {
@@ -63,114 +64,88 @@ func (f folders) find(path string, create bool) (place, error) {
 	}
 	resolved, err := filepath.EvalSymlinks(native)
 	missing := errors.Is(err, fs.ErrNotExist)
-	if missing { // where it would be: what there is outside is nobody's business
-		resolved, err = upward(native)
+	if missing { // look where it would be, so that nobody learns what exists outside
+		resolved, err = resolveMissing(native)
 	}
-	at, inside := f.within(resolved)
-	switch _, written := f.within(native); {
+	at, inside := f.locate(resolved)
+	switch _, written := f.locate(native); {
 	case err == nil && inside && missing && !create:
-		return place{}, about(path, fs.ErrNotExist)
+		return location{}, fmt.Errorf("%s: %w", displayPath(path), fs.ErrNotExist)
 	case err == nil && inside:
 		return at, nil
 	case err != nil && written:
-		return place{}, about(path, err)
+		return location{}, fmt.Errorf("%s: %w", displayPath(path), reasonOf(err))
 	}
-	return place{}, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%s is outside the directories that may be used", shown(path))}
+	return location{}, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%s is outside the directories that may be used", displayPath(path))}
 }
 
-func (f folders) within(path string) (place, bool) {
+func (f folders) locate(path string) (location, bool) {
 	for _, folder := range f.all {
 		if rel, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(rel) {
-			return place{folder, rel}, true
+			return location{folder, rel}, true
 		}
 	}
-	return place{}, false
+	return location{}, false
+}
+
+// reasonOf drops the system call and the resolved path from an error.
+func reasonOf(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 var errDangling = errors.New("a symbolic link leads nowhere")
 
-// upward resolves what exists of a path and adds the rest.
-func upward(path string) (string, error) {
+// resolveMissing resolves what exists of a path and adds the rest.
+func resolveMissing(path string) (string, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return "", errDangling
 	}
 	dir := filepath.Dir(path)
 	resolved, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) && dir != path {
-		resolved, err = upward(dir)
+		resolved, err = resolveMissing(dir)
 	}
 	return filepath.Join(resolved, filepath.Base(path)), err
 }
 
-// open opens a regular file for reading. It does not wait for a pipe or touch
-// a device.
+// root finds a path and opens the directory it is in. The caller closes that.
+func (f folders) root(path string, create bool) (root *os.Root, name string, err error) {
+	at, err := f.resolve(path, create)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err = os.OpenRoot(at.folder)
+	return root, at.name, files.ShortError(displayPath(path), err)
+}
+
+// open opens a regular file for reading.
 func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
-	at, err := f.find(path, false)
+	root, name, err := f.root(path, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := os.OpenRoot(at.folder)
-	if err != nil {
-		return nil, nil, about(path, err)
-	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	if info, err := root.Stat(at.name); err != nil {
-		return nil, nil, about(path, err)
-	} else if !info.Mode().IsRegular() {
-		return nil, nil, notAFile(path, info)
-	}
-	file, err := root.OpenFile(at.name, os.O_RDONLY|noWait, 0)
-	if err != nil {
-		return nil, nil, about(path, err)
-	}
-	info, err := file.Stat() // it may be another than a moment ago
-	if err == nil && !info.Mode().IsRegular() {
-		err = notAFile(path, info)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return file, info, nil
+	return files.OpenRegular(root, name, displayPath(path))
 }
 
-// read is the whole of a file that is not too long.
+// read reads a whole file that is not too long.
 func (f folders) read(path string) ([]byte, error) {
-	file, _, err := f.open(path)
+	root, name, err := f.root(path, false)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // nothing was written
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, about(path, err)
-	case len(data) > maxFile:
+	defer root.Close() //nolint:errcheck // nothing was written
+	data, err := files.ReadRegular(root, name, displayPath(path), maxFile)
+	if long := (*files.TooLongError)(nil); errors.As(err, &long) {
 		return nil, tooLong(path)
 	}
-	return data, nil
+	return data, err
 }
 
 func tooLong(path string) error {
-	return fmt.Errorf("%s is too long: more than %d MiB", shown(path), maxFile>>20)
-}
-
-func notAFile(path string, info fs.FileInfo) error {
-	if info.IsDir() {
-		return fmt.Errorf("%s is a directory", shown(path))
-	}
-	return fmt.Errorf("%s is no regular file", shown(path))
-}
-
-// about is an error of the file system in short: the path as it was given and
-// the reason, not the system call.
-func about(path string, err error) error {
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.As(err, &p):
-		err = p.Err
-	case errors.As(err, &l):
-		err = l.Err
-	}
-	return fmt.Errorf("%s: %w", shown(path), err)
+	return fmt.Errorf("%s is too long: more than %d MiB", displayPath(path), maxFile>>20)
 }

@@ -26,22 +26,22 @@ func (b *Box) grepTool() (tool.Tool, error) {
 }
 
 func (b *Box) grep(ctx context.Context, in grepArguments) (string, error) {
-	around := or(in.ContextLines, 3)
+	around := valueOr(in.ContextLines, 3)
 	if around < 0 || around > 1000 {
 		return "", &session.InvalidError{Field: "context_lines", Reason: "is not from 0 to 1000"}
 	}
-	f := finder{path: in.Path, most: or(in.MaxMatches, 100)}
+	f := finder{path: in.Path, most: valueOr(in.MaxMatches, 100)}
 	if err := f.compile("pattern", in.Pattern, in.IgnoreCase); err != nil {
 		return "", err
 	}
-	if err := b.match(ctx, &f); err != nil {
+	if err := b.searchFile(ctx, &f); err != nil {
 		return "", err
 	}
 	if len(f.hits) == 0 {
-		return fmt.Sprintf("No match for %q in %s", in.Pattern, shown(in.Path)), nil
+		return fmt.Sprintf("No match for %q in %s", in.Pattern, displayPath(in.Path)), nil
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "Found %d match(es) in %s:", len(f.hits), shown(in.Path))
+	fmt.Fprintf(&out, "Found %d match(es) in %s:", len(f.hits), displayPath(in.Path))
 	for i, hit := range f.hits {
 		if out.Len() > maxText {
 			f.cut = i
@@ -80,15 +80,15 @@ func (b *Box) search(ctx context.Context, in searchArguments) (string, error) {
 	if !in.IsRegex {
 		pattern = regexp.QuoteMeta(in.Query)
 	}
-	f := finder{path: in.Path, most: or(in.MaxMatches, 50)}
-	if err := f.compile("query", pattern, or(in.IgnoreCase, true)); err != nil {
+	f := finder{path: in.Path, most: valueOr(in.MaxMatches, 50)}
+	if err := f.compile("query", pattern, valueOr(in.IgnoreCase, true)); err != nil {
 		return "", err
 	}
-	if err := b.match(ctx, &f); err != nil {
+	if err := b.searchFile(ctx, &f); err != nil {
 		return "", err
 	}
 	if len(f.hits) == 0 {
-		return fmt.Sprintf("No match for %q in %s", in.Query, shown(in.Path)), nil
+		return fmt.Sprintf("No match for %q in %s", in.Query, displayPath(in.Path)), nil
 	}
 	var out strings.Builder
 	for i, hit := range f.hits {
@@ -106,7 +106,7 @@ func (b *Box) search(ctx context.Context, in searchArguments) (string, error) {
 	return out.String(), nil
 }
 
-// maxText is how long a result may be before no further match is added to it.
+// maxText is the length of a result after which no further match is added.
 const maxText = 1 << 20
 
 // finder looks for a pattern in the lines of a file.
@@ -116,13 +116,13 @@ type finder struct {
 	most    int
 
 	lines []string
-	hits  []int // indexes of the first lines that fit
-	more  bool  // there are others
-	cut   int   // hits that are shown, where there was no room for all
+	hits  []int // indexes of the matching lines, at most most
+	more  bool  // there are more hits
+	cut   int   // how many hits are shown, if not all fit
 }
 
-// compile reads a pattern. It is one of Go's: it takes no longer for any text
-// than the text is long, and has no look-around and no references back.
+// compile compiles a pattern of Go's regexp: its time is linear in the text, and
+// it has no look-around and no backreferences.
 func (f *finder) compile(field, pattern string, ignoreCase bool) error {
 	if pattern == "" {
 		return &session.InvalidError{Field: field, Reason: "is empty"}
@@ -140,7 +140,7 @@ func (f *finder) compile(field, pattern string, ignoreCase bool) error {
 	return nil
 }
 
-func (b *Box) match(ctx context.Context, f *finder) error {
+func (b *Box) searchFile(ctx context.Context, f *finder) error {
 	data, err := b.folders.read(f.path)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *Box) match(ctx context.Context, f *finder) error {
 	return nil
 }
 
-// note says that there is more than what is shown.
+// note says whether there are more matches than shown.
 func (f *finder) note() string {
 	switch {
 	case f.cut > 0:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
 type readArguments struct {
@@ -27,7 +28,7 @@ func (b *Box) readTool() (tool.Tool, error) {
 }
 
 func (b *Box) readFile(_ context.Context, in readArguments) (string, error) {
-	set, err := charsetOf(in.Encoding)
+	set, err := findCharset(in.Encoding)
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +38,7 @@ func (b *Box) readFile(_ context.Context, in readArguments) (string, error) {
 	}
 	text, err := set.decode(data)
 	if err != nil {
-		return "", fmt.Errorf("%s %w", shown(in.Path), err)
+		return "", fmt.Errorf("%s %w", displayPath(in.Path), err)
 	}
 	return text, nil
 }
@@ -81,17 +82,17 @@ func (b *Box) head(_ context.Context, in linesArguments) (string, error) {
 		return "", err
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
-	limit := or(in.BytesLimit, headBytes)
+	limit := valueOr(in.BytesLimit, headBytes)
 	data, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
 	if err != nil {
-		return "", about(in.Path, err)
+		return "", files.ShortError(displayPath(in.Path), err)
 	}
 	cut := len(data) > limit
 	lines, err := linesOf(in.Path, data[:min(len(data), limit)])
 	if err != nil {
 		return "", err
 	}
-	wanted := or(in.Lines, someLines)
+	wanted := valueOr(in.Lines, someLines)
 	text := numbered(lines[:min(len(lines), wanted)], 1)
 	if cut && len(lines) <= wanted {
 		text += fmt.Sprintf("\n[cut: only the first %d bytes were read]", limit)
@@ -115,21 +116,21 @@ func (b *Box) tail(ctx context.Context, in linesArguments) (string, error) {
 		return "", err
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
-	limit := int64(or(in.BytesLimit, tailBytes))
+	limit := int64(valueOr(in.BytesLimit, tailBytes))
 	start := max(0, info.Size()-limit)
 	before, err := countLines(ctx, file, start)
 	if err != nil {
-		return "", about(in.Path, err)
+		return "", files.ShortError(displayPath(in.Path), err)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, limit))
 	if err != nil {
-		return "", about(in.Path, err)
+		return "", files.ShortError(displayPath(in.Path), err)
 	}
 	lines, err := linesOf(in.Path, data)
 	if err != nil {
 		return "", err
 	}
-	wanted := or(in.Lines, someLines)
+	wanted := valueOr(in.Lines, someLines)
 	skipped := max(0, len(lines)-wanted)
 	text := numbered(lines[skipped:], before+skipped+1)
 	if start > 0 && skipped == 0 {
@@ -163,7 +164,7 @@ func countLines(ctx context.Context, file *os.File, size int64) (int, error) {
 // the white space before that.
 func linesOf(path string, data []byte) ([]string, error) {
 	if bytes.IndexByte(data, 0) >= 0 {
-		return nil, fmt.Errorf("%s %w", shown(path), errBinary)
+		return nil, fmt.Errorf("%s %w", displayPath(path), errBinary)
 	}
 	if len(data) == 0 {
 		return nil, nil

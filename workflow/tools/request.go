@@ -3,9 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,8 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool/egress"
 )
 
-// How much of an answer is read and how much of it is shown, and how long one
-// may be waited for.
+// Bounds of an answer: bytes read, bytes shown, and how long to wait for it.
 const (
 	maxBody  = 2 << 20
 	maxShown = 64 << 10
@@ -40,7 +37,7 @@ func (b *Box) requestTool() (tool.Tool, error) {
 }
 
 func (b *Box) request(ctx context.Context, in requestArguments) (string, error) {
-	method, err := methodOf(in.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete)
+	method, err := chooseMethod(in.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete)
 	if err != nil {
 		return "", err
 	}
@@ -64,12 +61,11 @@ func (b *Box) request(ctx context.Context, in requestArguments) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("encode headers: %w", err)
 	}
-	return fmt.Sprintf("Status: %d\n\nHeaders:\n%s\n\nBody:\n%s", a.status, headers, a.shown()), nil
+	return fmt.Sprintf("Status: %d\n\nHeaders:\n%s\n\nBody:\n%s", a.status, headers, a.excerpt()), nil
 }
 
-// methodOf is one of the methods there are; the first is meant where none is
-// named.
-func methodOf(written string, all ...string) (string, error) {
+// chooseMethod returns the method as the list has it; the first by default.
+func chooseMethod(written string, all ...string) (string, error) {
 	if written == "" {
 		return all[0], nil
 	}
@@ -81,16 +77,16 @@ func methodOf(written string, all ...string) (string, error) {
 	return "", &session.InvalidError{Field: "method", Reason: fmt.Sprintf("%q is not one of %s", written, strings.Join(all, ", "))}
 }
 
-// seconds is how long to wait.
+// seconds checks how long to wait.
 func seconds(written *float64, otherwise float64) (time.Duration, error) {
-	s := or(written, otherwise)
+	s := valueOr(written, otherwise)
 	if s <= 0 || s > maxWait.Seconds() {
 		return 0, &session.InvalidError{Field: "timeout", Reason: fmt.Sprintf("is not more than 0 and at most %.0f seconds", maxWait.Seconds())}
 	}
 	return time.Duration(s * float64(time.Second)), nil
 }
 
-// answer is what came back.
+// answer is an answer in the form the results show.
 type answer struct {
 	status  int
 	url     *url.URL // that answered
@@ -99,61 +95,28 @@ type answer struct {
 	html    bool
 }
 
-// shown is the text, or as much of it as fits.
-func (a answer) shown() string { return tool.Head(a.text, maxShown) }
+// excerpt returns as much of the text as a result shows.
+func (a answer) excerpt() string { return tool.Head(a.text, maxShown) }
 
-// errSlow is matched by errors of answers that were not waited for any longer.
-var errSlow = errors.New("no complete answer")
-
-// ask sends a request and reads its answer. What is no text is said to be
-// none.
+// ask sends a request and reads its answer. The text of an answer that has none
+// says so.
 func ask(ctx context.Context, client *egress.Client, r egress.Request, wait time.Duration) (answer, error) {
-	bounded, stop := context.WithTimeout(ctx, wait)
-	defer stop()
-	a, err := exchange(bounded, client, r)
-	switch {
-	case err == nil:
-		return a, nil
-	case ctx.Err() != nil:
-		return answer{}, ctx.Err()
-	case bounded.Err() != nil:
-		return answer{}, fmt.Errorf("%w from %s in %v", errSlow, r.URL.Host, wait)
-	}
-	return answer{}, err
-}
-
-func exchange(ctx context.Context, client *egress.Client, r egress.Request) (answer, error) {
-	resp, err := client.Do(ctx, r)
+	got, err := client.Ask(ctx, r, wait, maxBody)
 	if err != nil {
 		return answer{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-	if err != nil {
-		return answer{}, fmt.Errorf("read answer after %d bytes: %w", len(raw), err)
+	a := answer{status: got.Status, url: got.URL, headers: map[string]string{}}
+	for name, value := range got.Headers() {
+		a.headers[strings.ToLower(name)] = tool.Plain(value)
 	}
-	long := len(raw) > maxBody
-	a := answer{status: resp.StatusCode, url: resp.Request.URL, headers: headersOf(resp.Header)}
-	a.text, a.html, err = egress.Text(resp.Header.Get("Content-Type"), raw[:min(len(raw), maxBody)])
+	a.text, a.html, err = got.Text()
 	if err != nil {
 		a.text = "[" + err.Error() + "]"
 		return a, nil
 	}
 	a.text = tool.Plain(a.text)
-	if long {
+	if got.Cut {
 		a.text += fmt.Sprintf("\n[cut: the answer is longer than %d bytes]", maxBody)
 	}
 	return a, nil
-}
-
-// headersOf are the headers of an answer, without the cookies it sets, which
-// are credentials.
-func headersOf(h http.Header) map[string]string {
-	shown := make(map[string]string, len(h))
-	for name, values := range h {
-		if name != "Set-Cookie" {
-			shown[strings.ToLower(name)] = tool.Plain(strings.Join(values, ", "))
-		}
-	}
-	return shown
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// newTool is tool.Func for a tool whose failures are results.
+// newTool makes a tool whose failures are results.
 func newTool[In, Out any](s tool.Spec, call func(context.Context, In) (Out, error)) (tool.Tool, error) {
 	t, err := tool.Func(s, call)
-	return plainTool{t}, err
+	return resultTool{t}, err
 }
 
-// plainTool turns errors into results.
-type plainTool struct{ tool.Tool }
+// resultTool turns errors into results.
+type resultTool struct{ tool.Tool }
 
-func (t plainTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	if len(bytes.TrimSpace(c.Arguments)) == 0 { // how some models say that there are none
+func (t resultTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	if len(bytes.TrimSpace(c.Arguments)) == 0 { // some models send nothing for no arguments
 		c.Arguments = json.RawMessage("{}")
 	}
 	result, err := t.Tool.Call(ctx, c)
@@ -32,8 +32,8 @@ func (t plainTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return tool.Result{Content: err.Error(), IsError: true}, nil
 }
 
-// compact is a value as JSON with nothing escaped that need not be.
-func compact(value any) (string, error) {
+// encodeJSON encodes a value as compact JSON, without needless escapes.
+func encodeJSON(value any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -43,8 +43,8 @@ func compact(value any) (string, error) {
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// or is what a pointer points to, or what is meant where there is none.
-func or[T any](value *T, otherwise T) T {
+// valueOr returns what a pointer points to, or a default for nil.
+func valueOr[T any](value *T, otherwise T) T {
 	if value == nil {
 		return otherwise
 	}

@@ -11,22 +11,23 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// reference is ${NAME}: where the name of a secret stands for its value.
+// reference matches ${NAME}, which stands for the value of a secret.
 var reference = regexp.MustCompile(`\$\{([^{}]+)\}`)
 
-// minSecret is how long a value must be to be told from ordinary text.
+// minSecret is the shortest value that is masked; shorter ones look like
+// ordinary text.
 const minSecret = 8
 
 // secrets are values that a call has taken from the environment, by name. They
 // live as long as the call.
 type secrets map[string]string
 
-// expand puts values in the place of references. A name without a value is
-// empty, and somebody is warned.
+// expand replaces references by their values. A name without a value becomes
+// empty, with a warning.
 func (b *Box) expand(text string, used secrets) string {
 	return reference.ReplaceAllStringFunc(text, func(ref string) string {
 		name := ref[2 : len(ref)-1]
-		value := strings.TrimSpace(b.secret(name))
+		value := strings.TrimSpace(b.lookUpSecret(name))
 		if value == "" {
 			b.warnOnce(fmt.Sprintf("${%s} is not set and is sent as nothing", name))
 			return ""
@@ -36,9 +37,9 @@ func (b *Box) expand(text string, used secrets) string {
 	})
 }
 
-// secret is the variable of the secret that has this name, or else the
+// lookUpSecret reads the variable of the secret with this name, or else the
 // variable of this name.
-func (b *Box) secret(name string) string {
+func (b *Box) lookUpSecret(name string) string {
 	i := slices.IndexFunc(b.config.Spec.Env.Secrets, func(s spec.Secret) bool {
 		return s.Name == name || s.Name == "" && s.Key == name
 	})
@@ -50,7 +51,7 @@ func (b *Box) secret(name string) string {
 	return b.config.Getenv(name)
 }
 
-// mask is text without the values, the longest first so that one inside
+// mask replaces the values in a text, the longest first so that one inside
 // another leaves nothing behind.
 func (s secrets) mask(text string) string {
 	var names []string
@@ -68,7 +69,7 @@ func (s secrets) mask(text string) string {
 	return text
 }
 
-// forms are how a value may stand in an answer that repeats it.
+// forms lists how a value may be written in an answer that repeats it.
 func forms(value string) []string {
 	all := []string{value, url.QueryEscape(value), url.PathEscape(value)}
 	if raw, err := json.Marshal(value); err == nil {

@@ -16,7 +16,7 @@ import (
 
 const skillName = "Skill"
 
-// What an agent is told of a skill.
+// The results of Skill.
 const (
 	skillText       = "# Skill %s\n\n%s"       // id, content
 	skillTextOf     = "# Skill %s\n\n%s\n\n%s" // id, description, content
@@ -42,8 +42,8 @@ func (b *Box) copySkills() error {
 	return err
 }
 
-// Loaded is the box for one conversation: loaded says which skills it has seen
-// already, by the argument Skill was called with. Those are not told again.
+// Loaded returns the box for one conversation: loaded reports the skills that
+// it has loaded already, by the argument of Skill. They are not shown again.
 func (b *Box) Loaded(loaded func(skillID string) bool) *Box {
 	one := *b
 	one.loaded = loaded
@@ -78,7 +78,7 @@ func (b *Box) readSkill(_ context.Context, in skillArguments) (string, error) {
 		if !ok || !filepath.IsLocal(filepath.FromSlash(module+".md")) {
 			return "", &session.InvalidError{Field: "skill_id", Reason: fmt.Sprintf("the skill %q has no module %q; it has %s", id, module, b.modules(dir))}
 		}
-		return fmt.Sprintf(skillModuleText, asked, readable(text)), nil
+		return fmt.Sprintf(skillModuleText, asked, cleanText(text)), nil
 	}
 	text, ok := b.skills[path.Join(dir, "SKILL.md")]
 	if !ok {
@@ -88,9 +88,9 @@ func (b *Box) readSkill(_ context.Context, in skillArguments) (string, error) {
 	case !ok:
 		return "", fmt.Errorf("the skill %q has neither SKILL.md nor README.md", id)
 	case skill.Description == "":
-		return fmt.Sprintf(skillText, id, readable(text)), nil
+		return fmt.Sprintf(skillText, id, cleanText(text)), nil
 	}
-	return fmt.Sprintf(skillTextOf, id, skill.Description, readable(text)), nil
+	return fmt.Sprintf(skillTextOf, id, skill.Description, cleanText(text)), nil
 }
 
 func (b *Box) skillIDs() string {
@@ -101,7 +101,7 @@ func (b *Box) skillIDs() string {
 	return strings.Join(ids, ", ")
 }
 
-// modules are the texts of a skill besides its first one.
+// modules lists the texts of a skill besides its first one.
 func (b *Box) modules(dir string) string {
 	var names []string
 	for file := range b.skills {
@@ -120,7 +120,7 @@ func (b *Box) modules(dir string) string {
 	return strings.Join(names, ", ")
 }
 
-// readable is a text file as it may stand in a conversation.
-func readable(text []byte) string {
+// cleanText makes the content of a text file valid UTF-8 without NULs.
+func cleanText(text []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(text), string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }

@@ -39,7 +39,7 @@ const (
 )
 
 func (b *Box) tavily(ctx context.Context, in tavilyArguments) (string, error) {
-	query, most := strings.TrimSpace(in.Query), or(in.MaxResults, 5)
+	query, most := strings.TrimSpace(in.Query), valueOr(in.MaxResults, 5)
 	switch {
 	case query == "":
 		return "", &session.InvalidError{Field: "query", Reason: "is empty"}
@@ -54,7 +54,7 @@ func (b *Box) tavily(ctx context.Context, in tavilyArguments) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	body, err := compact(map[string]any{"query": query, "max_results": most, "include_answer": in.IncludeAnswer})
+	body, err := encodeJSON(map[string]any{"query": query, "max_results": most, "include_answer": in.IncludeAnswer})
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
-// Package tools has the tools that the agents of a workflow spec may call:
-// those that come with the program, the web services of the spec and its
-// skills. Tool servers are not among them; who starts them brings their tools.
+// Package tools has the tools that the agents of a workflow spec may call: the
+// native ones, the web services of the spec and its skills. The caller adds the
+// tools of tool servers. The work itself is done by the packages below tool;
+// here are the names, arguments and results that specs rely on.
 //
 // A failure is a result that says what went wrong, never an error of Go; only
 // a cancelled context is. Most results are text. Those of web_fetch,
@@ -21,14 +22,14 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// Config is what tools work with. Spec is required, Snapshot where the spec
-// has skills: their texts are read from its copies and nowhere else.
+// Config configures the tools. Spec is required, and Snapshot if the spec has
+// skills: their texts come only from its copies.
 type Config struct {
 	Spec     *spec.Spec
 	Snapshot *spec.Snapshot
 
-	// WorkDir is where relative paths start; "" is the current directory.
-	// Files in it and in AllowPaths can be reached, and no others.
+	// WorkDir is where relative paths start; "" is the current directory. The
+	// tools reach files in it and in AllowPaths, and no others.
 	WorkDir    string
 	AllowPaths []string
 
@@ -37,11 +38,11 @@ type Config struct {
 	Getenv    func(name string) string // nil: nothing is set
 	Providers []string                 // of models that are served whatever the environment says; for spec_verify
 	Now       func() time.Time         // nil: the system's
-	Warn      func(text string)        // nil: nobody is told; calls may come from several goroutines
+	Warn      func(text string)        // nil: warnings are dropped; called from several goroutines
 }
 
-// HTTP says which addresses can be reached besides what every spec may: all
-// that are public.
+// HTTP changes which addresses can be reached. Without it these are all public
+// ones.
 type HTTP struct {
 	// AllowPrivate lists host:port that may be reached wherever they are.
 	AllowPrivate []string
@@ -63,7 +64,7 @@ type Box struct {
 	client    *egress.Client
 	skills    map[string][]byte // their texts, by path from the spec's folder
 	loaded    func(skillID string) bool
-	warned    *sync.Map // names that somebody was warned of
+	warned    *sync.Map // warnings that were given
 }
 
 // New makes the tools of a spec. A Config that cannot be used is an
@@ -121,11 +122,10 @@ func (b *Box) makeNative() error {
 	return nil
 }
 
-// For is the tools of a unit. Where it has a list, those are the native tools
-// and the web services that names lists; where it has none, the tools and the
-// web services of the spec, and then what names lists besides. A spec with
-// skills has Skill in every unit. Names of tools that are not there are passed
-// over, and so is what the guardrails forbid.
+// For returns the tools of a unit. If listed is true, these are the native tools
+// and web services in names; otherwise those of the spec, and then those in
+// names. If the spec has skills, every unit has Skill. Unknown names and what
+// the guardrails forbid are left out.
 func (b *Box) For(names []string, listed bool) []tool.Tool {
 	if !listed {
 		all := slices.Clone(b.config.Spec.Tools.Python)
@@ -148,14 +148,14 @@ func (b *Box) For(names []string, listed bool) []tool.Tool {
 		}
 	}
 	if len(b.config.Spec.Skills) > 0 && b.allows(skillName) {
-		if t, err := b.skillTool(); err == nil { // New has seen that there is none
+		if t, err := b.skillTool(); err == nil { // New has checked that there is none
 			add(t)
 		}
 	}
 	return found
 }
 
-// find is a tool that may be used, by the name a spec has for it.
+// find returns a tool by its name in a spec, if the guardrails allow it.
 func (b *Box) find(name string) (tool.Tool, bool) {
 	for _, e := range b.executors {
 		if e.ID == name {
@@ -170,7 +170,7 @@ func (b *Box) find(name string) (tool.Tool, bool) {
 	return t, ok && b.allows(short)
 }
 
-// FromServer is what the guardrails leave of the tools of a tool server. A
+// FromServer returns the tools of a tool server that the guardrails allow. A
 // list of allowed tools may name the server, or a tool with or without the
 // server's id before it.
 func (b *Box) FromServer(id string, tools []tool.Tool) []tool.Tool {
@@ -195,14 +195,14 @@ func (b *Box) allows(name string) bool {
 		slices.ContainsFunc(g.AllowTools, func(allowed string) bool { return spec.NativeTool(allowed) == name })
 }
 
-// warnOnce warns of something that would be said at every call.
+// warnOnce gives a warning the first time only.
 func (b *Box) warnOnce(text string) {
 	if _, said := b.warned.LoadOrStore(text, true); !said {
 		b.config.Warn(text)
 	}
 }
 
-// parseURL is a URL as a model wrote it.
+// parseURL reads a URL as a model wrote it.
 func parseURL(field, written string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(written))
 	if err != nil || written == "" {
@@ -211,5 +211,5 @@ func parseURL(field, written string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown is a path as a result names it, on every system the same.
-func shown(path string) string { return filepath.ToSlash(path) }
+// displayPath returns a path as results show it, the same on every system.
+func displayPath(path string) string { return filepath.ToSlash(path) }

@@ -16,13 +16,13 @@ type verifyArguments struct {
 	CheckCapability *bool  `json:"check_capability,omitempty" jsonschema:"also whether it can be run here; true where it is left out"`
 }
 
-// verdict is the result of spec_verify. Two of its names are those the format
-// has always had: a spec is valid for its schema when its shape is right, and
-// for pydantic when its templates can be read, too.
-type verdict struct {
+// verification is the result of spec_verify. Two of its names are those the
+// format has always had: a spec is valid for its schema if its shape is right,
+// and for pydantic if its templates can also be read.
+type verification struct {
 	SchemaValid         bool         `json:"schema_valid"`
 	PydanticValid       bool         `json:"pydantic_valid"`
-	CapabilitySupported *bool        `json:"capability_supported"` // null: it was not asked, or cannot be told
+	CapabilitySupported *bool        `json:"capability_supported"` // null: not asked, or unknown
 	Errors              []specError  `json:"errors"`
 	Issues              []spec.Issue `json:"issues"`
 	SpecInfo            *specInfo    `json:"spec_info,omitempty"`
@@ -53,21 +53,21 @@ func (b *Box) verify(_ context.Context, in verifyArguments) (tool.Result, error)
 	if in.SpecContent == "" {
 		return tool.Result{}, &session.InvalidError{Field: "spec_content", Reason: "is empty"}
 	}
-	v := verdict{Errors: []specError{}, Issues: []spec.Issue{}}
-	source := b.sourceOf(in.SpecContent)
+	v := verification{Errors: []specError{}, Issues: []spec.Issue{}}
+	source := b.asSource(in.SpecContent)
 	s, err := spec.Loader{AllowPrivate: b.config.HTTP.AllowPrivate}.Parse(source, nil)
 	if err != nil {
 		// A spec that can be read without its templates is right in its shape.
 		_, lax := spec.Loader{AllowPrivate: b.config.HTTP.AllowPrivate, Lenient: true}.Parse(source, nil)
 		v.SchemaValid = lax == nil
-		v.Errors = problems(err, lax == nil)
+		v.Errors = specErrors(err, lax == nil)
 		return v.result()
 	}
 	v.SchemaValid, v.PydanticValid = true, true
 	v.SpecInfo = &specInfo{
 		Name: s.Name, Version: s.Version, PatternType: string(s.Pattern.Type), Provider: s.Runtime.Provider, AgentCount: len(s.Agents),
 	}
-	if or(in.CheckCapability, true) {
+	if valueOr(in.CheckCapability, true) {
 		v.Issues = append(v.Issues, spec.Check(s, spec.Env{Getenv: b.config.Getenv, Providers: b.config.Providers})...)
 		supported := len(v.Issues) == 0
 		v.CapabilitySupported = &supported
@@ -75,15 +75,15 @@ func (b *Box) verify(_ context.Context, in verifyArguments) (tool.Result, error)
 	return v.result()
 }
 
-// result is an error for a spec that cannot be taken.
-func (v verdict) result() (tool.Result, error) {
-	text, err := compact(v)
+// result makes an error result of an invalid spec.
+func (v verification) result() (tool.Result, error) {
+	text, err := encodeJSON(v)
 	return tool.Result{Content: text, IsError: !v.PydanticValid}, err
 }
 
-// sourceOf is a spec as if it lay in the working directory: files it refers to
-// are looked for there, within the bounds of all file tools.
-func (b *Box) sourceOf(content string) spec.Source {
+// asSource treats a spec as a file of the working directory: the files it refers
+// to are read from there, within the bounds of all file tools.
+func (b *Box) asSource(content string) spec.Source {
 	name := "spec.yaml"
 	if json.Valid([]byte(content)) {
 		name = "spec.json"
@@ -91,8 +91,9 @@ func (b *Box) sourceOf(content string) spec.Source {
 	return spec.Source{Path: filepath.Join(b.folders.all[0], name), Data: []byte(content), Read: b.folders.read}
 }
 
-// problems are the mistakes of a spec. One without a place is about all of it.
-func problems(err error, inTemplates bool) []specError {
+// specErrors lists the mistakes of a spec. One without a pointer is about the
+// whole spec.
+func specErrors(err error, inTemplates bool) []specError {
 	var e *session.SpecError
 	if !errors.As(err, &e) {
 		return []specError{{Phase: "parse", Type: "LoadError", Message: err.Error()}}

@@ -1,77 +1,146 @@
-package tools
+package web
 
 import (
 	"fmt"
-	"html"
 	"net/url"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/html"
+
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// markdown is the main part of an HTML page as Markdown: headings, paragraphs,
-// lists, quotations, code, tables, links and emphasis. What is not for readers
-// is gone, and so is what surrounds the text of a page. Links are made
-// absolute by the page's address.
-func markdown(page string, base *url.URL) string {
-	w := &pageWriter{base: base}
-	page = mainPart(page)
-	for page != "" {
-		i := strings.IndexByte(page, '<')
-		if i < 0 {
-			break
-		}
-		w.text(page[:i])
-		e, rest, ok := nextElement(page[i:])
-		switch {
-		case !ok: // no tag, only a sign
-			w.text("<")
-			rest = page[i+1:]
-		case !e.closing && isRaw(e.name):
-			rest = afterRaw(rest, e.name)
-		case !e.closing && slices.Contains(surroundings, e.name):
-			rest = afterElement(rest, e.name)
-		default:
-			w.element(e)
-		}
-		page = rest
-	}
-	w.text(page)
-	return strings.TrimSpace(w.out.String())
+// skipped are elements whose content is not what a page is about, or not for
+// readers.
+var skipped = []string{
+	"nav", "footer", "aside", "form", "select", "template", "svg", "object", "button",
+	"script", "style", "textarea", "title", "noscript", "iframe", "xmp",
 }
 
-// surroundings are elements whose content is not what a page is about.
-var surroundings = []string{"nav", "footer", "aside", "form", "select", "template", "svg", "object", "button"}
+// Markdown returns an HTML page as Markdown: headings, paragraphs, lists,
+// quotations, code, tables, links and emphasis. Of a page with a main element
+// it shows that one only. Links become absolute by base, the page's address.
+// A malformed page gives some text, never an error.
+func Markdown(page string, base *url.URL) string {
+	w := &pageWriter{base: base}
+	var skip open // the element whose content is skipped
+	var main open
+	for z := html.NewTokenizer(strings.NewReader(page)); z.Next() != html.ErrorToken; {
+		switch t := z.Token(); t.Type {
+		case html.TextToken:
+			if skip.depth == 0 {
+				w.text(t.Data)
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			switch {
+			case t.Data == "main" && main.depth == 0:
+				w, skip, main = &pageWriter{base: base}, open{}, open{"main", 1}
+			case main.begin(t.Data) || skip.begin(t.Data):
+			case skip.depth == 0 && slices.Contains(skipped, t.Data):
+				skip = open{t.Data, 1}
+			case skip.depth == 0:
+				w.element(element{Token: t})
+			}
+		case html.EndTagToken:
+			if main.end(t.Data) {
+				if main.depth == 0 {
+					return w.String()
+				}
+			} else if !skip.end(t.Data) && skip.depth == 0 {
+				w.element(element{Token: t, closing: true})
+			}
+		}
+	}
+	return w.String()
+}
 
-// pageWriter writes Markdown while it is told of the elements of a page.
+// title returns the title of an HTML page, "" if it has none.
+func title(page string) string {
+	inside := false
+	for z := html.NewTokenizer(strings.NewReader(page)); z.Next() != html.ErrorToken; {
+		switch t := z.Token(); {
+		case inside:
+			return strings.Join(strings.Fields(tool.Plain(t.Data)), " ")
+		case t.Type == html.StartTagToken && t.Data == "body":
+			return ""
+		case t.Type == html.StartTagToken:
+			inside = t.Data == "title"
+		}
+	}
+	return ""
+}
+
+// open is an element that has begun, and how many of its name there are inside
+// each other.
+type open struct {
+	name  string
+	depth int
+}
+
+func (o *open) begin(name string) bool {
+	if o.depth == 0 || o.name != name {
+		return false
+	}
+	o.depth++
+	return true
+}
+
+func (o *open) end(name string) bool {
+	if o.depth == 0 || o.name != name {
+		return false
+	}
+	o.depth--
+	return true
+}
+
+// element is the tag at the beginning or the end of an element.
+type element struct {
+	html.Token
+	closing bool
+}
+
+func (e element) attribute(name string) string {
+	for _, a := range e.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// pageWriter writes Markdown from the tags and texts of a page in their order.
 type pageWriter struct {
 	out   strings.Builder
 	base  *url.URL
-	lines int  // line ends due before the next word
-	space bool // a space is due
-	fresh bool // right after a sign that opens something: no space belongs here
+	lines int  // line ends to write before the next word
+	space bool // write a space before the next word
+	fresh bool // a mark has just opened something: drop white space
 
 	verbatim bool     // inside pre
-	lists    []list   // those we are in, the innermost last
-	quotes   int      // quotations we are in
-	links    []string // targets of the links we are in
+	lists    []list   // open lists, the innermost last
+	quotes   int      // open quotations
+	links    []string // targets of the open links
 	row      int      // cells of the table row so far
 	rows     int      // rows of the table so far
 }
+
+func (w *pageWriter) String() string { return strings.TrimSpace(tool.Plain(w.out.String())) }
 
 type list struct {
 	ordered bool
 	items   int
 }
 
-func (w *pageWriter) text(raw string) {
-	text := strings.ReplaceAll(html.UnescapeString(raw), "\u00a0", " ")
+func (w *pageWriter) text(text string) {
+	text = strings.ReplaceAll(text, "\u00a0", " ")
 	if w.verbatim {
 		w.fresh = false
 		if w.lines > 0 {
 			text = strings.TrimPrefix(text, "\n") // it belongs to the tag
 		}
 		if text != "" {
-			w.due()
+			w.separate()
 			w.out.WriteString(strings.ReplaceAll(text, "\n", "\n"+w.margin()))
 		}
 		return
@@ -87,7 +156,7 @@ func (w *pageWriter) text(raw string) {
 	}
 	for i, word := range strings.Fields(text) {
 		w.space = w.space || i > 0
-		w.due()
+		w.separate()
 		w.out.WriteString(word)
 	}
 	if text != "" && strings.TrimSpace(text[len(text)-1:]) == "" {
@@ -95,17 +164,18 @@ func (w *pageWriter) text(raw string) {
 	}
 }
 
-// mark writes a sign of Markdown that belongs to the next word or the last.
+// mark writes a mark of Markdown. One that opens something belongs to the next
+// word, any other to the last.
 func (w *pageWriter) mark(sign string, opens bool) {
 	if opens {
-		w.due()
+		w.separate()
 	}
 	w.fresh = opens
 	w.out.WriteString(sign)
 }
 
-// due writes the white space that separates what comes from what was.
-func (w *pageWriter) due() {
+// separate writes the white space between the last word and the next.
+func (w *pageWriter) separate() {
 	switch {
 	case w.out.Len() == 0:
 		w.out.WriteString(w.margin())
@@ -118,11 +188,11 @@ func (w *pageWriter) due() {
 	w.lines, w.space = 0, false
 }
 
-// maxMargin is how deep lists and quotations are shown. A page may nest them
-// as deep as it likes.
+// maxMargin bounds how deep lists and quotations are shown; a page may nest them
+// without end.
 const maxMargin = 12
 
-// margin is what every line begins with here.
+// margin returns what every line begins with here.
 func (w *pageWriter) margin() string {
 	indent := ""
 	for _, l := range w.lists[:min(max(0, len(w.lists)-1), maxMargin)] {
@@ -138,9 +208,9 @@ func (l list) bullet() string {
 	return "- "
 }
 
-// apart asks for a new line, or with two for a blank one in between. A row of
-// a table is one line whatever is in its cells.
-func (w *pageWriter) apart(lines int) {
+// breakLine asks for a new line, or with two for a blank one in between. A row
+// of a table is one line whatever is in its cells.
+func (w *pageWriter) breakLine(lines int) {
 	if w.row > 0 {
 		w.space = true
 		return
@@ -149,26 +219,26 @@ func (w *pageWriter) apart(lines int) {
 }
 
 func (w *pageWriter) element(e element) {
-	switch e.name {
+	switch e.Data {
 	case "h1", "h2", "h3", "h4", "h5", "h6":
-		w.apart(2)
+		w.breakLine(2)
 		if !e.closing {
-			w.mark(strings.Repeat("#", int(e.name[1]-'0'))+" ", true)
+			w.mark(strings.Repeat("#", int(e.Data[1]-'0'))+" ", true)
 		}
 	case "p", "dl", "figure", "details":
-		w.apart(2)
+		w.breakLine(2)
 	case "div", "section", "article", "header", "body", "html", "head", "address", "dt", "dd", "caption", "figcaption", "summary", "br":
-		w.apart(1)
+		w.breakLine(1)
 	case "hr":
-		w.apart(2)
+		w.breakLine(2)
 		w.mark("---", true)
-		w.apart(2)
+		w.breakLine(2)
 	case "ul", "ol":
 		w.list(e)
 	case "li":
 		w.item(e)
 	case "blockquote":
-		w.apart(2)
+		w.breakLine(2)
 		w.quotes = max(0, w.quotes+sign(!e.closing))
 	case "pre":
 		w.code(e)
@@ -190,17 +260,17 @@ func (w *pageWriter) list(e element) {
 	if e.closing {
 		w.lists = w.lists[:max(0, len(w.lists)-1)]
 	}
-	w.apart(2)
+	w.breakLine(2)
 	if len(w.lists) > 0 {
 		w.lines = 1 // inside another list
 	}
 	if !e.closing {
-		w.lists = append(w.lists, list{ordered: e.name == "ol"})
+		w.lists = append(w.lists, list{ordered: e.Data == "ol"})
 	}
 }
 
 func (w *pageWriter) item(e element) {
-	w.apart(1)
+	w.breakLine(1)
 	if e.closing {
 		return
 	}
@@ -220,30 +290,30 @@ func (w *pageWriter) code(e element) {
 	if e.closing {
 		w.verbatim = false
 		if !strings.HasSuffix(w.out.String(), "\n") {
-			w.apart(1)
+			w.breakLine(1)
 		}
 		w.mark("```", true)
-		w.apart(2)
+		w.breakLine(2)
 		return
 	}
-	w.apart(2)
+	w.breakLine(2)
 	w.mark("```", true)
-	w.apart(1)
+	w.breakLine(1)
 	w.verbatim = true
 }
 
 // table writes rows as | a | b |, with a line under the first.
 func (w *pageWriter) table(e element) {
 	switch {
-	case e.name == "table":
+	case e.Data == "table":
 		w.endRow()
-		w.apart(2)
+		w.breakLine(2)
 		w.rows = 0
-	case e.name == "tr":
+	case e.Data == "tr":
 		w.endRow()
 	case !e.closing:
 		if w.row == 0 {
-			w.apart(1)
+			w.breakLine(1)
 			w.mark("|", true)
 		} else {
 			w.mark(" |", false)
@@ -261,15 +331,15 @@ func (w *pageWriter) endRow() {
 	w.mark(" |", false)
 	w.row = 0
 	if w.rows == 0 {
-		w.apart(1)
+		w.breakLine(1)
 		w.mark("|"+strings.Repeat(" --- |", cells), true)
 	}
 	w.rows++
-	w.apart(1)
+	w.breakLine(1)
 }
 
 func (w *pageWriter) inline(e element) {
-	switch e.name {
+	switch e.Data {
 	case "strong", "b":
 		w.mark("**", !e.closing)
 	case "em", "i":
@@ -282,7 +352,7 @@ func (w *pageWriter) inline(e element) {
 		w.link(e)
 	case "img":
 		if src := w.target(e.attribute("src")); src != "" {
-			w.due()
+			w.separate()
 			w.mark(fmt.Sprintf("![%s](%s)", strings.Join(strings.Fields(e.attribute("alt")), " "), src), false)
 		}
 	}
@@ -305,7 +375,7 @@ func (w *pageWriter) link(e element) {
 	}
 }
 
-// target is where a link leads, "" for one that leads to no page.
+// target returns where a link leads, "" for one that leads to no page.
 func (w *pageWriter) target(written string) string {
 	written = strings.TrimSpace(written)
 	if written == "" || strings.HasPrefix(written, "#") {

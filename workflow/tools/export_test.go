@@ -1,4 +1,0 @@
-package tools
-
-// For pages no server would send.
-var Markdown = markdown
