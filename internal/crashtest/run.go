@@ -24,7 +24,7 @@ type Run struct {
 	ID, Dir string
 	Store   string // its name, and where it is
 	URL     string
-	Job     any    // of its processes
+	Job     any // of its processes
 	Lease   time.Duration
 	Number  int     // tells runs apart that Prepare makes in different ways
 	Lives   []Found // what each process found
