@@ -105,7 +105,7 @@ func turnScenario(storeName, protocol string) *crashtest.Scenario {
 		Load:  loadTurn,
 		Once:  func(call string) bool { _, nature := callOrigin(call); return nature == tool.Once },
 		Check: nothingLost,
-		Compare: func(r, undisturbed *crashtest.Run) []error {
+		CheckEnd: func(r, undisturbed *crashtest.Run) []error {
 			return append(sameRequests(r, undisturbed), sameSession(r, undisturbed)...)
 		},
 	}

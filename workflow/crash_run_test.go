@@ -79,7 +79,7 @@ func (s crashSpec) scenario() *crashtest.Scenario {
 		},
 		Reply: replyToRun,
 		Load:  loadRun,
-		Compare: func(r, undisturbed *crashtest.Run) []error {
+		CheckEnd: func(r, undisturbed *crashtest.Run) []error {
 			got, err := s.leftBy(r)
 			want, undisturbedErr := s.leftBy(undisturbed)
 			if err != nil || undisturbedErr != nil {

@@ -70,9 +70,11 @@ func (r *Run) Account() (Counts, error) {
 	if r.plan.Check != nil {
 		own = r.plan.Check(r)
 	}
-	if r.plan.Undisturbed != nil {
-		own = append(own, r.plan.Compare(r, r.plan.Undisturbed)...)
+	undisturbed := r.plan.Undisturbed
+	if undisturbed == nil {
+		undisturbed = r
 	}
+	own = append(own, r.plan.CheckEnd(r, undisturbed)...)
 	a.Differences += len(own)
 	return a.Counts, errors.Join(append(a.faults, own...)...)
 }

@@ -167,7 +167,7 @@ func (p *Place) KillAll(t *testing.T, cells []Cell, twice int) *Tally {
 		}
 		return nil
 	})
-	if c := l.sum(); c.Kills < len(cells)*9/10 { // what works in the background may write less another time
+	if c := l.Sum(); c.Kills < len(cells)*9/10 { // what works in the background may write less another time
 		t.Errorf("%d kills at %d moments", c.Kills, len(cells))
 	}
 	return l
@@ -199,11 +199,11 @@ func (p *Plan) KillAtRandom(t *testing.T, kills int) *Tally {
 		}
 	})
 	l := &Tally{}
-	for round := uint64(0); l.sum().Kills < kills && !t.Failed(); round++ {
+	for round := uint64(0); l.Sum().Kills < kills && !t.Failed(); round++ {
 		if round > 20 {
-			t.Fatalf("only %d kills: the work is over too soon", l.sum().Kills)
+			t.Fatalf("only %d kills: the work is over too soon", l.Sum().Kills)
 		}
-		p.place.Each(t, (kills-l.sum().Kills+2)/3, func(ctx context.Context, i int) error {
+		p.place.Each(t, (kills-l.Sum().Kills+2)/3, func(ctx context.Context, i int) error {
 			k := Kill{random: rand.New(rand.NewPCG(seed, round<<32+uint64(i)))} //nolint:gosec // a number below the kills
 			c, err := p.through(ctx, k.random.IntN(1<<20), k, k, k)
 			l.add(p.Row, "random", c)

@@ -65,8 +65,10 @@ type Scenario struct {
 	// Check finds what else is wrong after a process, in r.Last. Nil: nothing.
 	Check func(r *Run) []error
 
-	// Compare finds in what a run ended differently from an undisturbed one.
-	Compare func(r, undisturbed *Run) []error
+	// CheckEnd finds what else is wrong when the work is done, and in what it
+	// ended differently from an undisturbed run. In the rehearsal that is the
+	// run itself.
+	CheckEnd func(r, undisturbed *Run) []error
 }
 
 // Found is what a log holds of the work.

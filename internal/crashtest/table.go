@@ -25,7 +25,8 @@ func (l *Tally) add(row, kind string, c Counts) {
 	l.by[[2]string{row, kind}] = sum
 }
 
-func (l *Tally) sum() (c Counts) {
+// Sum is what all runs come to.
+func (l *Tally) Sum() (c Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range l.by {
