@@ -2,9 +2,17 @@
 
 package storetest
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"testing"
 
-func work(string, Opener, []func() (string, error)) int { return 1 }
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
+)
+
+func work(context.Context, *child.Process, Opener, []func() (string, error)) error {
+	return errors.ErrUnsupported
+}
 
 func everyVersionHasOneWriter(t *testing.T, _ Processes) {
 	t.Skip("processes cannot be killed and stopped here")
