@@ -38,6 +38,9 @@ func (p *Place) FailEveryWrite(t *testing.T, s *Scenario, calls ...string) map[s
 		t.Fatalf("undisturbed: %v", err)
 	}
 	for _, call := range calls {
+		if made[call] == 0 {
+			t.Errorf("the work never calls %s: %v", call, made)
+		}
 		for n := range made[call] {
 			for carriedOut, fault := range []error{errBroken, storetest.After(errBroken)} {
 				if carriedOut != n%2 && !Whole() {
