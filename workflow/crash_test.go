@@ -110,7 +110,9 @@ func lastOfWrite(points []string, i int) int {
 // for every spec and at all of one kind where there are summaries, or at all
 // moments there are.
 func crashRuns(t *testing.T, name string, kinds []string, ofSummary string) {
-	crashtest.SkipShort(t)
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
 	t.Parallel()
 	config := crashtest.Config{Store: name, Protocol: "openai"}
 	if name == "postgres" {
@@ -119,7 +121,7 @@ func crashRuns(t *testing.T, name string, kinds []string, ofSummary string) {
 	place := crashtest.NewPlace(t, config)
 	plans := make([]*crashtest.Plan, len(crashSpecs))
 	place.Each(t, len(plans), func(ctx context.Context, i int) (err error) {
-		plans[i], err = place.Rehearse(ctx, crashSpecs[i].scenario())
+		plans[i], err = place.Rehearse(ctx, crashSpecs[i].scenario()) //nolint:contextcheck // a projection asks nobody
 		return err
 	})
 	if t.Failed() {

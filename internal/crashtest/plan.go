@@ -189,7 +189,7 @@ func (p *Plan) through(ctx context.Context, number int, kills ...Kill) (Counts, 
 // three for one run.
 func (p *Plan) KillAtRandom(t *testing.T, kills int) *Tally {
 	t.Helper()
-	seed := flagValue[uint64](seedFlag)
+	seed := child.Flag[uint64](seedFlag)
 	if seed == 0 {
 		seed = rand.Uint64()
 	}

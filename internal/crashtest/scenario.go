@@ -26,7 +26,6 @@ import (
 	"flag"
 	"net/http"
 	"strconv"
-	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
@@ -171,29 +170,7 @@ func runJob(ctx context.Context, p *child.Process, work Work) (err error) {
 }
 
 // Whole reports whether every moment is wanted, not a sample.
-func Whole() bool { return flagValue[bool](wholeFlag) }
+func Whole() bool { return child.Flag[bool](wholeFlag) }
 
 // RandomKills is how many random kills are wanted; 0: a few.
-func RandomKills() int { return flagValue[int](killsFlag) }
-
-func flagValue[T any](name string) T {
-	var none T
-	f := flag.Lookup(name)
-	if f == nil {
-		return none
-	}
-	getter, ok := f.Value.(flag.Getter)
-	if !ok {
-		return none
-	}
-	value, _ := getter.Get().(T)
-	return value
-}
-
-// SkipShort skips a test that kills processes where tests have to be short.
-func SkipShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("kills processes")
-	}
-}
+func RandomKills() int { return child.Flag[int](killsFlag) }

@@ -58,12 +58,21 @@ func RunProcesses(t *testing.T, p Processes) {
 	if flag.Lookup(killsFlag) == nil {
 		t.Fatal("the package's TestMain does not call storetest.Main")
 	}
-	t.Run("processes/everyVersionHasOneWriter", func(t *testing.T) { t.Parallel(); everyVersionHasOneWriter(t, p) })
-	t.Run("processes/killedAtEveryWritePoint", func(t *testing.T) { t.Parallel(); killedAtEveryWritePoint(t, p) })
-	t.Run("processes/killedUnderLoad", func(t *testing.T) { t.Parallel(); killedUnderLoad(t, p) })
-	t.Run("processes/lateHolderIsFenced", func(t *testing.T) { t.Parallel(); lateHolderIsFenced(t, p) })
-	t.Run("processes/startersTakeTurns", func(t *testing.T) { t.Parallel(); startersTakeTurns(t, p) })
-	t.Run("processes/watcherSeesEverything", func(t *testing.T) { t.Parallel(); watcherSeesEverything(t, p) })
+	if len(processTests) == 0 {
+		t.Skip("processes cannot be killed and stopped here")
+	}
+	for _, test := range processTests {
+		t.Run("processes/"+test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, p)
+		})
+	}
+}
+
+// processTest is one promise to several processes.
+type processTest struct {
+	name string
+	run  func(t *testing.T, p Processes)
 }
 
 // program names what workers do.

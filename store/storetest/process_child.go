@@ -10,6 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
+var processTests = []processTest{
+	{"everyVersionHasOneWriter", everyVersionHasOneWriter},
+	{"killedAtEveryWritePoint", killedAtEveryWritePoint},
+	{"killedUnderLoad", killedUnderLoad},
+	{"lateHolderIsFenced", lateHolderIsFenced},
+	{"startersTakeTurns", startersTakeTurns},
+	{"watcherSeesEverything", watcherSeesEverything},
+}
+
 // process is a worker as the test that started it sees it.
 type process struct {
 	*child.Child

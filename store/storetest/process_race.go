@@ -5,12 +5,12 @@ package storetest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -142,7 +142,7 @@ func final(t *testing.T, st store.Store) session.Session {
 // starts new ones in their place and checks the same as without kills.
 func killedUnderLoad(t *testing.T, p Processes) {
 	const workers = 3
-	seed, kills := flagValue[uint64](t, seedFlag), flagValue[int](t, killsFlag)
+	seed, kills := child.Flag[uint64](seedFlag), child.Flag[int](killsFlag)
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
@@ -187,18 +187,4 @@ func killedUnderLoad(t *testing.T, p Processes) {
 		}
 	}
 	h.check(t, final(t, st))
-}
-
-// flagValue reads a flag that Main defined.
-func flagValue[T any](t *testing.T, name string) T {
-	t.Helper()
-	getter, ok := flag.Lookup(name).Value.(flag.Getter)
-	if !ok {
-		t.Fatalf("flag %s cannot be read", name)
-	}
-	value, ok := getter.Get().(T)
-	if !ok {
-		t.Fatalf("flag %s has type %T", name, getter.Get())
-	}
-	return value
 }

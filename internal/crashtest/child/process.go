@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -70,6 +71,16 @@ func Main(programs map[string]Program) {
 		p.send(message{Done: true})
 	}
 	os.Exit(0)
+}
+
+// Flag is the value of a flag of the test, zero where it is not defined.
+func Flag[T any](name string) (value T) {
+	if f := flag.Lookup(name); f != nil {
+		if getter, ok := f.Value.(flag.Getter); ok {
+			value, _ = getter.Get().(T)
+		}
+	}
+	return value
 }
 
 // Process is a child process as its program sees it. The zero value is a
