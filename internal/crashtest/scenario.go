@@ -3,8 +3,9 @@
 // tool runs again whose result is, and the work ends as if nothing had
 // happened.
 //
-// A package describes its work in a Scenario, gives Main the same work for the
-// child processes, and calls a few lines in its tests:
+// A package describes its work in a Scenario: how a process starts or resumes
+// it, what its log holds, and what must be true in the end. It gives Main the
+// same work for the child processes, and its tests are a few lines:
 //
 //	func TestMain(m *testing.M) {
 //		crashtest.Main(map[string]crashtest.Work{"turn": workOnTurn})
@@ -15,8 +16,10 @@
 //		place := crashtest.NewPlace(t, crashtest.Config{Store: "sqlite"})
 //		plan := place.MustRehearse(t, turns)
 //		tally := place.KillAll(t, crashtest.Cells(plan, plan.Kills()), 0)
-//		tally.Log(t, "turn", crashtest.Rows("turn"), crashtest.Costs)
+//		tally.Log(t, "killed at", nil, crashtest.Kills, crashtest.AskedAgain, crashtest.Differences)
 //	}
+//
+// The letter in this package's own tests is the smallest whole scenario.
 package crashtest
 
 import (
