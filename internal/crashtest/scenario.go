@@ -29,6 +29,7 @@ import (
 	"flag"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
@@ -102,8 +103,10 @@ type Worker struct {
 	Model string // the URL of the model's server
 	Store store.Store
 
-	own      json.RawMessage
-	journal  journal
+	own     json.RawMessage
+	journal journal
+
+	mu       sync.Mutex // guards problems
 	problems []error
 }
 
@@ -133,7 +136,9 @@ func (w *Worker) effect(what What, point, key string) error {
 
 // Problem makes the test fail, however the process ends.
 func (w *Worker) Problem(text string) {
+	w.mu.Lock()
 	w.problems = append(w.problems, errors.New(text))
+	w.mu.Unlock()
 	w.Process.Problem(text)
 }
 
