@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
@@ -102,14 +103,14 @@ func apart(t *testing.T, name string, m llm.Model) (near, far *house) {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "sessions.db")
 	if name == "postgres" {
-		at = crashPostgres(t)
+		at = crashtest.Postgres(t)
 	}
 	return openAt(t, name, at, m), openAt(t, name, at, m)
 }
 
 func openAt(t *testing.T, name, at string, m llm.Model) *house {
 	t.Helper()
-	st, err := crashOpen(t.Context(), name, at, nil)
+	st, err := crashtest.Open(t.Context(), name, at, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,10 @@ package holdfast_test
 import (
 	"context"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
 )
 
 // A process that sleeps is as good as dead: its lease runs out and another
@@ -15,53 +16,50 @@ import (
 // nothing that it does with it counts.
 func TestCrash_processThatSleepsThroughItsLease(t *testing.T) {
 	t.Parallel()
-	s := newCrashSite(t, "sqlite", "openai")
-	s.lease = 2 * time.Second // it is asleep long before it would renew
-	r, err := s.newRun(t.Context(), byContinue)
+	place := crashtest.NewPlace(t, crashtest.Config{Store: "sqlite", Protocol: "openai"})
+	r, err := place.MustRehearse(t, turnScenario("sqlite", "openai")).NewRun(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := make(chan struct{})
 	asleep, wake := context.WithCancel(t.Context())
 	defer wake()
-	r.hold(func(a ask) {
-		if a.life == 0 && a.step == 2 {
+	r.Hold(func(e crashtest.Effect) {
+		if e.Life == 0 && e.Key == answerKey(2) {
 			close(asked)
 			<-asleep.Done()
 		}
 	})
-	sleeper, err := r.begin(t.Context(), r.job)
+	r.Lease = 2 * time.Second // it is asleep long before it would renew
+	sleeper, err := r.Start(t.Context(), crashtest.Kill{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-asked:
-	case <-sleeper.gone:
-		_, last, err := sleeper.ended()
-		t.Fatalf("it ended early: %+v, %v", last, err)
+	case <-sleeper.Gone:
+		end, err := sleeper.Wait()
+		t.Fatalf("it ended early: %+v, %v", end, err)
 	}
-	if err := sleeper.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := sleeper.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if r.after, err = r.load(t.Context()); err != nil {
+	if err := r.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	next := r.job
-	next.Lease = time.Minute
-	if killed, err := r.live(t.Context(), next, nil); err != nil || killed != "" {
+	r.Lease = time.Minute
+	if killed, err := r.Live(t.Context(), crashtest.Kill{}); err != nil || killed != "" {
 		t.Fatalf("the next process: killed by %q, %v", killed, err)
 	}
 	wake()
-	if err := sleeper.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := sleeper.Continue(); err != nil {
 		t.Fatal(err)
 	}
-	if _, last, err := sleeper.ended(); err == nil || !strings.Contains(last.Problem, "no longer valid") {
-		t.Errorf("the sleeper ended with %+v, %v, want that its lease is lost", last, err)
+	if end, err := sleeper.Wait(); err == nil || !strings.Contains(err.Error(), "no longer valid") {
+		t.Errorf("the sleeper ended with %+v, %v, want that its lease is lost", end, err)
 	}
-	if r.after, err = r.load(t.Context()); err != nil {
+	if err := r.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := r.account(); err != nil || c.lostAnswers != 1 {
-		t.Errorf("%v, %v: want one answer asked for again, the one the sleeper did not get", c, err)
-	}
+	wantOneLost(t, r)
 }

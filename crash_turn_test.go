@@ -1,19 +1,21 @@
 package holdfast_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/internal/provtest"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/anthropic"
+	"github.com/holdfast-dev/holdfast/llm/openai"
+	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
@@ -38,7 +40,7 @@ var crashCalls = [][]provtest.Call{
 	nil,
 }
 
-// callOrigin is the step that asks for a call, and the nature of its tool.
+// callOrigin finds the step that asks for a call, and the nature of its tool.
 func callOrigin(id string) (step int, nature tool.Nature) {
 	for i, calls := range crashCalls {
 		for _, call := range calls {
@@ -55,11 +57,78 @@ func callOrigin(id string) (step int, nature tool.Nature) {
 	panic("no such call: " + id)
 }
 
-// crashReply is the model's answer number step, streamed slowly enough for a
-// crash to come in between.
-func crashReply(step int) provtest.Reply {
+func answerKey(step int) string { return fmt.Sprint("answer ", step) }
+
+func answerStep(key string) (step int) {
+	if _, err := fmt.Sscanf(key, "answer %d", &step); err != nil {
+		panic(err)
+	}
+	return step
+}
+
+// takeUp is how a process takes up a turn that may have been begun.
+type takeUp string
+
+const (
+	byKey      takeUp = "key"      // it sends the message again, with its key
+	byContinue takeUp = "continue" // it continues the session, or sends the message if there is nothing to
+	byRecover  takeUp = "recover"  // it recovers all sessions first
+
+	onlyContinue takeUp = "only continue" // it continues at once or not at all
+	onlyRecover  takeUp = "only recover"  // it recovers what nobody works on
+)
+
+// turnJob is what the processes of a turn are told.
+type turnJob struct {
+	Protocol string
+	TakeUp   takeUp
+}
+
+// turnScenario is the turn on a store. A session's id is also its tenant, so
+// that nobody recovers the session of another run.
+func turnScenario(storeName, protocol string) *crashtest.Scenario {
+	takeUps := []takeUp{byContinue, byRecover, byKey}
+	if storeName == "file" {
+		takeUps = takeUps[:2] // it has no keys
+	}
+	return &crashtest.Scenario{
+		Name: "turn", Row: "turn", Work: workOnTurn, MostLost: 1,
+		Prepare: func(ctx context.Context, r *crashtest.Run, st store.Store) (any, error) {
+			rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{crashAgent.Model: scripted.New()}})
+			if err != nil {
+				return nil, err
+			}
+			_, err = rt.For(holdfast.Identity{Tenant: r.ID}).Create(ctx, crashAgent, holdfast.WithID(r.ID))
+			return turnJob{protocol, takeUps[r.Number%len(takeUps)]}, errors.Join(err, rt.Close())
+		},
+		Reply: replyToTurn,
+		Load:  loadTurn,
+		Once:  func(call string) bool { _, nature := callOrigin(call); return nature == tool.Once },
+		Check: nothingLost,
+		CheckEnd: func(r, undisturbed *crashtest.Run) []error {
+			return append(sameRequests(r, undisturbed), sameSession(r, undisturbed)...)
+		},
+	}
+}
+
+// replyToTurn reads which step a request asks for, and answers slowly enough
+// for a crash to come in between.
+func replyToTurn(r *crashtest.Run, body []byte) (key, detail string, reply provtest.Reply, err error) {
+	var request struct{ Messages []struct{ Role string } }
+	if err := json.Unmarshal(body, &request); err != nil {
+		return "", "", reply, err
+	}
+	step := 1
+	for _, m := range request.Messages {
+		if m.Role == "assistant" {
+			step++
+		}
+	}
+	if step > len(crashCalls) {
+		return "", "", reply, fmt.Errorf("there is no answer %d", step)
+	}
 	n := int64(step)
-	reply := provtest.Reply{
+	reply = provtest.Reply{
 		Reasoning: []string{"Hm ", fmt.Sprint(step), "."}, Signature: fmt.Sprint("c2VhbA", step),
 		Text: []string{"Step ", fmt.Sprint(step), "."}, Calls: crashCalls[step-1], Pause: time.Millisecond,
 		Usage: provtest.Usage{Input: 100 * n, Output: 10 * n, CacheRead: n},
@@ -67,113 +136,74 @@ func crashReply(step int) provtest.Reply {
 	if reply.Calls == nil {
 		reply.Text = []string{"All ", "is ", "booked."}
 	}
-	return reply
+	return answerKey(step), withoutID(string(body), r.ID), reply, nil
 }
 
-// lifeHeader says which process of a run makes a request: one that a killed
-// process sent may be read when the next is at work.
-const lifeHeader = "X-Life"
-
-// crashRecorder has the model servers and knows what each session asked them.
-type crashRecorder struct {
-	server *provtest.Server
-
-	mu   sync.Mutex // guards runs
-	runs map[string]*crashRun
-}
-
-// newCrashRecorder starts a server of one protocol.
-func newCrashRecorder(t *testing.T, provider string) *crashRecorder {
-	t.Helper()
-	r := &crashRecorder{runs: map[string]*crashRun{}}
-	serve := map[string]func(provtest.Config) *provtest.Server{"openai": provtest.OpenAI, "anthropic": provtest.Anthropic}[provider]
-	r.server = serve(provtest.Config{Choose: r.choose})
-	t.Cleanup(r.server.Close)
-	return r
-}
-
-func (r *crashRecorder) add(run *crashRun) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runs[run.id] = run
-}
-
-// choose notes which session asks for which step, and answers.
-func (r *crashRecorder) choose(q provtest.Request) provtest.Reply {
-	var body struct {
-		Messages []struct {
-			Role    string
-			Content json.RawMessage
-		}
+// workOnTurn brings the turn to its end.
+func workOnTurn(ctx context.Context, w *crashtest.Worker) (err error) {
+	var j turnJob
+	if err := w.Job(&j); err != nil {
+		return err
 	}
-	if err := json.Unmarshal(q.Body, &body); err != nil {
-		return provtest.Reply{Status: 400, Body: err.Error()}
+	var m llm.Model
+	if j.Protocol == "anthropic" {
+		m, err = anthropic.New(anthropic.Config{Model: "recorded", URL: w.Model, Header: w.Header()})
+	} else {
+		m, err = openai.New(openai.Config{Model: "recorded", URL: w.Model, Header: w.Header()})
 	}
-	id, step := "", 1
-	for _, m := range body.Messages {
-		if m.Role == "assistant" {
-			step++
-		}
-		if _, after, ok := bytes.Cut(m.Content, []byte("trip ")); ok && m.Role == "user" && id == "" {
-			id, _, _ = strings.Cut(string(after), ".")
-		}
-	}
-	r.mu.Lock()
-	run := r.runs[id]
-	r.mu.Unlock()
-	if run == nil || step > len(crashCalls) {
-		return provtest.Reply{Status: 400, Body: fmt.Sprintf("session %q asks for step %d", id, step)}
-	}
-	life, err := strconv.Atoi(q.Header.Get(lifeHeader))
-	if err != nil {
-		return provtest.Reply{Status: 400, Body: err.Error()}
-	}
-	if !run.asked(ask{life, step, strings.ReplaceAll(string(q.Body), id, "ID")}) {
-		return provtest.Reply{Cut: true}
-	}
-	return crashReply(step)
-}
-
-// crashPrompt is what the user says in a session.
-func crashPrompt(id string) string { return "Please book trip " + id + "." }
-
-// effect is a tool whose runs can be counted by other processes: it adds a
-// line to a file when it begins and when its work is done.
-type effect struct {
-	spec   tool.Spec
-	file   string
-	life   int
-	moment func(string)
-}
-
-func (e effect) Spec() tool.Spec { return e.spec }
-
-func (e effect) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	if err := e.note("began", c.ID); err != nil {
-		return tool.Result{}, err
-	}
-	e.moment("tool began: " + c.ID)
-	select {
-	case <-time.After(8 * time.Millisecond): // its work
-	case <-ctx.Done():
-		return tool.Result{}, ctx.Err()
-	}
-	if err := e.note("ended", c.ID); err != nil {
-		return tool.Result{}, err
-	}
-	e.moment("tool ended: " + c.ID)
-	return tool.Result{Content: "did " + c.ID + " with " + string(c.Arguments)}, nil
-}
-
-// note writes one line with one system call: it outlives the process.
-func (e effect) note(what, call string) (err error) {
-	f, err := os.OpenFile(e.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%s %s %d\n", what, call, e.life)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
+	m = crashtest.Model{Model: m, Worker: w, Key: func(r llm.Request, _ string) string { return answerKey(r.Inference + 1) }}
+	var tools []tool.Tool
+	for _, spec := range crashTools {
+		tools = append(tools, crashtest.Tool{Worker: w, About: spec, Takes: 8 * time.Millisecond})
+	}
+	set, err := tool.NewSet(tools...)
+	if err != nil {
+		return err
+	}
+	retries := 0
+	rt, err := holdfast.New(holdfast.Config{
+		Store: w.Store, Models: llm.Map{crashAgent.Model: m}, Tools: set, Lease: w.Lease, ModelRetries: &retries, Poll: 20 * time.Millisecond,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	return j.TakeUp.run(ctx, rt.For(holdfast.Identity{Tenant: w.Run}), w.Run)
+}
+
+// run takes the turn up in one way.
+func (how takeUp) run(ctx context.Context, rt *holdfast.Runtime, id string) error {
+	stream := holdfast.Stream(func(llm.Delta) {})
+	send := holdfast.SendMessage{Text: "Please book trip " + id + "."}
+	switch how {
+	case byKey:
+		_, err := rt.Execute(ctx, id, send, holdfast.IdempotencyKey("turn "+id), stream)
+		return err
+	case onlyContinue:
+		_, err := rt.Execute(ctx, id, holdfast.ContinueExecution{}, holdfast.OnBusy(holdfast.Reject), stream)
+		return err
+	case byRecover, onlyRecover:
+		done, err := rt.Recover(ctx)
+		for _, r := range done {
+			err = errors.Join(err, r.Err)
+		}
+		if err == nil && len(done) == 0 && how == onlyRecover {
+			err = session.ErrBusy // another process works on it: nothing to recover
+		}
+		if err != nil || how == onlyRecover {
+			return err
+		}
+	}
+	s, err := rt.Get(ctx, id, holdfast.WithTail())
+	switch {
+	case err != nil:
+	case s.Running() || s.HasTail():
+		_, err = rt.Execute(ctx, id, holdfast.ContinueExecution{}, stream)
+	case s.State().ExecutionCount == 0:
+		_, err = rt.Execute(ctx, id, send, stream)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -29,7 +30,7 @@ var benchStores = map[string]func(b *testing.B, onWrite func(string)) (store.Sto
 		return sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "sessions.db"), sqlite.Config{OnWrite: onWrite})
 	},
 	"postgres": func(b *testing.B, onWrite func(string)) (store.Store, error) {
-		return postgres.Open(b.Context(), crashPostgres(b), postgres.Config{OnWrite: onWrite})
+		return postgres.Open(b.Context(), crashtest.Postgres(b), postgres.Config{OnWrite: onWrite})
 	},
 }
 

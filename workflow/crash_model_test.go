@@ -1,22 +1,16 @@
 package workflow_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/internal/provtest"
-	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // conversation is a request as the recorder reads it. What the agent was told
@@ -100,100 +94,12 @@ func (c conversation) reply(key string) provtest.Reply {
 	return reply
 }
 
-// crashRecorder is the model's server. It knows what each run asked.
-type crashRecorder struct {
-	server *provtest.Server
-
-	mu   sync.Mutex // guards runs
-	runs map[string]*crashRun
-}
-
-func newCrashRecorder(t *testing.T) *crashRecorder {
-	t.Helper()
-	r := &crashRecorder{runs: map[string]*crashRun{}}
-	r.server = provtest.OpenAI(provtest.Config{Choose: r.choose})
-	t.Cleanup(r.server.Close)
-	return r
-}
-
-func (r *crashRecorder) add(run *crashRun) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runs[run.job.Session] = run
-}
-
-// choose notes which run asks for what, and answers unless the process is to
-// die of its question.
-func (r *crashRecorder) choose(q provtest.Request) provtest.Reply {
-	c, err := readConversation(q.Body)
+// replyToRun answers a request. That it is repeated with another system prompt
+// is a fault.
+func replyToRun(_ *crashtest.Run, body []byte) (key, detail string, reply provtest.Reply, err error) {
+	c, err := readConversation(body)
 	if err != nil {
-		return provtest.Reply{Status: 400, Body: err.Error()}
+		return "", "", reply, err
 	}
-	life, err := strconv.Atoi(q.Header.Get(lifeHeader))
-	if err != nil {
-		return provtest.Reply{Status: 400, Body: err.Error()}
-	}
-	r.mu.Lock()
-	run := r.runs[q.Header.Get(runHeader)]
-	r.mu.Unlock()
-	if run == nil {
-		return provtest.Reply{Status: 400, Body: "nobody knows this run"}
-	}
-	if !run.asked(ask{life: life, key: c.key(), system: c.System}) {
-		return provtest.Reply{Cut: true}
-	}
-	return c.reply(c.key())
-}
-
-// effects are tools whose runs can be counted by other processes: they add a
-// line to a file when they begin and when their work is done.
-type effects struct {
-	file   string
-	life   int
-	moment func(string)
-}
-
-// For are the tools with these names. An agent without a list has none.
-func (e effects) For(names []string, _ bool, _ func(string) bool) ([]tool.Tool, error) {
-	var tools []tool.Tool
-	for _, s := range []tool.Spec{
-		{Name: "weigh", Description: "Weighs.", Nature: tool.ReadOnly}, {Name: "stamp", Description: "Stamps.", Nature: tool.Idempotent},
-	} {
-		if slices.Contains(names, s.Name) {
-			tools = append(tools, effect{e, s})
-		}
-	}
-	return tools, nil
-}
-
-func (e effects) Close() error { return nil }
-
-type effect struct {
-	effects
-	spec tool.Spec
-}
-
-func (e effect) Spec() tool.Spec { return e.spec }
-
-func (e effect) Call(_ context.Context, c tool.Call) (tool.Result, error) {
-	for _, what := range []string{"began", "ended"} {
-		if err := e.note(what, c.ID); err != nil {
-			return tool.Result{}, err
-		}
-		e.moment("tool " + what + ": " + c.ID)
-	}
-	return tool.Result{Content: "did " + c.ID + " with " + string(c.Arguments)}, nil
-}
-
-// note writes one line with one system call: it outlives the process.
-func (e effect) note(what, call string) (err error) {
-	f, err := os.OpenFile(e.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%s %s %d\n", what, call, e.life)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return c.key(), c.System, c.reply(c.key()), nil
 }

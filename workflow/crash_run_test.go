@@ -1,265 +1,251 @@
 package workflow_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/openai"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // What a run leaves in its directory.
 const (
-	notesFile   = "notes.md"
-	outDir      = "out"
-	effectsFile = "effects"
+	specFile  = "spec.yaml"
+	notesFile = "notes.md"
+	outDir    = "out"
 )
 
-// crashRun is one run of a spec, worked on by processes of which all but the
-// last are killed, and the record of what they did.
-type crashRun struct {
-	site  *crashSite
-	plan  *crashPlan
-	job   crashJob
-	lives []found
-	after session.Session // what the last process left; zero: nothing
-	kills int
-
-	mu      sync.Mutex // guards what follows
-	now     *crashChild
-	gate    func(ask) // holds up an answer; nil: none is
-	killAsk string    // the request at which the process is killed; empty: none
-	asks    []ask
+// crashSpec is a spec whose runs are crashed.
+type crashSpec struct {
+	name, pattern string
+	concurrent    bool              // units work at the same time
+	answers       map[string]string // of persons, by unit
+	minor         bool              // another has the same pattern
+	summarised    bool              // agents are shown summaries
 }
 
-// found is what the log held when a process began: the requests that were
-// answered, and the tool calls that had their result.
-type found struct{ answered, finished map[string]bool }
-
-// ask is a request that the recorder received from a life, counted from 0.
-type ask struct {
-	life        int
-	key, system string
+// crashSpecs are all patterns, and all places where persons are asked.
+var crashSpecs = []crashSpec{
+	{name: "chain", pattern: "chain", answers: map[string]string{"step/1": "yes"}},
+	{name: "summary", pattern: "chain", minor: true, summarised: true},
+	{name: "workflow", pattern: "workflow", concurrent: true, answers: map[string]string{"task/ask": "yes"}},
+	{name: "routing", pattern: "routing", answers: map[string]string{
+		"router/review": "approved", "route/billing/step/1": "yes", "route/billing/step/3": "that is all",
+	}},
+	{name: "parallel", pattern: "parallel", concurrent: true, answers: map[string]string{"branch/left/step/1": "left is fine", "branch/right/step/1": ""}},
+	{name: "parallel-human", pattern: "parallel", minor: true, concurrent: true, answers: map[string]string{"reduce": "both"}},
+	{name: "evaluator", pattern: "evaluator_optimizer", answers: map[string]string{"gate/2": "go on"}},
+	{name: "orchestrator", pattern: "orchestrator_workers", concurrent: true, answers: map[string]string{
+		"plan/review": "fine", "reduce/review": "good", "writeup": "the end",
+	}},
+	{name: "orchestrator-human", pattern: "orchestrator_workers", minor: true, concurrent: true, answers: map[string]string{"reduce": "in short"}},
+	{name: "graph", pattern: "graph", answers: map[string]string{"node/check@1": "again", "node/check@2": "good"}},
 }
 
-// asked notes a request and reports whether it is to be answered.
-func (r *crashRun) asked(a ask) bool {
-	r.mu.Lock()
-	r.asks = append(r.asks, a)
-	child, kill, gate := r.now, a.key == r.killAsk, r.gate
-	if kill {
-		r.killAsk = ""
+// runJob is what the processes of a run are told.
+type runJob struct {
+	Answers map[string]string
+	NoWait  bool // give up when another works on the run
+}
+
+func (s crashSpec) scenario() *crashtest.Scenario {
+	mostLost := 1
+	if s.concurrent {
+		mostLost = 0 // one for each unit
 	}
-	r.mu.Unlock()
-	if kill {
-		child.kill("request received: " + a.key)
-	} else if gate != nil {
-		gate(a)
+	return &crashtest.Scenario{
+		Name: "run", Row: s.pattern, Work: workOnRun, MostLost: mostLost,
+		// The spec is a copy, which goes when the run has begun.
+		Prepare: func(_ context.Context, r *crashtest.Run, _ store.Store) (any, error) {
+			raw, err := os.ReadFile(filepath.Join("testdata", "crash", s.name+".yaml"))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(r.Dir, specFile), raw, 0o600)
+			}
+			return runJob{Answers: s.answers}, err
+		},
+		Reply: replyToRun,
+		Load:  loadRun,
+		CheckEnd: func(r, undisturbed *crashtest.Run) []error {
+			got, err := s.leftBy(r)
+			want, undisturbedErr := s.leftBy(undisturbed)
+			if err != nil || undisturbedErr != nil {
+				return []error{err, undisturbedErr}
+			}
+			return got.Differ(want)
+		},
 	}
-	return !kill
 }
 
-func (r *crashRun) requests() []ask {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.asks)
-}
-
-// live lets one process work on the run until its end or until it is killed,
-// and says what killed it.
-func (r *crashRun) live(ctx context.Context, j crashJob) (killed string, err error) {
-	child, err := r.begin(ctx, j)
+// loadRun reads the run as the next process would find it. From its begin on
+// the store is all that a process needs.
+func loadRun(ctx context.Context, r *crashtest.Run, st store.Store) (f crashtest.Found, err error) {
+	rt, err := holdfast.New(holdfast.Config{Store: st})
 	if err != nil {
-		return "", err
+		return f, err
 	}
-	if killed, _, err = child.ended(); err != nil {
-		return "", err
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	s, err := rt.Get(ctx, r.ID, holdfast.Whole(), holdfast.WithTail())
+	if errors.Is(err, session.ErrNotFound) {
+		return f, nil
 	}
-	if killed != "" {
-		r.kills++
+	if err != nil {
+		return f, err
 	}
-	if r.site.settled != nil {
-		if err := r.site.settled(ctx, r.job.Session); err != nil {
-			return "", err
-		}
-	}
-	if err := r.load(ctx); err != nil {
-		return "", err
-	}
-	if !r.after.IsZero() { // from here on the store is all that is needed
-		err = os.RemoveAll(r.job.Spec)
-	}
-	return killed, err
-}
-
-// begin starts the next process.
-func (r *crashRun) begin(ctx context.Context, j crashJob) (*crashChild, error) {
-	j.Life = len(r.lives)
-	r.lives = append(r.lives, inLog(r.after))
-	r.mu.Lock() // its first request waits until it can be killed for it
-	defer r.mu.Unlock()
-	child, err := j.start(ctx)
-	r.now = child
-	return child, err
-}
-
-// inLog is what the log of a run holds.
-func inLog(s session.Session) found {
-	f := found{map[string]bool{}, map[string]bool{}}
-	if s.IsZero() {
-		return f
-	}
+	f = crashtest.Found{Answers: map[string]bool{}, Results: map[string]bool{}, State: s}
 	for _, m := range s.Messages() {
 		if m.Role == session.RoleAssistant {
-			f.answered[keyIn(m.Content.Text())] = true
+			f.Answers[keyIn(m.Content.Text())] = true
 		}
 		if m.ToolResult != nil {
-			f.finished[m.ToolResult.CallID] = true
+			f.Results[m.ToolResult.CallID] = true
 		}
 	}
-	return f
+	return f, os.RemoveAll(filepath.Join(r.Dir, specFile))
 }
 
-// load reads the run as the next process would find it.
-func (r *crashRun) load(ctx context.Context) (err error) {
-	st, err := crashOpen(ctx, r.job.Store, r.job.URL, nil)
+// workOnRun brings the run to its end, with the answers of the persons it asks.
+func workOnRun(ctx context.Context, w *crashtest.Worker) (err error) {
+	var j runJob
+	if err := w.Job(&j); err != nil {
+		return err
+	}
+	var dieAt files
+	if _, err := fmt.Sscanf(w.KillAt(), filesPoint, &dieAt.notes, &dieAt.artifacts, &dieAt.temporary); err == nil {
+		go dieOfFiles(w, dieAt)
+	}
+	model, err := openai.New(openai.Config{Model: "recorded", URL: w.Model, Header: w.Header()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	rt, err := holdfast.New(holdfast.Config{Store: st})
+	rt, err := holdfast.New(holdfast.Config{Store: w.Store, Lease: w.Lease})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	r.after, err = rt.Get(ctx, r.job.Session, holdfast.Whole(), holdfast.WithTail())
-	if errors.Is(err, session.ErrNotFound) {
-		r.after, err = session.Session{}, nil
+	o := workflow.ResumeOptions{Host: runHost(w, model), Out: filepath.Join(w.Dir, outDir), NoWait: j.NoWait}
+	res, err := startRun(ctx, rt, w, o)
+	for err == nil && res.Status == workflow.StatusPaused {
+		w.Point("paused: " + res.Question.Unit)
+		q := *res.Question
+		o.Target = ""
+		if n := len(res.Pending); n > 1 { // not always the first in line
+			q = res.Pending[n-1]
+			o.Target = *q.BranchID
+		}
+		answer, ok := j.Answers[q.Unit]
+		if !ok {
+			return fmt.Errorf("nobody has an answer to %s: %q", q.Unit, q.Prompt)
+		}
+		o.Answer = &answer
+		res, err = workflow.Resume(ctx, rt, w.Run, o)
+	}
+	switch {
+	case err == nil && res.Status != workflow.StatusCompleted:
+		return fmt.Errorf("the run is %s", res.Status)
+	case errors.Is(err, session.ErrStatus) && res.Status == "": // a process before this one came to the end
+		return nil
 	}
 	return err
 }
 
-// trace is a line that a tool left, and in which life.
-type trace struct {
-	what, call string
-	life       int
-}
-
-func (r *crashRun) traces() ([]trace, error) {
-	raw, err := os.ReadFile(filepath.Join(r.job.Dir, effectsFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// startRun starts the run, or goes on with it where there is one.
+func startRun(ctx context.Context, rt *holdfast.Runtime, w *crashtest.Worker, o workflow.ResumeOptions) (workflow.Result, error) {
+	_, err := rt.Info(ctx, w.Run)
+	if err == nil {
+		return workflow.Resume(ctx, rt, w.Run, o)
 	}
-	var all []trace
-	for line := range strings.Lines(string(raw)) {
-		var t trace
-		if _, err := fmt.Sscan(line, &t.what, &t.call, &t.life); err != nil {
-			return nil, fmt.Errorf("trace %q: %w", line, err)
-		}
-		all = append(all, t)
+	if !errors.Is(err, session.ErrNotFound) {
+		return workflow.Result{}, err
 	}
-	return all, err
-}
-
-// crashChild is a process at work, as its parent sees it.
-type crashChild struct {
-	cmd    *exec.Cmd
-	stderr strings.Builder
-	gone   chan struct{} // closed at its end
-
-	reports []crashReport // valid when it is gone
-
-	mu sync.Mutex // guards by
-	by string     // what killed it, empty if nothing did
-}
-
-// start starts a process. The context ends it.
-func (j crashJob) start(ctx context.Context) (*crashChild, error) {
-	raw, err := json.Marshal(j)
+	s, err := workflow.Load(filepath.Join(w.Dir, specFile), nil)
 	if err != nil {
-		return nil, err
+		return workflow.Result{}, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &crashChild{cmd: exec.CommandContext(ctx, self), gone: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), crashVariable+"="+string(raw), "GORACE=atexit_sleep_ms=0")
-	c.cmd.Stderr = &c.stderr
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go c.listen(stdout)
-	return c, nil
+	return workflow.Start(ctx, rt, s, workflow.RunOptions{Host: o.Host, ID: w.Run, Out: o.Out})
 }
 
-func (c *crashChild) listen(stdout io.Reader) {
-	defer close(c.gone)
-	for lines := bufio.NewReader(stdout); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			break // a line without an end was cut off by the kill
-		}
-		var r crashReport
-		if err := json.Unmarshal(line, &r); err != nil {
-			r.Problem = "unreadable report " + string(line)
-		}
-		if r.Dying != "" {
-			c.mu.Lock()
-			c.by = r.Dying
-			c.mu.Unlock()
-		}
-		c.reports = append(c.reports, r)
+func runHost(w *crashtest.Worker, m llm.Model) workflow.Host {
+	m = crashtest.Model{Model: m, Worker: w, Key: func(_ llm.Request, text string) string { return keyIn(text) }}
+	return workflow.Host{
+		Models:  func(spec.Model) (string, llm.Model, error) { return "recorded", m, nil },
+		Env:     spec.Env{Providers: []string{"recorded"}},
+		Tools:   func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) { return crashTools{w}, nil },
+		WorkDir: w.Dir,
+		OnEvent: func(e workflow.Event) {
+			if unit, ok := e.Data["unit"].(string); ok && strings.HasSuffix(string(e.Type), "_complete") {
+				w.Point("unit done: " + unit)
+			}
+		},
+		Warn: func(format string, args ...any) { w.Problem(fmt.Sprintf(format, args...)) },
 	}
-	_ = c.cmd.Wait() // how it ended is in its state
 }
 
-// kill ends the process, if it has not ended by itself, and waits until it is
-// gone.
-func (c *crashChild) kill(by string) {
-	c.mu.Lock()
-	if c.cmd.Process.Kill() == nil {
-		c.by = by
-	}
-	c.mu.Unlock()
-	<-c.gone
-}
+// crashTools are the tools of the specs.
+type crashTools struct{ w *crashtest.Worker }
 
-// ended is how the process ended: what killed it, or its last report. A
-// problem it told of is an error, however it ended.
-func (c *crashChild) ended() (killed string, last crashReport, err error) {
-	<-c.gone
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.reports); n > 0 {
-		last = c.reports[n-1]
-	}
-	var problems []string
-	for _, r := range c.reports {
-		if r.Problem != "" {
-			problems = append(problems, r.Problem)
+// For is the tools with these names. An agent without a list has none.
+func (c crashTools) For(names []string, _ bool, _ func(string) bool) ([]tool.Tool, error) {
+	var tools []tool.Tool
+	for _, s := range []tool.Spec{
+		{Name: "weigh", Description: "Weighs.", Nature: tool.ReadOnly}, {Name: "stamp", Description: "Stamps.", Nature: tool.Idempotent},
+	} {
+		if slices.Contains(names, s.Name) {
+			tools = append(tools, crashtest.Tool{Worker: c.w, About: s})
 		}
 	}
-	switch {
-	case problems != nil:
-	case last.Done || last.Busy: // also when a kill came too late
-		return "", last, nil
-	case c.by != "":
-		return c.by, last, nil
+	return tools, nil
+}
+
+func (crashTools) Close() error { return nil }
+
+// files counts what a run has left in its directory.
+type files struct{ notes, artifacts, temporary int }
+
+const filesPoint = "files: %d notes, %d artifacts, %d temporary"
+
+// point names the moment at which there are as many files.
+func (f files) point() string { return fmt.Sprintf(filesPoint, f.notes, f.artifacts, f.temporary) }
+
+// dieOfFiles kills the process as soon as it has left enough files. It looks
+// often: between two files there is not much time.
+func dieOfFiles(w *crashtest.Worker, want files) {
+	for range time.Tick(20 * time.Microsecond) {
+		if f := filesIn(w.Dir); f.notes >= want.notes && f.artifacts >= want.artifacts && f.temporary >= want.temporary {
+			w.Die(f.point())
+		}
 	}
-	return "", last, fmt.Errorf("a process ended with %v after %+v: %s\n%s", c.cmd.ProcessState, last, strings.Join(problems, "; "), c.stderr.String())
+}
+
+var noteHead = regexp.MustCompile(`(?m)^(## |\{"timestamp")`)
+
+// filesIn counts the files of a run.
+func filesIn(dir string) (f files) {
+	if raw, err := os.ReadFile(filepath.Join(dir, notesFile)); err == nil {
+		f.notes = len(noteHead.FindAll(raw, -1))
+	}
+	_ = filepath.WalkDir(filepath.Join(dir, outDir), func(_ string, d os.DirEntry, err error) error { // what is not there is not counted
+		switch {
+		case err != nil || d.IsDir():
+		case strings.HasPrefix(d.Name(), ".holdfast-"):
+			f.temporary++
+		default:
+			f.artifacts++
+		}
+		return nil
+	})
+	return f
 }

@@ -2,13 +2,23 @@ package workflow_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-dev/holdfast/internal/crashtest"
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 )
+
+// TestMain is also where the processes begin that the crash tests kill.
+func TestMain(m *testing.M) {
+	crashtest.Main(map[string]crashtest.Work{"run": workOnRun})
+	goleak.VerifyTestMain(m)
+}
 
 // A process works on a run of a spec and is killed: when the model's server
 // has its question, when the answer begins and when it has arrived, when a
@@ -18,102 +28,73 @@ import (
 // Whatever happened, no answer is asked for that is in the log, and the run
 // ends as if nothing had happened.
 
-func TestCrash_sqlite(t *testing.T)   { crashEverywhere(t, "sqlite", allKinds, kindSealed) }
-func TestCrash_file(t *testing.T)     { crashEverywhere(t, "file", []string{kindWritten}, "") }
-func TestCrash_postgres(t *testing.T) { crashEverywhere(t, "postgres", []string{kindWrite}, "") }
+func TestCrash_sqlite(t *testing.T)   { crashRuns(t, "sqlite", allKinds, kindSealed) }
+func TestCrash_file(t *testing.T)     { crashRuns(t, "file", []string{kindWritten}, "") }
+func TestCrash_postgres(t *testing.T) { crashRuns(t, "postgres", []string{crashtest.WritePoint}, "") }
 
 // Kinds of moments.
 const (
-	writePrefix = "write "
-
-	kindAsked   = "model asked"
-	kindBegan   = "answer begins"
+	kindAsked   = "request received"
+	kindBegan   = "answer began"
 	kindArrived = "answer arrived"
 	kindTool    = "tool"
 	kindWritten = "answer written"
 	kindSealed  = "unit written"
-	kindWrite   = "other write"
-	kindPaused  = "person asked"
+	kindPaused  = "paused"
 	kindNotes   = "notes"
 	kindFiles   = "artifacts"
 )
 
-var allKinds = []string{kindAsked, kindBegan, kindArrived, kindWritten, kindTool, kindSealed, kindWrite, kindPaused, kindNotes, kindFiles}
-
-// minorKinds are those of a sample where another spec of the pattern has all.
-var minorKinds = []string{kindArrived, kindWritten, kindSealed, kindWrite, kindPaused}
-
-// moment is where a process dies: by its own hand, or by that of the recorder
-// when it receives a request.
-type moment struct {
-	kind, name string
-	apply      func(r *crashRun, j *crashJob)
+var allKinds = []string{
+	kindAsked, kindBegan, kindArrived, kindWritten, kindTool, kindSealed, crashtest.WritePoint, kindPaused, kindNotes, kindFiles,
 }
 
-// deaths are all moments of a run.
-func (p *crashPlan) deaths() []moment {
-	var all []moment
-	add := func(kind, name string, apply func(r *crashRun, j *crashJob)) {
-		all = append(all, moment{kind, p.name + ": " + name, apply})
-	}
-	writes, special := 0, p.special()
-	for i, name := range p.moments {
-		before, what, _ := strings.Cut(name, ": ")
-		switch kind := map[string]string{
-			"answer began": kindBegan, "answer arrived": kindArrived, "tool began": kindTool, "tool ended": kindTool, "paused": kindPaused,
-			"unit done": kindNotes,
-		}[before]; {
-		case strings.HasPrefix(name, writePrefix):
-			writes++
-			n, kind := writes, kindWrite
-			if special[i] != "" {
-				kind = special[i]
+// minorKinds are those of a sample where another spec of the pattern has all.
+var minorKinds = []string{kindArrived, kindWritten, kindSealed, crashtest.WritePoint, kindPaused}
+
+// runKills are all moments of a run.
+func runKills(s crashSpec, p *crashtest.Plan) []crashtest.Kill {
+	all := p.Kills()
+	for i, point := range p.Points {
+		switch {
+		case strings.HasPrefix(point, "tool "):
+			all[i].Kind = kindTool
+		case strings.HasPrefix(point, "unit done"):
+			all[i].Kind = kindNotes
+			for i > 0 && !strings.HasPrefix(p.Points[i], child.WritePrefix) {
+				i--
 			}
-			add(kind, fmt.Sprintf("%s (%d)", name, n), func(_ *crashRun, j *crashJob) { j.DieWrite = n })
-		case kind == kindArrived:
-			add(kindAsked, "request received: "+what, func(r *crashRun, _ *crashJob) { r.killAsk = what })
-			fallthrough
-		default:
-			add(kind, name, func(_ *crashRun, j *crashJob) { j.DieAt = name })
+			all[i].Kind = kindSealed
+		case strings.HasPrefix(point, "answer arrived"):
+			if last := lastOfWrite(p.Points, i); last >= 0 {
+				all[last].Kind = kindWritten
+			}
 		}
 	}
-	for n := range p.left.Notes {
-		add(kindNotes, fmt.Sprint("note ", n+1), func(_ *crashRun, j *crashJob) { j.DieFiles = files{Notes: n + 1} })
+	left := filesIn(p.Undisturbed.Dir)
+	add := func(kind, name string, f files) {
+		all = append(all, crashtest.Kill{Kind: kind, Name: name, At: f.point()})
 	}
-	for n := range p.left.Artifacts {
-		add(kindFiles, fmt.Sprint("artifact begun ", n+1), func(_ *crashRun, j *crashJob) { j.DieFiles = files{Artifacts: n, Temporary: 1} })
-		add(kindFiles, fmt.Sprint("artifact ", n+1), func(_ *crashRun, j *crashJob) { j.DieFiles = files{Artifacts: n + 1} })
+	for n := range left.notes {
+		add(kindNotes, fmt.Sprint("note ", n+1), files{notes: n + 1})
+	}
+	for n := range left.artifacts {
+		add(kindFiles, fmt.Sprint("artifact begun ", n+1), files{artifacts: n, temporary: 1})
+		add(kindFiles, fmt.Sprint("artifact ", n+1), files{artifacts: n + 1})
+	}
+	for i := range all {
+		all[i].Name = s.name + ": " + all[i].Name
 	}
 	return all
 }
 
-// special are the write points at which an answer has just been written, or a
-// unit: there the store begins its next write, or the run tells of the unit.
-func (p *crashPlan) special() map[int]string {
-	found := map[int]string{}
-	for i, name := range p.moments {
-		switch {
-		case strings.HasPrefix(name, "answer arrived"):
-			if last := p.lastOfWrite(i); last >= 0 {
-				found[last] = kindWritten
-			}
-		case strings.HasPrefix(name, "unit done"):
-			for i > 0 && !strings.HasPrefix(p.moments[i], writePrefix) {
-				i--
-			}
-			found[i] = kindSealed
-		}
-	}
-	return found
-}
-
 // lastOfWrite is the last point of the first write after a moment, -1 where it
-// does not end.
-func (p *crashPlan) lastOfWrite(i int) int {
+// does not end. There what the moment led to has just been written.
+func lastOfWrite(points []string, i int) int {
 	begin, last := "", -1
-	for ; i < len(p.moments); i++ {
-		switch name := p.moments[i]; {
-		case !strings.HasPrefix(name, writePrefix):
+	for ; i < len(points); i++ {
+		switch name := points[i]; {
+		case !strings.HasPrefix(name, child.WritePrefix):
 			continue
 		case begin == "":
 			begin = name
@@ -125,65 +106,53 @@ func (p *crashPlan) lastOfWrite(i int) int {
 	return -1
 }
 
-// crashEverywhere kills processes on one store: at one moment of each of these
-// kinds for every spec and at all of one kind where there are summaries, or at
-// all moments there are.
-func crashEverywhere(t *testing.T, name string, kinds []string, ofSummary string) {
+// crashRuns kills processes on one store: at one moment of each of these kinds
+// for every spec and at all of one kind where there are summaries, or at all
+// moments there are.
+func crashRuns(t *testing.T, name string, kinds []string, ofSummary string) {
 	if testing.Short() {
 		t.Skip("kills processes")
 	}
 	t.Parallel()
-	s, plans := newCrashSite(t, name), crashPlans()
-	s.each(t, len(plans), func(ctx context.Context, i int) error { return s.rehearse(ctx, plans[i]) })
+	config := crashtest.Config{Store: name, Protocol: "openai"}
+	if name == "postgres" {
+		config.Lease, config.Together = 6*time.Second, 12 // nobody knows that the holder is dead: its lease has to end
+	}
+	place := crashtest.NewPlace(t, config)
+	plans := make([]*crashtest.Plan, len(crashSpecs))
+	place.Each(t, len(plans), func(ctx context.Context, i int) (err error) {
+		plans[i], err = place.Rehearse(ctx, crashSpecs[i].scenario()) //nolint:contextcheck // a projection asks nobody
+		return err
+	})
 	if t.Failed() {
 		return
 	}
-	type cell struct {
-		plan *crashPlan
-		moment
-	}
-	var cells []cell
-	for _, p := range plans {
-		deaths := p.deaths()
-		if flag.Lookup(wholeFlag).Value.String() != "true" {
+	var cells []crashtest.Cell
+	for i, s := range crashSpecs {
+		kills := runKills(s, plans[i])
+		if !crashtest.Whole() {
 			of, every := kinds, ""
-			if p.minor {
+			if s.minor {
 				of = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !slices.Contains(minorKinds, kind) })
 			}
-			if p.summarised {
+			if s.summarised {
 				every = ofSummary
 			}
-			deaths = sample(deaths, of, every)
+			kills = sample(kills, of, every)
 		}
-		for _, m := range deaths {
-			cells = append(cells, cell{p, m})
-		}
+		cells = append(cells, crashtest.Cells(plans[i], kills)...)
 	}
-	var l tally
-	s.each(t, len(cells), func(ctx context.Context, i int) error {
-		again := 0
-		if i%4 == 0 {
-			again = 1 + i%17
-		}
-		if err := s.dieAt(ctx, &l, cells[i].plan, cells[i].moment, again); err != nil {
-			return fmt.Errorf("killed at %s: %w", cells[i].name, err)
-		}
-		return nil
-	})
-	l.log(t)
-	if c := l.sum(); c.kills < len(cells)*9/10 || c.repeats > 0 || c.differences > 0 { // what is watched for may be over too soon
-		t.Errorf("%d kills at %d moments, %d repeated calls, %d differences", c.kills, len(cells), c.repeats, c.differences)
-	}
+	logRuns(t, place.KillAll(t, cells, 17))
 }
 
 // sample is one moment of each kind, each at another part of the run, and all
 // of one kind.
-func sample(deaths []moment, kinds []string, every string) []moment {
-	var some []moment
+func sample(kills []crashtest.Kill, kinds []string, every string) []crashtest.Kill {
+	var some []crashtest.Kill
 	for k, kind := range kinds {
-		var all []moment
-		for _, m := range deaths {
-			if m.kind == kind {
+		var all []crashtest.Kill
+		for _, m := range kills {
+			if m.Kind == kind {
 				all = append(all, m)
 			}
 		}
@@ -197,105 +166,57 @@ func sample(deaths []moment, kinds []string, every string) []moment {
 	return some
 }
 
-// dieAt kills a process at one moment, the next at its write point of that
-// number (0: it lives), and lets the last one finish.
-func (s *crashSite) dieAt(ctx context.Context, l *tally, p *crashPlan, m moment, again int) error {
-	r, err := s.newRun(ctx, p)
-	if err != nil {
-		return err
-	}
-	job := r.job
-	m.apply(r, &job)
-	killed, err := r.live(ctx, job)
-	if err == nil && killed != "" && again > 0 {
-		job = r.job
-		job.DieWrite = again
-		killed, err = r.live(ctx, job)
-	}
-	if err == nil && killed != "" {
-		if killed, err = r.live(ctx, r.job); err == nil && killed != "" {
-			err = fmt.Errorf("killed by %s, which nobody asked for", killed)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	c, err := r.account() //nolint:contextcheck // a projection asks nobody
-	l.add(p.pattern, m.kind, c)
-	return err
-}
-
-// tally adds up runs by pattern and kind of moment.
-type tally struct {
-	mu sync.Mutex // guards by
-	by map[[2]string]*crashCounts
-}
-
-func (l *tally) add(pattern, kind string, c crashCounts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by == nil {
-		l.by = map[[2]string]*crashCounts{}
-	}
-	at := [2]string{pattern, kind}
-	if l.by[at] == nil {
-		l.by[at] = &crashCounts{}
-	}
-	l.by[at].add(c)
-}
-
-func (l *tally) sum() (c crashCounts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, d := range l.by {
-		c.add(*d)
-	}
-	return c
-}
-
-// columns are the kinds of moments as the matrix shows them.
-var columns = []struct {
-	name  string
-	kinds []string
-}{
-	{"model call", []string{kindAsked, kindBegan, kindArrived}},
-	{"tool", []string{kindTool}},
-	{"write point", []string{kindWritten, kindSealed, kindWrite}},
-	{"question", []string{kindPaused}},
-	{"note", []string{kindNotes}},
-	{"artifact", []string{kindFiles}},
-}
-
-// log writes the matrix: per pattern the kills of each kind, and what came of
-// all of them.
-func (l *tally) log(t *testing.T) {
+// logRuns writes the matrix: per pattern the kills of each kind, and what came
+// of all of them.
+func logRuns(t *testing.T, l *crashtest.Tally) {
 	t.Helper()
-	var b strings.Builder
-	b.WriteString("| pattern |")
-	for _, c := range columns {
-		fmt.Fprintf(&b, " %s |", c.name)
-	}
-	b.WriteString(" kills | asked again, written | differences | asked again, lost |\n")
 	var patterns []string
-	for _, p := range crashPlans() {
-		if !slices.Contains(patterns, p.pattern) {
-			patterns = append(patterns, p.pattern)
+	for _, s := range crashSpecs {
+		if !slices.Contains(patterns, s.pattern) {
+			patterns = append(patterns, s.pattern)
 		}
 	}
-	for _, pattern := range patterns {
-		var all crashCounts
-		fmt.Fprintf(&b, "| %s |", pattern)
-		for _, column := range columns {
-			var of crashCounts
-			for _, kind := range column.kinds {
-				if c := l.by[[2]string{pattern, kind}]; c != nil {
-					of.add(*c)
-				}
-			}
-			all.add(of)
-			fmt.Fprintf(&b, " %d |", of.kills)
-		}
-		fmt.Fprintf(&b, " %d | %d | %d | %d |\n", all.kills, all.repeats, all.differences, all.lost)
+	l.Log(t, "pattern", patterns,
+		crashtest.Of("model call", kindAsked, kindBegan, kindArrived),
+		crashtest.Of("tool", kindTool),
+		crashtest.Of("write point", kindWritten, kindSealed, crashtest.WritePoint),
+		crashtest.Of("question", kindPaused),
+		crashtest.Of("note", kindNotes),
+		crashtest.Of("artifact", kindFiles),
+		crashtest.Kills, crashtest.AskedAgain, crashtest.Differences, crashtest.Lost)
+}
+
+// Two processes take up an interrupted run at the same time: one works, the
+// other is told that the run is busy.
+func TestCrash_twoTakeItUp(t *testing.T) {
+	t.Parallel()
+	place := crashtest.NewPlace(t, crashtest.Config{Store: "sqlite", Protocol: "openai"})
+	r, err := place.MustRehearse(t, crashSpecs[0].scenario()).NewRun(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("\n%s", b.String())
+	if killed, err := r.Live(t.Context(), crashtest.Kill{At: "paused: step/1"}); err != nil || killed == "" {
+		t.Fatalf("killed by %q, %v", killed, err)
+	}
+	job := r.Job.(runJob)
+	job.NoWait = true
+	r.Job = job
+	if err := r.TakeUpTwice(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := r.Account(); err != nil || c.Lost != 0 {
+		t.Errorf("%+v, %v: want every answer asked for once", c, err)
+	}
+}
+
+// The same without processes: every write of every spec fails once.
+func TestCrash_everyWriteFails(t *testing.T) {
+	t.Parallel()
+	place := crashtest.NewPlace(t, crashtest.Config{Store: crashtest.Memory, Protocol: "openai"})
+	for _, s := range crashSpecs {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			place.FailEveryWrite(t, s.scenario(), "Append", "Save")
+		})
+	}
 }

@@ -103,6 +103,10 @@ var building = map[string]place{
 	// For tests of whatever asks a model.
 	"internal/provtest": {floor: 0},
 
+	// For tests that kill processes.
+	"internal/crashtest/child": {floor: 1},
+	"internal/crashtest":       {floor: 3, picks: true},
+
 	// For tests and measurements of the stores.
 	"internal/pgserver":              {floor: 0},
 	"store/postgres/internal/pgtest": {floor: 1},

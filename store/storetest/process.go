@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"context"
 	"flag"
 	"os"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -43,9 +45,7 @@ const (
 //
 //	func TestMain(m *testing.M) { storetest.Main(m, open) }
 func Main(m *testing.M, open func(url string, onWrite func(point string)) (store.Store, error), holder ...func() (string, error)) {
-	if job, ok := os.LookupEnv(jobVariable); ok {
-		os.Exit(work(job, open, holder))
-	}
+	child.Main(map[string]child.Program{program: func(ctx context.Context, p *child.Process) error { return work(ctx, p, open, holder) }})
 	flag.Int(killsFlag, 20, "how often RunProcesses kills a worker under load")
 	flag.Uint64(seedFlag, 0, "seed of the random kills (0: a new one)")
 	os.Exit(m.Run())
@@ -58,13 +58,22 @@ func RunProcesses(t *testing.T, p Processes) {
 	if flag.Lookup(killsFlag) == nil {
 		t.Fatal("the package's TestMain does not call storetest.Main")
 	}
-	t.Run("processes/everyVersionHasOneWriter", func(t *testing.T) { t.Parallel(); everyVersionHasOneWriter(t, p) })
-	t.Run("processes/killedAtEveryWritePoint", func(t *testing.T) { t.Parallel(); killedAtEveryWritePoint(t, p) })
-	t.Run("processes/killedUnderLoad", func(t *testing.T) { t.Parallel(); killedUnderLoad(t, p) })
-	t.Run("processes/lateHolderIsFenced", func(t *testing.T) { t.Parallel(); lateHolderIsFenced(t, p) })
-	t.Run("processes/startersTakeTurns", func(t *testing.T) { t.Parallel(); startersTakeTurns(t, p) })
-	t.Run("processes/watcherSeesEverything", func(t *testing.T) { t.Parallel(); watcherSeesEverything(t, p) })
+	if len(processTests) == 0 {
+		t.Skip("processes cannot be killed and stopped here")
+	}
+	for _, test := range processTests {
+		t.Run("processes/"+test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, p)
+		})
+	}
 }
 
-// jobVariable holds a worker's job, as JSON.
-const jobVariable = "HOLDFAST_STORETEST_JOB"
+// processTest is one promise to several processes.
+type processTest struct {
+	name string
+	run  func(t *testing.T, p Processes)
+}
+
+// program names what workers do.
+const program = "storetest worker"

@@ -3,117 +3,106 @@
 package storetest
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// child is a worker as the test that started it sees it.
-type child struct {
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	stderr  strings.Builder
-	reports chan report // closed when the worker is gone
-	exit    error       // valid once reports is closed
+var processTests = []processTest{
+	{"everyVersionHasOneWriter", everyVersionHasOneWriter},
+	{"killedAtEveryWritePoint", killedAtEveryWritePoint},
+	{"killedUnderLoad", killedUnderLoad},
+	{"lateHolderIsFenced", lateHolderIsFenced},
+	{"startersTakeTurns", startersTakeTurns},
+	{"watcherSeesEverything", watcherSeesEverything},
 }
 
-// startChild starts a worker. The test ends it at the latest.
-func startChild(t testing.TB, j job) *child {
+// process is a worker as the test that started it sees it.
+type process struct {
+	*child.Child
+	reports chan report // closed when the worker is gone
+}
+
+// startWorker starts a worker that kills itself at a write point, counted from
+// 1, or at none. The test ends it at the latest.
+func startWorker(t testing.TB, j job, killAt int) *process {
 	t.Helper()
-	raw, err := json.Marshal(j)
+	reports := make(chan report, 16) // a worker waits for a test that does not read them
+	c, err := child.Start(t.Context(), child.Config{Program: program, Job: j, KillWrite: killAt, OnReport: func(raw json.RawMessage) {
+		var r report
+		if err := json.Unmarshal(raw, &r); err != nil {
+			r.Step = "unreadable report " + string(raw)
+		}
+		reports <- r
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &child{cmd: exec.CommandContext(t.Context(), self), reports: make(chan report, 16)}
-	c.cmd.Env = append(os.Environ(), jobVariable+"="+string(raw))
-	c.cmd.Stderr = &c.stderr
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatalf("start worker: %v", err)
-	}
-	go c.listen(stdout)
+	go func() {
+		<-c.Gone
+		close(reports)
+	}()
 	t.Cleanup(func() {
-		_ = c.cmd.Process.Signal(syscall.SIGKILL) // it may be gone
-		for range c.reports {                     // until it is
+		c.Kill("the end of the test")
+		for range reports { // until it is gone
 		}
 	})
-	return c
+	return &process{c, reports}
 }
 
-func (c *child) listen(stdout io.Reader) {
-	lines := bufio.NewReader(stdout)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			break // a line without an end was cut off by the kill
-		}
-		var r report
-		if err := json.Unmarshal(line, &r); err != nil {
-			r = report{Problem: "unreadable report " + string(line)}
-		}
-		c.reports <- r
+// startTogether starts workers and lets them begin at the same time.
+func startTogether(t testing.TB, jobs ...job) []*process {
+	t.Helper()
+	var all []*process
+	for _, j := range jobs {
+		j.Waits = true
+		all = append(all, startWorker(t, j, 0))
 	}
-	c.exit = c.cmd.Wait()
-	close(c.reports)
+	for _, c := range all {
+		c.next(t, "ready")
+	}
+	for _, c := range all {
+		c.goOn(t)
+	}
+	return all
 }
 
 // next is the worker's next report, which must be of this step.
-func (c *child) next(t testing.TB, step string) report {
+func (c *process) next(t testing.TB, step string) report {
 	t.Helper()
-	r := <-c.reports
+	r, ok := <-c.reports
 	if r.Step != step {
-		t.Fatalf("the worker reported %+v, want %s\n%s", r, step, c.stderr.String())
+		if !ok {
+			_, err := c.Wait()
+			t.Fatalf("the worker ended (%v), want a report of %s", err, step)
+		}
+		t.Fatalf("the worker reported %+v, want %s", r, step)
 	}
 	return r
 }
 
-// goOn tells a worker that waits to go on.
-func (c *child) goOn(t testing.TB) {
+// goOn lets a worker that waits go on.
+func (c *process) goOn(t testing.TB) {
 	t.Helper()
-	if _, err := c.stdin.Write([]byte("\n")); err != nil {
+	if err := c.GoOn(); err != nil {
 		t.Fatalf("tell a worker to go on: %v", err)
 	}
 }
 
-// all waits for the worker's end and is everything it reported.
-func (c *child) all(t testing.TB) []report {
+// all waits for the worker's end. It returns everything the worker reported,
+// and what killed it, if anything did.
+func (c *process) all(t testing.TB) (list []report, killed string) {
 	t.Helper()
-	var list []report
 	for r := range c.reports {
-		if r.Problem != "" {
-			t.Errorf("worker: %s\n%s", r.Problem, c.stderr.String())
-		}
 		list = append(list, r)
 	}
-	return list
-}
-
-// killed reports whether SIGKILL ended the worker.
-func (c *child) killed() bool {
-	var exit *exec.ExitError
-	if !errors.As(c.exit, &exit) {
-		return false
+	end, err := c.Wait()
+	if err != nil {
+		t.Fatalf("worker: %v", err)
 	}
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	return list, end.Killed
 }
 
 // openQuiet opens the store without watching its writes.

@@ -34,12 +34,9 @@ func killedAtEveryWritePoint(t *testing.T, p Processes) {
 	url := p.NewURL(t)
 	snapshots := []string{absent}
 	var points []string
-	c := startChild(t, job{Do: "live", URL: url, Record: true, Lease: p.lease()})
-	for _, r := range c.all(t) {
+	acknowledged, _ := startWorker(t, job{Do: "live", URL: url, Record: true, Lease: p.lease()}, 0).all(t)
+	for _, r := range acknowledged {
 		snapshots, points = append(snapshots, r.Snapshot), append(points, r.Points...)
-	}
-	if c.exit != nil {
-		t.Fatalf("dry run: %v", c.exit)
 	}
 	if want := len(steps(openQuiet(t, p, url))); len(snapshots) != want+1 {
 		t.Fatalf("dry run: %d steps acknowledged, want %d", len(snapshots)-1, want)
@@ -58,10 +55,9 @@ func killedAtEveryWritePoint(t *testing.T, p Processes) {
 // diesAt checks what a worker leaves that is killed at the n-th write point.
 func diesAt(t *testing.T, p Processes, n int, snapshots []string) {
 	url := p.NewURL(t)
-	c := startChild(t, job{Do: "live", URL: url, KillAt: n, Lease: p.lease()})
-	acknowledged := c.all(t)
-	if !c.killed() {
-		t.Fatalf("the worker ended with %v before write point %d", c.exit, n)
+	acknowledged, killed := startWorker(t, job{Do: "live", URL: url, Lease: p.lease()}, n).all(t)
+	if killed == "" {
+		t.Fatalf("the worker ended before write point %d", n)
 	}
 	st := openQuiet(t, p, url)
 	have, err := snapshot(t.Context(), st)

@@ -2,25 +2,15 @@
 
 package storetest
 
-import "testing"
+import (
+	"context"
+	"errors"
 
-func work(string, Opener, []func() (string, error)) int { return 1 }
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
+)
 
-func everyVersionHasOneWriter(t *testing.T, _ Processes) {
-	t.Skip("processes cannot be killed and stopped here")
-}
-func killedAtEveryWritePoint(t *testing.T, _ Processes) {
-	t.Skip("processes cannot be killed and stopped here")
-}
-func killedUnderLoad(t *testing.T, _ Processes) {
-	t.Skip("processes cannot be killed and stopped here")
-}
-func lateHolderIsFenced(t *testing.T, _ Processes) {
-	t.Skip("processes cannot be killed and stopped here")
-}
-func startersTakeTurns(t *testing.T, _ Processes) {
-	t.Skip("processes cannot be killed and stopped here")
-}
-func watcherSeesEverything(t *testing.T, _ Processes) {
-	t.Skip("processes cannot be killed and stopped here")
+var processTests []processTest
+
+func work(context.Context, *child.Process, Opener, []func() (string, error)) error {
+	return errors.ErrUnsupported
 }

@@ -5,13 +5,12 @@ package storetest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -24,7 +23,7 @@ func (w *worker) race(ctx context.Context) error {
 	tails, hasTails := w.st.(store.Tails)
 	for n, won := 0, 0; w.Saves == 0 || won < w.Saves; n++ {
 		var s session.Session
-		_, err := observe(operation{Kind: opLoad}, func(o *operation) (err error) {
+		_, err := w.observe(operation{Kind: opLoad}, func(o *operation) (err error) {
 			if s, err = w.st.Load(ctx, lifeRef(), hasTails); err == nil {
 				o.Version, o.Seq, o.Last = s.Version(), s.Base(), lastText(s)
 			}
@@ -40,7 +39,7 @@ func (w *worker) race(ctx context.Context) error {
 		if s, err = spoken(s, o.Tag); err != nil {
 			return err
 		}
-		o, err = observe(o, func(o *operation) error {
+		o, err = w.observe(o, func(o *operation) error {
 			var err error
 			if o.Kind == opAppend {
 				s, err = tails.Append(ctx, s, store.Append{})
@@ -67,14 +66,14 @@ func (w *worker) race(ctx context.Context) error {
 	return nil
 }
 
-// observe does an operation and tells of it before and after.
-func observe(o operation, do func(*operation) error) (operation, error) {
+// observe does an operation and reports it before and after.
+func (w *worker) observe(o operation, do func(*operation) error) (operation, error) {
 	o.Call = time.Now().UnixNano()
-	tell(report{Begin: &o})
+	w.Report(report{Begin: &o})
 	err := do(&o)
 	o.Return = time.Now().UnixNano()
 	if err == nil {
-		tell(report{End: &o})
+		w.Report(report{End: &o})
 	}
 	return o, err
 }
@@ -107,27 +106,19 @@ func everyVersionHasOneWriter(t *testing.T, p Processes) {
 	const workers, saves = 4, 8
 	url := p.NewURL(t)
 	st := raceStart(t, p, url)
-	var children []*child
+	var jobs []job
 	for i := range workers {
-		children = append(children, startChild(t, job{Do: "race", URL: url, Name: fmt.Sprint("w", i), Wait: true, Saves: saves, Seed: uint64(i)}))
-	}
-	for _, c := range children {
-		c.next(t, "ready")
-	}
-	for _, c := range children {
-		c.goOn(t)
+		jobs = append(jobs, job{Do: "race", URL: url, Name: fmt.Sprint("w", i), Saves: saves, Seed: uint64(i)})
 	}
 	var h history
 	won := 0
-	for i, c := range children {
-		for _, r := range c.all(t) {
+	for i, c := range startTogether(t, jobs...) {
+		reports, _ := c.all(t)
+		for _, r := range reports {
 			h.add(i, r)
 			if r.End != nil && r.End.Kind == opSave && r.End.Lost == "" {
 				won++
 			}
-		}
-		if c.exit != nil {
-			t.Fatalf("worker %d: %v", i, c.exit)
 		}
 	}
 	if won != workers*saves {
@@ -151,7 +142,7 @@ func final(t *testing.T, st store.Store) session.Session {
 // starts new ones in their place and checks the same as without kills.
 func killedUnderLoad(t *testing.T, p Processes) {
 	const workers = 3
-	seed, kills := flagValue[uint64](t, seedFlag), flagValue[int](t, killsFlag)
+	seed, kills := child.Flag[uint64](seedFlag), child.Flag[int](killsFlag)
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
@@ -165,11 +156,11 @@ func killedUnderLoad(t *testing.T, p Processes) {
 	st := raceStart(t, p, url)
 	var h history
 	started := 0
-	start := func() *child {
+	start := func() *process {
 		started++
-		return startChild(t, job{Do: "race", URL: url, Name: fmt.Sprint("w", started), Seed: random.Uint64()})
+		return startWorker(t, job{Do: "race", URL: url, Name: fmt.Sprint("w", started), Seed: random.Uint64()}, 0)
 	}
-	var running []*child
+	var running []*process
 	for range workers {
 		running = append(running, start())
 	}
@@ -179,17 +170,16 @@ func killedUnderLoad(t *testing.T, p Processes) {
 		// Every worker writes for a while before it dies, if nothing is wrong.
 		for range 2 + random.IntN(20) {
 			if r, ok := <-c.reports; ok {
-				h.add(c.cmd.Process.Pid, r)
+				h.add(c.ID(), r)
 			}
 		}
-		if err := c.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-			t.Errorf("kill: %v", err)
+		c.Kill("chance")
+		reports, killed := c.all(t)
+		for _, r := range reports {
+			h.add(c.ID(), r)
 		}
-		for _, r := range c.all(t) {
-			h.add(c.cmd.Process.Pid, r)
-		}
-		if !c.killed() {
-			t.Fatalf("a worker ended before it was killed: %v\n%s", c.exit, c.stderr.String())
+		if killed == "" {
+			t.Fatal("a worker ended before it was killed")
 		}
 		running = append(running[:victim], running[victim+1:]...)
 		if i < kills {
@@ -197,18 +187,4 @@ func killedUnderLoad(t *testing.T, p Processes) {
 		}
 	}
 	h.check(t, final(t, st))
-}
-
-// flagValue reads a flag that Main defined.
-func flagValue[T any](t *testing.T, name string) T {
-	t.Helper()
-	getter, ok := flag.Lookup(name).Value.(flag.Getter)
-	if !ok {
-		t.Fatalf("flag %s cannot be read", name)
-	}
-	value, ok := getter.Get().(T)
-	if !ok {
-		t.Fatalf("flag %s has type %T", name, getter.Get())
-	}
-	return value
 }

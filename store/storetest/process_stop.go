@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,21 +25,20 @@ func (w *worker) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.told("holding", lease.Token); err != nil {
-		return err
-	}
+	w.Report(report{Step: "holding", Token: lease.Token})
+	w.Wait()
 	late, err := spoken(s, "late")
 	if err != nil {
 		return err
 	}
 	if hasTails {
 		_, err = w.tails().Append(ctx, late, store.Append{Fence: lease.Token})
-		tell(report{Step: "append: " + verdict(err)})
+		w.Report(report{Step: "append: " + verdict(err)})
 	}
 	_, err = w.st.Save(ctx, late, store.Commit{ID: "late", At: lifeTime(), Fence: lease.Token, Release: true})
-	tell(report{Step: "save: " + verdict(err)})
+	w.Report(report{Step: "save: " + verdict(err)})
 	_, err = w.leases().Renew(ctx, lifeRef(), lease, w.Lease)
-	tell(report{Step: "renew: " + verdict(err)})
+	w.Report(report{Step: "renew: " + verdict(err)})
 	return w.leases().Release(ctx, lifeRef(), lease)
 }
 
@@ -60,9 +58,9 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 	if !ok {
 		t.Skip("store has no ability " + Leases)
 	}
-	c := startChild(t, job{Do: "hold", URL: url, Lease: shortLease})
+	c := startWorker(t, job{Do: "hold", URL: url, Lease: shortLease}, 0)
 	holding := c.next(t, "holding")
-	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	lease := waitForLease(t, leases)
@@ -76,19 +74,18 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 	if s, err = st.Save(t.Context(), s, store.Commit{ID: "in time", At: lifeTime(), Fence: lease.Token}); err != nil {
 		t.Fatalf("save under the new lease: %v", err)
 	}
-	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := c.Continue(); err != nil {
 		t.Fatal(err)
 	}
 	c.goOn(t)
-	said := 0
-	for _, r := range c.all(t) {
-		said++
+	tried, _ := c.all(t)
+	for _, r := range tried {
 		if r.Step != "append: fenced" && r.Step != "save: fenced" && r.Step != "renew: fenced" {
 			t.Errorf("the late holder got %q, want to be fenced", r.Step)
 		}
 	}
-	if said < 2 || c.exit != nil {
-		t.Errorf("the late holder tried %d writes and ended with %v", said, c.exit)
+	if len(tried) < 2 {
+		t.Errorf("the late holder tried %d writes", len(tried))
 	}
 	if got := final(t, st); got.Version() != s.Version() || got.Base() != s.Base() || lastText(got) != "in time" {
 		t.Errorf("the late holder changed the session: version %d, change %d, %q", got.Version(), got.Base(), lastText(got))

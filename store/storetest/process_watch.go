@@ -31,17 +31,13 @@ func watcherSeesEverything(t *testing.T, p Processes) {
 	if missing := lacksOf(st, Logs, Tails, Wakes); missing != "" {
 		t.Skip("store has no ability " + missing)
 	}
-	c := startChild(t, job{Do: "chat", URL: url, Wait: true, Saves: rounds})
-	c.next(t, "ready")
-	c.goOn(t)
+	c := startTogether(t, job{Do: "chat", URL: url, Saves: rounds})[0]
 	last := 1 + int64(chatterLength*rounds)
 	seen, err := watch(t.Context(), st, lifeRef(), last, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.all(t); c.exit != nil {
-		t.Fatalf("the writer ended with %v", c.exit)
-	}
+	c.all(t)
 	log := allEntries(t, st, lifeRef(), 0)
 	if int64(len(log)) != last {
 		t.Errorf("the log has %d changes, want %d", len(log), last)
@@ -83,7 +79,7 @@ func (w *worker) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		tell(report{Step: tag, Token: lease.Token})
+		w.Report(report{Step: tag, Token: lease.Token})
 		if _, err = w.st.Save(ctx, s, store.Commit{ID: tag, Action: "start", At: lifeTime(), Fence: lease.Token, Release: true}); err != nil {
 			return fmt.Errorf("save after %s: %w", tag, err)
 		}
@@ -101,23 +97,15 @@ func startersTakeTurns(t *testing.T, p Processes) {
 	if missing := lacksOf(st, Starts, Leases, Tails); missing != "" {
 		t.Skip("store has no ability " + missing)
 	}
-	var children []*child
+	var jobs []job
 	for i := range workers {
-		children = append(children, startChild(t, job{Do: "start", URL: url, Name: fmt.Sprint("w", i), Wait: true, Saves: wins, Lease: time.Minute}))
-	}
-	for _, c := range children {
-		c.next(t, "ready")
-	}
-	for _, c := range children {
-		c.goOn(t)
+		jobs = append(jobs, job{Do: "start", URL: url, Name: fmt.Sprint("w", i), Saves: wins, Lease: time.Minute})
 	}
 	tokens := map[string]int64{}
-	for i, c := range children {
-		for _, r := range c.all(t) {
+	for _, c := range startTogether(t, jobs...) {
+		reports, _ := c.all(t)
+		for _, r := range reports {
 			tokens[r.Step] = r.Token
-		}
-		if c.exit != nil {
-			t.Fatalf("worker %d: %v", i, c.exit)
 		}
 	}
 	s := final(t, st)

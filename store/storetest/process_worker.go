@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -20,15 +20,14 @@ type job struct {
 	Do     string // see work
 	URL    string
 	Name   string        // of the worker, in what it writes
-	KillAt int           // the write point, counted from 1, at which it kills itself; 0: none
 	Record bool          // report snapshots and points
-	Wait   bool          // begin when told
+	Waits  bool          // begin when the test says so
 	Saves  int           // how many saves it must win; 0: it goes on until it is killed
 	Lease  time.Duration // how long it takes leases for
 	Seed   uint64
 }
 
-// report is one line a worker writes to its standard output, at once.
+// report is what a worker tells the test.
 type report struct {
 	Step     string     `json:"step,omitempty"`  // done, and acknowledged by the store
 	Token    int64      `json:"token,omitempty"` // of the lease it took
@@ -36,88 +35,49 @@ type report struct {
 	Points   []string   `json:"points,omitempty"`
 	Begin    *operation `json:"begin,omitempty"`
 	End      *operation `json:"end,omitempty"`
-	Problem  string     `json:"problem,omitempty"`
 }
 
 // worker is the process that does a job.
 type worker struct {
 	job
+	*child.Process
 	st     store.Store
 	holder string
-	hits   int
 	points []string
 }
 
-// work does a job and is the worker's exit code.
-func work(raw string, open Opener, holder []func() (string, error)) int {
-	w := &worker{holder: fmt.Sprintf("worker %d", os.Getpid())}
-	err := json.Unmarshal([]byte(raw), &w.job)
+// work does the job of a worker.
+func work(ctx context.Context, p *child.Process, open Opener, holder []func() (string, error)) error {
+	w := &worker{Process: p, holder: fmt.Sprintf("worker %d", os.Getpid())}
+	err := p.Job(&w.job)
 	if err == nil && len(holder) > 0 {
 		w.holder, err = holder[0]()
 	}
 	if err == nil {
 		w.st, err = open(w.URL, w.onWrite)
 	}
-	if err == nil && w.Wait {
-		err = w.told("ready", 0)
-	}
-	if err == nil {
-		ctx := context.Background()
-		switch w.Do {
-		case "live":
-			err = w.live(ctx)
-		case "race":
-			err = w.race(ctx)
-		case "hold":
-			err = w.hold(ctx)
-		case "chat":
-			err = w.chat(ctx)
-		case "start":
-			err = w.start(ctx)
-		default:
-			err = fmt.Errorf("unknown job %q", w.Do)
-		}
-	}
-	if err == nil {
-		err = w.st.Close()
-	}
 	if err != nil {
-		tell(report{Problem: err.Error()})
-		return 1
+		return err
 	}
-	return 0
+	if w.Waits {
+		w.Report(report{Step: "ready"})
+		w.Wait()
+	}
+	do := map[string]func(context.Context) error{"live": w.live, "race": w.race, "hold": w.hold, "chat": w.chat, "start": w.start}[w.Do]
+	if do == nil {
+		return fmt.Errorf("unknown job %q", w.Do)
+	}
+	if err := do(ctx); err != nil {
+		return err
+	}
+	return w.st.Close()
 }
 
-// tell writes one line with one system call, so that what was told before a
-// kill is whole.
-func tell(r report) {
-	raw, err := json.Marshal(r)
-	if err == nil {
-		_, err = os.Stdout.Write(append(raw, '\n'))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "worker cannot report:", err)
-		os.Exit(1)
-	}
-}
-
-// told reports a step and waits to be told to go on.
-func (w *worker) told(step string, token int64) error {
-	tell(report{Step: step, Token: token})
-	_, err := os.Stdin.Read(make([]byte, 1))
-	return err
-}
-
-// onWrite counts write points and dies at the one it was told.
 func (w *worker) onWrite(point string) {
-	w.hits++
 	if w.Record {
 		w.points = append(w.points, point)
 	}
-	if w.KillAt == w.hits {
-		err := syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		panic(fmt.Sprintf("still alive after SIGKILL: %v", err))
-	}
+	w.Write(point)
 }
 
 // step is one write of a session's life. It returns the session as the store
@@ -304,7 +264,7 @@ func (w *worker) live(ctx context.Context) error {
 			}
 			done.Points, w.points = w.points, nil
 		}
-		tell(done)
+		w.Report(done)
 	}
 	return nil
 }

@@ -5,44 +5,34 @@ package transfer_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 	"github.com/holdfast-dev/holdfast/store/transfer"
 )
 
-// crashVariable tells a process of this binary to copy: from one file to
-// another, with a line on standard output for each session.
-const crashVariable = "HOLDFAST_TRANSFER_CHILD"
-
 func TestMain(m *testing.M) {
-	paths, child := os.LookupEnv(crashVariable)
-	if !child {
-		os.Exit(m.Run())
-	}
-	from, to, _ := strings.Cut(paths, "|")
-	if err := copyFiles(from, to); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	child.Main(map[string]child.Program{"copy": copyFiles})
+	os.Exit(m.Run())
 }
 
-func copyFiles(fromPath, toPath string) error {
-	ctx := context.Background()
-	from, err := sqlite.Open(ctx, fromPath, sqlite.Config{})
+// copyFiles copies all sessions from one file to another.
+func copyFiles(ctx context.Context, p *child.Process) error {
+	var paths [2]string
+	if err := p.Job(&paths); err != nil {
+		return err
+	}
+	from, err := sqlite.Open(ctx, paths[0], sqlite.Config{})
 	if err != nil {
 		return err
 	}
-	to, err := sqlite.Open(ctx, toPath, sqlite.Config{})
+	to, err := sqlite.Open(ctx, paths[1], sqlite.Config{})
 	if err != nil {
 		return err
 	}
@@ -55,7 +45,6 @@ func copyFiles(fromPath, toPath string) error {
 		if _, err := c.Copy(ctx, r); err != nil {
 			return err
 		}
-		fmt.Println(r.ID)
 	}
 	return nil
 }
@@ -73,27 +62,25 @@ func TestCopy_killedAndStartedAgain(t *testing.T) {
 	ids := populate(t, from)
 	kills := 0
 	for range 12 {
-		child := startCopy(t, fromPath, toPath)
-		pause := time.Duration(rand.IntN(60)) * time.Millisecond
+		copier := startCopy(t, fromPath, toPath)
 		select {
-		case err := <-child.ended:
-			if err != nil {
-				t.Fatalf("after %d kills: %v: %s", kills, err, child.errors)
-			}
-		case <-time.After(pause): // the moment of the kill, not a wait for something
-			if err := child.process.Signal(syscall.SIGKILL); err != nil && !strings.Contains(err.Error(), "finished") {
-				t.Fatal(err)
-			}
-			<-child.ended
+		case <-copier.Gone:
+		case <-time.After(time.Duration(rand.IntN(60)) * time.Millisecond): // the moment of the kill, not a wait for something
+			copier.Kill("chance")
+		}
+		end, err := copier.Wait()
+		if err != nil {
+			t.Fatalf("after %d kills: %v", kills, err)
+		}
+		if end.Killed != "" {
 			kills++
 		}
 	}
 	if kills == 0 {
 		t.Error("no run was killed: the copy is over too soon")
 	}
-	last := startCopy(t, fromPath, toPath)
-	if err := <-last.ended; err != nil {
-		t.Fatalf("the last run: %v: %s", err, last.errors)
+	if _, err := startCopy(t, fromPath, toPath).Wait(); err != nil {
+		t.Fatalf("the last run: %v", err)
 	}
 	to, err := sqlite.Open(t.Context(), toPath, sqlite.Config{})
 	if err != nil {
@@ -112,27 +99,12 @@ func TestCopy_killedAndStartedAgain(t *testing.T) {
 	}
 }
 
-type copier struct {
-	process *os.Process
-	ended   chan error
-	errors  *strings.Builder
-}
-
-func startCopy(t *testing.T, from, to string) copier {
+func startCopy(t *testing.T, from, to string) *child.Child {
 	t.Helper()
-	self, err := os.Executable()
+	c, err := child.Start(t.Context(), child.Config{Program: "copy", Job: [2]string{from, to}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), crashVariable+"="+from+"|"+to, "GORACE=atexit_sleep_ms=0")
-	c := copier{ended: make(chan error, 1), errors: &strings.Builder{}}
-	cmd.Stdout, cmd.Stderr = io.Discard, c.errors
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.process = cmd.Process
-	go func() { c.ended <- cmd.Wait() }()
 	return c
 }
 
