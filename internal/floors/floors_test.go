@@ -97,7 +97,6 @@ var building = map[string]place{
 	// For tests and measurements of the stores.
 	"internal/pgserver":              {floor: 0},
 	"store/postgres/internal/pgtest": {floor: 1},
-	"internal/benchstores":           {floor: 6, picks: true},
 }
 
 // impure are packages the domain has no business with: it does no I/O, knows
