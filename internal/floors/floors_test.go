@@ -91,10 +91,14 @@ var building = map[string]place{
 
 	"llm/sentences/internal/generate": {floor: 0},
 
+	// For tests of properties and of recorded histories.
+	"internal/linear":   {floor: 0},
+	"internal/property": {floor: 0},
+
 	// For tests of whatever asks a model.
 	"internal/provtest": {floor: 0},
 
-	// For tests and measurements of the stores.
+	// For tests of the stores and, in a module of its own, their measurement.
 	"internal/pgserver":              {floor: 0},
 	"store/postgres/internal/pgtest": {floor: 1},
 }
