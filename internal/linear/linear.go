@@ -126,36 +126,21 @@ func (s *search[S, In, Out]) from(state S) bool {
 	if s.owed == 0 {
 		return true
 	}
-	var moves []move[S]
 	for _, i := range s.candidates() {
 		c := &s.calls[i]
-		after := s.step(state, c.In, c.Out)
-		if len(after) == 1 && after[0] == state && !c.Unsure {
-			// It changes nothing, so whatever order follows stays possible.
-			moves = []move[S]{{i, state}}
-			break
-		}
-		for _, s := range after {
-			if !c.Unsure || s != state { // where it has no effect it needs no place
-				moves = append(moves, move[S]{i, s})
+		for _, next := range s.step(state, c.In, c.Out) {
+			if c.Unsure && next == state { // without an effect it needs no place
+				continue
 			}
+			s.flip(i)
+			if s.from(next) {
+				return true
+			}
+			s.flip(i)
 		}
-	}
-	for _, m := range moves {
-		s.flip(m.call)
-		if s.from(m.to) {
-			return true
-		}
-		s.flip(m.call)
 	}
 	s.failed[here] = true
 	return false
-}
-
-// move is a call that takes effect next.
-type move[S comparable] struct {
-	call int
-	to   S
 }
 
 // candidates returns the calls that may come next, those which end first in

@@ -129,3 +129,22 @@ func TestCheck_longHistoriesWithAMistakeAreDecided(t *testing.T) {
 		t.Error("a stale read at the end was not found")
 	}
 }
+
+// What has no effect where it could come first may need its place later on.
+func TestCheck_triesLaterPlacesForCallsWithoutEffect(t *testing.T) {
+	lock := linear.Model[bool, string, string]{Step: func(held bool, in, _ string) []bool {
+		switch {
+		case in == "unlock":
+			return []bool{false}
+		case held:
+			return nil
+		}
+		return []bool{true}
+	}}
+	calls := []linear.Call[string, string]{
+		{Client: 1, Began: 1, Ended: 2, In: "unlock"}, {Client: 2, Began: 1, Ended: 2, In: "lock"}, {Client: 2, Began: 3, Ended: 4, In: "lock"},
+	}
+	if err := linear.Check(lock, calls); err != nil {
+		t.Error(err)
+	}
+}
