@@ -56,7 +56,7 @@ func upTo(t *T, most uint64) uint64 {
 		switch v := r.Uint64() >> (64 - width); {
 		case r.IntN(16) == 0:
 			return most
-		case v <= most && r.IntN(2) == 0:
+		case v <= most && r.IntN(4) > 0:
 			return v
 		case most == math.MaxUint64:
 			return r.Uint64()
@@ -107,7 +107,9 @@ func Float64Range(least, most float64) Generator[float64] {
 		case 0:
 			f = float64(Int64Range(-1000, 1000)(t))
 		case 1:
-			f = SampledFrom([]float64{least, most, math.Copysign(0, -1)})(t)
+			if f = SampledFrom([]float64{least, most, math.Copysign(0, -1)})(t); f == 0 && least == 0 {
+				f = 0 // without a sign
+			}
 		case 2:
 			f = math.Float64frombits(Uint64()(t))
 		}

@@ -82,7 +82,11 @@ func (m *maker) text() string {
 	).Draw(m.t, "text")
 }
 
+// name is a name that others have too, or any.
 func (m *maker) name() string {
+	if m.yes() {
+		return property.SampledFrom([]string{"a", "b", "c"}).Draw(m.t, "name")
+	}
 	return property.StringOf("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-", 1, 6).Draw(m.t, "name")
 }
 
