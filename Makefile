@@ -20,6 +20,11 @@ RACE     = $(if $(CC_FOUND),-race -gcflags='modernc.org/...=-race=false')
 # golangci-lint of exactly the pinned version: from the path, else from ./bin.
 LINT     = $(shell for l in golangci-lint bin/golangci-lint; do \
              command -v $$l >/dev/null && $$l version 2>/dev/null | grep -q "version v\?$(LINT_VERSION) " && { echo $$l; break; }; done)
+# The folders of all modules: this one, and nested ones for what only measures or
+# compares, whose dependencies a user of the library need not download.
+MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*' -exec dirname {} \; | sort)
+# Runs the command $(1) in every module, all of them even where one fails.
+each     = failed=; for module in $(MODULES); do (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 # A fingerprint of every file, to see whether generating changed one.
 FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -print0 | sort -z | xargs -0 cksum
 
@@ -36,7 +41,7 @@ build: ## compile everything; the holdfast command goes to bin/
 .PHONY: test
 test: ## run all tests; needs nothing but Go (with -race where a C compiler is found); with CI=true a skipped suite fails
 	@[ -n "$(CC_FOUND)" ] || echo "no C compiler found: testing without the race detector"
-	$(GO) test $(RACE) -timeout $(TIMEOUT) -json ./... | $(GO) run ./internal/mustrun -suites .ci/suites
+	{ $(call each,$(GO) test $(RACE) -timeout $(TIMEOUT) -json ./...); } | $(GO) run ./internal/mustrun -suites .ci/suites
 
 .PHONY: check
 check: style race ## everything a change must pass
@@ -50,21 +55,21 @@ fmt: ## fail where gofmt would change a file
 
 .PHONY: vet
 vet: ## go vet
-	$(GO) vet ./...
+	$(call each,$(GO) vet ./...)
 
 .PHONY: lint
 lint: ## golangci-lint, installed into bin/ when the pinned version is missing
 	@if [ -z "$(LINT)" ]; then set -x; \
 		GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINT_VERSION); fi
-	$(or $(LINT),bin/golangci-lint) run ./...
+	lint=$$(realpath "$$(command -v $(or $(LINT),bin/golangci-lint))"); $(call each,$$lint run ./...)
 
 .PHONY: tidy
 tidy: ## fail where go mod tidy would change go.mod or go.sum
-	$(GO) mod tidy -diff
+	$(call each,$(GO) mod tidy -diff)
 
 .PHONY: generate
 generate: ## fail where go generate changes a file
-	@before=$$($(FILES)); $(GO) generate ./...; \
+	@before=$$($(FILES)); $(call each,$(GO) generate ./...); \
 		diff <(echo "$$before") <($(FILES)) || { echo "go generate changed the files above: commit them"; exit 1; }
 
 .PHONY: race
@@ -78,7 +83,7 @@ bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 
 .PHONY: bench-stores
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
-	$(GO) run ./internal/benchstores -write
+	cd internal/benchstores && $(GO) run . -write
 
 .PHONY: soak
 soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -43,15 +42,15 @@ type story struct {
 	shuffle *rand.Rand
 }
 
-func drawStory(t *rapid.T) *story {
-	piece := rapid.StringMatching(`[a-z]{1,4}|[A-Z]{1,3}`)
-	call := func(ends ...string) *rapid.Generator[storyCall] {
-		return rapid.Custom(func(t *rapid.T) storyCall {
-			return storyCall{rapid.SliceOfN(piece, 0, 8).Draw(t, "pieces"), rapid.SampledFrom(ends).Draw(t, "end")}
+func drawStory(t *property.T) *story {
+	piece := property.OneOf(property.StringOf("abcdefghijklmnopqrstuvwxyz", 1, 4), property.StringOf("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 1, 3))
+	call := func(ends ...string) property.Generator[storyCall] {
+		return property.Custom(func(t *property.T) storyCall {
+			return storyCall{property.SliceOfN(piece, 0, 8).Draw(t, "pieces"), property.SampledFrom(ends).Draw(t, "end")}
 		})
 	}
-	s := &story{said: said{streamed: map[string]string{}}, shuffle: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))}
-	s.calls = append(rapid.SliceOfN(call("tool", "fail", "hang"), 0, 5).Draw(t, "calls"), call("answer").Draw(t, "last"))
+	s := &story{said: said{streamed: map[string]string{}}, shuffle: rand.New(rand.NewPCG(property.Uint64().Draw(t, "seed"), 1))}
+	s.calls = append(property.SliceOfN(call("tool", "fail", "hang"), 0, 5).Draw(t, "calls"), call("answer").Draw(t, "last"))
 	return s
 }
 
@@ -259,7 +258,7 @@ func (s *story) play(ctx context.Context, rt *holdfast.Runtime, id string) error
 
 // watched plays the story on a store before an audience, and counts the answers
 // and the void ones that were seen while they were given.
-func (s *story) watched(ctx context.Context, t *rapid.T, st store.Store, tools tool.Set) (answered, dropped int) {
+func (s *story) watched(ctx context.Context, t *property.T, st store.Store, tools tool.Set) (answered, dropped int) {
 	retries := len(s.calls)
 	rt, err := holdfast.New(holdfast.Config{
 		Store: st, Models: llm.Map{"demo": s}, DefaultModel: "demo", Tools: tools,
@@ -278,10 +277,10 @@ func (s *story) watched(ctx context.Context, t *rapid.T, st store.Store, tools t
 	if err != nil {
 		t.Fatal(err)
 	}
-	watchers := make([]*watcher, rapid.IntRange(1, 4).Draw(t, "watchers"))
+	watchers := make([]*watcher, property.IntRange(1, 4).Draw(t, "watchers"))
 	var wg sync.WaitGroup
 	for i := range watchers {
-		w := &watcher{said: &s.said, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "dice"), 2)), last: func(c session.Change) bool {
+		w := &watcher{said: &s.said, dice: rand.New(rand.NewPCG(property.Uint64().Draw(t, "dice"), 2)), last: func(c session.Change) bool {
 			_, over := c.(session.ExecutionFinished)
 			return over
 		}}
@@ -336,10 +335,10 @@ func TestFollow_property(t *testing.T) {
 		return tool.Result{Content: "ok"}, nil
 	}})
 	var answered, dropped int
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only so that a test that fails ends
 		defer cancel()
-		st := stores[rapid.SampledFrom([]string{"inmem", "sqlite"}).Draw(rt, "store")]
+		st := stores[property.SampledFrom([]string{"inmem", "sqlite"}).Draw(rt, "store")]
 		whole, void := drawStory(rt).watched(ctx, rt, st, tools)
 		answered, dropped = answered+whole, dropped+void
 	})

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -25,16 +24,16 @@ type unitStory struct {
 	seed  uint64
 }
 
-func drawUnits(t *rapid.T) *unitStory {
-	call := rapid.Custom(func(t *rapid.T) storyCall {
+func drawUnits(t *property.T) *unitStory {
+	call := property.Custom(func(t *property.T) storyCall {
 		return storyCall{
-			rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,4}`), 0, 8).Draw(t, "pieces"),
-			rapid.SampledFrom([]string{"answer", "answer", "fail", "give up", "leave"}).Draw(t, "end"),
+			property.SliceOfN(property.StringOf("abcdefghijklmnopqrstuvwxyz", 1, 4), 0, 8).Draw(t, "pieces"),
+			property.SampledFrom([]string{"answer", "answer", "fail", "give up", "leave"}).Draw(t, "end"),
 		}
 	})
-	s := &unitStory{said: said{streamed: map[string]string{}}, units: map[string][]storyCall{}, seed: rapid.Uint64().Draw(t, "seed")}
-	for i := range rapid.IntRange(1, 5).Draw(t, "units") {
-		s.units[fmt.Sprint("unit", i)] = rapid.SliceOfN(call, 1, 5).Draw(t, "calls")
+	s := &unitStory{said: said{streamed: map[string]string{}}, units: map[string][]storyCall{}, seed: property.Uint64().Draw(t, "seed")}
+	for i := range t.Repeat(1, 5) {
+		s.units[fmt.Sprint("unit", i)] = property.SliceOfN(call, 1, 5).Draw(t, "calls")
 	}
 	return s
 }
@@ -105,11 +104,11 @@ func TestFollow_unitsThatAnswerAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	stores := watchedStores(t)
 	var answered, dropped, together int
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only so that a test that fails ends
 		defer cancel()
 		s := drawUnits(rt)
-		r, err := holdfast.New(holdfast.Config{Store: stores[rapid.SampledFrom([]string{"inmem", "sqlite"}).Draw(rt, "store")], Poll: 50 * time.Millisecond})
+		r, err := holdfast.New(holdfast.Config{Store: stores[property.SampledFrom([]string{"inmem", "sqlite"}).Draw(rt, "store")], Poll: 50 * time.Millisecond})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -120,7 +119,7 @@ func TestFollow_unitsThatAnswerAtTheSameTime(t *testing.T) {
 			rt.Fatal(err)
 		}
 		last := func(c session.Change) bool { _, over := c.(session.BudgetWarned); return over }
-		watchers := make([]*watcher, rapid.IntRange(1, 4).Draw(rt, "watchers"))
+		watchers := make([]*watcher, property.IntRange(1, 4).Draw(rt, "watchers"))
 		var wg sync.WaitGroup
 		for i := range watchers {
 			w := &watcher{said: &s.said, dice: rand.New(rand.NewPCG(s.seed, uint64(i))), last: last}

@@ -3,7 +3,6 @@ module github.com/holdfast-dev/holdfast
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.1.0
 	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/dlclark/regexp2/v2 v2.5.1
 	github.com/goccy/go-yaml v1.19.2
@@ -24,7 +23,6 @@ require (
 	golang.org/x/text v0.42.0
 	modernc.org/sqlite v1.60.1
 	mvdan.cc/sh/v3 v3.13.1
-	pgregory.net/rapid v1.2.0
 )
 
 require (

@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -102,11 +101,11 @@ func TestPrune_strategies(t *testing.T) {
 }
 
 func TestPrune_onlyShrinks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := talk(t, rapid.StringMatching(`u[uasto]{0,12}`).Draw(t, "pattern"))
+	property.Check(t, func(t *property.T) {
+		s := talk(t, "u"+property.StringOf("uasto", 0, 12).Draw(t, "pattern"))
 		for i := range 4 {
-			strategy := rapid.SampledFrom([]session.Strategy{session.PruneSliding, session.PruneTokens}).Draw(t, "strategy")
-			next, err := memory.Prune(context.Background(), s, strategy, rapid.IntRange(-1, 30).Draw(t, "limit"), with())
+			strategy := property.SampledFrom([]session.Strategy{session.PruneSliding, session.PruneTokens}).Draw(t, "strategy")
+			next, err := memory.Prune(context.Background(), s, strategy, property.IntRange(-1, 30).Draw(t, "limit"), with())
 			if err != nil {
 				t.Fatal(err)
 			}

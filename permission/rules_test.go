@@ -5,8 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -220,8 +219,8 @@ func someRequest(r *rand.Rand) permission.Request {
 
 func TestEvaluate_orderOfRulesHasNoSay(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	property.Check(t, func(t *property.T) {
+		r := rand.New(rand.NewPCG(property.Uint64().Draw(t, "seed"), 1))
 		q := someRequest(r)
 		want := evaluate(q)
 		for range 4 {

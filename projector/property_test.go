@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -20,7 +19,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // history is a session that grows, with all who look at it.
 type history struct {
-	t        *rapid.T
+	t        *property.T
 	s        session.Session
 	log      []session.LogEntry
 	versions []session.Session
@@ -29,8 +28,8 @@ type history struct {
 	steps    int
 }
 
-func newHistory(t *rapid.T) *history {
-	kind := rapid.SampledFrom([]session.Kind{session.KindChat, session.KindWorkflow, session.KindTask}).Draw(t, "kind")
+func newHistory(t *property.T) *history {
+	kind := property.SampledFrom([]session.Kind{session.KindChat, session.KindWorkflow, session.KindTask}).Draw(t, "kind")
 	s, err := session.New(session.Birth{ID: "s-1", AgentID: "a-1", Kind: kind}, session.Definition{Name: "demo"}, session.Seed{}, noon)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +104,7 @@ func (h *history) unit() string {
 	if h.s.Info().Kind != session.KindWorkflow {
 		return ""
 	}
-	return rapid.SampledFrom([]string{"unit/a", "unit/b"}).Draw(h.t, "unit")
+	return property.SampledFrom([]string{"unit/a", "unit/b"}).Draw(h.t, "unit")
 }
 
 func inUnit(unit string, c session.Change) session.Change {
@@ -115,7 +114,9 @@ func inUnit(unit string, c session.Change) session.Change {
 	return session.UnitAdvanced{Unit: unit, Agent: "x", Change: c}
 }
 
-func callID(t *rapid.T) string { return rapid.SampledFrom([]string{"c1", "c2", "0"}).Draw(t, "call") }
+func callID(t *property.T) string {
+	return property.SampledFrom([]string{"c1", "c2", "0"}).Draw(t, "call")
+}
 
 // answer streams an answer, or what becomes of none, and writes it.
 func (h *history) answer(unit string) {
@@ -123,17 +124,17 @@ func (h *history) answer(unit string) {
 	step := fmt.Sprint("step", h.steps)
 	attempt := holdfast.Attempt{Unit: unit, ExecutionID: "e", StepID: step}
 	var content session.Content
-	for range rapid.IntRange(0, 4).Draw(h.t, "parts") {
-		kind := rapid.SampledFrom([]string{session.PartText, session.PartReasoning}).Draw(h.t, "part")
-		content = append(content, session.Part{Type: kind, Text: rapid.SampledFrom([]string{"a", "bb", ""}).Draw(h.t, "text")})
+	for range h.t.Repeat(0, 4) {
+		kind := property.SampledFrom([]string{session.PartText, session.PartReasoning}).Draw(h.t, "part")
+		content = append(content, session.Part{Type: kind, Text: property.SampledFrom([]string{"a", "bb", ""}).Draw(h.t, "text")})
 	}
 	var calls []session.ToolCall
-	for range rapid.IntRange(0, 2).Draw(h.t, "calls") {
+	for range h.t.Repeat(0, 2) {
 		if id := callID(h.t); !slices.ContainsFunc(calls, func(c session.ToolCall) bool { return c.ID == id }) {
 			calls = append(calls, session.ToolCall{ID: id, Name: "work", Arguments: json.RawMessage("{}")})
 		}
 	}
-	if rapid.Bool().Draw(h.t, "streamed") {
+	if property.Bool().Draw(h.t, "streamed") {
 		for _, part := range content {
 			d := holdfast.Delta{Attempt: attempt, Text: part.Text}
 			if part.Type == session.PartReasoning {
@@ -145,7 +146,7 @@ func (h *history) answer(unit string) {
 			h.apply(holdfast.Update{Delta: &holdfast.Delta{Attempt: attempt, ToolCall: &session.ToolCall{ID: c.ID, Name: c.Name}}})
 			h.apply(holdfast.Update{Delta: &holdfast.Delta{Attempt: attempt, ToolCall: &c}})
 		}
-		if rapid.IntRange(0, 3).Draw(h.t, "dropped") == 0 {
+		if property.IntRange(0, 3).Draw(h.t, "dropped") == 0 {
 			h.apply(holdfast.Update{Dropped: &attempt})
 			return
 		}
@@ -164,14 +165,14 @@ func (h *history) answer(unit string) {
 
 func (h *history) step() {
 	unit := h.unit()
-	step := fmt.Sprint("step", rapid.IntRange(max(1, h.steps-1), h.steps+1).Draw(h.t, "of"))
-	id := rapid.SampledFrom([]string{"p1", "p2"}).Draw(h.t, "pending")
-	switch rapid.IntRange(0, 17).Draw(h.t, "what") {
+	step := fmt.Sprint("step", property.IntRange(max(1, h.steps-1), h.steps+1).Draw(h.t, "of"))
+	id := property.SampledFrom([]string{"p1", "p2"}).Draw(h.t, "pending")
+	switch property.IntRange(0, 17).Draw(h.t, "what") {
 	case 0, 1, 2:
 		h.answer(unit)
 	case 3, 4:
-		role := rapid.SampledFrom([]session.Role{session.RoleUser, session.RoleSystem}).Draw(h.t, "role")
-		h.write(session.MessageAdded{Message: session.Message{ID: rapid.SampledFrom([]string{"", "m1", "m2"}).Draw(h.t, "id"), Role: role, Unit: unit, Content: session.Text("hi")}})
+		role := property.SampledFrom([]session.Role{session.RoleUser, session.RoleSystem}).Draw(h.t, "role")
+		h.write(session.MessageAdded{Message: session.Message{ID: property.SampledFrom([]string{"", "m1", "m2"}).Draw(h.t, "id"), Role: role, Unit: unit, Content: session.Text("hi")}})
 	case 5, 6:
 		id := callID(h.t)
 		h.write(session.MessageAdded{Message: session.Message{ID: fmt.Sprint("r", h.s.Seq()), Role: session.RoleTool, StepID: step, Unit: unit,
@@ -185,7 +186,7 @@ func (h *history) step() {
 	case 10:
 		h.write(session.CallResponded{Unit: unit, Response: session.Response{PendingID: id, Action: session.RespondApprove}})
 	case 11:
-		h.write(rapid.SampledFrom([]session.Change{
+		h.write(property.SampledFrom([]session.Change{
 			session.ExecutionContinued{}, session.ExecutionWaiting{}, session.ExecutionFinished{Status: session.ExecutionCompleted},
 			session.ExecutionStarted{ExecutionID: fmt.Sprint("e", h.s.Seq())}, session.WindowMoved{To: 1},
 			session.StatusChanged{Status: session.Suspended}, session.NameChanged{Name: "x"},
@@ -199,7 +200,7 @@ func (h *history) step() {
 	case 14:
 		h.seal()
 	case 15:
-		back, err := h.s.Rewound(rapid.SampledFrom(h.versions).Draw(h.t, "to"), noon)
+		back, err := h.s.Rewound(property.SampledFrom(h.versions).Draw(h.t, "to"), noon)
 		if err == nil { // a workflow run does not go back
 			h.s = back
 			h.flush()
@@ -216,7 +217,7 @@ func (h *history) step() {
 // discard writes some changes and takes them back.
 func (h *history) discard() {
 	loaded, from := h.s, h.s.Seq()+1
-	for range rapid.IntRange(1, 4).Draw(h.t, "refused") {
+	for range h.t.Repeat(1, 4) {
 		h.write(session.MessageAdded{Message: session.Message{Role: session.RoleUser, Content: session.Text("refused")}})
 	}
 	if h.s.Seq() < from {
@@ -294,7 +295,7 @@ func fromItems(items []projector.Item) (all []said) {
 	return all
 }
 
-func mustJSON(t *rapid.T, v any) string {
+func mustJSON(t *property.T, v any) string {
 	raw, err := session.JSON(v)
 	if err != nil {
 		t.Fatal(err)
@@ -307,9 +308,9 @@ func mustJSON(t *rapid.T, v any) string {
 // log.
 func TestProjector_property(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		for range t.Repeat(1, 40) {
 			h.step()
 			have, want := fromItems(h.live.Items()), fromMessages(h.s.Messages())
 			if !reflect.DeepEqual(have, want) {

@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -141,7 +140,7 @@ func TestPrimary_firstByPriorityThenEarliest(t *testing.T) {
 	if _, ok := session.Primary(nil); ok {
 		t.Error("no signals have a primary one")
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		list := signals().Draw(t, "signals")
 		list = append(list, signals().Draw(t, "more")...)
 		for i := range list {

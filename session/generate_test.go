@@ -6,8 +6,7 @@ import (
 	"math"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -23,32 +22,32 @@ func hostile() []string {
 	}
 }
 
-func text() *rapid.Generator[string] {
-	return rapid.OneOf(
-		rapid.SampledFrom(hostile()),
-		rapid.StringN(0, 12, -1),
-		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 12), func(b []byte) string { return string(b) }),
+func text() property.Generator[string] {
+	return property.OneOf(
+		property.SampledFrom(hostile()),
+		property.StringN(0, 12),
+		property.Map(property.SliceOfN(property.Byte(), 0, 12), func(b []byte) string { return string(b) }),
 	)
 }
 
-func name() *rapid.Generator[string] {
-	return rapid.SampledFrom([]string{"a", "b", "c", "d", "é", "<&>"})
+func name() property.Generator[string] {
+	return property.SampledFrom([]string{"a", "b", "c", "d", "é", "<&>"})
 }
 
 // jsonValue is the text of a JSON value, also with needless space and escapes.
-func jsonValue() *rapid.Generator[json.RawMessage] {
-	return rapid.Custom(func(t *rapid.T) json.RawMessage {
+func jsonValue() property.Generator[json.RawMessage] {
+	return property.Custom(func(t *property.T) json.RawMessage {
 		fixed := []string{
 			"null", "true", " 1.50 ", "-0", "1e300", "12345678901234567890", `"\u003c\u2028\ud800\/"`, "\"raw \u2028 <&>\"",
 			`{"b":1, "a" : [ ], "b":2}`, `[[[{}]]]`, `"\u0000\u001f\b\f"`, "{\"\\u0061\": \"\u2029\"}", ``,
 		}
-		if rapid.Bool().Draw(t, "fixed") {
-			return json.RawMessage(rapid.SampledFrom(fixed).Draw(t, "json"))
+		if property.Bool().Draw(t, "fixed") {
+			return json.RawMessage(property.SampledFrom(fixed).Draw(t, "json"))
 		}
 		raw, err := json.Marshal(map[string]any{
 			text().Draw(t, "key"): text().Draw(t, "string"),
-			"number":              rapid.Float64Range(-1e9, 1e9).Draw(t, "number"),
-			"list":                rapid.SliceOfN(rapid.Int64(), 0, 3).Draw(t, "list"),
+			"number":              property.Float64Range(-1e9, 1e9).Draw(t, "number"),
+			"list":                property.SliceOfN(property.Int64(), 0, 3).Draw(t, "list"),
 		})
 		if err != nil {
 			panic(err) // strings and finite numbers always encode
@@ -57,74 +56,76 @@ func jsonValue() *rapid.Generator[json.RawMessage] {
 	})
 }
 
-func values() *rapid.Generator[session.Values] {
-	return rapid.Map(rapid.MapOfN(name(), jsonValue(), 0, 3), func(m map[string]json.RawMessage) session.Values { return m })
+func values() property.Generator[session.Values] {
+	return property.Map(property.MapOfN(name(), jsonValue(), 0, 3), func(m map[string]json.RawMessage) session.Values { return m })
 }
 
 // moment is any time, most often not in order: clocks go backwards.
-func moment() *rapid.Generator[time.Time] {
-	return rapid.Custom(func(t *rapid.T) time.Time {
-		at := noon.Add(time.Duration(rapid.Int64Range(-1e9, 1e12).Draw(t, "ns")))
-		return at.In(time.FixedZone("somewhere", rapid.IntRange(-50000, 50000).Draw(t, "zone")))
+func moment() property.Generator[time.Time] {
+	return property.Custom(func(t *property.T) time.Time {
+		at := noon.Add(time.Duration(property.Int64Range(-1e9, 1e12).Draw(t, "ns")))
+		return at.In(time.FixedZone("somewhere", property.IntRange(-50000, 50000).Draw(t, "zone")))
 	})
 }
 
-func optional[T any](g *rapid.Generator[T]) *rapid.Generator[*T] { return rapid.Ptr(g, true) }
+func optional[T any](g property.Generator[T]) property.Generator[*T] {
+	return property.OneOf(property.Just[*T](nil), property.Map(g, func(v T) *T { return &v }))
+}
 
-func usage() *rapid.Generator[session.Usage] {
-	n := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Just(int64(math.MaxInt64)))
-	return rapid.Custom(func(t *rapid.T) session.Usage {
+func usage() property.Generator[session.Usage] {
+	n := property.OneOf(property.Int64Range(0, 1000), property.Just(int64(math.MaxInt64)))
+	return property.Custom(func(t *property.T) session.Usage {
 		return session.Usage{Input: n.Draw(t, "in"), Output: n.Draw(t, "out"), CacheRead: n.Draw(t, "cr"), Reasoning: n.Draw(t, "re")}
 	})
 }
 
-func cost() *rapid.Generator[session.Cost] {
-	return rapid.Map(rapid.Int64Range(0, math.MaxInt64), func(n int64) session.Cost { return session.Cost(n) })
+func cost() property.Generator[session.Cost] {
+	return property.Map(property.Int64Range(0, math.MaxInt64), func(n int64) session.Cost { return session.Cost(n) })
 }
 
-func budget() *rapid.Generator[session.Budget] {
-	return rapid.Custom(func(t *rapid.T) session.Budget {
+func budget() property.Generator[session.Budget] {
+	return property.Custom(func(t *property.T) session.Budget {
 		return session.Budget{
-			MaxSteps:   optional(rapid.Int64Range(0, math.MaxInt64)).Draw(t, "steps"),
-			MaxTokens:  optional(rapid.Int64Range(0, 9)).Draw(t, "tokens"),
-			MaxSeconds: optional(rapid.Float64Range(0, 1e9)).Draw(t, "seconds"),
+			MaxSteps:   optional(property.Int64Range(0, math.MaxInt64)).Draw(t, "steps"),
+			MaxTokens:  optional(property.Int64Range(0, 9)).Draw(t, "tokens"),
+			MaxSeconds: optional(property.Float64Range(0, 1e9)).Draw(t, "seconds"),
 			MaxCost:    optional(cost()).Draw(t, "cost"),
 			Deadline:   optional(moment()).Draw(t, "deadline"),
 		}
 	})
 }
 
-func params() *rapid.Generator[session.ModelParams] {
-	return rapid.Custom(func(t *rapid.T) session.ModelParams {
+func params() property.Generator[session.ModelParams] {
+	return property.Custom(func(t *property.T) session.ModelParams {
 		return session.ModelParams{
-			MaxOutputTokens: optional(rapid.IntRange(0, 1<<40)).Draw(t, "max"),
-			Temperature:     optional(rapid.Float64Range(0, 2)).Draw(t, "temperature"),
-			TopP:            optional(rapid.Float64Range(0, 1)).Draw(t, "topP"),
-			Stop:            rapid.SliceOfN(text(), 0, 2).Draw(t, "stop"),
+			MaxOutputTokens: optional(property.IntRange(0, 1<<40)).Draw(t, "max"),
+			Temperature:     optional(property.Float64Range(0, 2)).Draw(t, "temperature"),
+			TopP:            optional(property.Float64Range(0, 1)).Draw(t, "topP"),
+			Stop:            property.SliceOfN(text(), 0, 2).Draw(t, "stop"),
 			Options:         values().Draw(t, "options"),
 		}
 	})
 }
 
-func format() *rapid.Generator[session.ResponseFormat] {
-	return rapid.Custom(func(t *rapid.T) session.ResponseFormat {
+func format() property.Generator[session.ResponseFormat] {
+	return property.Custom(func(t *property.T) session.ResponseFormat {
 		return session.ResponseFormat{
-			Type: "json_schema", Schema: jsonValue().Draw(t, "schema"), Name: text().Draw(t, "name"), Strict: rapid.Bool().Draw(t, "strict"),
+			Type: "json_schema", Schema: jsonValue().Draw(t, "schema"), Name: text().Draw(t, "name"), Strict: property.Bool().Draw(t, "strict"),
 		}
 	})
 }
 
-func definition() *rapid.Generator[session.Definition] {
-	list := rapid.OneOf(rapid.Just[[]string](nil), rapid.SliceOfN(name(), 0, 4))
-	return rapid.Custom(func(t *rapid.T) session.Definition {
+func definition() property.Generator[session.Definition] {
+	list := property.OneOf(property.Just[[]string](nil), property.SliceOfN(name(), 0, 4))
+	return property.Custom(func(t *property.T) session.Definition {
 		return session.Definition{
 			Name: "agent", Label: text().Draw(t, "label"), Description: text().Draw(t, "description"),
 			SystemPrompt: text().Draw(t, "prompt"), Model: text().Draw(t, "model"), ModelParams: optional(params()).Draw(t, "params"),
 			Tools: list.Draw(t, "tools"), ToolsDeny: list.Draw(t, "deny"), Skills: list.Draw(t, "skills"),
 			Capabilities: list.Draw(t, "capabilities"), Subagents: list.Draw(t, "subagents"),
 			MCP: []session.MCPServer{{
-				ID: "m", Command: "run" + text().Draw(t, "command"), Args: rapid.SliceOfN(text(), 0, 2).Draw(t, "args"),
-				Env: rapid.MapOfN(name(), text(), 0, 2).Draw(t, "env"), Headers: map[string]string{},
+				ID: "m", Command: "run" + text().Draw(t, "command"), Args: property.SliceOfN(text(), 0, 2).Draw(t, "args"),
+				Env: property.MapOfN(name(), text(), 0, 2).Draw(t, "env"), Headers: map[string]string{},
 			}},
 			ResponseFormat: optional(format()).Draw(t, "format"), Budget: optional(budget()).Draw(t, "budget"),
 			Memory: &session.MemoryPolicy{
@@ -136,74 +137,74 @@ func definition() *rapid.Generator[session.Definition] {
 	})
 }
 
-func content() *rapid.Generator[session.Content] {
-	part := rapid.Custom(func(t *rapid.T) session.Part {
-		if rapid.IntRange(0, 5).Draw(t, "opaque") == 0 {
+func content() property.Generator[session.Content] {
+	part := property.Custom(func(t *property.T) session.Part {
+		if property.IntRange(0, 5).Draw(t, "opaque") == 0 {
 			return session.Part{Type: "hologram", Raw: json.RawMessage(`{ "type":"hologram", "data":"\u003c" }`)}
 		}
 		return session.Part{
-			Type: rapid.SampledFrom([]string{session.PartText, session.PartImage, session.PartFile, session.PartAudio, session.PartReasoning}).Draw(t, "type"),
+			Type: property.SampledFrom([]string{session.PartText, session.PartImage, session.PartFile, session.PartAudio, session.PartReasoning}).Draw(t, "type"),
 			Text: text().Draw(t, "text"), Data: text().Draw(t, "data"), Signature: text().Draw(t, "signature"), Name: text().Draw(t, "name"),
 		}
 	})
-	return rapid.OneOf(
-		rapid.Map(text(), session.Text),
-		rapid.Map(rapid.SliceOfN(part, 0, 3), func(p []session.Part) session.Content { return p }),
+	return property.OneOf(
+		property.Map(text(), session.Text),
+		property.Map(property.SliceOfN(part, 0, 3), func(p []session.Part) session.Content { return p }),
 	)
 }
 
-func message(id string) *rapid.Generator[session.Message] {
-	return rapid.Custom(func(t *rapid.T) session.Message {
+func message(id string) property.Generator[session.Message] {
+	return property.Custom(func(t *property.T) session.Message {
 		m := session.Message{
-			ID: id, Role: rapid.SampledFrom(session.Roles()).Draw(t, "role"), Name: text().Draw(t, "name"), Content: content().Draw(t, "content"),
-			Unit: text().Draw(t, "unit"), StepID: rapid.SampledFrom([]string{"", "step-1", "step-2"}).Draw(t, "step"),
-			Trace: rapid.Bool().Draw(t, "trace"), RequestID: text().Draw(t, "request"), Metadata: values().Draw(t, "metadata"),
+			ID: id, Role: property.SampledFrom(session.Roles()).Draw(t, "role"), Name: text().Draw(t, "name"), Content: content().Draw(t, "content"),
+			Unit: text().Draw(t, "unit"), StepID: property.SampledFrom([]string{"", "step-1", "step-2"}).Draw(t, "step"),
+			Trace: property.Bool().Draw(t, "trace"), RequestID: text().Draw(t, "request"), Metadata: values().Draw(t, "metadata"),
 		}
-		callID := rapid.SampledFrom([]string{"call-1", "call-2", "", "bad\xff"})
+		callID := property.SampledFrom([]string{"call-1", "call-2", "", "bad\xff"})
 		switch m.Role {
 		case session.RoleAssistant:
-			m.ToolCalls = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) session.ToolCall {
+			m.ToolCalls = property.SliceOfN(property.Custom(func(t *property.T) session.ToolCall {
 				return session.ToolCall{ID: callID.Draw(t, "id"), Name: "tool" + text().Draw(t, "tool"), Arguments: json.RawMessage(` { "x" : "\u003c" } `)}
 			}), 0, 2).Draw(t, "calls")
 		case session.RoleTool:
 			m.ToolResult = &session.ToolResult{CallID: callID.Draw(t, "callId"), ToolName: text().Draw(t, "toolName"), Content: text().Draw(t, "result")}
 		}
-		if rapid.Bool().Draw(t, "dated") {
+		if property.Bool().Draw(t, "dated") {
 			m.CreatedAt = moment().Draw(t, "createdAt")
 		}
 		return m
 	})
 }
 
-func signals() *rapid.Generator[[]session.Signal] {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) session.Signal {
+func signals() property.Generator[[]session.Signal] {
+	return property.SliceOfN(property.Custom(func(t *property.T) session.Signal {
 		return session.Signal{
-			Reason: rapid.SampledFrom(session.StopReasons()).Draw(t, "reason"), Message: text().Draw(t, "message"),
+			Reason: property.SampledFrom(session.StopReasons()).Draw(t, "reason"), Message: text().Draw(t, "message"),
 			Context: values().Draw(t, "context"), Source: text().Draw(t, "source"),
 		}
 	}), 0, 2)
 }
 
-func failures() *rapid.Generator[[]session.Failure] {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) session.Failure {
+func failures() property.Generator[[]session.Failure] {
+	return property.SliceOfN(property.Custom(func(t *property.T) session.Failure {
 		return session.Failure{Kind: text().Draw(t, "kind"), Message: text().Draw(t, "message")}
 	}), 0, 2)
 }
 
 // change is one that a session may well accept: those of an execution are
 // drawn as its state allows, the rest at random.
-func change(s session.Session) *rapid.Generator[session.Change] {
-	return rapid.Custom(func(t *rapid.T) session.Change {
-		if s.Info().Kind == session.KindTask && rapid.Bool().Draw(t, "task") {
+func change(s session.Session) property.Generator[session.Change] {
+	return property.Custom(func(t *property.T) session.Change {
+		if s.Info().Kind == session.KindTask && property.Bool().Draw(t, "task") {
 			return taskChange(t, s)
 		}
-		if rapid.IntRange(0, 2).Draw(t, "execution") == 0 {
+		if property.IntRange(0, 2).Draw(t, "execution") == 0 {
 			return executionChange(t, s)
 		}
-		key := rapid.OneOf(name(), text()).Draw(t, "key")
-		switch rapid.IntRange(0, 25).Draw(t, "kind") {
+		key := property.OneOf(name(), text()).Draw(t, "key")
+		switch property.IntRange(0, 25).Draw(t, "kind") {
 		case 0:
-			return session.StatusChanged{Status: rapid.SampledFrom(session.Statuses()).Draw(t, "status"), Reason: text().Draw(t, "reason")}
+			return session.StatusChanged{Status: property.SampledFrom(session.Statuses()).Draw(t, "status"), Reason: text().Draw(t, "reason")}
 		case 1:
 			return session.NameChanged{Name: text().Draw(t, "name")}
 		case 2:
@@ -235,13 +236,13 @@ func change(s session.Session) *rapid.Generator[session.Change] {
 	})
 }
 
-func windowMove(t *rapid.T, s session.Session) session.Change {
+func windowMove(t *property.T, s session.Session) session.Change {
 	c := session.WindowMoved{
-		Strategy: rapid.SampledFrom(append(session.Strategies(), "")).Draw(t, "strategy"),
-		From:     s.Window().FromSeq, To: rapid.Int64Range(0, s.Seq()+1).Draw(t, "to"),
-		Keep: rapid.SliceOfN(rapid.Int64Range(1, s.Seq()), 0, 3).Draw(t, "keep"),
+		Strategy: property.SampledFrom(append(session.Strategies(), "")).Draw(t, "strategy"),
+		From:     s.Window().FromSeq, To: property.Int64Range(0, s.Seq()+1).Draw(t, "to"),
+		Keep: property.SliceOfN(property.Int64Range(1, s.Seq()), 0, 3).Draw(t, "keep"),
 	}
-	if rapid.Bool().Draw(t, "summarised") {
+	if property.Bool().Draw(t, "summarised") {
 		c.Summary = &session.Summary{
 			Text: text().Draw(t, "summary"), FromSeq: 1, ToSeq: c.To, Model: text().Draw(t, "model"),
 			Usage: usage().Draw(t, "usage"), Cost: cost().Draw(t, "cost"), CreatedAt: moment().Draw(t, "at"),
@@ -250,8 +251,8 @@ func windowMove(t *rapid.T, s session.Session) session.Change {
 	return c
 }
 
-func executionChange(t *rapid.T, s session.Session) session.Change {
-	seconds := rapid.Float64Range(0, 1e6).Draw(t, "seconds")
+func executionChange(t *property.T, s session.Session) session.Change {
+	seconds := property.Float64Range(0, 1e6).Draw(t, "seconds")
 	if !s.Running() {
 		return session.ExecutionStarted{ExecutionID: "x" + text().Draw(t, "id"), Budget: optional(budget()).Draw(t, "budget"), RequestID: text().Draw(t, "request")}
 	}
@@ -259,9 +260,9 @@ func executionChange(t *rapid.T, s session.Session) session.Change {
 	for _, s := range s.Execution().Steps {
 		steps = append(steps, s.ID, s.ID)
 	}
-	step := rapid.SampledFrom(steps).Draw(t, "step")
-	call := rapid.SampledFrom([]string{"call-1", "bad\xff"}).Draw(t, "call")
-	switch rapid.IntRange(0, 8).Draw(t, "stage") {
+	step := property.SampledFrom(steps).Draw(t, "step")
+	call := property.SampledFrom([]string{"call-1", "bad\xff"}).Draw(t, "call")
+	switch property.IntRange(0, 8).Draw(t, "stage") {
 	case 0:
 		return session.ExecutionContinued{}
 	case 1:

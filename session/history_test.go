@@ -6,8 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -20,29 +19,29 @@ type history struct {
 }
 
 // newHistory is born, saved, and lives through some steps.
-func newHistory(t *rapid.T) *history {
-	kind := rapid.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(t, "kind")
+func newHistory(t *property.T) *history {
+	kind := property.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(t, "kind")
 	s, err := session.New(
 		session.Birth{ID: "s-1", AgentID: "agent-1", UserID: "ana", Kind: kind, ExpiresAt: optional(moment()).Draw(t, "expires")},
 		definition().Draw(t, "definition"),
 		session.Seed{
 			SystemPrompt: text().Draw(t, "seedPrompt"), Model: text().Draw(t, "seedModel"), Metadata: values().Draw(t, "seedMetadata"),
 			ModelParams: optional(params()).Draw(t, "seedParams"), ResponseFormat: optional(format()).Draw(t, "seedFormat"),
-			Variables: rapid.MapOfN(name(), jsonValue(), 0, 2).Draw(t, "seedVariables"),
+			Variables: property.MapOfN(name(), jsonValue(), 0, 2).Draw(t, "seedVariables"),
 		}, moment().Draw(t, "born"))
 	if err != nil {
 		t.Skip(err) // a value that is not JSON
 	}
 	h := &history{now: s}
 	h.seal(t)
-	for range rapid.IntRange(5, 40).Draw(t, "steps") {
+	for range t.Repeat(5, 40) {
 		h.step(t)
 	}
 	return h
 }
 
-func (h *history) step(t *rapid.T) {
-	switch rapid.IntRange(0, 11).Draw(t, "step") {
+func (h *history) step(t *property.T) {
+	switch property.IntRange(0, 11).Draw(t, "step") {
 	case 0:
 		h.seal(t)
 	case 1:
@@ -57,7 +56,7 @@ func (h *history) step(t *rapid.T) {
 }
 
 // grow applies one change; one that is refused must leave the value as it was.
-func (h *history) grow(t *rapid.T, s session.Session) session.Session {
+func (h *history) grow(t *property.T, s session.Session) session.Session {
 	next, err := s.With(moment().Draw(t, "at"), change(s).Draw(t, "change"))
 	if err != nil && !reflect.DeepEqual(next, s) {
 		t.Fatalf("refused with %v, but the value returned is another", err)
@@ -70,7 +69,7 @@ func (h *history) flush() {
 	h.now = h.now.Flushed()
 }
 
-func (h *history) seal(t *rapid.T) {
+func (h *history) seal(t *property.T) {
 	h.log = append(h.log, h.now.Pending()...)
 	h.now = h.now.Sealed(moment().Draw(t, "saved"))
 	h.versions = append(h.versions, h.now)
@@ -78,10 +77,10 @@ func (h *history) seal(t *rapid.T) {
 }
 
 // refuse appends some changes to the tail and takes them back.
-func (h *history) refuse(t *rapid.T) {
+func (h *history) refuse(t *property.T) {
 	h.flush()
 	loaded, acting := h.now, h.now
-	for range rapid.IntRange(1, 4).Draw(t, "refused") {
+	for range t.Repeat(1, 4) {
 		acting = h.grow(t, acting)
 	}
 	records := acting.Pending()
@@ -101,8 +100,8 @@ func (h *history) refuse(t *rapid.T) {
 	h.flush()
 }
 
-func (h *history) rewind(t *rapid.T) {
-	target := rapid.SampledFrom(h.versions).Draw(t, "target")
+func (h *history) rewind(t *property.T) {
+	target := property.SampledFrom(h.versions).Draw(t, "target")
 	back, err := h.now.Rewound(target, moment().Draw(t, "at"))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +160,7 @@ func sameMessages(t failer, have, want []session.Message) {
 
 func TestFold_logMakesTheValue(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		folded, err := session.Fold(h.log)
@@ -182,7 +181,7 @@ func TestFold_logMakesTheValue(t *testing.T) {
 // the spans; what was discarded, cleared or rewound must not lie in them.
 func TestSpans_pickTheTranscriptFromTheLog(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		picked := []session.Message{}
@@ -218,10 +217,10 @@ func throughJSON(t failer, records []session.Record) []session.Record {
 
 func TestFoldFrom_prefixAndRestMakeTheWhole(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
-		cut := rapid.IntRange(1, len(h.log)).Draw(t, "cut")
+		cut := property.IntRange(1, len(h.log)).Draw(t, "cut")
 		for _, r := range h.log[cut:] { // a discard must see what it discards, a rewind what it brings back
 			switch c := r.Change.(type) {
 			case session.TailDiscarded:
@@ -246,7 +245,7 @@ func TestFoldFrom_prefixAndRestMakeTheWhole(t *testing.T) {
 
 func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		saved := h.versions[len(h.versions)-1]
@@ -269,7 +268,7 @@ func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 
 func TestDocument_encodeDecodeCyclesAreStable(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		first := document(t, h.now)
@@ -310,7 +309,7 @@ func sameParts(t failer, have, want session.Session) {
 
 func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		head, err := h.now.EncodeHead()
@@ -344,7 +343,7 @@ func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 
 func TestRooted_forkHasALogOfItsOwn(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		fork, err := h.now.Fork("s-2", "agent-2", moment().Draw(t, "at"))

@@ -5,8 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -14,7 +13,7 @@ import (
 // the same log, and the value is the one that made it.
 func TestReplay_recordsAreKeptAsTheyAre(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		replayed, err := session.Replay(session.Session{}, throughJSON(t, h.log), 0)
@@ -33,7 +32,7 @@ func TestReplay_recordsAreKeptAsTheyAre(t *testing.T) {
 // already, and the rest follows.
 func TestReplay_continuesAnOpenTail(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		saved, tail := h.versions[len(h.versions)-1], h.log[h.tail:]
@@ -42,7 +41,7 @@ func TestReplay_continuesAnOpenTail(t *testing.T) {
 				t.Skip("rewinds are saved, never left in a tail")
 			}
 		}
-		durable := saved.Seq() + int64(rapid.IntRange(0, len(tail)).Draw(t, "durable"))
+		durable := saved.Seq() + int64(property.IntRange(0, len(tail)).Draw(t, "durable"))
 		replayed, err := session.Replay(saved, tail, durable)
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +60,7 @@ func TestReplay_continuesAnOpenTail(t *testing.T) {
 
 func TestReplay_forkKnowsItsParent(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		fork, err := h.now.Fork("s-2", "agent-2", moment().Draw(t, "at"))

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -27,7 +26,7 @@ func reflected(t failer, v any) string {
 }
 
 func TestRecord_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := newSession(t)
 		s, err := s.With(noon, change(s).Draw(t, "change"))
 		if err != nil {
@@ -47,9 +46,9 @@ func TestRecord_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 }
 
 func TestDocument_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := newSession(t)
-		for range rapid.IntRange(0, 8).Draw(t, "changes") {
+		for range t.Repeat(0, 8) {
 			if next, err := s.With(noon, change(s).Draw(t, "change")); err == nil {
 				s = next
 			}
@@ -99,7 +98,7 @@ func agree(t failer, data []byte) (scanned bool) {
 
 func TestRecord_fastAndStrictDecoderAgree(t *testing.T) {
 	written := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := newSession(t)
 		s, err := s.With(noon, change(s).Draw(t, "change"))
 		if err != nil {
@@ -114,10 +113,10 @@ func TestRecord_fastAndStrictDecoderAgree(t *testing.T) {
 				written++
 			}
 			// One byte elsewhere, left out, or another one.
-			at := rapid.IntRange(0, len(raw)-1).Draw(t, "at")
+			at := property.IntRange(0, len(raw)-1).Draw(t, "at")
 			agree(t, append(bytes.Clone(raw[:at]), raw[at+1:]...))
 			other := bytes.Clone(raw)
-			other[at] = rapid.SampledFrom([]byte(`",:{}[]\ 0n`)).Draw(t, "byte")
+			other[at] = property.SampledFrom([]byte(`",:{}[]\ 0n`)).Draw(t, "byte")
 			agree(t, other)
 		}
 	})

@@ -9,15 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // taskChange is a change of a task: an event, fields that moved, or a whole
 // state.
-func taskChange(t *rapid.T, s session.Session) session.Change {
-	switch rapid.IntRange(0, 9).Draw(t, "taskKind") {
+func taskChange(t *property.T, s session.Session) session.Change {
+	switch property.IntRange(0, 9).Draw(t, "taskKind") {
 	case 0:
 		return session.TaskRestored{State: moved(t, sampleTask())}
 	case 1, 2, 3:
@@ -31,14 +30,14 @@ func taskChange(t *rapid.T, s session.Session) session.Change {
 		}
 		return c
 	case 4:
-		return session.TaskRowChanged{Task: session.TaskRow{Title: text().Draw(t, "title"), Status: rapid.SampledFrom([]string{"executing", "completed"}).Draw(t, "rowStatus")}}
+		return session.TaskRowChanged{Task: session.TaskRow{Title: text().Draw(t, "title"), Status: property.SampledFrom([]string{"executing", "completed"}).Draw(t, "rowStatus")}}
 	case 5, 6:
 		list := checklist().Draw(t, "checklist")
-		name := rapid.SampledFrom([]string{"task_list_created", "task_list_updated", "task_list_verification_nudged"}).Draw(t, "event")
+		name := property.SampledFrom([]string{"task_list_created", "task_list_updated", "task_list_verification_nudged"}).Draw(t, "event")
 		return event(name, string(mustJSON(t, map[string]any{"checklist": list})))
 	}
 	events := taskSamples()
-	return events[rapid.IntRange(0, len(events)-1).Draw(t, "event")]
+	return events[property.IntRange(0, len(events)-1).Draw(t, "event")]
 }
 
 func mustJSON(t failer, v any) json.RawMessage {
@@ -50,32 +49,32 @@ func mustJSON(t failer, v any) json.RawMessage {
 	return raw
 }
 
-func checklist() *rapid.Generator[session.Checklist] {
-	return rapid.Custom(func(t *rapid.T) session.Checklist {
-		c := session.Checklist{Items: []session.ChecklistItem{}, UpdatedAt: rapid.Int64Range(0, 9).Draw(t, "updatedAt"), NudgeReason: optional(text()).Draw(t, "reason")}
-		for i := range rapid.IntRange(0, 3).Draw(t, "items") {
+func checklist() property.Generator[session.Checklist] {
+	return property.Custom(func(t *property.T) session.Checklist {
+		c := session.Checklist{Items: []session.ChecklistItem{}, UpdatedAt: property.Int64Range(0, 9).Draw(t, "updatedAt"), NudgeReason: optional(text()).Draw(t, "reason")}
+		for i := range t.Repeat(0, 3) {
 			c.Items = append(c.Items, session.ChecklistItem{ID: fmt.Sprint(i), Title: text().Draw(t, "title"), Kind: "other", Status: "pending"})
 		}
 		return c
 	})
 }
 
-func counts() *rapid.Generator[session.Pairs[int]] {
-	return rapid.Custom(func(t *rapid.T) session.Pairs[int] {
+func counts() property.Generator[session.Pairs[int]] {
+	return property.Custom(func(t *property.T) session.Pairs[int] {
 		var p session.Pairs[int]
-		for range rapid.IntRange(0, 6).Draw(t, "pairs") {
+		for range t.Repeat(0, 6) {
 			key := name().Draw(t, "key")
-			if rapid.Bool().Draw(t, "again") { // it moves to the end
+			if property.Bool().Draw(t, "again") { // it moves to the end
 				p = p.Without(key)
 			}
-			p = p.With(key, rapid.IntRange(0, 3).Draw(t, "count"))
+			p = p.With(key, property.IntRange(0, 3).Draw(t, "count"))
 		}
 		return p
 	})
 }
 
 // moved is a state of which some fields were set anew.
-func moved(t *rapid.T, s session.TaskState) session.TaskState {
+func moved(t *property.T, s session.TaskState) session.TaskState {
 	next := *s.Clone()
 	sets := []func(){
 		func() { next.Said.User = text().Draw(t, "said") },
@@ -85,7 +84,7 @@ func moved(t *rapid.T, s session.TaskState) session.TaskState {
 			next.Tools.Successes = counts().Draw(t, "succeeded")
 		},
 		func() {
-			next.Tools.Found = session.NewSet(rapid.SliceOfN(name(), 0, 3).Draw(t, "found")...)
+			next.Tools.Found = session.NewSet(property.SliceOfN(name(), 0, 3).Draw(t, "found")...)
 		},
 		func() {
 			next.Tools.Failures = next.Tools.Failures.With(name().Draw(t, "tool"), session.ToolFailure{LastError: text().Draw(t, "error")})
@@ -99,7 +98,7 @@ func moved(t *rapid.T, s session.TaskState) session.TaskState {
 			next.Steps.Current = optional(text()).Draw(t, "step")
 		},
 		func() {
-			next.Steps.Counts = optional(rapid.Just(session.StepCounts{StepID: "1", Iterations: 2})).Draw(t, "kernel")
+			next.Steps.Counts = optional(property.Just(session.StepCounts{StepID: "1", Iterations: 2})).Draw(t, "kernel")
 		},
 		func() {
 			next.Recovery.Recovered = next.Recovery.Recovered.With(text().Draw(t, "recovered"))
@@ -108,15 +107,15 @@ func moved(t *rapid.T, s session.TaskState) session.TaskState {
 		func() {
 			next.Permissions.TemporaryGrants = next.Permissions.TemporaryGrants.With("tool:x", session.Grant{GrantedAt: 2})
 		},
-		func() { next.Usage.Cost = rapid.Float64Range(0, 10).Draw(t, "cost") },
+		func() { next.Usage.Cost = property.Float64Range(0, 10).Draw(t, "cost") },
 		func() {
 			next.Files.Created = append(slices.Clone(next.Files.Created), text().Draw(t, "created"))
 		},
 		func() { next.Settings.AutoResume = !next.Settings.AutoResume },
 		func() { next.Checklist = checklist().Draw(t, "list") },
 	}
-	for range rapid.IntRange(0, 5).Draw(t, "sets") {
-		sets[rapid.IntRange(0, len(sets)-1).Draw(t, "set")]()
+	for range t.Repeat(0, 5) {
+		sets[property.IntRange(0, len(sets)-1).Draw(t, "set")]()
 	}
 	return *next.Clone()
 }
@@ -125,9 +124,9 @@ func moved(t *rapid.T, s session.TaskState) session.TaskState {
 // byte, the order of pairs included.
 func TestTaskMoves_leadFromOneStateToTheOther(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		older := session.NewTaskState()
-		if rapid.Bool().Draw(t, "full") {
+		if property.Bool().Draw(t, "full") {
 			older = sampleTask()
 		}
 		older = moved(t, older)
@@ -193,10 +192,10 @@ func TestTaskStateChanged_refusesWhatItDoesNotKnow(t *testing.T) {
 // the checklist there is.
 func TestChecklist_foldsFromItsEventsAlone(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := taskSession(t)
 		alone := session.NewTaskState().Checklist
-		for range rapid.IntRange(1, 25).Draw(t, "changes") {
+		for range t.Repeat(1, 25) {
 			c := taskChange(t, s)
 			if m, ok := c.(session.TaskStateChanged); ok {
 				delete(m.Buckets, "checklist") // a run moves nothing of it but the reminder
@@ -227,16 +226,16 @@ func TestChecklist_foldsFromItsEventsAlone(t *testing.T) {
 // state, also when the beginning was stored as a head between.
 func TestTaskFold_anyPrefixPlusTheRest(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := taskSession(t)
 		start := s
-		for range rapid.IntRange(1, 20).Draw(t, "changes") {
+		for range t.Repeat(1, 20) {
 			if next, err := s.With(moment().Draw(t, "at"), taskChange(t, s)); err == nil {
 				s = next
 			}
 		}
 		records := s.Pending()
-		cut := rapid.IntRange(0, len(records)).Draw(t, "cut")
+		cut := property.IntRange(0, len(records)).Draw(t, "cut")
 		prefix, err := session.FoldFrom(start, records[:cut])
 		if err != nil {
 			t.Fatal(err)

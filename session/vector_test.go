@@ -1,10 +1,11 @@
 package session
 
 import (
+	"math"
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/holdfast-dev/holdfast/internal/property"
 )
 
 func elements(v vector[int]) []int {
@@ -22,8 +23,8 @@ func elements(v vector[int]) []int {
 // of its own and appends to any of them.
 func TestVector_isASliceThatBranches(t *testing.T) {
 	t.Parallel()
-	sizes := rapid.OneOf(rapid.IntRange(0, 100), rapid.SampledFrom([]int{31, 32, 33, 1023, 1024, 1025, 1055, 1056, 1057}), rapid.Just(32*1024+40))
-	rapid.Check(t, func(t *rapid.T) {
+	sizes := property.OneOf(property.IntRange(0, 100), property.SampledFrom([]int{31, 32, 33, 1023, 1024, 1025, 1055, 1056, 1057}), property.Just(32*1024+40))
+	property.Check(t, func(t *property.T) {
 		first := make([]int, sizes.Draw(t, "size"))
 		for i := range first {
 			first[i] = i
@@ -32,11 +33,11 @@ func TestVector_isASliceThatBranches(t *testing.T) {
 		for i := range first {
 			first[i] = -1 // the vector has a copy
 		}
-		for range rapid.IntRange(0, 10).Draw(t, "branches") {
-			which := rapid.IntRange(0, len(vectors)-1).Draw(t, "which")
+		for range t.Repeat(0, 10) {
+			which := property.IntRange(0, len(vectors)-1).Draw(t, "which")
 			v, s := vectors[which], slices.Clone(slicesOf[which])
-			for range rapid.IntRange(1, 70).Draw(t, "more") {
-				x := rapid.Int().Draw(t, "x")
+			for range t.Repeat(1, 70) {
+				x := property.IntRange(math.MinInt, math.MaxInt).Draw(t, "x")
 				v, s = v.append(x), append(s, x)
 			}
 			vectors, slicesOf = append(vectors, v), append(slicesOf, s)
@@ -64,14 +65,14 @@ func TestVector_iterationStopsWhenAsked(t *testing.T) {
 
 func TestSpans_cutAndClip(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		spans := []Span{{From: 1}}
 		in := func(seq int64) bool { return true }
-		for range rapid.IntRange(0, 4).Draw(t, "steps") {
-			from := rapid.Int64Range(1, 20).Draw(t, "from")
-			to := rapid.Int64Range(from, 24).Draw(t, "to")
+		for range t.Repeat(0, 4) {
+			from := property.Int64Range(1, 20).Draw(t, "from")
+			to := property.Int64Range(from, 24).Draw(t, "to")
 			before := in
-			if rapid.Bool().Draw(t, "cut") {
+			if property.Bool().Draw(t, "cut") {
 				spans = cut(spans, from, to)
 				in = func(seq int64) bool { return before(seq) && (seq < from || seq > to) }
 			} else {

@@ -6,24 +6,23 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // transcript is any sequence of messages: calls and results with few ids, so
 // that they repeat, cross, go missing and stand alone.
-func transcript() *rapid.Generator[[]session.Message] {
-	return rapid.Custom(func(t *rapid.T) []session.Message {
-		callID := rapid.SampledFrom([]string{"a", "b", "c", ""})
-		messages := make([]session.Message, rapid.IntRange(0, 14).Draw(t, "length"))
+func transcript() property.Generator[[]session.Message] {
+	return property.Custom(func(t *property.T) []session.Message {
+		callID := property.SampledFrom([]string{"a", "b", "c", ""})
+		messages := make([]session.Message, property.IntRange(0, 14).Draw(t, "length"))
 		for i := range messages {
-			m := session.Message{ID: fmt.Sprintf("m-%d", i), Seq: int64(i + 1), Role: rapid.SampledFrom([]session.Role{
+			m := session.Message{ID: fmt.Sprintf("m-%d", i), Seq: int64(i + 1), Role: property.SampledFrom([]session.Role{
 				session.RoleUser, session.RoleAssistant, session.RoleAssistant, session.RoleTool, session.RoleTool, session.RoleSystem, session.RoleDeveloper,
 			}).Draw(t, "role")}
 			switch m.Role {
 			case session.RoleAssistant:
-				for _, id := range rapid.SliceOfN(callID, 0, 3).Draw(t, "calls") {
+				for _, id := range property.SliceOfN(callID, 0, 3).Draw(t, "calls") {
 					m.ToolCalls = append(m.ToolCalls, session.ToolCall{ID: id, Name: "tool", Arguments: []byte("{}")})
 				}
 			case session.RoleTool:
@@ -36,14 +35,14 @@ func transcript() *rapid.Generator[[]session.Message] {
 }
 
 // orderly is a transcript a provider accepts.
-func orderly() *rapid.Generator[[]session.Message] {
-	return rapid.Custom(func(t *rapid.T) []session.Message {
+func orderly() property.Generator[[]session.Message] {
+	return property.Custom(func(t *property.T) []session.Message {
 		messages := []session.Message{{ID: "first", Role: session.RoleUser}}
-		for i := range rapid.IntRange(0, 8).Draw(t, "turns") {
-			m := session.Message{ID: fmt.Sprint(i), Role: rapid.SampledFrom([]session.Role{session.RoleUser, session.RoleAssistant, session.RoleSystem}).Draw(t, "role")}
+		for i := range property.IntRange(0, 8).Draw(t, "turns") {
+			m := session.Message{ID: fmt.Sprint(i), Role: property.SampledFrom([]session.Role{session.RoleUser, session.RoleAssistant, session.RoleSystem}).Draw(t, "role")}
 			if m.Role == session.RoleAssistant {
-				for range rapid.IntRange(0, 3).Draw(t, "calls") {
-					m.ToolCalls = append(m.ToolCalls, session.ToolCall{ID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), Name: "t"})
+				for range t.Repeat(0, 3) {
+					m.ToolCalls = append(m.ToolCalls, session.ToolCall{ID: property.SampledFrom([]string{"a", "b"}).Draw(t, "id"), Name: "t"})
 				}
 			}
 			messages = append(messages, m)
@@ -118,18 +117,18 @@ func matches(messages []session.Message) map[int][2]int {
 
 func TestSendable_everyCutOfEveryTranscript(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		messages := rapid.OneOf(transcript(), orderly()).Draw(t, "transcript")
+	property.Check(t, func(t *property.T) {
+		messages := property.OneOf(transcript(), orderly()).Draw(t, "transcript")
 		for i := range len(messages) + 1 {
 			checkSendable(t, messages[:i])
 			checkSendable(t, messages[i:])
 		}
-		from := rapid.IntRange(0, len(messages)).Draw(t, "from")
-		checkSendable(t, messages[from:rapid.IntRange(from, len(messages)).Draw(t, "to")])
+		from := property.IntRange(0, len(messages)).Draw(t, "from")
+		checkSendable(t, messages[from:property.IntRange(from, len(messages)).Draw(t, "to")])
 	})
 }
 
-func checkSendable(t *rapid.T, in []session.Message) {
+func checkSendable(t *property.T, in []session.Message) {
 	before := cloneMessages(in)
 	out := session.Sendable(in)
 	if !reflect.DeepEqual(cloneMessages(in), before) {
@@ -213,8 +212,8 @@ func show(messages []session.Message) string {
 
 func TestGroups_holdCallsAndResultsTogether(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		messages := rapid.OneOf(transcript(), orderly()).Draw(t, "transcript")
+	property.Check(t, func(t *property.T) {
+		messages := property.OneOf(transcript(), orderly()).Draw(t, "transcript")
 		groups := session.Groups(messages)
 		groupOf := make([]int, len(messages))
 		next := 0

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -199,11 +198,11 @@ func sameLedger(t *testing.T, have, want session.Session) {
 // its log, and its document reads back.
 func TestWorkflow_logFoldsToTheSameRun(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		s := flow(t)
 		start := s
 		var records []session.Record
-		for range rapid.IntRange(0, 12).Draw(t, "changes") {
+		for range t.Repeat(0, 12) {
 			next, err := s.With(moment().Draw(t, "at"), workflowChange(t))
 			if err != nil {
 				continue
@@ -229,15 +228,15 @@ func TestWorkflow_logFoldsToTheSameRun(t *testing.T) {
 	})
 }
 
-func workflowChange(t *rapid.T) session.Change {
-	key := rapid.SampledFrom([]string{"step/0", "branch/é/step/1", "bad\xff", ""}).Draw(t, "unit")
+func workflowChange(t *property.T) session.Change {
+	key := property.SampledFrom([]string{"step/0", "branch/é/step/1", "bad\xff", ""}).Draw(t, "unit")
 	agent := name().Draw(t, "agent")
-	seconds := rapid.Float64Range(0, 1e6).Draw(t, "seconds")
-	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	seconds := property.Float64Range(0, 1e6).Draw(t, "seconds")
+	switch property.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
 		return session.UnitStarted{Unit: key, Lane: text().Draw(t, "lane"), Agent: agent, System: optional(text()).Draw(t, "system")}
 	case 1:
-		return session.UnitAdvanced{Unit: key, Agent: agent, Estimated: rapid.Bool().Draw(t, "estimated"), Change: session.InferenceAnswered{
+		return session.UnitAdvanced{Unit: key, Agent: agent, Estimated: property.Bool().Draw(t, "estimated"), Change: session.InferenceAnswered{
 			StepID: "s", StartedAt: moment().Draw(t, "started"), Usage: usage().Draw(t, "usage"), Cost: cost().Draw(t, "cost"), ActiveSeconds: seconds,
 		}}
 	case 2:

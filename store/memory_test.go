@@ -11,8 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -33,8 +32,8 @@ func TestCheckEntryKey_segmentsOfPlainText(t *testing.T) {
 
 // Whatever is a user id of a session or the name of an agent can own memory.
 func TestOwnerCheck_admitsEveryUserAndAgent(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.OneOf(rapid.String(), rapid.StringN(250, 260, -1)).Draw(t, "name")
+	property.Check(t, func(t *property.T) {
+		name := property.OneOf(property.String(), property.StringN(250, 260)).Draw(t, "name")
 		birth := session.Birth{ID: "s", AgentID: "a", UserID: name}
 		if _, err := session.New(birth, session.Definition{Name: "tester"}, session.Seed{}, time.Unix(0, 0)); err != nil {
 			return
@@ -97,22 +96,22 @@ func TestSearchFound_countsDifferentWords(t *testing.T) {
 	}
 }
 
-func passage() *rapid.Generator[store.Passage] {
-	return rapid.Custom(func(t *rapid.T) store.Passage {
+func passage() property.Generator[store.Passage] {
+	return property.Custom(func(t *property.T) store.Passage {
 		p := store.Passage{
-			Found: rapid.IntRange(1, 2).Draw(t, "found"),
-			At:    time.Unix(rapid.Int64Range(0, 1).Draw(t, "at"), 0),
+			Found: property.IntRange(1, 2).Draw(t, "found"),
+			At:    time.Unix(property.Int64Range(0, 1).Draw(t, "at"), 0),
 		}
-		if rapid.Bool().Draw(t, "message") {
-			p.SessionID = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "session")
-			p.Seq = rapid.SampledFrom([]int64{1, 2, math.MaxInt64}).Draw(t, "seq")
+		if property.Bool().Draw(t, "message") {
+			p.SessionID = property.SampledFrom([]string{"a", "b"}).Draw(t, "session")
+			p.Seq = property.SampledFrom([]int64{1, 2, math.MaxInt64}).Draw(t, "seq")
 			return p
 		}
 		p.Owner = store.Owner{
-			Scope: rapid.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeAgent}).Draw(t, "scope"),
-			Name:  rapid.SampledFrom([]string{"a", "ab"}).Draw(t, "name"),
+			Scope: property.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeAgent}).Draw(t, "scope"),
+			Name:  property.SampledFrom([]string{"a", "ab"}).Draw(t, "name"),
 		}
-		p.Key = rapid.SampledFrom([]string{"b", "bb"}).Draw(t, "key")
+		p.Key = property.SampledFrom([]string{"b", "bb"}).Draw(t, "key")
 		return p
 	})
 }
@@ -120,7 +119,7 @@ func passage() *rapid.Generator[store.Passage] {
 // Two stores that find the same rank it the same only if no two passages are
 // equal that are not one.
 func TestPassageCompare_isATotalOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		a, b, c := passage().Draw(t, "a"), passage().Draw(t, "b"), passage().Draw(t, "c")
 		if a.Compare(b) != -b.Compare(a) {
 			t.Errorf("%+v and %+v: %d one way, %d the other", a, b, a.Compare(b), b.Compare(a))

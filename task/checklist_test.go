@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
@@ -369,22 +368,22 @@ func TestChecklistTools_wherever(t *testing.T) {
 func TestChecklist_foldOfItsEventsAlone(t *testing.T) {
 	t.Parallel()
 	s, runs := newSite(t, task.Config{}, scripted.New()), 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		runs++
 		sp := spec()
 		sp.ID = fmt.Sprintf("job-%d", runs)
 		id := s.create(sp)
 		s.with(id, func(r *task.Run) {
-			for range rapid.IntRange(1, 8).Draw(rt, "writes") {
+			for range rt.Repeat(1, 8) {
 				s.pass(time.Second)
-				items := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) task.ItemInput {
+				items := property.SliceOfN(property.Custom(func(rt *property.T) task.ItemInput {
 					return task.ItemInput{
-						ID: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(rt, "id"), Title: rapid.SampledFrom([]string{"x", "y", ""}).Draw(rt, "title"),
-						Kind:   rapid.SampledFrom([]string{"", "verification", "other", "bad"}).Draw(rt, "kind"),
-						Status: rapid.SampledFrom([]string{"completed", "completed", "pending", "in_progress"}).Draw(rt, "status"),
+						ID: property.SampledFrom([]string{"", "a", "b", "c"}).Draw(rt, "id"), Title: property.SampledFrom([]string{"x", "y", ""}).Draw(rt, "title"),
+						Kind:   property.SampledFrom([]string{"", "verification", "other", "bad"}).Draw(rt, "kind"),
+						Status: property.SampledFrom([]string{"completed", "completed", "pending", "in_progress"}).Draw(rt, "status"),
 					}
 				}), 0, 3).Draw(rt, "items")
-				switch rapid.IntRange(0, 3).Draw(rt, "call") {
+				switch property.IntRange(0, 3).Draw(rt, "call") {
 				case 0:
 					_, _ = r.CreateChecklist(context.Background(), items)
 				case 1, 2:

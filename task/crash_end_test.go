@@ -194,7 +194,7 @@ func TestCrashAccount_seesEveryFault(t *testing.T) {
 		"an approval of another one": {func(e *crashFound) { e.approvalID = "b" }, "asked for again"},
 		"an approval that is open":   {func(e *crashFound) { e.state.Approvals[0].Status = "pending" }, "the approvals are"},
 		"a task that failed":         {func(e *crashFound) { e.row.Status = task.Failed }, "the task is failed"},
-		"another state":              {func(e *crashFound) { e.state.Loop.LifetimeTurnCount++ }, "the state differs"},
+		"another state":              {func(e *crashFound) { e.state.Loop.LifetimeTurns++ }, "the state differs"},
 		"another row":                {func(e *crashFound) { e.row.ResultSummary = "x" }, "the row differs"},
 		"another transcript":         {func(e *crashFound) { e.said = append(e.said, "user: more") }, "the transcript differs"},
 	} {

@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/anishathalye/porcupine"
-
+	"github.com/holdfast-dev/holdfast/internal/linear"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -115,20 +112,8 @@ func course(s abstract, ended bool, d deed, got string) ([]abstract, bool) {
 	return same, got == "resolved"
 }
 
-func taskModel() porcupine.Model {
-	return (&porcupine.NondeterministicModel{
-		Init: func() []any { return []any{abstract{status: "blocked"}} },
-		Step: func(state, input, output any) []any {
-			var after []any
-			for _, s := range courses(state.(abstract), input.(deed), output.(string)) {
-				after = append(after, s)
-			}
-			return after
-		},
-		Equal:             func(a, b any) bool { return a == b },
-		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%s: %s", in.(deed).op, out) },
-		DescribeState:     func(s any) string { return fmt.Sprintf("%+v", s) },
-	}).ToModel()
+func taskModel() linear.Model[abstract, deed, string] {
+	return linear.Model[abstract, deed, string]{Start: abstract{status: "blocked"}, Step: courses}
 }
 
 // act does a deed and names how it ended.
@@ -192,7 +177,7 @@ func TestTasks_answersResumesAndEndsAreLinearizable(t *testing.T) {
 		other := houseOn(t, st, finish, with(write))
 		var ticks atomic.Int64
 		var mu sync.Mutex
-		var history []porcupine.Operation
+		var history []linear.Call[deed, string]
 		var wg sync.WaitGroup
 		for client := range clients {
 			random := rand.New(rand.NewPCG(uint64(round), uint64(client)))
@@ -205,18 +190,14 @@ func TestTasks_answersResumesAndEndsAreLinearizable(t *testing.T) {
 					got := act(x, approval, d)
 					ended := ticks.Add(1)
 					mu.Lock()
-					history = append(history, porcupine.Operation{ClientId: client, Input: d, Call: began, Output: got, Return: ended})
+					history = append(history, linear.Call[deed, string]{Client: client, Began: began, Ended: ended, In: d, Out: got})
 					mu.Unlock()
 				}
 			})
 		}
 		wg.Wait()
-		if got := porcupine.CheckOperationsTimeout(model, history, time.Minute); got != porcupine.Ok {
-			var lines []string
-			for _, op := range history {
-				lines = append(lines, fmt.Sprintf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, model.DescribeOperation(op.Input, op.Output)))
-			}
-			t.Fatalf("round %d: no order of these calls explains their results (%s):\n%s", round, got, strings.Join(lines, "\n"))
+		if err := linear.Check(model, history); err != nil {
+			t.Fatalf("round %d: %v", round, err)
 		}
 		if c.ran() > 1 {
 			t.Errorf("round %d: the tool ran %d times", round, c.ran())

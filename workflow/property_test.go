@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -21,17 +20,17 @@ import (
 
 // drawSpec is a small spec of one of four patterns, with a question here and
 // there.
-func drawSpec(t *rapid.T) string {
-	agent := rapid.SampledFrom([]string{"a", "b"})
+func drawSpec(t *property.T) string {
+	agent := property.SampledFrom([]string{"a", "b"})
 	step := func(label, input string) string {
-		if rapid.IntRange(0, 4).Draw(t, label+" asks") == 0 {
+		if property.IntRange(0, 4).Draw(t, label+" asks") == 0 {
 			return `{type: hitl, prompt: "` + label + `?"}`
 		}
 		return `{agent: ` + agent.Draw(t, label) + `, input: "` + label + " " + input + `"}`
 	}
-	n := rapid.IntRange(1, 4).Draw(t, "size")
+	n := property.IntRange(1, 4).Draw(t, "size")
 	var config strings.Builder
-	kind := rapid.SampledFrom([]string{"chain", "workflow", "parallel", "graph"}).Draw(t, "pattern")
+	kind := property.SampledFrom([]string{"chain", "workflow", "parallel", "graph"}).Draw(t, "pattern")
 	switch kind {
 	case "chain":
 		config.WriteString("steps: [")
@@ -47,8 +46,8 @@ func drawSpec(t *rapid.T) string {
 		config.WriteString("tasks: [")
 		for i := range n {
 			deps, input := "", ""
-			if i > 0 && rapid.Bool().Draw(t, fmt.Sprintf("t%d depends", i)) {
-				on := rapid.IntRange(0, i-1).Draw(t, fmt.Sprintf("t%d on", i))
+			if i > 0 && property.Bool().Draw(t, fmt.Sprintf("t%d depends", i)) {
+				on := property.IntRange(0, i-1).Draw(t, fmt.Sprintf("t%d on", i))
 				deps, input = fmt.Sprintf("t%d", on), fmt.Sprintf("{{ tasks.t%d.response }}", on)
 			}
 			config.WriteString(strings.Replace(step(fmt.Sprintf("t%d", i), input), "{", fmt.Sprintf("{id: t%d, deps: [%s], ", i, deps), 1) + ", ")
@@ -115,7 +114,7 @@ type outcome struct {
 }
 
 // finish runs a spec to its end, resuming it as often as it takes.
-func finish(t *rapid.T, text, dir string, breaks map[int]bool) outcome {
+func finish(t *property.T, text, dir string, breaks map[int]bool) outcome {
 	st := inmem.New(inmem.Config{})
 	rt, err := holdfast.New(holdfast.Config{Store: st})
 	if err != nil {
@@ -195,10 +194,10 @@ func finish(t *rapid.T, text, dir string, breaks map[int]bool) outcome {
 func TestRun_brokenOffAnywhereEndsTheSameAndAsksNothingTwice(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *property.T) {
 		text := drawSpec(t)
 		whole := finish(t, text, dir, nil)
-		breaks := rapid.MapOfN(rapid.IntRange(1, max(1, whole.calls+2)), rapid.Bool(), 0, 4).Draw(t, "breaks")
+		breaks := property.MapOfN(property.IntRange(1, max(1, whole.calls+2)), property.Bool(), 0, 4).Draw(t, "breaks")
 		broken := finish(t, text, dir, breaks)
 		if broken.state != whole.state || broken.artifact != whole.artifact {
 			t.Fatalf("broken off at %v it ended as\n%s\n%q\nwant\n%s\n%q\n%s", breaks, broken.state, broken.artifact, whole.state, whole.artifact, text)

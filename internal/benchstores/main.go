@@ -1,9 +1,9 @@
 // Command benchstores measures the durable stores and says how they stand to
 // their targets.
 //
-//	go run ./internal/benchstores            print the tables
-//	go run ./internal/benchstores -quick     less of everything, in under a minute
-//	go run ./internal/benchstores -write     put tables and chart into docs
+//	go run .            print the tables
+//	go run . -quick     less of everything, in under a minute
+//	go run . -write     put tables and chart into docs
 //
 // What counts are ratios. The two sides of each were measured in turns, within
 // one run, and their medians divided; times stand beside them only to say which
@@ -70,7 +70,7 @@ func parse(args []string, out io.Writer) (flags, error) {
 	stores := set.String("stores", strings.Join(all, ","), "which stores, with commas between")
 	set.StringVar(&f.postgres, "postgres", "", "`URL` of a PostgreSQL to use; its schemas are dropped afterwards (default: a server of its own)")
 	set.StringVar(&f.dir, "dir", "", "`folder` on the disk to measure (default: the system's for temporary files)")
-	set.StringVar(&f.docs, "docs", "docs", "the docs `folder`")
+	set.StringVar(&f.docs, "docs", "../../docs", "the docs `folder`")
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return f, err

@@ -100,6 +100,10 @@ var building = map[string]place{
 	// Prompts and foreign files print JSON as Python does.
 	"internal/pyjson": {floor: 0},
 
+	// For tests of properties and of recorded histories.
+	"internal/linear":   {floor: 0},
+	"internal/property": {floor: 0},
+
 	// For tests of whatever asks a model.
 	"internal/provtest": {floor: 0},
 
@@ -107,10 +111,9 @@ var building = map[string]place{
 	"internal/crashtest/child": {floor: 1},
 	"internal/crashtest":       {floor: 3, picks: true},
 
-	// For tests and measurements of the stores.
+	// For tests of the stores and, in a module of its own, their measurement.
 	"internal/pgserver":              {floor: 0},
 	"store/postgres/internal/pgtest": {floor: 1},
-	"internal/benchstores":           {floor: 6, picks: true},
 }
 
 // impure are packages the domain has no business with: it does no I/O, knows

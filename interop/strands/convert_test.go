@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -268,15 +267,15 @@ func TestToSession_redactionWins(t *testing.T) {
 	}
 }
 
-var blockGen = rapid.OneOf(
-	rapid.Map(rapid.String(), func(s string) string { return `{"text":` + quote(s) + `}` }),
-	rapid.Map(rapid.SampledFrom([]string{"a", "b"}), func(s string) string {
+var blockGen = property.OneOf(
+	property.Map(property.String(), func(s string) string { return `{"text":` + quote(s) + `}` }),
+	property.Map(property.SampledFrom([]string{"a", "b"}), func(s string) string {
 		return `{"toolUse":{"toolUseId":"` + s + `","name":"n","input":{"k":[1,2.5,"é"]}}}`
 	}),
-	rapid.Map(rapid.String(), func(s string) string {
+	property.Map(property.String(), func(s string) string {
 		return `{"toolResult":{"toolUseId":"a","status":"success","content":[{"text":` + quote(s) + `}]}}`
 	}),
-	rapid.SampledFrom([]string{
+	property.SampledFrom([]string{
 		png, `{"cachePoint":{"type":"default"}}`, `{"unheard":[{"of":null}]}`, `{"toolResult":{"toolUseId":"b","status":"error","content":[{"json":{"a":1}},` + png + `]}}`,
 		`{"reasoningContent":{"reasoningText":{"text":"hm"}}}`, `{"text":"a","b":1}`,
 	}),
@@ -290,11 +289,11 @@ func quote(s string) string {
 	return string(raw)
 }
 
-func drawMessages(rt *rapid.T, t testing.TB) []strands.Message {
+func drawMessages(rt *property.T, t testing.TB) []strands.Message {
 	var list []strands.Message
-	for n := range rapid.IntRange(0, 6).Draw(rt, "messages") {
-		m := message(t, n, rapid.SampledFrom([]string{"user", "assistant"}).Draw(rt, "role"), rapid.SliceOfN(blockGen, 0, 4).Draw(rt, "blocks")...)
-		m.Unit = rapid.SampledFrom([]string{"", "step/0", "step/1"}).Draw(rt, "unit")
+	for n := range rt.Repeat(0, 6) {
+		m := message(t, n, property.SampledFrom([]string{"user", "assistant"}).Draw(rt, "role"), property.SliceOfN(blockGen, 0, 4).Draw(rt, "blocks")...)
+		m.Unit = property.SampledFrom([]string{"", "step/0", "step/1"}).Draw(rt, "unit")
 		list = append(list, m)
 	}
 	return list
@@ -302,7 +301,7 @@ func drawMessages(rt *rapid.T, t testing.TB) []strands.Message {
 
 func TestToSession_anyConversationComesBack(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		list := drawMessages(rt, t)
 		said := throughSession(t, strands.ToSession("p/", list))
 		back, err := strands.FromSession(0, said)
@@ -312,7 +311,7 @@ func TestToSession_anyConversationComesBack(t *testing.T) {
 		if got, want := asJSON(t, back), asJSON(t, list); got != want {
 			rt.Fatalf("comes back as\n%s, was\n%s", got, want)
 		}
-		removed := min(len(said), rapid.IntRange(0, 8).Draw(rt, "removed"))
+		removed := min(len(said), property.IntRange(0, 8).Draw(rt, "removed"))
 		if shown := session.Sendable(said[removed:]); session.ValidTranscript(shown) != nil {
 			rt.Fatalf("a model is shown %s", asJSON(t, shown))
 		}

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"path/filepath"
 	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
@@ -78,47 +78,47 @@ func FuzzConversation(f *testing.F) {
 	})
 }
 
-var value = rapid.OneOf(
-	rapid.Map(rapid.String(), quote),
-	rapid.Map(rapid.Float64Range(-1e20, 1e20), func(f float64) string {
+var value = property.OneOf(
+	property.Map(property.String(), quote),
+	property.Map(property.Float64Range(-1e20, 1e20), func(f float64) string {
 		raw, err := json.Marshal(f)
 		if err != nil {
 			panic(err)
 		}
 		return string(raw)
 	}),
-	rapid.SampledFrom([]string{"null", "true", "[]", "{}", `[{"z":1,"a":[2]}]`, "12345678901234567890"}),
+	property.SampledFrom([]string{"null", "true", "[]", "{}", `[{"z":1,"a":[2]}]`, "12345678901234567890"}),
 )
 
-func drawObject(rt *rapid.T, label string) strands.Object {
+func drawObject(rt *property.T, label string) strands.Object {
 	var o strands.Object
-	for range rapid.IntRange(0, 4).Draw(rt, label) {
-		o.Set("x_"+rapid.String().Draw(rt, "key"), json.RawMessage(value.Draw(rt, "value")))
+	for range property.IntRange(0, 4).Draw(rt, label) {
+		o.Set("x_"+property.String().Draw(rt, "key"), json.RawMessage(value.Draw(rt, "value")))
 	}
 	return o
 }
 
-func drawState(rt *rapid.T) strands.State {
-	text := rapid.String()
+func drawState(rt *property.T) strands.State {
+	text := property.String()
 	s := strands.State{
 		Metadata: strands.Metadata{
 			SessionID: id, WorkflowName: text.Draw(rt, "name"), SpecHash: text.Draw(rt, "hash"), PatternType: "graph",
-			Status:    rapid.SampledFrom([]workflow.Status{workflow.StatusRunning, workflow.StatusPaused, workflow.StatusCompleted, workflow.StatusFailed}).Draw(rt, "status"),
-			CreatedAt: at(rapid.IntRange(0, 2e6).Draw(rt, "created")), UpdatedAt: at(rapid.IntRange(0, 2e6).Draw(rt, "updated")),
+			Status:    property.SampledFrom([]workflow.Status{workflow.StatusRunning, workflow.StatusPaused, workflow.StatusCompleted, workflow.StatusFailed}).Draw(rt, "status"),
+			CreatedAt: at(property.IntRange(0, 2e6).Draw(rt, "created")), UpdatedAt: at(property.IntRange(0, 2e6).Draw(rt, "updated")),
 			Error: text.Draw(rt, "error"), Metadata: drawObject(rt, "metadata"), Extra: drawObject(rt, "metadata extra"),
 		},
 		RuntimeConfig: strands.RuntimeConfig{Provider: text.Draw(rt, "provider"), Extra: drawObject(rt, "runtime extra")},
-		TokenUsage:    strands.TokenUsage{TotalInput: rapid.Int64().Draw(rt, "input"), Extra: drawObject(rt, "usage extra")},
+		TokenUsage:    strands.TokenUsage{TotalInput: property.Int64().Draw(rt, "input"), Extra: drawObject(rt, "usage extra")},
 		Extra:         drawObject(rt, "extra"),
 		Pattern:       drawObject(rt, "pattern"),
 	}
-	for range rapid.IntRange(0, 3).Draw(rt, "variables") {
+	for range rt.Repeat(0, 3) {
 		s.Variables.Set(text.Draw(rt, "variable"), text.Draw(rt, "text"))
 	}
-	if rapid.Bool().Draw(rt, "temperature") {
-		s.RuntimeConfig.Temperature = ptr(rapid.Float64Range(0, 2).Draw(rt, "degrees"))
+	if property.Bool().Draw(rt, "temperature") {
+		s.RuntimeConfig.Temperature = ptr(property.Float64Range(0, 2).Draw(rt, "degrees"))
 		s.RuntimeConfig.Budgets = json.RawMessage(`{"max_steps":3}`)
-		s.Holdfast = &strands.Extension{Version: rapid.Int64Min(0).Draw(rt, "version"), SpecPath: text.Draw(rt, "path"), Extra: drawObject(rt, "own extra")}
+		s.Holdfast = &strands.Extension{Version: property.Int64Range(0, math.MaxInt64).Draw(rt, "version"), SpecPath: text.Draw(rt, "path"), Extra: drawObject(rt, "own extra")}
 		s.ArtifactsWritten = []string{text.Draw(rt, "artifact")}
 	}
 	return s
@@ -126,7 +126,7 @@ func drawState(rt *rapid.T) strands.State {
 
 func TestState_anyComesBack(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		s := drawState(rt)
 		first, pattern, err := s.Encode()
 		if err != nil {

@@ -4,8 +4,7 @@ import (
 	"regexp"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 )
 
@@ -59,9 +58,12 @@ var safeName = regexp.MustCompile(`^[A-Za-z0-9._%-]+$`)
 
 func TestFolderName_anyPlaceComesBackAndHasItsOwnFolder(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.OneOf(rapid.StringMatching(`[a_:%]{1,3}(_router|%5Frouter|_worker_1)?`), rapid.StringN(1, 5, -1))
-		agents := rapid.SliceOfNDistinct(name, 1, 5, rapid.ID).Draw(rt, "agents")
+	property.Check(t, func(rt *property.T) {
+		ending := property.SampledFrom([]string{"", "_router", "%5Frouter", "_worker_1"})
+		name := property.OneOf(property.Custom(func(rt *property.T) string {
+			return property.StringOf("a_:%", 1, 3).Draw(rt, "name") + ending.Draw(rt, "ending")
+		}), property.StringN(1, 5))
+		agents := property.DistinctOfN(name, 1, 5).Draw(rt, "agents")
 		folders := map[string]strands.Place{}
 		for _, agent := range agents {
 			for _, lane := range []string{"", strands.RouterLane, strands.WorkerLane(1)} {

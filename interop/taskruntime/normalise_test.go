@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -73,21 +72,21 @@ func TestNormalise_onlyWhatIsWrongGoes(t *testing.T) {
 // and making it again changes nothing.
 func TestNormalise_anyHistoryBecomesOneThatProvidersAccept(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		block := rapid.Custom(func(t *rapid.T) map[string]any {
-			id := rapid.SampledFrom([]string{"a", "b", "c", ""}).Draw(t, "id")
-			switch rapid.IntRange(0, 4).Draw(t, "block") {
+	property.Check(t, func(rt *property.T) {
+		block := property.Custom(func(t *property.T) map[string]any {
+			id := property.SampledFrom([]string{"a", "b", "c", ""}).Draw(t, "id")
+			switch property.IntRange(0, 4).Draw(t, "block") {
 			case 0, 1:
 				return map[string]any{"type": "tool_use", "id": id, "name": "n", "input": map[string]any{}}
 			case 2, 3:
 				return map[string]any{"type": "tool_result", "tool_use_id": id, "content": "r"}
 			}
-			return map[string]any{"type": "text", "text": rapid.StringN(0, 3, -1).Draw(t, "text")}
+			return map[string]any{"type": "text", "text": property.StringN(0, 3).Draw(t, "text")}
 		})
 		history := []any{map[string]any{"role": "user", "content": "go"}}
-		for range rapid.IntRange(0, 8).Draw(rt, "messages") {
+		for range rt.Repeat(0, 8) {
 			history = append(history, map[string]any{
-				"role": rapid.SampledFrom([]string{"user", "assistant"}).Draw(rt, "role"), "content": rapid.SliceOfN(block, 1, 4).Draw(rt, "content"),
+				"role": property.SampledFrom([]string{"user", "assistant"}).Draw(rt, "role"), "content": property.SliceOfN(block, 1, 4).Draw(rt, "content"),
 			})
 		}
 		payload := put(t, json.RawMessage(foreign), "conversationHistory", quote(history))

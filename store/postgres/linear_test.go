@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
+	"github.com/holdfast-dev/holdfast/internal/linear"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
@@ -80,45 +78,37 @@ func (r register) carriedOut(in attempt, out result) (register, result) {
 	return r, result{outcome: "ok", version: r.version, base: r.base}
 }
 
-// faultModel lets a call whose outcome is unknown have happened or not.
-func faultModel() porcupine.Model {
-	model := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{register{version: 1, base: 1}} },
-		Step: func(state, input, output any) []any {
-			r, in, out := state.(register), input.(attempt), output.(result)
+// faultModel lets a call whose outcome is unknown take effect or not.
+func faultModel() linear.Model[register, attempt, result] {
+	return linear.Model[register, attempt, result]{
+		Start: register{version: 1, base: 1},
+		Step: func(r register, in attempt, out result) []register {
 			next, want := r.carriedOut(in, out)
-			switch {
-			case out.outcome != unsure && out != want:
-				return nil
-			case out.outcome == unsure && want.outcome == "ok":
-				return []any{r, next}
-			case out.outcome == unsure:
-				return []any{r}
+			if out == want || out.outcome == unsure && want.outcome == "ok" {
+				return []register{next}
 			}
-			return []any{next}
+			return nil
 		},
-		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
 	}
-	return model.ToModel()
 }
 
 // chronicle gathers a history. Its clock only counts.
 type chronicle struct {
 	ticks atomic.Int64
 	mu    sync.Mutex
-	ops   []porcupine.Operation // guarded by mu
+	calls []linear.Call[attempt, result] // guarded by mu
 }
 
 func (c *chronicle) do(player int, in attempt, call func() result) {
 	began := c.ticks.Add(1)
 	out := call()
 	ended := c.ticks.Add(1)
-	if out.outcome == unsure { // it may be carried out at any time from now on
-		ended = int64(1) << 60
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ops = append(c.ops, porcupine.Operation{ClientId: player, Input: in, Call: began, Output: out, Return: ended})
+	c.calls = append(c.calls, linear.Call[attempt, result]{
+		Client: player, Began: began, Ended: ended, In: in, Out: out,
+		Unsure: out.outcome == unsure, // it may be carried out at any time from now on
+	})
 }
 
 // outcomeOf names an error. An error of no name is that of a database which
@@ -261,30 +251,20 @@ func played(t *testing.T, seed uint64, urls []string, rounds int, disturb func(s
 	playing.Wait()
 	close(stop)
 	disturbing.Wait()
-	explained(t, seed, history.ops)
+	explained(t, seed, history.calls)
 }
 
-func explained(t *testing.T, seed uint64, ops []porcupine.Operation) {
+func explained(t *testing.T, seed uint64, calls []linear.Call[attempt, result]) {
 	t.Helper()
-	model, told := faultModel(), map[string]int{}
-	for _, op := range ops {
-		if out, ok := op.Output.(result); ok {
-			told[out.outcome]++
-		}
+	outcomes := map[string]int{}
+	for _, c := range calls {
+		outcomes[c.Out.outcome]++
 	}
-	t.Logf("seed %d: %v", seed, told)
-	if told["ok"] == 0 {
-		t.Errorf("seed %d: nothing worked: %v", seed, told)
+	t.Logf("seed %d: %v", seed, outcomes)
+	if outcomes["ok"] == 0 {
+		t.Errorf("seed %d: nothing worked: %v", seed, outcomes)
 	}
-	switch porcupine.CheckOperationsTimeout(model, ops, time.Minute) {
-	case porcupine.Ok:
-	case porcupine.Unknown:
-		t.Errorf("seed %d: the checker did not finish with %d calls", seed, len(ops))
-	default:
-		var lines []string
-		for _, op := range ops {
-			lines = append(lines, fmt.Sprintf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, model.DescribeOperation(op.Input, op.Output)))
-		}
-		t.Errorf("seed %d: no order of these calls explains their results:\n%s", seed, strings.Join(lines, "\n"))
+	if err := linear.Check(faultModel(), calls); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
@@ -25,20 +25,25 @@ func TestSearch_findsWhatReadingEverythingFinds(t *testing.T) {
 	t.Parallel()
 	st := busy(t, pgtest.Schema(t))
 	round := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		round++
 		m := &machine{T: rt, test: t, store: st, tenants: []string{fmt.Sprint("t", round), fmt.Sprint("t", round, "-")}}
-		rt.Repeat(map[string]func(*rapid.T){
+		steps := map[string]func(){
 			"create": m.create, "say": m.say, "append": m.append, "discard": m.discard, "clear": m.clear, "rewind": m.rewind,
 			"fork": m.fork, "hide": m.hide, "purge": m.purge, "remember": m.remember, "forget": m.forget,
-			"index": func(*rapid.T) { st.Index(t.Context()) },
-			"":      func(*rapid.T) { m.search() },
-		})
+			"index": func() { st.Index(t.Context()) },
+		}
+		names := slices.Sorted(maps.Keys(steps))
+		m.search()
+		for range rt.Repeat(1, 60) {
+			steps[property.SampledFrom(names).Draw(rt, "step")]()
+			m.search()
+		}
 	})
 }
 
 type machine struct {
-	*rapid.T
+	*property.T
 	test    *testing.T
 	store   *postgres.Store
 	tenants []string
@@ -57,15 +62,15 @@ func (m *machine) must(err error) {
 
 // at is a time that may repeat, so that ties are met.
 func (m *machine) at() time.Time {
-	m.minutes += rapid.IntRange(0, 1).Draw(m.T, "minutes")
+	m.minutes += property.IntRange(0, 1).Draw(m.T, "minutes")
 	return noon().Add(time.Duration(m.minutes) * time.Minute)
 }
 
 func (m *machine) pick() store.Ref {
 	if len(m.refs) == 0 {
-		m.Skip("there is no session")
+		m.create()
 	}
-	return rapid.SampledFrom(m.refs).Draw(m.T, "session")
+	return property.SampledFrom(m.refs).Draw(m.T, "session")
 }
 
 func (m *machine) load(r store.Ref) session.Session {
@@ -82,14 +87,14 @@ func (m *machine) commit(s session.Session) {
 var vocabulary = []string{"tea", "Tee", "TEA", "oslo", "o'slo", "50%", "茶", "ß"}
 
 func (m *machine) text() string {
-	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, 4).Draw(m.T, "text"), " ")
+	return strings.Join(property.SliceOfN(property.SampledFrom(vocabulary), 0, 4).Draw(m.T, "text"), " ")
 }
 
 func (m *machine) message() session.Message {
 	m.messages++
 	return session.Message{
 		ID: fmt.Sprint("m", m.messages), Role: session.RoleUser, Content: session.Text(m.text()),
-		CreatedAt: m.at(), Trace: rapid.IntRange(0, 3).Draw(m.T, "trace") == 0,
+		CreatedAt: m.at(), Trace: property.IntRange(0, 3).Draw(m.T, "trace") == 0,
 	}
 }
 
@@ -108,10 +113,10 @@ func (m *machine) newID() string {
 	return fmt.Sprint("s", m.ids)
 }
 
-func (m *machine) create(*rapid.T) {
+func (m *machine) create() {
 	birth := session.Birth{
-		ID: m.newID(), AgentID: "agent", Tenant: rapid.SampledFrom(m.tenants).Draw(m.T, "tenant"),
-		UserID: rapid.SampledFrom([]string{"", "ann", "Ann", "ann%"}).Draw(m.T, "user"),
+		ID: m.newID(), AgentID: "agent", Tenant: property.SampledFrom(m.tenants).Draw(m.T, "tenant"),
+		UserID: property.SampledFrom([]string{"", "ann", "Ann", "ann%"}).Draw(m.T, "user"),
 	}
 	s, err := session.New(birth, session.Definition{Name: "tester"}, session.Seed{Messages: []session.Message{m.message()}}, noon())
 	m.must(err)
@@ -120,12 +125,12 @@ func (m *machine) create(*rapid.T) {
 	m.add(s)
 }
 
-func (m *machine) say(*rapid.T) { m.commit(m.said(m.said(m.load(m.pick())))) }
+func (m *machine) say() { m.commit(m.said(m.said(m.load(m.pick())))) }
 
-func (m *machine) append(*rapid.T) {
+func (m *machine) append() {
 	s := m.load(m.pick())
 	s = m.said(s)
-	if rapid.IntRange(0, 4).Draw(m.T, "clears") == 0 {
+	if property.IntRange(0, 4).Draw(m.T, "clears") == 0 {
 		var err error
 		s, err = s.Cleared(noon())
 		m.must(err)
@@ -136,7 +141,7 @@ func (m *machine) append(*rapid.T) {
 
 // discard refuses the last changes of an open tail, back to some change after
 // those refused before.
-func (m *machine) discard(*rapid.T) {
+func (m *machine) discard() {
 	r := m.pick()
 	base, err := m.store.Load(m.test.Context(), r, false)
 	m.must(err)
@@ -148,9 +153,9 @@ func (m *machine) discard(*rapid.T) {
 		}
 	}
 	if first == len(tail) {
-		m.Skip("nothing to discard")
+		return // there is nothing to discard
 	}
-	keep := rapid.IntRange(first, len(tail)-1).Draw(m.T, "keep")
+	keep := property.IntRange(first, len(tail)-1).Draw(m.T, "keep")
 	before, err := base.WithTail(tail[:keep])
 	m.must(err)
 	refused, err := before.Discarded(before.Seq()+1, tail[len(tail)-1].Seq, noon())
@@ -169,23 +174,23 @@ func (m *machine) tail(r store.Ref, after int64) []session.Record {
 	return records
 }
 
-func (m *machine) clear(*rapid.T) {
+func (m *machine) clear() {
 	s, err := m.load(m.pick()).Cleared(noon())
 	m.must(err)
 	m.commit(s)
 }
 
-func (m *machine) rewind(*rapid.T) {
+func (m *machine) rewind() {
 	r := m.pick()
 	s := m.load(r)
-	target, err := m.store.LoadWhole(m.test.Context(), r, rapid.Int64Range(1, s.Version()).Draw(m.T, "version"))
+	target, err := m.store.LoadWhole(m.test.Context(), r, property.Int64Range(1, s.Version()).Draw(m.T, "version"))
 	m.must(err)
 	s, err = s.Rewound(target, noon())
 	m.must(err)
 	m.commit(s)
 }
 
-func (m *machine) fork(*rapid.T) {
+func (m *machine) fork() {
 	r := m.pick()
 	s, err := m.store.LoadWhole(m.test.Context(), r, 0)
 	m.must(err)
@@ -197,7 +202,7 @@ func (m *machine) fork(*rapid.T) {
 	m.add(s)
 }
 
-func (m *machine) hide(*rapid.T) {
+func (m *machine) hide() {
 	s := m.load(m.pick())
 	next := session.Deleted
 	if s.Status() == session.Deleted {
@@ -208,7 +213,7 @@ func (m *machine) hide(*rapid.T) {
 	m.commit(s)
 }
 
-func (m *machine) purge(*rapid.T) {
+func (m *machine) purge() {
 	r := m.pick()
 	m.must(m.store.Delete(m.test.Context(), r, 0))
 	m.refs = slices.DeleteFunc(m.refs, func(o store.Ref) bool { return o == r })
@@ -216,41 +221,41 @@ func (m *machine) purge(*rapid.T) {
 
 func (m *machine) owner() store.Owner {
 	return store.Owner{
-		Tenant: rapid.SampledFrom(m.tenants).Draw(m.T, "tenant"), Scope: rapid.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeAgent}).Draw(m.T, "scope"),
-		Name: rapid.SampledFrom([]string{"ann", "Ann", "ann%"}).Draw(m.T, "owner"),
+		Tenant: property.SampledFrom(m.tenants).Draw(m.T, "tenant"), Scope: property.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeAgent}).Draw(m.T, "scope"),
+		Name: property.SampledFrom([]string{"ann", "Ann", "ann%"}).Draw(m.T, "owner"),
 	}
 }
 
 var entryKeys = []string{"tea", "a/oslo", "a/b", "%"}
 
-func (m *machine) remember(*rapid.T) {
+func (m *machine) remember() {
 	value, err := json.Marshal(m.text())
 	m.must(err)
-	_, err = m.store.Remember(m.test.Context(), m.owner(), store.Memo{Key: rapid.SampledFrom(entryKeys).Draw(m.T, "key"), Value: value, At: m.at()})
+	_, err = m.store.Remember(m.test.Context(), m.owner(), store.Memo{Key: property.SampledFrom(entryKeys).Draw(m.T, "key"), Value: value, At: m.at()})
 	m.must(err)
 }
 
-func (m *machine) forget(*rapid.T) {
-	_, err := m.store.Forget(m.test.Context(), m.owner(), rapid.SampledFrom(entryKeys).Draw(m.T, "key"), nil)
+func (m *machine) forget() {
+	_, err := m.store.Forget(m.test.Context(), m.owner(), property.SampledFrom(entryKeys).Draw(m.T, "key"), nil)
 	m.must(err)
 }
 
 // search asks for something and reads everything to see what must be found.
 func (m *machine) search() {
 	q := store.Search{
-		Words: store.Words(strings.Join(rapid.SliceOfN(rapid.SampledFrom(vocabulary), 1, 4).Draw(m.T, "words"), " ")),
-		Least: rapid.IntRange(0, 2).Draw(m.T, "least"), Limit: rapid.SampledFrom([]int{0, 1, 3}).Draw(m.T, "limit"),
-		Session: rapid.SampledFrom([]string{"", "s1", "s2", "s3"}).Draw(m.T, "session"),
-		User:    rapid.SampledFrom([]string{"", "ann", "Ann", "ann%"}).Draw(m.T, "user"),
-		Agent:   rapid.SampledFrom([]string{"", "ann"}).Draw(m.T, "agent"),
-		Cleared: rapid.Bool().Draw(m.T, "cleared"), Trace: rapid.Bool().Draw(m.T, "trace"),
+		Words: store.Words(strings.Join(property.SliceOfN(property.SampledFrom(vocabulary), 1, 4).Draw(m.T, "words"), " ")),
+		Least: property.IntRange(0, 2).Draw(m.T, "least"), Limit: property.SampledFrom([]int{0, 1, 3}).Draw(m.T, "limit"),
+		Session: property.SampledFrom([]string{"", "s1", "s2", "s3"}).Draw(m.T, "session"),
+		User:    property.SampledFrom([]string{"", "ann", "Ann", "ann%"}).Draw(m.T, "user"),
+		Agent:   property.SampledFrom([]string{"", "ann"}).Draw(m.T, "agent"),
+		Cleared: property.Bool().Draw(m.T, "cleared"), Trace: property.Bool().Draw(m.T, "trace"),
 	}
 	q, err := q.Check()
 	if errors.Is(err, session.ErrInvalid) {
 		return // nowhere to look
 	}
 	m.must(err)
-	tenant := rapid.SampledFrom(m.tenants).Draw(m.T, "tenant")
+	tenant := property.SampledFrom(m.tenants).Draw(m.T, "tenant")
 	got, err := m.store.Search(m.test.Context(), tenant, q)
 	m.must(err)
 	if want := m.expected(tenant, q); !slices.EqualFunc(got, want, samePassage) {

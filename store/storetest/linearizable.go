@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
+	"github.com/holdfast-dev/holdfast/internal/linear"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -47,11 +45,11 @@ type recording struct {
 	ticks  atomic.Int64
 	rounds [callsPerClient]sync.WaitGroup
 	mu     sync.Mutex
-	ops    []porcupine.Operation // guarded by mu
+	calls  map[string][]linear.Call[call, answer] // by session, guarded by mu
 }
 
 func newRecording() *recording {
-	r := &recording{}
+	r := &recording{calls: map[string][]linear.Call[call, answer]{}}
 	for i := range r.rounds {
 		r.rounds[i].Add(clients)
 	}
@@ -75,7 +73,7 @@ func (r *recording) do(client int, c call, run func() answer) {
 	ended := r.ticks.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ops = append(r.ops, porcupine.Operation{ClientId: client, Input: c, Call: began, Output: a, Return: ended})
+	r.calls[c.id] = append(r.calls[c.id], linear.Call[call, answer]{Client: client, Began: began, Ended: ended, In: c, Out: a})
 }
 
 // outcome names an error of the contract.
@@ -102,20 +100,14 @@ const (
 	callsPerClient = 40
 )
 
-// linearizable fails the test unless one order of the calls explains what
-// every one of them returned.
-func (r *recording) linearizable(t testing.TB, m porcupine.Model) {
+// linearizable fails the test unless for each session one order of the calls
+// explains what every one of them returned.
+func (r *recording) linearizable(t testing.TB, m linear.Model[register, call, answer]) {
 	t.Helper()
-	switch porcupine.CheckOperationsTimeout(m, r.ops, time.Minute) {
-	case porcupine.Ok:
-	case porcupine.Unknown:
-		t.Errorf("the checker did not finish with %d calls", len(r.ops))
-	default:
-		var lines []string
-		for _, op := range r.ops {
-			lines = append(lines, fmt.Sprintf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, m.DescribeOperation(op.Input, op.Output)))
+	for id, calls := range r.calls {
+		if err := linear.Check(m, calls); err != nil {
+			t.Errorf("session %s: %v", id, err)
 		}
-		t.Errorf("no order of these calls explains their results:\n%s", strings.Join(lines, "\n"))
 	}
 }
 
@@ -207,8 +199,8 @@ type register struct {
 	held    bool
 }
 
-func versionModel() porcupine.Model {
-	return sessionModel(func(r register, in call, out answer) (bool, register) {
+func versionModel() linear.Model[register, call, answer] {
+	return sessionModel(register{}, func(r register, in call, out answer) (bool, register) {
 		want, next := answer{outcome: "ok"}, r
 		switch in.op {
 		case "create":
@@ -239,35 +231,16 @@ func versionModel() porcupine.Model {
 	})
 }
 
-// sessionModel is a model of sessions that do not affect each other.
-func sessionModel(step func(register, call, answer) (bool, register)) porcupine.Model {
-	return porcupine.Model{
-		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-			byID := map[string][]porcupine.Operation{}
-			for _, op := range history {
-				if in, ok := op.Input.(call); ok {
-					byID[in.id] = append(byID[in.id], op)
-				}
-			}
-			var parts [][]porcupine.Operation
-			for _, part := range byID {
-				parts = append(parts, part)
-			}
-			return parts
-		},
-		Init: func() any { return register{} },
-		Step: func(state, in, out any) (bool, any) {
-			r, isRegister := state.(register)
-			c, isCall := in.(call)
-			a, isAnswer := out.(answer)
-			if !isRegister || !isCall || !isAnswer {
-				return false, state
-			}
-			ok, next := step(r, c, a)
-			return ok, next
-		},
-		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
-	}
+// sessionModel is a model of one session whose step says whether a call can
+// have returned what it did, and what follows.
+func sessionModel(start register, step func(register, call, answer) (bool, register)) linear.Model[register, call, answer] {
+	return linear.Model[register, call, answer]{Start: start, Step: func(r register, c call, a answer) []register {
+		ok, next := step(r, c, a)
+		if !ok {
+			return nil
+		}
+		return []register{next}
+	}}
 }
 
 // leasesAreLinearizable has clients fight for the lease of one session and
@@ -316,8 +289,8 @@ func (c *client) leaseCall(id string) {
 	}
 }
 
-func leaseModel(first session.Session) porcupine.Model {
-	m := sessionModel(func(r register, in call, out answer) (bool, register) {
+func leaseModel(first session.Session) linear.Model[register, call, answer] {
+	return sessionModel(register{agent: first.AgentID(), version: first.Version()}, func(r register, in call, out answer) (bool, register) {
 		want, next := answer{outcome: "ok"}, r
 		switch in.op {
 		case "acquire":
@@ -347,6 +320,4 @@ func leaseModel(first session.Session) porcupine.Model {
 		}
 		return out == want, next
 	})
-	m.Init = func() any { return register{agent: first.AgentID(), version: first.Version()} }
-	return m
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -18,10 +17,10 @@ import (
 func memoryAgreesWithModel(t testing.TB, d Data) {
 	st := d.Open(t)
 	runs := 0
-	rapid.Check(t, func(run *rapid.T) {
+	property.Check(t, func(run *property.T) {
 		runs++
-		m := &memorizer{trial: trial{t, run}, memories: as[store.Memories](t, st), tenant: fmt.Sprint("run-", runs), known: map[slot]*slotState{}}
-		for range rapid.IntRange(1, 30).Draw(run, "steps") {
+		m := &memorizer{T: run, memories: as[store.Memories](t, st), tenant: fmt.Sprint("run-", runs), known: map[slot]*slotState{}}
+		for range run.Repeat(1, 30) {
 			m.step()
 		}
 		for _, scope := range []store.Scope{store.ScopeUser, store.ScopeAgent} {
@@ -54,7 +53,7 @@ func (s *slotState) there() int64 {
 
 // memorizer makes the calls and keeps the model.
 type memorizer struct {
-	trial
+	*property.T
 	memories store.Memories
 	tenant   string
 	steps    int
@@ -65,42 +64,42 @@ type memorizer struct {
 func (m *memorizer) step() {
 	m.steps++
 	at := slot{owner: m.owner(), key: m.key("key")}
-	switch rapid.SampledFrom([]string{"remember", "remember", "remember", "entry", "list", "list", "forget", "forget all"}).Draw(m.run, "call") {
+	switch property.SampledFrom([]string{"remember", "remember", "remember", "entry", "list", "list", "forget", "forget all"}).Draw(m.T, "call") {
 	case "remember":
 		m.remember(at)
 	case "entry":
-		m.entry(at, rapid.Int64Range(0, 4).Draw(m.run, "version"))
+		m.entry(at, property.Int64Range(0, 4).Draw(m.T, "version"))
 	case "list":
-		prefix := rapid.SampledFrom([]string{"", at.key}).Draw(m.run, "prefix")
-		after := rapid.SampledFrom([]string{"", m.key("after")}).Draw(m.run, "after or not")
-		m.list(at.owner, prefix, after, rapid.IntRange(0, 3).Draw(m.run, "limit"))
+		prefix := property.SampledFrom([]string{"", at.key}).Draw(m.T, "prefix")
+		after := property.SampledFrom([]string{"", m.key("after")}).Draw(m.T, "after or not")
+		m.list(at.owner, prefix, after, property.IntRange(0, 3).Draw(m.T, "limit"))
 	case "forget":
 		m.forget(at)
 	case "forget all":
-		m.forgetAll(at.owner, rapid.Bool().Draw(m.run, "dry"))
+		m.forgetAll(at.owner, property.Bool().Draw(m.T, "dry"))
 	}
 }
 
 func (m *memorizer) owner() store.Owner {
-	scope := rapid.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeUser, store.ScopeUser, store.ScopeAgent}).Draw(m.run, "scope")
-	return store.Owner{Tenant: m.tenant, Scope: scope, Name: rapid.SampledFrom([]string{"ann", "ann", "ann", "ann%"}).Draw(m.run, "name")}
+	scope := property.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeUser, store.ScopeUser, store.ScopeAgent}).Draw(m.T, "scope")
+	return store.Owner{Tenant: m.tenant, Scope: scope, Name: property.SampledFrom([]string{"ann", "ann", "ann", "ann%"}).Draw(m.T, "name")}
 }
 
 // key is one that was used before or a short new one, of characters that mean
 // something somewhere; some of them are no keys.
 func (m *memorizer) key(what string) string {
-	if len(m.used) > 0 && rapid.IntRange(0, 3).Draw(m.run, what+" again") > 0 {
-		return rapid.SampledFrom(m.used).Draw(m.run, what)
+	if len(m.used) > 0 && property.IntRange(0, 3).Draw(m.T, what+" again") > 0 {
+		return property.SampledFrom(m.used).Draw(m.T, what)
 	}
-	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "/", "a", "/", "A", "%", "_", "*", "'", `"`, `\`, ".", " ", "\u00e9", "e\u0301"}), 1, 5)
-	key := strings.Join(parts.Draw(m.run, what), "")
+	parts := property.SliceOfN(property.SampledFrom([]string{"a", "b", "/", "a", "/", "A", "%", "_", "*", "'", `"`, `\`, ".", " ", "\u00e9", "e\u0301"}), 1, 5)
+	key := strings.Join(parts.Draw(m.T, what), "")
 	m.used = append(m.used, key)
 	return key
 }
 
 // version is nothing, or a version that may be there.
 func (m *memorizer) version() *int64 {
-	if v := rapid.Int64Range(-1, 3).Draw(m.run, "if version"); v >= 0 {
+	if v := property.Int64Range(-1, 3).Draw(m.T, "if version"); v >= 0 {
 		return &v
 	}
 	return nil
@@ -139,7 +138,7 @@ func (m *memorizer) refused(what string, state *slotState, ifVersion *int64, err
 func (m *memorizer) remember(s slot) {
 	state, value := m.at(s), fmt.Sprint(m.steps)
 	w := memo(s.key, value)
-	w.IfVersion, w.At, w.CallID = m.version(), start(), rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(m.run, "call id")
+	w.IfVersion, w.At, w.CallID = m.version(), start(), property.SampledFrom([]string{"", "", "c1", "c2"}).Draw(m.T, "call id")
 	e, err := m.memories.Remember(m.Context(), s.owner, w)
 	if state != nil && w.CallID != "" && state.calls[w.CallID] != 0 {
 		want := state.calls[w.CallID]

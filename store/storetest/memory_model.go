@@ -9,34 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
-
-// trial is one run of a property as the suite's helpers see it: what fails
-// fails the run, which is then made smaller.
-type trial struct {
-	testing.TB
-	run *rapid.T
-}
-
-func (t trial) Helper()                           {}
-func (t trial) Error(args ...any)                 { t.run.Error(args...) }
-func (t trial) Errorf(format string, args ...any) { t.run.Errorf(format, args...) }
-func (t trial) Fatal(args ...any)                 { t.run.Fatal(args...) }
-func (t trial) Fatalf(format string, args ...any) { t.run.Fatalf(format, args...) }
 
 // searchAgreesWithModel leads random sessions through random histories and
 // compares what is found with what a reader of whole transcripts finds.
 func searchAgreesWithModel(t testing.TB, d Data) {
 	st := d.Open(t)
 	runs := 0
-	rapid.Check(t, func(run *rapid.T) {
+	property.Check(t, func(run *property.T) {
 		runs++
-		w := newWorld(trial{t, run}, st, fmt.Sprint("run-", runs))
-		for range rapid.IntRange(1, 20).Draw(run, "steps") {
+		w := newWorld(run, st, fmt.Sprint("run-", runs))
+		for range run.Repeat(1, 20) {
 			w.step()
 		}
 		w.read()
@@ -48,7 +34,7 @@ func searchAgreesWithModel(t testing.TB, d Data) {
 
 // world is a tenant whose history is random.
 type world struct {
-	trial
+	*property.T
 	st     store.Store
 	tenant string
 	said   int
@@ -62,8 +48,8 @@ type world struct {
 	transcripts []transcript // by id, once they are read
 }
 
-func newWorld(t trial, st store.Store, tenant string) *world {
-	return &world{trial: t, st: st, tenant: tenant, tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{}}
+func newWorld(t *property.T, st store.Store, tenant string) *world {
+	return &world{T: t, st: st, tenant: tenant, tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{}}
 }
 
 // transcript is what a session has said: in force, and with what was cleared.
@@ -73,16 +59,16 @@ type transcript struct {
 }
 
 func (w *world) draw(what string, choices ...string) string {
-	return rapid.SampledFrom(choices).Draw(w.run, what)
+	return property.SampledFrom(choices).Draw(w.T, what)
 }
 
-func (w *world) flip(what string) bool { return rapid.Bool().Draw(w.run, what) }
+func (w *world) flip(what string) bool { return property.Bool().Draw(w.T, what) }
 
 func (w *world) ref(id string) store.Ref { return store.Ref{Tenant: w.tenant, ID: id} }
 
 // text is a few words.
 func (w *world) text() string {
-	words := rapid.SliceOfN(rapid.SampledFrom([]string{"tea", "Tea", "milk", "hot", "cup"}), 1, 3).Draw(w.run, "text")
+	words := property.SliceOfN(property.SampledFrom([]string{"tea", "Tea", "milk", "hot", "cup"}), 1, 3).Draw(w.T, "text")
 	if w.unique {
 		w.said++
 		words = append(words, fmt.Sprintf("%s-%d", w.tenant, w.said))
@@ -107,7 +93,7 @@ func (w *world) step() {
 		w.tails[id] = append(tail, appended(w, w.st, w.say(now)))
 	case "discard":
 		if len(tail) > 1 {
-			kept := rapid.IntRange(0, len(tail)-2).Draw(w.run, "kept")
+			kept := property.IntRange(0, len(tail)-2).Draw(w.T, "kept")
 			after := discard(w, w.st, tail[kept], tail[kept].Seq()+1, now.Seq())
 			w.tails[id] = append(tail[:kept:kept], after)
 		}
@@ -144,7 +130,7 @@ func (w *world) begin(id string) {
 	w.said++
 	agentID := fmt.Sprintf("agent-%s-%d", id, w.said)
 	if parents := slices.Sorted(maps.Keys(w.tails)); len(parents) > 0 && w.flip("fork") {
-		parent := rapid.SampledFrom(parents).Draw(w.run, "parent")
+		parent := property.SampledFrom(parents).Draw(w.T, "parent")
 		from := whole(w, w.st, w.ref(parent), w.someVersion(w.tails[parent][0]))
 		f, err := from.Fork(id, agentID, start().Add(time.Hour))
 		if err != nil {
@@ -161,7 +147,7 @@ func (w *world) begin(id string) {
 }
 
 func (w *world) someVersion(s session.Session) int64 {
-	return rapid.Int64Range(1, s.Version()).Draw(w.run, "version")
+	return property.Int64Range(1, s.Version()).Draw(w.T, "version")
 }
 
 // say adds a message whose id no other has, wherever it is.
@@ -196,9 +182,9 @@ func (w *world) forget() {
 
 func (w *world) drawSearch() store.Search {
 	q := store.Search{
-		Words:   rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"tea", "milk", "hot", "cup", "none"}), 1, 3, rapid.ID[string]).Draw(w.run, "words"),
-		Least:   rapid.IntRange(0, 3).Draw(w.run, "least"),
-		Limit:   rapid.SampledFrom([]int{0, 1, 2, 5}).Draw(w.run, "limit"),
+		Words:   property.DistinctOfN(property.SampledFrom([]string{"tea", "milk", "hot", "cup", "none"}), 1, 3).Draw(w.T, "words"),
+		Least:   property.IntRange(0, 3).Draw(w.T, "least"),
+		Limit:   property.SampledFrom([]int{0, 1, 2, 5}).Draw(w.T, "limit"),
 		Session: w.draw("place", "", "a", "b", "c", "d"), User: w.draw("user", "", "ann", "bob"), Agent: w.draw("agent", "", "ann"),
 		Cleared: w.flip("cleared"), Trace: w.flip("trace"),
 	}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -14,13 +13,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store/inmem"
 )
 
-// TestMain has properties that are meant to fail leave no files behind and
-// not look for the smallest history that shows it.
+// TestMain has properties that are meant to fail not look for the smallest
+// history that shows it.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "0s"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
+	if err := os.Setenv("HOLDFAST_TEST_REDUCE", "0s"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

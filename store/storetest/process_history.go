@@ -3,12 +3,10 @@
 package storetest
 
 import (
-	"math"
+	"slices"
 	"testing"
-	"time"
 
-	"github.com/anishathalye/porcupine"
-
+	"github.com/holdfast-dev/holdfast/internal/linear"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -32,9 +30,13 @@ type operation struct {
 	Have         int64
 }
 
+// observed is an operation of a history. What it was asked and what became of
+// it are one value.
+type observed = linear.Call[operation, struct{}]
+
 // history is what all workers did, by worker.
 type history struct {
-	done []porcupine.Operation
+	done []observed
 	open map[int]operation // begun and not ended
 }
 
@@ -48,7 +50,7 @@ func (h *history) add(worker int, r report) {
 		h.open[worker] = *r.Begin
 	case r.End != nil:
 		delete(h.open, worker)
-		h.done = append(h.done, porcupine.Operation{ClientId: worker, Input: *r.End, Output: *r.End, Call: r.End.Call, Return: r.End.Return})
+		h.done = append(h.done, observed{Client: worker, In: *r.End, Began: r.End.Call, Ended: r.End.Return})
 	}
 }
 
@@ -66,10 +68,10 @@ func (h *history) check(t testing.TB, s session.Session) {
 		}
 		written[tag] = m.Seq
 	}
-	operations, writers := h.done, map[int64]string{}
+	operations, writers := slices.Clone(h.done), map[int64]string{}
 	saves, lost, accounted := int64(0), 0, map[string]bool{}
 	for _, o := range h.done {
-		op := outputOf(o)
+		op := o.In
 		if op.Lost != "" {
 			lost++
 		}
@@ -99,7 +101,7 @@ func (h *history) check(t testing.TB, s session.Session) {
 			op.Version++
 			saves++
 		}
-		operations = append(operations, porcupine.Operation{ClientId: worker, Input: op, Output: op, Call: op.Call, Return: math.MaxInt64})
+		operations = append(operations, observed{Client: worker, In: op, Began: op.Call, Ended: linear.Forever})
 	}
 	if s.Version() != saves+1 {
 		t.Errorf("the session is at version %d after %d saves", s.Version(), saves)
@@ -109,8 +111,8 @@ func (h *history) check(t testing.TB, s session.Session) {
 			t.Errorf("%s is in the session, but its writer was told otherwise", tag)
 		}
 	}
-	if result := porcupine.CheckOperationsTimeout(versioned(), operations, 30*time.Second); result != porcupine.Ok {
-		t.Errorf("the history of %d operations is not linearizable: %s", len(operations), result)
+	if err := linear.Check(versioned(), operations); err != nil {
+		t.Errorf("the history is not linearizable: %v", err)
 	}
 	t.Logf("%d operations: %d saves, %d conflicts, %d cut off", len(operations), saves, lost, len(h.open))
 }
@@ -123,38 +125,34 @@ type stand struct {
 
 // versioned is the model of one session: a write from where it stands moves
 // it on, any other is told where it stands.
-func versioned() porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return stand{version: 1, seq: 1} },
-		Step: func(state, _, output any) (bool, any) {
-			at, ok := state.(stand)
-			op, isOp := output.(operation)
-			if !ok || !isOp {
-				return false, state
+func versioned() linear.Model[stand, operation, struct{}] {
+	return linear.Model[stand, operation, struct{}]{
+		Start: stand{version: 1, seq: 1},
+		Step: func(at stand, op operation, _ struct{}) []stand {
+			if next, ok := at.after(op); ok {
+				return []stand{next}
 			}
-			switch {
-			case op.Kind == opLoad:
-				return stand{op.Version, op.Seq, op.Last} == at, at
-			case op.Lost == session.ReasonStale:
-				return op.From != at.version && op.Have == at.version, at
-			case op.Lost == session.ReasonOpenTail:
-				return op.From == at.version && op.Base != at.seq && op.Have == at.seq, at
-			case op.Lost != "":
-				return false, at
-			}
-			next := stand{version: at.version, seq: at.seq + 1, last: op.Tag}
-			if op.Kind == opSave {
-				next.version++
-			}
-			return op.From == at.version && op.Base == at.seq && op.Version == next.version && op.Seq == next.seq, next
+			return nil
 		},
 	}
 }
 
-func outputOf(o porcupine.Operation) operation {
-	op, ok := o.Output.(operation)
-	if !ok {
-		panic("storetest: an operation of another kind")
+// after is where an operation leaves the session, and whether it can have come
+// to what it did.
+func (at stand) after(op operation) (stand, bool) {
+	switch {
+	case op.Kind == opLoad:
+		return at, stand{op.Version, op.Seq, op.Last} == at
+	case op.Lost == session.ReasonStale:
+		return at, op.From != at.version && op.Have == at.version
+	case op.Lost == session.ReasonOpenTail:
+		return at, op.From == at.version && op.Base != at.seq && op.Have == at.seq
+	case op.Lost != "":
+		return at, false
 	}
-	return op
+	next := stand{version: at.version, seq: at.seq + 1, last: op.Tag}
+	if op.Kind == opSave {
+		next.version++
+	}
+	return next, op.From == at.version && op.Base == at.seq && op.Version == next.version && op.Seq == next.seq
 }

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -17,17 +16,17 @@ import (
 func vectorsAgreeWithModel(t testing.TB, d Data) {
 	st := d.Open(t)
 	runs := 0
-	rapid.Check(t, func(run *rapid.T) {
+	property.Check(t, func(run *property.T) {
 		runs++
 		w := &embeddings{
-			world: newWorld(trial{t, run}, st, fmt.Sprint("run-", runs)),
+			world: newWorld(run, st, fmt.Sprint("run-", runs)),
 			given: map[string]map[string][]float32{"first": {}, "second": {}}, late: map[string][]made{},
 		}
 		w.unique = true
 		for embedder := range w.given { // what an earlier run has left
 			embedAll(w, st, embedder, func(string) []float32 { return nil })
 		}
-		for range rapid.IntRange(1, 20).Draw(run, "steps") {
+		for range run.Repeat(1, 20) {
 			if w.draw("what", "history", "history", "embedder") == "history" {
 				w.step()
 			} else {
@@ -61,7 +60,7 @@ type made struct {
 // embed has an embedder take some of what waits, and give the vectors or keep
 // them for its next visit.
 func (w *embeddings) embed(embedder string) {
-	for _, u := range unembedded(w, w.st, embedder, rapid.SampledFrom([]int{0, 1, 3}).Draw(w.run, "limit")) {
+	for _, u := range unembedded(w, w.st, embedder, property.SampledFrom([]int{0, 1, 3}).Draw(w.T, "limit")) {
 		v := meaning(u.Text)
 		switch w.draw("vector", "good", "good", "good", "good", "opposite", "short", "nil", "none yet") {
 		case "opposite":
@@ -112,12 +111,12 @@ func (w *embeddings) waiting(embedder string) []string {
 }
 
 func (w *embeddings) drawNear() store.Near {
-	dimensions := rapid.SampledFrom([]int{4, 4, 4, 2}).Draw(w.run, "dimensions")
-	to := rapid.SliceOfN(rapid.Float32Range(-1, 1), dimensions, dimensions).Draw(w.run, "direction")
+	dimensions := property.SampledFrom([]int{4, 4, 4, 2}).Draw(w.T, "dimensions")
+	to := property.SliceOfN(property.Map(property.Float64Range(-1, 1), func(f float64) float32 { return float32(f) }), dimensions, dimensions).Draw(w.T, "direction")
 	to[0] += 1.5 // is some direction
 	return store.Near{
 		Search: w.drawSearch(), Embedder: w.draw("embedder", "first", "second"), Vector: vec(to...),
-		Least: rapid.SampledFrom([]float64{0, 0, 0.3, 0.9}).Draw(w.run, "least"),
+		Least: property.SampledFrom([]float64{0, 0, 0.3, 0.9}).Draw(w.T, "least"),
 	}
 }
 

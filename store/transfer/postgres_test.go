@@ -4,9 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/holdfast-dev/holdfast/internal/pgserver"
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/store/postgres"
 )
@@ -31,7 +30,7 @@ func TestCopy_throughPostgresAndBack(t *testing.T) {
 		}
 	})
 	round := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		if round++; round > 10 { // each costs what hundreds in memory do
 			return
 		}

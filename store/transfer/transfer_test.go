@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/file"
@@ -63,7 +62,7 @@ func openSQLite(tb testing.TB) *sqlite.Store {
 
 func TestCopy_everythingArrives(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		w := newWorld(rt)
 		to := inmem.New(inmem.Config{})
 		mustCopyAll(rt, t, w.st, to)
@@ -81,7 +80,7 @@ func TestCopy_everythingArrives(t *testing.T) {
 // grown or discarded, items taken, parents purged.
 func TestCopy_continuesWhatIsThere(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		w := newWorld(rt)
 		to := inmem.New(inmem.Config{})
 		mustCopyAll(rt, t, w.st, to)
@@ -97,7 +96,7 @@ func TestCopy_throughSQLiteAndBack(t *testing.T) {
 	t.Parallel()
 	between := openSQLite(t)
 	round := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		if round++; round > 20 { // each costs a hundred times what one in memory does
 			return
 		}
@@ -141,7 +140,7 @@ func allIDs(t testing.TB, st store.Store) []string {
 func TestCopy_toFilesLastVersionAndTail(t *testing.T) {
 	t.Parallel()
 	dir, round := t.TempDir(), 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		if round++; round > 20 { // flushing files takes its time
 			return
 		}
@@ -232,13 +231,13 @@ func state(t failer, s session.Session) string {
 func TestCopy_goesOnAfterAnyFailure(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *property.T) {
 		w := newWorld(rt)
 		kept := inmem.New(inmem.Config{})
-		call := rapid.SampledFrom([]string{"Create", "Fork", "Save", "Append", "Post", "Log", "Commits"}).Draw(rt, "call")
-		nth := rapid.IntRange(1, 8).Draw(rt, "nth")
+		call := property.SampledFrom([]string{"Create", "Fork", "Save", "Append", "Post", "Log", "Commits"}).Draw(rt, "call")
+		nth := property.IntRange(1, 8).Draw(rt, "nth")
 		failure := boom
-		if rapid.Bool().Draw(rt, "after") {
+		if property.Bool().Draw(rt, "after") {
 			failure = storetest.After(boom)
 		}
 		broken := storetest.Faulty(kept, func(name string, n int) error {

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -30,7 +29,7 @@ type full interface {
 
 // world is a store in which much has happened.
 type world struct {
-	t    *rapid.T
+	t    *property.T
 	st   full
 	ids  []string
 	took map[string]bool // has taken from an inbox, itself or a session it was forked from
@@ -38,7 +37,7 @@ type world struct {
 }
 
 // newWorld has some sessions with random histories.
-func newWorld(t *rapid.T) *world {
+func newWorld(t *property.T) *world {
 	w := &world{t: t, st: inmem.New(inmem.Config{}), took: map[string]bool{}}
 	w.create()
 	w.live()
@@ -47,19 +46,19 @@ func newWorld(t *rapid.T) *world {
 
 // live lets some more happen.
 func (w *world) live() {
-	for range rapid.IntRange(5, 25).Draw(w.t, "steps") {
+	for range w.t.Repeat(5, 25) {
 		w.step()
 	}
 }
 
 // at is a time later than all before, or now and then one that is not.
 func (w *world) at() time.Time {
-	w.tick += rapid.IntRange(-2, 10).Draw(w.t, "tick")
+	w.tick += property.IntRange(-2, 10).Draw(w.t, "tick")
 	return time.Date(2026, 3, 4, 5, 6, 7, 891000, time.UTC).Add(time.Duration(w.tick) * time.Millisecond)
 }
 
 func (w *world) commit(action string) store.Commit {
-	return store.Commit{ID: fmt.Sprintf("c%d-%d", len(w.ids), w.tick), Action: action, Actor: rapid.SampledFrom([]string{"", "ana"}).Draw(w.t, "actor"), At: w.at()}
+	return store.Commit{ID: fmt.Sprintf("c%d-%d", len(w.ids), w.tick), Action: action, Actor: property.SampledFrom([]string{"", "ana"}).Draw(w.t, "actor"), At: w.at()}
 }
 
 func must[T any](w *world) func(T, error) T {
@@ -74,7 +73,7 @@ func must[T any](w *world) func(T, error) T {
 
 func (w *world) create() {
 	id := fmt.Sprintf("s%02d", len(w.ids))
-	kind := rapid.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(w.t, "kind")
+	kind := property.SampledFrom([]session.Kind{session.KindChat, session.KindTask}).Draw(w.t, "kind")
 	s := must[session.Session](w)(session.New(session.Birth{ID: id, AgentID: "agent-" + id, Tenant: tenant, Kind: kind, Name: "n" + id},
 		session.Definition{Name: "tester", SystemPrompt: "Be short."}, session.Seed{}, w.at()))
 	w.ids = append(w.ids, id)
@@ -82,13 +81,13 @@ func (w *world) create() {
 }
 
 func (w *world) step() {
-	id := rapid.SampledFrom(w.ids).Draw(w.t, "session")
+	id := property.SampledFrom(w.ids).Draw(w.t, "session")
 	s, err := w.st.Load(w.t.Context(), ref(id), true)
 	if errors.Is(err, session.ErrNotFound) {
 		return // purged
 	}
 	s = must[session.Session](w)(s, err)
-	switch rapid.IntRange(0, 13).Draw(w.t, "step") {
+	switch property.IntRange(0, 13).Draw(w.t, "step") {
 	case 0:
 		w.create()
 	case 1, 2, 3:
@@ -102,7 +101,7 @@ func (w *world) step() {
 	case 8, 9:
 		w.item(s)
 	case 10:
-		if rapid.Bool().Draw(w.t, "purge") && id != w.ids[0] && !w.took[id] {
+		if property.Bool().Draw(w.t, "purge") && id != w.ids[0] && !w.took[id] {
 			if err := w.st.Delete(w.t.Context(), ref(id), 0); err != nil {
 				w.t.Fatal(err)
 			}
@@ -114,7 +113,7 @@ func (w *world) step() {
 
 // grown is a session with some changes, perhaps none.
 func (w *world) grown(s session.Session) session.Session {
-	for range rapid.IntRange(0, 3).Draw(w.t, "changes") {
+	for range w.t.Repeat(0, 3) {
 		if next, err := s.With(w.at(), w.change(s)); err == nil {
 			s = next
 		}
@@ -123,13 +122,13 @@ func (w *world) grown(s session.Session) session.Session {
 }
 
 func (w *world) change(s session.Session) session.Change {
-	switch rapid.IntRange(0, 9).Draw(w.t, "change") {
+	switch property.IntRange(0, 9).Draw(w.t, "change") {
 	case 0:
 		return session.TranscriptCleared{}
 	case 1:
-		return session.WindowMoved{Strategy: session.PruneSliding, To: rapid.Int64Range(0, s.Seq()).Draw(w.t, "to"), Keep: []int64{}}
+		return session.WindowMoved{Strategy: session.PruneSliding, To: property.Int64Range(0, s.Seq()).Draw(w.t, "to"), Keep: []int64{}}
 	case 2:
-		return session.StatusChanged{Status: rapid.SampledFrom(session.Statuses()).Draw(w.t, "status")}
+		return session.StatusChanged{Status: property.SampledFrom(session.Statuses()).Draw(w.t, "status")}
 	case 3:
 		return session.MetadataWritten{Key: "k", Value: json.RawMessage(`{"a":[1,"<&>"]}`)}
 	case 4:
@@ -141,7 +140,7 @@ func (w *world) change(s session.Session) session.Change {
 		return session.ExecutionFinished{Status: session.ExecutionStopped, Stop: &session.Signal{Reason: session.StopTime}}
 	}
 	return session.MessageAdded{Message: session.Message{
-		ID: fmt.Sprintf("m%d", s.Seq()+1), Role: session.RoleUser, Content: session.Text(rapid.StringN(0, 8, -1).Draw(w.t, "text")),
+		ID: fmt.Sprintf("m%d", s.Seq()+1), Role: session.RoleUser, Content: session.Text(property.StringN(0, 8).Draw(w.t, "text")),
 	}}
 }
 
@@ -157,14 +156,14 @@ func (w *world) discard(loaded session.Session) {
 }
 
 func (w *world) rewind(s session.Session) {
-	version := rapid.Int64Range(1, s.Version()).Draw(w.t, "version")
+	version := property.Int64Range(1, s.Version()).Draw(w.t, "version")
 	target := must[session.Session](w)(w.st.LoadAt(w.t.Context(), ref(s.ID()), version))
 	back := must[session.Session](w)(s.Rewound(target, w.at()))
 	must[session.Session](w)(w.st.Save(w.t.Context(), back, w.commit("rewind")))
 }
 
 func (w *world) fork(id string, last int64) {
-	source := must[session.Session](w)(w.st.LoadAt(w.t.Context(), ref(id), rapid.Int64Range(1, last).Draw(w.t, "version")))
+	source := must[session.Session](w)(w.st.LoadAt(w.t.Context(), ref(id), property.Int64Range(1, last).Draw(w.t, "version")))
 	child := fmt.Sprintf("s%02d", len(w.ids))
 	s := must[session.Session](w)(source.Fork(child, "agent-"+child, w.at()))
 	w.ids = append(w.ids, child)
@@ -176,7 +175,7 @@ func (w *world) fork(id string, last int64) {
 // turn that is refused.
 func (w *world) item(s session.Session) {
 	items := must[[]store.Item](w)(w.st.Inbox(w.t.Context(), ref(s.ID())))
-	if len(items) == 0 || rapid.Bool().Draw(w.t, "post") {
+	if len(items) == 0 || property.Bool().Draw(w.t, "post") {
 		item := store.Item{ID: fmt.Sprintf("i%d", w.tick), Kind: store.ItemFollowUp, Payload: session.Values{"text": json.RawMessage(`"hi"`)}, At: w.at()}
 		if err := w.st.Post(w.t.Context(), ref(s.ID()), item); err != nil {
 			w.t.Fatal(err)
@@ -185,7 +184,7 @@ func (w *world) item(s session.Session) {
 	}
 	w.took[s.ID()] = true
 	taken := must[session.Session](w)(s.With(w.at(), session.InboxTaken{ItemID: items[0].ID, ItemKind: string(items[0].Kind)}))
-	if rapid.Bool().Draw(w.t, "keep") {
+	if property.Bool().Draw(w.t, "keep") {
 		must[session.Session](w)(w.st.Save(w.t.Context(), taken, w.commit("take")))
 		return
 	}
