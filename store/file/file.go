@@ -74,13 +74,13 @@ type Store struct {
 	now    func() time.Time
 	disk   disk
 	queue  queue
-	seen   memory
-	bells  bells
+	cache  cache
+	bells  store.Bells
 	closed atomic.Bool
 
 	folders Folders
 
-	settled sync.Map                             // tenants whose directory is known to be durable
+	tenants sync.Map                             // those whose directory is known to be durable
 	listed  func(dir, name string) (bool, error) // how a name is spelled on disk, see exact
 }
 
@@ -132,23 +132,32 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// ready is the first thing every method asks.
-func (s *Store) ready(ctx context.Context) error {
+// Bell rings after writes made through this Store. Writes of other processes,
+// and of other stores on the same directory, do not ring: a reader polls too.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s.bells.Bell(r) }
+
+// usable returns why no call can begin: the store is closed or the context has
+// ended.
+func (s *Store) usable(ctx context.Context) error {
 	if s.closed.Load() {
 		return fmt.Errorf("file store %s: %w", s.dir, session.ErrClosed)
 	}
 	return ctx.Err()
 }
 
-// place is where the files of one session are.
+// place is the paths of one session's files.
 type place struct {
 	ref   store.Ref
 	dir   string
 	locks string // the directory of its lock
 }
 
-// at is the place of a session. Nothing but checked names gets into a path.
-func (s *Store) at(r store.Ref) (place, error) {
+// at begins a call on one session and returns its place. Only checked names
+// get into a path.
+func (s *Store) at(ctx context.Context, r store.Ref) (place, error) {
+	if err := s.usable(ctx); err != nil {
+		return place{}, err
+	}
 	if err := r.Check(); err != nil {
 		return place{}, err
 	}

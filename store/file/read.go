@@ -15,10 +15,7 @@ import (
 
 // Load reads a session without locking it, always with its whole transcript.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
-	if err := s.ready(ctx); err != nil {
-		return session.Session{}, err
-	}
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -88,10 +85,7 @@ func (s *Store) missing(p place, err error) error {
 
 // Info reads the header, and the tail where there is one.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	if err := s.ready(ctx); err != nil {
-		return session.Info{}, err
-	}
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -124,7 +118,7 @@ func (s *Store) info(ctx context.Context, p place) (session.Info, error) {
 // List reads the header of every session of the tenant; nothing is indexed.
 // Sessions that cannot be read are reported on the first page.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -215,10 +209,10 @@ func (s *Store) placesInFolders(tenant string) ([]place, error) {
 	}
 	var places []place
 	for _, id := range ids {
-		p, err := s.at(store.Ref{Tenant: tenant, ID: id})
-		if err != nil {
-			continue // no session's
+		if session.CheckID(id) != nil {
+			continue // somebody else's folder
 		}
+		p := s.placeOf(store.Ref{Tenant: tenant, ID: id})
 		if _, err := os.Lstat(p.document()); err == nil {
 			places = append(places, p)
 		}
@@ -230,7 +224,7 @@ func (s *Store) placesInFolders(tenant string) ([]place, error) {
 // nor executions are part of a header. Sessions that cannot be read are left
 // out; List reports them.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
 	places, err := s.places(tenant)
@@ -239,12 +233,12 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	}
 	var refs []store.Ref
 	for _, p := range places {
-		broken, err := s.interrupted(ctx, p)
+		interrupted, err := s.interrupted(ctx, p)
 		switch {
 		case errors.Is(err, session.ErrCorrupt), errors.Is(err, session.ErrNewerFormat), errors.Is(err, session.ErrNotFound):
 		case err != nil:
 			return nil, err
-		case broken:
+		case interrupted:
 			refs = append(refs, p.ref)
 		}
 	}
@@ -261,10 +255,10 @@ func (s *Store) interrupted(ctx context.Context, p place) (bool, error) {
 		return false, err
 	}
 	l, err := p.readLease()
-	return !s.live(l), err
+	return !l.Live(s.now()), err
 }
 
-// mayBeInterrupted spares decoding the many documents that cannot be.
+// mayBeInterrupted rules out most documents without decoding them.
 func (p place) mayBeInterrupted() (bool, error) {
 	if _, err := os.Lstat(p.tail()); err == nil {
 		return true, nil

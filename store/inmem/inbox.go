@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // inbox is a session's queue. Items stay in it until their taking is sealed,
@@ -34,7 +34,7 @@ func (b *inbox) apply(first int64, changes []change) error {
 		case inboxTaken:
 			i := slices.IndexFunc(items, func(it item) bool { return it.id == c.itemID && it.taken == 0 })
 			if i < 0 {
-				return &session.InvalidError{Field: "inbox", Reason: "item " + c.itemID + " is gone or taken"}
+				return admission.ItemTaken(c.itemID)
 			}
 			items[i].taken = first + int64(n)
 		case tailDiscarded:
@@ -106,7 +106,7 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 		}
 		var it store.Item
 		if err := json.Unmarshal(k.data, &it); err != nil {
-			return nil, unreadable(r.ID, "inbox", err)
+			return nil, store.Unreadable(r.ID, "inbox", err)
 		}
 		unread = append(unread, it)
 	}

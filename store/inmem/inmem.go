@@ -10,6 +10,7 @@
 package inmem
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -51,8 +52,8 @@ var (
 // data is what all handles on the same sessions share.
 type data struct {
 	now      func() time.Time
-	bells    bells
-	passages atomic.Int64 // counts them
+	bells    store.Bells
+	passages atomic.Int64 // how many were ever made
 
 	mu       sync.Mutex
 	rows     map[store.Ref]*row                 // guarded by mu, and all that is in it
@@ -84,28 +85,27 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// open is the reason why a call cannot begin: the store is closed, the
-// context has ended or the ref breaks its rules.
-func (s *Store) open(ctx context.Context, r store.Ref) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return r.Check()
-}
+// Bell rings after writes to a session.
+func (s *Store) Bell(r store.Ref) (<-chan struct{}, func()) { return s.data.bells.Bell(r) }
 
-func (s *Store) usable(ctx context.Context) error {
+// usable returns why a call cannot begin: the store is closed, the context has
+// ended, or a check of the call's arguments failed.
+func (s *Store) usable(ctx context.Context, checks ...error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return session.ErrClosed
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return cmp.Or(checks...)
 }
 
-// read runs a look at one session's row under the lock. What the look takes
-// out is never written to again, so it may be decoded after the lock is gone.
+// read calls look with one session's row, under the lock. What look takes out
+// is never written to again, so it can be decoded after the lock is released.
 func (s *Store) read(ctx context.Context, r store.Ref, look func(*row) error) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	s.data.mu.Lock()
@@ -117,11 +117,11 @@ func (s *Store) read(ctx context.Context, r store.Ref, look func(*row) error) er
 	return look(found)
 }
 
-// write is read for calls that change the row, and rings its bells.
+// write is read for calls that change the row. It wakes the session's readers.
 func (s *Store) write(ctx context.Context, r store.Ref, change func(*row) error) error {
 	if err := s.read(ctx, r, change); err != nil {
 		return err
 	}
-	s.data.bells.ring(r)
+	s.data.bells.Ring(r)
 	return nil
 }

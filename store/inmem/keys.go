@@ -8,9 +8,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// keepKeys is how long a key is remembered at least.
-const keepKeys = 24 * time.Hour
-
 // keys are the idempotency keys of a session.
 type keys struct {
 	uses  map[string]keyUse
@@ -30,7 +27,7 @@ func (k *keys) add(used []store.Key, use keyUse) {
 	if len(used) == 0 {
 		return
 	}
-	for len(k.order) > 0 && use.at.Sub(k.uses[k.order[0]].at) > keepKeys && k.uses[k.order[0]].version != 0 {
+	for len(k.order) > 0 && use.at.Sub(k.uses[k.order[0]].at) > store.KeepKeys && k.uses[k.order[0]].version != 0 {
 		delete(k.uses, k.order[0])
 		k.order = k.order[1:]
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // change is one change as it is kept.
@@ -19,12 +20,9 @@ type change struct {
 
 // The kinds of change that mean something to a store.
 const (
-	messageAdded       = "message_added"
-	sessionRewound     = "session_rewound"
-	tailDiscarded      = "tail_discarded"
-	inboxTaken         = "inbox_taken"
-	taskRowChanged     = "task_row_changed"
-	workflowRowChanged = "workflow_row_changed"
+	messageAdded  = "message_added"
+	tailDiscarded = "tail_discarded"
+	inboxTaken    = "inbox_taken"
 )
 
 // encodeChanges is the kept form of records.
@@ -145,43 +143,25 @@ func (l log) messages(id string, spans []session.Span, shown session.Window, who
 		messages = append(messages, added.Message)
 		return nil
 	}
+	wanted := store.ShownSpans(spans, shown, whole)
 	for _, p := range l.parts() {
-		for _, seq := range p.wanted(spans, shown, whole) {
-			if err := add(p, seq); err != nil {
-				return nil, err
+		for _, span := range wanted {
+			// Only the messages of the span are visited, not what lies before.
+			i, _ := slices.BinarySearch(p.messages, span.From)
+			for ; i < len(p.messages) && (span.To == 0 || p.messages[i] <= span.To); i++ {
+				if err := add(p, p.messages[i]); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	return messages, nil
 }
 
-// wanted are the numbers of the stretch's messages that messages reads. Only
-// those are visited, not what lies before them.
-func (p stretch) wanted(spans []session.Span, w session.Window, whole bool) []int64 {
-	from := w.FromSeq
-	if whole {
-		from = 0
-	}
-	var seqs []int64
-	for _, seq := range w.Keep {
-		if _, ok := slices.BinarySearch(p.messages, seq); ok && seq < from && session.Holds(spans, seq) {
-			seqs = append(seqs, seq)
-		}
-	}
-	slices.Sort(seqs)
-	for _, span := range spans {
-		i, _ := slices.BinarySearch(p.messages, max(span.From, from))
-		for ; i < len(p.messages) && (span.To == 0 || p.messages[i] <= span.To); i++ {
-			seqs = append(seqs, p.messages[i])
-		}
-	}
-	return seqs
-}
-
 func decodeRecord(id string, raw []byte) (session.Record, error) {
 	var r session.Record
 	err := r.UnmarshalJSON(raw)
-	return r, unreadable(id, "log", err)
+	return r, store.Unreadable(id, "log", err)
 }
 
 func decodeRecords(id string, changes []change) ([]session.Record, error) {

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // memory is one key of an owner. It outlives the forgetting of its entry, so
@@ -31,14 +31,6 @@ func (m *memory) current() int64 {
 	return m.last
 }
 
-// expect refuses a writer who expects another version.
-func (m *memory) expect(key string, version *int64) error {
-	if have := m.current(); version != nil && *version != have {
-		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *version, Have: have}
-	}
-	return nil
-}
-
 // entry is a copy of a version, 0 for the newest.
 func (m *memory) entry(version int64) (store.Entry, bool) {
 	if version == 0 {
@@ -52,10 +44,7 @@ func (m *memory) entry(version int64) (store.Entry, bool) {
 // remember runs a look at an owner's memories under the lock, by key. The look
 // may change the map; every key asked for is in it.
 func (s *Store) remember(ctx context.Context, o store.Owner, keys []string, look func(map[string]*memory) error) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if err := o.Check(); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return err
 	}
 	for _, key := range keys {
@@ -88,10 +77,13 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 	err = s.remember(ctx, o, []string{memo.Key}, func(owned map[string]*memory) error {
 		m, call := owned[memo.Key], toolCall{memo.SessionID, memo.CallID}
 		if version, done := m.calls[call]; done {
-			written = m.written(memo.Key, version)
-			return nil
+			written, err = admission.RepeatedEntry(memo.Key, version, func(version int64) (store.Entry, bool, error) {
+				e, ok := m.entry(version)
+				return e, ok, nil
+			})
+			return err
 		}
-		if err := m.expect(memo.Key, memo.IfVersion); err != nil {
+		if err := admission.CheckEntryVersion(memo.Key, memo.IfVersion, m.current()); err != nil {
 			return err
 		}
 		created := memo.At
@@ -110,17 +102,6 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 		return nil
 	})
 	return written, err
-}
-
-// written is what a tool call wrote or, where that was forgotten, what is
-// there in its place.
-func (m *memory) written(key string, version int64) store.Entry {
-	for _, v := range []int64{version, m.last} {
-		if e, ok := m.entry(v); ok {
-			return e
-		}
-	}
-	return store.Entry{Key: key}
 }
 
 // Entry reads an entry.
@@ -165,7 +146,7 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 	var there bool
 	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
 		m := owned[key]
-		if err := m.expect(key, ifVersion); err != nil {
+		if err := admission.CheckEntryVersion(key, ifVersion, m.current()); err != nil {
 			return err
 		}
 		there = m.current() != 0

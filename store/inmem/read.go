@@ -27,7 +27,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	}
 	whole, err := last.WithTail(records)
 	if err != nil {
-		return session.Session{}, unreadable(r.ID, "tail", err)
+		return session.Session{}, store.Unreadable(r.ID, "tail", err)
 	}
 	return whole, nil
 }
@@ -59,7 +59,7 @@ func (l log) fill(head session.Session, whole bool) (session.Session, error) {
 	}
 	full, err := head.Holding(messages)
 	if err != nil {
-		return session.Session{}, unreadable(head.ID(), "log", err)
+		return session.Session{}, store.Unreadable(head.ID(), "log", err)
 	}
 	return full, nil
 }
@@ -79,10 +79,7 @@ func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
 
 // List finds sessions of one tenant.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.usable(ctx); err != nil {
-		return store.Page{}, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -136,7 +133,7 @@ func (f found) matches(q store.Query) (session.Info, bool, error) {
 	fits, err := q.Match(info, func() (session.Values, error) {
 		head, err := session.DecodeHead(f.head, nil)
 		if err != nil {
-			return nil, unreadable(f.id, "head", err)
+			return nil, store.Unreadable(f.id, "head", err)
 		}
 		return head.Metadata(), nil
 	})
@@ -145,15 +142,12 @@ func (f found) matches(q store.Query) (session.Info, bool, error) {
 
 // Interrupted lists sessions whose execution was broken off.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	now := s.data.now()
 	var refs []store.Ref
-	for _, f := range s.ofTenant(tenant, func(w *row) bool { return (w.live > 0 || w.running) && !w.lease.live(now) }) {
+	for _, f := range s.ofTenant(tenant, func(w *row) bool { return (w.live > 0 || w.running) && !w.lease.Live(now) }) {
 		refs = append(refs, store.Ref{Tenant: tenant, ID: f.id})
 	}
 	return refs, nil
@@ -161,10 +155,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	r, err := r.Check()
@@ -172,7 +163,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 		return nil, err
 	}
 	clock := s.data.now()
-	idle := func(w *row) bool { return w.live == 0 && !w.lease.live(clock) && w.inbox.unread() == 0 }
+	idle := func(w *row) bool { return w.live == 0 && !w.lease.Live(clock) && w.inbox.unread() == 0 }
 	var infos []session.Info
 	for _, f := range s.ofTenant(tenant, idle) {
 		if info, err := decodeHeader(f.id, f.header); err == nil && r.Fits(info, now) {

@@ -1,13 +1,12 @@
 package inmem
 
 import (
-	"errors"
-	"fmt"
 	"hash/crc32"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // snapshotEvery is how many commits lie between two snapshots, so that any
@@ -32,7 +31,7 @@ type row struct {
 	commits   []store.CommitInfo // of version 1, 2, …
 	snapshots []snapshot
 
-	lease lease
+	lease admission.Lease
 	inbox inbox
 	keys  keys
 }
@@ -50,7 +49,7 @@ func (w *row) current(id string) (session.Session, error) {
 	if err == nil && s.ID() != id {
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
 	}
-	return s, unreadable(id, "head", err)
+	return s, store.Unreadable(id, "head", err)
 }
 
 // readable is the reason why the last version cannot be read. What still is
@@ -68,16 +67,9 @@ func (w *row) readable(id string) error {
 // info is the header.
 func (w *row) info(id string) (session.Info, error) { return decodeHeader(id, w.header) }
 
-// encodeHeader is a header as it is kept: the beginning of a session's
-// document, so that it says which format it is of.
-func encodeHeader(i session.Info) ([]byte, error) {
-	raw, err := i.MarshalJSON()
-	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
-}
-
 func decodeHeader(id string, raw []byte) (session.Info, error) {
 	i, err := session.DecodeHeader(raw)
-	return i, unreadable(id, "header", err)
+	return i, store.Unreadable(id, "header", err)
 }
 
 // version is the last one.
@@ -114,13 +106,4 @@ func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	}
 	w.inbox.sealed()
 	w.keys.sealed(info.Version)
-}
-
-// unreadable says how stored data cannot be used: it is of a newer format, or
-// it is corrupt. Nil stays nil.
-func unreadable(id, path string, err error) error {
-	if err == nil || errors.Is(err, session.ErrNewerFormat) {
-		return err
-	}
-	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
 }

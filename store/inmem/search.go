@@ -14,10 +14,7 @@ import (
 // Search reads everything that is to be searched. There is no index: what is
 // found is right by construction, and other stores are measured by it.
 func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()

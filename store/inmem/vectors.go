@@ -71,10 +71,7 @@ func (c change) text() string {
 
 // Unembedded lists passages without a vector.
 func (s *Store) Unembedded(ctx context.Context, embedder string, limit int) ([]store.Unembedded, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := store.CheckEmbedder(embedder); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(embedder)); err != nil {
 		return nil, err
 	}
 	limit, err := store.PageLimit(limit)
@@ -102,10 +99,7 @@ func (s *Store) Unembedded(ctx context.Context, embedder string, limit int) ([]s
 
 // Embedded keeps vectors.
 func (s *Store) Embedded(ctx context.Context, embedder string, vectors []store.Embedding) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if err := store.CheckEmbedder(embedder); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(embedder)); err != nil {
 		return err
 	}
 	given := map[int64]store.Packed{}
@@ -132,10 +126,7 @@ func (s *Store) Embedded(ctx context.Context, embedder string, vectors []store.E
 // Nearest compares with every vector in the places it looks at, as Search
 // reads every word.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()

@@ -98,7 +98,7 @@ func (e *examination) foldLog(ctx context.Context, c *conn, r store.Ref) error {
 		e.find("a head of version %d belongs to no version", version)
 	}
 	if e.whole, err = e.sealed.WithTail(rest); err != nil {
-		return unreadable(r.ID, "tail", err)
+		return store.Unreadable(r.ID, "tail", err)
 	}
 	_, err = c.one(ctx, "SELECT count(*) FROM changes WHERE log = ? AND seq > ? AND discarded = 0 AND kind <> ?",
 		[]any{e.log.log, e.sealed.Seq(), tailDiscarded}, &e.live)
@@ -144,7 +144,7 @@ func (c *conn) eachVersion(ctx context.Context, r store.Ref, w row, visit func(s
 	for i, commit := range commits {
 		first := f.next()
 		if err := f.seal(commit); err != nil {
-			return nil, unreadable(r.ID, "log", err)
+			return nil, store.Unreadable(r.ID, "log", err)
 		}
 		switch {
 		case commit.Version != int64(i+1) || commit.FirstSeq != first:
@@ -264,7 +264,7 @@ func (c *conn) replay(ctx context.Context, r store.Ref, w row) (refold, error) {
 		}
 		f.records = append(f.records, records...)
 	}
-	return f, unreadable(r.ID, "log", f.fold(w.forkedAt))
+	return f, store.Unreadable(r.ID, "log", f.fold(w.forkedAt))
 }
 
 // fold takes in the records up to a number.

@@ -41,7 +41,7 @@ func (c *conn) commitsIn(ctx context.Context, id string, log, after, upTo int64,
 		info.ID, err = joinID(text, packed)
 		info.At = instant(at)
 		commits = append(commits, info)
-		return unreadable(id, "commits", err)
+		return store.Unreadable(id, "commits", err)
 	})
 	return commits, err
 }

@@ -66,13 +66,4 @@ func isCode(err error, code int) bool {
 	return errors.As(err, &raw) && raw.Code()&0xff == code
 }
 
-// unreadable says how stored data cannot be used: it is of a newer format, or
-// it is corrupt. Nil stays nil.
-func unreadable(id, path string, err error) error {
-	if err == nil || errors.Is(err, session.ErrNewerFormat) {
-		return err
-	}
-	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
-}
-
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

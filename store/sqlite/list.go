@@ -15,10 +15,7 @@ import (
 // index behind it, and those that an index knows to be unreadable; metadata is
 // looked at only where the query asks for it.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.usable(ctx); err != nil {
-		return store.Page{}, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()

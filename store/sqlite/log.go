@@ -79,12 +79,10 @@ func appendStamp(b []byte, seq int64, at time.Time) []byte {
 
 // The kinds of change that mean something to a store.
 var (
-	sessionCreated     = session.SessionCreated{}.Kind()
 	sessionImported    = session.SessionImported{}.Kind()
 	statusChanged      = session.StatusChanged{}.Kind()
 	nameChanged        = session.NameChanged{}.Kind()
 	messageAdded       = session.MessageAdded{}.Kind()
-	sessionRewound     = session.SessionRewound{}.Kind()
 	tailDiscarded      = session.TailDiscarded{}.Kind()
 	inboxTaken         = session.InboxTaken{}.Kind()
 	taskRowChanged     = session.TaskRowChanged{}.Kind()
@@ -185,7 +183,7 @@ func (r logRow) record(id string) (session.Record, error) {
 	if err == nil && record.Seq != r.seq {
 		err = &session.InvalidError{Field: "record.seq", Reason: "is that of another change"}
 	}
-	return record, unreadable(id, "log", err)
+	return record, store.Unreadable(id, "log", err)
 }
 
 // whole is the JSON of the record that the columns and the data make.
@@ -252,9 +250,10 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 		return session.Session{}, err
 	}
 	var messages []session.Message
+	shown := store.ShownSpans(s.Spans(), s.Window(), whole)
 	for _, p := range parts {
-		for _, wanted := range p.wanted(s.Spans(), s.Window(), whole) {
-			if messages, err = c.messagesIn(ctx, s.ID(), wanted, messages); err != nil {
+		for _, span := range shown {
+			if messages, err = c.messagesIn(ctx, s.ID(), p.within(span), messages); err != nil {
 				return session.Session{}, err
 			}
 		}
@@ -266,40 +265,25 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 	}
 	full, err := s.Holding(messages)
 	if err != nil {
-		return session.Session{}, unreadable(s.ID(), "log", err)
+		return session.Session{}, store.Unreadable(s.ID(), "log", err)
 	}
 	return full, nil
 }
 
-// wanted are the pieces of a stretch that hold messages to be read: single
-// ones the window keeps, then where the transcript and the window overlap.
-func (p stretch) wanted(spans []session.Span, w session.Window, whole bool) []stretch {
-	from := w.FromSeq
-	if whole {
-		from = 0
+// within is the part of a stretch that lies in a span.
+func (p stretch) within(span session.Span) stretch {
+	p.after = max(p.after, span.From-1)
+	if span.To != 0 {
+		p.upTo = min(p.upTo, span.To)
 	}
-	var pieces []stretch
-	keep := slices.Clone(w.Keep)
-	slices.Sort(keep)
-	for _, seq := range slices.Compact(keep) {
-		if seq < from && seq > p.after && seq <= p.upTo && session.Holds(spans, seq) {
-			pieces = append(pieces, stretch{log: p.log, after: seq - 1, upTo: seq})
-		}
-	}
-	for _, span := range spans {
-		piece := stretch{log: p.log, after: max(p.after, span.From-1, from-1), upTo: p.upTo}
-		if span.To != 0 {
-			piece.upTo = min(piece.upTo, span.To)
-		}
-		if piece.after < piece.upTo {
-			pieces = append(pieces, piece)
-		}
-	}
-	return pieces
+	return p
 }
 
 // messagesIn adds the messages of a stretch to a list.
 func (c *conn) messagesIn(ctx context.Context, id string, p stretch, messages []session.Message) ([]session.Message, error) {
+	if p.after >= p.upTo {
+		return messages, nil
+	}
 	err := c.each(ctx, "SELECT "+columns+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? AND kind = ? ORDER BY seq",
 		[]any{p.log, p.after, p.upTo, messageAdded}, func(rows *sql.Rows) error {
 			var r logRow

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Load reads the last version, with the open tail where asked.
@@ -22,7 +23,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 			return err
 		}
 		loaded, err = last.WithTail(records)
-		return unreadable(r.ID, "tail", err)
+		return store.Unreadable(r.ID, "tail", err)
 	})
 	if err != nil {
 		return session.Session{}, err
@@ -45,8 +46,8 @@ func (s *Store) loadAt(ctx context.Context, r store.Ref, version int64, whole bo
 		if version == 0 && whole {
 			version = w.version
 		}
-		if version < 1 || version > w.version {
-			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, w.version)}
+		if err := admission.CheckVersion(version, w.version); err != nil {
+			return err
 		}
 		loaded, err = c.load(ctx, r, w, version, whole)
 		return err
@@ -104,7 +105,7 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 		return session.Session{}, 0, err
 	}
 	if s, err = session.FoldFrom(s, records); err != nil {
-		return session.Session{}, 0, unreadable(r.ID, "log", err)
+		return session.Session{}, 0, store.Unreadable(r.ID, "log", err)
 	}
 	for _, commit := range commits {
 		s = s.Sealed(commit.At)
@@ -114,7 +115,7 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 
 // Info reads the header.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Info{}, err
 	}
 	var header string

@@ -15,10 +15,7 @@ var errEnough = errors.New("enough")
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	r, err := r.Check()
@@ -37,7 +34,7 @@ ORDER BY updated_at, id`, []any{tenant}, func(rows *sql.Rows) error {
 				return err
 			}
 			info, err := decodeHeader(store.Ref{Tenant: tenant, ID: id}, header)
-			if err == nil && r.Fits(info, now) && !l.live(clock) {
+			if err == nil && r.Fits(info, now) && !l.Live(clock) {
 				infos = append(infos, info)
 			}
 			if len(infos) == r.Limit {

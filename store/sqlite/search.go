@@ -14,10 +14,7 @@ import (
 
 // Search finds passages by their words.
 func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()

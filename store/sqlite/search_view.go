@@ -100,7 +100,7 @@ func (c *conn) spansOf(ctx context.Context, r store.Ref, w row) ([]session.Span,
 		return nil, err
 	}
 	if s, err = s.WithTail(records); err != nil {
-		return nil, unreadable(r.ID, "tail", err)
+		return nil, store.Unreadable(r.ID, "tail", err)
 	}
 	return s.Spans(), nil
 }

@@ -19,6 +19,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ type Store struct {
 	conns   connector
 	readers *readers
 	writer  *writer
-	bells   *bells
+	bells   store.Bells
 	indexer *indexer
 
 	closed atomic.Bool
@@ -117,7 +118,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sqlite store: %w", err)
 	}
-	s := &Store{path: abs, now: c.Now, bells: newBells()}
+	s := &Store{path: abs, now: c.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -135,7 +136,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 		return nil, errors.Join(s.translate(ctx, err), s.conns.db.Close())
 	}
 	s.readers = newReaders(s.conns)
-	s.writer = newWriter(conn, s.bells, c.OnWrite)
+	s.writer = newWriter(conn, &s.bells, c.OnWrite)
 	go s.writer.watchOthers(context.WithoutCancel(ctx)) // it outlives whoever asks
 	s.indexer = newIndexer(ctx, s)
 	return s, nil
@@ -171,20 +172,25 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// usable is the reason why no call can begin.
-func (s *Store) usable(ctx context.Context) error {
+// Bell rings after writes to a session. A write through this Store rings at
+// once. A write of another process is noticed within a moment, and then every
+// bell rings, because the file does not say what was written.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) {
+	ring, stop = s.bells.Bell(r)
+	s.writer.nudge() // it watches other processes only while somebody waits
+	return ring, stop
+}
+
+// usable returns why a call cannot begin: the store is closed, the context has
+// ended, or a check of the call's arguments failed.
+func (s *Store) usable(ctx context.Context, checks ...error) error {
 	if s.closed.Load() {
 		return s.closedError()
 	}
-	return ctx.Err()
-}
-
-// usableFor is the reason why no call on one session can begin.
-func (s *Store) usableFor(ctx context.Context, r store.Ref) error {
-	if err := s.usable(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.Check()
+	return cmp.Or(checks...)
 }
 
 // read runs a look at the database.
@@ -194,7 +200,7 @@ func (s *Store) read(ctx context.Context, look func(context.Context, *conn) erro
 
 // readSession runs a look at one session, which must be there.
 func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.read(ctx, func(ctx context.Context, c *conn) error {
@@ -215,7 +221,7 @@ func (s *Store) write(ctx context.Context, q *request) error {
 
 // writeSession changes one session, which must be there.
 func (s *Store) writeSession(ctx context.Context, r store.Ref, change func(context.Context, *conn, row) error) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {

@@ -35,10 +35,7 @@ type unembedded struct {
 
 // Unembedded lists passages without a vector.
 func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store.Unembedded, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := store.CheckEmbedder(name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return nil, err
 	}
 	limit, err := store.PageLimit(limit)
@@ -157,10 +154,7 @@ func newEmbedding(e store.Embedding) (made embedding, err error) {
 
 // Embedded keeps vectors.
 func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embedding) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if err := store.CheckEmbedder(name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return err
 	}
 	var all []embedding

@@ -16,7 +16,7 @@ func (w *writer) watchOthers(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		var due <-chan time.Time
-		if w.bells.listening() {
+		if !w.bells.Empty() {
 			due = tick.C
 		}
 		select {
@@ -60,6 +60,6 @@ func (w *writer) watch(ctx context.Context) {
 	}
 	if version != w.seen {
 		w.seen = version
-		w.bells.ringAll()
+		w.bells.Ring(w.bells.Refs()...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // saving is a version ready to be written.
@@ -30,25 +31,9 @@ func prepareSave(next session.Session, c store.Commit) (saving, error) {
 	return v, err
 }
 
-// writable is the reason why a session cannot be written at all.
-func (s *Store) writable(ctx context.Context, next session.Session, keys []store.Key) error {
-	if next.IsZero() {
-		return &session.InvalidError{Field: "session", Reason: "is the zero session"}
-	}
-	if err := s.usableFor(ctx, store.RefOf(next)); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Save adds a version.
 func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	v, err := prepareSave(next, c)
@@ -92,8 +77,8 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error 
 		}
 		w.unfolded = 0
 	}
-	if v.commit.Release {
-		w.lease.open = false
+	if admission.Releases(v.commit) {
+		w.lease.Released = true
 	}
 	if err := c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now); err != nil {
 		return err
@@ -163,7 +148,7 @@ func (c *conn) moveRow(ctx context.Context, w *row, v saving) error {
 	hadTail := w.last > w.seq
 	w.version, w.seq, w.last, w.live, w.header = i.Version, i.Seq, i.Seq, 0, v.header
 	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, unfolded = ?, lease_open = ?, updated_at = ?, header = ?
-WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, w.lease.open, micros(i.UpdatedAt), v.header, w.log); err != nil {
+WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, !w.lease.Released, micros(i.UpdatedAt), v.header, w.log); err != nil {
 		return err
 	}
 	if err := c.setOpen(ctx, w, v.sealed.Running()); err != nil {
@@ -216,7 +201,7 @@ func workflowStatus(i session.Info) any {
 // Delete removes a session for good. Of its log, and of logs that only it
 // still needed, nothing stays but what forks need.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
@@ -224,8 +209,8 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 		if err != nil || !found {
 			return err
 		}
-		if w.lease.live(s.now()) && w.lease.token != fence {
-			return w.lease.busy(r.ID)
+		if err := w.lease.AdmitDelete(r.ID, fence, w.leased(s.now())); err != nil {
+			return err
 		}
 		return c.remove(ctx, w)
 	}})

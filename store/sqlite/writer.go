@@ -50,7 +50,7 @@ const (
 // the next in line to lead. So one who comes alone waits for nobody.
 type writer struct {
 	conn    *conn
-	bells   *bells
+	bells   *store.Bells
 	onWrite func(string)
 	commit  func(context.Context) error // ends the transaction; replaced in tests
 
@@ -79,7 +79,7 @@ const (
 	lastLook  = 8 * time.Millisecond
 )
 
-func newWriter(c *conn, b *bells, onWrite func(string)) *writer {
+func newWriter(c *conn, b *store.Bells, onWrite func(string)) *writer {
 	c.onWrite = onWrite
 	w := &writer{
 		conn: c, bells: b, onWrite: onWrite,
@@ -315,7 +315,7 @@ func (w *writer) alone(ctx context.Context, batch []*request, cause error) {
 func (w *writer) acknowledge(batch []*request) {
 	for _, q := range batch {
 		if q.refusal == nil {
-			w.bells.ring(q.ref)
+			w.bells.Ring(q.ref)
 		}
 		q.answer <- q.refusal
 	}
