@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // The pieces of a write to the open tail. A write that begins an execution
@@ -22,7 +22,7 @@ const (
 	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-	admitTail = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
+	admitTail = ` WHERE ` + admitted + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
 	leaseLeft = ` SELECT snap_version, snap_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
 )
 
@@ -47,7 +47,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 
 // Start takes the lease and writes to the open tail.
 func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
-	if err := checkLength(b.Length); err != nil {
+	if err := admission.CheckLength(b.Length); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
 	taking := taking{holder: b.Holder, length: b.Length}
@@ -55,7 +55,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return begun, taking.taken.public(), nil
+	return begun, taking.taken.lease().Lease, nil
 }
 
 // taking is a lease that is taken with a write.
@@ -67,15 +67,15 @@ type taking struct {
 
 // extend writes to the open tail, and takes the lease where one is wanted.
 func (s *Store) extend(ctx context.Context, next session.Session, a store.Append, lease *taking) (session.Session, error) {
-	if err := s.writable(ctx, next, a.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, a.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	pending := next.Pending()
-	if has[session.SessionRewound](pending) {
+	if invalid := admission.CheckAppend(pending); invalid != nil {
 		if err := s.refusal(ctx, next, a.Fence); err != nil {
 			return session.Session{}, err
 		}
-		return session.Session{}, &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
+		return session.Session{}, invalid
 	}
 	var left fold
 	w, err := s.settle(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
@@ -100,10 +100,7 @@ func (s *Store) newAppend(next session.Session, a store.Append, pending []sessio
 	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}
-	discards := has[session.TailDiscarded](pending)
-	// A discarded tail returns the rows to what they were, which is what the
-	// value that discards it has.
-	rows := discards || has[session.TaskRowChanged](pending) || has[session.WorkflowRowChanged](pending)
+	rows := admission.MovesRows(pending)
 	if rows {
 		info := next.Info()
 		raw, err := json.Marshal(tailRows{Task: info.Task, Workflow: info.Workflow})
@@ -131,17 +128,9 @@ func (s *Store) newAppend(next session.Session, a store.Append, pending []sessio
 		w.add(extendTail.of(len(pending)), nil)
 	}
 	w.addMeanings(pending)
-	if discards {
+	if admission.Has[session.TailDiscarded](pending) {
 		w.add(countTail, nil)
 	}
 	w.addKeys(a.Keys, next.Seq())
 	return w, nil
-}
-
-// has reports whether a change of a kind is among records.
-func has[C session.Change](records []session.Record) bool {
-	return slices.ContainsFunc(records, func(r session.Record) bool {
-		_, ok := r.Change.(C)
-		return ok
-	})
 }

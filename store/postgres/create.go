@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Create stores a version-0 session as version 1.
@@ -21,7 +22,7 @@ func (s *Store) Fork(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) create(ctx context.Context, next session.Session, c store.Commit, mustShare bool) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	for { // until no parent goes away in between
@@ -29,15 +30,9 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 		if err != nil {
 			return session.Session{}, err
 		}
-		if parent == 0 && mustShare {
-			if next.Info().Fork == nil {
-				return session.Session{}, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
-			}
-			return session.Session{}, session.NotFound(next.Info().ParentID)
-		}
 		whole := next
-		if parent == 0 && !beginsLog(next) {
-			if whole, err = next.Rooted(); err != nil {
+		if parent == 0 {
+			if whole, _, err = admission.Rooted(next, mustShare); err != nil {
 				return session.Session{}, err
 			}
 		}
@@ -51,11 +46,8 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 // creatable checks whether a session can be created and finds the parent, if
 // it is here, whose log it continues: 0 for none.
 func (s *Store) creatable(ctx context.Context, next session.Session) (parent int64, err error) {
-	info := next.Info()
-	args := pgx.NamedArgs{"tenant": info.Tenant, "id": info.ID, "parent": info.ParentID, "agent": next.ForkedFrom(), "version": int64(0), "seq": int64(0)}
-	if info.Fork != nil {
-		args["version"], args["seq"] = info.Fork.Version, info.Fork.Seq
-	}
+	of, isFork := admission.ParentOf(next)
+	args := pgx.NamedArgs{"tenant": next.Tenant(), "id": next.ID(), "parent": of.Ref.ID, "agent": of.AgentID, "version": of.At.Version, "seq": of.At.Seq}
 	var exists bool
 	err = s.again(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id),
@@ -63,27 +55,13 @@ func (s *Store) creatable(ctx context.Context, next session.Session) (parent int
 				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND c.version = @version AND c.last_seq = @seq), 0)`,
 			args).Scan(&exists, &parent)
 	})
-	switch {
-	case err != nil:
+	if err == nil {
+		err = admission.CheckCreate(next, exists)
+	}
+	if err != nil || !isFork {
 		return 0, err
-	case exists:
-		return 0, &session.ConflictError{ID: info.ID, Reason: session.ReasonExists}
-	case info.Version != 0:
-		return 0, &session.ConflictError{ID: info.ID, Reason: session.ReasonNonzeroVersion, Want: info.Version}
-	case info.Fork == nil || next.ForkedFrom() == "":
-		return 0, nil
 	}
 	return parent, nil
-}
-
-// beginsLog reports whether a session's changes are a log by themselves.
-func beginsLog(s session.Session) bool {
-	pending := s.Pending()
-	if len(pending) == 0 {
-		return false
-	}
-	_, ok := pending[0].Change.(session.SessionCreated)
-	return ok
 }
 
 // A fork has its parent's stretches of the log up to the fork point, and then
@@ -132,7 +110,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 	if err != nil || !ok {
 		return session.Session{}, false, err
 	}
-	s.ring(w.ref)
+	s.announce(w.ref)
 	return sealed, true, nil
 }
 

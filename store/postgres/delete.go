@@ -12,7 +12,7 @@ import (
 // Delete removes a session for good. The stretches of its log that forks
 // share stay until the last of these is deleted.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	// A second try, after an answer was lost, is for the same session only and
@@ -29,7 +29,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 		return err
 	})
 	if err == nil {
-		s.ring(r)
+		s.announce(r)
 	}
 	return err
 }
@@ -39,7 +39,7 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 	var sid int64
 	var l leaseRow
 	err := tx.QueryRow(ctx, `SELECT sid, `+leaseColumns+` FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args).
-		Scan(&sid, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+		Scan(append([]any{&sid}, l.columns()...)...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -47,8 +47,9 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 		return err
 	case *victim != 0 && *victim != sid:
 		return nil
-	case l.live && l.token != fence:
-		return l.busy(r.ID)
+	}
+	if err := l.lease().AdmitDelete(r.ID, fence, l.isLive); err != nil {
+		return err
 	}
 	*victim = sid
 	logs, err := lockLogs(ctx, tx, sid)

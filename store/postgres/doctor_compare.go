@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
@@ -63,8 +64,8 @@ func (e *examination) compareHeader(ctx context.Context, tx pgx.Tx) error {
 	if errors.Is(err, session.ErrNewerFormat) {
 		return err
 	}
-	want, encodeErr := encodeHeader(e.info())
-	have, err2 := encodeHeader(info)
+	want, encodeErr := store.EncodeHeader(e.info())
+	have, err2 := store.EncodeHeader(info)
 	if err != nil || !whole || !bytes.Equal(have, want) {
 		e.wrong("the header is not what the log makes")
 	}

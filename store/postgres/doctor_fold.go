@@ -100,7 +100,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	var s session.Session
 	if shared > 0 {
 		if s, err = session.Fold(recordsOf(all[:shared])); err != nil {
-			return unreadable(e.ref.ID, "log", err)
+			return store.Unreadable(e.ref.ID, "log", err)
 		}
 	}
 	rest, newest := e.changes, int64(0)
@@ -114,7 +114,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 		}
 		if n > 0 || s.IsZero() {
 			if s, err = session.FoldFrom(s, recordsOf(rest[:n])); err != nil {
-				return unreadable(e.ref.ID, "log", err)
+				return store.Unreadable(e.ref.ID, "log", err)
 			}
 		}
 		e.checkColumns(rest[:n], c.Version)
@@ -129,7 +129,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	e.checkColumns(rest, s.Version()+1)
 	e.last = s
 	if e.whole, err = s.WithTail(recordsOf(rest)); err != nil {
-		return unreadable(e.ref.ID, "tail", err)
+		return store.Unreadable(e.ref.ID, "tail", err)
 	}
 	if store.RefOf(s) != e.ref {
 		return e.corrupt("it is that of session %s of %s", s.ID(), s.Tenant())
@@ -155,7 +155,7 @@ func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) 
 	_, err = pgx.ForEachRow(rows, []any{&c.Seq, &c.Body, &c.version, &c.kind, &c.own}, func() error {
 		var err error
 		if c.record, err = decodeBody(c.Body); err != nil {
-			return unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
+			return store.Unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
 		}
 		if c.record.Seq != c.Seq {
 			return e.corrupt("change %d says that it is %d", c.Seq, c.record.Seq)

@@ -110,12 +110,3 @@ func domain(err error) bool {
 	}
 	return false
 }
-
-// unreadable says how stored data cannot be used: it is of a newer format, or
-// it is corrupt. Nil stays nil.
-func unreadable(id, path string, err error) error {
-	if err == nil || errors.Is(err, session.ErrNewerFormat) {
-		return err
-	}
-	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
-}

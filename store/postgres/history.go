@@ -3,13 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // readLog has a row for the session, so that an empty page of a session is
@@ -37,7 +37,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "after": after, "limit": int64(limit)}
@@ -59,7 +59,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	for i, row := range logged[1:] {
 		entries[i].Version, entries[i].Discarded = row.Version, row.Discarded
 		if entries[i].Record, err = decodeBody(row.Body); err != nil {
-			return nil, unreadable(r.ID, "log", err)
+			return nil, store.Unreadable(r.ID, "log", err)
 		}
 	}
 	return entries, nil
@@ -71,7 +71,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	if err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
 	var commits []store.CommitInfo
@@ -114,9 +114,6 @@ func commitOf(row pgx.CollectableRow) (store.CommitInfo, error) {
 
 // LoadAt reads any version with the messages of its window.
 func (s *Store) LoadAt(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
-	if version < 1 {
-		version = -1 // 0 is no version here
-	}
 	return s.loadVersion(ctx, r, version, false)
 }
 
@@ -126,7 +123,7 @@ func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (sess
 }
 
 func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, whole bool) (loaded session.Session, err error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
 	}
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
@@ -135,11 +132,11 @@ func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, who
 			return err
 		}
 		at := version
-		if version == 0 {
+		if version == 0 && whole {
 			at = last
 		}
-		if at < 1 || at > last {
-			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last)}
+		if err := admission.CheckVersion(at, last); err != nil {
+			return err
 		}
 		head, err := headAt(ctx, tx, r.ID, sid, at)
 		if err != nil {

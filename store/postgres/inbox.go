@@ -29,7 +29,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 	if err != nil {
 		return err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": raw}
@@ -45,7 +45,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 		return err
 	})
 	if err == nil {
-		s.ring(r)
+		s.announce(r)
 	}
 	return err
 }
@@ -55,7 +55,7 @@ const unread = `NOT i.taken`
 
 // Inbox reads what is not taken.
 func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
 	var rows []stored
@@ -76,7 +76,7 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	for _, row := range rows[1:] {
 		var it store.Item
 		if err := json.Unmarshal(row.Body, &it); err != nil {
-			return nil, unreadable(r.ID, "inbox", err)
+			return nil, store.Unreadable(r.ID, "inbox", err)
 		}
 		items = append(items, it)
 	}

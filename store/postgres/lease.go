@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // leaseRow is the newest lease of a session, alive or not.
@@ -26,32 +27,11 @@ func (l *leaseRow) columns() []any { return []any{&l.token, &l.holder, &l.until,
 
 const leaseColumns = `lease_token, lease_holder, lease_until, lease_ended, ` + held
 
-func (l leaseRow) busy(id string) error {
-	return &session.BusyError{ID: id, Holder: string(l.holder), Until: session.Instant(l.until)}
+func (l leaseRow) lease() admission.Lease {
+	return admission.Lease{Lease: store.Lease{Token: l.token, Holder: string(l.holder), Until: session.Instant(l.until)}, Released: l.ended}
 }
 
-// admit lets a writer with a fence, or without, write or says why not. A
-// lease that only ran out still admits its holder: nobody has another.
-func (l leaseRow) admit(id string, fence int64) error {
-	switch {
-	case fence == 0 && l.live:
-		return l.busy(id)
-	case fence != 0 && (fence != l.token || l.ended):
-		return &session.FencedError{ID: id, Token: fence, Have: l.token}
-	}
-	return nil
-}
-
-func (l leaseRow) public() store.Lease {
-	return store.Lease{Token: l.token, Holder: string(l.holder), Until: session.Instant(l.until)}
-}
-
-func checkLength(length time.Duration) error {
-	if length <= 0 {
-		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is no time to hold a lease", length)}
-	}
-	return nil
-}
+func (l leaseRow) isLive() bool { return l.live }
 
 // The new end of a lease, counted from the database's clock.
 const leaseEnd = dbNow + ` + @length::bigint * interval '1 microsecond'`
@@ -63,10 +43,10 @@ const acquireLease = `UPDATE sessions SET lease_token = nextval('lease_tokens'),
 // Acquire takes the lease. When the connection is lost meanwhile and nobody
 // can tell whether it was taken, it runs out by itself.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, err
 	}
 	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds(), "lease_id": newID()}
@@ -74,7 +54,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 		taken, err := s.lease(ctx, "acquire", r, repeatable, acquireLease, args)
 		switch {
 		case err == nil:
-			return taken.public(), nil
+			return taken.lease().Lease, nil
 		case !errors.Is(err, pgx.ErrNoRows):
 			return s.taken(ctx, r, args, err)
 		}
@@ -82,8 +62,8 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 		if err != nil {
 			return store.Lease{}, err
 		}
-		if have.live {
-			return store.Lease{}, have.busy(r.ID)
+		if err := have.lease().Admit(r.ID, 0, have.isLive); err != nil {
+			return store.Lease{}, err
 		}
 	}
 	return store.Lease{}, fmt.Errorf("postgres: session %s: its lease changed hands %d times", r.ID, manyTries)
@@ -103,11 +83,11 @@ func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, fail
 		statement = dropLease
 	}
 	l, err := s.findTaken(ctx, r, args, statement)
-	s.ring(r)
+	s.announce(r)
 	if err != nil || gone {
 		return store.Lease{}, failed
 	}
-	return l.public(), nil
+	return l.lease().Lease, nil
 }
 
 // findTaken runs a statement that finds a lease by the id of its taking, also
@@ -155,7 +135,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	case none:
 		return leaseRow{}, pgx.ErrNoRows
 	}
-	s.ring(r)
+	s.announce(r)
 	return l, nil
 }
 
@@ -171,22 +151,22 @@ const renewLease = `UPDATE sessions SET lease_until = ` + leaseEnd + `
 
 // Renew prolongs the lease.
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, err
 	}
 	renewed, err := s.lease(ctx, "renew", r, passing, renewLease, pgx.NamedArgs{"token": l.Token, "length": length.Microseconds()})
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return renewed.public(), err
+		return renewed.lease().Lease, err
 	}
 	// Lost is lost: tokens only grow, and a released one does not come back.
 	have, err := s.newest(ctx, r)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
 		return store.Lease{}, err
 	}
-	return store.Lease{}, &session.FencedError{ID: r.ID, Token: l.Token, Have: have.token}
+	return store.Lease{}, have.lease().CheckToken(r.ID, l.Token)
 }
 
 const releaseLease = `UPDATE sessions SET lease_ended = true
@@ -194,7 +174,7 @@ const releaseLease = `UPDATE sessions SET lease_ended = true
 
 // Release ends the lease.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	_, err := s.lease(ctx, "release", r, passing, releaseLease, pgx.NamedArgs{"token": l.Token})
@@ -206,12 +186,12 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 
 // Holding is the live lease.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, false, err
 	}
 	l, err := s.newest(ctx, r)
 	if err != nil || !l.live {
 		return store.Lease{}, false, err
 	}
-	return l.public(), true, nil
+	return l.lease().Lease, true, nil
 }

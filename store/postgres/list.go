@@ -17,7 +17,7 @@ import (
 // List finds sessions of one tenant. The database narrows the search and
 // sorts; whether a session fits is decided by its header.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -75,7 +75,7 @@ func (l *listed) metadata() (session.Values, error) {
 	records := make([]session.Record, len(l.Since))
 	for i, body := range l.Since {
 		if records[i], err = decodeBody(body); err != nil {
-			return nil, unreadable(l.ID, "log", err)
+			return nil, store.Unreadable(l.ID, "log", err)
 		}
 	}
 	if head, err = folded(head, records, head.Version(), time.Time{}); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // ear hears of writes by other nodes, for as long as the store lives once
 // somebody has hung up a bell.
-type ear struct {
+type listener struct {
 	store  *Store
 	config *pgx.ConnConfig // nil: only polling
 
@@ -21,7 +21,7 @@ type ear struct {
 	closed bool   // guarded by mu
 }
 
-func (e *ear) open() {
+func (e *listener) open() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
@@ -29,7 +29,7 @@ func (e *ear) open() {
 	}
 }
 
-func (e *ear) close() {
+func (e *listener) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
@@ -43,7 +43,7 @@ const (
 
 // listen rings for notices until the context ends, and connects again when it
 // is cut off.
-func (e *ear) listen(ctx context.Context) {
+func (e *listener) listen(ctx context.Context) {
 	if e.config == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (e *ear) listen(ctx context.Context) {
 }
 
 // hear listens on a connection of its own until it breaks.
-func (e *ear) hear(ctx context.Context) (heard bool, err error) {
+func (e *listener) hear(ctx context.Context) (heard bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, e.config)
 	if err != nil {
 		return false, err
@@ -73,33 +73,33 @@ func (e *ear) hear(ctx context.Context) (heard bool, err error) {
 		return false, err
 	}
 	// What was told before is lost.
-	e.store.bells.ring(e.store.bells.refs()...)
+	e.store.bells.Ring(e.store.bells.Refs()...)
 	for {
 		notice, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return true, err
 		}
-		e.store.bells.ring(noticed(notice.Payload)...)
+		e.store.bells.Ring(noticed(notice.Payload)...)
 	}
 }
 
 // poll looks at the sessions with a bell every now and then and rings for
 // those whose row is not the one it was.
-func (e *ear) poll(ctx context.Context) {
+func (e *listener) poll(ctx context.Context) {
 	seen := map[store.Ref]string{}
 	for {
 		pause(ctx, e.store.config.Poll)
 		if ctx.Err() != nil {
 			return
 		}
-		found, err := e.stamps(ctx, e.store.bells.refs())
+		found, err := e.stamps(ctx, e.store.bells.Refs())
 		if err != nil {
 			continue // the next look finds what this one would have
 		}
 		for r, stamp := range found {
 			// Nobody knows what a bell has missed before the first look.
 			if before, known := seen[r]; !known || before != stamp {
-				e.store.bells.ring(r)
+				e.store.bells.Ring(r)
 			}
 		}
 		seen = found
@@ -108,7 +108,7 @@ func (e *ear) poll(ctx context.Context) {
 
 // stamps are texts that change with every write to a session: "" where there
 // is none.
-func (e *ear) stamps(ctx context.Context, refs []store.Ref) (map[store.Ref]string, error) {
+func (e *listener) stamps(ctx context.Context, refs []store.Ref) (map[store.Ref]string, error) {
 	found := make(map[store.Ref]string, len(refs))
 	var tenants, ids []string
 	for _, r := range refs {

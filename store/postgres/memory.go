@@ -12,24 +12,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 var _ store.Memories = (*Store)(nil)
-
-// openOwner is the reason why a call on an owner's memory cannot begin.
-func (s *Store) openOwner(ctx context.Context, o store.Owner) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return o.Check()
-}
-
-func (s *Store) openEntry(ctx context.Context, o store.Owner, key string) error {
-	if err := s.openOwner(ctx, o); err != nil {
-		return err
-	}
-	return store.CheckEntryKey(key)
-}
 
 // The conditions that name an owner's keys, and one of them.
 const (
@@ -70,7 +56,7 @@ const (
 // and is, when the connection is lost. The outcome of any other write is asked
 // for, and is UnknownOutcomeError with the key for ID where nobody can tell.
 func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
-	if err := s.openOwner(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return store.Entry{}, err
 	}
 	m, err := m.Check()
@@ -173,31 +159,16 @@ func (r *remembering) refusal(ctx context.Context) (entry store.Entry, done bool
 		}
 		return err
 	})
-	switch want := r.memo.IfVersion; {
+	switch {
 	case err != nil:
 		return store.Entry{}, false, err
 	case called != nil:
-		entry, err := s.calledBefore(ctx, r.owner, r.memo.Key, *called)
+		entry, err := admission.RepeatedEntry(r.memo.Key, *called, func(version int64) (store.Entry, bool, error) {
+			return s.Entry(ctx, r.owner, r.memo.Key, version)
+		})
 		return entry, true, err
-	case want != nil && *want != have:
-		return store.Entry{}, false, stale(r.memo.Key, *want, have)
 	}
-	return store.Entry{}, false, nil
-}
-
-func stale(key string, want, have int64) error {
-	return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: want, Have: have}
-}
-
-// calledBefore is what a call that wrote a version gets when it is repeated.
-func (s *Store) calledBefore(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, error) {
-	for _, v := range []int64{version, 0} {
-		entry, ok, err := s.Entry(ctx, o, key, v)
-		if ok || err != nil {
-			return entry, err
-		}
-	}
-	return store.Entry{Key: key}, nil
+	return store.Entry{}, false, admission.CheckEntryVersion(r.memo.Key, r.memo.IfVersion, have)
 }
 
 // ask learns the outcome of a write whose connection was lost. The key's row
@@ -227,7 +198,7 @@ func (r *remembering) ask(ctx context.Context, lost *brokenError) (store.Entry, 
 
 // Forget removes every version of an entry.
 func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
-	if err := s.openEntry(ctx, o, key); err != nil {
+	if err := s.usable(ctx, o.Check(), store.CheckEntryKey(key)); err != nil {
 		return false, err
 	}
 	args := keyArgs(o, key)
@@ -259,15 +230,16 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 		return false, err
 	case mine: // and nobody wrote it since
 		return true, nil
-	case ifVersion != nil && *ifVersion != have:
-		return false, stale(key, *ifVersion, have)
+	}
+	if err := admission.CheckEntryVersion(key, ifVersion, have); err != nil {
+		return false, err
 	}
 	return have > 0, nil
 }
 
 // ForgetAll removes all entries of an owner, or counts them.
 func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
-	if err := s.openOwner(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return 0, err
 	}
 	most := 0 // a second try, after an answer was lost, may find nothing left

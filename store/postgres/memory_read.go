@@ -25,7 +25,7 @@ func entryOf(row pgx.CollectableRow) (store.Entry, error) {
 
 // Entry reads an entry.
 func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
-	if err := s.openEntry(ctx, o, key); err != nil {
+	if err := s.usable(ctx, o.Check(), store.CheckEntryKey(key)); err != nil {
 		return store.Entry{}, false, err
 	}
 	args := keyArgs(o, key)
@@ -55,7 +55,7 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 	if err != nil {
 		return nil, err
 	}
-	if err := s.openOwner(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return nil, err
 	}
 	if prefix != "" {

@@ -45,6 +45,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -105,9 +106,9 @@ type Store struct {
 	patience time.Duration
 	dues     dues
 	lanes    lanes
-	bells    bells
+	bells    store.Bells
 	notices  notices
-	ear      *ear
+	listener *listener
 	index    indexing
 	closed   atomic.Bool
 	closing  chan struct{} // closed when the store is
@@ -172,14 +173,14 @@ func configured(url string, c Config) (*Store, error) {
 	}
 	s := &Store{config: c, patience: defaultPatience, closing: make(chan struct{})}
 	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1)}
-	s.ear = &ear{store: s}
+	s.listener = &listener{store: s}
 	switch {
 	case c.ListenURL != "":
-		if s.ear.config, err = pgx.ParseConfig(c.ListenURL); err != nil {
+		if s.listener.config, err = pgx.ParseConfig(c.ListenURL); err != nil {
 			return nil, &session.InvalidError{Field: "ListenURL", Reason: err.Error()}
 		}
 	case !c.Pooled:
-		s.ear.config = config.ConnConfig.Copy()
+		s.listener.config = config.ConnConfig.Copy()
 	}
 	config.MaxConns, config.ShouldPing = int32(min(c.MaxConns, math.MaxInt32)), shouldPing
 	s.connect = config
@@ -209,9 +210,9 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	s.notices.wanted = make(chan struct{}, 1)
 	s.background.Go(func() { s.notify(running) })
 	s.background.Go(func() { s.fillIndex(running) })
-	s.ear.start = sync.OnceFunc(func() {
-		s.background.Go(func() { s.ear.listen(running) })
-		s.background.Go(func() { s.ear.poll(running) })
+	s.listener.start = sync.OnceFunc(func() {
+		s.background.Go(func() { s.listener.listen(running) })
+		s.background.Go(func() { s.listener.poll(running) })
 	})
 	return nil
 }
@@ -225,35 +226,37 @@ func (s *Store) Close() error {
 		return nil
 	}
 	close(s.closing)
-	s.ear.close()
+	s.listener.close()
 	s.stop()
 	s.background.Wait()
 	s.pool.Close()
 	return nil
 }
 
-// usable is the first thing every method asks.
-func (s *Store) usable(ctx context.Context) error {
+// Bell rings after writes made through this store at once, after those of
+// other nodes as soon as the database tells of them or polling finds them.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) {
+	s.listener.open()
+	return s.bells.Bell(r)
+}
+
+// announce wakes the readers of a session here, and soon those of other nodes.
+func (s *Store) announce(r store.Ref) {
+	s.bells.Ring(r)
+	s.notices.add(r)
+	s.index.want(r)
+}
+
+// usable returns why a call cannot begin: the store is closed, the context has
+// ended, or a check of the call's arguments failed.
+func (s *Store) usable(ctx context.Context, checks ...error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("postgres store: %w", session.ErrClosed)
 	}
-	return ctx.Err()
-}
-
-// open is the reason why a call on one session cannot begin.
-func (s *Store) open(ctx context.Context, r store.Ref) error {
-	if err := s.usable(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.Check()
-}
-
-// openTenant is the reason why a call on a tenant's sessions cannot begin.
-func (s *Store) openTenant(ctx context.Context, tenant string) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return session.CheckTenant(tenant)
+	return cmp.Or(checks...)
 }
 
 // clock is what a statement takes for the time: nothing, so that it asks the

@@ -48,7 +48,7 @@ type loaded struct {
 
 // Load reads the last version, with the open tail where asked.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
 	}
 	args := loadSession.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail, "forever": int64(forever)})
@@ -79,7 +79,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	}
 	whole, err := last.WithTail(open)
 	if err != nil {
-		return session.Session{}, unreadable(r.ID, "tail", err)
+		return session.Session{}, store.Unreadable(r.ID, "tail", err)
 	}
 	return whole, nil
 }
@@ -142,7 +142,7 @@ func folded(from session.Session, records []session.Record, version int64, updat
 	if len(records) > 0 {
 		var err error
 		if at, err = session.FoldFrom(from, records); err != nil {
-			return session.Session{}, unreadable(from.ID(), "log", err)
+			return session.Session{}, store.Unreadable(from.ID(), "log", err)
 		}
 	}
 	// The log says nothing of versions and their times. Each is later than the
@@ -172,7 +172,7 @@ func showing(head session.Session, records []session.Record) (session.Session, e
 func holding(head session.Session, messages []session.Message) (session.Session, error) {
 	full, err := head.Holding(messages)
 	if err != nil {
-		return session.Session{}, unreadable(head.ID(), "log", err)
+		return session.Session{}, store.Unreadable(head.ID(), "log", err)
 	}
 	return full, nil
 }
@@ -212,7 +212,7 @@ func decodeRecords(id string, rows []stored) ([]session.Record, error) {
 	for i, row := range rows {
 		var err error
 		if records[i], err = decodeBody(row.Body); err != nil {
-			return nil, unreadable(id, "log", err)
+			return nil, store.Unreadable(id, "log", err)
 		}
 	}
 	return records, nil
@@ -220,7 +220,7 @@ func decodeRecords(id string, rows []stored) ([]session.Record, error) {
 
 // Info reads the header.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Info{}, err
 	}
 	var row headerRow

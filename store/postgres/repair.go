@@ -78,7 +78,7 @@ func (s *Store) mendSession(ctx context.Context, p patient) (mended []string, er
 		return nil, nil // it is gone, or not to be mended
 	}
 	if err == nil && len(mended) > 0 {
-		s.ring(p.Ref)
+		s.announce(p.Ref)
 	}
 	return mended, err
 }

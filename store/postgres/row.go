@@ -3,9 +3,7 @@ package postgres
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // forever is the number after all changes.
@@ -33,7 +32,7 @@ func addWindow(args pgx.NamedArgs, sealed session.Session) {
 
 // addHeader adds the header and its copies.
 func addHeader(args pgx.NamedArgs, info session.Info) error {
-	header, err := encodeHeader(info)
+	header, err := store.EncodeHeader(info)
 	if err != nil {
 		return err
 	}
@@ -92,13 +91,6 @@ func column(text string) *string {
 	return &text
 }
 
-// encodeHeader is a header as it is kept: the beginning of a session's
-// document, so that it says which format it is of.
-func encodeHeader(i session.Info) ([]byte, error) {
-	raw, err := i.MarshalJSON()
-	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
-}
-
 // headerRow is a header as it is kept: some of it in columns that change when
 // the rest does not.
 type headerRow struct {
@@ -121,7 +113,7 @@ func (h *headerRow) columns() []any {
 func (h *headerRow) info() (session.Info, error) {
 	i, err := session.DecodeHeader(h.Header)
 	if err != nil {
-		return session.Info{}, unreadable(h.ID, "header", err)
+		return session.Info{}, store.Unreadable(h.ID, "header", err)
 	}
 	i.Version, i.Seq, i.UpdatedAt = h.Version, h.Seq, session.Instant(h.UpdatedAt)
 	if h.Messages != nil {
@@ -130,7 +122,7 @@ func (h *headerRow) info() (session.Info, error) {
 	if h.TailRows != nil {
 		var rows tailRows
 		if err := json.Unmarshal(h.TailRows, &rows); err != nil {
-			return session.Info{}, unreadable(h.ID, "header", err)
+			return session.Info{}, store.Unreadable(h.ID, "header", err)
 		}
 		i.Task, i.Workflow = rows.Task, rows.Workflow
 	}
@@ -149,31 +141,18 @@ func decodeHead(id string, raw []byte) (session.Session, error) {
 	if err == nil && s.ID() != id {
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
 	}
-	return s, unreadable(id, "head", err)
+	return s, store.Unreadable(id, "head", err)
 }
 
-// shown are the stretches of the log, first and last change of each, that
-// hold the messages of a window or of the whole transcript.
-func shown(spans []session.Span, w session.Window, whole bool) (from, to []int64) {
+// shown returns the first and last changes of the spans that hold the messages
+// of a window or of the whole transcript.
+func shown(transcript []session.Span, w session.Window, whole bool) (from, to []int64) {
 	from, to = []int64{}, []int64{} // NULL is not allowed
-	first := w.FromSeq
-	if whole {
-		first = 0
-	}
-	keep := slices.Sorted(slices.Values(w.Keep))
-	for _, seq := range slices.Compact(keep) {
-		if seq < first && session.Holds(spans, seq) {
-			from, to = append(from, seq), append(to, seq)
+	for _, span := range store.ShownSpans(transcript, w, whole) {
+		if span.To == 0 {
+			span.To = forever
 		}
-	}
-	for _, span := range spans {
-		last := span.To
-		if last == 0 {
-			last = forever
-		}
-		if begin := max(span.From, first); begin <= last {
-			from, to = append(from, begin), append(to, last)
-		}
+		from, to = append(from, span.From), append(to, span.To)
 	}
 	return from, to
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // The pieces of a save. Whatever follows the session's row is written from
@@ -23,7 +24,7 @@ const (
 
 	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
-	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold
+	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admitted + returnFold
 	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)`
 
 	foldLeft = ` SELECT snap_version, snap_bytes, unfolded FROM s`
@@ -31,7 +32,7 @@ const (
 
 // What is left to fold is counted as it is written. A version that leaves too
 // much is not admitted.
-var countFold = `, unfolded = unfolded + @weight WHERE ` + admission + ` AND @of_version::bigint - snap_version < ` + strconv.Itoa(foldVersionsLimit) + returnFold
+var countFold = `, unfolded = unfolded + @weight WHERE ` + admitted + ` AND @of_version::bigint - snap_version < ` + strconv.Itoa(foldVersionsLimit) + returnFold
 
 var (
 	saveVersion               = committing(moveOn+countFold, foldLeft)
@@ -42,7 +43,7 @@ var (
 
 // Save adds a version.
 func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	sealed, r := next.Sealed(c.At), store.RefOf(next)
@@ -73,7 +74,7 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 	args := versionArgs(sealed, info)
 	admit(args, next, c.Fence)
 	addCommit(args, c, before.Seq+1)
-	args["release"] = c.Release
+	args["release"] = admission.Releases(c)
 	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // Whether a session's transcript holds a message is decided by its head and
 // open tail, and which words it has by its text, of the best ones only.
 func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()

@@ -13,7 +13,7 @@ import (
 
 // Interrupted lists sessions whose execution was broken off.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	args := pgx.NamedArgs{"tenant": tenant, "now": s.clock()}
@@ -40,7 +40,7 @@ const idleSessions = `SELECT ` + headerColumns + ` FROM listing l JOIN sessions 
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	r, err := r.Check()

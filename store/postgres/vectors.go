@@ -21,14 +21,6 @@ var _ store.Vectors = (*Store)(nil)
 // words. A log whose mark is not at its end is looked at, and its mark moved to
 // what waits first: whoever lists what waits tidies up behind him.
 
-// openEmbedder is the reason why a call of an embedder cannot begin.
-func (s *Store) openEmbedder(ctx context.Context, name string) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return store.CheckEmbedder(name)
-}
-
 // embedderID is the number of an embedder, 0 for one that made nothing yet.
 func embedderID(ctx context.Context, tx pgx.Tx, name string) (eid int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT eid FROM embedders WHERE name = $1`, name).Scan(&eid)
@@ -58,7 +50,7 @@ func tokenNames(token string) (a, b int64, entry bool, err error) {
 
 // Embedded keeps vectors.
 func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embedding) error {
-	if err := s.openEmbedder(ctx, name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return err
 	}
 	messages, entries, err := columnsOf(vectors)

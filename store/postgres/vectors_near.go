@@ -17,7 +17,7 @@ import (
 // Nearest finds passages by their meaning: it compares every vector that lies
 // where it looks.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()

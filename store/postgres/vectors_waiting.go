@@ -19,7 +19,7 @@ type unembedded struct {
 
 // Unembedded lists passages without a vector.
 func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store.Unembedded, error) {
-	if err := s.openEmbedder(ctx, name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return nil, err
 	}
 	limit, err := store.PageLimit(limit)

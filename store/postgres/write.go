@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // write is one request that changes a session: statements sent in one go,
@@ -126,28 +127,13 @@ func ended(results pgx.BatchResults, err error) error {
 	return err
 }
 
-// writable is the reason why a session cannot be written at all.
-func (s *Store) writable(ctx context.Context, next session.Session, keys []store.Key) error {
-	if next.IsZero() {
-		return &session.InvalidError{Field: "session", Reason: "is the zero session"}
-	}
-	if err := s.open(ctx, store.RefOf(next)); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// admission lets the writer of a version on: nobody else has written since it
-// loaded the session, and its lease, or that it has none, is in order.
-const admission = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND NOT unreadable
+// admitted is the condition under which a write is made; admission.State says
+// why not. Nobody else has written since the writer loaded the session, and its
+// lease, or that it has none, is in order.
+const admitted = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND NOT unreadable
 	AND CASE WHEN @fence::bigint = 0 THEN NOT ` + held + ` ELSE lease_token = @fence::bigint AND NOT lease_ended END`
 
-// admit adds what the admission compares.
+// admit adds what the condition compares.
 func admit(args pgx.NamedArgs, next session.Session, fence int64) {
 	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, next.Base(), fence
 }
@@ -171,7 +157,7 @@ func (s *Store) settle(ctx context.Context, next session.Session, fence int64, b
 			return w, err
 		}
 		if admitted {
-			s.ring(r)
+			s.announce(r)
 			return w, nil
 		}
 		if err := s.refusal(ctx, next, fence); err != nil {
@@ -182,8 +168,7 @@ func (s *Store) settle(ctx context.Context, next session.Session, fence int64, b
 	return nil, fmt.Errorf("postgres: session %s: refused %d times for no reason that lasts", r.ID, manyTries)
 }
 
-// refusal is the reason why a write is not admitted, by the checks in the
-// order the contract fixes.
+// refusal returns why a write is not admitted, nil where it would be by now.
 func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) error {
 	r := store.RefOf(next)
 	var l leaseRow
@@ -197,24 +182,11 @@ func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) 
 	if err != nil {
 		return err
 	}
+	have := admission.State{AgentID: agent, Version: version, LastSeq: last, Lease: l.lease(), Live: l.isLive}
 	if damaged {
-		return damage(r.ID, format, header)
+		have.Damage = damage(r.ID, format, header)
 	}
-	if err := l.admit(r.ID, fence); err != nil {
-		return err
-	}
-	conflict := &session.ConflictError{ID: r.ID}
-	switch {
-	case next.AgentID() != agent:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonReplaced, next.Version(), version
-	case next.Version() != version:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonStale, next.Version(), version
-	case next.Base() != last:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), last
-	default:
-		return nil
-	}
-	return conflict
+	return have.Admit(next, fence)
 }
 
 // damage is why a session's row cannot be built upon.
@@ -223,7 +195,7 @@ func damage(id string, format int, header []byte) error {
 		return &session.NewerFormatError{What: "format version", Have: fmt.Sprint(format), Know: fmt.Sprint(session.FormatVersion)}
 	}
 	if _, err := session.DecodeHeader(header); err != nil {
-		return unreadable(id, "header", err)
+		return store.Unreadable(id, "header", err)
 	}
 	return &session.CorruptError{ID: id, Path: "header", Reason: "it does not match its format or checksum"}
 }
@@ -282,7 +254,7 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 		return unknown // no answer is an answer too
 	}
 	if answer == made {
-		s.ring(w.ref)
+		s.announce(w.ref)
 	}
 	return answer
 }
