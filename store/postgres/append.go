@@ -14,7 +14,7 @@ import (
 )
 
 // The pieces of a write to the open tail. A write that begins an execution
-// takes the lease too; its id is that of the taking.
+// takes the lease too, and the lease keeps the write's id.
 const (
 	moveTail = `WITH s AS (UPDATE sessions SET last_seq = @last, live = live + @added, running = @running::boolean,
 		at_work = @running::boolean OR live + @added > 0, write_id = @write, unfolded = unfolded + @weight`
@@ -32,7 +32,7 @@ var (
 	beginTail         = appending(moveTail+takeLease+admitTail, leaseLeft)
 	beginTailAndRows  = appending(moveTail+moveRows+takeLease+admitTail, listRows+leaseLeft)
 
-	// After a refusal the changes in force are counted anew.
+	// After a discard the changes in force are counted anew.
 	countTail = named(`UPDATE sessions s SET live = n.live, at_work = s.running OR n.live > 0
 		FROM ` + mine + `, LATERAL (SELECT count(*) AS live FROM changes c
 			WHERE c.log = m.sid AND c.seq > m.seq AND c.kind <> '` + tailDiscarded + `'
@@ -50,23 +50,23 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err := admission.CheckLength(b.Length); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	taking := taking{holder: b.Holder, length: b.Length}
-	begun, err := s.extend(ctx, next, store.Append{Keys: b.Keys}, &taking)
+	request := leaseRequest{holder: b.Holder, length: b.Length}
+	begun, err := s.extend(ctx, next, store.Append{Keys: b.Keys}, &request)
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return begun, taking.taken.lease().Lease, nil
+	return begun, request.taken.lease().Lease, nil
 }
 
-// taking is a lease that is taken with a write.
-type taking struct {
+// leaseRequest asks for the lease together with a write.
+type leaseRequest struct {
 	holder string
 	length time.Duration
 	taken  leaseRow
 }
 
-// extend writes to the open tail, and takes the lease where one is wanted.
-func (s *Store) extend(ctx context.Context, next session.Session, a store.Append, lease *taking) (session.Session, error) {
+// extend writes to the open tail, and takes the lease if one is requested.
+func (s *Store) extend(ctx context.Context, next session.Session, a store.Append, lease *leaseRequest) (session.Session, error) {
 	if err := s.usable(ctx, admission.CheckSession(next, a.Keys)); err != nil {
 		return session.Session{}, err
 	}
@@ -78,12 +78,12 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 		return session.Session{}, invalid
 	}
 	var left fold
-	w, err := s.settle(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
-	var lost *brokenError
+	w, err := s.sendUntilDecided(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
+	var lost *answerLostError
 	switch {
 	case err == nil:
 		if left.due(next.Version()) {
-			s.dues.set(store.RefOf(next), true)
+			s.snapshotsDue.set(store.RefOf(next), true)
 		}
 		return next.Flushed(), nil
 	case !errors.As(err, &lost):
@@ -94,7 +94,7 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), Err: lost.err}
 }
 
-func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *taking, left *fold) (*write, error) {
+func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *leaseRequest, left *fold) (*write, error) {
 	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running()}
 	admit(args, next, a.Fence)
 	if err := addChanges(args, pending); err != nil {
@@ -127,7 +127,7 @@ func (s *Store) newAppend(next session.Session, a store.Append, pending []sessio
 	default:
 		w.add(extendTail.of(len(pending)), nil)
 	}
-	w.addMeanings(pending)
+	w.addEffects(pending)
 	if admission.Has[session.TailDiscarded](pending) {
 		w.add(countTail, nil)
 	}

@@ -25,7 +25,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	for { // until no parent goes away in between
+	for { // again if the parent is deleted in between
 		parent, err := s.creatable(ctx, next)
 		if err != nil {
 			return session.Session{}, err
@@ -43,13 +43,13 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	}
 }
 
-// creatable checks whether a session can be created and finds the parent, if
-// it is here, whose log it continues: 0 for none.
+// creatable checks whether a session can be created and finds the parent whose
+// log it shares, 0 for none.
 func (s *Store) creatable(ctx context.Context, next session.Session) (parent int64, err error) {
 	of, isFork := admission.ParentOf(next)
 	args := pgx.NamedArgs{"tenant": next.Tenant(), "id": next.ID(), "parent": of.Ref.ID, "agent": of.AgentID, "version": of.At.Version, "seq": of.At.Seq}
 	var exists bool
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id),
 			coalesce((SELECT p.sid FROM sessions p JOIN commits c ON c.log = p.sid
 				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND c.version = @version AND c.last_seq = @seq), 0)`,
@@ -88,8 +88,8 @@ var insertSession = committing(`WITH s AS (
 // The parent's row is locked against deletion before anything is shared.
 var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint FOR KEY SHARE`)
 
-// insert writes version 1. It is not ok when the session came or the parent
-// went in the meantime.
+// insert writes version 1. It is not ok if the session was created or the
+// parent deleted in the meantime.
 func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit, parent int64) (created session.Session, ok bool, err error) {
 	sealed := next.Sealed(c.At)
 	w, err := s.newCreation(next, sealed, c, parent)
@@ -97,12 +97,12 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 		return session.Session{}, false, err
 	}
 	ok, err = s.send(ctx, w)
-	var lost *brokenError
+	var lost *answerLostError
 	if errors.As(err, &lost) {
 		switch s.askCommit(ctx, w, sealed.Version()) {
 		case made:
 			return sealed, true, nil
-		case never:
+		case replaced:
 			return session.Session{}, false, &session.ConflictError{ID: next.ID(), Reason: session.ReasonExists}
 		}
 		return session.Session{}, false, &session.UnknownOutcomeError{ID: next.ID(), CommitID: c.ID, Err: lost.err}
@@ -145,7 +145,7 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 		w.locks = 1
 	}
 	w.add(insertSession.of(len(pending)), nil)
-	w.addMeanings(pending)
+	w.addEffects(pending)
 	w.addKeys(c.Keys, sealed.Seq())
 	return w, nil
 }

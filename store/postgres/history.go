@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// readLog has a row for the session, so that an empty page of a session is
-// not taken for a missing one.
+// readLog returns a first row for the session itself, so that an empty page
+// differs from a missing session.
 const readLog = `WITH s AS MATERIALIZED (SELECT sid, seq FROM sessions WHERE tenant = @tenant AND id = @id)
 	SELECT 0::bigint AS seq, ''::bytea AS body, 0::bigint AS version, false AS discarded FROM s
 	UNION ALL (SELECT c.seq, c.body, CASE WHEN c.seq > s.seq THEN 0 ELSE c.version END,
@@ -42,7 +42,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "after": after, "limit": int64(limit)}
 	var logged []loggedRow
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, readLog, args)
 		if err == nil {
 			logged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[loggedRow])
@@ -89,16 +89,16 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	return commits, err
 }
 
-// nextCommits reads those after a version. They stand in the log after the
-// newest snapshot that is not later, or apart.
+// nextCommits reads the commits after a version. They are in the log, after the
+// newest snapshot that is not later, or in seals if they changed nothing.
 const nextCommits = `(SELECT commit_id AS id, version, first_seq, seq AS last_seq, action, actor, sealed_at AS at FROM changes
 		WHERE log = @sid AND version > @after AND sealed_at IS NOT NULL
 		AND seq > coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = @sid AND n.version <= @after ORDER BY n.version DESC LIMIT 1), 0) ORDER BY seq LIMIT @limit)
 	UNION ALL (SELECT id, version, first_seq, last_seq, action, actor, at FROM seals WHERE log = @sid AND version > @after ORDER BY version LIMIT @limit)
 	ORDER BY version LIMIT @limit`
 
-// commitAt joins the commit of a version to a session s. It stands in the log
-// between the snapshots before and after, or apart.
+// commitAt joins the commit of a version to a session s. The snapshots before
+// and after it say where in the log to look.
 const commitAt = ` CROSS JOIN LATERAL (SELECT
 		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version <= @version::bigint ORDER BY n.version DESC LIMIT 1), 0) AS lo,
 		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version >= @version::bigint ORDER BY n.version LIMIT 1), s.seq) AS hi) g
@@ -182,7 +182,7 @@ func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (sess
 	return folded(snapshot, records, version, updatedAt)
 }
 
-// fill gives the head of any version its messages.
+// fill reads the messages of a head, of any version.
 func fill(ctx context.Context, tx pgx.Tx, sid int64, head session.Session, whole bool) (session.Session, error) {
 	from, to := shown(head.Spans(), head.Window(), whole)
 	rows, err := collect(ctx, tx, `SELECT c.seq, c.body FROM

@@ -22,7 +22,7 @@ type leaseRow struct {
 	live   bool // by the database's clock
 }
 
-// columns are where leaseColumns go.
+// columns are the destinations of leaseColumns.
 func (l *leaseRow) columns() []any { return []any{&l.token, &l.holder, &l.until, &l.ended, &l.live} }
 
 const leaseColumns = `lease_token, lease_holder, lease_until, lease_ended, ` + held
@@ -40,8 +40,8 @@ const acquireLease = `UPDATE sessions SET lease_token = nextval('lease_tokens'),
 		lease_id = @lease_id::uuid
 	WHERE tenant = @tenant AND id = @id AND NOT ` + held + ` RETURNING ` + leaseColumns
 
-// Acquire takes the lease. When the connection is lost meanwhile and nobody
-// can tell whether it was taken, it runs out by itself.
+// Acquire takes the lease. If the connection is lost and it cannot be found out
+// whether the lease was taken, the lease runs out by itself.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
 	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
@@ -50,8 +50,8 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 		return store.Lease{}, err
 	}
 	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds(), "lease_id": newID()}
-	for range manyTries {
-		taken, err := s.lease(ctx, "acquire", r, repeatable, acquireLease, args)
+	for range maxTries {
+		taken, err := s.lease(ctx, "acquire", r, safeToRepeat, acquireLease, args)
 		switch {
 		case err == nil:
 			return taken.lease().Lease, nil
@@ -66,7 +66,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 			return store.Lease{}, err
 		}
 	}
-	return store.Lease{}, fmt.Errorf("postgres: session %s: its lease changed hands %d times", r.ID, manyTries)
+	return store.Lease{}, fmt.Errorf("acquire lease of session %s: it was taken and freed %d times meanwhile, try again", r.ID, maxTries)
 }
 
 const (
@@ -75,8 +75,8 @@ const (
 		WHERE tenant = @tenant AND id = @id AND lease_id = @lease_id::uuid RETURNING ` + leaseColumns
 )
 
-// taken looks for a lease whose taking was not answered. A caller who waits
-// gets it; of one who has gone it is taken away.
+// taken looks for a lease after the answer to Acquire was lost. A caller that
+// still waits gets it; if the caller has given up, the lease is ended.
 func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, failed error) (store.Lease, error) {
 	statement, gone := findLease, ctx.Err() != nil
 	if gone {
@@ -90,16 +90,16 @@ func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, fail
 	return l.lease().Lease, nil
 }
 
-// findTaken runs a statement that finds a lease by the id of its taking, also
-// when the caller has gone.
+// findTaken runs a statement that finds a lease by the id it was acquired with,
+// even if the caller has given up.
 func (s *Store) findTaken(ctx context.Context, r store.Ref, args pgx.NamedArgs, sql string) (leaseRow, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
 	defer cancel()
 	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
 	var l leaseRow
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		var batch pgx.Batch
-		// The lock waits for the taking, should it still be under way.
+		// The lock waits for the acquiring statement if that still runs.
 		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args)
 		batch.Queue(sql, args)
 		results := conn.SendBatch(ctx, &batch)
@@ -107,7 +107,7 @@ func (s *Store) findTaken(ctx context.Context, r store.Ref, args pgx.NamedArgs, 
 		if err == nil {
 			err = results.QueryRow().Scan(l.columns()...)
 		}
-		return ended(results, err)
+		return closeBatch(results, err)
 	})
 	return l, err
 }
@@ -118,7 +118,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
 	var l leaseRow
 	none := false
-	err := s.insist(ctx, worth, func() error {
+	err := s.retryWhile(ctx, worth, func() error {
 		return s.once(ctx, func(conn *pgx.Conn) error {
 			s.config.OnWrite("before " + name)
 			err := conn.QueryRow(ctx, sql, args).Scan(l.columns()...)
@@ -139,7 +139,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	return l, nil
 }
 
-// newest reads the lease.
+// newest reads the newest lease, live or not.
 func (s *Store) newest(ctx context.Context, r store.Ref) (leaseRow, error) {
 	var l leaseRow
 	err := s.row(ctx, r, `SELECT `+leaseColumns+` FROM sessions`, l.columns()...)
@@ -157,11 +157,11 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, err
 	}
-	renewed, err := s.lease(ctx, "renew", r, passing, renewLease, pgx.NamedArgs{"token": l.Token, "length": length.Microseconds()})
+	renewed, err := s.lease(ctx, "renew", r, transient, renewLease, pgx.NamedArgs{"token": l.Token, "length": length.Microseconds()})
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return renewed.lease().Lease, err
 	}
-	// Lost is lost: tokens only grow, and a released one does not come back.
+	// A lost lease stays lost: tokens only grow and a released one is not reused.
 	have, err := s.newest(ctx, r)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
 		return store.Lease{}, err
@@ -177,7 +177,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
-	_, err := s.lease(ctx, "release", r, passing, releaseLease, pgx.NamedArgs{"token": l.Token})
+	_, err := s.lease(ctx, "release", r, transient, releaseLease, pgx.NamedArgs{"token": l.Token})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
