@@ -43,7 +43,7 @@ type snapshotsDue struct {
 	refs map[store.Ref]bool // guarded by mu
 }
 
-// maxSnapshotsDue bounds what is memoryRow of sessions that may never be saved again.
+// maxSnapshotsDue bounds the set, because some sessions are never saved again.
 const maxSnapshotsDue = 10_000
 
 func (d *snapshotsDue) set(r store.Ref, due bool) {

@@ -42,7 +42,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 			}
 			return s.insert(ctx, conn, r, made, history)
 		},
-		saved: v.isThere,
+		saved: v.wasSaved,
 	})
 	if err != nil {
 		return session.Session{}, err
@@ -50,8 +50,8 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	return made.sealed, nil
 }
 
-// creatable checks whether a session can be created and, for a fork whose
-// parent is here, gives the stretches of log it shares.
+// creatable checks whether a session can be created and returns the stretches of
+// its parent's log that it shares, if the parent exists.
 func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session) (history []stretch, shared bool, err error) {
 	_, exists, err := c.find(ctx, r, 0)
 	if err == nil {
@@ -79,8 +79,8 @@ func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session)
 	return history, true, err
 }
 
-// rooted is the version with a log of its own.
-func (v saving) rooted(mustShare bool) (saving, error) {
+// rooted returns the version with a log of its own.
+func (v versionWrite) rooted(mustShare bool) (versionWrite, error) {
 	next, changed, err := admission.Rooted(v.next, mustShare)
 	if err != nil || !changed {
 		return v, err
@@ -89,7 +89,7 @@ func (v saving) rooted(mustShare bool) (saving, error) {
 }
 
 // insert writes a new session that continues the stretches it shares.
-func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v saving, history []stretch) error {
+func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite, history []stretch) error {
 	w := row{}
 	if len(history) > 0 {
 		w.forkedAt = history[len(history)-1].upTo

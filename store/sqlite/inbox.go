@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// Post adds an item to a session's inbox. Items stay there for ever, so that
-// an id that was ever used is known again.
+// Post adds an item to a session's inbox. Taken items stay in the table, so that
+// a used id is recognised.
 func (s *Store) Post(ctx context.Context, r store.Ref, item store.Item) error {
 	item, err := item.Check()
 	if err != nil {

@@ -94,8 +94,8 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	})
 }
 
-// writeLeased is writeSession for a holder, whose session may be gone: then
-// the row is the zero row.
+// writeLeased is writeSession for a holder whose session may be gone: then the
+// row is the zero row.
 func (s *Store) writeLeased(ctx context.Context, r store.Ref, change func(context.Context, *conn, row) error) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err

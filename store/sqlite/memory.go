@@ -84,7 +84,7 @@ func (c *conn) memoryKey(ctx context.Context, o store.Owner, name string) (id, l
 	return id, 0, err
 }
 
-// addEntry writes a version of a key and makes it the one that is found.
+// addEntry writes a version of a key and indexes it in place of the last one.
 func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.Entry, callID string) error {
 	if _, err := c.exec(ctx, "INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value) VALUES (?, ?, ?, ?, ?, ?)",
 		id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value)); err != nil {

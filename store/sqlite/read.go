@@ -58,7 +58,7 @@ func (s *Store) loadAt(ctx context.Context, r store.Ref, version int64, whole bo
 	return loaded, nil
 }
 
-// load is a version with the messages of its window or the whole transcript.
+// load reads a version with the messages of its window or the whole transcript.
 func (c *conn) load(ctx context.Context, r store.Ref, w row, version int64, whole bool) (session.Session, error) {
 	s, after, err := c.foldedAfter(ctx, r, w, version)
 	if err != nil {
@@ -67,16 +67,15 @@ func (c *conn) load(ctx context.Context, r store.Ref, w row, version int64, whol
 	return c.fill(ctx, w, s, after, whole)
 }
 
-// folded is a version with some of its messages or none.
+// folded reads a version with some of its messages or none.
 func (c *conn) folded(ctx context.Context, r store.Ref, w row, version int64) (session.Session, error) {
 	s, _, err := c.foldedAfter(ctx, r, w, version)
 	return s, err
 }
 
-// foldedAfter is a version made of the nearest head before it and the changes
-// since: it has the messages after the head's last change, which it says, and
-// none before. The log says nothing of versions and their times; the commits
-// do.
+// foldedAfter folds a version from the nearest head before it and the changes
+// since. It has the messages after the head's last change, which is returned,
+// and none before. The times of versions are in the commits, not in the log.
 func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int64) (_ session.Session, after int64, _ error) {
 	from := w.head
 	if from.n.Valid && from.version > version {

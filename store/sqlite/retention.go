@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// errEnough ends the reading of rows early.
-var errEnough = errors.New("enough")
+// errStop ends the reading of rows early.
+var errStop = errors.New("stop")
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
@@ -38,12 +38,12 @@ ORDER BY updated_at, id`, []any{tenant}, func(rows *sql.Rows) error {
 				infos = append(infos, info)
 			}
 			if len(infos) == r.Limit {
-				return errEnough
+				return errStop
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStop) {
 		return nil, err
 	}
 	return infos, nil

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// row is a session as the checks of a write and the reading of its log need it.
+// row is what a session's row says for the checks of a write and for reading its
+// log.
 type row struct {
 	log      int64
 	agentID  string
@@ -29,12 +30,12 @@ type row struct {
 
 // head is the folded state of a version.
 type head struct {
-	n       sql.NullInt64 // null: there is none, which is damage
+	n       sql.NullInt64 // null: it is missing
 	version int64
 	seq     int64
 	sum     int64
 	size    int64
-	data    []byte // nil where it was not asked for
+	data    []byte // nil if it was not read
 }
 
 const (
@@ -71,7 +72,7 @@ func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	return w, err
 }
 
-// readHead reads the data of a head that was left out.
+// readHead reads the data of a head if it was not read yet.
 func (c *conn) readHead(ctx context.Context, h *head) error {
 	if h.data != nil || !h.n.Valid {
 		return nil
@@ -80,7 +81,7 @@ func (c *conn) readHead(ctx context.Context, h *head) error {
 	return err
 }
 
-// decode is the session without messages that a head holds.
+// decode returns the session, without messages, that a head holds.
 func (h head) decode(r store.Ref) (session.Session, error) {
 	if !h.n.Valid {
 		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "head", Reason: "it is missing"}
@@ -96,9 +97,9 @@ func (h head) decode(r store.Ref) (session.Session, error) {
 	return s, store.Unreadable(r.ID, "head", err)
 }
 
-// readable is the reason why a head cannot be read. What still is as this
-// program wrote it need not be decoded to know. Data that was not read counts
-// as readable: whoever writes the next head reads it first.
+// readable returns why a head cannot be read. A head with the right checksum is
+// not decoded. Data that was not read counts as readable, because it is read
+// before the next head is written.
 func (h head) readable(r store.Ref) error {
 	if h.n.Valid && (h.data == nil || int64(crc32.ChecksumIEEE(h.data)) == h.sum) {
 		return nil

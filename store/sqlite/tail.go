@@ -35,7 +35,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 		return session.Session{}, err
 	}
 	err = s.write(ctx, &request{
-		ref: store.RefOf(next), remembers: true, saved: w.saved(),
+		ref: store.RefOf(next), keepsCache: true, saved: w.saved(),
 		do: func(ctx context.Context, c *conn) error { return c.extend(ctx, w, s.now(), nil) },
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	}
 	var taken admission.Lease
 	err = s.write(ctx, &request{
-		ref: store.RefOf(next), remembers: true, saved: w.saved(),
+		ref: store.RefOf(next), keepsCache: true, saved: w.saved(),
 		do: func(ctx context.Context, c *conn) error {
 			now := s.now()
 			taken = admission.NewLease(b.Holder, now, b.Length)
@@ -68,7 +68,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	return next.Flushed(), taken.Lease, nil
 }
 
-// extend writes to the open tail, under a new lease where one is wanted.
+// extend writes to the open tail, under a new lease if one is wanted.
 func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *admission.Lease) error {
 	r := store.RefOf(a.next)
 	w, err := c.current(ctx, r)
@@ -111,7 +111,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
 		return err
 	}
-	c.known.put(r, w)
+	c.cache.put(r, w)
 	return nil
 }
 
@@ -135,8 +135,8 @@ func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error
 	return err
 }
 
-// saved looks for the last change after a commit whose outcome is in doubt. An
-// append of nothing leaves no trace to look for.
+// saved looks for the last change after a commit with an unknown outcome. An
+// append without changes leaves nothing to look for.
 func (a tailWrite) saved() func(context.Context, *conn) (bool, error) {
 	if len(a.changes) == 0 {
 		return nil
@@ -150,7 +150,7 @@ WHERE s.tenant = ? AND s.id = ? AND s.agent_id = ? AND c.seq = ? AND c.at = ? AN
 	}
 }
 
-// Interrupted lists sessions whose execution was broken off.
+// Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
