@@ -115,8 +115,7 @@ func (s *Store) info(ctx context.Context, p place) (session.Info, error) {
 	return info, err
 }
 
-// List reads the header of every session of the tenant; nothing is indexed.
-// Sessions that cannot be read are reported on the first page.
+// List reads the header of every session of the tenant; there is no index.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
 	if err := s.usable(ctx); err != nil {
 		return store.Page{}, err
@@ -148,9 +147,7 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 		}
 	}
 	page := q.Paginate(infos, after)
-	if after == nil {
-		page.Corrupt = corrupt
-	}
+	page.Corrupt = corrupt
 	return page, nil
 }
 
