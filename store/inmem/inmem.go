@@ -1,10 +1,10 @@
 // Package inmem keeps sessions in memory. It has every ability but Doctors,
-// because there is nothing in it that could be mended. Nothing is durable: it
-// is for tests, examples and programs that end with their conversation.
+// because nothing in it could need repair. Nothing is durable: it is for tests,
+// examples and programs that end with their conversation.
 //
-// What it keeps is encoded: each session is a head, a header and a log of
-// records, all of them JSON, as a database would hold them. So it shares no
-// memory with its callers, and whatever cannot be encoded is found here first.
+// It keeps everything encoded: each session is a head, a header and a log of
+// records, all of them JSON, as in a database. So it shares no memory with its
+// callers, and its tests find what cannot be encoded.
 // The cost of a save depends on what changed and not on how long the session
 // is; forks share the log they come from.
 package inmem
@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Config is optional throughout.
+// Config holds the options of a store. The zero value is the default.
 type Config struct {
 	// Now is the clock that leases and keys expire by; nil is time.Now.
 	Now func() time.Time
@@ -61,7 +61,7 @@ type data struct {
 	token    int64                              // newest lease token, guarded by mu
 }
 
-// New is an empty store.
+// New returns an empty store.
 func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -69,15 +69,14 @@ func New(c Config) *Store {
 	return &Store{data: &data{now: c.Now, rows: map[store.Ref]*row{}, memories: map[store.Owner]map[string]*memory{}}}
 }
 
-// Handle is a further store on the same sessions, closed on its own. The two
-// see each other's writes as two processes on one database do.
+// Handle returns another store on the same sessions, which is closed on its own.
+// The two see each other's writes as two processes on one database do.
 func (s *Store) Handle() *Store { return &Store{data: s.data} }
 
 // String names the store in errors.
 func (s *Store) String() string { return "the in-memory store" }
 
-// Close makes every later call return ErrClosed. The sessions live on as long
-// as another handle has them.
+// Close makes every later call return ErrClosed. Other handles keep the sessions.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

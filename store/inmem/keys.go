@@ -22,7 +22,7 @@ type keyUse struct {
 	at          time.Time
 }
 
-// add notes the uses that are the first of their key, and drops old keys.
+// add stores the first use of each key, and drops old keys.
 func (k *keys) add(used []store.Key, use keyUse) {
 	if len(used) == 0 {
 		return
@@ -47,7 +47,7 @@ func (k *keys) add(used []store.Key, use keyUse) {
 	}
 }
 
-// apply forgets the keys that came with changes now discarded.
+// apply drops the keys of discarded changes.
 func (k *keys) apply(changes []change) {
 	for _, c := range changes {
 		if c.kind != tailDiscarded {
@@ -65,8 +65,8 @@ func (k *keys) apply(changes []change) {
 	}
 }
 
-// sealed gives the keys of the tail their version.
-func (k *keys) sealed(version int64) {
+// seal gives the keys of the tail their version.
+func (k *keys) seal(version int64) {
 	for _, name := range k.open {
 		use := k.uses[name]
 		use.version = version

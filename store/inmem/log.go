@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// change is one change as it is kept.
+// change is one change as it is stored.
 type change struct {
 	data      []byte // session.Record
 	kind      string
@@ -18,14 +18,14 @@ type change struct {
 	discarded bool
 }
 
-// The kinds of change that mean something to a store.
+// The kinds of change that this store acts on.
 const (
 	messageAdded  = "message_added"
 	tailDiscarded = "tail_discarded"
 	inboxTaken    = "inbox_taken"
 )
 
-// encodeChanges is the kept form of records.
+// encodeChanges encodes records.
 func (d *data) encodeChanges(records []session.Record) ([]change, error) {
 	changes := make([]change, len(records))
 	for i, r := range records {
@@ -46,8 +46,8 @@ func (d *data) encodeChanges(records []session.Record) ([]change, error) {
 	return changes, nil
 }
 
-// markDiscarded marks the changes, numbered from first on, that later ones
-// among them discard.
+// markDiscarded marks the changes that later ones among them discard. They are
+// numbered from first on.
 func markDiscarded(first int64, changes []change) []change {
 	for _, c := range changes {
 		if c.kind != tailDiscarded {
@@ -60,8 +60,8 @@ func markDiscarded(first int64, changes []change) []change {
 	return changes
 }
 
-// stretch is a part of a log: changes whose numbers follow on after. Another
-// stretch may share its beginning; neither sees what the other adds.
+// stretch is a part of a log: the changes after a number. Another stretch may
+// share its beginning; neither sees what the other adds.
 type stretch struct {
 	after    int64
 	changes  []change
@@ -70,8 +70,8 @@ type stretch struct {
 
 func (p stretch) last() int64 { return p.after + int64(len(p.changes)) }
 
-// upTo is the stretch without what follows a number. Its slices have no room
-// to grow, so that the original and the copy never write to one place.
+// upTo returns the stretch without what follows a number. Its slices have no
+// spare capacity, so that appending to one never overwrites the other.
 func (p stretch) upTo(seq int64) stretch {
 	n := max(0, min(seq, p.last())-p.after)
 	m, _ := slices.BinarySearch(p.messages, seq+1)
@@ -87,7 +87,7 @@ type log struct {
 
 func (l log) last() int64 { return l.own.last() }
 
-// with is the log with changes sealed into a version.
+// with returns the log with changes sealed into a version.
 func (l log) with(version int64, changes []change) log {
 	for _, c := range changes {
 		c.version = version
@@ -99,8 +99,8 @@ func (l log) with(version int64, changes []change) log {
 	return l
 }
 
-// forked is an empty log that continues this one after a number. It costs one
-// slice for each ancestor.
+// forked returns an empty log that continues this one after a number. It costs
+// one slice for each ancestor.
 func (l log) forked(seq int64) log {
 	var parents []stretch
 	for _, p := range l.parts() {
@@ -113,7 +113,7 @@ func (l log) forked(seq int64) log {
 
 func (l log) parts() []stretch { return append(slices.Clip(l.parents), l.own) }
 
-// between are the changes with numbers above after, up to and with upTo, at
+// between returns the changes after one number, up to and including another, at
 // most limit of them, oldest first.
 func (l log) between(after, upTo int64, limit int) []change {
 	var found []change
@@ -127,8 +127,8 @@ func (l log) between(after, upTo int64, limit int) []change {
 	return found
 }
 
-// messages are those that lie in the spans and, unless the whole transcript
-// is asked for, in the window, in order.
+// messages returns, in order, the messages in the spans and, unless the whole
+// transcript is wanted, in the window.
 func (l log) messages(id string, spans []session.Span, shown session.Window, whole bool) ([]session.Message, error) {
 	var messages []session.Message
 	add := func(p stretch, seq int64) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// memory is one key of an owner. It outlives the forgetting of its entry, so
-// that versions go on and no tool call writes twice.
+// memory is one key of an owner. It stays when its entry is forgotten, so that
+// versions continue and no tool call writes twice.
 type memory struct {
 	last   int64                 // newest version there ever was
 	kept   map[int64]store.Entry // by version, empty when forgotten
@@ -19,8 +19,8 @@ type memory struct {
 	calls  map[toolCall]int64    // what each wrote
 }
 
-// toolCall is known by its session and its id together: models count their
-// calls anew in each session.
+// toolCall is a call's session and id, because models number their calls anew in
+// each session.
 type toolCall struct{ sessionID, callID string }
 
 // current is the version that is there, 0 for none.
@@ -41,9 +41,9 @@ func (m *memory) entry(version int64) (store.Entry, bool) {
 	return e, ok
 }
 
-// remember runs a look at an owner's memories under the lock, by key. The look
-// may change the map; every key asked for is in it.
-func (s *Store) remember(ctx context.Context, o store.Owner, keys []string, look func(map[string]*memory) error) error {
+// withMemories calls look with an owner's memories by key, under the lock. Look
+// may change the map, in which all keys are present.
+func (s *Store) withMemories(ctx context.Context, o store.Owner, keys []string, look func(map[string]*memory) error) error {
 	if err := s.usable(ctx, o.Check()); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 		return store.Entry{}, err
 	}
 	var written store.Entry
-	err = s.remember(ctx, o, []string{memo.Key}, func(owned map[string]*memory) error {
+	err = s.withMemories(ctx, o, []string{memo.Key}, func(owned map[string]*memory) error {
 		m, call := owned[memo.Key], toolCall{memo.SessionID, memo.CallID}
 		if version, done := m.calls[call]; done {
 			written, err = admission.RepeatedEntry(memo.Key, version, func(version int64) (store.Entry, bool, error) {
@@ -108,7 +108,7 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
 	var e store.Entry
 	var ok bool
-	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
+	err := s.withMemories(ctx, o, []string{key}, func(owned map[string]*memory) error {
 		e, ok = owned[key].entry(version)
 		return nil
 	})
@@ -127,7 +127,7 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 		}
 	}
 	var page []store.Entry
-	err = s.remember(ctx, o, nil, func(owned map[string]*memory) error {
+	err = s.withMemories(ctx, o, nil, func(owned map[string]*memory) error {
 		for _, key := range slices.Sorted(maps.Keys(owned)) {
 			if len(page) == limit {
 				break
@@ -144,7 +144,7 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 // Forget removes every version of an entry.
 func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
 	var there bool
-	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
+	err := s.withMemories(ctx, o, []string{key}, func(owned map[string]*memory) error {
 		m := owned[key]
 		if err := admission.CheckEntryVersion(key, ifVersion, m.current()); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 // ForgetAll removes all entries of an owner and all that is known of them.
 func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
 	n := 0
-	err := s.remember(ctx, o, nil, func(owned map[string]*memory) error {
+	err := s.withMemories(ctx, o, nil, func(owned map[string]*memory) error {
 		for _, m := range owned {
 			if m.current() != 0 {
 				n++

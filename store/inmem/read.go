@@ -32,7 +32,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	return whole, nil
 }
 
-// look is a copy of a session's row to read from without the lock.
+// look returns a copy of a session's row, to be read without the lock.
 func (s *Store) look(ctx context.Context, r store.Ref) (seen row, err error) {
 	err = s.read(ctx, r, func(w *row) error {
 		seen = *w
@@ -41,7 +41,7 @@ func (s *Store) look(ctx context.Context, r store.Ref) (seen row, err error) {
 	return seen, err
 }
 
-// load is the last version with the messages of its window or the whole
+// load decodes the last version with the messages of its window or the whole
 // transcript.
 func (w *row) load(id string, whole bool) (session.Session, error) {
 	head, err := w.current(id)
@@ -51,7 +51,7 @@ func (w *row) load(id string, whole bool) (session.Session, error) {
 	return w.log.fill(head, whole)
 }
 
-// fill gives a head its messages.
+// fill returns a head with its messages.
 func (l log) fill(head session.Session, whole bool) (session.Session, error) {
 	messages, err := l.messages(head.ID(), head.Spans(), head.Window(), whole)
 	if err != nil {
@@ -105,13 +105,13 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 	return page, nil
 }
 
-// found is what a search over sessions needs of a row.
+// found is what a listing needs of a row.
 type found struct {
 	id           string
 	header, head []byte
 }
 
-// ofTenant are the rows of a tenant that a search wants, by id.
+// ofTenant returns the wanted rows of a tenant, sorted by id.
 func (s *Store) ofTenant(tenant string, want func(*row) bool) []found {
 	s.data.mu.Lock()
 	var rows []found
@@ -140,7 +140,7 @@ func (f found) matches(q store.Query) (session.Info, bool, error) {
 	return info, fits, err
 }
 
-// Interrupted lists sessions whose execution was broken off.
+// Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err

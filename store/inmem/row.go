@@ -13,9 +13,9 @@ import (
 // version is folded from at most so many commits.
 const snapshotEvery = 32
 
-// row is everything kept for one session. Slices in it only grow at their end
-// or are replaced; bytes in it never change. A reader may therefore copy the
-// slices under the lock and use them without it.
+// row is everything stored of one session. Slices in it only grow at their end
+// or are replaced; bytes in it never change. So a reader may copy the slices
+// under the lock and use them without it.
 type row struct {
 	agentID string
 	head    []byte // last version: everything but messages
@@ -43,7 +43,7 @@ type snapshot struct {
 	head    []byte
 }
 
-// current is the last version without its messages.
+// current decodes the last version, without its messages.
 func (w *row) current(id string) (session.Session, error) {
 	s, err := session.DecodeHead(w.head, nil)
 	if err == nil && s.ID() != id {
@@ -52,8 +52,8 @@ func (w *row) current(id string) (session.Session, error) {
 	return s, store.Unreadable(id, "head", err)
 }
 
-// readable is the reason why the last version cannot be read. What still is
-// as this program wrote it need not be decoded to know.
+// readable returns why the last version cannot be read. A head with the right
+// checksum is not decoded.
 func (w *row) readable(id string) error {
 	if crc32.ChecksumIEEE(w.head) == w.sum {
 		return nil
@@ -88,8 +88,8 @@ func (w *row) newestSnapshot(version int64) snapshot {
 	return w.snapshots[i]
 }
 
-// seal makes a version of the sealed session: its tail and the further
-// changes move into the log, and a commit and a head are written.
+// seal adds a version: the tail and the new changes move into the log, and a
+// commit and a head are stored.
 func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	info := sealed.Info()
 	first := w.log.last() + 1
@@ -104,6 +104,6 @@ func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	if n := len(w.snapshots); n == 0 || info.Version-w.snapshots[n-1].version >= snapshotEvery {
 		w.snapshots = append(w.snapshots, snapshot{version: info.Version, seq: info.Seq, head: enc.head})
 	}
-	w.inbox.sealed()
-	w.keys.sealed(info.Version)
+	w.inbox.dropTaken()
+	w.keys.seal(info.Version)
 }

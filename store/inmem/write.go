@@ -73,9 +73,9 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	return sealed, nil
 }
 
-// creatable checks whether a session can be created, and gives the log it
-// continues: for a fork whose parent is here, a share of the parent's. Such a
-// share stays good when the parent is deleted the next moment.
+// creatable checks whether a session can be created, and returns the log it
+// continues: a part of its parent's, if the parent exists. That part stays valid
+// if the parent is deleted.
 func (s *Store) creatable(r store.Ref, next session.Session) (history log, shared bool, err error) {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *row) has(p session.ForkPoint) bool {
 	return p.Version >= 1 && p.Version <= w.version() && w.commits[p.Version-1].LastSeq == p.Seq
 }
 
-// insert adds a row unless another writer was faster.
+// insert adds a row unless another writer has done so meanwhile.
 func (s *Store) insert(r store.Ref, w *row) error {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
