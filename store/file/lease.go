@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// leaseFile is a lease on disk. A released one keeps its token alone, so that
-// a late writer is told the newest.
+// leaseFile is a lease on disk. A released one keeps only its token, so that a
+// late writer is told the newest.
 type leaseFile struct {
 	Token  int64     `json:"token"`
 	Holder string    `json:"holder"`
@@ -92,8 +92,8 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length ti
 	return l.Lease, s.writeLease(p, l.Lease)
 }
 
-// lockFor locks a session that is there, readable or not. Looking before it
-// locks keeps ids that were never used from getting a lock file.
+// lockFor locks a session that exists, readable or not. It looks before it locks,
+// so that unused ids get no lock file.
 func (s *Store) lockFor(ctx context.Context, r store.Ref) (place, func(), error) {
 	p, err := s.at(ctx, r)
 	if err != nil {
@@ -178,9 +178,9 @@ func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, er
 	return l.Lease, true, nil
 }
 
-// nextToken is larger than every token the store ever handed out. It is
-// durable before it is used: a crash wastes it, and none comes twice. Should
-// the file be lost, tokens still grow for each session.
+// nextToken returns a token larger than every one before. It is durable before it
+// is used, so none is used twice, even after a crash. If the file is lost, tokens
+// still grow for each session.
 func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
 	path := filepath.Join(s.dir, ".tokens")
 	unlock, err := s.lockFile(ctx, "tokens", path+".lock")
@@ -193,7 +193,7 @@ func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
 	switch {
 	case err == nil:
 		if last, err = strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err != nil || last < 0 {
-			return 0, fmt.Errorf("fencing tokens: %s does not hold a number", path)
+			return 0, fmt.Errorf("read fencing tokens: %s does not hold a number; restore the file, or remove it while no session runs", path)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return 0, fmt.Errorf("read fencing tokens: %w", err)

@@ -43,10 +43,9 @@ func (s *Store) load(ctx context.Context, p place, withTail bool) (session.Sessi
 	return loaded, nil
 }
 
-// read lets look read a document and, after it, the tail. A save in between
-// would show an old document without the tail that it had, or with the tail
-// of the next one; then look is called again. The document stays open until
-// that is known, so that its inode cannot come back as another file.
+// read lets look read a document and then the tail. If a save came in between,
+// the two do not belong together, and look is called again. The document stays
+// open until that is known, so that its inode cannot be reused.
 func (s *Store) read(ctx context.Context, p place, look func(*os.File) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -65,12 +64,12 @@ func (s *Store) read(ctx context.Context, p place, look func(*os.File) error) er
 	}
 }
 
-// missing turns a document that is not there into ErrNotFound; so is one that
-// bears another name and is found only because case is ignored.
+// missing turns a missing document into ErrNotFound, and also one with another
+// name that is found only because the file system ignores case.
 func (s *Store) missing(p place, err error) error {
 	var corrupt *session.CorruptError
 	switch {
-	case errors.Is(err, errVanished):
+	case errors.Is(err, errNoDocument):
 		if _, err := os.Stat(s.dir); err != nil {
 			return fmt.Errorf("file store: %w", err)
 		}
@@ -166,8 +165,8 @@ func (s *Store) matches(ctx context.Context, p place, q store.Query) (session.In
 	return info, fits, err
 }
 
-// places finds the sessions of a tenant. Names that are no session's are
-// somebody else's files.
+// places finds the sessions of a tenant. It ignores files that cannot be a
+// session's.
 func (s *Store) places(tenant string) ([]place, error) {
 	if err := session.CheckTenant(tenant); err != nil {
 		return nil, err

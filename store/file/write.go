@@ -40,7 +40,7 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 			return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
 		}
 	}
-	// A crash in Delete can leave these behind; they are not the new session's.
+	// A crash in Delete can leave these behind.
 	for _, path := range []string{p.tail(), p.lease()} {
 		if err := s.disk.remove("leftover", path); err != nil {
 			return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
@@ -89,8 +89,8 @@ func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (se
 	if err != nil {
 		return session.Session{}, err
 	}
-	// The session is saved, whatever becomes of the rest: a tail that stays is
-	// older than the document, a lease that stays runs out.
+	// The session is saved even if the rest fails: a tail that stays is older than
+	// the document, and a lease that stays runs out.
 	_ = s.disk.remove("tail", p.tail())
 	if admission.Releases(c) {
 		_ = s.writeLease(p, store.Lease{Token: c.Fence})
@@ -98,8 +98,8 @@ func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (se
 	return saved, nil
 }
 
-// Append adds one line to the tail, at a cost that depends neither on the
-// document nor on the tail as long as this Store is the one that writes them.
+// Append adds one line to the tail. Its cost depends neither on the document nor
+// on the tail, as long as only this Store writes them.
 func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (session.Session, error) {
 	p, err := s.check(ctx, v, a.Keys)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	}
 	if err := s.disk.appendLine(p.tail(), k.tail, line); err != nil {
 		s.cache.forget(p.ref)
-		if errors.Is(err, errUndecided) {
+		if errors.Is(err, errOutcomeUnknown) {
 			return session.Session{}, &session.UnknownOutcomeError{ID: v.ID(), Err: err}
 		}
 		return session.Session{}, fmt.Errorf("append to session %s: %w", v.ID(), err)
@@ -142,8 +142,8 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	return v.Flushed(), nil
 }
 
-// Delete removes the document first: from then on the session is gone, and
-// what a crash leaves of it is cleared away by the next Delete or Create.
+// Delete removes the document first: from then on the session is gone, and the
+// next Delete or Create removes what a crash leaves of it.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	p, err := s.at(ctx, r)
 	if err != nil {
@@ -197,8 +197,8 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	return nil
 }
 
-// anythingLeft reports whether there is a file to delete. Asking first keeps
-// ids that were never used from getting a lock file.
+// anythingLeft reports whether there is a file to delete, so that unused ids get
+// no lock file.
 func (s *Store) anythingLeft(p place) (bool, error) {
 	if there, err := s.exists(p); err != nil || there {
 		return there, err
@@ -232,16 +232,16 @@ func (s *Store) check(ctx context.Context, v session.Session, keys []store.Key) 
 	return s.placeOf(store.RefOf(v)), nil
 }
 
-// lockExisting locks a session that is there.
+// lockExisting locks a session that exists.
 func (s *Store) lockExisting(ctx context.Context, p place) (unlock func(), err error) {
 	if _, err := os.Lstat(p.document()); errors.Is(err, fs.ErrNotExist) {
-		return nil, s.missing(p, errVanished)
+		return nil, s.missing(p, errNoDocument)
 	}
 	return s.lock(ctx, p)
 }
 
-// current is what is stored of a session, checked against what somebody wants
-// to write to it. The caller holds the lock.
+// current returns what is stored of a session if it admits a write. The caller
+// holds the lock.
 func (s *Store) current(p place, v session.Session, fence int64) (known, error) {
 	k, err := s.stored(p)
 	if err != nil {
@@ -255,8 +255,8 @@ func (s *Store) current(p place, v session.Session, fence int64) (known, error) 
 	return k, have.Admit(v, fence)
 }
 
-// stored reads the head and the end of the tail, and decodes the document
-// where that was not done before.
+// stored reads the head and the end of the tail, and decodes the document unless
+// the cache has it.
 func (s *Store) stored(p place) (known, error) {
 	f, info, err := p.openDocument()
 	if err != nil {
@@ -310,7 +310,7 @@ func (p place) refresh(k *known) error {
 // writeDocument seals a session into its next version.
 func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c store.Commit) (session.Session, error) {
 	if v.Partial() {
-		return session.Session{}, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q holds a part of its transcript only and cannot be stored whole", v.ID())}
+		return session.Session{}, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was loaded with a part of its transcript only: load it whole to store it", v.ID())}
 	}
 	sealed := v.Sealed(c.At)
 	raw, err := sealed.MarshalJSON()
