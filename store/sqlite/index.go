@@ -49,7 +49,7 @@ const (
 // errMoved says that the log has changed since the part was read.
 var errMoved = errors.New("the log or its index has changed")
 
-// unindexed counts the changes behind the mark.
+// unindexed counts the changes after the mark.
 func (c *conn) unindexed(ctx context.Context) (n int64, err error) {
 	_, err = c.one(ctx, "SELECT (SELECT coalesce(max(n), 0) FROM changes) - value FROM counters WHERE name = 'indexed'", nil, &n)
 	return n, err

@@ -106,7 +106,7 @@ var (
 // Open opens the store in a file, which is made where it is missing, with its
 // directory. An older schema is brought up to date first, a newer one is
 // NewerFormatError and stays untouched, and a file that is no SQLite database
-// or that of another program is InvalidError. Whoever opens a store closes it.
+// or that of another program is InvalidError. The caller closes the store.
 func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if path == "" {
 		return nil, &session.InvalidError{Field: "path", Reason: "is empty"}

@@ -312,7 +312,7 @@ func (w *writer) writeEach(ctx context.Context, batch []*request, cause error) {
 	}
 }
 
-// acknowledge answers all requests and rings the bells of what was written.
+// acknowledge answers all requests and wakes the readers of what was written.
 func (w *writer) acknowledge(batch []*request) {
 	for _, q := range batch {
 		if q.refusal == nil {
