@@ -39,7 +39,7 @@ type Item struct {
 // maxItemID bounds an item's id, in bytes.
 const maxItemID = 255
 
-// Check is a copy of the item as a store keeps it, or an InvalidError.
+// Check returns a copy of the item as a store keeps it, or an InvalidError.
 func (i Item) Check() (Item, error) {
 	if i.ID == "" || len(i.ID) > maxItemID || !printable(i.ID) {
 		return Item{}, &session.InvalidError{Field: "item.id", Reason: fmt.Sprintf("%q is not 1 to %d printable bytes", i.ID, maxItemID)}

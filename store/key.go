@@ -27,7 +27,7 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// KeyUse is what became of an idempotency key.
+// KeyUse is the first use of an idempotency key.
 type KeyUse struct {
 	Fingerprint string
 	Version     int64 // 0: written with the tail, not sealed yet

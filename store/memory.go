@@ -17,18 +17,17 @@ import (
 
 // Memories keeps what users and agents remember from one session to the next,
 // and finds passages of transcripts and entries by their words. What a session
-// remembers for itself is in its own state. Every call stays within one
-// tenant: what lies in another cannot be told from what does not exist. Every
-// method returns InvalidError for an owner (Owner.Check) or a key
-// (CheckEntryKey) that breaks its rules. ConflictErrors carry the key as ID.
+// remembers for itself is in its own state. Every call stays within one tenant:
+// data of another tenant looks as if it did not exist. Every method returns
+// InvalidError for an owner (Owner.Check) or a key (CheckEntryKey) that breaks
+// its rules. ConflictErrors carry the key as ID.
 type Memories interface {
-	// Remember writes the next version of an entry; earlier ones stay
-	// readable. InvalidError as Memo.Check; ConflictError stale_entry where
-	// Memo.IfVersion is not the version that is there, 0 for none. A tool call,
-	// known by its session and call id, that has written this key before writes
-	// nothing, whatever it asks for now, and gets what it wrote then; where that
-	// was forgotten, the newest version, or an Entry of version 0 where there
-	// is none.
+	// Remember writes the next version of an entry; earlier ones stay readable.
+	// InvalidError as Memo.Check; ConflictError stale_entry if Memo.IfVersion is
+	// not the current version, 0 for none. A tool call, identified by its session
+	// and call id, that has written this key before writes nothing and gets what
+	// it wrote then; if that was forgotten, it gets the newest version, or an
+	// Entry of version 0 if there is none.
 	Remember(ctx context.Context, o Owner, m Memo) (Entry, error)
 
 	// Entry reads an entry, version 0 for the newest. A forgotten key has none.
@@ -40,31 +39,30 @@ type Memories interface {
 	// InvalidError for a prefix that cannot be a key.
 	Entries(ctx context.Context, o Owner, prefix, after string, limit int) ([]Entry, error)
 
-	// Forget removes every version of an entry for good and says whether there
-	// was one. The key's versions go on from where they were when it is written
-	// again, and the tool calls that wrote it stay known. ConflictError stale_entry
-	// where ifVersion is not nil and not the version that is there, 0 for none.
+	// Forget removes every version of an entry for good and reports whether there
+	// was one. When the key is written again its versions continue, and the tool
+	// calls that wrote it stay known. ConflictError stale_entry if ifVersion is
+	// not nil and not the current version, 0 for none.
 	Forget(ctx context.Context, o Owner, key string, ifVersion *int64) (bool, error)
 
 	// ForgetAll removes all entries of an owner, or with dry only counts them.
-	// Nothing of them stays: versions begin again, tool calls are not known.
+	// Afterwards versions begin at 1 again, and no tool call is known.
 	ForgetAll(ctx context.Context, o Owner, dry bool) (int, error)
 
-	// Search finds the passages that hold the words, as Passage.Compare orders
-	// them. A message is found as soon as it is durable, until it is discarded
-	// or its session is deleted or purged; a clear or a rewind counts as soon as
-	// it is durable too. Of an entry the newest version is found. A message that
-	// sessions share because one is a fork of the other is found once: as one of
-	// Search.Session where that is among them, else of the first by id. Sessions
-	// that are not there or cannot be read hold nothing. InvalidError as
-	// Search.Check.
+	// Search finds the passages that hold the words, in the order of
+	// Passage.Compare. A message is found as soon as it is durable, until it is
+	// discarded or its session is deleted or purged; a clear or a rewind takes
+	// effect as soon as it is durable, too. Of an entry the newest version is
+	// found. A message that a session shares with its forks is found once: in
+	// Search.Session if that is among them, else in the first by id. Sessions that
+	// do not exist or cannot be read hold nothing. InvalidError as Search.Check.
 	Search(ctx context.Context, tenant string, q Search) ([]Passage, error)
 }
 
-// Scope says what kind of owner a memory has.
+// Scope is the kind of an owner.
 type Scope string
 
-// The scopes that a store keeps apart from sessions.
+// The kinds of owner whose memory is kept outside of sessions.
 const (
 	ScopeUser  Scope = "user"
 	ScopeAgent Scope = "agent"
@@ -77,8 +75,8 @@ type Owner struct {
 	Name   string // the user's id or the agent's name
 }
 
-// maxOwner bounds an owner's name, in bytes. Every user id of a session and
-// every agent's name is the name of an owner.
+// maxOwner bounds an owner's name, in bytes. Every valid user id and agent name
+// fits.
 const maxOwner = 256
 
 // Check refuses an owner whose parts break their rules.
@@ -124,7 +122,7 @@ const (
 	maxCallID     = 1024
 )
 
-// Check is a copy of the memo as a store keeps it, or an InvalidError.
+// Check returns a copy of the memo as a store keeps it, or an InvalidError.
 func (m Memo) Check() (Memo, error) {
 	if err := CheckEntryKey(m.Key); err != nil {
 		return m, err
@@ -154,8 +152,8 @@ func (m Memo) Check() (Memo, error) {
 	return m, nil
 }
 
-// CheckEntryKey refuses what cannot be the key of an entry: it has 1 to 256
-// bytes of UTF-8 without control characters, in segments parted by slashes, of
+// CheckEntryKey refuses what cannot be the key of an entry. A key has 1 to 256
+// bytes of UTF-8 without control characters, in segments separated by slashes, of
 // which none is empty, "." or "..".
 func CheckEntryKey(key string) error {
 	refuse := func(reason string) error {
@@ -182,8 +180,8 @@ func Covers(prefix, key string) bool {
 	return prefix == "" || key == prefix || strings.HasPrefix(key, prefix+"/")
 }
 
-// Search asks for passages by the words they hold. At least one place to look
-// is given; what several of them hold is found once.
+// Search asks for passages by the words they hold. It needs at least one place
+// to search; a passage in several of them is found once.
 type Search struct {
 	Words []string // as Words makes them, at least one
 	Least int      // how many of them a passage must hold; 0: one
@@ -193,25 +191,25 @@ type Search struct {
 	User    string // this user's entries, and the transcripts of their sessions
 	Agent   string // this agent's entries
 
-	Cleared bool // also messages that a clear or a rewind has put out of the transcript
+	Cleared bool // also messages that a clear or a rewind has removed from the transcript
 	Trace   bool // also messages of steps that were not a final response
 }
 
-// Check is the search with its defaults filled in, or an InvalidError.
+// Check returns the search with its defaults filled in, or an InvalidError.
 func (q Search) Check() (Search, error) {
 	q.Words = slices.Compact(slices.Sorted(slices.Values(q.Words)))
 	if len(q.Words) == 0 || q.Words[0] == "" {
-		return q, &session.InvalidError{Field: "words", Reason: "there is nothing to search for"}
+		return q, &session.InvalidError{Field: "words", Reason: "there is nothing to search for: give at least one word"}
 	}
 	if q.Session == "" && q.User == "" && q.Agent == "" {
-		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search"}
+		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search: give a session, a user or an agent"}
 	}
 	if q.Session != "" {
 		if err := session.CheckID(q.Session); err != nil {
 			return q, err
 		}
 	}
-	for _, o := range q.Owners(session.DefaultTenant) { // the tenant is not the search's
+	for _, o := range q.Owners(session.DefaultTenant) { // the tenant is checked elsewhere
 		if err := o.Check(); err != nil {
 			return q, err
 		}
@@ -268,8 +266,8 @@ type Passage struct {
 	At    time.Time // when it was written: Message.CreatedAt, Entry.UpdatedAt
 }
 
-// Compare orders passages: the nearer first, those with more of the words
-// first, then the newer, then messages by session and number, then entries by owner and key.
+// Compare orders passages: the nearer first, then those with more words, then
+// the newer, then messages by session and number, then entries by owner and key.
 func (p Passage) Compare(o Passage) int {
 	byKind := func(p Passage) string {
 		if p.Key == "" {
@@ -299,7 +297,8 @@ func (q Search) Rank(found []Passage) []Passage {
 	return found[:min(len(found), q.Limit)]
 }
 
-// MessageText is what of a message is searched: its texts, and a tool's answer.
+// MessageText returns the searched text of a message: its texts and a tool's
+// answer.
 func MessageText(m session.Message) string {
 	var texts []string
 	for _, part := range m.Content {
@@ -313,8 +312,8 @@ func MessageText(m session.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// EntryText is what of an entry is shown when it is found: a string as it is,
-// any other value as JSON. Its key is searched too.
+// EntryText returns the text that is shown of a found entry: a string as it is,
+// any other value as JSON.
 func EntryText(value json.RawMessage) string {
 	var text string
 	if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &text) == nil {
@@ -323,5 +322,5 @@ func EntryText(value json.RawMessage) string {
 	return string(value)
 }
 
-// EntryWords is the text by which an entry is found.
+// EntryWords returns the searched text of an entry: its key and its text.
 func EntryWords(key string, value json.RawMessage) string { return key + "\n" + EntryText(value) }

@@ -1,22 +1,22 @@
 package store
 
-// Nearest keeps the best of any number of passages, as many as are asked for,
-// in the order of Passage.Compare. It is what a store needs that looks at one
-// vector after the other, and never holds more than twice the limit.
+// Nearest collects the best of any number of passages, up to the query's limit,
+// in the order of Passage.Compare. It serves stores that compare one vector after
+// the other, and never holds more than twice the limit.
 type Nearest struct {
 	query Near
-	least float64   // that a passage needs to be among the best
+	least float64   // score that a passage needs to be among the best
 	found []Passage // in no order
 }
 
-// Nearest begins a search for the passages that a checked question asks for.
+// Nearest begins to collect passages for a checked query.
 func (q Near) Nearest() *Nearest { return &Nearest{query: q, least: q.Least} }
 
-// Admits reports whether a passage of this score may be among the best. It
-// saves finding out more about one that cannot.
+// Admits reports whether a passage of this score may be among the best, so that
+// a store need not read more about one that cannot.
 func (n *Nearest) Admits(score float64) bool { return score >= n.least }
 
-// Add takes a passage in, where it may be among the best.
+// Add adds a passage if it may be among the best.
 func (n *Nearest) Add(p Passage) {
 	if !n.Admits(p.Score) {
 		return
@@ -28,7 +28,7 @@ func (n *Nearest) Add(p Passage) {
 	n.least = n.found[len(n.found)-1].Score
 }
 
-// Best are the best of all, the best first.
+// Best returns the best passages, the best first.
 func (n *Nearest) Best() []Passage {
 	n.found = n.query.Rank(n.found)
 	return n.found

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Packed is a vector as every store keeps it: what one step is worth, then one
-// byte of steps for each dimension, a quarter of what it came as. Scores made
-// of it are the same in all stores and off by less than 0.005 as a rule, where
-// no dimension stands far above the others.
+// Packed is a vector as every store keeps it, in a quarter of its size: first
+// the size of one step, then for each dimension one byte, its number of steps.
+// Scores made of it are the same in all stores, and as a rule off by less than
+// 0.005 if no dimension is far larger than the others.
 type Packed []byte
 
-// scaleSize is what of a packed vector comes before its steps.
+// scaleSize is the length of the step's size, in bytes.
 const scaleSize = 4
 
 // maxSteps is how many steps the largest dimension is away from zero.
@@ -38,15 +38,15 @@ func Pack(vector []float32) Packed {
 	return packed
 }
 
-// Score is the cosine of the packed vector and another, both of length 1, and
-// 0 where it is less. It is not ok for vectors of different dimensions: those
-// have nothing in common, not even a score.
+// Score returns the cosine of the packed vector and another, both of length 1,
+// but at least 0. It is not ok for vectors of different dimensions, which cannot
+// be compared.
 func (p Packed) Score(vector []float32) (score float64, ok bool) {
 	if len(p) <= scaleSize || len(p)-scaleSize != len(vector) {
 		return 0, false
 	}
 	steps := p[scaleSize:]
-	// Four sums wait less for each other than one does for itself.
+	// Four independent sums let the processor work on several additions at once.
 	var a, b, c, d float32
 	for len(vector) >= 4 && len(steps) >= 4 {
 		a += float32(int8(steps[0])) * vector[0]

@@ -28,8 +28,8 @@ const (
 	maxLimit     = 1000
 )
 
-// Query selects sessions. The zero value is every session but deleted ones
-// and policies, newest first. Tenants are not part of a query.
+// Query selects sessions. The zero value selects every session but deleted ones
+// and policies, newest first. A query has no tenant.
 type Query struct {
 	Kinds            []session.Kind // empty: all but policy
 	Statuses         []session.Status
@@ -54,22 +54,22 @@ type Query struct {
 }
 
 // Page is one page of a listing. Corrupt names every session of the tenant
-// that cannot be read, those of a newer format included, on each page and
-// whatever the query asks for: what they would match cannot be known.
+// that cannot be read, including those of a newer format, on each page and
+// whatever the query is, because nobody can tell what they would match.
 type Page struct {
 	Items   session.Infos           `json:"items"`
 	Next    string                  `json:"next,omitempty"` // cursor of the next page, "" at the end
 	Corrupt []*session.CorruptError `json:"corrupt,omitempty"`
 }
 
-// Position is where in the order a session stands.
+// Position is a session's place in the order of a listing.
 type Position struct {
 	Time time.Time `json:"t"`
 	ID   string    `json:"id"`
 }
 
-// Check is the query with its defaults filled in and its cursor read, or an
-// InvalidError. The position is nil on the first page.
+// Check returns the query with its defaults filled in and the position in its
+// cursor, nil for the first page, or an InvalidError.
 func (q Query) Check() (Query, *Position, error) {
 	if q.Order == "" {
 		q.Order = UpdatedDesc
@@ -102,8 +102,8 @@ func (q Query) Check() (Query, *Position, error) {
 	return q, p, err
 }
 
-// Match reports whether a header, and the metadata where the query asks for
-// it, fit the query. Metadata is called only then.
+// Match reports whether a header matches the query. It calls metadata only if the
+// query asks for metadata.
 func (q Query) Match(i session.Info, metadata func() (session.Values, error)) (bool, error) {
 	kinds := len(q.Kinds) == 0 && i.Kind != session.KindPolicy || slices.Contains(q.Kinds, i.Kind)
 	statuses := len(q.Statuses) == 0 && (q.IncludeDeleted || i.Status != session.Deleted) || slices.Contains(q.Statuses, i.Status)
@@ -147,7 +147,7 @@ func (q Query) Compare(a, b session.Info) int {
 	return q.compare(q.PositionOf(a), q.PositionOf(b))
 }
 
-// PositionOf is where a header stands in the query's order.
+// PositionOf returns a header's place in the query's order.
 func (q Query) PositionOf(i session.Info) Position {
 	switch q.Order {
 	case IDAsc:
@@ -162,7 +162,7 @@ func (q Query) compare(a, b Position) int {
 	return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.ID, b.ID))
 }
 
-// Paginate sorts headers that matched and cuts the page after a position.
+// Paginate sorts matching headers and returns the page after a position.
 func (q Query) Paginate(infos []session.Info, after *Position) Page {
 	slices.SortFunc(infos, q.Compare)
 	if after != nil {
@@ -176,8 +176,8 @@ func (q Query) Paginate(infos []session.Info, after *Position) Page {
 	return page
 }
 
-// cursor is what an opaque cursor holds. Sum ties it to the query it came from
-// and shows alteration.
+// cursor is the content of an opaque cursor. Sum binds it to its query and shows
+// whether it was altered.
 type cursor struct {
 	Position Position `json:"p"`
 	Sum      []byte   `json:"s"`
@@ -194,19 +194,19 @@ func (q Query) cursorAt(p Position) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// position reads the cursor. Only the very text that cursorAt makes of the
-// position is taken, so no alteration passes, not even one without meaning.
+// position reads the cursor. It accepts only the exact text that cursorAt makes
+// of the position, so every alteration is refused.
 func (q Query) position() (*Position, error) {
 	var c cursor
 	raw, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 	if err != nil || json.Unmarshal(raw, &c) != nil || q.cursorAt(c.Position) != q.Cursor {
-		return nil, &session.InvalidError{Field: "cursor", Reason: "is not one this query returned"}
+		return nil, &session.InvalidError{Field: "cursor", Reason: "does not belong to this query: pass Page.Next of the page before, with the same filters and order"}
 	}
 	return &c.Position, nil
 }
 
-// sum covers the position and everything that selects and orders, so that a
-// cursor fits its own query only.
+// sum covers the position, the filters and the order, so that a cursor fits its
+// own query only.
 func (q Query) sum(p Position) []byte {
 	q.Cursor, q.Limit = "", 0
 	raw, err := json.Marshal(struct {
@@ -222,8 +222,8 @@ func (q Query) sum(p Position) []byte {
 
 const defaultPage = 500
 
-// PageLimit is how many entries one read of a log returns at most: 500 where
-// the caller does not say. A negative limit is InvalidError.
+// PageLimit returns how many entries one read of a log returns at most: 500 for
+// a limit of 0. A negative limit is InvalidError.
 func PageLimit(limit int) (int, error) {
 	switch {
 	case limit < 0:

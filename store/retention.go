@@ -19,7 +19,7 @@ type Retention struct {
 
 const defaultSweep = 1000
 
-// Check is the retention with its defaults filled in, or an InvalidError.
+// Check returns the retention with its defaults filled in, or an InvalidError.
 func (r Retention) Check() (Retention, error) {
 	for _, status := range r.Statuses {
 		if !slices.Contains(session.Statuses(), status) {
@@ -37,8 +37,8 @@ func (r Retention) Check() (Retention, error) {
 	return r, nil
 }
 
-// Fits reports whether a header is one the retention no longer wants. Policies
-// are always wanted.
+// Fits reports whether the retention no longer wants a session. Policies are
+// always wanted.
 func (r Retention) Fits(i session.Info, now time.Time) bool {
 	status := len(r.Statuses) == 0 && i.Status != session.Deleted || slices.Contains(r.Statuses, i.Status)
 	idle := r.IdleFor == 0 || !i.UpdatedAt.After(now.Add(-r.IdleFor))

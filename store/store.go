@@ -4,12 +4,12 @@
 // small interface of its own (Tails, Leases, Starts, Logs, Forks, Inboxes,
 // Wakes, Keys, Sweeps, Memories, Vectors, Doctors) that a store implements or does not;
 // the runtime asks once.
-// A store that implements Store alone works: it keeps sessions and settles
-// races by version, but an execution broken off by a crash cannot be resumed
-// and there is no history.
+// A store that implements Store alone works: it keeps sessions and decides races
+// by version, but an execution interrupted by a crash cannot be resumed and
+// there is no history.
 //
-// Stores hold no business rules and publish no events. Package storetest
-// checks all that is promised here.
+// Stores hold no business rules and publish no events. Package admission makes
+// the decisions they share, package storetest checks all that is promised here.
 package store
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Ref names a session. Two tenants may use one id without ever meeting.
+// Ref names a session. Two tenants may use the same id for different sessions.
 type Ref struct{ Tenant, ID string }
 
-// RefOf is the ref of a session.
+// RefOf returns the ref of a session.
 func RefOf(s session.Session) Ref { return Ref{Tenant: s.Tenant(), ID: s.ID()} }
 
 // Check refuses a ref whose parts break their rules.
@@ -38,7 +38,7 @@ type Commit struct {
 	ID     string    // chosen by the caller, unique; asks for the outcome of a lost save
 	Action string    // what was executed; "create", "fork" for new sessions
 	Actor  string    // who asked, may be empty
-	At     time.Time // becomes the header's UpdatedAt, moved later where it is not later
+	At     time.Time // becomes the header's UpdatedAt, moved later if that is not later
 
 	// Fence is the token of the lease the writer holds, 0 for none.
 	Fence int64
@@ -56,9 +56,9 @@ type Commit struct {
 type Store interface {
 	// Create stores a version-0 session as version 1. The checks run in this
 	// order: InvalidError (id), ConflictError exists (deleted and corrupt
-	// sessions are present), ConflictError nonzero_version. A fork shares its
-	// parent's log where the store holds the very parent it was made of, and
-	// else gets a log of its own (Session.Rooted), which needs its whole
+	// sessions exist too), ConflictError nonzero_version. A fork shares its
+	// parent's log if the store holds the very parent it was made of. Otherwise
+	// it gets a log of its own (Session.Rooted), which needs its whole
 	// transcript: InvalidError for a part of one.
 	Create(ctx context.Context, s session.Session, c Commit) (session.Session, error)
 
@@ -68,18 +68,18 @@ type Store interface {
 	// not the session's newest token, or was released), ConflictError replaced
 	// (another agent id), ConflictError stale (another version), ConflictError
 	// open_tail (s.Base is not the last change), InvalidError (an inbox item
-	// is gone or taken). Data of a newer format is NewerFormatError in the
-	// place of CorruptError. Whatever is returned but UnknownOutcomeError, the
-	// session is either saved or untouched.
+	// is gone or taken). Data of a newer format is NewerFormatError instead of
+	// CorruptError. After any error but UnknownOutcomeError the session is
+	// untouched.
 	//
 	// A lease that ran out and that nobody has taken since still admits its
-	// holder: its token is the newest, so no one else acted in between but by
-	// making a version, and that the version check finds.
+	// holder: its token is the newest, so others can have acted in between only
+	// by making a version, and the version check finds that.
 	Save(ctx context.Context, s session.Session, c Commit) (session.Session, error)
 
 	// Load reads the last version, with the window's messages at least. With
-	// tail, the open tail is laid on it (stores with Tails); a session with an
-	// open tail can be saved only when it was loaded so, also when all of the
+	// tail, the open tail is applied to it (stores with Tails); a session with an
+	// open tail can be saved only if it was loaded with it, even if all of the
 	// tail was discarded. ErrNotFound, CorruptError, NewerFormatError.
 	Load(ctx context.Context, r Ref, tail bool) (session.Session, error)
 
@@ -88,8 +88,8 @@ type Store interface {
 	Info(ctx context.Context, r Ref) (session.Info, error)
 
 	// List finds sessions of one tenant by their headers, as Info shows them.
-	// A session that cannot be read is reported in Page.Corrupt and fails
-	// nothing. InvalidError for a bad query or cursor.
+	// A session that cannot be read is reported in Page.Corrupt and is no error.
+	// InvalidError for a bad query or cursor.
 	List(ctx context.Context, tenant string, q Query) (Page, error)
 
 	// Delete removes a session for good, with lease, tail, inbox and keys;
@@ -104,12 +104,12 @@ type Store interface {
 // Tails keeps changes of an execution that still runs.
 type Tails interface {
 	// Append makes a session's pending changes durable without making a
-	// version, and returns the session with them flushed. Inbox items named in
-	// InboxTaken changes are taken by it, and given back by a TailDiscarded
-	// that covers the taking. Task and workflow rows show in the header at
-	// once, and the old ones again when they are discarded. Errors as Save, in
-	// the same order; InvalidError for a SessionRewound too, because only a
-	// version can be rewound.
+	// version, and returns the session with them flushed. It takes the inbox
+	// items named in InboxTaken changes; a TailDiscarded that covers such a
+	// change gives them back. Info shows new task and workflow rows at once, and
+	// the old ones again when they are discarded. Errors as Save, in the same
+	// order; InvalidError for a SessionRewound too, because only a version can be
+	// rewound.
 	Append(ctx context.Context, s session.Session, a Append) (session.Session, error)
 
 	// Interrupted lists sessions with an open tail in force or a running
@@ -117,7 +117,7 @@ type Tails interface {
 	Interrupted(ctx context.Context, tenant string) ([]Ref, error)
 }
 
-// Starts takes a lease and writes the beginning of an execution at once.
+// Starts takes a lease and writes the beginning of an execution in one write.
 type Starts interface {
 	// Start is Acquire followed by Append under the new lease, in one write:
 	// both happen or neither does. Errors as Append's without a fence.
@@ -148,14 +148,14 @@ type Lease struct {
 // Leases hands out the right to execute. The store's clock decides expiry.
 type Leases interface {
 	// Acquire takes the lease for a while. BusyError names a live holder;
-	// ErrNotFound where there is no session. A holder whose process is known
-	// to be dead may be replaced before its time.
+	// ErrNotFound where there is no session. If the holder's process is known to
+	// be dead, the lease may be taken before its end.
 	Acquire(ctx context.Context, r Ref, holder string, length time.Duration) (Lease, error)
 	// Renew prolongs it, counted from now. A lease that ran out can be renewed
-	// as long as nobody took it. FencedError when it is lost or was released.
+	// as long as nobody took it. FencedError if it was taken or released.
 	Renew(ctx context.Context, r Ref, l Lease, length time.Duration) (Lease, error)
-	// Release ends it: nothing can be written under its token any more. A
-	// lease already lost or ended, or whose session is gone, is no error.
+	// Release ends it: nothing can be written under its token any more. It is no
+	// error if the lease was taken or ended before, or the session is gone.
 	Release(ctx context.Context, r Ref, l Lease) error
 	// Holding is the live lease, if there is one. ErrNotFound where there is
 	// no session.
@@ -209,8 +209,8 @@ type Inboxes interface {
 	Inbox(ctx context.Context, r Ref) ([]Item, error)
 }
 
-// Wakes tells waiting readers that there may be something new. It is a hint:
-// a ring may come for nothing, and a reader polls as well.
+// Wakes tells waiting readers that there may be something new. It is a hint: a
+// ring may come without news, and a reader must poll as well.
 type Wakes interface {
 	// Bell rings after writes to the session, its lease or its inbox. The
 	// channel holds one ring. Stop ends it and may be called twice.
@@ -224,37 +224,38 @@ type Keys interface {
 	Key(ctx context.Context, r Ref, name string) (KeyUse, bool, error)
 }
 
-// Sweeps finds sessions that may be swept.
+// Sweeps finds sessions that may be removed.
 type Sweeps interface {
-	// Sweepable lists sessions that fit, those first that were not updated for
-	// longest, the id breaking ties. It leaves out sessions with a live lease,
-	// an open tail in force or an unread inbox, and those that cannot be read.
+	// Sweepable lists sessions that a retention no longer wants, the least
+	// recently updated first, the id breaking ties. It leaves out sessions with a
+	// live lease, an open tail in force or an unread inbox, and those that cannot
+	// be read.
 	Sweepable(ctx context.Context, tenant string, r Retention, now time.Time) ([]session.Info, error)
 }
 
-// Progress is told how far long work has come. A total of 0 is not known yet.
+// Progress is called with how much of long work is done. A total of 0 is not
+// known yet.
 type Progress func(done, total int)
 
-// Report tells a progress that may be nil.
+// Report calls a progress that may be nil.
 func (p Progress) Report(done, total int) {
 	if p != nil {
 		p(done, total)
 	}
 }
 
-// Doctors look after everything a store keeps, in all tenants. The log is the
+// Doctors check and repair everything in a store, in all tenants. The log is the
 // truth; heads, headers and indexes follow from it.
 type Doctors interface {
-	// Check reads everything and lists what is wrong, nothing where all is
-	// well. It changes nothing and may run while the store is in use. An error
-	// means that it could not look.
+	// Check reads everything and lists what is wrong. It changes nothing and may
+	// run while the store is in use. An error means that it could not read.
 	Check(ctx context.Context, p Progress) (problems []string, err error)
 
-	// Reindex builds the index of words anew and counts what is in it.
+	// Reindex builds the index of words anew and returns its number of passages.
 	Reindex(ctx context.Context, p Progress) (int, error)
 
-	// Repair builds anew what does not follow from the log as it should, and
-	// lists what it mended. It removes nothing and alters no log; what cannot
-	// be mended stays as it is, for Check to name.
-	Repair(ctx context.Context, p Progress) (mended []string, err error)
+	// Repair builds anew what is not as the log says, and lists what it repaired.
+	// It removes nothing and alters no log; what cannot be repaired stays as it
+	// is, and Check names it.
+	Repair(ctx context.Context, p Progress) (repaired []string, err error)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Vectors keeps what an embedder made of passages, so that they can be found
-// by meaning. Vectors are made after a passage was written, whenever somebody
-// gets to it: what waits for them is known from the log and lost with nothing
-// else. Vectors of different embedders are never compared.
+// Vectors keeps the vectors that embedders make of passages, so that passages
+// can be found by meaning. A vector is made some time after its passage was
+// written. The log tells which passages still wait for one, so no queue can get
+// lost. Vectors of different embedders are never compared.
 type Vectors interface {
 	// Unembedded lists passages of all tenants that have no vector of this
 	// embedder, about in the order they were written, at most limit (see
@@ -21,18 +21,17 @@ type Vectors interface {
 	// CheckEmbedder.
 	Unembedded(ctx context.Context, embedder string, limit int) ([]Unembedded, error)
 
-	// Embedded keeps vectors, all of them or, with an error, none. One for a
-	// passage that is gone is dropped, and so is one for an earlier version of
-	// an entry; one that is given again takes the place of the first. A nil
-	// vector says that the passage cannot be embedded: it is not listed again
-	// and never found. InvalidError as CheckEmbedder and Embedding.Check, and
-	// for a token that no store gave.
+	// Embedded stores vectors, all of them or, with an error, none. It drops
+	// vectors for passages that are gone and for earlier versions of entries. A
+	// second vector replaces the first. A nil vector says that the passage cannot
+	// be embedded: it is not listed again and never found. InvalidError as
+	// CheckEmbedder and Embedding.Check, and for a token that no store gave.
 	Embedded(ctx context.Context, embedder string, vectors []Embedding) error
 
-	// Nearest finds the passages whose vectors lie nearest, as Passage.Compare
-	// orders them. It looks where a Search with the same places would; words do
-	// not matter. Scores are those of Packed vectors; a vector of other
-	// dimensions than the one asked for is not found. InvalidError as Near.Check.
+	// Nearest finds the passages whose vectors are nearest, as Passage.Compare
+	// orders them. It searches the same places as a Search; words do not matter.
+	// Scores are those of Packed vectors; a vector with another number of
+	// dimensions than the query's is not found. InvalidError as Near.Check.
 	Nearest(ctx context.Context, tenant string, q Near) ([]Passage, error)
 }
 
@@ -48,7 +47,7 @@ type Embedding struct {
 	Vector []float32 // of length 1
 }
 
-// Check refuses a vector that no question could be compared with.
+// Check refuses a vector that no query could be compared with.
 func (e Embedding) Check() error { return checkVector(e.Vector) }
 
 // maxEmbedder bounds an embedder's name, in bytes.
@@ -63,8 +62,8 @@ func CheckEmbedder(name string) error {
 	return nil
 }
 
-// Near asks for passages by meaning. Of the search only the places, the limit
-// and what is to be included count.
+// Near asks for passages by meaning. It uses the places, the limit and the
+// inclusions of the search, and not its words.
 type Near struct {
 	Search
 	Embedder string
@@ -75,7 +74,7 @@ type Near struct {
 // maxDimensions bounds a vector.
 const maxDimensions = 8192
 
-// checkVector refuses what is too long, and numbers that cannot be counted with.
+// checkVector refuses too many dimensions, infinities and NaN.
 func checkVector(vector []float32) error {
 	if len(vector) > maxDimensions {
 		return &session.InvalidError{Field: "vector", Reason: fmt.Sprintf("has %d dimensions, more than %d", len(vector), maxDimensions)}
@@ -88,7 +87,7 @@ func checkVector(vector []float32) error {
 	return nil
 }
 
-// Check is the question with its defaults filled in, or an InvalidError.
+// Check returns the query with its defaults filled in, or an InvalidError.
 func (q Near) Check() (Near, error) {
 	if err := CheckEmbedder(q.Embedder); err != nil {
 		return q, err
@@ -109,9 +108,8 @@ func (q Near) Check() (Near, error) {
 	return q, err
 }
 
-// Cosine is the score of a vector against another of length 1: from 0 for
-// nothing in common to 1 for the same. Vectors of different dimensions have
-// nothing in common.
+// Cosine returns the score of two vectors of length 1: from 0 for nothing in
+// common to 1 for the same. For vectors of different dimensions it is 0.
 func Cosine(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return 0

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Whole is a session with everything that was said in it and, of a workflow
-// run, its ledger: what it was loaded without is read from the log. It may be
-// of any version, or have an open tail.
+// Whole returns a session with all its messages and, for a workflow run, its
+// ledger. It reads from the log what the session was loaded without. The session
+// may be of any version, or have an open tail.
 func Whole(ctx context.Context, logs Logs, s session.Session) (session.Session, error) {
 	if !s.Partial() {
 		return s, nil

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/text/cases"
 )
 
-// maxWord is how much of a word counts, in bytes: what is longer is no word
-// but data, and would only fill an index.
+// maxWord is how many bytes of a word count. Longer ones are data rather than
+// words, and would only fill an index.
 const maxWord = 64
 
-// Words are the different words of a text, sorted: as Unicode parts them, with
-// case folded, without those that have neither letter nor digit. Every store
-// searches by these and no others, so that all of them find the same.
+// Words returns the different words of a text, sorted: split as Unicode defines
+// words, with case folded, without those that have neither letter nor digit. All
+// stores search by these words, so that all of them find the same.
 func Words(text string) []string {
 	found := WordsUnsorted(text)
 	slices.Sort(found)
 	return found
 }
 
-// WordsUnsorted are those of Words in the order they come in.
+// WordsUnsorted returns the same as Words in the order of the text.
 func WordsUnsorted(text string) []string {
 	var found []string
 	seen := make(map[string]struct{}, len(text)/8)
@@ -43,8 +43,8 @@ func WordsUnsorted(text string) []string {
 	return found
 }
 
-// folded is a text without differences of case. Most text is plain enough for
-// the short way, which is several times faster.
+// folded returns a text with its case folded. ASCII text, which is most of it,
+// is folded several times faster.
 func folded(text string) string {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {

@@ -35,10 +35,11 @@ var building = map[string]place{
 	// The one reader of YAML and JSON files.
 	"internal/document": {floor: 0},
 
-	"store":        {floor: 1},
-	"store/holder": {floor: 1},
-	"llm":          {floor: 1},
-	"tool":         {floor: 1},
+	"store":           {floor: 1},
+	"store/holder":    {floor: 1},
+	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"llm":             {floor: 1},
+	"tool":            {floor: 1},
 
 	"store/inmem":     {floor: 2, leaf: true},
 	"store/file":      {floor: 2, leaf: true},

@@ -276,9 +276,7 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 		}
 	}
 	page := q.Paginate(infos, after)
-	if after == nil {
-		page.Corrupt = corrupt
-	}
+	page.Corrupt = corrupt
 	return page, nil
 }
 

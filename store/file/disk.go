@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// disk does everything that changes files, one named step at a time.
+// disk makes all changes to files, in named steps.
 //
-// The module renameio would write a file safely too, but it neither syncs the
-// directory after the rename nor lets anyone look between its steps.
+// The module renameio would write a file safely too, but it does not sync the
+// directory after the rename, and tests could not stop between its steps.
 type disk struct{ onWrite func(point string) }
 
-// step does one thing to the disk and tells OnWrite before and after it.
+// step calls OnWrite before and after one change to the disk.
 func (d disk) step(name string, do func() error) error {
 	d.onWrite("before " + name)
 	err := do()
@@ -24,11 +24,10 @@ func (d disk) step(name string, do func() error) error {
 	return err
 }
 
-// replace puts data in the place of a file. A crash at any point leaves the
-// old file or the new one, whole. Renamed tells whether the new one is in
-// place: with an error it may still be lost in a power cut. The caller holds
-// the lock under which the file is written, so a temporary file that is there
-// already was left by a crash.
+// replace replaces a file. A crash at any point leaves the old file or the new
+// one, whole. Renamed reports that the new one is in place; with an error it may
+// still be lost in a power cut. The caller holds the file's lock, so an existing
+// temporary file was left by a crash.
 func (d disk) replace(what, path string, data []byte) (renamed bool, err error) {
 	temp := tempOf(path)
 	if err := d.remove(what+" leftover", temp); err != nil {
@@ -64,8 +63,8 @@ func (d disk) finish(what string, f *os.File, write func() error) error {
 	return errors.Join(err, d.step(what+" close", f.Close))
 }
 
-// tempOf is the one name under which a file is written before it is renamed.
-// No session id begins with a dot.
+// tempOf returns the name under which a file is written before it is renamed. No
+// session id begins with a dot.
 func tempOf(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+tempExt)
 }
@@ -97,7 +96,7 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// makeRoot makes the store's directory, or takes one that is there.
+// makeRoot makes the store's directory unless it exists.
 func (d disk) makeRoot(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -113,8 +112,8 @@ func (d disk) makeRoot(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	}
-	// An empty directory is about to become a store; one that is shared by
-	// design, such as a system's place for temporary files, is left alone.
+	// An empty directory becomes private, but not one that is shared by design,
+	// such as a system's directory for temporary files.
 	if info.Mode().Perm()&0o077 == 0 || info.Mode()&os.ModeSticky != 0 {
 		return nil
 	}
@@ -136,11 +135,11 @@ func isEmpty(dir string) (bool, error) {
 	return false, errors.Join(err, f.Close())
 }
 
-// makeTenant makes a tenant's directory durable, whoever made it: another
-// process may have died between making and syncing it.
+// makeTenant makes a tenant's directory durable even if it exists, because
+// another process may have died between making and syncing it.
 func (d disk) makeTenant(dir string) error {
 	return d.step("tenant mkdir", func() error {
-		// The root itself is not made again: when it is gone, that is an error.
+		// The root is not made again: if it is gone, that is an error.
 		for _, next := range []string{filepath.Dir(dir), dir} {
 			if err := os.Mkdir(next, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
@@ -153,7 +152,7 @@ func (d disk) makeTenant(dir string) error {
 	})
 }
 
-// makeFolder makes a session's folder and those above it, durably.
+// makeFolder makes a session's folder and its parents, durably.
 func (d disk) makeFolder(dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// head is what a write is checked against and what a tail belongs to.
+// head is what writes are checked against, and what a tail continues.
 type head struct {
 	agent   string
 	version int64
@@ -24,8 +24,8 @@ func headOf(s session.Session) head {
 	return head{agent: s.AgentID(), version: s.Version(), seq: s.Info().Seq}
 }
 
-// errVanished is a document that is not there, or not there any more.
-var errVanished = errors.New("no document")
+// errNoDocument says that a document does not exist, or does not any more.
+var errNoDocument = errors.New("no document")
 
 // openDocument opens a session's document. The caller closes it. As long as
 // it is open, os.SameFile tells whether it was replaced since.
@@ -46,7 +46,7 @@ func (p place) openDocument() (*os.File, os.FileInfo, error) {
 
 var errIrregular = errors.New("is not a regular file")
 
-// openRegular opens a file to read. Opening a pipe would wait for ever.
+// openRegular opens a regular file to read. Opening a pipe would wait for ever.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -68,11 +68,12 @@ func readRegular(path string) ([]byte, error) {
 	return raw, errors.Join(err, f.Close())
 }
 
-// unreadable tells a damaged session from a machine in need.
+// unreadable returns CorruptError for a file that cannot be read, and not for a
+// lack of memory or file handles.
 func (p place) unreadable(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errVanished
+		return errNoDocument
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
 		return fmt.Errorf("read session %s: %w", p.ref.ID, err)
 	}
@@ -104,7 +105,7 @@ func (p place) readDocument(f *os.File) (session.Session, error) {
 	return s, p.checkOwner(s.Info(), s.Partial())
 }
 
-// diagnose is the first thing wrong with a document that does not decode.
+// diagnose returns the first thing wrong with a document that does not decode.
 func (p place) diagnose(raw []byte, decoding error) error {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil || parts == nil {
@@ -158,10 +159,10 @@ func (p place) checkOwner(i session.Info, partial bool) error {
 	return nil
 }
 
-// headerPrefix is as much of a document as is read first for its header.
+// headerPrefix is how much of a document is read first for its header.
 const headerPrefix = 4 << 10
 
-// readHeader reads no further than the header, in steps that double.
+// readHeader reads a document only as far as its header, in steps that double.
 func (p place) readHeader(f *os.File) (session.Info, error) {
 	var raw []byte
 	for size := int64(headerPrefix); ; size *= 2 {
@@ -183,8 +184,8 @@ func (p place) readHeader(f *os.File) (session.Info, error) {
 	}
 }
 
-// peek reads a document that is known to be good as far as its head, which
-// lies before everything that grows.
+// peek reads the head of a document that is known to be good. The head comes
+// before everything that grows.
 func peek(f *os.File) (head, error) {
 	var h head
 	dec := json.NewDecoder(f)

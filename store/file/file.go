@@ -15,9 +15,9 @@
 //	tenants/T/   the same again for a tenant other than "default"
 //
 // Several processes may use one directory at the same time. Writers lock the
-// session's lock file; readers lock nothing and never wait. The locks are
-// those of flock(2): do not share the directory over a network file system
-// that does not carry them.
+// session's lock file; readers lock nothing and never wait. The locks are those
+// of flock(2): do not share the directory over a network file system that does
+// not support them.
 package file
 
 import (
@@ -35,30 +35,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Config is what a file store can be told. The zero value is the default.
+// Config holds the options of a store. The zero value is the default.
 type Config struct {
 	// Now decides when leases end. Nil: time.Now.
 	Now func() time.Time
 
 	// OnWrite is called before and after each step that touches the disk, as
 	// "before document rename" and "after document rename", by the goroutine
-	// that does it and while the session is locked. It is there for tests: one
-	// that ends the process inside it shows what a crash at that very point
-	// leaves behind. Nil: nobody is told.
+	// that does it and while the session is locked. Tests end the process inside
+	// it to see what a crash at that point leaves behind. May be nil.
 	OnWrite func(point string)
 
 	// Folders gives each session a folder of its own, outside the store's
 	// directory, for its document, tail and lease. Locks and tokens stay in
-	// the directory. Nil: the sessions lie together in the directory.
+	// the directory. Nil: all sessions are in the directory itself.
 	Folders Folders
 }
 
-// Folders is where sessions lie that have a folder each.
+// Folders says where the sessions' folders are.
 type Folders interface {
-	// Folder is the absolute path of a session's folder, whether it is there
+	// Folder returns the absolute path of a session's folder, whether it exists
 	// or not. The store makes it with the session.
 	Folder(r store.Ref) string
-	// Sessions are the ids of a tenant's sessions that have a folder.
+	// Sessions returns the ids of a tenant's sessions that have a folder.
 	Sessions(tenant string) ([]string, error)
 	// Deleting is called before a session's files are removed, and Deleted,
 	// which removes the folder, after it, while nobody else can write the
@@ -74,13 +73,13 @@ type Store struct {
 	now    func() time.Time
 	disk   disk
 	queue  queue
-	seen   memory
-	bells  bells
+	cache  cache
+	bells  store.Bells
 	closed atomic.Bool
 
 	folders Folders
 
-	settled sync.Map                             // tenants whose directory is known to be durable
+	tenants sync.Map                             // those whose directory is known to be durable
 	listed  func(dir, name string) (bool, error) // how a name is spelled on disk, see exact
 }
 
@@ -98,9 +97,9 @@ const (
 	documentExt = ".json"
 )
 
-// Open opens the store in a directory, which is made where it is missing. An
-// existing directory with something in it keeps its permissions. A directory
-// that can only be read gives a store that can only be read.
+// Open opens the store in a directory, which is made if it is missing. A
+// directory that is not empty keeps its permissions. A read-only directory gives
+// a read-only store.
 func Open(dir string, c Config) (*Store, error) {
 	if dir == "" {
 		return nil, &session.InvalidError{Field: "dir", Reason: "is empty"}
@@ -119,36 +118,45 @@ func Open(dir string, c Config) (*Store, error) {
 	if err := s.disk.makeRoot(abs); err != nil {
 		return nil, fmt.Errorf("open file store: %w", err)
 	}
-	s.clearUpAll()
+	s.removeAllLeftovers()
 	return s, nil
 }
 
 // String names the store in errors.
 func (s *Store) String() string { return "the file store" }
 
-// Close makes every later call ErrClosed. Calls that are under way finish.
+// Close makes every later call return ErrClosed. Running calls finish.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	return nil
 }
 
-// ready is the first thing every method asks.
-func (s *Store) ready(ctx context.Context) error {
+// Bell rings after writes made through this Store. Writes of other processes,
+// and of other stores on the same directory, do not ring: a reader polls too.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) { return s.bells.Bell(r) }
+
+// usable returns why no call can begin: the store is closed or the context has
+// ended.
+func (s *Store) usable(ctx context.Context) error {
 	if s.closed.Load() {
 		return fmt.Errorf("file store %s: %w", s.dir, session.ErrClosed)
 	}
 	return ctx.Err()
 }
 
-// place is where the files of one session are.
+// place is the paths of one session's files.
 type place struct {
 	ref   store.Ref
 	dir   string
 	locks string // the directory of its lock
 }
 
-// at is the place of a session. Nothing but checked names gets into a path.
-func (s *Store) at(r store.Ref) (place, error) {
+// at begins a call on one session and returns its place. Only checked names
+// get into a path.
+func (s *Store) at(ctx context.Context, r store.Ref) (place, error) {
+	if err := s.usable(ctx); err != nil {
+		return place{}, err
+	}
 	if err := r.Check(); err != nil {
 		return place{}, err
 	}
@@ -176,8 +184,8 @@ func (p place) tail() string           { return p.path(".tail") }
 func (p place) lease() string          { return p.path(".lease") }
 func (p place) lock() string           { return filepath.Join(p.locks, p.ref.ID+".lock") }
 
-// exists reports whether a session is there, readable or not. On a file
-// system that ignores case the file of another id does not count.
+// exists reports whether a session exists, readable or not. On a file system
+// that ignores case the file of another id does not count.
 func (s *Store) exists(p place) (bool, error) {
 	switch _, err := os.Lstat(p.document()); {
 	case err == nil:
@@ -185,17 +193,16 @@ func (s *Store) exists(p place) (bool, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, fmt.Errorf("look for session %s: %w", p.ref.ID, err)
 	}
-	// Without its directory a store would call every session missing.
+	// Without this check every session would seem missing if the directory is gone.
 	if _, err := os.Stat(s.dir); err != nil {
 		return false, fmt.Errorf("file store: %w", err)
 	}
 	return false, nil
 }
 
-// exact reports whether the session's document, which is there, really has
-// the name and the tenant that were asked for, and not one that differs in
-// case. The names inside the document answer at once; the directory is read
-// only where they do not.
+// exact reports whether an existing document has exactly this id and tenant, and
+// not one that differs in case. It looks into the document first, and reads the
+// directory only if that does not tell.
 func (s *Store) exact(p place) (bool, error) {
 	if f, _, err := p.openDocument(); err == nil {
 		_, err = p.readHeader(f)

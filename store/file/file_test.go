@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -52,41 +51,15 @@ func documentOf(dir string, r store.Ref) string {
 	return filepath.Join(dir, r.ID+".json")
 }
 
-func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: id} }
-
-func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
-
-// fresh is a version-0 session.
-func fresh(t testing.TB, b session.Birth) session.Session {
-	t.Helper()
-	if b.AgentID == "" {
-		b.AgentID = "agent-" + b.ID
-	}
-	s, err := session.New(b, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, noon())
-	if err != nil {
-		t.Fatalf("make session: %v", err)
-	}
-	return s
-}
-
-func create(t testing.TB, st store.Store, id string) session.Session {
-	t.Helper()
-	s, err := st.Create(t.Context(), fresh(t, session.Birth{ID: id}), store.Commit{ID: "c1", Action: "create", At: noon()})
-	if err != nil {
-		t.Fatalf("create %s: %v", id, err)
-	}
-	return s
-}
-
-// said is the session with one more message.
-func said(t testing.TB, s session.Session, text string) session.Session {
-	t.Helper()
-	s, err := s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, noon())
-	if err != nil {
-		t.Fatalf("add message: %v", err)
-	}
-	return s
-}
+var (
+	ref    = storetest.Ref
+	noon   = storetest.Noon
+	create = storetest.Create
+	said   = storetest.AddMessage
+	load   = storetest.Load
+	texts  = storetest.Texts
+	fresh  = storetest.NewSession
+)
 
 func save(t testing.TB, st store.Store, s session.Session, c store.Commit) session.Session {
 	t.Helper()
@@ -104,24 +77,6 @@ func appendTail(t testing.TB, st store.Tails, s session.Session) session.Session
 		t.Fatalf("append: %v", err)
 	}
 	return s
-}
-
-func load(t testing.TB, st store.Store, id string) session.Session {
-	t.Helper()
-	s, err := st.Load(t.Context(), ref(id), true)
-	if err != nil {
-		t.Fatalf("load %s: %v", id, err)
-	}
-	return s
-}
-
-// texts is what was said.
-func texts(s session.Session) []string {
-	list := []string{}
-	for _, m := range s.All() {
-		list = append(list, m.Content.Text())
-	}
-	return list
 }
 
 func readFile(t testing.TB, path string) []byte {

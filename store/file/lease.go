@@ -14,35 +14,35 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/holder"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// leaseFile is a lease on disk. A released one keeps its token alone, so that
-// a late writer is told the newest.
+// leaseFile is a lease on disk. A released one keeps only its token, so that a
+// late writer is told the newest.
 type leaseFile struct {
 	Token  int64     `json:"token"`
 	Holder string    `json:"holder"`
 	Until  time.Time `json:"until"`
 }
 
-func (p place) readLease() (store.Lease, error) {
+func (p place) readLease() (admission.Lease, error) {
 	raw, err := readRegular(p.lease())
 	if errors.Is(err, fs.ErrNotExist) {
-		return store.Lease{}, nil
+		return admission.Lease{}, nil
 	}
 	if err != nil {
-		return store.Lease{}, p.unreadable(p.lease(), err)
+		return admission.Lease{}, p.unreadable(p.lease(), err)
 	}
 	var l leaseFile
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
-		return store.Lease{}, corruptFile(p, p.lease(), "%v", err)
+		return admission.Lease{}, corruptFile(p, p.lease(), "%v", err)
 	}
 	if l.Token < 1 {
-		return store.Lease{}, corruptFile(p, p.lease(), "token %d is not positive", l.Token)
+		return admission.Lease{}, corruptFile(p, p.lease(), "token %d is not positive", l.Token)
 	}
-	return store.Lease(l), nil
+	return admission.Lease{Lease: store.Lease(l), Released: l.Holder == ""}, nil
 }
 
 func (s *Store) writeLease(p place, l store.Lease) error {
@@ -53,49 +53,23 @@ func (s *Store) writeLease(p place, l store.Lease) error {
 	if _, err := s.disk.replace("lease", p.lease(), append(raw, '\n')); err != nil {
 		return fmt.Errorf("write lease of session %s: %w", p.ref.ID, err)
 	}
-	s.bells.ring(p.ref)
+	s.bells.Ring(p.ref)
 	return nil
 }
 
-// held reports a lease that was not released; it may have run out.
-func held(l store.Lease) bool { return l.Holder != "" }
-
-// live reports a lease whose time is not over and whose holder is not known
-// to be dead.
-func (s *Store) live(l store.Lease) bool {
-	return held(l) && s.now().Before(l.Until) && !holder.Dead(l.Holder)
-}
-
-func busy(id string, l store.Lease) error {
-	return &session.BusyError{ID: id, Holder: l.Holder, Until: l.Until}
-}
-
-// admits checks a writer's fence: without one it must not meet a live lease,
-// with one it must be the newest and not released.
-func (s *Store) admits(p place, fence int64) error {
-	l, err := p.readLease()
-	switch {
-	case err != nil:
-		return err
-	case fence == 0 && s.live(l):
-		return busy(p.ref.ID, l)
-	case fence != 0 && (fence != l.Token || !held(l)):
-		return &session.FencedError{ID: p.ref.ID, Token: fence, Have: l.Token}
-	}
-	return nil
+// leased asks whether a lease is live.
+func (s *Store) leased(l admission.Lease) func() bool {
+	return func() bool { return l.Live(s.now()) }
 }
 
 // Acquire takes the lease. A holder named by package holder whose process is
 // dead is replaced at once.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length time.Duration) (store.Lease, error) {
-	if err := s.ready(ctx); err != nil {
-		return store.Lease{}, err
-	}
-	switch {
-	case name == "":
+	if name == "" {
 		return store.Lease{}, &session.InvalidError{Field: "holder", Reason: "is empty"}
-	case length <= 0:
-		return store.Lease{}, &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is not positive", length)}
+	}
+	if err := admission.CheckLength(length); err != nil {
+		return store.Lease{}, err
 	}
 	p, unlock, err := s.lockFor(ctx, r)
 	if err != nil {
@@ -106,21 +80,22 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length ti
 	if err != nil {
 		return store.Lease{}, err
 	}
-	if s.live(old) {
-		return store.Lease{}, busy(r.ID, old)
+	if err := old.Admit(r.ID, 0, s.leased(old)); err != nil {
+		return store.Lease{}, err
 	}
 	token, err := s.nextToken(ctx, old.Token)
 	if err != nil {
 		return store.Lease{}, err
 	}
-	l := store.Lease{Token: token, Holder: name, Until: session.Instant(s.now().Add(length))}
-	return l, s.writeLease(p, l)
+	l := admission.NewLease(name, s.now(), length)
+	l.Token = token
+	return l.Lease, s.writeLease(p, l.Lease)
 }
 
-// lockFor locks a session that is there, readable or not. Looking before it
-// locks keeps ids that were never used from getting a lock file.
+// lockFor locks a session that exists, readable or not. It looks before it locks,
+// so that unused ids get no lock file.
 func (s *Store) lockFor(ctx context.Context, r store.Ref) (place, func(), error) {
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return p, nil, err
 	}
@@ -148,16 +123,12 @@ func (s *Store) mustExist(p place) error {
 
 // Renew prolongs the lease from now on.
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	if length <= 0 {
-		return store.Lease{}, &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is not positive", length)}
-	}
-	lost := func(have int64) error { return &session.FencedError{ID: r.ID, Token: l.Token, Have: have} }
 	p, unlock, err := s.lockFor(ctx, r)
 	if errors.Is(err, session.ErrNotFound) {
-		return store.Lease{}, lost(0)
+		return store.Lease{}, admission.Lease{}.CheckToken(r.ID, l.Token)
 	}
 	if err != nil {
 		return store.Lease{}, err
@@ -167,18 +138,15 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 	if err != nil {
 		return store.Lease{}, err
 	}
-	if have.Token != l.Token || !held(have) {
-		return store.Lease{}, lost(have.Token)
+	if err := have.CheckToken(r.ID, l.Token); err != nil {
+		return store.Lease{}, err
 	}
 	have.Until = session.Instant(s.now().Add(length))
-	return have, s.writeLease(p, have)
+	return have.Lease, s.writeLease(p, have.Lease)
 }
 
 // Release ends the lease.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
 	p, unlock, err := s.lockFor(ctx, r)
 	if errors.Is(err, session.ErrNotFound) {
 		return nil
@@ -188,7 +156,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	}
 	defer unlock()
 	have, err := p.readLease()
-	if err != nil || have.Token != l.Token || !held(have) {
+	if err != nil || !have.Is(l.Token) {
 		return err
 	}
 	return s.writeLease(p, store.Lease{Token: have.Token})
@@ -196,10 +164,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 
 // Holding reads the lease without locking it.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
-	if err := s.ready(ctx); err != nil {
-		return store.Lease{}, false, err
-	}
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return store.Lease{}, false, err
 	}
@@ -207,15 +172,15 @@ func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, er
 		return store.Lease{}, false, err
 	}
 	l, err := p.readLease()
-	if err != nil || !s.live(l) {
+	if err != nil || !l.Live(s.now()) {
 		return store.Lease{}, false, err
 	}
-	return l, true, nil
+	return l.Lease, true, nil
 }
 
-// nextToken is larger than every token the store ever handed out. It is
-// durable before it is used: a crash wastes it, and none comes twice. Should
-// the file be lost, tokens still grow for each session.
+// nextToken returns a token larger than every one before. It is durable before it
+// is used, so none is used twice, even after a crash. If the file is lost, tokens
+// still grow for each session.
 func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
 	path := filepath.Join(s.dir, ".tokens")
 	unlock, err := s.lockFile(ctx, "tokens", path+".lock")
@@ -228,7 +193,7 @@ func (s *Store) nextToken(ctx context.Context, atLeast int64) (int64, error) {
 	switch {
 	case err == nil:
 		if last, err = strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err != nil || last < 0 {
-			return 0, fmt.Errorf("fencing tokens: %s does not hold a number", path)
+			return 0, fmt.Errorf("read fencing tokens: %s does not hold a number; restore the file, or remove it while no session runs", path)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return 0, fmt.Errorf("read fencing tokens: %w", err)

@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A waiting writer looks at the lock of another process this often.
+// The pauses between two tries to get the lock from another process.
 const (
-	firstLook = 250 * time.Microsecond
-	lastLook  = 8 * time.Millisecond
+	firstPause = 250 * time.Microsecond
+	lastPause  = 8 * time.Millisecond
 )
 
-// lock makes the caller the only writer of a session, in this process and
-// among all, and clears away what a crashed writer left. BusyError when the
-// context ends first.
+// lock makes the caller the only writer of a session, in this process and among
+// all, and removes what a crashed writer left. BusyError if the context ends
+// first.
 func (s *Store) lock(ctx context.Context, p place) (unlock func(), err error) {
 	unlock, err = s.lockFile(ctx, "session", p.lock())
 	if err != nil {
@@ -32,29 +32,29 @@ func (s *Store) lock(ctx context.Context, p place) (unlock func(), err error) {
 		}
 		return nil, fmt.Errorf("lock session %s: %w", p.ref.ID, err)
 	}
-	if err := s.clearUp(p); err != nil {
+	if err := s.removeLeftovers(p); err != nil {
 		unlock()
 		return nil, err
 	}
 	return unlock, nil
 }
 
-// clearUp removes what a writer that crashed left of a session's files. The
-// caller holds the lock, so there is no other writer.
-func (s *Store) clearUp(p place) error {
+// removeLeftovers removes temporary files that a crashed writer left. The caller
+// holds the lock, so there is no other writer.
+func (s *Store) removeLeftovers(p place) error {
 	for _, path := range []string{p.document(), p.lease()} {
 		if err := s.disk.remove("leftover", tempOf(path)); err != nil {
-			return fmt.Errorf("clear up after a crash: %w", err)
+			return fmt.Errorf("remove leftovers of a crash: %w", err)
 		}
 	}
 	return nil
 }
 
-// clearUpAll does the same for every session nobody is writing to: a session
-// whose creation crashed may never be written to again. It is tidying only, so
-// what it cannot do it leaves.
-func (s *Store) clearUpAll() {
-	if s.folders != nil { // they have an owner who looks after them
+// removeAllLeftovers does the same for every session that nobody is writing to,
+// because a session whose creation crashed may never be written to again. It
+// ignores errors: leftovers do no harm.
+func (s *Store) removeAllLeftovers() {
+	if s.folders != nil { // their owner looks after them
 		return
 	}
 	dirs, _ := filepath.Glob(filepath.Join(s.dir, tenantsDir, "*"))
@@ -69,7 +69,7 @@ func (s *Store) clearUpAll() {
 			p := place{ref: store.Ref{ID: id}, dir: dir, locks: dir}
 			fl := flock.New(p.lock(), flock.SetPermissions(fileMode))
 			if ok, err := fl.TryLock(); ok && err == nil {
-				_ = s.clearUp(p)
+				_ = s.removeLeftovers(p)
 				_ = fl.Unlock()
 			}
 		}
@@ -77,8 +77,8 @@ func (s *Store) clearUpAll() {
 }
 
 // lockFile waits for a file's lock. A lock belongs to an open file, so every
-// caller opens its own; callers of one process stand in line before that, so
-// that they get it in order and only the first of them polls.
+// caller opens its own. Callers of one process queue before that, so that they
+// get it in order and only one of them polls.
 func (s *Store) lockFile(ctx context.Context, what, path string) (unlock func(), err error) {
 	leave, err := s.queue.enter(ctx, path)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) lockFile(ctx context.Context, what, path string) (unlock func(),
 }
 
 func wait(ctx context.Context, fl *flock.Flock) error {
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if ok, err := fl.TryLock(); ok || err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func wait(ctx context.Context, fl *flock.Flock) error {
 	}
 }
 
-// queue lets goroutines through one at a time for each name, in order of
+// queue gives goroutines their turn one at a time for each name, in order of
 // arrival.
 type queue struct {
 	mu    sync.Mutex // guards lines and each line's count
@@ -120,8 +120,8 @@ type queue struct {
 }
 
 type line struct {
-	turn  chan struct{} // holds one token while somebody is through
-	count int           // those who wait or are through
+	turn  chan struct{} // holds one value while somebody has the turn
+	count int           // those who wait or have the turn
 }
 
 func (q *queue) enter(ctx context.Context, name string) (leave func(), err error) {
@@ -130,10 +130,10 @@ func (q *queue) enter(ctx context.Context, name string) (leave func(), err error
 	case l.turn <- struct{}{}:
 		return func() {
 			<-l.turn
-			q.part(name, l)
+			q.leave(name, l)
 		}, nil
 	case <-ctx.Done():
-		q.part(name, l)
+		q.leave(name, l)
 		return nil, ctx.Err()
 	}
 }
@@ -153,7 +153,7 @@ func (q *queue) join(name string) *line {
 	return l
 }
 
-func (q *queue) part(name string, l *line) {
+func (q *queue) leave(name string, l *line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l.count--; l.count == 0 {

@@ -15,10 +15,7 @@ import (
 
 // Load reads a session without locking it, always with its whole transcript.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
-	if err := s.ready(ctx); err != nil {
-		return session.Session{}, err
-	}
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -46,10 +43,9 @@ func (s *Store) load(ctx context.Context, p place, withTail bool) (session.Sessi
 	return loaded, nil
 }
 
-// read lets look read a document and, after it, the tail. A save in between
-// would show an old document without the tail that it had, or with the tail
-// of the next one; then look is called again. The document stays open until
-// that is known, so that its inode cannot come back as another file.
+// read lets look read a document and then the tail. If a save came in between,
+// the two do not belong together, and look is called again. The document stays
+// open until that is known, so that its inode cannot be reused.
 func (s *Store) read(ctx context.Context, p place, look func(*os.File) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -68,12 +64,12 @@ func (s *Store) read(ctx context.Context, p place, look func(*os.File) error) er
 	}
 }
 
-// missing turns a document that is not there into ErrNotFound; so is one that
-// bears another name and is found only because case is ignored.
+// missing turns a missing document into ErrNotFound, and also one with another
+// name that is found only because the file system ignores case.
 func (s *Store) missing(p place, err error) error {
 	var corrupt *session.CorruptError
 	switch {
-	case errors.Is(err, errVanished):
+	case errors.Is(err, errNoDocument):
 		if _, err := os.Stat(s.dir); err != nil {
 			return fmt.Errorf("file store: %w", err)
 		}
@@ -88,10 +84,7 @@ func (s *Store) missing(p place, err error) error {
 
 // Info reads the header, and the tail where there is one.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	if err := s.ready(ctx); err != nil {
-		return session.Info{}, err
-	}
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -121,10 +114,9 @@ func (s *Store) info(ctx context.Context, p place) (session.Info, error) {
 	return info, err
 }
 
-// List reads the header of every session of the tenant; nothing is indexed.
-// Sessions that cannot be read are reported on the first page.
+// List reads the header of every session of the tenant; there is no index.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -154,9 +146,7 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 		}
 	}
 	page := q.Paginate(infos, after)
-	if after == nil {
-		page.Corrupt = corrupt
-	}
+	page.Corrupt = corrupt
 	return page, nil
 }
 
@@ -175,8 +165,8 @@ func (s *Store) matches(ctx context.Context, p place, q store.Query) (session.In
 	return info, fits, err
 }
 
-// places finds the sessions of a tenant. Names that are no session's are
-// somebody else's files.
+// places finds the sessions of a tenant. It ignores files that cannot be a
+// session's.
 func (s *Store) places(tenant string) ([]place, error) {
 	if err := session.CheckTenant(tenant); err != nil {
 		return nil, err
@@ -215,10 +205,10 @@ func (s *Store) placesInFolders(tenant string) ([]place, error) {
 	}
 	var places []place
 	for _, id := range ids {
-		p, err := s.at(store.Ref{Tenant: tenant, ID: id})
-		if err != nil {
-			continue // no session's
+		if session.CheckID(id) != nil {
+			continue // somebody else's folder
 		}
+		p := s.placeOf(store.Ref{Tenant: tenant, ID: id})
 		if _, err := os.Lstat(p.document()); err == nil {
 			places = append(places, p)
 		}
@@ -230,7 +220,7 @@ func (s *Store) placesInFolders(tenant string) ([]place, error) {
 // nor executions are part of a header. Sessions that cannot be read are left
 // out; List reports them.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
 	places, err := s.places(tenant)
@@ -239,12 +229,12 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	}
 	var refs []store.Ref
 	for _, p := range places {
-		broken, err := s.interrupted(ctx, p)
+		interrupted, err := s.interrupted(ctx, p)
 		switch {
 		case errors.Is(err, session.ErrCorrupt), errors.Is(err, session.ErrNewerFormat), errors.Is(err, session.ErrNotFound):
 		case err != nil:
 			return nil, err
-		case broken:
+		case interrupted:
 			refs = append(refs, p.ref)
 		}
 	}
@@ -261,10 +251,10 @@ func (s *Store) interrupted(ctx context.Context, p place) (bool, error) {
 		return false, err
 	}
 	l, err := p.readLease()
-	return !s.live(l), err
+	return !l.Live(s.now()), err
 }
 
-// mayBeInterrupted spares decoding the many documents that cannot be.
+// mayBeInterrupted rules out most documents without decoding them.
 func (p place) mayBeInterrupted() (bool, error) {
 	if _, err := os.Lstat(p.tail()); err == nil {
 		return true, nil

@@ -23,8 +23,8 @@ type tail struct {
 	last    int64            // number of the last change, in the tail or before it
 }
 
-// appended is one line of a tail. It names the version it continues, so that
-// a tail which outlived its document's next version is known for what it is.
+// appended is one line of a tail. It names the version it continues, so that a
+// tail which a later version left behind is recognised.
 type appended struct {
 	AgentID string           `json:"agentId"`
 	Version int64            `json:"version"`
@@ -55,8 +55,8 @@ func checksum(raw []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// unsealed is the value of a line whose checksum is right.
-func unsealed(line []byte) ([]byte, bool) {
+// verifyLine returns the value of a line if its checksum is right.
+func verifyLine(line []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(linePrefix))
 	if !ok || len(rest) < sumLen {
 		return nil, false
@@ -70,14 +70,14 @@ func unsealed(line []byte) ([]byte, bool) {
 	return raw, checksum(raw) == sum
 }
 
-// badLine is a line that cannot be used and that no crash explains.
+// badLine is a damaged line that no crash explains.
 type badLine struct{ reason string }
 
 func (e *badLine) Error() string { return e.reason }
 
-// readTail reads what of a tail continues a document, from a place in it up
-// to which it was read before: t says which. Only a bad line seen twice is
-// bad: a reader without the lock can meet a torn line while it is cleared away.
+// readTail reads the part of a tail that continues a document, from where t ends.
+// A line is bad only if it is read twice: a reader without the lock can meet a
+// torn line while a writer removes it.
 func (p place) readTail(h head, t tail) (tail, error) {
 	var before []byte
 	for {
@@ -110,8 +110,8 @@ func readFrom(path string, offset int64) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// parse reads further lines. A line without an end, or a last one with a hole
-// in it, was torn by a crash before anybody relied on it: it counts as absent.
+// parse reads more lines. A line without an end, or a last one with zero bytes,
+// was torn by a crash before it was acknowledged: it counts as absent.
 func (t tail) parse(h head, data []byte) (tail, error) {
 	t.size = t.good + int64(len(data))
 	for len(data) > 0 {
@@ -121,7 +121,7 @@ func (t tail) parse(h head, data []byte) (tail, error) {
 		}
 		line := data[:end]
 		data = data[end+1:]
-		raw, ok := unsealed(line)
+		raw, ok := verifyLine(line)
 		if !ok {
 			if len(data) == 0 && bytes.IndexByte(line, 0) >= 0 {
 				return t, nil
@@ -168,7 +168,8 @@ func (t tail) decode(raw []byte) (appended, error) {
 // emptyTail is where reading a document's tail begins.
 func emptyTail(h head) tail { return tail{last: h.seq} }
 
-// rows puts the task and workflow parts that the tail has in force into a header.
+// rows returns a header with the task and workflow rows that the tail has in
+// force.
 func (t tail) rows(i session.Info) session.Info {
 	var discarded []session.Span
 	for _, r := range t.records {
@@ -190,8 +191,8 @@ func (t tail) rows(i session.Info) session.Info {
 	return i
 }
 
-// appendLine makes a line durable at the end of what is good in a tail. On
-// error the tail is as it was, unless the error is errUndecided.
+// appendLine makes a line durable at the end of a tail's good lines. After an
+// error the tail is as it was, unless the error is errOutcomeUnknown.
 func (d disk) appendLine(path string, t tail, line []byte) error {
 	var f *os.File
 	err := d.step("tail open", func() (err error) {
@@ -207,20 +208,20 @@ func (d disk) appendLine(path string, t tail, line []byte) error {
 		}
 	}
 	err = d.finish("tail", f, func() error { _, err := f.WriteAt(line, t.good); return err })
-	if err == nil && t.good == 0 { // the file may be new, or left by one who died before this
+	if err == nil && t.good == 0 { // the file may be new, or its writer died before this step
 		err = d.syncDir("tail", filepath.Dir(path))
 	}
 	if err != nil {
-		return errors.Join(err, d.takeBack(path, t.good))
+		return errors.Join(err, d.undoAppend(path, t.good))
 	}
 	return nil
 }
 
-// errUndecided marks an append that failed and could not be taken back.
-var errUndecided = errors.New("the append could not be taken back")
+// errOutcomeUnknown marks an append that failed and could not be undone.
+var errOutcomeUnknown = errors.New("the append could not be undone")
 
-// takeBack cuts off a line whose writing failed.
-func (d disk) takeBack(path string, good int64) error {
+// undoAppend removes a line that was not written whole.
+func (d disk) undoAppend(path string, good int64) error {
 	err := d.step("tail truncate", func() error {
 		if err := os.Truncate(path, good); err != nil {
 			return err
@@ -232,7 +233,7 @@ func (d disk) takeBack(path string, good int64) error {
 		return errors.Join(f.Sync(), f.Close())
 	})
 	if err != nil {
-		return errors.Join(errUndecided, err)
+		return errors.Join(errOutcomeUnknown, err)
 	}
 	return nil
 }

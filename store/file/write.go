@@ -10,16 +10,17 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Create stores a new session. On a file system that ignores case, an id or a
 // tenant that differs from another only in case is refused.
 func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
-	p, err := s.admit(ctx, v, c.Keys)
+	p, err := s.check(ctx, v, c.Keys)
 	if err != nil {
 		return session.Session{}, err
 	}
-	if err := s.settle(p); err != nil {
+	if err := s.ensureTenant(p); err != nil {
 		return session.Session{}, err
 	}
 	unlock, err := s.lock(ctx, p)
@@ -27,20 +28,19 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 		return session.Session{}, err
 	}
 	defer unlock()
-	switch _, err := os.Lstat(p.document()); {
-	case err == nil:
-		return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonExists}
-	case !errors.Is(err, fs.ErrNotExist):
+	_, err = os.Lstat(p.document())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
-	case v.Version() != 0:
-		return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonNonzeroVersion, Want: v.Version()}
+	}
+	if err := admission.CheckCreate(v, err == nil); err != nil {
+		return session.Session{}, err
 	}
 	if s.folders != nil {
 		if err := s.disk.makeFolder(p.dir); err != nil {
 			return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
 		}
 	}
-	// A crash in Delete can leave these behind; they are not the new session's.
+	// A crash in Delete can leave these behind.
 	for _, path := range []string{p.tail(), p.lease()} {
 		if err := s.disk.remove("leftover", path); err != nil {
 			return session.Session{}, fmt.Errorf("create session %s: %w", v.ID(), err)
@@ -49,12 +49,12 @@ func (s *Store) Create(ctx context.Context, v session.Session, c store.Commit) (
 	return s.writeDocument(ctx, p, v, c)
 }
 
-// settle makes the tenant's directory.
-func (s *Store) settle(p place) error {
+// ensureTenant makes the tenant's directory.
+func (s *Store) ensureTenant(p place) error {
 	if p.locks == s.dir {
 		return nil
 	}
-	if _, done := s.settled.Load(p.ref.Tenant); done {
+	if _, done := s.tenants.Load(p.ref.Tenant); done {
 		return nil
 	}
 	if err := s.disk.makeTenant(p.locks); err != nil {
@@ -67,13 +67,13 @@ func (s *Store) settle(p place) error {
 	if !ok {
 		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("%q differs only in case from another, and this file system cannot tell them apart", p.ref.Tenant)}
 	}
-	s.settled.Store(p.ref.Tenant, true)
+	s.tenants.Store(p.ref.Tenant, true)
 	return nil
 }
 
 // Save writes the whole document anew.
 func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (session.Session, error) {
-	p, err := s.admit(ctx, v, c.Keys)
+	p, err := s.check(ctx, v, c.Keys)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -89,19 +89,19 @@ func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (se
 	if err != nil {
 		return session.Session{}, err
 	}
-	// The session is saved, whatever becomes of the rest: a tail that stays is
-	// older than the document, a lease that stays runs out.
+	// The session is saved even if the rest fails: a tail that stays is older than
+	// the document, and a lease that stays runs out.
 	_ = s.disk.remove("tail", p.tail())
-	if c.Release && c.Fence != 0 {
+	if admission.Releases(c) {
 		_ = s.writeLease(p, store.Lease{Token: c.Fence})
 	}
 	return saved, nil
 }
 
-// Append adds one line to the tail, at a cost that depends neither on the
-// document nor on the tail as long as this Store is the one that writes them.
+// Append adds one line to the tail. Its cost depends neither on the document nor
+// on the tail, as long as only this Store writes them.
 func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (session.Session, error) {
-	p, err := s.admit(ctx, v, a.Keys)
+	p, err := s.check(ctx, v, a.Keys)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -115,10 +115,8 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 		return session.Session{}, err
 	}
 	pending := v.Pending()
-	for _, r := range pending {
-		if _, ok := r.Change.(session.SessionRewound); ok {
-			return session.Session{}, &session.InvalidError{Field: "change", Reason: "only a version can be rewound, not an open tail"}
-		}
+	if err := admission.CheckAppend(pending); err != nil {
+		return session.Session{}, err
 	}
 	if len(pending) == 0 {
 		return v.Flushed(), nil
@@ -131,26 +129,23 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 		return session.Session{}, err
 	}
 	if err := s.disk.appendLine(p.tail(), k.tail, line); err != nil {
-		s.seen.forget(p.ref)
-		if errors.Is(err, errUndecided) {
+		s.cache.forget(p.ref)
+		if errors.Is(err, errOutcomeUnknown) {
 			return session.Session{}, &session.UnknownOutcomeError{ID: v.ID(), Err: err}
 		}
 		return session.Session{}, fmt.Errorf("append to session %s: %w", v.ID(), err)
 	}
 	k.tail.good += int64(len(line))
 	k.tail.size, k.tail.last = k.tail.good, pending[len(pending)-1].Seq
-	s.seen.put(p.ref, k)
-	s.bells.ring(p.ref)
+	s.cache.put(p.ref, k)
+	s.bells.Ring(p.ref)
 	return v.Flushed(), nil
 }
 
-// Delete removes the document first: from then on the session is gone, and
-// what a crash leaves of it is cleared away by the next Delete or Create.
+// Delete removes the document first: from then on the session is gone, and the
+// next Delete or Create removes what a crash leaves of it.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	p, err := s.at(r)
+	p, err := s.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -169,12 +164,14 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if there {
 		// A lease that cannot be read is part of a corrupt session, which can
 		// be deleted.
-		if l, err := p.readLease(); err == nil && s.live(l) && l.Token != fence {
-			return busy(r.ID, l)
+		if l, err := p.readLease(); err == nil {
+			if err := l.AdmitDelete(r.ID, fence, s.leased(l)); err != nil {
+				return err
+			}
 		}
 	}
-	s.seen.forget(r)
-	defer s.bells.ring(r)
+	s.cache.forget(r)
+	defer s.bells.Ring(r)
 	if s.folders != nil {
 		if err := s.folders.Deleting(r); err != nil {
 			return fmt.Errorf("delete session %s: %w", r.ID, err)
@@ -200,8 +197,8 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	return nil
 }
 
-// anythingLeft reports whether there is a file to delete. Asking first keeps
-// ids that were never used from getting a lock file.
+// anythingLeft reports whether there is a file to delete, so that unused ids get
+// no lock file.
 func (s *Store) anythingLeft(p place) (bool, error) {
 	if there, err := s.exists(p); err != nil || there {
 		return there, err
@@ -218,70 +215,55 @@ func (s *Store) anythingLeft(p place) (bool, error) {
 	return false, nil
 }
 
-// admit is what can be refused without looking at the disk.
-func (s *Store) admit(ctx context.Context, v session.Session, keys []store.Key) (place, error) {
-	if err := s.ready(ctx); err != nil {
+// check refuses what can be refused without looking at the disk.
+func (s *Store) check(ctx context.Context, v session.Session, keys []store.Key) (place, error) {
+	if err := s.usable(ctx); err != nil {
 		return place{}, err
 	}
-	if v.IsZero() {
-		return place{}, &session.InvalidError{Field: "session", Reason: "is the zero value"}
-	}
-	p, err := s.at(store.RefOf(v))
-	if err != nil {
+	if err := admission.CheckSession(v, nil); err != nil {
 		return place{}, err
 	}
-	if len(keys) > 0 {
+	switch {
+	case len(keys) > 0:
 		return place{}, &session.UnsupportedError{Store: "file", Ability: "Keys"}
+	case admission.Has[session.InboxTaken](v.Pending()):
+		return place{}, &session.UnsupportedError{Store: "file", Ability: "Inboxes"}
 	}
-	for _, r := range v.Pending() {
-		if _, ok := r.Change.(session.InboxTaken); ok {
-			return place{}, &session.UnsupportedError{Store: "file", Ability: "Inboxes"}
-		}
-	}
-	return p, nil
+	return s.placeOf(store.RefOf(v)), nil
 }
 
-// lockExisting locks a session that is there.
+// lockExisting locks a session that exists.
 func (s *Store) lockExisting(ctx context.Context, p place) (unlock func(), err error) {
 	if _, err := os.Lstat(p.document()); errors.Is(err, fs.ErrNotExist) {
-		return nil, s.missing(p, errVanished)
+		return nil, s.missing(p, errNoDocument)
 	}
 	return s.lock(ctx, p)
 }
 
-// current is what is stored of a session, checked against what somebody wants
-// to write to it. The caller holds the lock.
+// current returns what is stored of a session if it admits a write. The caller
+// holds the lock.
 func (s *Store) current(p place, v session.Session, fence int64) (known, error) {
 	k, err := s.stored(p)
 	if err != nil {
 		return known{}, s.missing(p, err)
 	}
-	if err := s.admits(p, fence); err != nil {
+	l, err := p.readLease()
+	if err != nil {
 		return known{}, err
 	}
-	conflict := func(reason session.ConflictReason, want, have int64) error {
-		return &session.ConflictError{ID: v.ID(), Reason: reason, Want: want, Have: have}
-	}
-	switch {
-	case v.AgentID() != k.head.agent:
-		return known{}, conflict(session.ReasonReplaced, v.Version(), k.head.version)
-	case v.Version() != k.head.version:
-		return known{}, conflict(session.ReasonStale, v.Version(), k.head.version)
-	case v.Base() != k.tail.last:
-		return known{}, conflict(session.ReasonOpenTail, v.Base(), k.tail.last)
-	}
-	return k, nil
+	have := admission.State{AgentID: k.head.agent, Version: k.head.version, LastSeq: k.tail.last, Lease: l, Live: s.leased(l)}
+	return k, have.Admit(v, fence)
 }
 
-// stored reads the head and the end of the tail, and decodes the document
-// where that was not done before.
+// stored reads the head and the end of the tail, and decodes the document unless
+// the cache has it.
 func (s *Store) stored(p place) (known, error) {
 	f, info, err := p.openDocument()
 	if err != nil {
 		return known{}, err
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	k := s.seen.get(p.ref)
+	k := s.cache.get(p.ref)
 	good := false
 	if k.fits(info) {
 		h, err := peek(f)
@@ -300,7 +282,7 @@ func (s *Store) stored(p place) (known, error) {
 	if err := p.refresh(&k); err != nil {
 		return known{}, err
 	}
-	s.seen.put(p.ref, k)
+	s.cache.put(p.ref, k)
 	return k, nil
 }
 
@@ -328,7 +310,7 @@ func (p place) refresh(k *known) error {
 // writeDocument seals a session into its next version.
 func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c store.Commit) (session.Session, error) {
 	if v.Partial() {
-		return session.Session{}, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q holds a part of its transcript only and cannot be stored whole", v.ID())}
+		return session.Session{}, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was loaded with a part of its transcript only: load it whole to store it", v.ID())}
 	}
 	sealed := v.Sealed(c.At)
 	raw, err := sealed.MarshalJSON()
@@ -339,7 +321,7 @@ func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c
 		return session.Session{}, err
 	}
 	renamed, err := s.disk.replace("document", p.document(), raw)
-	s.seen.forget(p.ref)
+	s.cache.forget(p.ref)
 	switch {
 	case err != nil && renamed:
 		return session.Session{}, &session.UnknownOutcomeError{ID: v.ID(), CommitID: c.ID, Err: err}
@@ -347,8 +329,8 @@ func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c
 		return session.Session{}, fmt.Errorf("save session %s: %w", v.ID(), err)
 	}
 	if info, err := os.Stat(p.document()); err == nil {
-		s.seen.put(p.ref, known{file: info, head: headOf(sealed), tail: emptyTail(headOf(sealed))})
+		s.cache.put(p.ref, known{file: info, head: headOf(sealed), tail: emptyTail(headOf(sealed))})
 	}
-	s.bells.ring(p.ref)
+	s.bells.Ring(p.ref)
 	return sealed, nil
 }

@@ -1,6 +1,6 @@
 // Package holder names the process that holds a lease, so that a store on the
-// same machine can tell a holder that died from one that lives, and need not
-// wait for its lease to end.
+// same machine can see that the process has died, and need not wait for the
+// lease to end.
 package holder
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Name is this process as the holder of a lease: host/pid/start. A caller may
-// add parts of its own after another slash.
+// Name returns the name of this process as the holder of a lease: host/pid/start.
+// A caller may append parts of its own after another slash.
 func Name() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -24,9 +24,9 @@ func Name() (string, error) {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), start), nil
 }
 
-// Dead reports a holder on this host whose process certainly is not running.
-// When in doubt it lives: another host, a name of another form, or a system
-// that does not tell.
+// Dead reports a holder on this host whose process certainly does not run. It is
+// false where that is not certain: for another host, for a name of another form,
+// and on systems that cannot tell.
 func Dead(name string) bool {
 	parts := strings.SplitN(name, "/", 4)
 	if len(parts) < 3 {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// processStart tells one process from another that got the same id later, or
-// the same id in another container or after a restart of the machine. It is
-// the moment of the start in clock ticks since the machine's, that machine's
-// start and the space the process id counts in.
+// processStart returns what tells a process from another one with the same id,
+// which may have got it later, after a restart of the machine or in another
+// container: its start in clock ticks, the machine's boot id and the namespace of
+// its process id.
 func processStart(pid int) (string, error) {
 	ticks, _, err := processStat(pid)
 	if err != nil {
@@ -42,7 +42,7 @@ func processStat(pid int) (ticks, state string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	// The command's name stands in brackets and may hold anything.
+	// The command's name is in brackets and may hold anything.
 	_, after, _ := strings.Cut(string(raw[max(0, strings.LastIndexByte(string(raw), ')')):]), ") ")
 	fields := strings.Fields(after)
 	const startTime = 19 // field 22 of the line, counted from the state
@@ -52,7 +52,7 @@ func processStat(pid int) (ticks, state string, err error) {
 	return fields[startTime], fields[0], nil
 }
 
-// processGone is certain only about processes this one could see if they ran.
+// processGone is true only for processes that this one could see if they ran.
 func processGone(pid int, start string) bool {
 	ticks, space, ok := strings.Cut(start, ".")
 	here, err := processSpace()

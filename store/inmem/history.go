@@ -2,12 +2,12 @@ package inmem
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Log reads changes.
@@ -80,8 +80,8 @@ func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (sess
 // loadAt folds a version from the nearest snapshot before it.
 func (w *row) loadAt(id string, version int64, whole bool) (session.Session, error) {
 	last := w.version()
-	if version < 1 || version > last {
-		return session.Session{}, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last)}
+	if err := admission.CheckVersion(version, last); err != nil {
+		return session.Session{}, err
 	}
 	if version == last {
 		return w.load(id, whole)
@@ -89,7 +89,7 @@ func (w *row) loadAt(id string, version int64, whole bool) (session.Session, err
 	from := w.newestSnapshot(version)
 	at, err := session.DecodeHead(from.head, nil)
 	if err != nil {
-		return session.Session{}, unreadable(id, "snapshot", err)
+		return session.Session{}, store.Unreadable(id, "snapshot", err)
 	}
 	changes := w.log.between(from.seq, w.commits[version-1].LastSeq, math.MaxInt)
 	records, err := decodeRecords(id, changes)
@@ -97,7 +97,7 @@ func (w *row) loadAt(id string, version int64, whole bool) (session.Session, err
 		return session.Session{}, err
 	}
 	if at, err = session.FoldFrom(at, records); err != nil {
-		return session.Session{}, unreadable(id, "log", err)
+		return session.Session{}, store.Unreadable(id, "log", err)
 	}
 	// The log says nothing of versions and their times; the commits do.
 	for _, c := range w.commits[from.version:version] {

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// inbox is a session's queue. Items stay in it until their taking is sealed,
-// so that a discarded tail can give them back to their place.
+// inbox is a session's queue. A taken item stays in it until the change that took
+// it is sealed, so that a discarded tail can give it back in its old place.
 type inbox struct {
 	items []item
 	seen  map[string]bool // every id that ever came
@@ -22,8 +22,8 @@ type item struct {
 	taken int64  // number of the change in the tail that took it, 0: unread
 }
 
-// apply takes and gives back items as the changes say, which are numbered
-// from first on: all of them or, with an InvalidError, none.
+// apply takes and gives back items as the changes say: all of them or, with an
+// InvalidError, none. The changes are numbered from first on.
 func (b *inbox) apply(first int64, changes []change) error {
 	if !slices.ContainsFunc(changes, func(c change) bool { return c.kind == inboxTaken || c.kind == tailDiscarded }) {
 		return nil
@@ -34,7 +34,7 @@ func (b *inbox) apply(first int64, changes []change) error {
 		case inboxTaken:
 			i := slices.IndexFunc(items, func(it item) bool { return it.id == c.itemID && it.taken == 0 })
 			if i < 0 {
-				return &session.InvalidError{Field: "inbox", Reason: "item " + c.itemID + " is gone or taken"}
+				return admission.ItemTaken(c.itemID)
 			}
 			items[i].taken = first + int64(n)
 		case tailDiscarded:
@@ -49,8 +49,8 @@ func (b *inbox) apply(first int64, changes []change) error {
 	return nil
 }
 
-// sealed forgets what was taken: a version holds it.
-func (b *inbox) sealed() {
+// dropTaken removes taken items, whose changes a version holds now.
+func (b *inbox) dropTaken() {
 	if b.unread() < len(b.items) {
 		b.items = slices.DeleteFunc(slices.Clone(b.items), func(it item) bool { return it.taken != 0 })
 	}
@@ -106,7 +106,7 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 		}
 		var it store.Item
 		if err := json.Unmarshal(k.data, &it); err != nil {
-			return nil, unreadable(r.ID, "inbox", err)
+			return nil, store.Unreadable(r.ID, "inbox", err)
 		}
 		unread = append(unread, it)
 	}

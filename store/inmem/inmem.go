@@ -1,15 +1,16 @@
 // Package inmem keeps sessions in memory. It has every ability but Doctors,
-// because there is nothing in it that could be mended. Nothing is durable: it
-// is for tests, examples and programs that end with their conversation.
+// because nothing in it could need repair. Nothing is durable: it is for tests,
+// examples and programs that end with their conversation.
 //
-// What it keeps is encoded: each session is a head, a header and a log of
-// records, all of them JSON, as a database would hold them. So it shares no
-// memory with its callers, and whatever cannot be encoded is found here first.
+// It keeps everything encoded: each session is a head, a header and a log of
+// records, all of them JSON, as in a database. So it shares no memory with its
+// callers, and its tests find what cannot be encoded.
 // The cost of a save depends on what changed and not on how long the session
 // is; forks share the log they come from.
 package inmem
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Config is optional throughout.
+// Config holds the options of a store. The zero value is the default.
 type Config struct {
 	// Now is the clock that leases and keys expire by; nil is time.Now.
 	Now func() time.Time
@@ -51,8 +52,8 @@ var (
 // data is what all handles on the same sessions share.
 type data struct {
 	now      func() time.Time
-	bells    bells
-	passages atomic.Int64 // counts them
+	bells    store.Bells
+	passages atomic.Int64 // how many were ever made
 
 	mu       sync.Mutex
 	rows     map[store.Ref]*row                 // guarded by mu, and all that is in it
@@ -60,7 +61,7 @@ type data struct {
 	token    int64                              // newest lease token, guarded by mu
 }
 
-// New is an empty store.
+// New returns an empty store.
 func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -68,15 +69,14 @@ func New(c Config) *Store {
 	return &Store{data: &data{now: c.Now, rows: map[store.Ref]*row{}, memories: map[store.Owner]map[string]*memory{}}}
 }
 
-// Handle is a further store on the same sessions, closed on its own. The two
-// see each other's writes as two processes on one database do.
+// Handle returns another store on the same sessions, which is closed on its own.
+// The two see each other's writes as two processes on one database do.
 func (s *Store) Handle() *Store { return &Store{data: s.data} }
 
 // String names the store in errors.
 func (s *Store) String() string { return "the in-memory store" }
 
-// Close makes every later call return ErrClosed. The sessions live on as long
-// as another handle has them.
+// Close makes every later call return ErrClosed. Other handles keep the sessions.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,28 +84,27 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// open is the reason why a call cannot begin: the store is closed, the
-// context has ended or the ref breaks its rules.
-func (s *Store) open(ctx context.Context, r store.Ref) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return r.Check()
-}
+// Bell rings after writes to a session.
+func (s *Store) Bell(r store.Ref) (<-chan struct{}, func()) { return s.data.bells.Bell(r) }
 
-func (s *Store) usable(ctx context.Context) error {
+// usable returns why a call cannot begin: the store is closed, the context has
+// ended, or a check of the call's arguments failed.
+func (s *Store) usable(ctx context.Context, checks ...error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return session.ErrClosed
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return cmp.Or(checks...)
 }
 
-// read runs a look at one session's row under the lock. What the look takes
-// out is never written to again, so it may be decoded after the lock is gone.
+// read calls look with one session's row, under the lock. What look takes out
+// is never written to again, so it can be decoded after the lock is released.
 func (s *Store) read(ctx context.Context, r store.Ref, look func(*row) error) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	s.data.mu.Lock()
@@ -117,11 +116,11 @@ func (s *Store) read(ctx context.Context, r store.Ref, look func(*row) error) er
 	return look(found)
 }
 
-// write is read for calls that change the row, and rings its bells.
+// write is read for calls that change the row. It wakes the session's readers.
 func (s *Store) write(ctx context.Context, r store.Ref, change func(*row) error) error {
 	if err := s.read(ctx, r, change); err != nil {
 		return err
 	}
-	s.data.bells.ring(r)
+	s.data.bells.Ring(r)
 	return nil
 }

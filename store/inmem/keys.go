@@ -8,9 +8,6 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// keepKeys is how long a key is remembered at least.
-const keepKeys = 24 * time.Hour
-
 // keys are the idempotency keys of a session.
 type keys struct {
 	uses  map[string]keyUse
@@ -25,12 +22,12 @@ type keyUse struct {
 	at          time.Time
 }
 
-// add notes the uses that are the first of their key, and drops old keys.
+// add stores the first use of each key, and drops old keys.
 func (k *keys) add(used []store.Key, use keyUse) {
 	if len(used) == 0 {
 		return
 	}
-	for len(k.order) > 0 && use.at.Sub(k.uses[k.order[0]].at) > keepKeys && k.uses[k.order[0]].version != 0 {
+	for len(k.order) > 0 && use.at.Sub(k.uses[k.order[0]].at) > store.KeepKeys && k.uses[k.order[0]].version != 0 {
 		delete(k.uses, k.order[0])
 		k.order = k.order[1:]
 	}
@@ -50,7 +47,7 @@ func (k *keys) add(used []store.Key, use keyUse) {
 	}
 }
 
-// apply forgets the keys that came with changes now discarded.
+// apply drops the keys of discarded changes.
 func (k *keys) apply(changes []change) {
 	for _, c := range changes {
 		if c.kind != tailDiscarded {
@@ -68,8 +65,8 @@ func (k *keys) apply(changes []change) {
 	}
 }
 
-// sealed gives the keys of the tail their version.
-func (k *keys) sealed(version int64) {
+// seal gives the keys of the tail their version.
+func (k *keys) seal(version int64) {
 	for _, name := range k.open {
 		use := k.uses[name]
 		use.version = version

@@ -2,93 +2,56 @@ package inmem
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
-
-// lease is the newest lease of a session, alive or not. Its token stays known
-// for ever: it is what late writers are measured by.
-type lease struct {
-	token  int64 // 0: there never was one
-	holder string
-	until  time.Time
-	ended  bool // released
-}
-
-func (l lease) live(now time.Time) bool { return l.token != 0 && !l.ended && now.Before(l.until) }
-
-func (l lease) busy(id string) error {
-	return &session.BusyError{ID: id, Holder: l.holder, Until: session.Instant(l.until)}
-}
-
-// admit lets a writer with a fence, or without, write or says why not.
-func (l lease) admit(id string, fence int64, now time.Time) error {
-	switch {
-	case fence == 0 && l.live(now):
-		return l.busy(id)
-	case fence != 0 && !l.is(fence):
-		return &session.FencedError{ID: id, Token: fence, Have: l.token}
-	}
-	return nil
-}
-
-// is reports whether a token is the newest and was not released. A lease that
-// only ran out still is: nobody has another.
-func (l lease) is(token int64) bool { return l.token == token && !l.ended }
-
-func (l lease) public() store.Lease {
-	return store.Lease{Token: l.token, Holder: l.holder, Until: session.Instant(l.until)}
-}
 
 // Acquire takes the lease.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
 	var taken store.Lease
 	err := s.write(ctx, r, func(w *row) error {
 		now := s.data.now()
-		if w.lease.live(now) {
-			return w.lease.busy(r.ID)
+		if err := w.lease.Admit(r.ID, 0, w.leased(now)); err != nil {
+			return err
 		}
-		taken = s.data.grant(w, holder, now.Add(length))
+		taken = s.data.grant(w, holder, now, length)
 		return nil
 	})
 	return taken, err
 }
 
-// grant gives a session's lease to a new holder.
-func (d *data) grant(w *row, holder string, until time.Time) store.Lease {
-	d.token++
-	w.lease = lease{token: d.token, holder: holder, until: until}
-	return w.lease.public()
+// leased asks whether a session's lease is live.
+func (w *row) leased(now time.Time) func() bool {
+	return func() bool { return w.lease.Live(now) }
 }
 
-func checkLength(length time.Duration) error {
-	if length <= 0 {
-		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is no time to hold a lease", length)}
-	}
-	return nil
+// grant gives a session's lease to a new holder.
+func (d *data) grant(w *row, holder string, now time.Time, length time.Duration) store.Lease {
+	d.token++
+	w.lease = admission.NewLease(holder, now, length)
+	w.lease.Token = d.token
+	return w.lease.Lease
 }
 
 // Renew prolongs the lease.
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
 	var renewed store.Lease
-	err := s.leased(ctx, r, func(w *row) error {
-		if w == nil {
-			return &session.FencedError{ID: r.ID, Token: l.Token}
+	err := s.writeLeased(ctx, r, func(w *row) error {
+		if err := w.lease.CheckToken(r.ID, l.Token); err != nil {
+			return err
 		}
-		if l.Token == 0 || !w.lease.is(l.Token) {
-			return &session.FencedError{ID: r.ID, Token: l.Token, Have: w.lease.token}
-		}
-		w.lease.until = s.data.now().Add(length)
-		renewed = w.lease.public()
+		w.lease.Until = session.Instant(s.data.now().Add(length))
+		renewed = w.lease.Lease
 		return nil
 	})
 	return renewed, err
@@ -96,24 +59,20 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 
 // Release ends the lease.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
-	return s.leased(ctx, r, func(w *row) error {
-		if w != nil && w.lease.token == l.Token {
-			w.lease.ended = true
+	return s.writeLeased(ctx, r, func(w *row) error {
+		if w.lease.Is(l.Token) {
+			w.lease.Released = true
 		}
 		return nil
 	})
 }
 
-// leased is write for a holder, whose session may be gone: then row is nil.
-func (s *Store) leased(ctx context.Context, r store.Ref, change func(*row) error) error {
-	if err := s.open(ctx, r); err != nil {
-		return err
-	}
-	s.data.mu.Lock()
-	err := change(s.data.rows[r])
-	s.data.mu.Unlock()
-	if err == nil {
-		s.data.bells.ring(r)
+// writeLeased is write for a holder whose session may be gone: then the row is
+// empty.
+func (s *Store) writeLeased(ctx context.Context, r store.Ref, change func(*row) error) error {
+	err := s.write(ctx, r, change)
+	if errors.Is(err, session.ErrNotFound) {
+		return change(&row{})
 	}
 	return err
 }
@@ -123,8 +82,8 @@ func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, er
 	var l store.Lease
 	var live bool
 	err := s.read(ctx, r, func(w *row) error {
-		if live = w.lease.live(s.data.now()); live {
-			l = w.lease.public()
+		if live = w.lease.Live(s.data.now()); live {
+			l = w.lease.Lease
 		}
 		return nil
 	})

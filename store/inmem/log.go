@@ -4,9 +4,10 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-// change is one change as it is kept.
+// change is one change as it is stored.
 type change struct {
 	data      []byte // session.Record
 	kind      string
@@ -17,17 +18,14 @@ type change struct {
 	discarded bool
 }
 
-// The kinds of change that mean something to a store.
+// The kinds of change that this store acts on.
 const (
-	messageAdded       = "message_added"
-	sessionRewound     = "session_rewound"
-	tailDiscarded      = "tail_discarded"
-	inboxTaken         = "inbox_taken"
-	taskRowChanged     = "task_row_changed"
-	workflowRowChanged = "workflow_row_changed"
+	messageAdded  = "message_added"
+	tailDiscarded = "tail_discarded"
+	inboxTaken    = "inbox_taken"
 )
 
-// encodeChanges is the kept form of records.
+// encodeChanges encodes records.
 func (d *data) encodeChanges(records []session.Record) ([]change, error) {
 	changes := make([]change, len(records))
 	for i, r := range records {
@@ -48,8 +46,8 @@ func (d *data) encodeChanges(records []session.Record) ([]change, error) {
 	return changes, nil
 }
 
-// markDiscarded marks the changes, numbered from first on, that later ones
-// among them discard.
+// markDiscarded marks the changes that later ones among them discard. They are
+// numbered from first on.
 func markDiscarded(first int64, changes []change) []change {
 	for _, c := range changes {
 		if c.kind != tailDiscarded {
@@ -62,8 +60,8 @@ func markDiscarded(first int64, changes []change) []change {
 	return changes
 }
 
-// stretch is a part of a log: changes whose numbers follow on after. Another
-// stretch may share its beginning; neither sees what the other adds.
+// stretch is a part of a log: the changes after a number. Another stretch may
+// share its beginning; neither sees what the other adds.
 type stretch struct {
 	after    int64
 	changes  []change
@@ -72,8 +70,8 @@ type stretch struct {
 
 func (p stretch) last() int64 { return p.after + int64(len(p.changes)) }
 
-// upTo is the stretch without what follows a number. Its slices have no room
-// to grow, so that the original and the copy never write to one place.
+// upTo returns the stretch without what follows a number. Its slices have no
+// spare capacity, so that appending to one never overwrites the other.
 func (p stretch) upTo(seq int64) stretch {
 	n := max(0, min(seq, p.last())-p.after)
 	m, _ := slices.BinarySearch(p.messages, seq+1)
@@ -89,7 +87,7 @@ type log struct {
 
 func (l log) last() int64 { return l.own.last() }
 
-// with is the log with changes sealed into a version.
+// with returns the log with changes sealed into a version.
 func (l log) with(version int64, changes []change) log {
 	for _, c := range changes {
 		c.version = version
@@ -101,8 +99,8 @@ func (l log) with(version int64, changes []change) log {
 	return l
 }
 
-// forked is an empty log that continues this one after a number. It costs one
-// slice for each ancestor.
+// forked returns an empty log that continues this one after a number. It costs
+// one slice for each ancestor.
 func (l log) forked(seq int64) log {
 	var parents []stretch
 	for _, p := range l.parts() {
@@ -115,7 +113,7 @@ func (l log) forked(seq int64) log {
 
 func (l log) parts() []stretch { return append(slices.Clip(l.parents), l.own) }
 
-// between are the changes with numbers above after, up to and with upTo, at
+// between returns the changes after one number, up to and including another, at
 // most limit of them, oldest first.
 func (l log) between(after, upTo int64, limit int) []change {
 	var found []change
@@ -129,8 +127,8 @@ func (l log) between(after, upTo int64, limit int) []change {
 	return found
 }
 
-// messages are those that lie in the spans and, unless the whole transcript
-// is asked for, in the window, in order.
+// messages returns, in order, the messages in the spans and, unless the whole
+// transcript is wanted, in the window.
 func (l log) messages(id string, spans []session.Span, shown session.Window, whole bool) ([]session.Message, error) {
 	var messages []session.Message
 	add := func(p stretch, seq int64) error {
@@ -145,43 +143,25 @@ func (l log) messages(id string, spans []session.Span, shown session.Window, who
 		messages = append(messages, added.Message)
 		return nil
 	}
+	wanted := store.ShownSpans(spans, shown, whole)
 	for _, p := range l.parts() {
-		for _, seq := range p.wanted(spans, shown, whole) {
-			if err := add(p, seq); err != nil {
-				return nil, err
+		for _, span := range wanted {
+			// Only the messages of the span are visited, not what lies before.
+			i, _ := slices.BinarySearch(p.messages, span.From)
+			for ; i < len(p.messages) && (span.To == 0 || p.messages[i] <= span.To); i++ {
+				if err := add(p, p.messages[i]); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	return messages, nil
 }
 
-// wanted are the numbers of the stretch's messages that messages reads. Only
-// those are visited, not what lies before them.
-func (p stretch) wanted(spans []session.Span, w session.Window, whole bool) []int64 {
-	from := w.FromSeq
-	if whole {
-		from = 0
-	}
-	var seqs []int64
-	for _, seq := range w.Keep {
-		if _, ok := slices.BinarySearch(p.messages, seq); ok && seq < from && session.Holds(spans, seq) {
-			seqs = append(seqs, seq)
-		}
-	}
-	slices.Sort(seqs)
-	for _, span := range spans {
-		i, _ := slices.BinarySearch(p.messages, max(span.From, from))
-		for ; i < len(p.messages) && (span.To == 0 || p.messages[i] <= span.To); i++ {
-			seqs = append(seqs, p.messages[i])
-		}
-	}
-	return seqs
-}
-
 func decodeRecord(id string, raw []byte) (session.Record, error) {
 	var r session.Record
 	err := r.UnmarshalJSON(raw)
-	return r, unreadable(id, "log", err)
+	return r, store.Unreadable(id, "log", err)
 }
 
 func decodeRecords(id string, changes []change) ([]session.Record, error) {

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// memory is one key of an owner. It outlives the forgetting of its entry, so
-// that versions go on and no tool call writes twice.
+// memory is one key of an owner. It stays when its entry is forgotten, so that
+// versions continue and no tool call writes twice.
 type memory struct {
 	last   int64                 // newest version there ever was
 	kept   map[int64]store.Entry // by version, empty when forgotten
@@ -19,8 +19,8 @@ type memory struct {
 	calls  map[toolCall]int64    // what each wrote
 }
 
-// toolCall is known by its session and its id together: models count their
-// calls anew in each session.
+// toolCall is a call's session and id, because models number their calls anew in
+// each session.
 type toolCall struct{ sessionID, callID string }
 
 // current is the version that is there, 0 for none.
@@ -29,14 +29,6 @@ func (m *memory) current() int64 {
 		return 0
 	}
 	return m.last
-}
-
-// expect refuses a writer who expects another version.
-func (m *memory) expect(key string, version *int64) error {
-	if have := m.current(); version != nil && *version != have {
-		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *version, Have: have}
-	}
-	return nil
 }
 
 // entry is a copy of a version, 0 for the newest.
@@ -49,13 +41,10 @@ func (m *memory) entry(version int64) (store.Entry, bool) {
 	return e, ok
 }
 
-// remember runs a look at an owner's memories under the lock, by key. The look
-// may change the map; every key asked for is in it.
-func (s *Store) remember(ctx context.Context, o store.Owner, keys []string, look func(map[string]*memory) error) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if err := o.Check(); err != nil {
+// withMemories calls look with an owner's memories by key, under the lock. Look
+// may change the map, in which all keys are present.
+func (s *Store) withMemories(ctx context.Context, o store.Owner, keys []string, look func(map[string]*memory) error) error {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return err
 	}
 	for _, key := range keys {
@@ -85,13 +74,16 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 		return store.Entry{}, err
 	}
 	var written store.Entry
-	err = s.remember(ctx, o, []string{memo.Key}, func(owned map[string]*memory) error {
+	err = s.withMemories(ctx, o, []string{memo.Key}, func(owned map[string]*memory) error {
 		m, call := owned[memo.Key], toolCall{memo.SessionID, memo.CallID}
 		if version, done := m.calls[call]; done {
-			written = m.written(memo.Key, version)
-			return nil
+			written, err = admission.RepeatedEntry(memo.Key, version, func(version int64) (store.Entry, bool, error) {
+				e, ok := m.entry(version)
+				return e, ok, nil
+			})
+			return err
 		}
-		if err := m.expect(memo.Key, memo.IfVersion); err != nil {
+		if err := admission.CheckEntryVersion(memo.Key, memo.IfVersion, m.current()); err != nil {
 			return err
 		}
 		created := memo.At
@@ -112,22 +104,11 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, memo store.Memo) (s
 	return written, err
 }
 
-// written is what a tool call wrote or, where that was forgotten, what is
-// there in its place.
-func (m *memory) written(key string, version int64) store.Entry {
-	for _, v := range []int64{version, m.last} {
-		if e, ok := m.entry(v); ok {
-			return e
-		}
-	}
-	return store.Entry{Key: key}
-}
-
 // Entry reads an entry.
 func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
 	var e store.Entry
 	var ok bool
-	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
+	err := s.withMemories(ctx, o, []string{key}, func(owned map[string]*memory) error {
 		e, ok = owned[key].entry(version)
 		return nil
 	})
@@ -146,7 +127,7 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 		}
 	}
 	var page []store.Entry
-	err = s.remember(ctx, o, nil, func(owned map[string]*memory) error {
+	err = s.withMemories(ctx, o, nil, func(owned map[string]*memory) error {
 		for _, key := range slices.Sorted(maps.Keys(owned)) {
 			if len(page) == limit {
 				break
@@ -163,9 +144,9 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 // Forget removes every version of an entry.
 func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
 	var there bool
-	err := s.remember(ctx, o, []string{key}, func(owned map[string]*memory) error {
+	err := s.withMemories(ctx, o, []string{key}, func(owned map[string]*memory) error {
 		m := owned[key]
-		if err := m.expect(key, ifVersion); err != nil {
+		if err := admission.CheckEntryVersion(key, ifVersion, m.current()); err != nil {
 			return err
 		}
 		there = m.current() != 0
@@ -178,7 +159,7 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 // ForgetAll removes all entries of an owner and all that is known of them.
 func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
 	n := 0
-	err := s.remember(ctx, o, nil, func(owned map[string]*memory) error {
+	err := s.withMemories(ctx, o, nil, func(owned map[string]*memory) error {
 		for _, m := range owned {
 			if m.current() != 0 {
 				n++

@@ -27,12 +27,12 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	}
 	whole, err := last.WithTail(records)
 	if err != nil {
-		return session.Session{}, unreadable(r.ID, "tail", err)
+		return session.Session{}, store.Unreadable(r.ID, "tail", err)
 	}
 	return whole, nil
 }
 
-// look is a copy of a session's row to read from without the lock.
+// look returns a copy of a session's row, to be read without the lock.
 func (s *Store) look(ctx context.Context, r store.Ref) (seen row, err error) {
 	err = s.read(ctx, r, func(w *row) error {
 		seen = *w
@@ -41,7 +41,7 @@ func (s *Store) look(ctx context.Context, r store.Ref) (seen row, err error) {
 	return seen, err
 }
 
-// load is the last version with the messages of its window or the whole
+// load decodes the last version with the messages of its window or the whole
 // transcript.
 func (w *row) load(id string, whole bool) (session.Session, error) {
 	head, err := w.current(id)
@@ -51,7 +51,7 @@ func (w *row) load(id string, whole bool) (session.Session, error) {
 	return w.log.fill(head, whole)
 }
 
-// fill gives a head its messages.
+// fill returns a head with its messages.
 func (l log) fill(head session.Session, whole bool) (session.Session, error) {
 	messages, err := l.messages(head.ID(), head.Spans(), head.Window(), whole)
 	if err != nil {
@@ -59,7 +59,7 @@ func (l log) fill(head session.Session, whole bool) (session.Session, error) {
 	}
 	full, err := head.Holding(messages)
 	if err != nil {
-		return session.Session{}, unreadable(head.ID(), "log", err)
+		return session.Session{}, store.Unreadable(head.ID(), "log", err)
 	}
 	return full, nil
 }
@@ -79,10 +79,7 @@ func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
 
 // List finds sessions of one tenant.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.usable(ctx); err != nil {
-		return store.Page{}, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -108,13 +105,13 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 	return page, nil
 }
 
-// found is what a search over sessions needs of a row.
+// found is what a listing needs of a row.
 type found struct {
 	id           string
 	header, head []byte
 }
 
-// ofTenant are the rows of a tenant that a search wants, by id.
+// ofTenant returns the wanted rows of a tenant, sorted by id.
 func (s *Store) ofTenant(tenant string, want func(*row) bool) []found {
 	s.data.mu.Lock()
 	var rows []found
@@ -136,24 +133,21 @@ func (f found) matches(q store.Query) (session.Info, bool, error) {
 	fits, err := q.Match(info, func() (session.Values, error) {
 		head, err := session.DecodeHead(f.head, nil)
 		if err != nil {
-			return nil, unreadable(f.id, "head", err)
+			return nil, store.Unreadable(f.id, "head", err)
 		}
 		return head.Metadata(), nil
 	})
 	return info, fits, err
 }
 
-// Interrupted lists sessions whose execution was broken off.
+// Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	now := s.data.now()
 	var refs []store.Ref
-	for _, f := range s.ofTenant(tenant, func(w *row) bool { return (w.live > 0 || w.running) && !w.lease.live(now) }) {
+	for _, f := range s.ofTenant(tenant, func(w *row) bool { return (w.live > 0 || w.running) && !w.lease.Live(now) }) {
 		refs = append(refs, store.Ref{Tenant: tenant, ID: f.id})
 	}
 	return refs, nil
@@ -161,10 +155,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	r, err := r.Check()
@@ -172,7 +163,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 		return nil, err
 	}
 	clock := s.data.now()
-	idle := func(w *row) bool { return w.live == 0 && !w.lease.live(clock) && w.inbox.unread() == 0 }
+	idle := func(w *row) bool { return w.live == 0 && !w.lease.Live(clock) && w.inbox.unread() == 0 }
 	var infos []session.Info
 	for _, f := range s.ofTenant(tenant, idle) {
 		if info, err := decodeHeader(f.id, f.header); err == nil && r.Fits(info, now) {

@@ -1,22 +1,21 @@
 package inmem
 
 import (
-	"errors"
-	"fmt"
 	"hash/crc32"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // snapshotEvery is how many commits lie between two snapshots, so that any
 // version is folded from at most so many commits.
 const snapshotEvery = 32
 
-// row is everything kept for one session. Slices in it only grow at their end
-// or are replaced; bytes in it never change. A reader may therefore copy the
-// slices under the lock and use them without it.
+// row is everything stored of one session. Slices in it only grow at their end
+// or are replaced; bytes in it never change. So a reader may copy the slices
+// under the lock and use them without it.
 type row struct {
 	agentID string
 	head    []byte // last version: everything but messages
@@ -32,7 +31,7 @@ type row struct {
 	commits   []store.CommitInfo // of version 1, 2, …
 	snapshots []snapshot
 
-	lease lease
+	lease admission.Lease
 	inbox inbox
 	keys  keys
 }
@@ -44,17 +43,17 @@ type snapshot struct {
 	head    []byte
 }
 
-// current is the last version without its messages.
+// current decodes the last version, without its messages.
 func (w *row) current(id string) (session.Session, error) {
 	s, err := session.DecodeHead(w.head, nil)
 	if err == nil && s.ID() != id {
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
 	}
-	return s, unreadable(id, "head", err)
+	return s, store.Unreadable(id, "head", err)
 }
 
-// readable is the reason why the last version cannot be read. What still is
-// as this program wrote it need not be decoded to know.
+// readable returns why the last version cannot be read. A head with the right
+// checksum is not decoded.
 func (w *row) readable(id string) error {
 	if crc32.ChecksumIEEE(w.head) == w.sum {
 		return nil
@@ -68,16 +67,9 @@ func (w *row) readable(id string) error {
 // info is the header.
 func (w *row) info(id string) (session.Info, error) { return decodeHeader(id, w.header) }
 
-// encodeHeader is a header as it is kept: the beginning of a session's
-// document, so that it says which format it is of.
-func encodeHeader(i session.Info) ([]byte, error) {
-	raw, err := i.MarshalJSON()
-	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
-}
-
 func decodeHeader(id string, raw []byte) (session.Info, error) {
 	i, err := session.DecodeHeader(raw)
-	return i, unreadable(id, "header", err)
+	return i, store.Unreadable(id, "header", err)
 }
 
 // version is the last one.
@@ -96,8 +88,8 @@ func (w *row) newestSnapshot(version int64) snapshot {
 	return w.snapshots[i]
 }
 
-// seal makes a version of the sealed session: its tail and the further
-// changes move into the log, and a commit and a head are written.
+// seal adds a version: the tail and the new changes move into the log, and a
+// commit and a head are stored.
 func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	info := sealed.Info()
 	first := w.log.last() + 1
@@ -112,15 +104,6 @@ func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	if n := len(w.snapshots); n == 0 || info.Version-w.snapshots[n-1].version >= snapshotEvery {
 		w.snapshots = append(w.snapshots, snapshot{version: info.Version, seq: info.Seq, head: enc.head})
 	}
-	w.inbox.sealed()
-	w.keys.sealed(info.Version)
-}
-
-// unreadable says how stored data cannot be used: it is of a newer format, or
-// it is corrupt. Nil stays nil.
-func unreadable(id, path string, err error) error {
-	if err == nil || errors.Is(err, session.ErrNewerFormat) {
-		return err
-	}
-	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
+	w.inbox.dropTaken()
+	w.keys.seal(info.Version)
 }

@@ -11,13 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Search reads everything that is to be searched. There is no index: what is
-// found is right by construction, and other stores are measured by it.
+// Search reads every searched text. There is no index, so the result is right by
+// construction, and tests compare other stores with it.
 func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()
@@ -55,11 +52,11 @@ func (s *Store) entriesOf(o store.Owner) []hit {
 	return found
 }
 
-// messages are those of all transcripts that a search is about. Each is there
-// once, as one of the first session that holds it.
+// messages yields the messages of all searched transcripts, each once, for the
+// first session that holds it.
 func (s *Store) messages(tenant string, q store.Search) iter.Seq[hit] {
 	return func(yield func(hit) bool) {
-		seen := map[*passage]bool{} // that an earlier session shares
+		seen := map[*passage]bool{} // in an earlier session
 		for _, c := range s.searched(tenant, q) {
 			hits, err := c.transcript(q)
 			if err != nil {
@@ -84,8 +81,8 @@ type candidate struct {
 	row
 }
 
-// searched are the sessions whose transcripts a search is about: the one it
-// names first, then those of its user by id.
+// searched returns the searched sessions: first the one the search names, then
+// those of its user by id.
 func (s *Store) searched(tenant string, q store.Search) []candidate {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
@@ -114,14 +111,13 @@ func (s *Store) searched(tenant string, q store.Search) []candidate {
 	return list
 }
 
-// hit is a passage and what else is known of it, which a session and its forks
-// share.
+// hit is a found passage, with what a session and its forks share of it.
 type hit struct {
 	store.Passage
 	passage *passage
 }
 
-// transcript are the messages of a session that a search may find.
+// transcript returns the messages of a session that a search may find.
 func (c candidate) transcript(q store.Search) ([]hit, error) {
 	s, err := c.current(c.id)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// passage is what is known of a message, or of the newest version of an entry,
-// by its meaning. It lies where its text lies: sessions that share a message
-// share it, and it is gone when they are.
+// passage holds the vectors of a message, or of the newest version of an entry.
+// It is stored with the text: sessions that share a message share its passage,
+// and it is deleted with them.
 type passage struct {
 	number  int64                   // in the order they were written; its token
 	vectors map[string]store.Packed // by embedder, nil for what cannot be embedded; guarded by data.mu
@@ -29,7 +29,8 @@ type waiting struct {
 	text func() string
 }
 
-// inForce are all passages there are, each once, in no order. The lock is held.
+// inForce returns all passages, each once, in no order. The caller holds the
+// lock.
 func (d *data) inForce() []waiting {
 	var all []waiting
 	seen := map[*passage]bool{}
@@ -71,10 +72,7 @@ func (c change) text() string {
 
 // Unembedded lists passages without a vector.
 func (s *Store) Unembedded(ctx context.Context, embedder string, limit int) ([]store.Unembedded, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := store.CheckEmbedder(embedder); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(embedder)); err != nil {
 		return nil, err
 	}
 	limit, err := store.PageLimit(limit)
@@ -102,10 +100,7 @@ func (s *Store) Unembedded(ctx context.Context, embedder string, limit int) ([]s
 
 // Embedded keeps vectors.
 func (s *Store) Embedded(ctx context.Context, embedder string, vectors []store.Embedding) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if err := store.CheckEmbedder(embedder); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(embedder)); err != nil {
 		return err
 	}
 	given := map[int64]store.Packed{}
@@ -129,13 +124,10 @@ func (s *Store) Embedded(ctx context.Context, embedder string, vectors []store.E
 	return nil
 }
 
-// Nearest compares with every vector in the places it looks at, as Search
-// reads every word.
+// Nearest compares every vector in the searched places, as Search reads every
+// text.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // encodedSave is a version ready to be written.
@@ -26,7 +27,7 @@ func (d *data) encodeSave(next, sealed session.Session) (encodedSave, error) {
 	if e.head, err = sealed.EncodeHead(); err != nil {
 		return e, err
 	}
-	e.header, err = encodeHeader(sealed.Info())
+	e.header, err = store.EncodeHeader(sealed.Info())
 	return e, err
 }
 
@@ -41,7 +42,7 @@ func (s *Store) Fork(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) create(ctx context.Context, next session.Session, c store.Commit, mustShare bool) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	r := store.RefOf(next)
@@ -49,14 +50,8 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err != nil {
 		return session.Session{}, err
 	}
-	if mustShare && !shared {
-		if next.Info().Fork == nil {
-			return session.Session{}, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
-		}
-		return session.Session{}, session.NotFound(next.Info().ParentID)
-	}
-	if !shared && !beginsLog(next) {
-		if next, err = next.Rooted(); err != nil {
+	if !shared {
+		if next, _, err = admission.Rooted(next, mustShare); err != nil {
 			return session.Session{}, err
 		}
 	}
@@ -74,47 +69,29 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err := s.insert(r, w); err != nil {
 		return session.Session{}, err
 	}
-	s.data.bells.ring(r)
+	s.data.bells.Ring(r)
 	return sealed, nil
 }
 
-// writable is the reason why a session cannot be written at all.
-func (s *Store) writable(ctx context.Context, next session.Session, keys []store.Key) error {
-	if next.IsZero() {
-		return &session.InvalidError{Field: "session", Reason: "is the zero session"}
-	}
-	if err := s.open(ctx, store.RefOf(next)); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// creatable checks whether a session can be created, and gives the log it
-// continues: for a fork whose parent is here, a share of the parent's. Such a
-// share stays good when the parent is deleted the next moment.
+// creatable checks whether a session can be created, and returns the log it
+// continues: a part of its parent's, if the parent exists. That part stays valid
+// if the parent is deleted.
 func (s *Store) creatable(r store.Ref, next session.Session) (history log, shared bool, err error) {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
-	if _, ok := s.data.rows[r]; ok {
-		return log{}, false, &session.ConflictError{ID: r.ID, Reason: session.ReasonExists}
+	_, exists := s.data.rows[r]
+	if err := admission.CheckCreate(next, exists); err != nil {
+		return log{}, false, err
 	}
-	if v := next.Version(); v != 0 {
-		return log{}, false, &session.ConflictError{ID: r.ID, Reason: session.ReasonNonzeroVersion, Want: v}
-	}
-	info := next.Info()
-	if info.Fork == nil || next.ForkedFrom() == "" {
+	of, ok := admission.ParentOf(next)
+	if !ok {
 		return log{}, false, nil
 	}
-	parent, ok := s.data.rows[store.Ref{Tenant: r.Tenant, ID: info.ParentID}]
-	if !ok || parent.agentID != next.ForkedFrom() || !parent.has(*info.Fork) {
+	parent, ok := s.data.rows[of.Ref]
+	if !ok || parent.agentID != of.AgentID || !parent.has(of.At) {
 		return log{}, false, nil
 	}
-	return parent.log.forked(info.Fork.Seq), true, nil
+	return parent.log.forked(of.At.Seq), true, nil
 }
 
 // has reports whether a fork point lies at the end of a version.
@@ -122,21 +99,11 @@ func (w *row) has(p session.ForkPoint) bool {
 	return p.Version >= 1 && p.Version <= w.version() && w.commits[p.Version-1].LastSeq == p.Seq
 }
 
-// beginsLog reports whether a session's changes are a log by themselves.
-func beginsLog(s session.Session) bool {
-	pending := s.Pending()
-	if len(pending) == 0 {
-		return false
-	}
-	_, ok := pending[0].Change.(session.SessionCreated)
-	return ok
-}
-
-// insert adds a row unless another writer was faster.
+// insert adds a row unless another writer has done so meanwhile.
 func (s *Store) insert(r store.Ref, w *row) error {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
-	if _, ok := s.data.rows[r]; ok {
+	if _, exists := s.data.rows[r]; exists {
 		return &session.ConflictError{ID: r.ID, Reason: session.ReasonExists}
 	}
 	s.data.rows[r] = w
@@ -145,7 +112,7 @@ func (s *Store) insert(r store.Ref, w *row) error {
 
 // Save adds a version.
 func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	sealed := next.Sealed(c.At)
@@ -164,8 +131,8 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 		w.keys.apply(enc.changes)
 		w.seal(sealed, enc, c)
 		w.keys.add(c.Keys, keyUse{version: sealed.Version(), at: now})
-		if c.Release {
-			w.lease.ended = true
+		if admission.Releases(c) {
+			w.lease.Released = true
 		}
 		return nil
 	})
@@ -175,31 +142,16 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	return sealed, nil
 }
 
-// admit runs the checks of a write in the order the contract fixes.
 func (w *row) admit(next session.Session, fence int64, now time.Time) error {
-	if err := w.readable(next.ID()); err != nil {
-		return err
-	}
-	if err := w.lease.admit(next.ID(), fence, now); err != nil {
-		return err
-	}
-	conflict := &session.ConflictError{ID: next.ID()}
-	switch {
-	case next.AgentID() != w.agentID:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonReplaced, next.Version(), w.version()
-	case next.Version() != w.version():
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonStale, next.Version(), w.version()
-	case next.Base() != w.last():
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), w.last()
-	default:
-		return nil
-	}
-	return conflict
+	return admission.State{
+		Damage: w.readable(next.ID()), AgentID: w.agentID, Version: w.version(), LastSeq: w.last(),
+		Lease: w.lease, Live: w.leased(now),
+	}.Admit(next, fence)
 }
 
 // Append writes to the open tail.
 func (s *Store) Append(ctx context.Context, next session.Session, a store.Append) (session.Session, error) {
-	if err := s.writable(ctx, next, a.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, a.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	changes, err := s.data.encodeChanges(next.Pending())
@@ -221,10 +173,10 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 
 // Start takes the lease and writes to the open tail.
 func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
-	if err := checkLength(b.Length); err != nil {
+	if err := admission.CheckLength(b.Length); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	if err := s.writable(ctx, next, b.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, b.Keys)); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
 	changes, err := s.data.encodeChanges(next.Pending())
@@ -240,7 +192,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 		if err := w.append(next, changes, b.Keys, now); err != nil {
 			return err
 		}
-		taken = s.data.grant(w, b.Holder, now.Add(b.Length))
+		taken = s.data.grant(w, b.Holder, now, b.Length)
 		return nil
 	})
 	if err != nil {
@@ -252,10 +204,10 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 // append writes changes of an admitted writer to the tail: all of them or,
 // with an error, none.
 func (w *row) append(next session.Session, changes []change, used []store.Key, now time.Time) error {
-	if slices.ContainsFunc(changes, func(c change) bool { return c.kind == sessionRewound }) {
-		return &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
+	if err := admission.CheckAppend(next.Pending()); err != nil {
+		return err
 	}
-	header, err := w.headerWith(next.Info(), changes)
+	header, err := w.headerWith(next)
 	if err != nil {
 		return err
 	}
@@ -269,22 +221,19 @@ func (w *row) append(next session.Session, changes []change, used []store.Key, n
 	return nil
 }
 
-// headerWith is the header with the task and workflow rows of info where the
-// changes touch them. A discarded tail returns them to what they were, which
-// is what the value that discards it has.
-func (w *row) headerWith(info session.Info, changes []change) ([]byte, error) {
-	touched := slices.ContainsFunc(changes, func(c change) bool {
-		return c.kind == taskRowChanged || c.kind == workflowRowChanged || c.kind == tailDiscarded
-	})
-	if !touched {
+// headerWith is the header with the task and workflow rows of a session whose
+// pending changes move them.
+func (w *row) headerWith(next session.Session) ([]byte, error) {
+	if !admission.MovesRows(next.Pending()) {
 		return w.header, nil
 	}
+	info := next.Info()
 	header, err := w.info(info.ID)
 	if err != nil {
 		return nil, err
 	}
 	header.Task, header.Workflow = info.Task, info.Workflow
-	return encodeHeader(header)
+	return store.EncodeHeader(header)
 }
 
 // extend adds changes to the tail and counts those in force.
@@ -304,13 +253,13 @@ func (w *row) extend(changes []change) {
 
 // Delete removes a session for good. Forks of it keep their share of its log.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	if err := s.remove(r, fence); err != nil {
 		return err
 	}
-	s.data.bells.ring(r)
+	s.data.bells.Ring(r)
 	return nil
 }
 
@@ -321,8 +270,8 @@ func (s *Store) remove(r store.Ref, fence int64) error {
 	if !ok {
 		return nil
 	}
-	if w.lease.live(s.data.now()) && w.lease.token != fence {
-		return w.lease.busy(r.ID)
+	if err := w.lease.AdmitDelete(r.ID, fence, w.leased(s.data.now())); err != nil {
+		return err
 	}
 	delete(s.data.rows, r)
 	return nil

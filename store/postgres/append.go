@@ -4,17 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // The pieces of a write to the open tail. A write that begins an execution
-// takes the lease too; its id is that of the taking.
+// takes the lease too, and the lease keeps the write's id.
 const (
 	moveTail = `WITH s AS (UPDATE sessions SET last_seq = @last, live = live + @added, running = @running::boolean,
 		at_work = @running::boolean OR live + @added > 0, write_id = @write, unfolded = unfolded + @weight`
@@ -22,7 +22,7 @@ const (
 	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-	admitTail = ` WHERE ` + admission + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
+	admitTail = ` WHERE ` + admitted + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
 	leaseLeft = ` SELECT snap_version, snap_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
 )
 
@@ -32,7 +32,7 @@ var (
 	beginTail         = appending(moveTail+takeLease+admitTail, leaseLeft)
 	beginTailAndRows  = appending(moveTail+moveRows+takeLease+admitTail, listRows+leaseLeft)
 
-	// After a refusal the changes in force are counted anew.
+	// After a discard the changes in force are counted anew.
 	countTail = named(`UPDATE sessions s SET live = n.live, at_work = s.running OR n.live > 0
 		FROM ` + mine + `, LATERAL (SELECT count(*) AS live FROM changes c
 			WHERE c.log = m.sid AND c.seq > m.seq AND c.kind <> '` + tailDiscarded + `'
@@ -47,43 +47,43 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 
 // Start takes the lease and writes to the open tail.
 func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
-	if err := checkLength(b.Length); err != nil {
+	if err := admission.CheckLength(b.Length); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	taking := taking{holder: b.Holder, length: b.Length}
-	begun, err := s.extend(ctx, next, store.Append{Keys: b.Keys}, &taking)
+	request := leaseRequest{holder: b.Holder, length: b.Length}
+	begun, err := s.extend(ctx, next, store.Append{Keys: b.Keys}, &request)
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return begun, taking.taken.public(), nil
+	return begun, request.taken.lease().Lease, nil
 }
 
-// taking is a lease that is taken with a write.
-type taking struct {
+// leaseRequest asks for the lease together with a write.
+type leaseRequest struct {
 	holder string
 	length time.Duration
 	taken  leaseRow
 }
 
-// extend writes to the open tail, and takes the lease where one is wanted.
-func (s *Store) extend(ctx context.Context, next session.Session, a store.Append, lease *taking) (session.Session, error) {
-	if err := s.writable(ctx, next, a.Keys); err != nil {
+// extend writes to the open tail, and takes the lease if one is requested.
+func (s *Store) extend(ctx context.Context, next session.Session, a store.Append, lease *leaseRequest) (session.Session, error) {
+	if err := s.usable(ctx, admission.CheckSession(next, a.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	pending := next.Pending()
-	if has[session.SessionRewound](pending) {
+	if invalid := admission.CheckAppend(pending); invalid != nil {
 		if err := s.refusal(ctx, next, a.Fence); err != nil {
 			return session.Session{}, err
 		}
-		return session.Session{}, &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
+		return session.Session{}, invalid
 	}
 	var left fold
-	w, err := s.settle(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
-	var lost *brokenError
+	w, err := s.sendUntilDecided(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
+	var lost *answerLostError
 	switch {
 	case err == nil:
 		if left.due(next.Version()) {
-			s.dues.set(store.RefOf(next), true)
+			s.snapshotsDue.set(store.RefOf(next), true)
 		}
 		return next.Flushed(), nil
 	case !errors.As(err, &lost):
@@ -94,16 +94,13 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), Err: lost.err}
 }
 
-func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *taking, left *fold) (*write, error) {
+func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *leaseRequest, left *fold) (*write, error) {
 	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running()}
 	admit(args, next, a.Fence)
 	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}
-	discards := has[session.TailDiscarded](pending)
-	// A discarded tail returns the rows to what they were, which is what the
-	// value that discards it has.
-	rows := discards || has[session.TaskRowChanged](pending) || has[session.WorkflowRowChanged](pending)
+	rows := admission.MovesRows(pending)
 	if rows {
 		info := next.Info()
 		raw, err := json.Marshal(tailRows{Task: info.Task, Workflow: info.Workflow})
@@ -130,18 +127,10 @@ func (s *Store) newAppend(next session.Session, a store.Append, pending []sessio
 	default:
 		w.add(extendTail.of(len(pending)), nil)
 	}
-	w.addMeanings(pending)
-	if discards {
+	w.addEffects(pending)
+	if admission.Has[session.TailDiscarded](pending) {
 		w.add(countTail, nil)
 	}
 	w.addKeys(a.Keys, next.Seq())
 	return w, nil
-}
-
-// has reports whether a change of a kind is among records.
-func has[C session.Change](records []session.Record) bool {
-	return slices.ContainsFunc(records, func(r session.Record) bool {
-		_, ok := r.Change.(C)
-		return ok
-	})
 }

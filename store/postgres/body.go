@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// A log row keeps its change as the JSON of the record, but for what a message
-// repeats of it: number and time.
+// A log row holds its change as the JSON of the record. A message is stored
+// without its number and time where the record has the same:
 //
 //	{"seq":7,"at":"…","kind":"message_added","data":{"message":{"id":"a","seq":7,"createdAt":"…","role":"user",…}}}
 //	{"seq":7,"at":"…","kind":"message_added","data":{"id":"a","role":"user",…}}
@@ -17,7 +17,7 @@ const (
 	shortMessage = `,"kind":"` + messageAdded + `","data":{"id":`
 )
 
-// encodeBody is a record as a row keeps it.
+// encodeBody encodes a record for a log row.
 func encodeBody(r session.Record) ([]byte, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil {
@@ -27,8 +27,8 @@ func encodeBody(r session.Record) ([]byte, error) {
 	if !found {
 		return raw, nil
 	}
-	// Before the stamp comes the id alone, whose quotes are escaped: it is the
-	// first that looks like it.
+	// Only the id comes before the stamp, and its quotes are escaped, so the first
+	// match is the stamp.
 	id, rest, found := bytes.Cut(message, stampOf(begin))
 	if !found { // its time is its own
 		return raw, nil
@@ -39,8 +39,8 @@ func encodeBody(r session.Record) ([]byte, error) {
 	return append(body, rest[:len(rest)-1]...), nil // one object less is closed
 }
 
-// cut cuts a record where its kind and data begin like this. What looks like it
-// may be in the data as well.
+// cut splits a record before its kind, if kind and data begin like this. The
+// data may hold the same text again, so the first kind is the one compared.
 func cut(record []byte, like string) (begin, rest []byte, found bool) {
 	at := bytes.Index(record, []byte(`,"kind":`))
 	if at < 0 || !bytes.HasPrefix(record[at:], []byte(like)) {
@@ -49,7 +49,7 @@ func cut(record []byte, like string) (begin, rest []byte, found bool) {
 	return record[:at], record[at+len(like):], true
 }
 
-// stampOf is the number and the time of a message whose record begins so.
+// stampOf returns the number and time of a message, from its record's beginning.
 func stampOf(begin []byte) []byte {
 	seq, at, _ := bytes.Cut(bytes.TrimPrefix(begin, []byte("{")), []byte(`,"at":`))
 	stamp := append([]byte{}, seq...)
@@ -58,7 +58,7 @@ func stampOf(begin []byte) []byte {
 	return append(stamp, ',')
 }
 
-// decodeBody is the record that a row keeps.
+// decodeBody decodes the record of a log row.
 func decodeBody(body []byte) (session.Record, error) {
 	if begin, message, short := cut(body, shortMessage); short {
 		whole := make([]byte, 0, len(body)+96)

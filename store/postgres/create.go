@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Create stores a version-0 session as version 1.
@@ -21,23 +22,17 @@ func (s *Store) Fork(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) create(ctx context.Context, next session.Session, c store.Commit, mustShare bool) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	for { // until no parent goes away in between
+	for { // again if the parent is deleted in between
 		parent, err := s.creatable(ctx, next)
 		if err != nil {
 			return session.Session{}, err
 		}
-		if parent == 0 && mustShare {
-			if next.Info().Fork == nil {
-				return session.Session{}, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
-			}
-			return session.Session{}, session.NotFound(next.Info().ParentID)
-		}
 		whole := next
-		if parent == 0 && !beginsLog(next) {
-			if whole, err = next.Rooted(); err != nil {
+		if parent == 0 {
+			if whole, _, err = admission.Rooted(next, mustShare); err != nil {
 				return session.Session{}, err
 			}
 		}
@@ -48,42 +43,25 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	}
 }
 
-// creatable checks whether a session can be created and finds the parent, if
-// it is here, whose log it continues: 0 for none.
+// creatable checks whether a session can be created and finds the parent whose
+// log it shares, 0 for none.
 func (s *Store) creatable(ctx context.Context, next session.Session) (parent int64, err error) {
-	info := next.Info()
-	args := pgx.NamedArgs{"tenant": info.Tenant, "id": info.ID, "parent": info.ParentID, "agent": next.ForkedFrom(), "version": int64(0), "seq": int64(0)}
-	if info.Fork != nil {
-		args["version"], args["seq"] = info.Fork.Version, info.Fork.Seq
-	}
+	of, isFork := admission.ParentOf(next)
+	args := pgx.NamedArgs{"tenant": next.Tenant(), "id": next.ID(), "parent": of.Ref.ID, "agent": of.AgentID, "version": of.At.Version, "seq": of.At.Seq}
 	var exists bool
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id),
 			coalesce((SELECT p.sid FROM sessions p JOIN commits c ON c.log = p.sid
 				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND c.version = @version AND c.last_seq = @seq), 0)`,
 			args).Scan(&exists, &parent)
 	})
-	switch {
-	case err != nil:
+	if err == nil {
+		err = admission.CheckCreate(next, exists)
+	}
+	if err != nil || !isFork {
 		return 0, err
-	case exists:
-		return 0, &session.ConflictError{ID: info.ID, Reason: session.ReasonExists}
-	case info.Version != 0:
-		return 0, &session.ConflictError{ID: info.ID, Reason: session.ReasonNonzeroVersion, Want: info.Version}
-	case info.Fork == nil || next.ForkedFrom() == "":
-		return 0, nil
 	}
 	return parent, nil
-}
-
-// beginsLog reports whether a session's changes are a log by themselves.
-func beginsLog(s session.Session) bool {
-	pending := s.Pending()
-	if len(pending) == 0 {
-		return false
-	}
-	_, ok := pending[0].Change.(session.SessionCreated)
-	return ok
 }
 
 // A fork has its parent's stretches of the log up to the fork point, and then
@@ -110,8 +88,8 @@ var insertSession = committing(`WITH s AS (
 // The parent's row is locked against deletion before anything is shared.
 var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint FOR KEY SHARE`)
 
-// insert writes version 1. It is not ok when the session came or the parent
-// went in the meantime.
+// insert writes version 1. It is not ok if the session was created or the
+// parent deleted in the meantime.
 func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit, parent int64) (created session.Session, ok bool, err error) {
 	sealed := next.Sealed(c.At)
 	w, err := s.newCreation(next, sealed, c, parent)
@@ -119,12 +97,12 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 		return session.Session{}, false, err
 	}
 	ok, err = s.send(ctx, w)
-	var lost *brokenError
+	var lost *answerLostError
 	if errors.As(err, &lost) {
 		switch s.askCommit(ctx, w, sealed.Version()) {
 		case made:
 			return sealed, true, nil
-		case never:
+		case replaced:
 			return session.Session{}, false, &session.ConflictError{ID: next.ID(), Reason: session.ReasonExists}
 		}
 		return session.Session{}, false, &session.UnknownOutcomeError{ID: next.ID(), CommitID: c.ID, Err: lost.err}
@@ -132,7 +110,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 	if err != nil || !ok {
 		return session.Session{}, false, err
 	}
-	s.ring(w.ref)
+	s.announce(w.ref)
 	return sealed, true, nil
 }
 
@@ -167,7 +145,7 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 		w.locks = 1
 	}
 	w.add(insertSession.of(len(pending)), nil)
-	w.addMeanings(pending)
+	w.addEffects(pending)
 	w.addKeys(c.Keys, sealed.Seq())
 	return w, nil
 }

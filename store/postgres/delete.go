@@ -12,16 +12,16 @@ import (
 // Delete removes a session for good. The stretches of its log that forks
 // share stay until the last of these is deleted.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
-	// A second try, after an answer was lost, is for the same session only and
-	// not for one that was made under its id since.
-	var victim int64
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	// A second try, after an answer was lost, deletes the same session only and
+	// not one that was created under its id since.
+	var target int64
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		s.config.OnWrite("before delete")
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			err := s.deleteIn(ctx, tx, r, fence, &victim)
+			err := s.deleteIn(ctx, tx, r, fence, &target)
 			s.config.OnWrite("before delete commit")
 			return err
 		})
@@ -29,33 +29,34 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 		return err
 	})
 	if err == nil {
-		s.ring(r)
+		s.announce(r)
 	}
 	return err
 }
 
-func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int64, victim *int64) error {
+func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int64, target *int64) error {
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "now": s.clock()}
 	var sid int64
 	var l leaseRow
 	err := tx.QueryRow(ctx, `SELECT sid, `+leaseColumns+` FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args).
-		Scan(&sid, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+		Scan(append([]any{&sid}, l.columns()...)...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
-	case *victim != 0 && *victim != sid:
+	case *target != 0 && *target != sid:
 		return nil
-	case l.live && l.token != fence:
-		return l.busy(r.ID)
 	}
-	*victim = sid
+	if err := l.lease().AdmitDelete(r.ID, fence, l.isLive); err != nil {
+		return err
+	}
+	*target = sid
 	logs, err := lockLogs(ctx, tx, sid)
 	if err != nil {
 		return err
 	}
-	// Snapshots, lineage, inbox, takings and keys go with the row.
+	// Snapshots, lineage, inbox, takings and keys are deleted with the row.
 	if _, err := tx.Exec(ctx, `DELETE FROM sessions WHERE sid = $1`, sid); err != nil {
 		return err
 	}
@@ -76,14 +77,14 @@ func (s *Store) deleteIn(ctx context.Context, tx pgx.Tx, r store.Ref, fence int6
 	return nil
 }
 
-// needed is up to which change the logs of deleted sessions are shared.
+// needed finds up to which change forks need the logs of deleted sessions.
 const needed = `WITH needed AS (
 	SELECT g.log, coalesce((SELECT max(l.upto_seq) FROM lineage l WHERE l.log = g.log), 0) AS upto
 	FROM unnest($1::bigint[]) AS g (log) WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.sid = g.log)) `
 
-// lockLogs are the logs a session's history lies in, locked until the
-// transaction ends: of two sessions that share one and are deleted at once,
-// the second sees that it is the last.
+// lockLogs locks the logs that a session's history lies in, until the
+// transaction ends: of two sessions that share one and are deleted at the same
+// time, the second sees that it is the last.
 func lockLogs(ctx context.Context, tx pgx.Tx, sid int64) ([]int64, error) {
 	rows, err := tx.Query(ctx, `SELECT log FROM lineage WHERE sid = $1 ORDER BY log`, sid)
 	if err != nil {
@@ -106,6 +107,6 @@ func lockLog(ctx context.Context, tx pgx.Tx, log int64) error {
 	return err
 }
 
-// logLock tells locks of logs from other advisory locks, and from those of a
-// store in another schema: they are all of one database.
+// logLock keeps the locks of logs apart from other advisory locks and from
+// those of a store in another schema, because a database has one set of them.
 const logLock = `((1751936871 # hashtext(current_schema())::bigint) << 32)`

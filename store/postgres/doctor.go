@@ -14,27 +14,28 @@ import (
 
 var _ store.Doctors = (*Store)(nil)
 
-// Check folds every log and holds against it what is kept of each session, the
-// index of words and the marks of embedders against the texts they are of, and
-// rows against those they belong to. Each session is read at one moment.
+// Check folds every log and compares it with what is stored of each session. It
+// compares the index of words and the marks of embedders with their texts, and
+// looks for rows that belong to nothing. Each session is read in one snapshot
+// of the database.
 func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string, err error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	round, err := s.round(ctx)
+	all, err := s.inventory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i, one := range round.sessions {
-		p.Report(i, round.total())
-		mendable, others, err := s.checkSession(ctx, one)
+	for i, one := range all.sessions {
+		p.Report(i, all.total())
+		repairable, others, err := s.checkSession(ctx, one)
 		if err != nil {
 			return nil, err
 		}
-		problems = append(problems, one.about(slices.Concat(mendable, others))...)
+		problems = append(problems, one.name(slices.Concat(repairable, others))...)
 	}
-	for i, log := range round.logs {
-		p.Report(len(round.sessions)+i, round.total())
+	for i, log := range all.logs {
+		p.Report(len(all.sessions)+i, all.total())
 		for _, check := range []func(context.Context, int64) ([]string, error){s.checkIndex, s.checkMarks} {
 			found, err := check(ctx, log)
 			if err != nil {
@@ -48,48 +49,48 @@ func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string,
 		return nil, err
 	}
 	problems = append(problems, found...)
-	if found, err = s.strays(ctx); err != nil {
+	if found, err = s.orphans(ctx); err != nil {
 		return nil, err
 	}
-	p.Report(round.total(), round.total())
+	p.Report(all.total(), all.total())
 	return append(problems, found...), nil
 }
 
-// round is everything a doctor looks at, one after the other.
-type round struct {
-	sessions []patient
+// inventory lists everything that is checked.
+type inventory struct {
+	sessions []storedSession
 	logs     []int64
 }
 
-func (r round) total() int { return len(r.sessions) + len(r.logs) }
+func (v inventory) total() int { return len(v.sessions) + len(v.logs) }
 
-// patient is a session to look at.
-type patient struct {
+// storedSession is a session to check.
+type storedSession struct {
 	SID int64
 	Ref store.Ref
 }
 
-// about names the session in what is said of it.
-func (p patient) about(texts []string) []string {
-	said := make([]string, len(texts))
-	for i, text := range texts {
-		said[i] = fmt.Sprintf("session %s of %s: %s", p.Ref.ID, p.Ref.Tenant, text)
+// name puts the session's name before each problem.
+func (p storedSession) name(problems []string) []string {
+	named := make([]string, len(problems))
+	for i, problem := range problems {
+		named[i] = fmt.Sprintf("session %s of %s: %s", p.Ref.ID, p.Ref.Tenant, problem)
 	}
-	return said
+	return named
 }
 
-// round lists all sessions, and all logs that are or should be indexed.
-func (s *Store) round(ctx context.Context) (round, error) {
-	var r round
+// inventory lists all sessions, and all logs that are or should be indexed.
+func (s *Store) inventory(ctx context.Context) (inventory, error) {
+	var v inventory
 	err := s.consistent(ctx, func(tx pgx.Tx) error {
-		r = round{}
+		v = inventory{}
 		rows, err := tx.Query(ctx, `SELECT sid, tenant, id FROM sessions ORDER BY tenant, id`)
 		if err != nil {
 			return err
 		}
-		var p patient
+		var p storedSession
 		_, err = pgx.ForEachRow(rows, []any{&p.SID, &p.Ref.Tenant, &p.Ref.ID}, func() error {
-			r.sessions = append(r.sessions, p)
+			v.sessions = append(v.sessions, p)
 			return nil
 		})
 		if err != nil {
@@ -97,20 +98,20 @@ func (s *Store) round(ctx context.Context) (round, error) {
 		}
 		rows, err = tx.Query(ctx, `SELECT log FROM lineage UNION SELECT log FROM indexed UNION SELECT log FROM passages ORDER BY log`)
 		if err == nil {
-			r.logs, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			v.logs, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}
 		return err
 	})
-	return r, err
+	return v, err
 }
 
-// checkSession says what is wrong with a session: what follows from its log
-// and can be mended, and what cannot.
-func (s *Store) checkSession(ctx context.Context, p patient) (mendable, others []string, err error) {
+// checkSession returns what is wrong with a session: what can be repaired
+// because it follows from the log, and what cannot.
+func (s *Store) checkSession(ctx context.Context, p storedSession) (repairable, others []string, err error) {
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
 		e, err := examine(ctx, tx, p.Ref, p.SID)
 		if err == nil {
-			mendable, others = e.mendable, e.others
+			repairable, others = e.repairable, e.others
 		}
 		return err
 	})
@@ -120,19 +121,19 @@ func (s *Store) checkSession(ctx context.Context, p patient) (mendable, others [
 	case errors.Is(err, session.ErrCorrupt), errors.Is(err, session.ErrNewerFormat):
 		return nil, []string{err.Error()}, nil
 	}
-	return mendable, others, err
+	return repairable, others, err
 }
 
-// strays are rows that belong to nobody. They hold what somebody once wrote
-// and stay where they are.
-func (s *Store) strays(ctx context.Context) (problems []string, err error) {
+// orphans finds rows that belong to nothing. They hold what somebody once wrote
+// and are not removed.
+func (s *Store) orphans(ctx context.Context) (problems []string, err error) {
 	const unneeded = `NOT EXISTS (SELECT 1 FROM sessions s WHERE s.sid = c.log) AND NOT EXISTS (SELECT 1 FROM lineage l WHERE l.log = c.log AND l.upto_seq >= `
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
 		problems = nil
 		for _, sql := range []string{
 			`SELECT DISTINCT 'log ' || c.log || ' belongs to no session and no fork needs it' FROM changes c WHERE ` + unneeded + `c.seq)`,
 			`SELECT DISTINCT 'commits of log ' || c.log || ' belong to no session and no fork needs them' FROM seals c WHERE ` + unneeded + `c.first_seq)`,
-			`SELECT DISTINCT 'refusals of log ' || c.log || ' belong to no session and no fork needs them' FROM discards c WHERE ` + unneeded + `c.from_seq)`,
+			`SELECT DISTINCT 'discards of log ' || c.log || ' belong to no session and no fork needs them' FROM discards c WHERE ` + unneeded + `c.from_seq)`,
 			`SELECT DISTINCT 'vectors of log ' || v.log || ' are of no message' FROM message_vectors v
 				WHERE NOT EXISTS (SELECT 1 FROM changes c WHERE c.log = v.log AND c.seq = v.seq AND c.kind = '` + messageAdded + `')`,
 			`SELECT DISTINCT 'log ' || e.log || ' has the mark of an embedder, and is not there' FROM embedded e

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
@@ -45,7 +46,7 @@ func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
 	return nil
 }
 
-// compareHeader holds the header against the last version, with the task and
+// compareHeader compares the header with the last version, with the task and
 // workflow rows of the open tail.
 func (e *examination) compareHeader(ctx context.Context, tx pgx.Tx) error {
 	var format int
@@ -63,15 +64,15 @@ func (e *examination) compareHeader(ctx context.Context, tx pgx.Tx) error {
 	if errors.Is(err, session.ErrNewerFormat) {
 		return err
 	}
-	want, encodeErr := encodeHeader(e.info())
-	have, err2 := encodeHeader(info)
+	want, encodeErr := store.EncodeHeader(e.info())
+	have, err2 := store.EncodeHeader(info)
 	if err != nil || !whole || !bytes.Equal(have, want) {
 		e.wrong("the header is not what the log makes")
 	}
 	return errors.Join(encodeErr, err2)
 }
 
-// info is the header as it is shown.
+// info is the header as Info returns it.
 func (e *examination) info() session.Info {
 	info, tail := e.last.Info(), e.whole.Info()
 	info.Task, info.Workflow = tail.Task, tail.Workflow
@@ -99,8 +100,8 @@ var (
 	}, "the listing's copies of the header are not what the header says"}
 )
 
-// same is the condition that a part is as it must be. The count of messages
-// may be left to the header.
+// same is the SQL condition that a part is as it must be. The count of messages
+// may be NULL: then the header has it.
 func (p rowPart) same() string {
 	var equal []string
 	for _, column := range p.columns {
@@ -123,7 +124,7 @@ func (p rowPart) set() string {
 	return strings.Join(set, ", ")
 }
 
-// rowArgs are those columns as they must be.
+// rowArgs returns the values that those columns must have.
 func (e *examination) rowArgs() (pgx.NamedArgs, error) {
 	info := e.info()
 	args := versionArgs(e.last, info)
@@ -138,7 +139,7 @@ func (e *examination) rowArgs() (pgx.NamedArgs, error) {
 		if c.Seq > newest.seq {
 			unfolded += int64(len(c.Body))
 		}
-		if _, refusal := c.record.Change.(session.TailDiscarded); c.Seq > e.last.Seq() && !c.discarded && !refusal {
+		if _, discard := c.record.Change.(session.TailDiscarded); c.Seq > e.last.Seq() && !c.discarded && !discard {
 			live++
 		}
 	}
@@ -181,7 +182,7 @@ func (e *examination) compareRow(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// discards are the refusals of the session's own log, in order.
+// discards are what the session's own log discards, in order.
 func (e *examination) discards() []session.Span {
 	var spans []session.Span
 	for _, c := range e.changes {
@@ -204,7 +205,7 @@ func (e *examination) compareDiscards(ctx context.Context, tx pgx.Tx) error {
 	}
 	have, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session.Span])
 	if !slices.Equal(have, e.discards()) {
-		e.wrong("the refused stretches are not those of the log")
+		e.wrong("the discarded changes are not those of the log")
 	}
 	return err
 }
@@ -220,8 +221,8 @@ func (e *examination) takings() map[string]int64 {
 	return taken
 }
 
-// compareInbox looks whether exactly those items are taken that the log takes.
-// Whether there are such items only the inbox knows.
+// compareInbox checks that exactly the items are taken that the log takes. The
+// log cannot tell which items there are.
 func (e *examination) compareInbox(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `SELECT i.item_id, i.taken, coalesce(t.seq, 0) FROM inbox i LEFT JOIN takings t ON t.sid = i.sid AND t.item_id = i.item_id
 		WHERE i.sid = $1 ORDER BY i.item_id`, e.sid)

@@ -11,21 +11,21 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// examination is a session as its log makes it, beside what is kept of it.
-// Log and commits are the truth; a session of which they make nothing is not
-// examined any further.
+// examination compares a session, as its log makes it, with what is stored of
+// it. Log and commits are the truth; a session that cannot be folded from them
+// is not examined any further.
 type examination struct {
 	ref store.Ref
 	sid int64
 
-	kept      map[int64]snapshot // as they are stored
-	snapshots map[int64]snapshot // as they must be
+	kept      map[int64]snapshot // by version, as stored
+	snapshots map[int64]snapshot // by version, as they must be
 	changes   []logged           // of its own log
 	last      session.Session    // the last version
 	whole     session.Session    // and the open tail
 
-	mendable []string
-	others   []string // what is wrong with the log itself
+	repairable []string
+	others     []string // what is wrong with the log itself
 }
 
 type snapshot struct {
@@ -59,7 +59,7 @@ func examine(ctx context.Context, tx pgx.Tx, r store.Ref, sid int64) (*examinati
 }
 
 func (e *examination) wrong(format string, args ...any) {
-	e.mendable = append(e.mendable, fmt.Sprintf(format, args...))
+	e.repairable = append(e.repairable, fmt.Sprintf(format, args...))
 }
 
 func (e *examination) corrupt(format string, args ...any) error {
@@ -80,9 +80,9 @@ func (e *examination) readSnapshots(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// fold makes every version of the log, in order, and the snapshots there must
-// be of them: those there are, the first, and so many more that none is far
-// from the one before.
+// fold makes every version from the log, in order, and the snapshots there must
+// be: those of version 1 and of every stored snapshot, and more where two are
+// too far apart.
 func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	all, err := e.readLog(ctx, tx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	var s session.Session
 	if shared > 0 {
 		if s, err = session.Fold(recordsOf(all[:shared])); err != nil {
-			return unreadable(e.ref.ID, "log", err)
+			return store.Unreadable(e.ref.ID, "log", err)
 		}
 	}
 	rest, newest := e.changes, int64(0)
@@ -114,7 +114,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 		}
 		if n > 0 || s.IsZero() {
 			if s, err = session.FoldFrom(s, recordsOf(rest[:n])); err != nil {
-				return unreadable(e.ref.ID, "log", err)
+				return store.Unreadable(e.ref.ID, "log", err)
 			}
 		}
 		e.checkColumns(rest[:n], c.Version)
@@ -129,7 +129,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	e.checkColumns(rest, s.Version()+1)
 	e.last = s
 	if e.whole, err = s.WithTail(recordsOf(rest)); err != nil {
-		return unreadable(e.ref.ID, "tail", err)
+		return store.Unreadable(e.ref.ID, "tail", err)
 	}
 	if store.RefOf(s) != e.ref {
 		return e.corrupt("it is that of session %s of %s", s.ID(), s.Tenant())
@@ -155,7 +155,7 @@ func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) 
 	_, err = pgx.ForEachRow(rows, []any{&c.Seq, &c.Body, &c.version, &c.kind, &c.own}, func() error {
 		var err error
 		if c.record, err = decodeBody(c.Body); err != nil {
-			return unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
+			return store.Unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
 		}
 		if c.record.Seq != c.Seq {
 			return e.corrupt("change %d says that it is %d", c.Seq, c.record.Seq)
@@ -166,8 +166,8 @@ func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, refusal := range all {
-		if d, ok := refusal.record.Change.(session.TailDiscarded); ok {
+	for _, c := range all {
+		if d, ok := c.record.Change.(session.TailDiscarded); ok {
 			for i := range all {
 				all[i].discarded = all[i].discarded || all[i].Seq >= d.From && all[i].Seq <= d.To
 			}
@@ -192,7 +192,7 @@ func recordsOf(changes []logged) []session.Record {
 	return records
 }
 
-// checkColumns holds the columns of log rows against their records.
+// checkColumns compares the columns of log rows with their records.
 func (e *examination) checkColumns(changes []logged, version int64) {
 	for _, c := range changes {
 		if c.version != version || c.kind != c.record.Change.Kind() {

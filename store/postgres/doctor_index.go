@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// checkIndex holds what is indexed of a log against its messages: what is there
-// must be right, and up to the mark everything must be there.
+// checkIndex compares the index of a log with its messages: what is indexed
+// must be right, and up to the mark everything must be indexed.
 func (s *Store) checkIndex(ctx context.Context, log int64) (problems []string, err error) {
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
 		problems, err = compareIndex(ctx, tx, log)
@@ -71,28 +71,28 @@ func (p passage) is(o passage) bool {
 	return p.At.Equal(o.At) && p.Trace == o.Trace && slices.Equal(p.Words, o.Words)
 }
 
-// Reindex empties and fills the index of one log after the other. Searches
-// read the log itself meanwhile. A log that is being deleted is left out.
+// Reindex empties and fills the index of one log after the other. Meanwhile
+// searches read the log itself. A log that is being deleted is left out.
 func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
-	round, err := s.round(ctx)
+	all, err := s.inventory(ctx)
 	if err != nil {
 		return 0, err
 	}
-	for i, log := range round.logs {
-		p.Report(i, len(round.logs))
+	for i, log := range all.logs {
+		p.Report(i, len(all.logs))
 		if err := s.reindexLog(ctx, log); err != nil {
 			return 0, err
 		}
 	}
-	if _, err := s.mendMemories(ctx); err != nil {
+	if _, err := s.repairMemories(ctx); err != nil {
 		return 0, err
 	}
-	p.Report(len(round.logs), len(round.logs))
+	p.Report(len(all.logs), len(all.logs))
 	n := 0
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM passages) + (SELECT count(*) FROM memories WHERE present)`).Scan(&n)
 	})
 	return n, err
@@ -100,7 +100,7 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 
 // reindexLog builds the index of a log anew.
 func (s *Store) reindexLog(ctx context.Context, log int64) error {
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if err := lockLog(ctx, tx, log); err != nil {
 				return err
@@ -114,7 +114,7 @@ func (s *Store) reindexLog(ctx context.Context, log int64) error {
 		})
 	})
 	for more := true; err == nil && more; {
-		err = s.again(ctx, func(conn *pgx.Conn) error {
+		err = s.retry(ctx, func(conn *pgx.Conn) error {
 			return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 				if err := lockLog(ctx, tx, log); err != nil {
 					return err
@@ -128,9 +128,9 @@ func (s *Store) reindexLog(ctx context.Context, log int64) error {
 	return err
 }
 
-// checkMemories holds the words of entries against their texts.
+// checkMemories compares the indexed words of entries with their texts.
 func (s *Store) checkMemories(ctx context.Context) (problems []string, err error) {
-	err = s.eachMemory(ctx, func(m remembered) error {
+	err = s.eachMemory(ctx, func(m memoryRow) error {
 		if problem := m.problem(); problem != "" {
 			problems = append(problems, m.about(problem))
 		}
@@ -139,28 +139,28 @@ func (s *Store) checkMemories(ctx context.Context) (problems []string, err error
 	return problems, err
 }
 
-// mendMemories gives entries the words of their texts.
-func (s *Store) mendMemories(ctx context.Context) (mended []string, err error) {
-	err = s.eachMemory(ctx, func(m remembered) error {
+// repairMemories indexes entries whose words are wrong.
+func (s *Store) repairMemories(ctx context.Context) (repaired []string, err error) {
+	err = s.eachMemory(ctx, func(m memoryRow) error {
 		if m.problem() != wrongWords {
 			return nil
 		}
 		changed := false
-		err := s.again(ctx, func(conn *pgx.Conn) error { // unless it was written meanwhile
+		err := s.retry(ctx, func(conn *pgx.Conn) error { // unless it was written meanwhile
 			tag, err := conn.Exec(ctx, `UPDATE memories SET words = $1 WHERE mid = $2 AND version = $3 AND present = $4`, m.words(), m.MID, m.Version, m.Present)
 			changed = tag.RowsAffected() > 0
 			return err
 		})
 		if changed {
-			mended = append(mended, m.about(wrongWords))
+			repaired = append(repaired, m.about(wrongWords))
 		}
 		return err
 	})
-	return mended, err
+	return repaired, err
 }
 
-// remembered is a key as it is kept, with the value of its newest version.
-type remembered struct {
+// memoryRow is a stored key with the value of its newest version.
+type memoryRow struct {
 	MID               int64
 	Owner             store.Owner
 	Key               string
@@ -173,14 +173,14 @@ type remembered struct {
 
 const wrongWords = "the words of the entry are not those of the index"
 
-func (m remembered) words() []int64 {
+func (m memoryRow) words() []int64 {
 	if !m.Present {
 		return []int64{}
 	}
 	return hashes(store.Words(store.EntryWords(m.Key, m.Value)))
 }
 
-func (m remembered) problem() string {
+func (m memoryRow) problem() string {
 	switch {
 	case m.Present && m.Value == nil:
 		return fmt.Sprintf("its newest version, %d, is not there", m.Version)
@@ -194,24 +194,24 @@ func (m remembered) problem() string {
 	return ""
 }
 
-func (m remembered) about(text string) string {
+func (m memoryRow) about(text string) string {
 	return fmt.Sprintf("entry %s of %s %s of %s: %s", m.Key, m.Owner.Scope, m.Owner.Name, m.Owner.Tenant, text)
 }
 
 // memoryPage is how many keys are read in one go.
 const memoryPage = 200
 
-// eachMemory visits every key.
-func (s *Store) eachMemory(ctx context.Context, visit func(remembered) error) error {
+// eachMemory calls visit for every key.
+func (s *Store) eachMemory(ctx context.Context, visit func(memoryRow) error) error {
 	for after := int64(0); ; {
-		var page []remembered
-		err := s.again(ctx, func(conn *pgx.Conn) error {
+		var page []memoryRow
+		err := s.retry(ctx, func(conn *pgx.Conn) error {
 			rows, err := conn.Query(ctx, `SELECT m.mid, m.tenant, m.scope, m.owner, m.key, m.version, m.present, m.words, v.value,
 					(SELECT count(*) FROM memory_versions o WHERE o.mid = m.mid), coalesce((SELECT max(o.version) FROM memory_versions o WHERE o.mid = m.mid), 0)
 				FROM memories m LEFT JOIN memory_versions v ON v.mid = m.mid AND v.version = m.version
 				WHERE m.mid > $1 ORDER BY m.mid LIMIT $2`, after, memoryPage)
 			if err == nil {
-				page, err = pgx.CollectRows(rows, rememberedOf)
+				page, err = pgx.CollectRows(rows, memoryRowOf)
 			}
 			return err
 		})
@@ -227,8 +227,8 @@ func (s *Store) eachMemory(ctx context.Context, visit func(remembered) error) er
 	}
 }
 
-func rememberedOf(row pgx.CollectableRow) (remembered, error) {
-	var m remembered
+func memoryRowOf(row pgx.CollectableRow) (memoryRow, error) {
+	var m memoryRow
 	err := row.Scan(&m.MID, &m.Owner.Tenant, &m.Owner.Scope, &m.Owner.Name, &m.Key, &m.Version, &m.Present, &m.Words, &m.Value, &m.Versions, &m.Highest)
 	return m, err
 }

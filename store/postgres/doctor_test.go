@@ -28,11 +28,11 @@ func check(t testing.TB, st *postgres.Store) []string {
 
 func repair(t testing.TB, st *postgres.Store) []string {
 	t.Helper()
-	mended, err := st.Repair(context.WithoutCancel(t.Context()), nil)
+	repaired, err := st.Repair(context.WithoutCancel(t.Context()), nil)
 	if err != nil {
 		t.Fatalf("repair: %v", err)
 	}
-	return mended
+	return repaired
 }
 
 // family is a store with a long session that has an inbox and an open tail,
@@ -146,11 +146,11 @@ func TestCheck_findsNothingInHealthyData(t *testing.T) {
 	}
 	conn := pgtest.Connect(t, url)
 	before := everything(t, conn)
-	if mended := repair(t, st); len(mended) > 0 {
-		t.Errorf("mended %q", mended)
+	if repaired := repair(t, st); len(repaired) > 0 {
+		t.Errorf("repaired %q", repaired)
 	}
 	if everything(t, conn) != before {
-		t.Error("a repair with nothing to mend has written")
+		t.Error("a repair with nothing to repair has written")
 	}
 }
 
@@ -206,9 +206,9 @@ func TestRepair_mendsWhatFollowsFromTheLog(t *testing.T) {
 		"another count":      {`UPDATE sessions SET messages = messages + 1`, "copies of the header"},
 		"not listed":         {`DELETE FROM listing`, "it is in no listing"},
 		"an older format":    {`UPDATE sessions SET format = 0`, "copies of the header"},
-		"no refusal":         {`DELETE FROM discards`, "the refused stretches"},
-		"a refusal too much": {`INSERT INTO discards SELECT sid, 2, 3 FROM sessions`, "the refused stretches"},
-		"a refusal twice":    {`INSERT INTO discards SELECT * FROM discards`, "the refused stretches"},
+		"no refusal":         {`DELETE FROM discards`, "the discarded changes"},
+		"a refusal too much": {`INSERT INTO discards SELECT sid, 2, 3 FROM sessions`, "the discarded changes"},
+		"a refusal twice":    {`INSERT INTO discards SELECT * FROM discards`, "the discarded changes"},
 		"an item given back": {`UPDATE inbox SET taken = false`, `item "taken"`},
 		"an item taken":      {`UPDATE inbox SET taken = true WHERE item_id = 'waiting'`, `item "waiting"`},
 		"a taking lost":      {`DELETE FROM takings`, `item "taken"`},
@@ -234,11 +234,11 @@ func TestRepair_mendsWhatFollowsFromTheLog(t *testing.T) {
 			if !strings.Contains(strings.Join(problems, "\n"), c.want) {
 				t.Fatalf("found %q, want one that says %q", problems, c.want)
 			}
-			mended := repair(t, st)
+			repaired := repair(t, st)
 			slices.Sort(problems)
-			slices.Sort(mended)
-			if !slices.Equal(mended, problems) {
-				t.Errorf("mended %q, want %q", mended, problems)
+			slices.Sort(repaired)
+			if !slices.Equal(repaired, problems) {
+				t.Errorf("repaired %q, want %q", repaired, problems)
 			}
 			if left := check(t, st); len(left) > 0 {
 				t.Errorf("left after the repair: %q", left)
@@ -323,8 +323,8 @@ func TestRepair_doesNotTouchASessionThatCannotBeFolded(t *testing.T) {
 	damage(t, conn, `UPDATE sessions SET live = 7, at_work = false`)
 	damage(t, conn, `UPDATE snapshots SET head = substr(head, 5)`)
 	before := everything(t, conn)
-	if mended := repair(t, st); len(mended) > 0 {
-		t.Errorf("mended %q", mended)
+	if repaired := repair(t, st); len(repaired) > 0 {
+		t.Errorf("repaired %q", repaired)
 	}
 	if everything(t, conn) != before {
 		t.Error("the repair has written")
@@ -347,18 +347,18 @@ func TestRepair_looksAgainUnderTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := make(chan error, 1)
-	var mended []string
+	var repaired []string
 	go func() {
 		var err error
-		mended, err = st.Repair(t.Context(), nil)
+		repaired, err = st.Repair(t.Context(), nil)
 		result <- err
 	}()
 	blocked(t, pgtest.Connect(t, url), other, result)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-result; err != nil || len(mended) > 0 {
-		t.Errorf("mended %q, %v, want nothing", mended, err)
+	if err := <-result; err != nil || len(repaired) > 0 {
+		t.Errorf("repaired %q, %v, want nothing", repaired, err)
 	}
 	save(t, st, s, "more")
 }

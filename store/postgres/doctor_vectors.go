@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// checkMarks looks for messages that wait before the mark of an embedder:
-// nobody would ever be asked to embed them.
+// checkMarks looks for messages without a vector before the mark of an
+// embedder: they would never be embedded.
 func (s *Store) checkMarks(ctx context.Context, log int64) (problems []string, err error) {
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
 		problems = nil
@@ -24,7 +24,7 @@ func (s *Store) checkMarks(ctx context.Context, log int64) (problems []string, e
 		var name string
 		var body []byte
 		_, err = pgx.ForEachRow(rows, []any{&name, &body}, func() error {
-			problem := fmt.Sprintf("log %d: what waits for embedder %s is not looked for", log, name)
+			problem := fmt.Sprintf("log %d: the mark of embedder %s lies behind messages without a vector", log, name)
 			if m, ok := messageOf(body); ok && store.MessageText(m) != "" && !slices.Contains(problems, problem) {
 				problems = append(problems, problem)
 			}
@@ -35,14 +35,14 @@ func (s *Store) checkMarks(ctx context.Context, log int64) (problems []string, e
 	return problems, err
 }
 
-// mendMarks has embedders look for everything in a log again, if they would
-// miss anything.
-func (s *Store) mendMarks(ctx context.Context, log int64) (wrong []string, err error) {
+// repairMarks sets the marks of a log back to its beginning if a message would
+// be missed.
+func (s *Store) repairMarks(ctx context.Context, log int64) (wrong []string, err error) {
 	wrong, err = s.checkMarks(ctx, log)
 	if err != nil || len(wrong) == 0 {
 		return nil, err
 	}
-	return wrong, s.again(ctx, func(conn *pgx.Conn) error {
+	return wrong, s.retry(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `UPDATE embedded SET upto = 0 WHERE log = $1`, log)
 		return err
 	})

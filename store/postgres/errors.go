@@ -17,7 +17,7 @@ type unsentError struct{ err error }
 func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.err }
 
-// The constraints and conditions of PostgreSQL that mean something here.
+// The constraints and error codes of PostgreSQL that this package knows.
 const (
 	takenOnce    = "taken_once"
 	takenOfInbox = "taken_of_inbox"
@@ -31,23 +31,23 @@ const (
 	limitClass           = "54" // a value, row or statement is too large
 )
 
-// unsent reports that the database has not seen the request.
+// unsent reports that the request never reached the database.
 func unsent(err error) bool {
 	var u *unsentError
 	return errors.As(err, &u) || pgconn.SafeToRetry(err)
 }
 
-// rolledBack reports that the database has undone the request and that it may
-// work the next time.
+// rolledBack reports that the database has undone the request and that a second
+// try may succeed.
 func rolledBack(err error) bool {
 	var p *pgconn.PgError
 	return errors.As(err, &p) && (p.Code == serializationFailure || p.Code == deadlockDetected)
 }
 
-// broken reports that the connection was lost with the request under way: it
-// may have been carried out. An ERROR of the database is an answer; with FATAL
-// it hangs up, and that may happen right after a commit.
-func broken(err error) bool {
+// answerLost reports that the connection was lost while the request ran, so
+// that it may have been carried out. An ERROR of the database is an answer; with
+// FATAL it closes the connection, which may happen right after a commit.
+func answerLost(err error) bool {
 	if err == nil || unsent(err) {
 		return false
 	}
@@ -55,8 +55,8 @@ func broken(err error) bool {
 	return !errors.As(err, &p) || p.SeverityUnlocalized != "ERROR"
 }
 
-// passing reports a trouble that may be over the next moment.
-func passing(err error) bool {
+// transient reports an error that may be gone at the next try.
+func transient(err error) bool {
 	if errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNewerFormat) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
@@ -67,21 +67,21 @@ func passing(err error) bool {
 	return unsent(err) || isConnection(err)
 }
 
-// repeatable reports a passing trouble with a request that certainly was not
+// safeToRepeat reports a transient error of a request that certainly was not
 // carried out.
-func repeatable(err error) bool { return passing(err) && (unsent(err) || rolledBack(err)) }
+func safeToRepeat(err error) bool { return transient(err) && (unsent(err) || rolledBack(err)) }
 
-// isConnection tells trouble with a connection from a mistake in this program,
-// such as a value that does not fit, which the driver finds itself.
+// isConnection reports an error of a connection, and not a mistake of this
+// program that the driver finds, such as a value that does not fit.
 func isConnection(err error) bool {
 	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || pgconn.Timeout(err) || lostConnection(err)
+	return errors.As(err, &connect) || pgconn.Timeout(err) || isNetwork(err)
 }
 
-// translated is an error of the driver as a caller sees it. What a caller may
-// match is an error of package session or of its context; the driver's text
-// is kept and its types are not.
-func translated(ctx context.Context, err error) error {
+// translate turns an error of the driver into one for callers. They can match
+// errors of package session and of their context; of other errors only the
+// text is kept.
+func translate(ctx context.Context, err error) error {
 	var p *pgconn.PgError
 	switch {
 	case err == nil:
@@ -90,7 +90,7 @@ func translated(ctx context.Context, err error) error {
 		return &session.InvalidError{Field: "inbox", Reason: "an item is gone or taken"}
 	case p != nil && strings.HasPrefix(p.Code, limitClass):
 		return fmt.Errorf("postgres: %s: %w", p.Message, session.ErrTooLarge)
-	case domain(err):
+	case isOurs(err):
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -98,8 +98,8 @@ func translated(ctx context.Context, err error) error {
 	return fmt.Errorf("postgres: %v", err) //nolint:errorlint // the driver's errors are not for callers
 }
 
-// domain reports an error that was made here and not by the driver.
-func domain(err error) bool {
+// isOurs reports an error of package session, which the driver never makes.
+func isOurs(err error) bool {
 	for _, known := range []error{
 		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrBusy, session.ErrFenced, session.ErrClosed,
 		session.ErrCorrupt, session.ErrNewerFormat, session.ErrUnknownOutcome, session.ErrTooLarge,
@@ -109,13 +109,4 @@ func domain(err error) bool {
 		}
 	}
 	return false
-}
-
-// unreadable says how stored data cannot be used: it is of a newer format, or
-// it is corrupt. Nil stays nil.
-func unreadable(id, path string, err error) error {
-	if err == nil || errors.Is(err, session.ErrNewerFormat) {
-		return err
-	}
-	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
 }

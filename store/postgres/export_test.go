@@ -7,12 +7,12 @@ import (
 
 // OpenAt opens a store that goes by another clock than the database's.
 func OpenAt(ctx context.Context, url string, c Config, now func() time.Time) (*Store, error) {
-	s, err := configured(url, c)
+	s, err := newStore(url, c)
 	if err != nil {
 		return nil, err
 	}
 	s.now = now
-	if err := s.begin(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -21,37 +21,37 @@ func OpenAt(ctx context.Context, url string, c Config, now func() time.Time) (*S
 // OpenMeasured is OpenAt for a store that does nothing in the background which
 // would be measured with a call.
 func OpenMeasured(ctx context.Context, url string, c Config, now func() time.Time) (*Store, error) {
-	s, err := configured(url, c)
+	s, err := newStore(url, c)
 	if err != nil {
 		return nil, err
 	}
 	s.now = now
 	s.index.quiet, s.index.late, s.index.soon = time.Hour, time.Hour, time.Hour
-	if err := s.begin(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// SetPatience sets how long calls go on trying while the database is away.
-func (s *Store) SetPatience(d time.Duration) { s.patience = d }
+// SetRetryFor sets how long calls go on trying while the database is away.
+func (s *Store) SetRetryFor(d time.Duration) { s.retryFor = d }
 
-// ForgetDues makes a store forget which sessions should have a snapshot.
-func (s *Store) ForgetDues() {
-	s.dues.mu.Lock()
-	defer s.dues.mu.Unlock()
-	clear(s.dues.refs)
+// ForgetSnapshotsDue makes a store forget which sessions should have a snapshot.
+func (s *Store) ForgetSnapshotsDue() {
+	s.snapshotsDue.mu.Lock()
+	defer s.snapshotsDue.mu.Unlock()
+	clear(s.snapshotsDue.refs)
 }
 
-// Lanes is how many requests that write are under way at most.
-const Lanes = laneCount
+// MaxInFlight is how many requests that write run at the same time.
+const MaxInFlight = maxInFlight
 
-// InLine is how many writes wait for a lane.
-func (s *Store) InLine() int {
-	s.lanes.mu.Lock()
-	defer s.lanes.mu.Unlock()
-	return len(s.lanes.waiting)
+// Queued is how many writes wait to be sent.
+func (s *Store) Queued() int {
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	return len(s.batcher.queue)
 }
 
-// Translated is an error of the driver as a caller sees it.
-func Translated(err error) error { return translated(context.Background(), err) }
+// Translated is an error of the driver as a caller gets it.
+func Translated(err error) error { return translate(context.Background(), err) }

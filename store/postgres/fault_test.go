@@ -110,7 +110,7 @@ func TestSave_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 	t.Run("database gone, outcome unknown", func(t *testing.T) {
 		t.Parallel()
 		p, st, s, direct := behindProxy(t, dropAnswer)
-		st.SetPatience(300 * time.Millisecond)
+		st.SetRetryFor(300 * time.Millisecond)
 		p.refuse.Store(true)
 		_, err := st.Save(t.Context(), said(t, s, "third"), store.Commit{ID: mark, At: noon()})
 		wantUnknown(t, err, mark)

@@ -3,17 +3,17 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// readLog has a row for the session, so that an empty page of a session is
-// not taken for a missing one.
+// readLog returns a first row for the session itself, so that an empty page
+// differs from a missing session.
 const readLog = `WITH s AS MATERIALIZED (SELECT sid, seq FROM sessions WHERE tenant = @tenant AND id = @id)
 	SELECT 0::bigint AS seq, ''::bytea AS body, 0::bigint AS version, false AS discarded FROM s
 	UNION ALL (SELECT c.seq, c.body, CASE WHEN c.seq > s.seq THEN 0 ELSE c.version END,
@@ -37,12 +37,12 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "after": after, "limit": int64(limit)}
 	var logged []loggedRow
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, readLog, args)
 		if err == nil {
 			logged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[loggedRow])
@@ -59,7 +59,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	for i, row := range logged[1:] {
 		entries[i].Version, entries[i].Discarded = row.Version, row.Discarded
 		if entries[i].Record, err = decodeBody(row.Body); err != nil {
-			return nil, unreadable(r.ID, "log", err)
+			return nil, store.Unreadable(r.ID, "log", err)
 		}
 	}
 	return entries, nil
@@ -71,7 +71,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	if err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
 	var commits []store.CommitInfo
@@ -89,16 +89,16 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	return commits, err
 }
 
-// nextCommits reads those after a version. They stand in the log after the
-// newest snapshot that is not later, or apart.
+// nextCommits reads the commits after a version. They are in the log, after the
+// newest snapshot that is not later, or in seals if they changed nothing.
 const nextCommits = `(SELECT commit_id AS id, version, first_seq, seq AS last_seq, action, actor, sealed_at AS at FROM changes
 		WHERE log = @sid AND version > @after AND sealed_at IS NOT NULL
 		AND seq > coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = @sid AND n.version <= @after ORDER BY n.version DESC LIMIT 1), 0) ORDER BY seq LIMIT @limit)
 	UNION ALL (SELECT id, version, first_seq, last_seq, action, actor, at FROM seals WHERE log = @sid AND version > @after ORDER BY version LIMIT @limit)
 	ORDER BY version LIMIT @limit`
 
-// commitAt joins the commit of a version to a session s. It stands in the log
-// between the snapshots before and after, or apart.
+// commitAt joins the commit of a version to a session s. The snapshots before
+// and after it say where in the log to look.
 const commitAt = ` CROSS JOIN LATERAL (SELECT
 		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version <= @version::bigint ORDER BY n.version DESC LIMIT 1), 0) AS lo,
 		coalesce((SELECT n.seq FROM snapshots n WHERE n.sid = s.sid AND n.version >= @version::bigint ORDER BY n.version LIMIT 1), s.seq) AS hi) g
@@ -114,9 +114,6 @@ func commitOf(row pgx.CollectableRow) (store.CommitInfo, error) {
 
 // LoadAt reads any version with the messages of its window.
 func (s *Store) LoadAt(ctx context.Context, r store.Ref, version int64) (session.Session, error) {
-	if version < 1 {
-		version = -1 // 0 is no version here
-	}
 	return s.loadVersion(ctx, r, version, false)
 }
 
@@ -126,7 +123,7 @@ func (s *Store) LoadWhole(ctx context.Context, r store.Ref, version int64) (sess
 }
 
 func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, whole bool) (loaded session.Session, err error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
 	}
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
@@ -135,11 +132,11 @@ func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, who
 			return err
 		}
 		at := version
-		if version == 0 {
+		if version == 0 && whole {
 			at = last
 		}
-		if at < 1 || at > last {
-			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, last)}
+		if err := admission.CheckVersion(at, last); err != nil {
+			return err
 		}
 		head, err := headAt(ctx, tx, r.ID, sid, at)
 		if err != nil {
@@ -185,7 +182,7 @@ func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (sess
 	return folded(snapshot, records, version, updatedAt)
 }
 
-// fill gives the head of any version its messages.
+// fill reads the messages of a head, of any version.
 func fill(ctx context.Context, tx pgx.Tx, sid int64, head session.Session, whole bool) (session.Session, error) {
 	from, to := shown(head.Spans(), head.Window(), whole)
 	rows, err := collect(ctx, tx, `SELECT c.seq, c.body FROM

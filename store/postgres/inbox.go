@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Posting locks the session's row before it adds the item. So a post and a
-// save, or a release, come one after the other, and whoever comes second sees
-// what the first one did; and items arrive in the order of their numbers.
+// Posting locks the session's row before it adds the item. So of a post and a
+// save (or a release) at the same time, the second one sees what the first did,
+// and items arrive in the order of their numbers.
 const (
 	countPost  = `UPDATE sessions SET posts = posts + 1 WHERE tenant = @tenant AND id = @id RETURNING sid`
 	insertItem = `INSERT INTO inbox (sid, item_id, body)
@@ -29,37 +29,37 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 	if err != nil {
 		return err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": raw}
-	err = s.again(ctx, func(conn *pgx.Conn) error { // the same item twice is one
+	err = s.retry(ctx, func(conn *pgx.Conn) error { // the same item twice is one
 		var batch pgx.Batch
 		batch.Queue(countPost, args)
 		batch.Queue(insertItem, args)
 		s.config.OnWrite("before post")
 		results := conn.SendBatch(ctx, &batch)
 		var sid int64
-		err := ended(results, found(r, results.QueryRow().Scan(&sid)))
+		err := closeBatch(results, found(r, results.QueryRow().Scan(&sid)))
 		s.config.OnWrite("after post")
 		return err
 	})
 	if err == nil {
-		s.ring(r)
+		s.announce(r)
 	}
 	return err
 }
 
-// unread is the condition of an item that nobody took.
+// unread is the SQL condition of an item that was not taken.
 const unread = `NOT i.taken`
 
 // Inbox reads what is not taken.
 func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
 	var rows []stored
-	err := s.again(ctx, func(conn *pgx.Conn) (err error) {
+	err := s.retry(ctx, func(conn *pgx.Conn) (err error) {
 		rows, err = collect(ctx, conn, `WITH s AS MATERIALIZED (SELECT sid FROM sessions WHERE tenant = @tenant AND id = @id)
 			SELECT 0::bigint AS arrival, ''::bytea AS body FROM s
 			UNION ALL SELECT i.arrival, i.body FROM s JOIN inbox i ON i.sid = s.sid WHERE `+unread+` ORDER BY arrival`,
@@ -76,7 +76,7 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	for _, row := range rows[1:] {
 		var it store.Item
 		if err := json.Unmarshal(row.Body, &it); err != nil {
-			return nil, unreadable(r.ID, "inbox", err)
+			return nil, store.Unreadable(r.ID, "inbox", err)
 		}
 		items = append(items, it)
 	}

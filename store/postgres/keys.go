@@ -2,16 +2,17 @@ package postgres
 
 import (
 	"context"
-
-	"github.com/holdfast-dev/holdfast/store"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Keys are remembered for a day at least; older ones go when new ones come.
-// One that is open, because the tail is not sealed, never goes.
+// New keys drop old ones. A key whose tail is not sealed yet is never dropped.
 var dropOldKeys = named(`DELETE FROM keys k USING ` + mine + `
-	WHERE k.sid = m.sid AND k.version < @of_version::bigint AND k.used_at < ` + dbNow + ` - interval '24 hours'`)
+	WHERE k.sid = m.sid AND k.version < @of_version::bigint AND k.used_at < ` + dbNow + ` - interval '` + strconv.Itoa(int(store.KeepKeys/time.Hour)) + ` hours'`)
 
 // Only the first use of a key counts.
 var insertKeys = named(`INSERT INTO keys (sid, name, fingerprint, version, seq, used_at)
@@ -36,12 +37,12 @@ func (w *write) addKeys(keys []store.Key, seq int64) {
 
 // Key reports the first use of a key.
 func (s *Store) Key(ctx context.Context, r store.Ref, name string) (store.KeyUse, bool, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.KeyUse{}, false, err
 	}
 	var fingerprint []byte
 	var version *int64
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		return found(r, conn.QueryRow(ctx, `SELECT k.fingerprint, CASE WHEN k.version > s.version THEN 0 ELSE k.version END
 			FROM sessions s LEFT JOIN keys k ON k.sid = s.sid AND k.name = $3 WHERE s.tenant = $1 AND s.id = $2`,
 			r.Tenant, r.ID, column(name)).Scan(&fingerprint, &version))

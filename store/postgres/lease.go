@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // leaseRow is the newest lease of a session, alive or not.
@@ -21,37 +22,16 @@ type leaseRow struct {
 	live   bool // by the database's clock
 }
 
-// columns are where leaseColumns go.
+// columns are the destinations of leaseColumns.
 func (l *leaseRow) columns() []any { return []any{&l.token, &l.holder, &l.until, &l.ended, &l.live} }
 
 const leaseColumns = `lease_token, lease_holder, lease_until, lease_ended, ` + held
 
-func (l leaseRow) busy(id string) error {
-	return &session.BusyError{ID: id, Holder: string(l.holder), Until: session.Instant(l.until)}
+func (l leaseRow) lease() admission.Lease {
+	return admission.Lease{Lease: store.Lease{Token: l.token, Holder: string(l.holder), Until: session.Instant(l.until)}, Released: l.ended}
 }
 
-// admit lets a writer with a fence, or without, write or says why not. A
-// lease that only ran out still admits its holder: nobody has another.
-func (l leaseRow) admit(id string, fence int64) error {
-	switch {
-	case fence == 0 && l.live:
-		return l.busy(id)
-	case fence != 0 && (fence != l.token || l.ended):
-		return &session.FencedError{ID: id, Token: fence, Have: l.token}
-	}
-	return nil
-}
-
-func (l leaseRow) public() store.Lease {
-	return store.Lease{Token: l.token, Holder: string(l.holder), Until: session.Instant(l.until)}
-}
-
-func checkLength(length time.Duration) error {
-	if length <= 0 {
-		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is no time to hold a lease", length)}
-	}
-	return nil
-}
+func (l leaseRow) isLive() bool { return l.live }
 
 // The new end of a lease, counted from the database's clock.
 const leaseEnd = dbNow + ` + @length::bigint * interval '1 microsecond'`
@@ -60,21 +40,21 @@ const acquireLease = `UPDATE sessions SET lease_token = nextval('lease_tokens'),
 		lease_id = @lease_id::uuid
 	WHERE tenant = @tenant AND id = @id AND NOT ` + held + ` RETURNING ` + leaseColumns
 
-// Acquire takes the lease. When the connection is lost meanwhile and nobody
-// can tell whether it was taken, it runs out by itself.
+// Acquire takes the lease. If the connection is lost and it cannot be found out
+// whether the lease was taken, the lease runs out by itself.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, err
 	}
 	args := pgx.NamedArgs{"holder": []byte(holder), "length": length.Microseconds(), "lease_id": newID()}
-	for range manyTries {
-		taken, err := s.lease(ctx, "acquire", r, repeatable, acquireLease, args)
+	for range maxTries {
+		taken, err := s.lease(ctx, "acquire", r, safeToRepeat, acquireLease, args)
 		switch {
 		case err == nil:
-			return taken.public(), nil
+			return taken.lease().Lease, nil
 		case !errors.Is(err, pgx.ErrNoRows):
 			return s.taken(ctx, r, args, err)
 		}
@@ -82,11 +62,11 @@ func (s *Store) Acquire(ctx context.Context, r store.Ref, holder string, length 
 		if err != nil {
 			return store.Lease{}, err
 		}
-		if have.live {
-			return store.Lease{}, have.busy(r.ID)
+		if err := have.lease().Admit(r.ID, 0, have.isLive); err != nil {
+			return store.Lease{}, err
 		}
 	}
-	return store.Lease{}, fmt.Errorf("postgres: session %s: its lease changed hands %d times", r.ID, manyTries)
+	return store.Lease{}, fmt.Errorf("acquire lease of session %s: it was taken and freed %d times meanwhile, try again", r.ID, maxTries)
 }
 
 const (
@@ -95,31 +75,31 @@ const (
 		WHERE tenant = @tenant AND id = @id AND lease_id = @lease_id::uuid RETURNING ` + leaseColumns
 )
 
-// taken looks for a lease whose taking was not answered. A caller who waits
-// gets it; of one who has gone it is taken away.
+// taken looks for a lease after the answer to Acquire was lost. A caller that
+// still waits gets it; if the caller has given up, the lease is ended.
 func (s *Store) taken(ctx context.Context, r store.Ref, args pgx.NamedArgs, failed error) (store.Lease, error) {
 	statement, gone := findLease, ctx.Err() != nil
 	if gone {
 		statement = dropLease
 	}
 	l, err := s.findTaken(ctx, r, args, statement)
-	s.ring(r)
+	s.announce(r)
 	if err != nil || gone {
 		return store.Lease{}, failed
 	}
-	return l.public(), nil
+	return l.lease().Lease, nil
 }
 
-// findTaken runs a statement that finds a lease by the id of its taking, also
-// when the caller has gone.
+// findTaken runs a statement that finds a lease by the id it was acquired with,
+// even if the caller has given up.
 func (s *Store) findTaken(ctx context.Context, r store.Ref, args pgx.NamedArgs, sql string) (leaseRow, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
 	defer cancel()
 	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
 	var l leaseRow
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		var batch pgx.Batch
-		// The lock waits for the taking, should it still be under way.
+		// The lock waits for the acquiring statement if that still runs.
 		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args)
 		batch.Queue(sql, args)
 		results := conn.SendBatch(ctx, &batch)
@@ -127,7 +107,7 @@ func (s *Store) findTaken(ctx context.Context, r store.Ref, args pgx.NamedArgs, 
 		if err == nil {
 			err = results.QueryRow().Scan(l.columns()...)
 		}
-		return ended(results, err)
+		return closeBatch(results, err)
 	})
 	return l, err
 }
@@ -138,7 +118,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
 	var l leaseRow
 	none := false
-	err := s.insist(ctx, worth, func() error {
+	err := s.retryWhile(ctx, worth, func() error {
 		return s.once(ctx, func(conn *pgx.Conn) error {
 			s.config.OnWrite("before " + name)
 			err := conn.QueryRow(ctx, sql, args).Scan(l.columns()...)
@@ -155,11 +135,11 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	case none:
 		return leaseRow{}, pgx.ErrNoRows
 	}
-	s.ring(r)
+	s.announce(r)
 	return l, nil
 }
 
-// newest reads the lease.
+// newest reads the newest lease, live or not.
 func (s *Store) newest(ctx context.Context, r store.Ref) (leaseRow, error) {
 	var l leaseRow
 	err := s.row(ctx, r, `SELECT `+leaseColumns+` FROM sessions`, l.columns()...)
@@ -171,22 +151,22 @@ const renewLease = `UPDATE sessions SET lease_until = ` + leaseEnd + `
 
 // Renew prolongs the lease.
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, err
 	}
-	renewed, err := s.lease(ctx, "renew", r, passing, renewLease, pgx.NamedArgs{"token": l.Token, "length": length.Microseconds()})
+	renewed, err := s.lease(ctx, "renew", r, transient, renewLease, pgx.NamedArgs{"token": l.Token, "length": length.Microseconds()})
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return renewed.public(), err
+		return renewed.lease().Lease, err
 	}
-	// Lost is lost: tokens only grow, and a released one does not come back.
+	// A lost lease stays lost: tokens only grow and a released one is not reused.
 	have, err := s.newest(ctx, r)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
 		return store.Lease{}, err
 	}
-	return store.Lease{}, &session.FencedError{ID: r.ID, Token: l.Token, Have: have.token}
+	return store.Lease{}, have.lease().CheckToken(r.ID, l.Token)
 }
 
 const releaseLease = `UPDATE sessions SET lease_ended = true
@@ -194,10 +174,10 @@ const releaseLease = `UPDATE sessions SET lease_ended = true
 
 // Release ends the lease.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
-	_, err := s.lease(ctx, "release", r, passing, releaseLease, pgx.NamedArgs{"token": l.Token})
+	_, err := s.lease(ctx, "release", r, transient, releaseLease, pgx.NamedArgs{"token": l.Token})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -206,12 +186,12 @@ func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 
 // Holding is the live lease.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return store.Lease{}, false, err
 	}
 	l, err := s.newest(ctx, r)
 	if err != nil || !l.live {
 		return store.Lease{}, false, err
 	}
-	return l.public(), true, nil
+	return l.lease().Lease, true, nil
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// List finds sessions of one tenant. The database narrows the search and
-// sorts; whether a session fits is decided by its header.
+// List finds sessions of one tenant. The database filters by its columns and
+// sorts; the header decides whether a session matches.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -44,7 +44,7 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 	return page, nil
 }
 
-// listing is a search on its way.
+// listing is one List call.
 type listing struct {
 	query    store.Query
 	tenant   string
@@ -54,7 +54,7 @@ type listing struct {
 	corrupt []*session.CorruptError
 }
 
-// listed is a row as a search sees it.
+// listed is a row that may be listed.
 type listed struct {
 	headerRow
 	CreatedAt time.Time
@@ -66,7 +66,7 @@ func (l *listed) columns() []any {
 	return append(l.headerRow.columns(), &l.CreatedAt, &l.Head, &l.Since)
 }
 
-// metadata is what the last version has.
+// metadata is that of the last version.
 func (l *listed) metadata() (session.Values, error) {
 	head, err := decodeHead(l.ID, l.Head)
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *listed) metadata() (session.Values, error) {
 	records := make([]session.Record, len(l.Since))
 	for i, body := range l.Since {
 		if records[i], err = decodeBody(body); err != nil {
-			return nil, unreadable(l.ID, "log", err)
+			return nil, store.Unreadable(l.ID, "log", err)
 		}
 	}
 	if head, err = folded(head, records, head.Version(), time.Time{}); err != nil {
@@ -84,7 +84,7 @@ func (l *listed) metadata() (session.Values, error) {
 	return head.Metadata(), nil
 }
 
-// findUnreadable names what cannot be read, whatever is searched for.
+// findUnreadable reports the sessions that cannot be read, whatever the query.
 func (l *listing) findUnreadable(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `SELECT `+headerColumns+` FROM sessions s WHERE s.tenant = $1 AND s.unreadable`, l.tenant)
 	if err != nil {
@@ -96,13 +96,13 @@ func (l *listing) findUnreadable(ctx context.Context, tx pgx.Tx) error {
 		if err == nil {
 			err = &session.CorruptError{ID: row.ID, Path: "header", Reason: "it does not match its format or checksum"}
 		}
-		l.complain(row.ID, err)
+		l.report(row.ID, err)
 		return nil
 	})
 	return err
 }
 
-func (l *listing) complain(id string, err error) {
+func (l *listing) report(id string, err error) {
 	var bad *session.CorruptError
 	if !errors.As(err, &bad) {
 		bad = &session.CorruptError{ID: id, Reason: err.Error()}
@@ -110,7 +110,7 @@ func (l *listing) complain(id string, err error) {
 	l.corrupt = append(l.corrupt, bad)
 }
 
-func (l *listing) complained(id string) bool {
+func (l *listing) reported(id string) bool {
 	return slices.ContainsFunc(l.corrupt, func(c *session.CorruptError) bool { return c.ID == id })
 }
 
@@ -126,7 +126,7 @@ func (l *listing) run(ctx context.Context, tx pgx.Tx) error {
 		var row listed
 		_, err = pgx.ForEachRow(rows, row.columns(), func() error {
 			looked++
-			l.look(&row)
+			l.add(&row)
 			return nil
 		})
 		if err != nil {
@@ -138,13 +138,13 @@ func (l *listing) run(ctx context.Context, tx pgx.Tx) error {
 	}
 }
 
-// look takes a row in if it fits.
-func (l *listing) look(row *listed) {
+// add puts a row on the page if it matches.
+func (l *listing) add(row *listed) {
 	l.position = &store.Position{Time: session.Instant(row.UpdatedAt), ID: row.ID}
 	if l.query.Order == store.CreatedDesc {
 		l.position.Time = session.Instant(row.CreatedAt)
 	}
-	if l.complained(row.ID) {
+	if l.reported(row.ID) {
 		return
 	}
 	info, err := row.info()
@@ -154,7 +154,7 @@ func (l *listing) look(row *listed) {
 	}
 	switch {
 	case err != nil:
-		l.complain(row.ID, err)
+		l.report(row.ID, err)
 	case fits && len(l.items) <= l.query.Limit:
 		l.items = append(l.items, info)
 	}
@@ -164,7 +164,7 @@ func (l *listing) look(row *listed) {
 func (l *listing) statement() (string, pgx.NamedArgs) {
 	q := l.query
 	c := conditions{texts: []string{"l.tenant = @tenant", "s.tenant = @tenant"}, args: pgx.NamedArgs{"tenant": l.tenant, "limit": q.Limit + 1}}
-	c.narrow(q)
+	c.filter(q)
 	var order string
 	switch q.Order {
 	case store.IDAsc:
@@ -198,14 +198,15 @@ const sinceSnapshot = `(SELECT n.head FROM snapshots n WHERE n.sid = s.sid AND n
 	ARRAY(SELECT c.body FROM snapshots n JOIN changes c ON c.log = n.sid AND c.seq > n.seq AND c.seq <= s.seq
 		WHERE n.sid = s.sid AND n.version = s.snap_version ORDER BY c.seq)`
 
-// conditions narrow a search.
+// conditions are the WHERE clause of a listing and its arguments.
 type conditions struct {
 	texts []string
 	args  pgx.NamedArgs
 }
 
-// narrow adds what columns can tell. What a column cannot hold is NULL in it.
-func (c *conditions) narrow(q store.Query) {
+// filter adds what columns can decide. A value that a column cannot hold is NULL
+// there, and the header decides.
+func (c *conditions) filter(q store.Query) {
 	oneOf(c, "kind", q.Kinds)
 	oneOf(c, "status", q.Statuses)
 	c.either("task_status", q.TaskStatuses)
@@ -262,7 +263,7 @@ func (c *conditions) either(name string, values []string) {
 		}
 	}
 	if len(known) < len(values) {
-		return // the header will tell
+		return // the header decides
 	}
 	if len(known) == 1 {
 		c.texts, c.args[name] = append(c.texts, fmt.Sprintf("l.%[1]s = @%[1]s", name)), known[0]

@@ -12,26 +12,12 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 var _ store.Memories = (*Store)(nil)
 
-// openOwner is the reason why a call on an owner's memory cannot begin.
-func (s *Store) openOwner(ctx context.Context, o store.Owner) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return o.Check()
-}
-
-func (s *Store) openEntry(ctx context.Context, o store.Owner, key string) error {
-	if err := s.openOwner(ctx, o); err != nil {
-		return err
-	}
-	return store.CheckEntryKey(key)
-}
-
-// The conditions that name an owner's keys, and one of them.
+// The SQL conditions of all keys of an owner, and of one of them.
 const (
 	ofOwner = `m.tenant = @tenant AND m.scope = @scope AND m.owner = @owner`
 	ofKey   = ofOwner + ` AND m.key = @key`
@@ -47,7 +33,7 @@ func keyArgs(o store.Owner, key string) pgx.NamedArgs {
 	return args
 }
 
-// A key's row is locked by whoever writes it, and what it says then decides.
+// A write locks the key's row and is decided by what the row says then.
 const (
 	firstVersion = `INSERT INTO memories AS m (tenant, scope, owner, key, version, present, created_at, words, write_id)
 		VALUES (@tenant, @scope, @owner, @key, 1, true, @at, @words, @write::uuid)
@@ -58,29 +44,30 @@ const (
 	nextVersion = `UPDATE memories m SET version = m.version + 1, words = @words, write_id = @write::uuid
 		WHERE ` + ofKey + ` AND m.present AND m.version = @want::bigint RETURNING m.mid, m.version, m.created_at`
 
-	// Both are completed with what a new version brings besides. The second
-	// write of a tool call breaks a constraint, and with it the whole.
+	// Both are completed with the new version and the tool call. The second
+	// write of a tool call breaks a constraint and so writes nothing.
 	withVersion = `, v AS (INSERT INTO memory_versions (mid, version, value, updated_at, session_id, write_id)
 			SELECT k.mid, k.version, @value, @at, @session, @write::uuid FROM k),
 		c AS (INSERT INTO memory_calls (mid, session_id, call_id, version) SELECT k.mid, @session, @call, k.version FROM k WHERE @call <> '')
 		SELECT k.version, k.created_at FROM k`
 )
 
-// Remember writes the next version of an entry. A tool call may be repeated
-// and is, when the connection is lost. The outcome of any other write is asked
-// for, and is UnknownOutcomeError with the key for ID where nobody can tell.
+// Remember writes the next version of an entry. If the connection is lost, the
+// write of a tool call is repeated, which is safe. The store asks the database
+// for the outcome of any other write, and returns UnknownOutcomeError with the
+// key as ID where it gets no answer.
 func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
-	if err := s.openOwner(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return store.Entry{}, err
 	}
 	m, err := m.Check()
 	if err != nil {
 		return store.Entry{}, err
 	}
-	r := s.newRemembering(o, m)
-	for range manyTries {
+	r := s.newMemoWrite(o, m)
+	for range maxTries {
 		entry, written, err := r.write(ctx)
-		var lost *brokenError
+		var lost *answerLostError
 		switch {
 		case errors.As(err, &lost):
 			return r.ask(ctx, lost)
@@ -91,11 +78,11 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (stor
 			return entry, err
 		}
 	}
-	return store.Entry{}, fmt.Errorf("postgres: entry %q: refused %d times for no reason that lasts", m.Key, manyTries)
+	return store.Entry{}, fmt.Errorf("remember entry %q: other writers were faster %d times, try again", m.Key, maxTries)
 }
 
-// remembering is one write to memory.
-type remembering struct {
+// memoWrite is one call of Remember.
+type memoWrite struct {
 	store *Store
 	owner store.Owner
 	memo  store.Memo
@@ -104,8 +91,8 @@ type remembering struct {
 	args  pgx.NamedArgs
 }
 
-func (s *Store) newRemembering(o store.Owner, m store.Memo) *remembering {
-	r := &remembering{store: s, owner: o, memo: m, id: uuid.NewString(), args: keyArgs(o, m.Key)}
+func (s *Store) newMemoWrite(o store.Owner, m store.Memo) *memoWrite {
+	r := &memoWrite{store: s, owner: o, memo: m, id: uuid.NewString(), args: keyArgs(o, m.Key)}
 	maps.Copy(r.args, pgx.NamedArgs{
 		"want": m.IfVersion, "at": m.At, "value": []byte(m.Value), "session": m.SessionID, "call": m.CallID, "write": r.id,
 		"words": hashes(store.Words(store.EntryWords(m.Key, m.Value))),
@@ -118,14 +105,14 @@ func (s *Store) newRemembering(o store.Owner, m store.Memo) *remembering {
 }
 
 // write makes the request and reports whether it was admitted.
-func (r *remembering) write(ctx context.Context) (entry store.Entry, written bool, err error) {
+func (r *memoWrite) write(ctx context.Context) (entry store.Entry, written bool, err error) {
 	s := r.store
-	worth := repeatable
+	worth := safeToRepeat
 	if r.memo.CallID != "" {
-		worth = passing
+		worth = transient
 	}
 	var failed error
-	err = s.insist(ctx, worth, func() error {
+	err = s.retryWhile(ctx, worth, func() error {
 		failed = s.once(ctx, func(conn *pgx.Conn) error {
 			entry, written = r.entry(), true
 			s.config.OnWrite("before remember")
@@ -139,8 +126,8 @@ func (r *remembering) write(ctx context.Context) (entry store.Entry, written boo
 		return failed
 	})
 	if err != nil {
-		if broken(failed) {
-			err = &brokenError{failed}
+		if answerLost(failed) {
+			err = &answerLostError{failed}
 		}
 		return store.Entry{}, false, err
 	}
@@ -153,19 +140,20 @@ func calledTwice(err error) bool {
 	return errors.As(err, &p) && p.ConstraintName == calledOnce
 }
 
-// entry is what the memo makes, but for what only the database knows.
-func (r *remembering) entry() store.Entry {
+// entry is the entry that the memo makes, without the columns that only the
+// database knows.
+func (r *memoWrite) entry() store.Entry {
 	return store.Entry{Key: r.memo.Key, Value: r.memo.Value, UpdatedAt: r.memo.At, SessionID: r.memo.SessionID}
 }
 
-// refusal is why the write was not admitted: the call has written before, and
-// this is what it gets, or another version is there. It is not done when the
-// reason is gone by now.
-func (r *remembering) refusal(ctx context.Context) (entry store.Entry, done bool, err error) {
+// refusal finds out why the write was not admitted: the tool call has written
+// before, and gets that entry, or another version is there. It is not done if
+// the reason is gone by now.
+func (r *memoWrite) refusal(ctx context.Context) (entry store.Entry, done bool, err error) {
 	s := r.store
 	var have int64
 	var called *int64
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		err := conn.QueryRow(ctx, `SELECT CASE WHEN m.present THEN m.version ELSE 0 END, c.version FROM memories m
 			LEFT JOIN memory_calls c ON c.mid = m.mid AND c.session_id = @session AND c.call_id = @call WHERE `+ofKey, r.args).Scan(&have, &called)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -173,40 +161,25 @@ func (r *remembering) refusal(ctx context.Context) (entry store.Entry, done bool
 		}
 		return err
 	})
-	switch want := r.memo.IfVersion; {
+	switch {
 	case err != nil:
 		return store.Entry{}, false, err
 	case called != nil:
-		entry, err := s.calledBefore(ctx, r.owner, r.memo.Key, *called)
+		entry, err := admission.RepeatedEntry(r.memo.Key, *called, func(version int64) (store.Entry, bool, error) {
+			return s.Entry(ctx, r.owner, r.memo.Key, version)
+		})
 		return entry, true, err
-	case want != nil && *want != have:
-		return store.Entry{}, false, stale(r.memo.Key, *want, have)
 	}
-	return store.Entry{}, false, nil
+	return store.Entry{}, false, admission.CheckEntryVersion(r.memo.Key, r.memo.IfVersion, have)
 }
 
-func stale(key string, want, have int64) error {
-	return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: want, Have: have}
-}
-
-// calledBefore is what a call that wrote a version gets when it is repeated.
-func (s *Store) calledBefore(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, error) {
-	for _, v := range []int64{version, 0} {
-		entry, ok, err := s.Entry(ctx, o, key, v)
-		if ok || err != nil {
-			return entry, err
-		}
-	}
-	return store.Entry{Key: key}, nil
-}
-
-// ask learns the outcome of a write whose connection was lost. The key's row
-// is locked before, which waits for the write's end should it be running.
-func (r *remembering) ask(ctx context.Context, lost *brokenError) (store.Entry, error) {
+// ask finds out what became of a write whose answer was lost. It locks the
+// key's row first, which waits for the write if that still runs.
+func (r *memoWrite) ask(ctx context.Context, lost *answerLostError) (store.Entry, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
 	defer cancel()
 	entry := r.entry()
-	err := r.store.again(ctx, func(conn *pgx.Conn) error {
+	err := r.store.retry(ctx, func(conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT 1 FROM memories m WHERE `+ofKey+` FOR SHARE`, r.args)
 		batch.Queue(`SELECT v.version, m.created_at FROM memories m JOIN memory_versions v ON v.mid = m.mid WHERE `+ofKey+`
@@ -216,7 +189,7 @@ func (r *remembering) ask(ctx context.Context, lost *brokenError) (store.Entry, 
 		if err == nil {
 			err = results.QueryRow().Scan(&entry.Version, &entry.CreatedAt)
 		}
-		return ended(results, err)
+		return closeBatch(results, err)
 	})
 	if err != nil {
 		return store.Entry{}, &session.UnknownOutcomeError{ID: r.memo.Key, Err: lost.err}
@@ -227,14 +200,14 @@ func (r *remembering) ask(ctx context.Context, lost *brokenError) (store.Entry, 
 
 // Forget removes every version of an entry.
 func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
-	if err := s.openEntry(ctx, o, key); err != nil {
+	if err := s.usable(ctx, o.Check(), store.CheckEntryKey(key)); err != nil {
 		return false, err
 	}
 	args := keyArgs(o, key)
 	args["want"], args["write"] = ifVersion, uuid.NewString()
 	var have int64
 	var mine bool
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT 1 FROM memories m WHERE `+ofKey+` FOR UPDATE`, args)
 		// What was there before; a second try finds what the first one did.
@@ -250,28 +223,29 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 				have, mine, err = 0, false, nil
 			}
 		}
-		err = ended(results, err)
+		err = closeBatch(results, err)
 		s.config.OnWrite("after forget")
 		return err
 	})
 	switch {
 	case err != nil:
 		return false, err
-	case mine: // and nobody wrote it since
+	case mine: // an earlier try forgot it
 		return true, nil
-	case ifVersion != nil && *ifVersion != have:
-		return false, stale(key, *ifVersion, have)
+	}
+	if err := admission.CheckEntryVersion(key, ifVersion, have); err != nil {
+		return false, err
 	}
 	return have > 0, nil
 }
 
 // ForgetAll removes all entries of an owner, or counts them.
 func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
-	if err := s.openOwner(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return 0, err
 	}
 	most := 0 // a second try, after an answer was lost, may find nothing left
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			n := 0
 			if err := tx.QueryRow(ctx, `SELECT count(*) FROM memories m WHERE m.present AND `+ofOwner, ownerArgs(o)).Scan(&n); err != nil || dry {

@@ -25,7 +25,7 @@ func entryOf(row pgx.CollectableRow) (store.Entry, error) {
 
 // Entry reads an entry.
 func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (store.Entry, bool, error) {
-	if err := s.openEntry(ctx, o, key); err != nil {
+	if err := s.usable(ctx, o.Check(), store.CheckEntryKey(key)); err != nil {
 		return store.Entry{}, false, err
 	}
 	args := keyArgs(o, key)
@@ -39,7 +39,7 @@ func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version in
 }
 
 func (s *Store) entries(ctx context.Context, sql string, args pgx.NamedArgs) (entries []store.Entry, err error) {
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, sql, args)
 		if err == nil {
 			entries, err = pgx.CollectRows(rows, entryOf)
@@ -55,7 +55,7 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 	if err != nil {
 		return nil, err
 	}
-	if err := s.openOwner(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return nil, err
 	}
 	if prefix != "" {
@@ -72,8 +72,8 @@ func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string
 		ORDER BY m.key LIMIT @limit`, args)
 }
 
-// textBefore is as much of the beginning of s as can be a text of PostgreSQL.
-// What sorts after s does not sort before it.
+// textBefore is the longest beginning of s that PostgreSQL accepts as text. It
+// sorts before everything that sorts after s.
 func textBefore(s string) string {
 	s, _, _ = strings.Cut(s, "\x00")
 	for i, r := range s {

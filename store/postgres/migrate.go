@@ -19,7 +19,7 @@ import (
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrationLock is held by the one who migrates. It belongs to a transaction
+// migrationLock lets one process migrate at a time. It belongs to a transaction
 // and not to a connection, so that it works behind a pooler.
 const migrationLock = 0x686f6c6466617374
 
@@ -47,12 +47,12 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progre
 	if err != nil || have == len(steps) {
 		return err
 	}
-	// Each statement must see what was committed while this one waited.
+	// Each statement must see what others committed while this waited for the lock.
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
 		}
-		have, err := schemaVersion(ctx, tx.Conn(), len(steps)) // another process may have been faster
+		have, err := schemaVersion(ctx, tx.Conn(), len(steps)) // another process may have migrated meanwhile
 		if err != nil {
 			return err
 		}
@@ -74,10 +74,10 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progre
 }
 
 // schemaVersion is the number of the last migration applied, 0 in an empty
-// database, of those this program knows.
+// database. More than this program knows is NewerFormatError.
 func schemaVersion(ctx context.Context, conn *pgx.Conn, known int) (int, error) {
-	// The catalogue itself is asked: to_regclass answers from a cache that is
-	// not brought up to date within a transaction.
+	// This asks the catalogue, because to_regclass answers from a cache that is
+	// not refreshed within a transaction.
 	var there bool
 	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'holdfast_schema')`).Scan(&there)
 	if err != nil || !there {
@@ -94,11 +94,11 @@ func schemaVersion(ctx context.Context, conn *pgx.Conn, known int) (int, error) 
 	return have, nil
 }
 
-// prepared brings the schema up to date on a connection of the pool.
-func (s *Store) prepared(ctx context.Context) error {
+// migrateSchema brings the schema up to date on a connection of the pool.
+func (s *Store) migrateSchema(ctx context.Context) error {
 	steps, err := migrations()
 	if err != nil {
 		return err
 	}
-	return s.again(ctx, func(conn *pgx.Conn) error { return migrate(ctx, conn, steps, s.config.OnMigrate) })
+	return s.retry(ctx, func(conn *pgx.Conn) error { return migrate(ctx, conn, steps, s.config.OnMigrate) })
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// How long writes are gathered before other nodes are told of them. NOTIFY
-// holds a lock of the whole server while it commits: one for each write would
-// halve the rate of all. The first write after a pause is told of soon; while
-// writes keep coming, more and more of them at once.
+// How long writes are collected before other nodes are notified. NOTIFY holds a
+// lock of the whole server while it commits: one for each write would halve the
+// rate of all. The first write after a pause is sent soon; while writes keep
+// coming, the delay grows and more go in one NOTIFY.
 const (
-	gatherFirst = 5 * time.Millisecond
-	gatherLast  = 40 * time.Millisecond
+	firstDelay = 5 * time.Millisecond
+	lastDelay  = 40 * time.Millisecond
 )
 
-// notices are the sessions that other nodes have not been told of yet. They
-// are hints: one that is lost is found by polling.
+// notices are the sessions that other nodes must be notified of. A lost notice
+// does no harm: polling finds the write.
 type notices struct {
 	channel string
 	wanted  chan struct{} // holds one
@@ -47,22 +47,23 @@ func (n *notices) add(r store.Ref) {
 	n.mu.Unlock()
 	select {
 	case n.wanted <- struct{}{}:
-	default: // somebody is coming for them already
+	default: // notify is called already
 	}
 }
 
-// A payload of NOTIFY is shorter than 8,000 bytes; a ref is shorter than 300.
-const payloadRoom = 7_600
+// maxPayload leaves space for one more ref (at most 300 bytes) in a payload of
+// NOTIFY, which is shorter than 8,000 bytes.
+const maxPayload = 7_600
 
-// take are the notices as NOTIFY carries them: ids, no data, many in one. Neither
-// a tenant nor an id has a slash or a space in it.
+// take removes the notices and returns them as payloads of NOTIFY: many refs in
+// each, no data. Neither a tenant nor an id has a slash or a space in it.
 func (n *notices) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var payloads []string
 	var text strings.Builder
 	for r := range n.dirty {
-		if text.Len() > payloadRoom {
+		if text.Len() > maxPayload {
 			payloads = append(payloads, text.String())
 			text.Reset()
 		}
@@ -80,8 +81,8 @@ func (n *notices) take() []string {
 	return payloads
 }
 
-// noticed are the sessions that a payload tells of.
-func noticed(payload string) []store.Ref {
+// parseNotice returns the sessions in a payload.
+func parseNotice(payload string) []store.Ref {
 	var refs []store.Ref
 	for text := range strings.FieldsSeq(payload) {
 		if tenant, id, ok := strings.Cut(text, "/"); ok {
@@ -91,10 +92,10 @@ func noticed(payload string) []store.Ref {
 	return refs
 }
 
-// notify tells other nodes of writes until the store is closed.
+// notify notifies other nodes of writes until the store is closed.
 func (s *Store) notify(ctx context.Context) {
-	gather := gatherFirst
-	timer := time.NewTimer(gather)
+	delay := firstDelay
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	for {
 		select {
@@ -102,26 +103,26 @@ func (s *Store) notify(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(gather)
+		timer.Reset(delay)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		select {
 		case <-s.notices.wanted: // they keep coming
-			gather = min(2*gather, gatherLast)
+			delay = min(2*delay, lastDelay)
 		default:
-			gather = gatherFirst
+			delay = firstDelay
 		}
-		if err := s.tell(ctx, s.notices.take()); err != nil && !errors.Is(err, context.Canceled) {
-			s.config.Logger.Warn("other nodes were not told of writes and will find them by polling", "err", err)
+		if err := s.sendNotices(ctx, s.notices.take()); err != nil && !errors.Is(err, context.Canceled) {
+			s.config.Logger.Warn("other nodes could not be notified of writes and will find them by polling", "err", err)
 		}
 	}
 }
 
-// tell sends notices. What was written before Close is told too, if it can be
-// told quickly.
-func (s *Store) tell(ctx context.Context, payloads []string) error {
+// sendNotices sends payloads. It still has a second after Close for what was
+// written before.
+func (s *Store) sendNotices(ctx context.Context, payloads []string) error {
 	if len(payloads) == 0 {
 		return nil
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// pingAfter is how long an idle connection is believed to be alive. An older
-// one is asked first, so that a save after a pause does not find out about a
-// restart of the server by losing its answer.
+// pingAfter is how long an idle connection is used without a ping. After a
+// longer pause a ping finds out first whether the server was restarted, so that
+// a save does not lose its answer.
 const pingAfter = time.Second
 
-// closeFor is how long the end of a connection may take.
+// closeFor bounds how long closing a connection may take.
 const closeFor = 5 * time.Second
 
 func shouldPing(_ context.Context, p pgxpool.ShouldPingParams) bool {
 	return p.IdleDuration > pingAfter
 }
 
-// once makes a call on a connection of the pool. Where there was none, nothing
-// was sent.
+// once makes a call on a connection of the pool, without a retry. If there was no
+// connection the error is an unsentError.
 func (s *Store) once(ctx context.Context, do func(*pgx.Conn) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	switch {
@@ -42,8 +42,8 @@ func (s *Store) once(ctx context.Context, do func(*pgx.Conn) error) error {
 	return do(conn.Conn())
 }
 
-// discard ends a connection, politely if that is possible.
-func discard(ctx context.Context, conn *pgx.Conn) {
+// closeConn ends a connection, waiting for the server if that is possible.
+func closeConn(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeFor)
 	defer cancel()
 	_ = conn.Close(ctx) // it is gone either way

@@ -9,25 +9,24 @@
 // between two calls. Only the database's clock decides about leases and
 // keys, never a node's.
 //
-// What a session has come to be is written as a snapshot every now and then,
-// not at every save; loading folds the changes since the newest. A save goes
-// by the session's row, whose header is checked against its sum; a snapshot
-// that was damaged is found by whoever reads it and is never built upon.
+// The folded state of a session is written as a snapshot every now and then, not
+// at every save; loading folds the changes since the newest one. A save relies
+// on the session's row alone, whose header has a checksum. A damaged snapshot is
+// found when it is read, and no version is ever folded from it.
 //
 // # Many nodes
 //
-// Nodes share nothing but the database. Sessions are not handed out: whoever
-// asks for one by name competes for its row, and the version or the lease
-// decides. Old keys go with the writes to their session, and sweeping asks for
-// each session it removes. Only the index of words is work that lies about for
-// any node to take, and a node skips what another has locked.
+// Nodes share nothing but the database. No node owns a session: nodes that write
+// the same session compete for its row, and the version or the lease decides.
+// Writes to a session drop its old keys. The index of words is the only shared
+// background work; a node skips what another has locked.
 //
 // # Lost connections
 //
-// What certainly was not carried out, or may be carried out twice, is tried
-// again for a few seconds. When a connection breaks while a save is under way,
-// the store asks the database whether it was made, and returns
-// session.UnknownOutcomeError where even that is not certain.
+// Requests that certainly were not carried out, or that may be carried out
+// twice, are retried for a few seconds. If the connection is lost during a save,
+// the store asks the database whether the save was made, and returns
+// session.UnknownOutcomeError only where it gets no answer.
 //
 // # Poolers
 //
@@ -45,6 +44,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -60,7 +60,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Config is what a store can be told. The zero value is the default.
+// Config holds the options of a store. The zero value is the default.
 type Config struct {
 	// MaxConns is how many connections the store opens at most, besides the
 	// one it listens on. 0: 10.
@@ -73,20 +73,21 @@ type Config struct {
 	// store's own URL, or nowhere if Pooled.
 	ListenURL string
 
-	// Poll is how often sessions with a bell are looked at in case a wake-up
+	// Poll is how often sessions with a bell are polled, in case a notification
 	// was lost. 0: every second.
 	Poll time.Duration
 
-	// Logger is told when listening is broken off and taken up. Nil: nobody.
+	// Logger gets a warning when listening is interrupted, or background work
+	// fails and will be done again. Nil: nothing is logged.
 	Logger *slog.Logger
 
-	// OnMigrate is told how far a migration of the database's schema has come,
-	// in steps, where Open finds one to make. Nil: nobody is told.
+	// OnMigrate gets the progress, in steps, if Open migrates the database's
+	// schema. May be nil.
 	OnMigrate store.Progress
 
 	// OnWrite is called before and after each request that writes, as "before
 	// save" and "after save", by the goroutine that makes it. It is there for
-	// tests that end the process at that very point. Nil: nobody is told.
+	// tests that end the process at that very point. May be nil.
 	OnWrite func(point string)
 }
 
@@ -98,22 +99,22 @@ const (
 
 // Store keeps sessions in a database.
 type Store struct {
-	config   Config
-	connect  *pgxpool.Config
-	pool     *pgxpool.Pool
-	now      func() time.Time // nil: the database's clock, always but in tests
-	patience time.Duration
-	dues     dues
-	lanes    lanes
-	bells    bells
-	notices  notices
-	ear      *ear
-	index    indexing
-	closed   atomic.Bool
-	closing  chan struct{} // closed when the store is
+	config       Config
+	connect      *pgxpool.Config
+	pool         *pgxpool.Pool
+	now          func() time.Time // nil: the database's clock, always but in tests
+	retryFor     time.Duration
+	snapshotsDue snapshotsDue
+	batcher      batcher
+	bells        store.Bells
+	notices      notices
+	listener     *listener
+	index        indexing
+	closed       atomic.Bool
+	closing      chan struct{} // closed when the store is
 
 	background sync.WaitGroup
-	stop       context.CancelFunc // ends what runs in the background
+	stop       context.CancelFunc // ends the background work
 }
 
 var (
@@ -133,18 +134,18 @@ var (
 // connection string as PostgreSQL's own programs take it. A schema newer than
 // this program is NewerFormatError and is left alone.
 func Open(ctx context.Context, url string, c Config) (*Store, error) {
-	s, err := configured(url, c)
+	s, err := newStore(url, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// configured is a store that has not connected yet.
-func configured(url string, c Config) (*Store, error) {
+// newStore returns a store that has not connected yet.
+func newStore(url string, c Config) (*Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &session.InvalidError{Field: "url", Reason: err.Error()} // it shows no password
@@ -170,33 +171,33 @@ func configured(url string, c Config) (*Store, error) {
 	if c.OnWrite == nil {
 		c.OnWrite = func(string) {}
 	}
-	s := &Store{config: c, patience: defaultPatience, closing: make(chan struct{})}
+	s := &Store{config: c, retryFor: defaultRetryFor, closing: make(chan struct{})}
 	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1)}
-	s.ear = &ear{store: s}
+	s.listener = &listener{store: s}
 	switch {
 	case c.ListenURL != "":
-		if s.ear.config, err = pgx.ParseConfig(c.ListenURL); err != nil {
+		if s.listener.config, err = pgx.ParseConfig(c.ListenURL); err != nil {
 			return nil, &session.InvalidError{Field: "ListenURL", Reason: err.Error()}
 		}
 	case !c.Pooled:
-		s.ear.config = config.ConnConfig.Copy()
+		s.listener.config = config.ConnConfig.Copy()
 	}
 	config.MaxConns, config.ShouldPing = int32(min(c.MaxConns, math.MaxInt32)), shouldPing
 	s.connect = config
 	return s, nil
 }
 
-// begin connects and starts what runs in the background.
-func (s *Store) begin(ctx context.Context) (err error) {
+// start connects and starts the background work.
+func (s *Store) start(ctx context.Context) (err error) {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, s.connect); err != nil {
 		return fmt.Errorf("open postgres store: %w", err)
 	}
-	if err := s.prepared(ctx); err != nil {
+	if err := s.migrateSchema(ctx); err != nil {
 		s.pool.Close()
 		return fmt.Errorf("open postgres store: %w", err)
 	}
 	var schema string
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT current_schema()`).Scan(&schema)
 	})
 	if err != nil {
@@ -209,9 +210,9 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	s.notices.wanted = make(chan struct{}, 1)
 	s.background.Go(func() { s.notify(running) })
 	s.background.Go(func() { s.fillIndex(running) })
-	s.ear.start = sync.OnceFunc(func() {
-		s.background.Go(func() { s.ear.listen(running) })
-		s.background.Go(func() { s.ear.poll(running) })
+	s.listener.start = sync.OnceFunc(func() {
+		s.background.Go(func() { s.listener.listen(running) })
+		s.background.Go(func() { s.listener.poll(running) })
 	})
 	return nil
 }
@@ -225,39 +226,41 @@ func (s *Store) Close() error {
 		return nil
 	}
 	close(s.closing)
-	s.ear.close()
+	s.listener.close()
 	s.stop()
 	s.background.Wait()
 	s.pool.Close()
 	return nil
 }
 
-// usable is the first thing every method asks.
-func (s *Store) usable(ctx context.Context) error {
+// Bell rings after writes made through this store at once, after those of
+// other nodes as soon as the database tells of them or polling finds them.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) {
+	s.listener.open()
+	return s.bells.Bell(r)
+}
+
+// announce wakes the readers of a session here, and soon those of other nodes.
+func (s *Store) announce(r store.Ref) {
+	s.bells.Ring(r)
+	s.notices.add(r)
+	s.index.want(r)
+}
+
+// usable returns why a call cannot begin: the store is closed, the context has
+// ended, or a check of the call's arguments failed.
+func (s *Store) usable(ctx context.Context, checks ...error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("postgres store: %w", session.ErrClosed)
 	}
-	return ctx.Err()
-}
-
-// open is the reason why a call on one session cannot begin.
-func (s *Store) open(ctx context.Context, r store.Ref) error {
-	if err := s.usable(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.Check()
+	return cmp.Or(checks...)
 }
 
-// openTenant is the reason why a call on a tenant's sessions cannot begin.
-func (s *Store) openTenant(ctx context.Context, tenant string) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return session.CheckTenant(tenant)
-}
-
-// clock is what a statement takes for the time: nothing, so that it asks the
-// database's clock, but in tests.
+// clock is the time that statements use: nil, so that they ask the database's
+// clock, except in tests.
 func (s *Store) clock() *time.Time {
 	if s.now == nil {
 		return nil
@@ -266,7 +269,7 @@ func (s *Store) clock() *time.Time {
 	return &t
 }
 
-// Pieces of SQL that mean one thing everywhere.
+// Pieces of SQL that many statements share.
 const (
 	dbNow = `coalesce(@now::timestamptz, clock_timestamp())`
 	held  = `(NOT lease_ended AND ` + dbNow + ` < lease_until)`

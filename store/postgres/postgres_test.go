@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -83,44 +82,16 @@ func open(t testing.TB, url string, c postgres.Config) *postgres.Store {
 	return closing(t, st)
 }
 
-func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: id} }
-
-func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+var (
+	ref    = storetest.Ref
+	noon   = storetest.Noon
+	create = storetest.Create
+	said   = storetest.AddMessage
+	load   = storetest.Load
+)
 
 // fresh is a version-0 session.
 func fresh(t testing.TB, id string) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "tester"}, session.Seed{}, noon())
-	if err != nil {
-		t.Fatalf("make session: %v", err)
-	}
-	return s
-}
-
-func create(t testing.TB, st store.Store, id string) session.Session {
-	t.Helper()
-	s, err := st.Create(t.Context(), fresh(t, id), store.Commit{ID: "create " + id, Action: "create", At: noon()})
-	if err != nil {
-		t.Fatalf("create %s: %v", id, err)
-	}
-	return s
-}
-
-// said is the session with one more message.
-func said(t testing.TB, s session.Session, text string) session.Session {
-	t.Helper()
-	s, err := s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, noon())
-	if err != nil {
-		t.Fatalf("add message: %v", err)
-	}
-	return s
-}
-
-func load(t testing.TB, st store.Store, id string) session.Session {
-	t.Helper()
-	s, err := st.Load(t.Context(), ref(id), true)
-	if err != nil {
-		t.Fatalf("load %s: %v", id, err)
-	}
-	return s
+	return storetest.NewSession(t, session.Birth{ID: id})
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// stretches are the messages in parts of a log up to a change, wherever in the
-// lineage it lies. What is read is bounded on both sides by the key of the log.
+// stretches reads the messages in parts of a log up to a change, in the
+// session's own log or an ancestor's. Both ends of each part are bounds of the
+// log's key, so nothing else is read.
 const stretches = `CROSS JOIN LATERAL unnest(s.shown_from, s.shown_to) AS r (lo, hi)
 	JOIN lineage l ON l.sid = s.sid AND l.after_seq < r.hi AND l.upto_seq >= r.lo
 	CROSS JOIN LATERAL (SELECT c.seq, c.body FROM changes c WHERE c.log = l.log AND c.seq > greatest(l.after_seq, r.lo - 1)
 		AND c.seq <= least(l.upto_seq, r.hi, s.upto) AND c.kind = '` + messageAdded + `' ORDER BY c.seq OFFSET 0) c`
 
-// loadSession is a snapshot, then the window's messages that are older, and
-// all changes that are newer, those of the tail where it is asked for: one
-// statement, so that all are of the same moment.
+// loadSession reads a snapshot, then the window's messages that are older, and
+// all changes that are newer (with the tail if wanted), in one statement, so
+// that all belong to the same state.
 var loadSession = named(`WITH s AS MATERIALIZED (
 		SELECT s.sid, s.version, s.seq, s.updated_at, s.shown_from, s.shown_to, n.version AS snap_version, n.seq AS upto, n.head
 		FROM sessions s LEFT JOIN snapshots n ON n.sid = s.sid AND n.version = s.snap_version WHERE s.tenant = @tenant AND s.id = @id)
@@ -31,13 +32,13 @@ var loadSession = named(`WITH s AS MATERIALIZED (
 			AND c.seq <= CASE WHEN @tail::boolean THEN @forever::bigint ELSE s.seq END ORDER BY c.seq OFFSET 0) t
 	ORDER BY seq`)
 
-// stored is a row of a log as it is kept.
+// stored is a row of a log.
 type stored struct {
 	Seq  int64
 	Body []byte
 }
 
-// loaded is what is kept of a session's last version.
+// loaded is what is stored of a session's last version.
 type loaded struct {
 	version, sealed int64
 	updatedAt       time.Time
@@ -48,12 +49,12 @@ type loaded struct {
 
 // Load reads the last version, with the open tail where asked.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
 	}
 	args := loadSession.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail, "forever": int64(forever)})
 	var l loaded
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, loadSession.sql, args...)
 		if err != nil {
 			return err
@@ -67,19 +68,19 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	if l.snapVersion == nil {
 		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "head", Reason: "it is missing"}
 	}
-	last, open, left, err := l.unfold(r.ID)
+	last, open, left, err := l.decode(r.ID)
 	if err != nil {
 		return session.Session{}, err
 	}
 	if left.due(l.version) {
-		s.dues.set(r, true)
+		s.snapshotsDue.set(r, true)
 	}
 	if !tail {
 		return last, nil
 	}
 	whole, err := last.WithTail(open)
 	if err != nil {
-		return session.Session{}, unreadable(r.ID, "tail", err)
+		return session.Session{}, store.Unreadable(r.ID, "tail", err)
 	}
 	return whole, nil
 }
@@ -109,9 +110,9 @@ func collectLoaded(r store.Ref, rows pgx.Rows) (loaded, error) {
 	return l, nil
 }
 
-// unfold makes the version of its snapshot. It returns the changes that are
-// not part of it, and what there was to fold.
-func (l loaded) unfold(id string) (last session.Session, open []session.Record, left fold, err error) {
+// decode folds the last version from its snapshot. It returns the changes of
+// the open tail, and how much there was to fold.
+func (l loaded) decode(id string) (last session.Session, open []session.Record, left fold, err error) {
 	snapshot, err := decodeHead(id, l.head)
 	if err != nil {
 		return last, nil, left, err
@@ -135,18 +136,18 @@ func (l loaded) unfold(id string) (last session.Session, open []session.Record, 
 	return last, records[sealed:], left, err
 }
 
-// folded is a later version, without its messages, that changes make of an
-// earlier one.
+// folded returns a later version, without its messages, folded from an earlier
+// one and the changes since.
 func folded(from session.Session, records []session.Record, version int64, updatedAt time.Time) (session.Session, error) {
 	at := from
 	if len(records) > 0 {
 		var err error
 		if at, err = session.FoldFrom(from, records); err != nil {
-			return session.Session{}, unreadable(from.ID(), "log", err)
+			return session.Session{}, store.Unreadable(from.ID(), "log", err)
 		}
 	}
-	// The log says nothing of versions and their times. Each is later than the
-	// one before, so those in between leave room for the last one's.
+	// The log does not hold versions and their times. Each is later than the one
+	// before, so those in between get the earliest time.
 	for at.Version() < version-1 {
 		at = at.Sealed(time.Time{})
 	}
@@ -156,7 +157,7 @@ func folded(from session.Session, records []session.Record, version int64, updat
 	return at, nil
 }
 
-// showing gives a head the messages among records that its window shows.
+// showing returns a head with the messages among records that its window shows.
 func showing(head session.Session, records []session.Record) (session.Session, error) {
 	spans := head.Spans()
 	var messages []session.Message
@@ -168,11 +169,11 @@ func showing(head session.Session, records []session.Record) (session.Session, e
 	return holding(head, messages)
 }
 
-// holding gives a head its messages.
+// holding returns a head with its messages.
 func holding(head session.Session, messages []session.Message) (session.Session, error) {
 	full, err := head.Holding(messages)
 	if err != nil {
-		return session.Session{}, unreadable(head.ID(), "log", err)
+		return session.Session{}, store.Unreadable(head.ID(), "log", err)
 	}
 	return full, nil
 }
@@ -190,7 +191,7 @@ func collect(ctx context.Context, q querier, sql string, args pgx.NamedArgs) ([]
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 }
 
-// filled gives a head messages that were read for it.
+// filled returns a head with the messages in rows.
 func filled(head session.Session, rows []stored) (session.Session, error) {
 	records, err := decodeRecords(head.ID(), rows)
 	if err != nil {
@@ -212,7 +213,7 @@ func decodeRecords(id string, rows []stored) ([]session.Record, error) {
 	for i, row := range rows {
 		var err error
 		if records[i], err = decodeBody(row.Body); err != nil {
-			return nil, unreadable(id, "log", err)
+			return nil, store.Unreadable(id, "log", err)
 		}
 	}
 	return records, nil
@@ -220,7 +221,7 @@ func decodeRecords(id string, rows []stored) ([]session.Record, error) {
 
 // Info reads the header.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	if err := s.open(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Info{}, err
 	}
 	var row headerRow

@@ -15,47 +15,48 @@ import (
 )
 
 // Repair builds anew what follows from logs: heads, headers, the columns of
-// rows, refused stretches, takings, the index of words and how far embedders
-// have come. Each session is examined once more with its row locked and mended
-// in that transaction.
-func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, err error) {
+// rows, discards, takings, the index of words and the marks of embedders. Each
+// damaged session is examined again with its row locked, and repaired in that
+// transaction.
+func (s *Store) Repair(ctx context.Context, p store.Progress) (repaired []string, err error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
-	round, err := s.round(ctx)
+	all, err := s.inventory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i, one := range round.sessions {
-		p.Report(i, round.total())
+	for i, one := range all.sessions {
+		p.Report(i, all.total())
 		wrong, _, err := s.checkSession(ctx, one)
 		if err == nil && len(wrong) > 0 {
-			wrong, err = s.mendSession(ctx, one)
+			wrong, err = s.repairSession(ctx, one)
 		}
 		if err != nil {
-			return mended, err
+			return repaired, err
 		}
-		mended = append(mended, one.about(wrong)...)
+		repaired = append(repaired, one.name(wrong)...)
 	}
-	for i, log := range round.logs {
-		p.Report(len(round.sessions)+i, round.total())
-		for _, mend := range []func(context.Context, int64) ([]string, error){s.mendLog, s.mendMarks} {
-			wrong, err := mend(ctx, log)
+	for i, log := range all.logs {
+		p.Report(len(all.sessions)+i, all.total())
+		for _, repair := range []func(context.Context, int64) ([]string, error){s.repairLog, s.repairMarks} {
+			wrong, err := repair(ctx, log)
 			if err != nil {
-				return mended, err
+				return repaired, err
 			}
-			mended = append(mended, wrong...)
+			repaired = append(repaired, wrong...)
 		}
 	}
-	entries, err := s.mendMemories(ctx)
-	p.Report(round.total(), round.total())
-	return append(mended, entries...), err
+	entries, err := s.repairMemories(ctx)
+	p.Report(all.total(), all.total())
+	return append(repaired, entries...), err
 }
 
-// mendSession mends what can be mended of a session and says what that was.
-func (s *Store) mendSession(ctx context.Context, p patient) (mended []string, err error) {
-	err = s.again(ctx, func(conn *pgx.Conn) error {
-		// What is read after the lock is what was committed before it.
+// repairSession repairs what can be repaired of a session and returns what it
+// repaired.
+func (s *Store) repairSession(ctx context.Context, p storedSession) (repaired []string, err error) {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
+		// Reads after the lock must see what was committed before it.
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `SELECT 1 FROM sessions WHERE sid = $1 FOR UPDATE`, p.SID); err != nil {
 				return err
@@ -64,28 +65,28 @@ func (s *Store) mendSession(ctx context.Context, p patient) (mended []string, er
 			if err != nil {
 				return err
 			}
-			mended = e.mendable
-			if len(mended) == 0 {
+			repaired = e.repairable
+			if len(repaired) == 0 {
 				return nil
 			}
 			s.config.OnWrite("before repair")
-			err = e.mend(ctx, tx)
+			err = e.repair(ctx, tx)
 			s.config.OnWrite("after repair")
 			return err
 		})
 	})
 	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerFormat) {
-		return nil, nil // it is gone, or not to be mended
+		return nil, nil // deleted, or beyond repair
 	}
-	if err == nil && len(mended) > 0 {
-		s.ring(p.Ref)
+	if err == nil && len(repaired) > 0 {
+		s.announce(p.Ref)
 	}
-	return mended, err
+	return repaired, err
 }
 
-// mend writes everything that follows from the log.
-func (e *examination) mend(ctx context.Context, tx pgx.Tx) error {
-	for _, part := range []func(context.Context, pgx.Tx) error{e.mendSnapshots, e.mendRow, e.mendDiscards, e.mendInbox} {
+// repair writes everything that follows from the log.
+func (e *examination) repair(ctx context.Context, tx pgx.Tx) error {
+	for _, part := range []func(context.Context, pgx.Tx) error{e.repairSnapshots, e.repairRow, e.repairDiscards, e.repairInbox} {
 		if err := part(ctx, tx); err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (e *examination) mend(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (e *examination) mendSnapshots(ctx context.Context, tx pgx.Tx) error {
+func (e *examination) repairSnapshots(ctx context.Context, tx pgx.Tx) error {
 	versions := slices.Collect(maps.Keys(e.snapshots))
 	if _, err := tx.Exec(ctx, `DELETE FROM snapshots WHERE sid = $1 AND version <> ALL ($2)`, e.sid, versions); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (e *examination) mendSnapshots(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (e *examination) mendRow(ctx context.Context, tx pgx.Tx) error {
+func (e *examination) repairRow(ctx context.Context, tx pgx.Tx) error {
 	args, err := e.rowArgs()
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (e *examination) mendRow(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-func (e *examination) mendDiscards(ctx context.Context, tx pgx.Tx) error {
+func (e *examination) repairDiscards(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM discards WHERE log = $1`, e.sid); err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (e *examination) mendDiscards(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (e *examination) mendInbox(ctx context.Context, tx pgx.Tx) error {
+func (e *examination) repairInbox(ctx context.Context, tx pgx.Tx) error {
 	var items []string
 	var seqs []int64
 	for item, seq := range e.takings() {
@@ -161,8 +162,8 @@ func (e *examination) mendInbox(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// mendLog builds the index of a log anew if anything is wrong with it.
-func (s *Store) mendLog(ctx context.Context, log int64) (wrong []string, err error) {
+// repairLog builds the index of a log anew if anything is wrong with it.
+func (s *Store) repairLog(ctx context.Context, log int64) (wrong []string, err error) {
 	wrong, err = s.checkIndex(ctx, log)
 	if err != nil || len(wrong) == 0 {
 		return nil, err

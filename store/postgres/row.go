@@ -3,9 +3,7 @@ package postgres
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,12 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // forever is the number after all changes.
 const forever = math.MaxInt64
 
-// versionArgs are the columns that every version sets.
+// versionArgs returns the columns that every version sets.
 func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
 	args := make(pgx.NamedArgs, 32) // as many as a save has
 	args["of_version"], args["seq"], args["messages"] = info.Version, info.Seq, int64(info.MessageCount)
@@ -33,7 +32,7 @@ func addWindow(args pgx.NamedArgs, sealed session.Session) {
 
 // addHeader adds the header and its copies.
 func addHeader(args pgx.NamedArgs, info session.Info) error {
-	header, err := encodeHeader(info)
+	header, err := store.EncodeHeader(info)
 	if err != nil {
 		return err
 	}
@@ -56,11 +55,10 @@ func addStatuses(args pgx.NamedArgs, i session.Info) {
 	}
 }
 
-// onlyAdds reports whether a version differs from the one before in nothing
-// but what every save writes: its window begins where it did, its place in
-// listings is the same, and so is its header but for what has a column. It
-// goes by the kinds of change that alter none of it; of an open tail it does
-// not know what is in it.
+// onlyAdds reports whether a version changes only the columns that every save
+// writes: neither the start of its window, nor its place in listings, nor the
+// rest of its header. It decides by the kinds of change; a session with an open
+// tail always writes everything.
 func onlyAdds(next session.Session, before, info session.Info, pending []session.Record) bool {
 	if next.Base() != before.Seq || slot(before.UpdatedAt) != slot(info.UpdatedAt) {
 		return false
@@ -79,12 +77,12 @@ func onlyAdds(next session.Session, before, info session.Info, pending []session
 	return true
 }
 
-// slot is the quarter of a second that a time lies in, in the same way as the
-// migration that added the column reckons it.
+// slot is the quarter of a second that a time lies in. The migration that added
+// the column computes it in the same way.
 func slot(t time.Time) int64 { return t.UnixMicro() >> 18 }
 
-// column is a text as a column holds it: NULL where it is empty or cannot be
-// a text of PostgreSQL. Columns only narrow a search; the header decides.
+// column is a text as a column holds it: NULL where it is empty or PostgreSQL
+// cannot store it. Columns only filter; the header decides.
 func column(text string) *string {
 	if text == "" || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return nil
@@ -92,15 +90,8 @@ func column(text string) *string {
 	return &text
 }
 
-// encodeHeader is a header as it is kept: the beginning of a session's
-// document, so that it says which format it is of.
-func encodeHeader(i session.Info) ([]byte, error) {
-	raw, err := i.MarshalJSON()
-	return fmt.Appendf(nil, `{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
-}
-
-// headerRow is a header as it is kept: some of it in columns that change when
-// the rest does not.
+// headerRow is a stored header. What changes more often than the rest is in
+// columns of its own.
 type headerRow struct {
 	ID        string
 	Header    []byte
@@ -117,11 +108,11 @@ func (h *headerRow) columns() []any {
 	return []any{&h.ID, &h.Header, &h.TailRows, &h.Version, &h.Seq, &h.Messages, &h.UpdatedAt}
 }
 
-// info is the header as a listing shows it.
+// info is the whole header, with the rows of the open tail.
 func (h *headerRow) info() (session.Info, error) {
 	i, err := session.DecodeHeader(h.Header)
 	if err != nil {
-		return session.Info{}, unreadable(h.ID, "header", err)
+		return session.Info{}, store.Unreadable(h.ID, "header", err)
 	}
 	i.Version, i.Seq, i.UpdatedAt = h.Version, h.Seq, session.Instant(h.UpdatedAt)
 	if h.Messages != nil {
@@ -130,50 +121,37 @@ func (h *headerRow) info() (session.Info, error) {
 	if h.TailRows != nil {
 		var rows tailRows
 		if err := json.Unmarshal(h.TailRows, &rows); err != nil {
-			return session.Info{}, unreadable(h.ID, "header", err)
+			return session.Info{}, store.Unreadable(h.ID, "header", err)
 		}
 		i.Task, i.Workflow = rows.Task, rows.Workflow
 	}
 	return i, nil
 }
 
-// tailRows are the parts of a header that are those of the open tail.
+// tailRows are the parts of a header that come from the open tail.
 type tailRows struct {
 	Task     *session.TaskRow     `json:"task"`
 	Workflow *session.WorkflowRow `json:"workflow"`
 }
 
-// decodeHead is a kept version without its messages.
+// decodeHead decodes a snapshot: a version without its messages.
 func decodeHead(id string, raw []byte) (session.Session, error) {
 	s, err := session.DecodeHead(raw, nil)
 	if err == nil && s.ID() != id {
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
 	}
-	return s, unreadable(id, "head", err)
+	return s, store.Unreadable(id, "head", err)
 }
 
-// shown are the stretches of the log, first and last change of each, that
-// hold the messages of a window or of the whole transcript.
-func shown(spans []session.Span, w session.Window, whole bool) (from, to []int64) {
+// shown returns the first and last changes of the spans that hold the messages
+// of a window or of the whole transcript.
+func shown(transcript []session.Span, w session.Window, whole bool) (from, to []int64) {
 	from, to = []int64{}, []int64{} // NULL is not allowed
-	first := w.FromSeq
-	if whole {
-		first = 0
-	}
-	keep := slices.Sorted(slices.Values(w.Keep))
-	for _, seq := range slices.Compact(keep) {
-		if seq < first && session.Holds(spans, seq) {
-			from, to = append(from, seq), append(to, seq)
+	for _, span := range store.ShownSpans(transcript, w, whole) {
+		if span.To == 0 {
+			span.To = forever
 		}
-	}
-	for _, span := range spans {
-		last := span.To
-		if last == 0 {
-			last = forever
-		}
-		if begin := max(span.From, first); begin <= last {
-			from, to = append(from, begin), append(to, last)
-		}
+		from, to = append(from, span.From), append(to, span.To)
 	}
 	return from, to
 }

@@ -9,10 +9,11 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// The pieces of a save. Whatever follows the session's row is written from
-// what its update returns, so only if there was one.
+// The pieces of a save. Everything after the update of the session's row is
+// written from what that returns, so only if the update was made.
 const (
 	moveOn = `WITH s AS (UPDATE sessions SET version = @of_version::bigint, seq = @seq::bigint, last_seq = @seq::bigint, write_id = @write,
 		messages = @messages, updated_at = @updated_at::timestamptz, live = 0, running = @running::boolean, at_work = @running::boolean, lease_ended = lease_ended OR @release`
@@ -23,15 +24,15 @@ const (
 
 	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
-	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admission + returnFold
+	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admitted + returnFold
 	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)`
 
 	foldLeft = ` SELECT snap_version, snap_bytes, unfolded FROM s`
 )
 
-// What is left to fold is counted as it is written. A version that leaves too
-// much is not admitted.
-var countFold = `, unfolded = unfolded + @weight WHERE ` + admission + ` AND @of_version::bigint - snap_version < ` + strconv.Itoa(foldVersionsLimit) + returnFold
+// The bytes to fold are counted as they are written. A version that would leave
+// too many versions without a snapshot is not admitted.
+var countFold = `, unfolded = unfolded + @weight WHERE ` + admitted + ` AND @of_version::bigint - snap_version < ` + strconv.Itoa(foldVersionsLimit) + returnFold
 
 var (
 	saveVersion               = committing(moveOn+countFold, foldLeft)
@@ -42,16 +43,16 @@ var (
 
 // Save adds a version.
 func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	sealed, r := next.Sealed(c.At), store.RefOf(next)
 	var left fold
-	w, err := s.settle(ctx, next, c.Fence, func() (*write, error) { return s.newSave(next, sealed, c, s.dues.has(r), &left) })
-	var lost *brokenError
+	w, err := s.sendUntilDecided(ctx, next, c.Fence, func() (*write, error) { return s.newSave(next, sealed, c, s.snapshotsDue.has(r), &left) })
+	var lost *answerLostError
 	switch {
 	case err == nil:
-		s.dues.set(r, left.due(sealed.Version()))
+		s.snapshotsDue.set(r, left.due(sealed.Version()))
 		return sealed, nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
@@ -59,8 +60,8 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	switch s.askCommit(ctx, w, sealed.Version()) {
 	case made:
 		return sealed, nil
-	case never: // so what refuses it now is the answer, by the order of the checks
-		if err := s.refusal(ctx, next, c.Fence); domain(err) {
+	case replaced: // what refuses it now is the answer, in the order of the checks
+		if err := s.refusal(ctx, next, c.Fence); isOurs(err) {
 			return session.Session{}, err
 		}
 		return session.Session{}, &session.ConflictError{ID: next.ID(), Reason: session.ReasonStale, Want: next.Version(), Have: sealed.Version()}
@@ -73,7 +74,7 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 	args := versionArgs(sealed, info)
 	admit(args, next, c.Fence)
 	addCommit(args, c, before.Seq+1)
-	args["release"] = c.Release
+	args["release"] = admission.Releases(c)
 	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 	default:
 		w.add(saveVersion.of(len(pending)), nil)
 	}
-	w.addMeanings(pending)
+	w.addEffects(pending)
 	w.addKeys(c.Keys, sealed.Seq())
 	return w, nil
 }
@@ -112,7 +113,7 @@ func addCommit(args pgx.NamedArgs, c store.Commit, first int64) {
 	args["first_seq"], args["commit_id"], args["action"], args["actor"] = first, []byte(c.ID), []byte(c.Action), []byte(c.Actor)
 }
 
-// The kinds of change that mean something to a store.
+// The kinds of change that statements name.
 const (
 	messageAdded  = "message_added"
 	tailDiscarded = "tail_discarded"
@@ -129,9 +130,9 @@ var (
 		WHERE k.sid = m.sid AND k.version = @of_version::bigint AND k.seq BETWEEN @from::bigint AND @to::bigint`)
 )
 
-// addMeanings adds what changes mean for inbox and keys, in the order they
+// addEffects adds what changes do to the inbox and the keys, in the order they
 // were made.
-func (w *write) addMeanings(records []session.Record) {
+func (w *write) addEffects(records []session.Record) {
 	for _, r := range records {
 		switch c := r.Change.(type) {
 		case session.InboxTaken:

@@ -13,12 +13,12 @@ func OpenBusy(ctx context.Context, url string) (*Store, error) { return openIdle
 func OpenEager(ctx context.Context, url string) (*Store, error) { return openIdle(ctx, url, 0) }
 
 func openIdle(ctx context.Context, url string, after time.Duration) (*Store, error) {
-	s, err := configured(url, Config{})
+	s, err := newStore(url, Config{})
 	if err != nil {
 		return nil, err
 	}
 	s.index.quiet, s.index.late, s.index.soon = after, after, after
-	if err := s.begin(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -15,36 +15,36 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The index of words is filled behind the writers' backs, so that a save pays
-// nothing for it. It takes more room than the texts themselves, and most
-// sessions are never searched: a log is indexed from the first search on that
-// has read it. Each log has a mark of its own, up to which it is indexed.
-// Writes to one log come one after the other, so whoever sees a change sees
-// all before it, and no mark ever passes a change that is still to appear. A
-// mark over many logs would: their transactions end in any order.
+// The index of words is filled in the background, so that a save pays nothing
+// for it. It needs more space than the texts themselves and most sessions are
+// never searched, so a log is indexed only after a search has read it. Each log
+// has a mark of its own, up to which it is indexed. Writes to one log come one
+// after the other, so a transaction that sees a change sees all before it, and
+// no mark passes a change that is committed later. One mark for many logs would,
+// because their transactions end in any order.
 //
-// A search is right wherever the marks are; it reads what lies behind them.
-// That is why a node may forget what it wanted to index: the next search that
-// reads it wants it again.
+// A search is right wherever the marks are, because it reads what lies after
+// them. So a node may lose its list of logs to index: the next search that reads
+// such a log lists it again.
 
 const (
-	// quietFor is how long a node writes nothing before it is taken for idle.
+	// quietFor is how long a node must write nothing to count as idle.
 	quietFor = 500 * time.Millisecond
-	// soonAfter is how long the index waits when a search had to read a log: the
-	// next one should not.
+	// soonAfter is how long indexing waits if a search had to read a log, so that
+	// the next search finds it in the index.
 	soonAfter = 20 * time.Millisecond
-	// lateAfter is how long the index waits for that at most.
+	// lateAfter is how long indexing waits for an idle moment at most.
 	lateAfter = 30 * time.Second
-	// indexLastFor is how long Close goes on indexing what is left.
+	// indexLastFor is how long Close may index what is left.
 	indexLastFor = time.Second
 
 	indexLogs     = 64  // in one transaction
 	indexMessages = 500 // of one log in one transaction
 )
 
-// indexing is what this node wants to see in the index.
+// indexing lists what this node will index.
 type indexing struct {
-	quiet, late, soon time.Duration // quietFor, lateAfter and soonAfter but in tests
+	quiet, late, soon time.Duration // quietFor, lateAfter and soonAfter except in tests
 	wanted            chan struct{} // holds one
 
 	mu   sync.Mutex
@@ -61,7 +61,7 @@ func (x *indexing) want(refs ...store.Ref) {
 	for _, r := range refs {
 		x.refs[r] = true
 	}
-	x.call()
+	x.wake()
 }
 
 func (x *indexing) wantLogs(logs ...int64) {
@@ -76,10 +76,10 @@ func (x *indexing) wantLogs(logs ...int64) {
 	for _, log := range logs {
 		x.logs[log] = true
 	}
-	x.call()
+	x.wake()
 }
 
-func (x *indexing) call() {
+func (x *indexing) wake() {
 	select {
 	case x.wanted <- struct{}{}:
 	default:
@@ -101,8 +101,8 @@ func (x *indexing) take() (refs []store.Ref, logs []int64) {
 	return refs, logs
 }
 
-// fillIndex indexes what is wanted whenever the node is idle, until the store
-// is closed, and then what is left if that is quick: a program that runs for a
+// fillIndex indexes what is wanted whenever the node is idle, until the store is
+// closed, and then what can be done quickly: a program that runs only for a
 // moment is never idle.
 func (s *Store) fillIndex(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -118,8 +118,8 @@ func (s *Store) fillIndex(ctx context.Context) {
 	s.indexWanted(ctx)
 }
 
-// awaitQuiet waits until nothing was wanted for a while, but not for ever, and
-// not long when somebody searches.
+// awaitQuiet waits until the node is idle, but never longer than late, and only
+// for a moment if a search had to read a log.
 func (x *indexing) awaitQuiet(ctx context.Context) {
 	quiet, late := time.NewTimer(x.quiet), time.NewTimer(x.late)
 	defer quiet.Stop()
@@ -142,7 +142,7 @@ func (x *indexing) awaitQuiet(ctx context.Context) {
 	}
 }
 
-// indexWanted indexes what is wanted. When it is interrupted, that stays so.
+// indexWanted indexes what is wanted. If it is interrupted, that stays wanted.
 func (s *Store) indexWanted(ctx context.Context) {
 	refs, logs := s.index.take()
 	own, err := s.logsOf(ctx, refs)
@@ -173,7 +173,7 @@ func (s *Store) indexAll(ctx context.Context, logs []int64) error {
 	return nil
 }
 
-// logsOf are the logs that sessions write, as far as they are indexed at all.
+// logsOf returns the logs of sessions that are indexed at all.
 func (s *Store) logsOf(ctx context.Context, refs []store.Ref) (logs []int64, err error) {
 	if len(refs) == 0 {
 		return nil, nil
@@ -193,12 +193,12 @@ func (s *Store) logsOf(ctx context.Context, refs []store.Ref) (logs []int64, err
 	return logs, err
 }
 
-// indexSome moves the marks of some logs on by a bounded number of changes, in
-// one transaction, and returns the logs that have more. Logs that another node
-// has in hand, to index or to delete them, are left to it.
+// indexSome indexes a bounded number of changes of some logs in one transaction
+// and returns the logs that have more. It skips logs that another node has
+// locked to index or delete them.
 func (s *Store) indexSome(ctx context.Context, logs []int64) (more []int64, err error) {
 	err = s.once(ctx, func(conn *pgx.Conn) error {
-		// Each statement must see what was committed before the claim.
+		// Each statement must see what was committed before the locks were taken.
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			claimed, err := claim(ctx, tx, logs)
 			if err != nil || len(claimed) == 0 {
@@ -211,8 +211,9 @@ func (s *Store) indexSome(ctx context.Context, logs []int64) (more []int64, err 
 	return more, err
 }
 
-// claim takes the locks of logs that nobody holds, until the transaction ends.
-// Deleting a session takes the same ones: nothing is indexed that goes away.
+// claim locks those logs that nobody has locked, until the transaction ends.
+// Deleting a session takes the same locks, so nothing is indexed while it is
+// deleted.
 func claim(ctx context.Context, tx pgx.Tx, logs []int64) ([]int64, error) {
 	rows, err := tx.Query(ctx, `SELECT log FROM unnest($1::bigint[]) AS g (log) WHERE pg_try_advisory_xact_lock(`+logLock+` # log)`, logs)
 	if err != nil {
@@ -260,7 +261,7 @@ func indexClaimed(ctx context.Context, tx pgx.Tx, logs []int64) (more []int64, e
 	return more, err
 }
 
-// passage is a message as the index has it.
+// passage is a message in the index.
 type passage struct {
 	Log, Seq int64
 	At       time.Time
@@ -268,8 +269,8 @@ type passage struct {
 	Words    []int64
 }
 
-// passageOf is what of a row of the log is indexed: of a message that can be
-// read and has words, those.
+// passageOf returns what is indexed of a row of a log: a message that can be
+// read and has words.
 func passageOf(log, seq int64, body []byte) (passage, bool) {
 	if body == nil {
 		return passage{}, false
@@ -278,7 +279,7 @@ func passageOf(log, seq int64, body []byte) (passage, bool) {
 	if !ok {
 		return passage{}, false
 	}
-	words := numbers(log, store.Words(store.MessageText(m)))
+	words := indexKeys(log, store.Words(store.MessageText(m)))
 	return passage{Log: log, Seq: seq, At: m.CreatedAt, Trace: m.Trace, Words: words}, len(words) > 0
 }
 
@@ -287,7 +288,7 @@ type passageRows struct {
 	logs, seqs []int64
 	ats        []time.Time
 	traces     []bool
-	words      []string // as the database writes lists of numbers
+	words      []string // arrays in PostgreSQL's text form
 }
 
 func (r *passageRows) add(p passage) {
@@ -306,7 +307,7 @@ func (r *passageRows) insert(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// hashes are words as numbers of 32 bits, sorted, each once.
+// hashes returns the 32-bit hashes of words, sorted, each once.
 func hashes(words []string) []int64 {
 	numbers := make([]int64, len(words))
 	for i, word := range words {
@@ -318,8 +319,9 @@ func hashes(words []string) []int64 {
 	return slices.Compact(numbers)
 }
 
-// numbers are words of a log as the index has them.
-func numbers(log int64, words []string) []int64 {
+// indexKeys returns the words of a log as the index has them: hashes that begin
+// with the log's number.
+func indexKeys(log int64, words []string) []int64 {
 	list := hashes(words)
 	for i := range list {
 		list[i] |= log << 32

@@ -6,21 +6,19 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A snapshot is the head of one version. The versions after it are folded from
-// it and the changes since; so it is derived, and may be written late. It is
-// due when folding would cost more than a part of what reading it does:
+// A snapshot is the head of one version. Later versions are folded from it and
+// the changes since, so it may be written late. The next one is due when there
+// is enough to fold:
 const (
-	// when so many bytes of changes, or a quarter of its own length, are to be
-	// folded,
+	// this many bytes of changes, or a quarter of the snapshot's own length,
 	foldBytes = 32 << 10
 
-	// or so many versions: the fewer, the smaller it is.
+	// or one version for each 512 bytes of the snapshot, within these bounds.
 	foldVersionsMin = 32
 	foldVersionsMax = 160
 	bytesPerVersion = 512
 
-	// foldVersionsLimit is where a version without a snapshot is not admitted:
-	// every version is folded from fewer than so many others.
+	// A version is not admitted without a snapshot if this many were folded.
 	foldVersionsLimit = 200
 )
 
@@ -37,30 +35,31 @@ func (f fold) due(version int64) bool {
 	return f.unfolded >= max(foldBytes, f.snapBytes/4) || version-f.snapVersion >= most
 }
 
-// dues are the sessions whose next version, if it is saved here, gets a
-// snapshot. What is forgotten is found due again after the next save.
-type dues struct {
+// snapshotsDue are the sessions whose next version, if it is saved here, gets a
+// snapshot. A session that is missing here is found due again after the next
+// save.
+type snapshotsDue struct {
 	mu   sync.Mutex
 	refs map[store.Ref]bool // guarded by mu
 }
 
-// maxDues bounds what is remembered of sessions that may never be saved again.
-const maxDues = 10_000
+// maxSnapshotsDue bounds the set, because some sessions are never saved again.
+const maxSnapshotsDue = 10_000
 
-func (d *dues) set(r store.Ref, due bool) {
+func (d *snapshotsDue) set(r store.Ref, due bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !due {
 		delete(d.refs, r)
 		return
 	}
-	if d.refs == nil || len(d.refs) >= maxDues {
+	if d.refs == nil || len(d.refs) >= maxSnapshotsDue {
 		d.refs = map[store.Ref]bool{}
 	}
 	d.refs[r] = true
 }
 
-func (d *dues) has(r store.Ref) bool {
+func (d *snapshotsDue) has(r store.Ref) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.refs[r]

@@ -34,7 +34,7 @@ func TestSave_snapshotsAreNeitherFarApartNorMany(t *testing.T) {
 			}
 			for i := range 420 {
 				if forget {
-					st.ForgetDues()
+					st.ForgetSnapshotsDue()
 				}
 				if s, err = s.WithMetadata("n", fmt.Append(nil, i), noon()); err != nil {
 					t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// statement is SQL with parameters that have names, read once. The driver's
-// own way reads the text anew at every call, which a save would feel.
+// statement is SQL with named parameters, parsed once. The driver's own named
+// parameters are parsed at every call, which slows a save down.
 type statement struct {
 	sql   string
 	names []string // of $1, $2, …
@@ -35,12 +35,12 @@ func named(sql string) statement {
 	return st
 }
 
-// fewChanges is how many changes a write gives to the server one by one. More
-// come as arrays, which take the server longer to unfold than to store.
+// fewChanges is how many changes a write passes as single parameters. More are
+// passed as arrays, which cost the server more to unnest than to store.
 const fewChanges = 4
 
-// writing is a statement that writes changes, for each number of them up to
-// fewChanges and for more.
+// writing is a statement that writes changes, in one form for each number of
+// them up to fewChanges and one for more.
 type writing [fewChanges + 2]statement
 
 // appending is a writing from the part before its changes, which has a row s
@@ -62,7 +62,7 @@ func committing(before, after string) writing {
 	return w
 }
 
-// of is the statement for so many changes.
+// of returns the statement for this number of changes.
 func (w *writing) of(changes int) statement { return w[min(changes, fewChanges+1)] }
 
 // The columns of a commit and their values.

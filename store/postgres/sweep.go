@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Interrupted lists sessions whose execution was broken off.
+// Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	args := pgx.NamedArgs{"tenant": tenant, "now": s.clock()}
 	var refs []store.Ref
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT tenant, id FROM sessions
 			WHERE tenant = @tenant AND at_work AND NOT `+held+` ORDER BY id`, args)
 		if err == nil {
@@ -40,7 +40,7 @@ const idleSessions = `SELECT ` + headerColumns + ` FROM listing l JOIN sessions 
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	r, err := r.Check()
@@ -57,7 +57,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	}
 	args["idle_since"], args["idle_slot"] = session.Instant(idleSince), slot(idleSince)
 	var found []headerRow
-	err = s.again(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, idleSessions, args)
 		if err == nil {
 			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[headerRow])

@@ -50,11 +50,11 @@ func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 	direct := pgtest.Schema(t)
 	p := newProxy(t, direct, "nothing has this mark", dropRequest)
 	st := open(t, p.url(direct), postgres.Config{Poll: 10 * time.Millisecond})
-	st.SetPatience(200 * time.Millisecond)
+	st.SetRetryFor(200 * time.Millisecond)
 	s := create(t, st, "a")
 	bell, stop := st.Bell(ref("a"))
 	defer stop()
-	heard(t, "it was hung up", bell)
+	wantRing(t, "it was hung up", bell)
 	p.refuse.Store(true)
 	p.cut()
 	began := time.Now()
@@ -76,7 +76,7 @@ func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 	p.refuse.Store(false)
 	hushed(bell)
 	save(t, open(t, direct, postgres.Config{}), s, "meanwhile")
-	heard(t, "a save of another node", bell)
+	wantRing(t, "a save of another node", bell)
 	if got := load(t, st, "a"); got.Version() != 2 {
 		t.Errorf("version %d, want 2", got.Version())
 	}
@@ -143,7 +143,7 @@ func TestWatch_cutOffListenerMissesNothing(t *testing.T) {
 			after = e.Seq
 		}
 		if len(entries) == 0 {
-			heard(t, fmt.Sprintf("change %d", after), bell)
+			wantRing(t, fmt.Sprintf("change %d", after), bell)
 		}
 	}
 	if err := <-writing; err != nil {

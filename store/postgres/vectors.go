@@ -16,18 +16,10 @@ import (
 
 var _ store.Vectors = (*Store)(nil)
 
-// What waits for a vector is whatever has none. So that nobody looks for it in
-// all logs, each log has a mark for each embedder, as it has for the index of
-// words. A log whose mark is not at its end is looked at, and its mark moved to
-// what waits first: whoever lists what waits tidies up behind him.
-
-// openEmbedder is the reason why a call of an embedder cannot begin.
-func (s *Store) openEmbedder(ctx context.Context, name string) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return store.CheckEmbedder(name)
-}
+// A passage waits for a vector while it has none. Each log has a mark for each
+// embedder, before which nothing waits, so that a scan need not read whole logs.
+// Unembedded reads the logs whose mark is not at their end, and moves each mark
+// to the first passage that waits.
 
 // embedderID is the number of an embedder, 0 for one that made nothing yet.
 func embedderID(ctx context.Context, tx pgx.Tx, name string) (eid int64, err error) {
@@ -38,15 +30,16 @@ func embedderID(ctx context.Context, tx pgx.Tx, name string) (eid int64, err err
 	return eid, err
 }
 
-// Tokens. A place in a log is never given twice, nor is a version of a key.
+// Tokens name passages. A place in a log is never used twice, nor is a version
+// of a key.
 
 func messageToken(log, seq int64) string { return fmt.Sprintf("m%d.%d", log, seq) }
 
 func entryToken(mid, version int64) string { return fmt.Sprintf("e%d.%d", mid, version) }
 
-// tokenNames is what a token names: a message by its log and number, or an entry by
-// its key and version.
-func tokenNames(token string) (a, b int64, entry bool, err error) {
+// parseToken returns what a token names: a message by its log and number, or an
+// entry by its key and version.
+func parseToken(token string) (a, b int64, entry bool, err error) {
 	if _, err := fmt.Sscanf(token, "m%d.%d", &a, &b); err == nil && messageToken(a, b) == token {
 		return a, b, false, nil
 	}
@@ -58,14 +51,14 @@ func tokenNames(token string) (a, b int64, entry bool, err error) {
 
 // Embedded keeps vectors.
 func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embedding) error {
-	if err := s.openEmbedder(ctx, name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return err
 	}
 	messages, entries, err := columnsOf(vectors)
 	if err != nil || len(vectors) == 0 {
 		return err
 	}
-	return s.again(ctx, func(conn *pgx.Conn) error {
+	return s.retry(ctx, func(conn *pgx.Conn) error {
 		s.config.OnWrite("before embedded")
 		// Each statement must see what was committed before the locks were taken.
 		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
@@ -93,8 +86,8 @@ type vectorRows struct {
 	vectors [][]byte
 }
 
-// columnsOf sorts vectors by what they are of. Of several for one passage the
-// last one counts.
+// columnsOf splits vectors into those of messages and of entries. Of several
+// for one passage the last one counts.
 func columnsOf(vectors []store.Embedding) (messages, entries vectorRows, err error) {
 	last := map[string]store.Packed{}
 	for _, v := range vectors {
@@ -104,7 +97,7 @@ func columnsOf(vectors []store.Embedding) (messages, entries vectorRows, err err
 		last[v.Token] = store.Pack(v.Vector)
 	}
 	for _, token := range slices.Sorted(maps.Keys(last)) {
-		a, b, entry, err := tokenNames(token)
+		a, b, entry, err := parseToken(token)
 		if err != nil {
 			return messages, entries, err
 		}
@@ -117,8 +110,8 @@ func columnsOf(vectors []store.Embedding) (messages, entries vectorRows, err err
 	return messages, entries, nil
 }
 
-// insertMessages keeps the vectors of messages that are there. Deleting a
-// session takes the same locks: no vector comes in the way of one who deletes.
+// insertMessages stores the vectors of messages that still exist. Deleting a
+// session takes the same locks, so no vector is added to a deleted log.
 func (r vectorRows) insertMessages(ctx context.Context, tx pgx.Tx, eid int64) error {
 	if len(r.a) == 0 {
 		return nil
@@ -156,8 +149,8 @@ func (r vectorRows) insertMessages(ctx context.Context, tx pgx.Tx, eid int64) er
 	return err
 }
 
-// insertEntries keeps the vectors of newest versions. Their rows are locked:
-// one that is forgotten at this moment is left out.
+// insertEntries stores the vectors of newest versions. It locks their rows: an
+// entry that is being forgotten is left out.
 func (r vectorRows) insertEntries(ctx context.Context, tx pgx.Tx, eid int64) error {
 	if len(r.a) == 0 {
 		return nil

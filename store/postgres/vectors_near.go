@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Nearest finds passages by their meaning: it compares every vector that lies
-// where it looks.
+// Nearest finds passages by their meaning. It compares every vector in the
+// searched places.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
-	if err := s.openTenant(ctx, tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()
@@ -26,7 +26,7 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 	}
 	var found []store.Passage
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
-		n := &nearness{hunt: hunt{tx: tx, tenant: tenant, query: q.Search}, near: q, best: q.Nearest(), logs: map[heldBy]int64{}}
+		n := &vectorSearch{searchRun: searchRun{tx: tx, tenant: tenant, query: q.Search}, near: q, best: q.Nearest(), logs: map[heldBy]int64{}}
 		found, err = n.run(ctx)
 		return err
 	})
@@ -36,11 +36,10 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 	return found, nil
 }
 
-// nearness is a search by meaning on its way. Whether a transcript holds a
-// message is found out only for those that are near enough to be among the
-// best.
-type nearness struct {
-	hunt
+// vectorSearch is one search by meaning. It asks whether a transcript holds a
+// message only for messages near enough to be among the best.
+type vectorSearch struct {
+	searchRun
 	near store.Near
 	eid  int64
 	best *store.Nearest
@@ -55,7 +54,7 @@ type heldBy struct {
 	seq int64
 }
 
-func (n *nearness) run(ctx context.Context) (found []store.Passage, err error) {
+func (n *vectorSearch) run(ctx context.Context) (found []store.Passage, err error) {
 	if n.eid, err = embedderID(ctx, n.tx, n.near.Embedder); err != nil || n.eid == 0 {
 		return nil, err
 	}
@@ -81,9 +80,8 @@ func (n *nearness) run(ctx context.Context) (found []store.Passage, err error) {
 	return found, n.fillEntries(ctx, found)
 }
 
-// findDiscards finds out what was refused. A message may have been when its
-// vector was kept, or since.
-func (n *nearness) findDiscards(ctx context.Context) error {
+// findDiscards reads what was discarded, before or after its vector was stored.
+func (n *vectorSearch) findDiscards(ctx context.Context) error {
 	n.discards = map[int64][]session.Span{}
 	rows, err := n.tx.Query(ctx, `SELECT log, from_seq, to_seq FROM discards WHERE log = ANY ($1)`, slices.Collect(maps.Keys(n.stretches)))
 	if err != nil {
@@ -98,12 +96,12 @@ func (n *nearness) findDiscards(ctx context.Context) error {
 	return err
 }
 
-// fetched is how many vectors are read at once.
+// fetched is how many vectors are read in one round trip.
 const fetched = 2048
 
-// compareMessages compares the vectors of all logs, part by part. In between
-// it is found out who holds those that are near.
-func (n *nearness) compareMessages(ctx context.Context) error {
+// compareMessages compares the vectors of all logs, part by part, and after each
+// part finds the sessions that hold the near ones.
+func (n *vectorSearch) compareMessages(ctx context.Context) error {
 	_, err := n.tx.Exec(ctx, `DECLARE vectors NO SCROLL CURSOR FOR SELECT log, seq, at, vector FROM message_vectors
 		WHERE log = ANY ($1::bigint[]) AND eid = $2::bigint AND ($3::boolean OR NOT trace) AND vector IS NOT NULL`,
 		slices.Collect(maps.Keys(n.stretches)), n.eid, n.query.Trace)
@@ -127,7 +125,7 @@ func (n *nearness) compareMessages(ctx context.Context) error {
 			return nil
 		})
 		if err == nil {
-			err = n.admit(ctx, some)
+			err = n.addHeld(ctx, some)
 		}
 		if err != nil || read < fetched {
 			return err
@@ -142,8 +140,8 @@ type scored struct {
 	score    float64
 }
 
-// admit takes in those messages that a transcript holds.
-func (n *nearness) admit(ctx context.Context, some []scored) error {
+// addHeld adds those messages that a transcript holds.
+func (n *vectorSearch) addHeld(ctx context.Context, some []scored) error {
 	candidates := make([]candidate, len(some))
 	for i, c := range some {
 		candidates[i] = candidate{log: c.log, seq: c.seq}
@@ -161,7 +159,7 @@ func (n *nearness) admit(ctx context.Context, some []scored) error {
 }
 
 // compareEntries compares the vectors of an owner's newest entries.
-func (n *nearness) compareEntries(ctx context.Context, o store.Owner) error {
+func (n *vectorSearch) compareEntries(ctx context.Context, o store.Owner) error {
 	args := ownerArgs(o)
 	args["eid"] = n.eid
 	rows, err := n.tx.Query(ctx, `SELECT m.key, m.version, v.updated_at, e.vector FROM memories m
@@ -186,7 +184,7 @@ func (n *nearness) compareEntries(ctx context.Context, o store.Owner) error {
 }
 
 // fillMessages reads what found messages say.
-func (n *nearness) fillMessages(ctx context.Context, found []store.Passage) error {
+func (n *vectorSearch) fillMessages(ctx context.Context, found []store.Passage) error {
 	var places []int
 	var some []candidate
 	for i, p := range found {
@@ -206,7 +204,7 @@ func (n *nearness) fillMessages(ctx context.Context, found []store.Passage) erro
 }
 
 // fillEntries reads what found entries say.
-func (n *nearness) fillEntries(ctx context.Context, found []store.Passage) error {
+func (n *vectorSearch) fillEntries(ctx context.Context, found []store.Passage) error {
 	keys := map[store.Owner][]string{}
 	for _, p := range found {
 		if p.Key != "" {

@@ -173,9 +173,9 @@ func TestCheck_namesWhatIsWrongWithVectors(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		sql, want string
-		mended    bool
+		repaired  bool
 	}{
-		"a message passed over": {`DELETE FROM message_vectors WHERE seq = 5`, "is not looked for", true},
+		"a message passed over": {`DELETE FROM message_vectors WHERE seq = 5`, "messages without a vector", true},
 		"a vector of nothing":   {`INSERT INTO message_vectors (log, seq, eid, at, trace) SELECT 999, 1, eid, now(), false FROM embedders`, "are of no message", false},
 		"a mark of nothing":     {`INSERT INTO embedded (eid, log, upto) SELECT eid, 999, 1 FROM embedders`, "has the mark of an embedder", false},
 	} {
@@ -191,14 +191,14 @@ func TestCheck_namesWhatIsWrongWithVectors(t *testing.T) {
 			if problems := check(t, st); len(problems) != 1 || !strings.Contains(problems[0], c.want) {
 				t.Errorf("found %q, want one that says %q", problems, c.want)
 			}
-			if mended := repair(t, st); (len(mended) == 1) != c.mended {
-				t.Errorf("mended %q", mended)
+			if repaired := repair(t, st); (len(repaired) == 1) != c.repaired {
+				t.Errorf("repaired %q", repaired)
 			}
-			if problems := check(t, st); (len(problems) == 0) != c.mended {
+			if problems := check(t, st); (len(problems) == 0) != c.repaired {
 				t.Errorf("after the repair: %q", problems)
 			}
 			embedAll(t, st, east)
-			if c.mended && number(t, url, `SELECT count(*) FROM message_vectors WHERE seq = 5`) == 0 {
+			if c.repaired && number(t, url, `SELECT count(*) FROM message_vectors WHERE seq = 5`) == 0 {
 				t.Error("what was passed over was not embedded")
 			}
 		})

@@ -19,23 +19,23 @@ type unembedded struct {
 
 // Unembedded lists passages without a vector.
 func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store.Unembedded, error) {
-	if err := s.openEmbedder(ctx, name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return nil, err
 	}
 	limit, err := store.PageLimit(limit)
 	if err != nil {
 		return nil, err
 	}
-	var g *gleaning
+	var g *backlogScan
 	err = s.consistent(ctx, func(tx pgx.Tx) error {
-		g = &gleaning{tx: tx, limit: limit}
+		g = &backlogScan{tx: tx, limit: limit}
 		return g.run(ctx, name)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := s.moveMarks(ctx, g.eid, g.moved); err != nil && ctx.Err() == nil {
-		s.config.Logger.Warn("marks of embedded messages were not moved, they will be looked at again", "err", err)
+		s.config.Logger.Warn("marks of embedded messages could not be moved, the messages will be read again", "err", err)
 	}
 	slices.SortStableFunc(g.waiting, func(a, b unembedded) int { return a.at.Compare(b.at) })
 	list := make([]store.Unembedded, min(limit, len(g.waiting)))
@@ -45,8 +45,8 @@ func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store
 	return list, nil
 }
 
-// moveMarks moves marks on, where they are still what they were when the logs
-// were looked at. Logs that somebody has in hand are left for another time.
+// moveMarks moves marks that are still where they were when the logs were read.
+// It skips logs that are locked.
 func (s *Store) moveMarks(ctx context.Context, eid int64, moved []behind) error {
 	if eid == 0 || len(moved) == 0 {
 		return nil
@@ -74,8 +74,8 @@ func (s *Store) moveMarks(ctx context.Context, eid int64, moved []behind) error 
 	})
 }
 
-// gleaning is a look for what waits.
-type gleaning struct {
+// backlogScan looks for passages that wait for a vector.
+type backlogScan struct {
 	tx      pgx.Tx
 	eid     int64
 	limit   int
@@ -95,7 +95,7 @@ const (
 	listedRows = 64  // of a log are read at once, at least
 )
 
-func (g *gleaning) run(ctx context.Context, name string) (err error) {
+func (g *backlogScan) run(ctx context.Context, name string) (err error) {
 	if g.eid, err = embedderID(ctx, g.tx, name); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (g *gleaning) run(ctx context.Context, name string) (err error) {
 
 // findBehind finds logs whose marks are not at their end, in order. That of a
 // purged session ends where its forks begin.
-func (g *gleaning) findBehind(ctx context.Context, after int64) ([]behind, error) {
+func (g *backlogScan) findBehind(ctx context.Context, after int64) ([]behind, error) {
 	rows, err := g.tx.Query(ctx, `SELECT g.log, coalesce(e.upto, 0), g.last FROM (
 			SELECT s.sid AS log, s.last_seq AS last FROM sessions s WHERE s.sid > @after
 			UNION ALL SELECT l.log, max(l.upto_seq) FROM lineage l WHERE l.log <> l.sid AND l.log > @after
@@ -143,7 +143,7 @@ func (g *gleaning) findBehind(ctx context.Context, after int64) ([]behind, error
 
 // readAll reads some logs until each has something that waits, or nothing to
 // its end.
-func (g *gleaning) readAll(ctx context.Context, logs []behind) error {
+func (g *backlogScan) readAll(ctx context.Context, logs []behind) error {
 	for rest := logs; len(rest) > 0; {
 		more, err := g.read(ctx, rest)
 		if err != nil {
@@ -156,7 +156,7 @@ func (g *gleaning) readAll(ctx context.Context, logs []behind) error {
 
 // read reads the next messages of logs and returns those logs that have had
 // nothing with a text so far, and may have more.
-func (g *gleaning) read(ctx context.Context, logs []behind) (more []behind, err error) {
+func (g *backlogScan) read(ctx context.Context, logs []behind) (more []behind, err error) {
 	args := pgx.NamedArgs{"eid": g.eid, "limit": max(g.limit, listedRows)}
 	ids, from, to := make([]int64, len(logs)), make([]int64, len(logs)), make([]int64, len(logs))
 	for i, b := range logs {
@@ -211,7 +211,7 @@ const waitingMessages = `SELECT g.log, c.seq, c.body FROM unnest(@logs::bigint[]
 	ORDER BY g.log, c.seq`
 
 // findEntries finds newest entries that have no vector.
-func (g *gleaning) findEntries(ctx context.Context) error {
+func (g *backlogScan) findEntries(ctx context.Context) error {
 	rows, err := g.tx.Query(ctx, `SELECT m.mid, m.version, m.key, v.value, v.updated_at FROM (
 			SELECT m.mid, m.version, m.key FROM memories m WHERE m.present
 				AND NOT EXISTS (SELECT 1 FROM entry_vectors e WHERE e.mid = m.mid AND e.eid = $1 AND e.version = m.version) ORDER BY m.mid LIMIT $2) m

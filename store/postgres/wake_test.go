@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
 )
 
-// heard fails the test unless the bell rings.
-func heard(t *testing.T, what string, bell <-chan struct{}) {
+// wantRing fails the test unless the bell rings.
+func wantRing(t *testing.T, what string, bell <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-bell:
@@ -59,31 +59,31 @@ func TestBell_ringsForOtherNodes(t *testing.T) {
 			s := create(t, writer, "a")
 			bell, stop := reader.Bell(ref("a"))
 			defer stop()
-			heard(t, "it was hung up", bell) // whatever came before is not known
+			wantRing(t, "it was hung up", bell) // whatever came before is not known
 			hushed(bell)
 			s = save(t, writer, s, "one")
-			heard(t, "a save", bell)
+			wantRing(t, "a save", bell)
 			hushed(bell)
 			if _, err := writer.Append(t.Context(), said(t, s, "two"), store.Append{}); err != nil {
 				t.Fatal(err)
 			}
-			heard(t, "an append", bell)
+			wantRing(t, "an append", bell)
 			hushed(bell)
 			if err := writer.Post(t.Context(), ref("a"), store.Item{ID: "i", Kind: store.ItemFollowUp, At: noon()}); err != nil {
 				t.Fatal(err)
 			}
-			heard(t, "a post", bell)
+			wantRing(t, "a post", bell)
 			hushed(bell)
 			l, err := writer.Acquire(t.Context(), ref("a"), "me", time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
-			heard(t, "an acquire", bell)
+			wantRing(t, "an acquire", bell)
 			hushed(bell)
 			if err := writer.Delete(t.Context(), ref("a"), l.Token); err != nil {
 				t.Fatal(err)
 			}
-			heard(t, "a delete", bell)
+			wantRing(t, "a delete", bell)
 		})
 	}
 }
@@ -96,17 +96,17 @@ func TestBell_listensAgainWhenCutOff(t *testing.T) {
 	s := create(t, writer, "a")
 	bell, stop := reader.Bell(ref("a"))
 	defer stop()
-	heard(t, "it listens", bell)
+	wantRing(t, "it listens", bell)
 	hushed(bell)
 	killer := pgtest.Connect(t, url)
 	tag, err := killer.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'listener'`)
 	if err != nil || tag.RowsAffected() != 1 {
 		t.Fatalf("cut off %d listeners: %v", tag.RowsAffected(), err)
 	}
-	heard(t, "it listens again", bell) // for what it may have missed
+	wantRing(t, "it listens again", bell) // for what it may have missed
 	hushed(bell)
 	save(t, writer, s, "one")
-	heard(t, "a save", bell)
+	wantRing(t, "a save", bell)
 }
 
 // A post that meets a release, or any write, waits for it: whoever comes

@@ -13,24 +13,25 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// write is one request that changes a session: statements sent in one go,
-// which PostgreSQL carries out as one transaction. The deciding one, the first
-// but for locks, returns a row if the write is admitted and puts the write's
-// id on the session's row; those after it find the session by that id, so that
-// they do nothing if it was not. Most writes are the deciding one alone.
+// write is one request that changes a session: statements sent together, which
+// PostgreSQL runs as one transaction. The first one after the locks decides: it
+// returns a row if the write is admitted, and puts the write's id on the
+// session's row. Later ones find the session by that id, so they do nothing if
+// the write was refused. Most writes are the deciding statement alone.
 type write struct {
 	name  string // in write points
 	ref   store.Ref
 	id    pgtype.UUID
 	args  pgx.NamedArgs
-	into  []any // where the row of the deciding statement goes
+	into  []any // destinations of the deciding statement's row
 	locks int   // how many statements only lock
 	parts []part
 }
 
-// part is a statement of a write, with parameters besides the write's.
+// part is a statement of a write, with parameters of its own.
 type part struct {
 	statement
 	args pgx.NamedArgs
@@ -45,42 +46,42 @@ func (s *Store) newWrite(name string, r store.Ref, args pgx.NamedArgs, into ...a
 // newID names a write so that its outcome can be asked for.
 func newID() pgtype.UUID { return pgtype.UUID{Bytes: uuid.New(), Valid: true} }
 
-// mine is the session's row, if this write has it.
+// mine is the session's row, if this write was admitted.
 const mine = `(SELECT * FROM sessions WHERE tenant = @tenant AND id = @id AND write_id = @write) m`
 
 func (w *write) add(st statement, args pgx.NamedArgs) {
 	w.parts = append(w.parts, part{statement: st, args: args})
 }
 
-// send makes the request and reports whether it was admitted. It is tried
-// again where that is safe; another failure is returned as it is, for the
-// caller to learn the outcome.
+// send makes the request and reports whether it was admitted. It retries where
+// that is safe. If the answer was lost the error is an answerLostError, and the
+// caller must ask for the outcome.
 func (s *Store) send(ctx context.Context, w *write) (admitted bool, err error) {
 	var failed error
-	err = s.insist(ctx, repeatable, func() error {
-		failed = s.ride(ctx, w, &admitted)
+	err = s.retryWhile(ctx, safeToRepeat, func() error {
+		failed = s.enqueue(ctx, w, &admitted)
 		return failed
 	})
-	if err != nil && broken(failed) {
-		return false, &brokenError{failed}
+	if err != nil && answerLost(failed) {
+		return false, &answerLostError{failed}
 	}
 	return admitted, err
 }
 
-// brokenError is a lost connection with a write under way.
-type brokenError struct{ err error }
+// answerLostError is a connection that was lost during a write.
+type answerLostError struct{ err error }
 
-func (e *brokenError) Error() string { return e.err.Error() }
+func (e *answerLostError) Error() string { return e.err.Error() }
 
 func (w *write) sendOn(ctx context.Context, conn *pgx.Conn, admitted *bool) error {
 	if len(w.parts) == 1 {
 		only := w.parts[0]
-		return admittance(admitted, conn.QueryRow(ctx, only.sql, only.values(only.args, w.args)...).Scan(w.into...))
+		return setAdmitted(admitted, conn.QueryRow(ctx, only.sql, only.values(only.args, w.args)...).Scan(w.into...))
 	}
 	var batch pgx.Batch
 	w.queue(&batch)
 	results := conn.SendBatch(ctx, &batch)
-	return ended(results, w.receive(results, admitted))
+	return closeBatch(results, w.receive(results, admitted))
 }
 
 // queue adds the statements of a write to a request.
@@ -97,7 +98,7 @@ func (w *write) receive(results pgx.BatchResults, admitted *bool) error {
 			return err
 		}
 	}
-	if err := admittance(admitted, results.QueryRow().Scan(w.into...)); err != nil {
+	if err := setAdmitted(admitted, results.QueryRow().Scan(w.into...)); err != nil {
 		return err
 	}
 	for range len(w.parts) - w.locks - 1 {
@@ -108,60 +109,45 @@ func (w *write) receive(results pgx.BatchResults, admitted *bool) error {
 	return nil
 }
 
-// admittance tells by the deciding statement's row whether a write was
-// admitted: that there is none is no error.
-func admittance(admitted *bool, err error) error {
+// setAdmitted decides by the deciding statement's row whether a write was
+// admitted. No row is no error.
+func setAdmitted(admitted *bool, err error) error {
 	if *admitted = err == nil; errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
 	return err
 }
 
-// ended is how a batch ended. Its transaction ends with the last statement, so
-// that only Close tells.
-func ended(results pgx.BatchResults, err error) error {
+// closeBatch returns how a batch ended. Its transaction ends with the last
+// statement, so only Close tells.
+func closeBatch(results pgx.BatchResults, err error) error {
 	if closed := results.Close(); err == nil {
 		err = closed
 	}
 	return err
 }
 
-// writable is the reason why a session cannot be written at all.
-func (s *Store) writable(ctx context.Context, next session.Session, keys []store.Key) error {
-	if next.IsZero() {
-		return &session.InvalidError{Field: "session", Reason: "is the zero session"}
-	}
-	if err := s.open(ctx, store.RefOf(next)); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// admission lets the writer of a version on: nobody else has written since it
-// loaded the session, and its lease, or that it has none, is in order.
-const admission = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND NOT unreadable
+// admitted is the condition under which a write is made; admission.State says
+// why not. Nobody else has written since the writer loaded the session, and its
+// lease, or that it has none, is in order.
+const admitted = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND NOT unreadable
 	AND CASE WHEN @fence::bigint = 0 THEN NOT ` + held + ` ELSE lease_token = @fence::bigint AND NOT lease_ended END`
 
-// admit adds what the admission compares.
+// admit adds what the condition compares.
 func admit(args pgx.NamedArgs, next session.Session, fence int64) {
 	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, next.Base(), fence
 }
 
-// manyTries bounds how often a write is refused for a reason that is gone when
-// it is looked for, as when a lease runs out in between.
-const manyTries = 100
+// maxTries bounds how often a write is refused for a reason that is gone when
+// refusal looks for it, as when a lease runs out in between.
+const maxTries = 100
 
-// settle sends a write until it is admitted or there is a reason why not. A
-// refusal without one may be for want of a snapshot, so the write is made anew
-// each time.
-func (s *Store) settle(ctx context.Context, next session.Session, fence int64, build func() (*write, error)) (*write, error) {
+// sendUntilDecided sends a write until it is admitted or refusal finds a reason
+// why not. Without a reason a snapshot may be due, so each try builds the write
+// again.
+func (s *Store) sendUntilDecided(ctx context.Context, next session.Session, fence int64, build func() (*write, error)) (*write, error) {
 	r := store.RefOf(next)
-	for range manyTries {
+	for range maxTries {
 		w, err := build()
 		if err != nil {
 			return nil, err
@@ -171,19 +157,18 @@ func (s *Store) settle(ctx context.Context, next session.Session, fence int64, b
 			return w, err
 		}
 		if admitted {
-			s.ring(r)
+			s.announce(r)
 			return w, nil
 		}
 		if err := s.refusal(ctx, next, fence); err != nil {
 			return nil, err
 		}
-		s.dues.set(r, true)
+		s.snapshotsDue.set(r, true)
 	}
-	return nil, fmt.Errorf("postgres: session %s: refused %d times for no reason that lasts", r.ID, manyTries)
+	return nil, fmt.Errorf("write session %s: other writers were faster %d times, try again", r.ID, maxTries)
 }
 
-// refusal is the reason why a write is not admitted, by the checks in the
-// order the contract fixes.
+// refusal returns why a write is not admitted, nil where it would be by now.
 func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) error {
 	r := store.RefOf(next)
 	var l leaseRow
@@ -197,42 +182,29 @@ func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) 
 	if err != nil {
 		return err
 	}
+	have := admission.State{AgentID: agent, Version: version, LastSeq: last, Lease: l.lease(), Live: l.isLive}
 	if damaged {
-		return damage(r.ID, format, header)
+		have.Damage = damage(r.ID, format, header)
 	}
-	if err := l.admit(r.ID, fence); err != nil {
-		return err
-	}
-	conflict := &session.ConflictError{ID: r.ID}
-	switch {
-	case next.AgentID() != agent:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonReplaced, next.Version(), version
-	case next.Version() != version:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonStale, next.Version(), version
-	case next.Base() != last:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), last
-	default:
-		return nil
-	}
-	return conflict
+	return have.Admit(next, fence)
 }
 
-// damage is why a session's row cannot be built upon.
+// damage returns why a session's row cannot be read.
 func damage(id string, format int, header []byte) error {
 	if format > session.FormatVersion {
 		return &session.NewerFormatError{What: "format version", Have: fmt.Sprint(format), Know: fmt.Sprint(session.FormatVersion)}
 	}
 	if _, err := session.DecodeHeader(header); err != nil {
-		return unreadable(id, "header", err)
+		return store.Unreadable(id, "header", err)
 	}
 	return &session.CorruptError{ID: id, Path: "header", Reason: "it does not match its format or checksum"}
 }
 
-// row reads columns of a session's row, or ErrNotFound. The statement is
-// completed with the condition that names the session.
+// row reads columns of a session's row, or ErrNotFound. It adds the condition
+// that names the session to the statement.
 func (s *Store) row(ctx context.Context, r store.Ref, sql string, into ...any) error {
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "now": s.clock()}
-	return s.again(ctx, func(conn *pgx.Conn) error {
+	return s.retry(ctx, func(conn *pgx.Conn) error {
 		return found(r, conn.QueryRow(ctx, sql+` WHERE tenant = @tenant AND id = @id`, args).Scan(into...))
 	})
 }
@@ -245,29 +217,29 @@ func found(r store.Ref, err error) error {
 	return err
 }
 
-// resolveFor is how long the outcome of a write is asked for, also when the
-// caller has gone.
+// resolveFor bounds how long a store asks for the outcome of a write, even if
+// the caller has given up.
 const resolveFor = 3 * time.Second
 
-// verdict is what became of a write whose connection was lost.
-type verdict int
+// outcome is what became of a write whose answer was lost.
+type outcome int
 
 const (
-	unknown verdict = iota // it may still be on its way
+	unknown outcome = iota // it may still be running
 	made
-	never // another write is in its place
+	replaced // another write is in its place
 )
 
-// ask runs statements that tell the outcome of a write. The session's row is
-// locked before, which waits for the write's end should it still be running;
-// the question is a statement of its own, because one sees what was there when
-// it began. It goes on when the caller has gone.
-func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArgs) verdict {
+// ask runs a statement that finds the outcome of a write, even if the caller
+// has given up. It locks the session's row first, which waits for the write if
+// that still runs. The question is a second statement, because a statement sees
+// what was there when it began.
+func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArgs) outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
 	defer cancel()
 	maps.Copy(args, pgx.NamedArgs{"tenant": w.ref.Tenant, "id": w.ref.ID, "write": w.id})
 	answer := unknown
-	err := s.again(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR SHARE`, args)
 		batch.Queue(sql, args)
@@ -276,28 +248,28 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 		if err == nil {
 			err = results.QueryRow().Scan(&answer)
 		}
-		return ended(results, err)
+		return closeBatch(results, err)
 	})
 	if err != nil {
-		return unknown // no answer is an answer too
+		return unknown
 	}
 	if answer == made {
-		s.ring(w.ref)
+		s.announce(w.ref)
 	}
 	return answer
 }
 
-// askCommit tells the outcome of a save or a creation by its commit: the one
-// at its version has its id, or that of another write.
-func (s *Store) askCommit(ctx context.Context, w *write, version int64) verdict {
+// askCommit finds the outcome of a save or a creation: the commit of its version
+// has its id, or that of another write.
+func (s *Store) askCommit(ctx context.Context, w *write, version int64) outcome {
 	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN c.write_id = @write THEN 1 ELSE 2 END
 		FROM sessions s`+commitAt+` WHERE s.tenant = @tenant AND s.id = @id), 0)`,
 		pgx.NamedArgs{"version": version})
 }
 
-// askAppend tells the outcome of an append, and finds the lease that was taken
-// with it. Its id is on the session's row until the next save or append.
-func (s *Store) askAppend(ctx context.Context, w *write, lease *taking) verdict {
+// askAppend finds the outcome of an append, and the lease that was taken with
+// it. Its id is on the session's row until the next save or append.
+func (s *Store) askAppend(ctx context.Context, w *write, lease *leaseRequest) outcome {
 	answer := s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN write_id = @write THEN 1 ELSE 0 END
 		FROM sessions WHERE tenant = @tenant AND id = @id), 0)`, pgx.NamedArgs{})
 	if answer == made && lease != nil {

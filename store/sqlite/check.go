@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Check reads the whole database and lists what is wrong with it: pages that
-// SQLite finds damaged, rows that belong to nobody, sessions whose kept state
-// is not what their log makes, an index of words that does not hold the words
-// that were written, and passages that no embedder will ever be asked for.
+// Check reads the whole database and lists what is wrong with it: damaged pages,
+// rows that belong to nothing, sessions whose stored state is not what their log
+// makes, a wrong index of words, and passages that no embedder would be asked
+// for.
 func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string, err error) {
 	refs, err := s.everySession(ctx)
 	if err != nil {
@@ -64,12 +64,12 @@ func (s *Store) everySession(ctx context.Context) ([]store.Ref, error) {
 	return refs, err
 }
 
-// damage is what is wrong with the tables as such.
+// damage lists what is wrong with the tables themselves.
 func (c *conn) damage(ctx context.Context) ([]string, error) {
 	var problems []string
 	for _, query := range []string{
-		// The check of an index looks at what the connection remembers of it,
-		// and only a query makes it forget what others have changed.
+		// The check of an index uses what the connection has cached of it. A query
+		// first makes SQLite drop what other connections have changed.
 		"SELECT '' FROM message_words WHERE rowid < 0",
 		"SELECT '' FROM entry_words WHERE rowid < 0",
 		"SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'",

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// checkIndex holds the index of words against the words that were written.
+// checkIndex compares the index of words with the texts.
 func (s *Store) checkIndex(ctx context.Context) (problems []string, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		for _, look := range []func(context.Context, *conn) ([]string, error){checkMessageWords, checkEntryWords} {
@@ -49,7 +49,7 @@ func tallyOf(seed maphash.Seed, tokens string) tally {
 	return t
 }
 
-// comparison is an index of words against what it should hold.
+// comparison compares an index of words with what it should hold.
 type comparison struct {
 	what                  string
 	seed                  maphash.Seed
@@ -70,8 +70,8 @@ func (c *conn) compareTerms(ctx context.Context, what, query string) (*compariso
 	return cmp, err
 }
 
-// expect compares one row and takes it out. What is known of it beside its
-// words is there, and right, or is not.
+// expect compares one row and removes it. There and right tell of its row in
+// passages.
 func (cmp *comparison) expect(n int64, tokens string, there, right bool) {
 	have, ok := cmp.rows[n]
 	switch {

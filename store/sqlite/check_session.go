@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// examination is what a session's log says of everything that is kept beside
-// it. The log and the commits are the truth.
+// examination compares what is stored beside a session's log with the log. The
+// log and the commits are the truth.
 type examination struct {
 	problems []string
 
-	// lost says that the log itself is damaged or of a newer program: there is
-	// nothing to mend by.
+	// lost says that the log itself is damaged or was written by a newer program,
+	// so that nothing can be repaired from it.
 	lost  bool
 	heads bool // some are wrong or missing
 	row   bool // is wrong
@@ -34,8 +34,8 @@ func (e *examination) find(format string, args ...any) {
 	e.problems = append(e.problems, fmt.Sprintf(format, args...))
 }
 
-// lose notes a problem that cannot be mended.
-func (e *examination) lose(format string, args ...any) {
+// findLost adds a problem that cannot be repaired.
+func (e *examination) findLost(format string, args ...any) {
 	e.lost = true
 	e.find(format, args...)
 }
@@ -50,7 +50,7 @@ func (c *conn) examine(ctx context.Context, r store.Ref, w row) (examination, er
 		err := look(ctx, c, r)
 		switch {
 		case errors.Is(err, session.ErrCorrupt), errors.Is(err, session.ErrNewerFormat):
-			e.lose("%v", err)
+			e.findLost("%v", err)
 		case err != nil:
 			return e, err
 		}
@@ -61,8 +61,8 @@ func (c *conn) examine(ctx context.Context, r store.Ref, w row) (examination, er
 	return e, nil
 }
 
-// bound reads where the log begins and ends. A row that says less than there
-// is was left behind; one that says more shows that something was lost.
+// bound reads where the log begins and ends. A row that ends earlier can be
+// repaired; one that ends later shows that changes were lost.
 func (c *conn) bound(ctx context.Context, e *examination) error {
 	w := &e.log
 	_, err := c.one(ctx, `SELECT coalesce((SELECT max(upto_seq) FROM lineage WHERE log = ?1), 0),
@@ -71,7 +71,7 @@ func (c *conn) bound(ctx context.Context, e *examination) error {
 	return err
 }
 
-// foldLog makes every version anew and holds the heads against them.
+// foldLog folds every version and compares the heads with them.
 func (e *examination) foldLog(ctx context.Context, c *conn, r store.Ref) error {
 	heads, err := c.headsOf(ctx, e.log.log)
 	if err != nil {
@@ -98,14 +98,14 @@ func (e *examination) foldLog(ctx context.Context, c *conn, r store.Ref) error {
 		e.find("a head of version %d belongs to no version", version)
 	}
 	if e.whole, err = e.sealed.WithTail(rest); err != nil {
-		return unreadable(r.ID, "tail", err)
+		return store.Unreadable(r.ID, "tail", err)
 	}
 	_, err = c.one(ctx, "SELECT count(*) FROM changes WHERE log = ? AND seq > ? AND discarded = 0 AND kind <> ?",
 		[]any{e.log.log, e.sealed.Seq(), tailDiscarded}, &e.live)
 	return err
 }
 
-// compareHead holds a head against the version it should hold.
+// compareHead compares a head with its version.
 func (e *examination) compareHead(r store.Ref, h head) error {
 	_, err := h.decode(r)
 	if errors.Is(err, session.ErrNewerFormat) {
@@ -127,8 +127,8 @@ func (e *examination) compareHead(r store.Ref, h head) error {
 	return nil
 }
 
-// eachVersion folds a session's log version by version, and gives the changes
-// of the open tail. A CorruptError says that the log or its commits have a gap.
+// eachVersion folds a session's log version by version, and returns the changes
+// of the open tail. CorruptError: the log or its commits have a gap.
 func (c *conn) eachVersion(ctx context.Context, r store.Ref, w row, visit func(session.Session) error) (tail []session.Record, err error) {
 	f, err := c.replay(ctx, r, w)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *conn) eachVersion(ctx context.Context, r store.Ref, w row, visit func(s
 	for i, commit := range commits {
 		first := f.next()
 		if err := f.seal(commit); err != nil {
-			return nil, unreadable(r.ID, "log", err)
+			return nil, store.Unreadable(r.ID, "log", err)
 		}
 		switch {
 		case commit.Version != int64(i+1) || commit.FirstSeq != first:
@@ -162,7 +162,7 @@ func (c *conn) eachVersion(ctx context.Context, r store.Ref, w row, visit func(s
 	return f.records, nil
 }
 
-// compareRow holds the session's row against its log.
+// compareRow compares the session's row with its log.
 func (e *examination) compareRow(ctx context.Context, c *conn, _ store.Ref) error {
 	names, want, err := e.columns()
 	if err != nil {
@@ -189,7 +189,7 @@ func (e *examination) compareRow(ctx context.Context, c *conn, _ store.Ref) erro
 			}
 			e.find("the header is not what the log makes")
 		case name == "last_seq" && isNumber && last > e.log.last:
-			e.lose("the row says change %d, the log ends at %d", last, e.log.last)
+			e.findLost("the row says change %d, the log ends at %d", last, e.log.last)
 		default:
 			e.find("%s in its row is %v, the log makes %v", name, have[i], want[i])
 		}
@@ -244,31 +244,31 @@ func statusText(status any) any {
 	return fmt.Sprint(status)
 }
 
-// refold is a session in the making from its log.
-type refold struct {
+// replayed is a session that is being folded from its log.
+type replayed struct {
 	s       session.Session
 	records []session.Record // not folded yet
 }
 
 // replay reads a session's whole log and folds what its ancestors hold.
-func (c *conn) replay(ctx context.Context, r store.Ref, w row) (refold, error) {
+func (c *conn) replay(ctx context.Context, r store.Ref, w row) (replayed, error) {
 	parts, err := c.history(ctx, w, w.last)
 	if err != nil {
-		return refold{}, err
+		return replayed{}, err
 	}
-	var f refold
+	var f replayed
 	for _, p := range parts {
 		records, err := c.recordsIn(ctx, r.ID, p)
 		if err != nil {
-			return refold{}, err
+			return replayed{}, err
 		}
 		f.records = append(f.records, records...)
 	}
-	return f, unreadable(r.ID, "log", f.fold(w.forkedAt))
+	return f, store.Unreadable(r.ID, "log", f.fold(w.forkedAt))
 }
 
-// fold takes in the records up to a number.
-func (f *refold) fold(upTo int64) (err error) {
+// fold folds the records up to a number.
+func (f *replayed) fold(upTo int64) (err error) {
 	n := 0
 	for n < len(f.records) && f.records[n].Seq <= upTo {
 		n++
@@ -281,14 +281,14 @@ func (f *refold) fold(upTo int64) (err error) {
 }
 
 // next is the number of the first change not folded yet.
-func (f *refold) next() int64 {
+func (f *replayed) next() int64 {
 	if f.s.IsZero() {
 		return 1
 	}
 	return f.s.Seq() + 1
 }
 
-func (f *refold) seal(commit store.CommitInfo) error {
+func (f *replayed) seal(commit store.CommitInfo) error {
 	if err := f.fold(commit.LastSeq); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func TestCheck_namesEveryDamage(t *testing.T) {
 		"no head":            {"DELETE FROM heads", "there is no head"},
 		"a head of nothing":  {"UPDATE heads SET version = 9999 WHERE version > 40", "belongs to no version"},
 		"a commit missing":   {"UPDATE changes SET first_seq = NULL WHERE version = 3", "does not follow"},
-		"a commit's id cut":  {"UPDATE changes SET commit_id = NULL, commit_uuid = x'00' WHERE version = 3", "the id of one cannot be read"},
+		"a commit's id cut":  {"UPDATE changes SET commit_id = NULL, commit_uuid = x'00' WHERE version = 3", "the id of a commit cannot be read"},
 		"a header altered":   {"UPDATE sessions SET header = replace(header, 'tester', 'taster')", "the header is not"},
 		"a header cut":       {"UPDATE sessions SET header = substr(header, 9)", "the header is not"},
 		"an old version":     {"UPDATE sessions SET version = version - 1", "version in its row"},

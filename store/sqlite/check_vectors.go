@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// strayVectors are those of what is no message, or is none any more.
-const strayVectors = `FROM message_vectors WHERE (log, seq) IN (SELECT v.log, v.seq FROM message_vectors v
+// orphanVectors selects vectors of something that is not a message, or of a
+// discarded one.
+const orphanVectors = `FROM message_vectors WHERE (log, seq) IN (SELECT v.log, v.seq FROM message_vectors v
 JOIN changes c ON c.log = v.log AND c.seq = v.seq WHERE c.discarded <> 0 OR c.kind <> 'message_added')`
 
-// checkVectors looks for vectors of what cannot be found, and for marks that
-// have passed what waits: nobody would ever be asked to embed it. That vectors
-// belong to something at all is checked with the other tables.
+// checkVectors looks for orphan vectors, and for marks that lie behind passages
+// without a vector, which would never be embedded.
 func (s *Store) checkVectors(ctx context.Context) (problems []string, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		problems, err = c.vectorProblems(ctx)
@@ -23,7 +23,7 @@ func (s *Store) checkVectors(ctx context.Context) (problems []string, err error)
 
 func (c *conn) vectorProblems(ctx context.Context) (problems []string, err error) {
 	var stray int64
-	if _, err := c.one(ctx, "SELECT count(*) "+strayVectors, nil, &stray); err != nil {
+	if _, err := c.one(ctx, "SELECT count(*) "+orphanVectors, nil, &stray); err != nil {
 		return nil, err
 	}
 	if stray > 0 {
@@ -46,14 +46,14 @@ func (c *conn) vectorProblems(ctx context.Context) (problems []string, err error
 			return nil, err
 		}
 		if passed {
-			problems = append(problems, fmt.Sprintf("what waits for embedder %s is not looked for", name))
+			problems = append(problems, fmt.Sprintf("the mark of embedder %s lies behind passages without a vector", name))
 		}
 	}
 	return problems, nil
 }
 
-// passed reports whether anything waits up to the marks of an embedder, or
-// will once it is written there.
+// passed reports whether a mark of an embedder lies behind a passage without a
+// vector, or beyond the end of the log.
 func (c *conn) passed(ctx context.Context, e embedder) (bool, error) {
 	var last int64
 	if _, err := c.one(ctx, "SELECT coalesce(max(n), 0) FROM changes", nil, &last); err != nil || e.changes > last {
@@ -67,19 +67,18 @@ func (c *conn) passed(ctx context.Context, e embedder) (bool, error) {
 	return len(entries) > 0 && entries[0].n <= e.entries, err
 }
 
-// repairVectors has embedders look for everything again, and removes vectors
-// that are of nothing.
-func (s *Store) repairVectors(ctx context.Context) (mended []string, err error) {
-	if mended, err = s.checkVectors(ctx); err != nil || len(mended) == 0 {
+// repairVectors sets all marks back to the beginning and removes orphan vectors.
+func (s *Store) repairVectors(ctx context.Context) (repaired []string, err error) {
+	if repaired, err = s.checkVectors(ctx); err != nil || len(repaired) == 0 {
 		return nil, err
 	}
-	err = s.write(ctx, &request{remembers: true, do: func(ctx context.Context, c *conn) error {
-		for _, statement := range []string{"DELETE " + strayVectors, "UPDATE embedders SET changes = 0, entries = 0"} {
+	err = s.write(ctx, &request{keepsCache: true, do: func(ctx context.Context, c *conn) error {
+		for _, statement := range []string{"DELETE " + orphanVectors, "UPDATE embedders SET changes = 0, entries = 0"} {
 			if _, err := c.exec(ctx, statement); err != nil {
 				return err
 			}
 		}
 		return nil
 	}})
-	return mended, err
+	return repaired, err
 }

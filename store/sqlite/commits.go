@@ -22,8 +22,8 @@ UNION ALL
 SELECT id, NULL, version, first_seq, last_seq, action, actor, at FROM commits WHERE log = ?1 AND version > ?2 AND version <= ?3
 ORDER BY version`
 
-// commitsIn reads commits after a version, up to and with another. Each
-// version has one, so a limit bounds the versions to look at.
+// commitsIn reads commits after a version, up to and including another. Each
+// version has one commit, so a limit bounds the versions too.
 func (c *conn) commitsIn(ctx context.Context, id string, log, after, upTo int64, limit int) ([]store.CommitInfo, error) {
 	if most := int64(limit); upTo-after > most {
 		upTo = after + most
@@ -41,13 +41,13 @@ func (c *conn) commitsIn(ctx context.Context, id string, log, after, upTo int64,
 		info.ID, err = joinID(text, packed)
 		info.At = instant(at)
 		commits = append(commits, info)
-		return unreadable(id, "commits", err)
+		return store.Unreadable(id, "commits", err)
 	})
 	return commits, err
 }
 
-// splitID is the id of a commit as its two columns have it: the bytes of a UUID
-// that is spelled the usual way, else text.
+// splitID returns the two columns of a commit's id: a UUID in its usual spelling
+// is stored as bytes, any other id as text.
 func splitID(id string) (text, packed any) {
 	if u, err := uuid.Parse(id); err == nil && u.String() == id {
 		return nil, u[:]
@@ -55,14 +55,14 @@ func splitID(id string) (text, packed any) {
 	return id, nil
 }
 
-// joinID is the id that splitID was given.
+// joinID is the reverse of splitID.
 func joinID(text sql.NullString, packed []byte) (string, error) {
 	if text.Valid {
 		return text.String, nil
 	}
 	u, err := uuid.FromBytes(packed)
 	if err != nil {
-		return "", fmt.Errorf("the id of one cannot be read: %w", err)
+		return "", fmt.Errorf("the id of a commit cannot be read: %w", err)
 	}
 	return u.String(), nil
 }

@@ -17,9 +17,9 @@ type connector struct {
 	synchronous Synchronous
 }
 
-// patience is how long SQLite itself waits for a lock: only where a database
-// is opened, recovered or closed, because the writer stands in line by itself.
-const patience = 10 * time.Second
+// openTimeout is how long SQLite itself waits for a lock when a database is
+// opened, recovered or closed. For writes the writer waits instead.
+const openTimeout = 10 * time.Second
 
 const (
 	// pageSize is that of new databases. A change of a little more than a
@@ -28,29 +28,29 @@ const (
 	pageSize = 1 << 10
 
 	// maxLog is the size of the write-ahead log at which it is moved to the
-	// database. Flushing one that is written over again costs less than
-	// flushing one that grows.
+	// database. Flushing a log that is overwritten costs less than flushing one
+	// that grows.
 	maxLog = 4 << 20
 
-	// maxIdleLog is what stays of the log once all of it was moved.
+	// maxIdleLog is the size to which the log file is cut when it was moved.
 	maxIdleLog = 16 << 20
 )
 
 func newConnector(path string, synchronous Synchronous) (connector, error) {
-	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // what Open has made; SQLite makes no file by itself
+	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // Open has made the file; SQLite must not
 	db, err := sql.Open("sqlite", name.String())
 	return connector{db: db, synchronous: synchronous}, err
 }
 
-// connect opens one connection with everything set that is not kept in the file.
+// connect opens one connection and sets what the file does not store.
 func (k connector) connect(ctx context.Context, pragmas ...string) (*conn, error) {
 	raw, err := k.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}, known: known{rows: map[store.Ref]row{}}}
+	c := &conn{raw: raw, stmts: map[string]statement{}, queries: map[string]*sql.Stmt{}, onWrite: func(string) {}, cache: rowCache{rows: map[store.Ref]row{}}}
 	for _, pragma := range append([]string{
-		"busy_timeout = " + millis(patience), "foreign_keys = ON", "temp_store = MEMORY",
+		"busy_timeout = " + millis(openTimeout), "foreign_keys = ON", "temp_store = MEMORY",
 		"synchronous = " + k.synchronous.pragma(), "journal_size_limit = " + strconv.Itoa(maxIdleLog),
 		"wal_autocheckpoint = " + strconv.Itoa(maxLog/pageSize),
 	}, pragmas...) {
@@ -67,8 +67,8 @@ type conn struct {
 	raw     *sql.Conn
 	stmts   map[string]statement // of exec and one
 	queries map[string]*sql.Stmt // of each
-	onWrite func(point string)   // told after each group of statements that writes
-	known   known                // of the connection that writes
+	onWrite func(point string)   // called after each group of statements that writes
+	cache   rowCache             // of the connection that writes
 	wrote   bool                 // a statement that writes was executed
 }
 
@@ -78,7 +78,7 @@ func (c *conn) run(ctx context.Context, text string) error {
 	return err
 }
 
-// each reads all rows. The scan must not use the connection.
+// each calls scan for every row. Scan must not use the connection.
 func (c *conn) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	stmt, ok := c.queries[query]
 	if !ok {
@@ -96,7 +96,7 @@ func (c *conn) each(ctx context.Context, query string, args []any, scan func(*sq
 	return drain(rows, scan)
 }
 
-// eachOf is each for text that is put together and not worth keeping.
+// eachOf is each for a query that is not worth preparing.
 func (c *conn) eachOf(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := c.raw.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -147,10 +147,10 @@ func newReaders(k connector) *readers {
 	return r
 }
 
-// errClosing is what a reader is told that comes too late.
+// errClosing refuses calls that come after Close.
 var errClosing = errors.New("the store is closing")
 
-// read runs a look at the database in one transaction.
+// read runs look in one transaction.
 func (r *readers) read(ctx context.Context, look func(context.Context, *conn) error) (err error) {
 	var c *conn
 	select {
@@ -174,13 +174,13 @@ func (r *readers) read(ctx context.Context, look func(context.Context, *conn) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Ended in the middle of it, a transaction might be open and nobody know.
+	// A BEGIN that is cancelled half-way could leave an open transaction.
 	if _, err := c.exec(context.WithoutCancel(ctx), "BEGIN"); err != nil {
 		return err
 	}
 	err = look(ctx, c)
 	if _, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
-		err = errors.Join(err, e, c.close()) // nobody can use it any more
+		err = errors.Join(err, e, c.close()) // the connection cannot be used any more
 		c = nil
 	}
 	return err

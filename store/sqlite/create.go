@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Create stores a version-0 session as version 1.
@@ -18,7 +19,7 @@ func (s *Store) Fork(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) create(ctx context.Context, next session.Session, c store.Commit, mustShare bool) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	v, err := prepareSave(next, c)
@@ -35,13 +36,13 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 			}
 			made = v
 			if !shared {
-				if made, err = rooted(v, mustShare); err != nil {
+				if made, err = v.rooted(mustShare); err != nil {
 					return err
 				}
 			}
 			return s.insert(ctx, conn, r, made, history)
 		},
-		saved: v.isThere,
+		saved: v.wasSaved,
 	})
 	if err != nil {
 		return session.Session{}, err
@@ -49,63 +50,46 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	return made.sealed, nil
 }
 
-// creatable checks whether a session can be created and, for a fork whose
-// parent is here, gives the stretches of log it shares.
+// creatable checks whether a session can be created and returns the stretches of
+// its parent's log that it shares, if the parent exists.
 func (c *conn) creatable(ctx context.Context, r store.Ref, next session.Session) (history []stretch, shared bool, err error) {
-	_, found, err := c.find(ctx, r, 0)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case found:
-		return nil, false, &session.ConflictError{ID: r.ID, Reason: session.ReasonExists}
-	case next.Version() != 0:
-		return nil, false, &session.ConflictError{ID: r.ID, Reason: session.ReasonNonzeroVersion, Want: next.Version()}
+	_, exists, err := c.find(ctx, r, 0)
+	if err == nil {
+		err = admission.CheckCreate(next, exists)
 	}
-	info := next.Info()
-	if info.Fork == nil || next.ForkedFrom() == "" {
-		return nil, false, nil
-	}
-	parent, found, err := c.find(ctx, store.Ref{Tenant: r.Tenant, ID: info.ParentID}, 0)
-	if err != nil || !found || parent.agentID != next.ForkedFrom() {
+	of, isFork := admission.ParentOf(next)
+	if err != nil || !isFork {
 		return nil, false, err
 	}
-	found, err = c.hasCommit(ctx, parent.log, info.Fork.Version, info.Fork.Seq)
+	parent, found, err := c.find(ctx, of.Ref, 0)
+	if err != nil || !found || parent.agentID != of.AgentID {
+		return nil, false, err
+	}
+	found, err = c.hasCommit(ctx, parent.log, of.At.Version, of.At.Seq)
 	if err != nil || !found {
 		return nil, false, err
 	}
 	parts, err := c.history(ctx, parent, parent.seq)
 	for _, p := range parts {
-		if p.after < info.Fork.Seq {
-			p.upTo = min(p.upTo, info.Fork.Seq)
+		if p.after < of.At.Seq {
+			p.upTo = min(p.upTo, of.At.Seq)
 			history = append(history, p)
 		}
 	}
 	return history, true, err
 }
 
-// rooted is a version with a log of its own.
-func rooted(v saving, mustShare bool) (saving, error) {
-	info := v.next.Info()
-	switch {
-	case mustShare && info.Fork == nil:
-		return v, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
-	case mustShare:
-		return v, session.NotFound(info.ParentID)
-	case v.beginsLog():
-		return v, nil
-	}
-	next, err := v.next.Rooted()
-	if err != nil {
+// rooted returns the version with a log of its own.
+func (v versionWrite) rooted(mustShare bool) (versionWrite, error) {
+	next, changed, err := admission.Rooted(v.next, mustShare)
+	if err != nil || !changed {
 		return v, err
 	}
 	return prepareSave(next, v.commit)
 }
 
-// beginsLog reports whether a session's changes are a log by themselves.
-func (v saving) beginsLog() bool { return len(v.changes) > 0 && v.changes[0].kind == sessionCreated }
-
 // insert writes a new session that continues the stretches it shares.
-func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v saving, history []stretch) error {
+func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite, history []stretch) error {
 	w := row{}
 	if len(history) > 0 {
 		w.forkedAt = history[len(history)-1].upTo

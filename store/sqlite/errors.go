@@ -13,10 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// translate is an error as a caller gets it: those of package session as they
-// are, the context's where it ended, and what SQLite says in words that name
-// the cause. Conflicts are found by looking, so no error of the driver stands
-// for one.
+// translate turns an error into one for callers: errors of package session and
+// of the context as they are, errors of SQLite with a text that names the cause.
+// Conflicts are found by reading, so no error of the driver means one.
 func (s *Store) translate(ctx context.Context, err error) error {
 	var raw *driver.Error
 	switch {
@@ -27,7 +26,7 @@ func (s *Store) translate(ctx context.Context, err error) error {
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || isCode(err, codes.SQLITE_INTERRUPT)):
 		return ctx.Err()
 	case errors.As(err, &raw):
-		return fmt.Errorf("sqlite store %s: %w", s.path, explained(err, raw.Code()))
+		return fmt.Errorf("sqlite store %s: %w", s.path, explain(err, raw.Code()))
 	}
 	return err
 }
@@ -36,8 +35,8 @@ func (s *Store) closedError() error {
 	return fmt.Errorf("sqlite store %s: %w", s.path, session.ErrClosed)
 }
 
-// explained says what an error of SQLite means to the owner of the file.
-func explained(err error, code int) error {
+// explain adds what an error of SQLite means for the owner of the file.
+func explain(err error, code int) error {
 	if code == codes.SQLITE_READONLY_DIRECTORY || code == codes.SQLITE_READONLY_CANTINIT {
 		return fmt.Errorf("SQLite keeps a log beside the database, and the directory cannot be written to: %w", err)
 	}
@@ -64,15 +63,6 @@ func explained(err error, code int) error {
 func isCode(err error, code int) bool {
 	var raw *driver.Error
 	return errors.As(err, &raw) && raw.Code()&0xff == code
-}
-
-// unreadable says how stored data cannot be used: it is of a newer format, or
-// it is corrupt. Nil stays nil.
-func unreadable(id, path string, err error) error {
-	if err == nil || errors.Is(err, session.ErrNewerFormat) {
-		return err
-	}
-	return &session.CorruptError{ID: id, Path: path, Reason: err.Error()}
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// Post adds an item to a session's inbox. Items stay there for ever, so that
-// an id that was ever used is known again.
+// Post adds an item to a session's inbox. Taken items stay in the table, so that
+// a used id is recognised.
 func (s *Store) Post(ctx context.Context, r store.Ref, item store.Item) error {
 	item, err := item.Check()
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, item store.Item) error {
 func (c *conn) takeItem(ctx context.Context, log int64, ch change) error {
 	n, err := c.exec(ctx, "UPDATE inbox SET taken = ? WHERE log = ? AND id = ? AND taken = 0", ch.seq, log, ch.itemID)
 	if err == nil && n == 0 {
-		err = &session.InvalidError{Field: "inbox", Reason: "item " + ch.itemID + " is gone or taken"}
+		err = admission.ItemTaken(ch.itemID)
 	}
 	return err
 }
@@ -47,7 +47,7 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 			}
 			var item store.Item
 			if err := json.Unmarshal(raw, &item); err != nil {
-				return unreadable(r.ID, "inbox", err)
+				return store.Unreadable(r.ID, "inbox", err)
 			}
 			unread = append(unread, item)
 			return nil

@@ -10,15 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A message is found from the moment it is in the log, and saving it costs
-// nothing more. The index comes after: it holds the messages up to a change,
-// the mark, and a search reads those behind the mark themselves. The mark and
-// the rows of the index move in one transaction, so they always agree.
+// A save does not pay for the index of words: it is filled later, up to a change
+// called the mark, and a search reads the messages after the mark from the log.
+// The mark and the rows of the index move in one transaction.
 
-// place is where a change lies.
+// place is the position of a change in the table and in its log.
 type place struct{ n, log, seq int64 }
 
-// passage is a message as the index has it.
+// passage is a message in the index.
 type passage struct {
 	place
 	at     int64
@@ -33,24 +32,24 @@ func scanPlace(rows *sql.Rows) (at place, r logRow, err error) {
 	return at, r, err
 }
 
-// indexing is the next part of the log to be indexed. It is read and taken
-// apart before the writer is asked, who is one for all.
+// indexing is the next part of the log to be indexed. It is read and split into
+// words before the write is queued, because all writes share one writer.
 type indexing struct {
 	mark, upTo int64
-	places     []place // of all changes behind the mark, to know them again
+	places     []place // of all changes in the part, to see whether they are still there
 	passages   []passage
 }
 
 const (
-	// A part is so small that whoever waits for the writer hardly notices.
+	// A part is small, so that queued writes hardly wait for it.
 	maxPart      = 256
 	maxPartBytes = 256 << 10
 )
 
-// errMoved says that the log is not any more what was to be indexed.
-var errMoved = errors.New("the log or its index has moved on")
+// errMoved says that the log has changed since the part was read.
+var errMoved = errors.New("the log or its index has changed")
 
-// unindexed counts the changes behind the mark.
+// unindexed counts the changes after the mark.
 func (c *conn) unindexed(ctx context.Context) (n int64, err error) {
 	_, err = c.one(ctx, "SELECT (SELECT coalesce(max(n), 0) FROM changes) - value FROM counters WHERE name = 'indexed'", nil, &n)
 	return n, err
@@ -61,8 +60,7 @@ func (c *conn) mark(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// partAfter reads what is to be indexed when the index ends at a mark, at most
-// so many changes.
+// partAfter reads the part after a mark, at most most changes.
 func (c *conn) partAfter(ctx context.Context, mark int64, most int) (indexing, error) {
 	part := indexing{mark: mark, upTo: mark}
 	size := 0
@@ -76,18 +74,18 @@ func (c *conn) partAfter(ctx context.Context, mark int64, most int) (indexing, e
 			part.passages = append(part.passages, p)
 		}
 		if size += len(r.data); size > maxPartBytes {
-			return errEnough
+			return errStop
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStop) {
 		return indexing{}, err
 	}
 	return part, c.nameOwners(ctx, part.passages)
 }
 
-// passageOf is a message as the index has it, but for whose it is. What has no
-// words or cannot be read is not in the index.
+// passageOf returns what is indexed of a message, without its owners' tokens. A
+// message without words, or that cannot be read, is not indexed.
 func passageOf(at place, r logRow) (passage, bool) {
 	m, ok := r.message()
 	if !ok {
@@ -97,7 +95,8 @@ func passageOf(at place, r logRow) (passage, bool) {
 	return p, p.tokens != ""
 }
 
-// message is the message that a change adds, if it does and can be read.
+// message returns the message that a change adds, if it adds one that can be
+// read.
 func (r logRow) message() (session.Message, bool) {
 	if r.kind != messageAdded {
 		return session.Message{}, false
@@ -107,7 +106,7 @@ func (r logRow) message() (session.Message, bool) {
 	return added.Message, ok && err == nil
 }
 
-// nameOwners adds to passages the tokens that say whose they are.
+// nameOwners adds the tokens of their owners to passages.
 func (c *conn) nameOwners(ctx context.Context, passages []passage) error {
 	owners := map[int64]string{}
 	for i, p := range passages {
@@ -124,8 +123,9 @@ func (c *conn) nameOwners(ctx context.Context, passages []passage) error {
 	return nil
 }
 
-// ownerOf are the tokens that say whose a log is: its own, and its user's. All
-// sessions that share a log have one user; a purged one is named by its forks.
+// ownerOf returns the tokens of a log's owners: the log itself and its user. All
+// sessions that share a log have the same user; if the session was purged, its
+// forks tell who.
 func (c *conn) ownerOf(ctx context.Context, log int64) (string, error) {
 	user := store.Owner{Scope: store.ScopeUser}
 	if _, err := c.one(ctx, `SELECT tenant, user_id FROM sessions WHERE log = ?1
@@ -140,9 +140,9 @@ UNION ALL SELECT tenant, user_id FROM lineage JOIN sessions USING (log) WHERE an
 	return whose, nil
 }
 
-// index writes a part to the index. Where the log is not what it was when the
-// part was read, nothing is written and the error is errMoved: a purge may have
-// taken changes away, and new ones their numbers.
+// index writes a part to the index. If the log has changed since the part was
+// read it writes nothing and returns errMoved: a purge may have removed changes,
+// and new ones may have their numbers.
 func (c *conn) index(ctx context.Context, part indexing) error {
 	mark, err := c.mark(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *conn) index(ctx context.Context, part indexing) error {
 const unneeded = `log = ?1 AND seq > coalesce((SELECT max(upto_seq) FROM lineage WHERE ancestor = ?1), 0)
 AND NOT EXISTS (SELECT 1 FROM sessions WHERE log = ?1)`
 
-// unindex takes the unneeded changes of a log out of the index.
+// unindex removes the unneeded changes of a log from the index.
 func (c *conn) unindex(ctx context.Context, log int64) error {
 	for _, statement := range []string{
 		"DELETE FROM message_words WHERE rowid IN (SELECT p.n FROM passages p WHERE p.n IN (SELECT n FROM changes WHERE " + unneeded + "))",
@@ -194,8 +194,8 @@ func (c *conn) unindex(ctx context.Context, log int64) error {
 	return nil
 }
 
-// lowerMarks keeps the mark within the log, and those of embedders. The numbers
-// of the last changes are given again when those are removed.
+// lowerMarks moves marks back that lie beyond the end of the log, because the
+// numbers of removed last changes are used again.
 func (c *conn) lowerMarks(ctx context.Context) error {
 	for _, statement := range []string{
 		"UPDATE counters SET value = min(value, (SELECT coalesce(max(n), 0) FROM changes)) WHERE name = 'indexed'",
@@ -208,8 +208,7 @@ func (c *conn) lowerMarks(ctx context.Context) error {
 	return nil
 }
 
-// indexEntry makes an entry the one that is found under its key, which has
-// none in the index.
+// indexEntry adds an entry to the index, whose key has none there.
 func (c *conn) indexEntry(ctx context.Context, key int64, tokens string) error {
 	_, err := c.exec(ctx, "INSERT INTO entry_words (rowid, tokens) VALUES (?, ?)", key, tokens)
 	return err

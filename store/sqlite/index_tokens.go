@@ -10,12 +10,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// The index holds tokens, one for each word and some that say whose the words
-// are, so that a search meets nobody else's. The first letter tells the kinds
-// apart. No two words share a token: what the index counts is exact.
+// The index holds tokens: one for each word, and one for each owner of the words,
+// so that a search reads no other owner's. The first letter is the kind of token.
+// No two words share a token, so what the index counts is exact.
 
-// wordToken stands for a word. The tokenizer keeps small letters, digits and
-// everything beyond ASCII together; a word with anything else is spelled out.
+// wordToken returns the token of a word. The tokenizer splits at everything but
+// small letters, digits and what is beyond ASCII, so a word with such a character
+// is encoded in hexadecimal.
 func wordToken(word string) string {
 	if plain(word) {
 		return "w" + word
@@ -26,7 +27,7 @@ func wordToken(word string) string {
 	return "w" + word
 }
 
-// plain reports a word that is surely one token, which most are.
+// plain reports a word that is certainly one token. Most are.
 func plain(word string) bool {
 	for i := range len(word) {
 		if c := word[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -40,17 +41,17 @@ func splits(r rune) bool {
 	return r < utf8.RuneSelf && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 }
 
-// logToken stands for the log that a message is in.
+// logToken returns the token of a log.
 func logToken(log int64) string { return "l" + strconv.FormatInt(log, 10) }
 
-// ownerToken stands for the user or agent whose words they are. A user's
-// messages have it too. Others may share it by a chance that harms nothing.
+// ownerToken returns the token of a user or agent. A user's messages have it
+// too. A collision does no harm: every hit is checked.
 func ownerToken(o store.Owner) string {
 	sum := sha256.Sum256([]byte(o.Tenant + "\x00" + string(o.Scope) + "\x00" + o.Name))
 	return "o" + hex.EncodeToString(sum[:8])
 }
 
-// tokens is what the index holds of a text, after the tokens that say whose.
+// tokens returns what is indexed of a text, after its owners' tokens.
 func tokens(text string, whose ...string) string {
 	var b strings.Builder
 	for _, t := range whose {
@@ -65,7 +66,7 @@ func tokens(text string, whose ...string) string {
 	return b.String()
 }
 
-// having asks the index for rows with one of some tokens and a word.
+// having is the query for rows with a word and one of some tokens.
 func having(oneOf []string, word string) string {
 	return `("` + strings.Join(oneOf, `" OR "`) + `") AND "` + wordToken(word) + `"`
 }

@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// indexer brings the index up to the log in the background. It asks the writer
-// like anybody else, for a small part at a time. In a file that nobody ever
-// searched there is nothing for it to do.
+// indexer fills the index of words in the background, in small parts that are
+// queued like other writes. It does nothing in a file that was never searched.
 type indexer struct {
 	store   *Store
-	wanted  atomic.Bool   // somebody searches, or has once
-	asked   atomic.Bool   // somebody here does
-	written atomic.Int64  // writes since the index was last looked at
-	wake    chan struct{} // holds one call to look
+	wanted  atomic.Bool   // the file was searched at some time
+	asked   atomic.Bool   // it was searched through this store
+	written atomic.Int64  // writes since the index was last filled
+	wake    chan struct{} // holds one signal
 	stop    context.CancelFunc
 	stopped chan struct{}
 }
 
 const (
-	// maxUnindexed is about how many changes a search may have to read beside
-	// the index. Where more wait, they are indexed however busy the store is.
+	// maxUnindexed is about how many changes a search may have to read besides
+	// the index. If more wait, they are indexed even while the store is busy.
 	maxUnindexed = 4096
 
-	// minUnindexed is how many are worth a transaction when it is calm.
+	// minUnindexed is how many are worth a transaction while the store is idle.
 	minUnindexed = 64
 
-	calm = 500 * time.Millisecond // without a write, that is
+	idleAfter = 500 * time.Millisecond // without a write
 
-	// A busy store is looked at every so many writes, and so many parts are
-	// indexed then. That keeps up with it, and where much was left behind, as
-	// by an older program, nobody is held up until it is done.
+	// In a busy store, every lookEvery writes at most partsAtOnce parts are
+	// indexed. That keeps up with the writes, and a large backlog, as an older
+	// program may leave it, delays nobody for long.
 	lookEvery   = 64
 	partsAtOnce = 2
 
-	// lastChance is how long closing the store may take for the index's sake.
-	lastChance = 250 * time.Millisecond
+	// closeFor is how long Close may take to fill the index.
+	closeFor = 250 * time.Millisecond
 )
 
 // newIndexer starts the indexer of a store. It ends when it is closed.
@@ -71,8 +70,8 @@ func (i *indexer) searched() {
 	}
 }
 
-// begun reports whether the index is wanted: that it was is seen by the index.
-func (i *indexer) begun(ctx context.Context) bool {
+// isWanted reports whether the file was ever searched: then it has an index.
+func (i *indexer) isWanted(ctx context.Context) bool {
 	if i.wanted.Load() {
 		return true
 	}
@@ -89,7 +88,7 @@ func (i *indexer) begun(ctx context.Context) bool {
 
 func (i *indexer) run(ctx context.Context) {
 	defer close(i.stopped)
-	quiet := time.NewTimer(calm) // others may have left something
+	quiet := time.NewTimer(idleAfter) // other processes may have left a backlog
 	defer quiet.Stop()
 	var seen int64
 	for {
@@ -99,28 +98,28 @@ func (i *indexer) run(ctx context.Context) {
 		case <-i.wake:
 			parts := 0
 			i.catchUp(ctx, maxUnindexed, func() bool { parts++; return parts <= partsAtOnce })
-			quiet.Reset(calm)
+			quiet.Reset(idleAfter)
 		case <-quiet.C:
 			if n := i.written.Load(); n != seen {
 				seen = n
-				quiet.Reset(calm)
+				quiet.Reset(idleAfter)
 				continue
 			}
 			i.catchUp(ctx, minUnindexed, func() bool { return i.written.Load() == seen })
 			if i.written.CompareAndSwap(seen, 0) {
 				seen = 0
 			} else {
-				quiet.Reset(calm)
+				quiet.Reset(idleAfter)
 			}
 		}
 	}
 }
 
-// catchUp indexes part by part while it may, until fewer changes wait than are
-// worth it. Errors end it: a search is right without the index, and whoever
-// writes next is told.
+// catchUp indexes part by part while it may, until fewer than enough changes
+// wait. An error ends it without a report: a search is right without the index,
+// and the next write meets the same error.
 func (i *indexer) catchUp(ctx context.Context, enough int64, may func() bool) {
-	for i.begun(ctx) && may() {
+	for i.isWanted(ctx) && may() {
 		n, err := i.store.indexPart(ctx, enough, maxPart)
 		if err != nil || n < enough {
 			return
@@ -128,8 +127,8 @@ func (i *indexer) catchUp(ctx context.Context, enough int64, may func() bool) {
 	}
 }
 
-// indexPart indexes at most so many changes where at least so many wait, and
-// says how many waited.
+// indexPart indexes at most most changes if at least atLeast wait, and returns
+// how many waited.
 func (s *Store) indexPart(ctx context.Context, atLeast int64, most int) (waiting int64, err error) {
 	var part indexing
 	err = s.readers.read(ctx, func(ctx context.Context, c *conn) error {
@@ -147,21 +146,20 @@ func (s *Store) indexPart(ctx context.Context, atLeast int64, most int) (waiting
 	}
 	err = s.writer.submit(ctx, &request{do: func(ctx context.Context, c *conn) error { return c.index(ctx, part) }})
 	if errors.Is(err, errMoved) {
-		err = nil // to be read again
+		err = nil // the next part is read again
 	}
 	return waiting, err
 }
 
-// close waits for the indexer. What this store has written is indexed first
-// where it is worth it and quickly done: a program that is started for one
-// write and ends has no quiet moment.
+// close waits for the indexer, and indexes what can be done quickly: a program
+// that makes one write and ends is never idle.
 func (i *indexer) close() {
 	i.stop()
 	<-i.stopped
 	if i.written.Load() == 0 && !i.asked.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastChance)
+	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
 	defer cancel()
 	i.catchUp(ctx, minUnindexed, func() bool { return true })
 }

@@ -8,16 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// keepKeys is how long a key is remembered at least.
-const keepKeys = 24 * time.Hour
-
-// addKeys notes the uses that are the first of their key, at the last change
-// seq of the version that follows, and drops old keys that a version holds.
+// addKeys stores the first use of each key, with the last change of the write
+// that used it, and drops old keys that belong to a version.
 func (c *conn) addKeys(ctx context.Context, w row, keys []store.Key, seq int64, now time.Time) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	if _, err := c.exec(ctx, "DELETE FROM keys WHERE log = ? AND at < ? AND version <= ?", w.log, micros(now.Add(-keepKeys)), w.version); err != nil {
+	if _, err := c.exec(ctx, "DELETE FROM keys WHERE log = ? AND at < ? AND version <= ?", w.log, micros(now.Add(-store.KeepKeys)), w.version); err != nil {
 		return err
 	}
 	for _, k := range keys {

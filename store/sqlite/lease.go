@@ -2,129 +2,102 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/holder"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// lease is the newest lease of a session, alive or not. Its token stays known
-// for ever: it is what late writers are measured by.
-type lease struct {
-	token  int64 // 0: there never was one
-	holder string
-	until  time.Time
-	open   bool // not released
+// leaseRow is a lease as its four columns have it.
+type leaseRow struct {
+	store.Lease
+	until int64
+	open  bool
 }
 
-// live reports a lease whose time is not over and whose holder is not known
-// to be dead.
-func (l lease) live(now time.Time) bool {
-	return l.open && now.Before(l.until) && !holder.Dead(l.holder)
+func (l *leaseRow) columns() []any { return []any{&l.Token, &l.Holder, &l.until, &l.open} }
+
+func (l *leaseRow) lease() admission.Lease {
+	l.Until = instant(l.until)
+	return admission.Lease{Lease: l.Lease, Released: !l.open}
 }
 
-func (l lease) busy(id string) error {
-	return &session.BusyError{ID: id, Holder: l.holder, Until: l.until}
-}
-
-// admit lets a writer with a fence, or without, write or says why not.
-func (l lease) admit(id string, fence int64, now time.Time) error {
-	switch {
-	case fence == 0 && l.live(now):
-		return l.busy(id)
-	case fence != 0 && !l.is(fence):
-		return &session.FencedError{ID: id, Token: fence, Have: l.token}
-	}
-	return nil
-}
-
-// is reports whether a token is the newest and was not released. A lease that
-// only ran out still is: nobody has another.
-func (l lease) is(token int64) bool { return token != 0 && l.token == token && l.open }
-
-func (l lease) public() store.Lease {
-	return store.Lease{Token: l.token, Holder: l.holder, Until: l.until}
+// leased asks whether a session's lease is live.
+func (w row) leased(now time.Time) func() bool {
+	return func() bool { return w.lease.Live(now) }
 }
 
 // Acquire takes the lease. A holder named by package holder whose process is
 // dead is replaced at once.
 func (s *Store) Acquire(ctx context.Context, r store.Ref, name string, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	var taken lease
+	var taken admission.Lease
 	err := s.writeSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
 		now := s.now()
-		if w.lease.live(now) {
-			return w.lease.busy(r.ID)
+		if err := w.lease.Admit(r.ID, 0, w.leased(now)); err != nil {
+			return err
 		}
-		taken = lease{holder: name, until: session.Instant(now.Add(length)), open: true}
+		taken = admission.NewLease(name, now, length)
 		return c.takeLease(ctx, w.log, &taken)
 	})
 	if err != nil {
 		return store.Lease{}, err
 	}
-	return taken.public(), nil
+	return taken.Lease, nil
 }
 
 // takeLease gives a lease the next token and writes it.
-func (c *conn) takeLease(ctx context.Context, log int64, l *lease) error {
-	if _, err := c.one(ctx, "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value", nil, &l.token); err != nil {
+func (c *conn) takeLease(ctx context.Context, log int64, l *admission.Lease) error {
+	if _, err := c.one(ctx, "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value", nil, &l.Token); err != nil {
 		return err
 	}
 	return c.setLease(ctx, log, *l)
 }
 
-func checkLength(length time.Duration) error {
-	if length <= 0 {
-		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("%s is no time to hold a lease", length)}
-	}
-	return nil
-}
-
-func (c *conn) setLease(ctx context.Context, log int64, l lease) error {
+func (c *conn) setLease(ctx context.Context, log int64, l admission.Lease) error {
 	_, err := c.exec(ctx, "UPDATE sessions SET lease_token = ?, lease_holder = ?, lease_until = ?, lease_open = ? WHERE log = ?",
-		l.token, l.holder, micros(l.until), l.open, log)
+		l.Token, l.Holder, micros(l.Until), !l.Released, log)
 	return err
 }
 
 // Renew prolongs the lease from now on.
 func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length time.Duration) (store.Lease, error) {
-	if err := checkLength(length); err != nil {
+	if err := admission.CheckLength(length); err != nil {
 		return store.Lease{}, err
 	}
-	var renewed lease
+	var renewed admission.Lease
 	err := s.writeLeased(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		if !w.lease.is(l.Token) { // nor is that of a session that is gone
-			return &session.FencedError{ID: r.ID, Token: l.Token, Have: w.lease.token}
+		if err := w.lease.CheckToken(r.ID, l.Token); err != nil {
+			return err
 		}
 		renewed = w.lease
-		renewed.until = session.Instant(s.now().Add(length))
+		renewed.Until = session.Instant(s.now().Add(length))
 		return c.setLease(ctx, w.log, renewed)
 	})
 	if err != nil {
 		return store.Lease{}, err
 	}
-	return renewed.public(), nil
+	return renewed.Lease, nil
 }
 
 // Release ends the lease.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
 	return s.writeLeased(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		if !w.lease.is(l.Token) {
+		if !w.lease.Is(l.Token) {
 			return nil
 		}
-		w.lease.open = false
+		w.lease.Released = true
 		return c.setLease(ctx, w.log, w.lease)
 	})
 }
 
-// writeLeased is writeSession for a holder, whose session may be gone: then
-// the row is the zero row.
+// writeLeased is writeSession for a holder whose session may be gone: then the
+// row is the zero row.
 func (s *Store) writeLeased(ctx context.Context, r store.Ref, change func(context.Context, *conn, row) error) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
@@ -138,13 +111,13 @@ func (s *Store) writeLeased(ctx context.Context, r store.Ref, change func(contex
 
 // Holding is the live lease.
 func (s *Store) Holding(ctx context.Context, r store.Ref) (store.Lease, bool, error) {
-	var held lease
+	var held admission.Lease
 	err := s.readSession(ctx, r, func(_ context.Context, _ *conn, w row) error {
 		held = w.lease
 		return nil
 	})
-	if err != nil || !held.live(s.now()) {
+	if err != nil || !held.Live(s.now()) {
 		return store.Lease{}, false, err
 	}
-	return held.public(), true, nil
+	return held.Lease, true, nil
 }

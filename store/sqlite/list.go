@@ -11,14 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// List finds sessions of one tenant. It reads the headers of the page and the
-// index behind it, and those that an index knows to be unreadable; metadata is
-// looked at only where the query asks for it.
+// List finds sessions of one tenant. It reads the headers of the page, and those
+// of unreadable sessions through an index of them. Metadata is read only if the
+// query asks for it.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
-	if err := s.usable(ctx); err != nil {
-		return store.Page{}, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
 	}
 	q, after, err := q.Check()
@@ -37,12 +34,12 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 	return page, nil
 }
 
-// listing is one page in the making.
+// listing is one List call.
 type listing struct {
 	tenant  string
 	query   store.Query
 	after   *store.Position // where to read on
-	path    path            // to few sessions; the zero path: the order leads
+	index   indexChoice     // the zero value: read in the listing's order
 	found   session.Infos
 	corrupt []*session.CorruptError
 }
@@ -73,8 +70,8 @@ func (l *listing) read(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// readUnreadable reports the sessions whose header does not have the form of
-// one of ours. The condition is that of the index, word for word.
+// readUnreadable reports the sessions whose header does not have our form. The
+// condition must be the same text as that of the index.
 func (l *listing) readUnreadable(ctx context.Context, c *conn) error {
 	return c.each(ctx, `SELECT id, header FROM sessions INDEXED BY sessions_unreadable WHERE tenant = ?
 AND header NOT GLOB '{"format":"holdfast.session","formatVersion":1,"header":{*}}' ORDER BY id`,
@@ -116,8 +113,8 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 	}[l.query.Order]
 	column := map[store.Order]string{store.UpdatedDesc: "updated_at", store.CreatedDesc: "created_at", store.IDAsc: "0"}[l.query.Order]
 	from := "sessions"
-	if l.path.index != "" {
-		from += " INDEXED BY " + l.path.index
+	if l.index.name != "" {
+		from += " INDEXED BY " + l.index.name
 	}
 	text := fmt.Sprintf("SELECT id, %s, header FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)
 	var found []listed
@@ -134,7 +131,7 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 	return found, err
 }
 
-// add puts a session on the page if it fits, or among the corrupt.
+// add puts a session on the page if it matches, or among the corrupt.
 func (l *listing) add(ctx context.Context, c *conn, r listed) error {
 	if len(l.found) > l.query.Limit {
 		return nil
@@ -145,7 +142,7 @@ func (l *listing) add(ctx context.Context, c *conn, r listed) error {
 		l.report(at.ID, err)
 		return nil
 	}
-	var trouble error // of the database rather than of the session
+	var failed error // an error of the database rather than of the session
 	fits, err := l.query.Match(info, func() (session.Values, error) {
 		w, err := c.mustFind(ctx, at)
 		if err == nil {
@@ -155,13 +152,13 @@ func (l *listing) add(ctx context.Context, c *conn, r listed) error {
 			}
 		}
 		if !errors.Is(err, session.ErrCorrupt) && !errors.Is(err, session.ErrNewerFormat) {
-			trouble = err
+			failed = err
 		}
 		return nil, err
 	})
 	switch {
-	case trouble != nil:
-		return trouble
+	case failed != nil:
+		return failed
 	case err != nil:
 		l.report(at.ID, err)
 	case fits:

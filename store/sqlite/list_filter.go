@@ -12,20 +12,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// path is a way to the sessions that have one of some values, in no order. It
-// is worth taking where they are few.
-type path struct {
-	index, column string
-	values        []any
+// indexChoice is an index that finds the sessions with one of some values, in no
+// order. It is worth using if they are few.
+type indexChoice struct {
+	name, column string
+	values       []any
 }
 
-// few is how many sessions are sorted rather than looked for among all.
+// few is how many sessions are sorted rather than found by reading in order.
 const few = 1000
 
-// paths are those that a query could take.
-func (l *listing) paths() []path {
+// indexes lists those that a query could use.
+func (l *listing) indexes() []indexChoice {
 	q := l.query
-	all := []path{
+	all := []indexChoice{
 		{"sessions_by_status", "status", anys(q.Statuses)}, {"sessions_by_kind", "kind", anys(q.Kinds)},
 	}
 	for _, p := range []struct{ index, column, value string }{
@@ -33,7 +33,7 @@ func (l *listing) paths() []path {
 		{"sessions_by_name", "name", q.Name}, {"sessions_by_parent", "parent_id", q.ParentID},
 	} {
 		if p.value != "" {
-			all = append(all, path{p.index, p.column, []any{p.value}})
+			all = append(all, indexChoice{p.index, p.column, []any{p.value}})
 		}
 	}
 	return all
@@ -47,31 +47,31 @@ func anys[T ~string](values []T) []any {
 	return all
 }
 
-// choose takes the path that leads to the fewest sessions, if one leads to
-// few. Otherwise the order leads, and what fits is soon found because there is
-// much of it.
+// choose picks the index that finds the fewest sessions, if one finds few.
+// Otherwise sessions are read in the listing's order, and matching ones come
+// soon because there are many.
 func (l *listing) choose(ctx context.Context, c *conn) error {
 	fewest := int64(few)
-	for _, p := range l.paths() {
+	for _, p := range l.indexes() {
 		if len(p.values) == 0 {
 			continue
 		}
 		var n int64
-		text := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM sessions INDEXED BY %s WHERE tenant = ? AND %s LIMIT ?)", p.index, p.term())
+		text := fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM sessions INDEXED BY %s WHERE tenant = ? AND %s LIMIT ?)", p.name, p.term())
 		err := c.eachOf(ctx, text, slices.Concat([]any{l.tenant}, p.values, []any{few}), func(rows *sql.Rows) error { return rows.Scan(&n) })
 		if err != nil {
 			return err
 		}
 		if n < fewest {
-			fewest, l.path = n, p
+			fewest, l.index = n, p
 		}
 	}
 	return nil
 }
 
-// term is the condition that the path's index serves. The index may be one of
-// what is not empty.
-func (p path) term() string {
+// term is the SQL condition for the index, which may be one of values that are
+// not empty.
+func (p indexChoice) term() string {
 	return p.column + " IN (?" + strings.Repeat(", ?", len(p.values)-1) + ") AND " + p.column + " <> ''"
 }
 
@@ -85,8 +85,8 @@ func (f *filter) and(term string, args ...any) {
 	f.terms, f.args = append(f.terms, term), append(f.args, args...)
 }
 
-// anyOf asks for one of some values where some are given. The sign keeps
-// SQLite from taking a path that was not chosen.
+// anyOf asks for one of some values if any are given. The plus sign keeps SQLite
+// from using an index that was not chosen.
 func (f *filter) anyOf(column string, values []any) {
 	if len(values) > 0 {
 		f.and("+"+column+" IN (?"+strings.Repeat(", ?", len(values)-1)+")", values...)
@@ -102,8 +102,8 @@ func (f *filter) equal(column, value string) {
 func (l *listing) filter() filter {
 	q, f := l.query, filter{}
 	f.and("tenant = ?", l.tenant)
-	if l.path.index != "" {
-		f.and(l.path.term(), l.path.values...)
+	if l.index.name != "" {
+		f.and(l.index.term(), l.index.values...)
 	}
 	if f.anyOf("kind", anys(q.Kinds)); len(q.Kinds) == 0 {
 		f.and("+kind <> ?", string(session.KindPolicy))
@@ -141,8 +141,8 @@ func (l *listing) filter() filter {
 	return f
 }
 
-// ceiling is a moment in microseconds, rounded up: before it is before the
-// exact moment too.
+// ceiling is a time in microseconds, rounded up: what is before the exact time
+// is before that, too.
 func ceiling(t time.Time) int64 {
 	if t.Nanosecond()%1000 != 0 {
 		return micros(t) + 1
@@ -150,7 +150,7 @@ func ceiling(t time.Time) int64 {
 	return micros(t)
 }
 
-// filterAfter leaves out what stands up to the end of the page before.
+// filterAfter leaves out the pages before.
 func (l *listing) filterAfter(f *filter) {
 	if l.after == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// change is one change as it is kept.
+// change is one change as it is stored.
 type change struct {
 	seq    int64
 	kind   string
@@ -23,7 +23,8 @@ type change struct {
 	itemID string       // of an inbox_taken: what it takes
 }
 
-// encodeChanges is the kept form of records, and its size.
+// encodeChanges encodes records for their rows, and returns the size of their
+// data.
 func encodeChanges(records []session.Record) (changes []change, size int64, err error) {
 	changes = make([]change, len(records))
 	for i, r := range records {
@@ -45,16 +46,16 @@ func encodeChanges(records []session.Record) (changes []change, size int64, err 
 	return changes, size, nil
 }
 
-// short is the data of a change without what its row says anyway. Of a message
-// that is its number, and its time where that is the change's: the rest of it is
-// kept alone, and begins with its id. All other data is kept as it is.
+// short returns the data of a change without what its row has in columns: the
+// number of a message, and its time if that is the change's. What is left of
+// the message begins with its id. All other data stays as it is.
 func short(r session.Record, data []byte) []byte {
 	added, ok := r.Change.(session.MessageAdded)
 	if !ok || !added.Message.CreatedAt.Equal(r.At) {
 		return data
 	}
-	// Before the stamp comes the id alone, whose quotes are escaped: it is the
-	// first that looks like it.
+	// Only the id comes before the stamp, and its quotes are escaped, so the first
+	// match is the stamp.
 	message := data[len(messageBegin) : len(data)-1]
 	begin, rest, found := bytes.Cut(message, appendStamp(nil, r.Seq, r.At))
 	if !found {
@@ -68,7 +69,7 @@ const (
 	shortBegin   = `{"id":`      // of data that is a message without its stamp
 )
 
-// appendStamp adds the number and the time of a message, as they stand in it.
+// appendStamp adds the number and the time of a message in their JSON form.
 func appendStamp(b []byte, seq int64, at time.Time) []byte {
 	b = append(b, `"seq":`...)
 	b = strconv.AppendInt(b, seq, 10)
@@ -77,14 +78,12 @@ func appendStamp(b []byte, seq int64, at time.Time) []byte {
 	return append(b, `",`...)
 }
 
-// The kinds of change that mean something to a store.
+// The kinds of change that this store acts on.
 var (
-	sessionCreated     = session.SessionCreated{}.Kind()
 	sessionImported    = session.SessionImported{}.Kind()
 	statusChanged      = session.StatusChanged{}.Kind()
 	nameChanged        = session.NameChanged{}.Kind()
 	messageAdded       = session.MessageAdded{}.Kind()
-	sessionRewound     = session.SessionRewound{}.Kind()
 	tailDiscarded      = session.TailDiscarded{}.Kind()
 	inboxTaken         = session.InboxTaken{}.Kind()
 	taskRowChanged     = session.TaskRowChanged{}.Kind()
@@ -95,9 +94,9 @@ func hasKind(changes []change, kinds ...string) bool {
 	return slices.ContainsFunc(changes, func(c change) bool { return slices.Contains(kinds, c.kind) })
 }
 
-// addChanges writes changes to the end of a session's log and does what they
-// ask of its inbox, its keys and its tail. Those that an earlier version holds
-// are never discarded. The last one carries the commit, where there is one.
+// addChanges writes changes to the end of a session's log and applies them to its
+// inbox, its keys and its tail. It never discards changes that a version holds.
+// The last change carries the commit, if there is one.
 func (c *conn) addChanges(ctx context.Context, w row, changes []change, commit *store.CommitInfo) error {
 	for i, ch := range changes {
 		var err error
@@ -141,8 +140,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kin
 // stretch is a part of a log: the changes after one number and up to another.
 type stretch struct{ log, after, upTo int64 }
 
-// history are the stretches that make a session's log up to a number: those
-// of its ancestors and its own.
+// history returns the stretches of a session's log up to a number: those of its
+// ancestors and its own.
 func (c *conn) history(ctx context.Context, w row, upTo int64) ([]stretch, error) {
 	own := stretch{log: w.log, after: w.forkedAt, upTo: upTo}
 	if w.forkedAt == 0 {
@@ -174,7 +173,7 @@ func (r *logRow) scan(rows *sql.Rows) error {
 	return rows.Scan(&r.seq, &r.version, &r.kind, &r.at, &r.discarded, (*sql.RawBytes)(&r.data))
 }
 
-// record is the change with its place in the log. It keeps nothing of the row.
+// record decodes the change. It holds no memory of the row.
 func (r logRow) record(id string) (session.Record, error) {
 	raw := r.data
 	if r.at.Valid { // else the data is a whole record
@@ -185,10 +184,10 @@ func (r logRow) record(id string) (session.Record, error) {
 	if err == nil && record.Seq != r.seq {
 		err = &session.InvalidError{Field: "record.seq", Reason: "is that of another change"}
 	}
-	return record, unreadable(id, "log", err)
+	return record, store.Unreadable(id, "log", err)
 }
 
-// whole is the JSON of the record that the columns and the data make.
+// whole returns the JSON of the record, made of the columns and the data.
 func (r logRow) whole() []byte {
 	at := instant(r.at.Int64)
 	raw := make([]byte, 0, len(r.data)+192)
@@ -241,8 +240,8 @@ func (c *conn) recordsIn(ctx context.Context, id string, p stretch) ([]session.R
 	return records, nil
 }
 
-// fill gives a session that has its messages after a change those before it
-// too: of its window, or the whole transcript.
+// fill adds the messages up to a change to a session that has the later ones: of
+// its window, or of the whole transcript.
 func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, whole bool) (session.Session, error) {
 	if s.Info().MessageCount == 0 {
 		return s, nil
@@ -252,9 +251,10 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 		return session.Session{}, err
 	}
 	var messages []session.Message
+	shown := store.ShownSpans(s.Spans(), s.Window(), whole)
 	for _, p := range parts {
-		for _, wanted := range p.wanted(s.Spans(), s.Window(), whole) {
-			if messages, err = c.messagesIn(ctx, s.ID(), wanted, messages); err != nil {
+		for _, span := range shown {
+			if messages, err = c.messagesIn(ctx, s.ID(), p.within(span), messages); err != nil {
 				return session.Session{}, err
 			}
 		}
@@ -266,40 +266,25 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 	}
 	full, err := s.Holding(messages)
 	if err != nil {
-		return session.Session{}, unreadable(s.ID(), "log", err)
+		return session.Session{}, store.Unreadable(s.ID(), "log", err)
 	}
 	return full, nil
 }
 
-// wanted are the pieces of a stretch that hold messages to be read: single
-// ones the window keeps, then where the transcript and the window overlap.
-func (p stretch) wanted(spans []session.Span, w session.Window, whole bool) []stretch {
-	from := w.FromSeq
-	if whole {
-		from = 0
+// within is the part of a stretch that lies in a span.
+func (p stretch) within(span session.Span) stretch {
+	p.after = max(p.after, span.From-1)
+	if span.To != 0 {
+		p.upTo = min(p.upTo, span.To)
 	}
-	var pieces []stretch
-	keep := slices.Clone(w.Keep)
-	slices.Sort(keep)
-	for _, seq := range slices.Compact(keep) {
-		if seq < from && seq > p.after && seq <= p.upTo && session.Holds(spans, seq) {
-			pieces = append(pieces, stretch{log: p.log, after: seq - 1, upTo: seq})
-		}
-	}
-	for _, span := range spans {
-		piece := stretch{log: p.log, after: max(p.after, span.From-1, from-1), upTo: p.upTo}
-		if span.To != 0 {
-			piece.upTo = min(piece.upTo, span.To)
-		}
-		if piece.after < piece.upTo {
-			pieces = append(pieces, piece)
-		}
-	}
-	return pieces
+	return p
 }
 
 // messagesIn adds the messages of a stretch to a list.
 func (c *conn) messagesIn(ctx context.Context, id string, p stretch, messages []session.Message) ([]session.Message, error) {
+	if p.after >= p.upTo {
+		return messages, nil
+	}
 	err := c.each(ctx, "SELECT "+columns+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? AND kind = ? ORDER BY seq",
 		[]any{p.log, p.after, p.upTo, messageAdded}, func(rows *sql.Rows) error {
 			var r logRow

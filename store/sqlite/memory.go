@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"encoding/json"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Remember writes the next version of an entry.
 func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
-	if err := s.usableBy(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return store.Entry{}, err
 	}
 	m, err := m.Check()
@@ -35,14 +35,6 @@ func (s *Store) Remember(ctx context.Context, o store.Owner, m store.Memo) (stor
 	return written, nil
 }
 
-// usableBy is the reason why no call on an owner's entries can begin.
-func (s *Store) usableBy(ctx context.Context, o store.Owner) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	return o.Check()
-}
-
 func (c *conn) remember(ctx context.Context, o store.Owner, m store.Memo) (store.Entry, error) {
 	id, last, err := c.memoryKey(ctx, o, m.Key)
 	if err != nil {
@@ -57,8 +49,8 @@ func (c *conn) remember(ctx context.Context, o store.Owner, m store.Memo) (store
 			return then, err
 		}
 	}
-	if m.IfVersion != nil && *m.IfVersion != have.Version {
-		return store.Entry{}, staleEntry(m.Key, *m.IfVersion, have.Version)
+	if err := admission.CheckEntryVersion(m.Key, m.IfVersion, have.Version); err != nil {
+		return store.Entry{}, err
 	}
 	next := store.Entry{Key: m.Key, Value: m.Value, Version: last + 1, CreatedAt: m.At, UpdatedAt: m.At, SessionID: m.SessionID}
 	if live {
@@ -67,8 +59,7 @@ func (c *conn) remember(ctx context.Context, o store.Owner, m store.Memo) (store
 	return next, c.addEntry(ctx, id, o, next, m.CallID)
 }
 
-// wroteBefore is what a tool call has written of a key, if it has: that very
-// version or, where it was forgotten, what is there in its place.
+// wroteBefore returns what a tool call gets that has written a key before.
 func (c *conn) wroteBefore(ctx context.Context, id int64, o store.Owner, m store.Memo) (store.Entry, bool, error) {
 	var version int64
 	done, err := c.one(ctx, "SELECT version FROM memory_calls WHERE key = ? AND session_id = ? AND call_id = ?",
@@ -76,16 +67,8 @@ func (c *conn) wroteBefore(ctx context.Context, id int64, o store.Owner, m store
 	if err != nil || !done {
 		return store.Entry{}, false, err
 	}
-	for _, v := range []int64{version, 0} {
-		if e, found, err := c.entry(ctx, o, m.Key, v); err != nil || found {
-			return e, true, err
-		}
-	}
-	return store.Entry{Key: m.Key}, true, nil
-}
-
-func staleEntry(key string, want, have int64) error {
-	return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: want, Have: have}
+	e, err := admission.RepeatedEntry(m.Key, version, func(version int64) (store.Entry, bool, error) { return c.entry(ctx, o, m.Key, version) })
+	return e, true, err
 }
 
 // memoryKey finds a key and the last version it was given, 0 for a new one,
@@ -101,7 +84,7 @@ func (c *conn) memoryKey(ctx context.Context, o store.Owner, name string) (id, l
 	return id, 0, err
 }
 
-// addEntry writes a version of a key and makes it the one that is found.
+// addEntry writes a version of a key and indexes it in place of the last one.
 func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.Entry, callID string) error {
 	if _, err := c.exec(ctx, "INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value) VALUES (?, ?, ?, ?, ?, ?)",
 		id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value)); err != nil {
@@ -148,10 +131,7 @@ func scanEntry(rows *sql.Rows) (store.Entry, error) {
 
 // Entry reads an entry.
 func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version int64) (e store.Entry, found bool, err error) {
-	if err := s.usableBy(ctx, o); err != nil {
-		return store.Entry{}, false, err
-	}
-	if err := store.CheckEntryKey(key); err != nil {
+	if err := s.usable(ctx, o.Check(), store.CheckEntryKey(key)); err != nil {
 		return store.Entry{}, false, err
 	}
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
@@ -163,7 +143,7 @@ func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version in
 
 // Entries reads the newest version of each key.
 func (s *Store) Entries(ctx context.Context, o store.Owner, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := s.usableBy(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return nil, err
 	}
 	if prefix != "" {
@@ -195,10 +175,7 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND k.name > ?`, []any{o.Tena
 
 // Forget removes every version of an entry.
 func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion *int64) (bool, error) {
-	if err := s.usableBy(ctx, o); err != nil {
-		return false, err
-	}
-	if err := store.CheckEntryKey(key); err != nil {
+	if err := s.usable(ctx, o.Check(), store.CheckEntryKey(key)); err != nil {
 		return false, err
 	}
 	var was bool
@@ -207,8 +184,8 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 		if err != nil {
 			return err
 		}
-		if ifVersion != nil && *ifVersion != have.Version {
-			return staleEntry(key, *ifVersion, have.Version)
+		if err := admission.CheckEntryVersion(key, ifVersion, have.Version); err != nil {
+			return err
 		}
 		if was = found; !found {
 			return nil
@@ -231,7 +208,7 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 
 // ForgetAll removes all that an owner remembers, or counts it.
 func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, error) {
-	if err := s.usableBy(ctx, o); err != nil {
+	if err := s.usable(ctx, o.Check()); err != nil {
 		return 0, err
 	}
 	var n int

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // Load reads the last version, with the open tail where asked.
@@ -22,7 +23,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 			return err
 		}
 		loaded, err = last.WithTail(records)
-		return unreadable(r.ID, "tail", err)
+		return store.Unreadable(r.ID, "tail", err)
 	})
 	if err != nil {
 		return session.Session{}, err
@@ -45,8 +46,8 @@ func (s *Store) loadAt(ctx context.Context, r store.Ref, version int64, whole bo
 		if version == 0 && whole {
 			version = w.version
 		}
-		if version < 1 || version > w.version {
-			return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not between 1 and %d", version, w.version)}
+		if err := admission.CheckVersion(version, w.version); err != nil {
+			return err
 		}
 		loaded, err = c.load(ctx, r, w, version, whole)
 		return err
@@ -57,7 +58,7 @@ func (s *Store) loadAt(ctx context.Context, r store.Ref, version int64, whole bo
 	return loaded, nil
 }
 
-// load is a version with the messages of its window or the whole transcript.
+// load reads a version with the messages of its window or the whole transcript.
 func (c *conn) load(ctx context.Context, r store.Ref, w row, version int64, whole bool) (session.Session, error) {
 	s, after, err := c.foldedAfter(ctx, r, w, version)
 	if err != nil {
@@ -66,16 +67,15 @@ func (c *conn) load(ctx context.Context, r store.Ref, w row, version int64, whol
 	return c.fill(ctx, w, s, after, whole)
 }
 
-// folded is a version with some of its messages or none.
+// folded reads a version with some of its messages or none.
 func (c *conn) folded(ctx context.Context, r store.Ref, w row, version int64) (session.Session, error) {
 	s, _, err := c.foldedAfter(ctx, r, w, version)
 	return s, err
 }
 
-// foldedAfter is a version made of the nearest head before it and the changes
-// since: it has the messages after the head's last change, which it says, and
-// none before. The log says nothing of versions and their times; the commits
-// do.
+// foldedAfter folds a version from the nearest head before it and the changes
+// since. It has the messages after the head's last change, which is returned,
+// and none before. The times of versions are in the commits, not in the log.
 func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int64) (_ session.Session, after int64, _ error) {
 	from := w.head
 	if from.n.Valid && from.version > version {
@@ -104,7 +104,7 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 		return session.Session{}, 0, err
 	}
 	if s, err = session.FoldFrom(s, records); err != nil {
-		return session.Session{}, 0, unreadable(r.ID, "log", err)
+		return session.Session{}, 0, store.Unreadable(r.ID, "log", err)
 	}
 	for _, commit := range commits {
 		s = s.Sealed(commit.At)
@@ -114,7 +114,7 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 
 // Info reads the header.
 func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Info{}, err
 	}
 	var header string

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Repair makes heads, rows, the index of words and what is known of vectors
-// what the log says, where they are not. Each session is mended in a
-// transaction of its own, in which it is examined once more. A session whose
-// log cannot be folded stays as it is.
-func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, err error) {
+// Repair rebuilds heads, rows, the index of words and the marks of embedders
+// where they are not what the log says. Each session is repaired in a
+// transaction of its own, in which it is examined again. A session whose log
+// cannot be folded stays as it is.
+func (s *Store) Repair(ctx context.Context, p store.Progress) (repaired []string, err error) {
 	refs, err := s.everySession(ctx)
 	if err != nil {
 		return nil, err
@@ -22,31 +22,31 @@ func (s *Store) Repair(ctx context.Context, p store.Progress) (mended []string, 
 	for i, r := range refs {
 		p.Report(i, total)
 		done, err := s.repairSession(ctx, r)
-		mended = append(mended, done.described(r)...)
+		repaired = append(repaired, done.described(r)...)
 		if err != nil {
-			return mended, err
+			return repaired, err
 		}
 	}
 	p.Report(len(refs), total)
 	problems, err := s.checkIndex(ctx)
 	if err != nil {
-		return mended, err
+		return repaired, err
 	}
 	if len(problems) > 0 {
 		if _, err := s.Reindex(ctx, nil); err != nil {
-			return mended, err
+			return repaired, err
 		}
-		mended = append(mended, problems...)
+		repaired = append(repaired, problems...)
 	}
 	problems, err = s.repairVectors(ctx)
 	p.Report(total, total)
-	return append(mended, problems...), err
+	return append(repaired, problems...), err
 }
 
-// repairSession mends a session and gives what it has mended.
+// repairSession repairs a session and returns what it has repaired.
 func (s *Store) repairSession(ctx context.Context, r store.Ref) (examination, error) {
 	e, err := s.examineSession(ctx, r)
-	if err != nil || !e.mendable() {
+	if err != nil || !e.repairable() {
 		return examination{}, err
 	}
 	err = s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
@@ -55,21 +55,21 @@ func (s *Store) repairSession(ctx context.Context, r store.Ref) (examination, er
 			e = examination{}
 			return err
 		}
-		if e, err = c.examine(ctx, r, w); err != nil || !e.mendable() {
+		if e, err = c.examine(ctx, r, w); err != nil || !e.repairable() {
 			return err
 		}
-		return c.mend(ctx, r, e)
+		return c.repair(ctx, r, e)
 	}})
-	if err != nil || !e.mendable() {
+	if err != nil || !e.repairable() {
 		return examination{}, err
 	}
 	return e, nil
 }
 
-func (e examination) mendable() bool { return !e.lost && (e.heads || e.row) }
+func (e examination) repairable() bool { return !e.lost && (e.heads || e.row) }
 
-// mend writes what the examination says should be there.
-func (c *conn) mend(ctx context.Context, r store.Ref, e examination) error {
+// repair writes what the examination says should be there.
+func (c *conn) repair(ctx context.Context, r store.Ref, e examination) error {
 	c.onWrite("before mending")
 	if e.heads {
 		if err := c.rebuildHeads(ctx, r, e.log); err != nil {
@@ -85,8 +85,8 @@ func (c *conn) mend(ctx context.Context, r store.Ref, e examination) error {
 	return err
 }
 
-// rebuildHeads makes all heads of a session anew, at the versions at which
-// saving would have written them.
+// rebuildHeads writes all heads of a session anew, for the versions for which
+// saves would have written them.
 func (c *conn) rebuildHeads(ctx context.Context, r store.Ref, w row) error {
 	if _, err := c.exec(ctx, "DELETE FROM heads WHERE log = ?", w.log); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *conn) rebuildHeads(ctx context.Context, r store.Ref, w row) error {
 		if err := c.sizeAfter(ctx, &w, s.Seq()); err != nil {
 			return err
 		}
-		if w.head.version > 0 && !(saving{sealed: s}).due(w) {
+		if w.head.version > 0 && !(versionWrite{sealed: s}).headDue(w) {
 			return nil
 		}
 		if err := c.addHead(ctx, w.log, s); err != nil {
@@ -122,8 +122,8 @@ func (c *conn) sizeAfter(ctx context.Context, w *row, upTo int64) error {
 	return err
 }
 
-// Reindex builds the index of words anew. While it is at work messages are
-// found without it, more slowly.
+// Reindex builds the index of words anew. Meanwhile messages are found without
+// it, more slowly.
 func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	if err := s.usable(ctx); err != nil {
 		return 0, err
@@ -152,7 +152,7 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	return n, err
 }
 
-// startIndex empties the index of messages, so that it grows anew, and makes
+// startIndex empties the index of messages, which indexPart fills, and rebuilds
 // that of entries.
 func (c *conn) startIndex(ctx context.Context) error {
 	for _, statement := range []string{

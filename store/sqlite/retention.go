@@ -10,15 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// errEnough ends the reading of rows early.
-var errEnough = errors.New("enough")
+// errStop ends the reading of rows early.
+var errStop = errors.New("stop")
 
 // Sweepable lists sessions that are no longer wanted.
 func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention, now time.Time) ([]session.Info, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	r, err := r.Check()
@@ -37,16 +34,16 @@ ORDER BY updated_at, id`, []any{tenant}, func(rows *sql.Rows) error {
 				return err
 			}
 			info, err := decodeHeader(store.Ref{Tenant: tenant, ID: id}, header)
-			if err == nil && r.Fits(info, now) && !l.live(clock) {
+			if err == nil && r.Fits(info, now) && !l.Live(clock) {
 				infos = append(infos, info)
 			}
 			if len(infos) == r.Limit {
-				return errEnough
+				return errStop
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStop) {
 		return nil, err
 	}
 	return infos, nil

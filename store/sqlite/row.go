@@ -3,15 +3,16 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"hash/crc32"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// row is a session as the checks of a write and the reading of its log need it.
+// row is what a session's row says for the checks of a write and for reading its
+// log.
 type row struct {
 	log      int64
 	agentID  string
@@ -22,19 +23,19 @@ type row struct {
 	live     int64
 	open     bool
 	unfolded int64
-	lease    lease
+	lease    admission.Lease
 	header   string
 	head     head // the newest
 }
 
 // head is the folded state of a version.
 type head struct {
-	n       sql.NullInt64 // null: there is none, which is damage
+	n       sql.NullInt64 // null: it is missing
 	version int64
 	seq     int64
 	sum     int64
 	size    int64
-	data    []byte // nil where it was not asked for
+	data    []byte // nil if it was not read
 }
 
 const (
@@ -53,12 +54,12 @@ WHERE s.tenant = ? AND s.id = ?`
 // find reads a session's row, and its newest head where that is no larger
 // than maxHead.
 func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, found bool, err error) {
-	var until int64
+	var lease leaseRow
 	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
 		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.unfolded,
-		&w.lease.token, &w.lease.holder, &until, &w.lease.open, &w.header,
+		&lease.Token, &lease.Holder, &lease.until, &lease.open, &w.header,
 		&w.head.n, &w.head.version, &w.head.seq, &w.head.sum, &w.head.size, &w.head.data)
-	w.lease.until = instant(until)
+	w.lease = lease.lease()
 	return w, found, err
 }
 
@@ -71,7 +72,7 @@ func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	return w, err
 }
 
-// readHead reads the data of a head that was left out.
+// readHead reads the data of a head if it was not read yet.
 func (c *conn) readHead(ctx context.Context, h *head) error {
 	if h.data != nil || !h.n.Valid {
 		return nil
@@ -80,7 +81,7 @@ func (c *conn) readHead(ctx context.Context, h *head) error {
 	return err
 }
 
-// decode is the session without messages that a head holds.
+// decode returns the session, without messages, that a head holds.
 func (h head) decode(r store.Ref) (session.Session, error) {
 	if !h.n.Valid {
 		return session.Session{}, &session.CorruptError{ID: r.ID, Path: "head", Reason: "it is missing"}
@@ -93,12 +94,12 @@ func (h head) decode(r store.Ref) (session.Session, error) {
 	case int64(crc32.ChecksumIEEE(h.data)) != h.sum:
 		err = &session.InvalidError{Field: "head", Reason: "does not match its checksum"}
 	}
-	return s, unreadable(r.ID, "head", err)
+	return s, store.Unreadable(r.ID, "head", err)
 }
 
-// readable is the reason why a head cannot be read. What still is as this
-// program wrote it need not be decoded to know. Data that was not read counts
-// as readable: whoever writes the next head reads it first.
+// readable returns why a head cannot be read. A head with the right checksum is
+// not decoded. Data that was not read counts as readable, because it is read
+// before the next head is written.
 func (h head) readable(r store.Ref) error {
 	if h.n.Valid && (h.data == nil || int64(crc32.ChecksumIEEE(h.data)) == h.sum) {
 		return nil
@@ -107,33 +108,16 @@ func (h head) readable(r store.Ref) error {
 	return err
 }
 
-// admit runs the checks of a write in the order the contract fixes.
 func (w row) admit(next session.Session, fence int64, now time.Time) error {
-	if err := w.head.readable(store.RefOf(next)); err != nil {
-		return err
-	}
-	if err := w.lease.admit(next.ID(), fence, now); err != nil {
-		return err
-	}
-	conflict := &session.ConflictError{ID: next.ID(), Want: next.Version(), Have: w.version}
-	switch {
-	case next.AgentID() != w.agentID:
-		conflict.Reason = session.ReasonReplaced
-	case next.Version() != w.version:
-		conflict.Reason = session.ReasonStale
-	case next.Base() != w.last:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), w.last
-	default:
-		return nil
-	}
-	return conflict
+	return admission.State{
+		Damage: w.head.readable(store.RefOf(next)), AgentID: w.agentID, Version: w.version, LastSeq: w.last,
+		Lease: w.lease, Live: w.leased(now),
+	}.Admit(next, fence)
 }
 
-// encodeHeader is a header as it is kept: the beginning of a session's
-// document, so that it says which format it is of.
 func encodeHeader(i session.Info) (string, error) {
-	raw, err := i.MarshalJSON()
-	return fmt.Sprintf(`{"format":%q,"formatVersion":%d,"header":%s}`, session.Format, session.FormatVersion, raw), err
+	raw, err := store.EncodeHeader(i)
+	return string(raw), err
 }
 
 func decodeHeader(r store.Ref, header string) (session.Info, error) {
@@ -141,7 +125,7 @@ func decodeHeader(r store.Ref, header string) (session.Info, error) {
 	if err == nil && (i.ID != r.ID || i.Tenant != r.Tenant) {
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
 	}
-	return i, unreadable(r.ID, "header", err)
+	return i, store.Unreadable(r.ID, "header", err)
 }
 
 func micros(t time.Time) int64 { return t.UnixMicro() }

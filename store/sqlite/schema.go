@@ -44,11 +44,11 @@ func (m *migration) prepare(ctx context.Context, c *conn) (err error) {
 	if err := m.run(ctx, c); err != nil {
 		return err
 	}
-	return c.run(ctx, "PRAGMA busy_timeout = 0") // the writer stands in line for the lock by itself
+	return c.run(ctx, "PRAGMA busy_timeout = 0") // the writer itself waits for the lock
 }
 
-// useWAL switches to the write-ahead log, which the file remembers. A file
-// that is still empty gets its page size, too; any other keeps the one it has.
+// useWAL switches to the write-ahead log, which is stored in the file. An empty
+// file gets its page size, too; any other keeps the one it has.
 func (c *conn) useWAL(ctx context.Context) error {
 	if err := c.run(ctx, "PRAGMA page_size = "+strconv.Itoa(pageSize)); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (c *conn) useWAL(ctx context.Context) error {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("the database cannot have a write-ahead log here (journal mode %s)", mode)
+		return fmt.Errorf("SQLite cannot use a write-ahead log here (journal mode %s), put the database on a local disk", mode)
 	}
 	return nil
 }
@@ -82,9 +82,9 @@ func (m *migration) schemaOf(ctx context.Context, c *conn) (int, error) {
 }
 
 // run brings the database to the newest schema, each step in a transaction of
-// its own that also says which schema it made. The write lock keeps other
-// processes from doing the same at the same time. A new database is nothing
-// to report.
+// its own that also sets the schema's number. The write lock keeps other
+// processes from doing the same at the same time. Making a new database reports
+// no progress.
 func (m *migration) run(ctx context.Context, c *conn) error {
 	first, err := m.schemaOf(ctx, c)
 	if err != nil {

@@ -14,10 +14,7 @@ import (
 
 // Search finds passages by their words.
 func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()
@@ -37,25 +34,25 @@ func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]st
 	return found, nil
 }
 
-// search is one search at work. The index tells how many of the words each
-// passage holds; only those that hold most of them, and of these the newest,
-// are looked at closer, until there are enough.
+// search is one search by words. The index tells how many of the words each
+// passage holds. Passages are read in the order of the result, those with most
+// words and of these the newest first, until there are enough.
 type search struct {
 	query  store.Search
 	owners []store.Owner
 	view   *view
-	levels []level // by how many of the words they hold
+	levels []level // by number of words
 }
 
-// level is the passages that hold so many of the words.
+// level holds the passages with the same number of words.
 type level struct {
-	messages []int64 // in the index, by their change
-	entries  []int64 // by their key
-	read     []candidate
+	messages []int64     // from the index, by their change
+	entries  []int64     // from the index, by their key
+	read     []candidate // read from the log
 }
 
-// candidate is a passage that is known to hold the words. Whether it may be
-// seen is not known yet.
+// candidate is a passage that holds the words. Whether a searched session shows
+// it is not known yet.
 type candidate struct {
 	place
 	at    int64
@@ -102,8 +99,8 @@ func (s *search) collectEntries(ctx context.Context, c *conn) error {
 	return s.count(ctx, c, "SELECT rowid FROM entry_words WHERE entry_words MATCH ?", whose, func(l *level, n int64) { l.entries = append(l.entries, n) })
 }
 
-// count asks the index for each word and adds every row it gives to the level
-// of the words it holds.
+// count queries the index for each word and adds each row it finds to the level
+// for the number of words it holds.
 func (s *search) count(ctx context.Context, c *conn, query string, whose []string, add func(*level, int64)) error {
 	if len(whose) == 0 {
 		return nil
@@ -126,14 +123,14 @@ func (s *search) count(ctx context.Context, c *conn, query string, whose []strin
 	return nil
 }
 
-// collectUnindexed reads the messages that the index does not have yet: from
-// the end of each log back to the mark, however long the log is.
+// collectUnindexed reads the messages that are not indexed yet: from the end of
+// each log back to the mark, however long the log is.
 func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 	mark, err := c.mark(ctx)
 	if err != nil {
 		return err
 	}
-	logs, err := s.view.logsBehind(ctx, mark)
+	logs, err := s.view.unindexedLogs(ctx, mark)
 	if err != nil {
 		return err
 	}
@@ -144,7 +141,7 @@ func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 				return err
 			}
 			if at.n <= mark {
-				return errEnough
+				return errStop
 			}
 			m, ok := r.message()
 			if !ok || (m.Trace && !s.query.Trace) {
@@ -154,7 +151,7 @@ func (s *search) collectUnindexed(ctx context.Context, c *conn) error {
 			l.read = append(l.read, candidate{place: at, at: micros(m.CreatedAt)})
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errStop) {
 			return err
 		}
 	}
@@ -196,8 +193,8 @@ CROSS JOIN memory_keys k ON k.id = j.value JOIN memory_entries e ON e.key = k.id
 	return list, err
 }
 
-// take looks candidates up until the limit is reached. Those of one moment are
-// all taken: which of them come first is not settled by time.
+// take reads candidates until the limit is reached. It reads all of the same
+// time, because time does not decide their order.
 func (s *search) take(ctx context.Context, c *conn, candidates []candidate, found []store.Passage) ([]store.Passage, error) {
 	var last int64
 	for _, from := range candidates {
@@ -219,7 +216,7 @@ func (s *search) take(ctx context.Context, c *conn, candidates []candidate, foun
 	return found, nil
 }
 
-// message is a found message, where a session that is searched holds it.
+// message reads a message, if a searched session holds it.
 func (s *search) message(ctx context.Context, c *conn, from candidate) (p store.Passage, found bool, err error) {
 	id, err := s.view.holder(ctx, from.place)
 	if err != nil || id == "" {
@@ -240,7 +237,7 @@ func (s *search) message(ctx context.Context, c *conn, from candidate) (p store.
 	return p, found, err
 }
 
-// entry is a found entry.
+// entry reads an entry.
 func (s *search) entry(ctx context.Context, c *conn, from candidate) (p store.Passage, found bool, err error) {
 	err = c.each(ctx, selectEntry+"AND e.version = k.version WHERE k.id = ?", []any{from.n}, func(rows *sql.Rows) error {
 		e, err := scanEntry(rows)

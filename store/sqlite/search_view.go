@@ -11,28 +11,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// view is what a search may see of the transcripts: those of one session and
-// of one user. Sessions are looked at when a message asks for them.
+// view is which messages a search may find: those that the searched session, or
+// a session of the searched user, shows. A session is read when the first
+// message of its log is found.
 type view struct {
 	c      *conn
 	tenant string
 	query  store.Search
 
-	session *reach             // the one searched by its id, if it can be seen
-	users   map[int64][]*reach // by log: sessions of the user that share it
-	known   map[string]*reach  // by id
+	session *visibility             // the one searched by its id, nil if it is deleted or missing
+	users   map[int64][]*visibility // by log: sessions of the user that share it
+	known   map[string]*visibility  // by id
 }
 
 func newView(c *conn, tenant string, q store.Search) *view {
-	return &view{c: c, tenant: tenant, query: q, users: map[int64][]*reach{}, known: map[string]*reach{}}
+	return &view{c: c, tenant: tenant, query: q, users: map[int64][]*visibility{}, known: map[string]*visibility{}}
 }
 
-// reach is the messages that a session shows.
-type reach struct {
-	id     string
-	opened bool // what follows is known
-	parts  []stretch
-	spans  []session.Span // that its transcript lies in
+// visibility is which messages a session shows.
+type visibility struct {
+	id    string
+	read  bool // the rest was read
+	parts []stretch
+	spans []session.Span // of its transcript
 }
 
 // open looks for the session that is searched by its id.
@@ -46,33 +47,32 @@ func (v *view) open(ctx context.Context, c *conn) error {
 	if err != nil || !found || !visible {
 		return err
 	}
-	v.session = v.reach(v.query.Session)
-	return v.reachOut(ctx, v.session)
+	v.session = v.visibilityOf(v.query.Session)
+	return v.resolve(ctx, v.session)
 }
 
-func (v *view) reach(id string) *reach {
+func (v *view) visibilityOf(id string) *visibility {
 	if v.known[id] == nil {
-		v.known[id] = &reach{id: id}
+		v.known[id] = &visibility{id: id}
 	}
 	return v.known[id]
 }
 
-// reachOut finds out which messages a session shows: those of its transcript,
-// the open tail included, or of its whole log. One that cannot be read shows
-// none.
-func (v *view) reachOut(ctx context.Context, r *reach) error {
-	err := v.measure(ctx, r)
+// resolve reads which messages a session shows: those of its transcript with the
+// open tail, or of its whole log. A session that cannot be read shows none.
+func (v *view) resolve(ctx context.Context, r *visibility) error {
+	err := v.readVisible(ctx, r)
 	if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerFormat) {
 		return nil
 	}
 	return err
 }
 
-func (v *view) measure(ctx context.Context, r *reach) error {
-	if r.opened {
+func (v *view) readVisible(ctx context.Context, r *visibility) error {
+	if r.read {
 		return nil
 	}
-	r.opened = true
+	r.read = true
 	ref := store.Ref{Tenant: v.tenant, ID: r.id}
 	w, err := v.c.mustFind(ctx, ref)
 	if err != nil {
@@ -88,8 +88,7 @@ func (v *view) measure(ctx context.Context, r *reach) error {
 	return err
 }
 
-// spansOf are the stretches of the log that make a session's transcript, the
-// open tail included.
+// spansOf returns the spans of a session's transcript, with the open tail.
 func (c *conn) spansOf(ctx context.Context, r store.Ref, w row) ([]session.Span, error) {
 	s, err := c.folded(ctx, r, w, w.version)
 	if err != nil {
@@ -100,12 +99,12 @@ func (c *conn) spansOf(ctx context.Context, r store.Ref, w row) ([]session.Span,
 		return nil, err
 	}
 	if s, err = s.WithTail(records); err != nil {
-		return nil, unreadable(r.ID, "tail", err)
+		return nil, store.Unreadable(r.ID, "tail", err)
 	}
 	return s.Spans(), nil
 }
 
-func (r *reach) holds(at place) bool {
+func (r *visibility) holds(at place) bool {
 	return session.Holds(r.spans, at.seq) && slices.ContainsFunc(r.parts, func(p stretch) bool {
 		return p.log == at.log && at.seq > p.after && at.seq <= p.upTo
 	})
@@ -125,8 +124,8 @@ func (v *view) logs() iter.Seq[int64] {
 	}
 }
 
-// logsBehind are the logs to be searched that have messages behind the mark.
-func (v *view) logsBehind(ctx context.Context, mark int64) ([]int64, error) {
+// unindexedLogs returns the searched logs that have messages after the mark.
+func (v *view) unindexedLogs(ctx context.Context, mark int64) ([]int64, error) {
 	logs := slices.Collect(v.logs())
 	if v.query.User == "" {
 		return logs, nil
@@ -154,25 +153,25 @@ func (v *view) logsBehind(ctx context.Context, mark int64) ([]int64, error) {
 }
 
 // sharing are the sessions of the user that share a log, by id.
-func (v *view) sharing(ctx context.Context, log int64) ([]*reach, error) {
+func (v *view) sharing(ctx context.Context, log int64) ([]*visibility, error) {
 	if known, ok := v.users[log]; ok || v.query.User == "" {
 		return known, nil
 	}
-	var sharing []*reach
+	var sharing []*visibility
 	err := v.c.each(ctx, `SELECT id FROM sessions WHERE (log = ?1 OR log IN (SELECT log FROM lineage WHERE ancestor = ?1))
 AND tenant = ?2 AND user_id = ?3 AND status <> ?4 ORDER BY id`,
 		[]any{log, v.tenant, v.query.User, string(session.Deleted)}, func(rows *sql.Rows) error {
 			var id string
 			err := rows.Scan(&id)
-			sharing = append(sharing, v.reach(id))
+			sharing = append(sharing, v.visibilityOf(id))
 			return err
 		})
 	v.users[log] = sharing
 	return sharing, err
 }
 
-// holder is the session that a message is found in, "" for none: the one that
-// is searched by its id, else the user's first.
+// holder is the session that a message is found in, "" for none: the searched
+// session, else the user's first.
 func (v *view) holder(ctx context.Context, at place) (string, error) {
 	if v.session != nil && v.session.holds(at) {
 		return v.session.id, nil
@@ -182,7 +181,7 @@ func (v *view) holder(ctx context.Context, at place) (string, error) {
 		return "", err
 	}
 	for _, r := range sharing {
-		if err := v.reachOut(ctx, r); err != nil {
+		if err := v.resolve(ctx, r); err != nil {
 			return "", err
 		}
 		if r.holds(at) {

@@ -2,23 +2,24 @@
 // installed, has every ability, and is what a single machine should use.
 //
 // Any number of goroutines and processes may use one file at the same time.
-// Within a process one call at a time writes: it takes what is waiting, commits
-// it in one transaction and so shares one disk flush between all who came
-// together. A call returns only when its data is on the disk. Readers have
+// Within a process one call at a time writes: it commits its own write and all
+// queued ones in one transaction (group commit), so that they share one disk
+// flush. A call returns only when its data is on the disk. Readers have
 // connections of their own; they see the last commit and block nobody.
 //
-// What is kept is a log. A save adds the new changes, the last of which says
-// what the commit was, and once in a while the folded state without the
-// messages (a head), so that its cost depends on what changed. Any version is
-// made of the head before it and the few changes since. A fork is a pointer
-// into the log of its parent.
+// The file holds a log. A save adds the new changes, the last of which carries
+// the commit, and once in a while the folded state without the messages (a
+// head), so its cost depends on what changed. Any version is folded from the
+// head before it and the few changes since. A fork is a pointer into the log of
+// its parent.
 //
-// The file has mode 0600 and two companions while it is in use, -wal and -shm,
-// that belong to it: copy all of them or use SQLite's own backup. Network file
-// systems do not carry the locks that SQLite needs.
+// The file has mode 0600 and, while it is in use, two more files beside it, -wal
+// and -shm: copy all of them or use SQLite's own backup. Network file systems do
+// not support the locks that SQLite needs.
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (s Synchronous) pragma() string {
 	return "FULL"
 }
 
-// Config is what a SQLite store can be told. The zero value is the default.
+// Config holds the options of a store. The zero value is the default.
 type Config struct {
 	// Now decides when leases end and how long keys are kept. Nil: time.Now.
 	Now func() time.Time
@@ -60,14 +61,14 @@ type Config struct {
 	// Synchronous is how durable an acknowledged write is.
 	Synchronous Synchronous
 
-	// OnMigrate is told how many steps are done when Open brings an older
-	// schema up to date. Nil: nobody is told.
+	// OnMigrate gets the progress, in steps, if Open brings an older schema up to
+	// date. May be nil.
 	OnMigrate store.Progress
 
 	// OnWrite is called around each step that touches the disk, as "before
-	// commit" and "after commit", by the goroutine that does it. It is there
-	// for tests: one that ends the process inside it shows what a crash at
-	// that very point leaves behind. Nil: nobody is told.
+	// commit" and "after commit", by the goroutine that does it. Tests end the
+	// process inside it to see what a crash at that point leaves behind. May be
+	// nil.
 	OnWrite func(point string)
 }
 
@@ -78,7 +79,7 @@ type Store struct {
 	conns   connector
 	readers *readers
 	writer  *writer
-	bells   *bells
+	bells   store.Bells
 	indexer *indexer
 
 	closed atomic.Bool
@@ -105,7 +106,7 @@ var (
 // Open opens the store in a file, which is made where it is missing, with its
 // directory. An older schema is brought up to date first, a newer one is
 // NewerFormatError and stays untouched, and a file that is no SQLite database
-// or that of another program is InvalidError. Whoever opens a store closes it.
+// or that of another program is InvalidError. The caller closes the store.
 func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if path == "" {
 		return nil, &session.InvalidError{Field: "path", Reason: "is empty"}
@@ -117,7 +118,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sqlite store: %w", err)
 	}
-	s := &Store{path: abs, now: c.Now, bells: newBells()}
+	s := &Store{path: abs, now: c.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -135,8 +136,8 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 		return nil, errors.Join(s.translate(ctx, err), s.conns.db.Close())
 	}
 	s.readers = newReaders(s.conns)
-	s.writer = newWriter(conn, s.bells, c.OnWrite)
-	go s.writer.watchOthers(context.WithoutCancel(ctx)) // it outlives whoever asks
+	s.writer = newWriter(conn, &s.bells, c.OnWrite)
+	go s.writer.watchOthers(context.WithoutCancel(ctx)) // it runs until Close
 	s.indexer = newIndexer(ctx, s)
 	return s, nil
 }
@@ -157,8 +158,8 @@ func (s *Store) prepare(ctx context.Context, config Config) (*conn, error) {
 // String names the store in errors.
 func (s *Store) String() string { return "the sqlite store" }
 
-// Close ends the store. Calls at work finish, those that still wait for their
-// turn may be refused, and every later one is ErrClosed.
+// Close ends the store. Running calls finish, queued ones may be refused with
+// ErrClosed, and so is every later one.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.closed.Store(true)
@@ -171,30 +172,35 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// usable is the reason why no call can begin.
-func (s *Store) usable(ctx context.Context) error {
+// Bell rings after writes to a session. A write through this Store rings at
+// once. A write of another process is noticed within a moment, and then every
+// bell rings, because the file does not say what was written.
+func (s *Store) Bell(r store.Ref) (ring <-chan struct{}, stop func()) {
+	ring, stop = s.bells.Bell(r)
+	s.writer.wakeWatcher() // it watches other processes only while somebody waits
+	return ring, stop
+}
+
+// usable returns why a call cannot begin: the store is closed, the context has
+// ended, or a check of the call's arguments failed.
+func (s *Store) usable(ctx context.Context, checks ...error) error {
 	if s.closed.Load() {
 		return s.closedError()
 	}
-	return ctx.Err()
-}
-
-// usableFor is the reason why no call on one session can begin.
-func (s *Store) usableFor(ctx context.Context, r store.Ref) error {
-	if err := s.usable(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.Check()
+	return cmp.Or(checks...)
 }
 
-// read runs a look at the database.
+// read runs look in one read transaction.
 func (s *Store) read(ctx context.Context, look func(context.Context, *conn) error) error {
 	return s.translate(ctx, s.readers.read(ctx, look))
 }
 
-// readSession runs a look at one session, which must be there.
+// readSession runs look with the row of a session, which must exist.
 func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.read(ctx, func(ctx context.Context, c *conn) error {
@@ -206,16 +212,16 @@ func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.
 	})
 }
 
-// write hands a request to the writer and waits until it is on the disk.
+// write returns when a request is on the disk, or refused.
 func (s *Store) write(ctx context.Context, q *request) error {
 	err := s.writer.submit(ctx, q)
 	s.indexer.wrote()
 	return s.translate(ctx, err)
 }
 
-// writeSession changes one session, which must be there.
+// writeSession runs change with the row of a session, which must exist.
 func (s *Store) writeSession(ctx context.Context, r store.Ref, change func(context.Context, *conn, row) error) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {

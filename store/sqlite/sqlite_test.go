@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -125,37 +124,19 @@ func rewrite(t testing.TB, st *sqlite.Store, statement string, args ...any) {
 	}
 }
 
-func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, ID: id} }
-
-func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+var (
+	ref    = storetest.Ref
+	noon   = storetest.Noon
+	create = storetest.Create
+	said   = storetest.AddMessage
+	load   = storetest.Load
+	texts  = storetest.Texts
+)
 
 // fresh is a version-0 session.
 func fresh(t testing.TB, id string) session.Session {
 	t.Helper()
-	s, err := session.New(session.Birth{ID: id, AgentID: "agent-" + id}, session.Definition{Name: "tester", Model: "test/model"}, session.Seed{}, noon())
-	if err != nil {
-		t.Fatalf("make session: %v", err)
-	}
-	return s
-}
-
-func create(t testing.TB, st store.Store, id string) session.Session {
-	t.Helper()
-	s, err := st.Create(t.Context(), fresh(t, id), store.Commit{ID: "c1", Action: "create", At: noon()})
-	if err != nil {
-		t.Fatalf("create %s: %v", id, err)
-	}
-	return s
-}
-
-// said is the session with one more message.
-func said(t testing.TB, s session.Session, text string) session.Session {
-	t.Helper()
-	s, err := s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, noon())
-	if err != nil {
-		t.Fatalf("add message: %v", err)
-	}
-	return s
+	return storetest.NewSession(t, session.Birth{ID: id})
 }
 
 func save(t testing.TB, st store.Store, s session.Session) session.Session {
@@ -165,22 +146,4 @@ func save(t testing.TB, st store.Store, s session.Session) session.Session {
 		t.Fatalf("save: %v", err)
 	}
 	return s
-}
-
-func load(t testing.TB, st store.Store, id string) session.Session {
-	t.Helper()
-	s, err := st.Load(t.Context(), ref(id), true)
-	if err != nil {
-		t.Fatalf("load %s: %v", id, err)
-	}
-	return s
-}
-
-// texts is what was said.
-func texts(s session.Session) []string {
-	list := []string{}
-	for _, m := range s.All() {
-		list = append(list, m.Content.Text())
-	}
-	return list
 }

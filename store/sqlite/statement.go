@@ -10,17 +10,16 @@ import (
 	"strings"
 )
 
-// statement is prepared once and closed with its connection. It is the
-// driver's own: what database/sql does around it takes as long as a small
-// statement.
+// statement is prepared once and closed with its connection. It is the driver's
+// own, because database/sql would take as long as a small statement itself.
 type statement interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// with runs a statement, prepared where it was not yet, while nobody else can
-// use the driver's connection.
+// with prepares a statement unless it is prepared already, and passes it to use
+// while nobody else can use the driver's connection.
 func (c *conn) with(ctx context.Context, query string, use func(statement) error) error {
 	return c.raw.Raw(func(raw any) error {
 		if stmt, ok := c.stmts[query]; ok {
@@ -84,7 +83,7 @@ func (c *conn) one(ctx context.Context, query string, args []any, into ...any) (
 	return found && err == nil, err
 }
 
-// bind is what the driver takes for some arguments.
+// bind converts arguments for the driver.
 func bind(args []any) ([]driver.NamedValue, error) {
 	bound := make([]driver.NamedValue, len(args))
 	for i, arg := range args {
@@ -100,7 +99,7 @@ func bind(args []any) ([]driver.NamedValue, error) {
 // scan is what database/sql does for the types this package reads.
 func scan(values []driver.Value, into []any) error {
 	if len(values) != len(into) {
-		return fmt.Errorf("%d columns for %d places", len(values), len(into))
+		return fmt.Errorf("%d columns for %d destinations", len(values), len(into))
 	}
 	for i, value := range values {
 		ok := true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 // tailWrite is one write to the open tail.
@@ -20,7 +21,7 @@ type tailWrite struct {
 
 func (s *Store) prepareTail(ctx context.Context, next session.Session, fence int64, keys []store.Key) (tailWrite, error) {
 	a := tailWrite{next: next, keys: keys, fence: fence}
-	err := s.writable(ctx, next, keys)
+	err := s.usable(ctx, admission.CheckSession(next, keys))
 	if err == nil {
 		a.changes, a.size, err = encodeChanges(next.Pending())
 	}
@@ -34,7 +35,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 		return session.Session{}, err
 	}
 	err = s.write(ctx, &request{
-		ref: store.RefOf(next), remembers: true, saved: w.saved(),
+		ref: store.RefOf(next), keepsCache: true, saved: w.saved(),
 		do: func(ctx context.Context, c *conn) error { return c.extend(ctx, w, s.now(), nil) },
 	})
 	if err != nil {
@@ -45,30 +46,30 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 
 // Start takes the lease and writes to the open tail.
 func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginning) (session.Session, store.Lease, error) {
-	if err := checkLength(b.Length); err != nil {
+	if err := admission.CheckLength(b.Length); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
 	w, err := s.prepareTail(ctx, next, 0, b.Keys)
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	var taken lease
+	var taken admission.Lease
 	err = s.write(ctx, &request{
-		ref: store.RefOf(next), remembers: true, saved: w.saved(),
+		ref: store.RefOf(next), keepsCache: true, saved: w.saved(),
 		do: func(ctx context.Context, c *conn) error {
 			now := s.now()
-			taken = lease{holder: b.Holder, until: session.Instant(now.Add(b.Length)), open: true}
+			taken = admission.NewLease(b.Holder, now, b.Length)
 			return c.extend(ctx, w, now, &taken)
 		},
 	})
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return next.Flushed(), taken.public(), nil
+	return next.Flushed(), taken.Lease, nil
 }
 
-// extend writes to the open tail, under a new lease where one is wanted.
-func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *lease) error {
+// extend writes to the open tail, under a new lease if one is wanted.
+func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *admission.Lease) error {
 	r := store.RefOf(a.next)
 	w, err := c.current(ctx, r)
 	if err != nil {
@@ -77,8 +78,8 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *l
 	if err := w.admit(a.next, a.fence, now); err != nil {
 		return err
 	}
-	if hasKind(a.changes, sessionRewound) {
-		return &session.InvalidError{Field: "change", Reason: "session_rewound can be saved but not appended"}
+	if err := admission.CheckAppend(a.next.Pending()); err != nil {
+		return err
 	}
 	if wanted != nil {
 		if err := c.takeLease(ctx, w.log, wanted); err != nil {
@@ -104,23 +105,23 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *l
 	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running()); err != nil {
 		return err
 	}
-	if err := c.showRows(ctx, &w, a.next.Info(), a.changes); err != nil {
+	if err := c.showRows(ctx, &w, a.next); err != nil {
 		return err
 	}
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
 		return err
 	}
-	c.known.put(r, w)
+	c.cache.put(r, w)
 	return nil
 }
 
-// showRows puts the task and workflow rows of info into the header where the
-// changes touch them. A discarded tail returns them to what they were, which
-// is what the value that discards it has.
-func (c *conn) showRows(ctx context.Context, w *row, info session.Info, changes []change) error {
-	if !hasKind(changes, taskRowChanged, workflowRowChanged, tailDiscarded) {
+// showRows puts the task and workflow rows of a session into the stored header
+// if its pending changes move them.
+func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error {
+	if !admission.MovesRows(next.Pending()) {
 		return nil
 	}
+	info := next.Info()
 	shown, err := decodeHeader(store.Ref{Tenant: info.Tenant, ID: info.ID}, w.header)
 	if err != nil {
 		return err
@@ -134,8 +135,8 @@ func (c *conn) showRows(ctx context.Context, w *row, info session.Info, changes 
 	return err
 }
 
-// saved looks for the last change after a commit whose outcome is in doubt. An
-// append of nothing leaves no trace to look for.
+// saved looks for the last change after a commit with an unknown outcome. An
+// append without changes leaves nothing to look for.
 func (a tailWrite) saved() func(context.Context, *conn) (bool, error) {
 	if len(a.changes) == 0 {
 		return nil
@@ -149,12 +150,9 @@ WHERE s.tenant = ? AND s.id = ? AND s.agent_id = ? AND c.seq = ? AND c.at = ? AN
 	}
 }
 
-// Interrupted lists sessions whose execution was broken off.
+// Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	now := s.now()
@@ -164,7 +162,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 WHERE tenant = ? AND open > 0 ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
 			var id string
 			l, err := scanLease(rows, &id)
-			if err == nil && !l.live(now) {
+			if err == nil && !l.Live(now) {
 				refs = append(refs, store.Ref{Tenant: tenant, ID: id})
 			}
 			return err
@@ -174,10 +172,8 @@ WHERE tenant = ? AND open > 0 ORDER BY id`, []any{tenant}, func(rows *sql.Rows) 
 }
 
 // scanLease scans a row that ends with the columns of a lease.
-func scanLease(rows *sql.Rows, before ...any) (lease, error) {
-	var l lease
-	var until int64
-	err := rows.Scan(append(before, &l.token, &l.holder, &until, &l.open)...)
-	l.until = instant(until)
-	return l, err
+func scanLease(rows *sql.Rows, before ...any) (admission.Lease, error) {
+	var l leaseRow
+	err := rows.Scan(append(before, l.columns()...)...)
+	return l.lease(), err
 }

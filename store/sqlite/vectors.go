@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// What waits for a vector is whatever has none. So that nobody looks for it in
-// the whole log, each embedder has marks, up to which nothing waits, and they
-// move in the transaction that keeps its vectors.
+// A passage waits for a vector while it has none. Each embedder has marks, before
+// which nothing waits, so that a scan need not read the whole log. They move in
+// the transaction that stores vectors.
 
-// embedder is who makes vectors, as far as the database knows it.
+// embedder is a row of the embedders.
 type embedder struct {
 	id               int64 // 0: it has made none yet
 	changes, entries int64 // its marks
@@ -35,10 +35,7 @@ type unembedded struct {
 
 // Unembedded lists passages without a vector.
 func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store.Unembedded, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := store.CheckEmbedder(name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return nil, err
 	}
 	limit, err := store.PageLimit(limit)
@@ -71,7 +68,7 @@ func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store
 	return list, nil
 }
 
-// waitingMessages are the first messages behind the mark that wait, up to a
+// waitingMessages reads the first messages after the mark that wait, up to a
 // change.
 func (c *conn) waitingMessages(ctx context.Context, e embedder, upTo int64, limit int) ([]unembedded, error) {
 	var list []unembedded
@@ -90,17 +87,17 @@ AND NOT EXISTS (SELECT 1 FROM message_vectors v WHERE v.log = c.log AND v.seq = 
 				list = append(list, unembedded{store.Unembedded{Token: messageToken(at), Text: text}, at.n, micros(m.CreatedAt)})
 			}
 			if len(list) == limit {
-				return errEnough
+				return errStop
 			}
 			return nil
 		})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStop) {
 		err = nil
 	}
 	return list, err
 }
 
-// waitingEntries are the first entries behind the mark that wait.
+// waitingEntries reads the first entries after the mark that wait.
 func (c *conn) waitingEntries(ctx context.Context, e embedder, limit int) ([]unembedded, error) {
 	var list []unembedded
 	err := c.each(ctx, `SELECT e.n, e.updated_at, k.name, e.value FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version
@@ -117,14 +114,15 @@ WHERE e.n > ? AND NOT EXISTS (SELECT 1 FROM entry_vectors v WHERE v.key = e.key 
 	return list, err
 }
 
-// Tokens. A place in a log is never given twice, nor is an entry's number.
+// Tokens name passages. A place in a log is never used twice, nor is an entry's
+// number.
 
 func messageToken(at place) string { return fmt.Sprintf("m%d.%d", at.log, at.seq) }
 
 func entryToken(n int64) string { return fmt.Sprintf("e%d", n) }
 
-// named is what a token names: a message, or the entry with a number.
-func named(token string) (at place, entry bool, err error) {
+// parseToken returns what a token names: a message, or the entry with a number.
+func parseToken(token string) (at place, entry bool, err error) {
 	if _, err := fmt.Sscanf(token, "m%d.%d", &at.log, &at.seq); err == nil && messageToken(at) == token {
 		return at, false, nil
 	}
@@ -151,16 +149,13 @@ func newEmbedding(e store.Embedding) (made embedding, err error) {
 	if packed := store.Pack(e.Vector); packed != nil {
 		made.vector = []byte(packed)
 	}
-	made.place, made.entry, err = named(e.Token)
+	made.place, made.entry, err = parseToken(e.Token)
 	return made, err
 }
 
 // Embedded keeps vectors.
 func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embedding) error {
-	if err := s.usable(ctx); err != nil {
-		return err
-	}
-	if err := store.CheckEmbedder(name); err != nil {
+	if err := s.usable(ctx, store.CheckEmbedder(name)); err != nil {
 		return err
 	}
 	var all []embedding
@@ -174,15 +169,15 @@ func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embed
 	if len(all) == 0 {
 		return nil
 	}
-	// Messages are read before the writer is asked, who is one for all: they
-	// can go away until then, but never change.
+	// Messages are read before the write is queued, because all writes share one
+	// writer. They may be deleted until then, but never change.
 	if err := s.read(ctx, func(ctx context.Context, c *conn) error { return c.readMessages(ctx, all) }); err != nil {
 		return err
 	}
-	return s.write(ctx, &request{remembers: true, do: func(ctx context.Context, c *conn) error { return c.embed(ctx, name, all) }})
+	return s.write(ctx, &request{keepsCache: true, do: func(ctx context.Context, c *conn) error { return c.embed(ctx, name, all) }})
 }
 
-// readMessages reads what is to be known of embedded messages.
+// readMessages reads the times and traces of embedded messages.
 func (c *conn) readMessages(ctx context.Context, all []embedding) error {
 	for i := range all {
 		if all[i].entry {
@@ -202,7 +197,7 @@ func (c *conn) readMessages(ctx context.Context, all []embedding) error {
 	return nil
 }
 
-// embed writes the vectors of what is still there, and moves the marks.
+// embed writes the vectors of passages that still exist, and moves the marks.
 func (c *conn) embed(ctx context.Context, name string, all []embedding) error {
 	if _, err := c.exec(ctx, "INSERT INTO embedders (name) VALUES (?) ON CONFLICT DO NOTHING", name); err != nil {
 		return err
@@ -229,11 +224,11 @@ ON CONFLICT (log, seq, embedder) DO UPDATE SET vector = excluded.vector`, e.id, 
 	return c.moveMarks(ctx, e)
 }
 
-// maxMove is how far a mark moves at once at most, so that nobody waits long
-// for the writer.
+// maxMove bounds how far a mark moves at once, so that queued writes do not wait
+// long.
 const maxMove = 4096
 
-// moveMarks moves the marks of an embedder to what waits first.
+// moveMarks moves the marks of an embedder to the first passages that wait.
 func (c *conn) moveMarks(ctx context.Context, e embedder) error {
 	var messages, entries int64 // the last ones
 	if _, err := c.one(ctx, "SELECT (SELECT coalesce(max(n), 0) FROM changes), (SELECT coalesce(max(n), 0) FROM memory_entries)", nil, &messages, &entries); err != nil {

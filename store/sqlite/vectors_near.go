@@ -11,13 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Nearest finds passages by their meaning: it compares every vector that lies
-// where it looks.
+// Nearest finds passages by their meaning. It compares every vector in the
+// searched places.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
-	if err := s.usable(ctx); err != nil {
-		return nil, err
-	}
-	if err := session.CheckTenant(tenant); err != nil {
+	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	q, err := q.Check()
@@ -26,7 +23,7 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 	}
 	var found []store.Passage
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
-		n := nearness{query: q, owners: q.Owners(tenant), view: newView(c, tenant, q.Search), best: q.Nearest()}
+		n := vectorSearch{query: q, owners: q.Owners(tenant), view: newView(c, tenant, q.Search), best: q.Nearest()}
 		found, err = n.run(ctx, c)
 		return err
 	})
@@ -36,9 +33,9 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 	return found, nil
 }
 
-// nearness is a search by meaning at work. Whether a message may be seen is
-// found out only for those that are near enough to be among the best.
-type nearness struct {
+// vectorSearch is one search by meaning. It asks whether a session shows a
+// message only for messages near enough to be among the best.
+type vectorSearch struct {
 	query    store.Near
 	owners   []store.Owner
 	embedder int64
@@ -46,7 +43,7 @@ type nearness struct {
 	best     *store.Nearest
 }
 
-func (n *nearness) run(ctx context.Context, c *conn) ([]store.Passage, error) {
+func (n *vectorSearch) run(ctx context.Context, c *conn) ([]store.Passage, error) {
 	e, err := c.embedder(ctx, n.query.Embedder)
 	if err != nil || e.id == 0 {
 		return nil, err
@@ -95,20 +92,20 @@ SELECT log FROM mine UNION SELECT ancestor FROM lineage JOIN mine USING (log)`,
 	return slices.Compact(logs), err
 }
 
-// near is a message whose vector is near enough. Whether it may be seen is not
-// known yet.
+// near is a message whose vector is near enough. Whether a searched session
+// shows it is not known yet.
 type near struct {
 	place
 	at    int64
 	score float64
 }
 
-// maxNear is how many of them are gathered before they are looked at closer.
+// maxNear is how many of them are collected before the view is asked.
 const maxNear = 1024
 
-// compareMessages compares the vectors of logs, part by part: while rows are
-// read nothing else can be.
-func (n *nearness) compareMessages(ctx context.Context, c *conn, logs []int64) error {
+// compareMessages compares the vectors of logs, part by part, because the
+// connection cannot do anything else while it reads rows.
+func (n *vectorSearch) compareMessages(ctx context.Context, c *conn, logs []int64) error {
 	for after := int64(0); len(logs) > 0; {
 		part, err := n.nextPart(ctx, c, logs, after)
 		if err != nil {
@@ -136,7 +133,7 @@ func (n *nearness) compareMessages(ctx context.Context, c *conn, logs []int64) e
 }
 
 // nextPart are the next near messages of logs, after a change of the first.
-func (n *nearness) nextPart(ctx context.Context, c *conn, logs []int64, after int64) ([]near, error) {
+func (n *vectorSearch) nextPart(ctx context.Context, c *conn, logs []int64, after int64) ([]near, error) {
 	list, err := json.Marshal(logs)
 	if err != nil {
 		return nil, err
@@ -156,18 +153,18 @@ WHERE v.embedder = ?3 AND v.trace <= ?4 AND v.vector IS NOT NULL`,
 				return nil
 			}
 			if part = append(part, m); len(part) == maxNear {
-				return errEnough
+				return errStop
 			}
 			return nil
 		})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errStop) {
 		err = nil
 	}
 	return part, err
 }
 
 // compareEntries compares the vectors of an owner's newest entries.
-func (n *nearness) compareEntries(ctx context.Context, c *conn, o store.Owner) error {
+func (n *vectorSearch) compareEntries(ctx context.Context, c *conn, o store.Owner) error {
 	return c.each(ctx, `SELECT k.name, k.version, e.updated_at, v.vector FROM memory_keys k
 JOIN memory_entries e ON e.key = k.id AND e.version = k.version
 JOIN entry_vectors v ON v.key = k.id AND v.embedder = ? AND v.version = k.version
@@ -188,8 +185,8 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND v.vector IS NOT NULL`,
 		})
 }
 
-// fill reads what a passage says.
-func (n *nearness) fill(ctx context.Context, c *conn, p *store.Passage) error {
+// fill reads the text of a passage.
+func (n *vectorSearch) fill(ctx context.Context, c *conn, p *store.Passage) error {
 	if p.Key != "" {
 		e, _, err := c.entry(ctx, p.Owner, p.Key, p.Version)
 		p.Text = store.EntryText(e.Value)
@@ -206,7 +203,7 @@ func (n *nearness) fill(ctx context.Context, c *conn, p *store.Passage) error {
 }
 
 // logAt is the log that holds a change of the session.
-func (r *reach) logAt(seq int64) int64 {
+func (r *visibility) logAt(seq int64) int64 {
 	for _, p := range r.parts {
 		if seq > p.after && seq <= p.upTo {
 			return p.log

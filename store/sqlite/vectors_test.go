@@ -142,9 +142,9 @@ func TestCheck_namesWhatIsWrongWithVectorsAndRepairMendsIt(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ statement, want string }{
 		"of the discarded":      {"UPDATE changes SET discarded = 1 WHERE kind = 'message_added' AND seq < 20", "vectors are of no message"},
-		"a message passed over": {"DELETE FROM message_vectors WHERE seq = 5", "is not looked for"},
-		"an entry passed over":  {"DELETE FROM entry_vectors", "is not looked for"},
-		"a mark beyond the log": {"UPDATE embedders SET changes = 1000000", "is not looked for"},
+		"a message passed over": {"DELETE FROM message_vectors WHERE seq = 5", "without a vector"},
+		"an entry passed over":  {"DELETE FROM entry_vectors", "without a vector"},
+		"a mark beyond the log": {"UPDATE embedders SET changes = 1000000", "without a vector"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

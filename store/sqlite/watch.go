@@ -8,15 +8,15 @@ import (
 // watchEvery is how often writes of other processes are looked for.
 const watchEvery = 20 * time.Millisecond
 
-// watchOthers looks for writes of other processes while somebody listens. It
-// is the writer's connection that can tell them from the store's own.
+// watchOthers looks for writes of other processes while somebody waits for a
+// bell. Only the writer's connection can tell them from the store's own writes.
 func (w *writer) watchOthers(ctx context.Context) {
 	defer close(w.watched)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
 		var due <-chan time.Time
-		if w.bells.listening() {
+		if !w.bells.Empty() {
 			due = tick.C
 		}
 		select {
@@ -24,15 +24,15 @@ func (w *writer) watchOthers(ctx context.Context) {
 			return
 		case <-w.wake:
 		case <-due:
-			w.look.Store(true) // whoever leads looks
+			w.lookDue.Store(true) // the leader looks when it is done
 			if w.leadIdle() {
-				w.passOn(ctx)
+				w.callNext(ctx)
 			}
 		}
 	}
 }
 
-// leadIdle takes the connection if nobody uses it.
+// leadIdle takes the lead if nobody has it.
 func (w *writer) leadIdle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,23 +43,23 @@ func (w *writer) leadIdle() bool {
 	return true
 }
 
-// nudge tells the watcher that somebody may have begun to listen.
-func (w *writer) nudge() {
+// wakeWatcher tells the watcher that somebody may wait for a bell.
+func (w *writer) wakeWatcher() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// watch rings every bell when another process has written. The number it
-// looks at does not change by the writer's own commits.
+// watch rings every bell if another process has written. The writer's own
+// commits do not change the number it reads.
 func (w *writer) watch(ctx context.Context) {
 	var version int64
 	if _, err := w.conn.one(ctx, "PRAGMA data_version", nil, &version); err != nil {
-		return // whoever reads next is told
+		return // the next read reports it
 	}
 	if version != w.seen {
 		w.seen = version
-		w.bells.ringAll()
+		w.bells.Ring(w.bells.Refs()...)
 	}
 }

@@ -6,22 +6,23 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
-// saving is a version ready to be written.
-type saving struct {
+// versionWrite is a version that is ready to be written.
+type versionWrite struct {
 	commit  store.Commit
-	next    session.Session // as it came
-	sealed  session.Session // as it will be
+	next    session.Session // as passed to Save
+	sealed  session.Session // as saved
 	changes []change
 	size    int64 // of the changes
 	header  string
 }
 
-// prepareSave encodes everything but the head before the writer is asked,
-// because that is one for all. Most saves write no head.
-func prepareSave(next session.Session, c store.Commit) (saving, error) {
-	v := saving{commit: c, next: next, sealed: next.Sealed(c.At)}
+// prepareSave encodes everything except the head, which most saves do not write.
+// It runs before the request is queued, because all writes share one writer.
+func prepareSave(next session.Session, c store.Commit) (versionWrite, error) {
+	v := versionWrite{commit: c, next: next, sealed: next.Sealed(c.At)}
 	var err error
 	if v.changes, v.size, err = encodeChanges(next.Pending()); err != nil {
 		return v, err
@@ -30,25 +31,9 @@ func prepareSave(next session.Session, c store.Commit) (saving, error) {
 	return v, err
 }
 
-// writable is the reason why a session cannot be written at all.
-func (s *Store) writable(ctx context.Context, next session.Session, keys []store.Key) error {
-	if next.IsZero() {
-		return &session.InvalidError{Field: "session", Reason: "is the zero session"}
-	}
-	if err := s.usableFor(ctx, store.RefOf(next)); err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if err := k.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Save adds a version.
 func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) (session.Session, error) {
-	if err := s.writable(ctx, next, c.Keys); err != nil {
+	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
 	v, err := prepareSave(next, c)
@@ -57,9 +42,9 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	}
 	r := store.RefOf(next)
 	err = s.write(ctx, &request{
-		ref: r, commitID: c.ID, remembers: true,
+		ref: r, commitID: c.ID, keepsCache: true,
 		do:    func(ctx context.Context, conn *conn) error { return s.save(ctx, conn, r, v) },
-		saved: v.isThere,
+		saved: v.wasSaved,
 	})
 	if err != nil {
 		return session.Session{}, err
@@ -67,15 +52,15 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	return v.sealed, nil
 }
 
-func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error {
+func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v versionWrite) error {
 	w, err := c.current(ctx, r)
 	if err != nil {
 		return err
 	}
 	w.unfolded += v.size
-	due := v.due(w)
+	due := v.headDue(w)
 	if due {
-		if err := c.readHead(ctx, &w.head); err != nil { // no sound head is put on a damaged one
+		if err := c.readHead(ctx, &w.head); err != nil { // do not write a head on top of a damaged one
 			return err
 		}
 	}
@@ -92,8 +77,8 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error 
 		}
 		w.unfolded = 0
 	}
-	if v.commit.Release {
-		w.lease.open = false
+	if admission.Releases(v.commit) {
+		w.lease.Released = true
 	}
 	if err := c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now); err != nil {
 		return err
@@ -102,29 +87,29 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v saving) error 
 		return err
 	}
 	if due {
-		c.known.drop(r) // of the new head nothing is known
+		c.cache.drop(r) // it does not have the new head
 	} else {
-		c.known.put(r, w)
+		c.cache.put(r, w)
 	}
 	return nil
 }
 
-// A small head is written after so many changes, so that any version is
-// folded from few. One that is not small would cost more than the changes: it
-// waits until they have grown to a quarter of it, or for so many versions.
+// A small head is written after maxUnfolded changes, so that any version is
+// folded from few. A large one is written when the changes since the last head
+// have grown to 1/headShare of it, or after maxVersions.
 const (
 	maxUnfolded = 48
 	maxVersions = 192
-	worthIt     = 4
+	headShare   = 4
 )
 
-// due reports whether a head must be written with this version.
-func (v saving) due(w row) bool {
+// headDue reports whether a head must be written with this version.
+func (v versionWrite) headDue(w row) bool {
 	changes, versions := v.sealed.Seq()-w.head.seq, v.sealed.Version()-w.head.version
 	if w.head.size <= smallHead {
 		return max(changes, versions) >= maxUnfolded
 	}
-	return w.unfolded*worthIt >= w.head.size || versions >= maxVersions
+	return w.unfolded*headShare >= w.head.size || versions >= maxVersions
 }
 
 // addHead writes the folded state of a version.
@@ -141,7 +126,7 @@ func (c *conn) addHead(ctx context.Context, log int64, sealed session.Session) e
 }
 
 // addVersion writes the changes of a version and its commit.
-func (c *conn) addVersion(ctx context.Context, w row, v saving) error {
+func (c *conn) addVersion(ctx context.Context, w row, v versionWrite) error {
 	i := v.sealed.Info()
 	commit := store.CommitInfo{
 		ID: v.commit.ID, Version: i.Version, FirstSeq: w.seq + 1, LastSeq: i.Seq,
@@ -155,15 +140,15 @@ func (c *conn) addVersion(ctx context.Context, w row, v saving) error {
 	return err
 }
 
-// moveRow makes a session's row that of the new version. SQLite writes to
-// every index of a column that is set, so what hardly ever changes is set
-// apart, and only where it does.
-func (c *conn) moveRow(ctx context.Context, w *row, v saving) error {
+// moveRow updates a session's row to the new version. SQLite writes to every
+// index of a column that is set, so columns that hardly ever change have a
+// statement of their own, which runs only if they may have changed.
+func (c *conn) moveRow(ctx context.Context, w *row, v versionWrite) error {
 	i := v.sealed.Info()
 	hadTail := w.last > w.seq
 	w.version, w.seq, w.last, w.live, w.header = i.Version, i.Seq, i.Seq, 0, v.header
 	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, unfolded = ?, lease_open = ?, updated_at = ?, header = ?
-WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, w.lease.open, micros(i.UpdatedAt), v.header, w.log); err != nil {
+WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, !w.lease.Released, micros(i.UpdatedAt), v.header, w.log); err != nil {
 		return err
 	}
 	if err := c.setOpen(ctx, w, v.sealed.Running()); err != nil {
@@ -178,7 +163,7 @@ WHERE log = ?6 AND NOT (status = ?1 AND name = ?2 AND origin = ?3 AND task_statu
 	return err
 }
 
-// setOpen marks a session whose tail is in force or whose execution runs.
+// setOpen marks a session that has a tail in force or a running execution.
 func (c *conn) setOpen(ctx context.Context, w *row, open bool) error {
 	if open == w.open {
 		return nil
@@ -188,8 +173,8 @@ func (c *conn) setOpen(ctx context.Context, w *row, open bool) error {
 	return err
 }
 
-// isThere looks for the version after a commit whose outcome is in doubt.
-func (v saving) isThere(ctx context.Context, c *conn) (bool, error) {
+// wasSaved looks for the version after a commit with an unknown outcome.
+func (v versionWrite) wasSaved(ctx context.Context, c *conn) (bool, error) {
 	w, found, err := c.find(ctx, store.RefOf(v.next), 0)
 	if err != nil || !found || w.agentID != v.next.AgentID() {
 		return false, err
@@ -213,10 +198,10 @@ func workflowStatus(i session.Info) any {
 	return i.Workflow.Status
 }
 
-// Delete removes a session for good. Of its log, and of logs that only it
-// still needed, nothing stays but what forks need.
+// Delete removes a session for good, and of its log and its ancestors' logs all
+// that no other session or fork needs.
 func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
-	if err := s.usableFor(ctx, r); err != nil {
+	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
 	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
@@ -224,8 +209,8 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 		if err != nil || !found {
 			return err
 		}
-		if w.lease.live(s.now()) && w.lease.token != fence {
-			return w.lease.busy(r.ID)
+		if err := w.lease.AdmitDelete(r.ID, fence, w.leased(s.now())); err != nil {
+			return err
 		}
 		return c.remove(ctx, w)
 	}})

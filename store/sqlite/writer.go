@@ -14,72 +14,72 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// request is one write that waits for its turn.
+// request is one write.
 type request struct {
 	ref store.Ref
 
 	// do makes the write. An error refuses it and leaves no trace. It may run
-	// again when the transaction it was part of failed for another's sake.
+	// again if another request made the shared transaction fail.
 	do func(context.Context, *conn) error
 
-	// saved finds out, after a commit whose outcome is in doubt, whether the
-	// write is there. Nil: there is no way to tell.
+	// saved finds out whether the write was made, after a commit that failed with
+	// an unknown outcome. Nil: there is no way to tell.
 	saved    func(context.Context, *conn) (bool, error)
 	commitID string
 
-	// remembers says that do keeps what is known of the session right.
-	remembers bool
+	// keepsCache says that do updates the session's row in the cache.
+	keepsCache bool
 
 	state   atomic.Int32
 	refusal error         // of do
 	answer  chan error    // holds one
-	turn    chan struct{} // closed when it is the caller's turn to lead
+	lead    chan struct{} // closed when the caller must lead
 }
 
-// A request belongs to its caller, who may give up, until a leader takes it.
+// The states of a request. Its caller may give it up until a leader takes it.
 const (
 	waiting int32 = iota
-	called        // to lead
+	leads         // its caller was called to lead
 	taken
 	givenUp
 )
 
-// writer is the only connection of its process that writes. Nobody is
-// employed to use it: the first who comes leads, commits whatever is waiting
-// in one transaction together with his own request, tells everybody, and calls
-// the next in line to lead. So one who comes alone waits for nobody.
+// writer is the only connection of its process that writes. There is no writer
+// goroutine: the first caller becomes the leader. It commits its own request and
+// all queued ones in one transaction (group commit), answers them, and calls the
+// next queued caller to lead. So a single caller waits for nobody.
 type writer struct {
 	conn    *conn
-	bells   *bells
+	bells   *store.Bells
 	onWrite func(string)
 	commit  func(context.Context) error // ends the transaction; replaced in tests
 
 	mu      sync.Mutex // guards queue, leading and closed
-	queue   []*request // in the order they came; the one who was called is the first
-	leading bool       // somebody uses the connection
+	queue   []*request // in order of arrival; the caller that leads next is the first
+	leading bool       // a leader uses the connection
 	closed  bool
 
 	closing chan struct{}
 	stopped chan struct{} // closed by the last leader after closing
-	locked  atomic.Bool   // another process has the database
+	locked  atomic.Bool   // another process has locked the database
 
-	wake    chan struct{} // holds one call to the watcher
+	wake    chan struct{} // holds one signal for the watcher
 	watched chan struct{} // closed when the watcher has ended
-	look    atomic.Bool   // a look at other processes is due
+	lookDue atomic.Bool   // a look at other processes is due
 	seen    int64         // data version when they were last looked at
 }
 
 const (
-	// maxBatch bounds how many requests share a transaction, and so how long
-	// the first of them waits for the others.
+	// maxBatch bounds how many requests share a transaction, and so how long the
+	// first of them waits for the others.
 	maxBatch = 256
 
-	// A writer looks at the lock of another process this often.
-	firstLook = 250 * time.Microsecond
-	lastLook  = 8 * time.Millisecond
+	// The pauses between two tries to get the lock from another process.
+	firstPause = 250 * time.Microsecond
+	lastPause  = 8 * time.Millisecond
 )
 
-func newWriter(c *conn, b *bells, onWrite func(string)) *writer {
+func newWriter(c *conn, b *store.Bells, onWrite func(string)) *writer {
 	c.onWrite = onWrite
 	w := &writer{
 		conn: c, bells: b, onWrite: onWrite,
@@ -92,11 +92,11 @@ func newWriter(c *conn, b *bells, onWrite func(string)) *writer {
 	return w
 }
 
-// submit waits for a request to be on the disk, or refused. Where the context
-// ends first the request is withdrawn, unless it is being written already.
+// submit returns when a request is on the disk, or refused. If the context ends
+// first the request is withdrawn, unless it is being written already.
 func (w *writer) submit(ctx context.Context, q *request) error {
-	q.answer, q.turn = make(chan error, 1), make(chan struct{})
-	lead, err := w.enter(q)
+	q.answer, q.lead = make(chan error, 1), make(chan struct{})
+	lead, err := w.enqueue(q)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (w *writer) submit(ctx context.Context, q *request) error {
 		select {
 		case err := <-q.answer:
 			return err
-		case <-q.turn:
+		case <-q.lead:
 		case <-ctx.Done():
 			if q.state.CompareAndSwap(waiting, givenUp) {
 				return w.withdrawn(ctx, q)
@@ -112,7 +112,7 @@ func (w *writer) submit(ctx context.Context, q *request) error {
 			select {
 			case err := <-q.answer:
 				return err
-			case <-q.turn:
+			case <-q.lead:
 			}
 		}
 	}
@@ -120,16 +120,16 @@ func (w *writer) submit(ctx context.Context, q *request) error {
 	return <-q.answer
 }
 
-// withdrawn is what a caller is told who gave up.
+// withdrawn returns the error for a caller that gave up.
 func (w *writer) withdrawn(ctx context.Context, q *request) error {
 	if w.locked.Load() {
-		return fmt.Errorf("%w: %w", &session.BusyError{ID: q.ref.ID, Holder: "another process that writes"}, ctx.Err())
+		return fmt.Errorf("%w: %w", &session.BusyError{ID: q.ref.ID, Holder: "another process that writes to the database"}, ctx.Err())
 	}
 	return ctx.Err()
 }
 
-// enter joins the queue. Who finds nobody leading does so.
-func (w *writer) enter(q *request) (lead bool, err error) {
+// enqueue adds a request to the queue. Its caller leads if nobody else does.
+func (w *writer) enqueue(q *request) (lead bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -140,15 +140,15 @@ func (w *writer) enter(q *request) (lead bool, err error) {
 		return false, nil
 	}
 	w.leading = true
-	q.state.Store(called)
+	q.state.Store(leads)
 	return true, nil
 }
 
-// lead writes what is waiting, the leader's own request first. What came while
-// the database was locked by another process is part of it.
+// lead writes the leader's own request and all that are queued when the database
+// is not locked by another process any more.
 func (w *writer) lead(ctx context.Context, q *request) {
-	on := context.WithoutCancel(ctx) // the others did not give up
-	defer w.passOn(on)
+	batchCtx := context.WithoutCancel(ctx) // the other callers did not give up
+	defer w.callNext(batchCtx)
 	w.onWrite("before begin")
 	err := w.begin(ctx)
 	switch {
@@ -164,17 +164,17 @@ func (w *writer) lead(ctx context.Context, q *request) {
 	}
 	w.onWrite("after begin")
 	w.conn.verify()
-	w.serve(on, w.take())
+	w.commitBatch(batchCtx, w.take())
 }
 
-// take removes a batch from the queue, without those who gave up.
+// take removes a batch from the queue, without the requests that were given up.
 func (w *writer) take() []*request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.queue), maxBatch)
 	batch := make([]*request, 0, n)
 	for _, q := range w.queue[:n] {
-		if q.state.CompareAndSwap(waiting, taken) || q.state.CompareAndSwap(called, taken) {
+		if q.state.CompareAndSwap(waiting, taken) || q.state.CompareAndSwap(leads, taken) {
 			batch = append(batch, q)
 		}
 	}
@@ -182,9 +182,10 @@ func (w *writer) take() []*request {
 	return batch
 }
 
-// passOn calls the next in line to lead. After Close nobody does any more.
-func (w *writer) passOn(ctx context.Context) {
-	if w.look.CompareAndSwap(true, false) {
+// callNext lets the next queued caller lead. After close it refuses all queued
+// requests instead.
+func (w *writer) callNext(ctx context.Context) {
+	if w.lookDue.CompareAndSwap(true, false) {
 		w.watch(ctx)
 	}
 	w.mu.Lock()
@@ -194,8 +195,8 @@ func (w *writer) passOn(ctx context.Context) {
 		switch {
 		case w.closed && q.state.CompareAndSwap(waiting, taken):
 			q.answer <- errClosing
-		case !w.closed && q.state.CompareAndSwap(waiting, called):
-			close(q.turn)
+		case !w.closed && q.state.CompareAndSwap(waiting, leads):
+			close(q.lead)
 			return
 		}
 	}
@@ -205,7 +206,7 @@ func (w *writer) passOn(ctx context.Context) {
 	}
 }
 
-// close refuses what is waiting, and waits for what is being written.
+// close refuses queued requests and waits for the batch that is being written.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -219,20 +220,20 @@ func (w *writer) close() error {
 	return w.conn.close()
 }
 
-// serve commits a batch in the transaction that was begun.
-func (w *writer) serve(ctx context.Context, batch []*request) {
+// commitBatch writes and commits a batch in the transaction that was begun.
+func (w *writer) commitBatch(ctx context.Context, batch []*request) {
 	accepted, err := w.write(ctx, batch)
 	switch {
 	case err != nil:
 		w.rollback(ctx)
-		w.alone(ctx, batch, err)
+		w.writeEach(ctx, batch, err)
 		return
 	case accepted == 0:
 		w.rollback(ctx)
 	default:
 		w.onWrite("before commit")
 		if err := w.commit(ctx); err != nil {
-			w.settle(ctx, batch, err)
+			w.resolve(ctx, batch, err)
 			return
 		}
 		w.conn.committed()
@@ -241,10 +242,10 @@ func (w *writer) serve(ctx context.Context, batch []*request) {
 	w.acknowledge(batch)
 }
 
-// begin waits for the lock of the database until the context ends or the
-// store is closed.
+// begin waits for the database's lock until the context ends or the store is
+// closed.
 func (w *writer) begin(ctx context.Context) error {
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -266,13 +267,13 @@ func (w *writer) begin(ctx context.Context) error {
 	}
 }
 
-// write makes each request's changes and counts those it accepted. What is
-// refused is nearly always refused before it has written anything; where not,
-// the whole transaction is given up, as after any other error.
+// write runs each request and counts those it accepted. Requests are nearly
+// always refused before they write anything; otherwise the whole transaction
+// is given up, as after any other error.
 func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err error) {
 	for _, q := range batch {
-		if !q.remembers {
-			w.conn.known.drop(q.ref)
+		if !q.keepsCache {
+			w.conn.cache.drop(q.ref)
 		}
 		w.conn.wrote = false
 		q.refusal = q.do(ctx, w.conn)
@@ -281,7 +282,7 @@ func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err
 			accepted++
 			continue
 		}
-		w.conn.known.drop(q.ref)
+		w.conn.cache.drop(q.ref)
 		if w.conn.wrote && len(batch) > 1 {
 			return 0, q.refusal
 		}
@@ -291,13 +292,13 @@ func (w *writer) write(ctx context.Context, batch []*request) (accepted int, err
 
 // rollback ends a transaction that SQLite may have ended already.
 func (w *writer) rollback(ctx context.Context) {
-	w.conn.known.drop(store.Ref{})
+	w.conn.cache.drop(store.Ref{})
 	_, _ = w.conn.exec(ctx, "ROLLBACK")
 }
 
-// alone gives each request of a transaction that was lost one of its own, so
-// that nobody fails for a neighbour's sake.
-func (w *writer) alone(ctx context.Context, batch []*request, cause error) {
+// writeEach writes each request of a failed transaction in a transaction of its
+// own, so that none fails because of another.
+func (w *writer) writeEach(ctx context.Context, batch []*request, cause error) {
 	if len(batch) == 1 {
 		batch[0].answer <- cause
 		return
@@ -307,15 +308,15 @@ func (w *writer) alone(ctx context.Context, batch []*request, cause error) {
 			q.answer <- err
 			continue
 		}
-		w.serve(ctx, []*request{q})
+		w.commitBatch(ctx, []*request{q})
 	}
 }
 
-// acknowledge tells everybody how it went, and those who wait for news.
+// acknowledge answers all requests and wakes the readers of what was written.
 func (w *writer) acknowledge(batch []*request) {
 	for _, q := range batch {
 		if q.refusal == nil {
-			w.bells.ring(q.ref)
+			w.bells.Ring(q.ref)
 		}
 		q.answer <- q.refusal
 	}

@@ -69,6 +69,16 @@ func listedAsCorrupt(t testing.TB, st store.Store, id string, others []string) {
 			t.Errorf("listed: %v, want %v", have, others)
 		}
 	}
+	for q := (store.Query{Order: store.IDAsc, Limit: 1}); ; {
+		page, err := st.List(t.Context(), session.DefaultTenant, q)
+		if err != nil || len(page.Corrupt) != 1 || page.Corrupt[0].ID != id {
+			t.Errorf("a page of one reports %v as corrupt, %v; want %s", page.Corrupt, err, id)
+			return
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return
+		}
+	}
 }
 
 func corruptIsNotOverwritten(t testing.TB, d Data) {

@@ -27,6 +27,7 @@ func leaseBehaviours() []behaviour {
 		{name: "lease/lateWritesAreFencedForEver", needs: timed, check: lateWritesAreFenced},
 		{name: "lease/renewingProlongsIt", needs: timed, check: renewingProlongs},
 		{name: "lease/expiredButUntakenAdmitsItsHolder", needs: timed, check: expiredButUntaken},
+		{name: "lease/saveWithoutFenceReleasesNothing", needs: timed, check: saveWithoutFenceReleasesNothing},
 		{name: "lease/clockGoingBackEndsNothing", needs: timed, check: clockGoingBack},
 	}
 }
@@ -319,6 +320,25 @@ func expiredButUntaken(t testing.TB, d Data) {
 	}
 	_, err = st.Save(t.Context(), s, commit(s, "test"))
 	wantErr(t, "save beside the revived lease", err, session.ErrBusy)
+}
+
+// A commit releases its writer's own lease, and one without a fence has none.
+func saveWithoutFenceReleasesNothing(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := create(t, st, newSession(t, "not-mine"))
+	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("not-mine"), "slow", time.Second)
+	if err != nil {
+		t.Fatalf("acquire: %v", err)
+	}
+	d.Clock.Advance(time.Hour)
+	c := commit(s, "test")
+	c.Release = true
+	if _, err := st.Save(t.Context(), noted(t, s, "without a lease"), c); err != nil {
+		t.Fatalf("save beside a lease that ran out: %v", err)
+	}
+	if _, err := as[store.Leases](t, st).Renew(t.Context(), ref("not-mine"), l, time.Minute); err != nil {
+		t.Errorf("renewal after another writer's release: %v", err)
+	}
 }
 
 func clockGoingBack(t testing.TB, d Data) {

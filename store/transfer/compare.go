@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// comparison walks a log in the source and one in the target together.
+// comparison compares a log in the source with one in the target.
 type comparison struct {
 	source    logs
 	target    logs

@@ -47,7 +47,7 @@ func (d *document) look(ctx context.Context) (Outcome, error) {
 	return d.compare(ctx)
 }
 
-// read makes the two states of the source out of its log.
+// read folds the two states of the source from its log.
 func (d *document) read(ctx context.Context) error {
 	for version := int64(0); ; version = d.commit.Version {
 		commits, err := d.source.Commits(ctx, d.ref, version, 0)
@@ -60,7 +60,7 @@ func (d *document) read(ctx context.Context) error {
 		d.commit = commits[len(commits)-1]
 	}
 	var err error
-	if d.entries, err = whole(ctx, d.source, d.ref, 0); err != nil {
+	if d.entries, err = readAll(ctx, d.source, d.ref, 0); err != nil {
 		return err
 	}
 	if d.sealed, err = d.at(d.commit.LastSeq); err != nil {
@@ -83,7 +83,7 @@ func (d *document) foldsTail() bool {
 	return d.tails == nil || len(takenBy(recordsOf(d.entries[d.commit.LastSeq:]))) > 0
 }
 
-// at is the session after a change, as everything up to it makes it.
+// at folds the session up to a change.
 func (d *document) at(seq int64) (session.Session, error) {
 	return session.Replay(session.Session{}, recordsOf(d.entries[:min(max(0, seq), int64(len(d.entries)))]), seq)
 }
@@ -103,7 +103,7 @@ func (d *document) compare(ctx context.Context) (Outcome, error) {
 	}
 	for _, e := range d.entries[d.there.Base():] {
 		if c, ok := e.Change.(session.TailDiscarded); ok && c.From <= d.there.Base() {
-			return "", d.differs(c.From) // an unfinished turn became part of the version there, and was refused here
+			return "", d.differs(c.From) // an unfinished turn is part of the version there, and was discarded here
 		}
 	}
 	if d.there.Base() == d.sealed.Seq() && d.last == max(d.durable.Seq(), d.sealed.Seq()) {
@@ -112,14 +112,13 @@ func (d *document) compare(ctx context.Context) (Outcome, error) {
 	return Continued, nil
 }
 
-// sameState compares two sessions but for what a store counts.
+// sameState compares two sessions without what a store numbers.
 func sameState(a, b session.Session) bool {
-	return bytes.Equal(uncounted(a), uncounted(b))
+	return bytes.Equal(stateOf(a), stateOf(b))
 }
 
-// uncounted is a session's document without its version, the time of that and
-// where in the log it was made.
-func uncounted(s session.Session) []byte {
+// stateOf encodes a session without its version, its time and its last change.
+func stateOf(s session.Session) []byte {
 	info := s.Info()
 	info.Version, info.Seq, info.UpdatedAt = 0, 0, info.CreatedAt
 	raw, err := json.Marshal([]any{info, s.Definition(), s.State()})
@@ -129,7 +128,7 @@ func uncounted(s session.Session) []byte {
 	return raw
 }
 
-func (d *document) act(ctx context.Context) error {
+func (d *document) write(ctx context.Context) error {
 	if d.outcome == Same {
 		return nil
 	}
@@ -172,7 +171,7 @@ func (d *document) putVersion(ctx context.Context) error {
 	return nil
 }
 
-// putTail writes what of the open tail is not there.
+// putTail writes what the target lacks of the open tail.
 func (d *document) putTail(ctx context.Context) error {
 	if d.durable.Seq() <= d.last {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// create writes version 1. A fork whose parent is in the target shares its
-// log; any other session gets its log from the first change on, a parent's
-// that is gone included.
+// create writes version 1. A fork shares the log of its parent if the target has
+// it; otherwise it gets the whole log, with what it has of its parent.
 func (l *logged) create(ctx context.Context, c store.CommitInfo) (session.Session, error) {
 	put, base, after := l.to.Create, session.Session{}, int64(0)
 	if l.shared > 0 {
@@ -42,9 +41,9 @@ func (l *logged) create(ctx context.Context, c store.CommitInfo) (session.Sessio
 	return put(ctx, next, commitOf(c))
 }
 
-// parent is the version in the target that the session was forked from, if
-// the target has the very history up to it. A parent of the same agent with
-// another history is refused: the target could not tell the two apart.
+// parent reads the version in the target that the session was forked from, if
+// the target has the same history up to it. A parent of the same agent with
+// another history is refused, because the target could not tell the two apart.
 func (l *logged) parent(ctx context.Context) (session.Session, bool, error) {
 	fork, ref := *l.info.Fork, store.Ref{Tenant: l.ref.Tenant, ID: l.info.ParentID}
 	if !l.agreesOn(ref, l.shared) {

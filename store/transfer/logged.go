@@ -20,8 +20,8 @@ type logged struct {
 	shared int64           // the last change the source has of a parent
 	unread []store.Item    // what is in the source's inbox
 
-	compared        int64 // the logs are known to agree up to here
-	comparedVersion int64 // and the commits up to here
+	compared        int64 // the logs were compared up to this change
+	comparedVersion int64 // and the commits up to this version
 }
 
 func (l *logged) look(ctx context.Context) (Outcome, error) {
@@ -54,12 +54,11 @@ func (l *logged) look(ctx context.Context) (Outcome, error) {
 	if len(more)+len(further)+missing > 0 {
 		return Continued, nil
 	}
-	l.agree(l.ref, l.last)
+	l.setAgreed(l.ref, l.last)
 	return Same, nil
 }
 
-// compare compares what was not compared yet, and so learns how far the target
-// is.
+// compare compares what was not compared yet, and finds where the target ends.
 func (l *logged) compare(ctx context.Context) error {
 	c := comparison{source: l.source, target: l.theirs, ref: l.ref, targetRef: l.ref, inherited: l.shared, upTo: math.MaxInt64}
 	version, badCommit, err := c.commits(ctx, l.comparedVersion)
@@ -80,10 +79,9 @@ func (l *logged) compare(ctx context.Context) error {
 	return nil
 }
 
-// act replays what is missing, version by version, then the open tail. A
-// source that goes on meanwhile is followed up to a moment without a new
-// version.
-func (l *logged) act(ctx context.Context) error {
+// write replays what is missing, version by version, then the open tail. If the
+// source gets new versions meanwhile, they are copied too.
+func (l *logged) write(ctx context.Context) error {
 	if l.outcome == Same {
 		return nil
 	}
@@ -103,7 +101,7 @@ func (l *logged) act(ctx context.Context) error {
 	if l.version != version || l.last != last {
 		return l.mismatch(l.differs(min(last, l.last) + 1))
 	}
-	l.agree(l.ref, l.last)
+	l.setAgreed(l.ref, l.last)
 	return l.compareInbox(ctx)
 }
 
@@ -139,7 +137,7 @@ func (l *logged) seal(ctx context.Context, c store.CommitInfo) error {
 	if err != nil {
 		return err
 	}
-	// A log needs no messages in the value: without them a long history takes
+	// The messages are in the log. Without them in the value, a long history needs
 	// no more memory than its longest version.
 	if l.saved, err = saved.Holding(nil); err != nil {
 		return err
@@ -189,10 +187,10 @@ func (l *logged) records(ctx context.Context, after, upTo int64) ([]session.Reco
 
 const pageSize = 500
 
-// tail writes the open tail. It is not done when the source has sealed it
+// tail writes the open tail. It is not done if the source has sealed the tail
 // meanwhile.
 func (l *logged) tail(ctx context.Context) (done bool, err error) {
-	// One read, because a tail is sealed or discarded between two.
+	// One read, because the tail could be sealed or discarded between two.
 	entries, err := l.source.Log(ctx, l.ref, l.saved.Info().Seq, math.MaxInt32)
 	if err != nil || len(entries) == 0 || entries[len(entries)-1].Seq <= l.last {
 		return true, err
@@ -243,8 +241,7 @@ func (l *logged) missingItems(ctx context.Context) (int, error) {
 	return len(l.unread) - len(common(l.unread, there)), nil
 }
 
-// common are the items of one inbox whose ids are in another, with the
-// other's item.
+// common returns the items that are in both inboxes, by id.
 func common(ours, theirs []store.Item) map[string][2]store.Item {
 	both := map[string][2]store.Item{}
 	for _, a := range ours {
@@ -257,8 +254,7 @@ func common(ours, theirs []store.Item) map[string][2]store.Item {
 	return both
 }
 
-// post puts items into the target's inbox; those that were ever there are
-// dropped by it.
+// post puts items into the target's inbox, which ignores ids it has seen before.
 func (l *logged) post(ctx context.Context, items []store.Item) error {
 	to, ok := l.to.(store.Inboxes)
 	if !ok {
@@ -272,8 +268,8 @@ func (l *logged) post(ctx context.Context, items []store.Item) error {
 	return nil
 }
 
-// takenBy are items for the records that take one: a target lets only an item
-// be taken that is in its inbox. What they said is in the source no more.
+// takenBy returns an item for each record that takes one, because a target lets
+// only items be taken that are in its inbox. Their content is gone in the source.
 func takenBy(records []session.Record) []store.Item {
 	var items []store.Item
 	for _, r := range records {
@@ -284,8 +280,8 @@ func takenBy(records []session.Record) []store.Item {
 	return items
 }
 
-// compareInbox notes items that are in the target without what they said: a
-// turn had taken them when they were copied, and gave them back later.
+// compareInbox reports items whose content the target does not have: a turn had
+// taken them when they were copied, and gave them back later.
 func (l *logged) compareInbox(ctx context.Context) error {
 	to, ok := l.to.(store.Inboxes)
 	if !ok || len(l.unread) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Plan is what there is to copy.
+// Plan lists the sessions to copy.
 type Plan struct {
 	// Generations are the sessions: first those that are no forks, then the
 	// forks of these, and so on. Within one, sessions may be copied at once.
@@ -20,7 +20,7 @@ type Plan struct {
 // Refs are the sessions of all generations in order.
 func (p Plan) Refs() []store.Ref { return slices.Concat(p.Generations...) }
 
-// PlanAll is every session of a tenant, deleted ones and policies included.
+// PlanAll plans every session of a tenant, with deleted ones and policies.
 func PlanAll(ctx context.Context, from store.Store, tenant string) (Plan, error) {
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
 	o := newOrder(tenant)
@@ -47,8 +47,8 @@ func PlanAll(ctx context.Context, from store.Store, tenant string) (Plan, error)
 	return o.plan, nil
 }
 
-// PlanSome is some sessions of a tenant and those they were forked from,
-// whose history is theirs.
+// PlanSome plans some sessions of a tenant and those they were forked from,
+// because they share their history.
 func PlanSome(ctx context.Context, from store.Store, tenant string, ids []string) (Plan, error) {
 	o := newOrder(tenant)
 	for _, id := range ids {
@@ -82,7 +82,7 @@ func parentOf(i session.Info) string {
 	return i.ParentID
 }
 
-// order puts sessions behind those they were forked from.
+// order sorts sessions after those they were forked from.
 type order struct {
 	tenant  string
 	parents map[string]string // of every session that is there

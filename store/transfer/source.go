@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// history is what the source can tell of the session: its log or, where it
-// keeps none, one that is made of the session as it is.
+// history returns the source's log of the session or, if the source has no logs,
+// one made from the session as it is.
 func (j *job) history(ctx context.Context) (logs, error) {
 	if l, ok := j.from.(store.Logs); ok {
 		return l, nil

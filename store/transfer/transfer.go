@@ -1,19 +1,18 @@
-// Package transfer copies sessions from one store to another, word for word:
-// every change with its number and time, every version with its commit,
-// stretches that were discarded, forks that share the log of their parent, the
-// open tail and the unread inbox.
+// Package transfer copies sessions from one store to another exactly: every
+// change with its number and time, every version with its commit, discarded
+// changes, forks that share the log of their parent, the open tail and the
+// unread inbox.
 //
-// It writes through what every store does anyway (Create, Fork, Save, Append,
-// Post), so it works between any two of them. It never overwrites: a session
-// that is there already is left alone where it is the same, continued where
-// its log is the beginning of the source's, and refused where it differs. A
-// copy that was broken off is therefore taken up by copying again. Everything
-// written is read back and compared.
+// It writes with the usual calls of a store (Create, Fork, Save, Append, Post),
+// so it works between any two stores. It never overwrites: a session that exists
+// in the target is left alone if it is the same, continued if its log is the
+// beginning of the source's, and refused if it differs. So copying again resumes
+// an interrupted copy. Everything written is read back and compared.
 //
-// What a store does not keep cannot be copied. One without Logs has neither
+// What a store does not keep cannot be copied. A store without Logs has neither
 // history nor version numbers: as a target it gets the newest version and the
-// open tail, as a source it gives its session as version 1. Leases stay where
-// they are, and idempotency keys too, because no store lists them.
+// open tail, as a source it gives its session as version 1. Leases are not
+// copied, and neither are idempotency keys, because no store lists them.
 package transfer
 
 import (
@@ -26,13 +25,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Outcome is what became of a session.
+// Outcome is the result of copying a session.
 type Outcome string
 
-// The outcomes of copying. What a Look says would be done.
+// The outcomes of copying. Look reports the one that Copy would have.
 const (
-	Copied    Outcome = "copied"    // it was not there
-	Continued Outcome = "continued" // a part of it was there
+	Copied    Outcome = "copied"    // the target did not have it
+	Continued Outcome = "continued" // the target had a part of it
 	Same      Outcome = "same"      // nothing was missing
 )
 
@@ -41,9 +40,9 @@ type Report struct {
 	ID      string   `json:"sessionId"`
 	Outcome Outcome  `json:"outcome"`
 	Version int64    `json:"version"`          // in the target
-	Seq     int64    `json:"seq"`              // last change in the target, the open tail's included
-	Holder  string   `json:"holder,omitempty"` // who works on it in the source: it is copied as far as it was
-	Notes   []string `json:"notes,omitempty"`  // what is not as in the source, for people
+	Seq     int64    `json:"seq"`              // last change in the target, with the open tail
+	Holder  string   `json:"holder,omitempty"` // of a live lease in the source: the copy has what was written so far
+	Notes   []string `json:"notes,omitempty"`  // what differs from the source, for people
 }
 
 // Copier copies from one store to another. Several sessions may be copied at
@@ -55,50 +54,50 @@ type Copier struct {
 	agreed map[store.Ref]int64 // how far the two stores are known to have the same log; guarded by mu
 }
 
-// New is a copier between two stores, which stay the caller's to close.
+// New returns a copier between two stores, which the caller closes.
 func New(from, to store.Store) *Copier {
 	return &Copier{from: from, to: to, agreed: map[store.Ref]int64{}}
 }
 
-// agree remembers how far the stores have the same log of a session.
-func (c *Copier) agree(r store.Ref, seq int64) {
+// setAgreed records how far the stores have the same log of a session.
+func (c *Copier) setAgreed(r store.Ref, seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.agreed[r] = seq
 }
 
-// agreesOn reports whether they are known to have the same up to a change.
+// agreesOn reports whether they are known to have the same log up to a change.
 func (c *Copier) agreesOn(r store.Ref, seq int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.agreed[r] >= seq
 }
 
-// Copy brings one session into the target and compares the two. Copy the
-// sessions it was forked from first, as Plan orders them: only then can it
+// Copy copies one session into the target and compares the two. Copy the
+// sessions it was forked from first, in the order of a Plan: only then can it
 // share their log.
 //
-// ConflictError differs: the target has another session of that id, or one
-// that has gone on by itself; it is untouched. BusyError: somebody works on it
-// in the target. CorruptError: it cannot be read, or what was written is not
-// what was read; the path names the change. After any error, what was copied
-// stays and copying again goes on from there.
+// ConflictError differs: the target has another session with that id, or one
+// that was changed there; it is untouched. BusyError: the session has a live
+// lease in the target. CorruptError: it cannot be read, or what was read back is
+// not what was written; the path names the change. After any error, what was
+// copied stays and copying again continues from there.
 func (c *Copier) Copy(ctx context.Context, r store.Ref) (Report, error) {
 	j, err := c.begin(ctx, r)
 	if err != nil {
 		return j.report(), err
 	}
-	if err := j.state.act(ctx); err != nil {
+	if err := j.target.write(ctx); err != nil {
 		return j.report(), err
 	}
-	if err := j.running(ctx); err != nil {
+	if err := j.findHolder(ctx); err != nil {
 		return j.report(), err
 	}
 	return j.report(), nil
 }
 
-// Look says what Copy would do, and does nothing. Its errors are those Copy
-// would meet before it writes.
+// Look reports what Copy would do, and writes nothing. Its errors are those that
+// Copy would return before it writes.
 func (c *Copier) Look(ctx context.Context, r store.Ref) (Report, error) {
 	j, err := c.begin(ctx, r)
 	return j.report(), err
@@ -109,8 +108,8 @@ type job struct {
 	*Copier
 	ref    store.Ref
 	source logs
-	info   session.Info // of the source, where the job began
-	state  target
+	info   session.Info // of the source, when the job began
+	target target
 
 	outcome Outcome
 	version int64 // last one in the target
@@ -119,12 +118,12 @@ type job struct {
 	notes   []string
 }
 
-// target is the side that is written to, with a log or without.
+// target is the store that is written to, with a log or without.
 type target interface {
-	// look finds out how far the session is there.
+	// look finds out how much of the session the target has.
 	look(ctx context.Context) (Outcome, error)
-	// act writes what is missing and compares.
-	act(ctx context.Context) error
+	// write writes what is missing and compares.
+	write(ctx context.Context) error
 }
 
 // logs is the history of a source.
@@ -143,11 +142,11 @@ func (c *Copier) begin(ctx context.Context, r store.Ref) (*job, error) {
 		return j, err
 	}
 	if to, ok := c.to.(store.Logs); ok {
-		j.state = &logged{job: j, theirs: to}
+		j.target = &logged{job: j, theirs: to}
 	} else {
-		j.state = &document{job: j}
+		j.target = &document{job: j}
 	}
-	j.outcome, err = j.state.look(ctx)
+	j.outcome, err = j.target.look(ctx)
 	return j, err
 }
 
@@ -159,22 +158,22 @@ func (j *job) note(format string, args ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, args...))
 }
 
-// differs is the refusal of a session that is not the source's.
+// differs refuses a session that is not the source's.
 func (j *job) differs(seq int64) error {
 	return &session.ConflictError{ID: j.ref.ID, Reason: session.ReasonDiffers, Have: seq}
 }
 
-// mismatch is a copy that was read back and is not what was written.
+// mismatch returns CorruptError for a copy that is not what was written.
 func (j *job) mismatch(err error) error {
 	var c *session.ConflictError
 	if !errors.As(err, &c) || c.Reason != session.ReasonDiffers {
 		return err
 	}
-	return &session.CorruptError{ID: j.ref.ID, Path: fmt.Sprintf("change %d", c.Have), Reason: "the copy is not what was copied"}
+	return &session.CorruptError{ID: j.ref.ID, Path: fmt.Sprintf("change %d", c.Have), Reason: "the copy in the target differs from the source"}
 }
 
-// running finds out who works on the session in the source.
-func (j *job) running(ctx context.Context) error {
+// findHolder reads who holds a live lease in the source.
+func (j *job) findHolder(ctx context.Context) error {
 	leases, ok := j.from.(store.Leases)
 	if !ok {
 		return nil
@@ -189,8 +188,8 @@ func (j *job) running(ctx context.Context) error {
 	return err
 }
 
-// whole are all entries of a log after a number.
-func whole(ctx context.Context, l logs, r store.Ref, after int64) ([]session.LogEntry, error) {
+// readAll reads all entries of a log after a number.
+func readAll(ctx context.Context, l logs, r store.Ref, after int64) ([]session.LogEntry, error) {
 	var all []session.LogEntry
 	for {
 		page, err := l.Log(ctx, r, after, 0)

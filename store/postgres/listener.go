@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// ear hears of writes by other nodes, for as long as the store lives once
-// somebody has hung up a bell.
-type ear struct {
+// listener learns of writes by other nodes, from the first Bell on until the
+// store is closed.
+type listener struct {
 	store  *Store
 	config *pgx.ConnConfig // nil: only polling
 
@@ -21,18 +21,18 @@ type ear struct {
 	closed bool   // guarded by mu
 }
 
-func (e *ear) open() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.start()
+func (l *listener) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.start()
 	}
 }
 
-func (e *ear) close() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = true
+func (l *listener) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 }
 
 // How long to wait before listening is taken up again.
@@ -41,74 +41,74 @@ const (
 	lastReconnect  = 5 * time.Second
 )
 
-// listen rings for notices until the context ends, and connects again when it
-// is cut off.
-func (e *ear) listen(ctx context.Context) {
-	if e.config == nil {
+// listen rings bells for notices until the context ends, and connects again
+// after every lost connection.
+func (l *listener) listen(ctx context.Context) {
+	if l.config == nil {
 		return
 	}
 	wait := firstReconnect
 	for ctx.Err() == nil {
-		heard, err := e.hear(ctx)
+		connected, err := l.listenOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if heard {
+		if connected {
 			wait = firstReconnect
 		}
-		e.store.config.Logger.Warn("listening for writes of other nodes was cut off", "err", err, "again_in", wait)
+		l.store.config.Logger.Warn("the connection that listens for writes of other nodes was lost", "err", err, "retry_in", wait)
 		pause(ctx, wait)
 		wait = min(2*wait, lastReconnect)
 	}
 }
 
-// hear listens on a connection of its own until it breaks.
-func (e *ear) hear(ctx context.Context) (heard bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, e.config)
+// listenOnce listens on a connection of its own until that is lost.
+func (l *listener) listenOnce(ctx context.Context) (connected bool, err error) {
+	conn, err := pgx.ConnectConfig(ctx, l.config)
 	if err != nil {
 		return false, err
 	}
-	defer discard(ctx, conn)
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{e.store.notices.channel}.Sanitize()); err != nil {
+	defer closeConn(ctx, conn)
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{l.store.notices.channel}.Sanitize()); err != nil {
 		return false, err
 	}
-	// What was told before is lost.
-	e.store.bells.ring(e.store.bells.refs()...)
+	// Notices sent before are lost.
+	l.store.bells.Ring(l.store.bells.Refs()...)
 	for {
 		notice, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return true, err
 		}
-		e.store.bells.ring(noticed(notice.Payload)...)
+		l.store.bells.Ring(parseNotice(notice.Payload)...)
 	}
 }
 
-// poll looks at the sessions with a bell every now and then and rings for
-// those whose row is not the one it was.
-func (e *ear) poll(ctx context.Context) {
+// poll looks at the sessions with a bell at every Config.Poll and rings for
+// those whose row has changed.
+func (l *listener) poll(ctx context.Context) {
 	seen := map[store.Ref]string{}
 	for {
-		pause(ctx, e.store.config.Poll)
+		pause(ctx, l.store.config.Poll)
 		if ctx.Err() != nil {
 			return
 		}
-		found, err := e.stamps(ctx, e.store.bells.refs())
+		found, err := l.stamps(ctx, l.store.bells.Refs())
 		if err != nil {
 			continue // the next look finds what this one would have
 		}
 		for r, stamp := range found {
-			// Nobody knows what a bell has missed before the first look.
+			// What a bell has missed before the first look is not known.
 			if before, known := seen[r]; !known || before != stamp {
-				e.store.bells.ring(r)
+				l.store.bells.Ring(r)
 			}
 		}
 		seen = found
 	}
 }
 
-// stamps are texts that change with every write to a session: "" where there
-// is none.
-func (e *ear) stamps(ctx context.Context, refs []store.Ref) (map[store.Ref]string, error) {
+// stamps returns a text for each session that changes with every write to it,
+// "" for a session that does not exist.
+func (l *listener) stamps(ctx context.Context, refs []store.Ref) (map[store.Ref]string, error) {
 	found := make(map[store.Ref]string, len(refs))
 	var tenants, ids []string
 	for _, r := range refs {
@@ -119,7 +119,7 @@ func (e *ear) stamps(ctx context.Context, refs []store.Ref) (map[store.Ref]strin
 	if len(found) == 0 {
 		return found, nil
 	}
-	err := e.store.again(ctx, func(conn *pgx.Conn) error {
+	err := l.store.retry(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT s.tenant, s.id, s.sid || '/' || s.xmin || '/' || s.ctid FROM unnest($1::text[], $2::text[]) AS r (tenant, id)
 			JOIN sessions s ON s.tenant = r.tenant AND s.id = r.id`, tenants, ids)
 		if err != nil {

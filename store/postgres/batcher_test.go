@@ -41,7 +41,7 @@ func newJam(t *testing.T, prepare func(st store.Store)) jam {
 	t.Cleanup(j.clear)
 	prepare(j)
 	var slow []session.Session
-	for i := range postgres.Lanes {
+	for i := range postgres.MaxInFlight {
 		slow = append(slow, create(t, j, fmt.Sprint("jam-", i)))
 	}
 	on.Store(true)
@@ -60,12 +60,12 @@ func newJam(t *testing.T, prepare func(st store.Store)) jam {
 // lineUp starts a save and waits until it is in line.
 func (j jam) lineUp(t *testing.T, ctx context.Context, next session.Session) <-chan error { //nolint:revive // t comes first here
 	t.Helper()
-	before, answer := j.InLine(), make(chan error, 1)
+	before, answer := j.Queued(), make(chan error, 1)
 	go func() {
 		_, err := j.Save(ctx, next, store.Commit{ID: "c", At: noon()})
 		answer <- err
 	}()
-	for j.InLine() == before {
+	for j.Queued() == before {
 		time.Sleep(time.Millisecond)
 	}
 	return answer

@@ -13,9 +13,9 @@ const (
 	fileMode = 0o600
 )
 
-// makeFile makes the database file and its directory where they are missing,
-// for the owner alone and durably. SQLite gives its companions the same mode.
-// What is there already keeps its permissions.
+// makeFile makes the database file and its directory if they are missing, for
+// the owner alone and durably. SQLite gives the -wal and -shm files the same
+// mode. Existing files keep their permissions.
 func makeFile(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
@@ -36,7 +36,7 @@ func makeFile(path string) error {
 	return errors.Join(f.Close(), syncDir(dir))
 }
 
-// makeDir makes a directory and those above it, each of them durable.
+// makeDir makes a directory and its parents, each of them durable.
 func makeDir(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
@@ -54,8 +54,8 @@ func makeDir(dir string) error {
 	return syncDir(above)
 }
 
-// syncDir makes the names in a directory durable. Not every system can, and
-// where it cannot there is nothing better to do.
+// syncDir makes the names in a directory durable. Some systems cannot do it;
+// then there is nothing better to do.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

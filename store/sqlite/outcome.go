@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// settle finds out what a failed commit has done and tells everybody. A
-// transaction is there as a whole or not at all, so what is found of one
-// request holds for all of them.
-func (w *writer) settle(ctx context.Context, batch []*request, cause error) {
+// resolve finds out what a failed commit has written and answers all requests.
+// A transaction is written whole or not at all, so what is found for one request
+// holds for all of them.
+func (w *writer) resolve(ctx context.Context, batch []*request, cause error) {
 	w.rollback(ctx)
 	saved, known := w.outcome(ctx, batch)
 	if known && saved {
@@ -20,21 +20,20 @@ func (w *writer) settle(ctx context.Context, batch []*request, cause error) {
 	for _, q := range batch {
 		switch {
 		case known:
-			q.answer <- fmt.Errorf("write session %s: nothing was saved: %w", q.ref.ID, cause)
+			q.answer <- fmt.Errorf("write session %s: nothing was saved, try again: %w", q.ref.ID, cause)
 		case q.refusal != nil:
 			q.answer <- q.refusal
 		default:
-			w.bells.ring(q.ref)
+			w.bells.Ring(q.ref)
 			q.answer <- &session.UnknownOutcomeError{ID: q.ref.ID, CommitID: q.commitID, Err: cause}
 		}
 	}
 }
 
-// outcome looks for what the batch wrote. A commit that failed while it was
-// flushed may have left itself in the write-ahead log, where nobody sees it
-// until a crash makes SQLite read the log again. So the search is part of a
-// commit of its own: it takes that place in the log, and when it succeeds what
-// was found is final.
+// outcome looks for what the batch wrote. A commit that failed during its flush
+// may still be in the write-ahead log, where nobody sees it until a crash makes
+// SQLite read the log again. So outcome makes a commit of its own, which
+// overwrites that place in the log: if it succeeds, what was found is final.
 func (w *writer) outcome(ctx context.Context, batch []*request) (saved, known bool) {
 	if err := w.begin(ctx); err != nil {
 		return false, false
