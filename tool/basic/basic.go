@@ -22,14 +22,14 @@ func Tools(c Config) ([]tool.Tool, error) {
 		c.Now = time.Now
 	}
 	clock, err := tool.Func(tool.Spec{
-		Name: "current_time", Nature: tool.ReadOnly,
+		Name: "current_time", Effects: tool.Read, Nature: tool.ReadOnly,
 		Description: "What time it is, in any time zone.",
 	}, c.currentTime)
 	if err != nil {
 		return nil, err
 	}
 	calculator, err := tool.Func(tool.Spec{
-		Name: "calculator", Nature: tool.ReadOnly,
+		Name: "calculator", Effects: tool.Read, Nature: tool.ReadOnly,
 		Description: "Calculate exactly, with numbers of any length: + - * / // (whole division) % (remainder) ^ or ** (power), parentheses, " +
 			"abs, floor, ceil, round(x) or round(x, digits), sqrt, min, max, and pi.",
 	}, calculate)

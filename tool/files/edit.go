@@ -21,7 +21,7 @@ type editArguments struct {
 
 func (w *Workspace) editTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_edit", Nature: tool.Once, Timeout: timeout,
+		Name: "file_edit", Effects: tool.Read | tool.Write, Nature: tool.Once, Timeout: timeout,
 		Description: "Replace a piece of a file of the workspace by another. The piece must match exactly, white space included, and stand there once; a few lines around the change make it so.",
 	}, w.edit)
 }

@@ -23,7 +23,7 @@ type findArguments struct {
 
 func (w *Workspace) findTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_find", Nature: tool.ReadOnly, Timeout: timeout,
+		Name: "file_find", Effects: tool.Read, Nature: tool.ReadOnly, Timeout: timeout,
 		Description: "Find files and folders of the workspace by name. Folders called .git are left out, and links to folders are not followed.",
 	}, w.find)
 }
@@ -113,7 +113,7 @@ type searchArguments struct {
 
 func (w *Workspace) searchTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_search", Nature: tool.ReadOnly, Timeout: timeout,
+		Name: "file_search", Effects: tool.Read, Nature: tool.ReadOnly, Timeout: timeout,
 		Description: "Search the text files of the workspace for a regular expression. Each match is shown as path:line:text. Binary files and folders called .git are left out.",
 	}, w.search)
 }

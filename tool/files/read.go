@@ -24,7 +24,7 @@ type readArguments struct {
 
 func (w *Workspace) readTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_read", Nature: tool.ReadOnly, Timeout: timeout,
+		Name: "file_read", Effects: tool.Read, Nature: tool.ReadOnly, Timeout: timeout,
 		Description: "Read a text file of the workspace, whole or some of its lines. A long file is cut, and the result says how to go on. Control characters are shown as pictures (␛).",
 	}, w.read)
 }
@@ -162,7 +162,7 @@ type listArguments struct {
 
 func (w *Workspace) listTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_list", Nature: tool.ReadOnly, Timeout: timeout,
+		Name: "file_list", Effects: tool.Read, Nature: tool.ReadOnly, Timeout: timeout,
 		Description: "List a folder of the workspace: names in order, folders with a slash, files with their size in bytes, links with what they point at.",
 	}, w.list)
 }

@@ -19,7 +19,7 @@ type writeArguments struct {
 
 func (w *Workspace) writeTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_write", Nature: tool.Idempotent, Timeout: timeout,
+		Name: "file_write", Effects: tool.Write, Nature: tool.Idempotent, Timeout: timeout,
 		Description: "Write a whole file of the workspace, new or instead of what was there. Use file_edit to change a part.",
 	}, w.writeFile)
 }
@@ -72,7 +72,7 @@ type moveArguments struct {
 
 func (w *Workspace) moveTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_move", Nature: tool.Once, Timeout: timeout,
+		Name: "file_move", Effects: tool.Read | tool.Write, Nature: tool.Once, Timeout: timeout,
 		Description: "Move or rename a file or folder of the workspace.",
 	}, w.move)
 }
@@ -113,7 +113,7 @@ type deleteArguments struct {
 
 func (w *Workspace) deleteTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_delete", Nature: tool.Once, Timeout: timeout,
+		Name: "file_delete", Effects: tool.Delete, Nature: tool.Once, Timeout: timeout,
 		Description: "Delete a file, a link or an empty folder of the workspace, or with recursive a folder and all that is in it. It cannot be undone.",
 	}, w.remove)
 }

@@ -65,7 +65,7 @@ func New(c Config) (tool.Tool, error) {
 		c.MaxOutput = 32 << 10
 	}
 	return tool.Func(tool.Spec{
-		Name: "shell", Nature: tool.Once,
+		Name: "shell", Effects: tool.Shell, Nature: tool.Once,
 		Timeout: c.MaxTimeout + 2*drain, // the tool's own limit comes first and keeps the output
 		Description: fmt.Sprintf("Run a command line with /bin/sh in the workspace and see its output and exit code. There is no input to type into. "+
 			"It is stopped after %v unless timeout says otherwise, and everything it left running in the background is stopped with it.", c.Timeout),

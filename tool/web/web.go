@@ -59,7 +59,7 @@ func Tools(c Config) ([]tool.Tool, error) {
 	}
 	f := &fetcher{config: c, client: client}
 	get, err := tool.Func(tool.Spec{
-		Name: "http_get", Nature: tool.ReadOnly, Timeout: c.Timeout + time.Second, // our own comes first and says more
+		Name: "http_get", Effects: tool.Network, Nature: tool.ReadOnly, Timeout: c.Timeout + time.Second, // our own comes first and says more
 		Description: "Read a page or a document from the web. HTML comes as Markdown, other text as it is. Long answers are cut.",
 	}, func(ctx context.Context, in getArguments) (tool.Result, error) {
 		return f.do(ctx, request{method: http.MethodGet, url: in.URL, brief: true})
@@ -68,7 +68,7 @@ func Tools(c Config) ([]tool.Tool, error) {
 		return nil, err
 	}
 	send, err := tool.Func(tool.Spec{
-		Name: "http_request", Nature: tool.Once, Timeout: c.Timeout + time.Second,
+		Name: "http_request", Effects: tool.Network | tool.Export, Nature: tool.Once, Timeout: c.Timeout + time.Second,
 		Description: "Send an HTTP request and see status, headers and body of the answer.",
 	}, func(ctx context.Context, in sendArguments) (tool.Result, error) {
 		r, err := in.request()
