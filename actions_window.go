@@ -73,5 +73,5 @@ func (a WidenWindow) Execute(ctx context.Context, s session.Session) (session.Se
 		return s, err
 	}
 	// What is returned has the messages it shows, as if it had been loaded so.
-	return s.Holding(slices.DeleteFunc(messages, func(m session.Message) bool { return !s.Shown(m.Seq) }))
+	return session.AttachMessages(s, slices.DeleteFunc(messages, func(m session.Message) bool { return !s.Shown(m.Seq) }))
 }

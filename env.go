@@ -65,14 +65,14 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		return s, err
 	}
 	if e.answers != nil {
-		for _, r := range s.Pending() {
+		for _, r := range session.Unsaved(s) {
 			e.answers.beforeAppend(r.Change)
 		}
 	}
 	if rt.tails == nil {
 		return s, nil
 	}
-	for _, r := range s.Pending() {
+	for _, r := range session.Unsaved(s) {
 		if taken, ok := r.Change.(session.InboxTaken); ok {
 			keys = append(slices.Clip(keys), e.arrived[taken.ItemID]...)
 		}
@@ -82,7 +82,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		e.broken = true
 		return s, err
 	}
-	e.base = next.Base()
+	e.base = session.Base(next)
 	return next, nil
 }
 

@@ -108,7 +108,7 @@ func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.S
 func (h *Hold) Answers(unit string) *AnswerStream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.rt.openAnswers(h.ref, unit, func() int64 { return h.Session().Base() }, nil)
+	s := h.rt.openAnswers(h.ref, unit, func() int64 { return session.Base(h.Session()) }, nil)
 	s.onClose = func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -94,7 +94,7 @@ func keptIdentity(before, after session.Session) error {
 	if after.IsZero() {
 		return &session.InvalidError{Field: "session", Reason: "the zero session was returned"}
 	}
-	if field := before.Kept(after); field != "" {
+	if field := session.ChangedIdentity(before, after); field != "" {
 		return &session.InvalidError{Field: field, Reason: "was changed; an action or hook must keep it"}
 	}
 	return nil

@@ -201,7 +201,7 @@ func (h *handle) change(ctx context.Context, action Action) (session.Session, er
 		return session.Session{}, err
 	}
 	var changes []session.Change
-	for _, r := range next.Pending() {
+	for _, r := range session.Unsaved(next) {
 		changes = append(changes, r.Change)
 	}
 	return tail.Write(ctx, changes...)
@@ -407,7 +407,7 @@ func (h *handle) transcript(ctx context.Context, cleared bool) ([]session.Messag
 	if h.rt.logs == nil {
 		return nil, h.rt.unsupported("messages that are not in the window")
 	}
-	spans := s.Spans()
+	spans := session.Spans(s)
 	var messages []session.Message
 	for after := int64(0); ; {
 		entries, err := h.rt.logs.Log(ctx, h.ref, after, 0)

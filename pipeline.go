@@ -100,7 +100,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if s, done, err := x.replay(ctx, env); done || err != nil {
 		return s, err
 	}
-	env.base, env.info, env.policy = loaded.Base(), loaded.Info(), loaded.Definition().Memory
+	env.base, env.info, env.policy = session.Base(loaded), loaded.Info(), loaded.Definition().Memory
 	// 3. Hooks; 4. tell.
 	s, err := rt.hooks(ctx, session.AfterLoad, loaded)
 	if err != nil {
@@ -145,7 +145,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	// 11. Save: version and fence checked, tail sealed, lease ended, at once.
 	// The tail stays open when it fails.
 	saved, err := x.save(ctx, env, s)
-	if err != nil && env.base > loaded.Base() && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrFenced) {
+	if err != nil && env.base > session.Base(loaded) && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrFenced) {
 		err = fmt.Errorf("%w (what was written up to change %d is kept and can be continued)", err, env.base)
 	}
 	if err != nil {
@@ -210,13 +210,13 @@ func (x *execution) refused(ctx context.Context, loaded session.Session, env *En
 	err = x.brokenOff(ctx, env, err)
 	var tail int64
 	switch {
-	case env.base == loaded.Base(), errors.Is(context.Cause(ctx), session.ErrFenced):
+	case env.base == session.Base(loaded), errors.Is(context.Cause(ctx), session.ErrFenced):
 	case env.broken, x.interrupted(err), x.held != nil: // what cannot be written to cannot be discarded either
 		tail = env.base
 	default:
 		if discardErr := x.discard(ctx, loaded, env); discardErr != nil {
 			tail = env.base
-			err = fmt.Errorf("%w (its changes %d to %d could not be discarded and are still open: %w)", err, loaded.Base()+1, env.base, discardErr)
+			err = fmt.Errorf("%w (its changes %d to %d could not be discarded and are still open: %w)", err, session.Base(loaded)+1, env.base, discardErr)
 		}
 	}
 	x.rt.bus.emit(SessionActionFailed{
@@ -248,7 +248,7 @@ func (x *execution) brokenOff(ctx context.Context, env *Environment, err error) 
 
 func (x *execution) discard(ctx context.Context, loaded session.Session, env *Environment) error {
 	rt := x.rt
-	s, err := loaded.Discarded(loaded.Base()+1, env.base, rt.config.Now())
+	s, err := session.DiscardTail(loaded, session.Base(loaded)+1, env.base, rt.config.Now())
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 	if commit.Release {
 		x.access.lease.released()
 	}
-	env.base, x.kept = saved.Base(), saved
+	env.base, x.kept = session.Base(saved), saved
 	return saved, nil
 }
 

@@ -50,7 +50,7 @@ func (rt *Runtime) tellPruned(before, after session.Session, strategy session.St
 		return
 	}
 	e := MemoryPruned{About: rt.about(after.ID()), Strategy: strategy, From: from, To: to}
-	for _, r := range after.Pending() {
+	for _, r := range session.Unsaved(after) {
 		if moved, ok := r.Change.(session.WindowMoved); ok {
 			e.Groups, e.Tokens = moved.Groups, moved.Tokens
 		}
@@ -127,7 +127,7 @@ func (rt *Runtime) count(s session.Session, r llm.Request, answer session.Messag
 
 func addedMessages(s, loaded session.Session) bool {
 	n := s.Len()
-	return n > 0 && s.Message(n-1).Seq > loaded.Base()
+	return n > 0 && s.Message(n-1).Seq > session.Base(loaded)
 }
 
 // worthSummary waits until enough has gathered that a summary pays.

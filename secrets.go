@@ -16,7 +16,7 @@ func (rt *Runtime) mask(s session.Session) (session.Session, error) {
 	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
 		return s, nil
 	}
-	return s.Amend(func(c session.Change) (session.Change, error) {
+	return session.Amend(s, func(c session.Change) (session.Change, error) {
 		if added, ok := c.(session.MessageAdded); ok && rt.config.Redact != nil {
 			c = session.MessageAdded{Message: rt.config.Redact(added.Message.Clone())}
 		}

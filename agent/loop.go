@@ -207,7 +207,7 @@ func (r *run) record(changes ...session.Change) error {
 // flush makes everything recorded durable. It stands before every effect on
 // the world outside.
 func (r *run) flush(ctx context.Context) error {
-	if r.s.Seq() == r.s.Base() {
+	if r.s.Seq() == session.Base(r.s) {
 		return nil
 	}
 	next, err := r.Journal.Append(ctx, r.s)

@@ -117,16 +117,6 @@ func (s Session) Ledger() []Record {
 	return records
 }
 
-// WithLedger is the session with the ledger a store keeps for it, in the
-// place of the part it has.
-func (s Session) WithLedger(records []Record) (Session, error) {
-	b := *s.b
-	if err := b.keep(records); err != nil {
-		return s, err
-	}
-	return Session{&b}, nil
-}
-
 // keep sets the ledger of a body under construction.
 func (b *body) keep(records []Record) error {
 	if w := b.st.Workflow; len(records) > 0 && (w == nil || len(records) > w.Entries) {

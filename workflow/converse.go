@@ -163,7 +163,7 @@ func (st *stage) loop(r *run, u unit, def session.Definition, before []session.M
 			return s, fmt.Errorf("go on with %s: %w", u.key, err)
 		}
 	}
-	return s.Sealed(now), nil
+	return session.Seal(s, now), nil
 }
 
 // remembered is what the agent of a unit has said and heard before.
@@ -321,7 +321,7 @@ type journal struct {
 // ended is not: a unit that failed may be taken up again.
 func (j *journal) Append(ctx context.Context, s session.Session) (session.Session, error) {
 	var changes []session.Change
-	for _, record := range s.Pending() {
+	for _, record := range session.Unsaved(s) {
 		switch c := record.Change.(type) {
 		case session.MessageAdded:
 			m := c.Message
@@ -338,5 +338,5 @@ func (j *journal) Append(ctx context.Context, s session.Session) (session.Sessio
 			return s, err
 		}
 	}
-	return s.Flushed(), nil
+	return session.Flush(s), nil
 }

@@ -383,7 +383,7 @@ func (p *pass) stopped(ctx context.Context, cause error) error {
 	if err := p.st.commit(ctx, p.r, "the pause", "workflow.pause", StatusPaused, "", changes...); err != nil {
 		return err
 	}
-	return &session.InterruptedError{ID: p.r.id, Seq: p.st.hold.Session().Base(), Err: cause}
+	return &session.InterruptedError{ID: p.r.id, Seq: session.Base(p.st.hold.Session()), Err: cause}
 }
 
 // report fills the result in from the session and the book.

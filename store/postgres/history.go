@@ -184,7 +184,7 @@ func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (sess
 
 // fill reads the messages of a head, of any version.
 func fill(ctx context.Context, tx pgx.Tx, sid int64, head session.Session, whole bool) (session.Session, error) {
-	from, to := shown(head.Spans(), head.Window(), whole)
+	from, to := shown(session.Spans(head), head.Window(), whole)
 	rows, err := collect(ctx, tx, `SELECT c.seq, c.body FROM
 		(SELECT @sid::bigint AS sid, @upto::bigint AS upto, @from::bigint[] AS shown_from, @to::bigint[] AS shown_to) s `+stretches+` ORDER BY c.seq`,
 		pgx.NamedArgs{"sid": sid, "upto": head.Info().Seq, "from": from, "to": to})

@@ -135,7 +135,7 @@ const admitted = `tenant = @tenant AND id = @id AND agent_id = @agent AND versio
 
 // admit adds what the condition compares.
 func admit(args pgx.NamedArgs, next session.Session, fence int64) {
-	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, next.Base(), fence
+	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, session.Base(next), fence
 }
 
 // maxTries bounds how often a write is refused for a reason that is gone when
