@@ -106,5 +106,5 @@ func (b *body) enterUnit(c Change, unit string, t recordTime) error {
 	if unit == "" {
 		return nil
 	}
-	return b.enter(c, t, func(*Workflow) error { return nil })
+	return b.addToLedger(c, t, func(*Workflow) error { return nil })
 }

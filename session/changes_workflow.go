@@ -47,7 +47,7 @@ func (c WorkflowBegun) fold(b *body, t recordTime) error {
 	if b.st.Workflow != nil {
 		return invalid("workflow", "the run has begun already")
 	}
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.SpecSeq = t.seq
 		return nil
 	})
@@ -72,7 +72,7 @@ func (c WorkflowSpecChanged) normal() (Change, error) {
 }
 
 func (c WorkflowSpecChanged) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.SpecSeq = t.seq
 		return nil
 	})
@@ -99,7 +99,7 @@ func (c UnitStarted) normal() (Change, error) {
 }
 
 func (c UnitStarted) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(*Workflow) error { return nil })
+	return b.addToLedger(c, t, func(*Workflow) error { return nil })
 }
 
 // UnitFinished ends a unit. Its result is the package's that runs workflows.
@@ -127,7 +127,7 @@ func (c UnitFinished) normal() (Change, error) {
 }
 
 func (c UnitFinished) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Last, w.Seconds = c.Unit, c.Seconds
 		w.Units++
 		if c.Agent != "" {
@@ -157,7 +157,7 @@ func (c UnitFailed) normal() (Change, error) {
 }
 
 func (c UnitFailed) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Seconds = c.Seconds
 		return nil
 	})
@@ -182,7 +182,7 @@ func (c QuestionPut) normal() (Change, error) {
 }
 
 func (c QuestionPut) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Seconds = c.Seconds
 		for i, q := range w.Questions {
 			if q.Unit == c.Question.Unit {
@@ -212,7 +212,7 @@ func (c QuestionAnswered) normal() (Change, error) {
 }
 
 func (c QuestionAnswered) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		i := slices.IndexFunc(w.Questions, func(q Question) bool { return q.Unit == c.Unit })
 		if i < 0 {
 			return invalid("unit", "no question waits at %s", quoted(c.Unit))
@@ -242,7 +242,7 @@ func (c ArtifactWritten) normal() (Change, error) {
 }
 
 func (c ArtifactWritten) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		if !slices.Contains(w.Artifacts, c.Path) {
 			w.Artifacts = append(w.Artifacts, c.Path)
 		}
@@ -269,7 +269,7 @@ func (c BudgetWarned) normal() (Change, error) {
 }
 
 func (c BudgetWarned) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Warned = true
 		return nil
 	})
@@ -343,7 +343,7 @@ func (c UnitAdvanced) normal() (Change, error) {
 }
 
 func (c UnitAdvanced) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		switch change := c.Change.(type) {
 		case InferenceAnswered:
 			b.st.InferenceCount++

@@ -130,14 +130,14 @@ func DecodeHead(data []byte, messages []Message) (Session, error) {
 		return Session{}, invalid("state.messages", "a head has none")
 	}
 	s.b.spans = d.Spans
-	if err := s.b.hold(messages); err != nil {
+	if err := s.b.setMessages(messages); err != nil {
 		return Session{}, err
 	}
 	return s, nil
 }
 
-// hold sets the messages of a body under construction.
-func (b *body) hold(messages []Message) error {
+// setMessages sets the messages of a body under construction.
+func (b *body) setMessages(messages []Message) error {
 	kept := make([]*Message, len(messages))
 	last := int64(0)
 	for i, m := range messages {
@@ -227,10 +227,10 @@ func (d document) session() (Session, bool, error) {
 		b.seq = max(b.seq, d.Ledger[n-1].Seq)
 	}
 	b.base = b.seq
-	if err := b.hold(messages); err != nil {
+	if err := b.setMessages(messages); err != nil {
 		return Session{}, false, err
 	}
-	if err := b.keep(d.Ledger); err != nil {
+	if err := b.setLedger(d.Ledger); err != nil {
 		return Session{}, false, err
 	}
 	return Session{b}, partial, nil

@@ -15,7 +15,7 @@ func Detach(s Session) (Session, error) {
 	}
 	info, state := s.Info(), s.b.st
 	info.Version, info.Seq, info.MessageCount = 0, 0, 0
-	state.Window = s.b.renumbered()
+	state.Window = s.b.renumberWindow()
 	if state.Workflow != nil { // all of it comes from the ledger
 		state.Workflow, state.Usage, state.Cost, state.InferenceCount = nil, Usage{}, 0, 0
 	}
@@ -24,7 +24,7 @@ func Detach(s Session) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	for _, r := range s.b.course() {
+	for _, r := range s.b.transcriptAndLedger() {
 		if next, err = next.record(at, r.Change); err != nil {
 			return Session{}, err
 		}
@@ -32,8 +32,8 @@ func Detach(s Session) (Session, error) {
 	return next, nil
 }
 
-// course is the transcript and the ledger as one, in order.
-func (b *body) course() []Record {
+// transcriptAndLedger lists both as one, in order.
+func (b *body) transcriptAndLedger() []Record {
 	records := make([]Record, 0, b.msgs.len()+b.ledger.len())
 	i := 0
 	for _, m := range b.msgs.all() {
@@ -48,9 +48,9 @@ func (b *body) course() []Record {
 	return records
 }
 
-// renumbered is the window of a transcript whose messages are numbered from
-// firstRooted on.
-func (b *body) renumbered() Window {
+// renumberWindow returns the window of a transcript whose messages are numbered
+// from firstRooted on.
+func (b *body) renumberWindow() Window {
 	const firstRooted = 2 // the creation is 1
 	w := b.st.Window.clone()
 	place := func(seq int64) int64 { // of the first message that is not before seq

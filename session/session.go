@@ -254,7 +254,7 @@ func (s Session) Status() Status { return s.b.info.Status }
 func (s Session) Tenant() string { return s.b.info.Tenant }
 
 // Info is the header.
-func (s Session) Info() Info { return s.b.info.Clone() }
+func (s Session) Info() Info { return s.b.info.clone() }
 
 // Definition is what the agent is.
 func (s Session) Definition() Definition { return s.b.def.Clone() }
@@ -314,7 +314,7 @@ func (s Session) HasToolCall(id string) bool {
 }
 
 // Execution is the running or last execution, nil where there is none.
-func (s Session) Execution() *Execution { return s.b.st.Execution.Clone() }
+func (s Session) Execution() *Execution { return s.b.st.Execution.clone() }
 
 // Running reports an execution that has not ended.
 func (s Session) Running() bool { return s.b.st.Execution.Open() }
@@ -330,7 +330,7 @@ func (s Session) State() State {
 	st := s.b.st
 	st.Messages = s.Messages()
 	st.Partial = s.Partial()
-	return st.Clone()
+	return st.clone()
 }
 
 // Partial reports that only a part of the transcript, or of a run's ledger,

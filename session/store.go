@@ -96,7 +96,7 @@ func DiscardTail(s Session, from, to int64, at time.Time) (Session, error) {
 // loaded for it, which are in the order of their numbers.
 func AttachMessages(s Session, messages []Message) (Session, error) {
 	b := *s.b
-	if err := b.hold(messages); err != nil {
+	if err := b.setMessages(messages); err != nil {
 		return s, err
 	}
 	return Session{&b}, nil
@@ -106,7 +106,7 @@ func AttachMessages(s Session, messages []Message) (Session, error) {
 // for it.
 func AttachLedger(s Session, records []Record) (Session, error) {
 	b := *s.b
-	if err := b.keep(records); err != nil {
+	if err := b.setLedger(records); err != nil {
 		return s, err
 	}
 	return Session{&b}, nil

@@ -76,11 +76,6 @@ func (s Session) WithModel(model string, params *ModelParams, at time.Time) (Ses
 	return s.With(at, ModelChanged{Model: model, Params: params})
 }
 
-// WithResponseFormat sets the response format in force.
-func (s Session) WithResponseFormat(f *ResponseFormat, at time.Time) (Session, error) {
-	return s.With(at, ResponseFormatChanged{ResponseFormat: f})
-}
-
 // Cleared has an empty transcript and window and no execution; everything
 // else stays.
 func (s Session) Cleared(at time.Time) (Session, error) {
