@@ -65,7 +65,7 @@ func (s *AnswerStream) Emit(d llm.Delta) {
 	s.release()
 	call := cloneCall(d.ToolCall)
 	if len(call.Arguments) > 0 {
-		masked, err := s.rt.maskJSON(call.Arguments)
+		masked, err := s.rt.redactJSON(call.Arguments)
 		if err != nil { // what cannot be read may hold anything
 			masked = nil
 		}
@@ -149,7 +149,7 @@ func (s *AnswerStream) mask(text string, reasoning bool) {
 		s.release()
 		s.reasoning = reasoning
 	}
-	text = s.rt.masked(s.held + text)
+	text = s.rt.redactText(s.held + text)
 	n := s.rt.secretBegun(text)
 	s.held = text[len(text)-n:]
 	s.sendText(text[:len(text)-n])

@@ -15,7 +15,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -23,91 +22,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/agent"
-	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/tool"
 )
-
-// Config is what a runtime is made of. Store is required; every other field
-// has a useful zero value.
-type Config struct {
-	Store store.Store
-
-	// Loop runs executions. Nil: agent.Loop.
-	Loop Loop
-
-	Models       llm.Models // nil: no model, so SendMessage is refused
-	DefaultModel string     // for definitions that name none
-	Tools        tool.Set
-	Skills       map[string]string     // named texts a definition may add to its prompt
-	Capabilities map[string]Capability // named bundles of tools and prompt text
-
-	// Embedder makes what was said and stored findable by meaning, after it was
-	// saved and in the background. Nil: memory is searched by words alone.
-	Embedder llm.Embedder
-
-	// MCP reaches the tool servers that definitions list, each once for all
-	// sessions and until the runtime is closed. Nil: there are none.
-	MCP Dial
-
-	Definitions Definitions // agents that others may give work to; nil: none
-	MaxDepth    int         // how deep they may lie below each other; 0: 3
-
-	MaxToolResult int // how many bytes of a tool's result are kept and shown; 0: 256 KiB
-
-	Hooks Hook // nil: none; several go into a HookStack
-
-	DefaultBudget *session.Budget // nil: at most 50 steps
-	ModelRetries  *int            // nil: 3
-	Backoff       func(attempt int) time.Duration
-
-	// Permissions decides which tool calls of conversations run without asking.
-	// Nil: all of them.
-	Permissions *Permissions
-	// PendingTimeout is how long a pending call waits for a response. 0: for ever.
-	PendingTimeout time.Duration
-
-	BusyWait time.Duration // how long Wait waits for a lease; 0: 30 s
-	Lease    time.Duration // length of a lease; 0: 10 s
-	Poll     time.Duration // how often to look where no bell rings; 0: 200 ms
-
-	// Requests maps requests whose payload has neither a text nor a message to
-	// actions. Nil: there are none.
-	Requests        func(session.Request) (Action, error)
-	MaxRequestBytes int // how large a request may be; 0: 1 MiB
-
-	Offline bool // refuse every model that is not marked as offline
-
-	// Secrets are values, by name, that must never be written: they are
-	// masked as [secret:NAME] in everything before it reaches a store, and in
-	// the text of errors. A value has at least 8 bytes, or none.
-	Secrets map[string]string
-	// Redact may rewrite a message before it is first written. It may see one
-	// message several times and must then find nothing more to do.
-	Redact func(session.Message) session.Message
-
-	Logger *slog.Logger // nil: silent
-	Now    func() time.Time
-	NewID  func() string // nil: random UUIDs
-}
-
-// Loop runs the open execution of a session. agent.Loop is the one used by
-// default; another one keeps its promises, which the methods of agent.Loop
-// state.
-type Loop interface {
-	// Run continues the open execution to its end, or until calls wait.
-	Run(ctx context.Context, c agent.Config, s session.Session) (session.Session, error)
-	// Settle brings the calls of the open step to results, so that something new
-	// can be said.
-	Settle(ctx context.Context, c agent.Config, s session.Session) (session.Session, error)
-}
-
-// Capability is a named bundle of tools and prompt text.
-type Capability struct {
-	Prompt string
-	Tools  []tool.Tool
-}
 
 // Identity is on whose behalf a runtime's view acts.
 type Identity struct {
@@ -127,9 +44,9 @@ type Runtime struct {
 // core is what all views of a runtime share.
 type core struct {
 	config Config
-	abilities
-	bus        *bus
-	lines      lines
+	storeAbilities
+	bus        *eventBus
+	queues     sessionQueues
 	broadcasts broadcasts
 	holder     string
 
@@ -138,25 +55,8 @@ type core struct {
 	mu      sync.Mutex // makes begin and Close meet in order
 	work    sync.WaitGroup
 
-	servers    *servers
-	unembedded chan struct{} // holds one call to embed; nil: nobody does
-}
-
-// abilities are the optional parts of the store, nil where it lacks them.
-type abilities struct {
-	store   store.Store
-	tails   store.Tails
-	leases  store.Leases
-	starts  store.Starts
-	logs    store.Logs
-	forks   store.Forks
-	inboxes store.Inboxes
-	wakes   store.Wakes
-	keys    store.Keys
-	sweeps  store.Sweeps
-
-	memories store.Memories
-	vectors  store.Vectors
+	servers   *servers
+	embedWake chan struct{} // holds one call to embed; nil: nobody does
 }
 
 // New is a runtime on a store. The caller closes it, and then the store.
@@ -203,7 +103,7 @@ func New(c Config) (*Runtime, error) {
 	if c.Hooks == nil {
 		c.Hooks = HookStack{}
 	}
-	a := abilities{store: c.Store}
+	a := storeAbilities{store: c.Store}
 	a.tails, _ = c.Store.(store.Tails)
 	a.leases, _ = c.Store.(store.Leases)
 	if a.leases != nil && a.tails != nil {
@@ -217,12 +117,12 @@ func New(c Config) (*Runtime, error) {
 	a.sweeps, _ = c.Store.(store.Sweeps)
 	a.memories, _ = c.Store.(store.Memories)
 	a.vectors, _ = c.Store.(store.Vectors)
-	core := &core{config: c, abilities: a, bus: &bus{logger: c.Logger}, holder: processHolder(c.NewID()), servers: &servers{dial: c.MCP}}
+	core := &core{config: c, storeAbilities: a, bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID()), servers: &servers{dial: c.MCP}}
 	core.closing, core.close = context.WithCancel(context.Background())
 	core.servers.life = core.closing
 	rt := &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}
-	if rt.embeds() {
-		core.unembedded = make(chan struct{}, 1)
+	if rt.canEmbed() {
+		core.embedWake = make(chan struct{}, 1)
 		core.work.Go(rt.embedInBackground)
 	}
 	return rt, nil
@@ -255,7 +155,7 @@ func (rt *Runtime) Close() error {
 }
 
 // begin refuses calls after Close and ends the work of a call with it.
-func (rt *Runtime) begin(ctx context.Context) (context.Context, func(), error) {
+func (rt *Runtime) beginCall(ctx context.Context) (context.Context, func(), error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closing.Err() != nil {
@@ -274,16 +174,4 @@ func (rt *Runtime) begin(ctx context.Context) (context.Context, func(), error) {
 func (rt *Runtime) ref(id string) (store.Ref, error) {
 	r := store.Ref{Tenant: rt.who.Tenant, ID: id}
 	return r, r.Check()
-}
-
-// unsupported is the error for an ability the store lacks.
-func (rt *Runtime) unsupported(ability string) error {
-	return &session.UnsupportedError{Store: storeName(rt.store), Ability: ability}
-}
-
-func storeName(s store.Store) string {
-	if named, ok := s.(fmt.Stringer); ok {
-		return named.String()
-	}
-	return fmt.Sprintf("store %T", s)
 }

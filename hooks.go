@@ -80,7 +80,7 @@ func callHook(ctx context.Context, hook Hook, name string, stage session.Stage, 
 	case err != nil:
 		return s, &session.HookError{Stage: stage, Hook: name, Err: err}
 	}
-	if err := keptIdentity(s, out); err != nil {
+	if err := checkIdentity(s, out); err != nil {
 		return s, &session.HookError{Stage: stage, Hook: name, Err: err}
 	}
 	if s.Status() == session.Deleted && out.Status() != session.Deleted {
@@ -90,7 +90,7 @@ func callHook(ctx context.Context, hook Hook, name string, stage session.Stage, 
 }
 
 // keptIdentity refuses an output that is another session than the input.
-func keptIdentity(before, after session.Session) error {
+func checkIdentity(before, after session.Session) error {
 	if after.IsZero() {
 		return &session.InvalidError{Field: "session", Reason: "the zero session was returned"}
 	}
@@ -101,7 +101,7 @@ func keptIdentity(before, after session.Session) error {
 }
 
 // hooks runs one stage.
-func (rt *Runtime) hooks(ctx context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+func (rt *Runtime) runHooks(ctx context.Context, stage session.Stage, s session.Session) (session.Session, error) {
 	name := "hook"
 	if _, ok := rt.config.Hooks.(HookStack); ok {
 		name = "stack"

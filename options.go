@@ -41,7 +41,7 @@ type options struct {
 func option(name string, apply func(*options)) Option { return Option{name: name, apply: apply} }
 
 // collect applies options and refuses those a call does not take.
-func collect(call string, opts []Option, takes ...string) (options, error) {
+func collectOptions(call string, opts []Option, takes ...string) (options, error) {
 	var o options
 	for _, opt := range opts {
 		if opt.apply == nil {

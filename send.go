@@ -58,7 +58,7 @@ func (a SendMessage) message(newID func() string) (session.Message, error) {
 
 // Execute appends the message and runs one execution to its end.
 func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
@@ -69,29 +69,29 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 		return s, err
 	}
-	if err := env.x.rt.checkBrought(ctx, s, a.Tools); err != nil {
+	if err := env.x.rt.checkClientTools(ctx, s, a.Tools); err != nil {
 		return s, err
 	}
-	if env.written { // an earlier call with this key was broken off after its message was written
-		return env.goOn(ctx, s)
+	if env.messageWritten { // an earlier call with this key was broken off after its message was written
+		return env.continueExecution(ctx, s)
 	}
 	if !s.Running() {
-		return env.begin(ctx, s, &m, a.Tools)
+		return env.startExecution(ctx, s, &m, a.Tools)
 	}
-	if s, err = env.x.rt.config.Loop.Settle(ctx, env.loop(), s); err != nil {
+	if s, err = env.x.rt.config.Loop.Settle(ctx, env.agentConfig(), s); err != nil {
 		return s, err
 	}
 	if len(a.Tools) > 0 { // they belong to an execution of their own
 		if s, err = stopExecution(s, session.StopInterrupted, "a new message took its place", env.Now()); err != nil {
 			return s, err
 		}
-		return env.begin(ctx, s, &m, a.Tools)
+		return env.startExecution(ctx, s, &m, a.Tools)
 	}
 	m.ExecutionID = s.Execution().ID
 	if s, err = s.With(env.Now(), session.ExecutionContinued{}, session.MessageAdded{Message: m}); err != nil {
 		return s, err
 	}
-	return env.write(ctx, s, env.x.keys, true)
+	return env.writeAndRun(ctx, s, env.x.keys, true)
 }
 
 // ContinueExecution takes up an execution that was interrupted or waits, or
@@ -105,7 +105,7 @@ func (ContinueExecution) statuses() []session.Status { return onlyActive }
 
 // Execute goes on where the session stands.
 func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
@@ -116,9 +116,9 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 		if err := env.x.checkResponded(ctx, s); err != nil {
 			return s, err
 		}
-		return env.goOn(ctx, s)
+		return env.continueExecution(ctx, s)
 	}
-	waiting, err := incoming{env}.Waiting(ctx)
+	waiting, err := inboxReader{env}.Waiting(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -127,7 +127,7 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 			if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 				return s, err
 			}
-			return env.begin(ctx, s, nil, nil)
+			return env.startExecution(ctx, s, nil, nil)
 		}
 	}
 	return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to continue"}
@@ -145,7 +145,7 @@ func (AbandonExecution) statuses() []session.Status { return onlyOpen }
 
 // Execute ends the execution.
 func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
@@ -167,7 +167,7 @@ func stopExecution(s session.Session, reason session.StopReason, why string, now
 }
 
 // begin starts a new execution, with a message or with what the inbox holds.
-func (e *Environment) begin(ctx context.Context, s session.Session, m *session.Message, tools []session.ClientTool) (session.Session, error) {
+func (e *Environment) startExecution(ctx context.Context, s session.Session, m *session.Message, tools []session.ClientTool) (session.Session, error) {
 	id := e.NewID()
 	budget := s.Definition().Budget
 	if budget == nil {
@@ -184,11 +184,11 @@ func (e *Environment) begin(ctx context.Context, s session.Session, m *session.M
 	if err != nil {
 		return s, err
 	}
-	return e.write(ctx, s, e.x.keys, false)
+	return e.writeAndRun(ctx, s, e.x.keys, false)
 }
 
 // goOn takes up an open execution; one that has ended is left to be sealed.
-func (e *Environment) goOn(ctx context.Context, s session.Session) (session.Session, error) {
+func (e *Environment) continueExecution(ctx context.Context, s session.Session) (session.Session, error) {
 	if !s.Running() {
 		return s, nil
 	}
@@ -196,12 +196,12 @@ func (e *Environment) goOn(ctx context.Context, s session.Session) (session.Sess
 	if err != nil {
 		return s, err
 	}
-	return e.write(ctx, s, nil, true)
+	return e.writeAndRun(ctx, s, nil, true)
 }
 
 // write makes the beginning durable, together with the keys under which it is
 // known, tells, and runs the loop.
-func (e *Environment) write(ctx context.Context, s session.Session, keys []store.Key, continued bool) (session.Session, error) {
+func (e *Environment) writeAndRun(ctx context.Context, s session.Session, keys []store.Key, continued bool) (session.Session, error) {
 	s, err := e.append(ctx, s, keys)
 	if err != nil {
 		return s, err

@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -29,13 +28,13 @@ func Env(ctx context.Context) *Environment {
 // Environment is an action's way to the clock, the agent loop, the open tail
 // and the inbox. There is no way to a store.
 type Environment struct {
-	x       *execution
-	base    int64 // last change this execution knows to be durable
-	written bool  // the message to send is in the tail already
-	broken  bool  // a write failed: what is durable stays open
+	x              *execution
+	base           int64 // last change this execution knows to be durable
+	messageWritten bool  // the message to send is in the tail already
+	writeFailed    bool  // a write failed: what is durable stays open
 
-	arrived map[string][]store.Key // keys of messages in the inbox, by item
-	answers *AnswerStream          // of the turn that runs; nil: none does
+	itemKeys map[string][]store.Key // keys of messages in the inbox, by item
+	answers  *AnswerStream          // of the turn that runs; nil: none does
 
 	info   session.Info          // of the session as it was loaded
 	policy *session.MemoryPolicy // of its definition
@@ -57,10 +56,10 @@ func (e *Environment) Append(ctx context.Context, s session.Session) (session.Se
 // append writes keys with the changes they stand for.
 func (e *Environment) append(ctx context.Context, s session.Session, keys []store.Key) (session.Session, error) {
 	rt := e.x.rt
-	if rt.leases != nil && e.x.access.fence == 0 && e.x.access.awaited == nil {
+	if rt.leases != nil && e.x.access.fence == 0 && e.x.access.onLease == nil {
 		return s, &session.InvalidError{Field: "action", Reason: e.x.action.Name() + " writes to the tail but does not say that it is Leased"}
 	}
-	s, err := rt.mask(s)
+	s, err := rt.redactSession(s)
 	if err != nil {
 		return s, err
 	}
@@ -74,12 +73,12 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	}
 	for _, r := range session.Unsaved(s) {
 		if taken, ok := r.Change.(session.InboxTaken); ok {
-			keys = append(slices.Clip(keys), e.arrived[taken.ItemID]...)
+			keys = append(slices.Clip(keys), e.itemKeys[taken.ItemID]...)
 		}
 	}
 	next, err := e.x.access.append(ctx, rt, s, keys)
 	if err != nil {
-		e.broken = true
+		e.writeFailed = true
 		return s, err
 	}
 	e.base = session.Base(next)
@@ -92,7 +91,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 func (e *Environment) Run(ctx context.Context, s session.Session, adjust ...func(*agent.Config)) (session.Session, error) {
 	e.answers = e.x.rt.openAnswers(e.x.ref, "", func() int64 { return e.base }, e.x.opts.stream)
 	defer e.answers.Close()
-	c := e.loop()
+	c := e.agentConfig()
 	for _, change := range adjust {
 		change(&c)
 	}
@@ -108,16 +107,16 @@ func (e *Environment) Inbox(ctx context.Context) ([]store.Item, error) {
 }
 
 // loop is the agent loop's view of the runtime.
-func (e *Environment) loop() agent.Config {
+func (e *Environment) agentConfig() agent.Config {
 	rt := e.x.rt
 	c := agent.Config{
 		Journal: e, Now: rt.config.Now, NewID: rt.config.NewID, Retries: *rt.config.ModelRetries, Backoff: rt.config.Backoff,
-		Model: func(s session.Session) (string, llm.Model, error) { return rt.model(s.Model()) },
+		Model: func(s session.Session) (string, llm.Model, error) { return rt.Model(s.Model()) },
 		Tools: func(ctx context.Context, s session.Session) (tool.Set, error) { return rt.executionTools(ctx, s) },
 		System: func(s session.Session) string {
-			return rt.systemPrompt(s)
+			return rt.SystemPrompt(s)
 		},
-		Notify: e.notify, Fit: rt.fit, Count: rt.count, Recall: e.recall, MaxResult: rt.config.MaxToolResult,
+		Notify: e.notify, Fit: rt.fitWindow, Count: rt.countUsage, Recall: e.recallFor, MaxResult: rt.config.MaxToolResult,
 		PendingTimeout: rt.config.PendingTimeout,
 	}
 	if rt.config.Permissions != nil {
@@ -127,92 +126,9 @@ func (e *Environment) loop() agent.Config {
 		c.Stream = e.answers.Emit
 	}
 	if rt.inboxes != nil {
-		c.Inbox, c.Cancel = incoming{e}, e.cancelled
+		c.Inbox, c.Cancel = inboxReader{e}, e.awaitCancel
 	}
 	return c
-}
-
-// incoming is the inbox as the agent loop sees it.
-type incoming struct{ e *Environment }
-
-// Waiting reads the inbox.
-func (in incoming) Waiting(ctx context.Context) ([]agent.Incoming, error) {
-	items, err := in.e.Inbox(ctx)
-	if err != nil {
-		return nil, err
-	}
-	arrived := make([]agent.Incoming, 0, len(items))
-	for _, item := range items {
-		next := agent.Incoming{ID: item.ID, Kind: string(item.Kind)}
-		switch item.Kind {
-		case store.ItemFollowUp:
-			in.e.followUp(&next, item)
-		case store.ItemResponse:
-			next.Response, next.Unusable = responseOf(item)
-		case store.ItemCancel:
-			next.Cancel, next.ExecutionID = true, item.Payload.String("executionId")
-		}
-		arrived = append(arrived, next)
-	}
-	return arrived, nil
-}
-
-// short is a call that is over before anybody could want to cancel it. Looking
-// at the inbox beside each would cost more than it brings.
-const short = 50 * time.Millisecond
-
-// cancelled waits until the inbox holds a cancel for an execution. A ring that
-// was lost costs no more than the pause between two renewals of the lease.
-func (e *Environment) cancelled(ctx context.Context, executionID string) error {
-	rt := e.x.rt
-	if err := rt.await(ctx, nil, short); err != nil {
-		return err
-	}
-	ring, stop := rt.bell(e.x.ref)
-	defer stop()
-	pause := rt.config.Poll
-	if rt.wakes != nil {
-		pause = rt.config.Lease / 3
-	}
-	asked := func(i store.Item) bool { return i.Kind == store.ItemCancel && cancels(i, executionID) }
-	for {
-		items, err := rt.inboxes.Inbox(ctx, e.x.ref)
-		if err == nil && slices.ContainsFunc(items, asked) {
-			return nil
-		}
-		if err := rt.await(ctx, ring, pause); err != nil { // an inbox that cannot be read is read again
-			return err
-		}
-	}
-}
-
-// cancels reports a cancel that is meant for an execution.
-func cancels(i store.Item, executionID string) bool {
-	meant := i.Payload.String("executionId")
-	return meant == "" || meant == executionID
-}
-
-// followUp reads a message from the inbox. One that cannot be sent is dropped:
-// it must not keep the session from ever speaking again.
-func (e *Environment) followUp(next *agent.Incoming, item store.Item) {
-	var m session.Message
-	err := json.Unmarshal(item.Payload["message"], &m)
-	if err == nil {
-		m, err = SendMessage{Message: &m}.message(func() string { return item.ID })
-	}
-	if err != nil {
-		next.Unusable = true
-		e.x.rt.config.Logger.Warn("inbox item dropped", "session", e.x.ref.ID, "item", item.ID, "error", e.x.rt.masked(err.Error()))
-		return
-	}
-	next.Message = &m
-	var keys []store.Key
-	if json.Unmarshal(item.Payload["keys"], &keys) == nil && len(keys) > 0 {
-		if e.arrived == nil {
-			e.arrived = map[string][]store.Key{}
-		}
-		e.arrived[item.ID] = keys
-	}
 }
 
 // notify turns news of the loop into events.

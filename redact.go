@@ -12,7 +12,7 @@ import (
 
 // mask rewrites what is about to be written: messages as Config.Redact says,
 // and the values of secrets everywhere. Value and log change together.
-func (rt *Runtime) mask(s session.Session) (session.Session, error) {
+func (rt *Runtime) redactSession(s session.Session) (session.Session, error) {
 	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
 		return s, nil
 	}
@@ -20,18 +20,18 @@ func (rt *Runtime) mask(s session.Session) (session.Session, error) {
 		if added, ok := c.(session.MessageAdded); ok && rt.config.Redact != nil {
 			c = session.MessageAdded{Message: rt.config.Redact(added.Message.Clone())}
 		}
-		return rt.maskChange(c)
+		return rt.redactChange(c)
 	})
 }
 
 // maskChange replaces secrets in a change by way of its JSON form, so that no
 // field can be forgotten. What holds no secret is returned as it is.
-func (rt *Runtime) maskChange(c session.Change) (session.Change, error) {
+func (rt *Runtime) redactChange(c session.Change) (session.Change, error) {
 	raw, err := session.JSON(session.Record{Seq: seqOf(c), Change: c})
 	if err != nil {
 		return nil, err
 	}
-	masked, err := rt.maskJSON(raw)
+	masked, err := rt.redactJSON(raw)
 	if err != nil || bytes.Equal(raw, masked) {
 		return c, err
 	}
@@ -50,12 +50,12 @@ func seqOf(c session.Change) int64 {
 	return 1
 }
 
-func (rt *Runtime) maskMessage(m session.Message) (session.Message, error) {
+func (rt *Runtime) redactMessage(m session.Message) (session.Message, error) {
 	if rt.config.Redact != nil {
 		m = rt.config.Redact(m.Clone())
 	}
 	m.Seq = 1
-	c, err := rt.maskChange(session.MessageAdded{Message: m})
+	c, err := rt.redactChange(session.MessageAdded{Message: m})
 	if err != nil {
 		return m, err
 	}
@@ -68,7 +68,7 @@ func (rt *Runtime) maskMessage(m session.Message) (session.Message, error) {
 
 // maskJSON replaces secrets in the strings and keys of a JSON value. One that
 // holds none is returned as it is.
-func (rt *Runtime) maskJSON(raw json.RawMessage) (json.RawMessage, error) {
+func (rt *Runtime) redactJSON(raw json.RawMessage) (json.RawMessage, error) {
 	if len(rt.config.Secrets) == 0 {
 		return raw, nil
 	}
@@ -79,29 +79,29 @@ func (rt *Runtime) maskJSON(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, &session.InvalidError{Field: "value", Reason: err.Error()}
 	}
 	found := false
-	value = rt.maskValue(value, &found)
+	value = rt.redactValue(value, &found)
 	if !found {
 		return raw, nil
 	}
 	return session.JSON(value)
 }
 
-func (rt *Runtime) maskValue(value any, found *bool) any {
+func (rt *Runtime) redactValue(value any, found *bool) any {
 	switch v := value.(type) {
 	case string:
-		masked := rt.masked(v)
+		masked := rt.redactText(v)
 		*found = *found || masked != v
 		return masked
 	case []any:
 		for i := range v {
-			v[i] = rt.maskValue(v[i], found)
+			v[i] = rt.redactValue(v[i], found)
 		}
 	case map[string]any:
 		kept := make(map[string]any, len(v))
 		for key, inner := range v {
-			masked := rt.masked(key)
+			masked := rt.redactText(key)
 			*found = *found || masked != key
-			kept[masked] = rt.maskValue(inner, found)
+			kept[masked] = rt.redactValue(inner, found)
 		}
 		return kept
 	}
@@ -109,27 +109,28 @@ func (rt *Runtime) maskValue(value any, found *bool) any {
 }
 
 // hidden is an error whose text would tell a secret.
-type hidden struct {
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *hidden) Error() string { return e.text }
-func (e *hidden) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+
+func (e *redactedError) Unwrap() error { return e.err }
 
 // told is an error as a caller may print it.
-func (rt *Runtime) told(err error) error {
+func (rt *Runtime) redactError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := err.Error(); rt.masked(text) != text {
-		return &hidden{text: rt.masked(text), err: err}
+	if text := err.Error(); rt.redactText(text) != text {
+		return &redactedError{text: rt.redactText(text), err: err}
 	}
 	return err
 }
 
 // masked replaces secrets in plain text.
-func (rt *Runtime) masked(text string) string {
+func (rt *Runtime) redactText(text string) string {
 	for _, name := range rt.secretNames() {
 		text = strings.ReplaceAll(text, rt.config.Secrets[name], "[secret:"+name+"]")
 	}
