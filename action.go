@@ -98,8 +98,8 @@ func changesConversation(a Action) bool {
 	return false
 }
 
-// moment is when an action happens: the runtime's time, or the machine's for
-// an action that is called by hand.
+// actionTime is when an action happens: the runtime's time, or the machine's for
+// an action that is called directly.
 func actionTime(ctx context.Context) time.Time {
 	if e := Env(ctx); e != nil {
 		return e.Now()
@@ -107,9 +107,9 @@ func actionTime(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// inside is the environment of an action that needs the runtime.
+// requireEnv returns the environment of an action that needs the runtime.
 func requireEnv(ctx context.Context, a Action) (*Environment, error) {
-	if e := Env(ctx); e != nil {
+	if e := Env(ctx); e != nil && e.checkInAction(a.Name()) == nil {
 		return e, nil
 	}
 	return nil, &session.InvalidError{Field: "action", Reason: a.Name() + " runs through Runtime.Execute only"}

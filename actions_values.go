@@ -98,12 +98,10 @@ func (a DeleteVariable) Execute(ctx context.Context, s session.Session) (session
 	return s.With(actionTime(ctx), session.VariableDeleted{Key: a.Key})
 }
 
-// sameVersion refuses where a variable is not at the version that is wanted.
+// checkVariableVersion refuses a variable that is not at the wanted version; one
+// that does not exist has version 0.
 func checkVariableVersion(s session.Session, key string, want *int64) error {
 	have := s.Variables()[key]
-	if have.Deleted {
-		have.Version = 0
-	}
 	if want != nil && *want != have.Version {
 		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *want, Have: have.Version}
 	}

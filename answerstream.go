@@ -53,7 +53,7 @@ func (s *AnswerStream) Emit(d llm.Delta) {
 	switch {
 	case s.answer == nil:
 		return
-	case len(s.rt.config.Secrets) == 0:
+	case len(s.rt.secrets) == 0:
 		s.send(d)
 		return
 	}
@@ -183,9 +183,9 @@ func (s *AnswerStream) send(d llm.Delta) {
 // of a secret.
 func (rt *Runtime) secretBegun(text string) int {
 	longest := 0
-	for _, value := range rt.config.Secrets {
-		for n := min(len(value)-1, len(text)); n > longest; n-- {
-			if strings.HasSuffix(text, value[:n]) {
+	for _, s := range rt.secrets {
+		for n := min(len(s.value)-1, len(text)); n > longest; n-- {
+			if strings.HasSuffix(text, s.value[:n]) {
 				longest = n
 			}
 		}

@@ -11,10 +11,10 @@ import (
 )
 
 // Cancel stops what a session is executing, for good, in whichever process. A
-// call to a model that is under way is broken off and what it has streamed is
+// call to a model that is in progress is interrupted and what it has streamed is
 // dropped; tools that run are told to end and have their results written. The
 // execution is saved as stopped, by whoever runs it, and so are its subagents'.
-// One that was broken off is ended at once. With neither it is an InvalidError.
+// One that was interrupted is ended at once. With neither it is an InvalidError.
 func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 	ref, err := rt.openRef(id)
 	if err != nil {
@@ -41,7 +41,7 @@ func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 		if err == nil {
 			return rt.cancelChildren(ctx, id)
 		}
-		if !errors.Is(err, session.ErrInvalid) { // it came to its end meanwhile
+		if !errors.Is(err, session.ErrInvalid) { // it ended meanwhile
 			return err
 		}
 	}
@@ -61,29 +61,26 @@ func (rt *Runtime) postCancel(ctx context.Context, id, executionID string) error
 // cancelChildren cancels the subagents of a session that are at work, and
 // theirs. One that begins later hears of it from the tool that runs it.
 func (rt *Runtime) cancelChildren(ctx context.Context, id string) error {
-	q := store.Query{ParentID: id, Origin: session.OriginSubagent, Limit: 1000}
-	for {
-		page, err := rt.List(ctx, q)
-		if err != nil {
+	for child, err := range rt.Sessions(ctx, store.Query{ParentID: id, Origin: session.OriginSubagent, Order: store.IDAsc}) {
+		if errors.Is(err, session.ErrCorrupt) {
+			continue
+		}
+		if err == nil {
+			err = rt.Cancel(ctx, child.ID)
+		}
+		if err != nil && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, session.ErrNotFound) {
 			return err
 		}
-		for _, child := range page.Items {
-			if err := rt.Cancel(ctx, child.ID); err != nil && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, session.ErrNotFound) {
-				return err
-			}
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return nil
-		}
 	}
+	return nil
 }
 
-// short is a call that is over before anybody could want to cancel it. Looking
-// at the inbox beside each would cost more than it brings.
+// cancelCheckDelay is how long a call runs before the inbox is watched for a
+// cancel. Most calls are over by then, and reading the inbox costs something.
 const cancelCheckDelay = 50 * time.Millisecond
 
-// cancelled waits until the inbox holds a cancel for an execution. A ring that
-// was lost costs no more than the pause between two renewals of the lease.
+// awaitCancel waits until the inbox holds a cancel for an execution. A lost wake-up
+// costs no more than the pause between two renewals of the lease.
 func (e *Environment) awaitCancel(ctx context.Context, executionID string) error {
 	rt := e.x.rt
 	if err := rt.await(ctx, nil, cancelCheckDelay); err != nil {
@@ -107,7 +104,7 @@ func (e *Environment) awaitCancel(ctx context.Context, executionID string) error
 	}
 }
 
-// cancels reports a cancel that is meant for an execution.
+// isCancelOf reports a cancel that is meant for an execution.
 func isCancelOf(i store.Item, executionID string) bool {
 	meant := i.Payload.String("executionId")
 	return meant == "" || meant == executionID

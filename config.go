@@ -1,9 +1,12 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -12,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// Config is what a runtime is made of. Store is required; every other field
+// Config says how a runtime works. Store is required; every other field
 // has a useful zero value.
 type Config struct {
 	Store store.Store
@@ -90,4 +93,42 @@ type Loop interface {
 type Capability struct {
 	Prompt string
 	Tools  []tool.Tool
+}
+
+// withDefaults checks a configuration and fills in what was left out.
+func (c Config) withDefaults() (Config, error) {
+	if c.Store == nil {
+		return c, &session.InvalidError{Field: "Config.Store", Reason: "is required"}
+	}
+	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.PendingTimeout < 0 || c.MaxRequestBytes < 0 {
+		return c, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll, PendingTimeout and MaxRequestBytes are not negative"}
+	}
+	if c.ModelRetries != nil && *c.ModelRetries < 0 {
+		return c, &session.InvalidError{Field: "Config.ModelRetries", Reason: "is negative"}
+	}
+	if err := checkSecretValues(c.Secrets); err != nil {
+		return c, err
+	}
+	steps, retries := int64(50), 3
+	c.BusyWait = cmp.Or(c.BusyWait, 30*time.Second)
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.Poll = cmp.Or(c.Poll, 200*time.Millisecond)
+	c.MaxDepth = cmp.Or(c.MaxDepth, defaultDepth)
+	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, defaultRequestBytes)
+	c.DefaultBudget = cmp.Or(c.DefaultBudget, &session.Budget{MaxSteps: &steps})
+	c.ModelRetries = cmp.Or(c.ModelRetries, &retries)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Loop == nil {
+		c.Loop = agent.Loop{}
+	}
+	if c.Hooks == nil {
+		c.Hooks = HookStack{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = uuid.NewString
+	}
+	return c, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// embeds reports whether anything can be found by meaning here.
+// canEmbed reports whether anything can be found by meaning here.
 func (rt *Runtime) canEmbed() bool {
 	return rt.config.Embedder != nil && rt.vectors != nil && rt.memories != nil
 }
@@ -62,7 +62,7 @@ func (rt *Runtime) embedPassages(ctx context.Context, waiting []store.Unembedded
 	return made, nil
 }
 
-// vectorsOf asks the embedder and checks what it gives.
+// callEmbedder asks the embedder and checks what it gives.
 func (rt *Runtime) callEmbedder(ctx context.Context, texts []string) (vectors [][]float32, err error) {
 	name := rt.config.Embedder.Name()
 	defer func() {
@@ -77,7 +77,7 @@ func (rt *Runtime) callEmbedder(ctx context.Context, texts []string) (vectors []
 	return vectors, err
 }
 
-// somethingToEmbed tells the background that something was written.
+// wakeEmbedder tells the background that something was written.
 func (rt *Runtime) wakeEmbedder() {
 	if rt.embedWake == nil {
 		return
@@ -88,38 +88,41 @@ func (rt *Runtime) wakeEmbedder() {
 	}
 }
 
-// How long the background waits after a failure: a failing embedder delays
-// what can be found, and fails nothing.
+// How long the background waits after a failure where the embedder names no
+// time: a failing embedder delays what can be found, and fails nothing.
 const (
 	firstEmbedPause   = time.Second
 	longestEmbedPause = time.Minute
 )
 
-// embedInBackground works until the runtime is closed.
+// embedInBackground embeds what was written until the runtime is closed. After
+// a failure nothing but time wakes it: new writes must not call an embedder
+// that asked to be left alone.
 func (rt *Runtime) embedInBackground() {
 	ctx := rt.closing
-	for rest := firstEmbedPause; ; {
+	for pause := firstEmbedPause; ; {
 		_, err := rt.Embed(ctx)
-		again := (<-chan time.Time)(nil)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			rest = firstEmbedPause
-		default:
-			rt.config.Logger.Warn("not embedded yet", "embedder", rt.config.Embedder.Name(), "error", rt.redactText(err.Error()))
-			wait := rest
-			var transient *llm.TransientError
-			if errors.As(err, &transient) && transient.After > 0 {
-				wait = transient.After
-			}
-			again, rest = time.After(wait), min(2*rest, longestEmbedPause)
 		}
-		select {
-		case <-ctx.Done():
+		if err == nil {
+			pause = firstEmbedPause
+			select {
+			case <-ctx.Done():
+				return
+			case <-rt.embedWake:
+			}
+			continue
+		}
+		rt.config.Logger.Warn("not embedded yet", "embedder", rt.config.Embedder.Name(), "error", rt.redactText(err.Error()))
+		wait := pause
+		var transient *llm.TransientError
+		if errors.As(err, &transient) && transient.After > 0 {
+			wait = transient.After
+		}
+		pause = min(2*pause, longestEmbedPause)
+		if rt.await(ctx, nil, wait) != nil {
 			return
-		case <-again:
-		case <-rt.embedWake:
 		}
 	}
 }

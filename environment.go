@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/tool"
 )
 
 type envKey struct{}
@@ -18,15 +17,16 @@ func withEnv(ctx context.Context, e *Environment) context.Context {
 	return context.WithValue(ctx, envKey{}, e)
 }
 
-// Env is what an action may use while it runs, bound to its session and
-// lease. It is nil outside an action.
+// Env returns what an action or a hook may use while it runs, bound to its
+// session. It is nil outside of both.
 func Env(ctx context.Context) *Environment {
 	e, _ := ctx.Value(envKey{}).(*Environment)
 	return e
 }
 
-// Environment is an action's way to the clock, the agent loop, the open tail
-// and the inbox. There is no way to a store.
+// Environment gives actions and hooks the runtime's clock, ids, inbox and
+// memory, and actions the agent loop and the open tail. There is no way to a
+// store.
 type Environment struct {
 	x              *execution
 	base           int64 // last change this execution knows to be durable
@@ -46,15 +46,18 @@ func (e *Environment) Now() time.Time { return e.x.rt.config.Now() }
 // NewID is a fresh id.
 func (e *Environment) NewID() string { return e.x.rt.config.NewID() }
 
-// Append makes the pending changes of s durable in the open tail, before the
+// Append makes the unsaved changes of s durable in the open tail, before the
 // version is made. It needs the lease: the action's Leased method must say so.
-// On a store without tails they stay pending.
+// On a store without tails they stay unsaved. Hooks cannot append.
 func (e *Environment) Append(ctx context.Context, s session.Session) (session.Session, error) {
 	return e.append(ctx, s, nil)
 }
 
 // append writes keys with the changes they stand for.
 func (e *Environment) append(ctx context.Context, s session.Session, keys []store.Key) (session.Session, error) {
+	if err := e.checkInAction("Append"); err != nil {
+		return s, err
+	}
 	rt := e.x.rt
 	if rt.leases != nil && e.x.access.fence == 0 && e.x.access.onLease == nil {
 		return s, &session.InvalidError{Field: "action", Reason: e.x.action.Name() + " writes to the tail but does not say that it is Leased"}
@@ -89,6 +92,9 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 // or until calls wait for responses. An ExecutionError comes with a session
 // worth returning. Adjust may change what the loop works with.
 func (e *Environment) Run(ctx context.Context, s session.Session, adjust ...func(*agent.Config)) (session.Session, error) {
+	if err := e.checkInAction("Run"); err != nil {
+		return s, err
+	}
 	e.answers = e.x.rt.openAnswers(e.x.ref, "", func() int64 { return e.base }, e.x.opts.stream)
 	defer e.answers.Close()
 	c := e.agentConfig()
@@ -96,6 +102,14 @@ func (e *Environment) Run(ctx context.Context, s session.Session, adjust ...func
 		change(&c)
 	}
 	return e.x.rt.config.Loop.Run(ctx, c, s)
+}
+
+// checkInAction refuses what a hook cannot do.
+func (e *Environment) checkInAction(what string) error {
+	if e.x.access == nil {
+		return &session.InvalidError{Field: "hook", Reason: what + " is for actions; a hook returns the session it wants instead"}
+	}
+	return nil
 }
 
 // Inbox lists what has arrived and is not taken; empty on a store without one.
@@ -106,21 +120,18 @@ func (e *Environment) Inbox(ctx context.Context) ([]store.Item, error) {
 	return e.x.rt.inboxes.Inbox(ctx, e.x.ref)
 }
 
-// loop is the agent loop's view of the runtime.
+// agentConfig is the agent loop's view of the runtime.
 func (e *Environment) agentConfig() agent.Config {
 	rt := e.x.rt
 	c := agent.Config{
 		Journal: e, Now: rt.config.Now, NewID: rt.config.NewID, Retries: *rt.config.ModelRetries, Backoff: rt.config.Backoff,
 		Model: func(s session.Session) (string, llm.Model, error) { return rt.Model(s.Model()) },
-		Tools: func(ctx context.Context, s session.Session) (tool.Set, error) { return rt.executionTools(ctx, s) },
-		System: func(s session.Session) string {
-			return rt.SystemPrompt(s)
-		},
+		Tools: rt.executionTools, System: rt.SystemPrompt,
 		Notify: e.notify, Fit: rt.fitWindow, Count: rt.countUsage, Recall: e.recallFor, MaxResult: rt.config.MaxToolResult,
 		PendingTimeout: rt.config.PendingTimeout,
 	}
 	if rt.config.Permissions != nil {
-		c.Gate = e.x.rt.NewGate(*rt.config.Permissions)
+		c.Gate = rt.NewGate(*rt.config.Permissions)
 	}
 	if e.answers != nil {
 		c.Stream = e.answers.Emit

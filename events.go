@@ -11,7 +11,20 @@ import (
 // Event is news from a runtime. Events are for watching, not for keeping:
 // what must not be missed is read from the log with Watch. None carries the
 // text of a message, a tool's input or a secret.
-type Event interface{ event() }
+type Event interface {
+	// Subject says which session the event is about, of which tenant, and when
+	// it happened.
+	Subject() About
+	event()
+}
+
+// EventType lists the events that On can listen to: all there are.
+type EventType interface {
+	Event
+	SessionLoaded | SessionSaved | SessionActionExecuted | SessionLoadFailed | SessionSaveFailed | SessionActionFailed |
+		SessionAfterSaveFailed | SessionForked | SessionPurged | ExecutionStarted | StepStarted | AttemptFailed | ToolStarted |
+		ToolFinished | StepFinished | ExecutionFinished | SubagentStarted | SubagentFinished | MemoryPruned | MemoryPruneFailed
+}
 
 // About is part of every event.
 type About struct {
@@ -20,7 +33,9 @@ type About struct {
 	Time      time.Time `json:"time"`
 }
 
-func (About) event() {}
+// Subject returns a.
+func (a About) Subject() About { return a }
+func (About) event()           {}
 
 // Failure is part of every event about something that failed.
 type Failure struct {
@@ -52,7 +67,7 @@ type (
 		BeforeStatus  session.Status `json:"beforeStatus"`
 		AfterStatus   session.Status `json:"afterStatus"`
 	}
-	// SessionLoadFailed says that a session could not be had.
+	// SessionLoadFailed says that a session could not be loaded.
 	SessionLoadFailed struct{ Failure }
 	// SessionSaveFailed says that nothing was saved, or that it is unknown.
 	SessionSaveFailed struct{ Failure }
@@ -81,7 +96,7 @@ type (
 
 // The events of executions.
 type (
-	// ExecutionStarted says that the agent loop begins or goes on.
+	// ExecutionStarted says that the agent loop begins or continues.
 	ExecutionStarted struct {
 		About
 		ExecutionID string `json:"executionId"`
@@ -96,7 +111,7 @@ type (
 		Model       string `json:"model"`
 	}
 	// AttemptFailed says that the model was asked and gave no answer: it failed
-	// or was broken off. What was streamed of this attempt is void; with Retry
+	// or was interrupted. What was streamed of this attempt is void; with Retry
 	// the model is asked again and the answer begins anew.
 	AttemptFailed struct {
 		About
@@ -140,7 +155,7 @@ type (
 		Agent   string `json:"agent"`
 		ChildID string `json:"childId"`
 	}
-	// SubagentFinished says that the other has come to an end.
+	// SubagentFinished says that the other has ended.
 	SubagentFinished struct {
 		About
 		CallID  string `json:"callId"`

@@ -128,7 +128,7 @@ func (h *Hold) open() []*AnswerStream {
 // as Config.Redact wants them.
 func (h *Hold) Masked(changes ...session.Change) ([]session.Change, error) {
 	rt := h.rt
-	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
+	if rt.config.Redact == nil && len(rt.secrets) == 0 {
 		return changes, nil
 	}
 	masked := make([]session.Change, len(changes))

@@ -14,16 +14,13 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
-	"log/slog"
 	"sync"
-	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Identity is on whose behalf a runtime's view acts.
@@ -52,72 +49,25 @@ type core struct {
 
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
-	mu      sync.Mutex // makes begin and Close meet in order
+	mu      sync.Mutex // orders beginCall and Close
 	work    sync.WaitGroup
 
-	servers   *servers
-	embedWake chan struct{} // holds one call to embed; nil: nobody does
+	servers     *servers
+	secrets     []secret // those with a value, the longest first
+	memoryTools func() ([]tool.Tool, error)
+	embedWake   chan struct{} // holds one wake-up; nil: nothing is embedded
 }
 
-// New is a runtime on a store. The caller closes it, and then the store.
+// New makes a runtime on a store. The caller closes it, and then the store.
 func New(c Config) (*Runtime, error) {
-	if c.Store == nil {
-		return nil, &session.InvalidError{Field: "Config.Store", Reason: "is required"}
-	}
-	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.PendingTimeout < 0 || c.MaxRequestBytes < 0 {
-		return nil, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll, PendingTimeout and MaxRequestBytes are not negative"}
-	}
-	if err := checkSecretValues(c.Secrets); err != nil {
+	c, err := c.withDefaults()
+	if err != nil {
 		return nil, err
 	}
-	c.BusyWait, c.Lease, c.Poll = orDefault(c.BusyWait, 30*time.Second), orDefault(c.Lease, 10*time.Second), orDefault(c.Poll, 200*time.Millisecond)
-	if c.Loop == nil {
-		c.Loop = agent.Loop{}
+	core := &core{
+		config: c, storeAbilities: findAbilities(c.Store), bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID()),
+		servers: &servers{dial: c.MCP}, secrets: sortSecrets(c.Secrets), memoryTools: sync.OnceValues(makeMemoryTools),
 	}
-	if c.MaxDepth == 0 {
-		c.MaxDepth = defaultDepth
-	}
-	if c.MaxRequestBytes == 0 {
-		c.MaxRequestBytes = defaultRequestBytes
-	}
-	if c.DefaultBudget == nil {
-		steps := int64(50)
-		c.DefaultBudget = &session.Budget{MaxSteps: &steps}
-	}
-	if c.ModelRetries == nil {
-		retries := 3
-		c.ModelRetries = &retries
-	}
-	if *c.ModelRetries < 0 {
-		return nil, &session.InvalidError{Field: "Config.ModelRetries", Reason: "is negative"}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.NewID == nil {
-		c.NewID = uuid.NewString
-	}
-	if c.Hooks == nil {
-		c.Hooks = HookStack{}
-	}
-	a := storeAbilities{store: c.Store}
-	a.tails, _ = c.Store.(store.Tails)
-	a.leases, _ = c.Store.(store.Leases)
-	if a.leases != nil && a.tails != nil {
-		a.starts, _ = c.Store.(store.Starts)
-	}
-	a.logs, _ = c.Store.(store.Logs)
-	a.forks, _ = c.Store.(store.Forks)
-	a.inboxes, _ = c.Store.(store.Inboxes)
-	a.wakes, _ = c.Store.(store.Wakes)
-	a.keys, _ = c.Store.(store.Keys)
-	a.sweeps, _ = c.Store.(store.Sweeps)
-	a.memories, _ = c.Store.(store.Memories)
-	a.vectors, _ = c.Store.(store.Vectors)
-	core := &core{config: c, storeAbilities: a, bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID()), servers: &servers{dial: c.MCP}}
 	core.closing, core.close = context.WithCancel(context.Background())
 	core.servers.life = core.closing
 	rt := &Runtime{core: core, who: Identity{Tenant: session.DefaultTenant}}
@@ -128,19 +78,10 @@ func New(c Config) (*Runtime, error) {
 	return rt, nil
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
-}
-
-// For is a view of the runtime that sees one tenant only: to it, a session of
+// For returns a view of the runtime that sees one tenant only: to it, a session of
 // another tenant does not exist. Views share everything else and need no Close.
 func (rt *Runtime) For(who Identity) *Runtime {
-	if who.Tenant == "" {
-		who.Tenant = session.DefaultTenant
-	}
+	who.Tenant = cmp.Or(who.Tenant, session.DefaultTenant)
 	return &Runtime{core: rt.core, who: who}
 }
 
@@ -154,8 +95,9 @@ func (rt *Runtime) Close() error {
 	return rt.servers.close()
 }
 
-// begin refuses calls after Close and ends the work of a call with it.
-func (rt *Runtime) beginCall(ctx context.Context) (context.Context, func(), error) {
+// beginCall refuses calls after Close, and ends the context of a running call
+// with it. The caller calls done.
+func (rt *Runtime) beginCall(ctx context.Context) (_ context.Context, done func(), err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.closing.Err() != nil {

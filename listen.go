@@ -11,8 +11,9 @@ import (
 // On calls fn for every event of the type it takes: higher priorities first,
 // equal ones in the order they were added. Delivery is synchronous; fn must
 // not wait for the runtime. A panic of fn is recovered and logged. The
-// returned function unsubscribes and may be called twice.
-func On[E Event](rt *Runtime, fn func(E), priority int) (stop func()) {
+// returned function unsubscribes and may be called twice. A type that no event
+// has does not compile; Wiretap takes all events.
+func On[E EventType](rt *Runtime, fn func(E), priority int) (stop func()) {
 	return rt.bus.add(listener{
 		kind: reflect.TypeFor[E](), priority: priority,
 		call: func(e Event) {
@@ -23,7 +24,7 @@ func On[E Event](rt *Runtime, fn func(E), priority int) (stop func()) {
 	})
 }
 
-// Wiretap calls fn for every event, after those who listen to its kind.
+// Wiretap calls fn for every event, after the listeners of its type.
 func (rt *Runtime) Wiretap(fn func(Event)) (stop func()) {
 	return rt.bus.add(listener{call: fn})
 }
@@ -36,7 +37,7 @@ type eventBus struct {
 	next      int
 }
 
-// listener hears one kind of event, or every kind when kind is nil.
+// listener gets one type of event, or every type when kind is nil.
 type listener struct {
 	id       int
 	kind     reflect.Type

@@ -83,7 +83,7 @@ func (h *memoryHandle) changeVariable(ctx context.Context, action Action) (sessi
 // variable is an entry of the session's own.
 func variable(s session.Session, key string) (memory.Entry, bool) {
 	v, ok := s.Variables()[key]
-	if !ok || v.Deleted {
+	if !ok {
 		return memory.Entry{}, false
 	}
 	return memory.Entry{

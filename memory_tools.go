@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,8 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// memoryTools are the tools of an agent that may use its memory.
-func memoryTools() ([]tool.Tool, error) {
+// makeMemoryTools makes the tools of agents that may use their memory. It reads
+// the schemas by reflection, which is too slow for every step.
+func makeMemoryTools() ([]tool.Tool, error) {
 	makers := []func() (tool.Tool, error){recallTool, storeTool, getTool, historyTool}
 	tools := make([]tool.Tool, len(makers))
 	for i, make := range makers {
@@ -23,13 +25,8 @@ func memoryTools() ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// scopeOf is the scope an argument names, the session's where it names none.
-func scopeOrSession(name string) memory.Scope {
-	if name == "" {
-		return memory.ScopeSession
-	}
-	return memory.Scope(name)
-}
+// scopeOrSession returns the scope an argument names, by default the session's.
+func scopeOrSession(name string) memory.Scope { return cmp.Or(memory.Scope(name), memory.ScopeSession) }
 
 func recallTool() (tool.Tool, error) {
 	type arguments struct {

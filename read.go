@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -69,6 +70,35 @@ func (rt *Runtime) List(ctx context.Context, q store.Query) (store.Page, error) 
 	return rt.store.List(ctx, rt.who.Tenant, q)
 }
 
+// Sessions iterates over all sessions that List finds, page by page; q.Limit is
+// the size of a page. A session that cannot be read comes as its id with a
+// CorruptError, and the iteration continues. Any other error ends it.
+func (rt *Runtime) Sessions(ctx context.Context, q store.Query) iter.Seq2[session.Info, error] {
+	return func(yield func(session.Info, error) bool) {
+		for {
+			page, err := rt.List(ctx, q)
+			if err != nil {
+				yield(session.Info{}, err)
+				return
+			}
+			for _, info := range page.Items {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			for _, bad := range page.Corrupt {
+				if !yield(session.Info{ID: bad.ID}, bad) {
+					return
+				}
+			}
+			if q.Cursor = page.Next; q.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// openRef refuses calls after Close and ids that cannot be one.
 func (rt *Runtime) openRef(id string) (store.Ref, error) {
 	if rt.closing.Err() != nil {
 		return store.Ref{}, session.ErrClosed
@@ -107,7 +137,7 @@ func (rt *Runtime) Resolve(ctx context.Context, ref string) (session.Info, error
 	return rt.findOne(ctx, ref, store.Query{Name: ref})
 }
 
-// only is the one session a query finds.
+// findOne returns the one session a query finds.
 func (rt *Runtime) findOne(ctx context.Context, ref string, q store.Query) (session.Info, error) {
 	q.Kinds, q.Limit = session.Kinds(), 10
 	for _, q.IncludeDeleted = range []bool{false, true} {

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// mask rewrites what is about to be written: messages as Config.Redact says,
+// redactSession rewrites what is about to be written: messages as Config.Redact says,
 // and the values of secrets everywhere. Value and log change together.
 func (rt *Runtime) redactSession(s session.Session) (session.Session, error) {
-	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
+	if rt.config.Redact == nil && len(rt.secrets) == 0 {
 		return s, nil
 	}
 	return session.Amend(s, func(c session.Change) (session.Change, error) {
@@ -24,7 +24,7 @@ func (rt *Runtime) redactSession(s session.Session) (session.Session, error) {
 	})
 }
 
-// maskChange replaces secrets in a change by way of its JSON form, so that no
+// redactChange replaces secrets in a change by way of its JSON form, so that no
 // field can be forgotten. What holds no secret is returned as it is.
 func (rt *Runtime) redactChange(c session.Change) (session.Change, error) {
 	raw, err := session.JSON(session.Record{Seq: seqOf(c), Change: c})
@@ -42,7 +42,7 @@ func (rt *Runtime) redactChange(c session.Change) (session.Change, error) {
 	return r.Change, nil
 }
 
-// seqOf is a number that fits the change: a message's own.
+// seqOf returns a number that fits the change: a message's own.
 func seqOf(c session.Change) int64 {
 	if added, ok := c.(session.MessageAdded); ok && added.Message.Seq > 0 {
 		return added.Message.Seq
@@ -66,10 +66,10 @@ func (rt *Runtime) redactMessage(m session.Message) (session.Message, error) {
 	return m, nil
 }
 
-// maskJSON replaces secrets in the strings and keys of a JSON value. One that
+// redactJSON replaces secrets in the strings and keys of a JSON value. One that
 // holds none is returned as it is.
 func (rt *Runtime) redactJSON(raw json.RawMessage) (json.RawMessage, error) {
-	if len(rt.config.Secrets) == 0 {
+	if len(rt.secrets) == 0 {
 		return raw, nil
 	}
 	var value any
@@ -108,7 +108,7 @@ func (rt *Runtime) redactValue(value any, found *bool) any {
 	return value
 }
 
-// hidden is an error whose text would tell a secret.
+// redactedError is an error whose own text holds a secret.
 type redactedError struct {
 	text string
 	err  error
@@ -118,31 +118,40 @@ func (e *redactedError) Error() string { return e.text }
 
 func (e *redactedError) Unwrap() error { return e.err }
 
-// told is an error as a caller may print it.
+// redactError removes known secrets from an error's text.
 func (rt *Runtime) redactError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := err.Error(); rt.redactText(text) != text {
-		return &redactedError{text: rt.redactText(text), err: err}
+	text := err.Error()
+	if clean := rt.redactText(text); clean != text {
+		return &redactedError{text: clean, err: err}
 	}
 	return err
 }
 
-// masked replaces secrets in plain text.
+// redactText replaces secrets in plain text.
 func (rt *Runtime) redactText(text string) string {
-	for _, name := range rt.secretNames() {
-		text = strings.ReplaceAll(text, rt.config.Secrets[name], "[secret:"+name+"]")
+	for _, s := range rt.secrets {
+		text = strings.ReplaceAll(text, s.value, s.mask)
 	}
 	return text
 }
 
-// secretNames lists the secrets that have a value, the longest value first so
+// secret is a value that must never be written, and what is written instead.
+type secret struct{ value, mask string }
+
+// sortSecrets lists the secrets that have a value, the longest value first so
 // that one inside another leaves nothing behind.
-func (rt *Runtime) secretNames() []string {
-	names := slices.DeleteFunc(keysOf(rt.config.Secrets), func(n string) bool { return rt.config.Secrets[n] == "" })
-	slices.SortStableFunc(names, func(a, b string) int { return len(rt.config.Secrets[b]) - len(rt.config.Secrets[a]) })
-	return names
+func sortSecrets(values map[string]string) []secret {
+	var secrets []secret
+	for _, name := range keysOf(values) {
+		if values[name] != "" {
+			secrets = append(secrets, secret{value: values[name], mask: "[secret:" + name + "]"})
+		}
+	}
+	slices.SortStableFunc(secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
+	return secrets
 }
 
 // minSecret keeps a secret from being a word that stands everywhere.

@@ -64,28 +64,23 @@ func (rt *Runtime) remove(ctx context.Context, ref store.Ref, fence int64) error
 // purgeChildren purges the descendants of a session, the deepest first. Seen
 // ends it where imported parents go in a circle.
 func (rt *Runtime) purgeChildren(ctx context.Context, id string, seen map[string]bool) error {
-	q := store.Query{ParentID: id, Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc}
-	for {
-		page, err := rt.List(ctx, q)
-		if err != nil {
+	all := store.Query{ParentID: id, Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc}
+	for child, err := range rt.Sessions(ctx, all) {
+		switch {
+		case errors.Is(err, session.ErrCorrupt) || err == nil && seen[child.ID]:
+			continue
+		case err != nil:
 			return err
 		}
-		for _, child := range page.Items {
-			if seen[child.ID] {
-				continue
-			}
-			seen[child.ID] = true
-			if err := rt.purgeChildren(ctx, child.ID, seen); err != nil {
-				return err
-			}
-			if err := rt.Purge(ctx, child.ID); err != nil && !errors.Is(err, session.ErrNotFound) {
-				return err
-			}
+		seen[child.ID] = true
+		if err := rt.purgeChildren(ctx, child.ID, seen); err != nil {
+			return err
 		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return nil
+		if err := rt.Purge(ctx, child.ID); err != nil && !errors.Is(err, session.ErrNotFound) {
+			return err
 		}
 	}
+	return nil
 }
 
 // Retention says which sessions Sweep takes and what it does with them.

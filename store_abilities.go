@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// abilities are the optional parts of the store, nil where it lacks them.
+// storeAbilities are the optional parts of the store, nil where it lacks them.
 type storeAbilities struct {
 	store   store.Store
 	tails   store.Tails
@@ -22,6 +22,24 @@ type storeAbilities struct {
 
 	memories store.Memories
 	vectors  store.Vectors
+}
+
+func findAbilities(st store.Store) storeAbilities {
+	a := storeAbilities{store: st}
+	a.tails, _ = st.(store.Tails)
+	a.leases, _ = st.(store.Leases)
+	if a.leases != nil && a.tails != nil {
+		a.starts, _ = st.(store.Starts)
+	}
+	a.logs, _ = st.(store.Logs)
+	a.forks, _ = st.(store.Forks)
+	a.inboxes, _ = st.(store.Inboxes)
+	a.wakes, _ = st.(store.Wakes)
+	a.keys, _ = st.(store.Keys)
+	a.sweeps, _ = st.(store.Sweeps)
+	a.memories, _ = st.(store.Memories)
+	a.vectors, _ = st.(store.Vectors)
+	return a
 }
 
 // CheckDurable refuses a store that lacks what work needs that is to outlive a

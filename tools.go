@@ -15,7 +15,7 @@ func (rt *Runtime) availableTools(ctx context.Context, def session.Definition) (
 		all = append(all, rt.config.Capabilities[name].Tools...)
 	}
 	if def.Memory != nil && def.Memory.Tools {
-		own, err := memoryTools()
+		own, err := rt.memoryTools()
 		if err != nil {
 			return tool.Set{}, err
 		}
