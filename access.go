@@ -9,20 +9,20 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// access is the right to act on a session. A short action has its place in
-// the process's line and no lease: between processes it races by version. A
-// long one has a lease, kept alive until it is given back.
+// access is the right to act on a session. A short action has the session's
+// slot in this process and no lease: between processes, writers race by
+// version. A long one has a lease, which is renewed until it is released.
 type access struct {
 	fence int64
 	lease *leaseKeeper
-	leave func()
+	leave func() // the queue; nil: it was left
 
-	// awaited, while not nil, takes note of a lease that is still to be taken,
-	// with the first write.
+	// onLease, while not nil, says that the lease is taken with the first write,
+	// which calls it.
 	onLease func(store.Lease, time.Time)
 }
 
-// release gives everything back; it may be called twice.
+// release ends the lease and leaves the queue; it may be called twice.
 func (a *access) release(ctx context.Context) {
 	if a.lease != nil {
 		a.lease.release(ctx)
@@ -37,18 +37,18 @@ func (a *access) leaveQueue() {
 	}
 }
 
-// need is what an action wants before it begins.
+// leaseNeed says when an action needs the lease.
 type leaseNeed int
 
 const (
-	noLease             leaseNeed = iota // its place in line
-	leaseNow                             // a lease
-	leaseWithFirstWrite                  // a lease, taken with its first write
+	noLease             leaseNeed = iota // never
+	leaseNow                             // before it begins
+	leaseWithFirstWrite                  // with its first write
 )
 
-// needs is what an action wants. The built-in conversation writes before it
-// does anything that others could notice, so that its lease can wait for that
-// write.
+// leaseNeed says when an action needs the lease. Actions that run the agent
+// write before they do anything that others could notice: their lease can be
+// taken with that write, in one round trip.
 func (rt *Runtime) leaseNeed(action Action) leaseNeed {
 	switch {
 	case rt.starts != nil && runsAgent(action):
@@ -59,27 +59,27 @@ func (rt *Runtime) leaseNeed(action Action) leaseNeed {
 	return noLease
 }
 
-// enter waits for its turn on a session. A long action gets a lease where the
-// store has leases; its context ends with the lease. What is done about a
-// busy session is the caller's choice, except for Enqueue, which is seen as
-// the BusyError it begins with.
+// enterSession waits until the caller may act on a session. A long action gets
+// a lease where the store has leases; the context it gets ends with the lease.
+// On a busy session it does what busy says; for Enqueue it returns a BusyError,
+// and the caller enqueues.
 func (rt *Runtime) enterSession(ctx context.Context, ref store.Ref, want leaseNeed, busy Busy) (context.Context, *access, error) {
 	if rt.leases == nil {
 		return rt.enterWithoutLeases(ctx, ref, busy)
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, rt.config.BusyWait, errBusyTimeout)
 	defer cancel()
-	line := limit
-	if busy == Reject || busy == Enqueue { // others in this process are done at once, or busy
+	queue := limit
+	if busy == Reject || busy == Enqueue { // a short action in this process is over soon
 		var done context.CancelFunc
-		line, done = context.WithTimeoutCause(ctx, min(rt.config.BusyWait, 100*time.Millisecond), errBusyTimeout)
+		queue, done = context.WithTimeoutCause(ctx, min(rt.config.BusyWait, 100*time.Millisecond), errBusyTimeout)
 		defer done()
 	}
 	ring, stop := rt.bell(ref)
 	defer stop()
 	asked := false
 	for {
-		granted, a, err := rt.tryEnterSession(line, ctx, ref, want)
+		granted, a, err := rt.tryEnterSession(queue, ctx, ref, want)
 		var taken *session.BusyError
 		if !errors.As(err, &taken) {
 			return granted, a, err
@@ -102,8 +102,8 @@ func (rt *Runtime) enterSession(ctx context.Context, ref store.Ref, want leaseNe
 
 var errBusyTimeout = errors.New("waited long enough")
 
-// waited is the error for waiting in vain: the caller's own end, or that the
-// session stayed busy.
+// busyTimeout returns the error for waiting too long: why the caller's context
+// ended, or that the session stayed busy.
 func busyTimeout(ctx context.Context, err error, taken *session.BusyError) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -114,7 +114,7 @@ func busyTimeout(ctx context.Context, err error, taken *session.BusyError) error
 	return taken
 }
 
-// tryEnter takes its turn once. BusyError names a live holder.
+// tryEnterSession tries once. The BusyError names the holder of the lease.
 func (rt *Runtime) tryEnterSession(limit, ctx context.Context, ref store.Ref, want leaseNeed) (context.Context, *access, error) {
 	leave, err := rt.queues.enter(limit, ref)
 	if err != nil {
@@ -166,7 +166,8 @@ func (a *access) append(ctx context.Context, rt *Runtime, s session.Session, key
 	return next, err
 }
 
-// enterLine is for stores without leases: the line in the process is all.
+// enterWithoutLeases is for stores without leases, where only the queue in this
+// process orders the callers.
 func (rt *Runtime) enterWithoutLeases(ctx context.Context, ref store.Ref, busy Busy) (context.Context, *access, error) {
 	if busy == Interrupt {
 		return ctx, nil, rt.unsupported("leases")

@@ -14,19 +14,15 @@ import (
 // After most errors nothing was saved and the session that comes with the
 // error is the one that was loaded (or zero, if it could not be). The
 // exceptions say so in their text: AfterSaveError and ExecutionError come with
-// the session that was saved. InterruptedError means that work was broken off
+// the session that was saved. InterruptedError means that work was interrupted
 // and can be continued.
-func (rt *Runtime) Execute(ctx context.Context, id string, action Action, opts ...Option) (session.Session, error) {
+func (rt *Runtime) Execute(ctx context.Context, id string, action Action, opts ...Option) (_ session.Session, err error) {
+	defer func() { err = rt.redactError(err) }()
 	ctx, done, err := rt.beginCall(ctx)
 	if err != nil {
 		return session.Session{}, err
 	}
 	defer done()
-	s, err := rt.execute(ctx, id, action, opts)
-	return s, rt.redactError(err)
-}
-
-func (rt *Runtime) execute(ctx context.Context, id string, action Action, opts []Option) (session.Session, error) {
 	x, err := rt.prepare(id, action, opts)
 	if err != nil {
 		rt.bus.emit(SessionLoadFailed{rt.failure(id, err)})
@@ -73,19 +69,19 @@ func (rt *Runtime) prepare(id string, action Action, opts []Option) (*execution,
 	return x, err
 }
 
-// once passes the pipeline once, with the lease where the action needs one.
-// An action that came too late with its first write begins again, and takes
-// the lease before anything else.
+// attempt runs the pipeline, and once more under the lease if it was overtaken:
+// if somebody else took the session between the load and the first write.
 func (x *execution) attempt(ctx context.Context) (session.Session, error) {
-	s, err := x.attemptWith(ctx, x.rt.leaseNeed(x.action))
+	s, err := x.runWith(ctx, x.rt.leaseNeed(x.action))
 	if x.overtaken {
-		s, err = x.attemptWith(ctx, leaseNow)
+		s, err = x.runWith(ctx, leaseNow)
 	}
 	return s, err
 }
 
-func (x *execution) attemptWith(ctx context.Context, want leaseNeed) (session.Session, error) {
-	ctx, a, err := x.rt.enterSession(ctx, x.ref, want, x.opts.busy)
+// runWith waits for access to the session and runs the pipeline.
+func (x *execution) runWith(ctx context.Context, need leaseNeed) (session.Session, error) {
+	ctx, a, err := x.rt.enterSession(ctx, x.ref, need, x.opts.busy)
 	if x.opts.busy == Enqueue && errors.Is(err, session.ErrBusy) {
 		return x.enqueue(ctx)
 	}
@@ -95,7 +91,7 @@ func (x *execution) attemptWith(ctx context.Context, want leaseNeed) (session.Se
 	x.access = a
 	defer a.release(ctx)
 	s, err := x.run(ctx)
-	if len(x.keys) > 0 && !x.overtaken && errors.Is(err, session.ErrConflict) { // a twin may have won the race
+	if len(x.keys) > 0 && !x.overtaken && errors.Is(err, session.ErrConflict) { // the same call may have won elsewhere
 		if again, found, keyErr := x.replay(ctx, nil); found && keyErr == nil {
 			return again, nil
 		}

@@ -9,12 +9,13 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// loadFailed reports a session that could not be had. Nothing was changed.
+// loadFailed reports a session that could not be loaded or entered. Nothing was
+// changed.
 func (x *execution) loadFailed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) {
 		err = cause
 	}
-	if x.loadedEmitted { // it was had, and then somebody else took it
+	if x.loadedEmitted { // it was loaded before somebody else took it
 		x.rt.bus.emit(SessionActionFailed{Failure: x.rt.failure(x.ref.ID, err), Action: x.action.Name(), Stage: hookStage(err)})
 		return err
 	}
@@ -22,7 +23,7 @@ func (x *execution) loadFailed(ctx context.Context, err error) error {
 	return err
 }
 
-// refused reports an action that came to nothing. What it had written to the
+// actionFailed reports an action that failed or was refused. What it had written to the
 // tail is discarded, so that the state is that of the last version; but an
 // interruption, a lost lease and everything inside a Hold leave the tail open.
 func (x *execution) actionFailed(ctx context.Context, loaded session.Session, env *Environment, err error) error {
@@ -44,13 +45,13 @@ func (x *execution) actionFailed(ctx context.Context, loaded session.Session, en
 	return err
 }
 
-// interrupted reports that this session's own work was broken off.
+// interrupted reports that this session's own work was interrupted.
 func (x *execution) interrupted(err error) bool {
 	var own *session.InterruptedError
 	return errors.As(err, &own) && own.ID == x.ref.ID
 }
 
-// brokenOff tells what the end of a context means: a lost lease is a
+// explainEnd returns what the end of a context means: a lost lease is a
 // FencedError, anything else an interruption that can be continued.
 func (x *execution) explainEnd(ctx context.Context, env *Environment, err error) error {
 	cause := context.Cause(ctx)
@@ -100,7 +101,7 @@ func hookStage(err error) session.Stage {
 	return ""
 }
 
-// joined is the execution's failure, the other error, both or nil.
+// joinFailures returns the execution's failure, the other error, both or nil.
 func joinFailures(failed *session.ExecutionError, err error) error {
 	switch {
 	case failed == nil:

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// deliver takes messages and responses that arrived between the loop's last look at the
-// inbox and the save. What was saved before stays the result when that comes
-// to nothing.
+// deliver continues the session with messages and responses that arrived after
+// the loop last read the inbox. When that fails, what was saved before stays
+// the result.
 func (x *execution) deliver(ctx context.Context, s session.Session) (session.Session, error) {
 	for seen := ""; ; {
 		first, err := x.nextItem(ctx, s)
@@ -33,7 +33,7 @@ func (x *execution) deliver(ctx context.Context, s session.Session) (session.Ses
 }
 
 // enqueue leaves a message in the inbox of a running session. If the session
-// has come to rest meanwhile, the message is taken from there at once.
+// became idle meanwhile, the message is taken from there at once.
 func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
 	rt := x.rt
 	send, ok := x.action.(SendMessage)
@@ -68,7 +68,7 @@ func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
 	return s, err
 }
 
-// nextItem is the id of the first inbox item that the session can continue
+// nextItem returns the id of the first inbox item that the session can continue
 // with, or "".
 func (x *execution) nextItem(ctx context.Context, s session.Session) (string, error) {
 	if x.rt.inboxes == nil {

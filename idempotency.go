@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// identify finds the keys under which a repetition of this call is known: the
+// findKeys finds the keys under which a repetition of this call is known: the
 // idempotency key, and the id of the message it sends.
 func (x *execution) findKeys() ([]store.Key, error) {
 	var names []string
@@ -70,7 +70,7 @@ func fingerprint(a Action) (string, error) {
 }
 
 // replay answers a repeated call with the version the first one made. A first
-// one that was broken off is continued instead: env learns that its message
+// one that was interrupted is continued instead: env learns that its message
 // is written already.
 func (x *execution) replay(ctx context.Context, env *Environment) (session.Session, bool, error) {
 	rt := x.rt
@@ -103,9 +103,10 @@ func (x *execution) replay(ctx context.Context, env *Environment) (session.Sessi
 	return session.Session{}, false, nil
 }
 
-// made is the version a key led to, and whether the execution it holds is
-// still open: another action may have sealed one that was broken off. If that
-// execution has ended since, the session is returned as it is now.
+// loadKeyVersion loads the version a key led to, and reports whether the
+// execution in it is still open: another action may have sealed one that was
+// interrupted. If that execution has ended since, the session is returned as
+// it is now.
 func (x *execution) loadKeyVersion(ctx context.Context, version int64) (s session.Session, open bool, err error) {
 	rt := x.rt
 	s, err = rt.loadAt(ctx, x.ref, options{at: version, atSet: rt.logs != nil})

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/holder"
 )
 
-// keeper renews a lease until it is stopped. Losing the lease ends the work
-// that relies on it.
+// leaseKeeper renews a lease until it is stopped. Losing the lease ends the
+// context of the work that relies on it.
 type leaseKeeper struct {
 	rt    *Runtime
 	ref   store.Ref
@@ -25,7 +25,7 @@ type leaseKeeper struct {
 	once sync.Once
 }
 
-// keep renews a lease in the background and tells lost when it is gone.
+// keepLease renews a lease in the background and calls lost when it is gone.
 func (rt *Runtime) keepLease(ctx context.Context, lost context.CancelCauseFunc, ref store.Ref, lease store.Lease, ends time.Time) *leaseKeeper {
 	renewing, halt := context.WithCancel(context.WithoutCancel(ctx))
 	k := &leaseKeeper{rt: rt, ref: ref, lease: lease, halt: halt, done: make(chan struct{})}
@@ -38,8 +38,8 @@ func (rt *Runtime) keepLease(ctx context.Context, lost context.CancelCauseFunc, 
 	return k
 }
 
-// renew prolongs the lease at a third of its length. An error that may pass
-// is tried again while the lease lives, and no try outlives it.
+// renew renews the lease after a third of its length. Temporary errors are
+// retried until the lease ends, and no try takes longer than that.
 func (k *leaseKeeper) renew(ctx context.Context, ends time.Time) error {
 	length := k.rt.config.Lease
 	pause := length / 3
@@ -76,8 +76,8 @@ func (k *leaseKeeper) stop() {
 	<-k.done
 }
 
-// release ends renewing and lease. A lease that cannot be released ends by
-// itself.
+// release stops renewing and ends the lease. One that cannot be released runs
+// out.
 func (k *leaseKeeper) release(ctx context.Context) {
 	k.once.Do(func() {
 		k.stop()
@@ -87,7 +87,7 @@ func (k *leaseKeeper) release(ctx context.Context) {
 	})
 }
 
-// released says that a save has ended the lease.
+// markReleased stops renewing after a save has ended the lease.
 func (k *leaseKeeper) markReleased() { k.once.Do(k.stop) }
 
 // processHolder names this process and runtime. Where the system does not

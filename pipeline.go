@@ -10,11 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// This file is the only way a session changes. The two pipelines below are to
-// be read top to bottom; what a failing step leaves behind is said where it
-// is handled.
+// This file is the only way a session changes. Read the two pipelines below
+// from top to bottom; failure.go says what a failing step leaves behind.
 
-// creation is one pass of the create pipeline.
+// creation is one run of the create pipeline.
 type creation struct {
 	rt     *Runtime
 	id     string
@@ -55,13 +54,13 @@ func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 			return saved, rt.afterSaveFailed(saved, err)
 		}
 	}
-	// 8. Tell.
+	// 8. Events.
 	rt.wakeEmbedder()
 	rt.bus.emit(SessionSaved{About: rt.about(c.id), Version: saved.Version(), Status: saved.Status()})
 	return returned, nil
 }
 
-// execution is one pass of the execute pipeline.
+// execution is one run of the execute pipeline.
 type execution struct {
 	rt     *Runtime
 	ref    store.Ref
@@ -70,15 +69,15 @@ type execution struct {
 	keys   []store.Key
 	access *access
 
-	// held is the session of the Hold that this pass is made in; the lease and
-	// the tail are not its own then. Nil outside of one.
+	// held is the session of the Hold that this runs in, which owns the lease
+	// and the tail. Nil outside of one.
 	held *session.Session
-	// kept is what was saved, without what hooks made of it afterwards.
+	// saved is what was saved, without what hooks changed afterwards.
 	saved session.Session
 
-	// overtaken says that somebody else got hold of the session between the
-	// load and the first write, with which the lease was to be taken. Nothing
-	// has happened yet that anybody could notice but the event of the load.
+	// overtaken says that somebody else took the session between the load and
+	// the first write, which was to take the lease. Nothing has happened yet that
+	// anybody could notice but the event of the load.
 	overtaken     bool
 	loadedEmitted bool // SessionLoaded was emitted
 }
@@ -96,7 +95,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 		return s, err
 	}
 	env.base, env.info, env.policy = session.Base(loaded), loaded.Info(), loaded.Definition().Memory
-	// 3. Hooks; 4. tell.
+	// 3. Hooks; 4. event.
 	s, err := rt.runHooks(ctx, session.AfterLoad, loaded)
 	if err != nil {
 		return session.Session{}, x.loadFailed(ctx, err)
@@ -132,7 +131,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if s, err = rt.redactSession(s); err != nil {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
-	// 10. Tell; the versions are equal because nothing is saved yet.
+	// 10. Event; the versions are equal because nothing is saved yet.
 	rt.bus.emit(SessionActionExecuted{
 		About: rt.about(x.ref.ID), Action: x.action.Name(), BeforeVersion: loaded.Version(), AfterVersion: s.Version(),
 		BeforeStatus: before, AfterStatus: s.Status(),
@@ -155,7 +154,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if err != nil {
 		return saved, joinFailures(failed, rt.afterSaveFailed(saved, err))
 	}
-	// 13. Tell. Watchers were woken by the store, the lease ended with the save.
+	// 13. Event. Watchers were woken by the store, the lease ended with the save.
 	rt.wakeEmbedder()
 	rt.bus.emit(SessionSaved{About: rt.about(x.ref.ID), Version: saved.Version(), Status: saved.Status()})
 	return returned, joinFailures(failed, nil)
@@ -168,13 +167,13 @@ func (x *execution) load(ctx context.Context) (session.Session, error) {
 	return x.rt.store.Load(ctx, x.ref, x.rt.tails != nil)
 }
 
-// late reports an action that has not got the lease it was to take with its
-// first write: another was faster, or it had nothing to write.
+// wasOvertaken reports an action that did not get the lease with its first
+// write: another caller was faster, or there was nothing to write.
 func (x *execution) wasOvertaken(env *Environment, err error) bool {
 	return x.access.onLease != nil && (err == nil || env.writeFailed && (errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrConflict)))
 }
 
-// permitted checks version, kind and status.
+// checkPermitted checks version, kind and status.
 func (x *execution) checkPermitted(s session.Session) error {
 	if want := x.opts.ifVersion; want != nil && *want != s.Version() {
 		return &session.ConflictError{ID: s.ID(), Reason: session.ReasonStale, Want: *want, Have: s.Version()}

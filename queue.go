@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// lines makes callers of one process stand in line for each session.
+// sessionQueues lets one caller of this process at a time act on a session; the
+// others wait in a queue per session.
 type sessionQueues struct {
 	mu   sync.Mutex // guards open
 	open map[store.Ref]*sessionQueue

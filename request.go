@@ -38,7 +38,7 @@ func (rt *Runtime) Submit(ctx context.Context, r session.Request, opts ...Option
 	return rt.Execute(ctx, r.SessionID(), action, append(opts[:len(opts):len(opts)], IdempotencyKey(r.ID()))...)
 }
 
-// requested is what a request asks for.
+// requestAction returns the action a request asks for.
 func (rt *Runtime) requestAction(r session.Request) (Action, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil {
@@ -75,7 +75,7 @@ func (rt *Runtime) requestAction(r session.Request) (Action, error) {
 	return action, err
 }
 
-// traced sends a message under the name of a request.
+// sendForRequest sends a message with the ids of its request.
 func sendForRequest(m session.Message, r session.Request) Action {
 	m.ID, m.RequestID, m.RootRequestID = r.ID(), r.ID(), r.RootID()
 	return SendMessage{Message: &m}

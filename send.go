@@ -27,7 +27,7 @@ type SendMessage struct {
 func (SendMessage) Name() string               { return "SendMessage" }
 func (SendMessage) statuses() []session.Status { return onlyActive }
 
-// message is the message to send, or why it cannot be.
+// message returns the message to send, or why it cannot be sent.
 func (a SendMessage) message(newID func() string) (session.Message, error) {
 	refuse := func(reason string) (session.Message, error) {
 		return session.Message{}, &session.InvalidError{Field: "message", Reason: reason}
@@ -72,7 +72,7 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if err := env.x.rt.checkClientTools(ctx, s, a.Tools); err != nil {
 		return s, err
 	}
-	if env.messageWritten { // an earlier call with this key was broken off after its message was written
+	if env.messageWritten { // an earlier call with this key was interrupted after its message was written
 		return env.continueExecution(ctx, s)
 	}
 	if !s.Running() {
@@ -103,7 +103,7 @@ type ContinueExecution struct{}
 func (ContinueExecution) Name() string               { return "ContinueExecution" }
 func (ContinueExecution) statuses() []session.Status { return onlyActive }
 
-// Execute goes on where the session stands.
+// Execute continues where the session stopped.
 func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
 	env, err := requireEnv(ctx, a)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 	return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to continue"}
 }
 
-// AbandonExecution ends an execution that was broken off as stopped, without
+// AbandonExecution ends an interrupted execution as stopped, without
 // asking the model again.
 type AbandonExecution struct {
 	reason session.StopReason // empty: interrupted
@@ -151,7 +151,7 @@ func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (sessi
 	}
 	if !s.Running() {
 		if s.HasTail() {
-			return s, nil // it had ended: the save seals it
+			return s, nil // it has ended: the save seals it
 		}
 		return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to abandon"}
 	}
@@ -166,7 +166,8 @@ func stopExecution(s session.Session, reason session.StopReason, why string, now
 	})
 }
 
-// begin starts a new execution, with a message or with what the inbox holds.
+// startExecution starts a new execution, with a message or with what the inbox
+// holds.
 func (e *Environment) startExecution(ctx context.Context, s session.Session, m *session.Message, tools []session.ClientTool) (session.Session, error) {
 	id := e.NewID()
 	budget := s.Definition().Budget
@@ -187,7 +188,8 @@ func (e *Environment) startExecution(ctx context.Context, s session.Session, m *
 	return e.writeAndRun(ctx, s, e.x.keys, false)
 }
 
-// goOn takes up an open execution; one that has ended is left to be sealed.
+// continueExecution continues an open execution; the save seals one that has
+// ended.
 func (e *Environment) continueExecution(ctx context.Context, s session.Session) (session.Session, error) {
 	if !s.Running() {
 		return s, nil
@@ -199,8 +201,8 @@ func (e *Environment) continueExecution(ctx context.Context, s session.Session) 
 	return e.writeAndRun(ctx, s, nil, true)
 }
 
-// write makes the beginning durable, together with the keys under which it is
-// known, tells, and runs the loop.
+// writeAndRun makes the beginning durable, together with the keys of the call,
+// and runs the loop.
 func (e *Environment) writeAndRun(ctx context.Context, s session.Session, keys []store.Key, continued bool) (session.Session, error) {
 	s, err := e.append(ctx, s, keys)
 	if err != nil {
