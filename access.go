@@ -75,7 +75,7 @@ func (rt *Runtime) enterSession(ctx context.Context, ref store.Ref, want leaseNe
 		queue, done = context.WithTimeoutCause(ctx, min(rt.config.BusyWait, 100*time.Millisecond), errBusyTimeout)
 		defer done()
 	}
-	ring, stop := rt.bell(ref)
+	changed, stop := rt.subscribeChanges(ref)
 	defer stop()
 	asked := false
 	for {
@@ -94,7 +94,7 @@ func (rt *Runtime) enterSession(ctx context.Context, ref store.Ref, want leaseNe
 			}
 			asked = err == nil
 		}
-		if err := rt.await(limit, ring, rt.config.Poll); err != nil {
+		if err := rt.await(limit, changed, rt.config.Poll); err != nil {
 			return ctx, nil, busyTimeout(ctx, err, taken)
 		}
 	}

@@ -76,7 +76,7 @@ func leased(a Action) bool {
 	return ok && long.Leased()
 }
 
-// conversation reports the two actions that run the agent loop.
+// runsAgent reports the two actions that run the agent loop.
 func runsAgent(a Action) bool {
 	switch a.(type) {
 	case SendMessage, ContinueExecution:
@@ -89,7 +89,7 @@ func runsAgent(a Action) bool {
 // the package that made it.
 func ownsConversation(k session.Kind) bool { return k == session.KindTask || k == session.KindWorkflow }
 
-// ofConversation reports actions that such a session refuses.
+// changesConversation reports actions that such a session refuses.
 func changesConversation(a Action) bool {
 	switch a.(type) {
 	case SendMessage, ContinueExecution, AbandonExecution, ClearSession, RewindSession:

@@ -86,7 +86,7 @@ func (e *Environment) awaitCancel(ctx context.Context, executionID string) error
 	if err := rt.await(ctx, nil, cancelCheckDelay); err != nil {
 		return err
 	}
-	ring, stop := rt.bell(e.x.ref)
+	changed, stop := rt.subscribeChanges(e.x.ref)
 	defer stop()
 	pause := rt.config.Poll
 	if rt.wakes != nil {
@@ -98,7 +98,7 @@ func (e *Environment) awaitCancel(ctx context.Context, executionID string) error
 		if err == nil && slices.ContainsFunc(items, asked) {
 			return nil
 		}
-		if err := rt.await(ctx, ring, pause); err != nil { // an inbox that cannot be read is read again
+		if err := rt.await(ctx, changed, pause); err != nil { // an inbox that cannot be read is read again
 			return err
 		}
 	}

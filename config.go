@@ -56,7 +56,7 @@ type Config struct {
 
 	BusyWait time.Duration // how long Wait waits for a lease; 0: 30 s
 	Lease    time.Duration // length of a lease; 0: 10 s
-	Poll     time.Duration // how often to look where no bell rings; 0: 200 ms
+	Poll     time.Duration // how often to look where the store cannot wake; 0: 200 ms
 
 	// Requests maps requests whose payload has neither a text nor a message to
 	// actions. Nil: there are none.

@@ -51,8 +51,8 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 	}}.run(ctx)
 }
 
-// newID is the id that was asked for, or a fresh one. Bad options must not
-// lead to an id nobody asked for in the events.
+// chooseID returns the id that was asked for, or a new one. After bad options no
+// id is made, so that events do not name one that nobody asked for.
 func (rt *Runtime) chooseID(asked string, optErr error) string {
 	if asked != "" || optErr != nil {
 		return asked

@@ -86,7 +86,7 @@ type reading struct {
 }
 
 func (f *follower) follow(ctx context.Context) {
-	written, stop := f.rt.bell(f.ref)
+	written, stop := f.rt.subscribeChanges(f.ref)
 	defer stop()
 	grown, stop := f.broadcast.subscribe()
 	defer stop()

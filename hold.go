@@ -188,7 +188,7 @@ func (h *Hold) Arrived(ctx context.Context, pick func(store.Item) bool) (store.I
 		<-ctx.Done()
 		return store.Item{}, context.Cause(ctx)
 	}
-	ring, stop := h.rt.bell(h.ref)
+	changed, stop := h.rt.subscribeChanges(h.ref)
 	defer stop()
 	for {
 		items, err := h.rt.inboxes.Inbox(ctx, h.ref)
@@ -200,7 +200,7 @@ func (h *Hold) Arrived(ctx context.Context, pick func(store.Item) bool) (store.I
 				return item, nil
 			}
 		}
-		if err := h.rt.await(ctx, ring, h.rt.config.Poll); err != nil {
+		if err := h.rt.await(ctx, changed, h.rt.config.Poll); err != nil {
 			return store.Item{}, err
 		}
 	}

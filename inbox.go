@@ -43,8 +43,8 @@ func (rt *Runtime) Post(ctx context.Context, id string, item store.Item) (store.
 	return item, rt.inboxes.Post(ctx, ref, item)
 }
 
-// payload is what an item carries, as it may be kept: a follow-up's message is
-// one that could be sent, and nothing holds a secret.
+// cleanPayload returns what an item carries without secrets. It refuses a
+// follow-up whose message could not be sent.
 func (rt *Runtime) cleanPayload(item store.Item) (session.Values, error) {
 	kept := make(session.Values, len(item.Payload))
 	for key, raw := range item.Payload {
@@ -72,7 +72,7 @@ func (rt *Runtime) cleanPayload(item store.Item) (session.Values, error) {
 	return kept, err
 }
 
-// incoming is the inbox as the agent loop sees it.
+// inboxReader is the inbox as the agent loop sees it.
 type inboxReader struct{ e *Environment }
 
 // Waiting reads the inbox.

@@ -23,8 +23,8 @@ func (rt *Runtime) Log(ctx context.Context, id string, after int64) iter.Seq2[se
 	}
 }
 
-// read yields what the log holds after a number, which it moves on. It
-// reports whether to go on.
+// readLog yields what the log holds after a number, which it advances. It
+// reports whether to continue.
 func (rt *Runtime) readLog(ctx context.Context, ref store.Ref, after *int64, yield func(session.LogEntry, error) bool) bool {
 	for {
 		entries, err := rt.logs.Log(ctx, ref, *after, 0)
@@ -113,11 +113,11 @@ func (rt *Runtime) Watch(ctx context.Context, id string, after int64) iter.Seq2[
 		news := func(e session.LogEntry, err error) bool {
 			return (err == nil || ctx.Err() == nil) && yield(e, err) // the context's end is no news
 		}
-		ring, stop := rt.bell(ref)
+		changed, stop := rt.subscribeChanges(ref)
 		defer stop()
 		from := after
 		for rt.readLog(ctx, ref, &from, news) {
-			if err := rt.await(ctx, ring, rt.config.Poll); err != nil {
+			if err := rt.await(ctx, changed, rt.config.Poll); err != nil {
 				news(session.LogEntry{}, err)
 				return
 			}

@@ -56,7 +56,7 @@ func (h *memoryHandle) storeVariable(ctx context.Context, key string, action Act
 	return e, nil
 }
 
-// change carries out an action on the session's own memory.
+// changeVariable carries out an action on the session's own memory.
 func (h *memoryHandle) changeVariable(ctx context.Context, action Action) (session.Session, error) {
 	if h.env == nil {
 		return h.rt.Execute(ctx, h.ref.ID, action)
@@ -122,7 +122,7 @@ func (h *memoryHandle) Get(ctx context.Context, scope memory.Scope, key string, 
 	return e, found, nil
 }
 
-// earlier finds a version of a variable in the log: the newest change that
+// earlierVersion finds a version of a variable in the log: the newest change that
 // made it.
 func (h *memoryHandle) earlierVersion(ctx context.Context, key string, version int64) (memory.Entry, bool, error) {
 	if h.rt.logs == nil {

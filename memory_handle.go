@@ -73,7 +73,7 @@ func (rt *Runtime) Forget(ctx context.Context, scope memory.Scope, owner string,
 	return rt.memories.ForgetAll(ctx, store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(scope), Name: owner}, dry)
 }
 
-// handle is a session's memory.
+// memoryHandle is a session's memory.
 type memoryHandle struct {
 	rt      *Runtime
 	ref     store.Ref
@@ -126,7 +126,7 @@ func (h *memoryHandle) owner(scope memory.Scope) (store.Owner, error) {
 	return o, o.Check()
 }
 
-// session is the session as it is now, the open tail included.
+// current returns the session as it is now, with the open tail.
 func (h *memoryHandle) current(ctx context.Context) (session.Session, error) {
 	if h.now != nil {
 		return *h.now, nil

@@ -43,7 +43,7 @@ func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) (pruned
 	return next
 }
 
-// tellPruned tells what left the window, if anything did.
+// emitPruned emits what left the window, if anything did.
 func (rt *Runtime) emitPruned(before, after session.Session, strategy session.Strategy) {
 	from, to := before.Window().FromSeq, after.Window().FromSeq
 	if from == to {
@@ -58,8 +58,8 @@ func (rt *Runtime) emitPruned(before, after session.Session, strategy session.St
 	rt.bus.emit(e)
 }
 
-// fit measures a request against what its model can take in. With a policy
-// the window is moved so that it fits; nothing is dropped unasked.
+// fitWindow compares a request with what its model can take in. With a memory
+// policy it moves the window so that the request fits; without one it refuses.
 func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.Model, r llm.Request) (session.Session, error) {
 	known, ok := model.(llm.ContextLength)
 	if !ok || known.ContextLength() == 0 {
@@ -119,7 +119,7 @@ func otherTokens(with memory.With, r llm.Request) int {
 	return with.Tokens(session.Message{Role: session.RoleSystem, Content: session.Text(text)})
 }
 
-// count is what an inference used, by the same measure as pruning.
+// countUsage counts what an inference used, by the same measure as pruning.
 func (rt *Runtime) countUsage(s session.Session, r llm.Request, answer session.Message) session.Usage {
 	with := rt.pruneWith(s)
 	return session.Usage{Input: int64(messageTokens(with, r.Messages) + otherTokens(with, r)), Output: int64(with.Tokens(answer))}
@@ -139,7 +139,7 @@ func worthSummary(s session.Session, policy *session.MemoryPolicy, limit int) bo
 	return len(session.Groups(s.WindowMessages())) > limit+slack
 }
 
-// pruning is what memory needs of the runtime.
+// pruneWith returns what package memory needs of the runtime.
 func (rt *Runtime) pruneWith(s session.Session) memory.With {
 	with := memory.With{Now: rt.config.Now}
 	_, model, err := rt.Model(s.Model())

@@ -15,11 +15,11 @@ type sessionQueues struct {
 }
 
 type sessionQueue struct {
-	slot  chan struct{} // holds one token while somebody has the turn
+	slot  chan struct{} // holds one token while somebody acts
 	users int
 }
 
-// enter waits for the turn. A turn that is free is taken even when the context
+// enter waits for the slot. A free slot is taken even when the context
 // has ended.
 func (l *sessionQueues) enter(ctx context.Context, ref store.Ref) (leave func(), err error) {
 	l.mu.Lock()

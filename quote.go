@@ -11,8 +11,8 @@ import (
 // maxQuoted is how much of what was remembered a tool shows at most, in bytes.
 const maxQuoted = 16 << 10
 
-// quotation frames text from elsewhere as what it is: data. Each piece is
-// indented, so that nothing in it can pass for the frame.
+// quote marks text from memory as data for the model. Each piece is indented,
+// so that no text in it can pass for the marks around it.
 type quote struct {
 	pieces strings.Builder
 	count  int
@@ -43,7 +43,7 @@ func (q *quote) text(total int, what string) string {
 	return text
 }
 
-// spoken is a message in plain text.
+// plainText returns the text of a message or of its tool result.
 func plainText(m session.Message) string {
 	if m.ToolResult != nil {
 		return m.ToolResult.Content

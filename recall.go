@@ -93,8 +93,8 @@ func (h *memoryHandle) byWords(ctx context.Context, q store.Search) ([]memory.Hi
 // maxSearch is how many passages a store returns at most.
 const maxSearch = 1000
 
-// inSight are the numbers of the messages that the agent sees in its window
-// already; from outside there are none.
+// shownSeqs are the numbers of the messages that the agent sees in its window
+// already; outside of an action there are none.
 func (h *memoryHandle) shownSeqs(s session.Session) map[int64]bool {
 	if h.env == nil {
 		return nil
@@ -121,8 +121,8 @@ func (h *memoryHandle) hit(p store.Passage) memory.Hit {
 	return hit
 }
 
-// candidates are what the session itself remembers, and its summary, which
-// the agent sees anyway.
+// sessionHits are what the session itself remembers, and outside of an action
+// its summary, which the agent sees anyway.
 func (h *memoryHandle) sessionHits(s session.Session) []memory.Hit {
 	var all []memory.Hit
 	for _, e := range variables(s) {
@@ -184,7 +184,7 @@ func (h *memoryHandle) byMeaning(ctx context.Context, query string, q store.Sear
 	return hits, nil
 }
 
-// recall is what memory adds to a request, where the definition asks for it.
+// recallFor returns what memory adds to a request, where the definition asks for it.
 // Memory that cannot be searched adds nothing.
 func (e *Environment) recallFor(ctx context.Context, s session.Session, asked session.Message) (string, []string) {
 	policy := s.Definition().Memory

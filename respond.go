@@ -60,7 +60,7 @@ func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) e
 
 func responseID(pendingID string) string { return "response:" + pendingID }
 
-// responseOf reads a response from the inbox; bad says that it cannot be read.
+// decodeResponse reads a response from the inbox; bad says that it cannot be read.
 func decodeResponse(item store.Item) (r *session.Response, bad bool) {
 	r = new(session.Response)
 	if json.Unmarshal(item.Payload["response"], r) != nil || r.PendingID == "" {
@@ -79,7 +79,8 @@ func pendingIDs(s session.Session) []string {
 	return ids
 }
 
-// repeated says what a response means that comes after another one.
+// checkRepeated accepts a response that repeats the first one and refuses any
+// other.
 func checkRepeated(id string, first, second session.Response) error {
 	if first.Same(second) {
 		return nil

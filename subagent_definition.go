@@ -53,8 +53,8 @@ func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, 
 	return def, rt.checkDefinition(ctx, def, "")
 }
 
-// narrowed are the scopes of a child that its parent has too. Its own session
-// is always one of them.
+// narrowScopes returns the scopes of a child that its parent has too. Its own
+// session is always allowed.
 func narrowScopes(scopes []string, parent *session.MemoryPolicy) []string {
 	kept := []string{}
 	for _, scope := range scopes {
@@ -68,8 +68,8 @@ func narrowScopes(scopes []string, parent *session.MemoryPolicy) []string {
 	return kept
 }
 
-// remaining is a budget that leaves its parent's intact. Time needs no share:
-// the parent's bounds the call.
+// remainingBudget limits a child's budget to what its parent has left. Time
+// needs no share: the parent's limit ends the call.
 func (rt *Runtime) remainingBudget(own *session.Budget, above *session.Execution) *session.Budget {
 	if own == nil {
 		own = rt.config.DefaultBudget
@@ -88,7 +88,7 @@ func (rt *Runtime) remainingBudget(own *session.Budget, above *session.Execution
 	return &b
 }
 
-// less is the smaller of a limit and what is left of another.
+// remainingLimit returns the smaller of a limit and what is left of another.
 func remainingLimit[T ~int64](own, above *T, used T) *T {
 	if above == nil {
 		return own

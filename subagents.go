@@ -21,9 +21,9 @@ const (
 	spawnName    = "spawn_subagent"
 )
 
-// spawn is the tool by which an agent gives work to another one. The other has
+// spawnTool is the tool by which an agent gives work to another one. The other has
 // a session of its own, whose id follows from the parent's and the call's: a
-// call that runs again finds the same child and goes on with it.
+// call that runs again finds the same child and continues it.
 type spawnTool struct {
 	rt    *Runtime
 	names []string
@@ -82,7 +82,7 @@ func childID(parent session.Session, callID string) string {
 	return "sub-" + hex.EncodeToString(sum[:16])
 }
 
-// birth creates the child, unless an earlier run of the same call has.
+// createChild creates the child, unless an earlier run of the same call has.
 func (rt *Runtime) createChild(ctx context.Context, parent session.Session, id string, def session.Definition) error {
 	info := parent.Info()
 	_, err := creation{rt: rt, id: id, action: "create", put: rt.store.Create, build: func() (session.Session, error) {
@@ -103,7 +103,7 @@ func (rt *Runtime) createChild(ctx context.Context, parent session.Session, id s
 }
 
 // runChild has the child answer. A call that runs again gets the answer that
-// was given, or goes on where the child was broken off.
+// was given, or continues where the child was interrupted.
 func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (tool.Result, error) {
 	work, done := rt.childContext(ctx, id)
 	child, err := rt.sendPrompt(work, id, callID, prompt)
@@ -201,7 +201,7 @@ func (rt *Runtime) childContext(ctx context.Context, id string) (work context.Co
 	}
 }
 
-// prompted sends the prompt once, however often it is called.
+// sendPrompt sends the prompt once, however often it is called.
 func (rt *Runtime) sendPrompt(ctx context.Context, id, callID, prompt string) (session.Session, error) {
 	if rt.keys != nil {
 		return rt.Execute(ctx, id, SendMessage{Text: prompt}, IdempotencyKey(callID))

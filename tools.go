@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// pool is every tool a definition may choose from.
+// availableTools returns every tool a definition may choose from.
 func (rt *Runtime) availableTools(ctx context.Context, def session.Definition) (tool.Set, error) {
 	all := rt.config.Tools.All()
 	for _, name := range def.Capabilities {
@@ -68,7 +68,7 @@ func (rt *Runtime) executionTools(ctx context.Context, s session.Session) (tool.
 	return tool.NewSet(all...)
 }
 
-// checkBrought refuses tools of a request that cannot be used beside the
+// checkClientTools refuses tools of a request that cannot be used beside the
 // agent's own.
 func (rt *Runtime) checkClientTools(ctx context.Context, s session.Session, brought []session.ClientTool) error {
 	own, err := rt.tools(ctx, s.Definition())

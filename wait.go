@@ -8,21 +8,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// bell rings when something about a session may have changed. Without wakes
-// it never does, and waiting is polling.
-func (rt *Runtime) bell(ref store.Ref) (ring <-chan struct{}, stop func()) {
+// subscribeChanges returns a channel that receives when something about a
+// session may have changed. Where the store cannot wake it never does, and
+// waiting is polling.
+func (rt *Runtime) subscribeChanges(ref store.Ref) (changed <-chan struct{}, stop func()) {
 	if rt.wakes == nil {
 		return nil, func() {}
 	}
 	return rt.wakes.Bell(ref)
 }
 
-// await waits for a ring or for the time to look again.
-func (rt *Runtime) await(ctx context.Context, ring <-chan struct{}, pause time.Duration) error {
+// await waits for a change or for the time to look again.
+func (rt *Runtime) await(ctx context.Context, changed <-chan struct{}, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
-	case <-ring:
+	case <-changed:
 		return nil
 	case <-timer.C:
 		return nil
