@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// The actions of this file change a session's status, name, expiry or
-// transcript as a whole.
+// The actions of this file change a session's name, expiry, prompt or model.
 
 // RenameSession gives a session a human name; empty takes it away.
 type RenameSession struct{ To string }
