@@ -36,8 +36,8 @@ func (rt *Runtime) availableTools(ctx context.Context, def session.Definition) (
 	return tool.NewSet(all...)
 }
 
-// tools are those the agent gets. Who has subagents can call them, whatever
-// else it has, unless that is denied.
+// tools returns those the agent gets. An agent with subagents can call them,
+// whatever other tools it chose, unless that is denied.
 func (rt *Runtime) tools(ctx context.Context, def session.Definition) (tool.Set, error) {
 	pool, err := rt.availableTools(ctx, def)
 	if err != nil {
@@ -50,35 +50,33 @@ func (rt *Runtime) tools(ctx context.Context, def session.Definition) (tool.Set,
 	return pool.Select(chosen, def.ToolsDeny), nil
 }
 
-// executionTools are the agent's, and those that the request of the running
-// execution brought with it.
+// executionTools returns the agent's tools and those that the request of the
+// running execution brought with it.
 func (rt *Runtime) executionTools(ctx context.Context, s session.Session) (tool.Set, error) {
-	own, err := rt.tools(ctx, s.Definition())
-	if err != nil || !s.Running() {
-		return own, err
+	if !s.Running() {
+		return rt.tools(ctx, s.Definition())
 	}
-	brought := s.Execution().Tools
+	return rt.toolsWith(ctx, s.Definition(), s.Execution().Tools)
+}
+
+// checkClientTools refuses tools of a request that cannot be used beside the
+// agent's own.
+func (rt *Runtime) checkClientTools(ctx context.Context, s session.Session, brought []session.ClientTool) error {
 	if len(brought) == 0 {
-		return own, nil
+		return nil
+	}
+	_, err := rt.toolsWith(ctx, s.Definition(), brought)
+	return err
+}
+
+func (rt *Runtime) toolsWith(ctx context.Context, def session.Definition, brought []session.ClientTool) (tool.Set, error) {
+	own, err := rt.tools(ctx, def)
+	if err != nil || len(brought) == 0 {
+		return own, err
 	}
 	all := own.All()
 	for _, t := range brought {
 		all = append(all, tool.Client(t))
 	}
 	return tool.NewSet(all...)
-}
-
-// checkClientTools refuses tools of a request that cannot be used beside the
-// agent's own.
-func (rt *Runtime) checkClientTools(ctx context.Context, s session.Session, brought []session.ClientTool) error {
-	own, err := rt.tools(ctx, s.Definition())
-	if err != nil {
-		return err
-	}
-	all := own.All()
-	for _, t := range brought {
-		all = append(all, tool.Client(t))
-	}
-	_, err = tool.NewSet(all...)
-	return err
 }

@@ -76,25 +76,23 @@ func (r *run) takeResponses(ctx context.Context, step session.Step) error {
 	if !r.waits() {
 		return nil
 	}
-	if r.Inbox != nil {
-		items, err := r.Inbox.Waiting(ctx)
+	items, err := r.incoming(ctx)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if item.Response == nil {
+			continue
+		}
+		taken := session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}
+		p, known := r.s.PendingCall(item.Response.PendingID)
+		if !known || !p.Waiting() || p.Check(*item.Response) != nil {
+			err = r.record(taken) // its call is over
+		} else {
+			err = r.respond(ctx, step, p, *item.Response, taken)
+		}
 		if err != nil {
 			return err
-		}
-		for _, item := range items {
-			if item.Response == nil {
-				continue
-			}
-			taken := session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}
-			p, known := r.s.PendingCall(item.Response.PendingID)
-			if !known || !p.Waiting() || p.Check(*item.Response) != nil {
-				err = r.record(taken) // its call is over
-			} else {
-				err = r.respond(ctx, step, p, *item.Response, taken)
-			}
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return r.endCalls(ctx, step, r.Now())
@@ -125,7 +123,7 @@ func (r *run) endCalls(ctx context.Context, step session.Step, now time.Time) er
 // respond applies a response. An approved call runs afterwards; any other has
 // its result at once.
 func (r *run) respond(ctx context.Context, step session.Step, p session.PendingCall, response session.Response, before ...session.Change) error {
-	changes := append(before, session.CallResponded{Response: response})
+	changes := slices.Concat(before, []session.Change{session.CallResponded{Response: response}})
 	if r.Gate != nil {
 		more, err := r.Gate.Responded(ctx, r.s, p, response)
 		if err != nil {
