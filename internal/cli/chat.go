@@ -52,20 +52,20 @@ From a pipe each line is a message and each answer goes to standard output. With
 	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user whose session it is, and whose memory the agent shares (default $HOLDFAST_USER, else nobody's)")
 	cmd.Flags().StringVar(&ref, "session", "", "come back to the session `REF`")
 	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
-	return p.allow(cmd)
+	return p.addPermissionFlags(cmd)
 }
 
 // chat is one conversation at a terminal or over a pipe.
 type chat struct {
 	*program
-	h           *home
-	editor      *editor // nil: lines are read as they come
-	info        session.Info
-	last        int64 // number of the last message that was told
-	used        session.Usage
-	cost        session.Cost
-	interrupted error // why the last turn was broken off; it can be continued
-	ended       bool  // the program was asked to end, not only the turn
+	h          *home
+	editor     *editor // nil: lines are read as they come
+	info       session.Info
+	last       int64 // number of the last message that was told
+	used       session.Usage
+	cost       session.Cost
+	unfinished error // why the last turn has no answer yet: interrupted, or calls wait
+	ended      bool  // the program was asked to end, not only the turn
 }
 
 // assistant is the agent of a chat that names none.
@@ -135,10 +135,13 @@ func (c *chat) comeBack(ctx context.Context, ref, model string) error {
 	if err != nil {
 		return err
 	}
-	switch {
+	switch waits := checkWaiting(s); {
 	case work.interrupted:
-		c.interrupted = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
+		c.unfinished = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
 		c.err.status("it was interrupted: continuing")
+	case work.holder == "" && waits != nil:
+		c.unfinished = waits
+		c.err.status("it waits for %s", waitsFor(waitingCalls(s)[0].Kind))
 	case work.holder != "":
 		c.err.status("%s is executing on it; your messages wait for that", holderText(work.holder))
 	}
@@ -176,13 +179,17 @@ func (c *chat) introduce(s session.Session) {
 
 // run is the conversation: continue what was broken off, then line by line.
 func (c *chat) run(ctx context.Context) error {
-	if c.interrupted != nil {
-		if done, err := c.turn(ctx, holdfast.ContinueExecution{}); done {
+	c.editor = c.program.editor()
+	defer c.editor.close()
+	if c.unfinished != nil {
+		var next holdfast.Action = holdfast.ContinueExecution{}
+		if errors.Is(c.unfinished, errWaiting) {
+			next = nil
+		}
+		if done, err := c.turn(ctx, next); done {
 			return c.leave(err)
 		}
 	}
-	c.editor = c.program.editor()
-	defer c.editor.close()
 	for {
 		select {
 		case l := <-c.next():
@@ -229,28 +236,41 @@ func (c *chat) ask() (string, error) {
 	return c.in.line()
 }
 
+// readResponse reads what a person says about a call that waits. Ctrl-C and
+// Ctrl-D leave it for later.
+func (c *chat) readResponse(ctx context.Context) lineReader {
+	if c.editor == nil {
+		return c.program.readLine(ctx)
+	}
+	return func(prompt string) (string, error) {
+		return awaited(ctx, func() (string, error) { return c.editor.line(prompt) })
+	}
+}
+
 // turn runs one turn and says what was saved. What goes wrong is told and the
 // conversation goes on, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
 	began := c.now()
 	ctx, stop := c.interrupts.during(ctx)
-	s, err := c.program.turn(ctx, c.h, c.info.ID, a, !c.json)
+	s, err := c.converse(ctx, c.h, c.info.ID, a, !c.json, c.readResponse(ctx))
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
-	if errors.Is(err, session.ErrInterrupted) {
-		c.interrupted = err
-	}
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
-		c.interrupted = nil
+		c.unfinished = nil
 		if err := c.tellSaved(s, c.now().Sub(began)); err != nil {
 			return true, err
 		}
 	}
+	if errors.Is(err, session.ErrInterrupted) || errors.Is(err, errWaiting) {
+		c.unfinished = err
+	}
 	switch {
 	case err == nil:
 		return false, nil
-	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone):
+	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone), caught != nil && errors.Is(err, errWaiting):
 		return true, err
+	case errors.Is(err, errWaiting):
+		c.err.status("left for later · your next message cancels the call")
 	case errors.Is(err, session.ErrInterrupted):
 		c.err.status("interrupted · nothing is lost · your next message continues it")
 	case caught != nil:
@@ -301,7 +321,7 @@ func (c *chat) leave(err error) error {
 	if c.in.terminal {
 		fmt.Fprintln(c.err)
 	}
-	if err := cmp.Or(err, c.interrupted); err != nil {
+	if err := cmp.Or(err, c.unfinished); err != nil {
 		return err
 	}
 	if c.h.url.scheme == "inmem" {

@@ -117,7 +117,7 @@ func (c *chat) tellInfo(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.summary(s, work{interrupted: c.interrupted != nil}))
+	fmt.Fprint(c.err, c.summary(s, work{interrupted: errors.Is(c.unfinished, session.ErrInterrupted)}))
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (c *chat) fork(ctx context.Context, arg string) error {
 	}
 	from := c.info
 	c.know(child)
-	c.interrupted = nil
+	c.unfinished = nil
 	c.err.status("this is session %s now; the other one is %s", title(c.info), title(from))
 	return nil
 }

@@ -49,14 +49,14 @@ type program struct {
 	failures   *failures
 	servers    sync.Map // of tools, by id, that were reached: []tool.Tool
 
-	store   string
-	tenant  string
-	user    string // the owner of new sessions
-	json    bool
-	noColor bool
-	offline bool
-	debug   bool // a stack when the program fails
-	allows  allowances
+	store       string
+	tenant      string
+	user        string // the owner of new sessions
+	json        bool
+	noColor     bool
+	offline     bool
+	debug       bool // a stack when the program fails
+	permissions permissions
 
 	agentsRun bool // this command runs agents
 
@@ -134,7 +134,7 @@ a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cance
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
 	return root
 }
 

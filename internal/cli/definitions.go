@@ -84,7 +84,7 @@ type verdict struct {
 }
 
 func (p *program) definitionsCheckCommand() *cobra.Command {
-	return p.allow(&cobra.Command{
+	return p.addPermissionFlags(&cobra.Command{
 		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
 		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's, skills and capabilities too. With --json: an array of files, each with its problems.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
@@ -99,12 +99,13 @@ func (p *program) definitionsCheckCommand() *cobra.Command {
 
 // judge checks files and directories, those of the registry where none are given.
 func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) {
-	given, err := p.outfit()
+	st := inmem.New(inmem.Config{})
+	given, err := p.outfit(st)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = given.close() }() // it was only looked at
-	rt, err := p.runtime(inmem.New(inmem.Config{}), given, given.models.providers.secrets)
+	rt, err := p.runtime(st, given, given.models.providers.secrets, holdfast.Identity{})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ finished do not run again. With --json: the session document after the turn.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer as it comes")
-	return p.allow(cmd)
+	return p.addPermissionFlags(cmd)
 }
 
 func (p *program) abandonCommand() *cobra.Command {

@@ -37,6 +37,7 @@ var outcomes = []struct {
 	{errUsage, "UsageError", exitUsage},
 	{errDeclined, "CancelledError", exitCancelled},
 	{errAsked, "WaitingError", exitWaiting},
+	{errWaiting, "WaitingError", exitWaiting},
 	{session.ErrPanic, "PanicError", exitBug},
 	{session.ErrInterrupted, "InterruptedError", exitInterrupted},
 	{errPartial, "PartialError", exitPartial},
@@ -66,6 +67,7 @@ var outcomes = []struct {
 	{session.ErrNewerFormat, "NewerFormatError", exitSession},
 	{session.ErrNotFound, "NotFoundError", exitSession},
 	{session.ErrConflict, "ConflictError", exitSession},
+	{session.ErrResponded, "RespondedError", exitSession},
 	{session.ErrStatus, "StatusError", exitSession},
 	{session.ErrBusy, "BusyError", exitSession},
 	{session.ErrFenced, "FencedError", exitSession},
@@ -132,6 +134,7 @@ func runOutcome(err error) (code int, kind string, ok bool) {
 var (
 	errUsage      = errors.New("usage")
 	errAsked      = errors.New("a person is asked")
+	errWaiting    = errors.New("calls wait for responses")
 	errDeclined   = errors.New("nothing was done: not confirmed")
 	errReaderGone = errors.New("nobody reads the output any more")
 	errPartial    = errors.New("only part done")

@@ -60,20 +60,20 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err := session.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	given, err := p.outfit()
+	st, err := p.open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	st, err := p.open(ctx, url)
+	given, err := p.outfit(st)
 	if err != nil {
-		return nil, errors.Join(err, given.close())
+		return nil, errors.Join(err, st.Close())
 	}
-	rt, err := p.runtime(st, given, given.models.providers.secrets)
+	who := holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}
+	rt, err := p.runtime(st, given, given.models.providers.secrets, who)
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), given.close())
 	}
-	who := holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}
-	return &home{Runtime: rt.For(who), outfit: given, store: st, url: url, tenant: tenant, identity: who}, nil
+	return &home{Runtime: rt, outfit: given, store: st, url: url, tenant: tenant, identity: who}, nil
 }
 
 func (h *home) close() error { return errors.Join(h.Close(), h.store.Close(), h.outfit.close()) }
@@ -93,9 +93,13 @@ func (p *program) storeURL() (storeURL, error) {
 
 // runtime runs agents on a store with what this command line gives them. The
 // secrets, keys of providers among them, never reach the store.
-func (p *program) runtime(st store.Store, given *outfit, secrets map[string]string) (*holdfast.Runtime, error) {
+func (p *program) runtime(st store.Store, given *outfit, secrets map[string]string, who holdfast.Identity) (*holdfast.Runtime, error) {
 	p.failures.hide(secrets)
-	return holdfast.New(holdfast.Config{
+	permissions, err := p.newPermissions(st)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
 		Embedder:     given.meaning,
 		Hooks:        holdfast.HookStack{}.With(given.meaning, 0, "meaning"),
@@ -108,9 +112,18 @@ func (p *program) runtime(st store.Store, given *outfit, secrets map[string]stri
 		Skills:       given.skills.texts(),
 		Capabilities: given.capabilities(),
 		Definitions:  given.agents,
+		Permissions:  permissions,
 		Secrets:      secrets,
 		Now:          p.now,
 	})
+	if err != nil {
+		return nil, err
+	}
+	rt = rt.For(who)
+	if permissions != nil {
+		permissions.Rules = p.newRules(rt)
+	}
+	return rt, nil
 }
 
 // pace is the pause between two words of the offline model: short for a

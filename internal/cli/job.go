@@ -238,11 +238,7 @@ func (j *job) hide() {
 func (j *job) guarded(h *home) (*holdfast.Runtime, error) {
 	secrets := j.engine.secrets(j.spec)
 	maps.Copy(secrets, h.models.providers.secrets)
-	rt, err := j.runtime(h.store, h.outfit, secrets)
-	if err != nil {
-		return nil, err
-	}
-	return rt.For(h.identity), nil
+	return j.runtime(h.store, h.outfit, secrets, h.identity)
 }
 
 // reread is the course of the run as its log has it, nil where it cannot be

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -160,32 +158,4 @@ func (n *narrator) endLine() {
 		fmt.Fprintln(n.out, n.style.end())
 		n.open = false
 	}
-}
-
-// argumentsText is what a tool is called with, for a line: the value if there
-// is one only, else each with its name.
-func argumentsText(arguments json.RawMessage) string {
-	dec := json.NewDecoder(bytes.NewReader(arguments))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return ""
-	}
-	var names, values []string
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return ""
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return ""
-		}
-		names, values = append(names, fmt.Sprint(name)), append(values, metadataText(value))
-	}
-	if len(values) == 1 {
-		return values[0]
-	}
-	for i, name := range names {
-		values[i] = name + "=" + values[i]
-	}
-	return strings.Join(values, " ")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // outfit is what this command line gives to agents: models, tools and other
@@ -26,7 +28,7 @@ type outfit struct {
 
 // outfit reads the environment and the flags. The caller closes it when no
 // agent is working.
-func (p *program) outfit() (*outfit, error) {
+func (p *program) outfit(st store.Store) (*outfit, error) {
 	pace, err := p.pace()
 	if err != nil {
 		return nil, err
@@ -35,7 +37,7 @@ func (p *program) outfit() (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools, err := p.openTools()
+	tools, err := p.openTools(st)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func (p *program) outfit() (*outfit, error) {
 		model:   p.getenv("HOLDFAST_MODEL"),
 		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		skills:  p.skills(),
-		mcp:     p.allows.mcp,
+		mcp:     p.permissions.mcp,
 		meaning: newMeaning(),
 		warn:    p.err.warn,
 	}
@@ -113,24 +115,27 @@ func (o *outfit) explained(err error, def session.Definition, model string) erro
 	if !errors.Is(err, session.ErrDefinition) {
 		return err
 	}
-	if model == "" {
-		model = o.model
-	}
-	if _, missing := o.models.Model(model); errors.Is(missing, session.ErrUnsupported) {
-		return missing
+	return cmp.Or(o.missing(def, model), err)
+}
+
+// missing says what an agent lacks that the command line or the environment
+// could give it; nil: nothing.
+func (o *outfit) missing(def session.Definition, model string) error {
+	if _, err := o.models.Model(cmp.Or(model, o.model)); errors.Is(err, session.ErrUnsupported) {
+		return err
 	}
 	for _, name := range def.Tools {
-		if flag := allowedBy(name); flag != "" && !o.has(name) {
+		if flag := flagFor(name); flag != "" && !o.has(name) {
 			return &unavailableError{what: fmt.Sprintf("the agent %s wants the tool %q", def.Name, name), remedy: "allow it with " + flag}
 		}
 	}
-	if missing := o.wanting(def); missing != nil {
-		return missing
+	if err := o.wanting(def); err != nil {
+		return err
 	}
 	if len(def.MCP) > 0 && !o.mcp {
 		return &unavailableError{what: fmt.Sprintf("the agent %s wants tool servers", def.Name), remedy: "allow it with --allow-mcp"}
 	}
-	return err
+	return nil
 }
 
 // has reports whether a tool is among those agents get.

@@ -51,6 +51,7 @@ func (p *program) hint(err error) string {
 		told        *llm.ProviderError
 		run         *passError
 		resting     *restError
+		waits       *waitingError
 	)
 	switch {
 	case errors.As(err, &usage):
@@ -59,6 +60,8 @@ func (p *program) hint(err error) string {
 		return run.hint()
 	case errors.As(err, &resting):
 		return resting.hint()
+	case errors.As(err, &waits):
+		return waits.hint()
 	case errors.As(err, &interrupted):
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"

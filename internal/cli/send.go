@@ -66,7 +66,7 @@ sessions set-model": a version of its own before the turn.
 	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted; without TEXT")
 	f.BoolVar(&stream, "stream", false, "print the answer as it comes")
 	f.StringVar(&busy, "on-busy", "wait", "`HOW` to meet a session that is executing: wait, reject, enqueue or interrupt")
-	return p.allow(cmd)
+	return p.addPermissionFlags(cmd)
 }
 
 // switchModel has another model answer from now on, if it is another. Whoever
@@ -105,7 +105,7 @@ func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdf
 		return err
 	}
 	h.recollect(ctx, before)
-	s, err := p.turn(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, opts...)
+	s, err := p.converse(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
 		if err := p.printJSON(s); err != nil {
 			return err

@@ -78,7 +78,7 @@ type work struct {
 
 // work looks whether somebody is executing on a session or was broken off.
 func (h *home) work(ctx context.Context, s session.Session) (work, error) {
-	open := s.Running() || s.HasTail()
+	open := (s.Running() || s.HasTail()) && checkWaiting(s) == nil
 	leases, ok := h.store.(store.Leases)
 	if !ok {
 		return work{interrupted: open}, nil
@@ -175,6 +175,12 @@ func (p *program) executionText(s session.Session, w work) string {
 		return key + "running now, by " + holderText(w.holder) + "\n"
 	case e == nil:
 		return ""
+	case s.Waiting():
+		text := key + p.out.paint(yellow, "waiting") + "\n"
+		for _, call := range waitingCalls(s) {
+			text += "           " + shortened(callText(call), 100) + "\n           respond with: " + respondCommandFor(s.ID(), call) + "\n"
+		}
+		return text
 	}
 	text := fmt.Sprintf("%s · %s", e.Status, quantity(len(e.Steps), "step"))
 	if e.Stop != nil && e.Status != session.ExecutionCompleted {

@@ -132,7 +132,7 @@ func (o *outfit) capabilities() map[string]holdfast.Capability {
 func (o *outfit) wanting(def session.Definition) error {
 	for _, name := range def.Capabilities {
 		for _, tool := range o.skills.capabilities[name].Tools {
-			switch flag := allowedBy(tool); {
+			switch flag := flagFor(tool); {
 			case o.has(tool):
 			case flag != "":
 				return &unavailableError{what: fmt.Sprintf("the capability %s wants the tool %q", name, tool), remedy: "allow it with " + flag}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -54,11 +52,7 @@ func (p *program) workshop(h *home) (*workshop, error) {
 	if err != nil {
 		return nil, err
 	}
-	profile := ""
-	if dir, err := os.UserConfigDir(); err == nil {
-		profile = filepath.Join(dir, "holdfast", "permissions.json")
-	}
-	rules := task.NewRules(h.Runtime, task.RulesConfig{Profile: profile, Warn: p.caution})
+	rules := p.newRules(h.Runtime)
 	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.caution, Clock: p.now, Snapshot: taskruntime.Snapshot})
 	if err != nil {
 		return nil, errors.Join(err, registry.Close())

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -118,18 +117,6 @@ func (o *jobOrder) spec(prompt string) (task.Spec, error) {
 		return s, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("%s is no plan: %v", o.plan, err)}
 	}
 	return s, nil
-}
-
-// workspaceAt is a folder as a workspace, with a shell.
-func workspaceAt(dir string) (task.Workspace, error) {
-	root, err := filepath.Abs(dir)
-	if err != nil {
-		return task.Workspace{}, err
-	}
-	if info, err := os.Stat(root); err != nil || !info.IsDir() {
-		return task.Workspace{}, &session.InvalidError{Field: "workspace", Reason: fmt.Sprintf("%s is no folder", dir)}
-	}
-	return task.Workspace{ID: root, Root: root, Capabilities: map[string]bool{"shell": true, "delete": true}}, nil
 }
 
 // work shows a task while fn works on it, asks the person who is there what it

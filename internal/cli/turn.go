@@ -45,12 +45,24 @@ func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Actio
 	if p.out.gone {
 		return s, errReaderGone
 	}
-	if reply := s.Reply(); !spoke && !p.json && reply != "" {
+	if err := checkWaiting(s); err != nil {
+		return s, err
+	}
+	if spoke {
+		return s, stopped(s)
+	}
+	return s, p.printReply(s)
+}
+
+// printReply prints the answer of a turn as a whole. The error of a turn that
+// was stopped follows it.
+func (p *program) printReply(s session.Session) error {
+	if reply := s.Reply(); !p.json && reply != "" {
 		if err := p.out.print(p.shown(reply) + "\n"); err != nil {
-			return s, err
+			return err
 		}
 	}
-	return s, stopped(s)
+	return stopped(s)
 }
 
 // shown is text as standard output gets it: as it is, unless it is a terminal.
