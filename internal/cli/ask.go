@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -179,17 +180,18 @@ func (p *program) askCall(call session.PendingCall, read lineReader) (session.Re
 // readResponse reads what a person typed: a number of the list, y or n, or the
 // text of an answer or a result.
 func readResponse(call session.PendingCall, text string) (action session.ResponseAction, choice, answer string) {
+	choices := numberedChoices(call)
 	n, err := strconv.Atoi(text)
-	chosen := err == nil && n >= 1 && n <= len(call.Choices)
+	chosen := err == nil && n >= 1 && n <= len(choices)
 	switch {
 	case call.Kind == session.PendingResult:
 		return session.RespondResult, "", text
 	case call.Kind == session.PendingQuestion && chosen:
-		return session.RespondAnswer, "", call.Choices[n-1].Value
+		return session.RespondAnswer, "", choices[n-1].Value
 	case call.Kind == session.PendingQuestion:
 		return session.RespondAnswer, "", text
 	case chosen:
-		return actionOf(call.Choices[n-1]), call.Choices[n-1].Value, ""
+		return actionOf(choices[n-1]), choices[n-1].Value, ""
 	}
 	switch strings.ToLower(text) {
 	case "y", "yes":
@@ -198,6 +200,15 @@ func readResponse(call session.PendingCall, text string) (action session.Respons
 		return session.RespondDeny, "", ""
 	}
 	return "", "", ""
+}
+
+// numberedChoices lists the choices that are shown with a number: of an
+// approval those that add a rule, as y and n are the others.
+func numberedChoices(call session.PendingCall) []session.Choice {
+	if call.Kind != session.PendingApproval {
+		return call.Choices
+	}
+	return slices.DeleteFunc(slices.Clone(call.Choices), func(c session.Choice) bool { return c.Rule == nil })
 }
 
 // actionOf returns what choosing an answer to an approval does.
@@ -228,15 +239,13 @@ func (p *program) callQuestion(call session.PendingCall) string {
 	if call.Kind == session.PendingApproval {
 		b.WriteString("  [y] yes, once  [n] no\n")
 	}
-	for i, c := range call.Choices {
-		text := c.Value
-		if c.Label != "" {
-			text = c.Label
+	about := ""
+	for i, c := range numberedChoices(call) {
+		if c.Rule != nil && permission.Preview(c.Rule.Scope) != about {
+			about = permission.Preview(c.Rule.Scope)
+			fmt.Fprintf(&b, "  or add a rule about %s:\n", oneLine(about))
 		}
-		if c.Rule != nil {
-			text += p.err.paint(dim, fmt.Sprintf(" · adds the rule: %s %s", c.Rule.Effect, permission.Preview(c.Rule.Scope)))
-		}
-		fmt.Fprintf(&b, "  [%d] %s\n", i+1, text)
+		fmt.Fprintf(&b, "  [%d] %s\n", i+1, oneLine(cmp.Or(c.Label, c.Value)))
 	}
 	return b.String()
 }

@@ -82,7 +82,7 @@ func TestStories(t *testing.T) {
 				setFromOutput(ts, args[0], `"sessionId":"([^"]+)"`)
 			},
 			"setpending": func(ts *testscript.TestScript, _ bool, args []string) {
-				setFromOutput(ts, args[0], `"id":"([^"]+)","kind":"approval"`)
+				setFromOutput(ts, args[0], `"id":"([^"]+)","kind":"(?:approval|question)"`)
 			},
 			"count":    count,
 			"provider": provider,
@@ -167,7 +167,7 @@ func fingerprint(ts *testscript.TestScript, dir string) string {
 }
 
 // setFromOutput sets a variable to the first match in the last output. setid VAR
-// finds a session, setpending VAR a pending approval.
+// finds a session, setpending VAR a pending call.
 func setFromOutput(ts *testscript.TestScript, name, pattern string) {
 	found := regexp.MustCompile(pattern).FindStringSubmatch(ts.ReadFile("stdout"))
 	if found == nil {

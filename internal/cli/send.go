@@ -95,15 +95,17 @@ func (p *program) switchModel(ctx context.Context, h *home, i session.Info, mode
 
 // sendTurn runs one turn for a script: the answer, or the session document.
 func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
+	responded := false // it continues with a response, nothing was interrupted
 	defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
-		if e.Continued && e.SessionID == i.ID {
+		if e.Continued && e.SessionID == i.ID && !responded {
 			p.err.status("continuing what was interrupted")
 		}
 	}, 0)()
-	before, err := h.Get(ctx, i.ID)
+	before, err := h.Get(ctx, i.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
+	responded = before.Waiting()
 	h.recollect(ctx, before)
 	s, err := p.converse(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
