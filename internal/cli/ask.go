@@ -80,7 +80,7 @@ type lineReader func(prompt string) (string, error)
 func (p *program) readLine(ctx context.Context) lineReader {
 	return func(prompt string) (string, error) {
 		fmt.Fprint(p.err, prompt)
-		line, err := awaited(ctx, p.in.line)
+		line, err := waitFor(ctx, p.in.readLine)
 		if err != nil {
 			fmt.Fprintln(p.err)
 		}
@@ -94,7 +94,7 @@ func (p *program) canAsk() bool { return p.in.terminal && p.err.terminal }
 // converse runs a turn; without an action it asks about the calls that wait. At a terminal it asks about calls that wait, and
 // continues with what the person says; elsewhere such a turn ends with a
 // waitingError.
-func (p *program) converse(ctx context.Context, h *home, id string, a holdfast.Action, stream bool, read lineReader, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) converse(ctx context.Context, h *env, id string, a holdfast.Action, stream bool, read lineReader, opts ...holdfast.Option) (session.Session, error) {
 	s, err := p.firstTurn(ctx, h, id, a, stream, opts...)
 	for errors.Is(err, errWaiting) && p.canAsk() {
 		answered, askErr := p.askAll(ctx, h, id, read)
@@ -115,7 +115,7 @@ func (p *program) converse(ctx context.Context, h *home, id string, a holdfast.A
 	return s, err
 }
 
-func (p *program) firstTurn(ctx context.Context, h *home, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) firstTurn(ctx context.Context, h *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
 	if a != nil {
 		return p.turn(ctx, h, id, a, stream, opts...)
 	}
@@ -128,7 +128,7 @@ func (p *program) firstTurn(ctx context.Context, h *home, id string, a holdfast.
 
 // askAll asks a person about every call of a session that waits, those of its
 // subagents included. It returns false where one was left for later.
-func (p *program) askAll(ctx context.Context, h *home, id string, read lineReader) (answered bool, err error) {
+func (p *program) askAll(ctx context.Context, h *env, id string, read lineReader) (answered bool, err error) {
 	s, err := h.Get(ctx, id, holdfast.WithTail())
 	if err != nil {
 		return false, err

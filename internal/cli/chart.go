@@ -113,9 +113,9 @@ func (ch chart) figures(p *piece) string {
 	var parts []string
 	switch {
 	case p.mark == markGoing && !p.began.IsZero() && ch.frame >= 0:
-		parts = append(parts, spell(ch.now.Sub(p.began)))
+		parts = append(parts, durationText(ch.now.Sub(p.began)))
 	case p.took > 0:
-		parts = append(parts, spell(p.took))
+		parts = append(parts, durationText(p.took))
 	}
 	if n := p.used.Total(); n > 0 {
 		text := tokensText(n)
@@ -184,7 +184,7 @@ func (ch chart) sum(s *spec.Spec, c *course, elapsed time.Duration) string {
 		text += " · $" + c.cost.String()
 	}
 	if elapsed > 0 {
-		text += " · " + spell(elapsed)
+		text += " · " + durationText(elapsed)
 	}
 	return text
 }

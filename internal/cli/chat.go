@@ -38,9 +38,9 @@ From a pipe each line is a message and each answer goes to standard output. With
 				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent, name and user; --agent, --name and --user are for new ones"}
 			}
 			ctx := cmd.Context()
-			return p.visit(ctx, func(h *home) error {
+			return p.withEnv(ctx, func(h *env) error {
 				c := &chat{program: p, h: h}
-				if err := c.enter(ctx, ref, agent, name, model); err != nil {
+				if err := c.open(ctx, ref, agent, name, model); err != nil {
 					return err
 				}
 				return c.run(ctx)
@@ -58,7 +58,7 @@ From a pipe each line is a message and each answer goes to standard output. With
 // chat is one conversation at a terminal or over a pipe.
 type chat struct {
 	*program
-	h          *home
+	h          *env
 	editor     *editor // nil: lines are read as they come
 	info       session.Info
 	last       int64 // number of the last message that was told
@@ -76,12 +76,12 @@ func assistant() session.Definition {
 	}
 }
 
-// enter makes a session or comes back to one.
-func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error {
+// open makes a session or comes back to one.
+func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	if ref != "" {
-		return c.comeBack(ctx, ref, model)
+		return c.reopen(ctx, ref, model)
 	}
-	def, err := c.agent(agent)
+	def, err := c.loadAgent(agent)
 	if err != nil {
 		return err
 	}
@@ -89,22 +89,22 @@ func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error 
 		def.Model = model
 	}
 	if def.Model == "" {
-		if err := c.h.checkDefault(); err != nil {
+		if err := c.h.checkDefaultModel(); err != nil {
 			return err
 		}
 	}
 	s, err := c.h.Create(ctx, def, holdfast.WithName(name))
 	if err != nil {
-		return c.h.explained(err, def, def.Model)
+		return c.h.explain(err, def, def.Model)
 	}
-	c.h.recollect(ctx, s)
-	c.know(s)
+	c.h.embedForRecall(ctx, s)
+	c.setSession(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
-	c.introduce(s)
+	c.printIntroduction(s)
 	return nil
 }
 
-func (c *chat) comeBack(ctx context.Context, ref, model string) error {
+func (c *chat) reopen(ctx context.Context, ref, model string) error {
 	info, err := c.h.Resolve(ctx, ref)
 	if err != nil {
 		return err
@@ -113,25 +113,25 @@ func (c *chat) comeBack(ctx context.Context, ref, model string) error {
 	if err != nil {
 		return err
 	}
-	if err := speakable(s.Info(), "anything"); err != nil {
+	if err := checkCanSend(s.Info(), "anything"); err != nil {
 		return err
 	}
 	if model != "" && model != s.Model() {
 		if _, err := c.h.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
-			return c.h.explained(err, session.Definition{}, model)
+			return c.h.explain(err, session.Definition{}, model)
 		}
 		if s, err = c.h.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
 			return err
 		}
 	}
-	c.h.recollect(ctx, s)
-	c.know(s)
-	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, quantity(c.info.MessageCount, "message"))
-	c.introduce(s)
+	c.h.embedForRecall(ctx, s)
+	c.setSession(s)
+	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, countOf(c.info.MessageCount, "message"))
+	c.printIntroduction(s)
 	if c.in.terminal && c.out.terminal && !c.json {
 		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
 	}
-	work, err := c.h.work(ctx, s)
+	work, err := c.h.workOn(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -148,9 +148,9 @@ func (c *chat) comeBack(ctx context.Context, ref, model string) error {
 	return nil
 }
 
-// agent is the definition a new session is made of: a file, a name of the
+// loadAgent is the definition a new session is made of: a file, a name of the
 // registry, or the assistant.
-func (c *chat) agent(given string) (session.Definition, error) {
+func (c *chat) loadAgent(given string) (session.Definition, error) {
 	switch {
 	case given == "":
 		return assistant(), nil
@@ -160,14 +160,14 @@ func (c *chat) agent(given string) (session.Definition, error) {
 	return definition.Load(given)
 }
 
-// introduce says what a newcomer must know: who answers, what it may do here,
+// printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
-func (c *chat) introduce(s session.Session) {
+func (c *chat) printIntroduction(s session.Session) {
 	model := cmp.Or(s.Model(), c.h.model)
 	switch {
 	case model != offline.Name:
-		c.err.status("%s answers · it may use %s", model, cmp.Or(c.mayUse(c.h.toolbox, s.Definition()), "no tools"))
-	case len(c.setUp(c.h.models.providers.Catalog)) > 0:
+		c.err.status("%s answers · it may use %s", model, cmp.Or(c.toolNames(c.h.toolbox, s.Definition()), "no tools"))
+	case len(c.usableProviders(c.h.models.providers.Catalog)) > 0:
 		c.err.status("the built-in offline model answers, and only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
 		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")
@@ -192,14 +192,14 @@ func (c *chat) run(ctx context.Context) error {
 	}
 	for {
 		select {
-		case l := <-c.next():
-			if isEnd(l.err) {
+		case l := <-c.readAhead():
+			if isEOF(l.err) {
 				return c.leave(nil)
 			}
 			if l.err != nil {
 				return c.leave(l.err)
 			}
-			if done, err := c.take(ctx, l.text); done {
+			if done, err := c.handleLine(ctx, l.text); done {
 				return c.leave(err)
 			}
 		case <-c.interrupts.signals:
@@ -213,18 +213,18 @@ type line struct {
 	err  error
 }
 
-// next asks for a line. A read that waits for a person cannot be broken off:
+// readAhead asks for a line. A read that waits for a person cannot be broken off:
 // it ends with the program.
-func (c *chat) next() <-chan line {
+func (c *chat) readAhead() <-chan line {
 	lines := make(chan line, 1)
 	go func() {
-		text, err := c.ask()
+		text, err := c.readMessage()
 		lines <- line{text, err}
 	}()
 	return lines
 }
 
-func (c *chat) ask() (string, error) {
+func (c *chat) readMessage() (string, error) {
 	prompt := c.err.paint(cyan, "› ")
 	switch {
 	case c.editor != nil:
@@ -233,7 +233,7 @@ func (c *chat) ask() (string, error) {
 	case c.in.terminal:
 		fmt.Fprint(c.err, "\n"+prompt)
 	}
-	return c.in.line()
+	return c.in.readLine()
 }
 
 // readResponse reads what a person says about a call that waits. Ctrl-C and
@@ -243,7 +243,7 @@ func (c *chat) readResponse(ctx context.Context) lineReader {
 		return c.program.readLine(ctx)
 	}
 	return func(prompt string) (string, error) {
-		return awaited(ctx, func() (string, error) { return c.editor.line(prompt) })
+		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })
 	}
 }
 
@@ -251,13 +251,13 @@ func (c *chat) readResponse(ctx context.Context) lineReader {
 // conversation goes on, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
 	began := c.now()
-	ctx, stop := c.interrupts.during(ctx)
+	ctx, stop := c.interrupts.watch(ctx)
 	s, err := c.converse(ctx, c.h, c.info.ID, a, !c.json, c.readResponse(ctx))
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
 		c.unfinished = nil
-		if err := c.tellSaved(s, c.now().Sub(began)); err != nil {
+		if err := c.printSaved(s, c.now().Sub(began)); err != nil {
 			return true, err
 		}
 	}
@@ -281,15 +281,15 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 	return false, nil
 }
 
-func (c *chat) tellSaved(s session.Session, took time.Duration) error {
+func (c *chat) printSaved(s session.Session, took time.Duration) error {
 	before, used, cost := c.last, c.used, c.cost
-	c.know(s)
+	c.setSession(s)
 	text := savedText(c.info)
 	used = session.Usage{Input: c.used.Input - used.Input, Output: c.used.Output - used.Output}
 	if spent := spentText(used, c.cost-cost); spent != "" {
 		text += " · " + spent
 	}
-	c.err.status("%s · %s", text, spell(took))
+	c.err.status("%s · %s", text, durationText(took))
 	if !c.json {
 		return nil
 	}
@@ -308,8 +308,8 @@ func (c *chat) tellSaved(s session.Session, took time.Duration) error {
 	return nil
 }
 
-// know remembers where the session stands.
-func (c *chat) know(s session.Session) {
+// setSession remembers where the session stands.
+func (c *chat) setSession(s session.Session) {
 	c.info, c.last = s.Info(), s.Info().Seq
 	c.used, c.cost = s.Usage()
 }

@@ -35,9 +35,9 @@ func chatCommands() []chatCommand {
 	return []chatCommand{
 		{name: helpCommand, about: "this list"},
 		{name: quitCommand, about: "leave; so does Ctrl-D"},
-		{name: "/info", about: "where this session stands", run: (*chat).tellInfo},
-		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).tellHistory},
-		{name: "/usage", about: "tokens and money used so far", run: (*chat).tellUsage},
+		{name: "/info", about: "where this session stands", run: (*chat).showInfo},
+		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
+		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},
 		{name: "/model", takes: "[NAME]", about: "the model that answers, or another from now on", personal: true, run: (*chat).changeModel},
 		{name: "/fork", takes: "[NAME]", about: "go on in a copy; this session stays as it is", personal: true, run: (*chat).fork},
 		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
@@ -48,10 +48,10 @@ func chatCommands() []chatCommand {
 
 var command = regexp.MustCompile(`^/[a-z]+$`)
 
-// take acts on a line: a command of the chat, or something to say. A line that
+// handleLine acts on a line: a command of the chat, or something to say. A line that
 // begins with two slashes, or a space and a slash, is always said. Done ends
 // the conversation.
-func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
+func (c *chat) handleLine(ctx context.Context, text string) (done bool, err error) {
 	words := strings.Fields(text)
 	switch {
 	case len(words) == 0:
@@ -64,7 +64,7 @@ func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
 		switch {
 		case known.name != name || known.personal && !c.in.terminal:
 		case known.takes != "" || arg == "":
-			return c.carryOut(ctx, known, arg)
+			return c.runCommand(ctx, known, arg)
 		case c.in.terminal:
 			c.err.status("usage: %s, and nothing after it; begin with a space to say it", name)
 			return false, nil
@@ -77,9 +77,9 @@ func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
 	return c.turn(ctx, holdfast.SendMessage{Text: text})
 }
 
-// carryOut runs a command. What goes wrong is told and the conversation goes
+// runCommand runs a command. What goes wrong is told and the conversation goes
 // on, unless no person is there to decide.
-func (c *chat) carryOut(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
+func (c *chat) runCommand(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
 	switch command.name {
 	case quitCommand:
 		return true, nil
@@ -87,7 +87,7 @@ func (c *chat) carryOut(ctx context.Context, command chatCommand, arg string) (d
 		c.err.status("%s", chatHelp())
 		return false, nil
 	}
-	ctx, stop := c.interrupts.during(ctx)
+	ctx, stop := c.interrupts.watch(ctx)
 	err = command.run(c, ctx, arg)
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
@@ -112,17 +112,17 @@ func chatHelp() string {
 	return b.String()
 }
 
-func (c *chat) tellInfo(ctx context.Context, _ string) error {
+func (c *chat) showInfo(ctx context.Context, _ string) error {
 	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.summary(s, work{interrupted: errors.Is(c.unfinished, session.ErrInterrupted)}))
+	fmt.Fprint(c.err, c.summary(s, activity{interrupted: errors.Is(c.unfinished, session.ErrInterrupted)}))
 	return nil
 }
 
-func (c *chat) tellHistory(ctx context.Context, arg string) error {
-	limit, err := number(arg, 10)
+func (c *chat) showHistory(ctx context.Context, arg string) error {
+	limit, err := parseCount(arg, 10)
 	if err != nil {
 		return err
 	}
@@ -133,12 +133,12 @@ func (c *chat) tellHistory(ctx context.Context, arg string) error {
 	return err
 }
 
-func (c *chat) tellUsage(ctx context.Context, _ string) error {
+func (c *chat) showUsage(ctx context.Context, _ string) error {
 	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.spendingText(s))
+	fmt.Fprint(c.err, c.usageText(s))
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 	if arg != "" {
 		err := c.change(ctx, holdfast.ChangeModel{Model: arg})
 		if err != nil {
-			return c.h.explained(err, session.Definition{}, arg)
+			return c.h.explain(err, session.Definition{}, arg)
 		}
 	}
 	s, err := c.h.Get(ctx, c.info.ID)
@@ -161,7 +161,7 @@ func (c *chat) rewind(ctx context.Context, arg string) error {
 	if arg == "" {
 		return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("say which, 1 to %d", c.info.Version)}
 	}
-	to, err := version(arg)
+	to, err := parseVersion(arg)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (c *chat) rewind(ctx context.Context, arg string) error {
 }
 
 func (c *chat) prune(ctx context.Context, arg string) error {
-	limit, err := number(arg, 10)
+	limit, err := parseCount(arg, 10)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (c *chat) change(ctx context.Context, a holdfast.Action) error {
 	if err != nil {
 		return err
 	}
-	c.know(s)
+	c.setSession(s)
 	c.err.status("%s", savedText(c.info))
 	return nil
 }
@@ -193,7 +193,7 @@ func (c *chat) fork(ctx context.Context, arg string) error {
 		return err
 	}
 	from := c.info
-	c.know(child)
+	c.setSession(child)
 	c.unfinished = nil
 	c.err.status("this is session %s now; the other one is %s", title(c.info), title(from))
 	return nil
@@ -223,8 +223,8 @@ func (c *chat) save(ctx context.Context, arg string) error {
 	return nil
 }
 
-// number reads a count, or takes the usual one.
-func number(arg string, usual int) (int, error) {
+// parseCount reads a count, or takes the usual one.
+func parseCount(arg string, usual int) (int, error) {
 	if arg == "" {
 		return usual, nil
 	}

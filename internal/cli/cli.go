@@ -26,7 +26,7 @@ import (
 // becomes exit code 70 with its cause; the stack is shown when HOLDFAST_DEBUG
 // is set.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
-	listening := listen()
+	listening := listenForSignals()
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),

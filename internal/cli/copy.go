@@ -43,7 +43,7 @@ ends after the sessions at hand; the same command again goes on, also after a cr
 				return &usageError{command: cmd.CommandPath(), err: fmt.Errorf("--%s is missing", name)}
 			}
 		}
-		ctx, stop := p.interrupts.during(cmd.Context())
+		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
 		return p.copy(ctx, &c, args)
 	}
@@ -76,7 +76,7 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 	if err != nil {
 		return err
 	}
-	source, err := p.openHomeAt(ctx, from)
+	source, err := p.openEnvAt(ctx, from)
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
@@ -96,7 +96,7 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 	}
 	p.warnOfHistory(source.store, from, target, to)
 	workErr := c.work(ctx, p.progress("copying", "session"), transfer.New(source.store, target), plan, atOnce)
-	return errors.Join(p.tellCopied(c), workErr)
+	return errors.Join(p.printCopied(c), workErr)
 }
 
 // copyURLs reads the two URLs and refuses what makes no sense.
@@ -149,7 +149,7 @@ func openNothing(context.Context, storeURL) (store.Store, error) {
 }
 
 // planCopy is what there is to copy: all, or some.
-func (h *home) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
+func (h *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
 	if len(refs) == 0 {
 		return transfer.PlanAll(ctx, h.store, h.tenant)
 	}
@@ -203,7 +203,7 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	shown.report(0, total)
 	for _, generation := range plan.Generations {
 		results := inParallel(ctx, atOnce, generation, do, func() { shown.count(total) })
-		if err := c.take(generation, results); err != nil {
+		if err := c.addResults(generation, results); err != nil {
 			return err
 		}
 	}
@@ -211,7 +211,7 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	case c.Left > 0:
 		return &copyInterrupted{left: c.Left}
 	case len(c.Failed) > 0:
-		return fmt.Errorf("%s not copied: %w", quantity(len(c.Failed), "session"), errPartial)
+		return fmt.Errorf("%s not copied: %w", countOf(len(c.Failed), "session"), errPartial)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func inParallel(ctx context.Context, atOnce int, refs []store.Ref, do func(conte
 				}
 				report, err := do(context.WithoutCancel(ctx), refs[i])
 				results[i] = &result{report: report, err: err}
-				if err != nil && !ownFault(err) {
+				if err != nil && !isSessionFault(err) {
 					cancel()
 				}
 				done()
@@ -250,9 +250,9 @@ func inParallel(ctx context.Context, atOnce int, refs []store.Ref, do func(conte
 	return results
 }
 
-// take notes what became of sessions, in their order, and returns the first
+// addResults notes what became of sessions, in their order, and returns the first
 // error that is no session's own.
-func (c *copying) take(refs []store.Ref, results []*result) error {
+func (c *copying) addResults(refs []store.Ref, results []*result) error {
 	var stopped error
 	for i, r := range results {
 		switch {
@@ -260,7 +260,7 @@ func (c *copying) take(refs []store.Ref, results []*result) error {
 			continue
 		case r.err == nil:
 			c.Sessions = append(c.Sessions, r.report)
-		case ownFault(r.err):
+		case isSessionFault(r.err):
 			c.Failed = append(c.Failed, notCopied{ID: refs[i].ID, Error: r.err.Error()})
 		default:
 			if stopped == nil {
@@ -273,9 +273,9 @@ func (c *copying) take(refs []store.Ref, results []*result) error {
 	return stopped
 }
 
-// ownFault reports an error that says something of one session and nothing of
+// isSessionFault reports an error that says something of one session and nothing of
 // the stores.
-func ownFault(err error) bool {
+func isSessionFault(err error) bool {
 	for _, own := range []error{
 		session.ErrConflict, session.ErrCorrupt, session.ErrNewerFormat, session.ErrBusy, session.ErrNotFound,
 		session.ErrUnsupported, session.ErrInvalid,
@@ -291,16 +291,16 @@ func ownFault(err error) bool {
 type copyInterrupted struct{ left int }
 
 func (e *copyInterrupted) Error() string {
-	return fmt.Sprintf("interrupted with %s to go; the same command again goes on", quantity(e.left, "session"))
+	return fmt.Sprintf("interrupted with %s to go; the same command again goes on", countOf(e.left, "session"))
 }
 func (e *copyInterrupted) Unwrap() error { return session.ErrInterrupted }
 
-// tellCopied prints what was done, or would be.
-func (p *program) tellCopied(c *copying) error {
+// printCopied prints what was done, or would be.
+func (p *program) printCopied(c *copying) error {
 	if p.json {
 		return p.printJSON(c)
 	}
-	p.tellNotes(c.Sessions)
+	p.printNotes(c.Sessions)
 	for _, f := range c.Failed {
 		p.err.warn("not copied: %s", f.Error)
 	}
@@ -313,7 +313,7 @@ func (p *program) tellCopied(c *copying) error {
 		}
 	}
 	if !c.DryRun {
-		fmt.Fprintf(&b, "copied %s", quantity(counts[transfer.Copied], "session"))
+		fmt.Fprintf(&b, "copied %s", countOf(counts[transfer.Copied], "session"))
 		if n := counts[transfer.Continued]; n > 0 {
 			fmt.Fprintf(&b, ", continued %d", n)
 		}
@@ -327,8 +327,8 @@ func (p *program) tellCopied(c *copying) error {
 	return p.out.print(b.String())
 }
 
-// tellNotes tells what is not as it was. What holds for many is said once.
-func (p *program) tellNotes(reports []transfer.Report) {
+// printNotes tells what is not as it was. What holds for many is said once.
+func (p *program) printNotes(reports []transfer.Report) {
 	const few = 3
 	about := map[string][]string{}
 	var texts []string
@@ -346,7 +346,7 @@ func (p *program) tellNotes(reports []transfer.Report) {
 	for _, text := range texts {
 		ids := about[text]
 		if len(ids) > few {
-			p.err.warn("%s: %s", quantity(len(ids), "session"), text)
+			p.err.warn("%s: %s", countOf(len(ids), "session"), text)
 			continue
 		}
 		for _, id := range ids {

@@ -77,8 +77,8 @@ func (p *program) definitionsListCommand() *cobra.Command {
 	}
 }
 
-// verdict is what is wrong with one file.
-type verdict struct {
+// fileReport is what is wrong with one file.
+type fileReport struct {
 	Source   string            `json:"source"`
 	Problems []session.Problem `json:"problems"`
 }
@@ -88,19 +88,19 @@ func (p *program) definitionsCheckCommand() *cobra.Command {
 		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
 		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's, skills and capabilities too. With --json: an array of files, each with its problems.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			verdicts, err := p.judge(cmd.Context(), paths)
+			verdicts, err := p.checkPaths(cmd.Context(), paths)
 			if err != nil {
 				return err
 			}
-			return p.printVerdicts(verdicts)
+			return p.printFileReports(verdicts)
 		},
 	})
 }
 
-// judge checks files and directories, those of the registry where none are given.
-func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) {
+// checkPaths checks files and directories, those of the registry where none are given.
+func (p *program) checkPaths(ctx context.Context, paths []string) ([]fileReport, error) {
 	st := inmem.New(inmem.Config{})
-	given, err := p.outfit(st)
+	given, err := p.newAgentSetup(st)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 		return nil, err
 	}
 	defer func() { _ = rt.Close() }() // nothing in it was to be kept
-	verdicts := []verdict{}
+	verdicts := []fileReport{}
 	if len(paths) == 0 {
 		for _, dir := range p.agentDirs() {
 			if _, err := os.Stat(dir); err == nil {
@@ -118,7 +118,7 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 			}
 		}
 		for _, bad := range given.skills.bad {
-			verdicts = append(verdicts, verdict{bad.Path, problems(bad.Err)})
+			verdicts = append(verdicts, fileReport{bad.Path, problems(bad.Err)})
 		}
 	}
 	for _, path := range paths {
@@ -137,18 +137,18 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 			verdicts = append(verdicts, check(ctx, rt, r.Path(name), d, err))
 		}
 		for _, bad := range r.Problems() {
-			verdicts = append(verdicts, verdict{bad.Path, problems(bad.Err)})
+			verdicts = append(verdicts, fileReport{bad.Path, problems(bad.Err)})
 		}
 	}
 	return verdicts, nil
 }
 
 // check tries a definition: a session is made of it where nobody sees it.
-func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) verdict {
+func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) fileReport {
 	if err == nil {
 		_, err = rt.Create(ctx, d)
 	}
-	return verdict{path, problems(err)}
+	return fileReport{path, problems(err)}
 }
 
 // problems are all that an error says is wrong.
@@ -163,7 +163,7 @@ func problems(err error) []session.Problem {
 	return []session.Problem{{Field: "file", Message: err.Error()}}
 }
 
-func (p *program) printVerdicts(verdicts []verdict) error {
+func (p *program) printFileReports(verdicts []fileReport) error {
 	all := &session.DefinitionError{}
 	for _, v := range verdicts {
 		for _, problem := range v.Problems {
@@ -184,5 +184,5 @@ func (p *program) printVerdicts(verdicts []verdict) error {
 		p.err.status("no definitions in %s", strings.Join(p.agentDirs(), " or "))
 		return nil
 	}
-	return p.out.print(fmt.Sprintf("ok: %s\n", quantity(len(verdicts), "definition")))
+	return p.out.print(fmt.Sprintf("ok: %s\n", countOf(len(verdicts), "definition")))
 }

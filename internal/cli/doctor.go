@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// health is what the doctor found.
-type health struct {
+// storeHealth is what the doctor found.
+type storeHealth struct {
 	Store       string                  `json:"store"`
 	Writable    bool                    `json:"writable"`
 	Sessions    int                     `json:"sessions"`
@@ -26,13 +26,13 @@ type health struct {
 	Problems    []string                `json:"problems"` // of the store itself
 	Models      []string                `json:"models"`
 	Build       build                   `json:"build"`
-	*cure
+	*repairReport
 
 	writeErr error
 }
 
-// cure is what the doctor did, where it was asked to do something.
-type cure struct {
+// repairReport is what the doctor did, where it was asked to do something.
+type repairReport struct {
 	Mended    []string `json:"mended"`
 	Reindexed *int     `json:"reindexed,omitempty"` // how much is in the index
 }
@@ -48,16 +48,16 @@ With --repair it first builds anew what does not follow from the log as it shoul
 tenants, and says what it mended; it removes nothing, and no log is altered. With --reindex
 it builds the index of words anew.`,
 	}
-	cmd.RunE = p.atHome(func(ctx context.Context, h *home, _ []string) error {
-		done, err := p.cure(ctx, h, repair, reindex)
+	cmd.RunE = p.inEnv(func(ctx context.Context, h *env, _ []string) error {
+		done, err := p.repairStore(ctx, h, repair, reindex)
 		if err != nil {
 			return err
 		}
-		found, err := p.examine(ctx, h)
+		found, err := p.checkStore(ctx, h)
 		if err != nil {
 			return err
 		}
-		found.cure = done
+		found.repairReport = done
 		if p.json {
 			err = p.printJSON(found)
 		} else {
@@ -70,8 +70,8 @@ it builds the index of words anew.`,
 	return cmd
 }
 
-// cure mends and builds anew as asked; nil where nothing was asked.
-func (p *program) cure(ctx context.Context, h *home, repair, reindex bool) (*cure, error) {
+// repairStore mends and builds anew as asked; nil where nothing was asked.
+func (p *program) repairStore(ctx context.Context, h *env, repair, reindex bool) (*repairReport, error) {
 	if !repair && !reindex {
 		return nil, nil
 	}
@@ -79,14 +79,14 @@ func (p *program) cure(ctx context.Context, h *home, repair, reindex bool) (*cur
 	if !ok {
 		return nil, &session.UnsupportedError{Store: h.url.String(), Ability: "repairing and reindexing"}
 	}
-	done := &cure{Mended: []string{}}
+	done := &repairReport{Mended: []string{}}
 	if repair {
 		shown := p.progress("repairing", "step")
 		mended, err := doctor.Repair(ctx, shown.report)
 		shown.end()
 		done.Mended = append(done.Mended, mended...)
 		if err != nil {
-			return done, errors.Join(err, p.tellMended(mended))
+			return done, errors.Join(err, p.printRepaired(mended))
 		}
 	}
 	if reindex {
@@ -94,15 +94,15 @@ func (p *program) cure(ctx context.Context, h *home, repair, reindex bool) (*cur
 		n, err := doctor.Reindex(ctx, shown.report)
 		shown.end()
 		if err != nil {
-			return done, errors.Join(err, p.tellMended(done.Mended))
+			return done, errors.Join(err, p.printRepaired(done.Mended))
 		}
 		done.Reindexed = &n
 	}
 	return done, nil
 }
 
-// tellMended prints what was mended before something went wrong.
-func (p *program) tellMended(mended []string) error {
+// printRepaired prints what was mended before something went wrong.
+func (p *program) printRepaired(mended []string) error {
 	var b strings.Builder
 	for _, text := range mended {
 		fmt.Fprintf(&b, "mended       %s\n", oneLine(text))
@@ -113,9 +113,9 @@ func (p *program) tellMended(mended []string) error {
 	return p.out.print(b.String())
 }
 
-// examine looks at everything and changes nothing.
-func (p *program) examine(ctx context.Context, h *home) (health, error) {
-	found := health{
+// checkStore looks at everything and changes nothing.
+func (p *program) checkStore(ctx context.Context, h *env) (storeHealth, error) {
+	found := storeHealth{
 		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
 		Models: p.reachable(h), Build: thisBuild(),
 	}
@@ -130,7 +130,7 @@ func (p *program) examine(ctx context.Context, h *home) (health, error) {
 		}
 		found.Problems = append(found.Problems, problems...)
 	}
-	if err := p.readAll(ctx, h, &found); err != nil {
+	if err := p.checkSessions(ctx, h, &found); err != nil {
 		return found, err
 	}
 	tails, ok := h.store.(store.Tails)
@@ -144,8 +144,8 @@ func (p *program) examine(ctx context.Context, h *home) (health, error) {
 	return found, err
 }
 
-// readAll loads every session of the tenant.
-func (p *program) readAll(ctx context.Context, h *home, found *health) error {
+// checkSessions loads every session of the tenant.
+func (p *program) checkSessions(ctx context.Context, h *env, found *storeHealth) error {
 	shown := p.progress("reading", "session")
 	defer shown.end()
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
@@ -157,7 +157,7 @@ func (p *program) readAll(ctx context.Context, h *home, found *health) error {
 		for _, i := range page.Items {
 			found.Sessions++
 			found.Statuses[i.Status]++
-			if err := h.readable(ctx, i.ID); err != nil {
+			if err := h.findCorrupt(ctx, i.ID); err != nil {
 				found.Corrupt = append(found.Corrupt, err)
 			}
 			shown.report(found.Sessions, 0)
@@ -171,8 +171,8 @@ func (p *program) readAll(ctx context.Context, h *home, found *health) error {
 	}
 }
 
-// readable loads a session, tail included: a header alone says little.
-func (h *home) readable(ctx context.Context, id string) *session.CorruptError {
+// findCorrupt loads a session, tail included: a header alone says little.
+func (h *env) findCorrupt(ctx context.Context, id string) *session.CorruptError {
 	_, err := h.store.Load(ctx, store.Ref{Tenant: h.tenant, ID: id}, true)
 	var corrupt *session.CorruptError
 	switch {
@@ -207,19 +207,19 @@ func (u storeURL) writable() error {
 
 // verdict is the error of a store that is not well. Interrupted sessions are
 // no illness.
-func (found health) verdict() error {
+func (found storeHealth) verdict() error {
 	switch {
 	case found.writeErr != nil:
 		return fmt.Errorf("the store cannot be written: %w", found.writeErr)
 	case len(found.Problems) > 0:
-		return fmt.Errorf("the store has %s: %w", quantity(len(found.Problems), "problem"), session.ErrCorrupt)
+		return fmt.Errorf("the store has %s: %w", countOf(len(found.Problems), "problem"), session.ErrCorrupt)
 	case len(found.Corrupt) > 0:
-		return fmt.Errorf("%s cannot be read: %w", quantity(len(found.Corrupt), "session"), session.ErrCorrupt)
+		return fmt.Errorf("%s cannot be read: %w", countOf(len(found.Corrupt), "session"), session.ErrCorrupt)
 	}
 	return nil
 }
 
-func (p *program) healthText(found health) string {
+func (p *program) healthText(found storeHealth) string {
 	var b strings.Builder
 	line := func(c colour, key, format string, args ...any) {
 		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, fmt.Sprintf("%-12s", key)), p.out.paint(c, oneLine(fmt.Sprintf(format, args...))))
@@ -243,7 +243,7 @@ func (p *program) healthText(found health) string {
 		}
 	}
 	line(plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
-	if found.cure != nil {
+	if found.repairReport != nil {
 		for _, text := range found.Mended {
 			line(green, "mended", "%s", text)
 		}
@@ -257,7 +257,7 @@ func (p *program) healthText(found health) string {
 	for _, text := range found.Problems {
 		line(red, "problem", "%s", text)
 	}
-	if len(found.Problems) > 0 && found.cure == nil {
+	if len(found.Problems) > 0 && found.repairReport == nil {
 		line(dim, "", "mend what can be built anew from the log with: holdfast doctor --repair")
 	}
 	for _, c := range found.Corrupt {
@@ -278,9 +278,9 @@ func parenthesised(words []string) string {
 
 // reachable is which models can be named here: the one built in, and any of
 // the providers that are set up.
-func (p *program) reachable(h *home) []string {
+func (p *program) reachable(h *env) []string {
 	models := []string{offline.Name}
-	for _, provider := range p.setUp(h.models.providers.Catalog) {
+	for _, provider := range p.usableProviders(h.models.providers.Catalog) {
 		models = append(models, provider+"/MODEL")
 	}
 	return models

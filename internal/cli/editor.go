@@ -54,8 +54,8 @@ func (e *editor) line(prompt string) (string, error) {
 		text, err := t.ReadLine()
 		switch {
 		case err == nil:
-			return said(text), nil
-		case !isEnd(err):
+			return cleanLine(text), nil
+		case !isEOF(err):
 			return "", fmt.Errorf("read terminal: %w", err)
 		case !e.keys.broken || !e.keys.touched:
 			return "", io.EOF

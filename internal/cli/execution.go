@@ -18,7 +18,7 @@ func (p *program) continueCommand() *cobra.Command {
 		Long: `Go on with a turn that was interrupted, or answer messages that wait in the inbox, and
 print the answer. What the model has answered is not asked again, and tools that have
 finished do not run again. With --json: the session document after the turn.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			if stream && p.json {
 				return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
 			}
@@ -33,8 +33,8 @@ func (p *program) abandonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "abandon REF", Short: "give up a turn that was interrupted; what it wrote is kept", Args: cobra.ExactArgs(1),
 		Long: "Give up a turn that was interrupted, without asking the model again. What it wrote is\nkept. With --json: the header.",
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
-			return p.act(ctx, h, i, holdfast.AbandonExecution{}, "abandoned the turn of")
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+			return p.execute(ctx, h, i, holdfast.AbandonExecution{}, "abandoned the turn of")
 		}),
 	}
 }
@@ -46,11 +46,11 @@ func (p *program) cancelCommand() *cobra.Command {
 broken off, tools are told to end, and the turn is saved as stopped. A turn that was
 interrupted ends at once. With --json: the header as it is now. It needs a store with an
 inbox.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			if err := h.Cancel(ctx, i.ID); err != nil {
 				return err
 			}
-			if err := h.awaitEnd(ctx, i); err != nil {
+			if err := h.waitForEnd(ctx, i); err != nil {
 				return err
 			}
 			now, err := h.Info(ctx, i.ID)
@@ -69,11 +69,11 @@ inbox.`,
 }
 
 // heed is how long a turn that was asked to stop is waited for.
-const heed = 3 * time.Second
+const stopWait = 3 * time.Second
 
-// awaitEnd waits a moment for the end of the turn a session was in.
-func (h *home) awaitEnd(ctx context.Context, i session.Info) error {
-	moment, cancel := context.WithTimeout(ctx, heed)
+// waitForEnd waits a moment for the end of the turn a session was in.
+func (h *env) waitForEnd(ctx context.Context, i session.Info) error {
+	moment, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	for entry, err := range h.Watch(moment, i.ID, i.Seq) {
 		if _, over := entry.Change.(session.ExecutionFinished); over || err != nil {
@@ -83,8 +83,8 @@ func (h *home) awaitEnd(ctx context.Context, i session.Info) error {
 	return ctx.Err()
 }
 
-// spending is what a session has used since it was made.
-type spending struct {
+// usageTotals is what a session has used since it was made.
+type usageTotals struct {
 	session.Usage
 	Cost       session.Cost `json:"cost"`
 	Executions int          `json:"executions"`
@@ -95,26 +95,26 @@ func (p *program) usageCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "usage REF", Short: "print the tokens and the money a session has used", Args: cobra.ExactArgs(1),
 		Long: "Print the tokens and the money a session has used since it was made, its subagents\nincluded. A model whose price is not known counts as free.",
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			s, err := h.Get(ctx, i.ID, holdfast.WithTail())
 			if err != nil {
 				return err
 			}
 			if p.json {
-				return p.printJSON(spent(s))
+				return p.printJSON(usageOf(s))
 			}
-			return p.out.print(p.spendingText(s))
+			return p.out.print(p.usageText(s))
 		}),
 	}
 }
 
-func spent(s session.Session) spending {
+func usageOf(s session.Session) usageTotals {
 	used, cost := s.Usage()
-	return spending{Usage: used, Cost: cost, Executions: s.State().ExecutionCount, Inferences: s.InferenceCount()}
+	return usageTotals{Usage: used, Cost: cost, Executions: s.State().ExecutionCount, Inferences: s.InferenceCount()}
 }
 
-func (p *program) spendingText(s session.Session) string {
-	used := spent(s)
+func (p *program) usageText(s session.Session) string {
+	used := usageOf(s)
 	text := ""
 	line := func(key, value string) {
 		text += p.out.paint(dim, fmt.Sprintf("%-12s", key)) + value + "\n"
@@ -130,5 +130,5 @@ func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return quantity(n, "time")
+	return countOf(n, "time")
 }

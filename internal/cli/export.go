@@ -26,7 +26,7 @@ a version: continue it first; a warning says so.
 With --format strands a workflow run becomes a directory below --out as strands-cli keeps
 it, which can list, show and resume it; "sessions import" reads it back.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 		switch {
 		case format != "json" && format != "strands":
 			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not json or strands", format)}
@@ -55,7 +55,7 @@ it, which can list, show and resume it; "sessions import" reads it back.`,
 }
 
 // exportDir writes a run as another program keeps it, and prints where.
-func (p *program) exportDir(ctx context.Context, h *home, i session.Info, dir string, at int64) error {
+func (p *program) exportDir(ctx context.Context, h *env, i session.Info, dir string, at int64) error {
 	if i.Kind != session.KindWorkflow {
 		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
 	}
@@ -67,7 +67,7 @@ func (p *program) exportDir(ctx context.Context, h *home, i session.Info, dir st
 }
 
 // warnOfTail says that a document lacks what an interrupted turn has written.
-func (p *program) warnOfTail(ctx context.Context, h *home, id string) {
+func (p *program) warnOfTail(ctx context.Context, h *env, id string) {
 	s, err := h.store.Load(ctx, store.Ref{Tenant: h.tenant, ID: id}, true)
 	if err == nil && s.HasTail() {
 		p.err.warn("the session was interrupted: what its turn wrote since version %d is not part of the document; continue it with: holdfast send %s --continue", s.Version(), shortID(id))

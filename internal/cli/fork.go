@@ -19,7 +19,7 @@ func (p *program) forkCommand() *cobra.Command {
 		Use: "fork REF", Short: "start a new session with the same history", Args: cobra.ExactArgs(1),
 		Long: "Start a new session with the same history, up to a version. The two never affect\neach other again. With --json: the header of the new one.",
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))

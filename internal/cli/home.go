@@ -14,29 +14,29 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// home is where sessions are: a store and a runtime on it.
-type home struct {
+// env is where sessions are: a store and a runtime on it.
+type env struct {
 	*holdfast.Runtime
-	*outfit
+	*agentSetup
 	store    store.Store
 	url      storeURL
 	tenant   string
 	identity holdfast.Identity
 }
 
-// atHome makes the work of a command that needs sessions. A signal ends its
+// inEnv makes the work of a command that needs sessions. A signal ends its
 // context.
-func (p *program) atHome(work func(ctx context.Context, h *home, args []string) error) func(*cobra.Command, []string) error {
+func (p *program) inEnv(work func(ctx context.Context, h *env, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		ctx, stop := p.interrupts.during(cmd.Context())
+		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
-		return p.visit(ctx, func(h *home) error { return work(ctx, h, args) })
+		return p.withEnv(ctx, func(h *env) error { return work(ctx, h, args) })
 	}
 }
 
-// visit opens the store, does the work and closes what it opened.
-func (p *program) visit(ctx context.Context, work func(*home) error) (err error) {
-	h, err := p.openHome(ctx)
+// withEnv opens the store, does the work and closes what it opened.
+func (p *program) withEnv(ctx context.Context, work func(*env) error) (err error) {
+	h, err := p.openEnv(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,15 +44,15 @@ func (p *program) visit(ctx context.Context, work func(*home) error) (err error)
 	return work(h)
 }
 
-func (p *program) openHome(ctx context.Context) (*home, error) {
+func (p *program) openEnv(ctx context.Context) (*env, error) {
 	url, err := p.storeURL()
 	if err != nil {
 		return nil, err
 	}
-	return p.openHomeAt(ctx, url)
+	return p.openEnvAt(ctx, url)
 }
 
-func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
+func (p *program) openEnvAt(ctx context.Context, url storeURL) (*env, error) {
 	tenant := p.tenant
 	if tenant == "" {
 		tenant = session.DefaultTenant
@@ -64,7 +64,7 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, err := p.outfit(st)
+	given, err := p.newAgentSetup(st)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
@@ -73,10 +73,10 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), given.close())
 	}
-	return &home{Runtime: rt, outfit: given, store: st, url: url, tenant: tenant, identity: who}, nil
+	return &env{Runtime: rt, agentSetup: given, store: st, url: url, tenant: tenant, identity: who}, nil
 }
 
-func (h *home) close() error { return errors.Join(h.Close(), h.store.Close(), h.outfit.close()) }
+func (h *env) close() error { return errors.Join(h.Close(), h.store.Close(), h.agentSetup.close()) }
 
 // storeURL is the store that was asked for on the command line, else in the
 // environment, else the user's own.
@@ -93,16 +93,16 @@ func (p *program) storeURL() (storeURL, error) {
 
 // runtime runs agents on a store with what this command line gives them. The
 // secrets, keys of providers among them, never reach the store.
-func (p *program) runtime(st store.Store, given *outfit, secrets map[string]string, who holdfast.Identity) (*holdfast.Runtime, error) {
-	p.failures.hide(secrets)
+func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]string, who holdfast.Identity) (*holdfast.Runtime, error) {
+	p.failures.setSecrets(secrets)
 	permissions, err := p.newPermissions(st)
 	if err != nil {
 		return nil, err
 	}
 	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
-		Embedder:     given.meaning,
-		Hooks:        holdfast.HookStack{}.With(given.meaning, 0, "meaning"),
+		Embedder:     given.embedder,
+		Hooks:        holdfast.HookStack{}.With(given.embedder, 0, "meaning"),
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,

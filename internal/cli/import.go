@@ -20,11 +20,11 @@ func (p *program) importCommand() *cobra.Command {
 instructor-php, whose credentials are never taken over. A directory is that of a run of
 strands-cli, which then goes on with "holdfast run --resume". What was left out is told on
 standard error. With --json: the header.`,
-		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
+		RunE: p.inEnv(func(ctx context.Context, h *env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				return p.importDir(ctx, h, args[0], newID)
 			}
-			data, err := p.file(ctx, args[0])
+			data, err := p.readFile(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -32,14 +32,14 @@ standard error. With --json: the header.`,
 			if newID {
 				id = uuid.NewString()
 			}
-			s, report, err := p.read(data, id, h.tenant)
+			s, report, err := p.parseSession(data, id, h.tenant)
 			if err != nil {
 				return err
 			}
 			if s, err = h.Import(ctx, s); err != nil {
 				return err
 			}
-			p.tell(report)
+			p.printImportReport(report)
 			return p.printDone("imported", s.Info())
 		}),
 	}
@@ -48,7 +48,7 @@ standard error. With --json: the header.`,
 }
 
 // importDir stores the run that another program keeps in a directory.
-func (p *program) importDir(ctx context.Context, h *home, dir string, newID bool) error {
+func (p *program) importDir(ctx context.Context, h *env, dir string, newID bool) error {
 	o := strands.ImportOptions{Tenant: h.tenant}
 	if newID {
 		o.ID = uuid.NewString()
@@ -67,9 +67,9 @@ func (p *program) importDir(ctx context.Context, h *home, dir string, newID bool
 	return p.printDone("imported", i)
 }
 
-// read makes a session of a document, our own or a foreign one. An empty id
+// parseSession makes a session of a document, our own or a foreign one. An empty id
 // keeps the document's. It is a new agent: two stores never hold the same one.
-func (p *program) read(data []byte, id, tenant string) (session.Session, instructor.Report, error) {
+func (p *program) parseSession(data []byte, id, tenant string) (session.Session, instructor.Report, error) {
 	agentID := uuid.NewString()
 	if instructor.Detect(data) {
 		return instructor.Import(data, instructor.Options{
@@ -84,8 +84,8 @@ func (p *program) read(data []byte, id, tenant string) (session.Session, instruc
 	return s, instructor.Report{}, err
 }
 
-// tell says what an import left out, changed or will need.
-func (p *program) tell(r instructor.Report) {
+// printImportReport says what an import left out, changed or will need.
+func (p *program) printImportReport(r instructor.Report) {
 	for _, path := range r.Dropped {
 		p.err.status("left out: %s", path)
 	}

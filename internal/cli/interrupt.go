@@ -13,25 +13,25 @@ import (
 type interrupts struct {
 	signals chan os.Signal
 	catch   func() // begin or go on catching signals
-	let     func() // let the next signal end the program
+	release     func() // let the next signal end the program
 }
 
-// listen catches signals from now on. It also makes writing to a closed pipe
+// listenForSignals catches signals from now on. It also makes writing to a closed pipe
 // an error instead of the end: a turn must not die because of `| head`.
-func listen() *interrupts {
+func listenForSignals() *interrupts {
 	i := &interrupts{signals: make(chan os.Signal, 1)}
 	i.catch = func() { signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM) }
-	i.let = func() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+	i.release = func() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
 	i.catch()
 	signal.Ignore(syscall.SIGPIPE)
 	return i
 }
 
-func (i *interrupts) close() { i.let() }
+func (i *interrupts) close() { i.release() }
 
-// during is a context that ends at the first signal. Stop ends the watching
+// watch is a context that ends at the first signal. Stop ends the watching
 // and returns the signal that came, or nil.
-func (i *interrupts) during(ctx context.Context) (work context.Context, stop func() os.Signal) {
+func (i *interrupts) watch(ctx context.Context) (work context.Context, stop func() os.Signal) {
 	work, cancel := context.WithCancel(ctx)
 	caught := make(chan os.Signal, 1)
 	over := make(chan struct{})
@@ -39,7 +39,7 @@ func (i *interrupts) during(ctx context.Context) (work context.Context, stop fun
 		defer close(caught)
 		select {
 		case s := <-i.signals:
-			i.let()
+			i.release()
 			caught <- s
 			cancel()
 		case <-over:

@@ -70,7 +70,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 
 // Write shows what stands for something else in a column of its own.
 func (k *keyboard) Write(data []byte) (int, error) {
-	if _, err := k.to.Write(bytes.Map(meant('↵', ' '), data)); err != nil {
+	if _, err := k.to.Write(bytes.Map(replaceControls('↵', ' '), data)); err != nil {
 		return 0, err
 	}
 	return len(data), nil
@@ -79,14 +79,14 @@ func (k *keyboard) Write(data []byte) (int, error) {
 // begin forgets what was told of the line before.
 func (k *keyboard) begin() { k.touched, k.broken, k.keys = false, false, nil }
 
-// said is the text that a line of the editor stands for, without the line ends
+// cleanLine is the text that a line of the editor stands for, without the line ends
 // after it.
-func said(line string) string {
-	return strings.TrimRight(strings.Map(meant('\n', '\t'), line), "\n")
+func cleanLine(line string) string {
+	return strings.TrimRight(strings.Map(replaceControls('\n', '\t'), line), "\n")
 }
 
-// meant maps what stands for something else in a line of the editor.
-func meant(end, space rune) func(rune) rune {
+// replaceControls maps what stands for something else in a line of the editor.
+func replaceControls(end, space rune) func(rune) rune {
 	return func(r rune) rune {
 		switch r {
 		case newLine:

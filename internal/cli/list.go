@@ -24,13 +24,13 @@ func (p *program) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
 		Long: "List sessions, the last used first. With --json: an array of headers.",
-		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
+		RunE: p.inEnv(func(ctx context.Context, h *env, _ []string) error {
 			q := q
-			keep, err := byStatus(&q, statuses)
+			keep, err := queryByStatus(&q, statuses)
 			if err != nil {
 				return err
 			}
-			if q.Metadata, err = pairs(meta); err != nil {
+			if q.Metadata, err = parsePairs(meta); err != nil {
 				return err
 			}
 			if parent != "" {
@@ -40,7 +40,7 @@ func (p *program) listCommand() *cobra.Command {
 				}
 				q.ParentID = info.ID
 			}
-			page, err := h.listed(ctx, q, keep)
+			page, err := h.listKept(ctx, q, keep)
 			if err != nil {
 				return err
 			}
@@ -60,8 +60,8 @@ func (p *program) listCommand() *cobra.Command {
 	return cmd
 }
 
-// pairs reads KEY=VALUE arguments.
-func pairs(args []string) (map[string]string, error) {
+// parsePairs reads KEY=VALUE arguments.
+func parsePairs(args []string) (map[string]string, error) {
 	m := make(map[string]string, len(args))
 	for _, arg := range args {
 		key, value, found := strings.Cut(arg, "=")
@@ -73,9 +73,9 @@ func pairs(args []string) (map[string]string, error) {
 	return m, nil
 }
 
-// byStatus puts the statuses that were asked for into a query. A run has the
+// queryByStatus puts the statuses that were asked for into a query. A run has the
 // status of its own, so what a query cannot say keep does; nil keeps all.
-func byStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, err error) {
+func queryByStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, err error) {
 	if len(statuses) == 0 {
 		return nil, nil
 	}
@@ -115,9 +115,9 @@ func statusOf(i session.Info) string {
 	return string(i.Status)
 }
 
-// listed is a page of the sessions that keep lets through. It asks for no more
+// listKept is a page of the sessions that keep lets through. It asks for no more
 // at a time than have room on the page, so that the next one begins after it.
-func (h *home) listed(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
+func (h *env) listKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
 	if keep == nil {
 		return h.List(ctx, q)
 	}
@@ -140,7 +140,7 @@ func (h *home) listed(ctx context.Context, q store.Query, keep func(session.Info
 	}
 }
 
-func (p *program) printPage(ctx context.Context, h *home, page store.Page) error {
+func (p *program) printPage(ctx context.Context, h *env, page store.Page) error {
 	if err := p.printInfos(page.Items, h.interrupted(ctx)); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (p *program) printPage(ctx context.Context, h *home, page store.Page) error
 }
 
 // interrupted reports the runs that say they run while nobody works on them.
-func (h *home) interrupted(ctx context.Context) func(session.Info) bool {
+func (h *env) interrupted(ctx context.Context) func(session.Info) bool {
 	return func(i session.Info) bool {
 		if i.Workflow == nil || i.Workflow.Status != string(workflow.StatusRunning) {
 			return false

@@ -19,7 +19,7 @@ func (p *program) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log REF", Short: "print every change of a session", Args: cobra.ExactArgs(1),
 		Long: "Print every change of a session, oldest first. With --json: one record per line.\nIt needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			entries := h.Log
 			if follow {
 				entries = h.Watch
@@ -44,10 +44,10 @@ func (p *program) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff REF FROM TO", Short: "print the changes between two versions", Args: cobra.ExactArgs(3),
 		Long: "Print the changes that lead from one version to a later one. With --json: an array\nof records. It needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
 			var versions [2]int64
 			for n, arg := range args {
-				v, err := version(arg)
+				v, err := parseVersion(arg)
 				if err != nil {
 					return err
 				}

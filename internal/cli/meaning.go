@@ -10,19 +10,19 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// meaning is the embedder of agents. It sleeps until an agent with a memory is
+// lazyEmbedder is the embedder of agents. It sleeps until an agent with a memory is
 // met: a conversation that recalls nothing does not pay for it. What waits to
 // be embedded meanwhile goes on waiting, also for later runs of the program.
-type meaning struct {
+type lazyEmbedder struct {
 	sentences.Embedder
 	once   sync.Once
 	wanted chan struct{} // closed when somebody wants it
 }
 
-func newMeaning() *meaning { return &meaning{wanted: make(chan struct{})} }
+func newLazyEmbedder() *lazyEmbedder { return &lazyEmbedder{wanted: make(chan struct{})} }
 
 // Embed waits until it is wanted.
-func (m *meaning) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (m *lazyEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	select {
 	case <-m.wanted:
 		return m.Embedder.Embed(ctx, texts)
@@ -31,13 +31,13 @@ func (m *meaning) Embed(ctx context.Context, texts []string) ([][]float32, error
 	}
 }
 
-func (m *meaning) wake() { m.once.Do(func() { close(m.wanted) }) }
+func (m *lazyEmbedder) start() { m.once.Do(func() { close(m.wanted) }) }
 
 // OnStage is a hook: it sees every agent before that can recall anything, also
 // those that others give work to.
-func (m *meaning) OnStage(_ context.Context, _ session.Stage, s session.Session) (session.Session, error) {
+func (m *lazyEmbedder) OnStage(_ context.Context, _ session.Stage, s session.Session) (session.Session, error) {
 	if s.Definition().Memory != nil {
-		m.wake()
+		m.start()
 	}
 	return s, nil
 }
@@ -46,10 +46,10 @@ func (m *meaning) OnStage(_ context.Context, _ session.Stage, s session.Session)
 // meaning.
 const embedFor = 30 * time.Second
 
-// embed makes what was written findable by meaning, where the store can keep
+// embedAll makes what was written findable by meaning, where the store can keep
 // it. What is left when the time is up costs hits and fails nothing.
-func (h *home) embed(ctx context.Context) {
-	h.meaning.wake()
+func (h *env) embedAll(ctx context.Context) {
+	h.embedder.start()
 	ctx, cancel := context.WithTimeout(ctx, embedFor)
 	defer cancel()
 	if _, err := h.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
@@ -57,10 +57,10 @@ func (h *home) embed(ctx context.Context) {
 	}
 }
 
-// recollect makes what other runs of the program wrote findable for an agent
+// embedForRecall makes what other runs of the program wrote findable for an agent
 // that recalls by itself.
-func (h *home) recollect(ctx context.Context, s session.Session) {
+func (h *env) embedForRecall(ctx context.Context, s session.Session) {
 	if m := s.Definition().Memory; m != nil && (m.Recall != nil || m.Tools || m.Strategy == session.PruneVector) {
-		h.embed(ctx)
+		h.embedAll(ctx)
 	}
 }

@@ -27,7 +27,7 @@ func (p *program) recallCommand() *cobra.Command {
 words, and by meaning with a model that is built in. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
 		o := o
 		for _, scope := range scopes {
 			o.Scopes = append(o.Scopes, memory.Scope(scope))
@@ -37,7 +37,7 @@ It needs a store that can be searched.`,
 		}
 		o.Mode = memory.Mode(mode)
 		if o.Mode != memory.Keyword {
-			h.embed(ctx)
+			h.embedAll(ctx)
 		}
 		m, err := h.Memory(ctx, i.ID)
 		if err != nil {
@@ -92,7 +92,7 @@ kept. A value is a text, or with --raw JSON. With --json: the entry.
 
 With --list print all that is kept, or in place of KEY what is kept under a PREFIX of whole
 segments, as trip is of trip/city. With --json: an array of entries.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
 			case list && (remove || len(args) > 1):
@@ -111,11 +111,11 @@ segments, as trip is of trip/city. With --json: an array of entries.`,
 			case list:
 				return p.printEntries(ctx, m, scope, strings.Join(args, ""))
 			case remove:
-				return p.forget(ctx, m, scope, args[0])
+				return p.forgetMemory(ctx, m, scope, args[0])
 			case len(args) == 1:
 				return p.printEntryOf(ctx, m, scope, args[0])
 			}
-			return p.keep(ctx, m, scope, args[0], args[1], raw)
+			return p.storeMemory(ctx, m, scope, args[0], args[1], raw)
 		}),
 	}
 	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "for whom, a `SCOPE`: session, user or agent")
@@ -125,7 +125,7 @@ segments, as trip is of trip/city. With --json: an array of entries.`,
 	return cmd
 }
 
-func (p *program) keep(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool) error {
+func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool) error {
 	value, err := valueOf(text, raw)
 	if err != nil {
 		return err
@@ -179,10 +179,10 @@ func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memor
 	if p.json {
 		return p.printJSON(e)
 	}
-	return p.out.print(p.shown(metadataText(e.Value)) + "\n")
+	return p.out.print(p.forOutput(metadataText(e.Value)) + "\n")
 }
 
-func (p *program) forget(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
+func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
 	found, err := m.Delete(ctx, scope, key)
 	if err == nil && !found {
 		err = noEntry(key)
@@ -218,7 +218,7 @@ func (p *program) historyCommand() *cobra.Command {
 		Use: "history REF", Short: "print what was said, also what the model is no longer shown", Args: cobra.ExactArgs(1),
 		Long: `Print messages of a session, also those that the model is no longer shown: the last ones,
 in the order they were said. With --json: a page, with the number to go on from in next.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
 				o.Order = memory.Oldest
@@ -246,7 +246,7 @@ in the order they were said. With --json: a page, with the number to go on from 
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, h *home, id string, o memory.HistoryOptions) (memory.Page, error) {
+func (p *program) printHistory(ctx context.Context, h *env, id string, o memory.HistoryOptions) (memory.Page, error) {
 	m, err := h.Memory(ctx, id)
 	if err != nil {
 		return memory.Page{}, err
@@ -271,5 +271,5 @@ func (p *program) printHistory(ctx context.Context, h *home, id string, o memory
 
 // partText is how much of the whole a page is.
 func partText(page memory.Page) string {
-	return fmt.Sprintf("%d of %s", len(page.Messages), quantity(page.Total, "message"))
+	return fmt.Sprintf("%d of %s", len(page.Messages), countOf(page.Total, "message"))
 }

@@ -21,8 +21,8 @@ func (p *program) modelsCommand() *cobra.Command {
 	return group("models", "list models and check that they answer", p.modelsListCommand(), p.modelsCheckCommand())
 }
 
-// offer is what models there are.
-type offer struct {
+// modelOffer is what models there are.
+type modelOffer struct {
 	Date      string           `json:"date"` // of the prices
 	Providers []catalog.Status `json:"providers"`
 	Models    []offeredModel   `json:"models"`
@@ -49,17 +49,17 @@ Prices are in US dollars for a million tokens.`,
 			if err != nil {
 				return err
 			}
-			return p.printOffer(offered(c, all || p.json))
+			return p.printOffer(offerOf(c, all || p.json))
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "models of providers that are not set up, too")
 	return cmd
 }
 
-// offered collects what a catalog has, with the models of all providers or of
+// offerOf collects what a catalog has, with the models of all providers or of
 // those that are ready.
-func offered(c *catalog.Catalog, all bool) offer {
-	o := offer{Date: c.Date().Format(time.DateOnly), Providers: c.Providers()}
+func offerOf(c *catalog.Catalog, all bool) modelOffer {
+	o := modelOffer{Date: c.Date().Format(time.DateOnly), Providers: c.Providers()}
 	o.Models = []offeredModel{{Name: offline.Name, Price: &catalog.Price{}}}
 	for _, provider := range o.Providers {
 		if !all && !provider.Ready() {
@@ -73,7 +73,7 @@ func offered(c *catalog.Catalog, all bool) offer {
 	return o
 }
 
-func (p *program) printOffer(o offer) error {
+func (p *program) printOffer(o modelOffer) error {
 	if p.json {
 		return p.printJSON(o)
 	}
@@ -92,7 +92,7 @@ func (p *program) printOffer(o offer) error {
 	}
 	known := table{head: []string{"MODEL", "CONTEXT", "INPUT", "OUTPUT"}, flex: 0}
 	for _, m := range o.Models {
-		known.add(cell{m.Name, bold}, cell{length(m.Context), plain}, cell{price(m.Price, false), plain}, cell{price(m.Price, true), plain})
+		known.add(cell{m.Name, bold}, cell{lengthText(m.Context), plain}, cell{priceText(m.Price, false), plain}, cell{priceText(m.Price, true), plain})
 	}
 	if err := p.out.print(providers.layout(p.out) + "\n" + known.layout(p.out)); err != nil {
 		return err
@@ -101,15 +101,15 @@ func (p *program) printOffer(o offer) error {
 	return nil
 }
 
-// length is a number of tokens, in words where it is not known.
-func length(tokens int) string {
+// lengthText is a number of tokens, in words where it is not known.
+func lengthText(tokens int) string {
 	if tokens == 0 {
 		return "–"
 	}
 	return strconv.Itoa(tokens)
 }
 
-func price(of *catalog.Price, output bool) string {
+func priceText(of *catalog.Price, output bool) string {
 	switch {
 	case of == nil:
 		return "–"
@@ -131,7 +131,7 @@ of what was found.`,
 			if patience <= 0 {
 				return &session.InvalidError{Field: "timeout", Reason: "it is not longer than 0"}
 			}
-			ctx, stop := p.interrupts.during(cmd.Context())
+			ctx, stop := p.interrupts.watch(cmd.Context())
 			defer stop()
 			c, err := p.catalog()
 			if err != nil {
@@ -148,7 +148,7 @@ of what was found.`,
 // command's.
 func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []string, patience time.Duration) error {
 	if len(names) == 0 {
-		names = p.setUp(c)
+		names = p.usableProviders(c)
 	}
 	if len(names) == 0 {
 		return &unavailableError{what: "no provider of models is set up", remedy: `see what each needs: holdfast models list`}
@@ -180,9 +180,9 @@ func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []s
 	return first
 }
 
-// setUp are the providers that somebody has set up: those that are ready, but
+// usableProviders are the providers that somebody has set up: those that are ready, but
 // of a server that is only looked for in its usual place not even that.
-func (p *program) setUp(c *catalog.Catalog) []string {
+func (p *program) usableProviders(c *catalog.Catalog) []string {
 	var names []string
 	for _, provider := range c.Providers() {
 		if provider.Ready() && (provider.Name != "ollama" || p.getenv("OLLAMA_HOST") != "") {
@@ -244,12 +244,12 @@ func keyOf(c *catalog.Catalog, name string) string {
 func healthText(name string, h catalog.Health) string {
 	text := fmt.Sprintf("%s: ok", oneLine(name))
 	if h.Model == "" {
-		text += " · " + quantity(len(h.Models), "model")
+		text += " · " + countOf(len(h.Models), "model")
 	} else if used := h.Usage.Total(); used > 0 {
-		text += " · " + quantity(int(used), "token")
+		text += " · " + countOf(int(used), "token")
 	}
 	if h.Cost > 0 {
 		text += " · $" + h.Cost.String()
 	}
-	return text + " · " + spell(h.Took) + "\n"
+	return text + " · " + durationText(h.Took) + "\n"
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 )
 
-// narrator shows a turn while it goes on: the answer word by word on standard
+// turnView shows a turn while it goes on: the answer word by word on standard
 // output, and what tools do in lines of their own on standard error.
-type narrator struct {
+type turnView struct {
 	*program
 	id string // of the session
 
 	mu      sync.Mutex // tools run side by side: guards the rest
 	style   markdown
-	spoke   bool // some of an answer was shown
+	printed   bool // some of an answer was shown
 	open    bool // the last line of it has no end yet
 	calls   map[string]call
-	waiting *waiting
+	waitLine *waitLine
 }
 
 // call is a tool at work.
@@ -32,10 +32,10 @@ type call struct {
 	begun     time.Time
 }
 
-// narrate begins to show the turns of a session. The caller stops it.
-func (p *program) narrate(h *home, id string) (n *narrator, stop func()) {
-	n = &narrator{program: p, id: id, style: markdown{screen: p.out}, calls: map[string]call{}}
-	n.waiting = p.waiting(&n.mu)
+// showTurn begins to show the turns of a session. The caller stops it.
+func (p *program) showTurn(h *env, id string) (n *turnView, stop func()) {
+	n = &turnView{program: p, id: id, style: markdown{screen: p.out}, calls: map[string]call{}}
+	n.waitLine = p.newWaitLine(&n.mu)
 	stops := []func(){
 		holdfast.On(h.Runtime, n.stepStarted, 0),
 		holdfast.On(h.Runtime, n.attemptFailed, 0),
@@ -47,16 +47,16 @@ func (p *program) narrate(h *home, id string) (n *narrator, stop func()) {
 		for _, stop := range stops {
 			stop()
 		}
-		n.waiting.end()
+		n.waitLine.close()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.waiting.over()
+		n.waitLine.stopWaiting()
 		n.endLine()
 	}
 }
 
-// hear shows a piece of the answer.
-func (n *narrator) hear(d llm.Delta) {
+// showDelta shows a piece of the answer.
+func (n *turnView) showDelta(d llm.Delta) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if d.ToolCall != nil {
@@ -65,31 +65,31 @@ func (n *narrator) hear(d llm.Delta) {
 	if d.Text == "" {
 		return
 	}
-	n.waiting.over()
-	n.spoke, n.open = true, true
-	fmt.Fprint(n.out, n.style.write(n.shown(d.Text)))
+	n.waitLine.stopWaiting()
+	n.printed, n.open = true, true
+	fmt.Fprint(n.out, n.style.write(n.forOutput(d.Text)))
 }
 
-func (n *narrator) stepStarted(e holdfast.StepStarted) {
+func (n *turnView) stepStarted(e holdfast.StepStarted) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID == n.id {
 		n.endLine()
-		n.waiting.begin()
+		n.waitLine.begin()
 	}
 }
 
 // attemptFailed says that what was shown of an answer is void. The line stands
 // among the words of the answers, so that a reader of those alone knows too.
-func (n *narrator) attemptFailed(e holdfast.AttemptFailed) {
+func (n *turnView) attemptFailed(e holdfast.AttemptFailed) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID != n.id || !e.Retry {
 		return // how it ends is told otherwise
 	}
-	again := n.failures.again(n.id, e.Attempt)
-	n.waiting.over()
-	defer n.waiting.begin()
+	again := n.failures.describeRetry(n.id, e.Attempt)
+	n.waitLine.stopWaiting()
+	defer n.waitLine.begin()
 	if !n.open {
 		n.err.status("no answer, %s", again)
 		return
@@ -97,10 +97,10 @@ func (n *narrator) attemptFailed(e holdfast.AttemptFailed) {
 	n.endLine()
 	fmt.Fprintln(n.out, n.out.paint(dim, "(the answer broke off, asking again)"))
 	n.err.status("%s", again)
-	n.spoke = false
+	n.printed = false
 }
 
-func (n *narrator) toolStarted(e holdfast.ToolStarted) {
+func (n *turnView) toolStarted(e holdfast.ToolStarted) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID != n.id {
@@ -109,10 +109,10 @@ func (n *narrator) toolStarted(e holdfast.ToolStarted) {
 	c := n.calls[e.CallID]
 	c.begun = e.Time
 	n.calls[e.CallID] = c
-	n.tell("→ %s %s", e.Tool, argumentsText(c.arguments))
+	n.printLine("→ %s %s", e.Tool, argumentsText(c.arguments))
 }
 
-func (n *narrator) toolFinished(e holdfast.ToolFinished) {
+func (n *turnView) toolFinished(e holdfast.ToolFinished) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID != n.id {
@@ -123,28 +123,28 @@ func (n *narrator) toolFinished(e holdfast.ToolFinished) {
 		text = "✗ " + e.Tool + " failed"
 	}
 	if c := n.calls[e.CallID]; !c.begun.IsZero() {
-		text += " · " + spell(e.Time.Sub(c.begun))
+		text += " · " + durationText(e.Time.Sub(c.begun))
 	}
 	if e.IsError {
-		if why := n.failures.tool(e.CallID); why != "" {
+		if why := n.failures.reasonOf(e.CallID); why != "" {
 			text += " · " + why
 		}
 	}
-	n.tell("%s", text)
+	n.printLine("%s", text)
 }
 
-func (n *narrator) subagentStarted(e holdfast.SubagentStarted) {
+func (n *turnView) subagentStarted(e holdfast.SubagentStarted) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID == n.id {
-		n.tell("→ agent %s works in session %s", e.Agent, shortID(e.ChildID))
+		n.printLine("→ agent %s works in session %s", e.Agent, shortID(e.ChildID))
 	}
 }
 
-// tell writes one line that fits the terminal.
-func (n *narrator) tell(format string, args ...any) {
+// printLine writes one line that fits the terminal.
+func (n *turnView) printLine(format string, args ...any) {
 	n.endLine()
-	n.waiting.over()
+	n.waitLine.stopWaiting()
 	columns := n.err.width()
 	if columns <= 0 {
 		columns = defaultWidth
@@ -153,7 +153,7 @@ func (n *narrator) tell(format string, args ...any) {
 }
 
 // endLine ends the line of an answer that something else follows.
-func (n *narrator) endLine() {
+func (n *turnView) endLine() {
 	if n.open {
 		fmt.Fprintln(n.out, n.style.end())
 		n.open = false

@@ -13,22 +13,22 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// outfit is what this command line gives to agents: models, tools and other
+// agentSetup is what this command line gives to agents: models, tools and other
 // agents.
-type outfit struct {
+type agentSetup struct {
 	*toolbox
 	models  models
 	model   string // for definitions that name none
 	agents  agents
 	skills  skills
 	mcp     bool // tool servers may be reached
-	meaning *meaning
+	embedder *lazyEmbedder
 	warn    func(format string, args ...any)
 }
 
-// outfit reads the environment and the flags. The caller closes it when no
+// newAgentSetup reads the environment and the flags. The caller closes it when no
 // agent is working.
-func (p *program) outfit(st store.Store) (*outfit, error) {
+func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 	pace, err := p.pace()
 	if err != nil {
 		return nil, err
@@ -41,14 +41,14 @@ func (p *program) outfit(st store.Store) (*outfit, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outfit{
+	o := &agentSetup{
 		toolbox: tools,
 		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline, failures: p.failures},
 		model:   p.getenv("HOLDFAST_MODEL"),
 		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		skills:  p.skills(),
 		mcp:     p.permissions.mcp,
-		meaning: newMeaning(),
+		embedder: newLazyEmbedder(),
 		warn:    p.err.warn,
 	}
 	if o.model == "" {
@@ -57,9 +57,9 @@ func (p *program) outfit(st store.Store) (*outfit, error) {
 	return o, nil
 }
 
-// checkDefault refuses a model of the environment that could not answer, before
+// checkDefaultModel refuses a model of the environment that could not answer, before
 // a session is made that nobody can talk to.
-func (o *outfit) checkDefault() error {
+func (o *agentSetup) checkDefaultModel() error {
 	_, err := o.models.Model(o.model)
 	if errors.Is(err, session.ErrNotFound) {
 		return &unavailableError{what: "HOLDFAST_MODEL: " + err.Error(), remedy: "see: holdfast models list"}
@@ -90,7 +90,7 @@ func (m models) Model(name string) (llm.Model, error) {
 	case err != nil:
 		return nil, err
 	}
-	return m.failures.ofModel(model), nil
+	return m.failures.watchModel(model), nil
 }
 
 // agents are the definitions that others may give work to. They are read when
@@ -109,27 +109,27 @@ func (e *unavailableError) Error() string { return e.what + ": " + e.remedy }
 // Unwrap lets it match as something that is not set up here.
 func (e *unavailableError) Unwrap() error { return session.ErrUnsupported }
 
-// explained is why an agent cannot run, in a way that one can act on: a key
+// explain is why an agent cannot run, in a way that one can act on: a key
 // that is not set, tools that need a flag. Other errors stay as they are.
-func (o *outfit) explained(err error, def session.Definition, model string) error {
+func (o *agentSetup) explain(err error, def session.Definition, model string) error {
 	if !errors.Is(err, session.ErrDefinition) {
 		return err
 	}
-	return cmp.Or(o.missing(def, model), err)
+	return cmp.Or(o.findMissing(def, model), err)
 }
 
-// missing says what an agent lacks that the command line or the environment
+// findMissing says what an agent lacks that the command line or the environment
 // could give it; nil: nothing.
-func (o *outfit) missing(def session.Definition, model string) error {
+func (o *agentSetup) findMissing(def session.Definition, model string) error {
 	if _, err := o.models.Model(cmp.Or(model, o.model)); errors.Is(err, session.ErrUnsupported) {
 		return err
 	}
 	for _, name := range def.Tools {
-		if flag := flagFor(name); flag != "" && !o.has(name) {
+		if flag := flagFor(name); flag != "" && !o.hasTool(name) {
 			return &unavailableError{what: fmt.Sprintf("the agent %s wants the tool %q", def.Name, name), remedy: "allow it with " + flag}
 		}
 	}
-	if err := o.wanting(def); err != nil {
+	if err := o.missingSkill(def); err != nil {
 		return err
 	}
 	if len(def.MCP) > 0 && !o.mcp {
@@ -138,8 +138,8 @@ func (o *outfit) missing(def session.Definition, model string) error {
 	return nil
 }
 
-// has reports whether a tool is among those agents get.
-func (o *outfit) has(name string) bool {
+// hasTool reports whether a tool is among those agents get.
+func (o *agentSetup) hasTool(name string) bool {
 	_, ok := o.tools.Get(name)
 	return ok
 }

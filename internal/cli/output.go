@@ -118,8 +118,8 @@ func printable(text string) string {
 // oneLine is text for a place that has one line only.
 func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
 
-// quantity is a number with its noun.
-func quantity(n int, noun string) string {
+// countOf is a number with its noun.
+func countOf(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

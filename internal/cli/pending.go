@@ -19,7 +19,7 @@ func (p *program) pendingCommand() *cobra.Command {
 		Long: `List the tool calls that wait for a response, of all chats, tasks and workflow runs:
 approvals, questions, and results that another program sends. Respond to one with
 "holdfast respond". With --json: an array of calls, each with the header of its session.`,
-		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
+		RunE: p.inEnv(func(ctx context.Context, h *env, _ []string) error {
 			page, err := h.Pending(ctx, q)
 			if err != nil {
 				return err
@@ -89,7 +89,7 @@ that no rule allows waits again (exit code 19). TEXT - reads standard input.
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		info, s, err := session.Info{}, session.Session{}, error(nil)
-		err = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		err = p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
 			info = i
 			if s, err = h.Get(ctx, i.ID, holdfast.WithTail()); err != nil {
 				return err
@@ -103,7 +103,7 @@ that no rule allows waits again (exit code 19). TEXT - reads standard input.
 		for _, name := range append(s.Definition().Tools, pendingTools(s)...) {
 			p.permissions.allowTool(name)
 		}
-		return p.atHome(func(ctx context.Context, h *home, _ []string) error { return p.respond(ctx, h, info, s, r) })(cmd, args)
+		return p.inEnv(func(ctx context.Context, h *env, _ []string) error { return p.respond(ctx, h, info, s, r) })(cmd, args)
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Choice, "choice", "", "take the choice with this `VALUE`, as \"holdfast pending --json\" shows them")
@@ -143,7 +143,7 @@ func (p *program) readRespond(ctx context.Context, s session.Session, args []str
 	}
 	r.Text = reason
 	if texts {
-		text, err := p.text(ctx, args[1])
+		text, err := p.readText(ctx, args[1])
 		if err != nil {
 			return r, err
 		}
@@ -187,8 +187,8 @@ func findPending(s session.Session, given string) (session.PendingCall, error) {
 }
 
 // respond sends a response and continues a chat with it.
-func (p *program) respond(ctx context.Context, h *home, i session.Info, before session.Session, r session.Response) error {
-	if err := h.missing(before.Definition(), before.Model()); i.Kind == session.KindChat && err != nil {
+func (p *program) respond(ctx context.Context, h *env, i session.Info, before session.Session, r session.Response) error {
+	if err := h.findMissing(before.Definition(), before.Model()); i.Kind == session.KindChat && err != nil {
 		return err
 	}
 	if err := h.Respond(ctx, i.ID, r); err != nil {

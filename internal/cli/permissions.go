@@ -116,7 +116,7 @@ func (p *program) newRules(rt *holdfast.Runtime) *task.Rules {
 	if dir, err := os.UserConfigDir(); err == nil {
 		profile = filepath.Join(dir, "holdfast", "permissions.json")
 	}
-	return task.NewRules(rt, task.RulesConfig{Profile: profile, Warn: p.caution})
+	return task.NewRules(rt, task.RulesConfig{Profile: profile, Warn: p.warnEarly})
 }
 
 // workspaceAt returns a folder as a workspace, with a shell.

@@ -11,9 +11,9 @@ import (
 // report tells an error, as one clear line and where it helps a second one
 // with what to do, and returns the exit code.
 func (p *program) report(err error) int {
-	code, kind := outcome(err)
-	var told *toldError
-	if code == exitOK || errors.Is(err, errAsked) || errors.As(err, &told) { // all has been said
+	code, kind := exitCodeOf(err)
+	var told *printedError
+	if code == exitOK || errors.Is(err, errQuestionPrinted) || errors.As(err, &told) { // all has been said
 		return code
 	}
 	if p.json {

@@ -84,7 +84,7 @@ func (g *progress) end() {
 	if g.live {
 		fmt.Fprint(g.to, clearLine)
 	}
-	g.to.status("%s: %s in %s", g.what, g.amount(), spell(time.Since(g.begun)))
+	g.to.status("%s: %s in %s", g.what, g.amount(), durationText(time.Since(g.begun)))
 }
 
 func (g *progress) run() {
@@ -120,9 +120,9 @@ func (g *progress) draw() {
 // amount is how much was done, of how much if that is known.
 func (g *progress) amount() string {
 	if g.total == 0 {
-		return quantity(g.done, g.noun)
+		return countOf(g.done, g.noun)
 	}
-	return fmt.Sprintf("%d of %s", g.done, quantity(g.total, g.noun))
+	return fmt.Sprintf("%d of %s", g.done, countOf(g.total, g.noun))
 }
 
 // figures are what can be said in numbers, the most important first.
@@ -142,7 +142,7 @@ func (g *progress) figures() []string {
 	}
 	figures = append(figures, fmt.Sprintf("%.*f/s", digits, rate))
 	if left := g.total - g.done; left > 0 {
-		figures = append(figures, spell(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
+		figures = append(figures, durationText(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
 	}
 	return figures
 }
@@ -175,8 +175,8 @@ func (g *progress) line(columns int) string {
 	return runewidth.Truncate(g.what+"  "+text(), room, "")
 }
 
-// spell is a duration in the two largest units that matter.
-func spell(d time.Duration) string {
+// durationText is a duration in the two largest units that matter.
+func durationText(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())

@@ -16,7 +16,7 @@ func (p *program) purgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge REF", Short: "remove a session for good", Args: cobra.ExactArgs(1),
 		Long: "Remove a session for good: nothing brings it back. Forks of it stay. A session that\ncannot be read is purged by its whole id.",
-		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
+		RunE: p.inEnv(func(ctx context.Context, h *env, args []string) error {
 			info, err := h.Resolve(ctx, args[0])
 			if errors.Is(err, session.ErrCorrupt) && session.CheckID(args[0]) == nil {
 				info, err = session.Info{ID: args[0]}, nil
@@ -25,7 +25,7 @@ func (p *program) purgeCommand() *cobra.Command {
 				return err
 			}
 			if !yes {
-				if err := p.confirm(ctx, fmt.Sprintf("Remove %s (%s) for good?", title(info), quantity(info.MessageCount, "message"))); err != nil {
+				if err := p.confirm(ctx, fmt.Sprintf("Remove %s (%s) for good?", title(info), countOf(info.MessageCount, "message"))); err != nil {
 					return err
 				}
 			}

@@ -29,11 +29,11 @@ sessions set-model": a version of its own before the turn.
 
 ` + refHelp,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
 		if stream && p.json {
 			return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
 		}
-		action, err := p.say(ctx, i, args, goOn)
+		action, err := p.chooseAction(ctx, i, args, goOn)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ sessions set-model": a version of its own before the turn.
 
 // switchModel has another model answer from now on, if it is another. Whoever
 // asked for a version gets the one that this makes.
-func (p *program) switchModel(ctx context.Context, h *home, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
+func (p *program) switchModel(ctx context.Context, h *env, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
 	if way == holdfast.Enqueue {
 		return i, &session.InvalidError{Field: "model", Reason: "a message that waits is answered by the model the session has then; give --model or --on-busy enqueue"}
 	}
@@ -84,7 +84,7 @@ func (p *program) switchModel(ctx context.Context, h *home, i session.Info, mode
 		opts = append(opts, holdfast.IfVersion(**seen))
 	}
 	if s, err = h.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
-		return i, h.explained(err, session.Definition{}, model)
+		return i, h.explain(err, session.Definition{}, model)
 	}
 	if *seen != nil {
 		made := s.Version()
@@ -94,7 +94,7 @@ func (p *program) switchModel(ctx context.Context, h *home, i session.Info, mode
 }
 
 // sendTurn runs one turn for a script: the answer, or the session document.
-func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
+func (p *program) sendTurn(ctx context.Context, h *env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
 	responded := false // it continues with a response, nothing was interrupted
 	defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
 		if e.Continued && e.SessionID == i.ID && !responded {
@@ -106,7 +106,7 @@ func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdf
 		return err
 	}
 	responded = before.Waiting()
-	h.recollect(ctx, before)
+	h.embedForRecall(ctx, before)
 	s, err := p.converse(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
 		if err := p.printJSON(s); err != nil {
@@ -116,19 +116,19 @@ func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdf
 	return err
 }
 
-// say is what a command line asks for: a message, or to go on.
-func (p *program) say(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
+// chooseAction is what a command line asks for: a message, or to go on.
+func (p *program) chooseAction(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
 	if goOn != (len(args) == 0) {
 		return nil, &session.InvalidError{Field: "text", Reason: "give a text, or --continue without one"}
 	}
 	if goOn {
 		return holdfast.ContinueExecution{}, nil
 	}
-	text, err := p.text(ctx, args[0])
+	text, err := p.readText(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}
-	return holdfast.SendMessage{Text: text}, speakable(i, text)
+	return holdfast.SendMessage{Text: text}, checkCanSend(i, text)
 }
 
 // onBusy reads the value of --on-busy.

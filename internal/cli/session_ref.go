@@ -29,8 +29,8 @@ func title(i session.Info) string {
 }
 
 // onSession makes the work of a command whose first argument is a REF.
-func (p *program) onSession(work func(ctx context.Context, h *home, i session.Info, args []string) error) func(*cobra.Command, []string) error {
-	return p.atHome(func(ctx context.Context, h *home, args []string) error {
+func (p *program) onSession(work func(ctx context.Context, h *env, i session.Info, args []string) error) func(*cobra.Command, []string) error {
+	return p.inEnv(func(ctx context.Context, h *env, args []string) error {
 		info, err := h.Resolve(ctx, args[0])
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ workflow run: its pattern with a mark for each unit, ✓ done, ▸ at work, ‖ 
 document; of a run its state, {metadata, variables, runtime_config, token_usage,
 artifacts_written, pattern_state, question, pending, live, next}.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 		if i.Kind == session.KindWorkflow {
 			var version *int64
 			if cmd.Flags().Changed("at") {
@@ -59,7 +59,7 @@ artifacts_written, pattern_state, question, pending, live, next}.`,
 		if err != nil {
 			return err
 		}
-		work, err := h.work(ctx, s)
+		work, err := h.workOn(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -70,29 +70,29 @@ artifacts_written, pattern_state, question, pending, live, next}.`,
 	return cmd
 }
 
-// work is what a session is doing.
-type work struct {
+// activity is what a session is doing.
+type activity struct {
 	interrupted bool
 	holder      string // who executes on it, "" for nobody
 }
 
-// work looks whether somebody is executing on a session or was broken off.
-func (h *home) work(ctx context.Context, s session.Session) (work, error) {
+// workOn looks whether somebody is executing on a session or was broken off.
+func (h *env) workOn(ctx context.Context, s session.Session) (activity, error) {
 	open := (s.Running() || s.HasTail()) && checkWaiting(s) == nil
 	leases, ok := h.store.(store.Leases)
 	if !ok {
-		return work{interrupted: open}, nil
+		return activity{interrupted: open}, nil
 	}
 	lease, live, err := leases.Holding(ctx, store.RefOf(s))
 	switch {
 	case errors.Is(err, session.ErrNotFound): // purged since it was read
-		return work{}, nil
+		return activity{}, nil
 	case err != nil:
-		return work{}, err
+		return activity{}, err
 	case live:
-		return work{holder: lease.Holder}, nil
+		return activity{holder: lease.Holder}, nil
 	}
-	return work{interrupted: open}, nil
+	return activity{interrupted: open}, nil
 }
 
 // holderText is who executes, in words: a holder is named host/process/….
@@ -105,7 +105,7 @@ func holderText(holder string) string {
 }
 
 // summary is a session's header, a line for each thing worth knowing.
-func (p *program) summary(s session.Session, w work) string {
+func (p *program) summary(s session.Session, w activity) string {
 	i, out := s.Info(), p.out
 	var b strings.Builder
 	line := func(key, format string, args ...any) {
@@ -125,7 +125,7 @@ func (p *program) summary(s session.Session, w work) string {
 	if text := s.SystemPrompt(); text != "" {
 		line("prompt", "%s", shortened(text, 100))
 	}
-	line("version", "%d · %s", i.Version, quantity(i.MessageCount, "message"))
+	line("version", "%d · %s", i.Version, countOf(i.MessageCount, "message"))
 	line("created", "%s (%s)", i.CreatedAt.Local().Format(time.DateTime), ago(i.CreatedAt, p.now()))
 	line("updated", "%s (%s)", i.UpdatedAt.Local().Format(time.DateTime), ago(i.UpdatedAt, p.now()))
 	if i.Fork != nil {
@@ -164,7 +164,7 @@ func metadataText(raw json.RawMessage) string {
 
 // executionText says how the last execution ended, and what to do about one
 // that has not.
-func (p *program) executionText(s session.Session, w work) string {
+func (p *program) executionText(s session.Session, w activity) string {
 	key := p.out.paint(dim, fmt.Sprintf("%-10s", "execution")) + " "
 	e := s.Execution()
 	switch {
@@ -182,7 +182,7 @@ func (p *program) executionText(s session.Session, w work) string {
 		}
 		return text
 	}
-	text := fmt.Sprintf("%s · %s", e.Status, quantity(len(e.Steps), "step"))
+	text := fmt.Sprintf("%s · %s", e.Status, countOf(len(e.Steps), "step"))
 	if e.Stop != nil && e.Status != session.ExecutionCompleted {
 		text += " · " + string(e.Stop.Reason)
 	}
@@ -197,7 +197,7 @@ func (p *program) lastMessages(s session.Session, most int) string {
 	var b strings.Builder
 	from := max(0, s.Len()-max(most, 0))
 	if hidden := s.Info().MessageCount - (s.Len() - from); hidden > 0 && from < s.Len() {
-		fmt.Fprintf(&b, "\n%s\n", p.out.paint(dim, "… "+quantity(hidden, "earlier message")))
+		fmt.Fprintf(&b, "\n%s\n", p.out.paint(dim, "… "+countOf(hidden, "earlier message")))
 	}
 	for i := from; i < s.Len(); i++ {
 		b.WriteString(p.messageText(s.Message(i)))

@@ -117,23 +117,23 @@ func (s skills) texts() map[string]string {
 }
 
 // capabilities are those whose tools are among those agents get.
-func (o *outfit) capabilities() map[string]holdfast.Capability {
+func (o *agentSetup) capabilities() map[string]holdfast.Capability {
 	given := map[string]holdfast.Capability{}
 	for name, c := range o.skills.capabilities {
-		if !slices.ContainsFunc(c.Tools, func(tool string) bool { return !o.has(tool) }) {
+		if !slices.ContainsFunc(c.Tools, func(tool string) bool { return !o.hasTool(tool) }) {
 			given[name] = holdfast.Capability{Prompt: c.text}
 		}
 	}
 	return given
 }
 
-// wanting is why an agent does not get a skill or capability it names, nil
+// missingSkill is why an agent does not get a skill or capability it names, nil
 // where that is no secret of this command line.
-func (o *outfit) wanting(def session.Definition) error {
+func (o *agentSetup) missingSkill(def session.Definition) error {
 	for _, name := range def.Capabilities {
 		for _, tool := range o.skills.capabilities[name].Tools {
 			switch flag := flagFor(tool); {
-			case o.has(tool):
+			case o.hasTool(tool):
 			case flag != "":
 				return &unavailableError{what: fmt.Sprintf("the capability %s wants the tool %q", name, tool), remedy: "allow it with " + flag}
 			default:

@@ -79,16 +79,16 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 // nearestScheme is the scheme that somebody who mistyped meant, or "".
 func nearestScheme(typed string) string {
 	for _, scheme := range []string{"sqlite", "postgres", "postgresql", "file", "strands", "inmem"} {
-		if slips(strings.ToLower(typed), scheme) <= 2 {
+		if editDistance(strings.ToLower(typed), scheme) <= 2 {
 			return scheme
 		}
 	}
 	return ""
 }
 
-// slips is how many letters must be added, left out or changed to make one
+// editDistance is how many letters must be added, left out or changed to make one
 // word of another.
-func slips(a, b string) int {
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

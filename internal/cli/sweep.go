@@ -30,7 +30,7 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
   holdfast sessions sweep --idle 30d --dry-run      only say which
   holdfast sessions sweep --status deleted --idle 7d --purge --yes`,
 	}
-	cmd.RunE = p.atHome(func(ctx context.Context, h *home, _ []string) (err error) {
+	cmd.RunE = p.inEnv(func(ctx context.Context, h *env, _ []string) (err error) {
 		if idle == "" && !r.Expired {
 			return &session.InvalidError{Field: "sweep", Reason: "say --idle or --expired; without either everything would go"}
 		}
@@ -49,7 +49,7 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 		if err != nil && len(swept) == 0 {
 			return err
 		}
-		return errors.Join(p.tellSwept(swept, r), err)
+		return errors.Join(p.printSwept(swept, r), err)
 	})
 	f := cmd.Flags()
 	f.StringVar(&idle, "idle", "", "not updated for `TIME`, such as 30d or 12h")
@@ -63,7 +63,7 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 }
 
 // sweep sweeps, and shows how far it is by what the runtime tells of it.
-func (p *program) sweep(ctx context.Context, h *home, r holdfast.Retention) ([]string, error) {
+func (p *program) sweep(ctx context.Context, h *env, r holdfast.Retention) ([]string, error) {
 	if r.DryRun {
 		return h.Sweep(ctx, r)
 	}
@@ -80,8 +80,8 @@ func (p *program) sweep(ctx context.Context, h *home, r holdfast.Retention) ([]s
 	return h.Sweep(ctx, r)
 }
 
-// tellSwept prints what was done, or would be.
-func (p *program) tellSwept(swept []string, r holdfast.Retention) error {
+// printSwept prints what was done, or would be.
+func (p *program) printSwept(swept []string, r holdfast.Retention) error {
 	if p.json {
 		return p.printJSON(append([]string{}, swept...))
 	}

@@ -30,7 +30,7 @@ func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.To
 	if err != nil {
 		return nil, nil, err
 	}
-	tools = p.failures.ofTools(tools)
+	tools = p.failures.watchTools(tools)
 	p.servers.Store(server.ID, tools)
 	return tools, link, nil
 }
@@ -77,7 +77,7 @@ func (p *program) openTools(st store.Store) (_ *toolbox, err error) {
 		}
 		all = append(all, pages...)
 	}
-	box.tools, err = tool.NewSet(p.failures.ofTools(all)...)
+	box.tools, err = tool.NewSet(p.failures.watchTools(all)...)
 	return box, err
 }
 
@@ -88,9 +88,9 @@ func (b *toolbox) close() error {
 	return b.workspace.Close()
 }
 
-// mayUse is what an agent can call here, for a person to know. A server that
+// toolNames is what an agent can call here, for a person to know. A server that
 // was not reached yet is named in place of its tools.
-func (p *program) mayUse(box *toolbox, def session.Definition) string {
+func (p *program) toolNames(box *toolbox, def session.Definition) string {
 	names := box.tools.Select(def.Tools, def.ToolsDeny).Names()
 	for _, server := range def.MCP {
 		offered, _ := p.servers.Load(server.ID)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// speakable refuses, before the lease is asked for, what the session would.
-func speakable(i session.Info, text string) error {
+// checkCanSend refuses, before the lease is asked for, what the session would.
+func checkCanSend(i session.Info, text string) error {
 	if i.Status != session.Active {
 		return &session.StatusError{ID: i.ID, Status: i.Status, Action: holdfast.SendMessage{}.Name()}
 	}
@@ -22,22 +22,22 @@ func speakable(i session.Info, text string) error {
 
 // turn executes one turn of a conversation and shows the answer: word by word
 // and with what tools do where that is asked for, else whole.
-func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) turn(ctx context.Context, h *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
 	spoke := false
 	var (
 		s   session.Session
 		err error
 	)
 	if stream {
-		n, stop := p.narrate(h, id)
-		s, err = h.Execute(ctx, id, a, append(opts, holdfast.Stream(n.hear))...)
+		n, stop := p.showTurn(h, id)
+		s, err = h.Execute(ctx, id, a, append(opts, holdfast.Stream(n.showDelta))...)
 		stop()
-		spoke = n.spoke
+		spoke = n.printed
 	} else {
 		s, err = h.Execute(ctx, id, a, opts...)
 	}
 	if err != nil && !s.IsZero() {
-		err = h.explained(err, s.Definition(), s.Model())
+		err = h.explain(err, s.Definition(), s.Model())
 	}
 	if err != nil {
 		return s, err
@@ -49,7 +49,7 @@ func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Actio
 		return s, err
 	}
 	if spoke {
-		return s, stopped(s)
+		return s, checkStopped(s)
 	}
 	return s, p.printReply(s)
 }
@@ -58,15 +58,15 @@ func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Actio
 // was stopped follows it.
 func (p *program) printReply(s session.Session) error {
 	if reply := s.Reply(); !p.json && reply != "" {
-		if err := p.out.print(p.shown(reply) + "\n"); err != nil {
+		if err := p.out.print(p.forOutput(reply) + "\n"); err != nil {
 			return err
 		}
 	}
-	return stopped(s)
+	return checkStopped(s)
 }
 
-// shown is text as standard output gets it: as it is, unless it is a terminal.
-func (p *program) shown(text string) string {
+// forOutput is text as standard output gets it: as it is, unless it is a terminal.
+func (p *program) forOutput(text string) string {
 	if p.out.terminal {
 		return printable(text)
 	}
@@ -75,7 +75,7 @@ func (p *program) shown(text string) string {
 
 // savedText says what is safe now.
 func savedText(i session.Info) string {
-	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, quantity(i.MessageCount, "message"), shortID(i.ID))
+	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, countOf(i.MessageCount, "message"), shortID(i.ID))
 }
 
 // spentText is what something used, "" where that is nothing. A price that is

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// waiting shows at a terminal, in a line that is erased again, how long the
+// waitLine shows at a terminal, in a line that is erased again, how long the
 // first word of an answer has been waited for. Elsewhere it shows nothing.
-type waiting struct {
+type waitLine struct {
 	to   *screen
 	live bool
 
@@ -24,10 +24,10 @@ const (
 	waitRedraw  = 250 * time.Millisecond
 )
 
-// waiting begins to watch. Whoever begins it ends it, and calls its other
+// newWaitLine begins to watch. Whoever begins it ends it, and calls its other
 // methods with the lock held.
-func (p *program) waiting(mu *sync.Mutex) *waiting {
-	w := &waiting{
+func (p *program) newWaitLine(mu *sync.Mutex) *waitLine {
+	w := &waitLine{
 		to: p.err, live: p.err.terminal && p.out.terminal && p.getenv("TERM") != "dumb", mu: mu,
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -36,30 +36,30 @@ func (p *program) waiting(mu *sync.Mutex) *waiting {
 }
 
 // begin says that a word is waited for from now on.
-func (w *waiting) begin() { w.since = time.Now() }
+func (w *waitLine) begin() { w.since = time.Now() }
 
 // hide erases what is shown, so that something else can be written. The waiting
 // may go on.
-func (w *waiting) hide() {
+func (w *waitLine) hide() {
 	if w.drawn {
 		fmt.Fprint(w.to, clearLine)
 		w.drawn = false
 	}
 }
 
-// over says that there is nothing to wait for any more.
-func (w *waiting) over() {
+// stopWaiting says that there is nothing to wait for any more.
+func (w *waitLine) stopWaiting() {
 	w.hide()
 	w.since = time.Time{}
 }
 
-// end ends the watching. It is called without the lock.
-func (w *waiting) end() {
+// close ends the watching. It is called without the lock.
+func (w *waitLine) close() {
 	close(w.stop)
 	<-w.stopped
 }
 
-func (w *waiting) run() {
+func (w *waitLine) run() {
 	defer close(w.stopped)
 	if !w.live {
 		return
@@ -76,7 +76,7 @@ func (w *waiting) run() {
 	}
 }
 
-func (w *waiting) draw() {
+func (w *waitLine) draw() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if elapsed := time.Since(w.since); !w.since.IsZero() && elapsed >= waitQuietly {
