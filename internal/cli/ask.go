@@ -94,32 +94,32 @@ func (p *program) canAsk() bool { return p.in.terminal && p.err.terminal }
 // converse runs a turn; without an action it asks about the calls that wait. At a terminal it asks about calls that wait, and
 // continues with what the person says; elsewhere such a turn ends with a
 // waitingError.
-func (p *program) converse(ctx context.Context, h *env, id string, a holdfast.Action, stream bool, read lineReader, opts ...holdfast.Option) (session.Session, error) {
-	s, err := p.firstTurn(ctx, h, id, a, stream, opts...)
+func (p *program) converse(ctx context.Context, e *env, id string, a holdfast.Action, stream bool, read lineReader, opts ...holdfast.Option) (session.Session, error) {
+	s, err := p.firstTurn(ctx, e, id, a, stream, opts...)
 	for errors.Is(err, errWaiting) && p.canAsk() {
-		answered, askErr := p.askAll(ctx, h, id, read)
+		answered, askErr := p.askAll(ctx, e, id, read)
 		if askErr != nil {
 			return s, askErr
 		}
 		if !answered {
 			return s, err
 		}
-		if s, err = h.Get(ctx, id, holdfast.WithTail()); err != nil {
+		if s, err = e.Get(ctx, id, holdfast.WithTail()); err != nil {
 			return s, err
 		}
 		if !s.Running() { // the end of a subagent continued it
 			return s, p.printReply(s)
 		}
-		s, err = p.turn(ctx, h, id, holdfast.ContinueExecution{}, stream)
+		s, err = p.turn(ctx, e, id, holdfast.ContinueExecution{}, stream)
 	}
 	return s, err
 }
 
-func (p *program) firstTurn(ctx context.Context, h *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) firstTurn(ctx context.Context, e *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
 	if a != nil {
-		return p.turn(ctx, h, id, a, stream, opts...)
+		return p.turn(ctx, e, id, a, stream, opts...)
 	}
-	s, err := h.Get(ctx, id, holdfast.WithTail())
+	s, err := e.Get(ctx, id, holdfast.WithTail())
 	if err != nil {
 		return s, err
 	}
@@ -128,17 +128,17 @@ func (p *program) firstTurn(ctx context.Context, h *env, id string, a holdfast.A
 
 // askAll asks a person about every call of a session that waits, those of its
 // subagents included. It returns false where one was left for later.
-func (p *program) askAll(ctx context.Context, h *env, id string, read lineReader) (answered bool, err error) {
-	s, err := h.Get(ctx, id, holdfast.WithTail())
+func (p *program) askAll(ctx context.Context, e *env, id string, read lineReader) (answered bool, err error) {
+	s, err := e.Get(ctx, id, holdfast.WithTail())
 	if err != nil {
 		return false, err
 	}
 	for _, call := range waitingCalls(s) {
 		if call.ChildID != "" {
-			if answered, err := p.askAll(ctx, h, call.ChildID, read); err != nil || !answered {
+			if answered, err := p.askAll(ctx, e, call.ChildID, read); err != nil || !answered {
 				return false, err
 			}
-			if _, err := h.Execute(ctx, call.ChildID, holdfast.ContinueExecution{}); err != nil {
+			if _, err := e.Execute(ctx, call.ChildID, holdfast.ContinueExecution{}); err != nil {
 				return false, err
 			}
 			continue
@@ -147,7 +147,7 @@ func (p *program) askAll(ctx context.Context, h *env, id string, read lineReader
 		if !ok {
 			return false, nil
 		}
-		if err := h.Respond(ctx, id, response); err != nil {
+		if err := e.Respond(ctx, id, response); err != nil {
 			return false, err
 		}
 	}

@@ -38,8 +38,8 @@ From a pipe each line is a message and each answer goes to standard output. With
 				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent, name and user; --agent, --name and --user are for new ones"}
 			}
 			ctx := cmd.Context()
-			return p.withEnv(ctx, func(h *env) error {
-				c := &chat{program: p, h: h}
+			return p.withEnv(ctx, func(e *env) error {
+				c := &chat{program: p, e: e}
 				if err := c.open(ctx, ref, agent, name, model); err != nil {
 					return err
 				}
@@ -58,7 +58,7 @@ From a pipe each line is a message and each answer goes to standard output. With
 // chat is one conversation at a terminal or over a pipe.
 type chat struct {
 	*program
-	h          *env
+	e          *env
 	editor     *editor // nil: lines are read as they come
 	info       session.Info
 	last       int64 // number of the last message that was told
@@ -89,15 +89,15 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 		def.Model = model
 	}
 	if def.Model == "" {
-		if err := c.h.checkDefaultModel(); err != nil {
+		if err := c.e.checkDefaultModel(); err != nil {
 			return err
 		}
 	}
-	s, err := c.h.Create(ctx, def, holdfast.WithName(name))
+	s, err := c.e.Create(ctx, def, holdfast.WithName(name))
 	if err != nil {
-		return c.h.explain(err, def, def.Model)
+		return c.e.explain(err, def, def.Model)
 	}
-	c.h.embedForRecall(ctx, s)
+	c.e.embedForRecall(ctx, s)
 	c.setSession(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
 	c.printIntroduction(s)
@@ -105,11 +105,11 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 }
 
 func (c *chat) reopen(ctx context.Context, ref, model string) error {
-	info, err := c.h.Resolve(ctx, ref)
+	info, err := c.e.Resolve(ctx, ref)
 	if err != nil {
 		return err
 	}
-	s, err := c.h.Get(ctx, info.ID, holdfast.WithTail())
+	s, err := c.e.Get(ctx, info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
@@ -117,21 +117,21 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 		return err
 	}
 	if model != "" && model != s.Model() {
-		if _, err := c.h.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
-			return c.h.explain(err, session.Definition{}, model)
+		if _, err := c.e.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
+			return c.e.explain(err, session.Definition{}, model)
 		}
-		if s, err = c.h.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
+		if s, err = c.e.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
 			return err
 		}
 	}
-	c.h.embedForRecall(ctx, s)
+	c.e.embedForRecall(ctx, s)
 	c.setSession(s)
 	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, countOf(c.info.MessageCount, "message"))
 	c.printIntroduction(s)
 	if c.in.terminal && c.out.terminal && !c.json {
 		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
 	}
-	work, err := c.h.workOn(ctx, s)
+	work, err := c.e.workOn(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -163,11 +163,11 @@ func (c *chat) loadAgent(given string) (session.Definition, error) {
 // printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
 func (c *chat) printIntroduction(s session.Session) {
-	model := cmp.Or(s.Model(), c.h.model)
+	model := cmp.Or(s.Model(), c.e.model)
 	switch {
 	case model != offline.Name:
-		c.err.status("%s answers · it may use %s", model, cmp.Or(c.toolNames(c.h.toolbox, s.Definition()), "no tools"))
-	case len(c.usableProviders(c.h.models.providers.Catalog)) > 0:
+		c.err.status("%s answers · it may use %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "no tools"))
+	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:
 		c.err.status("the built-in offline model answers, and only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
 		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")
@@ -252,7 +252,7 @@ func (c *chat) readResponse(ctx context.Context) lineReader {
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
 	began := c.now()
 	ctx, stop := c.interrupts.watch(ctx)
-	s, err := c.converse(ctx, c.h, c.info.ID, a, !c.json, c.readResponse(ctx))
+	s, err := c.converse(ctx, c.e, c.info.ID, a, !c.json, c.readResponse(ctx))
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
@@ -324,7 +324,7 @@ func (c *chat) leave(err error) error {
 	if err := cmp.Or(err, c.unfinished); err != nil {
 		return err
 	}
-	if c.h.url.scheme == "inmem" {
+	if c.e.url.scheme == "inmem" {
 		c.err.status("bye · this session was kept in memory only and is gone")
 		return nil
 	}

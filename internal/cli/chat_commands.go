@@ -113,7 +113,7 @@ func chatHelp() string {
 }
 
 func (c *chat) showInfo(ctx context.Context, _ string) error {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+	s, err := c.e.Get(ctx, c.info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (c *chat) showHistory(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	page, err := c.printHistory(ctx, c.h, c.info.ID, memory.HistoryOptions{Limit: limit})
+	page, err := c.printHistory(ctx, c.e, c.info.ID, memory.HistoryOptions{Limit: limit})
 	if err == nil && page.Next > 0 {
 		c.err.status("\n%s; there are more: /history %d", partText(page), min(2*limit, page.Total))
 	}
@@ -134,7 +134,7 @@ func (c *chat) showHistory(ctx context.Context, arg string) error {
 }
 
 func (c *chat) showUsage(ctx context.Context, _ string) error {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+	s, err := c.e.Get(ctx, c.info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
@@ -146,14 +146,14 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 	if arg != "" {
 		err := c.change(ctx, holdfast.ChangeModel{Model: arg})
 		if err != nil {
-			return c.h.explain(err, session.Definition{}, arg)
+			return c.e.explain(err, session.Definition{}, arg)
 		}
 	}
-	s, err := c.h.Get(ctx, c.info.ID)
+	s, err := c.e.Get(ctx, c.info.ID)
 	if err != nil {
 		return err
 	}
-	c.err.status("%s answers", cmp.Or(s.Model(), c.h.model))
+	c.err.status("%s answers", cmp.Or(s.Model(), c.e.model))
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (c *chat) prune(ctx context.Context, arg string) error {
 
 // change executes an action on the session and says what was saved.
 func (c *chat) change(ctx context.Context, a holdfast.Action) error {
-	s, err := c.h.Execute(ctx, c.info.ID, a)
+	s, err := c.e.Execute(ctx, c.info.ID, a)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (c *chat) change(ctx context.Context, a holdfast.Action) error {
 }
 
 func (c *chat) fork(ctx context.Context, arg string) error {
-	child, err := c.h.Fork(ctx, c.info.ID, holdfast.WithName(arg))
+	child, err := c.e.Fork(ctx, c.info.ID, holdfast.WithName(arg))
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (c *chat) fork(ctx context.Context, arg string) error {
 // save writes the document to a file that must not exist: a conversation is
 // no place to lose another one.
 func (c *chat) save(ctx context.Context, arg string) error {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.Whole())
+	s, err := c.e.Get(ctx, c.info.ID, holdfast.Whole())
 	if err != nil {
 		return err
 	}

@@ -149,19 +149,19 @@ func openNothing(context.Context, storeURL) (store.Store, error) {
 }
 
 // planCopy is what there is to copy: all, or some.
-func (h *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
+func (e *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
 	if len(refs) == 0 {
-		return transfer.PlanAll(ctx, h.store, h.tenant)
+		return transfer.PlanAll(ctx, e.store, e.tenant)
 	}
 	var ids []string
 	for _, ref := range refs {
-		info, err := h.Resolve(ctx, ref)
+		info, err := e.Resolve(ctx, ref)
 		if err != nil {
 			return transfer.Plan{}, err
 		}
 		ids = append(ids, info.ID)
 	}
-	return transfer.PlanSome(ctx, h.store, h.tenant, ids)
+	return transfer.PlanSome(ctx, e.store, e.tenant, ids)
 }
 
 // warnOfHistory says, before anything is done, what cannot be kept.

@@ -48,12 +48,12 @@ With --repair it first builds anew what does not follow from the log as it shoul
 tenants, and says what it mended; it removes nothing, and no log is altered. With --reindex
 it builds the index of words anew.`,
 	}
-	cmd.RunE = p.inEnv(func(ctx context.Context, h *env, _ []string) error {
-		done, err := p.repairStore(ctx, h, repair, reindex)
+	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		done, err := p.repairStore(ctx, e, repair, reindex)
 		if err != nil {
 			return err
 		}
-		found, err := p.checkStore(ctx, h)
+		found, err := p.checkStore(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -71,13 +71,13 @@ it builds the index of words anew.`,
 }
 
 // repairStore mends and builds anew as asked; nil where nothing was asked.
-func (p *program) repairStore(ctx context.Context, h *env, repair, reindex bool) (*repairReport, error) {
+func (p *program) repairStore(ctx context.Context, e *env, repair, reindex bool) (*repairReport, error) {
 	if !repair && !reindex {
 		return nil, nil
 	}
-	doctor, ok := h.store.(store.Doctors)
+	doctor, ok := e.store.(store.Doctors)
 	if !ok {
-		return nil, &session.UnsupportedError{Store: h.url.String(), Ability: "repairing and reindexing"}
+		return nil, &session.UnsupportedError{Store: e.url.String(), Ability: "repairing and reindexing"}
 	}
 	done := &repairReport{Mended: []string{}}
 	if repair {
@@ -114,14 +114,14 @@ func (p *program) printRepaired(mended []string) error {
 }
 
 // checkStore looks at everything and changes nothing.
-func (p *program) checkStore(ctx context.Context, h *env) (storeHealth, error) {
+func (p *program) checkStore(ctx context.Context, e *env) (storeHealth, error) {
 	found := storeHealth{
-		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
-		Models: p.reachable(h), Build: thisBuild(),
+		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
+		Models: p.reachable(e), Build: thisBuild(),
 	}
-	found.writeErr = h.url.writable()
+	found.writeErr = e.url.writable()
 	found.Writable = found.writeErr == nil
-	if doctor, ok := h.store.(store.Doctors); ok {
+	if doctor, ok := e.store.(store.Doctors); ok {
 		shown := p.progress("checking", "step")
 		problems, err := doctor.Check(ctx, shown.report)
 		shown.end()
@@ -130,14 +130,14 @@ func (p *program) checkStore(ctx context.Context, h *env) (storeHealth, error) {
 		}
 		found.Problems = append(found.Problems, problems...)
 	}
-	if err := p.checkSessions(ctx, h, &found); err != nil {
+	if err := p.checkSessions(ctx, e, &found); err != nil {
 		return found, err
 	}
-	tails, ok := h.store.(store.Tails)
+	tails, ok := e.store.(store.Tails)
 	if !ok {
 		return found, nil
 	}
-	refs, err := tails.Interrupted(ctx, h.tenant)
+	refs, err := tails.Interrupted(ctx, e.tenant)
 	for _, ref := range refs {
 		found.Interrupted = append(found.Interrupted, ref.ID)
 	}
@@ -145,19 +145,19 @@ func (p *program) checkStore(ctx context.Context, h *env) (storeHealth, error) {
 }
 
 // checkSessions loads every session of the tenant.
-func (p *program) checkSessions(ctx context.Context, h *env, found *storeHealth) error {
+func (p *program) checkSessions(ctx context.Context, e *env, found *storeHealth) error {
 	shown := p.progress("reading", "session")
 	defer shown.end()
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
 	for {
-		page, err := h.List(ctx, q)
+		page, err := e.List(ctx, q)
 		if err != nil {
 			return err
 		}
 		for _, i := range page.Items {
 			found.Sessions++
 			found.Statuses[i.Status]++
-			if err := h.findCorrupt(ctx, i.ID); err != nil {
+			if err := e.findCorrupt(ctx, i.ID); err != nil {
 				found.Corrupt = append(found.Corrupt, err)
 			}
 			shown.report(found.Sessions, 0)
@@ -172,8 +172,8 @@ func (p *program) checkSessions(ctx context.Context, h *env, found *storeHealth)
 }
 
 // findCorrupt loads a session, tail included: a header alone says little.
-func (h *env) findCorrupt(ctx context.Context, id string) *session.CorruptError {
-	_, err := h.store.Load(ctx, store.Ref{Tenant: h.tenant, ID: id}, true)
+func (e *env) findCorrupt(ctx context.Context, id string) *session.CorruptError {
+	_, err := e.store.Load(ctx, store.Ref{Tenant: e.tenant, ID: id}, true)
 	var corrupt *session.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
@@ -278,9 +278,9 @@ func parenthesised(words []string) string {
 
 // reachable is which models can be named here: the one built in, and any of
 // the providers that are set up.
-func (p *program) reachable(h *env) []string {
+func (p *program) reachable(e *env) []string {
 	models := []string{offline.Name}
-	for _, provider := range p.usableProviders(h.models.providers.Catalog) {
+	for _, provider := range p.usableProviders(e.models.providers.Catalog) {
 		models = append(models, provider+"/MODEL")
 	}
 	return models

@@ -132,13 +132,13 @@ func exitCodeOfRun(err error) (code int, kind string, ok bool) {
 }
 
 var (
-	errUsage      = errors.New("usage")
-	errQuestionPrinted      = errors.New("a person is asked")
-	errWaiting    = errors.New("calls wait for responses")
-	errDeclined   = errors.New("nothing was done: not confirmed")
-	errReaderGone = errors.New("nobody reads the output any more")
-	errPartial    = errors.New("only part done")
-	errModel      = errors.New("the model failed")
+	errUsage           = errors.New("usage")
+	errQuestionPrinted = errors.New("a person is asked")
+	errWaiting         = errors.New("calls wait for responses")
+	errDeclined        = errors.New("nothing was done: not confirmed")
+	errReaderGone      = errors.New("nobody reads the output any more")
+	errPartial         = errors.New("only part done")
+	errModel           = errors.New("the model failed")
 )
 
 // usageError is a command line that cannot be understood.

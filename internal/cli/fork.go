@@ -19,7 +19,7 @@ func (p *program) forkCommand() *cobra.Command {
 		Use: "fork REF", Short: "start a new session with the same history", Args: cobra.ExactArgs(1),
 		Long: "Start a new session with the same history, up to a version. The two never affect\neach other again. With --json: the header of the new one.",
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))
@@ -27,7 +27,7 @@ func (p *program) forkCommand() *cobra.Command {
 		if name != "" {
 			opts = append(opts, holdfast.WithName(name))
 		}
-		child, err := h.Fork(ctx, i.ID, opts...)
+		child, err := e.Fork(ctx, i.ID, opts...)
 		if err != nil {
 			return err
 		}

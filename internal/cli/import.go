@@ -20,9 +20,9 @@ func (p *program) importCommand() *cobra.Command {
 instructor-php, whose credentials are never taken over. A directory is that of a run of
 strands-cli, which then goes on with "holdfast run --resume". What was left out is told on
 standard error. With --json: the header.`,
-		RunE: p.inEnv(func(ctx context.Context, h *env, args []string) error {
+		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
-				return p.importDir(ctx, h, args[0], newID)
+				return p.importDir(ctx, e, args[0], newID)
 			}
 			data, err := p.readFile(ctx, args[0])
 			if err != nil {
@@ -32,11 +32,11 @@ standard error. With --json: the header.`,
 			if newID {
 				id = uuid.NewString()
 			}
-			s, report, err := p.parseSession(data, id, h.tenant)
+			s, report, err := p.parseSession(data, id, e.tenant)
 			if err != nil {
 				return err
 			}
-			if s, err = h.Import(ctx, s); err != nil {
+			if s, err = e.Import(ctx, s); err != nil {
 				return err
 			}
 			p.printImportReport(report)
@@ -48,19 +48,19 @@ standard error. With --json: the header.`,
 }
 
 // importDir stores the run that another program keeps in a directory.
-func (p *program) importDir(ctx context.Context, h *env, dir string, newID bool) error {
-	o := strands.ImportOptions{Tenant: h.tenant}
+func (p *program) importDir(ctx context.Context, e *env, dir string, newID bool) error {
+	o := strands.ImportOptions{Tenant: e.tenant}
 	if newID {
 		o.ID = uuid.NewString()
 	}
-	id, notes, err := strands.Import(ctx, h.Runtime, strands.Dir(dir), o)
+	id, notes, err := strands.Import(ctx, e.Runtime, strands.Dir(dir), o)
 	if err != nil {
 		return err
 	}
 	for _, note := range notes {
 		p.err.status("note: %s", note)
 	}
-	i, err := h.Info(ctx, id)
+	i, err := e.Info(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 type interrupts struct {
 	signals chan os.Signal
 	catch   func() // begin or go on catching signals
-	release     func() // let the next signal end the program
+	release func() // let the next signal end the program
 }
 
 // listenForSignals catches signals from now on. It also makes writing to a closed pipe

@@ -24,7 +24,7 @@ func (p *program) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
 		Long: "List sessions, the last used first. With --json: an array of headers.",
-		RunE: p.inEnv(func(ctx context.Context, h *env, _ []string) error {
+		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 			q := q
 			keep, err := queryByStatus(&q, statuses)
 			if err != nil {
@@ -34,17 +34,17 @@ func (p *program) listCommand() *cobra.Command {
 				return err
 			}
 			if parent != "" {
-				info, err := h.Resolve(ctx, parent)
+				info, err := e.Resolve(ctx, parent)
 				if err != nil {
 					return err
 				}
 				q.ParentID = info.ID
 			}
-			page, err := h.listKept(ctx, q, keep)
+			page, err := e.listKept(ctx, q, keep)
 			if err != nil {
 				return err
 			}
-			return p.printPage(ctx, h, page)
+			return p.printPage(ctx, e, page)
 		}),
 	}
 	f := cmd.Flags()
@@ -117,9 +117,9 @@ func statusOf(i session.Info) string {
 
 // listKept is a page of the sessions that keep lets through. It asks for no more
 // at a time than have room on the page, so that the next one begins after it.
-func (h *env) listKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
+func (e *env) listKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
 	if keep == nil {
-		return h.List(ctx, q)
+		return e.List(ctx, q)
 	}
 	q, _, err := q.Check()
 	if err != nil {
@@ -128,7 +128,7 @@ func (h *env) listKept(ctx context.Context, q store.Query, keep func(session.Inf
 	found, most := session.Infos{}, q.Limit
 	for {
 		q.Limit = most - len(found)
-		page, err := h.List(ctx, q)
+		page, err := e.List(ctx, q)
 		if err != nil {
 			return page, err
 		}
@@ -140,8 +140,8 @@ func (h *env) listKept(ctx context.Context, q store.Query, keep func(session.Inf
 	}
 }
 
-func (p *program) printPage(ctx context.Context, h *env, page store.Page) error {
-	if err := p.printInfos(page.Items, h.interrupted(ctx)); err != nil {
+func (p *program) printPage(ctx context.Context, e *env, page store.Page) error {
+	if err := p.printInfos(page.Items, e.interrupted(ctx)); err != nil {
 		return err
 	}
 	if len(page.Items) == 0 && !p.json && len(page.Corrupt) == 0 {
@@ -157,12 +157,12 @@ func (p *program) printPage(ctx context.Context, h *env, page store.Page) error 
 }
 
 // interrupted reports the runs that say they run while nobody works on them.
-func (h *env) interrupted(ctx context.Context) func(session.Info) bool {
+func (e *env) interrupted(ctx context.Context) func(session.Info) bool {
 	return func(i session.Info) bool {
 		if i.Workflow == nil || i.Workflow.Status != string(workflow.StatusRunning) {
 			return false
 		}
-		_, live, err := h.Holder(ctx, i.ID)
+		_, live, err := e.Holder(ctx, i.ID)
 		return err == nil && !live
 	}
 }

@@ -19,10 +19,10 @@ func (p *program) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log REF", Short: "print every change of a session", Args: cobra.ExactArgs(1),
 		Long: "Print every change of a session, oldest first. With --json: one record per line.\nIt needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
-			entries := h.Log
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			entries := e.Log
 			if follow {
-				entries = h.Watch
+				entries = e.Watch
 			}
 			for entry, err := range entries(ctx, i.ID, after) {
 				if err != nil {
@@ -44,7 +44,7 @@ func (p *program) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff REF FROM TO", Short: "print the changes between two versions", Args: cobra.ExactArgs(3),
 		Long: "Print the changes that lead from one version to a later one. With --json: an array\nof records. It needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			var versions [2]int64
 			for n, arg := range args {
 				v, err := parseVersion(arg)
@@ -53,7 +53,7 @@ func (p *program) diffCommand() *cobra.Command {
 				}
 				versions[n] = v
 			}
-			entries, err := h.Diff(ctx, i.ID, versions[0], versions[1])
+			entries, err := e.Diff(ctx, i.ID, versions[0], versions[1])
 			if err != nil {
 				return err
 			}

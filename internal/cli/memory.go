@@ -27,7 +27,7 @@ func (p *program) recallCommand() *cobra.Command {
 words, and by meaning with a model that is built in. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 		o := o
 		for _, scope := range scopes {
 			o.Scopes = append(o.Scopes, memory.Scope(scope))
@@ -37,9 +37,9 @@ It needs a store that can be searched.`,
 		}
 		o.Mode = memory.Mode(mode)
 		if o.Mode != memory.Keyword {
-			h.embedAll(ctx)
+			e.embedAll(ctx)
 		}
-		m, err := h.Memory(ctx, i.ID)
+		m, err := e.Memory(ctx, i.ID)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ kept. A value is a text, or with --raw JSON. With --json: the entry.
 
 With --list print all that is kept, or in place of KEY what is kept under a PREFIX of whole
 segments, as trip is of trip/city. With --json: an array of entries.`,
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
 			case list && (remove || len(args) > 1):
@@ -104,7 +104,7 @@ segments, as trip is of trip/city. With --json: an array of entries.`,
 			case scope == memory.ScopeUser && i.UserID == "":
 				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " is nobody's; one of a user is made with: holdfast chat --user NAME"}
 			}
-			m, err := h.Memory(ctx, i.ID)
+			m, err := e.Memory(ctx, i.ID)
 			switch {
 			case err != nil:
 				return err
@@ -218,12 +218,12 @@ func (p *program) historyCommand() *cobra.Command {
 		Use: "history REF", Short: "print what was said, also what the model is no longer shown", Args: cobra.ExactArgs(1),
 		Long: `Print messages of a session, also those that the model is no longer shown: the last ones,
 in the order they were said. With --json: a page, with the number to go on from in next.`,
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
 				o.Order = memory.Oldest
 			}
-			page, err := p.printHistory(ctx, h, i.ID, o)
+			page, err := p.printHistory(ctx, e, i.ID, o)
 			if err != nil || p.json || page.Next == 0 {
 				return err
 			}
@@ -246,8 +246,8 @@ in the order they were said. With --json: a page, with the number to go on from 
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, h *env, id string, o memory.HistoryOptions) (memory.Page, error) {
-	m, err := h.Memory(ctx, id)
+func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.HistoryOptions) (memory.Page, error) {
+	m, err := e.Memory(ctx, id)
 	if err != nil {
 		return memory.Page{}, err
 	}

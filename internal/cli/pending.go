@@ -19,8 +19,8 @@ func (p *program) pendingCommand() *cobra.Command {
 		Long: `List the tool calls that wait for a response, of all chats, tasks and workflow runs:
 approvals, questions, and results that another program sends. Respond to one with
 "holdfast respond". With --json: an array of calls, each with the header of its session.`,
-		RunE: p.inEnv(func(ctx context.Context, h *env, _ []string) error {
-			page, err := h.Pending(ctx, q)
+		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+			page, err := e.Pending(ctx, q)
 			if err != nil {
 				return err
 			}
@@ -89,9 +89,9 @@ that no rule allows waits again (exit code 19). TEXT - reads standard input.
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		info, s, err := session.Info{}, session.Session{}, error(nil)
-		err = p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+		err = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			info = i
-			if s, err = h.Get(ctx, i.ID, holdfast.WithTail()); err != nil {
+			if s, err = e.Get(ctx, i.ID, holdfast.WithTail()); err != nil {
 				return err
 			}
 			r, err = p.readRespond(ctx, s, args, r, reason)
@@ -103,7 +103,7 @@ that no rule allows waits again (exit code 19). TEXT - reads standard input.
 		for _, name := range append(s.Definition().Tools, pendingTools(s)...) {
 			p.permissions.allowTool(name)
 		}
-		return p.inEnv(func(ctx context.Context, h *env, _ []string) error { return p.respond(ctx, h, info, s, r) })(cmd, args)
+		return p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.respond(ctx, e, info, s, r) })(cmd, args)
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Choice, "choice", "", "take the choice with this `VALUE`, as \"holdfast pending --json\" shows them")
@@ -187,17 +187,17 @@ func findPending(s session.Session, given string) (session.PendingCall, error) {
 }
 
 // respond sends a response and continues a chat with it.
-func (p *program) respond(ctx context.Context, h *env, i session.Info, before session.Session, r session.Response) error {
-	if err := h.findMissing(before.Definition(), before.Model()); i.Kind == session.KindChat && err != nil {
+func (p *program) respond(ctx context.Context, e *env, i session.Info, before session.Session, r session.Response) error {
+	if err := e.findMissing(before.Definition(), before.Model()); i.Kind == session.KindChat && err != nil {
 		return err
 	}
-	if err := h.Respond(ctx, i.ID, r); err != nil {
+	if err := e.Respond(ctx, i.ID, r); err != nil {
 		return err
 	}
 	call, known := before.PendingCall(r.PendingID)
 	switch {
 	case i.Kind == session.KindChat && known && call.Waiting():
-		return p.sendTurn(ctx, h, i, holdfast.ContinueExecution{}, false)
+		return p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, false)
 	case p.json:
 		return p.printJSON(i)
 	case !known:

@@ -16,8 +16,8 @@ func (p *program) purgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge REF", Short: "remove a session for good", Args: cobra.ExactArgs(1),
 		Long: "Remove a session for good: nothing brings it back. Forks of it stay. A session that\ncannot be read is purged by its whole id.",
-		RunE: p.inEnv(func(ctx context.Context, h *env, args []string) error {
-			info, err := h.Resolve(ctx, args[0])
+		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+			info, err := e.Resolve(ctx, args[0])
 			if errors.Is(err, session.ErrCorrupt) && session.CheckID(args[0]) == nil {
 				info, err = session.Info{ID: args[0]}, nil
 			}
@@ -33,7 +33,7 @@ func (p *program) purgeCommand() *cobra.Command {
 			if cascade {
 				opts = append(opts, holdfast.Cascade())
 			}
-			if err := h.Purge(ctx, info.ID, opts...); err != nil {
+			if err := e.Purge(ctx, info.ID, opts...); err != nil {
 				return err
 			}
 			if p.json {

@@ -29,7 +29,7 @@ sessions set-model": a version of its own before the turn.
 
 ` + refHelp,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 		if stream && p.json {
 			return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
 		}
@@ -46,7 +46,7 @@ sessions set-model": a version of its own before the turn.
 			seen = &ifVersion
 		}
 		if model != "" {
-			if i, err = p.switchModel(ctx, h, i, model, way, &seen); err != nil {
+			if i, err = p.switchModel(ctx, e, i, model, way, &seen); err != nil {
 				return err
 			}
 		}
@@ -57,7 +57,7 @@ sessions set-model": a version of its own before the turn.
 		if cmd.Flags().Changed("key") {
 			opts = append(opts, holdfast.IdempotencyKey(key))
 		}
-		return p.sendTurn(ctx, h, i, action, stream, append(opts, holdfast.OnBusy(way))...)
+		return p.sendTurn(ctx, e, i, action, stream, append(opts, holdfast.OnBusy(way))...)
 	})
 	f := cmd.Flags()
 	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at `VERSION`")
@@ -71,11 +71,11 @@ sessions set-model": a version of its own before the turn.
 
 // switchModel has another model answer from now on, if it is another. Whoever
 // asked for a version gets the one that this makes.
-func (p *program) switchModel(ctx context.Context, h *env, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
+func (p *program) switchModel(ctx context.Context, e *env, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
 	if way == holdfast.Enqueue {
 		return i, &session.InvalidError{Field: "model", Reason: "a message that waits is answered by the model the session has then; give --model or --on-busy enqueue"}
 	}
-	s, err := h.Get(ctx, i.ID)
+	s, err := e.Get(ctx, i.ID)
 	if err != nil || s.Model() == model {
 		return i, err
 	}
@@ -83,8 +83,8 @@ func (p *program) switchModel(ctx context.Context, h *env, i session.Info, model
 	if *seen != nil {
 		opts = append(opts, holdfast.IfVersion(**seen))
 	}
-	if s, err = h.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
-		return i, h.explain(err, session.Definition{}, model)
+	if s, err = e.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
+		return i, e.explain(err, session.Definition{}, model)
 	}
 	if *seen != nil {
 		made := s.Version()
@@ -94,20 +94,20 @@ func (p *program) switchModel(ctx context.Context, h *env, i session.Info, model
 }
 
 // sendTurn runs one turn for a script: the answer, or the session document.
-func (p *program) sendTurn(ctx context.Context, h *env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
+func (p *program) sendTurn(ctx context.Context, e *env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
 	responded := false // it continues with a response, nothing was interrupted
-	defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
+	defer holdfast.On(e.Runtime, func(e holdfast.ExecutionStarted) {
 		if e.Continued && e.SessionID == i.ID && !responded {
 			p.err.status("continuing what was interrupted")
 		}
 	}, 0)()
-	before, err := h.Get(ctx, i.ID, holdfast.WithTail())
+	before, err := e.Get(ctx, i.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
 	responded = before.Waiting()
-	h.embedForRecall(ctx, before)
-	s, err := p.converse(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
+	e.embedForRecall(ctx, before)
+	s, err := p.converse(ctx, e, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
 		if err := p.printJSON(s); err != nil {
 			return err

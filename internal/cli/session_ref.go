@@ -29,12 +29,12 @@ func title(i session.Info) string {
 }
 
 // onSession makes the work of a command whose first argument is a REF.
-func (p *program) onSession(work func(ctx context.Context, h *env, i session.Info, args []string) error) func(*cobra.Command, []string) error {
-	return p.inEnv(func(ctx context.Context, h *env, args []string) error {
-		info, err := h.Resolve(ctx, args[0])
+func (p *program) onSession(work func(ctx context.Context, e *env, i session.Info, args []string) error) func(*cobra.Command, []string) error {
+	return p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		info, err := e.Resolve(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return work(ctx, h, info, args[1:])
+		return work(ctx, e, info, args[1:])
 	})
 }

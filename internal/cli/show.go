@@ -30,36 +30,36 @@ workflow run: its pattern with a mark for each unit, ✓ done, ▸ at work, ‖ 
 document; of a run its state, {metadata, variables, runtime_config, token_usage,
 artifacts_written, pattern_state, question, pending, live, next}.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 		if i.Kind == session.KindWorkflow {
 			var version *int64
 			if cmd.Flags().Changed("at") {
 				version = &at
 			}
-			return p.showRun(ctx, h, i.ID, version)
+			return p.showRun(ctx, e, i.ID, version)
 		}
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))
 		}
 		if p.json {
-			s, err := h.Get(ctx, i.ID, opts...)
+			s, err := e.Get(ctx, i.ID, opts...)
 			if err != nil {
 				return err
 			}
 			if opts == nil {
-				p.warnOfTail(ctx, h, i.ID)
+				p.warnOfTail(ctx, e, i.ID)
 			}
 			return p.printJSON(s)
 		}
 		if opts == nil {
 			opts = append(opts, holdfast.WithTail())
 		}
-		s, err := h.Get(ctx, i.ID, opts...)
+		s, err := e.Get(ctx, i.ID, opts...)
 		if err != nil {
 			return err
 		}
-		work, err := h.workOn(ctx, s)
+		work, err := e.workOn(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -77,9 +77,9 @@ type activity struct {
 }
 
 // workOn looks whether somebody is executing on a session or was broken off.
-func (h *env) workOn(ctx context.Context, s session.Session) (activity, error) {
+func (e *env) workOn(ctx context.Context, s session.Session) (activity, error) {
 	open := (s.Running() || s.HasTail()) && checkWaiting(s) == nil
-	leases, ok := h.store.(store.Leases)
+	leases, ok := e.store.(store.Leases)
 	if !ok {
 		return activity{interrupted: open}, nil
 	}

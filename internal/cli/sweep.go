@@ -30,7 +30,7 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
   holdfast sessions sweep --idle 30d --dry-run      only say which
   holdfast sessions sweep --status deleted --idle 7d --purge --yes`,
 	}
-	cmd.RunE = p.inEnv(func(ctx context.Context, h *env, _ []string) (err error) {
+	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) (err error) {
 		if idle == "" && !r.Expired {
 			return &session.InvalidError{Field: "sweep", Reason: "say --idle or --expired; without either everything would go"}
 		}
@@ -45,7 +45,7 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 				return err
 			}
 		}
-		swept, err := p.sweep(ctx, h, r)
+		swept, err := p.sweep(ctx, e, r)
 		if err != nil && len(swept) == 0 {
 			return err
 		}
@@ -63,21 +63,21 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 }
 
 // sweep sweeps, and shows how far it is by what the runtime tells of it.
-func (p *program) sweep(ctx context.Context, h *env, r holdfast.Retention) ([]string, error) {
+func (p *program) sweep(ctx context.Context, e *env, r holdfast.Retention) ([]string, error) {
 	if r.DryRun {
-		return h.Sweep(ctx, r)
+		return e.Sweep(ctx, r)
 	}
 	look := r
 	look.DryRun = true
-	found, err := h.Sweep(ctx, look)
+	found, err := e.Sweep(ctx, look)
 	if err != nil {
 		return nil, err
 	}
 	shown := p.progress("sweeping", "session")
 	defer shown.end()
-	defer holdfast.On(h.Runtime, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
-	defer holdfast.On(h.Runtime, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
-	return h.Sweep(ctx, r)
+	defer holdfast.On(e.Runtime, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
+	defer holdfast.On(e.Runtime, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
+	return e.Sweep(ctx, r)
 }
 
 // printSwept prints what was done, or would be.

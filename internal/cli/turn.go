@@ -22,22 +22,22 @@ func checkCanSend(i session.Info, text string) error {
 
 // turn executes one turn of a conversation and shows the answer: word by word
 // and with what tools do where that is asked for, else whole.
-func (p *program) turn(ctx context.Context, h *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) turn(ctx context.Context, e *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
 	spoke := false
 	var (
 		s   session.Session
 		err error
 	)
 	if stream {
-		n, stop := p.showTurn(h, id)
-		s, err = h.Execute(ctx, id, a, append(opts, holdfast.Stream(n.showDelta))...)
+		n, stop := p.showTurn(e, id)
+		s, err = e.Execute(ctx, id, a, append(opts, holdfast.Stream(n.showDelta))...)
 		stop()
 		spoke = n.printed
 	} else {
-		s, err = h.Execute(ctx, id, a, opts...)
+		s, err = e.Execute(ctx, id, a, opts...)
 	}
 	if err != nil && !s.IsZero() {
-		err = h.explain(err, s.Definition(), s.Model())
+		err = e.explain(err, s.Definition(), s.Model())
 	}
 	if err != nil {
 		return s, err

@@ -24,8 +24,8 @@ func (p *program) statusCommands() []*cobra.Command {
 	} {
 		commands = append(commands, &cobra.Command{
 			Use: c.use + " REF", Short: c.short, Args: cobra.ExactArgs(1),
-			RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
-				return p.execute(ctx, h, i, c.action, c.done)
+			RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+				return p.execute(ctx, e, i, c.action, c.done)
 			}),
 		})
 	}
@@ -34,8 +34,8 @@ func (p *program) statusCommands() []*cobra.Command {
 
 // execute executes an action and says what became of the session; with --json
 // that is its header.
-func (p *program) execute(ctx context.Context, h *env, i session.Info, a holdfast.Action, done string) error {
-	s, err := h.Execute(ctx, i.ID, a)
+func (p *program) execute(ctx context.Context, e *env, i session.Info, a holdfast.Action, done string) error {
+	s, err := e.Execute(ctx, i.ID, a)
 	if err != nil {
 		return err
 	}
@@ -53,12 +53,12 @@ func (p *program) rewindCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rewind REF VERSION", Short: "make a session what it was at a version", Args: cobra.ExactArgs(2),
 		Long: "Make a session what it was at a version. Nothing is removed: rewinding to a later\nversion undoes it. It needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			to, err := parseVersion(args[0])
 			if err != nil {
 				return err
 			}
-			return p.execute(ctx, h, i, holdfast.RewindSession{To: to}, fmt.Sprintf("rewound to version %d:", to))
+			return p.execute(ctx, e, i, holdfast.RewindSession{To: to}, fmt.Sprintf("rewound to version %d:", to))
 		}),
 	}
 }
@@ -75,8 +75,8 @@ func parseVersion(arg string) (int64, error) {
 func (p *program) renameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename REF NAME", Short: "name a session; \"\" takes the name away", Args: cobra.ExactArgs(2),
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
-			return p.execute(ctx, h, i, holdfast.RenameSession{To: args[0]}, "renamed")
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+			return p.execute(ctx, e, i, holdfast.RenameSession{To: args[0]}, "renamed")
 		}),
 	}
 }
@@ -84,9 +84,9 @@ func (p *program) renameCommand() *cobra.Command {
 func (p *program) setModelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "set-model REF MODEL", Short: "let another model answer from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
-			err := p.execute(ctx, h, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
-			return h.explain(err, session.Definition{}, args[0])
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+			err := p.execute(ctx, e, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
+			return e.explain(err, session.Definition{}, args[0])
 		}),
 	}
 }
@@ -95,7 +95,7 @@ func (p *program) setPromptCommand() *cobra.Command {
 	var reset bool
 	cmd := &cobra.Command{
 		Use: "set-prompt REF [TEXT]", Short: "change the system prompt; - reads it from standard input", Args: cobra.RangeArgs(1, 2),
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			action := holdfast.ChangeSystemPrompt{Reset: reset}
 			if reset == (len(args) > 0) {
 				return &session.InvalidError{Field: "prompt", Reason: "give a text or --reset, one of the two"}
@@ -107,7 +107,7 @@ func (p *program) setPromptCommand() *cobra.Command {
 				}
 				action.Text = text
 			}
-			return p.execute(ctx, h, i, action, "prompt set:")
+			return p.execute(ctx, e, i, action, "prompt set:")
 		}),
 	}
 	cmd.Flags().BoolVar(&reset, "reset", false, "return to the agent's own prompt")
@@ -118,19 +118,19 @@ func (p *program) setMetaCommand() *cobra.Command {
 	var remove, raw bool
 	cmd := &cobra.Command{
 		Use: "set-meta REF KEY [VALUE]", Short: "write or remove one key of a session's metadata", Args: cobra.RangeArgs(2, 3),
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			key := args[0]
 			if remove == (len(args) == 2) {
 				return &session.InvalidError{Field: "metadata", Reason: "give a value or --remove, one of the two"}
 			}
 			if remove {
-				return p.execute(ctx, h, i, holdfast.RemoveMetadata{Key: key}, "metadata removed:")
+				return p.execute(ctx, e, i, holdfast.RemoveMetadata{Key: key}, "metadata removed:")
 			}
 			value, err := valueOf(args[1], raw)
 			if err != nil {
 				return err
 			}
-			return p.execute(ctx, h, i, holdfast.WriteMetadata{Key: key, Value: value}, "metadata set:")
+			return p.execute(ctx, e, i, holdfast.WriteMetadata{Key: key, Value: value}, "metadata set:")
 		}),
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")

@@ -17,13 +17,13 @@ import (
 // agents.
 type agentSetup struct {
 	*toolbox
-	models  models
-	model   string // for definitions that name none
-	agents  agents
-	skills  skills
-	mcp     bool // tool servers may be reached
+	models   models
+	model    string // for definitions that name none
+	agents   agents
+	skills   skills
+	mcp      bool // tool servers may be reached
 	embedder *lazyEmbedder
-	warn    func(format string, args ...any)
+	warn     func(format string, args ...any)
 }
 
 // newAgentSetup reads the environment and the flags. The caller closes it when no
@@ -42,14 +42,14 @@ func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 		return nil, err
 	}
 	o := &agentSetup{
-		toolbox: tools,
-		models:  models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline, failures: p.failures},
-		model:   p.getenv("HOLDFAST_MODEL"),
-		agents:  agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
-		skills:  p.skills(),
-		mcp:     p.permissions.mcp,
+		toolbox:  tools,
+		models:   models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline, failures: p.failures},
+		model:    p.getenv("HOLDFAST_MODEL"),
+		agents:   agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
+		skills:   p.skills(),
+		mcp:      p.permissions.mcp,
 		embedder: newLazyEmbedder(),
-		warn:    p.err.warn,
+		warn:     p.err.warn,
 	}
 	if o.model == "" {
 		o.model = offline.Name

@@ -48,19 +48,19 @@ const embedFor = 30 * time.Second
 
 // embedAll makes what was written findable by meaning, where the store can keep
 // it. What is left when the time is up costs hits and fails nothing.
-func (h *env) embedAll(ctx context.Context) {
-	h.embedder.start()
+func (e *env) embedAll(ctx context.Context) {
+	e.embedder.start()
 	ctx, cancel := context.WithTimeout(ctx, embedFor)
 	defer cancel()
-	if _, err := h.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
-		h.warn("not everything is findable by meaning yet: %v", err)
+	if _, err := e.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
+		e.warn("not everything is findable by meaning yet: %v", err)
 	}
 }
 
 // embedForRecall makes what other runs of the program wrote findable for an agent
 // that recalls by itself.
-func (h *env) embedForRecall(ctx context.Context, s session.Session) {
+func (e *env) embedForRecall(ctx context.Context, s session.Session) {
 	if m := s.Definition().Memory; m != nil && (m.Recall != nil || m.Tools || m.Strategy == session.PruneVector) {
-		h.embedAll(ctx)
+		e.embedAll(ctx)
 	}
 }

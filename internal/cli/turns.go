@@ -18,11 +18,11 @@ func (p *program) continueCommand() *cobra.Command {
 		Long: `Go on with a turn that was interrupted, or answer messages that wait in the inbox, and
 print the answer. What the model has answered is not asked again, and tools that have
 finished do not run again. With --json: the session document after the turn.`,
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 			if stream && p.json {
 				return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
 			}
-			return p.sendTurn(ctx, h, i, holdfast.ContinueExecution{}, stream)
+			return p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, stream)
 		}),
 	}
 	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer as it comes")
@@ -33,8 +33,8 @@ func (p *program) abandonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "abandon REF", Short: "give up a turn that was interrupted; what it wrote is kept", Args: cobra.ExactArgs(1),
 		Long: "Give up a turn that was interrupted, without asking the model again. What it wrote is\nkept. With --json: the header.",
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
-			return p.execute(ctx, h, i, holdfast.AbandonExecution{}, "abandoned the turn of")
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			return p.execute(ctx, e, i, holdfast.AbandonExecution{}, "abandoned the turn of")
 		}),
 	}
 }
@@ -46,14 +46,14 @@ func (p *program) cancelCommand() *cobra.Command {
 broken off, tools are told to end, and the turn is saved as stopped. A turn that was
 interrupted ends at once. With --json: the header as it is now. It needs a store with an
 inbox.`,
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
-			if err := h.Cancel(ctx, i.ID); err != nil {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			if err := e.Cancel(ctx, i.ID); err != nil {
 				return err
 			}
-			if err := h.waitForEnd(ctx, i); err != nil {
+			if err := e.waitForEnd(ctx, i); err != nil {
 				return err
 			}
-			now, err := h.Info(ctx, i.ID)
+			now, err := e.Info(ctx, i.ID)
 			if err != nil {
 				return err
 			}
@@ -72,10 +72,10 @@ inbox.`,
 const stopWait = 3 * time.Second
 
 // waitForEnd waits a moment for the end of the turn a session was in.
-func (h *env) waitForEnd(ctx context.Context, i session.Info) error {
+func (e *env) waitForEnd(ctx context.Context, i session.Info) error {
 	moment, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
-	for entry, err := range h.Watch(moment, i.ID, i.Seq) {
+	for entry, err := range e.Watch(moment, i.ID, i.Seq) {
 		if _, over := entry.Change.(session.ExecutionFinished); over || err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func (p *program) usageCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "usage REF", Short: "print the tokens and the money a session has used", Args: cobra.ExactArgs(1),
 		Long: "Print the tokens and the money a session has used since it was made, its subagents\nincluded. A model whose price is not known counts as free.",
-		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
-			s, err := h.Get(ctx, i.ID, holdfast.WithTail())
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			s, err := e.Get(ctx, i.ID, holdfast.WithTail())
 			if err != nil {
 				return err
 			}

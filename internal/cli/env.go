@@ -26,22 +26,22 @@ type env struct {
 
 // inEnv makes the work of a command that needs sessions. A signal ends its
 // context.
-func (p *program) inEnv(work func(ctx context.Context, h *env, args []string) error) func(*cobra.Command, []string) error {
+func (p *program) inEnv(work func(ctx context.Context, e *env, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
-		return p.withEnv(ctx, func(h *env) error { return work(ctx, h, args) })
+		return p.withEnv(ctx, func(e *env) error { return work(ctx, e, args) })
 	}
 }
 
 // withEnv opens the store, does the work and closes what it opened.
 func (p *program) withEnv(ctx context.Context, work func(*env) error) (err error) {
-	h, err := p.openEnv(ctx)
+	e, err := p.openEnv(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	return work(h)
+	defer func() { err = errors.Join(err, e.close()) }()
+	return work(e)
 }
 
 func (p *program) openEnv(ctx context.Context) (*env, error) {
@@ -76,7 +76,7 @@ func (p *program) openEnvAt(ctx context.Context, url storeURL) (*env, error) {
 	return &env{Runtime: rt, agentSetup: given, store: st, url: url, tenant: tenant, identity: who}, nil
 }
 
-func (h *env) close() error { return errors.Join(h.Close(), h.store.Close(), h.agentSetup.close()) }
+func (e *env) close() error { return errors.Join(e.Close(), e.store.Close(), e.agentSetup.close()) }
 
 // storeURL is the store that was asked for on the command line, else in the
 // environment, else the user's own.

@@ -18,11 +18,11 @@ type turnView struct {
 	*program
 	id string // of the session
 
-	mu      sync.Mutex // tools run side by side: guards the rest
-	style   markdown
-	printed   bool // some of an answer was shown
-	open    bool // the last line of it has no end yet
-	calls   map[string]call
+	mu       sync.Mutex // tools run side by side: guards the rest
+	style    markdown
+	printed  bool // some of an answer was shown
+	open     bool // the last line of it has no end yet
+	calls    map[string]call
 	waitLine *waitLine
 }
 
@@ -33,15 +33,15 @@ type call struct {
 }
 
 // showTurn begins to show the turns of a session. The caller stops it.
-func (p *program) showTurn(h *env, id string) (n *turnView, stop func()) {
+func (p *program) showTurn(e *env, id string) (n *turnView, stop func()) {
 	n = &turnView{program: p, id: id, style: markdown{screen: p.out}, calls: map[string]call{}}
 	n.waitLine = p.newWaitLine(&n.mu)
 	stops := []func(){
-		holdfast.On(h.Runtime, n.stepStarted, 0),
-		holdfast.On(h.Runtime, n.attemptFailed, 0),
-		holdfast.On(h.Runtime, n.toolStarted, 0),
-		holdfast.On(h.Runtime, n.toolFinished, 0),
-		holdfast.On(h.Runtime, n.subagentStarted, 0),
+		holdfast.On(e.Runtime, n.stepStarted, 0),
+		holdfast.On(e.Runtime, n.attemptFailed, 0),
+		holdfast.On(e.Runtime, n.toolStarted, 0),
+		holdfast.On(e.Runtime, n.toolFinished, 0),
+		holdfast.On(e.Runtime, n.subagentStarted, 0),
 	}
 	return n, func() {
 		for _, stop := range stops {
