@@ -43,10 +43,7 @@ func (p *program) execute(ctx context.Context, e *env, i session.Info, a holdfas
 }
 
 func (p *program) printDone(done string, i session.Info) error {
-	if p.json {
-		return p.printJSON(i)
-	}
-	return p.out.print(fmt.Sprintf("%s %s · version %d\n", done, title(i), i.Version))
+	return p.printResult(i, "%s %s · version %d", done, title(i), i.Version)
 }
 
 func (p *program) rewindCommand() *cobra.Command {

@@ -138,7 +138,7 @@ func (c *chat) showUsage(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.usageText(s))
+	fmt.Fprintln(c.err, c.usageText(s))
 	return nil
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -31,11 +30,8 @@ func (p *program) forkCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if p.json {
-			return p.printJSON(child.Info())
-		}
-		point := child.Info().Fork
-		return p.out.print(fmt.Sprintf("forked %s at version %d: the new session is %s\n", title(i), point.Version, title(child.Info())))
+		made := child.Info()
+		return p.printResult(made, "forked %s at version %d: the new session is %s", title(i), made.Fork.Version, title(made))
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "`VERSION` to fork (default the last one)")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")

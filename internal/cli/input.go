@@ -81,11 +81,14 @@ func (p *program) readFile(ctx context.Context, path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// confirm asks a person; where there is none to ask, yes must have been said
-// on the command line.
-func (p *program) confirm(ctx context.Context, question string) error {
-	if !p.in.terminal {
-		return &session.InvalidError{Field: "confirmation", Reason: "there is no terminal to ask at; say --yes"}
+// confirm asks a person, unless the command line has said yes. Without a
+// terminal it must have.
+func (p *program) confirm(ctx context.Context, yes bool, question string) error {
+	switch {
+	case yes:
+		return nil
+	case !p.in.terminal:
+		return &session.InvalidError{Field: "confirmation", Reason: "there is no terminal to ask at; give --yes"}
 	}
 	fmt.Fprintf(p.err, "%s [y/N] ", printable(question))
 	answer, err := waitFor(ctx, p.in.readLine)

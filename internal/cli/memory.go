@@ -134,10 +134,7 @@ func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(e)
-	}
-	return p.out.print(fmt.Sprintf("remembered %s · version %d\n", oneLine(key), e.Version))
+	return p.printResult(e, "remembered %s · version %d", oneLine(key), e.Version)
 }
 
 // printEntries prints everything under a prefix, a line each.
@@ -176,10 +173,7 @@ func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(e)
-	}
-	return p.out.print(p.forOutput(metadataText(e.Value)) + "\n")
+	return p.printResult(e, "%s", p.forOutput(metadataText(e.Value)))
 }
 
 func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
@@ -190,10 +184,7 @@ func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(map[string]string{"removed": key})
-	}
-	return p.out.print(fmt.Sprintf("forgot %s\n", oneLine(key)))
+	return p.printResult(map[string]string{"removed": key}, "forgot %s", oneLine(key))
 }
 
 func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }

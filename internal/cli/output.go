@@ -104,6 +104,14 @@ func (p *program) printJSON(v any) error {
 	return p.out.print(text + "\n")
 }
 
+// printResult prints a value with --json, else a line about it.
+func (p *program) printResult(v any, format string, args ...any) error {
+	if p.json {
+		return p.printJSON(v)
+	}
+	return p.out.print(fmt.Sprintf(format, args...) + "\n")
+}
+
 // printable is text that cannot drive a terminal: control characters other
 // than newlines and tabs are shown as U+FFFD.
 func printable(text string) string {

@@ -24,10 +24,8 @@ func (p *program) purgeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := p.confirm(ctx, fmt.Sprintf("Remove %s (%s) for good?", title(info), countOf(info.MessageCount, "message"))); err != nil {
-					return err
-				}
+			if err := p.confirm(ctx, yes, fmt.Sprintf("Remove %s (%s) for good?", title(info), countOf(info.MessageCount, "message"))); err != nil {
+				return err
 			}
 			var opts []holdfast.Option
 			if cascade {
@@ -36,10 +34,7 @@ func (p *program) purgeCommand() *cobra.Command {
 			if err := e.Purge(ctx, info.ID, opts...); err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(map[string]string{"purged": info.ID})
-			}
-			return p.out.print("purged " + title(info) + "\n")
+			return p.printResult(map[string]string{"purged": info.ID}, "purged %s", title(info))
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

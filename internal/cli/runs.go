@@ -242,10 +242,8 @@ restore" brings one back; "sessions sweep --purge" removes for good. With --json
 			if err != nil {
 				return err
 			}
-			if len(old) > 0 && !force {
-				if err := p.confirm(ctx, fmt.Sprintf("Delete %s?", countOf(len(old), "run"))); err != nil {
-					return err
-				}
+			if err := p.confirm(ctx, force || len(old) == 0, fmt.Sprintf("Delete %s?", countOf(len(old), "run"))); err != nil {
+				return err
 			}
 			return p.deleteRuns(ctx, h, old)
 		}),

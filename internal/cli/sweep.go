@@ -40,10 +40,8 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 		for _, status := range statuses {
 			r.Statuses = append(r.Statuses, session.Status(status))
 		}
-		if r.Purge && !r.DryRun && !yes {
-			if err := p.confirm(ctx, "Remove them for good?"); err != nil {
-				return err
-			}
+		if err := p.confirm(ctx, yes || !r.Purge || r.DryRun, "Remove them for good?"); err != nil {
+			return err
 		}
 		swept, err := p.sweep(ctx, e, r)
 		if err != nil && len(swept) == 0 {

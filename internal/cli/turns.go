@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,10 +61,7 @@ inbox.`,
 			if now.Version > i.Version {
 				return p.printDone("cancelled", now)
 			}
-			if p.json {
-				return p.printJSON(now)
-			}
-			return p.out.print(fmt.Sprintf("asked %s to stop\n", title(now)))
+			return p.printResult(now, "asked %s to stop", title(now))
 		}),
 	}
 }
@@ -100,10 +98,7 @@ func (p *program) usageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(usageOf(s))
-			}
-			return p.out.print(p.usageText(s))
+			return p.printResult(usageOf(s), "%s", p.usageText(s))
 		}),
 	}
 }
@@ -123,7 +118,7 @@ func (p *program) usageText(s session.Session) string {
 	line("output", fmt.Sprintf("%d tokens, %d for reasoning", used.Output, used.Reasoning))
 	line("cost", "$"+used.Cost.String())
 	line("turns", fmt.Sprintf("%d, the model was asked %s", used.Executions, times(used.Inferences)))
-	return text
+	return strings.TrimSuffix(text, "\n")
 }
 
 func times(n int) string {

@@ -48,10 +48,7 @@ func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print which program this is", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if p.json {
-				return p.printJSON(thisBuild())
-			}
-			return p.out.print(thisBuild().String() + "\n")
+			return p.printResult(thisBuild(), "%s", thisBuild())
 		},
 	}
 }
