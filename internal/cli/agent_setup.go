@@ -86,7 +86,7 @@ func (m models) Model(name string) (llm.Model, error) {
 	case errors.As(err, &unknown):
 		return nil, &session.NotFoundError{What: unknown.What, ID: unknown.ID, Available: append(m.local.Names(), unknown.Available...)}
 	case m.offline:
-		return nil, &unavailableError{what: fmt.Sprintf("the model %q is on a server", name), remedy: "run without --offline"}
+		return nil, &unavailableError{what: fmt.Sprintf("the model %q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
 	case err != nil:
 		return nil, err
 	}
@@ -126,14 +126,14 @@ func (o *agentSetup) findMissing(def session.Definition, model string) error {
 	}
 	for _, name := range def.Tools {
 		if flag := flagFor(name); flag != "" && !o.hasTool(name) {
-			return &unavailableError{what: fmt.Sprintf("the agent %s wants the tool %q", def.Name, name), remedy: "allow it with " + flag}
+			return &unavailableError{what: fmt.Sprintf("the agent %s needs the tool %q", def.Name, name), remedy: "offer it with " + flag}
 		}
 	}
 	if err := o.missingSkill(def); err != nil {
 		return err
 	}
 	if len(def.MCP) > 0 && !o.mcp {
-		return &unavailableError{what: fmt.Sprintf("the agent %s wants tool servers", def.Name), remedy: "allow it with --allow-mcp"}
+		return &unavailableError{what: fmt.Sprintf("the agent %s needs its tool servers", def.Name), remedy: "start them with --allow-mcp"}
 	}
 	return nil
 }

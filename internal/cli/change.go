@@ -48,8 +48,8 @@ func (p *program) printDone(done string, i session.Info) error {
 
 func (p *program) rewindCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rewind REF VERSION", Short: "make a session what it was at a version", Args: cobra.ExactArgs(2),
-		Long: "Make a session what it was at a version. Nothing is removed: rewinding to a later\nversion undoes it. It needs a store with a log.",
+		Use: "rewind REF VERSION", Short: "return a session to an earlier version", Args: cobra.ExactArgs(2),
+		Long: "Return a session to an earlier version. Nothing is removed: rewinding to a later version\nundoes it. It needs a store with a log.",
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			to, err := parseVersion(args[0])
 			if err != nil {
@@ -64,14 +64,14 @@ func (p *program) rewindCommand() *cobra.Command {
 func parseVersion(arg string) (int64, error) {
 	v, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil {
-		return 0, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%q is not a number", arg)}
+		return 0, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%q is not a number of a version", arg)}
 	}
 	return v, nil
 }
 
 func (p *program) renameCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rename REF NAME", Short: "name a session; \"\" takes the name away", Args: cobra.ExactArgs(2),
+		Use: "rename REF NAME", Short: "name a session; \"\" removes the name", Args: cobra.ExactArgs(2),
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			return p.execute(ctx, e, i, holdfast.RenameSession{To: args[0]}, "renamed")
 		}),
@@ -80,7 +80,7 @@ func (p *program) renameCommand() *cobra.Command {
 
 func (p *program) setModelCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "set-model REF MODEL", Short: "let another model answer from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
+		Use: "set-model REF MODEL", Short: "use another model from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			err := p.execute(ctx, e, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
 			return e.explain(err, session.Definition{}, args[0])
@@ -95,7 +95,7 @@ func (p *program) setPromptCommand() *cobra.Command {
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			action := holdfast.ChangeSystemPrompt{Reset: reset}
 			if reset == (len(args) > 0) {
-				return &session.InvalidError{Field: "prompt", Reason: "give a text or --reset, one of the two"}
+				return &session.InvalidError{Field: "prompt", Reason: "give either a text or --reset"}
 			}
 			if !reset {
 				text, err := p.readText(ctx, args[0])
@@ -118,7 +118,7 @@ func (p *program) setMetaCommand() *cobra.Command {
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			key := args[0]
 			if remove == (len(args) == 2) {
-				return &session.InvalidError{Field: "metadata", Reason: "give a value or --remove, one of the two"}
+				return &session.InvalidError{Field: "metadata", Reason: "give either a value or --remove"}
 			}
 			if remove {
 				return p.execute(ctx, e, i, holdfast.RemoveMetadata{Key: key}, "metadata removed:")

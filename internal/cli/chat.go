@@ -23,11 +23,13 @@ func (p *program) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "chat", Short: "talk to an agent; the session is saved as you go", Args: cobra.NoArgs,
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
-answer, Ctrl-D leaves; "holdfast chat --session REF" comes back. At a terminal the line
-can be edited, the up key brings earlier ones back, and a pasted block is one message.
+answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
+the line, the up key brings earlier lines back, and a pasted block is one message.
 
-The agent may read files below this directory; the --allow flags let it do more. Any
-model that "holdfast models list" shows can be chosen with --model.
+The agent may read files in the workspace; the --allow flags offer it more tools. A call
+that no rule and no mode allows waits for your response: a terminal asks you, elsewhere the
+exit code is 19 and "holdfast respond" continues. --model takes any model that "holdfast
+models list" shows.
 
 From a pipe each line is a message and each answer goes to standard output. With
 --json every message of the conversation is printed as it is saved, one per line.
@@ -35,7 +37,7 @@ From a pipe each line is a message and each answer goes to standard output. With
 ` + refHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ref != "" && (agent != "" || name != "" || p.user != "") {
-				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent, name and user; --agent, --name and --user are for new ones"}
+				return &session.InvalidError{Field: "session", Reason: "an existing session keeps its agent, name and user; --agent, --name and --user are for new sessions"}
 			}
 			ctx := cmd.Context()
 			return p.withEnv(ctx, func(e *env) error {
@@ -49,8 +51,8 @@ From a pipe each line is a message and each answer goes to standard output. With
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
-	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user whose session it is, and whose memory the agent shares (default $HOLDFAST_USER, else nobody's)")
-	cmd.Flags().StringVar(&ref, "session", "", "come back to the session `REF`")
+	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
+	cmd.Flags().StringVar(&ref, "session", "", "continue the session `REF`")
 	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
 	return p.addPermissionFlags(cmd)
 }
@@ -143,7 +145,7 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 		c.unfinished = waits
 		c.err.status("it waits for %s", waitsFor(waitingCalls(s)[0].Kind))
 	case work.holder != "":
-		c.err.status("%s is executing on it; your messages wait for that", holderText(work.holder))
+		c.err.status("%s is running a turn of it; your messages wait until that ends", holderText(work.holder))
 	}
 	return nil
 }
@@ -166,14 +168,14 @@ func (c *chat) printIntroduction(s session.Session) {
 	model := cmp.Or(s.Model(), c.e.model)
 	switch {
 	case model != offline.Name:
-		c.err.status("%s answers · it may use %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "no tools"))
+		c.err.status("%s answers · tools: %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "none"))
 	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:
-		c.err.status("the built-in offline model answers, and only repeats what you say; choose another with --model, see: holdfast models list")
+		c.err.status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
-		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")
+		c.err.status("no model provider is configured: the built-in offline model answers: it only repeats what you say")
 	}
 	if c.in.terminal {
-		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help tells more")
+		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")
 	}
 }
 
@@ -274,7 +276,7 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 	case errors.Is(err, session.ErrInterrupted):
 		c.err.status("interrupted · nothing is lost · your next message continues it")
 	case caught != nil:
-		c.err.status("\ninterrupted before anything was said")
+		c.err.status("\ninterrupted before the answer began")
 	default:
 		c.report(err)
 	}
@@ -325,9 +327,9 @@ func (c *chat) leave(err error) error {
 		return err
 	}
 	if c.e.url.scheme == "inmem" {
-		c.err.status("bye · this session was kept in memory only and is gone")
+		c.err.status("bye · this session was kept in memory only and is lost")
 		return nil
 	}
-	c.err.status("bye · come back with: holdfast chat --session %s", shortID(c.info.ID))
+	c.err.status("bye · continue with: holdfast chat --session %s", shortID(c.info.ID))
 	return nil
 }

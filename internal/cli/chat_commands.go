@@ -35,11 +35,11 @@ func chatCommands() []chatCommand {
 	return []chatCommand{
 		{name: helpCommand, about: "this list"},
 		{name: quitCommand, about: "leave; so does Ctrl-D"},
-		{name: "/info", about: "where this session stands", run: (*chat).showInfo},
+		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
 		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
 		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},
-		{name: "/model", takes: "[NAME]", about: "the model that answers, or another from now on", personal: true, run: (*chat).changeModel},
-		{name: "/fork", takes: "[NAME]", about: "go on in a copy; this session stays as it is", personal: true, run: (*chat).fork},
+		{name: "/model", takes: "[NAME]", about: "show the model, or use another one from now on", personal: true, run: (*chat).changeModel},
+		{name: "/fork", takes: "[NAME]", about: "continue in a copy; this session does not change", personal: true, run: (*chat).fork},
 		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
 		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
 		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
@@ -66,12 +66,12 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 		case known.takes != "" || arg == "":
 			return c.runCommand(ctx, known, arg)
 		case c.in.terminal:
-			c.err.status("usage: %s, and nothing after it; begin with a space to say it", name)
+			c.err.status("%s takes no argument; to send the line as a message, begin it with a space", name)
 			return false, nil
 		}
 	}
 	if c.in.terminal && command.MatchString(name) {
-		c.err.status("there is no %s; /help tells what there is; begin with a space to say it", name)
+		c.err.status("%s is not a command; /help lists them; to send the line as a message, begin it with a space", name)
 		return false, nil
 	}
 	return c.turn(ctx, holdfast.SendMessage{Text: text})
@@ -108,7 +108,7 @@ func chatHelp() string {
 		line(strings.TrimSpace(known.name+" "+known.takes), known.about)
 	}
 	line("Ctrl-C", "interrupt an answer; your next message continues it. At the prompt: drop the line, or leave if it is empty")
-	b.WriteString("Everything else is said to the agent, also a command after a space.")
+	b.WriteString("Everything else is sent to the agent, also a command after a space.")
 	return b.String()
 }
 
@@ -159,7 +159,7 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 
 func (c *chat) rewind(ctx context.Context, arg string) error {
 	if arg == "" {
-		return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("say which, 1 to %d", c.info.Version)}
+		return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("give a version from 1 to %d", c.info.Version)}
 	}
 	to, err := parseVersion(arg)
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *chat) fork(ctx context.Context, arg string) error {
 	from := c.info
 	c.setSession(child)
 	c.unfinished = nil
-	c.err.status("this is session %s now; the other one is %s", title(c.info), title(from))
+	c.err.status("you are in session %s now; the other one is %s", title(c.info), title(from))
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (c *chat) save(ctx context.Context, arg string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	c.err.status("version %d is in %s; another store takes it with: holdfast sessions import", c.info.Version, path)
+	c.err.status("version %d is in %s; another store can take it with: holdfast sessions import", c.info.Version, path)
 	return nil
 }
 

@@ -22,21 +22,21 @@ func (p *program) copyCommand() *cobra.Command {
 	var c copying
 	cmd := &cobra.Command{
 		Use: "copy --from URL --to URL [REF…]", Short: "copy sessions to another store, with their whole history",
-		Long: `Copy sessions from one store to another: all of the tenant's, or those named and what
-they were forked from. History, versions, forks, an interrupted turn and the unread inbox
+		Long: `Copy sessions from one store to another: all of the tenant, or those named and the
+sessions they were forked from. History, versions, forks, an interrupted turn and the unread inbox
 arrive as they are; idempotency keys stay behind. A file: store keeps no history: it gets
 the last version and the interrupted turn, and gives them as version 1.
 
-Nothing is overwritten. A session that is there already is skipped where it is the same,
-continued where the source has gone on since, and else reported and left alone. Ctrl-C
-ends after the sessions at hand; the same command again goes on, also after a crash.
+Nothing is overwritten. A session that exists in the target is skipped if it is the same,
+extended if the source has more versions, and otherwise reported and not changed. Ctrl-C
+stops after the current sessions; the same command continues, also after a crash.
 
   holdfast sessions copy --from sqlite: --to postgres://me@db/agents --dry-run
   holdfast sessions copy --from sqlite:old.db --to sqlite:new.db 1f2e name-of-another`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if p.store != "" {
-			return &usageError{command: cmd.CommandPath(), err: errors.New("copy takes --from and --to in the place of --store")}
+			return &usageError{command: cmd.CommandPath(), err: errors.New("copy takes --from and --to instead of --store")}
 		}
 		for _, name := range []string{"from", "to"} {
 			if !cmd.Flags().Changed(name) {
@@ -50,7 +50,7 @@ ends after the sessions at hand; the same command again goes on, also after a cr
 	f := cmd.Flags()
 	f.StringVar(&c.From, "from", "", "`URL` of the store to copy from")
 	f.StringVar(&c.To, "to", "", "`URL` of the store to copy to")
-	f.BoolVar(&c.DryRun, "dry-run", false, "change nothing, only say what would be done")
+	f.BoolVar(&c.DryRun, "dry-run", false, "change nothing, only print what would be done")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func (e *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error
 // warnOfHistory says, before anything is done, what cannot be kept.
 func (p *program) warnOfHistory(source store.Store, from storeURL, target store.Store, to storeURL) {
 	if _, ok := target.(store.Logs); !ok {
-		p.warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and counts versions from 1", to)
+		p.warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and numbers versions from 1", to)
 	}
 	if _, ok := source.(store.Logs); !ok {
 		p.warn("%s keeps no history: its sessions begin with version 1", from)
@@ -291,7 +291,7 @@ func isSessionFault(err error) bool {
 type copyInterrupted struct{ left int }
 
 func (e *copyInterrupted) Error() string {
-	return fmt.Sprintf("interrupted with %s to go; the same command again goes on", countOf(e.left, "session"))
+	return fmt.Sprintf("interrupted with %s to go; run the same command again to continue", countOf(e.left, "session"))
 }
 func (e *copyInterrupted) Unwrap() error { return session.ErrInterrupted }
 

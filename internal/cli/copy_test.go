@@ -69,7 +69,7 @@ func TestCopy_interruptFinishesTheSessionAtHand(t *testing.T) {
 		return nil
 	}}
 	c, err := copyWork(ctx, t, from, to, 1)
-	if code, _ := exitCodeOf(err); code != exitInterrupted || !strings.Contains(err.Error(), "7 sessions to go; the same command again goes on") {
+	if code, _ := exitCodeOf(err); code != exitInterrupted || !strings.Contains(err.Error(), "7 sessions to go; run the same command again to continue") {
 		t.Errorf("got %v", err)
 	}
 	if len(c.Sessions) != 3 || c.Left != 7 {

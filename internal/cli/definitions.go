@@ -85,8 +85,8 @@ type fileReport struct {
 
 func (p *program) definitionsCheckCommand() *cobra.Command {
 	return p.addPermissionFlags(&cobra.Command{
-		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
-		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's, skills and capabilities too. With --json: an array of files, each with its problems.",
+		Use: "check [FILE|DIR …]", Short: "check definition files and print all problems",
+		Long: "Check definition files and print all problems: of the files given, or of all files of the\nuser and the project, skills and capabilities included. With --json: an array of files, each with its problems.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			verdicts, err := p.checkPaths(cmd.Context(), paths)
 			if err != nil {

@@ -40,13 +40,13 @@ type repairReport struct {
 func (p *program) doctorCommand() *cobra.Command {
 	var repair, reindex bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "check the store and say what is wrong with it", Args: cobra.NoArgs,
+		Use: "doctor", Short: "check the store and print what is wrong with it", Args: cobra.NoArgs,
 		Long: `Check the store: whether it opens and can be written, which sessions cannot be read and
-which were interrupted. Nothing is changed, and it fails when something is wrong.
+which were interrupted. It changes nothing. It fails when something is wrong.
 
-With --repair it first builds anew what does not follow from the log as it should, in all
-tenants, and says what it mended; it removes nothing, and no log is altered. With --reindex
-it builds the index of words anew.`,
+With --repair it first rebuilds from the logs what does not agree with them, in all
+tenants, and prints what it repaired; it removes nothing and changes no log. With --reindex
+it first rebuilds the index of words.`,
 	}
 	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 		done, err := p.repairStore(ctx, e, repair, reindex)
@@ -65,8 +65,8 @@ it builds the index of words anew.`,
 		}
 		return errors.Join(err, found.verdict())
 	})
-	cmd.Flags().BoolVar(&repair, "repair", false, "first mend what can be built anew from the log")
-	cmd.Flags().BoolVar(&reindex, "reindex", false, "first build the index of words anew")
+	cmd.Flags().BoolVar(&repair, "repair", false, "first repair what can be rebuilt from the log")
+	cmd.Flags().BoolVar(&reindex, "reindex", false, "first rebuild the index of words")
 	return cmd
 }
 

@@ -53,7 +53,7 @@ func (e *env) embedAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, embedFor)
 	defer cancel()
 	if _, err := e.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
-		e.warn("not everything is findable by meaning yet: %v", err)
+		e.warn("not everything can be found by meaning yet: %v", err)
 	}
 }
 

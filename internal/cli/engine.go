@@ -53,7 +53,7 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 	}
 	name := conn.Provider + "/" + conn.ModelID
 	if e.offline { // of a spec that was changed meanwhile
-		return "", nil, &unavailableError{what: fmt.Sprintf("the model %q is on a server", name), remedy: "run without --offline"}
+		return "", nil, &unavailableError{what: fmt.Sprintf("the model %q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +75,7 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 func (e *engine) check(s *spec.Spec) error {
 	for _, a := range s.Agents {
 		if e.offline && s.ModelOf(a.Value).Provider != offlineProvider {
-			return &unavailableError{what: fmt.Sprintf("the model of agent %q is on a server", a.Name), remedy: "run without --offline"}
+			return &unavailableError{what: fmt.Sprintf("the model of agent %q runs on a server, and --offline refuses it", a.Name), remedy: "run without --offline"}
 		}
 	}
 	return nil

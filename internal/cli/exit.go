@@ -136,7 +136,7 @@ var (
 	errQuestionPrinted = errors.New("a person is asked")
 	errWaiting         = errors.New("calls wait for responses")
 	errDeclined        = errors.New("nothing was done: not confirmed")
-	errReaderGone      = errors.New("nobody reads the output any more")
+	errReaderGone      = errors.New("the reader of the output is gone")
 	errPartial         = errors.New("only part done")
 	errModel           = errors.New("the model failed")
 )

@@ -31,7 +31,7 @@ it, which can list, show and resume it; "sessions import" reads it back.`,
 		case format != "json" && format != "strands":
 			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not json or strands", format)}
 		case (format == "strands") != (dir != ""):
-			return &session.InvalidError{Field: "out", Reason: "--format strands and --out DIR go together"}
+			return &session.InvalidError{Field: "out", Reason: "--format strands needs --out DIR, and --out needs --format strands"}
 		case dir != "":
 			return p.exportDir(ctx, e, i, dir, at)
 		}
@@ -49,15 +49,15 @@ it, which can list, show and resume it; "sessions import" reads it back.`,
 		return p.printJSON(s)
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
-	cmd.Flags().StringVar(&format, "format", "json", "`FORM` of the export: json, or strands for a workflow run")
-	cmd.Flags().StringVar(&dir, "out", "", "`DIR` in which a strands directory is made")
+	cmd.Flags().StringVar(&format, "format", "json", "`FORMAT` of the export: json, or strands for a workflow run")
+	cmd.Flags().StringVar(&dir, "out", "", "`DIR` in which to make the strands directory")
 	return cmd
 }
 
 // exportDir writes a run as another program keeps it, and prints where.
 func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir string, at int64) error {
 	if i.Kind != session.KindWorkflow {
-		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 	}
 	made, err := strands.Export(ctx, e.Runtime, i.ID, dir, strands.ExportOptions{At: at})
 	if err != nil {
@@ -70,6 +70,6 @@ func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir str
 func (p *program) warnOfTail(ctx context.Context, e *env, id string) {
 	s, err := e.store.Load(ctx, store.Ref{Tenant: e.tenant, ID: id}, true)
 	if err == nil && s.HasTail() {
-		p.err.warn("the session was interrupted: what its turn wrote since version %d is not part of the document; continue it with: holdfast send %s --continue", s.Version(), shortID(id))
+		p.err.warn("the session was interrupted: the document lacks what its turn wrote since version %d; continue it with: holdfast send %s --continue", s.Version(), shortID(id))
 	}
 }

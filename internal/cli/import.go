@@ -18,8 +18,8 @@ func (p *program) importCommand() *cobra.Command {
 		Use: "import FILE", Short: "store an exported session, or one of instructor-php or strands-cli; - reads standard input", Args: cobra.ExactArgs(1),
 		Long: `Store a session from a file: what "sessions export" printed, or a session file of
 instructor-php, whose credentials are never taken over. A directory is that of a run of
-strands-cli, which then goes on with "holdfast run --resume". What was left out is told on
-standard error. With --json: the header.`,
+strands-cli, which "holdfast run --resume" then continues. What was left out is listed on standard
+error. With --json: the header.`,
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				return p.importDir(ctx, e, args[0], newID)
@@ -43,7 +43,7 @@ standard error. With --json: the header.`,
 			return p.printDone("imported", s.Info())
 		}),
 	}
-	cmd.Flags().BoolVar(&newID, "new-id", false, "under a new id, so that an existing session is no hindrance")
+	cmd.Flags().BoolVar(&newID, "new-id", false, "store it under a new id, for when the old one is taken")
 	return cmd
 }
 
@@ -99,9 +99,9 @@ func (p *program) printImportReport(r instructor.Report) {
 		p.err.status("note: %s", note)
 	}
 	for _, model := range r.Models {
-		p.err.status("it asks for the model %s", model)
+		p.err.status("it needs the model %s", model)
 	}
 	for _, tool := range r.Tools {
-		p.err.status("it asks for the tool %s", tool)
+		p.err.status("it needs the tool %s", tool)
 	}
 }

@@ -135,7 +135,7 @@ func (j *job) find(ctx context.Context, h *env) (string, error) {
 	case j.order.resume != "":
 		i, err := h.Resolve(ctx, j.order.resume)
 		if err == nil && i.Kind != session.KindWorkflow {
-			err = &session.InvalidError{Field: "resume", Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+			err = &session.InvalidError{Field: "resume", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 		}
 		return i.ID, err
 	case j.order.autoResume:

@@ -54,9 +54,9 @@ func (p *program) listCommand() *cobra.Command {
 	f.StringVar(&q.Name, "name", "", "only with this `NAME`")
 	f.StringVar(&parent, "parent", "", "only forks and children of the session `REF`")
 	f.StringArrayVar(&meta, "meta", nil, "only with this metadata, `KEY=VALUE`; may be repeated")
-	f.BoolVarP(&q.IncludeDeleted, "all", "a", false, "deleted ones too")
+	f.BoolVarP(&q.IncludeDeleted, "all", "a", false, "list deleted sessions too")
 	f.IntVar(&q.Limit, "limit", 0, "at most `N` (default 50, at most 1000)")
-	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
+	f.StringVar(&q.Cursor, "cursor", "", "start where the previous page ended")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func queryByStatus(q *store.Query, statuses []string) (keep func(session.Info) b
 		run, own := slices.Contains(workflow.Statuses(), workflow.Status(s)), slices.Contains(session.Statuses(), session.Status(s))
 		switch {
 		case !run && !own:
-			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is no status of a session or a workflow run", s)}
+			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is not a status of a session or a workflow run", s)}
 		case run && !own:
 			runs++
 		case s == string(session.Suspended) || s == string(session.Deleted):
@@ -151,7 +151,7 @@ func (p *program) printPage(ctx context.Context, e *env, page store.Page) error 
 		p.err.warn("%v", c)
 	}
 	if page.Next != "" {
-		p.err.status("there are more; the next page: --cursor %s", page.Next)
+		p.err.status("there are more sessions; next page: --cursor %s", page.Next)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (p *program) diffCommand() *cobra.Command {
 				}
 			}
 			if len(entries) == 0 {
-				p.err.status("nothing differs")
+				p.err.status("the versions are the same")
 			}
 			return nil
 		}),

@@ -22,9 +22,9 @@ func (p *program) recallCommand() *cobra.Command {
 		mode      string
 	)
 	cmd := &cobra.Command{
-		Use: "recall REF QUERY", Short: "find what was said in a session or remembered for it", Args: cobra.ExactArgs(2),
-		Long: `Find passages that were said in a session or remembered for it, the best first: by their
-words, and by meaning with a model that is built in. With --json: an array of what was found.
+		Use: "recall REF QUERY", Short: "search a session and its memory", Args: cobra.ExactArgs(2),
+		Long: `Search the messages and the memory of a session, best matches first: by words, and by
+meaning with a built-in model. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
@@ -48,7 +48,7 @@ It needs a store that can be searched.`,
 			return err
 		}
 		if len(hits) == 0 && !p.json {
-			p.err.status("nothing fits by %.2f or more; --threshold takes less", threshold)
+			p.err.status("nothing matches by %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)
@@ -56,9 +56,9 @@ It needs a store that can be searched.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
 	f.StringVar(&mode, "mode", string(memory.Hybrid), "compare by `MODE`: hybrid, keyword (words alone) or semantic (meaning alone)")
-	f.Float64Var(&threshold, "threshold", 0.7, "how well a passage must fit, `0` to 1: the share of the query's words it holds, or how near its meaning is")
+	f.Float64Var(&threshold, "threshold", 0.7, "how well a passage must match, from `0` to 1: the share of the query's words it contains, or how close its meaning is")
 	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
-	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
+	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
 	return cmd
 }
 
@@ -86,12 +86,12 @@ func (p *program) rememberCommand() *cobra.Command {
 		remove, raw, list bool
 	)
 	cmd := &cobra.Command{
-		Use: "remember REF KEY [VALUE]", Short: "keep a value for a session, its user or its agent; without VALUE read it", Args: cobra.RangeArgs(1, 3),
-		Long: `Keep a value under a key for a session, its user or its agent; without VALUE print what is
-kept. A value is a text, or with --raw JSON. With --json: the entry.
+		Use: "remember REF KEY [VALUE]", Short: "store a value for a session, its user or its agent; without VALUE print it", Args: cobra.RangeArgs(1, 3),
+		Long: `Store a value under a key for a session, its user or its agent; without VALUE print the
+value. A value is a text, or with --raw JSON. With --json: the entry.
 
-With --list print all that is kept, or in place of KEY what is kept under a PREFIX of whole
-segments, as trip is of trip/city. With --json: an array of entries.`,
+With --list print all keys, or those under a PREFIX of whole segments in place of KEY, as
+trip is of trip/city. With --json: an array of entries.`,
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
@@ -100,9 +100,9 @@ segments, as trip is of trip/city. With --json: an array of entries.`,
 			case !list && len(args) == 0:
 				return &session.InvalidError{Field: "key", Reason: "give a key, or --list"}
 			case remove && len(args) > 1:
-				return &session.InvalidError{Field: "value", Reason: "give a value or --remove, one of the two"}
+				return &session.InvalidError{Field: "value", Reason: "give either a value or --remove"}
 			case scope == memory.ScopeUser && i.UserID == "":
-				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " is nobody's; one of a user is made with: holdfast chat --user NAME"}
+				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
 			}
 			m, err := e.Memory(ctx, i.ID)
 			switch {
@@ -118,8 +118,8 @@ segments, as trip is of trip/city. With --json: an array of entries.`,
 			return p.storeMemory(ctx, m, scope, args[0], args[1], raw)
 		}),
 	}
-	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "for whom, a `SCOPE`: session, user or agent")
-	cmd.Flags().BoolVar(&list, "list", false, "print all that is kept, or all under a prefix")
+	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "`SCOPE` of the key: session, user or agent")
+	cmd.Flags().BoolVar(&list, "list", false, "list all keys, or all under a prefix")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
 	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
 	return cmd
@@ -155,7 +155,7 @@ func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memor
 	case p.json:
 		return p.printJSON(all)
 	case len(all) == 0:
-		p.err.status("nothing is remembered here")
+		p.err.status("nothing is stored here")
 		return nil
 	}
 	t := table{head: []string{"KEY", "VALUE", "VER", "UPDATED"}, flex: 1}
@@ -206,9 +206,9 @@ func (p *program) historyCommand() *cobra.Command {
 		oldest bool
 	)
 	cmd := &cobra.Command{
-		Use: "history REF", Short: "print what was said, also what the model is no longer shown", Args: cobra.ExactArgs(1),
-		Long: `Print messages of a session, also those that the model is no longer shown: the last ones,
-in the order they were said. With --json: a page, with the number to go on from in next.`,
+		Use: "history REF", Short: "print messages, also those that the model no longer sees", Args: cobra.ExactArgs(1),
+		Long: `Print messages of a session, also those that the model no longer sees: the last ones, in
+their order. With --json: a page; its field next is the number to continue from.`,
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
@@ -228,11 +228,11 @@ in the order they were said. With --json: a page, with the number to go on from 
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.Limit, "limit", "n", 0, "at most `N` messages (default 10)")
-	f.BoolVar(&oldest, "oldest", false, "the first ones, not the last")
+	f.BoolVar(&oldest, "oldest", false, "print the first messages, not the last")
 	f.Int64Var(&o.BeforeSeq, "before", 0, "only messages before number `SEQ`")
 	f.Int64Var(&o.AfterSeq, "after", 0, "only messages after number `SEQ`")
 	f.BoolVar(&o.IncludeTrace, "trace", false, "also tool calls and their results")
-	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
+	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
 	return cmd
 }
 

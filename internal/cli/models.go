@@ -40,8 +40,8 @@ func (p *program) modelsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list providers, what they need, and models that are known", Args: cobra.NoArgs,
 		Long: `List providers of models, whether they are set up and by which variable, and the models
-of which lengths and prices are known. A provider may have others: any name of the form
-provider/model can be used. Nobody is asked; "models check" does that.
+whose lengths and prices are known. A provider may have others: any name of the form
+provider/model can be used. No provider is called; "models check" does that.
 
 Prices are in US dollars for a million tokens.`,
 		RunE: func(*cobra.Command, []string) error {
@@ -52,7 +52,7 @@ Prices are in US dollars for a million tokens.`,
 			return p.printOffer(offerOf(c, all || p.json))
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "models of providers that are not set up, too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list models of providers that are not set up")
 	return cmd
 }
 
@@ -125,11 +125,11 @@ func (p *program) modelsCheckCommand() *cobra.Command {
 		Use: "check [NAME]", Short: "ask a provider or a model whether it answers", Args: cobra.MaximumNArgs(1),
 		Long: `Ask whether models can be reached. NAME is a provider, which is asked for its list of
 models at no cost, or provider/model, which is asked for a word and may cost a fraction of
-a cent. Without NAME every provider that has been set up is asked. With --json: an array
+a cent. Without NAME every provider that is set up is asked. With --json: an array
 of what was found.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if patience <= 0 {
-				return &session.InvalidError{Field: "timeout", Reason: "it is not longer than 0"}
+				return &session.InvalidError{Field: "timeout", Reason: "is not longer than 0"}
 			}
 			ctx, stop := p.interrupts.watch(cmd.Context())
 			defer stop()
@@ -140,7 +140,7 @@ of what was found.`,
 			return p.checkModels(ctx, c, args, patience)
 		},
 	}
-	cmd.Flags().DurationVar(&patience, "timeout", 20*time.Second, "longest `TIME` to wait for each")
+	cmd.Flags().DurationVar(&patience, "timeout", 20*time.Second, "how long to wait for each, a `TIME` such as 20s")
 	return cmd
 }
 
@@ -197,7 +197,7 @@ func (p *program) checkModel(ctx context.Context, c *catalog.Catalog, name strin
 		return catalog.Health{Provider: "offline", Model: name}, nil
 	}
 	if p.offline {
-		return catalog.Health{}, &unavailableError{what: fmt.Sprintf("%q is on a server", name), remedy: "run without --offline"}
+		return catalog.Health{}, &unavailableError{what: fmt.Sprintf("%q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -36,7 +36,7 @@ approvals, questions, and results that another program sends. Respond to one wit
 
 func (p *program) printPending(page holdfast.PendingPage) error {
 	if page.Next != "" {
-		defer p.err.status("there are more; the next page: --cursor %s", page.Next)
+		defer p.err.status("there are more sessions; next page: --cursor %s", page.Next)
 	}
 	if p.json {
 		return p.printJSON(page.Items)

@@ -50,7 +50,7 @@ func (p *program) providers() (providers, error) {
 	if p.agentsRun {
 		return providers{}, wrong
 	}
-	p.err.warn("no models of providers: %v", wrong)
+	p.err.warn("the models of providers cannot be used: %v", wrong)
 	bare, err := catalog.New(catalog.Config{Environ: []string{}})
 	return providers{Catalog: bare, wrong: wrong, secrets: p.likelySecrets()}, err
 }

@@ -37,7 +37,7 @@ func (p *program) purgeCommand() *cobra.Command {
 			return p.printResult(map[string]string{"purged": info.ID}, "purged %s", title(info))
 		}),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&cascade, "cascade", false, "its children too")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "remove its children too")
 	return cmd
 }

@@ -66,7 +66,7 @@ func (p *program) hint(err error) string {
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
 	case errors.As(err, &busy) && busy.Holder != "":
-		return holderText(busy.Holder) + " is at work on it; see: holdfast sessions show " + shortID(busy.ID)
+		return holderText(busy.Holder) + " is running a turn of it; see: holdfast sessions show " + shortID(busy.ID)
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
 	case errors.As(err, &told) && !errors.Is(err, errModel) && refusedKey(err):
@@ -76,13 +76,13 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &status) && status.Status == session.Deleted:
 		return "bring it back with: holdfast sessions restore " + shortID(status.ID)
 	case errors.As(err, &status) && status.Status != session.Active:
-		return "open it again with: holdfast sessions resume " + shortID(status.ID)
+		return "reopen it with: holdfast sessions resume " + shortID(status.ID)
 	case errors.As(err, &ambiguous):
-		return "say more of the id; see which is which: holdfast sessions list"
+		return "give more characters of the id; see: holdfast sessions list"
 	case errors.As(err, &corrupt):
-		return "the file is left as it is; see: holdfast doctor"
+		return "the file was not changed; see: holdfast doctor"
 	case errors.As(err, &missing) && missing.What == "session":
-		return "see what there is: holdfast sessions list --all"
+		return "list all sessions with: holdfast sessions list --all"
 	}
 	return ""
 }

@@ -210,7 +210,7 @@ func (p *program) resumeAny(ctx context.Context, o *order, flag string) error {
 			return j.do(ctx, h)
 		}
 		if flag != "" {
-			return &session.InvalidError{Field: flag, Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+			return &session.InvalidError{Field: flag, Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 		}
 		return p.execute(ctx, h, i, holdfast.ResumeSession{}, "resumed")
 	})

@@ -23,8 +23,8 @@ func (p *program) showCommand() *cobra.Command {
 		last int
 	)
 	cmd := &cobra.Command{
-		Use: "show REF", Short: "show where a session stands", Args: cobra.ExactArgs(1),
-		Long: `Show where a session stands: its header, what it is doing and the last messages. Of a
+		Use: "show REF", Short: "show one session", Args: cobra.ExactArgs(1),
+		Long: `Show one session: its header, what it is doing and the last messages. Of a
 workflow run: its pattern with a mark for each unit, ✓ done, ▸ at work, ‖ interrupted,
 ? waiting for a person, ✗ failed, · ahead; and what to do next. With --json: the session
 document; of a run its state, {metadata, variables, runtime_config, token_usage,
@@ -172,7 +172,7 @@ func (p *program) executionText(s session.Session, w activity) string {
 		return key + p.out.paint(yellow, "interrupted") + "\n" +
 			"           continue with: holdfast chat --session " + shortID(s.ID()) + "\n"
 	case w.holder != "":
-		return key + "running now, by " + holderText(w.holder) + "\n"
+		return key + "running, by " + holderText(w.holder) + "\n"
 	case e == nil:
 		return ""
 	case s.Waiting():

@@ -135,9 +135,9 @@ func (o *agentSetup) missingSkill(def session.Definition) error {
 			switch flag := flagFor(tool); {
 			case o.hasTool(tool):
 			case flag != "":
-				return &unavailableError{what: fmt.Sprintf("the capability %s wants the tool %q", name, tool), remedy: "allow it with " + flag}
+				return &unavailableError{what: fmt.Sprintf("the capability %s needs the tool %q", name, tool), remedy: "offer it with " + flag}
 			default:
-				return &unavailableError{what: fmt.Sprintf("the capability %s wants the tool %q", name, tool), remedy: "there is none of that name"}
+				return &unavailableError{what: fmt.Sprintf("the capability %s needs the tool %q", name, tool), remedy: "no tool has that name"}
 			}
 		}
 	}
@@ -167,10 +167,10 @@ func (s skills) all() []skill {
 
 func (p *program) definitionsSkillsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "skills", Short: "list the skills and capabilities that agents may name", Args: cobra.NoArgs,
+		Use: "skills", Short: "list skills and capabilities", Args: cobra.NoArgs,
 		Long: `List the texts that agents may add to their prompt: skills, in the directory "skills" beside
 "agents" as NAME.md or NAME/SKILL.md, and capabilities, in "capabilities", which also list
-the tools they are about and are there only where those are allowed. With --json: an array.`,
+the tools they are about and can be used only where those are offered. With --json: an array.`,
 		RunE: func(*cobra.Command, []string) error {
 			all := p.skills()
 			for _, bad := range all.bad {

@@ -21,7 +21,7 @@ import (
 // it: their commands run as whoever runs this one.
 func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.Tool, io.Closer, error) {
 	if !p.permissions.mcp {
-		return nil, nil, &unavailableError{what: "tool servers are not reached unasked", remedy: "allow it with --allow-mcp"}
+		return nil, nil, &unavailableError{what: "tool servers are started only when you ask for it", remedy: "start them with --allow-mcp"}
 	}
 	tools, link, err := mcp.Config{Dir: p.permissions.dir(), LookupEnv: func(name string) (string, bool) {
 		value := p.getenv(name)
@@ -59,7 +59,7 @@ func (p *program) openTools(st store.Store) (_ *toolbox, err error) {
 		all = append(all, tool.AskPerson())
 	}
 	if box.workspace, err = files.Open(files.Config{Dir: p.permissions.dir(), ReadOnly: !p.permissions.write}); err != nil {
-		p.err.warn("agents get no files: %v", err)
+		p.err.warn("agents cannot use files: %v", err)
 	} else {
 		all = append(all, box.workspace.Tools()...)
 	}

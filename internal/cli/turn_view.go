@@ -95,7 +95,7 @@ func (n *turnView) attemptFailed(e holdfast.AttemptFailed) {
 		return
 	}
 	n.endLine()
-	fmt.Fprintln(n.out, n.out.paint(dim, "(the answer broke off, asking again)"))
+	fmt.Fprintln(n.out, n.out.paint(dim, "(the answer was interrupted, asking again)"))
 	n.err.status("%s", again)
 	n.printed = false
 }

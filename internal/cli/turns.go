@@ -15,24 +15,24 @@ import (
 func (p *program) continueCommand() *cobra.Command {
 	var stream bool
 	cmd := &cobra.Command{
-		Use: "continue REF", Short: "go on with a turn that was interrupted, or with messages that wait", Args: cobra.ExactArgs(1),
-		Long: `Go on with a turn that was interrupted, or answer messages that wait in the inbox, and
-print the answer. What the model has answered is not asked again, and tools that have
-finished do not run again. With --json: the session document after the turn.`,
+		Use: "continue REF", Short: "continue a turn that was interrupted, or answer queued messages", Args: cobra.ExactArgs(1),
+		Long: `Continue a turn that was interrupted, or answer the messages in the inbox, and print the
+answer. The model is not asked again for what it has answered, and tools that have finished
+do not run again. With --json: the session document after the turn.`,
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 			if stream && p.json {
-				return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
+				return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
 			}
 			return p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, stream)
 		}),
 	}
-	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer as it comes")
+	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer while the model writes it")
 	return p.addPermissionFlags(cmd)
 }
 
 func (p *program) abandonCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "abandon REF", Short: "give up a turn that was interrupted; what it wrote is kept", Args: cobra.ExactArgs(1),
+		Use: "abandon REF", Short: "give up a turn that was interrupted; keep what it wrote", Args: cobra.ExactArgs(1),
 		Long: "Give up a turn that was interrupted, without asking the model again. What it wrote is\nkept. With --json: the header.",
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 			return p.execute(ctx, e, i, holdfast.AbandonExecution{}, "abandoned the turn of")
@@ -42,9 +42,9 @@ func (p *program) abandonCommand() *cobra.Command {
 
 func (p *program) cancelCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel REF", Short: "stop what a session is doing, from any terminal", Args: cobra.ExactArgs(1),
-		Long: `Stop what a session is doing, in whichever process, for good: an answer of the model is
-broken off, tools are told to end, and the turn is saved as stopped. A turn that was
+		Use: "cancel REF", Short: "stop the turn that a session is running, from any terminal", Args: cobra.ExactArgs(1),
+		Long: `Stop the turn that a session is running, in any process, for good: the answer of the model
+is interrupted, tools are told to end, and the turn is saved as stopped. A turn that was
 interrupted ends at once. With --json: the header as it is now. It needs a store with an
 inbox.`,
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {

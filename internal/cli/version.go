@@ -46,7 +46,7 @@ func (b build) String() string {
 
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "print which program this is", Args: cobra.NoArgs,
+		Use: "version", Short: "print the version of this program", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return p.printResult(thisBuild(), "%s", thisBuild())
 		},
