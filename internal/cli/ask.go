@@ -31,7 +31,7 @@ func checkWaiting(s session.Session) error {
 }
 
 func (e *waitingError) Error() string {
-	return fmt.Sprintf("session %s waits for %s: %s", title(e.info), waitsFor(e.call.Kind), shortened(callText(e.call), 200))
+	return fmt.Sprintf("session %s waits for %s: %s", title(e.info), waitsFor(e.call), shortened(callText(e.call), 200))
 }
 
 func (e *waitingError) Unwrap() error { return errWaiting }
@@ -55,11 +55,13 @@ func respondCommandFor(id string, call session.PendingCall) string {
 	return "holdfast respond " + shortID(id) + " " + how
 }
 
-func waitsFor(kind session.PendingKind) string {
-	switch kind {
-	case session.PendingApproval:
+func waitsFor(call session.PendingCall) string {
+	switch {
+	case call.ChildID != "":
+		return "its subagent " + shortID(call.ChildID)
+	case call.Kind == session.PendingApproval:
 		return "an approval"
-	case session.PendingQuestion:
+	case call.Kind == session.PendingQuestion:
 		return "an answer"
 	}
 	return "a result"

@@ -143,7 +143,7 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 		c.err.status("it was interrupted: continuing")
 	case work.holder == "" && waits != nil:
 		c.unfinished = waits
-		c.err.status("it waits for %s", waitsFor(waitingCalls(s)[0].Kind))
+		c.err.status("it waits for %s", waitsFor(waitingCalls(s)[0]))
 	case work.holder != "":
 		c.err.status("%s is running a turn of it; your messages wait until that ends", holderText(work.holder))
 	}

@@ -81,6 +81,9 @@ func TestStories(t *testing.T) {
 			"setid": func(ts *testscript.TestScript, _ bool, args []string) {
 				setFromOutput(ts, args[0], `"sessionId":"([^"]+)"`)
 			},
+			"setchild": func(ts *testscript.TestScript, _ bool, args []string) {
+				setFromOutput(ts, args[0], `"childId":"([^"]+)"`)
+			},
 			"setpending": func(ts *testscript.TestScript, _ bool, args []string) {
 				setFromOutput(ts, args[0], `"id":"([^"]+)","kind":"(?:approval|question)"`)
 			},

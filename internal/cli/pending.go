@@ -47,12 +47,8 @@ func (p *program) printPending(page holdfast.PendingPage) error {
 	}
 	t := table{head: []string{"SESSION", "KIND", "PENDING", "WAITS FOR", "CALL", "ASKED"}, flex: 4}
 	for _, item := range page.Items {
-		what := cell{waitsFor(item.PendingCall.Kind), yellow}
-		if item.ChildID != "" {
-			what = cell{"subagent " + shortID(item.ChildID), dim}
-		}
 		t.add(cell{shortID(item.Session.ID), cyan}, cell{string(item.Session.Kind), plain}, cell{shortID(item.ID), plain},
-			what, cell{oneLine(callText(item.PendingCall)), plain}, cell{ago(item.AskedAt, p.now()), dim})
+			cell{waitsFor(item.PendingCall), yellow}, cell{oneLine(callText(item.PendingCall)), plain}, cell{ago(item.AskedAt, p.now()), dim})
 	}
 	return p.out.print(t.layout(p.out))
 }
@@ -197,7 +193,11 @@ func (p *program) respond(ctx context.Context, e *env, i session.Info, before se
 	call, known := before.PendingCall(r.PendingID)
 	switch {
 	case i.Kind == session.KindChat && known && call.Waiting():
-		return p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, false)
+		if err := p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, false); err != nil || i.Origin != session.OriginSubagent {
+			return err
+		}
+		p.err.status("session %s, which started this one, has continued", shortID(i.ParentID))
+		return nil
 	case p.json:
 		return p.printJSON(i)
 	case !known:
