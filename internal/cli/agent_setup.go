@@ -97,7 +97,7 @@ func (m models) Model(name string) (llm.Model, error) {
 // one is first asked for.
 type agents struct{ registry func() *definition.Registry }
 
-// Get is the definition of that name.
+// Get returns the definition of that name.
 func (a agents) Get(name string) (session.Definition, error) { return a.registry().Get(name) }
 
 // unavailableError is something this command line does not offer, and what
@@ -109,7 +109,7 @@ func (e *unavailableError) Error() string { return e.what + ": " + e.remedy }
 // Unwrap lets it match as something that is not set up here.
 func (e *unavailableError) Unwrap() error { return session.ErrUnsupported }
 
-// explain is why an agent cannot run, in a way that one can act on: a key
+// explain returns why an agent cannot run, in a way that one can act on: a key
 // that is not set, tools that need a flag. Other errors stay as they are.
 func (o *agentSetup) explain(err error, def session.Definition, model string) error {
 	if !errors.Is(err, session.ErrDefinition) {

@@ -286,7 +286,7 @@ func argumentsOf(raw json.RawMessage) []argument {
 	return list
 }
 
-// argumentsText is what a tool is called with, for a line: the value if there
+// argumentsText returns what a tool is called with, for a line: the value if there
 // is one only, else each with its name.
 func argumentsText(raw json.RawMessage) string {
 	list := argumentsOf(raw)

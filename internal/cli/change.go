@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// statusCommands are the commands that execute one action and need nothing else.
+// statusCommands returns the commands that execute one action and need nothing else.
 func (p *program) statusCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, c := range []struct {

@@ -63,14 +63,14 @@ type chat struct {
 	e          *env
 	editor     *editor // nil: lines are read as they come
 	info       session.Info
-	last       int64 // number of the last message that was told
+	last       int64 // number of the last message that was printed
 	used       session.Usage
 	cost       session.Cost
 	unfinished error // why the last turn has no answer yet: interrupted, or calls wait
 	ended      bool  // the program was asked to end, not only the turn
 }
 
-// assistant is the agent of a chat that names none.
+// assistant returns the agent of a chat that names none.
 func assistant() session.Definition {
 	return session.Definition{
 		Name: "assistant", Label: "Assistant", Description: "Answers questions.",
@@ -150,7 +150,7 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 	return nil
 }
 
-// loadAgent is the definition a new session is made of: a file, a name of the
+// loadAgent returns the definition of a new session: from a file, by a name of the
 // registry, or the assistant.
 func (c *chat) loadAgent(given string) (session.Definition, error) {
 	switch {
@@ -179,7 +179,8 @@ func (c *chat) printIntroduction(s session.Session) {
 	}
 }
 
-// run is the conversation: continue what was broken off, then line by line.
+// run holds the conversation: it continues an unfinished turn, then reads line by
+// line.
 func (c *chat) run(ctx context.Context) error {
 	c.editor = c.program.editor()
 	defer c.editor.close()
@@ -215,7 +216,7 @@ type line struct {
 	err  error
 }
 
-// readAhead asks for a line. A read that waits for a person cannot be broken off:
+// readAhead asks for a line. A read that waits for a person cannot be interrupted:
 // it ends with the program.
 func (c *chat) readAhead() <-chan line {
 	lines := make(chan line, 1)
@@ -249,8 +250,8 @@ func (c *chat) readResponse(ctx context.Context) lineReader {
 	}
 }
 
-// turn runs one turn and says what was saved. What goes wrong is told and the
-// conversation goes on, unless no person is there to decide.
+// turn runs one turn and says what was saved. Errors are printed and the
+// conversation continues, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
 	began := c.now()
 	ctx, stop := c.interrupts.watch(ctx)

@@ -26,7 +26,7 @@ type chatCommand struct {
 	takes string // its argument; "" takes none
 	about string
 	// personal commands change something: lines from a pipe are data, and
-	// said to the agent.
+	// sent to the agent.
 	personal bool
 	run      func(c *chat, ctx context.Context, arg string) error
 }
@@ -48,9 +48,9 @@ func chatCommands() []chatCommand {
 
 var command = regexp.MustCompile(`^/[a-z]+$`)
 
-// handleLine acts on a line: a command of the chat, or something to say. A line that
-// begins with two slashes, or a space and a slash, is always said. Done ends
-// the conversation.
+// handleLine runs a command of the chat or sends a message. A line that begins
+// with two slashes, or with a space and a slash, is always sent. Done ends the
+// conversation.
 func (c *chat) handleLine(ctx context.Context, text string) (done bool, err error) {
 	words := strings.Fields(text)
 	switch {
@@ -77,8 +77,8 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 	return c.turn(ctx, holdfast.SendMessage{Text: text})
 }
 
-// runCommand runs a command. What goes wrong is told and the conversation goes
-// on, unless no person is there to decide.
+// runCommand runs a command. Errors are printed and the conversation
+// continues, unless no person is there to decide.
 func (c *chat) runCommand(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
 	switch command.name {
 	case quitCommand:

@@ -140,7 +140,7 @@ a bug in holdfast.`,
 	return root
 }
 
-// begin is called when the command line is understood.
+// begin runs once the command line is parsed.
 func (p *program) begin() error {
 	plain := p.noColor || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
 	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
@@ -148,7 +148,7 @@ func (p *program) begin() error {
 	return nil
 }
 
-// group is a command that only has commands.
+// group returns a command that only has commands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{
 		Use: use, Short: short, SuggestionsMinimumDistance: 2,

@@ -143,12 +143,12 @@ func (u storeURL) same(other storeURL) bool {
 	return u.scheme != "postgres" && filepath.Clean(u.path) == filepath.Clean(other.path)
 }
 
-// openNothing is in the place of a store that is not there and must not be made.
+// openNothing returns in the place of a store that is not there and must not be made.
 func openNothing(context.Context, storeURL) (store.Store, error) {
 	return inmem.New(inmem.Config{}), nil
 }
 
-// planCopy is what there is to copy: all, or some.
+// planCopy returns what there is to copy: all, or some.
 func (e *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
 	if len(refs) == 0 {
 		return transfer.PlanAll(ctx, e.store, e.tenant)
@@ -186,7 +186,7 @@ func (p *program) warn(format string, args ...any) {
 // of one.
 const atOnce = 8
 
-// work copies what is planned. A signal ends it after the sessions at hand; an
+// work copies what is planned. A signal ends it after the current sessions; an
 // error that is no session's own ends it likewise.
 func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Copier, plan transfer.Plan, atOnce int) error {
 	defer shown.end()

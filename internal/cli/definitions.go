@@ -23,7 +23,7 @@ func (p *program) definitionsCommand() *cobra.Command {
 // projectAgents is where a project keeps its definitions.
 var projectAgents = filepath.Join(".holdfast", "agents")
 
-// agentDirs are the directories of definitions: the user's, then the
+// agentDirs returns the directories of definitions: the user's, then the
 // project's, which wins.
 func (p *program) agentDirs() []string {
 	dirs := []string{projectAgents}
@@ -151,7 +151,7 @@ func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Def
 	return fileReport{path, problems(err)}
 }
 
-// problems are all that an error says is wrong.
+// problems returns all that an error says is wrong.
 func problems(err error) []session.Problem {
 	var invalid *session.DefinitionError
 	switch {

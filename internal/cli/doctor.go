@@ -70,7 +70,7 @@ it first rebuilds the index of words.`,
 	return cmd
 }
 
-// repairStore mends and builds anew as asked; nil where nothing was asked.
+// repairStore repairs and rebuilds as the flags say; nil: they say nothing.
 func (p *program) repairStore(ctx context.Context, e *env, repair, reindex bool) (*repairReport, error) {
 	if !repair && !reindex {
 		return nil, nil
@@ -205,7 +205,7 @@ func (u storeURL) writable() error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// verdict is the error of a store that is not well. Interrupted sessions are
+// verdict returns the error of a store that is not well. Interrupted sessions are
 // no illness.
 func (found storeHealth) verdict() error {
 	switch {
@@ -276,7 +276,7 @@ func parenthesised(words []string) string {
 	return "(" + strings.Join(words, ", ") + ")"
 }
 
-// reachable is which models can be named here: the one built in, and any of
+// reachable returns which models can be named here: the one built in, and any of
 // the providers that are set up.
 func (p *program) reachable(e *env) []string {
 	models := []string{offline.Name}

@@ -12,7 +12,7 @@ import (
 
 // lazyEmbedder is the embedder of agents. It sleeps until an agent with a memory is
 // met: a conversation that recalls nothing does not pay for it. What waits to
-// be embedded meanwhile goes on waiting, also for later runs of the program.
+// be embedded meanwhile keeps waiting, also for later runs of the program.
 type lazyEmbedder struct {
 	sentences.Embedder
 	once   sync.Once

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// env is where sessions are: a store and a runtime on it.
+// env is what a command works with: a store, a runtime on it and the set-up of
+// agents.
 type env struct {
 	*holdfast.Runtime
 	*agentSetup
@@ -78,7 +79,7 @@ func (p *program) openEnvAt(ctx context.Context, url storeURL) (*env, error) {
 
 func (e *env) close() error { return errors.Join(e.Close(), e.store.Close(), e.agentSetup.close()) }
 
-// storeURL is the store that was asked for on the command line, else in the
+// storeURL returns the store that was asked for on the command line, else in the
 // environment, else the user's own.
 func (p *program) storeURL() (storeURL, error) {
 	text := p.store
@@ -126,7 +127,7 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 	return rt, nil
 }
 
-// pace is the pause between two words of the offline model: short for a
+// pace returns the pause between two words of the offline model: short for a
 // person, none for a program. HOLDFAST_OFFLINE_PACE sets it, so that tests and
 // demonstrations have the time to interrupt an answer.
 func (p *program) pace() (time.Duration, error) {

@@ -79,7 +79,7 @@ var outcomes = []struct {
 	{context.Canceled, "CancelledError", exitCancelled},
 }
 
-// exitCodeOf is the exit code of an error and its name. Errors without a type of
+// exitCodeOf returns the exit code of an error and its name. Errors without a type of
 // their own come from the system: files, disks, terminals.
 func exitCodeOf(err error) (code int, kind string) {
 	if err == nil {
@@ -104,7 +104,7 @@ func exitCodeOf(err error) (code int, kind string) {
 	return exitIO, "IOError"
 }
 
-// exitCodeOfRun is what became of a workflow run, where its error says so.
+// exitCodeOfRun returns what became of a workflow run, where its error says so.
 func exitCodeOfRun(err error) (code int, kind string, ok bool) {
 	var (
 		stored *workflow.CommitError
@@ -156,7 +156,7 @@ type stoppedError struct {
 	stop session.Signal
 }
 
-// checkStopped is the error of a session whose last execution was stopped, else nil.
+// checkStopped returns the error of a session whose last execution was stopped, else nil.
 func checkStopped(s session.Session) error {
 	e := s.Execution()
 	if e == nil || e.Status != session.ExecutionStopped || e.Stop == nil {

@@ -26,7 +26,7 @@ func newFailures() *failures {
 	return &failures{models: map[string]error{}, tools: map[string]string{}, keys: strings.NewReplacer()}
 }
 
-// setSecrets takes the values of keys, by name, out of what is told.
+// setSecrets takes the values of keys, by name, out of what is printed.
 func (f *failures) setSecrets(secrets map[string]string) {
 	var pairs []string
 	for name, value := range secrets {
@@ -39,14 +39,14 @@ func (f *failures) setSecrets(secrets map[string]string) {
 	f.keys = strings.NewReplacer(pairs...)
 }
 
-// redact is a text without the values of keys.
+// redact returns a text without the values of keys.
 func (f *failures) redact(text string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.keys.Replace(text)
 }
 
-// watchModel is a model whose failures are known. It has the price, the counter
+// watchModel returns a model whose failures are known. It has the price, the counter
 // and the length that the model has.
 func (f *failures) watchModel(m llm.Model) llm.Model {
 	w := watchedModel{Model: m, failures: f}
@@ -56,7 +56,7 @@ func (f *failures) watchModel(m llm.Model) llm.Model {
 	return w
 }
 
-// watchTools are tools whose failures are known.
+// watchTools returns tools whose failures are known.
 func (f *failures) watchTools(tools []tool.Tool) []tool.Tool {
 	known := make([]tool.Tool, len(tools))
 	for i, t := range tools {
@@ -65,7 +65,7 @@ func (f *failures) watchTools(tools []tool.Tool) []tool.Tool {
 	return known
 }
 
-// reasonOf is what a tool said when a call failed, "" where it never ran.
+// reasonOf returns what a tool said when a call failed, "" where it never ran.
 func (f *failures) reasonOf(callID string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +99,7 @@ func (f *failures) describeRetry(id string, attempt int) string {
 	return fmt.Sprintf("asking again in %s · %s", durationText(pause), shortened(why, 200))
 }
 
-// backoff is the pause after an attempt that failed, where the server does not
+// backoff returns the pause after an attempt that failed, where the server does not
 // say how long it wants to be left alone.
 func backoff(attempt int) time.Duration {
 	return min(250*time.Millisecond<<min(attempt, 10), 8*time.Second)
@@ -134,7 +134,7 @@ func (w watchedModel) CountTokens(m session.Message) (tokens int, counter string
 	return 0, ""
 }
 
-// ContextLength is the model's, 0 where it is not known.
+// ContextLength returns the model's, 0 where it is not known.
 func (w watchedModel) ContextLength() int {
 	if c, ok := w.Model.(llm.ContextLength); ok {
 		return c.ContextLength()

@@ -24,7 +24,7 @@ func newInput(r io.Reader) *input {
 	return &input{Reader: bufio.NewReader(r), file: file, terminal: isTerminal(r)}
 }
 
-// readLine is the next line without its end. The last one needs no newline.
+// readLine returns the next line without its end. The last one needs no newline.
 func (in *input) readLine() (string, error) {
 	text, err := in.ReadString('\n')
 	if isEOF(err) && text != "" {
@@ -42,8 +42,8 @@ func (in *input) readAll(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// waitFor is the result of reading, or the end of the context. A read that
-// waits for a person cannot be broken off: it is left behind and ends with
+// waitFor returns the result of reading, or the end of the context. A read that
+// waits for a person cannot be interrupted: it is left behind and ends with
 // the program.
 func waitFor[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type result struct {
@@ -64,7 +64,7 @@ func waitFor[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// readText is an argument of the command line, or all of standard input where it is "-".
+// readText returns an argument of the command line, or all of standard input where it is "-".
 func (p *program) readText(ctx context.Context, arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
@@ -73,7 +73,7 @@ func (p *program) readText(ctx context.Context, arg string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), err
 }
 
-// readFile is the content of a file, or of standard input where the path is "-".
+// readFile returns the content of a file, or of standard input where the path is "-".
 func (p *program) readFile(ctx context.Context, path string) ([]byte, error) {
 	if path == "-" {
 		return p.in.readAll(ctx)

@@ -8,11 +8,11 @@ import (
 )
 
 // interrupts are the signals that ask the program to stop what it does:
-// Ctrl-C and SIGTERM. Work is broken off in order, so that it can be taken up
-// again; a second signal while that goes on ends the program at once.
+// Ctrl-C and SIGTERM. Work is interrupted in order, so that it can be continued;
+// a second signal during that ends the program at once.
 type interrupts struct {
 	signals chan os.Signal
-	catch   func() // begin or go on catching signals
+	catch   func() // begin or continue to catch signals
 	release func() // let the next signal end the program
 }
 
@@ -29,7 +29,7 @@ func listenForSignals() *interrupts {
 
 func (i *interrupts) close() { i.release() }
 
-// watch is a context that ends at the first signal. Stop ends the watching
+// watch returns a context that ends at the first signal. Stop ends the watching
 // and returns the signal that came, or nil.
 func (i *interrupts) watch(ctx context.Context) (work context.Context, stop func() os.Signal) {
 	work, cancel := context.WithCancel(ctx)

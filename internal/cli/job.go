@@ -129,7 +129,7 @@ func (j *job) do(ctx context.Context, h *env) error {
 	})
 }
 
-// find is the run to go on with, "" where one is to be started.
+// find returns the run to go on with, "" where one is to be started.
 func (j *job) find(ctx context.Context, h *env) (string, error) {
 	switch {
 	case j.order.resume != "":
@@ -144,7 +144,7 @@ func (j *job) find(ctx context.Context, h *env) (string, error) {
 	return "", nil
 }
 
-// unfinished is the run of this spec, and of these variables where some are
+// unfinished returns the run of this spec, and of these variables where some are
 // given, that was at work last and that nobody works on.
 func (j *job) unfinished(ctx context.Context, h *env) (string, error) {
 	hash, err := workflow.SpecHash(j.spec.Path())
@@ -234,14 +234,14 @@ func (j *job) hide() {
 	}
 }
 
-// guarded is a runtime that keeps the secrets of the spec out of the session.
+// guarded returns a runtime that keeps the secrets of the spec out of the session.
 func (j *job) guarded(h *env) (*holdfast.Runtime, error) {
 	secrets := j.engine.secrets(j.spec)
 	maps.Copy(secrets, h.models.providers.secrets)
 	return j.runtime(h.store, h.agentSetup, secrets, h.identity)
 }
 
-// reread is the course of the run as its log has it, nil where it cannot be
+// reread returns the course of the run as its log has it, nil where it cannot be
 // read: the run says why itself.
 func (j *job) reread(ctx context.Context, rt *holdfast.Runtime) *course {
 	if j.result.SessionID == "" {

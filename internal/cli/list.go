@@ -107,7 +107,7 @@ func queryByStatus(q *store.Query, statuses []string) (keep func(session.Info) b
 	}, nil
 }
 
-// statusOf is the status that listings show: a run's own.
+// statusOf returns the status that listings show: a run's own.
 func statusOf(i session.Info) string {
 	if i.Workflow != nil && i.Status != session.Deleted {
 		return i.Workflow.Status
@@ -115,7 +115,7 @@ func statusOf(i session.Info) string {
 	return string(i.Status)
 }
 
-// listKept is a page of the sessions that keep lets through. It asks for no more
+// listKept returns a page of the sessions that keep lets through. It asks for no more
 // at a time than have room on the page, so that the next one begins after it.
 func (e *env) listKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
 	if keep == nil {

@@ -77,7 +77,7 @@ func (p *program) diffCommand() *cobra.Command {
 }
 
 // printEntry prints one change: its number, the version it became part of,
-// when, what kind, and the heart of it.
+// when, what kind, and its most important part.
 func (p *program) printEntry(e session.LogEntry) error {
 	if p.json {
 		raw, err := session.JSON(e)
@@ -98,7 +98,7 @@ func (p *program) printEntry(e session.LogEntry) error {
 		p.out.paint(dim, e.At.Local().Format(time.DateTime)), p.out.paint(bold, fmt.Sprintf("%-19s", e.Change.Kind())), changeText(e.Change)))
 }
 
-// changeText is the heart of a change in a few words.
+// changeText describes a change in a few words.
 func changeText(c session.Change) string {
 	switch c := c.(type) {
 	case session.SessionCreated:
@@ -123,7 +123,7 @@ func changeText(c session.Change) string {
 	return shortened(changeData(c), 80)
 }
 
-// runChangeText is the heart of a change of a workflow run.
+// runChangeText describes a change of a workflow run.
 func runChangeText(c session.Change) (text string, ok bool) {
 	of := func(unit, agent, more string) (string, bool) {
 		for _, part := range []string{agent, more} {
@@ -157,7 +157,7 @@ func runChangeText(c session.Change) (text string, ok bool) {
 	return "", false
 }
 
-// changeData is a change as JSON, "" where it says nothing more than its kind.
+// changeData returns a change as JSON, "" where it says nothing more than its kind.
 func changeData(c session.Change) string {
 	raw, err := session.JSON(c)
 	if err != nil || string(raw) == "{}" {

@@ -189,7 +189,7 @@ func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memor
 
 func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }
 
-// valueOf is a value of the command line: a string, or JSON as it is.
+// valueOf returns a value of the command line: a string, or JSON as it is.
 func valueOf(arg string, raw bool) (any, error) {
 	if !raw {
 		return arg, nil
@@ -260,7 +260,7 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 	return page, nil
 }
 
-// partText is how much of the whole a page is.
+// partText returns how much of the whole a page is.
 func partText(page memory.Page) string {
 	return fmt.Sprintf("%d of %s", len(page.Messages), countOf(page.Total, "message"))
 }

@@ -101,7 +101,7 @@ func (p *program) printOffer(o modelOffer) error {
 	return nil
 }
 
-// lengthText is a number of tokens, in words where it is not known.
+// lengthText returns a number of tokens, in words where it is not known.
 func lengthText(tokens int) string {
 	if tokens == 0 {
 		return "–"
@@ -144,7 +144,7 @@ of what was found.`,
 	return cmd
 }
 
-// checkModels asks each and goes on where one fails; the first failure is the
+// checkModels asks each, also after one that fails; the first failure is the
 // command's.
 func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []string, patience time.Duration) error {
 	if len(names) == 0 {
@@ -180,7 +180,7 @@ func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []s
 	return first
 }
 
-// usableProviders are the providers that somebody has set up: those that are ready, but
+// usableProviders returns the providers that somebody has set up: those that are ready, but
 // of a server that is only looked for in its usual place not even that.
 func (p *program) usableProviders(c *catalog.Catalog) []string {
 	var names []string

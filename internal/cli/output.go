@@ -44,7 +44,7 @@ func (s *screen) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// width is the number of columns, 0 where lines may be of any length.
+// width returns the number of columns, 0 where lines may be of any length.
 func (s *screen) width() int {
 	if f, ok := s.w.(*os.File); ok && s.terminal {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -112,7 +112,7 @@ func (p *program) printResult(v any, format string, args ...any) error {
 	return p.out.print(fmt.Sprintf(format, args...) + "\n")
 }
 
-// printable is text that cannot drive a terminal: control characters other
+// printable returns text that cannot drive a terminal: control characters other
 // than newlines and tabs are shown as U+FFFD.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -123,10 +123,10 @@ func printable(text string) string {
 	}, text)
 }
 
-// oneLine is text for a place that has one line only.
+// oneLine returns text for a place that has one line only.
 func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
 
-// countOf is a number with its noun.
+// countOf returns a number with its noun.
 func countOf(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -42,7 +42,7 @@ func (p *program) addPermissionFlags(cmd *cobra.Command) *cobra.Command {
 // read.
 func (a permissions) offersEffects() bool { return a.write || a.shell || a.web || a.mcp }
 
-// dir is where the tools work.
+// dir returns where the tools work.
 func (a permissions) dir() string {
 	if a.workspace == "" {
 		return "."

@@ -9,9 +9,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// progress shows how far long work has come: on a terminal a bar that is drawn
-// anew in its place and leaves one line in the end, elsewhere a line now and
-// then. Work that is over in a moment shows nothing. A nil progress shows
+// progress shows how far long work has come: on a terminal a bar that is redrawn
+// in place and leaves one line in the end, elsewhere a line now and then. Work that is over in a moment shows nothing. A nil progress shows
 // nothing at all.
 type progress struct {
 	to    *screen
@@ -117,7 +116,7 @@ func (g *progress) draw() {
 	fmt.Fprint(g.to, clearLine+g.to.paint(dim, g.line(g.to.width())))
 }
 
-// amount is how much was done, of how much if that is known.
+// amount returns how much was done, of how much if that is known.
 func (g *progress) amount() string {
 	if g.total == 0 {
 		return countOf(g.done, g.noun)
@@ -125,7 +124,7 @@ func (g *progress) amount() string {
 	return fmt.Sprintf("%d of %s", g.done, countOf(g.total, g.noun))
 }
 
-// figures are what can be said in numbers, the most important first.
+// figures returns what can be said in numbers, the most important first.
 func (g *progress) figures() []string {
 	figures := []string{g.amount()}
 	if g.total > 0 {
@@ -153,7 +152,7 @@ const (
 	defaultWidth = 80 // of a terminal that does not say
 )
 
-// line is the bar with its figures for a terminal of some columns. The last
+// line returns the bar with its figures for a terminal of some columns. The last
 // column stays free: writing there would begin a new line on some. What does
 // not fit is left out, the bar first, then figures from the end.
 func (g *progress) line(columns int) string {
@@ -175,7 +174,7 @@ func (g *progress) line(columns int) string {
 	return runewidth.Truncate(g.what+"  "+text(), room, "")
 }
 
-// durationText is a duration in the two largest units that matter.
+// durationText returns a duration in the two largest units that matter.
 func durationText(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:

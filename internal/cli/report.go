@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// report tells an error, as one clear line and where it helps a second one
-// with what to do, and returns the exit code.
+// report prints an error, with a second line about what to do where that helps,
+// and returns the exit code.
 func (p *program) report(err error) int {
 	code, kind := exitCodeOf(err)
 	var told *printedError
-	if code == exitOK || errors.Is(err, errQuestionPrinted) || errors.As(err, &told) { // all has been said
+	if code == exitOK || errors.Is(err, errQuestionPrinted) || errors.As(err, &told) { // it is printed already
 		return code
 	}
 	if p.json {
@@ -36,7 +36,7 @@ func (p *program) report(err error) int {
 	return code
 }
 
-// hint is what to do about an error, or "".
+// hint returns what to do about an error, or "".
 func (p *program) hint(err error) string {
 	var (
 		usage       *usageError

@@ -78,7 +78,7 @@ func describeInput(v spec.Var) string {
 	return "one of " + strings.Join(words, ", ")
 }
 
-// inputValue is what a person typed as runs keep it: the text of the value in
+// inputValue returns what a person typed as runs keep it: the text of the value in
 // Python. What does not fit the declaration is an error that says how.
 func inputValue(v spec.Var, text string) (string, error) {
 	value, err := parseAs(v.Type, strings.TrimSpace(text))
@@ -129,7 +129,7 @@ func parseAs(want, text string) (string, error) {
 	return text, nil
 }
 
-// pythonFloat is the text of a float in Python: 3.0, 0.5, 1e+20.
+// pythonFloat returns the text of a float in Python: 3.0, 0.5, 1e+20.
 func pythonFloat(f float64) string {
 	format := byte('f')
 	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {

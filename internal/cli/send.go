@@ -119,7 +119,7 @@ func (p *program) sendTurn(ctx context.Context, e *env, i session.Info, a holdfa
 	return err
 }
 
-// chooseAction is what a command line asks for: a message, or to go on.
+// chooseAction returns the action of a command line: send a message, or continue.
 func (p *program) chooseAction(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
 	if goOn != (len(args) == 0) {
 		return nil, &session.InvalidError{Field: "text", Reason: "give either a text or --continue"}

@@ -11,8 +11,8 @@ import (
 
 const refHelp = "REF is a session's id, the beginning of it (4 characters or more) or its name."
 
-// shortID is enough of a generated id to tell it from others. An id somebody
-// chose is told whole.
+// shortID returns enough of a generated id to tell it from others. An id somebody
+// chose is returned whole.
 func shortID(id string) string {
 	if uuid.Validate(id) == nil {
 		return id[:8]
@@ -20,7 +20,7 @@ func shortID(id string) string {
 	return id
 }
 
-// title is how a session is called in a sentence.
+// title returns how a session is called in a sentence.
 func title(i session.Info) string {
 	if i.Name == "" {
 		return shortID(i.ID)

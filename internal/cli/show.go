@@ -76,7 +76,7 @@ type activity struct {
 	holder      string // who executes on it, "" for nobody
 }
 
-// workOn looks whether somebody is executing on a session or was broken off.
+// workOn returns whether a process runs a turn of a session, or was interrupted.
 func (e *env) workOn(ctx context.Context, s session.Session) (activity, error) {
 	open := (s.Running() || s.HasTail()) && checkWaiting(s) == nil
 	leases, ok := e.store.(store.Leases)
@@ -95,7 +95,7 @@ func (e *env) workOn(ctx context.Context, s session.Session) (activity, error) {
 	return activity{interrupted: open}, nil
 }
 
-// holderText is who executes, in words: a holder is named host/process/….
+// holderText returns who executes, in words: a holder is named host/process/….
 func holderText(holder string) string {
 	parts := strings.Split(holder, "/")
 	if len(parts) < 3 {
@@ -104,7 +104,7 @@ func holderText(holder string) string {
 	return oneLine("process " + parts[1] + " on " + parts[0])
 }
 
-// summary is a session's header, a line for each thing worth knowing.
+// summary returns a session's header, a line for each thing worth knowing.
 func (p *program) summary(s session.Session, w activity) string {
 	i, out := s.Info(), p.out
 	var b strings.Builder
@@ -153,7 +153,7 @@ func modelText(s session.Session) string {
 	return s.Model()
 }
 
-// metadataText is a string as it is, and other values as JSON.
+// metadataText returns a string as it is, and other values as JSON.
 func metadataText(raw json.RawMessage) string {
 	var text string
 	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
@@ -192,7 +192,7 @@ func (p *program) executionText(s session.Session, w activity) string {
 	return key + text + "\n"
 }
 
-// lastMessages are the last messages of a session, each under who said it.
+// lastMessages returns the last messages of a session, each under who said it.
 func (p *program) lastMessages(s session.Session, most int) string {
 	var b strings.Builder
 	from := max(0, s.Len()-max(most, 0))
@@ -232,7 +232,7 @@ func (p *program) messageText(m session.Message) string {
 	return b.String()
 }
 
-// shortened is text on one line, cut where it is long.
+// shortened returns text on one line, cut where it is long.
 func shortened(text string, most int) string {
 	text = oneLine(text)
 	if runes := []rune(text); len(runes) > most {

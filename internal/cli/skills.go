@@ -107,7 +107,7 @@ func readSkill(path string, capability bool) (skill, error) {
 	return skill{Name: d.Name, Capability: capability, Description: d.Description, Tools: slices.Concat([]string{}, d.Tools), File: path, text: d.SystemPrompt}, nil
 }
 
-// texts are the skills as a runtime takes them.
+// texts returns the skills as a runtime takes them.
 func (s skills) texts() map[string]string {
 	texts := map[string]string{}
 	for name, skill := range s.skills {
@@ -116,7 +116,7 @@ func (s skills) texts() map[string]string {
 	return texts
 }
 
-// capabilities are those whose tools are among those agents get.
+// capabilities returns those whose tools are among those agents get.
 func (o *agentSetup) capabilities() map[string]holdfast.Capability {
 	given := map[string]holdfast.Capability{}
 	for name, c := range o.skills.capabilities {
@@ -127,7 +127,7 @@ func (o *agentSetup) capabilities() map[string]holdfast.Capability {
 	return given
 }
 
-// missingSkill is why an agent does not get a skill or capability it names, nil
+// missingSkill returns why an agent does not get a skill or capability it names, nil
 // where that is no secret of this command line.
 func (o *agentSetup) missingSkill(def session.Definition) error {
 	for _, name := range def.Capabilities {
@@ -154,7 +154,7 @@ func (o *agentSetup) missingSkill(def session.Definition) error {
 	return nil
 }
 
-// all are the skills, then the capabilities, each by name.
+// all returns the skills, then the capabilities, each by name.
 func (s skills) all() []skill {
 	all := []skill{}
 	for _, group := range []map[string]skill{s.skills, s.capabilities} {

@@ -88,7 +88,7 @@ func (b *toolbox) close() error {
 	return b.workspace.Close()
 }
 
-// toolNames is what an agent can call here, for a person to know. A server that
+// toolNames returns what an agent can call here, for a person to know. A server that
 // was not reached yet is named in place of its tools.
 func (p *program) toolNames(box *toolbox, def session.Definition) string {
 	names := box.tools.Select(def.Tools, def.ToolsDeny).Names()

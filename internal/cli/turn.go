@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// checkCanSend refuses, before the lease is asked for, what the session would.
+// checkCanSend refuses what the session would refuse, before it takes the lease.
 func checkCanSend(i session.Info, text string) error {
 	if i.Status != session.Active {
 		return &session.StatusError{ID: i.ID, Status: i.Status, Action: holdfast.SendMessage{}.Name()}
@@ -65,7 +65,7 @@ func (p *program) printReply(s session.Session) error {
 	return checkStopped(s)
 }
 
-// forOutput is text as standard output gets it: as it is, unless it is a terminal.
+// forOutput returns text as standard output gets it: as it is, unless it is a terminal.
 func (p *program) forOutput(text string) string {
 	if p.out.terminal {
 		return printable(text)
@@ -78,8 +78,8 @@ func savedText(i session.Info) string {
 	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, countOf(i.MessageCount, "message"), shortID(i.ID))
 }
 
-// spentText is what something used, "" where that is nothing. A price that is
-// not known is not told.
+// spentText returns what something used, "" where that is nothing. A price that is
+// not known is left out.
 func spentText(u session.Usage, c session.Cost) string {
 	if u.Input+u.Output == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm"
 )
 
-// turnView shows a turn while it goes on: the answer word by word on standard
+// turnView shows a turn while it runs: the answer word by word on standard
 // output, and what tools do in lines of their own on standard error.
 type turnView struct {
 	*program
@@ -85,7 +85,7 @@ func (n *turnView) attemptFailed(e holdfast.AttemptFailed) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e.SessionID != n.id || !e.Retry {
-		return // how it ends is told otherwise
+		return // the error of the turn says how it ended
 	}
 	again := n.failures.describeRetry(n.id, e.Attempt)
 	n.waitLine.stopWaiting()

@@ -66,7 +66,7 @@ inbox.`,
 	}
 }
 
-// heed is how long a turn that was asked to stop is waited for.
+// stopWait is how long cancel waits for the turn to stop.
 const stopWait = 3 * time.Second
 
 // waitForEnd waits a moment for the end of the turn a session was in.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// build is which program this is.
+// build identifies the program.
 type build struct {
 	Version       string `json:"version"`
 	Commit        string `json:"commit,omitempty"`

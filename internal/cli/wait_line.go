@@ -39,7 +39,7 @@ func (p *program) newWaitLine(mu *sync.Mutex) *waitLine {
 func (w *waitLine) begin() { w.since = time.Now() }
 
 // hide erases what is shown, so that something else can be written. The waiting
-// may go on.
+// may continue.
 func (w *waitLine) hide() {
 	if w.drawn {
 		fmt.Fprint(w.to, clearLine)
