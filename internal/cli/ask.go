@@ -67,6 +67,20 @@ func waitsFor(call session.PendingCall) string {
 	return "a result"
 }
 
+// argumentsText returns what a tool is called with, for a line: the value if there
+// is one only, else each with its name.
+func argumentsText(raw json.RawMessage) string {
+	list := argumentsOf(raw)
+	if len(list) == 1 {
+		return list[0].value
+	}
+	values := make([]string, len(list))
+	for i, a := range list {
+		values[i] = a.name + "=" + a.value
+	}
+	return strings.Join(values, " ")
+}
+
 // callText describes a pending call in one line.
 func callText(call session.PendingCall) string {
 	if call.Kind == session.PendingQuestion || call.ChildID != "" {
@@ -77,18 +91,6 @@ func callText(call session.PendingCall) string {
 
 // lineReader prints a prompt and reads what a person types.
 type lineReader func(prompt string) (string, error)
-
-// readLine reads a line from standard input; the context ends the wait.
-func (p *program) readLine(ctx context.Context) lineReader {
-	return func(prompt string) (string, error) {
-		fmt.Fprint(p.err, prompt)
-		line, err := waitFor(ctx, p.in.readLine)
-		if err != nil {
-			fmt.Fprintln(p.err)
-		}
-		return line, err
-	}
-}
 
 // canAsk reports that a person sits at a terminal.
 func (p *program) canAsk() bool { return p.in.terminal && p.err.terminal }
@@ -179,6 +181,18 @@ func (p *program) askCall(call session.PendingCall, read lineReader) (session.Re
 	}
 }
 
+// readLine reads a line from standard input; the context ends the wait.
+func (p *program) readLine(ctx context.Context) lineReader {
+	return func(prompt string) (string, error) {
+		fmt.Fprint(p.err, prompt)
+		line, err := waitFor(ctx, p.in.readLine)
+		if err != nil {
+			fmt.Fprintln(p.err)
+		}
+		return line, err
+	}
+}
+
 // readResponse reads what a person typed: a number of the list, y or n, or the
 // text of an answer or a result.
 func readResponse(call session.PendingCall, text string) (action session.ResponseAction, choice, answer string) {
@@ -202,15 +216,6 @@ func readResponse(call session.PendingCall, text string) (action session.Respons
 		return session.RespondDeny, "", ""
 	}
 	return "", "", ""
-}
-
-// numberedChoices lists the choices that are shown with a number: of an
-// approval those that add a rule, as y and n are the others.
-func numberedChoices(call session.PendingCall) []session.Choice {
-	if call.Kind != session.PendingApproval {
-		return call.Choices
-	}
-	return slices.DeleteFunc(slices.Clone(call.Choices), func(c session.Choice) bool { return c.Rule == nil })
 }
 
 // actionOf returns what choosing an answer to an approval does.
@@ -261,6 +266,15 @@ func reasonOf(call session.PendingCall) string {
 	return prompt.Reason.Summary
 }
 
+// numberedChoices lists the choices that are shown with a number: of an
+// approval those that add a rule, as y and n are the others.
+func numberedChoices(call session.PendingCall) []session.Choice {
+	if call.Kind != session.PendingApproval {
+		return call.Choices
+	}
+	return slices.DeleteFunc(slices.Clone(call.Choices), func(c session.Choice) bool { return c.Rule == nil })
+}
+
 // argument is one argument of a tool call.
 type argument struct{ name, value string }
 
@@ -284,20 +298,6 @@ func argumentsOf(raw json.RawMessage) []argument {
 		list = append(list, argument{fmt.Sprint(name), metadataText(value)})
 	}
 	return list
-}
-
-// argumentsText returns what a tool is called with, for a line: the value if there
-// is one only, else each with its name.
-func argumentsText(raw json.RawMessage) string {
-	list := argumentsOf(raw)
-	if len(list) == 1 {
-		return list[0].value
-	}
-	values := make([]string, len(list))
-	for i, a := range list {
-		values[i] = a.name + "=" + a.value
-	}
-	return strings.Join(values, " ")
 }
 
 // waitingCalls lists the calls of a session that wait.

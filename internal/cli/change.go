@@ -32,20 +32,6 @@ func (p *program) statusCommands() []*cobra.Command {
 	return commands
 }
 
-// execute executes an action and says what became of the session; with --json
-// that is its header.
-func (p *program) execute(ctx context.Context, e *env, i session.Info, a holdfast.Action, done string) error {
-	s, err := e.Execute(ctx, i.ID, a)
-	if err != nil {
-		return err
-	}
-	return p.printDone(done, s.Info())
-}
-
-func (p *program) printDone(done string, i session.Info) error {
-	return p.printResult(i, "%s %s · version %d", done, title(i), i.Version)
-}
-
 func (p *program) rewindCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rewind REF VERSION", Short: "return a session to an earlier version", Args: cobra.ExactArgs(2),
@@ -133,4 +119,18 @@ func (p *program) setMetaCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
 	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
 	return cmd
+}
+
+// execute executes an action and says what became of the session; with --json
+// that is its header.
+func (p *program) execute(ctx context.Context, e *env, i session.Info, a holdfast.Action, done string) error {
+	s, err := e.Execute(ctx, i.ID, a)
+	if err != nil {
+		return err
+	}
+	return p.printDone(done, s.Info())
+}
+
+func (p *program) printDone(done string, i session.Info) error {
+	return p.printResult(i, "%s %s · version %d", done, title(i), i.Version)
 }

@@ -70,14 +70,6 @@ type chat struct {
 	ended      bool  // the program was asked to end, not only the turn
 }
 
-// assistant returns the agent of a chat that names none.
-func assistant() session.Definition {
-	return session.Definition{
-		Name: "assistant", Label: "Assistant", Description: "Answers questions.",
-		SystemPrompt: "You are a helpful assistant. Answer briefly.",
-	}
-}
-
 // open makes a session or comes back to one.
 func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	if ref != "" {
@@ -162,6 +154,14 @@ func (c *chat) loadAgent(given string) (session.Definition, error) {
 	return definition.Load(given)
 }
 
+// assistant returns the agent of a chat that names none.
+func assistant() session.Definition {
+	return session.Definition{
+		Name: "assistant", Label: "Assistant", Description: "Answers questions.",
+		SystemPrompt: "You are a helpful assistant. Answer briefly.",
+	}
+}
+
 // printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
 func (c *chat) printIntroduction(s session.Session) {
@@ -239,17 +239,6 @@ func (c *chat) readMessage() (string, error) {
 	return c.in.readLine()
 }
 
-// readResponse reads what a person says about a call that waits. Ctrl-C and
-// Ctrl-D leave it for later.
-func (c *chat) readResponse(ctx context.Context) lineReader {
-	if c.editor == nil {
-		return c.program.readLine(ctx)
-	}
-	return func(prompt string) (string, error) {
-		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })
-	}
-}
-
 // turn runs one turn and says what was saved. Errors are printed and the
 // conversation continues, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
@@ -282,6 +271,17 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 		c.report(err)
 	}
 	return false, nil
+}
+
+// readResponse reads what a person says about a call that waits. Ctrl-C and
+// Ctrl-D leave it for later.
+func (c *chat) readResponse(ctx context.Context) lineReader {
+	if c.editor == nil {
+		return c.program.readLine(ctx)
+	}
+	return func(prompt string) (string, error) {
+		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })
+	}
 }
 
 func (c *chat) printSaved(s session.Session, took time.Duration) error {

@@ -31,21 +31,6 @@ type chatCommand struct {
 	run      func(c *chat, ctx context.Context, arg string) error
 }
 
-func chatCommands() []chatCommand {
-	return []chatCommand{
-		{name: helpCommand, about: "this list"},
-		{name: quitCommand, about: "leave; so does Ctrl-D"},
-		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
-		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
-		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},
-		{name: "/model", takes: "[NAME]", about: "show the model, or use another one from now on", personal: true, run: (*chat).changeModel},
-		{name: "/fork", takes: "[NAME]", about: "continue in a copy; this session does not change", personal: true, run: (*chat).fork},
-		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
-		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
-		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
-	}
-}
-
 var command = regexp.MustCompile(`^/[a-z]+$`)
 
 // handleLine runs a command of the chat or sends a message. A line that begins
@@ -110,6 +95,21 @@ func chatHelp() string {
 	line("Ctrl-C", "interrupt an answer; your next message continues it. At the prompt: drop the line, or leave if it is empty")
 	b.WriteString("Everything else is sent to the agent, also a command after a space.")
 	return b.String()
+}
+
+func chatCommands() []chatCommand {
+	return []chatCommand{
+		{name: helpCommand, about: "this list"},
+		{name: quitCommand, about: "leave; so does Ctrl-D"},
+		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
+		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
+		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},
+		{name: "/model", takes: "[NAME]", about: "show the model, or use another one from now on", personal: true, run: (*chat).changeModel},
+		{name: "/fork", takes: "[NAME]", about: "continue in a copy; this session does not change", personal: true, run: (*chat).fork},
+		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
+		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
+		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
+	}
 }
 
 func (c *chat) showInfo(ctx context.Context, _ string) error {

@@ -42,6 +42,14 @@ func (m *lazyEmbedder) OnStage(_ context.Context, _ session.Stage, s session.Ses
 	return s, nil
 }
 
+// embedForRecall makes what other runs of the program wrote findable for an agent
+// that recalls by itself.
+func (e *env) embedForRecall(ctx context.Context, s session.Session) {
+	if m := s.Definition().Memory; m != nil && (m.Recall != nil || m.Tools || m.Strategy == session.PruneVector) {
+		e.embedAll(ctx)
+	}
+}
+
 // embedFor is how long a search waits for what was written to be findable by
 // meaning.
 const embedFor = 30 * time.Second
@@ -54,13 +62,5 @@ func (e *env) embedAll(ctx context.Context) {
 	defer cancel()
 	if _, err := e.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
 		e.warn("not everything can be found by meaning yet: %v", err)
-	}
-}
-
-// embedForRecall makes what other runs of the program wrote findable for an agent
-// that recalls by itself.
-func (e *env) embedForRecall(ctx context.Context, s session.Session) {
-	if m := s.Definition().Memory; m != nil && (m.Recall != nil || m.Tools || m.Strategy == session.PruneVector) {
-		e.embedAll(ctx)
 	}
 }

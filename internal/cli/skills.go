@@ -18,6 +18,37 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
+func (p *program) definitionsSkillsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "skills", Short: "list skills and capabilities", Args: cobra.NoArgs,
+		Long: `List the texts that agents may add to their prompt: skills, in the directory "skills" beside
+"agents" as NAME.md or NAME/SKILL.md, and capabilities, in "capabilities", which also list
+the tools they are about and can be used only where those are offered. With --json: an array.`,
+		RunE: func(*cobra.Command, []string) error {
+			all := p.skills()
+			for _, bad := range all.bad {
+				p.err.warn("%v", bad)
+			}
+			if p.json {
+				return p.printJSON(all.all())
+			}
+			if len(all.all()) == 0 {
+				p.err.status("no skills beside %s", strings.Join(p.agentDirs(), " or "))
+				return nil
+			}
+			t := table{head: []string{"NAME", "KIND", "TOOLS", "DESCRIPTION", "FILE"}, flex: 3}
+			for _, s := range all.all() {
+				kind := "skill"
+				if s.Capability {
+					kind = "capability"
+				}
+				t.add(cell{s.Name, bold}, cell{kind, plain}, cell{oneLine(strings.Join(s.Tools, ", ")), plain}, cell{oneLine(s.Description), plain}, cell{oneLine(s.File), dim})
+			}
+			return p.out.print(t.layout(p.out))
+		},
+	}
+}
+
 // skill is a text that agents may add to their prompt. A capability is one
 // that is about some tools: it is there only where those are.
 type skill struct {
@@ -163,35 +194,4 @@ func (s skills) all() []skill {
 		}
 	}
 	return all
-}
-
-func (p *program) definitionsSkillsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "skills", Short: "list skills and capabilities", Args: cobra.NoArgs,
-		Long: `List the texts that agents may add to their prompt: skills, in the directory "skills" beside
-"agents" as NAME.md or NAME/SKILL.md, and capabilities, in "capabilities", which also list
-the tools they are about and can be used only where those are offered. With --json: an array.`,
-		RunE: func(*cobra.Command, []string) error {
-			all := p.skills()
-			for _, bad := range all.bad {
-				p.err.warn("%v", bad)
-			}
-			if p.json {
-				return p.printJSON(all.all())
-			}
-			if len(all.all()) == 0 {
-				p.err.status("no skills beside %s", strings.Join(p.agentDirs(), " or "))
-				return nil
-			}
-			t := table{head: []string{"NAME", "KIND", "TOOLS", "DESCRIPTION", "FILE"}, flex: 3}
-			for _, s := range all.all() {
-				kind := "skill"
-				if s.Capability {
-					kind = "capability"
-				}
-				t.add(cell{s.Name, bold}, cell{kind, plain}, cell{oneLine(strings.Join(s.Tools, ", ")), plain}, cell{oneLine(s.Description), plain}, cell{oneLine(s.File), dim})
-			}
-			return p.out.print(t.layout(p.out))
-		},
-	}
 }
