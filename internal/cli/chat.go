@@ -277,7 +277,7 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 // Ctrl-D leave it for later.
 func (c *chat) readResponse(ctx context.Context) lineReader {
 	if c.editor == nil {
-		return c.program.readLine(ctx)
+		return c.readLine(ctx)
 	}
 	return func(prompt string) (string, error) {
 		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })

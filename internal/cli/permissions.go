@@ -128,9 +128,9 @@ func workspaceAt(dir string) (task.Workspace, error) {
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return task.Workspace{}, &session.InvalidError{Field: "workspace", Reason: fmt.Sprintf("%s is not a folder", dir)}
 	}
-	real, err := filepath.EvalSymlinks(root) // the engine compares paths without links
+	resolved, err := filepath.EvalSymlinks(root) // the engine compares paths without links
 	if err != nil {
 		return task.Workspace{}, err
 	}
-	return task.Workspace{ID: root, Root: real, Capabilities: map[string]bool{"shell": true, "delete": true}}, nil
+	return task.Workspace{ID: root, Root: resolved, Capabilities: map[string]bool{"shell": true, "delete": true}}, nil
 }

@@ -201,10 +201,10 @@ work, in whichever process, is asked to stop: what its units have done so far is
 }
 
 // awaitRest waits a moment until nothing runs on a session.
-func (h *env) awaitRest(ctx context.Context, i session.Info) error {
+func (e *env) awaitRest(ctx context.Context, i session.Info) error {
 	moment, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
-	for entry, err := range h.Watch(moment, i.ID, i.Seq) {
+	for entry, err := range e.Watch(moment, i.ID, i.Seq) {
 		if _, over := entry.Change.(session.StatusChanged); over || err != nil {
 			return err
 		}
@@ -257,11 +257,11 @@ restore" brings one back; "sessions sweep --purge" removes for good. With --json
 }
 
 // oldRuns are the runs that were not touched since, nobody working on them.
-func (h *env) oldRuns(ctx context.Context, since time.Time, keepCompleted bool) (session.Infos, error) {
+func (e *env) oldRuns(ctx context.Context, since time.Time, keepCompleted bool) (session.Infos, error) {
 	q := store.Query{Kinds: []session.Kind{session.KindWorkflow}, UpdatedBefore: since, Limit: 1000}
 	var old session.Infos
 	for {
-		page, err := h.List(ctx, q)
+		page, err := e.List(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -269,7 +269,7 @@ func (h *env) oldRuns(ctx context.Context, since time.Time, keepCompleted bool) 
 			if i.Workflow == nil || keepCompleted && i.Workflow.Status == string(workflow.StatusCompleted) {
 				continue
 			}
-			_, live, err := h.Holder(ctx, i.ID)
+			_, live, err := e.Holder(ctx, i.ID)
 			if err != nil && !errors.Is(err, session.ErrNotFound) {
 				return nil, err
 			}
