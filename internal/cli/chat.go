@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/definition"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (p *program) chatCommand() *cobra.Command {
@@ -173,6 +174,9 @@ func (c *chat) printIntroduction(s session.Session) {
 		c.err.status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
 		c.err.status("no model provider is configured: the built-in offline model answers: it only repeats what you say")
+	}
+	if _, asks := c.e.store.(store.Inboxes); asks && (c.permissions.offersEffects() || c.permissions.mode != "") {
+		c.err.status("permission mode %s: a call that neither the mode nor a rule allows asks you first", cmp.Or(c.permissions.mode, session.PermissionDefault))
 	}
 	if c.in.terminal {
 		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")

@@ -78,8 +78,9 @@ them; a session with one such call needs none.
 
 The first response counts. The same response again changes nothing; a different one is
 refused with exit code 17. A chat continues here, and its answer is printed; with --json:
-the session document. The tools that the agent's definition names are offered, and a call
-that no rule allows waits again (exit code 19). TEXT - reads standard input.
+the session document. The agent is offered the tools that its definition names and those of
+the calls that wait; a call that no rule allows waits again (exit code 19). TEXT - reads
+standard input.
 
 ` + refHelp,
 	}

@@ -85,6 +85,10 @@ func (p *program) newPermissions(st store.Store) (*holdfast.Permissions, error) 
 			return nil, err
 		}
 	}
+	w, err := workspaceAt(a.dir())
+	if err != nil && a.workspace != "" {
+		return nil, err
+	}
 	if a.mode == "" && !a.offersEffects() {
 		return nil, nil
 	}
@@ -97,7 +101,6 @@ func (p *program) newPermissions(st store.Store) (*holdfast.Permissions, error) 
 		}
 		return nil, nil
 	}
-	w, err := workspaceAt(a.dir())
 	if err != nil {
 		return nil, err
 	}
