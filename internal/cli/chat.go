@@ -304,11 +304,7 @@ func (c *chat) printSaved(s session.Session, took time.Duration) error {
 		if m.Seq <= before {
 			continue
 		}
-		raw, err := session.JSON(m)
-		if err != nil {
-			return err
-		}
-		if err := c.out.print(string(raw) + "\n"); err != nil {
+		if err := c.printJSONLine(m); err != nil {
 			return err
 		}
 	}

@@ -80,11 +80,7 @@ func (p *program) diffCommand() *cobra.Command {
 // when, what kind, and its most important part.
 func (p *program) printEntry(e session.LogEntry) error {
 	if p.json {
-		raw, err := session.JSON(e)
-		if err != nil {
-			return err
-		}
-		return p.out.print(string(raw) + "\n")
+		return p.printJSONLine(e)
 	}
 	version := "v" + strconv.FormatInt(e.Version, 10)
 	switch {

@@ -93,15 +93,23 @@ func (s *screen) warn(format string, args ...any) {
 // printJSON prints a value as the domain encodes it, one line each; on a
 // terminal it is laid out for reading.
 func (p *program) printJSON(v any) error {
+	if !p.out.terminal {
+		return p.printJSONLine(v)
+	}
 	raw, err := session.JSON(v)
 	if err != nil {
 		return err
 	}
-	text := string(raw)
-	if p.out.terminal {
-		text = indented(raw)
+	return p.out.print(indented(raw) + "\n")
+}
+
+// printJSONLine prints a value on one line, also on a terminal.
+func (p *program) printJSONLine(v any) error {
+	raw, err := session.JSON(v)
+	if err != nil {
+		return err
 	}
-	return p.out.print(text + "\n")
+	return p.out.print(string(raw) + "\n")
 }
 
 // printResult prints a value with --json, else a line about it.

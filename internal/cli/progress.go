@@ -19,7 +19,7 @@ type progress struct {
 	noun  string // what is counted: "session"
 	begun time.Time
 
-	stop, stopped chan struct{}
+	stop func() // ends the drawing
 
 	mu          sync.Mutex
 	done, total int  // guarded by mu
@@ -39,12 +39,37 @@ func (p *program) progress(what, noun string) *progress {
 	if p.json {
 		return nil
 	}
-	g := &progress{
-		to: p.err, live: p.err.terminal && p.getenv("TERM") != "dumb", what: what, noun: noun, begun: time.Now(),
-		stop: make(chan struct{}), stopped: make(chan struct{}),
+	g := &progress{to: p.err, live: p.err.terminal && p.getenv("TERM") != "dumb", what: what, noun: noun, begun: time.Now()}
+	every := nextLine
+	if g.live {
+		every = redraw
 	}
-	go g.run()
+	g.stop = repeat(patience, every, g.draw)
 	return g
+}
+
+// repeat calls a function after a pause and then again and again, until it is
+// stopped. Stop waits for a call that is running.
+func repeat(first, every time.Duration, do func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		pause := time.NewTimer(first)
+		defer pause.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-pause.C:
+				do()
+				pause.Reset(every)
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
 }
 
 // report says how far the work is; a total of 0 is not known. It is a
@@ -73,8 +98,7 @@ func (g *progress) end() {
 	if g == nil {
 		return
 	}
-	close(g.stop)
-	<-g.stopped
+	g.stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.shown {
@@ -84,25 +108,6 @@ func (g *progress) end() {
 		fmt.Fprint(g.to, clearLine)
 	}
 	g.to.status("%s: %s in %s", g.what, g.amount(), durationText(time.Since(g.begun)))
-}
-
-func (g *progress) run() {
-	defer close(g.stopped)
-	pause := time.NewTimer(patience)
-	defer pause.Stop()
-	for {
-		select {
-		case <-g.stop:
-			return
-		case <-pause.C:
-		}
-		g.draw()
-		if g.live {
-			pause.Reset(redraw)
-		} else {
-			pause.Reset(nextLine)
-		}
-	}
 }
 
 func (g *progress) draw() {

@@ -9,10 +9,8 @@ import (
 // waitLine shows at a terminal, in a line that is erased again, how long the
 // first word of an answer has been waited for. Elsewhere it shows nothing.
 type waitLine struct {
-	to   *screen
-	live bool
-
-	stop, stopped chan struct{}
+	to    *screen
+	close func() // ends the redrawing; called without the lock
 
 	mu    *sync.Mutex // of whoever else writes to the terminal: guards the rest
 	since time.Time   // zero: nothing is waited for
@@ -24,14 +22,13 @@ const (
 	waitRedraw  = 250 * time.Millisecond
 )
 
-// newWaitLine begins to watch. Whoever begins it ends it, and calls its other
-// methods with the lock held.
+// newWaitLine begins to redraw the line. The caller closes it, and calls its
+// other methods with the lock held.
 func (p *program) newWaitLine(mu *sync.Mutex) *waitLine {
-	w := &waitLine{
-		to: p.err, live: p.err.terminal && p.out.terminal && p.getenv("TERM") != "dumb", mu: mu,
-		stop: make(chan struct{}), stopped: make(chan struct{}),
+	w := &waitLine{to: p.err, mu: mu, close: func() {}}
+	if p.err.terminal && p.out.terminal && p.getenv("TERM") != "dumb" {
+		w.close = repeat(waitRedraw, waitRedraw, w.draw)
 	}
-	go w.run()
 	return w
 }
 
@@ -51,29 +48,6 @@ func (w *waitLine) hide() {
 func (w *waitLine) stopWaiting() {
 	w.hide()
 	w.since = time.Time{}
-}
-
-// close ends the watching. It is called without the lock.
-func (w *waitLine) close() {
-	close(w.stop)
-	<-w.stopped
-}
-
-func (w *waitLine) run() {
-	defer close(w.stopped)
-	if !w.live {
-		return
-	}
-	tick := time.NewTicker(waitRedraw)
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-tick.C:
-			w.draw()
-		}
-	}
 }
 
 func (w *waitLine) draw() {
