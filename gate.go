@@ -18,7 +18,7 @@ import (
 type Permissions struct {
 	Engine permission.Engine
 	Rules  RuleStore // rules of workspaces and of the user; nil: none
-	Mode   string    // of sessions that set none; empty: default
+	Mode   string    // of conversations in default mode; empty: default
 	// Workspace is where a session works. Nil: nowhere, so that every path lies
 	// outside.
 	Workspace func(s session.Session) permission.Workspace
@@ -87,7 +87,7 @@ func (g gate) request(ctx context.Context, s session.Session, spec tool.Spec) (p
 		w = g.p.Workspace(s)
 	}
 	def, own := s.Definition(), s.Permissions()
-	if s.State().Permissions == nil && s.Task() == nil && g.p.Mode != "" {
+	if s.Task() == nil && own.Mode == session.PermissionDefault && g.p.Mode != "" {
 		own.Mode = g.p.Mode
 	}
 	q := permission.Request{

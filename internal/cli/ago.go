@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ago is how long before now something was, in the largest unit that fits;
+// ago returns how long before now something was, in the largest unit that fits;
 // after a month it is the date.
 func ago(t, now time.Time) string {
 	switch d := now.Sub(t); {

@@ -70,7 +70,7 @@ func (ch chart) fit(r row, note string, columns int) string {
 	return cut(note, columns)
 }
 
-// cut is text that is no wider than some columns.
+// cut returns text that is no wider than some columns.
 func cut(text string, columns int) string {
 	if columns <= 0 {
 		return ""
@@ -78,7 +78,7 @@ func cut(text string, columns int) string {
 	return runewidth.Truncate(text, columns, "…")
 }
 
-// fill is text in a column of some width, cut or filled with spaces.
+// fill returns text in a column of some width, cut or filled with spaces.
 func fill(text string, width int) string {
 	return runewidth.FillRight(cut(text, width), width)
 }
@@ -105,7 +105,7 @@ func (ch chart) mark(p *piece) (colour, string) {
 	return dim, "·"
 }
 
-// figures are how long a piece took and what it used.
+// figures returns how long a piece took and what it used.
 func (ch chart) figures(p *piece) string {
 	if p == nil {
 		return ""
@@ -113,9 +113,9 @@ func (ch chart) figures(p *piece) string {
 	var parts []string
 	switch {
 	case p.mark == markGoing && !p.began.IsZero() && ch.frame >= 0:
-		parts = append(parts, spell(ch.now.Sub(p.began)))
+		parts = append(parts, durationText(ch.now.Sub(p.began)))
 	case p.took > 0:
-		parts = append(parts, spell(p.took))
+		parts = append(parts, durationText(p.took))
 	}
 	if n := p.used.Total(); n > 0 {
 		text := tokensText(n)
@@ -127,7 +127,7 @@ func (ch chart) figures(p *piece) string {
 	return strings.Join(parts, " · ")
 }
 
-// tokensText is a number of tokens, its thousands set off.
+// tokensText returns a number of tokens, its thousands set off.
 func tokensText(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -139,7 +139,7 @@ func tokensText(n int64) string {
 	return digits + " tokens"
 }
 
-// note is what there is to say of a row besides figures.
+// note returns what there is to say of a row besides figures.
 func (ch chart) note(r row) string {
 	if r.piece != nil {
 		if r.piece.writing != "" {
@@ -164,7 +164,7 @@ func (ch chart) noteColour(r row) colour {
 	return dim
 }
 
-// sum is a line with how far a run is and what it has used.
+// sum returns a line with how far a run is and what it has used.
 func (ch chart) sum(s *spec.Spec, c *course, elapsed time.Duration) string {
 	rows, whole := rowsOf(s, c)
 	finished := 0
@@ -184,7 +184,7 @@ func (ch chart) sum(s *spec.Spec, c *course, elapsed time.Duration) string {
 		text += " · $" + c.cost.String()
 	}
 	if elapsed > 0 {
-		text += " · " + spell(elapsed)
+		text += " · " + durationText(elapsed)
 	}
 	return text
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/definition"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (p *program) chatCommand() *cobra.Command {
@@ -23,11 +24,13 @@ func (p *program) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "chat", Short: "talk to an agent; the session is saved as you go", Args: cobra.NoArgs,
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
-answer, Ctrl-D leaves; "holdfast chat --session REF" comes back. At a terminal the line
-can be edited, the up key brings earlier ones back, and a pasted block is one message.
+answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
+the line, the up key brings earlier lines back, and a pasted block is one message.
 
-The agent may read files below this directory; the --allow flags let it do more. Any
-model that "holdfast models list" shows can be chosen with --model.
+The agent may read files in the workspace; the --allow flags offer it more tools. A call
+that no rule and no mode allows waits for your response: a terminal asks you, elsewhere the
+exit code is 19 and "holdfast respond" continues. --model takes any model that "holdfast
+models list" shows.
 
 From a pipe each line is a message and each answer goes to standard output. With
 --json every message of the conversation is printed as it is saved, one per line.
@@ -35,12 +38,12 @@ From a pipe each line is a message and each answer goes to standard output. With
 ` + refHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ref != "" && (agent != "" || name != "" || p.user != "") {
-				return &session.InvalidError{Field: "session", Reason: "an existing session has its agent, name and user; --agent, --name and --user are for new ones"}
+				return &session.InvalidError{Field: "session", Reason: "an existing session keeps its agent, name and user; --agent, --name and --user are for new sessions"}
 			}
 			ctx := cmd.Context()
-			return p.visit(ctx, func(h *home) error {
-				c := &chat{program: p, h: h}
-				if err := c.enter(ctx, ref, agent, name, model); err != nil {
+			return p.withEnv(ctx, func(e *env) error {
+				c := &chat{program: p, e: e}
+				if err := c.open(ctx, ref, agent, name, model); err != nil {
 					return err
 				}
 				return c.run(ctx)
@@ -49,39 +52,31 @@ From a pipe each line is a message and each answer goes to standard output. With
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
-	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user whose session it is, and whose memory the agent shares (default $HOLDFAST_USER, else nobody's)")
-	cmd.Flags().StringVar(&ref, "session", "", "come back to the session `REF`")
+	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
+	cmd.Flags().StringVar(&ref, "session", "", "continue the session `REF`")
 	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
-	return p.allow(cmd)
+	return p.addPermissionFlags(cmd)
 }
 
 // chat is one conversation at a terminal or over a pipe.
 type chat struct {
 	*program
-	h           *home
-	editor      *editor // nil: lines are read as they come
-	info        session.Info
-	last        int64 // number of the last message that was told
-	used        session.Usage
-	cost        session.Cost
-	interrupted error // why the last turn was broken off; it can be continued
-	ended       bool  // the program was asked to end, not only the turn
+	e          *env
+	editor     *editor // nil: lines are read as they come
+	info       session.Info
+	last       int64 // number of the last message that was printed
+	used       session.Usage
+	cost       session.Cost
+	unfinished error // why the last turn has no answer yet: interrupted, or calls wait
+	ended      bool  // the program was asked to end, not only the turn
 }
 
-// assistant is the agent of a chat that names none.
-func assistant() session.Definition {
-	return session.Definition{
-		Name: "assistant", Label: "Assistant", Description: "Answers questions.",
-		SystemPrompt: "You are a helpful assistant. Answer briefly.",
-	}
-}
-
-// enter makes a session or comes back to one.
-func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error {
+// open makes a session or comes back to one.
+func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	if ref != "" {
-		return c.comeBack(ctx, ref, model)
+		return c.reopen(ctx, ref, model)
 	}
-	def, err := c.agent(agent)
+	def, err := c.loadAgent(agent)
 	if err != nil {
 		return err
 	}
@@ -89,65 +84,68 @@ func (c *chat) enter(ctx context.Context, ref, agent, name, model string) error 
 		def.Model = model
 	}
 	if def.Model == "" {
-		if err := c.h.checkDefault(); err != nil {
+		if err := c.e.checkDefaultModel(); err != nil {
 			return err
 		}
 	}
-	s, err := c.h.Create(ctx, def, holdfast.WithName(name))
+	s, err := c.e.Create(ctx, def, holdfast.WithName(name))
 	if err != nil {
-		return c.h.explained(err, def, def.Model)
+		return c.e.explain(err, def, def.Model)
 	}
-	c.h.recollect(ctx, s)
-	c.know(s)
+	c.e.embedForRecall(ctx, s)
+	c.setSession(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
-	c.introduce(s)
+	c.printIntroduction(s)
 	return nil
 }
 
-func (c *chat) comeBack(ctx context.Context, ref, model string) error {
-	info, err := c.h.Resolve(ctx, ref)
+func (c *chat) reopen(ctx context.Context, ref, model string) error {
+	info, err := c.e.Resolve(ctx, ref)
 	if err != nil {
 		return err
 	}
-	s, err := c.h.Get(ctx, info.ID, holdfast.WithTail())
+	s, err := c.e.Get(ctx, info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	if err := speakable(s.Info(), "anything"); err != nil {
+	if err := checkCanSend(s.Info(), "anything"); err != nil {
 		return err
 	}
 	if model != "" && model != s.Model() {
-		if _, err := c.h.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
-			return c.h.explained(err, session.Definition{}, model)
+		if _, err := c.e.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
+			return c.e.explain(err, session.Definition{}, model)
 		}
-		if s, err = c.h.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
+		if s, err = c.e.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
 			return err
 		}
 	}
-	c.h.recollect(ctx, s)
-	c.know(s)
-	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, quantity(c.info.MessageCount, "message"))
-	c.introduce(s)
+	c.e.embedForRecall(ctx, s)
+	c.setSession(s)
+	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, countOf(c.info.MessageCount, "message"))
+	c.printIntroduction(s)
 	if c.in.terminal && c.out.terminal && !c.json {
 		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
 	}
-	work, err := c.h.work(ctx, s)
+	work, err := c.e.workOn(ctx, s)
 	if err != nil {
 		return err
 	}
-	switch {
+	switch waits := checkWaiting(s); {
 	case work.interrupted:
-		c.interrupted = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
+		c.unfinished = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
 		c.err.status("it was interrupted: continuing")
+	case work.holder == "" && waits != nil:
+		c.unfinished = waits
+		c.err.status("it waits for %s", waitsFor(waitingCalls(s)[0]))
 	case work.holder != "":
-		c.err.status("%s is executing on it; your messages wait for that", holderText(work.holder))
+		c.err.status("%s is running a turn of it; your messages wait until that ends", holderText(work.holder))
 	}
 	return nil
 }
 
-// agent is the definition a new session is made of: a file, a name of the
+// loadAgent returns the definition of a new session: from a file, by a name of the
 // registry, or the assistant.
-func (c *chat) agent(given string) (session.Definition, error) {
+func (c *chat) loadAgent(given string) (session.Definition, error) {
 	switch {
 	case given == "":
 		return assistant(), nil
@@ -157,42 +155,58 @@ func (c *chat) agent(given string) (session.Definition, error) {
 	return definition.Load(given)
 }
 
-// introduce says what a newcomer must know: who answers, what it may do here,
-// and how to leave.
-func (c *chat) introduce(s session.Session) {
-	model := cmp.Or(s.Model(), c.h.model)
-	switch {
-	case model != offline.Name:
-		c.err.status("%s answers · it may use %s", model, cmp.Or(c.mayUse(c.h.toolbox, s.Definition()), "no tools"))
-	case len(c.setUp(c.h.models.providers.Catalog)) > 0:
-		c.err.status("the built-in offline model answers, and only repeats what you say; choose another with --model, see: holdfast models list")
-	default:
-		c.err.status("no model provider is configured: the built-in offline model answers, and only repeats what you say")
-	}
-	if c.in.terminal {
-		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help tells more")
+// assistant returns the agent of a chat that names none.
+func assistant() session.Definition {
+	return session.Definition{
+		Name: "assistant", Label: "Assistant", Description: "Answers questions.",
+		SystemPrompt: "You are a helpful assistant. Answer briefly.",
 	}
 }
 
-// run is the conversation: continue what was broken off, then line by line.
+// printIntroduction says what a newcomer must know: who answers, what it may do here,
+// and how to leave.
+func (c *chat) printIntroduction(s session.Session) {
+	model := cmp.Or(s.Model(), c.e.model)
+	switch {
+	case model != offline.Name:
+		c.err.status("%s answers · tools: %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "none"))
+	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:
+		c.err.status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
+	default:
+		c.err.status("no model provider is configured: the built-in offline model answers: it only repeats what you say")
+	}
+	if _, asks := c.e.store.(store.Inboxes); asks && (c.permissions.offersEffects() || c.permissions.mode != "") {
+		c.err.status("permission mode %s: a call that neither the mode nor a rule allows asks you first", cmp.Or(c.permissions.mode, session.PermissionDefault))
+	}
+	if c.in.terminal {
+		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")
+	}
+}
+
+// run holds the conversation: it continues an unfinished turn, then reads line by
+// line.
 func (c *chat) run(ctx context.Context) error {
-	if c.interrupted != nil {
-		if done, err := c.turn(ctx, holdfast.ContinueExecution{}); done {
+	c.editor = c.program.editor()
+	defer c.editor.close()
+	if c.unfinished != nil {
+		var next holdfast.Action = holdfast.ContinueExecution{}
+		if errors.Is(c.unfinished, errWaiting) {
+			next = nil
+		}
+		if done, err := c.turn(ctx, next); done {
 			return c.leave(err)
 		}
 	}
-	c.editor = c.program.editor()
-	defer c.editor.close()
 	for {
 		select {
-		case l := <-c.next():
-			if isEnd(l.err) {
+		case l := <-c.readAhead():
+			if isEOF(l.err) {
 				return c.leave(nil)
 			}
 			if l.err != nil {
 				return c.leave(l.err)
 			}
-			if done, err := c.take(ctx, l.text); done {
+			if done, err := c.handleLine(ctx, l.text); done {
 				return c.leave(err)
 			}
 		case <-c.interrupts.signals:
@@ -206,18 +220,18 @@ type line struct {
 	err  error
 }
 
-// next asks for a line. A read that waits for a person cannot be broken off:
+// readAhead asks for a line. A read that waits for a person cannot be interrupted:
 // it ends with the program.
-func (c *chat) next() <-chan line {
+func (c *chat) readAhead() <-chan line {
 	lines := make(chan line, 1)
 	go func() {
-		text, err := c.ask()
+		text, err := c.readMessage()
 		lines <- line{text, err}
 	}()
 	return lines
 }
 
-func (c *chat) ask() (string, error) {
+func (c *chat) readMessage() (string, error) {
 	prompt := c.err.paint(cyan, "› ")
 	switch {
 	case c.editor != nil:
@@ -226,50 +240,63 @@ func (c *chat) ask() (string, error) {
 	case c.in.terminal:
 		fmt.Fprint(c.err, "\n"+prompt)
 	}
-	return c.in.line()
+	return c.in.readLine()
 }
 
-// turn runs one turn and says what was saved. What goes wrong is told and the
-// conversation goes on, unless no person is there to decide.
+// turn runs one turn and says what was saved. Errors are printed and the
+// conversation continues, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
 	began := c.now()
-	ctx, stop := c.interrupts.during(ctx)
-	s, err := c.program.turn(ctx, c.h, c.info.ID, a, !c.json)
+	ctx, stop := c.interrupts.watch(ctx)
+	s, err := c.converse(ctx, c.e, c.info.ID, a, !c.json, c.readResponse(ctx))
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
-	if errors.Is(err, session.ErrInterrupted) {
-		c.interrupted = err
-	}
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
-		c.interrupted = nil
-		if err := c.tellSaved(s, c.now().Sub(began)); err != nil {
+		c.unfinished = nil
+		if err := c.printSaved(s, c.now().Sub(began)); err != nil {
 			return true, err
 		}
+	}
+	if errors.Is(err, session.ErrInterrupted) || errors.Is(err, errWaiting) {
+		c.unfinished = err
 	}
 	switch {
 	case err == nil:
 		return false, nil
-	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone):
+	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone), caught != nil && errors.Is(err, errWaiting):
 		return true, err
+	case errors.Is(err, errWaiting):
+		c.err.status("left for later · your next message cancels the call")
 	case errors.Is(err, session.ErrInterrupted):
 		c.err.status("interrupted · nothing is lost · your next message continues it")
 	case caught != nil:
-		c.err.status("\ninterrupted before anything was said")
+		c.err.status("\ninterrupted before the answer began")
 	default:
 		c.report(err)
 	}
 	return false, nil
 }
 
-func (c *chat) tellSaved(s session.Session, took time.Duration) error {
+// readResponse reads what a person says about a call that waits. Ctrl-C and
+// Ctrl-D leave it for later.
+func (c *chat) readResponse(ctx context.Context) lineReader {
+	if c.editor == nil {
+		return c.readLine(ctx)
+	}
+	return func(prompt string) (string, error) {
+		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })
+	}
+}
+
+func (c *chat) printSaved(s session.Session, took time.Duration) error {
 	before, used, cost := c.last, c.used, c.cost
-	c.know(s)
+	c.setSession(s)
 	text := savedText(c.info)
 	used = session.Usage{Input: c.used.Input - used.Input, Output: c.used.Output - used.Output}
 	if spent := spentText(used, c.cost-cost); spent != "" {
 		text += " · " + spent
 	}
-	c.err.status("%s · %s", text, spell(took))
+	c.err.status("%s · %s", text, durationText(took))
 	if !c.json {
 		return nil
 	}
@@ -277,19 +304,15 @@ func (c *chat) tellSaved(s session.Session, took time.Duration) error {
 		if m.Seq <= before {
 			continue
 		}
-		raw, err := session.JSON(m)
-		if err != nil {
-			return err
-		}
-		if err := c.out.print(string(raw) + "\n"); err != nil {
+		if err := c.printJSONLine(m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// know remembers where the session stands.
-func (c *chat) know(s session.Session) {
+// setSession remembers where the session stands.
+func (c *chat) setSession(s session.Session) {
 	c.info, c.last = s.Info(), s.Info().Seq
 	c.used, c.cost = s.Usage()
 }
@@ -301,13 +324,13 @@ func (c *chat) leave(err error) error {
 	if c.in.terminal {
 		fmt.Fprintln(c.err)
 	}
-	if err := cmp.Or(err, c.interrupted); err != nil {
+	if err := cmp.Or(err, c.unfinished); err != nil {
 		return err
 	}
-	if c.h.url.scheme == "inmem" {
-		c.err.status("bye · this session was kept in memory only and is gone")
+	if c.e.url.scheme == "inmem" {
+		c.err.status("bye · this session was kept in memory only and is lost")
 		return nil
 	}
-	c.err.status("bye · come back with: holdfast chat --session %s", shortID(c.info.ID))
+	c.err.status("bye · continue with: holdfast chat --session %s", shortID(c.info.ID))
 	return nil
 }

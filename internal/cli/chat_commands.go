@@ -26,32 +26,17 @@ type chatCommand struct {
 	takes string // its argument; "" takes none
 	about string
 	// personal commands change something: lines from a pipe are data, and
-	// said to the agent.
+	// sent to the agent.
 	personal bool
 	run      func(c *chat, ctx context.Context, arg string) error
 }
 
-func chatCommands() []chatCommand {
-	return []chatCommand{
-		{name: helpCommand, about: "this list"},
-		{name: quitCommand, about: "leave; so does Ctrl-D"},
-		{name: "/info", about: "where this session stands", run: (*chat).tellInfo},
-		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).tellHistory},
-		{name: "/usage", about: "tokens and money used so far", run: (*chat).tellUsage},
-		{name: "/model", takes: "[NAME]", about: "the model that answers, or another from now on", personal: true, run: (*chat).changeModel},
-		{name: "/fork", takes: "[NAME]", about: "go on in a copy; this session stays as it is", personal: true, run: (*chat).fork},
-		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
-		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
-		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
-	}
-}
-
 var command = regexp.MustCompile(`^/[a-z]+$`)
 
-// take acts on a line: a command of the chat, or something to say. A line that
-// begins with two slashes, or a space and a slash, is always said. Done ends
-// the conversation.
-func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
+// handleLine runs a command of the chat or sends a message. A line that begins
+// with two slashes, or with a space and a slash, is always sent. Done ends the
+// conversation.
+func (c *chat) handleLine(ctx context.Context, text string) (done bool, err error) {
 	words := strings.Fields(text)
 	switch {
 	case len(words) == 0:
@@ -64,22 +49,22 @@ func (c *chat) take(ctx context.Context, text string) (done bool, err error) {
 		switch {
 		case known.name != name || known.personal && !c.in.terminal:
 		case known.takes != "" || arg == "":
-			return c.carryOut(ctx, known, arg)
+			return c.runCommand(ctx, known, arg)
 		case c.in.terminal:
-			c.err.status("usage: %s, and nothing after it; begin with a space to say it", name)
+			c.err.status("%s takes no argument; to send the line as a message, begin it with a space", name)
 			return false, nil
 		}
 	}
 	if c.in.terminal && command.MatchString(name) {
-		c.err.status("there is no %s; /help tells what there is; begin with a space to say it", name)
+		c.err.status("%s is not a command; /help lists them; to send the line as a message, begin it with a space", name)
 		return false, nil
 	}
 	return c.turn(ctx, holdfast.SendMessage{Text: text})
 }
 
-// carryOut runs a command. What goes wrong is told and the conversation goes
-// on, unless no person is there to decide.
-func (c *chat) carryOut(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
+// runCommand runs a command. Errors are printed and the conversation
+// continues, unless no person is there to decide.
+func (c *chat) runCommand(ctx context.Context, command chatCommand, arg string) (done bool, err error) {
 	switch command.name {
 	case quitCommand:
 		return true, nil
@@ -87,7 +72,7 @@ func (c *chat) carryOut(ctx context.Context, command chatCommand, arg string) (d
 		c.err.status("%s", chatHelp())
 		return false, nil
 	}
-	ctx, stop := c.interrupts.during(ctx)
+	ctx, stop := c.interrupts.watch(ctx)
 	err = command.run(c, ctx, arg)
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
@@ -108,37 +93,52 @@ func chatHelp() string {
 		line(strings.TrimSpace(known.name+" "+known.takes), known.about)
 	}
 	line("Ctrl-C", "interrupt an answer; your next message continues it. At the prompt: drop the line, or leave if it is empty")
-	b.WriteString("Everything else is said to the agent, also a command after a space.")
+	b.WriteString("Everything else is sent to the agent, also a command after a space.")
 	return b.String()
 }
 
-func (c *chat) tellInfo(ctx context.Context, _ string) error {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+func chatCommands() []chatCommand {
+	return []chatCommand{
+		{name: helpCommand, about: "this list"},
+		{name: quitCommand, about: "leave; so does Ctrl-D"},
+		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
+		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
+		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},
+		{name: "/model", takes: "[NAME]", about: "show the model, or use another one from now on", personal: true, run: (*chat).changeModel},
+		{name: "/fork", takes: "[NAME]", about: "continue in a copy; this session does not change", personal: true, run: (*chat).fork},
+		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
+		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
+		{name: "/save", takes: "[FILE]", about: "write the session document to a new file", personal: true, run: (*chat).save},
+	}
+}
+
+func (c *chat) showInfo(ctx context.Context, _ string) error {
+	s, err := c.e.Get(ctx, c.info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.summary(s, work{interrupted: c.interrupted != nil}))
+	fmt.Fprint(c.err, c.summary(s, activity{interrupted: errors.Is(c.unfinished, session.ErrInterrupted)}))
 	return nil
 }
 
-func (c *chat) tellHistory(ctx context.Context, arg string) error {
-	limit, err := number(arg, 10)
+func (c *chat) showHistory(ctx context.Context, arg string) error {
+	limit, err := parseCount(arg, 10)
 	if err != nil {
 		return err
 	}
-	page, err := c.printHistory(ctx, c.h, c.info.ID, memory.HistoryOptions{Limit: limit})
+	page, err := c.printHistory(ctx, c.e, c.info.ID, memory.HistoryOptions{Limit: limit})
 	if err == nil && page.Next > 0 {
 		c.err.status("\n%s; there are more: /history %d", partText(page), min(2*limit, page.Total))
 	}
 	return err
 }
 
-func (c *chat) tellUsage(ctx context.Context, _ string) error {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.WithTail())
+func (c *chat) showUsage(ctx context.Context, _ string) error {
+	s, err := c.e.Get(ctx, c.info.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.spendingText(s))
+	fmt.Fprintln(c.err, c.usageText(s))
 	return nil
 }
 
@@ -146,22 +146,22 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 	if arg != "" {
 		err := c.change(ctx, holdfast.ChangeModel{Model: arg})
 		if err != nil {
-			return c.h.explained(err, session.Definition{}, arg)
+			return c.e.explain(err, session.Definition{}, arg)
 		}
 	}
-	s, err := c.h.Get(ctx, c.info.ID)
+	s, err := c.e.Get(ctx, c.info.ID)
 	if err != nil {
 		return err
 	}
-	c.err.status("%s answers", cmp.Or(s.Model(), c.h.model))
+	c.err.status("%s answers", cmp.Or(s.Model(), c.e.model))
 	return nil
 }
 
 func (c *chat) rewind(ctx context.Context, arg string) error {
 	if arg == "" {
-		return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("say which, 1 to %d", c.info.Version)}
+		return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("give a version from 1 to %d", c.info.Version)}
 	}
-	to, err := version(arg)
+	to, err := parseVersion(arg)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (c *chat) rewind(ctx context.Context, arg string) error {
 }
 
 func (c *chat) prune(ctx context.Context, arg string) error {
-	limit, err := number(arg, 10)
+	limit, err := parseCount(arg, 10)
 	if err != nil {
 		return err
 	}
@@ -178,31 +178,31 @@ func (c *chat) prune(ctx context.Context, arg string) error {
 
 // change executes an action on the session and says what was saved.
 func (c *chat) change(ctx context.Context, a holdfast.Action) error {
-	s, err := c.h.Execute(ctx, c.info.ID, a)
+	s, err := c.e.Execute(ctx, c.info.ID, a)
 	if err != nil {
 		return err
 	}
-	c.know(s)
+	c.setSession(s)
 	c.err.status("%s", savedText(c.info))
 	return nil
 }
 
 func (c *chat) fork(ctx context.Context, arg string) error {
-	child, err := c.h.Fork(ctx, c.info.ID, holdfast.WithName(arg))
+	child, err := c.e.Fork(ctx, c.info.ID, holdfast.WithName(arg))
 	if err != nil {
 		return err
 	}
 	from := c.info
-	c.know(child)
-	c.interrupted = nil
-	c.err.status("this is session %s now; the other one is %s", title(c.info), title(from))
+	c.setSession(child)
+	c.unfinished = nil
+	c.err.status("you are in session %s now; the other one is %s", title(c.info), title(from))
 	return nil
 }
 
 // save writes the document to a file that must not exist: a conversation is
 // no place to lose another one.
 func (c *chat) save(ctx context.Context, arg string) error {
-	s, err := c.h.Get(ctx, c.info.ID, holdfast.Whole())
+	s, err := c.e.Get(ctx, c.info.ID, holdfast.Whole())
 	if err != nil {
 		return err
 	}
@@ -219,12 +219,12 @@ func (c *chat) save(ctx context.Context, arg string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	c.err.status("version %d is in %s; another store takes it with: holdfast sessions import", c.info.Version, path)
+	c.err.status("version %d is in %s; another store can take it with: holdfast sessions import", c.info.Version, path)
 	return nil
 }
 
-// number reads a count, or takes the usual one.
-func number(arg string, usual int) (int, error) {
+// parseCount reads a count, or takes the usual one.
+func parseCount(arg string, usual int) (int, error) {
 	if arg == "" {
 		return usual, nil
 	}

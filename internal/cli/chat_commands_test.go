@@ -76,7 +76,7 @@ func TestChat_mistakesInCommandsAreToldAndChangeNothing(t *testing.T) {
 	d := newDesk(t)
 	d.person = true
 	d.must("/rewind\n/rewind 99\n/prune none\n/history 0\n/model nobody/x\n/model openai/gpt-4.1\n", "chat", "--name", "s")
-	d.tells("say which, 1 to 1", "99", `"none" is not a number above 0`, `"0" is not a number above 0`, `model "nobody/x" not found`, "set OPENAI_API_KEY")
+	d.tells("give a version from 1 to 1", "99", `"none" is not a number above 0`, `"0" is not a number above 0`, `model "nobody/x" not found`, "set OPENAI_API_KEY")
 	if exported := d.must("", "sessions", "export", "s"); !strings.Contains(exported, `"version":1,`) {
 		t.Errorf("something changed:\n%s", exported)
 	}
@@ -87,7 +87,7 @@ func TestChat_whatLooksLikeACommandIsNotSaidUnlessMeant(t *testing.T) {
 	d := newDesk(t)
 	d.person = true
 	d.must("one\n/rewnd 2\n/usage now\n/help me\n/quit now\n /rewind 1\n// a comment\n/etc/hosts is a file\n", "chat", "--name", "s")
-	d.tells("there is no /rewnd; /help tells what there is", "usage: /usage, and nothing after it", "usage: /help, and", "usage: /quit, and")
+	d.tells("/rewnd is not a command; /help lists them", "/usage takes no argument", "/help takes no argument", "/quit takes no argument")
 	exported := d.must("", "sessions", "export", "s")
 	for _, said := range []string{"one", " /rewind 1", "// a comment", "/etc/hosts is a file"} {
 		if !strings.Contains(exported, `"content":"`+said+`"`) {

@@ -26,7 +26,7 @@ import (
 // becomes exit code 70 with its cause; the stack is shown when HOLDFAST_DEBUG
 // is set.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
-	listening := listen()
+	listening := listenForSignals()
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
@@ -49,14 +49,14 @@ type program struct {
 	failures   *failures
 	servers    sync.Map // of tools, by id, that were reached: []tool.Tool
 
-	store   string
-	tenant  string
-	user    string // the owner of new sessions
-	json    bool
-	noColor bool
-	offline bool
-	debug   bool // a stack when the program fails
-	allows  allowances
+	store       string
+	tenant      string
+	user        string // the owner of new sessions
+	json        bool
+	noColor     bool
+	offline     bool
+	debug       bool // a stack when the program fails
+	permissions permissions
 
 	agentsRun bool // this command runs agents
 
@@ -98,47 +98,49 @@ func asksForJSON(args []string) bool {
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "keep agent sessions: talk, leave, come back, lose nothing",
-		Long: `Holdfast keeps agent sessions. A session survives the process, the machine and
-Ctrl-C: leave it at any moment and come back to where it was.
+		Short: "keep agent sessions: talk, leave, continue, lose nothing",
+		Long: `Holdfast keeps agent sessions. A session survives Ctrl-C, a crash of the process and a
+restart of the machine: leave it at any moment and continue where it was.
 
   holdfast chat                     talk to an agent; every turn is saved
   holdfast send REF "text"          one turn, from a script
   holdfast run SPEC.yaml            several agents in a pattern, as one session
   holdfast task start "text"        a job with a plan, budgets and approvals
-  holdfast sessions list            what there is
-  holdfast sessions show REF        where one stands
-  holdfast models list              which models can answer
+  holdfast sessions list            list the sessions
+  holdfast pending                  list tool calls that wait for your response
+  holdfast sessions show REF        show one session
+  holdfast models list              list the models
 
 ` + refHelp + `
 
 Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that name none;
-HOLDFAST_USER whose new sessions are; the keys of providers, as "holdfast models list" names them; NO_COLOR no colours;
-HOLDFAST_DEBUG a stack when the program fails; HOLDFAST_OFFLINE_PACE the pause between two
-words of the offline model, such as 50ms.
+HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
+names them; NO_COLOR no colours; HOLDFAST_DEBUG prints a stack when the program fails;
+HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms.
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
-failed, 12 file or store I/O, 17 the session cannot, 18 unsupported here, 19 waiting for
-a person, 20 budget used up or part done, 21 interrupted and resumable, 22 cancelled,
-70 a bug of ours.`,
+failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
+conflict, wrong status, corrupt), 18 not supported or not configured here, 19 waiting for a
+person, 20 budget used up or only part done, 21 interrupted and resumable, 22 cancelled, 70
+a bug in holdfast.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
-	flags.StringVar(&p.tenant, "tenant", "", "`NAME` of the tenant whose sessions these are")
-	flags.BoolVar(&p.json, "json", false, "print JSON, errors too")
+	flags.StringVar(&p.tenant, "tenant", "", "work with the sessions of the tenant `NAME`")
+	flags.BoolVar(&p.json, "json", false, "print results and errors as JSON")
 	flags.BoolVar(&p.offline, "offline", false, "refuse every model that is not built in")
-	flags.BoolVar(&p.noColor, "no-color", false, "no colours, as with $NO_COLOR")
+	flags.BoolVar(&p.noColor, "no-color", false, "print no colours, like $NO_COLOR")
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
 	return root
 }
 
-// begin is called when the command line is understood.
+// begin runs once the command line is parsed.
 func (p *program) begin() error {
 	plain := p.noColor || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
 	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
@@ -146,7 +148,7 @@ func (p *program) begin() error {
 	return nil
 }
 
-// group is a command that only has commands.
+// group returns a command that only has commands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{
 		Use: use, Short: short, SuggestionsMinimumDistance: 2,

@@ -78,12 +78,20 @@ func TestStories(t *testing.T) {
 			"comes":     comes,
 			"remember":  remember,
 			"unchanged": unchanged,
-			"setid":     setid,
-			"count":     count,
-			"provider":  provider,
-			"answered":  answered,
-			"asked":     asked,
-			"told":      told,
+			"setid": func(ts *testscript.TestScript, _ bool, args []string) {
+				setFromOutput(ts, args[0], `"sessionId":"([^"]+)"`)
+			},
+			"setchild": func(ts *testscript.TestScript, _ bool, args []string) {
+				setFromOutput(ts, args[0], `"childId":"([^"]+)"`)
+			},
+			"setpending": func(ts *testscript.TestScript, _ bool, args []string) {
+				setFromOutput(ts, args[0], `"id":"([^"]+)","kind":"(?:approval|question)"`)
+			},
+			"count":    count,
+			"provider": provider,
+			"answered": answered,
+			"asked":    asked,
+			"told":     told,
 		},
 	})
 }
@@ -161,13 +169,14 @@ func fingerprint(ts *testscript.TestScript, dir string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// setid VAR sets a variable to the first session id of the last output.
-func setid(ts *testscript.TestScript, _ bool, args []string) {
-	id := regexp.MustCompile(`"sessionId":"([^"]+)"`).FindStringSubmatch(ts.ReadFile("stdout"))
-	if id == nil {
-		ts.Fatalf("no session id on standard output")
+// setFromOutput sets a variable to the first match in the last output. setid VAR
+// finds a session, setpending VAR a pending call.
+func setFromOutput(ts *testscript.TestScript, name, pattern string) {
+	found := regexp.MustCompile(pattern).FindStringSubmatch(ts.ReadFile("stdout"))
+	if found == nil {
+		ts.Fatalf("nothing matches %s on standard output", pattern)
 	}
-	ts.Setenv(args[0], id[1])
+	ts.Setenv(name, found[1])
 }
 
 // count N TEXT says how often a text stands in the last output.

@@ -22,35 +22,35 @@ func (p *program) copyCommand() *cobra.Command {
 	var c copying
 	cmd := &cobra.Command{
 		Use: "copy --from URL --to URL [REF…]", Short: "copy sessions to another store, with their whole history",
-		Long: `Copy sessions from one store to another: all of the tenant's, or those named and what
-they were forked from. History, versions, forks, an interrupted turn and the unread inbox
+		Long: `Copy sessions from one store to another: all of the tenant, or those named and the
+sessions they were forked from. History, versions, forks, an interrupted turn and the unread inbox
 arrive as they are; idempotency keys stay behind. A file: store keeps no history: it gets
 the last version and the interrupted turn, and gives them as version 1.
 
-Nothing is overwritten. A session that is there already is skipped where it is the same,
-continued where the source has gone on since, and else reported and left alone. Ctrl-C
-ends after the sessions at hand; the same command again goes on, also after a crash.
+Nothing is overwritten. A session that exists in the target is skipped if it is the same,
+extended if the source has more versions, and otherwise reported and not changed. Ctrl-C
+stops after the current sessions; the same command continues, also after a crash.
 
   holdfast sessions copy --from sqlite: --to postgres://me@db/agents --dry-run
   holdfast sessions copy --from sqlite:old.db --to sqlite:new.db 1f2e name-of-another`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if p.store != "" {
-			return &usageError{command: cmd.CommandPath(), err: errors.New("copy takes --from and --to in the place of --store")}
+			return &usageError{command: cmd.CommandPath(), err: errors.New("copy takes --from and --to instead of --store")}
 		}
 		for _, name := range []string{"from", "to"} {
 			if !cmd.Flags().Changed(name) {
 				return &usageError{command: cmd.CommandPath(), err: fmt.Errorf("--%s is missing", name)}
 			}
 		}
-		ctx, stop := p.interrupts.during(cmd.Context())
+		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
 		return p.copy(ctx, &c, args)
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.From, "from", "", "`URL` of the store to copy from")
 	f.StringVar(&c.To, "to", "", "`URL` of the store to copy to")
-	f.BoolVar(&c.DryRun, "dry-run", false, "change nothing, only say what would be done")
+	f.BoolVar(&c.DryRun, "dry-run", false, "change nothing, only print what would be done")
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 	if err != nil {
 		return err
 	}
-	source, err := p.openHomeAt(ctx, from)
+	source, err := p.openEnvAt(ctx, from)
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
@@ -96,7 +96,7 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 	}
 	p.warnOfHistory(source.store, from, target, to)
 	workErr := c.work(ctx, p.progress("copying", "session"), transfer.New(source.store, target), plan, atOnce)
-	return errors.Join(p.tellCopied(c), workErr)
+	return errors.Join(p.printCopied(c), workErr)
 }
 
 // copyURLs reads the two URLs and refuses what makes no sense.
@@ -143,31 +143,31 @@ func (u storeURL) same(other storeURL) bool {
 	return u.scheme != "postgres" && filepath.Clean(u.path) == filepath.Clean(other.path)
 }
 
-// openNothing is in the place of a store that is not there and must not be made.
+// openNothing returns in the place of a store that is not there and must not be made.
 func openNothing(context.Context, storeURL) (store.Store, error) {
 	return inmem.New(inmem.Config{}), nil
 }
 
-// planCopy is what there is to copy: all, or some.
-func (h *home) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
+// planCopy returns what there is to copy: all, or some.
+func (e *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
 	if len(refs) == 0 {
-		return transfer.PlanAll(ctx, h.store, h.tenant)
+		return transfer.PlanAll(ctx, e.store, e.tenant)
 	}
 	var ids []string
 	for _, ref := range refs {
-		info, err := h.Resolve(ctx, ref)
+		info, err := e.Resolve(ctx, ref)
 		if err != nil {
 			return transfer.Plan{}, err
 		}
 		ids = append(ids, info.ID)
 	}
-	return transfer.PlanSome(ctx, h.store, h.tenant, ids)
+	return transfer.PlanSome(ctx, e.store, e.tenant, ids)
 }
 
 // warnOfHistory says, before anything is done, what cannot be kept.
 func (p *program) warnOfHistory(source store.Store, from storeURL, target store.Store, to storeURL) {
 	if _, ok := target.(store.Logs); !ok {
-		p.warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and counts versions from 1", to)
+		p.warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and numbers versions from 1", to)
 	}
 	if _, ok := source.(store.Logs); !ok {
 		p.warn("%s keeps no history: its sessions begin with version 1", from)
@@ -186,7 +186,7 @@ func (p *program) warn(format string, args ...any) {
 // of one.
 const atOnce = 8
 
-// work copies what is planned. A signal ends it after the sessions at hand; an
+// work copies what is planned. A signal ends it after the current sessions; an
 // error that is no session's own ends it likewise.
 func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Copier, plan transfer.Plan, atOnce int) error {
 	defer shown.end()
@@ -203,7 +203,7 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	shown.report(0, total)
 	for _, generation := range plan.Generations {
 		results := inParallel(ctx, atOnce, generation, do, func() { shown.count(total) })
-		if err := c.take(generation, results); err != nil {
+		if err := c.addResults(generation, results); err != nil {
 			return err
 		}
 	}
@@ -211,7 +211,7 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	case c.Left > 0:
 		return &copyInterrupted{left: c.Left}
 	case len(c.Failed) > 0:
-		return fmt.Errorf("%s not copied: %w", quantity(len(c.Failed), "session"), errPartial)
+		return fmt.Errorf("%s not copied: %w", countOf(len(c.Failed), "session"), errPartial)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func inParallel(ctx context.Context, atOnce int, refs []store.Ref, do func(conte
 				}
 				report, err := do(context.WithoutCancel(ctx), refs[i])
 				results[i] = &result{report: report, err: err}
-				if err != nil && !ownFault(err) {
+				if err != nil && !isSessionFault(err) {
 					cancel()
 				}
 				done()
@@ -250,9 +250,9 @@ func inParallel(ctx context.Context, atOnce int, refs []store.Ref, do func(conte
 	return results
 }
 
-// take notes what became of sessions, in their order, and returns the first
+// addResults notes what became of sessions, in their order, and returns the first
 // error that is no session's own.
-func (c *copying) take(refs []store.Ref, results []*result) error {
+func (c *copying) addResults(refs []store.Ref, results []*result) error {
 	var stopped error
 	for i, r := range results {
 		switch {
@@ -260,7 +260,7 @@ func (c *copying) take(refs []store.Ref, results []*result) error {
 			continue
 		case r.err == nil:
 			c.Sessions = append(c.Sessions, r.report)
-		case ownFault(r.err):
+		case isSessionFault(r.err):
 			c.Failed = append(c.Failed, notCopied{ID: refs[i].ID, Error: r.err.Error()})
 		default:
 			if stopped == nil {
@@ -273,9 +273,9 @@ func (c *copying) take(refs []store.Ref, results []*result) error {
 	return stopped
 }
 
-// ownFault reports an error that says something of one session and nothing of
+// isSessionFault reports an error that says something of one session and nothing of
 // the stores.
-func ownFault(err error) bool {
+func isSessionFault(err error) bool {
 	for _, own := range []error{
 		session.ErrConflict, session.ErrCorrupt, session.ErrNewerFormat, session.ErrBusy, session.ErrNotFound,
 		session.ErrUnsupported, session.ErrInvalid,
@@ -291,16 +291,16 @@ func ownFault(err error) bool {
 type copyInterrupted struct{ left int }
 
 func (e *copyInterrupted) Error() string {
-	return fmt.Sprintf("interrupted with %s to go; the same command again goes on", quantity(e.left, "session"))
+	return fmt.Sprintf("interrupted with %s to go; run the same command again to continue", countOf(e.left, "session"))
 }
 func (e *copyInterrupted) Unwrap() error { return session.ErrInterrupted }
 
-// tellCopied prints what was done, or would be.
-func (p *program) tellCopied(c *copying) error {
+// printCopied prints what was done, or would be.
+func (p *program) printCopied(c *copying) error {
 	if p.json {
 		return p.printJSON(c)
 	}
-	p.tellNotes(c.Sessions)
+	p.printNotes(c.Sessions)
 	for _, f := range c.Failed {
 		p.err.warn("not copied: %s", f.Error)
 	}
@@ -313,7 +313,7 @@ func (p *program) tellCopied(c *copying) error {
 		}
 	}
 	if !c.DryRun {
-		fmt.Fprintf(&b, "copied %s", quantity(counts[transfer.Copied], "session"))
+		fmt.Fprintf(&b, "copied %s", countOf(counts[transfer.Copied], "session"))
 		if n := counts[transfer.Continued]; n > 0 {
 			fmt.Fprintf(&b, ", continued %d", n)
 		}
@@ -327,8 +327,8 @@ func (p *program) tellCopied(c *copying) error {
 	return p.out.print(b.String())
 }
 
-// tellNotes tells what is not as it was. What holds for many is said once.
-func (p *program) tellNotes(reports []transfer.Report) {
+// printNotes tells what is not as it was. What holds for many is said once.
+func (p *program) printNotes(reports []transfer.Report) {
 	const few = 3
 	about := map[string][]string{}
 	var texts []string
@@ -346,7 +346,7 @@ func (p *program) tellNotes(reports []transfer.Report) {
 	for _, text := range texts {
 		ids := about[text]
 		if len(ids) > few {
-			p.err.warn("%s: %s", quantity(len(ids), "session"), text)
+			p.err.warn("%s: %s", countOf(len(ids), "session"), text)
 			continue
 		}
 		for _, id := range ids {

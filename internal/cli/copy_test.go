@@ -69,7 +69,7 @@ func TestCopy_interruptFinishesTheSessionAtHand(t *testing.T) {
 		return nil
 	}}
 	c, err := copyWork(ctx, t, from, to, 1)
-	if code, _ := outcome(err); code != exitInterrupted || !strings.Contains(err.Error(), "7 sessions to go; the same command again goes on") {
+	if code, _ := exitCodeOf(err); code != exitInterrupted || !strings.Contains(err.Error(), "7 sessions to go; run the same command again to continue") {
 		t.Errorf("got %v", err)
 	}
 	if len(c.Sessions) != 3 || c.Left != 7 {
@@ -101,7 +101,7 @@ func TestCopy_failuresOfASessionAndOfTheStore(t *testing.T) {
 			return nil
 		}}
 		got, err := copyWork(t.Context(), t, stocked(t, 10), to, 1)
-		if code, _ := outcome(err); code != c.code || len(got.Sessions) != c.done || len(got.Failed) != c.failed {
+		if code, _ := exitCodeOf(err); code != c.code || len(got.Sessions) != c.done || len(got.Failed) != c.failed {
 			t.Errorf("%s: %d done, %d failed, code %d: %v", name, len(got.Sessions), len(got.Failed), code, err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestCopy_notesOfManyAreToldOnce(t *testing.T) {
 	}
 	reports[2].Notes = append(reports[2].Notes, "its own")
 	var out bytes.Buffer
-	(&program{err: newScreen(&out)}).tellNotes(reports)
+	(&program{err: newScreen(&out)}).printNotes(reports)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if !slices.Equal(lines, []string{"warning: 5 sessions: the same", "warning: session s2: its own"}) {
 		t.Errorf("told: %q", lines)

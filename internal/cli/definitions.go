@@ -23,7 +23,7 @@ func (p *program) definitionsCommand() *cobra.Command {
 // projectAgents is where a project keeps its definitions.
 var projectAgents = filepath.Join(".holdfast", "agents")
 
-// agentDirs are the directories of definitions: the user's, then the
+// agentDirs returns the directories of definitions: the user's, then the
 // project's, which wins.
 func (p *program) agentDirs() []string {
 	dirs := []string{projectAgents}
@@ -77,39 +77,40 @@ func (p *program) definitionsListCommand() *cobra.Command {
 	}
 }
 
-// verdict is what is wrong with one file.
-type verdict struct {
+// fileReport is what is wrong with one file.
+type fileReport struct {
 	Source   string            `json:"source"`
 	Problems []session.Problem `json:"problems"`
 }
 
 func (p *program) definitionsCheckCommand() *cobra.Command {
-	return p.allow(&cobra.Command{
-		Use: "check [FILE|DIR …]", Short: "say everything that is wrong with definition files",
-		Long: "Say everything that is wrong with definition files: those given, or all of the user's\nand the project's, skills and capabilities too. With --json: an array of files, each with its problems.",
+	return p.addPermissionFlags(&cobra.Command{
+		Use: "check [FILE|DIR …]", Short: "check definition files and print all problems",
+		Long: "Check definition files and print all problems: of the files given, or of all files of the\nuser and the project, skills and capabilities included. With --json: an array of files, each with its problems.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			verdicts, err := p.judge(cmd.Context(), paths)
+			verdicts, err := p.checkPaths(cmd.Context(), paths)
 			if err != nil {
 				return err
 			}
-			return p.printVerdicts(verdicts)
+			return p.printFileReports(verdicts)
 		},
 	})
 }
 
-// judge checks files and directories, those of the registry where none are given.
-func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) {
-	given, err := p.outfit()
+// checkPaths checks files and directories, those of the registry where none are given.
+func (p *program) checkPaths(ctx context.Context, paths []string) ([]fileReport, error) {
+	st := inmem.New(inmem.Config{})
+	given, err := p.newAgentSetup(st)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = given.close() }() // it was only looked at
-	rt, err := p.runtime(inmem.New(inmem.Config{}), given, given.models.providers.secrets)
+	rt, err := p.runtime(st, given, given.models.providers.secrets, holdfast.Identity{})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rt.Close() }() // nothing in it was to be kept
-	verdicts := []verdict{}
+	verdicts := []fileReport{}
 	if len(paths) == 0 {
 		for _, dir := range p.agentDirs() {
 			if _, err := os.Stat(dir); err == nil {
@@ -117,7 +118,7 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 			}
 		}
 		for _, bad := range given.skills.bad {
-			verdicts = append(verdicts, verdict{bad.Path, problems(bad.Err)})
+			verdicts = append(verdicts, fileReport{bad.Path, problems(bad.Err)})
 		}
 	}
 	for _, path := range paths {
@@ -136,21 +137,21 @@ func (p *program) judge(ctx context.Context, paths []string) ([]verdict, error) 
 			verdicts = append(verdicts, check(ctx, rt, r.Path(name), d, err))
 		}
 		for _, bad := range r.Problems() {
-			verdicts = append(verdicts, verdict{bad.Path, problems(bad.Err)})
+			verdicts = append(verdicts, fileReport{bad.Path, problems(bad.Err)})
 		}
 	}
 	return verdicts, nil
 }
 
 // check tries a definition: a session is made of it where nobody sees it.
-func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) verdict {
+func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) fileReport {
 	if err == nil {
 		_, err = rt.Create(ctx, d)
 	}
-	return verdict{path, problems(err)}
+	return fileReport{path, problems(err)}
 }
 
-// problems are all that an error says is wrong.
+// problems returns all that an error says is wrong.
 func problems(err error) []session.Problem {
 	var invalid *session.DefinitionError
 	switch {
@@ -162,7 +163,7 @@ func problems(err error) []session.Problem {
 	return []session.Problem{{Field: "file", Message: err.Error()}}
 }
 
-func (p *program) printVerdicts(verdicts []verdict) error {
+func (p *program) printFileReports(verdicts []fileReport) error {
 	all := &session.DefinitionError{}
 	for _, v := range verdicts {
 		for _, problem := range v.Problems {
@@ -183,5 +184,5 @@ func (p *program) printVerdicts(verdicts []verdict) error {
 		p.err.status("no definitions in %s", strings.Join(p.agentDirs(), " or "))
 		return nil
 	}
-	return p.out.print(fmt.Sprintf("ok: %s\n", quantity(len(verdicts), "definition")))
+	return p.out.print(fmt.Sprintf("ok: %s\n", countOf(len(verdicts), "definition")))
 }

@@ -45,7 +45,7 @@ func (d *desk) run(in io.Reader, args ...string) int {
 	p := &program{
 		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
 		getenv: func(name string) string { return d.env[name] }, environ: environ, now: time.Now, failures: newFailures(),
-		interrupts: &interrupts{signals: d.signals, catch: func() {}, let: func() {}},
+		interrupts: &interrupts{signals: d.signals, catch: func() {}, release: func() {}},
 		open: func(context.Context, storeURL) (store.Store, error) {
 			if d.open != nil {
 				return d.open(), nil

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// health is what the doctor found.
-type health struct {
+// storeHealth is what the doctor found.
+type storeHealth struct {
 	Store       string                  `json:"store"`
 	Writable    bool                    `json:"writable"`
 	Sessions    int                     `json:"sessions"`
@@ -26,13 +26,13 @@ type health struct {
 	Problems    []string                `json:"problems"` // of the store itself
 	Models      []string                `json:"models"`
 	Build       build                   `json:"build"`
-	*cure
+	*repairReport
 
 	writeErr error
 }
 
-// cure is what the doctor did, where it was asked to do something.
-type cure struct {
+// repairReport is what the doctor did, where it was asked to do something.
+type repairReport struct {
 	Mended    []string `json:"mended"`
 	Reindexed *int     `json:"reindexed,omitempty"` // how much is in the index
 }
@@ -40,24 +40,24 @@ type cure struct {
 func (p *program) doctorCommand() *cobra.Command {
 	var repair, reindex bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "check the store and say what is wrong with it", Args: cobra.NoArgs,
+		Use: "doctor", Short: "check the store and print what is wrong with it", Args: cobra.NoArgs,
 		Long: `Check the store: whether it opens and can be written, which sessions cannot be read and
-which were interrupted. Nothing is changed, and it fails when something is wrong.
+which were interrupted. It changes nothing. It fails when something is wrong.
 
-With --repair it first builds anew what does not follow from the log as it should, in all
-tenants, and says what it mended; it removes nothing, and no log is altered. With --reindex
-it builds the index of words anew.`,
+With --repair it first rebuilds from the logs what does not agree with them, in all
+tenants, and prints what it repaired; it removes nothing and changes no log. With --reindex
+it first rebuilds the index of words.`,
 	}
-	cmd.RunE = p.atHome(func(ctx context.Context, h *home, _ []string) error {
-		done, err := p.cure(ctx, h, repair, reindex)
+	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		done, err := p.repairStore(ctx, e, repair, reindex)
 		if err != nil {
 			return err
 		}
-		found, err := p.examine(ctx, h)
+		found, err := p.checkStore(ctx, e)
 		if err != nil {
 			return err
 		}
-		found.cure = done
+		found.repairReport = done
 		if p.json {
 			err = p.printJSON(found)
 		} else {
@@ -65,28 +65,28 @@ it builds the index of words anew.`,
 		}
 		return errors.Join(err, found.verdict())
 	})
-	cmd.Flags().BoolVar(&repair, "repair", false, "first mend what can be built anew from the log")
-	cmd.Flags().BoolVar(&reindex, "reindex", false, "first build the index of words anew")
+	cmd.Flags().BoolVar(&repair, "repair", false, "first repair what can be rebuilt from the log")
+	cmd.Flags().BoolVar(&reindex, "reindex", false, "first rebuild the index of words")
 	return cmd
 }
 
-// cure mends and builds anew as asked; nil where nothing was asked.
-func (p *program) cure(ctx context.Context, h *home, repair, reindex bool) (*cure, error) {
+// repairStore repairs and rebuilds as the flags say; nil: they say nothing.
+func (p *program) repairStore(ctx context.Context, e *env, repair, reindex bool) (*repairReport, error) {
 	if !repair && !reindex {
 		return nil, nil
 	}
-	doctor, ok := h.store.(store.Doctors)
+	doctor, ok := e.store.(store.Doctors)
 	if !ok {
-		return nil, &session.UnsupportedError{Store: h.url.String(), Ability: "repairing and reindexing"}
+		return nil, &session.UnsupportedError{Store: e.url.String(), Ability: "repairing and reindexing"}
 	}
-	done := &cure{Mended: []string{}}
+	done := &repairReport{Mended: []string{}}
 	if repair {
 		shown := p.progress("repairing", "step")
 		mended, err := doctor.Repair(ctx, shown.report)
 		shown.end()
 		done.Mended = append(done.Mended, mended...)
 		if err != nil {
-			return done, errors.Join(err, p.tellMended(mended))
+			return done, errors.Join(err, p.printRepaired(mended))
 		}
 	}
 	if reindex {
@@ -94,15 +94,15 @@ func (p *program) cure(ctx context.Context, h *home, repair, reindex bool) (*cur
 		n, err := doctor.Reindex(ctx, shown.report)
 		shown.end()
 		if err != nil {
-			return done, errors.Join(err, p.tellMended(done.Mended))
+			return done, errors.Join(err, p.printRepaired(done.Mended))
 		}
 		done.Reindexed = &n
 	}
 	return done, nil
 }
 
-// tellMended prints what was mended before something went wrong.
-func (p *program) tellMended(mended []string) error {
+// printRepaired prints what was mended before something went wrong.
+func (p *program) printRepaired(mended []string) error {
 	var b strings.Builder
 	for _, text := range mended {
 		fmt.Fprintf(&b, "mended       %s\n", oneLine(text))
@@ -113,15 +113,15 @@ func (p *program) tellMended(mended []string) error {
 	return p.out.print(b.String())
 }
 
-// examine looks at everything and changes nothing.
-func (p *program) examine(ctx context.Context, h *home) (health, error) {
-	found := health{
-		Store: h.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
-		Models: p.reachable(h), Build: thisBuild(),
+// checkStore looks at everything and changes nothing.
+func (p *program) checkStore(ctx context.Context, e *env) (storeHealth, error) {
+	found := storeHealth{
+		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
+		Models: p.reachable(e), Build: thisBuild(),
 	}
-	found.writeErr = h.url.writable()
+	found.writeErr = e.url.writable()
 	found.Writable = found.writeErr == nil
-	if doctor, ok := h.store.(store.Doctors); ok {
+	if doctor, ok := e.store.(store.Doctors); ok {
 		shown := p.progress("checking", "step")
 		problems, err := doctor.Check(ctx, shown.report)
 		shown.end()
@@ -130,34 +130,34 @@ func (p *program) examine(ctx context.Context, h *home) (health, error) {
 		}
 		found.Problems = append(found.Problems, problems...)
 	}
-	if err := p.readAll(ctx, h, &found); err != nil {
+	if err := p.checkSessions(ctx, e, &found); err != nil {
 		return found, err
 	}
-	tails, ok := h.store.(store.Tails)
+	tails, ok := e.store.(store.Tails)
 	if !ok {
 		return found, nil
 	}
-	refs, err := tails.Interrupted(ctx, h.tenant)
+	refs, err := tails.Interrupted(ctx, e.tenant)
 	for _, ref := range refs {
 		found.Interrupted = append(found.Interrupted, ref.ID)
 	}
 	return found, err
 }
 
-// readAll loads every session of the tenant.
-func (p *program) readAll(ctx context.Context, h *home, found *health) error {
+// checkSessions loads every session of the tenant.
+func (p *program) checkSessions(ctx context.Context, e *env, found *storeHealth) error {
 	shown := p.progress("reading", "session")
 	defer shown.end()
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
 	for {
-		page, err := h.List(ctx, q)
+		page, err := e.List(ctx, q)
 		if err != nil {
 			return err
 		}
 		for _, i := range page.Items {
 			found.Sessions++
 			found.Statuses[i.Status]++
-			if err := h.readable(ctx, i.ID); err != nil {
+			if err := e.findCorrupt(ctx, i.ID); err != nil {
 				found.Corrupt = append(found.Corrupt, err)
 			}
 			shown.report(found.Sessions, 0)
@@ -171,9 +171,9 @@ func (p *program) readAll(ctx context.Context, h *home, found *health) error {
 	}
 }
 
-// readable loads a session, tail included: a header alone says little.
-func (h *home) readable(ctx context.Context, id string) *session.CorruptError {
-	_, err := h.store.Load(ctx, store.Ref{Tenant: h.tenant, ID: id}, true)
+// findCorrupt loads a session, tail included: a header alone says little.
+func (e *env) findCorrupt(ctx context.Context, id string) *session.CorruptError {
+	_, err := e.store.Load(ctx, store.Ref{Tenant: e.tenant, ID: id}, true)
 	var corrupt *session.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
@@ -205,21 +205,21 @@ func (u storeURL) writable() error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// verdict is the error of a store that is not well. Interrupted sessions are
+// verdict returns the error of a store that is not well. Interrupted sessions are
 // no illness.
-func (found health) verdict() error {
+func (found storeHealth) verdict() error {
 	switch {
 	case found.writeErr != nil:
 		return fmt.Errorf("the store cannot be written: %w", found.writeErr)
 	case len(found.Problems) > 0:
-		return fmt.Errorf("the store has %s: %w", quantity(len(found.Problems), "problem"), session.ErrCorrupt)
+		return fmt.Errorf("the store has %s: %w", countOf(len(found.Problems), "problem"), session.ErrCorrupt)
 	case len(found.Corrupt) > 0:
-		return fmt.Errorf("%s cannot be read: %w", quantity(len(found.Corrupt), "session"), session.ErrCorrupt)
+		return fmt.Errorf("%s cannot be read: %w", countOf(len(found.Corrupt), "session"), session.ErrCorrupt)
 	}
 	return nil
 }
 
-func (p *program) healthText(found health) string {
+func (p *program) healthText(found storeHealth) string {
 	var b strings.Builder
 	line := func(c colour, key, format string, args ...any) {
 		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, fmt.Sprintf("%-12s", key)), p.out.paint(c, oneLine(fmt.Sprintf(format, args...))))
@@ -243,7 +243,7 @@ func (p *program) healthText(found health) string {
 		}
 	}
 	line(plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
-	if found.cure != nil {
+	if found.repairReport != nil {
 		for _, text := range found.Mended {
 			line(green, "mended", "%s", text)
 		}
@@ -257,7 +257,7 @@ func (p *program) healthText(found health) string {
 	for _, text := range found.Problems {
 		line(red, "problem", "%s", text)
 	}
-	if len(found.Problems) > 0 && found.cure == nil {
+	if len(found.Problems) > 0 && found.repairReport == nil {
 		line(dim, "", "mend what can be built anew from the log with: holdfast doctor --repair")
 	}
 	for _, c := range found.Corrupt {
@@ -276,11 +276,11 @@ func parenthesised(words []string) string {
 	return "(" + strings.Join(words, ", ") + ")"
 }
 
-// reachable is which models can be named here: the one built in, and any of
+// reachable returns which models can be named here: the one built in, and any of
 // the providers that are set up.
-func (p *program) reachable(h *home) []string {
+func (p *program) reachable(e *env) []string {
 	models := []string{offline.Name}
-	for _, provider := range p.setUp(h.models.providers.Catalog) {
+	for _, provider := range p.usableProviders(e.models.providers.Catalog) {
 		models = append(models, provider+"/MODEL")
 	}
 	return models

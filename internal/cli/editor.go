@@ -22,7 +22,7 @@ type editor struct {
 	closed bool        // guarded by mu
 }
 
-// editor is nil where lines cannot be edited: in a pipe, or at a terminal that
+// editor returns nil where lines cannot be edited: in a pipe, or at a terminal that
 // cannot move its cursor.
 func (p *program) editor() *editor {
 	if !p.in.terminal || !p.out.terminal || p.in.file == nil || p.getenv("TERM") == "dumb" {
@@ -31,7 +31,7 @@ func (p *program) editor() *editor {
 	return &editor{in: p.in, out: p.out, keys: &keyboard{from: p.in, to: p.out}}
 }
 
-// line is what a person types at the prompt. Ctrl-C drops what was typed; with
+// line returns what a person types at the prompt. Ctrl-C drops what was typed; with
 // nothing typed it ends the input, as Ctrl-D does: io.EOF.
 func (e *editor) line(prompt string) (string, error) {
 	if err := e.open(); err != nil {
@@ -40,7 +40,7 @@ func (e *editor) line(prompt string) (string, error) {
 	defer e.restore()
 	for {
 		e.keys.begin()
-		// A Terminal that was told Ctrl-C tells it for ever.
+		// A Terminal that has seen Ctrl-C reports it for ever.
 		t := term.NewTerminal(e.keys, prompt)
 		if e.history == nil {
 			e.history = t.History
@@ -54,8 +54,8 @@ func (e *editor) line(prompt string) (string, error) {
 		text, err := t.ReadLine()
 		switch {
 		case err == nil:
-			return said(text), nil
-		case !isEnd(err):
+			return cleanLine(text), nil
+		case !isEOF(err):
 			return "", fmt.Errorf("read terminal: %w", err)
 		case !e.keys.broken || !e.keys.touched:
 			return "", io.EOF

@@ -17,7 +17,7 @@ import (
 // one does.
 type sitting struct {
 	t     *testing.T
-	dir   string // of the store
+	env   map[string]string
 	keys  *os.File
 	tty   *os.File
 	shown *transcript
@@ -28,11 +28,16 @@ type sitting struct {
 // sit starts a chat in the session "s" with an offline model of that pace.
 func sit(t *testing.T, pace string) *sitting {
 	t.Helper()
+	return sitWith(t, map[string]string{"HOLDFAST_STORE": "file:" + t.TempDir(), "HOLDFAST_OFFLINE_PACE": pace})
+}
+
+// sitWith starts a chat in the session "s" in an environment.
+func sitWith(t *testing.T, env map[string]string) *sitting {
+	t.Helper()
 	ours, theirs := terminal(t, 80)
-	s := &sitting{t: t, dir: t.TempDir(), keys: ours, tty: theirs, shown: newTranscript()}
+	s := &sitting{t: t, env: env, keys: ours, tty: theirs, shown: newTranscript()}
 	s.found = s.modes()
 	s.cmd = s.holdfast("chat", "--name", "s")
-	s.cmd.Env = append(s.cmd.Env, "HOLDFAST_OFFLINE_PACE="+pace)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirs, theirs, theirs
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := s.cmd.Start(); err != nil {
@@ -61,7 +66,10 @@ func (s *sitting) saved(version string) {
 
 func (s *sitting) holdfast(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), "holdfast", args...)
-	cmd.Env = append(os.Environ(), "HOLDFAST_STORE=file:"+s.dir, "TERM=xterm", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=1", "GORACE=atexit_sleep_ms=0")
+	for name, value := range s.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	return cmd
 }
 

@@ -36,7 +36,7 @@ type engine struct {
 // offlineProvider is the provider of the model that needs nothing.
 const offlineProvider = "offline"
 
-// env is what there is to run specs with.
+// env returns what there is to run specs with.
 func (e *engine) env() spec.Env {
 	return spec.Env{Getenv: e.getenv, Providers: []string{offlineProvider}}
 }
@@ -53,7 +53,7 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 	}
 	name := conn.Provider + "/" + conn.ModelID
 	if e.offline { // of a spec that was changed meanwhile
-		return "", nil, &unavailableError{what: fmt.Sprintf("the model %q is on a server", name), remedy: "run without --offline"}
+		return "", nil, &unavailableError{what: fmt.Sprintf("the model %q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +75,7 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 func (e *engine) check(s *spec.Spec) error {
 	for _, a := range s.Agents {
 		if e.offline && s.ModelOf(a.Value).Provider != offlineProvider {
-			return &unavailableError{what: fmt.Sprintf("the model of agent %q is on a server", a.Name), remedy: "run without --offline"}
+			return &unavailableError{what: fmt.Sprintf("the model of agent %q runs on a server, and --offline refuses it", a.Name), remedy: "run without --offline"}
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func (e *engine) connect(conn spec.Connection) (llm.Model, error) {
 	return all.Model(provider.Name + "/" + conn.ModelID)
 }
 
-// catalogName is the name of a provider in the form that catalogs take.
+// catalogName returns the name of a provider in the form that catalogs take.
 func catalogName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
@@ -119,7 +119,7 @@ func catalogName(name string) string {
 // reference is where a variable's value is to stand.
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// secrets are the values that a spec uses and that must stay out of its
+// secrets returns the values that a spec uses and that must stay out of its
 // session, by the name of their variable.
 func (e *engine) secrets(s *spec.Spec) map[string]string {
 	found := e.likelySecrets()
@@ -153,7 +153,7 @@ func (e *engine) secrets(s *spec.Spec) map[string]string {
 	return found
 }
 
-// secretVariable is the variable that ${NAME} means in a spec.
+// secretVariable returns the variable that ${NAME} means in a spec.
 func secretVariable(s *spec.Spec, name string) string {
 	for _, secret := range s.Env.Secrets {
 		if secret.Name == name || secret.Key == name {
@@ -217,7 +217,7 @@ func (j *job) kit(ctx context.Context, s *spec.Spec, snap *spec.Snapshot) (workf
 	return k, nil
 }
 
-// startupTimeout is how long a tool server has to start.
+// startupTimeout returns how long a tool server has to start.
 func (p *program) startupTimeout() (time.Duration, error) {
 	text := p.getenv("MCP_STARTUP_TIMEOUT_S")
 	if text == "" {
@@ -230,7 +230,7 @@ func (p *program) startupTimeout() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// For are the tools of a unit.
+// For returns the tools of a unit.
 func (k *kit) For(names []string, listed bool, loaded func(skill string) bool) ([]tool.Tool, error) {
 	return slices.Concat(k.box.Loaded(loaded).For(names, listed), k.served), nil
 }

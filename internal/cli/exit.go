@@ -36,7 +36,8 @@ var outcomes = []struct {
 	{errReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
 	{errUsage, "UsageError", exitUsage},
 	{errDeclined, "CancelledError", exitCancelled},
-	{errAsked, "WaitingError", exitWaiting},
+	{errQuestionPrinted, "WaitingError", exitWaiting},
+	{errWaiting, "WaitingError", exitWaiting},
 	{session.ErrPanic, "PanicError", exitBug},
 	{session.ErrInterrupted, "InterruptedError", exitInterrupted},
 	{errPartial, "PartialError", exitPartial},
@@ -66,6 +67,7 @@ var outcomes = []struct {
 	{session.ErrNewerFormat, "NewerFormatError", exitSession},
 	{session.ErrNotFound, "NotFoundError", exitSession},
 	{session.ErrConflict, "ConflictError", exitSession},
+	{session.ErrResponded, "RespondedError", exitSession},
 	{session.ErrStatus, "StatusError", exitSession},
 	{session.ErrBusy, "BusyError", exitSession},
 	{session.ErrFenced, "FencedError", exitSession},
@@ -77,9 +79,9 @@ var outcomes = []struct {
 	{context.Canceled, "CancelledError", exitCancelled},
 }
 
-// outcome is the exit code of an error and its name. Errors without a type of
+// exitCodeOf returns the exit code of an error and its name. Errors without a type of
 // their own come from the system: files, disks, terminals.
-func outcome(err error) (code int, kind string) {
+func exitCodeOf(err error) (code int, kind string) {
 	if err == nil {
 		return exitOK, ""
 	}
@@ -91,7 +93,7 @@ func outcome(err error) (code int, kind string) {
 	if errors.As(err, &resting) {
 		return resting.code(), "TaskError"
 	}
-	if code, kind, ok := runOutcome(err); ok {
+	if code, kind, ok := exitCodeOfRun(err); ok {
 		return code, kind
 	}
 	for _, o := range outcomes {
@@ -102,8 +104,8 @@ func outcome(err error) (code int, kind string) {
 	return exitIO, "IOError"
 }
 
-// runOutcome is what became of a workflow run, where its error says so.
-func runOutcome(err error) (code int, kind string, ok bool) {
+// exitCodeOfRun returns what became of a workflow run, where its error says so.
+func exitCodeOfRun(err error) (code int, kind string, ok bool) {
 	var (
 		stored *workflow.CommitError
 		failed *workflow.RunError
@@ -130,12 +132,13 @@ func runOutcome(err error) (code int, kind string, ok bool) {
 }
 
 var (
-	errUsage      = errors.New("usage")
-	errAsked      = errors.New("a person is asked")
-	errDeclined   = errors.New("nothing was done: not confirmed")
-	errReaderGone = errors.New("nobody reads the output any more")
-	errPartial    = errors.New("only part done")
-	errModel      = errors.New("the model failed")
+	errUsage           = errors.New("usage")
+	errQuestionPrinted = errors.New("a person is asked")
+	errWaiting         = errors.New("calls wait for responses")
+	errDeclined        = errors.New("nothing was done: not confirmed")
+	errReaderGone      = errors.New("the reader of the output is gone")
+	errPartial         = errors.New("only part done")
+	errModel           = errors.New("the model failed")
 )
 
 // usageError is a command line that cannot be understood.
@@ -153,8 +156,8 @@ type stoppedError struct {
 	stop session.Signal
 }
 
-// stopped is the error of a session whose last execution was stopped, else nil.
-func stopped(s session.Session) error {
+// checkStopped returns the error of a session whose last execution was stopped, else nil.
+func checkStopped(s session.Session) error {
 	e := s.Execution()
 	if e == nil || e.Status != session.ExecutionStopped || e.Stop == nil {
 		return nil

@@ -62,7 +62,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&workflow.ChangedError{}, 17, "ConflictError"},
 		{&misfitError{UnsupportedError: &workflow.UnsupportedError{}}, 18, "UnsupportedError"},
 		{&passError{err: &session.InterruptedError{Err: context.Canceled}}, 21, "InterruptedError"},
-		{errAsked, 19, "WaitingError"},
+		{errQuestionPrinted, 19, "WaitingError"},
 		{&session.QueuedError{}, 20, "QueuedError"},
 		{errPartial, 20, "PartialError"},
 		{&copyInterrupted{left: 3}, 21, "InterruptedError"},
@@ -80,7 +80,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.PanicError{Where: "here", Value: session.NotFound("x")}, 70, "PanicError"},
 	} {
 		for _, err := range []error{c.err, wrapped(c.err)} {
-			if code, kind := outcome(err); code != c.code || kind != c.kind {
+			if code, kind := exitCodeOf(err); code != c.code || kind != c.kind {
 				t.Errorf("%T %v is %d %s, want %d %s", c.err, err, code, kind, c.code, c.kind)
 			}
 		}

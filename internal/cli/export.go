@@ -26,40 +26,40 @@ a version: continue it first; a warning says so.
 With --format strands a workflow run becomes a directory below --out as strands-cli keeps
 it, which can list, show and resume it; "sessions import" reads it back.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 		switch {
 		case format != "json" && format != "strands":
 			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not json or strands", format)}
 		case (format == "strands") != (dir != ""):
-			return &session.InvalidError{Field: "out", Reason: "--format strands and --out DIR go together"}
+			return &session.InvalidError{Field: "out", Reason: "--format strands needs --out DIR, and --out needs --format strands"}
 		case dir != "":
-			return p.exportDir(ctx, h, i, dir, at)
+			return p.exportDir(ctx, e, i, dir, at)
 		}
 		opts := []holdfast.Option{holdfast.Whole()}
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))
 		}
-		s, err := h.Get(ctx, i.ID, opts...)
+		s, err := e.Get(ctx, i.ID, opts...)
 		if err != nil {
 			return err
 		}
 		if !cmd.Flags().Changed("at") {
-			p.warnOfTail(ctx, h, i.ID)
+			p.warnOfTail(ctx, e, i.ID)
 		}
 		return p.printJSON(s)
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
-	cmd.Flags().StringVar(&format, "format", "json", "`FORM` of the export: json, or strands for a workflow run")
-	cmd.Flags().StringVar(&dir, "out", "", "`DIR` in which a strands directory is made")
+	cmd.Flags().StringVar(&format, "format", "json", "`FORMAT` of the export: json, or strands for a workflow run")
+	cmd.Flags().StringVar(&dir, "out", "", "`DIR` in which to make the strands directory")
 	return cmd
 }
 
 // exportDir writes a run as another program keeps it, and prints where.
-func (p *program) exportDir(ctx context.Context, h *home, i session.Info, dir string, at int64) error {
+func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir string, at int64) error {
 	if i.Kind != session.KindWorkflow {
-		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 	}
-	made, err := strands.Export(ctx, h.Runtime, i.ID, dir, strands.ExportOptions{At: at})
+	made, err := strands.Export(ctx, e.Runtime, i.ID, dir, strands.ExportOptions{At: at})
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (p *program) exportDir(ctx context.Context, h *home, i session.Info, dir st
 }
 
 // warnOfTail says that a document lacks what an interrupted turn has written.
-func (p *program) warnOfTail(ctx context.Context, h *home, id string) {
-	s, err := h.store.Load(ctx, store.Ref{Tenant: h.tenant, ID: id}, true)
+func (p *program) warnOfTail(ctx context.Context, e *env, id string) {
+	s, err := e.store.Load(ctx, store.Ref{Tenant: e.tenant, ID: id}, true)
 	if err == nil && s.HasTail() {
-		p.err.warn("the session was interrupted: what its turn wrote since version %d is not part of the document; continue it with: holdfast send %s --continue", s.Version(), shortID(id))
+		p.err.warn("the session was interrupted: the document lacks what its turn wrote since version %d; continue it with: holdfast send %s --continue", s.Version(), shortID(id))
 	}
 }

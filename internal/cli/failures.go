@@ -26,8 +26,8 @@ func newFailures() *failures {
 	return &failures{models: map[string]error{}, tools: map[string]string{}, keys: strings.NewReplacer()}
 }
 
-// hide takes the values of keys, by name, out of what is told.
-func (f *failures) hide(secrets map[string]string) {
+// setSecrets takes the values of keys, by name, out of what is printed.
+func (f *failures) setSecrets(secrets map[string]string) {
 	var pairs []string
 	for name, value := range secrets {
 		if value != "" {
@@ -39,41 +39,41 @@ func (f *failures) hide(secrets map[string]string) {
 	f.keys = strings.NewReplacer(pairs...)
 }
 
-// masked is a text without the values of keys.
-func (f *failures) masked(text string) string {
+// redact returns a text without the values of keys.
+func (f *failures) redact(text string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.keys.Replace(text)
 }
 
-// ofModel is a model whose failures are known. It has the price, the counter
+// watchModel returns a model whose failures are known. It has the price, the counter
 // and the length that the model has.
-func (f *failures) ofModel(m llm.Model) llm.Model {
-	w := witnessed{Model: m, failures: f}
+func (f *failures) watchModel(m llm.Model) llm.Model {
+	w := watchedModel{Model: m, failures: f}
 	if priced, ok := m.(llm.Priced); ok {
-		return pricedWitnessed{witnessed: w, Priced: priced}
+		return pricedWatchedModel{watchedModel: w, Priced: priced}
 	}
 	return w
 }
 
-// ofTools are tools whose failures are known.
-func (f *failures) ofTools(tools []tool.Tool) []tool.Tool {
+// watchTools returns tools whose failures are known.
+func (f *failures) watchTools(tools []tool.Tool) []tool.Tool {
 	known := make([]tool.Tool, len(tools))
 	for i, t := range tools {
-		known[i] = witnessedTool{Tool: t, failures: f}
+		known[i] = watchedTool{Tool: t, failures: f}
 	}
 	return known
 }
 
-// tool is what a tool said when a call failed, "" where it never ran.
-func (f *failures) tool(callID string) string {
+// reasonOf returns what a tool said when a call failed, "" where it never ran.
+func (f *failures) reasonOf(callID string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.tools[callID]
 }
 
-// again says when a session's model is asked again after an attempt, and why.
-func (f *failures) again(id string, attempt int) string {
+// describeRetry says when a session's model is asked again after an attempt, and why.
+func (f *failures) describeRetry(id string, attempt int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err, ok := f.models[id]
@@ -96,27 +96,27 @@ func (f *failures) again(id string, attempt int) string {
 			why = fmt.Sprintf("status %d: %s", told.Status, why)
 		}
 	}
-	return fmt.Sprintf("asking again in %s · %s", spell(pause), shortened(why, 200))
+	return fmt.Sprintf("asking again in %s · %s", durationText(pause), shortened(why, 200))
 }
 
-// backoff is the pause after an attempt that failed, where the server does not
+// backoff returns the pause after an attempt that failed, where the server does not
 // say how long it wants to be left alone.
 func backoff(attempt int) time.Duration {
 	return min(250*time.Millisecond<<min(attempt, 10), 8*time.Second)
 }
 
-type witnessed struct {
+type watchedModel struct {
 	llm.Model
 	failures *failures
 }
 
-type pricedWitnessed struct {
-	witnessed
+type pricedWatchedModel struct {
+	watchedModel
 	llm.Priced
 }
 
 // Infer asks the model and remembers why it failed.
-func (w witnessed) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+func (w watchedModel) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
 	response, err := w.Model.Infer(ctx, r, emit)
 	if err != nil {
 		w.failures.mu.Lock()
@@ -127,28 +127,28 @@ func (w witnessed) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta
 }
 
 // CountTokens counts as the model does, if it does.
-func (w witnessed) CountTokens(m session.Message) (tokens int, counter string) {
+func (w watchedModel) CountTokens(m session.Message) (tokens int, counter string) {
 	if c, ok := w.Model.(llm.TokenCounter); ok {
 		return c.CountTokens(m)
 	}
 	return 0, ""
 }
 
-// ContextLength is the model's, 0 where it is not known.
-func (w witnessed) ContextLength() int {
+// ContextLength returns the model's, 0 where it is not known.
+func (w watchedModel) ContextLength() int {
 	if c, ok := w.Model.(llm.ContextLength); ok {
 		return c.ContextLength()
 	}
 	return 0
 }
 
-type witnessedTool struct {
+type watchedTool struct {
 	tool.Tool
 	failures *failures
 }
 
 // Call runs the tool and remembers why it failed.
-func (w witnessedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (w watchedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	result, err := w.Tool.Call(ctx, c)
 	if err != nil || result.IsError {
 		why := result.Content

@@ -10,13 +10,13 @@ import (
 
 func TestFailures_showNoKey(t *testing.T) {
 	f := newFailures()
-	f.hide(map[string]string{"LAB_KEY": "sk-0123456789", "EMPTY": ""})
+	f.setSecrets(map[string]string{"LAB_KEY": "sk-0123456789", "EMPTY": ""})
 	broken := tool.Fake("broken", "", "")
-	told := f.ofTools([]tool.Tool{failing{broken}})[0]
+	told := f.watchTools([]tool.Tool{failing{broken}})[0]
 	if _, err := told.Call(context.Background(), tool.Call{ID: "1"}); err == nil {
 		t.Fatal("it did not fail")
 	}
-	if why := f.tool("1"); strings.Contains(why, "0123456789") || !strings.Contains(why, "[secret:LAB_KEY]") {
+	if why := f.reasonOf("1"); strings.Contains(why, "0123456789") || !strings.Contains(why, "[secret:LAB_KEY]") {
 		t.Errorf("told: %s", why)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +18,7 @@ func (p *program) forkCommand() *cobra.Command {
 		Use: "fork REF", Short: "start a new session with the same history", Args: cobra.ExactArgs(1),
 		Long: "Start a new session with the same history, up to a version. The two never affect\neach other again. With --json: the header of the new one.",
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))
@@ -27,15 +26,12 @@ func (p *program) forkCommand() *cobra.Command {
 		if name != "" {
 			opts = append(opts, holdfast.WithName(name))
 		}
-		child, err := h.Fork(ctx, i.ID, opts...)
+		child, err := e.Fork(ctx, i.ID, opts...)
 		if err != nil {
 			return err
 		}
-		if p.json {
-			return p.printJSON(child.Info())
-		}
-		point := child.Info().Fork
-		return p.out.print(fmt.Sprintf("forked %s at version %d: the new session is %s\n", title(i), point.Version, title(child.Info())))
+		made := child.Info()
+		return p.printResult(made, "forked %s at version %d: the new session is %s", title(i), made.Fork.Version, title(made))
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "`VERSION` to fork (default the last one)")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")

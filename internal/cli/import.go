@@ -18,13 +18,13 @@ func (p *program) importCommand() *cobra.Command {
 		Use: "import FILE", Short: "store an exported session, or one of instructor-php or strands-cli; - reads standard input", Args: cobra.ExactArgs(1),
 		Long: `Store a session from a file: what "sessions export" printed, or a session file of
 instructor-php, whose credentials are never taken over. A directory is that of a run of
-strands-cli, which then goes on with "holdfast run --resume". What was left out is told on
-standard error. With --json: the header.`,
-		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
+strands-cli, which "holdfast run --resume" then continues. What was left out is listed on standard
+error. With --json: the header.`,
+		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
-				return p.importDir(ctx, h, args[0], newID)
+				return p.importDir(ctx, e, args[0], newID)
 			}
-			data, err := p.file(ctx, args[0])
+			data, err := p.readFile(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -32,44 +32,44 @@ standard error. With --json: the header.`,
 			if newID {
 				id = uuid.NewString()
 			}
-			s, report, err := p.read(data, id, h.tenant)
+			s, report, err := p.parseSession(data, id, e.tenant)
 			if err != nil {
 				return err
 			}
-			if s, err = h.Import(ctx, s); err != nil {
+			if s, err = e.Import(ctx, s); err != nil {
 				return err
 			}
-			p.tell(report)
+			p.printImportReport(report)
 			return p.printDone("imported", s.Info())
 		}),
 	}
-	cmd.Flags().BoolVar(&newID, "new-id", false, "under a new id, so that an existing session is no hindrance")
+	cmd.Flags().BoolVar(&newID, "new-id", false, "store it under a new id, for when the old one is taken")
 	return cmd
 }
 
 // importDir stores the run that another program keeps in a directory.
-func (p *program) importDir(ctx context.Context, h *home, dir string, newID bool) error {
-	o := strands.ImportOptions{Tenant: h.tenant}
+func (p *program) importDir(ctx context.Context, e *env, dir string, newID bool) error {
+	o := strands.ImportOptions{Tenant: e.tenant}
 	if newID {
 		o.ID = uuid.NewString()
 	}
-	id, notes, err := strands.Import(ctx, h.Runtime, strands.Dir(dir), o)
+	id, notes, err := strands.Import(ctx, e.Runtime, strands.Dir(dir), o)
 	if err != nil {
 		return err
 	}
 	for _, note := range notes {
 		p.err.status("note: %s", note)
 	}
-	i, err := h.Info(ctx, id)
+	i, err := e.Info(ctx, id)
 	if err != nil {
 		return err
 	}
 	return p.printDone("imported", i)
 }
 
-// read makes a session of a document, our own or a foreign one. An empty id
+// parseSession makes a session of a document, our own or a foreign one. An empty id
 // keeps the document's. It is a new agent: two stores never hold the same one.
-func (p *program) read(data []byte, id, tenant string) (session.Session, instructor.Report, error) {
+func (p *program) parseSession(data []byte, id, tenant string) (session.Session, instructor.Report, error) {
 	agentID := uuid.NewString()
 	if instructor.Detect(data) {
 		return instructor.Import(data, instructor.Options{
@@ -84,8 +84,8 @@ func (p *program) read(data []byte, id, tenant string) (session.Session, instruc
 	return s, instructor.Report{}, err
 }
 
-// tell says what an import left out, changed or will need.
-func (p *program) tell(r instructor.Report) {
+// printImportReport says what an import left out, changed or will need.
+func (p *program) printImportReport(r instructor.Report) {
 	for _, path := range r.Dropped {
 		p.err.status("left out: %s", path)
 	}
@@ -99,9 +99,9 @@ func (p *program) tell(r instructor.Report) {
 		p.err.status("note: %s", note)
 	}
 	for _, model := range r.Models {
-		p.err.status("it asks for the model %s", model)
+		p.err.status("it needs the model %s", model)
 	}
 	for _, tool := range r.Tools {
-		p.err.status("it asks for the tool %s", tool)
+		p.err.status("it needs the tool %s", tool)
 	}
 }

@@ -24,28 +24,28 @@ func newInput(r io.Reader) *input {
 	return &input{Reader: bufio.NewReader(r), file: file, terminal: isTerminal(r)}
 }
 
-// line is the next line without its end. The last one needs no newline.
-func (in *input) line() (string, error) {
+// readLine returns the next line without its end. The last one needs no newline.
+func (in *input) readLine() (string, error) {
 	text, err := in.ReadString('\n')
-	if isEnd(err) && text != "" {
+	if isEOF(err) && text != "" {
 		err = nil
 	}
 	return strings.TrimRight(text, "\r\n"), err
 }
 
-// whole reads standard input to its end. A person's Ctrl-C ends the waiting.
-func (in *input) whole(ctx context.Context) ([]byte, error) {
-	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(in) })
+// readAll reads standard input to its end. A person's Ctrl-C ends the waiting.
+func (in *input) readAll(ctx context.Context) ([]byte, error) {
+	data, err := waitFor(ctx, func() ([]byte, error) { return io.ReadAll(in) })
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	return data, nil
 }
 
-// awaited is the result of reading, or the end of the context. A read that
-// waits for a person cannot be broken off: it is left behind and ends with
+// waitFor returns the result of reading, or the end of the context. A read that
+// waits for a person cannot be interrupted: it is left behind and ends with
 // the program.
-func awaited[T any](ctx context.Context, read func() (T, error)) (T, error) {
+func waitFor[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -64,36 +64,39 @@ func awaited[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// text is an argument of the command line, or all of standard input where it is "-".
-func (p *program) text(ctx context.Context, arg string) (string, error) {
+// readText returns an argument of the command line, or all of standard input where it is "-".
+func (p *program) readText(ctx context.Context, arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	data, err := p.in.whole(ctx)
+	data, err := p.in.readAll(ctx)
 	return strings.TrimRight(string(data), "\r\n"), err
 }
 
-// file is the content of a file, or of standard input where the path is "-".
-func (p *program) file(ctx context.Context, path string) ([]byte, error) {
+// readFile returns the content of a file, or of standard input where the path is "-".
+func (p *program) readFile(ctx context.Context, path string) ([]byte, error) {
 	if path == "-" {
-		return p.in.whole(ctx)
+		return p.in.readAll(ctx)
 	}
 	return os.ReadFile(path)
 }
 
-// confirm asks a person; where there is none to ask, yes must have been said
-// on the command line.
-func (p *program) confirm(ctx context.Context, question string) error {
-	if !p.in.terminal {
-		return &session.InvalidError{Field: "confirmation", Reason: "there is no terminal to ask at; say --yes"}
+// confirm asks a person, unless the command line has said yes. Without a
+// terminal it must have.
+func (p *program) confirm(ctx context.Context, yes bool, question string) error {
+	switch {
+	case yes:
+		return nil
+	case !p.in.terminal:
+		return &session.InvalidError{Field: "confirmation", Reason: "there is no terminal to ask at; give --yes"}
 	}
 	fmt.Fprintf(p.err, "%s [y/N] ", printable(question))
-	answer, err := awaited(ctx, p.in.line)
+	answer, err := waitFor(ctx, p.in.readLine)
 	if ctx.Err() != nil {
 		fmt.Fprintln(p.err)
 		return errDeclined
 	}
-	if err != nil && !isEnd(err) {
+	if err != nil && !isEOF(err) {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
@@ -103,4 +106,4 @@ func (p *program) confirm(ctx context.Context, question string) error {
 	return errDeclined
 }
 
-func isEnd(err error) bool { return errors.Is(err, io.EOF) }
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }

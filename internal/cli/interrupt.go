@@ -8,30 +8,30 @@ import (
 )
 
 // interrupts are the signals that ask the program to stop what it does:
-// Ctrl-C and SIGTERM. Work is broken off in order, so that it can be taken up
-// again; a second signal while that goes on ends the program at once.
+// Ctrl-C and SIGTERM. Work is interrupted in order, so that it can be continued;
+// a second signal during that ends the program at once.
 type interrupts struct {
 	signals chan os.Signal
-	catch   func() // begin or go on catching signals
-	let     func() // let the next signal end the program
+	catch   func() // begin or continue to catch signals
+	release func() // let the next signal end the program
 }
 
-// listen catches signals from now on. It also makes writing to a closed pipe
+// listenForSignals catches signals from now on. It also makes writing to a closed pipe
 // an error instead of the end: a turn must not die because of `| head`.
-func listen() *interrupts {
+func listenForSignals() *interrupts {
 	i := &interrupts{signals: make(chan os.Signal, 1)}
 	i.catch = func() { signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM) }
-	i.let = func() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+	i.release = func() { signal.Reset(os.Interrupt, syscall.SIGTERM) }
 	i.catch()
 	signal.Ignore(syscall.SIGPIPE)
 	return i
 }
 
-func (i *interrupts) close() { i.let() }
+func (i *interrupts) close() { i.release() }
 
-// during is a context that ends at the first signal. Stop ends the watching
+// watch returns a context that ends at the first signal. Stop ends the watching
 // and returns the signal that came, or nil.
-func (i *interrupts) during(ctx context.Context) (work context.Context, stop func() os.Signal) {
+func (i *interrupts) watch(ctx context.Context) (work context.Context, stop func() os.Signal) {
 	work, cancel := context.WithCancel(ctx)
 	caught := make(chan os.Signal, 1)
 	over := make(chan struct{})
@@ -39,7 +39,7 @@ func (i *interrupts) during(ctx context.Context) (work context.Context, stop fun
 		defer close(caught)
 		select {
 		case s := <-i.signals:
-			i.let()
+			i.release()
 			caught <- s
 			cancel()
 		case <-over:

@@ -40,7 +40,7 @@ func (p *program) newJob(o *order) (*job, error) {
 	}
 	j := &job{program: p, order: o, http: http}
 	j.engine = &engine{program: p}
-	j.vars, err = variables(o.vars)
+	j.vars, err = parseVariables(o.vars)
 	return j, err
 }
 
@@ -70,7 +70,7 @@ func (j *job) load(ctx context.Context, path string) error {
 		return &inputsError{err}
 	}
 	for _, w := range s.Warnings {
-		j.caution("%s: %s", w.Pointer, w.Reason)
+		j.warnEarly("%s: %s", w.Pointer, w.Reason)
 	}
 	j.spec = s
 	return j.engine.check(s)
@@ -86,8 +86,8 @@ func (p *program) loadSpec(path string, l spec.Loader, vars spec.Map[string]) (*
 	return nil, &specFileError{path: path, err: err}
 }
 
-// caution warns before there is anything to show.
-func (p *program) caution(format string, args ...any) {
+// warnEarly warns before there is anything to show.
+func (p *program) warnEarly(format string, args ...any) {
 	if !p.json {
 		p.err.warn(format, args...)
 		return
@@ -98,7 +98,7 @@ func (p *program) caution(format string, args ...any) {
 }
 
 // do starts the run, or goes on with the one that was asked for.
-func (j *job) do(ctx context.Context, h *home) error {
+func (j *job) do(ctx context.Context, h *env) error {
 	id, err := j.find(ctx, h)
 	switch {
 	case err != nil:
@@ -129,13 +129,13 @@ func (j *job) do(ctx context.Context, h *home) error {
 	})
 }
 
-// find is the run to go on with, "" where one is to be started.
-func (j *job) find(ctx context.Context, h *home) (string, error) {
+// find returns the run to go on with, "" where one is to be started.
+func (j *job) find(ctx context.Context, h *env) (string, error) {
 	switch {
 	case j.order.resume != "":
 		i, err := h.Resolve(ctx, j.order.resume)
 		if err == nil && i.Kind != session.KindWorkflow {
-			err = &session.InvalidError{Field: "resume", Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+			err = &session.InvalidError{Field: "resume", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 		}
 		return i.ID, err
 	case j.order.autoResume:
@@ -144,9 +144,9 @@ func (j *job) find(ctx context.Context, h *home) (string, error) {
 	return "", nil
 }
 
-// unfinished is the run of this spec, and of these variables where some are
+// unfinished returns the run of this spec, and of these variables where some are
 // given, that was at work last and that nobody works on.
-func (j *job) unfinished(ctx context.Context, h *home) (string, error) {
+func (j *job) unfinished(ctx context.Context, h *env) (string, error) {
 	hash, err := workflow.SpecHash(j.spec.Path())
 	if err != nil {
 		return "", err
@@ -175,7 +175,7 @@ func (j *job) unfinished(ctx context.Context, h *home) (string, error) {
 
 // fits reports a run that nobody works on and that has the variables of this
 // command line.
-func (j *job) fits(ctx context.Context, h *home, id string) (bool, error) {
+func (j *job) fits(ctx context.Context, h *env, id string) (bool, error) {
 	_, live, err := h.Holder(ctx, id)
 	if err != nil || live {
 		return false, err
@@ -200,7 +200,7 @@ func asMap(vars spec.Map[string]) map[string]string {
 }
 
 // attend makes the pass and shows it.
-func (j *job) attend(ctx context.Context, h *home, before *course, pass func(*holdfast.Runtime, workflow.Host) (workflow.Result, error)) (err error) {
+func (j *job) attend(ctx context.Context, h *env, before *course, pass func(*holdfast.Runtime, workflow.Host) (workflow.Result, error)) (err error) {
 	rt, err := j.guarded(h)
 	if err != nil {
 		return err
@@ -226,26 +226,22 @@ func (j *job) attend(ctx context.Context, h *home, before *course, pass func(*ho
 // hide takes the values of keys out of the result, as they are in the session.
 func (j *job) hide() {
 	r := &j.result
-	r.LastResponse, r.Error = j.failures.masked(r.LastResponse), j.failures.masked(r.Error)
+	r.LastResponse, r.Error = j.failures.redact(r.LastResponse), j.failures.redact(r.Error)
 	if r.Question != nil {
 		q := *r.Question
-		q.Prompt, q.ContextDisplay = j.failures.masked(q.Prompt), j.failures.masked(q.ContextDisplay)
+		q.Prompt, q.ContextDisplay = j.failures.redact(q.Prompt), j.failures.redact(q.ContextDisplay)
 		r.Question = &q
 	}
 }
 
-// guarded is a runtime that keeps the secrets of the spec out of the session.
-func (j *job) guarded(h *home) (*holdfast.Runtime, error) {
+// guarded returns a runtime that keeps the secrets of the spec out of the session.
+func (j *job) guarded(h *env) (*holdfast.Runtime, error) {
 	secrets := j.engine.secrets(j.spec)
 	maps.Copy(secrets, h.models.providers.secrets)
-	rt, err := j.runtime(h.store, h.outfit, secrets)
-	if err != nil {
-		return nil, err
-	}
-	return rt.For(h.identity), nil
+	return j.runtime(h.store, h.agentSetup, secrets, h.identity)
 }
 
-// reread is the course of the run as its log has it, nil where it cannot be
+// reread returns the course of the run as its log has it, nil where it cannot be
 // read: the run says why itself.
 func (j *job) reread(ctx context.Context, rt *holdfast.Runtime) *course {
 	if j.result.SessionID == "" {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// keyboard is what a person types at a terminal in raw mode, told to a line
+// keyboard is what a person types at a terminal in raw mode, passed to a line
 // editor so that nothing is lost: a pasted block is one piece of text with its
 // line ends, and text may be of any length. One Read ends at the end of a line
 // at the latest, so what was typed ahead stays here for the next line.
@@ -16,8 +16,8 @@ type keyboard struct {
 	from io.Reader
 	to   io.Writer
 
-	text    []byte // of the current read, not yet told
-	keys    []byte // to be told to the editor, in order
+	text    []byte // of the current read, not passed on yet
+	keys    []byte // to pass to the editor, in order
 	rune    []byte // the beginning of a character
 	escape  []byte // the beginning of an escape sequence
 	pasting bool
@@ -25,7 +25,7 @@ type keyboard struct {
 	raw     []byte // read and not yet looked at
 
 	touched bool // something was typed since the line began
-	broken  bool // Ctrl-C was told last
+	broken  bool // Ctrl-C was passed on last
 }
 
 const (
@@ -43,7 +43,7 @@ const (
 	pasteEnd   = "\x1b[201~"
 )
 
-// Read tells the next keys. Text is told as if it were pasted: an editor takes
+// Read passes the next keys on. Text looks as if it were pasted: an editor takes
 // no more than some thousand characters otherwise.
 func (k *keyboard) Read(p []byte) (int, error) {
 	for len(k.keys) == 0 {
@@ -70,23 +70,23 @@ func (k *keyboard) Read(p []byte) (int, error) {
 
 // Write shows what stands for something else in a column of its own.
 func (k *keyboard) Write(data []byte) (int, error) {
-	if _, err := k.to.Write(bytes.Map(meant('↵', ' '), data)); err != nil {
+	if _, err := k.to.Write(bytes.Map(replaceControls('↵', ' '), data)); err != nil {
 		return 0, err
 	}
 	return len(data), nil
 }
 
-// begin forgets what was told of the line before.
+// begin forgets the line before.
 func (k *keyboard) begin() { k.touched, k.broken, k.keys = false, false, nil }
 
-// said is the text that a line of the editor stands for, without the line ends
+// cleanLine returns the text that a line of the editor stands for, without the line ends
 // after it.
-func said(line string) string {
-	return strings.TrimRight(strings.Map(meant('\n', '\t'), line), "\n")
+func cleanLine(line string) string {
+	return strings.TrimRight(strings.Map(replaceControls('\n', '\t'), line), "\n")
 }
 
-// meant maps what stands for something else in a line of the editor.
-func meant(end, space rune) func(rune) rune {
+// replaceControls maps what stands for something else in a line of the editor.
+func replaceControls(end, space rune) func(rune) rune {
 	return func(r rune) rune {
 		switch r {
 		case newLine:

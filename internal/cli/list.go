@@ -24,27 +24,27 @@ func (p *program) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
 		Long: "List sessions, the last used first. With --json: an array of headers.",
-		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
+		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 			q := q
-			keep, err := byStatus(&q, statuses)
+			keep, err := queryByStatus(&q, statuses)
 			if err != nil {
 				return err
 			}
-			if q.Metadata, err = pairs(meta); err != nil {
+			if q.Metadata, err = parsePairs(meta); err != nil {
 				return err
 			}
 			if parent != "" {
-				info, err := h.Resolve(ctx, parent)
+				info, err := e.Resolve(ctx, parent)
 				if err != nil {
 					return err
 				}
 				q.ParentID = info.ID
 			}
-			page, err := h.listed(ctx, q, keep)
+			page, err := e.listKept(ctx, q, keep)
 			if err != nil {
 				return err
 			}
-			return p.printPage(ctx, h, page)
+			return p.printPage(ctx, e, page)
 		}),
 	}
 	f := cmd.Flags()
@@ -54,14 +54,14 @@ func (p *program) listCommand() *cobra.Command {
 	f.StringVar(&q.Name, "name", "", "only with this `NAME`")
 	f.StringVar(&parent, "parent", "", "only forks and children of the session `REF`")
 	f.StringArrayVar(&meta, "meta", nil, "only with this metadata, `KEY=VALUE`; may be repeated")
-	f.BoolVarP(&q.IncludeDeleted, "all", "a", false, "deleted ones too")
+	f.BoolVarP(&q.IncludeDeleted, "all", "a", false, "list deleted sessions too")
 	f.IntVar(&q.Limit, "limit", 0, "at most `N` (default 50, at most 1000)")
-	f.StringVar(&q.Cursor, "cursor", "", "go on where the page before ended")
+	f.StringVar(&q.Cursor, "cursor", "", "start where the previous page ended")
 	return cmd
 }
 
-// pairs reads KEY=VALUE arguments.
-func pairs(args []string) (map[string]string, error) {
+// parsePairs reads KEY=VALUE arguments.
+func parsePairs(args []string) (map[string]string, error) {
 	m := make(map[string]string, len(args))
 	for _, arg := range args {
 		key, value, found := strings.Cut(arg, "=")
@@ -73,9 +73,9 @@ func pairs(args []string) (map[string]string, error) {
 	return m, nil
 }
 
-// byStatus puts the statuses that were asked for into a query. A run has the
+// queryByStatus puts the statuses that were asked for into a query. A run has the
 // status of its own, so what a query cannot say keep does; nil keeps all.
-func byStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, err error) {
+func queryByStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, err error) {
 	if len(statuses) == 0 {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func byStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, 
 		run, own := slices.Contains(workflow.Statuses(), workflow.Status(s)), slices.Contains(session.Statuses(), session.Status(s))
 		switch {
 		case !run && !own:
-			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is no status of a session or a workflow run", s)}
+			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is not a status of a session or a workflow run", s)}
 		case run && !own:
 			runs++
 		case s == string(session.Suspended) || s == string(session.Deleted):
@@ -107,7 +107,7 @@ func byStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, 
 	}, nil
 }
 
-// statusOf is the status that listings show: a run's own.
+// statusOf returns the status that listings show: a run's own.
 func statusOf(i session.Info) string {
 	if i.Workflow != nil && i.Status != session.Deleted {
 		return i.Workflow.Status
@@ -115,11 +115,11 @@ func statusOf(i session.Info) string {
 	return string(i.Status)
 }
 
-// listed is a page of the sessions that keep lets through. It asks for no more
+// listKept returns a page of the sessions that keep lets through. It asks for no more
 // at a time than have room on the page, so that the next one begins after it.
-func (h *home) listed(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
+func (e *env) listKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
 	if keep == nil {
-		return h.List(ctx, q)
+		return e.List(ctx, q)
 	}
 	q, _, err := q.Check()
 	if err != nil {
@@ -128,7 +128,7 @@ func (h *home) listed(ctx context.Context, q store.Query, keep func(session.Info
 	found, most := session.Infos{}, q.Limit
 	for {
 		q.Limit = most - len(found)
-		page, err := h.List(ctx, q)
+		page, err := e.List(ctx, q)
 		if err != nil {
 			return page, err
 		}
@@ -140,8 +140,8 @@ func (h *home) listed(ctx context.Context, q store.Query, keep func(session.Info
 	}
 }
 
-func (p *program) printPage(ctx context.Context, h *home, page store.Page) error {
-	if err := p.printInfos(page.Items, h.interrupted(ctx)); err != nil {
+func (p *program) printPage(ctx context.Context, e *env, page store.Page) error {
+	if err := p.printInfos(page.Items, e.interrupted(ctx)); err != nil {
 		return err
 	}
 	if len(page.Items) == 0 && !p.json && len(page.Corrupt) == 0 {
@@ -151,18 +151,18 @@ func (p *program) printPage(ctx context.Context, h *home, page store.Page) error
 		p.err.warn("%v", c)
 	}
 	if page.Next != "" {
-		p.err.status("there are more; the next page: --cursor %s", page.Next)
+		p.err.status("there are more sessions; next page: --cursor %s", page.Next)
 	}
 	return nil
 }
 
 // interrupted reports the runs that say they run while nobody works on them.
-func (h *home) interrupted(ctx context.Context) func(session.Info) bool {
+func (e *env) interrupted(ctx context.Context) func(session.Info) bool {
 	return func(i session.Info) bool {
 		if i.Workflow == nil || i.Workflow.Status != string(workflow.StatusRunning) {
 			return false
 		}
-		_, live, err := h.Holder(ctx, i.ID)
+		_, live, err := e.Holder(ctx, i.ID)
 		return err == nil && !live
 	}
 }

@@ -19,10 +19,10 @@ func (p *program) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "log REF", Short: "print every change of a session", Args: cobra.ExactArgs(1),
 		Long: "Print every change of a session, oldest first. With --json: one record per line.\nIt needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
-			entries := h.Log
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			entries := e.Log
 			if follow {
-				entries = h.Watch
+				entries = e.Watch
 			}
 			for entry, err := range entries(ctx, i.ID, after) {
 				if err != nil {
@@ -44,16 +44,16 @@ func (p *program) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff REF FROM TO", Short: "print the changes between two versions", Args: cobra.ExactArgs(3),
 		Long: "Print the changes that lead from one version to a later one. With --json: an array\nof records. It needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			var versions [2]int64
 			for n, arg := range args {
-				v, err := version(arg)
+				v, err := parseVersion(arg)
 				if err != nil {
 					return err
 				}
 				versions[n] = v
 			}
-			entries, err := h.Diff(ctx, i.ID, versions[0], versions[1])
+			entries, err := e.Diff(ctx, i.ID, versions[0], versions[1])
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (p *program) diffCommand() *cobra.Command {
 				}
 			}
 			if len(entries) == 0 {
-				p.err.status("nothing differs")
+				p.err.status("the versions are the same")
 			}
 			return nil
 		}),
@@ -77,14 +77,10 @@ func (p *program) diffCommand() *cobra.Command {
 }
 
 // printEntry prints one change: its number, the version it became part of,
-// when, what kind, and the heart of it.
+// when, what kind, and its most important part.
 func (p *program) printEntry(e session.LogEntry) error {
 	if p.json {
-		raw, err := session.JSON(e)
-		if err != nil {
-			return err
-		}
-		return p.out.print(string(raw) + "\n")
+		return p.printJSONLine(e)
 	}
 	version := "v" + strconv.FormatInt(e.Version, 10)
 	switch {
@@ -98,7 +94,7 @@ func (p *program) printEntry(e session.LogEntry) error {
 		p.out.paint(dim, e.At.Local().Format(time.DateTime)), p.out.paint(bold, fmt.Sprintf("%-19s", e.Change.Kind())), changeText(e.Change)))
 }
 
-// changeText is the heart of a change in a few words.
+// changeText describes a change in a few words.
 func changeText(c session.Change) string {
 	switch c := c.(type) {
 	case session.SessionCreated:
@@ -123,7 +119,7 @@ func changeText(c session.Change) string {
 	return shortened(changeData(c), 80)
 }
 
-// runChangeText is the heart of a change of a workflow run.
+// runChangeText describes a change of a workflow run.
 func runChangeText(c session.Change) (text string, ok bool) {
 	of := func(unit, agent, more string) (string, bool) {
 		for _, part := range []string{agent, more} {
@@ -157,7 +153,7 @@ func runChangeText(c session.Change) (text string, ok bool) {
 	return "", false
 }
 
-// changeData is a change as JSON, "" where it says nothing more than its kind.
+// changeData returns a change as JSON, "" where it says nothing more than its kind.
 func changeData(c session.Change) string {
 	raw, err := session.JSON(c)
 	if err != nil || string(raw) == "{}" {

@@ -21,7 +21,7 @@ const (
 	codeMark   = "`"
 )
 
-// write is the next piece as the screen gets it.
+// write returns the next piece as the screen gets it.
 func (m *markdown) write(text string) string {
 	if !m.screen.colour {
 		return text
@@ -40,7 +40,7 @@ func (m *markdown) write(text string) string {
 	return b.String()
 }
 
-// end is what is left, with all colours off.
+// end returns what is left, with all colours off.
 func (m *markdown) end() string {
 	if !m.screen.colour {
 		return ""
@@ -53,7 +53,7 @@ func (m *markdown) end() string {
 	return b.String()
 }
 
-// next is the length of the next piece that is all text or all mark, 0 where
+// next returns the length of the next piece that is all text or all mark, 0 where
 // only what follows can tell.
 func (m *markdown) next(text string) int {
 	if i := strings.IndexAny(text, "*`#\n"); i != 0 {
@@ -73,7 +73,7 @@ func (m *markdown) next(text string) int {
 	return 1
 }
 
-// mark is the length of a mark, or of the one character that is none.
+// mark returns the length of a mark, or of the one character that is none.
 func (m *markdown) mark(text, mark string) int {
 	switch {
 	case strings.HasPrefix(text, mark):

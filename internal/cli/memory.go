@@ -22,12 +22,12 @@ func (p *program) recallCommand() *cobra.Command {
 		mode      string
 	)
 	cmd := &cobra.Command{
-		Use: "recall REF QUERY", Short: "find what was said in a session or remembered for it", Args: cobra.ExactArgs(2),
-		Long: `Find passages that were said in a session or remembered for it, the best first: by their
-words, and by meaning with a model that is built in. With --json: an array of what was found.
+		Use: "recall REF QUERY", Short: "search a session and its memory", Args: cobra.ExactArgs(2),
+		Long: `Search the messages and the memory of a session, best matches first: by words, and by
+meaning with a built-in model. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 		o := o
 		for _, scope := range scopes {
 			o.Scopes = append(o.Scopes, memory.Scope(scope))
@@ -37,9 +37,9 @@ It needs a store that can be searched.`,
 		}
 		o.Mode = memory.Mode(mode)
 		if o.Mode != memory.Keyword {
-			h.embed(ctx)
+			e.embedAll(ctx)
 		}
-		m, err := h.Memory(ctx, i.ID)
+		m, err := e.Memory(ctx, i.ID)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ It needs a store that can be searched.`,
 			return err
 		}
 		if len(hits) == 0 && !p.json {
-			p.err.status("nothing fits by %.2f or more; --threshold takes less", threshold)
+			p.err.status("nothing matches by %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)
@@ -56,9 +56,9 @@ It needs a store that can be searched.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
 	f.StringVar(&mode, "mode", string(memory.Hybrid), "compare by `MODE`: hybrid, keyword (words alone) or semantic (meaning alone)")
-	f.Float64Var(&threshold, "threshold", 0.7, "how well a passage must fit, `0` to 1: the share of the query's words it holds, or how near its meaning is")
+	f.Float64Var(&threshold, "threshold", 0.7, "how well a passage must match, from `0` to 1: the share of the query's words it contains, or how close its meaning is")
 	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
-	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
+	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
 	return cmd
 }
 
@@ -86,13 +86,13 @@ func (p *program) rememberCommand() *cobra.Command {
 		remove, raw, list bool
 	)
 	cmd := &cobra.Command{
-		Use: "remember REF KEY [VALUE]", Short: "keep a value for a session, its user or its agent; without VALUE read it", Args: cobra.RangeArgs(1, 3),
-		Long: `Keep a value under a key for a session, its user or its agent; without VALUE print what is
-kept. A value is a text, or with --raw JSON. With --json: the entry.
+		Use: "remember REF KEY [VALUE]", Short: "store a value for a session, its user or its agent; without VALUE print it", Args: cobra.RangeArgs(1, 3),
+		Long: `Store a value under a key for a session, its user or its agent; without VALUE print the
+value. A value is a text, or with --raw JSON. With --json: the entry.
 
-With --list print all that is kept, or in place of KEY what is kept under a PREFIX of whole
-segments, as trip is of trip/city. With --json: an array of entries.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+With --list print all keys, or those under a PREFIX of whole segments in place of KEY, as
+trip is of trip/city. With --json: an array of entries.`,
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
 			case list && (remove || len(args) > 1):
@@ -100,32 +100,32 @@ segments, as trip is of trip/city. With --json: an array of entries.`,
 			case !list && len(args) == 0:
 				return &session.InvalidError{Field: "key", Reason: "give a key, or --list"}
 			case remove && len(args) > 1:
-				return &session.InvalidError{Field: "value", Reason: "give a value or --remove, one of the two"}
+				return &session.InvalidError{Field: "value", Reason: "give either a value or --remove"}
 			case scope == memory.ScopeUser && i.UserID == "":
-				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " is nobody's; one of a user is made with: holdfast chat --user NAME"}
+				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
 			}
-			m, err := h.Memory(ctx, i.ID)
+			m, err := e.Memory(ctx, i.ID)
 			switch {
 			case err != nil:
 				return err
 			case list:
 				return p.printEntries(ctx, m, scope, strings.Join(args, ""))
 			case remove:
-				return p.forget(ctx, m, scope, args[0])
+				return p.forgetMemory(ctx, m, scope, args[0])
 			case len(args) == 1:
 				return p.printEntryOf(ctx, m, scope, args[0])
 			}
-			return p.keep(ctx, m, scope, args[0], args[1], raw)
+			return p.storeMemory(ctx, m, scope, args[0], args[1], raw)
 		}),
 	}
-	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "for whom, a `SCOPE`: session, user or agent")
-	cmd.Flags().BoolVar(&list, "list", false, "print all that is kept, or all under a prefix")
+	cmd.Flags().StringVar(&scope, "scope", string(memory.ScopeSession), "`SCOPE` of the key: session, user or agent")
+	cmd.Flags().BoolVar(&list, "list", false, "list all keys, or all under a prefix")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the key")
 	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
 	return cmd
 }
 
-func (p *program) keep(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool) error {
+func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool) error {
 	value, err := valueOf(text, raw)
 	if err != nil {
 		return err
@@ -134,10 +134,7 @@ func (p *program) keep(ctx context.Context, m memory.Handle, scope memory.Scope,
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(e)
-	}
-	return p.out.print(fmt.Sprintf("remembered %s · version %d\n", oneLine(key), e.Version))
+	return p.printResult(e, "remembered %s · version %d", oneLine(key), e.Version)
 }
 
 // printEntries prints everything under a prefix, a line each.
@@ -158,7 +155,7 @@ func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memor
 	case p.json:
 		return p.printJSON(all)
 	case len(all) == 0:
-		p.err.status("nothing is remembered here")
+		p.err.status("nothing is stored here")
 		return nil
 	}
 	t := table{head: []string{"KEY", "VALUE", "VER", "UPDATED"}, flex: 1}
@@ -176,13 +173,10 @@ func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(e)
-	}
-	return p.out.print(p.shown(metadataText(e.Value)) + "\n")
+	return p.printResult(e, "%s", p.forOutput(metadataText(e.Value)))
 }
 
-func (p *program) forget(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
+func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
 	found, err := m.Delete(ctx, scope, key)
 	if err == nil && !found {
 		err = noEntry(key)
@@ -190,15 +184,12 @@ func (p *program) forget(ctx context.Context, m memory.Handle, scope memory.Scop
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(map[string]string{"removed": key})
-	}
-	return p.out.print(fmt.Sprintf("forgot %s\n", oneLine(key)))
+	return p.printResult(map[string]string{"removed": key}, "forgot %s", oneLine(key))
 }
 
 func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }
 
-// valueOf is a value of the command line: a string, or JSON as it is.
+// valueOf returns a value of the command line: a string, or JSON as it is.
 func valueOf(arg string, raw bool) (any, error) {
 	if !raw {
 		return arg, nil
@@ -215,15 +206,15 @@ func (p *program) historyCommand() *cobra.Command {
 		oldest bool
 	)
 	cmd := &cobra.Command{
-		Use: "history REF", Short: "print what was said, also what the model is no longer shown", Args: cobra.ExactArgs(1),
-		Long: `Print messages of a session, also those that the model is no longer shown: the last ones,
-in the order they were said. With --json: a page, with the number to go on from in next.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		Use: "history REF", Short: "print messages, also those that the model no longer sees", Args: cobra.ExactArgs(1),
+		Long: `Print messages of a session, also those that the model no longer sees: the last ones, in
+their order. With --json: a page; its field next is the number to continue from.`,
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
 				o.Order = memory.Oldest
 			}
-			page, err := p.printHistory(ctx, h, i.ID, o)
+			page, err := p.printHistory(ctx, e, i.ID, o)
 			if err != nil || p.json || page.Next == 0 {
 				return err
 			}
@@ -237,17 +228,17 @@ in the order they were said. With --json: a page, with the number to go on from 
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.Limit, "limit", "n", 0, "at most `N` messages (default 10)")
-	f.BoolVar(&oldest, "oldest", false, "the first ones, not the last")
+	f.BoolVar(&oldest, "oldest", false, "print the first messages, not the last")
 	f.Int64Var(&o.BeforeSeq, "before", 0, "only messages before number `SEQ`")
 	f.Int64Var(&o.AfterSeq, "after", 0, "only messages after number `SEQ`")
 	f.BoolVar(&o.IncludeTrace, "trace", false, "also tool calls and their results")
-	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind took out of the transcript")
+	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
 	return cmd
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, h *home, id string, o memory.HistoryOptions) (memory.Page, error) {
-	m, err := h.Memory(ctx, id)
+func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.HistoryOptions) (memory.Page, error) {
+	m, err := e.Memory(ctx, id)
 	if err != nil {
 		return memory.Page{}, err
 	}
@@ -269,7 +260,7 @@ func (p *program) printHistory(ctx context.Context, h *home, id string, o memory
 	return page, nil
 }
 
-// partText is how much of the whole a page is.
+// partText returns how much of the whole a page is.
 func partText(page memory.Page) string {
-	return fmt.Sprintf("%d of %s", len(page.Messages), quantity(page.Total, "message"))
+	return fmt.Sprintf("%d of %s", len(page.Messages), countOf(page.Total, "message"))
 }

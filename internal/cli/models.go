@@ -21,8 +21,8 @@ func (p *program) modelsCommand() *cobra.Command {
 	return group("models", "list models and check that they answer", p.modelsListCommand(), p.modelsCheckCommand())
 }
 
-// offer is what models there are.
-type offer struct {
+// modelOffer is what models there are.
+type modelOffer struct {
 	Date      string           `json:"date"` // of the prices
 	Providers []catalog.Status `json:"providers"`
 	Models    []offeredModel   `json:"models"`
@@ -40,8 +40,8 @@ func (p *program) modelsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list providers, what they need, and models that are known", Args: cobra.NoArgs,
 		Long: `List providers of models, whether they are set up and by which variable, and the models
-of which lengths and prices are known. A provider may have others: any name of the form
-provider/model can be used. Nobody is asked; "models check" does that.
+whose lengths and prices are known. A provider may have others: any name of the form
+provider/model can be used. No provider is called; "models check" does that.
 
 Prices are in US dollars for a million tokens.`,
 		RunE: func(*cobra.Command, []string) error {
@@ -49,17 +49,17 @@ Prices are in US dollars for a million tokens.`,
 			if err != nil {
 				return err
 			}
-			return p.printOffer(offered(c, all || p.json))
+			return p.printOffer(offerOf(c, all || p.json))
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "models of providers that are not set up, too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list models of providers that are not set up")
 	return cmd
 }
 
-// offered collects what a catalog has, with the models of all providers or of
+// offerOf collects what a catalog has, with the models of all providers or of
 // those that are ready.
-func offered(c *catalog.Catalog, all bool) offer {
-	o := offer{Date: c.Date().Format(time.DateOnly), Providers: c.Providers()}
+func offerOf(c *catalog.Catalog, all bool) modelOffer {
+	o := modelOffer{Date: c.Date().Format(time.DateOnly), Providers: c.Providers()}
 	o.Models = []offeredModel{{Name: offline.Name, Price: &catalog.Price{}}}
 	for _, provider := range o.Providers {
 		if !all && !provider.Ready() {
@@ -73,7 +73,7 @@ func offered(c *catalog.Catalog, all bool) offer {
 	return o
 }
 
-func (p *program) printOffer(o offer) error {
+func (p *program) printOffer(o modelOffer) error {
 	if p.json {
 		return p.printJSON(o)
 	}
@@ -92,7 +92,7 @@ func (p *program) printOffer(o offer) error {
 	}
 	known := table{head: []string{"MODEL", "CONTEXT", "INPUT", "OUTPUT"}, flex: 0}
 	for _, m := range o.Models {
-		known.add(cell{m.Name, bold}, cell{length(m.Context), plain}, cell{price(m.Price, false), plain}, cell{price(m.Price, true), plain})
+		known.add(cell{m.Name, bold}, cell{lengthText(m.Context), plain}, cell{priceText(m.Price, false), plain}, cell{priceText(m.Price, true), plain})
 	}
 	if err := p.out.print(providers.layout(p.out) + "\n" + known.layout(p.out)); err != nil {
 		return err
@@ -101,15 +101,15 @@ func (p *program) printOffer(o offer) error {
 	return nil
 }
 
-// length is a number of tokens, in words where it is not known.
-func length(tokens int) string {
+// lengthText returns a number of tokens, in words where it is not known.
+func lengthText(tokens int) string {
 	if tokens == 0 {
 		return "–"
 	}
 	return strconv.Itoa(tokens)
 }
 
-func price(of *catalog.Price, output bool) string {
+func priceText(of *catalog.Price, output bool) string {
 	switch {
 	case of == nil:
 		return "–"
@@ -125,13 +125,13 @@ func (p *program) modelsCheckCommand() *cobra.Command {
 		Use: "check [NAME]", Short: "ask a provider or a model whether it answers", Args: cobra.MaximumNArgs(1),
 		Long: `Ask whether models can be reached. NAME is a provider, which is asked for its list of
 models at no cost, or provider/model, which is asked for a word and may cost a fraction of
-a cent. Without NAME every provider that has been set up is asked. With --json: an array
+a cent. Without NAME every provider that is set up is asked. With --json: an array
 of what was found.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if patience <= 0 {
-				return &session.InvalidError{Field: "timeout", Reason: "it is not longer than 0"}
+				return &session.InvalidError{Field: "timeout", Reason: "is not longer than 0"}
 			}
-			ctx, stop := p.interrupts.during(cmd.Context())
+			ctx, stop := p.interrupts.watch(cmd.Context())
 			defer stop()
 			c, err := p.catalog()
 			if err != nil {
@@ -140,15 +140,15 @@ of what was found.`,
 			return p.checkModels(ctx, c, args, patience)
 		},
 	}
-	cmd.Flags().DurationVar(&patience, "timeout", 20*time.Second, "longest `TIME` to wait for each")
+	cmd.Flags().DurationVar(&patience, "timeout", 20*time.Second, "how long to wait for each, a `TIME` such as 20s")
 	return cmd
 }
 
-// checkModels asks each and goes on where one fails; the first failure is the
+// checkModels asks each, also after one that fails; the first failure is the
 // command's.
 func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []string, patience time.Duration) error {
 	if len(names) == 0 {
-		names = p.setUp(c)
+		names = p.usableProviders(c)
 	}
 	if len(names) == 0 {
 		return &unavailableError{what: "no provider of models is set up", remedy: `see what each needs: holdfast models list`}
@@ -180,9 +180,9 @@ func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []s
 	return first
 }
 
-// setUp are the providers that somebody has set up: those that are ready, but
+// usableProviders returns the providers that somebody has set up: those that are ready, but
 // of a server that is only looked for in its usual place not even that.
-func (p *program) setUp(c *catalog.Catalog) []string {
+func (p *program) usableProviders(c *catalog.Catalog) []string {
 	var names []string
 	for _, provider := range c.Providers() {
 		if provider.Ready() && (provider.Name != "ollama" || p.getenv("OLLAMA_HOST") != "") {
@@ -197,7 +197,7 @@ func (p *program) checkModel(ctx context.Context, c *catalog.Catalog, name strin
 		return catalog.Health{Provider: "offline", Model: name}, nil
 	}
 	if p.offline {
-		return catalog.Health{}, &unavailableError{what: fmt.Sprintf("%q is on a server", name), remedy: "run without --offline"}
+		return catalog.Health{}, &unavailableError{what: fmt.Sprintf("%q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -244,12 +244,12 @@ func keyOf(c *catalog.Catalog, name string) string {
 func healthText(name string, h catalog.Health) string {
 	text := fmt.Sprintf("%s: ok", oneLine(name))
 	if h.Model == "" {
-		text += " · " + quantity(len(h.Models), "model")
+		text += " · " + countOf(len(h.Models), "model")
 	} else if used := h.Usage.Total(); used > 0 {
-		text += " · " + quantity(int(used), "token")
+		text += " · " + countOf(int(used), "token")
 	}
 	if h.Cost > 0 {
 		text += " · $" + h.Cost.String()
 	}
-	return text + " · " + spell(h.Took) + "\n"
+	return text + " · " + durationText(h.Took) + "\n"
 }

@@ -44,7 +44,7 @@ func (s *screen) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// width is the number of columns, 0 where lines may be of any length.
+// width returns the number of columns, 0 where lines may be of any length.
 func (s *screen) width() int {
 	if f, ok := s.w.(*os.File); ok && s.terminal {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -93,18 +93,34 @@ func (s *screen) warn(format string, args ...any) {
 // printJSON prints a value as the domain encodes it, one line each; on a
 // terminal it is laid out for reading.
 func (p *program) printJSON(v any) error {
+	if !p.out.terminal {
+		return p.printJSONLine(v)
+	}
 	raw, err := session.JSON(v)
 	if err != nil {
 		return err
 	}
-	text := string(raw)
-	if p.out.terminal {
-		text = indented(raw)
-	}
-	return p.out.print(text + "\n")
+	return p.out.print(indented(raw) + "\n")
 }
 
-// printable is text that cannot drive a terminal: control characters other
+// printJSONLine prints a value on one line, also on a terminal.
+func (p *program) printJSONLine(v any) error {
+	raw, err := session.JSON(v)
+	if err != nil {
+		return err
+	}
+	return p.out.print(string(raw) + "\n")
+}
+
+// printResult prints a value with --json, else a line about it.
+func (p *program) printResult(v any, format string, args ...any) error {
+	if p.json {
+		return p.printJSON(v)
+	}
+	return p.out.print(fmt.Sprintf(format, args...) + "\n")
+}
+
+// printable returns text that cannot drive a terminal: control characters other
 // than newlines and tabs are shown as U+FFFD.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -115,11 +131,11 @@ func printable(text string) string {
 	}, text)
 }
 
-// oneLine is text for a place that has one line only.
+// oneLine returns text for a place that has one line only.
 func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
 
-// quantity is a number with its noun.
-func quantity(n int, noun string) string {
+// countOf returns a number with its noun.
+func countOf(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -55,7 +55,7 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
 func outcomeCode(err error) int {
-	code, _ := outcome(err)
+	code, _ := exitCodeOf(err)
 	return code
 }
 

@@ -9,9 +9,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// progress shows how far long work has come: on a terminal a bar that is drawn
-// anew in its place and leaves one line in the end, elsewhere a line now and
-// then. Work that is over in a moment shows nothing. A nil progress shows
+// progress shows how far long work has come: on a terminal a bar that is redrawn
+// in place and leaves one line in the end, elsewhere a line now and then. Work that is over in a moment shows nothing. A nil progress shows
 // nothing at all.
 type progress struct {
 	to    *screen
@@ -20,7 +19,7 @@ type progress struct {
 	noun  string // what is counted: "session"
 	begun time.Time
 
-	stop, stopped chan struct{}
+	stop func() // ends the drawing
 
 	mu          sync.Mutex
 	done, total int  // guarded by mu
@@ -40,12 +39,37 @@ func (p *program) progress(what, noun string) *progress {
 	if p.json {
 		return nil
 	}
-	g := &progress{
-		to: p.err, live: p.err.terminal && p.getenv("TERM") != "dumb", what: what, noun: noun, begun: time.Now(),
-		stop: make(chan struct{}), stopped: make(chan struct{}),
+	g := &progress{to: p.err, live: p.err.terminal && p.getenv("TERM") != "dumb", what: what, noun: noun, begun: time.Now()}
+	every := nextLine
+	if g.live {
+		every = redraw
 	}
-	go g.run()
+	g.stop = repeat(patience, every, g.draw)
 	return g
+}
+
+// repeat calls a function after a pause and then again and again, until it is
+// stopped. Stop waits for a call that is running.
+func repeat(first, every time.Duration, do func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		pause := time.NewTimer(first)
+		defer pause.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-pause.C:
+				do()
+				pause.Reset(every)
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
 }
 
 // report says how far the work is; a total of 0 is not known. It is a
@@ -74,8 +98,7 @@ func (g *progress) end() {
 	if g == nil {
 		return
 	}
-	close(g.stop)
-	<-g.stopped
+	g.stop()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.shown {
@@ -84,26 +107,7 @@ func (g *progress) end() {
 	if g.live {
 		fmt.Fprint(g.to, clearLine)
 	}
-	g.to.status("%s: %s in %s", g.what, g.amount(), spell(time.Since(g.begun)))
-}
-
-func (g *progress) run() {
-	defer close(g.stopped)
-	pause := time.NewTimer(patience)
-	defer pause.Stop()
-	for {
-		select {
-		case <-g.stop:
-			return
-		case <-pause.C:
-		}
-		g.draw()
-		if g.live {
-			pause.Reset(redraw)
-		} else {
-			pause.Reset(nextLine)
-		}
-	}
+	g.to.status("%s: %s in %s", g.what, g.amount(), durationText(time.Since(g.begun)))
 }
 
 func (g *progress) draw() {
@@ -117,15 +121,15 @@ func (g *progress) draw() {
 	fmt.Fprint(g.to, clearLine+g.to.paint(dim, g.line(g.to.width())))
 }
 
-// amount is how much was done, of how much if that is known.
+// amount returns how much was done, of how much if that is known.
 func (g *progress) amount() string {
 	if g.total == 0 {
-		return quantity(g.done, g.noun)
+		return countOf(g.done, g.noun)
 	}
-	return fmt.Sprintf("%d of %s", g.done, quantity(g.total, g.noun))
+	return fmt.Sprintf("%d of %s", g.done, countOf(g.total, g.noun))
 }
 
-// figures are what can be said in numbers, the most important first.
+// figures returns what can be said in numbers, the most important first.
 func (g *progress) figures() []string {
 	figures := []string{g.amount()}
 	if g.total > 0 {
@@ -142,7 +146,7 @@ func (g *progress) figures() []string {
 	}
 	figures = append(figures, fmt.Sprintf("%.*f/s", digits, rate))
 	if left := g.total - g.done; left > 0 {
-		figures = append(figures, spell(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
+		figures = append(figures, durationText(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
 	}
 	return figures
 }
@@ -153,7 +157,7 @@ const (
 	defaultWidth = 80 // of a terminal that does not say
 )
 
-// line is the bar with its figures for a terminal of some columns. The last
+// line returns the bar with its figures for a terminal of some columns. The last
 // column stays free: writing there would begin a new line on some. What does
 // not fit is left out, the bar first, then figures from the end.
 func (g *progress) line(columns int) string {
@@ -175,8 +179,8 @@ func (g *progress) line(columns int) string {
 	return runewidth.Truncate(g.what+"  "+text(), room, "")
 }
 
-// spell is a duration in the two largest units that matter.
-func spell(d time.Duration) string {
+// durationText returns a duration in the two largest units that matter.
+func durationText(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())

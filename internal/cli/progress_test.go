@@ -131,7 +131,7 @@ func TestSpell_longAndShort(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"0.3s": 300 * time.Millisecond, "9.9s": 9900 * time.Millisecond, "12s": 12 * time.Second, "1m05s": 65 * time.Second, "2h03m": 123*time.Minute + 5*time.Second,
 	} {
-		if got := spell(d); got != want {
+		if got := durationText(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}

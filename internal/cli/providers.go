@@ -16,7 +16,7 @@ import (
 // what the user knows better.
 func (p *program) catalog() (*catalog.Catalog, error) { return p.catalogWith(nil) }
 
-// catalogWith is a catalog with further variables and providers, which win.
+// catalogWith returns a catalog with further variables and providers, which win.
 func (p *program) catalogWith(variables []string, more ...catalog.Provider) (*catalog.Catalog, error) {
 	c := catalog.Config{Environ: slices.Concat([]string{}, p.environ, variables), Providers: more, Counter: tiktoken.Counter}
 	if path := p.getenv("HOLDFAST_MODEL_CARDS"); path != "" {
@@ -32,8 +32,8 @@ func (p *program) catalogWith(variables []string, more ...catalog.Provider) (*ca
 	return catalog.New(c)
 }
 
-// providers are those of the environment. Where that cannot be right, whoever
-// asks for a model of theirs is told why; everything else works.
+// providers are those of the environment. Where that cannot be right, asking
+// for one of their models returns why; everything else works.
 type providers struct {
 	*catalog.Catalog
 	wrong   error // nil: nothing is
@@ -50,12 +50,12 @@ func (p *program) providers() (providers, error) {
 	if p.agentsRun {
 		return providers{}, wrong
 	}
-	p.err.warn("no models of providers: %v", wrong)
+	p.err.warn("the models of providers cannot be used: %v", wrong)
 	bare, err := catalog.New(catalog.Config{Environ: []string{}})
 	return providers{Catalog: bare, wrong: wrong, secrets: p.likelySecrets()}, err
 }
 
-// Model is a model of a provider.
+// Model returns a model of a provider.
 func (s providers) Model(name string) (llm.Model, error) {
 	if s.wrong != nil {
 		return nil, s.wrong
@@ -67,7 +67,7 @@ func (s providers) Model(name string) (llm.Model, error) {
 // chance.
 const leastSecret = 8
 
-// likelySecrets are the keys in an environment that was not understood: those
+// likelySecrets returns the keys in an environment that was not understood: those
 // with the name of one, and those that a provider's variables name.
 func (p *program) likelySecrets() map[string]string {
 	secrets := map[string]string{}

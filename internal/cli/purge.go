@@ -16,33 +16,28 @@ func (p *program) purgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge REF", Short: "remove a session for good", Args: cobra.ExactArgs(1),
 		Long: "Remove a session for good: nothing brings it back. Forks of it stay. A session that\ncannot be read is purged by its whole id.",
-		RunE: p.atHome(func(ctx context.Context, h *home, args []string) error {
-			info, err := h.Resolve(ctx, args[0])
+		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+			info, err := e.Resolve(ctx, args[0])
 			if errors.Is(err, session.ErrCorrupt) && session.CheckID(args[0]) == nil {
 				info, err = session.Info{ID: args[0]}, nil
 			}
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := p.confirm(ctx, fmt.Sprintf("Remove %s (%s) for good?", title(info), quantity(info.MessageCount, "message"))); err != nil {
-					return err
-				}
+			if err := p.confirm(ctx, yes, fmt.Sprintf("Remove %s (%s) for good?", title(info), countOf(info.MessageCount, "message"))); err != nil {
+				return err
 			}
 			var opts []holdfast.Option
 			if cascade {
 				opts = append(opts, holdfast.Cascade())
 			}
-			if err := h.Purge(ctx, info.ID, opts...); err != nil {
+			if err := e.Purge(ctx, info.ID, opts...); err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(map[string]string{"purged": info.ID})
-			}
-			return p.out.print("purged " + title(info) + "\n")
+			return p.printResult(map[string]string{"purged": info.ID}, "purged %s", title(info))
 		}),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&cascade, "cascade", false, "its children too")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "remove its children too")
 	return cmd
 }

@@ -42,15 +42,15 @@ type usageOfRun struct {
 func (j *job) tell(err error) error {
 	switch r := j.result; {
 	case errors.Is(err, errLeft):
-		err = errAsked // the question stays open
+		err = errQuestionPrinted // the question stays open
 	case err == nil && r.Status == workflow.StatusPaused && r.Question != nil:
-		err = errAsked
+		err = errQuestionPrinted
 	}
-	if err != nil && !errors.Is(err, errAsked) {
+	if err != nil && !errors.Is(err, errQuestionPrinted) {
 		err = j.explain(err)
 	}
 	if len(j.result.Changed) > 0 {
-		j.caution("the spec has changed since the run began, which goes on with its own copy; --accept-changes takes these over: %s", strings.Join(j.result.Changed, ", "))
+		j.warnEarly("the spec has changed since the run began, which goes on with its own copy; --accept-changes takes these over: %s", strings.Join(j.result.Changed, ", "))
 	}
 	if j.json {
 		if printed := j.printJSON(j.outcome(err)); printed != nil {
@@ -59,7 +59,7 @@ func (j *job) tell(err error) error {
 		return err
 	}
 	switch {
-	case errors.Is(err, errAsked):
+	case errors.Is(err, errQuestionPrinted):
 		j.showQuestion(*j.result.Question, j.result.Pending, true)
 	case err == nil:
 		for _, path := range j.result.Artifacts {
@@ -68,7 +68,7 @@ func (j *job) tell(err error) error {
 		if j.view != nil && j.view.live {
 			fmt.Fprintln(j.err)
 		}
-		return j.out.print(j.shown(j.result.LastResponse) + "\n")
+		return j.out.print(j.forOutput(j.result.LastResponse) + "\n")
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func (j *job) tell(err error) error {
 func (j *job) outcome(err error) outcomeOfRun {
 	r := j.result
 	o := outcomeOfRun{Question: r.Question, Artifacts: append([]string{}, r.Artifacts...), Usage: usageOfRun{TokenUsage: r.Usage, Cost: r.Cost, Estimated: []string{}}}
-	o.ExitCode, _ = outcome(err)
+	o.ExitCode, _ = exitCodeOf(err)
 	if o.Usage.ByAgent == nil {
 		o.Usage.ByAgent = map[string]int64{}
 	}
@@ -93,7 +93,7 @@ func (j *job) outcome(err error) outcomeOfRun {
 	if !j.final.IsZero() && j.final.Workflow() != nil {
 		o.Usage.Estimated = estimated(j.final)
 	}
-	if err != nil && !errors.Is(err, errAsked) {
+	if err != nil && !errors.Is(err, errQuestionPrinted) {
 		text := err.Error()
 		o.Error = &text
 	}
@@ -196,7 +196,7 @@ func (j *job) explain(err error) error {
 		m := &misfitError{UnsupportedError: lacks}
 		path := filepath.Join(j.order.out, workflow.FileName(j.spec.Name)+"-unsupported.md")
 		if failed := writeWhole(path, []byte(issuesText(j.spec, lacks.Issues))); failed != nil {
-			j.caution("the reasons were not written: %v", failed)
+			j.warnEarly("the reasons were not written: %v", failed)
 		} else {
 			m.report = path
 		}
@@ -205,7 +205,7 @@ func (j *job) explain(err error) error {
 	if j.result.SessionID == "" {
 		return err
 	}
-	return &passError{err: err, text: j.failures.masked(err.Error()), next: j.next(j.result.SessionID)}
+	return &passError{err: err, text: j.failures.redact(err.Error()), next: j.next(j.result.SessionID)}
 }
 
 // issuesText is why a spec cannot be run, for a file.
@@ -270,12 +270,12 @@ func (j *job) asker() func(context.Context, workflow.HITLState) (string, error) 
 func (j *job) answer(ctx context.Context, q workflow.HITLState) (string, error) {
 	e := j.editor()
 	defer e.close()
-	text, err := awaited(ctx, func() (string, error) {
+	text, err := waitFor(ctx, func() (string, error) {
 		if e != nil {
 			return e.line("> ")
 		}
 		fmt.Fprint(j.err, "> ")
-		return j.in.line()
+		return j.in.readLine()
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -294,7 +294,7 @@ func (j *job) answer(ctx context.Context, q workflow.HITLState) (string, error) 
 // showQuestion shows what a person is asked and, where nobody waits for the
 // answer here, how to give it.
 func (j *job) showQuestion(q workflow.HITLState, all []workflow.HITLState, how bool) {
-	fmt.Fprint(j.err, j.failures.masked(j.questionText(j.err, q)))
+	fmt.Fprint(j.err, j.failures.redact(j.questionText(j.err, q)))
 	if !how {
 		return
 	}

@@ -71,7 +71,7 @@ A run that waits for a person ends with exit code 19 and says how to answer.`,
 		if err := o.check(path); err != nil {
 			return err
 		}
-		ctx, stop := p.interrupts.during(cmd.Context())
+		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
 		return p.runSpec(ctx, path, o)
 	}
@@ -140,17 +140,17 @@ func (p *program) runSpec(ctx context.Context, path string, o *order) error {
 		err = j.load(ctx, path)
 	}
 	if err == nil {
-		err = p.inStore(ctx, o.forget, func(h *home) error { return j.do(ctx, h) })
+		err = p.inStore(ctx, o.forget, func(h *env) error { return j.do(ctx, h) })
 	}
 	return j.tell(err)
 }
 
 // inStore opens the store, or one in memory for what is not kept.
-func (p *program) inStore(ctx context.Context, forget bool, work func(*home) error) error {
+func (p *program) inStore(ctx context.Context, forget bool, work func(*env) error) error {
 	if !forget {
-		return p.visit(ctx, work)
+		return p.withEnv(ctx, work)
 	}
-	h, err := p.openHomeAt(ctx, storeURL{scheme: "inmem"})
+	h, err := p.openEnvAt(ctx, storeURL{scheme: "inmem"})
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ result of the run, or the header of the session.
 				own = f.Name
 			}
 		})
-		ctx, stop := p.interrupts.during(cmd.Context())
+		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
 		return p.resumeAny(ctx, o, own)
 	}
@@ -198,7 +198,7 @@ func (p *program) resumeAny(ctx context.Context, o *order, flag string) error {
 		return err
 	}
 	run := false
-	err = p.visit(ctx, func(h *home) error {
+	err = p.withEnv(ctx, func(h *env) error {
 		i, err := h.Resolve(ctx, o.resume)
 		if err != nil {
 			return err
@@ -210,9 +210,9 @@ func (p *program) resumeAny(ctx context.Context, o *order, flag string) error {
 			return j.do(ctx, h)
 		}
 		if flag != "" {
-			return &session.InvalidError{Field: flag, Reason: fmt.Sprintf("session %s is no workflow run", shortID(i.ID))}
+			return &session.InvalidError{Field: flag, Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 		}
-		return p.act(ctx, h, i, holdfast.ResumeSession{}, "resumed")
+		return p.execute(ctx, h, i, holdfast.ResumeSession{}, "resumed")
 	})
 	if run {
 		return j.tell(err)

@@ -30,7 +30,7 @@ type standing struct {
 }
 
 // showRun shows where a run stands. At is a version, nil for the newest state.
-func (p *program) showRun(ctx context.Context, h *home, id string, at *int64) error {
+func (p *program) showRun(ctx context.Context, h *env, id string, at *int64) error {
 	opts := []holdfast.Option{holdfast.Whole()}
 	if at != nil {
 		opts = append(opts, holdfast.At(*at))
@@ -175,9 +175,9 @@ func (p *program) suspendCommand() *cobra.Command {
 		Long: `Keep a session and let nothing run on it until it is resumed. A workflow run that is at
 work, in whichever process, is asked to stop: what its units have done so far is kept, and
 "sessions resume" goes on from there. With --json: the header.`,
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			if i.Kind != session.KindWorkflow {
-				return p.act(ctx, h, i, holdfast.SuspendSession{}, "suspended")
+				return p.execute(ctx, h, i, holdfast.SuspendSession{}, "suspended")
 			}
 			pending, err := workflow.Suspend(ctx, h.Runtime, i.ID)
 			if err != nil {
@@ -201,10 +201,10 @@ work, in whichever process, is asked to stop: what its units have done so far is
 }
 
 // awaitRest waits a moment until nothing runs on a session.
-func (h *home) awaitRest(ctx context.Context, i session.Info) error {
-	moment, cancel := context.WithTimeout(ctx, heed)
+func (e *env) awaitRest(ctx context.Context, i session.Info) error {
+	moment, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
-	for entry, err := range h.Watch(moment, i.ID, i.Seq) {
+	for entry, err := range e.Watch(moment, i.ID, i.Seq) {
 		if _, over := entry.Change.(session.StatusChanged); over || err != nil {
 			return err
 		}
@@ -215,8 +215,8 @@ func (h *home) awaitRest(ctx context.Context, i session.Info) error {
 func (p *program) deleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete REF", Short: "hide a session; restore brings it back", Args: cobra.ExactArgs(1),
-		RunE: p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
-			return p.act(ctx, h, i, holdfast.DeleteSession{}, "deleted")
+		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+			return p.execute(ctx, h, i, holdfast.DeleteSession{}, "deleted")
 		}),
 	}
 	cmd.Flags().BoolP("force", "f", false, "accepted and without effect: nothing is asked, and restore brings it back")
@@ -234,7 +234,7 @@ func (p *program) cleanupCommand() *cobra.Command {
 		Long: `Delete workflow runs that were not touched for some days; completed ones are kept unless
 --no-keep-completed is said. Runs that somebody works on are never deleted. "sessions
 restore" brings one back; "sessions sweep --purge" removes for good. With --json: the ids.`,
-		RunE: p.atHome(func(ctx context.Context, h *home, _ []string) error {
+		RunE: p.inEnv(func(ctx context.Context, h *env, _ []string) error {
 			if days < 0 {
 				return &session.InvalidError{Field: "max-age-days", Reason: "it is negative"}
 			}
@@ -242,10 +242,8 @@ restore" brings one back; "sessions sweep --purge" removes for good. With --json
 			if err != nil {
 				return err
 			}
-			if len(old) > 0 && !force {
-				if err := p.confirm(ctx, fmt.Sprintf("Delete %s?", quantity(len(old), "run"))); err != nil {
-					return err
-				}
+			if err := p.confirm(ctx, force || len(old) == 0, fmt.Sprintf("Delete %s?", countOf(len(old), "run"))); err != nil {
+				return err
 			}
 			return p.deleteRuns(ctx, h, old)
 		}),
@@ -259,11 +257,11 @@ restore" brings one back; "sessions sweep --purge" removes for good. With --json
 }
 
 // oldRuns are the runs that were not touched since, nobody working on them.
-func (h *home) oldRuns(ctx context.Context, since time.Time, keepCompleted bool) (session.Infos, error) {
+func (e *env) oldRuns(ctx context.Context, since time.Time, keepCompleted bool) (session.Infos, error) {
 	q := store.Query{Kinds: []session.Kind{session.KindWorkflow}, UpdatedBefore: since, Limit: 1000}
 	var old session.Infos
 	for {
-		page, err := h.List(ctx, q)
+		page, err := e.List(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +269,7 @@ func (h *home) oldRuns(ctx context.Context, since time.Time, keepCompleted bool)
 			if i.Workflow == nil || keepCompleted && i.Workflow.Status == string(workflow.StatusCompleted) {
 				continue
 			}
-			_, live, err := h.Holder(ctx, i.ID)
+			_, live, err := e.Holder(ctx, i.ID)
 			if err != nil && !errors.Is(err, session.ErrNotFound) {
 				return nil, err
 			}
@@ -287,7 +285,7 @@ func (h *home) oldRuns(ctx context.Context, since time.Time, keepCompleted bool)
 
 // deleteRuns deletes them and says which. One that somebody has begun to work on
 // meanwhile is left alone.
-func (p *program) deleteRuns(ctx context.Context, h *home, old session.Infos) error {
+func (p *program) deleteRuns(ctx context.Context, h *env, old session.Infos) error {
 	ids := []string{}
 	for _, i := range old {
 		_, err := h.Execute(ctx, i.ID, holdfast.DeleteSession{}, holdfast.OnBusy(holdfast.Reject), holdfast.IfVersion(i.Version))
@@ -299,5 +297,5 @@ func (p *program) deleteRuns(ctx context.Context, h *home, old session.Infos) er
 		}
 		ids = append(ids, i.ID)
 	}
-	return p.tellSwept(ids, holdfast.Retention{})
+	return p.printSwept(ids, holdfast.Retention{})
 }

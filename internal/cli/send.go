@@ -18,22 +18,25 @@ func (p *program) sendCommand() *cobra.Command {
 		stream           bool
 	)
 	cmd := &cobra.Command{
-		Use: "send REF TEXT", Short: "say one thing to a session and print the answer; - reads standard input", Args: cobra.RangeArgs(1, 2),
-		Long: `Say one thing to a session and print the answer. A session that was interrupted is
-continued by it; with --continue and no TEXT that is all it does, so that nothing is said
-twice. With --stream the answer is printed as it comes, with what tools do on standard
-error; a terminal has that anyway. With --json: the session document after the turn.
+		Use: "send REF TEXT", Short: "send one message and print the answer; - reads standard input", Args: cobra.RangeArgs(1, 2),
+		Long: `Send one message to a session and print the answer. A turn that was interrupted is
+continued first; with --continue and no TEXT that is all, so that no message is sent twice.
+With --stream the answer is printed while the model writes it, with the work of tools on
+standard error; a terminal always shows both. With --json: the session document after the turn.
 
-With --model another model answers, this time and from then on, as after "holdfast
-sessions set-model": a version of its own before the turn.
+With --model another model answers from now on, as after "holdfast sessions set-model":
+that makes a version of its own before the turn.
+
+A tool call that no rule allows waits for your response: a terminal asks for it, elsewhere
+the exit code is 19 and "holdfast respond" continues.
 
 ` + refHelp,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, args []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
 		if stream && p.json {
-			return &session.InvalidError{Field: "stream", Reason: "a document is printed whole; give --stream or --json"}
+			return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
 		}
-		action, err := p.say(ctx, i, args, goOn)
+		action, err := p.chooseAction(ctx, i, args, goOn)
 		if err != nil {
 			return err
 		}
@@ -46,7 +49,7 @@ sessions set-model": a version of its own before the turn.
 			seen = &ifVersion
 		}
 		if model != "" {
-			if i, err = p.switchModel(ctx, h, i, model, way, &seen); err != nil {
+			if i, err = p.switchModel(ctx, e, i, model, way, &seen); err != nil {
 				return err
 			}
 		}
@@ -57,25 +60,25 @@ sessions set-model": a version of its own before the turn.
 		if cmd.Flags().Changed("key") {
 			opts = append(opts, holdfast.IdempotencyKey(key))
 		}
-		return p.sendTurn(ctx, h, i, action, stream, append(opts, holdfast.OnBusy(way))...)
+		return p.sendTurn(ctx, e, i, action, stream, append(opts, holdfast.OnBusy(way))...)
 	})
 	f := cmd.Flags()
-	f.Int64Var(&ifVersion, "if-version", 0, "only if the session is at `VERSION`")
-	f.StringVar(&key, "key", "", "idempotency `KEY`: the same call again runs nothing (needs a store with keys)")
+	f.Int64Var(&ifVersion, "if-version", 0, "send only if the session is at `VERSION`")
+	f.StringVar(&key, "key", "", "idempotency `KEY`: a second call with it does nothing (needs a store with keys)")
 	f.StringVar(&model, "model", "", "the `MODEL` that answers from now on, as provider/model")
-	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted; without TEXT")
-	f.BoolVar(&stream, "stream", false, "print the answer as it comes")
-	f.StringVar(&busy, "on-busy", "wait", "`HOW` to meet a session that is executing: wait, reject, enqueue or interrupt")
-	return p.allow(cmd)
+	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted, without TEXT")
+	f.BoolVar(&stream, "stream", false, "print the answer while the model writes it")
+	f.StringVar(&busy, "on-busy", "wait", "what to do when the session is running a turn: `HOW` is wait, reject, enqueue or interrupt")
+	return p.addPermissionFlags(cmd)
 }
 
 // switchModel has another model answer from now on, if it is another. Whoever
 // asked for a version gets the one that this makes.
-func (p *program) switchModel(ctx context.Context, h *home, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
+func (p *program) switchModel(ctx context.Context, e *env, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
 	if way == holdfast.Enqueue {
-		return i, &session.InvalidError{Field: "model", Reason: "a message that waits is answered by the model the session has then; give --model or --on-busy enqueue"}
+		return i, &session.InvalidError{Field: "model", Reason: "an enqueued message is answered by the model that the session has then; give either --model or --on-busy enqueue"}
 	}
-	s, err := h.Get(ctx, i.ID)
+	s, err := e.Get(ctx, i.ID)
 	if err != nil || s.Model() == model {
 		return i, err
 	}
@@ -83,8 +86,8 @@ func (p *program) switchModel(ctx context.Context, h *home, i session.Info, mode
 	if *seen != nil {
 		opts = append(opts, holdfast.IfVersion(**seen))
 	}
-	if s, err = h.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
-		return i, h.explained(err, session.Definition{}, model)
+	if s, err = e.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
+		return i, e.explain(err, session.Definition{}, model)
 	}
 	if *seen != nil {
 		made := s.Version()
@@ -94,18 +97,20 @@ func (p *program) switchModel(ctx context.Context, h *home, i session.Info, mode
 }
 
 // sendTurn runs one turn for a script: the answer, or the session document.
-func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
-	defer holdfast.On(h.Runtime, func(e holdfast.ExecutionStarted) {
-		if e.Continued && e.SessionID == i.ID {
+func (p *program) sendTurn(ctx context.Context, e *env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
+	responded := false // it continues with a response, nothing was interrupted
+	defer holdfast.On(e.Runtime, func(e holdfast.ExecutionStarted) {
+		if e.Continued && e.SessionID == i.ID && !responded {
 			p.err.status("continuing what was interrupted")
 		}
 	}, 0)()
-	before, err := h.Get(ctx, i.ID)
+	before, err := e.Get(ctx, i.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	h.recollect(ctx, before)
-	s, err := p.turn(ctx, h, i.ID, a, (stream || p.out.terminal) && !p.json, opts...)
+	responded = before.Waiting()
+	e.embedForRecall(ctx, before)
+	s, err := p.converse(ctx, e, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
 		if err := p.printJSON(s); err != nil {
 			return err
@@ -114,19 +119,19 @@ func (p *program) sendTurn(ctx context.Context, h *home, i session.Info, a holdf
 	return err
 }
 
-// say is what a command line asks for: a message, or to go on.
-func (p *program) say(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
+// chooseAction returns the action of a command line: send a message, or continue.
+func (p *program) chooseAction(ctx context.Context, i session.Info, args []string, goOn bool) (holdfast.Action, error) {
 	if goOn != (len(args) == 0) {
-		return nil, &session.InvalidError{Field: "text", Reason: "give a text, or --continue without one"}
+		return nil, &session.InvalidError{Field: "text", Reason: "give either a text or --continue"}
 	}
 	if goOn {
 		return holdfast.ContinueExecution{}, nil
 	}
-	text, err := p.text(ctx, args[0])
+	text, err := p.readText(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}
-	return holdfast.SendMessage{Text: text}, speakable(i, text)
+	return holdfast.SendMessage{Text: text}, checkCanSend(i, text)
 }
 
 // onBusy reads the value of --on-busy.

@@ -11,8 +11,8 @@ import (
 
 const refHelp = "REF is a session's id, the beginning of it (4 characters or more) or its name."
 
-// shortID is enough of a generated id to tell it from others. An id somebody
-// chose is told whole.
+// shortID returns enough of a generated id to tell it from others. An id somebody
+// chose is returned whole.
 func shortID(id string) string {
 	if uuid.Validate(id) == nil {
 		return id[:8]
@@ -20,7 +20,7 @@ func shortID(id string) string {
 	return id
 }
 
-// title is how a session is called in a sentence.
+// title returns how a session is called in a sentence.
 func title(i session.Info) string {
 	if i.Name == "" {
 		return shortID(i.ID)
@@ -29,12 +29,12 @@ func title(i session.Info) string {
 }
 
 // onSession makes the work of a command whose first argument is a REF.
-func (p *program) onSession(work func(ctx context.Context, h *home, i session.Info, args []string) error) func(*cobra.Command, []string) error {
-	return p.atHome(func(ctx context.Context, h *home, args []string) error {
-		info, err := h.Resolve(ctx, args[0])
+func (p *program) onSession(work func(ctx context.Context, e *env, i session.Info, args []string) error) func(*cobra.Command, []string) error {
+	return p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		info, err := e.Resolve(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return work(ctx, h, info, args[1:])
+		return work(ctx, e, info, args[1:])
 	})
 }

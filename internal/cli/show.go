@@ -23,43 +23,43 @@ func (p *program) showCommand() *cobra.Command {
 		last int
 	)
 	cmd := &cobra.Command{
-		Use: "show REF", Short: "show where a session stands", Args: cobra.ExactArgs(1),
-		Long: `Show where a session stands: its header, what it is doing and the last messages. Of a
+		Use: "show REF", Short: "show one session", Args: cobra.ExactArgs(1),
+		Long: `Show one session: its header, what it is doing and the last messages. Of a
 workflow run: its pattern with a mark for each unit, ✓ done, ▸ at work, ‖ interrupted,
 ? waiting for a person, ✗ failed, · ahead; and what to do next. With --json: the session
 document; of a run its state, {metadata, variables, runtime_config, token_usage,
 artifacts_written, pattern_state, question, pending, live, next}.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, h *home, i session.Info, _ []string) error {
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
 		if i.Kind == session.KindWorkflow {
 			var version *int64
 			if cmd.Flags().Changed("at") {
 				version = &at
 			}
-			return p.showRun(ctx, h, i.ID, version)
+			return p.showRun(ctx, e, i.ID, version)
 		}
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
 			opts = append(opts, holdfast.At(at))
 		}
 		if p.json {
-			s, err := h.Get(ctx, i.ID, opts...)
+			s, err := e.Get(ctx, i.ID, opts...)
 			if err != nil {
 				return err
 			}
 			if opts == nil {
-				p.warnOfTail(ctx, h, i.ID)
+				p.warnOfTail(ctx, e, i.ID)
 			}
 			return p.printJSON(s)
 		}
 		if opts == nil {
 			opts = append(opts, holdfast.WithTail())
 		}
-		s, err := h.Get(ctx, i.ID, opts...)
+		s, err := e.Get(ctx, i.ID, opts...)
 		if err != nil {
 			return err
 		}
-		work, err := h.work(ctx, s)
+		work, err := e.workOn(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -70,32 +70,32 @@ artifacts_written, pattern_state, question, pending, live, next}.`,
 	return cmd
 }
 
-// work is what a session is doing.
-type work struct {
+// activity is what a session is doing.
+type activity struct {
 	interrupted bool
 	holder      string // who executes on it, "" for nobody
 }
 
-// work looks whether somebody is executing on a session or was broken off.
-func (h *home) work(ctx context.Context, s session.Session) (work, error) {
-	open := s.Running() || s.HasTail()
-	leases, ok := h.store.(store.Leases)
+// workOn returns whether a process runs a turn of a session, or was interrupted.
+func (e *env) workOn(ctx context.Context, s session.Session) (activity, error) {
+	open := (s.Running() || s.HasTail()) && checkWaiting(s) == nil
+	leases, ok := e.store.(store.Leases)
 	if !ok {
-		return work{interrupted: open}, nil
+		return activity{interrupted: open}, nil
 	}
 	lease, live, err := leases.Holding(ctx, store.RefOf(s))
 	switch {
 	case errors.Is(err, session.ErrNotFound): // purged since it was read
-		return work{}, nil
+		return activity{}, nil
 	case err != nil:
-		return work{}, err
+		return activity{}, err
 	case live:
-		return work{holder: lease.Holder}, nil
+		return activity{holder: lease.Holder}, nil
 	}
-	return work{interrupted: open}, nil
+	return activity{interrupted: open}, nil
 }
 
-// holderText is who executes, in words: a holder is named host/process/….
+// holderText returns who executes, in words: a holder is named host/process/….
 func holderText(holder string) string {
 	parts := strings.Split(holder, "/")
 	if len(parts) < 3 {
@@ -104,8 +104,8 @@ func holderText(holder string) string {
 	return oneLine("process " + parts[1] + " on " + parts[0])
 }
 
-// summary is a session's header, a line for each thing worth knowing.
-func (p *program) summary(s session.Session, w work) string {
+// summary returns a session's header, a line for each thing worth knowing.
+func (p *program) summary(s session.Session, w activity) string {
 	i, out := s.Info(), p.out
 	var b strings.Builder
 	line := func(key, format string, args ...any) {
@@ -125,7 +125,7 @@ func (p *program) summary(s session.Session, w work) string {
 	if text := s.SystemPrompt(); text != "" {
 		line("prompt", "%s", shortened(text, 100))
 	}
-	line("version", "%d · %s", i.Version, quantity(i.MessageCount, "message"))
+	line("version", "%d · %s", i.Version, countOf(i.MessageCount, "message"))
 	line("created", "%s (%s)", i.CreatedAt.Local().Format(time.DateTime), ago(i.CreatedAt, p.now()))
 	line("updated", "%s (%s)", i.UpdatedAt.Local().Format(time.DateTime), ago(i.UpdatedAt, p.now()))
 	if i.Fork != nil {
@@ -153,7 +153,7 @@ func modelText(s session.Session) string {
 	return s.Model()
 }
 
-// metadataText is a string as it is, and other values as JSON.
+// metadataText returns a string as it is, and other values as JSON.
 func metadataText(raw json.RawMessage) string {
 	var text string
 	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
@@ -164,7 +164,7 @@ func metadataText(raw json.RawMessage) string {
 
 // executionText says how the last execution ended, and what to do about one
 // that has not.
-func (p *program) executionText(s session.Session, w work) string {
+func (p *program) executionText(s session.Session, w activity) string {
 	key := p.out.paint(dim, fmt.Sprintf("%-10s", "execution")) + " "
 	e := s.Execution()
 	switch {
@@ -172,11 +172,17 @@ func (p *program) executionText(s session.Session, w work) string {
 		return key + p.out.paint(yellow, "interrupted") + "\n" +
 			"           continue with: holdfast chat --session " + shortID(s.ID()) + "\n"
 	case w.holder != "":
-		return key + "running now, by " + holderText(w.holder) + "\n"
+		return key + "running, by " + holderText(w.holder) + "\n"
 	case e == nil:
 		return ""
+	case s.Waiting():
+		text := key + p.out.paint(yellow, "waiting") + "\n"
+		for _, call := range waitingCalls(s) {
+			text += "           " + shortened(callText(call), 100) + "\n           respond with: " + respondCommandFor(s.ID(), call) + "\n"
+		}
+		return text
 	}
-	text := fmt.Sprintf("%s · %s", e.Status, quantity(len(e.Steps), "step"))
+	text := fmt.Sprintf("%s · %s", e.Status, countOf(len(e.Steps), "step"))
 	if e.Stop != nil && e.Status != session.ExecutionCompleted {
 		text += " · " + string(e.Stop.Reason)
 	}
@@ -186,12 +192,12 @@ func (p *program) executionText(s session.Session, w work) string {
 	return key + text + "\n"
 }
 
-// lastMessages are the last messages of a session, each under who said it.
+// lastMessages returns the last messages of a session, each under who said it.
 func (p *program) lastMessages(s session.Session, most int) string {
 	var b strings.Builder
 	from := max(0, s.Len()-max(most, 0))
 	if hidden := s.Info().MessageCount - (s.Len() - from); hidden > 0 && from < s.Len() {
-		fmt.Fprintf(&b, "\n%s\n", p.out.paint(dim, "… "+quantity(hidden, "earlier message")))
+		fmt.Fprintf(&b, "\n%s\n", p.out.paint(dim, "… "+countOf(hidden, "earlier message")))
 	}
 	for i := from; i < s.Len(); i++ {
 		b.WriteString(p.messageText(s.Message(i)))
@@ -226,7 +232,7 @@ func (p *program) messageText(m session.Message) string {
 	return b.String()
 }
 
-// shortened is text on one line, cut where it is long.
+// shortened returns text on one line, cut where it is long.
 func shortened(text string, most int) string {
 	text = oneLine(text)
 	if runes := []rune(text); len(runes) > most {

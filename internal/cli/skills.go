@@ -18,6 +18,37 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
+func (p *program) definitionsSkillsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "skills", Short: "list skills and capabilities", Args: cobra.NoArgs,
+		Long: `List the texts that agents may add to their prompt: skills, in the directory "skills" beside
+"agents" as NAME.md or NAME/SKILL.md, and capabilities, in "capabilities", which also list
+the tools they are about and can be used only where those are offered. With --json: an array.`,
+		RunE: func(*cobra.Command, []string) error {
+			all := p.skills()
+			for _, bad := range all.bad {
+				p.err.warn("%v", bad)
+			}
+			if p.json {
+				return p.printJSON(all.all())
+			}
+			if len(all.all()) == 0 {
+				p.err.status("no skills beside %s", strings.Join(p.agentDirs(), " or "))
+				return nil
+			}
+			t := table{head: []string{"NAME", "KIND", "TOOLS", "DESCRIPTION", "FILE"}, flex: 3}
+			for _, s := range all.all() {
+				kind := "skill"
+				if s.Capability {
+					kind = "capability"
+				}
+				t.add(cell{s.Name, bold}, cell{kind, plain}, cell{oneLine(strings.Join(s.Tools, ", ")), plain}, cell{oneLine(s.Description), plain}, cell{oneLine(s.File), dim})
+			}
+			return p.out.print(t.layout(p.out))
+		},
+	}
+}
+
 // skill is a text that agents may add to their prompt. A capability is one
 // that is about some tools: it is there only where those are.
 type skill struct {
@@ -107,7 +138,7 @@ func readSkill(path string, capability bool) (skill, error) {
 	return skill{Name: d.Name, Capability: capability, Description: d.Description, Tools: slices.Concat([]string{}, d.Tools), File: path, text: d.SystemPrompt}, nil
 }
 
-// texts are the skills as a runtime takes them.
+// texts returns the skills as a runtime takes them.
 func (s skills) texts() map[string]string {
 	texts := map[string]string{}
 	for name, skill := range s.skills {
@@ -116,28 +147,28 @@ func (s skills) texts() map[string]string {
 	return texts
 }
 
-// capabilities are those whose tools are among those agents get.
-func (o *outfit) capabilities() map[string]holdfast.Capability {
+// capabilities returns those whose tools are among those agents get.
+func (o *agentSetup) capabilities() map[string]holdfast.Capability {
 	given := map[string]holdfast.Capability{}
 	for name, c := range o.skills.capabilities {
-		if !slices.ContainsFunc(c.Tools, func(tool string) bool { return !o.has(tool) }) {
+		if !slices.ContainsFunc(c.Tools, func(tool string) bool { return !o.hasTool(tool) }) {
 			given[name] = holdfast.Capability{Prompt: c.text}
 		}
 	}
 	return given
 }
 
-// wanting is why an agent does not get a skill or capability it names, nil
+// missingSkill returns why an agent does not get a skill or capability it names, nil
 // where that is no secret of this command line.
-func (o *outfit) wanting(def session.Definition) error {
+func (o *agentSetup) missingSkill(def session.Definition) error {
 	for _, name := range def.Capabilities {
 		for _, tool := range o.skills.capabilities[name].Tools {
-			switch flag := allowedBy(tool); {
-			case o.has(tool):
+			switch flag := flagFor(tool); {
+			case o.hasTool(tool):
 			case flag != "":
-				return &unavailableError{what: fmt.Sprintf("the capability %s wants the tool %q", name, tool), remedy: "allow it with " + flag}
+				return &unavailableError{what: fmt.Sprintf("the capability %s needs the tool %q", name, tool), remedy: "offer it with " + flag}
 			default:
-				return &unavailableError{what: fmt.Sprintf("the capability %s wants the tool %q", name, tool), remedy: "there is none of that name"}
+				return &unavailableError{what: fmt.Sprintf("the capability %s needs the tool %q", name, tool), remedy: "no tool has that name"}
 			}
 		}
 	}
@@ -154,7 +185,7 @@ func (o *outfit) wanting(def session.Definition) error {
 	return nil
 }
 
-// all are the skills, then the capabilities, each by name.
+// all returns the skills, then the capabilities, each by name.
 func (s skills) all() []skill {
 	all := []skill{}
 	for _, group := range []map[string]skill{s.skills, s.capabilities} {
@@ -163,35 +194,4 @@ func (s skills) all() []skill {
 		}
 	}
 	return all
-}
-
-func (p *program) definitionsSkillsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "skills", Short: "list the skills and capabilities that agents may name", Args: cobra.NoArgs,
-		Long: `List the texts that agents may add to their prompt: skills, in the directory "skills" beside
-"agents" as NAME.md or NAME/SKILL.md, and capabilities, in "capabilities", which also list
-the tools they are about and are there only where those are allowed. With --json: an array.`,
-		RunE: func(*cobra.Command, []string) error {
-			all := p.skills()
-			for _, bad := range all.bad {
-				p.err.warn("%v", bad)
-			}
-			if p.json {
-				return p.printJSON(all.all())
-			}
-			if len(all.all()) == 0 {
-				p.err.status("no skills beside %s", strings.Join(p.agentDirs(), " or "))
-				return nil
-			}
-			t := table{head: []string{"NAME", "KIND", "TOOLS", "DESCRIPTION", "FILE"}, flex: 3}
-			for _, s := range all.all() {
-				kind := "skill"
-				if s.Capability {
-					kind = "capability"
-				}
-				t.add(cell{s.Name, bold}, cell{kind, plain}, cell{oneLine(strings.Join(s.Tools, ", ")), plain}, cell{oneLine(s.Description), plain}, cell{oneLine(s.File), dim})
-			}
-			return p.out.print(t.layout(p.out))
-		},
-	}
 }

@@ -27,7 +27,7 @@ type storeURL struct {
 // storeKinds names the stores in help and errors.
 const storeKinds = "sqlite:FILE, file:DIR, postgres://…, strands:DIR and inmem:"
 
-// String is the URL without a password.
+// String returns the URL without a password.
 func (u storeURL) String() string {
 	if u.scheme != "postgres" {
 		return u.scheme + ":" + u.path
@@ -76,19 +76,19 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 	return refuse("%q is not a kind of store; known are %s", scheme+":", storeKinds)
 }
 
-// nearestScheme is the scheme that somebody who mistyped meant, or "".
+// nearestScheme returns the scheme that somebody who mistyped meant, or "".
 func nearestScheme(typed string) string {
 	for _, scheme := range []string{"sqlite", "postgres", "postgresql", "file", "strands", "inmem"} {
-		if slips(strings.ToLower(typed), scheme) <= 2 {
+		if editDistance(strings.ToLower(typed), scheme) <= 2 {
 			return scheme
 		}
 	}
 	return ""
 }
 
-// slips is how many letters must be added, left out or changed to make one
+// editDistance returns how many letters must be added, left out or changed to make one
 // word of another.
-func slips(a, b string) int {
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -108,7 +108,7 @@ func slips(a, b string) int {
 	return row[len(b)]
 }
 
-// localStoreURL is a store in the file system; an empty path means one of that
+// localStoreURL returns a store in the file system; an empty path means one of that
 // name in the user's data directory.
 func (p *program) localStoreURL(scheme, path, name string) (storeURL, error) {
 	if after, ok := strings.CutPrefix(path, "//"); ok {
@@ -154,7 +154,7 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 	return postgres.Open(ctx, u.path, postgres.Config{OnMigrate: onMigrate})
 }
 
-// dataDir is where this user's data of Holdfast belongs.
+// dataDir returns where this user's data of Holdfast belongs.
 func (p *program) dataDir() (string, error) {
 	if dir := p.getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "holdfast"), nil
@@ -172,7 +172,7 @@ func (p *program) dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "holdfast"), nil
 }
 
-// configDir is where this user's definitions are, "" where there is no home.
+// configDir returns where this user's definitions are, "" where there is no home.
 func (p *program) configDir() string {
 	home := p.homeDir()
 	switch dir := p.getenv("XDG_CONFIG_HOME"); {

@@ -22,17 +22,17 @@ func (p *program) sweepCommand() *cobra.Command {
 		yes      bool
 	)
 	cmd := &cobra.Command{
-		Use: "sweep", Short: "delete sessions that are no longer wanted", Args: cobra.NoArgs,
-		Long: `Delete sessions that were not used for long, or whose time is over. Deleted ones can be
-restored; with --purge they are gone for good. Sessions that are executing, were
-interrupted or have an unread inbox are left alone. With --json: the ids.
+		Use: "sweep", Short: "delete sessions that are idle or expired", Args: cobra.NoArgs,
+		Long: `Delete sessions that were not used for long or have expired. Deleted sessions can be
+restored; with --purge they are removed for good. Sessions that are running, were
+interrupted or have an unread inbox stay. With --json: the ids.
 
-  holdfast sessions sweep --idle 30d --dry-run      only say which
+  holdfast sessions sweep --idle 30d --dry-run      only print the ids
   holdfast sessions sweep --status deleted --idle 7d --purge --yes`,
 	}
-	cmd.RunE = p.atHome(func(ctx context.Context, h *home, _ []string) (err error) {
+	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) (err error) {
 		if idle == "" && !r.Expired {
-			return &session.InvalidError{Field: "sweep", Reason: "say --idle or --expired; without either everything would go"}
+			return &session.InvalidError{Field: "sweep", Reason: "give --idle or --expired; without them every session would be deleted"}
 		}
 		if r.IdleFor, err = parseIdle(idle); err != nil {
 			return err
@@ -40,48 +40,46 @@ interrupted or have an unread inbox are left alone. With --json: the ids.
 		for _, status := range statuses {
 			r.Statuses = append(r.Statuses, session.Status(status))
 		}
-		if r.Purge && !r.DryRun && !yes {
-			if err := p.confirm(ctx, "Remove them for good?"); err != nil {
-				return err
-			}
+		if err := p.confirm(ctx, yes || !r.Purge || r.DryRun, "Remove them for good?"); err != nil {
+			return err
 		}
-		swept, err := p.sweep(ctx, h, r)
+		swept, err := p.sweep(ctx, e, r)
 		if err != nil && len(swept) == 0 {
 			return err
 		}
-		return errors.Join(p.tellSwept(swept, r), err)
+		return errors.Join(p.printSwept(swept, r), err)
 	})
 	f := cmd.Flags()
 	f.StringVar(&idle, "idle", "", "not updated for `TIME`, such as 30d or 12h")
-	f.BoolVar(&r.Expired, "expired", false, "only those past their expiry")
+	f.BoolVar(&r.Expired, "expired", false, "only sessions whose expiry date is over")
 	f.StringSliceVar(&statuses, "status", nil, "only in `STATUS`; may be repeated (default any but deleted)")
-	f.IntVar(&r.Limit, "limit", 0, "at most so `MANY` (default 1000)")
-	f.BoolVar(&r.Purge, "purge", false, "remove for good")
-	f.BoolVar(&r.DryRun, "dry-run", false, "change nothing, only say which")
-	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	f.IntVar(&r.Limit, "limit", 0, "at most `N` sessions (default 1000)")
+	f.BoolVar(&r.Purge, "purge", false, "remove them for good")
+	f.BoolVar(&r.DryRun, "dry-run", false, "change nothing, only print the ids")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
 // sweep sweeps, and shows how far it is by what the runtime tells of it.
-func (p *program) sweep(ctx context.Context, h *home, r holdfast.Retention) ([]string, error) {
+func (p *program) sweep(ctx context.Context, e *env, r holdfast.Retention) ([]string, error) {
 	if r.DryRun {
-		return h.Sweep(ctx, r)
+		return e.Sweep(ctx, r)
 	}
 	look := r
 	look.DryRun = true
-	found, err := h.Sweep(ctx, look)
+	found, err := e.Sweep(ctx, look)
 	if err != nil {
 		return nil, err
 	}
 	shown := p.progress("sweeping", "session")
 	defer shown.end()
-	defer holdfast.On(h.Runtime, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
-	defer holdfast.On(h.Runtime, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
-	return h.Sweep(ctx, r)
+	defer holdfast.On(e.Runtime, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
+	defer holdfast.On(e.Runtime, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
+	return e.Sweep(ctx, r)
 }
 
-// tellSwept prints what was done, or would be.
-func (p *program) tellSwept(swept []string, r holdfast.Retention) error {
+// printSwept prints what was done, or would be.
+func (p *program) printSwept(swept []string, r holdfast.Retention) error {
 	if p.json {
 		return p.printJSON(append([]string{}, swept...))
 	}

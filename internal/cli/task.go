@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,23 +41,19 @@ run again.
 // workshop is where tasks are worked on: an executor in a home.
 type workshop struct {
 	*task.Executor
-	h     *home
+	h     *env
 	tools *taskkit.Registry
 	rules *task.Rules
 }
 
 // workshop opens the executor. The caller closes it.
-func (p *program) workshop(h *home) (*workshop, error) {
+func (p *program) workshop(h *env) (*workshop, error) {
 	registry, err := taskkit.New(taskkit.Config{Web: &web.Config{}})
 	if err != nil {
 		return nil, err
 	}
-	profile := ""
-	if dir, err := os.UserConfigDir(); err == nil {
-		profile = filepath.Join(dir, "holdfast", "permissions.json")
-	}
-	rules := task.NewRules(h.Runtime, task.RulesConfig{Profile: profile, Warn: p.caution})
-	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.caution, Clock: p.now, Snapshot: taskruntime.Snapshot})
+	rules := p.newRules(h.Runtime)
+	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
 	if err != nil {
 		return nil, errors.Join(err, registry.Close())
 	}
@@ -68,7 +62,7 @@ func (p *program) workshop(h *home) (*workshop, error) {
 
 // atWork makes the work of a command about tasks.
 func (p *program) atWork(work func(ctx context.Context, d *workshop, args []string) error) func(*cobra.Command, []string) error {
-	return p.atHome(func(ctx context.Context, h *home, args []string) (err error) {
+	return p.inEnv(func(ctx context.Context, h *env, args []string) (err error) {
 		d, err := p.workshop(h)
 		if err != nil {
 			return err
@@ -182,7 +176,7 @@ func (p *program) tellRow(row task.Row) error {
 		if err := p.printJSON(row); err != nil {
 			return err
 		}
-		return p.quietly(rest(row))
+		return p.withoutText(rest(row))
 	}
 	if err := rest(row); err != nil {
 		return err
@@ -194,19 +188,19 @@ func (p *program) tellRow(row task.Row) error {
 	return p.out.print(text)
 }
 
-// quietly is an error whose text is not told: standard output has it.
-func (p *program) quietly(err error) error {
+// withoutText is an error whose text is not told: standard output has it.
+func (p *program) withoutText(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &toldError{err}
+	return &printedError{err}
 }
 
-// toldError is an error that has been told in full.
-type toldError struct{ err error }
+// printedError is an error that has been told in full.
+type printedError struct{ err error }
 
-func (e *toldError) Error() string { return e.err.Error() }
-func (e *toldError) Unwrap() error { return e.err }
+func (e *printedError) Error() string { return e.err.Error() }
+func (e *printedError) Unwrap() error { return e.err }
 
 // terminal is the answer to a call that comes too late.
 func late(err error) (session.TaskError, bool) {

@@ -16,7 +16,7 @@ import (
 func (p *program) working(fn func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		p.agentsRun = true
-		return p.visit(cmd.Context(), func(h *home) (err error) {
+		return p.withEnv(cmd.Context(), func(h *env) (err error) {
 			d, err := p.workshop(h)
 			if err != nil {
 				return err

@@ -25,7 +25,7 @@ func (p *program) taskSendCommand() *cobra.Command {
 			answer bool
 		)
 		err := p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) (err error) {
-			if text, err = p.text(ctx, args[0]); err != nil {
+			if text, err = p.readText(ctx, args[0]); err != nil {
 				return err
 			}
 			state, err := d.State(ctx, row.ID)
@@ -115,7 +115,7 @@ func (p *program) askApproval(ctx context.Context, d *workshop, row task.Row, v 
 func (p *program) permissionFromPerson(ctx context.Context, d *workshop, a session.Approval) func(context.Context) (task.Reply, error) {
 	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(a.Description))
 	fmt.Fprint(p.err, "  [y] once  [s] this session  [w] this workspace  [n] no  [enter] later: ")
-	line, err := awaited(ctx, p.in.line)
+	line, err := waitFor(ctx, p.in.readLine)
 	if err != nil {
 		fmt.Fprintln(p.err)
 		return nil
@@ -141,7 +141,7 @@ func (p *program) answerFromPerson(ctx context.Context, d *workshop, a session.A
 	}
 	for {
 		fmt.Fprint(p.err, "  your answer, [enter] later: ")
-		line, err := awaited(ctx, p.in.line)
+		line, err := waitFor(ctx, p.in.readLine)
 		if err != nil {
 			fmt.Fprintln(p.err)
 			return nil

@@ -56,7 +56,7 @@ func (p *program) taskImportCommand() *cobra.Command {
 		Use: "import FILE", Short: "take in a snapshot, a checkpoint or the events of a task", Args: cobra.ExactArgs(1),
 		Long: "Take in a task: a snapshot, a checkpoint, an array of events or JSON lines. What it is is seen\nfrom its content. FILE - reads standard input.",
 		RunE: p.atWork(func(ctx context.Context, d *workshop, args []string) error {
-			data, err := p.file(ctx, args[0])
+			data, err := p.readFile(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -50,18 +49,18 @@ PROMPT - reads the job from standard input.`,
 	f.StringVar(&o.model, "model", "", "the `MODEL` that works on it")
 	f.BoolVar(&o.detach, "detach", false, "make the task and leave it to whoever resumes it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return p.visit(cmd.Context(), func(h *home) error { return p.startTask(cmd, h, o, args[0]) })
+		return p.withEnv(cmd.Context(), func(h *env) error { return p.startTask(cmd, h, o, args[0]) })
 	}
 	return cmd
 }
 
-func (p *program) startTask(cmd *cobra.Command, h *home, o *jobOrder, arg string) (err error) {
+func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string) (err error) {
 	d, err := p.workshop(h)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.tools.Close()) }()
-	prompt, err := p.text(cmd.Context(), arg)
+	prompt, err := p.readText(cmd.Context(), arg)
 	if err != nil {
 		return err
 	}
@@ -120,18 +119,6 @@ func (o *jobOrder) spec(prompt string) (task.Spec, error) {
 	return s, nil
 }
 
-// workspaceAt is a folder as a workspace, with a shell.
-func workspaceAt(dir string) (task.Workspace, error) {
-	root, err := filepath.Abs(dir)
-	if err != nil {
-		return task.Workspace{}, err
-	}
-	if info, err := os.Stat(root); err != nil || !info.IsDir() {
-		return task.Workspace{}, &session.InvalidError{Field: "workspace", Reason: fmt.Sprintf("%s is no folder", dir)}
-	}
-	return task.Workspace{ID: root, Root: root, Capabilities: map[string]bool{"shell": true, "delete": true}}, nil
-}
-
 // work shows a task while fn works on it, asks the person who is there what it
 // asks for, and says what became of it. The first Ctrl-C asks to wrap up, the
 // second interrupts.
@@ -168,7 +155,7 @@ func (p *program) patiently(ctx context.Context, d *workshop, id string, v *task
 		row, err := fn(working)
 		done <- result{row, err}
 	}()
-	first, stop := p.interrupts.during(ctx)
+	first, stop := p.interrupts.watch(ctx)
 	select {
 	case r := <-done:
 		stop()
@@ -180,7 +167,7 @@ func (p *program) patiently(ctx context.Context, d *workshop, id string, v *task
 	if _, err := d.WrapUp(ctx, id); err != nil {
 		v.say("%v", err)
 	}
-	second, stop := p.interrupts.during(ctx)
+	second, stop := p.interrupts.watch(ctx)
 	defer stop()
 	select {
 	case r := <-done:

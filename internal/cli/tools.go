@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/tool"
 	"github.com/holdfast-dev/holdfast/tool/basic"
 	"github.com/holdfast-dev/holdfast/tool/files"
@@ -18,48 +17,22 @@ import (
 	"github.com/holdfast-dev/holdfast/tool/web"
 )
 
-// allowances are what a command line lets agents do besides reading.
-type allowances struct{ write, shell, web, mcp bool }
-
-// allow gives a command on which agents run the flags that let them do more.
-func (p *program) allow(cmd *cobra.Command) *cobra.Command {
-	cmd.PreRun = func(*cobra.Command, []string) { p.agentsRun = true }
-	cmd.Flags().BoolVar(&p.allows.write, "allow-write", false, "let the agent change files below this directory")
-	cmd.Flags().BoolVar(&p.allows.shell, "allow-shell", false, "let the agent run commands, as you and without a sandbox")
-	cmd.Flags().BoolVar(&p.allows.web, "allow-web", false, "let the agent read and call public web addresses")
-	cmd.Flags().BoolVar(&p.allows.mcp, "allow-mcp", false, "start and reach the tool servers that the agent's definition lists, as you")
-	return cmd
-}
-
 // dial reaches the tool servers of a definition, where the command line allows
 // it: their commands run as whoever runs this one.
 func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.Tool, io.Closer, error) {
-	if !p.allows.mcp {
-		return nil, nil, &unavailableError{what: "tool servers are not reached unasked", remedy: "allow it with --allow-mcp"}
+	if !p.permissions.mcp {
+		return nil, nil, &unavailableError{what: "tool servers are started only when you ask for it", remedy: "start them with --allow-mcp"}
 	}
-	tools, link, err := mcp.Config{Dir: ".", LookupEnv: func(name string) (string, bool) {
+	tools, link, err := mcp.Config{Dir: p.permissions.dir(), LookupEnv: func(name string) (string, bool) {
 		value := p.getenv(name)
 		return value, value != ""
 	}}.Dial(ctx, server)
 	if err != nil {
 		return nil, nil, err
 	}
-	tools = p.failures.ofTools(tools)
+	tools = p.failures.watchTools(tools)
 	p.servers.Store(server.ID, tools)
 	return tools, link, nil
-}
-
-// allowedBy is the flag that a tool needs, "" where it needs none.
-func allowedBy(name string) string {
-	switch name {
-	case "file_write", "file_edit", "file_move", "file_delete":
-		return "--allow-write"
-	case "shell":
-		return "--allow-shell"
-	case "http_get", "http_request":
-		return "--allow-web"
-	}
-	return ""
 }
 
 // toolbox is the tools of agents, which work in this directory.
@@ -68,9 +41,10 @@ type toolbox struct {
 	workspace *files.Workspace // nil: this directory cannot be read
 }
 
-// openTools makes the tools that the command line allows. A directory that
+// openTools makes the tools that the command line offers. A directory that
 // cannot be opened means agents without files, not a command that fails.
-func (p *program) openTools() (_ *toolbox, err error) {
+// Agents can ask a person only where the store keeps the answer.
+func (p *program) openTools(st store.Store) (_ *toolbox, err error) {
 	box := &toolbox{}
 	defer func() {
 		if err != nil {
@@ -81,26 +55,29 @@ func (p *program) openTools() (_ *toolbox, err error) {
 	if err != nil {
 		return box, err
 	}
-	if box.workspace, err = files.Open(files.Config{Dir: ".", ReadOnly: !p.allows.write}); err != nil {
-		p.err.warn("agents get no files: %v", err)
+	if _, ok := st.(store.Inboxes); ok {
+		all = append(all, tool.AskPerson())
+	}
+	if box.workspace, err = files.Open(files.Config{Dir: p.permissions.dir(), ReadOnly: !p.permissions.write}); err != nil {
+		p.err.warn("agents cannot use files: %v", err)
 	} else {
 		all = append(all, box.workspace.Tools()...)
 	}
-	if p.allows.shell {
-		sh, err := shell.New(shell.Config{Dir: "."})
+	if p.permissions.shell {
+		sh, err := shell.New(shell.Config{Dir: p.permissions.dir()})
 		if err != nil {
 			return box, err
 		}
 		all = append(all, sh)
 	}
-	if p.allows.web {
+	if p.permissions.web {
 		pages, err := web.Tools(web.Config{})
 		if err != nil {
 			return box, err
 		}
 		all = append(all, pages...)
 	}
-	box.tools, err = tool.NewSet(p.failures.ofTools(all)...)
+	box.tools, err = tool.NewSet(p.failures.watchTools(all)...)
 	return box, err
 }
 
@@ -111,9 +88,9 @@ func (b *toolbox) close() error {
 	return b.workspace.Close()
 }
 
-// mayUse is what an agent can call here, for a person to know. A server that
+// toolNames returns what an agent can call here, for a person to know. A server that
 // was not reached yet is named in place of its tools.
-func (p *program) mayUse(box *toolbox, def session.Definition) string {
+func (p *program) toolNames(box *toolbox, def session.Definition) string {
 	names := box.tools.Select(def.Tools, def.ToolsDeny).Names()
 	for _, server := range def.MCP {
 		offered, _ := p.servers.Load(server.ID)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// speakable refuses, before the lease is asked for, what the session would.
-func speakable(i session.Info, text string) error {
+// checkCanSend refuses what the session would refuse, before it takes the lease.
+func checkCanSend(i session.Info, text string) error {
 	if i.Status != session.Active {
 		return &session.StatusError{ID: i.ID, Status: i.Status, Action: holdfast.SendMessage{}.Name()}
 	}
@@ -22,22 +22,22 @@ func speakable(i session.Info, text string) error {
 
 // turn executes one turn of a conversation and shows the answer: word by word
 // and with what tools do where that is asked for, else whole.
-func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) turn(ctx context.Context, e *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
 	spoke := false
 	var (
 		s   session.Session
 		err error
 	)
 	if stream {
-		n, stop := p.narrate(h, id)
-		s, err = h.Execute(ctx, id, a, append(opts, holdfast.Stream(n.hear))...)
+		n, stop := p.showTurn(e, id)
+		s, err = e.Execute(ctx, id, a, append(opts, holdfast.Stream(n.showDelta))...)
 		stop()
-		spoke = n.spoke
+		spoke = n.printed
 	} else {
-		s, err = h.Execute(ctx, id, a, opts...)
+		s, err = e.Execute(ctx, id, a, opts...)
 	}
 	if err != nil && !s.IsZero() {
-		err = h.explained(err, s.Definition(), s.Model())
+		err = e.explain(err, s.Definition(), s.Model())
 	}
 	if err != nil {
 		return s, err
@@ -45,16 +45,28 @@ func (p *program) turn(ctx context.Context, h *home, id string, a holdfast.Actio
 	if p.out.gone {
 		return s, errReaderGone
 	}
-	if reply := s.Reply(); !spoke && !p.json && reply != "" {
-		if err := p.out.print(p.shown(reply) + "\n"); err != nil {
-			return s, err
-		}
+	if err := checkWaiting(s); err != nil {
+		return s, err
 	}
-	return s, stopped(s)
+	if spoke {
+		return s, checkStopped(s)
+	}
+	return s, p.printReply(s)
 }
 
-// shown is text as standard output gets it: as it is, unless it is a terminal.
-func (p *program) shown(text string) string {
+// printReply prints the answer of a turn as a whole. The error of a turn that
+// was stopped follows it.
+func (p *program) printReply(s session.Session) error {
+	if reply := s.Reply(); !p.json && reply != "" {
+		if err := p.out.print(p.forOutput(reply) + "\n"); err != nil {
+			return err
+		}
+	}
+	return checkStopped(s)
+}
+
+// forOutput returns text as standard output gets it: as it is, unless it is a terminal.
+func (p *program) forOutput(text string) string {
 	if p.out.terminal {
 		return printable(text)
 	}
@@ -63,11 +75,11 @@ func (p *program) shown(text string) string {
 
 // savedText says what is safe now.
 func savedText(i session.Info) string {
-	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, quantity(i.MessageCount, "message"), shortID(i.ID))
+	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, countOf(i.MessageCount, "message"), shortID(i.ID))
 }
 
-// spentText is what something used, "" where that is nothing. A price that is
-// not known is not told.
+// spentText returns what something used, "" where that is nothing. A price that is
+// not known is left out.
 func spentText(u session.Usage, c session.Cost) string {
 	if u.Input+u.Output == 0 {
 		return ""

@@ -10,7 +10,16 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// build is which program this is.
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version of this program", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return p.printResult(thisBuild(), "%s", thisBuild())
+		},
+	}
+}
+
+// build identifies the program.
 type build struct {
 	Version       string `json:"version"`
 	Commit        string `json:"commit,omitempty"`
@@ -42,16 +51,4 @@ func (b build) String() string {
 		text += fmt.Sprintf(" (%.12s)", b.Commit)
 	}
 	return fmt.Sprintf("%s · session format %d · %s %s", text, b.FormatVersion, b.Go, b.Platform)
-}
-
-func (p *program) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "print which program this is", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if p.json {
-				return p.printJSON(thisBuild())
-			}
-			return p.out.print(thisBuild().String() + "\n")
-		},
-	}
 }

@@ -16,7 +16,7 @@ func (v *view) line(c projector.Change) {
 	case i.Work != nil && c.Op == projector.Added && !i.Done:
 		v.err.status("▸ %s · %s", i.Unit, i.Work.Agent)
 	case i.Work != nil && c.Op == projector.Finished && i.Work.State == projector.WorkFinished && i.Work.Agent != "":
-		v.err.status("✓ %s · %s · %s · %s so far", i.Unit, i.Work.Agent, spell(p.took), tokensText(v.course.used.Total()))
+		v.err.status("✓ %s · %s · %s · %s so far", i.Unit, i.Work.Agent, durationText(p.took), tokensText(v.course.used.Total()))
 	case i.Pending != nil && c.Op == projector.Added:
 		v.err.status("? %s · a person is asked", i.Unit)
 	case i.Pending != nil && c.Op == projector.Finished && p != nil:
@@ -35,7 +35,7 @@ func (v *view) kept(c projector.Change) string {
 	case i.Status != nil && i.Status.Event == (session.BudgetWarned{}).Kind() && c.Op == projector.Added:
 		return v.err.paint(yellow, "warning:") + fmt.Sprintf(" %v: %v of %v used", i.Status.Name, i.Status.Used, i.Status.Limit)
 	case v.verbose && i.Work != nil && c.Op == projector.Finished && i.Work.State == projector.WorkFinished && i.Work.Agent != "":
-		return v.err.paint(dim, i.Unit) + "\n" + setIn(printable(v.failures.masked(v.course.pieces[i.Unit].answer)))
+		return v.err.paint(dim, i.Unit) + "\n" + setIn(printable(v.failures.redact(v.course.pieces[i.Unit].answer)))
 	}
 	return ""
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// report tells an error, as one clear line and where it helps a second one
-// with what to do, and returns the exit code.
+// report prints an error, with a second line about what to do where that helps,
+// and returns the exit code.
 func (p *program) report(err error) int {
-	code, kind := outcome(err)
-	var told *toldError
-	if code == exitOK || errors.Is(err, errAsked) || errors.As(err, &told) { // all has been said
+	code, kind := exitCodeOf(err)
+	var told *printedError
+	if code == exitOK || errors.Is(err, errQuestionPrinted) || errors.As(err, &told) { // it is printed already
 		return code
 	}
 	if p.json {
@@ -36,7 +36,7 @@ func (p *program) report(err error) int {
 	return code
 }
 
-// hint is what to do about an error, or "".
+// hint returns what to do about an error, or "".
 func (p *program) hint(err error) string {
 	var (
 		usage       *usageError
@@ -51,6 +51,7 @@ func (p *program) hint(err error) string {
 		told        *llm.ProviderError
 		run         *passError
 		resting     *restError
+		waits       *waitingError
 	)
 	switch {
 	case errors.As(err, &usage):
@@ -59,11 +60,13 @@ func (p *program) hint(err error) string {
 		return run.hint()
 	case errors.As(err, &resting):
 		return resting.hint()
+	case errors.As(err, &waits):
+		return waits.hint()
 	case errors.As(err, &interrupted):
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
 	case errors.As(err, &busy) && busy.Holder != "":
-		return holderText(busy.Holder) + " is at work on it; see: holdfast sessions show " + shortID(busy.ID)
+		return holderText(busy.Holder) + " is running a turn of it; see: holdfast sessions show " + shortID(busy.ID)
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
 	case errors.As(err, &told) && !errors.Is(err, errModel) && refusedKey(err):
@@ -73,13 +76,13 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &status) && status.Status == session.Deleted:
 		return "bring it back with: holdfast sessions restore " + shortID(status.ID)
 	case errors.As(err, &status) && status.Status != session.Active:
-		return "open it again with: holdfast sessions resume " + shortID(status.ID)
+		return "reopen it with: holdfast sessions resume " + shortID(status.ID)
 	case errors.As(err, &ambiguous):
-		return "say more of the id; see which is which: holdfast sessions list"
+		return "give more characters of the id; see: holdfast sessions list"
 	case errors.As(err, &corrupt):
-		return "the file is left as it is; see: holdfast doctor"
+		return "the file was not changed; see: holdfast doctor"
 	case errors.As(err, &missing) && missing.What == "session":
-		return "see what there is: holdfast sessions list --all"
+		return "list all sessions with: holdfast sessions list --all"
 	}
 	return ""
 }

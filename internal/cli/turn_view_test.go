@@ -110,7 +110,7 @@ func TestSend_answerThatBreaksOffIsShownAnew(t *testing.T) {
 		d.must("", "send", "s", "how much?", "--stream")
 		lines := strings.Split(ownCodes.ReplaceAllString(d.out.String(), ""), "\n")
 		const said = "It is **forty"
-		if len(lines) != 4 || !strings.HasPrefix(said, lines[0]) || lines[0] == "" || lines[1] != "(the answer broke off, asking again)" || lines[2] != "It is 42." || lines[3] != "" {
+		if len(lines) != 4 || !strings.HasPrefix(said, lines[0]) || lines[0] == "" || lines[1] != "(the answer was interrupted, asking again)" || lines[2] != "It is 42." || lines[3] != "" {
 			t.Errorf("on a screen %t: shown is %q", screen, lines)
 		}
 		if n := strings.Count(d.err.String(), "no answer, asking again"); n != 1 {

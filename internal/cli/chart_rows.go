@@ -42,7 +42,7 @@ func rowsOf(s *spec.Spec, c *course) (rows []row, whole bool) {
 	return nil, false
 }
 
-// row is a unit of an agent, or a question where ask is set.
+// row returns a unit of an agent, or a question where ask is set.
 func (c *course) row(unit, label, agent string, ask *spec.Ask) row {
 	if ask != nil {
 		agent = person
@@ -50,7 +50,7 @@ func (c *course) row(unit, label, agent string, ask *spec.Ask) row {
 	return row{label: label, agent: agent, piece: c.pieces[unit]}
 }
 
-// stepRows are steps one after the other. Their units have a prefix.
+// stepRows returns steps one after the other. Their units have a prefix.
 func (c *course) stepRows(label, prefix string, steps []spec.Step) []row {
 	var rows []row
 	for i, s := range steps {
@@ -59,7 +59,7 @@ func (c *course) stepRows(label, prefix string, steps []spec.Step) []row {
 	return rows
 }
 
-// taskRows are tasks by layer: those of a layer are tied together.
+// taskRows returns tasks by layer: those of a layer are tied together.
 func (c *course) taskRows(w *spec.Workflow) []row {
 	var rows []row
 	for _, layer := range w.Layers() {
@@ -77,7 +77,7 @@ func (c *course) taskRows(w *spec.Workflow) []row {
 	return rows
 }
 
-// tied are rows that may run at the same time, each member a line or several.
+// tied returns rows that may run at the same time, each member a line or several.
 func tied(members [][]row) []row {
 	var rows []row
 	for i, member := range members {
@@ -100,7 +100,7 @@ func tied(members [][]row) []row {
 	return rows
 }
 
-// routeRows are the router and, once it has chosen, the steps of its route.
+// routeRows returns the router and, once it has chosen, the steps of its route.
 func (c *course) routeRows(p *spec.Routing) (rows []row, whole bool) {
 	router := row{label: "router", agent: p.Router.Agent, piece: c.last("router#")}
 	router.note = strings.Join(p.Routes.Names(), " or ")
@@ -130,7 +130,7 @@ func (c *course) branchRows(p *spec.Parallel) []row {
 	return rows
 }
 
-// draftRows are the draft, and each judgement and revision as it comes.
+// draftRows returns the draft, and each judgement and revision as it comes.
 func (c *course) draftRows(p *spec.Evaluator) []row {
 	rows := []row{c.row("draft", "draft", p.Producer, nil)}
 	for n := 2; ; n++ {
@@ -155,7 +155,7 @@ func (c *course) draftRows(p *spec.Evaluator) []row {
 	return rows
 }
 
-// workerRows are the plan, a line for each of its tasks, and what follows.
+// workerRows returns the plan, a line for each of its tasks, and what follows.
 func (c *course) workerRows(p *spec.Orchestrator) []row {
 	rows := []row{{label: "plan", agent: p.Planner.Agent, piece: c.last("plan#")}}
 	if p.DecompositionReview != nil {
@@ -187,7 +187,7 @@ func (c *course) workerRows(p *spec.Orchestrator) []row {
 	return rows
 }
 
-// workers is how many have begun: they begin in the order of their numbers,
+// workers returns how many have begun: they begin in the order of their numbers,
 // more or less.
 func (c *course) workers() int {
 	most := 0
@@ -200,7 +200,7 @@ func (c *course) workers() int {
 	return most
 }
 
-// nodeRows are the nodes as written, each with its last visit and where it
+// nodeRows returns the nodes as written, each with its last visit and where it
 // leads.
 func (c *course) nodeRows(g *spec.Graph) []row {
 	var rows []row
@@ -220,7 +220,7 @@ func (c *course) nodeRows(g *spec.Graph) []row {
 	return rows
 }
 
-// leads is where a node leads.
+// leads returns where a node leads.
 func leads(g *spec.Graph, node string) string {
 	for _, e := range g.Edges {
 		if e.From != node {

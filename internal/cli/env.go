@@ -14,45 +14,46 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// home is where sessions are: a store and a runtime on it.
-type home struct {
+// env is what a command works with: a store, a runtime on it and the set-up of
+// agents.
+type env struct {
 	*holdfast.Runtime
-	*outfit
+	*agentSetup
 	store    store.Store
 	url      storeURL
 	tenant   string
 	identity holdfast.Identity
 }
 
-// atHome makes the work of a command that needs sessions. A signal ends its
+// inEnv makes the work of a command that needs sessions. A signal ends its
 // context.
-func (p *program) atHome(work func(ctx context.Context, h *home, args []string) error) func(*cobra.Command, []string) error {
+func (p *program) inEnv(work func(ctx context.Context, e *env, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		ctx, stop := p.interrupts.during(cmd.Context())
+		ctx, stop := p.interrupts.watch(cmd.Context())
 		defer stop()
-		return p.visit(ctx, func(h *home) error { return work(ctx, h, args) })
+		return p.withEnv(ctx, func(e *env) error { return work(ctx, e, args) })
 	}
 }
 
-// visit opens the store, does the work and closes what it opened.
-func (p *program) visit(ctx context.Context, work func(*home) error) (err error) {
-	h, err := p.openHome(ctx)
+// withEnv opens the store, does the work and closes what it opened.
+func (p *program) withEnv(ctx context.Context, work func(*env) error) (err error) {
+	e, err := p.openEnv(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	return work(h)
+	defer func() { err = errors.Join(err, e.close()) }()
+	return work(e)
 }
 
-func (p *program) openHome(ctx context.Context) (*home, error) {
+func (p *program) openEnv(ctx context.Context) (*env, error) {
 	url, err := p.storeURL()
 	if err != nil {
 		return nil, err
 	}
-	return p.openHomeAt(ctx, url)
+	return p.openEnvAt(ctx, url)
 }
 
-func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
+func (p *program) openEnvAt(ctx context.Context, url storeURL) (*env, error) {
 	tenant := p.tenant
 	if tenant == "" {
 		tenant = session.DefaultTenant
@@ -60,25 +61,25 @@ func (p *program) openHomeAt(ctx context.Context, url storeURL) (*home, error) {
 	if err := session.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	given, err := p.outfit()
+	st, err := p.open(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	st, err := p.open(ctx, url)
+	given, err := p.newAgentSetup(st)
 	if err != nil {
-		return nil, errors.Join(err, given.close())
+		return nil, errors.Join(err, st.Close())
 	}
-	rt, err := p.runtime(st, given, given.models.providers.secrets)
+	who := holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}
+	rt, err := p.runtime(st, given, given.models.providers.secrets, who)
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), given.close())
 	}
-	who := holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}
-	return &home{Runtime: rt.For(who), outfit: given, store: st, url: url, tenant: tenant, identity: who}, nil
+	return &env{Runtime: rt, agentSetup: given, store: st, url: url, tenant: tenant, identity: who}, nil
 }
 
-func (h *home) close() error { return errors.Join(h.Close(), h.store.Close(), h.outfit.close()) }
+func (e *env) close() error { return errors.Join(e.Close(), e.store.Close(), e.agentSetup.close()) }
 
-// storeURL is the store that was asked for on the command line, else in the
+// storeURL returns the store that was asked for on the command line, else in the
 // environment, else the user's own.
 func (p *program) storeURL() (storeURL, error) {
 	text := p.store
@@ -93,12 +94,16 @@ func (p *program) storeURL() (storeURL, error) {
 
 // runtime runs agents on a store with what this command line gives them. The
 // secrets, keys of providers among them, never reach the store.
-func (p *program) runtime(st store.Store, given *outfit, secrets map[string]string) (*holdfast.Runtime, error) {
-	p.failures.hide(secrets)
-	return holdfast.New(holdfast.Config{
+func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]string, who holdfast.Identity) (*holdfast.Runtime, error) {
+	p.failures.setSecrets(secrets)
+	permissions, err := p.newPermissions(st)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
-		Embedder:     given.meaning,
-		Hooks:        holdfast.HookStack{}.With(given.meaning, 0, "meaning"),
+		Embedder:     given.embedder,
+		Hooks:        holdfast.HookStack{}.With(given.embedder, 0, "meaning"),
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,
@@ -108,12 +113,21 @@ func (p *program) runtime(st store.Store, given *outfit, secrets map[string]stri
 		Skills:       given.skills.texts(),
 		Capabilities: given.capabilities(),
 		Definitions:  given.agents,
+		Permissions:  permissions,
 		Secrets:      secrets,
 		Now:          p.now,
 	})
+	if err != nil {
+		return nil, err
+	}
+	rt = rt.For(who)
+	if permissions != nil {
+		permissions.Rules = p.newRules(rt)
+	}
+	return rt, nil
 }
 
-// pace is the pause between two words of the offline model: short for a
+// pace returns the pause between two words of the offline model: short for a
 // person, none for a program. HOLDFAST_OFFLINE_PACE sets it, so that tests and
 // demonstrations have the time to interrupt an answer.
 func (p *program) pace() (time.Duration, error) {

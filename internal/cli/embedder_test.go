@@ -12,7 +12,7 @@ import (
 
 func TestMeaning_sleepsUntilAnAgentHasAMemory(t *testing.T) {
 	t.Parallel()
-	m := newMeaning()
+	m := newLazyEmbedder()
 	rt, err := holdfast.New(holdfast.Config{Store: inmem.New(inmem.Config{}), Embedder: m, Hooks: m})
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// variables reads NAME=VALUE arguments; white space around both sides is not
+// parseVariables reads NAME=VALUE arguments; white space around both sides is not
 // part of them.
-func variables(args []string) (spec.Map[string], error) {
+func parseVariables(args []string) (spec.Map[string], error) {
 	var vars spec.Map[string]
 	for _, arg := range args {
 		name, value, found := strings.Cut(arg, "=")
@@ -46,9 +46,9 @@ func (p *program) askInputs(ctx context.Context, s *spec.Spec, missing []string,
 			p.err.status("%s", declared.Description)
 		}
 		for {
-			fmt.Fprintf(p.err, "%s %s: ", p.err.paint(bold, oneLine(name)), p.err.paint(dim, "("+wanted(declared)+")"))
-			text, err := awaited(ctx, p.in.line)
-			if ctx.Err() != nil || isEnd(err) {
+			fmt.Fprintf(p.err, "%s %s: ", p.err.paint(bold, oneLine(name)), p.err.paint(dim, "("+describeInput(declared)+")"))
+			text, err := waitFor(ctx, p.in.readLine)
+			if ctx.Err() != nil || isEOF(err) {
 				fmt.Fprintln(p.err)
 				return nil, errDeclined
 			}
@@ -66,8 +66,8 @@ func (p *program) askInputs(ctx context.Context, s *spec.Spec, missing []string,
 	return vars, nil
 }
 
-// wanted says what an input is, in a few words.
-func wanted(v spec.Var) string {
+// describeInput says what an input is, in a few words.
+func describeInput(v spec.Var) string {
 	if len(v.Enum) == 0 {
 		return v.Type
 	}
@@ -78,23 +78,23 @@ func wanted(v spec.Var) string {
 	return "one of " + strings.Join(words, ", ")
 }
 
-// inputValue is what a person typed as runs keep it: the text of the value in
+// inputValue returns what a person typed as runs keep it: the text of the value in
 // Python. What does not fit the declaration is an error that says how.
 func inputValue(v spec.Var, text string) (string, error) {
-	value, err := ofType(v.Type, strings.TrimSpace(text))
+	value, err := parseAs(v.Type, strings.TrimSpace(text))
 	if err != nil || len(v.Enum) == 0 {
 		return value, err
 	}
 	for _, one := range v.Enum {
-		if known, err := ofType(v.Type, fmt.Sprint(one)); err == nil && known == value {
+		if known, err := parseAs(v.Type, fmt.Sprint(one)); err == nil && known == value {
 			return value, nil
 		}
 	}
-	return "", fmt.Errorf("%q is not %s", text, wanted(v))
+	return "", fmt.Errorf("%q is not %s", text, describeInput(v))
 }
 
-// ofType reads a value of some type.
-func ofType(want, text string) (string, error) {
+// parseAs reads a value of some type.
+func parseAs(want, text string) (string, error) {
 	switch want {
 	case "boolean":
 		switch strings.ToLower(text) {
@@ -129,7 +129,7 @@ func ofType(want, text string) (string, error) {
 	return text, nil
 }
 
-// pythonFloat is the text of a float in Python: 3.0, 0.5, 1e+20.
+// pythonFloat returns the text of a float in Python: 3.0, 0.5, 1e+20.
 func pythonFloat(f float64) string {
 	format := byte('f')
 	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) continueCommand() *cobra.Command {
+	var stream bool
+	cmd := &cobra.Command{
+		Use: "continue REF", Short: "continue a turn that was interrupted, or answer queued messages", Args: cobra.ExactArgs(1),
+		Long: `Continue a turn that was interrupted, or answer the messages in the inbox, and print the
+answer. The model is not asked again for what it has answered, and tools that have finished
+do not run again. With --json: the session document after the turn.`,
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			if stream && p.json {
+				return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
+			}
+			return p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, stream)
+		}),
+	}
+	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer while the model writes it")
+	return p.addPermissionFlags(cmd)
+}
+
+func (p *program) abandonCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "abandon REF", Short: "give up a turn that was interrupted; keep what it wrote", Args: cobra.ExactArgs(1),
+		Long: "Give up a turn that was interrupted, without asking the model again. What it wrote is\nkept. With --json: the header.",
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			return p.execute(ctx, e, i, holdfast.AbandonExecution{}, "abandoned the turn of")
+		}),
+	}
+}
+
+func (p *program) cancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel REF", Short: "stop the turn that a session is running, from any terminal", Args: cobra.ExactArgs(1),
+		Long: `Stop the turn that a session is running, in any process, for good: the answer of the model
+is interrupted, tools are told to end, and the turn is saved as stopped. A turn that was
+interrupted ends at once. With --json: the header as it is now. It needs a store with an
+inbox.`,
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			if err := e.Cancel(ctx, i.ID); err != nil {
+				return err
+			}
+			if err := e.waitForEnd(ctx, i); err != nil {
+				return err
+			}
+			now, err := e.Info(ctx, i.ID)
+			if err != nil {
+				return err
+			}
+			if now.Version > i.Version {
+				return p.printDone("cancelled", now)
+			}
+			return p.printResult(now, "asked %s to stop", title(now))
+		}),
+	}
+}
+
+// stopWait is how long cancel waits for the turn to stop.
+const stopWait = 3 * time.Second
+
+// waitForEnd waits a moment for the end of the turn a session was in.
+func (e *env) waitForEnd(ctx context.Context, i session.Info) error {
+	moment, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
+	for entry, err := range e.Watch(moment, i.ID, i.Seq) {
+		if _, over := entry.Change.(session.ExecutionFinished); over || err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// usageTotals is what a session has used since it was made.
+type usageTotals struct {
+	session.Usage
+	Cost       session.Cost `json:"cost"`
+	Executions int          `json:"executions"`
+	Inferences int          `json:"inferences"`
+}
+
+func (p *program) usageCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "usage REF", Short: "print the tokens and the money a session has used", Args: cobra.ExactArgs(1),
+		Long: "Print the tokens and the money a session has used since it was made, its subagents\nincluded. A model whose price is not known counts as free.",
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			s, err := e.Get(ctx, i.ID, holdfast.WithTail())
+			if err != nil {
+				return err
+			}
+			return p.printResult(usageOf(s), "%s", p.usageText(s))
+		}),
+	}
+}
+
+func usageOf(s session.Session) usageTotals {
+	used, cost := s.Usage()
+	return usageTotals{Usage: used, Cost: cost, Executions: s.State().ExecutionCount, Inferences: s.InferenceCount()}
+}
+
+func (p *program) usageText(s session.Session) string {
+	used := usageOf(s)
+	text := ""
+	line := func(key, value string) {
+		text += p.out.paint(dim, fmt.Sprintf("%-12s", key)) + value + "\n"
+	}
+	line("input", fmt.Sprintf("%d tokens, %d from the cache, %d into it", used.Input, used.CacheRead, used.CacheWrite))
+	line("output", fmt.Sprintf("%d tokens, %d for reasoning", used.Output, used.Reasoning))
+	line("cost", "$"+used.Cost.String())
+	line("turns", fmt.Sprintf("%d, the model was asked %s", used.Executions, times(used.Inferences)))
+	return strings.TrimSuffix(text, "\n")
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return countOf(n, "time")
+}
