@@ -49,7 +49,7 @@ func (s *Store) creatable(ctx context.Context, next session.Session) (parent int
 	of, isFork := admission.ParentOf(next)
 	args := pgx.NamedArgs{"tenant": next.Tenant(), "id": next.ID(), "parent": of.Ref.ID, "agent": of.AgentID, "version": of.At.Version, "seq": of.At.Seq}
 	var exists bool
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id),
 			coalesce((SELECT p.sid FROM sessions p JOIN commits c ON c.log = p.sid
 				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND c.version = @version AND c.last_seq = @seq), 0)`,

@@ -42,7 +42,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "after": after, "limit": int64(limit)}
 	var logged []loggedRow
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, readLog, args)
 		if err == nil {
 			logged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[loggedRow])
@@ -75,7 +75,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 		return nil, err
 	}
 	var commits []store.CommitInfo
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var sid int64
 		if err := found(r, tx.QueryRow(ctx, `SELECT sid FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid)); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, who
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
 	}
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var sid, last int64
 		if err := found(r, tx.QueryRow(ctx, `SELECT sid, version FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid, &last)); err != nil {
 			return err

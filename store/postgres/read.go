@@ -54,7 +54,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	}
 	args := loadSession.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail, "forever": int64(forever)})
 	var l loaded
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, loadSession.sql, args...)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]st
 		return nil, err
 	}
 	var r *searchRun
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		r = &searchRun{tx: tx, tenant: tenant, query: q}
 		return r.run(ctx)
 	})
