@@ -224,6 +224,9 @@ func (rt *Runtime) executionTools(ctx context.Context, s session.Session) (tool.
 // checkBrought refuses tools of a request that cannot be used beside the
 // agent's own.
 func (rt *Runtime) checkBrought(ctx context.Context, s session.Session, brought []session.ClientTool) error {
+	if len(brought) == 0 {
+		return nil
+	}
 	own, err := rt.tools(ctx, s.Definition())
 	if err != nil {
 		return err

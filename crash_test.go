@@ -14,7 +14,7 @@ import (
 
 // TestMain is also where the processes begin that the crash tests kill.
 func TestMain(m *testing.M) {
-	crashtest.Main(map[string]crashtest.Work{"turn": workOnTurn})
+	crashtest.Main(map[string]crashtest.Work{"turn": workOnTurn, "wait": workOnWaitingTurn})
 	goleak.VerifyTestMain(m)
 }
 

@@ -165,13 +165,29 @@ func (r *run) answered() bool {
 	return n == 0 || r.s.Message(n-1).Role == session.RoleAssistant
 }
 
+// incoming lists what has arrived and was not taken by a change that is still
+// to be written.
+func (r *run) incoming(ctx context.Context) ([]Incoming, error) {
+	if r.Inbox == nil {
+		return nil, nil
+	}
+	items, err := r.Inbox.Waiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, record := range r.s.Pending() {
+		if t, ok := record.Change.(session.InboxTaken); ok {
+			taken[t.ItemID] = true
+		}
+	}
+	return slices.DeleteFunc(items, func(i Incoming) bool { return taken[i.ID] }), nil
+}
+
 // readInbox takes the cancels and lists the follow-ups that wait. A cancel for
 // an execution that is over is taken and ignored.
 func (r *run) readInbox(ctx context.Context, e *session.Execution) (followUps []Incoming, cancelled bool, err error) {
-	if r.Inbox == nil {
-		return nil, false, nil
-	}
-	items, err := r.Inbox.Waiting(ctx)
+	items, err := r.incoming(ctx)
 	if err != nil {
 		return nil, false, err
 	}

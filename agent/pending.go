@@ -76,25 +76,23 @@ func (r *run) takeResponses(ctx context.Context, step session.Step) error {
 	if !r.waits() {
 		return nil
 	}
-	if r.Inbox != nil {
-		items, err := r.Inbox.Waiting(ctx)
+	items, err := r.incoming(ctx)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if item.Response == nil {
+			continue
+		}
+		taken := session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}
+		p, known := r.s.PendingCall(item.Response.PendingID)
+		if !known || !p.Waiting() || p.Check(*item.Response) != nil {
+			err = r.record(taken) // its call is over
+		} else {
+			err = r.respond(ctx, step, p, *item.Response, taken)
+		}
 		if err != nil {
 			return err
-		}
-		for _, item := range items {
-			if item.Response == nil {
-				continue
-			}
-			taken := session.InboxTaken{ItemID: item.ID, ItemKind: item.Kind}
-			p, known := r.s.PendingCall(item.Response.PendingID)
-			if !known || !p.Waiting() || p.Check(*item.Response) != nil {
-				err = r.record(taken) // its call is over
-			} else {
-				err = r.respond(ctx, step, p, *item.Response, taken)
-			}
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return r.endCalls(ctx, step, r.Now())

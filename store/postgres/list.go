@@ -224,6 +224,9 @@ func (c *conditions) filter(q store.Query) {
 			c.either(name, []string{value})
 		}
 	}
+	if q.Pending {
+		c.texts = append(c.texts, "s.pending")
+	}
 	if prefix := column(q.IDPrefix); prefix != nil {
 		c.texts = append(c.texts, "s.id >= @prefix AND starts_with(s.id, @prefix)")
 		c.args["prefix"] = *prefix

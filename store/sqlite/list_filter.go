@@ -51,6 +51,10 @@ func anys[T ~string](values []T) []any {
 // Otherwise sessions are read in the listing's order, and matching ones come
 // soon because there are many.
 func (l *listing) choose(ctx context.Context, c *conn) error {
+	if l.query.Pending { // few sessions wait at any time
+		l.index = indexChoice{name: "sessions_pending"}
+		return nil
+	}
 	fewest := int64(few)
 	for _, p := range l.indexes() {
 		if len(p.values) == 0 {
@@ -72,6 +76,9 @@ func (l *listing) choose(ctx context.Context, c *conn) error {
 // term is the SQL condition for the index, which may be one of values that are
 // not empty.
 func (p indexChoice) term() string {
+	if p.column == "" { // the same text as that of the index
+		return `instr(header, '"pending":') > 0`
+	}
 	return p.column + " IN (?" + strings.Repeat(", ?", len(p.values)-1) + ") AND " + p.column + " <> ''"
 }
 

@@ -15,6 +15,7 @@ import (
 func listBehaviours() []behaviour {
 	return []behaviour{
 		{name: "list/filtersByEveryField", check: filtersByEveryField},
+		{name: "list/findsSessionsWithPendingCalls", check: findsPending},
 		{name: "list/ordersWithTheIDAsTieBreak", check: ordersWithTieBreak},
 		{name: "list/pagesAreStableUnderInserts", check: pagesAreStable},
 		{name: "list/foreignAndAlteredCursorsAreRefused", check: foreignCursors},
@@ -53,6 +54,56 @@ func storedAt(t testing.TB, st store.Store, b session.Birth, def session.Definit
 	c.At = at
 	if _, err := st.Create(t.Context(), s, c); err != nil {
 		t.Fatalf("create %s: %v", b.ID, err)
+	}
+}
+
+// findsPending: a session is found while calls of its last version wait.
+func findsPending(t testing.TB, d Data) {
+	st := d.Open(t)
+	def := session.Definition{Name: "tester"}
+	waits := func(id string) []session.Change {
+		return []session.Change{
+			session.ExecutionStarted{ExecutionID: "e-" + id}, session.InferenceAnswered{StepID: "s"},
+			session.CallPending{Call: session.PendingCall{ID: "p-" + id, Kind: session.PendingQuestion, CallID: "c", StepID: "s"}},
+			session.ExecutionWaiting{},
+		}
+	}
+	storedAt(t, st, session.Birth{ID: "idle", Name: `"pending":`}, def, start())
+	storedAt(t, st, session.Birth{ID: "first", UserID: "ann"}, def, start().Add(time.Hour), waits("first")...)
+	storedAt(t, st, session.Birth{ID: "second", UserID: "bob"}, def, start().Add(2*time.Hour), waits("second")...)
+	for _, c := range []struct {
+		q    store.Query
+		want []string
+	}{
+		{store.Query{Pending: true}, []string{"second", "first"}},
+		{store.Query{Pending: true, UserID: "ann"}, []string{"first"}},
+		{store.Query{Pending: true, Order: store.IDAsc}, []string{"first", "second"}},
+		{store.Query{}, []string{"second", "first", "idle"}},
+	} {
+		if have := find(t, st, c.q); !slices.Equal(have, c.want) {
+			t.Errorf("%+v found %v, want %v", c.q, have, c.want)
+		}
+	}
+	page, err := st.List(t.Context(), session.DefaultTenant, store.Query{Pending: true, Limit: 1})
+	if err != nil || len(page.Items) != 1 || page.Items[0].Pending != 1 || page.Next == "" {
+		t.Fatalf("first page %+v, %v", page, err)
+	}
+	if have := find(t, st, store.Query{Pending: true, Limit: 1, Cursor: page.Next}); !slices.Equal(have, []string{"first"}) {
+		t.Errorf("second page %v", have)
+	}
+	s, err := st.Load(t.Context(), store.Ref{Tenant: session.DefaultTenant, ID: "first"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = s.With(start().Add(3*time.Hour), session.CallResponded{Response: session.Response{PendingID: "p-first", Action: session.RespondAnswer, Text: "yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Save(t.Context(), s, commit(s, "answer")); err != nil {
+		t.Fatal(err)
+	}
+	if have := find(t, st, store.Query{Pending: true}); !slices.Equal(have, []string{"second"}) {
+		t.Errorf("after the response: %v", have)
 	}
 }
 
