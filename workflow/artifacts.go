@@ -38,7 +38,7 @@ func (r *run) artifacts(out output, p program, end final, trace string) ([]file,
 	scope := r.scopeWith(p.scope())
 	last := template.Scope{"last_response": template.Str(end.text), "TRACE": template.Str(trace)}
 	if kind := r.spec.Pattern.Type; kind == spec.EvaluatorPattern || kind == spec.GraphPattern {
-		scope["cumulative_tokens"] = template.Int(r.book.words())
+		scope["cumulative_tokens"] = template.Int(r.index.words())
 	}
 	if r.spec.Pattern.Type == spec.GraphPattern {
 		scope["name"], scope["timestamp"] = template.Str(r.spec.Name), template.Str(r.endedAt())
@@ -73,8 +73,8 @@ func (r *run) artifacts(out output, p program, end final, trace string) ([]file,
 // endedAt is when the last unit finished, the same however often artifacts
 // are written.
 func (r *run) endedAt() string {
-	if n := len(r.book.finished); n > 0 {
-		return iso8601(r.book.finished[n-1].at)
+	if n := len(r.index.finished); n > 0 {
+		return iso8601(r.index.finished[n-1].at)
 	}
 	return ""
 }
@@ -250,23 +250,23 @@ func (r *run) precheck(out output) error {
 }
 
 // complete writes the artifacts and commits the end of the run.
-func (st *stage) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
+func (x *runner) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
 	files, err := r.artifacts(out, p, end, trace)
 	if err != nil {
 		return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
 	}
-	own := st.hold.Session().Workflow().Artifacts
+	own := x.hold.Session().Workflow().Artifacts
 	for _, f := range files {
 		if err := out.check(f, own); err != nil {
 			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
 		}
 	}
-	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: st.seconds()}}
+	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: x.seconds()}}
 	for _, f := range files {
 		if err := f.write(r.id); err != nil {
 			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
 		}
 		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
 	}
-	return st.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
+	return x.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
 }

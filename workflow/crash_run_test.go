@@ -186,8 +186,8 @@ func runHost(w *crashtest.Worker, m llm.Model) workflow.Host {
 		Tools:   func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) { return crashTools{w}, nil },
 		WorkDir: w.Dir,
 		OnEvent: func(e workflow.Event) {
-			if unit, ok := e.Data["unit"].(string); ok && strings.HasSuffix(string(e.Type), "_complete") {
-				w.Point("unit done: " + unit)
+			if d, ok := e.Data.(workflow.UnitData); ok && strings.HasSuffix(string(e.Type), "_complete") {
+				w.Point("unit done: " + d.Unit)
 			}
 		},
 		Warn: func(format string, args ...any) { w.Problem(fmt.Sprintf(format, args...)) },

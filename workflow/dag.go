@@ -73,7 +73,7 @@ func (p *dag) runTasks(ctx context.Context, r *run, tasks, earlier []int) error 
 	errs := r.each(len(tasks), limit, func(i int) (err error) {
 		t := p.c.Tasks[tasks[i]]
 		entries[i], err = r.work(ctx, unit{
-			key: UnitKey("task/", t.ID, ""), agent: t.Agent, lane: LaneMain, event: TaskStart, complete: TaskComplete, data: map[string]any{"task_id": t.ID},
+			key: UnitKey("task/", t.ID, ""), agent: t.Agent, lane: LaneMain, event: TaskStart, complete: TaskComplete, data: UnitData{TaskID: &t.ID},
 			earlier: p.earlier(earlier, t.Agent), source: t.Input,
 			input: func() (string, error) {
 				return r.render(fmt.Sprintf("/pattern/config/tasks/%d/input", tasks[i]), t.Input, scope)
@@ -107,7 +107,7 @@ func (p *dag) earlier(tasks []int, agent string) []string {
 
 func (p *dag) ask(ctx context.Context, r *run, layer, i int) error {
 	t := p.c.Tasks[i]
-	state, err := r.ask(ctx, question{
+	state, err := r.ask(ctx, prompt{
 		unit: UnitKey("task/", t.ID, ""), ask: t.Ask, pointer: fmt.Sprintf("/pattern/config/tasks/%d", i), scope: r.scopeWith(p.inside()),
 		place: HITLState{TaskID: &t.ID, LayerIndex: &layer},
 	})

@@ -41,7 +41,7 @@ func (p *evaluator) run(ctx context.Context, r *run) (final, error) {
 	}
 	p.take(e, 1)
 	for n := 2; ; n++ {
-		r.tellFirst(fmt.Sprintf("eval/%d#0", n), IterationStart, map[string]any{"iteration": n})
+		r.emitOnce(fmt.Sprintf("eval/%d#0", n), IterationStart, IterationData{n})
 		if err := p.evaluate(ctx, r, n); err != nil {
 			return final{}, err
 		}
@@ -104,7 +104,7 @@ func (p *evaluator) evaluate(ctx context.Context, r *run, n int) error {
 	for k := range 2 {
 		key := fmt.Sprintf("eval/%d#%d", n, k)
 		e, err := r.work(ctx, unit{
-			key: key, agent: p.c.Judge.Agent, lane: LaneMain, earlier: p.earlier(p.c.Judge.Agent), source: p.c.Judge.Input, data: map[string]any{"iteration": n},
+			key: key, agent: p.c.Judge.Agent, lane: LaneMain, earlier: p.earlier(p.c.Judge.Agent), source: p.c.Judge.Input, data: UnitData{Iteration: &n},
 			read: func(text string) (json.RawMessage, error) {
 				read, err := readEvaluation(text)
 				if err != nil {
@@ -172,7 +172,7 @@ func (p *evaluator) gate(ctx context.Context, r *run, n int) error {
 	for name, v := range r.base {
 		scope[name] = v
 	}
-	state, err := r.ask(ctx, question{
+	state, err := r.ask(ctx, prompt{
 		unit: fmt.Sprintf("gate/%d", n), ask: p.c.Gate, pointer: "/pattern/config/review_gate", scope: scope,
 		place: HITLState{IterationIndex: &index},
 	})

@@ -56,7 +56,7 @@ func (p *graph) set(id string, result spec.Map[any]) {
 }
 
 func (p *graph) run(ctx context.Context, r *run) (final, error) {
-	p.before = r.book.pathBefore()
+	p.before = r.index.pathBefore()
 	for {
 		node, ok := p.c.Nodes.Get(p.current)
 		if !ok {
@@ -89,11 +89,11 @@ func (p *graph) run(ctx context.Context, r *run) (final, error) {
 
 // pathBefore returns the nodes that a run visited before it came here: what they
 // answered at earlier visits, on which the path depends, may not be recorded.
-func (b *book) pathBefore() []string {
+func (x *index) pathBefore() []string {
 	var extra struct {
 		Path []string `json:"execution_path"`
 	}
-	if b.begun.Extra == nil || json.Unmarshal(b.begun.Extra, &extra) != nil {
+	if x.begun.Extra == nil || json.Unmarshal(x.begun.Extra, &extra) != nil {
 		return nil
 	}
 	return extra.Path
@@ -108,7 +108,7 @@ func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error 
 	}
 	e, err := r.work(ctx, unit{
 		key: key, agent: n.Agent, lane: LaneMain, event: NodeStart, complete: NodeComplete, earlier: slices.Clone(p.units[n.Agent]), source: n.Input,
-		data: map[string]any{"node_id": id, "iteration": visit}, input: func() (string, error) {
+		data: UnitData{NodeID: &id, Iteration: &visit}, input: func() (string, error) {
 			if n.Input == nil {
 				return nodeText(id, p.ran()), nil
 			}
@@ -139,7 +139,7 @@ func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error 
 func (r *run) failureOf(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.book.units[key]; e != nil && e.failure != nil {
+	if e := r.index.units[key]; e != nil && e.failure != nil {
 		return e.failure.Message
 	}
 	return ""
@@ -148,7 +148,7 @@ func (r *run) failureOf(key string) string {
 // ask visits a person's node.
 func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
-	state, err := r.ask(ctx, question{
+	state, err := r.ask(ctx, prompt{
 		unit: UnitKey("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
 		scope: r.scopeWith(p.inside()), place: HITLState{NodeID: &id},
 	})

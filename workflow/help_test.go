@@ -363,11 +363,23 @@ func (s *scene) told() string {
 	var list []string
 	for _, e := range s.events {
 		about := ""
-		for _, name := range []string{"unit", "chosen_route", "branch_id", "iteration", "budget"} {
-			if v, ok := e.Data[name]; ok {
-				about = fmt.Sprintf(" %v", v)
-				break
-			}
+		switch d := e.Data.(type) {
+		case workflow.UnitData:
+			about = " " + d.Unit
+		case workflow.QuestionData:
+			about = " " + d.Unit
+		case workflow.AnswerData:
+			about = " " + d.Unit
+		case workflow.ErrorData:
+			about = " " + d.Unit
+		case workflow.RouteData:
+			about = " " + d.Route
+		case workflow.BranchData:
+			about = " " + d.BranchID
+		case workflow.IterationData:
+			about = fmt.Sprintf(" %d", d.Iteration)
+		case workflow.BudgetData:
+			about = " " + d.Budget
 		}
 		list = append(list, string(e.Type)+about)
 	}

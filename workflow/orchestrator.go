@@ -115,14 +115,14 @@ func (p *orchestrator) reviewPlan(ctx context.Context, r *run) error {
 	before := template.Scope{
 		"orchestrator_response": template.Str(pyjson.Print(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
 	}
-	return p.ask(ctx, r, question{
+	return p.ask(ctx, r, prompt{
 		unit: "plan/review", ask: p.c.DecompositionReview, pointer: "/pattern/config/decomposition_review",
 		scope: under(before, r.base), place: HITLState{Phase: ptr("decomposition"), WorkerCount: ptr(len(p.tasks))},
 	})
 }
 
 // ask puts a question and remembers the answer.
-func (p *orchestrator) ask(ctx context.Context, r *run, q question) error {
+func (p *orchestrator) ask(ctx context.Context, r *run, q prompt) error {
 	state, err := r.ask(ctx, q)
 	if state.Unit != "" {
 		p.hitl = &state
@@ -154,7 +154,7 @@ func (p *orchestrator) runWorkers(ctx context.Context, r *run) error {
 		key := fmt.Sprintf("worker/%d", i)
 		entries[i], err = r.work(ctx, unit{
 			key: key, agent: p.c.Worker.Agent, lane: key, event: WorkerStart, complete: WorkerComplete, tools: p.c.Worker.Tools, source: p.c.Worker.Tools,
-			data: map[string]any{"worker_index": i, "task": p.tasks[i]}, input: func() (string, error) { return p.tasks[i], nil },
+			data: UnitData{WorkerIndex: &i, Task: &p.tasks[i]}, input: func() (string, error) { return p.tasks[i], nil },
 		})
 		return err
 	})
@@ -202,7 +202,7 @@ func (p *orchestrator) reviewResults(ctx context.Context, r *run) error {
 		return nil
 	}
 	before := template.Scope{"worker_count": template.Int(len(p.tasks))}
-	return p.ask(ctx, r, question{
+	return p.ask(ctx, r, prompt{
 		unit: "reduce/review", ask: p.c.ReduceReview, pointer: "/pattern/config/reduce_review",
 		scope: under(before, p.workersScope(), r.base, p.said()), place: HITLState{Phase: ptr("reduce"), WorkerCount: ptr(len(p.tasks))},
 	})
@@ -213,7 +213,7 @@ func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.
 	scope := under(p.workersScope(), r.base, p.said(), values(s.Vars))
 	pointer := "/pattern/config/" + name
 	if s.Ask != nil {
-		err := p.ask(ctx, r, question{
+		err := p.ask(ctx, r, prompt{
 			unit: name, ask: s.Ask, pointer: pointer, scope: scope, place: HITLState{Phase: &name, WorkerCount: ptr(len(p.tasks))},
 		})
 		if err == nil {

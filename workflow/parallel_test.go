@@ -38,7 +38,7 @@ func TestParallel_branchesThenReduce(t *testing.T) {
 	tell := s.host.OnEvent
 	s.host.OnEvent = func(e workflow.Event) {
 		tell(e)
-		if e.Type == workflow.BranchComplete && e.Data["branch_id"] == "y" {
+		if e.Type == workflow.BranchComplete && e.Data.(workflow.BranchData).BranchID == "y" {
 			close(done)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -363,7 +362,13 @@ func TestSecrets_areMaskedInArtifactsAndLaterUnitsToo(t *testing.T) {
 	out := t.TempDir()
 	var told []string
 	h := host(a)
-	h.OnEvent = func(e workflow.Event) { told = append(told, fmt.Sprint(e.Data)) }
+	h.OnEvent = func(e workflow.Event) {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Error(err)
+		}
+		told = append(told, string(raw))
+	}
 	res, err := workflow.Start(t.Context(), rt, load(t, chainSpec, vars), workflow.RunOptions{Host: h, Vars: vars, Out: out,
 		Ask: func(context.Context, workflow.HITLState) (string, error) { return "yes", nil }})
 	if err != nil {

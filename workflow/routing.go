@@ -39,7 +39,7 @@ func (p *routing) run(ctx context.Context, r *run) (final, error) {
 		prefix: UnitKey("route/", p.chosen, "/"), pointer: "/pattern/config/routes/" + pointerName(p.chosen) + "/then", steps: route.Then,
 		around: p.routerScope(),
 	}
-	r.tellFirst(p.route.key(0), RoutingDecision, map[string]any{"chosen_route": p.chosen})
+	r.emitOnce(p.route.key(0), RoutingDecision, RouteData{p.chosen})
 	return p.route.run(ctx, r)
 }
 
@@ -90,7 +90,7 @@ func (p *routing) reviewed(ctx context.Context, r *run) error {
 	if p.c.Router.Review == nil {
 		return nil
 	}
-	state, err := r.ask(ctx, question{
+	state, err := r.ask(ctx, prompt{
 		unit: "router/review", ask: p.c.Router.Review, pointer: "/pattern/config/router/review_router",
 		scope: r.scopeWith(p.routerScope()), place: HITLState{RouterReview: ptr(true)},
 		check: func(answer string) error { _, err := p.overruled(answer); return err },

@@ -42,7 +42,7 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 	if s.Ask != nil {
 		place := p.place
 		place.StepIndex = &i
-		state, err := r.ask(ctx, question{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place})
+		state, err := r.ask(ctx, prompt{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place})
 		if state.Unit != "" {
 			p.hitl = &state
 		}
@@ -61,7 +61,7 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 		number = 0
 	}
 	e, err := r.work(ctx, unit{
-		key: p.key(i), agent: s.Agent, lane: LaneMain, data: map[string]any{"step_index": i}, tools: s.ToolOverrides, number: number,
+		key: p.key(i), agent: s.Agent, lane: LaneMain, data: UnitData{StepIndex: &i}, tools: s.ToolOverrides, number: number,
 		earlier: p.earlier(i), source: []any{s.Input, s.Vars, s.ToolOverrides}, input: func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
 	})
 	if err != nil {

@@ -4,16 +4,21 @@
 // commit: a step of a chain, a task, a visit to a node. What a unit was asked,
 // what its model answered and what its tools did is in the log before anything
 // relies on it. A pattern is a program that asks for units in the order of its
-// spec; what the log has comes back at once. So a run that was broken off at
-// any instant goes on where it was, and no answer is paid for twice.
+// spec; what the log has comes back at once. So a run that was interrupted at
+// any instant continues where it was, and no answer is paid for twice.
+//
+// A run waits in one way only: a pending call of its session. The spec asks a
+// person, or an agent calls a tool that waits for an approval, an answer or a
+// client's result. Runtime.Respond brings the response, from any process; the
+// next Resume takes it.
 //
 //	spec, err := workflow.Load("review.yaml", nil)
 //	res, err := workflow.Start(ctx, rt, spec, workflow.RunOptions{Host: host})
 //	// res.Status is paused: a person is asked something
 //	res, err = workflow.Resume(ctx, rt, res.SessionID, workflow.ResumeOptions{Host: host, Answer: &yes})
 //
-// The state of a run, Project, is what the same program makes of the log
-// without asking anybody.
+// Project shows the state of a run: the same program replays the log and asks
+// nobody.
 package workflow
 
 import (
@@ -27,11 +32,11 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// Status is where a run stands. It is the run's own and not its session's.
+// Status is how far a run has come. Its session has a status of its own.
 type Status string
 
-// The statuses of a run. A run that was killed still reads as running; whether
-// somebody works on it the session's lease tells.
+// The statuses of a run. A run that was killed still reads as running: the
+// session's lease says whether somebody works on it.
 const (
 	StatusRunning   Status = "running"
 	StatusPaused    Status = "paused"
@@ -44,8 +49,8 @@ func Statuses() []Status {
 	return []Status{StatusRunning, StatusPaused, StatusCompleted, StatusFailed}
 }
 
-// Result is what a run has come to. Status paused comes with a Question, or
-// with an InterruptedError when it was stopped.
+// Result says how far a run has come. Status paused comes with what it waits
+// for, or with an InterruptedError when it was stopped.
 type Result struct {
 	SessionID    string
 	Name         string // of the spec
@@ -53,8 +58,9 @@ type Result struct {
 	Agent        string // who gave the last response; "hitl" for a person
 	LastResponse string
 	Status       Status
-	Question     *HITLState  // the first that waits
+	Question     *HITLState  // the first that waits, of the spec or of an agent
 	Pending      []HITLState // all that wait, where there are several
+	Waiting      []session.PendingCall
 	Usage        TokenUsage
 	Cost         session.Cost
 	Artifacts    []string

@@ -106,7 +106,7 @@ func play(v *view, s *spec.Spec) {
 		}
 	}
 	v.hear(workflow.Event{
-		Type: workflow.WorkflowStart, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: map[string]any{"resumed": false},
+		Type: workflow.WorkflowStart, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: workflow.StartData{},
 	})
 	write(session.UnitStarted{Unit: "task/sort", Agent: "sorter"})
 	v.update(holdfast.Update{Delta: &holdfast.Delta{Attempt: holdfast.Attempt{Unit: "task/sort", StepID: "s"}, Text: strings.Repeat("long words ", 40)}})
