@@ -165,7 +165,7 @@ func (a *attempt) expire(ctx context.Context, unit string) error {
 // person who is there answers.
 func (a *attempt) wait(ctx context.Context) (again bool, err error) {
 	row := a.runner.hold.Session().Info().Workflow
-	if row.Status != string(StatusPaused) || row.Error != "" || a.runner.hold.Session().HasTail() {
+	if row.Status != string(StatusPaused) || row.Error != "" {
 		if err := a.runner.commit(ctx, a.run, "the question", "workflow.ask", StatusPaused, ""); err != nil {
 			return false, err
 		}

@@ -321,10 +321,15 @@ func (j *journal) Append(ctx context.Context, s session.Session) (session.Sessio
 			changes = append(changes, c)
 		}
 	}
-	if len(changes) > 0 {
-		if err := j.x.append(ctx, j.r, j.u.key, changes...); err != nil {
-			return s, err
-		}
+	var err error
+	switch {
+	case len(pending) > 0: // listings show what waits while other units work
+		err = j.x.commit(ctx, j.r, j.u.key, "workflow.wait", StatusRunning, "", changes...)
+	case len(changes) > 0:
+		err = j.x.append(ctx, j.r, j.u.key, changes...)
+	}
+	if err != nil {
+		return s, err
 	}
 	for _, p := range pending {
 		j.x.emit(j.r, HITLPause, QuestionData{Unit: p.Unit, Prompt: p.Prompt, Context: p.Context, PendingID: p.ID, Kind: p.Kind})
