@@ -149,3 +149,24 @@ func TestView_longRunIsDrawnInPart(t *testing.T) {
 		t.Errorf("%d lines:\n%s", len(lines), drawn)
 	}
 }
+
+// A unit whose call waits for a response is shown as one that asks.
+func TestCourse_aUnitWaits(t *testing.T) {
+	t.Parallel()
+	c, seq := newCourse(), int64(0)
+	write := func(changes ...session.Change) {
+		for _, change := range changes {
+			seq++
+			c.update(holdfast.Update{Record: &session.LogEntry{Record: session.Record{Seq: seq, At: time.Now(), Change: change}}})
+		}
+	}
+	call := session.PendingCall{ID: "p", Kind: session.PendingApproval, CallID: "c", Unit: "step/0", Tool: "shell", Prompt: "make?"}
+	write(session.UnitStarted{Unit: "step/0", Agent: "a"}, session.CallPending{Call: call})
+	if p := c.pieces["step/0"]; p.mark != markAsking || p.note != "shell waits for an approval: make?" {
+		t.Errorf("the unit is shown as %+v", p)
+	}
+	write(session.CallResponded{Unit: "step/0", Response: session.Response{PendingID: "p", Action: session.RespondApprove}})
+	if p := c.pieces["step/0"]; p.mark != markGoing || p.note != "" {
+		t.Errorf("after the response the unit is shown as %+v", p)
+	}
+}
