@@ -69,7 +69,7 @@ func (a *attempt) acceptSpec(ctx context.Context, newer *spec.Spec) error {
 	if err != nil {
 		return err
 	}
-	next, err := newRunOf(a.run.id, a.run.index, newer, snap, a.run.vars)
+	next, err := newRun(a.run.id, a.run.index, newer, snap, a.run.vars)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,21 @@ var (
 	errWrongAnswer = errors.New("not of the form that was asked for")
 )
 
+// readRoute is the route a router has chosen.
+func readRoute(text string) (string, error) {
+	return readAnswer(text, fencedObject, spanOfRoute, func(raw json.RawMessage) (string, error) {
+		fields, err := object(raw)
+		if err != nil {
+			return "", err
+		}
+		var route *string
+		if err := json.Unmarshal(fields["route"], &route); err != nil || route == nil {
+			return "", errWrongAnswer
+		}
+		return *route, nil
+	})
+}
+
 // readAnswer is the first reading that check accepts.
 func readAnswer[T any](text string, fence, span *regexp.Regexp, check func(json.RawMessage) (T, error)) (T, error) {
 	tries := []string{strings.TrimSpace(text)}
@@ -61,21 +76,6 @@ func oneJSON(text string) (json.RawMessage, error) {
 		return nil, errWrongAnswer
 	}
 	return raw, nil
-}
-
-// readRoute is the route a router has chosen.
-func readRoute(text string) (string, error) {
-	return readAnswer(text, fencedObject, spanOfRoute, func(raw json.RawMessage) (string, error) {
-		fields, err := object(raw)
-		if err != nil {
-			return "", err
-		}
-		var route *string
-		if err := json.Unmarshal(fields["route"], &route); err != nil || route == nil {
-			return "", errWrongAnswer
-		}
-		return *route, nil
-	})
 }
 
 // object is the fields of a JSON object; the exact names count.

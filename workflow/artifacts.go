@@ -33,6 +33,46 @@ type file struct {
 	data []byte
 }
 
+// precheck refuses, before any model is asked, what can be seen to go wrong
+// at the end.
+func (r *run) precheck(out output) error {
+	for i, a := range r.spec.Outputs.Artifacts {
+		if template.HasDelimiters(a.Path) {
+			continue
+		}
+		path, err := out.place(a.Path)
+		if err == nil {
+			err = out.check(file{path: path}, nil)
+		}
+		if err != nil {
+			return &RunError{Kind: KindArtifact, Err: fmt.Errorf("/outputs/artifacts/%d/path: %w", i, err)}
+		}
+	}
+	return nil
+}
+
+// complete writes the artifacts and commits the end of the run.
+func (x *runner) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
+	files, err := r.artifacts(out, p, end, trace)
+	if err != nil {
+		return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
+	}
+	own := x.hold.Session().Workflow().Artifacts
+	for _, f := range files {
+		if err := out.check(f, own); err != nil {
+			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
+		}
+	}
+	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: x.seconds()}}
+	for _, f := range files {
+		if err := f.write(r.id); err != nil {
+			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
+		}
+		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
+	}
+	return x.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
+}
+
 // artifacts renders all paths and contents.
 func (r *run) artifacts(out output, p program, end final, trace string) ([]file, error) {
 	scope := r.scopeWith(p.scope())
@@ -229,44 +269,4 @@ func (f file) write(run string) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), f.path)
-}
-
-// precheck refuses, before any model is asked, what can be seen to go wrong
-// at the end.
-func (r *run) precheck(out output) error {
-	for i, a := range r.spec.Outputs.Artifacts {
-		if template.HasDelimiters(a.Path) {
-			continue
-		}
-		path, err := out.place(a.Path)
-		if err == nil {
-			err = out.check(file{path: path}, nil)
-		}
-		if err != nil {
-			return &RunError{Kind: KindArtifact, Err: fmt.Errorf("/outputs/artifacts/%d/path: %w", i, err)}
-		}
-	}
-	return nil
-}
-
-// complete writes the artifacts and commits the end of the run.
-func (x *runner) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
-	files, err := r.artifacts(out, p, end, trace)
-	if err != nil {
-		return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
-	}
-	own := x.hold.Session().Workflow().Artifacts
-	for _, f := range files {
-		if err := out.check(f, own); err != nil {
-			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
-		}
-	}
-	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: x.seconds()}}
-	for _, f := range files {
-		if err := f.write(r.id); err != nil {
-			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
-		}
-		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
-	}
-	return x.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
 }

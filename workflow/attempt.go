@@ -110,14 +110,10 @@ func (a *attempt) open(ctx context.Context, h *holdfast.Hold) error {
 	if row := s.Info().Workflow; row != nil && row.Status == string(StatusCompleted) {
 		return &session.StatusError{ID: s.ID(), Status: session.Completed, Action: "resume"}
 	}
-	ix, err := readIndex(s)
-	if err != nil {
+	if a.run, err = readRun(s); err != nil {
 		return err
 	}
-	if a.run, err = newRun(s.ID(), ix); err != nil {
-		return err
-	}
-	a.runner = newRunner(a.host, h, ix, s.Workflow().Seconds)
+	a.runner = newRunner(a.host, h, a.run.index, s.Workflow().Seconds)
 	if p := a.host.Permissions; p != nil {
 		a.runner.gate = runGate{a.rt.NewGate(*p), h}
 	}

@@ -14,6 +14,23 @@ type used struct {
 	have, limit float64
 }
 
+// overBudget returns the first budget that leaves no room for another unit, or
+// for another call within one; nil while there is room.
+func (x *runner) overBudget(r *run, unit bool) error {
+	for _, u := range x.budgets(r) {
+		if u.name == "max_steps" {
+			if !unit {
+				continue
+			}
+			u.have += float64(x.active)
+		}
+		if u.have >= u.limit {
+			return fmt.Errorf("%s used up: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)
+		}
+	}
+	return nil
+}
+
 // budgets lists those that the spec sets, with what is used of them.
 func (x *runner) budgets(r *run) []used {
 	b := r.spec.Runtime.Budgets
@@ -34,23 +51,6 @@ func (x *runner) budgets(r *run) []used {
 		list = append(list, used{"max_duration_s", x.seconds(), float64(*b.MaxDurationS)})
 	}
 	return list
-}
-
-// overBudget returns the first budget that leaves no room for another unit, or
-// for another call within one; nil while there is room.
-func (x *runner) overBudget(r *run, unit bool) error {
-	for _, u := range x.budgets(r) {
-		if u.name == "max_steps" {
-			if !unit {
-				continue
-			}
-			u.have += float64(x.active)
-		}
-		if u.have >= u.limit {
-			return fmt.Errorf("%s used up: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)
-		}
-	}
-	return nil
 }
 
 // afterUnit checks the budgets once a unit is paid for: it warns once, and ends

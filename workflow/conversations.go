@@ -34,11 +34,7 @@ func ReadContents(s session.Session) (*Contents, error) {
 	if s.Workflow() == nil || s.Partial() {
 		return nil, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is no workflow run, or was not read whole", s.ID())}
 	}
-	x, err := readIndex(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), x)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,8 @@ type dag struct {
 	shown   map[string]template.Value
 	done    []string // ids, by layer and place in it
 	layer   int      // the first that is not done
-	answer  *string
-	hitl    *HITLState
 	last    final
+	latest
 }
 
 func newDAG(c *spec.Workflow) *dag {
@@ -65,12 +64,8 @@ func (p *dag) runTasks(ctx context.Context, r *run, tasks, earlier []int) error 
 		return nil
 	}
 	scope := r.scopeWith(p.inside())
-	limit := 0
-	if r.spec.Runtime.MaxParallel != nil {
-		limit = *r.spec.Runtime.MaxParallel
-	}
 	entries := make([]*entry, len(tasks))
-	errs := r.each(len(tasks), limit, func(i int) (err error) {
+	errs := r.each(len(tasks), r.spec.Runtime.MaxParallel, func(i int) (err error) {
 		t := p.c.Tasks[tasks[i]]
 		entries[i], err = r.work(ctx, unit{
 			key: UnitKey("task/", t.ID, ""), agent: t.Agent, lane: LaneMain, event: TaskStart, complete: TaskComplete, data: UnitData{TaskID: &t.ID},
@@ -107,21 +102,17 @@ func (p *dag) earlier(tasks []int, agent string) []string {
 
 func (p *dag) ask(ctx context.Context, r *run, layer, i int) error {
 	t := p.c.Tasks[i]
-	state, err := r.ask(ctx, prompt{
+	err := p.askPerson(ctx, r, prompt{
 		unit: UnitKey("task/", t.ID, ""), ask: t.Ask, pointer: fmt.Sprintf("/pattern/config/tasks/%d", i), scope: r.scopeWith(p.inside()),
 		place: HITLState{TaskID: &t.ID, LayerIndex: &layer},
 	})
-	if state.Unit != "" {
-		p.hitl = &state
-	}
 	if err != nil {
 		return err
 	}
-	p.answer = state.UserResponse
 	p.add(t.ID, spec.Map[any]{
-		{Name: "type", Value: "hitl"}, {Name: "prompt", Value: state.Prompt}, {Name: "response", Value: *state.UserResponse},
+		{Name: "type", Value: "hitl"}, {Name: "prompt", Value: p.hitl.Prompt}, {Name: "response", Value: *p.answer},
 		{Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: 0}, {Name: "agent", Value: "hitl"},
-	}, final{*state.UserResponse, "hitl"})
+	}, final{*p.answer, "hitl"})
 	return nil
 }
 
@@ -137,11 +128,7 @@ func (p *dag) inside() template.Scope {
 	for _, id := range p.done {
 		tasks.Set(id, p.shown[id])
 	}
-	scope := template.Scope{"tasks": tasks}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
-	return scope
+	return merge(template.Scope{"tasks": tasks}, p.answerScope())
 }
 
 func (p *dag) state() spec.Map[any] {
@@ -156,10 +143,7 @@ func (p *dag) state() spec.Map[any] {
 			{Name: "current_layer", Value: p.layer},
 		}
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *dag) scope() template.Scope { return template.Scope{"tasks": p.inside()["tasks"]} }

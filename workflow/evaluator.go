@@ -23,8 +23,7 @@ type evaluator struct {
 	revising  bool // an evaluation calls for a revision that is not done
 	revised   bool // there was one
 	stopped   bool // a person said that it is enough
-	answer    *string
-	hitl      *HITLState
+	latest
 
 	producer, judge []string // units of each agent so far
 }
@@ -140,10 +139,7 @@ func (p *evaluator) judgeInput(r *run, again bool) (string, error) {
 	case p.c.Judge.Input == nil:
 		return evaluatorText(*p.draft), nil
 	}
-	scope := template.Scope{"draft": template.Str(*p.draft)}
-	for name, v := range r.base {
-		scope[name] = v
-	}
+	scope := merge(template.Scope{"draft": template.Str(*p.draft)}, r.base)
 	return r.render("/pattern/config/evaluator/input", *p.c.Judge.Input, scope)
 }
 
@@ -165,24 +161,17 @@ func (p *evaluator) gate(ctx context.Context, r *run, n int) error {
 		return nil
 	}
 	index := n - 2
-	scope := template.Scope{
+	scope := merge(template.Scope{
 		"iteration_index": template.Int(index), "iterations": value(p.history), "current_draft": template.Str(*p.draft),
 		"current_evaluation": p.evaluationValue(),
-	}
-	for name, v := range r.base {
-		scope[name] = v
-	}
-	state, err := r.ask(ctx, prompt{
+	}, r.base)
+	err := p.askPerson(ctx, r, prompt{
 		unit: fmt.Sprintf("gate/%d", n), ask: p.c.Gate, pointer: "/pattern/config/review_gate", scope: scope,
 		place: HITLState{IterationIndex: &index},
 	})
-	if state.Unit != "" {
-		p.hitl = &state
-	}
 	if err != nil {
 		return err
 	}
-	p.answer = state.UserResponse
 	switch strings.ToLower(strings.TrimSpace(*p.answer)) {
 	case "stop", "abort", "end":
 		p.stopped = true
@@ -199,13 +188,7 @@ func (p *evaluator) revise(ctx context.Context, r *run, n int) error {
 		if p.c.RevisePrompt == nil {
 			return reviseText(*p.draft, *p.last), nil
 		}
-		scope := template.Scope{"draft": template.Str(*p.draft), "iteration": template.Int(n), "evaluation": p.evaluationValue()}
-		for name, v := range r.base {
-			scope[name] = v
-		}
-		if p.answer != nil {
-			scope["hitl_response"] = template.Str(*p.answer)
-		}
+		scope := merge(template.Scope{"draft": template.Str(*p.draft), "iteration": template.Int(n), "evaluation": p.evaluationValue()}, r.base, p.answerScope())
 		return r.render("/pattern/config/revise_prompt", *p.c.RevisePrompt, scope)
 	})
 	if err != nil {
@@ -233,10 +216,7 @@ func (p *evaluator) state() spec.Map[any] {
 	case p.revised && p.c.Gate != nil:
 		state = state.With("pending_revision", false)
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *evaluator) scope() template.Scope {

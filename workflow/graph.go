@@ -24,12 +24,11 @@ type graph struct {
 	steps   int      // agents' nodes
 	path    []string // nodes in the order in which they ended
 	units   map[string][]string
-	answer  *string
-	hitl    *HITLState
-	tokens  int
-	paused  *int // tokens when a question was put last
-	last    final
-	before  []string // the path that the run took before it came here
+	latest
+	tokens int
+	paused *int // tokens when a question was put last
+	last   final
+	before []string // the path that the run took before it came here
 }
 
 func newGraph(c *spec.Graph) *graph {
@@ -181,10 +180,7 @@ func (p *graph) next() (string, error) {
 	if len(e.To) > 0 {
 		return e.To[0], nil
 	}
-	scope := template.Scope{"nodes": p.nodes()}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
+	scope := merge(template.Scope{"nodes": p.nodes()}, p.answerScope())
 	for j, choice := range e.Choose {
 		test, err := template.CompileCondition(choice.When)
 		var holds bool
@@ -221,11 +217,7 @@ func (p *graph) nodes() *template.Dict {
 }
 
 func (p *graph) inside() template.Scope {
-	scope := template.Scope{"nodes": p.nodes(), "hitl_response": template.None{}}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
-	return scope
+	return merge(template.Scope{"nodes": p.nodes(), "hitl_response": template.None{}}, p.answerScope())
 }
 
 func (p *graph) state() spec.Map[any] {
@@ -243,10 +235,7 @@ func (p *graph) state() spec.Map[any] {
 	if p.paused != nil {
 		state = state.With("cumulative_tokens", *p.paused)
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *graph) scope() template.Scope {

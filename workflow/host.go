@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -51,29 +52,14 @@ type Toolbox interface {
 // withDefaults fills in what is missing, for one run. Units that work at the
 // same time call back one after the other.
 func (h Host) withDefaults() Host {
-	event, update, warn := h.OnEvent, h.OnUpdate, h.Warn
-	var mu sync.Mutex
-	h.OnEvent = func(e Event) {
-		if event != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			event(e)
-		}
-	}
-	h.OnUpdate = func(u holdfast.Update) {
-		if update != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			update(u)
-		}
-	}
-	h.Warn = func(format string, args ...any) {
+	mu, warn := &sync.Mutex{}, h.Warn
+	h.OnEvent, h.OnUpdate = serial(mu, h.OnEvent), serial(mu, h.OnUpdate)
+	warnSerially := serial(mu, func(text string) {
 		if warn != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			warn(format, args...)
+			warn("%s", text)
 		}
-	}
+	})
+	h.Warn = func(format string, args ...any) { warnSerially(fmt.Sprintf(format, args...)) }
 	if h.Now == nil {
 		h.Now = time.Now
 	}
@@ -83,4 +69,15 @@ func (h Host) withDefaults() Host {
 		}
 	}
 	return h
+}
+
+// serial lets one goroutine at a time call fn, which may be nil.
+func serial[T any](mu *sync.Mutex, fn func(T)) func(T) {
+	return func(v T) {
+		if fn != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			fn(v)
+		}
+	}
 }

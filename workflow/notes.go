@@ -20,21 +20,6 @@ func (x *runner) systemPrompt(r *run, agent string) string {
 	return systemText(r.spec, agent, made.Prompt, x.lastNotes(r))
 }
 
-// notes returns the policy of the notes file, nil where there is none.
-func (r *run) notes() *spec.Notes {
-	if r.spec.Context == nil {
-		return nil
-	}
-	return r.spec.Context.Notes
-}
-
-func (x *runner) notesPath(n *spec.Notes) string {
-	if filepath.IsAbs(n.File) {
-		return n.File
-	}
-	return filepath.Join(x.host.WorkDir, n.File)
-}
-
 // lastNotes reads the last entries of the notes file. A file that cannot be read
 // warns and has none.
 func (x *runner) lastNotes(r *run) string {
@@ -51,6 +36,21 @@ func (x *runner) lastNotes(r *run) string {
 	}
 	entries := splitNotes(n.Format, string(data))
 	return strings.TrimSpace(strings.Join(entries[max(0, len(entries)-n.IncludeLast):], ""))
+}
+
+// notes returns the policy of the notes file, nil where there is none.
+func (r *run) notes() *spec.Notes {
+	if r.spec.Context == nil {
+		return nil
+	}
+	return r.spec.Context.Notes
+}
+
+func (x *runner) notesPath(n *spec.Notes) string {
+	if filepath.IsAbs(n.File) {
+		return n.File
+	}
+	return filepath.Join(x.host.WorkDir, n.File)
 }
 
 // noteHeading begins an entry: what an agent has said may hold headings too.

@@ -25,8 +25,7 @@ type orchestrator struct {
 	tasks   []string
 	results map[int]spec.Map[any]
 	worked  bool // all workers are done
-	answer  *string
-	hitl    *HITLState
+	latest
 	reduce  *final
 	writeup *final
 }
@@ -115,42 +114,15 @@ func (p *orchestrator) reviewPlan(ctx context.Context, r *run) error {
 	before := template.Scope{
 		"orchestrator_response": template.Str(pyjson.Print(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
 	}
-	return p.ask(ctx, r, prompt{
+	return p.askPerson(ctx, r, prompt{
 		unit: "plan/review", ask: p.c.DecompositionReview, pointer: "/pattern/config/decomposition_review",
-		scope: under(before, r.base), place: HITLState{Phase: ptr("decomposition"), WorkerCount: ptr(len(p.tasks))},
+		scope: merge(before, r.base), place: HITLState{Phase: ptr("decomposition"), WorkerCount: ptr(len(p.tasks))},
 	})
 }
 
-// ask puts a question and remembers the answer.
-func (p *orchestrator) ask(ctx context.Context, r *run, q prompt) error {
-	state, err := r.ask(ctx, q)
-	if state.Unit != "" {
-		p.hitl = &state
-	}
-	if err == nil {
-		p.answer = state.UserResponse
-	}
-	return err
-}
-
-// under is a scope over which another is laid.
-func under(scope template.Scope, over ...template.Scope) template.Scope {
-	all := template.Scope{}
-	for _, s := range append([]template.Scope{scope}, over...) {
-		for name, v := range s {
-			all[name] = v
-		}
-	}
-	return all
-}
-
 func (p *orchestrator) runWorkers(ctx context.Context, r *run) error {
-	limit := 0
-	if most := p.c.Planner.Limits.MaxWorkers; most != nil {
-		limit = *most
-	}
 	entries := make([]*entry, len(p.tasks))
-	errs := r.each(len(p.tasks), limit, func(i int) (err error) {
+	errs := r.each(len(p.tasks), p.c.Planner.Limits.MaxWorkers, func(i int) (err error) {
 		key := fmt.Sprintf("worker/%d", i)
 		entries[i], err = r.work(ctx, unit{
 			key: key, agent: p.c.Worker.Agent, lane: key, event: WorkerStart, complete: WorkerComplete, tools: p.c.Worker.Tools, source: p.c.Worker.Tools,
@@ -170,6 +142,17 @@ func (p *orchestrator) runWorkers(ctx context.Context, r *run) error {
 	return worst(errs)
 }
 
+func (p *orchestrator) reviewResults(ctx context.Context, r *run) error {
+	if p.c.ReduceReview == nil {
+		return nil
+	}
+	before := template.Scope{"worker_count": template.Int(len(p.tasks))}
+	return p.askPerson(ctx, r, prompt{
+		unit: "reduce/review", ask: p.c.ReduceReview, pointer: "/pattern/config/reduce_review",
+		scope: merge(before, p.workersScope(), r.base, p.said()), place: HITLState{Phase: ptr("reduce"), WorkerCount: ptr(len(p.tasks))},
+	})
+}
+
 // workersScope is what the closing steps see.
 func (p *orchestrator) workersScope() template.Scope {
 	return template.Scope{"workers": value(p.resultList()), "num_workers": template.Int(len(p.tasks)), "round_count": template.Int(1)}
@@ -187,33 +170,19 @@ func (p *orchestrator) resultList() []spec.Map[any] {
 
 // said is what persons have answered last and, for the writeup, the reduction.
 func (p *orchestrator) said() template.Scope {
-	scope := template.Scope{}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
+	scope := merge(p.answerScope())
 	if p.reduce != nil {
 		scope["reduce_response"] = template.Str(p.reduce.text)
 	}
 	return scope
 }
 
-func (p *orchestrator) reviewResults(ctx context.Context, r *run) error {
-	if p.c.ReduceReview == nil {
-		return nil
-	}
-	before := template.Scope{"worker_count": template.Int(len(p.tasks))}
-	return p.ask(ctx, r, prompt{
-		unit: "reduce/review", ask: p.c.ReduceReview, pointer: "/pattern/config/reduce_review",
-		scope: under(before, p.workersScope(), r.base, p.said()), place: HITLState{Phase: ptr("reduce"), WorkerCount: ptr(len(p.tasks))},
-	})
-}
-
 // closing is the reduction or the writeup.
 func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.Step, into **final) error {
-	scope := under(p.workersScope(), r.base, p.said(), values(s.Vars))
+	scope := merge(p.workersScope(), r.base, p.said(), values(s.Vars))
 	pointer := "/pattern/config/" + name
 	if s.Ask != nil {
-		err := p.ask(ctx, r, prompt{
+		err := p.askPerson(ctx, r, prompt{
 			unit: name, ask: s.Ask, pointer: pointer, scope: scope, place: HITLState{Phase: &name, WorkerCount: ptr(len(p.tasks))},
 		})
 		if err == nil {
@@ -274,14 +243,11 @@ func (p *orchestrator) state() spec.Map[any] {
 		}
 		state = state.With("worker_states", states)
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *orchestrator) scope() template.Scope {
-	scope := under(p.workersScope(), p.said())
+	scope := merge(p.workersScope(), p.said())
 	if p.writeup != nil {
 		scope["writeup_response"] = template.Str(p.writeup.text)
 	}

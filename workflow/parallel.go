@@ -42,11 +42,7 @@ func newParallel(c *spec.Parallel) *parallel {
 }
 
 func (p *parallel) run(ctx context.Context, r *run) (final, error) {
-	limit := 0
-	if r.spec.Runtime.MaxParallel != nil {
-		limit = *r.spec.Runtime.MaxParallel
-	}
-	errs := r.each(len(p.branches), limit, func(i int) error { return p.branches[i].run(ctx, r) })
+	errs := r.each(len(p.branches), r.spec.Runtime.MaxParallel, func(i int) error { return p.branches[i].run(ctx, r) })
 	for _, b := range p.branches {
 		p.asked = p.asked || b.hitl != nil
 	}
@@ -98,13 +94,6 @@ func (b *branch) shownState() spec.Map[any] {
 	return spec.Map[any]{
 		{Name: "step_history", Value: slices.Clone(b.historyList())}, {Name: "current_step", Value: len(b.history)},
 		{Name: "cumulative_tokens", Value: b.tokens},
-	}
-}
-
-func (b *branch) result() spec.Map[any] {
-	return spec.Map[any]{
-		{Name: "response", Value: b.last.text}, {Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: b.tokens},
-		{Name: "step_history", Value: b.historyList()},
 	}
 }
 
@@ -265,4 +254,11 @@ func (p *parallel) scope() template.Scope {
 		}
 	}
 	return template.Scope{"branches": all}
+}
+
+func (b *branch) result() spec.Map[any] {
+	return spec.Map[any]{
+		{Name: "response", Value: b.last.text}, {Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: b.tokens},
+		{Name: "step_history", Value: b.historyList()},
+	}
 }

@@ -47,6 +47,40 @@ func (r *run) ask(ctx context.Context, p prompt) (HITLState, error) {
 	return state, errWaiting
 }
 
+// latest is the last question of a pattern, and the last answer.
+type latest struct {
+	hitl   *HITLState
+	answer *string
+}
+
+// askPerson asks and keeps the question and its answer.
+func (l *latest) askPerson(ctx context.Context, r *run, p prompt) error {
+	state, err := r.ask(ctx, p)
+	if state.Unit != "" {
+		l.hitl = &state
+	}
+	if err == nil {
+		l.answer = state.UserResponse
+	}
+	return err
+}
+
+// answerScope is what templates see of the answer, once there is one.
+func (l *latest) answerScope() template.Scope {
+	if l.answer == nil {
+		return nil
+	}
+	return template.Scope{"hitl_response": template.Str(*l.answer)}
+}
+
+// withQuestion adds the question to the state of a pattern.
+func (l *latest) withQuestion(state spec.Map[any]) spec.Map[any] {
+	if l.hitl == nil {
+		return state
+	}
+	return state.With("hitl_state", *l.hitl)
+}
+
 // find looks up the question that was asked at a place.
 func (r *run) find(p prompt) (state HITLState, asked, answered bool) {
 	if r.recorder != nil {

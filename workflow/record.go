@@ -59,19 +59,15 @@ type UnitRecord struct {
 
 // NewRecorder takes a whole session of a run. At is when the changes happened.
 func NewRecorder(s session.Session, at time.Time) (*Recorder, error) {
-	x, err := readIndex(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), x)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
 	w := &Recorder{s: s, r: r, at: at, logged: map[string]bool{}}
-	for key, e := range x.units {
+	for key, e := range r.index.units {
 		w.logged[key] = e.done
 	}
-	for key, q := range x.questions {
+	for key, q := range r.index.questions {
 		w.logged[key] = q.answer != nil
 	}
 	r.recorder = w
@@ -129,13 +125,6 @@ func (w *Recorder) question(p prompt) {
 	}
 }
 
-func (w *Recorder) add(changes ...session.Change) {
-	for _, c := range changes {
-		w.changes = append(w.changes, c)
-		w.r.index.apply(c, w.at)
-	}
-}
-
 // AddUnit records a unit, unless the log has finished it.
 func (w *Recorder) AddUnit(u Unit, rec UnitRecord) {
 	if _, done := w.r.done(u.Key); done {
@@ -149,6 +138,13 @@ func (w *Recorder) AddUnit(u Unit, rec UnitRecord) {
 		w.add(session.UnitFailed{Unit: u.Key, Agent: u.Agent, Seconds: w.seconds(), Error: session.Failure{
 			Kind: string(patternKinds[w.r.spec.Pattern.Type]), Message: rec.Failure,
 		}})
+	}
+}
+
+func (w *Recorder) add(changes ...session.Change) {
+	for _, c := range changes {
+		w.changes = append(w.changes, c)
+		w.r.index.apply(c, w.at)
 	}
 }
 

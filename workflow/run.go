@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -64,24 +65,28 @@ func unfinished(err error) bool {
 	return errors.Is(err, errUnfinished) || errors.Is(err, errWaiting) || errors.Is(err, errStopped)
 }
 
-// newRun reads the spec of a run out of its index.
-func newRun(id string, x *index) (*run, error) {
+// readRun indexes a run that was read whole, with the spec in force.
+func readRun(s session.Session) (*run, error) {
+	x, err := readIndex(s)
+	if err != nil {
+		return nil, err
+	}
 	snap := &spec.Snapshot{}
 	if err := json.Unmarshal(x.spec, snap); err != nil {
-		return nil, &session.CorruptError{ID: id, Path: "log", Reason: fmt.Sprintf("the spec cannot be read: %v", err)}
+		return nil, &session.CorruptError{ID: s.ID(), Path: "log", Reason: fmt.Sprintf("the spec cannot be read: %v", err)}
 	}
 	var vars spec.Map[string]
 	for _, v := range x.begun.Variables {
 		vars = vars.With(v.Name, v.Value)
 	}
-	s, err := spec.Loader{Lenient: true}.Parse(snap.Source(), vars)
+	made, err := spec.Loader{Lenient: true}.Parse(snap.Source(), vars)
 	if err != nil {
 		return nil, err
 	}
-	return newRunOf(id, x, s, snap, vars)
+	return newRun(s.ID(), x, made, snap, vars)
 }
 
-func newRunOf(id string, x *index, s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (*run, error) {
+func newRun(id string, x *index, s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (*run, error) {
 	r := &run{id: id, spec: s, snap: snap, vars: vars, index: x, base: template.Scope{}, warn: func(string, ...any) {}}
 	for _, in := range s.Inputs.Values {
 		v, err := template.From(in.Value)
@@ -91,6 +96,19 @@ func newRunOf(id string, x *index, s *spec.Spec, snap *spec.Snapshot, vars spec.
 		r.base[in.Name] = v
 	}
 	return r, nil
+}
+
+// replayer returns a run that only replays what this one has done.
+func (r *run) replayer() *run {
+	return &run{id: r.id, spec: r.spec, snap: r.snap, vars: r.vars, base: r.base, index: r.index, warn: func(string, ...any) {}}
+}
+
+// replay runs the program over what the index has. The error says how far it
+// came.
+func (r *run) replay(ctx context.Context) (program, final, error) {
+	p := r.program()
+	end, err := p.run(context.WithoutCancel(ctx), r)
+	return p, end, err
 }
 
 func (r *run) program() program {
@@ -119,7 +137,9 @@ type noProgram struct{}
 func (noProgram) run(context.Context, *run) (final, error) {
 	return final{}, errors.New("the pattern has no config of its shape")
 }
-func (noProgram) state() spec.Map[any]  { return spec.Map[any]{} }
+
+func (noProgram) state() spec.Map[any] { return spec.Map[any]{} }
+
 func (noProgram) scope() template.Scope { return nil }
 
 // single reports a chain or workflow of one agent's step: its state is empty
@@ -134,29 +154,16 @@ func (r *run) single() bool {
 	return false
 }
 
-// replayer returns a run that only replays what this one has done.
-func (r *run) replayer() *run {
-	return &run{id: r.id, spec: r.spec, snap: r.snap, vars: r.vars, base: r.base, index: r.index, warn: func(string, ...any) {}}
-}
-
-// replay runs the program over what the index has. The error says how far it
-// came.
-func (r *run) replay(ctx context.Context) (program, final, error) {
-	p := r.program()
-	end, err := p.run(context.WithoutCancel(ctx), r)
-	return p, end, err
-}
-
 // scopeWith returns the base and more, where a later name wins.
 func (r *run) scopeWith(more ...template.Scope) template.Scope {
+	return merge(append([]template.Scope{r.base}, more...)...)
+}
+
+// merge returns all names of several scopes, where a later one wins.
+func merge(scopes ...template.Scope) template.Scope {
 	all := template.Scope{}
-	for name, v := range r.base {
-		all[name] = v
-	}
-	for _, m := range more {
-		for name, v := range m {
-			all[name] = v
-		}
+	for _, s := range scopes {
+		maps.Copy(all, s)
 	}
 	return all
 }
@@ -193,14 +200,6 @@ func values(vars spec.Map[any]) template.Scope {
 		scope[v.Name] = made
 	}
 	return scope
-}
-
-// done finds a unit and reports whether it is finished.
-func (r *run) done(key string) (*entry, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.index.units[key]
-	return e, e != nil && e.done
 }
 
 // unit is a piece of work for an agent.
@@ -266,6 +265,14 @@ func (r *run) work(ctx context.Context, u unit) (*entry, error) {
 	return e, err
 }
 
+// done finds a unit and reports whether it is finished.
+func (r *run) done(key string) (*entry, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.index.units[key]
+	return e, e != nil && e.done
+}
+
 // begun finds a unit and reports whether it has its input.
 func (r *run) begun(key string) (e *entry, begun bool) {
 	r.mu.Lock()
@@ -290,9 +297,9 @@ func (r *run) failed() error {
 	return r.failure
 }
 
-// each does n things, up to limit of them at the same time (0: all), in the
+// each does n things, up to most of them at the same time (nil: all), in the
 // order of their numbers; one after the other where the run only replays.
-func (r *run) each(n, limit int, do func(i int) error) []error {
+func (r *run) each(n int, most *int, do func(i int) error) []error {
 	errs := make([]error, n)
 	if r.runner == nil || n == 1 {
 		for i := range n {
@@ -300,8 +307,9 @@ func (r *run) each(n, limit int, do func(i int) error) []error {
 		}
 		return errs
 	}
-	if limit <= 0 || limit > n {
-		limit = n
+	limit := n
+	if most != nil && *most > 0 {
+		limit = min(n, *most)
 	}
 	var wg sync.WaitGroup
 	next := make(chan int)

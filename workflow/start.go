@@ -58,7 +58,7 @@ func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions
 		return Result{}, err
 	}
 	out := output{cmp.Or(o.Out, "artifacts"), o.Force}
-	dry, err := newRunOf("", newIndex(), s, snap, o.Vars)
+	dry, err := newRun("", newIndex(), s, snap, o.Vars)
 	if err != nil {
 		return Result{}, err
 	}

@@ -84,11 +84,7 @@ func Project(s session.Session) (*State, error) {
 	if s.Partial() {
 		return nil, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was not read whole", s.ID())}
 	}
-	x, err := readIndex(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), x)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}

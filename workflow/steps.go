@@ -18,13 +18,10 @@ type steps struct {
 
 	history []spec.Map[any] // what the state shows
 	list    template.List   // what templates see
-	answer  *string         // the latest
-	hitl    *HITLState      // the latest question
 	last    final
-	tokens  int
+	latest
+	tokens int
 }
-
-func (p *steps) key(i int) string { return fmt.Sprintf("%sstep/%d", p.prefix, i) }
 
 func (p *steps) run(ctx context.Context, r *run) (final, error) {
 	for i := range p.steps {
@@ -42,18 +39,13 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 	if s.Ask != nil {
 		place := p.place
 		place.StepIndex = &i
-		state, err := r.ask(ctx, prompt{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place})
-		if state.Unit != "" {
-			p.hitl = &state
-		}
-		if err != nil {
+		if err := p.askPerson(ctx, r, prompt{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place}); err != nil {
 			return err
 		}
-		p.answer = state.UserResponse
 		p.add(spec.Map[any]{
-			{Name: "index", Value: i}, {Name: "type", Value: "hitl"}, {Name: "prompt", Value: state.Prompt},
-			{Name: "response", Value: *state.UserResponse}, {Name: "tokens_estimated", Value: 0},
-		}, final{*state.UserResponse, "hitl"})
+			{Name: "index", Value: i}, {Name: "type", Value: "hitl"}, {Name: "prompt", Value: p.hitl.Prompt},
+			{Name: "response", Value: *p.answer}, {Name: "tokens_estimated", Value: 0},
+		}, final{*p.answer, "hitl"})
 		return nil
 	}
 	number := i + 1
@@ -74,6 +66,8 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 	}, final{e.response(), s.Agent})
 	return nil
 }
+
+func (p *steps) key(i int) string { return fmt.Sprintf("%sstep/%d", p.prefix, i) }
 
 func (p *steps) add(entry spec.Map[any], last final) {
 	p.history = append(p.history, entry)
@@ -98,10 +92,7 @@ func (p *steps) inside(i int) template.Scope {
 	if p.branch && i > 0 {
 		scope["last_response"] = template.Str(p.last.text)
 	}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
-	return scope
+	return merge(scope, p.answerScope())
 }
 
 func (p *steps) historyList() []spec.Map[any] {
@@ -123,10 +114,7 @@ func (p *chain) state() spec.Map[any] {
 	if len(p.history) > 0 || p.hitl != nil {
 		state = spec.Map[any]{{Name: "current_step", Value: len(p.history)}, {Name: "step_history", Value: p.historyList()}}
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *chain) scope() template.Scope { return template.Scope{"steps": p.list} }

@@ -12,11 +12,7 @@ import (
 // and answered, and the questions, in the order in which they ended. It holds
 // what the log holds and nothing else.
 func Trace(s session.Session) (json.RawMessage, error) {
-	x, err := readIndex(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), x)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
