@@ -110,7 +110,7 @@ func (r *run) artifacts(out output, p program, end final, trace string) ([]file,
 	return files, nil
 }
 
-// endedAt is when the last unit finished, the same however often artifacts
+// endedAt returns when the last unit finished, the same however often artifacts
 // are written.
 func (r *run) endedAt() string {
 	if n := len(r.index.finished); n > 0 {
@@ -119,7 +119,7 @@ func (r *run) endedAt() string {
 	return ""
 }
 
-// place is where an artifact goes: below the output directory, whatever its
+// place returns where an artifact goes: below the output directory, whatever its
 // name.
 func (o output) place(name string) (string, error) {
 	if name == "" || filepath.IsAbs(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, `\`) {
@@ -136,7 +136,7 @@ func (o output) place(name string) (string, error) {
 			return "", fmt.Errorf("%q leads out of the output directory", name)
 		case "", ".": // they name no folder
 		default:
-			path = filepath.Join(path, sanitised(part))
+			path = filepath.Join(path, safeName(part))
 		}
 	}
 	if path == dir {
@@ -145,8 +145,8 @@ func (o output) place(name string) (string, error) {
 	return path, nil
 }
 
-// sanitised is a part of a path that every file system takes.
-func sanitised(part string) string {
+// safeName makes a part of a path that every file system takes.
+func safeName(part string) string {
 	var b strings.Builder
 	under := false
 	for _, c := range part {
@@ -170,7 +170,7 @@ func sanitised(part string) string {
 }
 
 // check refuses a file that may not be written. Same content is no obstacle:
-// a run that was broken off wrote it.
+// a run that was interrupted wrote it.
 func (o output) check(f file, own []string) error {
 	if err := o.inside(f.path); err != nil {
 		return err
@@ -201,11 +201,11 @@ func (o output) inside(path string) error {
 	if err != nil {
 		return err
 	}
-	top, err := resolved(root)
+	top, err := resolveLinks(root)
 	if err != nil {
 		return err
 	}
-	at, err := resolved(filepath.Dir(path))
+	at, err := resolveLinks(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -215,8 +215,8 @@ func (o output) inside(path string) error {
 	return nil
 }
 
-// resolved is a path without links, as far as it exists.
-func resolved(path string) (string, error) {
+// resolveLinks returns a path without links, as far as it exists.
+func resolveLinks(path string) (string, error) {
 	rest := ""
 	for {
 		found, err := filepath.EvalSymlinks(path)
@@ -237,7 +237,7 @@ func resolved(path string) (string, error) {
 	}
 }
 
-// write puts a file in its place at once: a reader sees the old one or all of
+// write replaces the file atomically: a reader sees the old one or all of
 // the new. The same run writes it under the same temporary name: what a kill
 // left there goes when it is written again.
 func (f file) write(run string) (err error) {

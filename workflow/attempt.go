@@ -229,7 +229,7 @@ func (a *attempt) runProgram(ctx context.Context) (again bool, err error) {
 	return false, a.recordEnd(ctx, err)
 }
 
-// recordEnd records why a run did not come to its end.
+// recordEnd records why a run did not reach its end.
 func (a *attempt) recordEnd(ctx context.Context, err error) error {
 	var stored *CommitError
 	if errors.As(err, &stored) {

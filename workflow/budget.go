@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// used is one budget and how far it is used up.
+// used is one budget and how much of it is used.
 type used struct {
 	name        string
 	have, limit float64

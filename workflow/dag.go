@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// dag is tasks that depend on each other, layer by layer.
+// dag runs tasks that depend on each other, layer by layer.
 type dag struct {
 	c       *spec.Workflow
 	results map[string]spec.Map[any]
@@ -35,8 +35,8 @@ func (p *dag) run(ctx context.Context, r *run) (final, error) {
 	return p.last, nil
 }
 
-// runLayer does the tasks before a question at the same time, puts the
-// question, then goes on with those after it.
+// runLayer does the tasks before a question at the same time, asks the
+// question, then continues with those after it.
 func (p *dag) runLayer(ctx context.Context, r *run, n int, layer, earlier []int) error {
 	for len(layer) > 0 {
 		together := 0
@@ -89,7 +89,7 @@ func (p *dag) runTasks(ctx context.Context, r *run, tasks, earlier []int) error 
 	return worst(errs)
 }
 
-// earlier are the units of an agent among tasks of earlier layers.
+// earlier lists the units of an agent among tasks of earlier layers.
 func (p *dag) earlier(tasks []int, agent string) []string {
 	var keys []string
 	for _, i := range tasks {
@@ -122,7 +122,7 @@ func (p *dag) add(id string, result spec.Map[any], last final) {
 	p.last = last
 }
 
-// inside is what a task sees of those before it.
+// inside returns what a task sees of those before it.
 func (p *dag) inside() template.Scope {
 	tasks := &template.Dict{}
 	for _, id := range p.done {

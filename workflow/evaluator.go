@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// evaluator is a draft that is judged and revised until it is good enough.
+// evaluator has a draft judged and revised until it is good enough.
 type evaluator struct {
 	c *spec.Evaluator
 
@@ -33,7 +33,7 @@ func newEvaluator(c *spec.Evaluator) *evaluator { return &evaluator{c: c, histor
 func (p *evaluator) run(ctx context.Context, r *run) (final, error) {
 	maker, _ := r.spec.Agents.Get(p.c.Producer)
 	e, err := p.produce(ctx, r, "draft", nil, func() (string, error) {
-		return r.render("/agents/"+pointerName(p.c.Producer)+"/prompt", maker.Prompt, r.scopeWith())
+		return r.render("/agents/"+escapePointer(p.c.Producer)+"/prompt", maker.Prompt, r.scopeWith())
 	})
 	if err != nil {
 		return final{}, err
@@ -78,7 +78,7 @@ func (p *evaluator) produce(ctx context.Context, r *run, key string, source any,
 	return e, err
 }
 
-// earlier are the units of an agent so far, in the order of their execution.
+// earlier lists the units of an agent so far, in the order of their execution.
 func (p *evaluator) earlier(agent string) []string {
 	if p.c.Producer != p.c.Judge.Agent {
 		if agent == p.c.Producer {
@@ -147,7 +147,7 @@ func (p *evaluator) historyEntry(n int) spec.Map[any] {
 	e := p.last
 	return spec.Map[any]{
 		{Name: "iteration", Value: n}, {Name: "score", Value: e.Score}, {Name: "issues", Value: e.Issues}, {Name: "fixes", Value: e.Fixes},
-		{Name: "draft_preview", Value: firstOf(*p.draft, 100)}, {Name: "draft", Value: *p.draft},
+		{Name: "draft_preview", Value: beginning(*p.draft, 100)}, {Name: "draft", Value: *p.draft},
 		{Name: "evaluation", Value: spec.Map[any]{
 			{Name: "score", Value: e.Score}, {Name: "issues", Value: e.Issues}, {Name: "fixes", Value: e.Fixes},
 			{Name: "feedback", Value: strings.Join(e.Issues, "; ")},

@@ -13,7 +13,7 @@ import (
 // maxGraphSteps is how many agents a graph without a budget of steps visits.
 const maxGraphSteps = 100
 
-// graph is nodes that lead to each other.
+// graph visits nodes that lead to each other.
 type graph struct {
 	c *spec.Graph
 
@@ -26,7 +26,7 @@ type graph struct {
 	units   map[string][]string
 	latest
 	tokens int
-	paused *int // tokens when a question was put last
+	paused *int // tokens when the last question was asked
 	last   final
 	before []string // the path that the run took before it came here
 }
@@ -111,7 +111,7 @@ func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error 
 			if n.Input == nil {
 				return nodeText(id, p.ran()), nil
 			}
-			return r.render("/pattern/config/nodes/"+pointerName(id)+"/input", *n.Input, r.scopeWith(p.inside()))
+			return r.render("/pattern/config/nodes/"+escapePointer(id)+"/input", *n.Input, r.scopeWith(p.inside()))
 		},
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error 
 	return nil
 }
 
-// failureOf is why a unit failed when it was last tried.
+// failureOf returns why a unit failed at its last attempt.
 func (r *run) failureOf(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +148,7 @@ func (r *run) failureOf(key string) string {
 func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
 	state, err := r.ask(ctx, prompt{
-		unit: UnitKey("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
+		unit: UnitKey("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + escapePointer(id),
 		scope: r.scopeWith(p.inside()), place: HITLState{NodeID: &id},
 	})
 	if state.Unit == "" {
@@ -167,7 +167,7 @@ func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	return err
 }
 
-// next is where the first edge from the current node leads; "" is the end.
+// next returns where the first edge from the current node leads; "" is the end.
 func (p *graph) next() (string, error) {
 	if n := len(p.path); n < len(p.before) {
 		return p.before[n], nil
@@ -197,7 +197,7 @@ func (p *graph) next() (string, error) {
 	return "", nil
 }
 
-// ran are the nodes that have run, each once, in the order of their first time.
+// ran lists the nodes that have run, each once, in the order of their first time.
 func (p *graph) ran() []string {
 	var ids []string
 	for _, id := range p.path {

@@ -175,7 +175,7 @@ type scene struct {
 	warned []string
 }
 
-func stageFor(t *testing.T, st store.Store, answer func(llm.Request) (llm.Response, error)) *scene {
+func sceneOn(t *testing.T, st store.Store, answer func(llm.Request) (llm.Response, error)) *scene {
 	t.Helper()
 	s := &scene{T: t, actor: &actor{answer: answer}, rt: runtime(t, st), out: t.TempDir()}
 	s.host = host(s.actor)
@@ -194,7 +194,7 @@ func stageFor(t *testing.T, st store.Store, answer func(llm.Request) (llm.Respon
 
 func newScene(t *testing.T, answer func(llm.Request) (llm.Response, error)) *scene {
 	t.Helper()
-	return stageFor(t, inmem.New(inmem.Config{}), answer)
+	return sceneOn(t, inmem.New(inmem.Config{}), answer)
 }
 
 // start runs a spec; vars are names and values in turn.
@@ -356,8 +356,8 @@ func hitl(fields string) string {
 	return string(raw)
 }
 
-// told are the events so far: each its type and what it is about.
-func (s *scene) told() string {
+// reported lists the events so far: each its type and what it is about.
+func (s *scene) reported() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []string

@@ -15,8 +15,8 @@ import (
 // planTries is how often an orchestrator is asked for a plan that can be read.
 const planTries = 3
 
-// orchestrator is an agent that makes a plan, workers that carry it out, and
-// what becomes of their results.
+// orchestrator has an agent make a plan and workers carry it out, and closes
+// with their results.
 type orchestrator struct {
 	c *spec.Orchestrator
 
@@ -48,12 +48,12 @@ func (p *orchestrator) run(ctx context.Context, r *run) (final, error) {
 		if err := p.reviewResults(ctx, r); err != nil {
 			return final{}, err
 		}
-		if err := p.closing(ctx, r, "reduce", *p.c.Reduce, &p.reduce); err != nil {
+		if err := p.runClosing(ctx, r, "reduce", *p.c.Reduce, &p.reduce); err != nil {
 			return final{}, err
 		}
 	}
 	if p.c.Writeup != nil {
-		if err := p.closing(ctx, r, "writeup", *p.c.Writeup, &p.writeup); err != nil {
+		if err := p.runClosing(ctx, r, "writeup", *p.c.Writeup, &p.writeup); err != nil {
 			return final{}, err
 		}
 	}
@@ -153,7 +153,7 @@ func (p *orchestrator) reviewResults(ctx context.Context, r *run) error {
 	})
 }
 
-// workersScope is what the closing steps see.
+// workersScope returns what the closing steps see.
 func (p *orchestrator) workersScope() template.Scope {
 	return template.Scope{"workers": value(p.resultList()), "num_workers": template.Int(len(p.tasks)), "round_count": template.Int(1)}
 }
@@ -168,7 +168,7 @@ func (p *orchestrator) resultList() []spec.Map[any] {
 	return list
 }
 
-// said is what persons have answered last and, for the writeup, the reduction.
+// said returns the last answer of a person and, for the writeup, the reduction.
 func (p *orchestrator) said() template.Scope {
 	scope := merge(p.answerScope())
 	if p.reduce != nil {
@@ -177,8 +177,8 @@ func (p *orchestrator) said() template.Scope {
 	return scope
 }
 
-// closing is the reduction or the writeup.
-func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.Step, into **final) error {
+// runClosing runs the reduction or the writeup.
+func (p *orchestrator) runClosing(ctx context.Context, r *run, name string, s spec.Step, into **final) error {
 	scope := merge(p.workersScope(), r.base, p.said(), values(s.Vars))
 	pointer := "/pattern/config/" + name
 	if s.Ask != nil {
@@ -202,7 +202,7 @@ func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.
 	return nil
 }
 
-// earlier are the units of an agent before a closing step.
+// earlier lists the units of an agent before a closing step.
 func (p *orchestrator) earlier(name, agent string) []string {
 	var keys []string
 	if p.c.Planner.Agent == agent {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// parallel is branches at the same time, then what becomes of their results.
+// parallel runs branches at the same time, then reduces their results.
 type parallel struct {
 	c        *spec.Parallel
 	branches []*branch
@@ -97,7 +97,7 @@ func (b *branch) shownState() spec.Map[any] {
 	}
 }
 
-// ask asks the questions that the branches have come to, all at once. A branch
+// ask asks the questions that the branches have reached, all at once. A branch
 // may also wait within a unit, which has asked already.
 func (p *parallel) ask(ctx context.Context, r *run) error {
 	var prompts []prompt
@@ -158,7 +158,7 @@ func (p *parallel) runReduce(ctx context.Context, r *run) (final, error) {
 	return *p.reduced, nil
 }
 
-// earlier are the units of an agent in all branches, as written.
+// earlier lists the units of an agent in all branches, as written.
 func (p *parallel) earlier(agent string) []string {
 	var keys []string
 	for _, b := range p.branches {
@@ -171,7 +171,7 @@ func (p *parallel) earlier(agent string) []string {
 	return keys
 }
 
-// joined is the final response where nothing reduces.
+// joined returns the final response where nothing reduces.
 func (p *parallel) joined() string {
 	ordered := slices.SortedFunc(slices.Values(p.branches), func(a, b *branch) int { return strings.Compare(a.id, b.id) })
 	texts := make([]string, len(ordered))
@@ -236,7 +236,7 @@ func (p *parallel) withQuestions(state spec.Map[any], waiting []HITLState, all b
 	return state
 }
 
-// lastAnswered is the question of a branch that is on its way again.
+// lastAnswered returns the question of a branch that works again.
 func (p *parallel) lastAnswered() *HITLState {
 	for _, b := range p.branches {
 		if !b.done && b.hitl != nil {

@@ -118,10 +118,10 @@ func TestParallel_severalBranchesWait(t *testing.T) {
 		t.Errorf("three wait:\n%s\nwant\n%s", got, want)
 	}
 
-	s.told()
+	s.reported()
 	// c is answered out of turn and is done; a and b wait.
 	s.pauses("a1 re: a0")(s.resume(workflow.ResumeOptions{Answer: ptr("C"), Target: "c"}))
-	if got := s.told(); got != "workflow_start, hitl_answer branch/c/step/1, branch_complete c" {
+	if got := s.reported(); got != "workflow_start, hitl_answer branch/c/step/1, branch_complete c" {
 		t.Errorf("told: %s", got)
 	}
 	// a runs to its next question, which is put although b waits.

@@ -65,7 +65,7 @@ func (l *latest) askPerson(ctx context.Context, r *run, p prompt) error {
 	return err
 }
 
-// answerScope is what templates see of the answer, once there is one.
+// answerScope returns what templates see of the answer, once there is one.
 func (l *latest) answerScope() template.Scope {
 	if l.answer == nil {
 		return nil
@@ -140,7 +140,7 @@ func pendingState(p session.PendingCall, place HITLState) HITLState {
 	return place
 }
 
-// openQuestions lists the questions without an answer that the program came to,
+// openQuestions lists the questions without an answer that the program reached,
 // in the order of the spec when the program only replays, and after them those
 // that agents ask from within their units.
 func (r *run) openQuestions(s session.Session) []HITLState {

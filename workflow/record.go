@@ -78,7 +78,7 @@ func NewRecorder(s session.Session, at time.Time) (*Recorder, error) {
 func (w *Recorder) Spec() *spec.Spec { return w.r.spec }
 
 // Replay records everything that the history knows of the units and questions
-// that the pattern reaches. Ended: the pattern came to its end.
+// that the pattern reaches. Ended: the pattern reached its end.
 func (w *Recorder) Replay(h History) (ended bool) {
 	w.history = h
 	_, _, err := w.r.replay(context.Background())
@@ -148,11 +148,11 @@ func (w *Recorder) add(changes ...session.Change) {
 	}
 }
 
-// seconds is how long the run has worked. What was done elsewhere took none of
+// seconds returns how long the run has worked. What was done elsewhere took none of
 // it.
 func (w *Recorder) seconds() float64 { return w.s.Workflow().Seconds }
 
-// addMessages records what was said in a unit. A unit that has to go on needs
+// addMessages records what was said in a unit. A unit that has to continue needs
 // the prompt it was begun with; else the prompt is made when it is needed.
 func (w *Recorder) addMessages(u Unit, rec UnitRecord) {
 	e, said := w.r.index.unit(u.Key), rec.Messages
@@ -277,7 +277,7 @@ func (w *Recorder) AddArtifacts(paths []string) {
 // all units are recorded.
 func (w *Recorder) SetUsage(want map[string]AgentUse) {
 	calls := map[string]int{}
-	first := map[string]func(session.Usage, bool){} // puts what an agent has used into its first answer
+	first := map[string]func(session.Usage, bool){} // sets what an agent has used in its first answer
 	for i, c := range w.changes {
 		advanced, ok := c.(session.UnitAdvanced)
 		if !ok {
@@ -300,8 +300,8 @@ func (w *Recorder) SetUsage(want map[string]AgentUse) {
 		target, now := want[agent], w.s.Workflow().Agents[agent]
 		used := session.Usage{Input: max(0, target.Input-now.Input), Output: max(0, target.Output-now.Output)}
 		missing := target.Calls - now.Calls - calls[agent]
-		if put := first[agent]; put != nil {
-			put(used, target.Estimated)
+		if set := first[agent]; set != nil {
+			set(used, target.Estimated)
 			used = session.Usage{}
 		} else if used.Total() > 0 {
 			missing = max(missing, 1)

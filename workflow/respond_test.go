@@ -173,7 +173,7 @@ func TestRespond_aUnitAsksAPerson(t *testing.T) {
 	if p := s.only(); p.Unit != "branch/x/step/0" || p.ExecutionID != p.Unit || p.CallID != "c-"+tool.AskPersonName {
 		t.Errorf("the call is %+v", p)
 	}
-	if got := s.told(); !strings.Contains(got, "hitl_pause branch/x/step/0") || !strings.Contains(got, "branch_complete y") {
+	if got := s.reported(); !strings.Contains(got, "hitl_pause branch/x/step/0") || !strings.Contains(got, "branch_complete y") {
 		t.Errorf("reported: %s", got)
 	}
 	s.pauses("Which?")(s.resume(workflow.ResumeOptions{}))

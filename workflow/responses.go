@@ -39,7 +39,7 @@ func (a *attempt) settleQuestions(ctx context.Context) error {
 func (a *attempt) questionFor(ctx context.Context) (HITLState, error) {
 	open := a.openQuestions(ctx, nil)
 	if len(open) == 0 {
-		return HITLState{}, &session.InvalidError{Field: "answer", Reason: fmt.Sprintf("run %q waits for none", a.run.id)}
+		return HITLState{}, &session.InvalidError{Field: "answer", Reason: fmt.Sprintf("run %q waits for none; resume it without an answer", a.run.id)}
 	}
 	if a.target == "" {
 		return open[0], nil

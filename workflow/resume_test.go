@@ -181,7 +181,7 @@ func TestStores_theSameRunHasTheSameState(t *testing.T) {
 	for name, text := range specs {
 		want := ""
 		for kind, st := range stores(t) {
-			s := stageFor(t, st, echo)
+			s := sceneOn(t, st, echo)
 			res, err := s.start(text)
 			for err == nil && res.Status == workflow.StatusPaused {
 				res, err = s.answer("answer to " + res.Question.Prompt)
@@ -221,7 +221,7 @@ func TestDocument_ofARunIsResumable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := stageFor(t, st, echo)
+		other := sceneOn(t, st, echo)
 		made, err := other.rt.Import(t.Context(), imported)
 		if err != nil {
 			t.Fatalf("%s: %v", kind, err)
@@ -248,7 +248,7 @@ func TestCommit_thatFailsStopsTheRun(t *testing.T) {
 				}
 				return nil
 			})
-			s := stageFor(t, st, echo)
+			s := sceneOn(t, st, echo)
 			at.Store(int64(n))
 			s.id = workflow.NewSessionID()
 			res, err := s.startWith(workflow.RunOptions{ID: s.id}, threeSteps)
@@ -257,7 +257,7 @@ func TestCommit_thatFailsStopsTheRun(t *testing.T) {
 				t.Fatalf("%s %d: %+v (%v)", call, n, res, err)
 			}
 			before := s.calls()
-			if told := s.told(); strings.Contains(told, "error") || strings.Count(told, "step_complete") > n {
+			if told := s.reported(); strings.Contains(told, "error") || strings.Count(told, "step_complete") > n {
 				t.Errorf("%s %d: told %s", call, n, told)
 			}
 			at.Store(-1)

@@ -34,7 +34,7 @@ type run struct {
 
 	mu      sync.Mutex // guards what follows
 	index   *index
-	prompts []prompt // those the program came to, in its order
+	prompts []prompt // those the program reached, in its order
 	failure error    // the first one: nothing new begins after it
 }
 
@@ -60,7 +60,7 @@ var (
 	errStopped    = errors.New("another unit has failed")
 )
 
-// unfinished reports the end of a program that has not come to its end.
+// unfinished reports an error that says only that there is more to do.
 func unfinished(err error) bool {
 	return errors.Is(err, errUnfinished) || errors.Is(err, errWaiting) || errors.Is(err, errStopped)
 }
@@ -131,7 +131,7 @@ func (r *run) program() program {
 	return noProgram{}
 }
 
-// noProgram stands for a pattern that Check would have refused.
+// noProgram is used for a pattern that Check would have refused.
 type noProgram struct{}
 
 func (noProgram) run(context.Context, *run) (final, error) {

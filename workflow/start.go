@@ -131,7 +131,7 @@ func Beginning(s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (sessio
 	return begun, nil
 }
 
-// runtimeConfig is the runtime section of a spec with all its keys.
+// runtimeConfig writes the runtime section of a spec with all its keys.
 func runtimeConfig(r spec.Runtime) (json.RawMessage, error) {
 	text := func(s string) any {
 		if s == "" {

@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// steps is one step after the other: a chain, a route or a branch.
+// steps runs one step after the other: a chain, a route or a branch.
 type steps struct {
 	prefix, pointer string
 	steps           []spec.Step
 	place           HITLState      // of its questions, without the index
-	around          template.Scope // what stands before the steps in scope
+	around          template.Scope // what is in scope besides the steps
 	branch          bool           // the response of the step before is in scope
 
 	history []spec.Map[any] // what the state shows
@@ -75,7 +75,7 @@ func (p *steps) add(entry spec.Map[any], last final) {
 	p.last = last
 }
 
-// earlier are the units of the same agent before a step.
+// earlier lists the units of the same agent before a step.
 func (p *steps) earlier(i int) []string {
 	var keys []string
 	for j, s := range p.steps[:i] {
@@ -86,7 +86,7 @@ func (p *steps) earlier(i int) []string {
 	return keys
 }
 
-// inside is what a step sees of those before it.
+// inside returns what a step sees of those before it.
 func (p *steps) inside(i int) template.Scope {
 	scope := template.Scope{"steps": p.list[:len(p.list):len(p.list)]}
 	if p.branch && i > 0 {
@@ -102,7 +102,7 @@ func (p *steps) historyList() []spec.Map[any] {
 	return p.history
 }
 
-// chain is steps and nothing else.
+// chain runs steps and nothing else.
 type chain struct{ steps }
 
 func newChain(c *spec.Chain) *chain {

@@ -76,13 +76,13 @@ func Load(path string, vars spec.Map[string]) (*spec.Spec, error) { return spec.
 // Check lists what keeps a spec from being run here; see spec.Check.
 func Check(s *spec.Spec, env spec.Env) []spec.Issue { return spec.Check(s, env) }
 
-// NewSessionID is a random id for a run.
+// NewSessionID returns a random id for a run.
 func NewSessionID() string { return uuid.NewString() }
 
-// SpecHash is the lower-case hex SHA-256 of a spec's file.
+// SpecHash returns the lower-case hex SHA-256 of a spec's file.
 func SpecHash(path string) (string, error) { return spec.HashFile(path) }
 
-// NowISO8601 is this moment in UTC as runs write it.
+// NowISO8601 returns this moment in UTC as runs write it.
 func NowISO8601() string { return iso8601(time.Now()) }
 
 // iso8601 has microseconds, unless they are zero.
@@ -94,7 +94,7 @@ func iso8601(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.000000+00:00")
 }
 
-// Kind is what sort of failure ended a run.
+// Kind says what sort of failure ended a run.
 type Kind string
 
 // The kinds. That of a pattern is used for everything without one of its own.
@@ -111,7 +111,7 @@ var patternKinds = map[spec.PatternType]Kind{
 	spec.OrchestratorPattern: "OrchestratorExecutionError", spec.GraphPattern: "GraphExecutionError",
 }
 
-// RunError is why a run failed. The session says the same and can be resumed.
+// RunError says why a run failed. The session says the same and can be resumed.
 type RunError struct {
 	Kind Kind
 	Unit string // empty where it was none
@@ -125,10 +125,10 @@ func (e *RunError) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Kind, e.Unit, e.Err)
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// UnsupportedError is a spec that cannot be run here.
+// UnsupportedError says why a spec cannot be run here.
 type UnsupportedError struct {
 	File   string
 	Issues []spec.Issue
@@ -145,7 +145,7 @@ func (e *UnsupportedError) Error() string {
 // Is makes it an unsupported thing like any other.
 func (e *UnsupportedError) Is(target error) bool { return target == session.ErrUnsupported }
 
-// CommitError is a write to the store that failed: the run stopped there.
+// CommitError says that a write to the store failed. The run stopped there.
 type CommitError struct {
 	Unit string
 	Err  error
@@ -153,11 +153,11 @@ type CommitError struct {
 
 func (e *CommitError) Error() string { return fmt.Sprintf("write %s: %v", e.Unit, e.Err) }
 
-// Unwrap is the store's error.
+// Unwrap returns the store's error.
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// ChangedError is a spec that differs from the one a run was started with,
-// where that may not be.
+// ChangedError says that a spec differs from the one a run was started with,
+// where it must not.
 type ChangedError struct {
 	ID      string
 	Changes []string // JSON pointers and files
