@@ -209,8 +209,8 @@ func (x *runner) ask(ctx context.Context, r *run, prompts ...prompt) error {
 // answer commits the answer to a question of the spec, before anything relies
 // on it, and the inbox item that brought it.
 func (x *runner) answer(ctx context.Context, r *run, unit string, response session.Response, taken ...session.Change) error {
-	changes := append(taken, session.CallResponded{Unit: unit, Response: response})
-	err := x.commit(ctx, r, unit, "workflow.answer", StatusRunning, "", changes...)
+	taken = append(taken, session.CallResponded{Unit: unit, Response: response})
+	err := x.commit(ctx, r, unit, "workflow.answer", StatusRunning, "", taken...)
 	if err == nil {
 		x.emit(r, HITLAnswer, AnswerData{Unit: unit, Response: response.Text, TimedOut: response.Action == session.RespondExpire})
 	}
