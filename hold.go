@@ -1,10 +1,12 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -178,6 +180,35 @@ func (h *Hold) Whole(ctx context.Context) (session.Session, error) {
 	}
 	defer func() { <-h.slot }()
 	return h.rt.loadAt(ctx, h.ref, options{whole: true, tail: true})
+}
+
+// Run runs an execution on the runtime's loop: the open one of a session that
+// is not stored itself, such as that of a workflow's unit. What must be kept,
+// c.Journal appends to the hold.
+func (h *Hold) Run(ctx context.Context, c agent.Config, s session.Session) (session.Session, error) {
+	c.PendingTimeout = cmp.Or(c.PendingTimeout, h.rt.config.PendingTimeout)
+	return h.rt.config.Loop.Run(ctx, c, s)
+}
+
+// Responses lists the responses to pending calls that have arrived and are not
+// taken, oldest first; none on a store without inboxes.
+func (h *Hold) Responses(ctx context.Context) ([]agent.Incoming, error) {
+	if h.rt.inboxes == nil {
+		return nil, nil
+	}
+	items, err := h.rt.inboxes.Inbox(ctx, h.ref)
+	if err != nil {
+		return nil, err
+	}
+	var arrived []agent.Incoming
+	for _, item := range items {
+		if item.Kind == store.ItemResponse {
+			next := agent.Incoming{ID: item.ID, Kind: string(item.Kind)}
+			next.Response, next.Unusable = decodeResponse(item)
+			arrived = append(arrived, next)
+		}
+	}
+	return arrived, nil
 }
 
 // Arrived waits until the inbox holds an item that pick accepts and returns it,

@@ -41,7 +41,7 @@ func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) e
 	if err := p.Check(r); err != nil {
 		return err
 	}
-	if p.Expired(rt.config.Now()) {
+	if p.Expired(rt.config.Now()) && !p.BySpec() { // a run takes a late answer until it has used the default
 		return &session.InvalidError{Field: "pendingId", Reason: fmt.Sprintf("%s expired at %s", p.ID, p.ExpiresAt.Format(time.RFC3339))}
 	}
 	if r.By == "" {

@@ -18,12 +18,9 @@ func (p *Projector) pendingChange(c session.Change, at Item) bool {
 	case session.CallResponded:
 		p.respond(c.Unit, c.Response, at)
 	case session.QuestionPut:
-		q := c.Question
-		p.ask(session.PendingCall{
-			ID: q.Unit, Kind: session.PendingQuestion, Unit: q.Unit, Prompt: q.Prompt, Context: q.Context, Default: q.Default, ExpiresAt: q.TimeoutAt,
-		}, at)
+		p.ask(c.Question.Call(), at)
 	case session.QuestionAnswered:
-		r := session.Response{PendingID: c.Unit, Action: session.RespondAnswer, Text: c.Response}
+		r := session.Response{PendingID: session.QuestionID(c.Unit), Action: session.RespondAnswer, Text: c.Response}
 		if c.TimedOut {
 			r.Action = session.RespondExpire
 		}

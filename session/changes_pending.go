@@ -4,36 +4,48 @@ import "slices"
 
 // CallPending says that a call waits for a response.
 type CallPending struct {
-	Call PendingCall `json:"call"`
+	Call    PendingCall `json:"call"`
+	Seconds float64     `json:"seconds,omitempty"` // a workflow run has worked, in all
 }
 
 // Kind is call_pending.
 func (CallPending) Kind() string { return "call_pending" }
 
 func (c CallPending) normal() (Change, error) {
-	call, err := c.Call.normal()
-	return CallPending{Call: call}, err
+	var err error
+	if c.Call, err = c.Call.normal(); err != nil {
+		return nil, err
+	}
+	return c, checkSpent("pending", Usage{}, 0, c.Seconds)
 }
 
 func (c CallPending) fold(b *body, t recordTime) error {
 	if c.Call.Unit == "" && !b.st.Execution.Open() {
 		return invalid("execution", "no execution is open for the pending call %s", quoted(c.Call.ID))
 	}
-	if err := b.enterUnit(c, c.Call.Unit, t); err != nil {
-		return err
+	err := b.enterUnit(c, c.Call.Unit, t, func(w *Workflow) { w.Seconds = max(w.Seconds, c.Seconds) })
+	if err == nil {
+		b.addPending(c.Call, t)
 	}
-	call := c.Call
+	return err
+}
+
+// addPending adds a pending call. One with the same id is replaced, and so is
+// the question that the spec of a run asked in the same place before.
+func (b *body) addPending(call PendingCall, t recordTime) {
 	if call.AskedAt.IsZero() {
 		call.AskedAt = t.at
 	}
 	list := slices.Clone(b.st.Pending)
-	if i := slices.IndexFunc(list, func(p PendingCall) bool { return p.ID == call.ID }); i >= 0 {
-		list[i] = call // a workflow that asks again in the same place replaces its question
+	i := slices.IndexFunc(list, func(p PendingCall) bool {
+		return p.ID == call.ID || p.BySpec() && call.BySpec() && p.Unit == call.Unit
+	})
+	if i >= 0 {
+		list[i] = call
 	} else {
 		list = append(list, call)
 	}
 	b.setPending(list)
-	return nil
 }
 
 // CallResponded settles a pending call. An approved call stays in the session
@@ -55,10 +67,15 @@ func (c CallResponded) normal() (Change, error) {
 }
 
 func (c CallResponded) fold(b *body, t recordTime) error {
-	if err := b.enterUnit(c, c.Unit, t); err != nil {
+	i := slices.IndexFunc(b.st.Pending, func(p PendingCall) bool { return p.ID == c.Response.PendingID && p.Waiting() })
+	err := b.enterUnit(c, c.Unit, t, func(w *Workflow) {
+		if i >= 0 && b.st.Pending[i].BySpec() {
+			w.answered(c.Unit)
+		}
+	})
+	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(b.st.Pending, func(p PendingCall) bool { return p.ID == c.Response.PendingID && p.Waiting() })
 	if i < 0 {
 		return invalid("pendingId", "no call %s waits for a response", quoted(c.Response.PendingID))
 	}
@@ -102,9 +119,12 @@ func (c ExecutionWaiting) fold(b *body, _ recordTime) error {
 }
 
 // enterUnit adds a change about a unit to the ledger of its run.
-func (b *body) enterUnit(c Change, unit string, t recordTime) error {
+func (b *body) enterUnit(c Change, unit string, t recordTime, alter func(w *Workflow)) error {
 	if unit == "" {
 		return nil
 	}
-	return b.addToLedger(c, t, func(*Workflow) error { return nil })
+	return b.addToLedger(c, t, func(w *Workflow) error {
+		alter(w)
+		return nil
+	})
 }

@@ -99,6 +99,7 @@ func (c UnitStarted) normal() (Change, error) {
 }
 
 func (c UnitStarted) fold(b *body, t recordTime) error {
+	b.dropPending(func(p PendingCall) bool { return p.Unit == c.Unit && !p.BySpec() }) // of an attempt that is given up
 	return b.addToLedger(c, t, func(*Workflow) error { return nil })
 }
 
@@ -163,8 +164,8 @@ func (c UnitFailed) fold(b *body, t recordTime) error {
 	})
 }
 
-// QuestionPut asks a person. Putting it again in the same place takes the
-// place of the first.
+// QuestionPut asks a person, in logs that are older than CallPending. Asked
+// again in the same place it replaces the first.
 type QuestionPut struct {
 	Question Question `json:"question"`
 	Seconds  float64  `json:"seconds"`
@@ -182,21 +183,18 @@ func (c QuestionPut) normal() (Change, error) {
 }
 
 func (c QuestionPut) fold(b *body, t recordTime) error {
-	return b.addToLedger(c, t, func(w *Workflow) error {
+	err := b.addToLedger(c, t, func(w *Workflow) error {
 		w.Seconds = c.Seconds
-		for i, q := range w.Questions {
-			if q.Unit == c.Question.Unit {
-				w.Questions[i] = c.Question
-				return nil
-			}
-		}
-		w.Questions = append(w.Questions, c.Question)
 		return nil
 	})
+	if err == nil {
+		b.addPending(c.Question.Call(), t)
+	}
+	return err
 }
 
-// QuestionAnswered is a person's answer, or what stands for it once the time
-// is over.
+// QuestionAnswered is a person's answer, or what stands for it once the time is
+// over, in logs that are older than CallResponded.
 type QuestionAnswered struct {
 	Unit     string `json:"unit"`
 	Response string `json:"response"`
@@ -212,16 +210,24 @@ func (c QuestionAnswered) normal() (Change, error) {
 }
 
 func (c QuestionAnswered) fold(b *body, t recordTime) error {
-	return b.addToLedger(c, t, func(w *Workflow) error {
-		i := slices.IndexFunc(w.Questions, func(q Question) bool { return q.Unit == c.Unit })
-		if i < 0 {
+	asked := func(p PendingCall) bool { return p.BySpec() && p.Unit == c.Unit }
+	err := b.addToLedger(c, t, func(w *Workflow) error {
+		if !slices.ContainsFunc(b.st.Pending, asked) {
 			return invalid("unit", "no question waits at %s", quoted(c.Unit))
 		}
-		w.Questions = slices.Delete(w.Questions, i, i+1)
-		w.Last = c.Unit
-		w.Units++
+		w.answered(c.Unit)
 		return nil
 	})
+	if err == nil {
+		b.dropPending(asked)
+	}
+	return err
+}
+
+// answered counts the answer to a question of the spec as a unit.
+func (w *Workflow) answered(unit string) {
+	w.Last = unit
+	w.Units++
 }
 
 // ArtifactWritten records a file that a run has left.

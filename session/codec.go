@@ -217,6 +217,7 @@ func (d document) session() (Session, bool, error) {
 	if b.st, err = b.st.normal(); err != nil {
 		return Session{}, false, err
 	}
+	b.setPending(b.st.Pending)
 	messages, partial := b.st.Messages, b.st.Partial
 	b.st.Messages, b.st.Partial = nil, false
 	b.seq = b.info.Seq

@@ -109,10 +109,17 @@ func (k PendingKind) noun() string {
 	return "a result"
 }
 
+// BySpec reports a question that the spec of a workflow run asks: no model
+// called a tool.
+func (p PendingCall) BySpec() bool { return p.CallID == "" && p.Unit != "" }
+
 // Check refuses a response that this call does not take.
 func (p PendingCall) Check(r Response) error {
 	if err := p.Kind.takes(r.Action); err != nil {
 		return err
+	}
+	if p.BySpec() && r.Action != RespondAnswer {
+		return invalid("action", "%s does not settle a question of a workflow; use %s", quoted(string(r.Action)), quoted(string(RespondAnswer)))
 	}
 	if r.Choice != "" || r.Action == RespondAnswer && len(p.Choices) > 0 {
 		wanted := r.Choice
@@ -127,7 +134,7 @@ func (p PendingCall) Check(r Response) error {
 			return invalid("choice", "%s is not offered; choose one of %s", quoted(wanted), listed(values))
 		}
 	}
-	if r.Action == RespondAnswer && r.Text == "" {
+	if r.Action == RespondAnswer && r.Text == "" && !p.BySpec() { // a spec may take the empty text for an answer
 		return invalid("text", "an answer is not empty")
 	}
 	return nil

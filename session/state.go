@@ -134,6 +134,14 @@ func (s State) normal() (State, error) {
 	if s.Workflow, err = s.Workflow.normal(); err != nil {
 		return s, err
 	}
+	if w := s.Workflow; w != nil {
+		for _, q := range w.questions {
+			call := q.Call()
+			call.AskedAt = s.UpdatedAt
+			s.Pending = append(s.Pending, call)
+		}
+		w.questions = nil
+	}
 	for i, p := range s.Pending {
 		if s.Pending[i], err = p.normal(); err != nil {
 			return s, err

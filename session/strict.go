@@ -178,6 +178,13 @@ func findFields(t reflect.Type) map[string]field {
 	fields := map[string]field{}
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous && f.Type.Kind() == reflect.Struct && f.Tag == "" {
+			for name, inner := range findFields(f.Type) {
+				inner.index += t.NumField()
+				fields[name] = inner
+			}
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name != "-" && name != "" {
 			fields[name] = field{name: name, index: i, kind: f.Type}

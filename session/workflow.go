@@ -1,23 +1,45 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"maps"
+	"reflect"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Workflow is what the head of a workflow run keeps: nothing in it grows with
 // the units that are done. Their results stand in the ledger.
 type Workflow struct {
-	SpecSeq   int64               `json:"specSeq"`   // the change that holds the spec in force
-	Last      string              `json:"last"`      // the unit that finished last
-	Units     int                 `json:"units"`     // finished
-	Steps     int                 `json:"steps"`     // finished units of agents
-	Questions []Question          `json:"questions"` // that wait for an answer, as they were put
+	SpecSeq   int64               `json:"specSeq"` // the change that holds the spec in force
+	Last      string              `json:"last"`    // the unit that finished last
+	Units     int                 `json:"units"`   // finished
+	Steps     int                 `json:"steps"`   // finished units of agents
 	Agents    map[string]AgentUse `json:"agents"`
 	Artifacts []string            `json:"artifacts"`
 	Seconds   float64             `json:"seconds"` // worked, pauses left out
 	Warned    bool                `json:"warned"`  // a budget was nearly used up
 	Entries   int                 `json:"entries"` // length of the ledger
+
+	questions []Question // of a head that is older than pending calls, until it is read
+}
+
+// UnmarshalJSON also reads heads that hold their open questions themselves.
+func (w *Workflow) UnmarshalJSON(data []byte) error {
+	type fields Workflow
+	var read struct {
+		fields
+		Questions []Question `json:"questions"`
+	}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	*w = Workflow(read.fields)
+	w.questions = read.Questions
+	return checkKeys("workflow", data, reflect.TypeOf(read))
 }
 
 // AgentUse is what the models of one agent have used.
@@ -28,8 +50,8 @@ type AgentUse struct {
 	Estimated bool  `json:"estimated"` // a provider told nothing and words were counted
 }
 
-// Question is something a run asks a person. Unit is the place where it
-// stands.
+// Question is something a run asked a person, in logs that are older than
+// pending calls. Unit is the place where it stands.
 type Question struct {
 	Unit      string     `json:"unit"`
 	Prompt    string     `json:"prompt"`
@@ -47,6 +69,26 @@ func (q Question) normal() (Question, error) {
 	return q, checkUnit(q.Unit)
 }
 
+// Call returns the question as a pending call.
+func (q Question) Call() PendingCall {
+	return PendingCall{
+		ID: QuestionID(q.Unit), Kind: PendingQuestion, Unit: q.Unit, Prompt: q.Prompt, Context: q.Context, Default: q.Default, ExpiresAt: q.TimeoutAt,
+	}
+}
+
+// maxQuestionID leaves room for what an inbox puts before the id.
+const maxQuestionID = 200
+
+// QuestionID returns the id of the question that a spec asks at a unit: the
+// unit's key, or its hash where an inbox would not take the key.
+func QuestionID(unit string) string {
+	if len(unit) <= maxQuestionID && strings.IndexFunc(unit, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return unit
+	}
+	sum := sha256.Sum256([]byte(unit))
+	return "question-" + hex.EncodeToString(sum[:])
+}
+
 const maxUnit = 1024
 
 func checkUnit(unit string) error {
@@ -61,10 +103,7 @@ func (w *Workflow) clone() *Workflow {
 		return nil
 	}
 	c := *w
-	c.Questions, c.Artifacts = cloneList(w.Questions), cloneList(w.Artifacts)
-	for i, q := range c.Questions {
-		c.Questions[i].Default, c.Questions[i].TimeoutAt = clonePtr(q.Default), clonePtr(q.TimeoutAt)
-	}
+	c.Artifacts = cloneList(w.Artifacts)
 	if c.Agents = maps.Clone(w.Agents); c.Agents == nil {
 		c.Agents = map[string]AgentUse{}
 	}
@@ -81,13 +120,6 @@ func (w *Workflow) normal() (*Workflow, error) {
 	w.Artifacts = cleanList(w.Artifacts)
 	if w.Artifacts == nil {
 		w.Artifacts = []string{}
-	}
-	for i, q := range w.Questions {
-		q, err := q.normal()
-		if err != nil {
-			return nil, err
-		}
-		w.Questions[i] = q
 	}
 	if w.SpecSeq < 1 || w.Units < 0 || w.Steps < 0 || w.Entries < 0 {
 		return nil, invalid("workflow", "specSeq is positive; units, steps and entries are not negative")

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/session"
@@ -60,14 +62,14 @@ func TestWorkflow_headSaysWhereTheRunStands(t *testing.T) {
 	if use := w.Agents["writer"]; use != (session.AgentUse{Input: 3, Output: 2, Calls: 1}) {
 		t.Errorf("the writer has used %+v", use)
 	}
-	if len(w.Questions) != 1 || w.Questions[0].Prompt != "Good enough?" {
-		t.Errorf("the questions are %+v, want the one put last", w.Questions)
+	if asked := s.PendingCalls(); len(asked) != 1 || asked[0].Prompt != "Good enough?" || s.Info().Pending != 1 {
+		t.Errorf("the questions are %+v, want the one put last", asked)
 	}
 	if used, _ := s.Usage(); used.Total() != 5 || s.InferenceCount() != 1 || s.Execution() != nil {
 		t.Errorf("the session has used %+v in %d inferences, execution %+v", used, s.InferenceCount(), s.Execution())
 	}
 	s = advanced(t, s, session.QuestionAnswered{Unit: "step/1", Response: ""}, session.ArtifactWritten{Path: "/a"}, session.ArtifactWritten{Path: "/a"})
-	if w = s.Workflow(); len(w.Questions) != 0 || w.Units != 2 || w.Steps != 1 || len(w.Artifacts) != 1 {
+	if w = s.Workflow(); len(s.PendingCalls()) != 0 || s.Info().Pending != 0 || w.Units != 2 || w.Steps != 1 || len(w.Artifacts) != 1 {
 		t.Errorf("after the answer the head is %+v", w)
 	}
 	var invalid *session.InvalidError
@@ -157,7 +159,7 @@ func TestWorkflow_documentsForksAndCopiesKeepTheLedger(t *testing.T) {
 	}
 	sameLedger(t, rooted, s)
 	used, _ := rooted.Usage()
-	if w := rooted.Workflow(); w.Agents["writer"] != s.Workflow().Agents["writer"] || used.Total() != 5 || w.Units != 1 || len(w.Questions) != 1 {
+	if w := rooted.Workflow(); w.Agents["writer"] != s.Workflow().Agents["writer"] || used.Total() != 5 || w.Units != 1 || len(rooted.PendingCalls()) != 1 {
 		t.Errorf("the copy's head is %+v, used %+v", w, used)
 	}
 	head, err := session.EncodeHead(s)
@@ -257,4 +259,46 @@ func workflowChange(t *property.T) session.Change {
 		return session.WorkflowSpecChanged{Spec: jsonValue().Draw(t, "spec"), Runtime: jsonValue().Draw(t, "runtime")}
 	}
 	return session.MessageAdded{Message: message("m").Draw(t, "message")}
+}
+
+// Heads that are older than pending calls hold their open questions themselves.
+func TestWorkflow_oldHeadsKeepTheirQuestions(t *testing.T) {
+	t.Parallel()
+	s := session.Seal(advanced(t, flow(t), unit("step/0")...), at(9))
+	old := strings.Replace(string(document(t, s)), `"specSeq":`,
+		`"questions":[{"unit":"step/1","prompt":"Good?","context":"A draft.","default":"y","timeoutAt":null}],"specSeq":`, 1)
+	read, err := session.Decode([]byte(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, waits := read.PendingCall("step/1")
+	if !waits || asked.Prompt != "Good?" || asked.Context != "A draft." || *asked.Default != "y" || !asked.BySpec() || read.Info().Pending != 1 {
+		t.Errorf("the question is %+v, and %d wait", asked, read.Info().Pending)
+	}
+	again, err := session.Decode(document(t, read))
+	if err != nil || len(again.PendingCalls()) != 1 {
+		t.Errorf("written and read again %d wait (%v)", len(again.PendingCalls()), err)
+	}
+	answered := advanced(t, again, session.CallResponded{Unit: "step/1", Response: session.Response{PendingID: "step/1", Action: session.RespondAnswer}})
+	if w := answered.Workflow(); answered.Info().Pending != 0 || w.Units != 2 || w.Last != "step/1" {
+		t.Errorf("after the answer the run is %+v", w)
+	}
+	if _, err := session.Decode([]byte(strings.Replace(old, `"questions"`, `"queries"`, 1))); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("an unknown field of the head gave %v", err)
+	}
+}
+
+// A key that an inbox would not take has an id that it takes.
+func TestQuestionID_fitsAnInbox(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 400)
+	for unit, plain := range map[string]bool{"step/1": true, "node/wähle@2": true, long: false, "node/a\u0007b@1": false} {
+		id := session.QuestionID(unit)
+		if (id == unit) != plain || len(id) > 200 || strings.ContainsFunc(id, unicode.IsControl) {
+			t.Errorf("the id at %.20q is %q", unit, id)
+		}
+	}
+	if session.QuestionID(long) == session.QuestionID(long+"x") {
+		t.Error("two units have one id")
+	}
 }

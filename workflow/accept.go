@@ -13,71 +13,71 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// compare looks whether the spec's files differ from the snapshot, and does
-// what the caller wants about it.
-func (p *pass) compare(ctx context.Context) error {
-	if p.fresh {
+// compareSpec checks whether the spec's files differ from the snapshot, and does
+// about it what the caller wants.
+func (a *attempt) compareSpec(ctx context.Context) error {
+	if a.fresh {
 		return nil
 	}
-	stale, err := p.r.snap.Stale()
+	stale, err := a.run.snap.Stale()
 	if err != nil {
-		p.host.Warn("%v", err)
+		a.host.Warn("%v", err)
 		return nil
 	}
 	if len(stale) == 0 {
-		if p.accept {
-			p.host.Warn("the spec has not changed")
+		if a.accept {
+			a.host.Warn("the spec has not changed")
 		}
 		return nil
 	}
-	newer, pointers, err := p.newer()
-	p.changed = slices.Concat(pointers, stale)
+	newer, pointers, err := a.loadNewer()
+	a.changed = slices.Concat(pointers, stale)
 	switch {
-	case p.strict:
-		return &ChangedError{ID: p.r.id, Changes: p.changed}
-	case p.accept && err != nil:
+	case a.strict:
+		return &ChangedError{ID: a.run.id, Changes: a.changed}
+	case a.accept && err != nil:
 		return err
-	case p.accept:
-		return p.adopt(ctx, newer)
+	case a.accept:
+		return a.acceptSpec(ctx, newer)
 	}
 	return nil
 }
 
-// newer is the spec as its file is now, and where it differs.
-func (p *pass) newer() (*spec.Spec, []string, error) {
-	if _, err := os.Stat(p.r.snap.Path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("the spec's file is gone: %w", err)
+// loadNewer reads the spec as its file is at present, and where it differs.
+func (a *attempt) loadNewer() (*spec.Spec, []string, error) {
+	if _, err := os.Stat(a.run.snap.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("the file of the spec is gone: %w", err)
 	}
-	newer, err := spec.Loader{AllowPrivate: p.host.AllowPrivate}.Load(p.r.snap.Path, p.r.vars)
+	newer, err := spec.Loader{AllowPrivate: a.host.AllowPrivate}.Load(a.run.snap.Path, a.run.vars)
 	if err != nil {
 		return nil, nil, err
 	}
-	pointers, err := spec.Diff(p.r.spec, newer)
+	pointers, err := spec.Diff(a.run.spec, newer)
 	return newer, pointers, err
 }
 
-// adopt makes the spec's file the snapshot, if no finished unit would have
+// acceptSpec makes the spec's file the snapshot, if no finished unit would have
 // been another with it.
-func (p *pass) adopt(ctx context.Context, newer *spec.Spec) error {
+func (a *attempt) acceptSpec(ctx context.Context, newer *spec.Spec) error {
 	if err := newer.Complete(); err != nil {
 		return err
 	}
-	if issues := spec.Check(newer, p.host.Env); len(issues) > 0 {
+	if issues := spec.Check(newer, a.host.Env); len(issues) > 0 {
 		return &UnsupportedError{File: newer.Path(), Issues: issues}
 	}
 	snap, err := newer.Snapshot()
 	if err != nil {
 		return err
 	}
-	next, err := newRunOf(p.r.id, p.r.book, newer, snap, p.r.vars)
+	next, err := newRun(a.run.id, a.run.index, newer, snap, a.run.vars)
 	if err != nil {
 		return err
 	}
-	before := p.looking()
+	before := a.run.replayer()
 	_, _, _ = before.replay(ctx)
 	_, _, _ = next.replay(ctx)
 	if unit := affected(before, next); unit != "" {
-		return &ChangedError{ID: p.r.id, Changes: p.changed, Unit: unit}
+		return &ChangedError{ID: a.run.id, Changes: a.changed, Unit: unit}
 	}
 	raw, err := json.Marshal(snap)
 	if err != nil {
@@ -88,62 +88,61 @@ func (p *pass) adopt(ctx context.Context, newer *spec.Spec) error {
 		return err
 	}
 	changes := []session.Change{session.WorkflowSpecChanged{Spec: raw, Runtime: runtime}}
-	changes = append(changes, p.askedAnew(next)...)
-	changes = append(changes, p.begunAnew(before, next)...)
-	row := p.st.hold.Session().Info().Workflow
-	old := p.r
-	p.r = next
-	next.trail, next.reached, next.asks = nil, nil, nil
-	if err := p.st.commit(ctx, next, "the new spec", "workflow.accept", Status(row.Status), row.Error, changes...); err != nil {
-		p.r = old
+	changes = append(changes, a.askAgain(next)...)
+	changes = append(changes, a.startAgain(before, next)...)
+	old := a.run
+	a.run = next.replayer()
+	if err := a.commitSame(ctx, "the new spec", "workflow.accept", changes...); err != nil {
+		a.run = old
 		return err
 	}
-	p.changed = nil
+	a.changed = nil
 	return nil
 }
 
-// askedAnew are the open questions as the new spec puts them.
-func (p *pass) askedAnew(next *run) []session.Change {
+// askAgain returns the open questions as the new spec asks them. A response that
+// is on its way still finds its question.
+func (a *attempt) askAgain(next *run) []session.Change {
 	var changes []session.Change
-	for _, q := range next.asks {
-		open := p.r.book.questions[q.unit]
+	for _, p := range next.prompts {
+		open := a.run.index.questions[p.unit]
 		if open == nil || open.answer != nil {
 			continue
 		}
-		prompt, shown := next.shown(q)
-		asked := session.Question{Unit: q.unit, Prompt: prompt, Context: shown, Default: q.ask.Default, TimeoutAt: open.TimeoutAt}
-		changes = append(changes, session.QuestionPut{Question: asked, Seconds: p.st.seconds()})
+		call := next.call(p)
+		call.ID, call.AskedAt, call.ExpiresAt = open.ID, open.AskedAt, open.ExpiresAt
+		changes = append(changes, session.CallPending{Call: call, Seconds: a.runner.seconds()})
 	}
 	return changes
 }
 
-// begunAnew are the units that were begun, came to no end and are asked
-// something else by the new spec: what they were asked before is forgotten,
-// and the prompt of an agent that has finished nothing.
-func (p *pass) begunAnew(before, next *run) []session.Change {
+// startAgain starts those units again that are not finished and that the new
+// spec asks something else: what they were asked before is dropped, and so is
+// the prompt of an agent that has finished nothing.
+func (a *attempt) startAgain(before, next *run) []session.Change {
 	var changes []session.Change
-	for _, t := range next.reached {
-		if slices.Contains(before.reached, t) {
+	for _, t := range next.started {
+		if slices.Contains(before.started, t) {
 			continue
 		}
-		e := p.r.book.units[t.unit]
+		e := a.run.index.units[t.unit]
 		again := session.UnitStarted{Unit: e.key, Lane: e.lane, Agent: t.agent}
-		if !slices.ContainsFunc(p.r.book.finished, func(f *entry) bool { return f.agent == t.agent && f.lane == e.lane }) {
-			again.System = ptr(p.st.systemPrompt(next, t.agent))
+		if !slices.ContainsFunc(a.run.index.finished, func(f *entry) bool { return f.agent == t.agent && f.lane == e.lane }) {
+			again.System = ptr(a.runner.systemPrompt(next, t.agent))
 		}
 		changes = append(changes, again)
 	}
 	return changes
 }
 
-// trace is a finished unit and what the spec says about it.
-type trace struct{ unit, agent, source string }
+// source is what the spec says about a unit.
+type source struct{ unit, agent, spec string }
 
-// traceOf is a unit as it depends on the spec: its own part of it, and its
+// sourceOf returns what a unit depends on: its own part of the spec, and its
 // agent.
-func (r *run) traceOf(u unit) trace {
+func (r *run) sourceOf(u unit) source {
 	made, _ := r.spec.Agents.Get(u.agent)
-	return trace{u.key, u.agent, fingerprint([]any{u.source, made.Prompt, made.Tools, r.spec.ModelOf(made)})}
+	return source{u.key, u.agent, fingerprint([]any{u.source, made.Prompt, made.Tools, r.spec.ModelOf(made)})}
 }
 
 func fingerprint(v any) string {
@@ -154,12 +153,12 @@ func fingerprint(v any) string {
 	return string(raw)
 }
 
-// affected is the first finished unit that would have been another with the
-// new spec, "" where there is none.
+// affected returns the first finished unit that would have been another with
+// the new spec, "" where there is none.
 func affected(before, next *run) string {
 	values := fingerprint(before.spec.Inputs.Values) == fingerprint(next.spec.Inputs.Values)
-	for i, t := range before.trail {
-		if !values || i >= len(next.trail) || next.trail[i] != t {
+	for i, t := range before.finished {
+		if !values || i >= len(next.finished) || next.finished[i] != t {
 			return t.unit
 		}
 	}

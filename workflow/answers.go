@@ -15,8 +15,8 @@ import (
 
 // Models that are asked for JSON alone often say more. Three readings are
 // tried: the whole answer, the first fenced block that opens with a bracket,
-// and the first stretch that looks like what was asked for. What is no JSON,
-// or not of the right shape, goes on to the next.
+// and the first part that looks like what was asked for. Where one is no JSON,
+// or not of the right shape, the next is tried.
 
 var (
 	fencedObject   = regexp.MustCompile("(?s)```(?:json)?\\s*(\\{.*?\\})\\s*```")
@@ -28,42 +28,7 @@ var (
 	errWrongAnswer = errors.New("not of the form that was asked for")
 )
 
-// readAnswer is the first reading that check accepts.
-func readAnswer[T any](text string, fence, span *regexp.Regexp, check func(json.RawMessage) (T, error)) (T, error) {
-	tries := []string{strings.TrimSpace(text)}
-	if m := fence.FindStringSubmatch(text); m != nil {
-		tries = append(tries, m[1])
-	}
-	if m := span.FindString(text); m != "" {
-		tries = append(tries, m)
-	}
-	for _, try := range tries {
-		raw, err := oneJSON(try)
-		if err != nil {
-			continue
-		}
-		if read, err := check(raw); err == nil {
-			return read, nil
-		}
-	}
-	var none T
-	return none, errNotReadable
-}
-
-// oneJSON is a text that is one JSON value.
-func oneJSON(text string) (json.RawMessage, error) {
-	dec := json.NewDecoder(strings.NewReader(text))
-	var raw json.RawMessage
-	if err := dec.Decode(&raw); err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errWrongAnswer
-	}
-	return raw, nil
-}
-
-// readRoute is the route a router has chosen.
+// readRoute reads the route that a router has chosen.
 func readRoute(text string) (string, error) {
 	return readAnswer(text, fencedObject, spanOfRoute, func(raw json.RawMessage) (string, error) {
 		fields, err := object(raw)
@@ -78,7 +43,42 @@ func readRoute(text string) (string, error) {
 	})
 }
 
-// object is the fields of a JSON object; the exact names count.
+// readAnswer returns the first reading that check accepts.
+func readAnswer[T any](text string, fence, span *regexp.Regexp, check func(json.RawMessage) (T, error)) (T, error) {
+	tries := []string{strings.TrimSpace(text)}
+	if m := fence.FindStringSubmatch(text); m != nil {
+		tries = append(tries, m[1])
+	}
+	if m := span.FindString(text); m != "" {
+		tries = append(tries, m)
+	}
+	for _, try := range tries {
+		raw, err := parseJSON(try)
+		if err != nil {
+			continue
+		}
+		if read, err := check(raw); err == nil {
+			return read, nil
+		}
+	}
+	var none T
+	return none, errNotReadable
+}
+
+// parseJSON reads a text that is one JSON value.
+func parseJSON(text string) (json.RawMessage, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	var raw json.RawMessage
+	if err := dec.Decode(&raw); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errWrongAnswer
+	}
+	return raw, nil
+}
+
+// object returns the fields of a JSON object; the exact names count.
 func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -97,7 +97,7 @@ type evaluation struct {
 	Fixes  []string `json:"fixes"`
 }
 
-// readEvaluation is the judgement in an evaluator's answer.
+// readEvaluation reads the judgement in an evaluator's answer.
 func readEvaluation(text string) (evaluation, error) {
 	return readAnswer(text, fencedObject, spanOfScore, func(raw json.RawMessage) (e evaluation, err error) {
 		fields, err := object(raw)
@@ -115,7 +115,7 @@ func readEvaluation(text string) (evaluation, error) {
 	})
 }
 
-// score is a whole number from 0 to 100, also as 85.0 or "85".
+// score reads a whole number from 0 to 100, also as 85.0 or "85".
 func score(raw json.RawMessage) (int, error) {
 	text := strings.TrimSpace(string(raw))
 	if strings.HasPrefix(text, `"`) {
@@ -130,7 +130,7 @@ func score(raw json.RawMessage) (int, error) {
 	return int(f), nil
 }
 
-// texts is a list of strings; absent and null are empty.
+// texts reads a list of strings; absent and null are empty.
 func texts(raw json.RawMessage) ([]string, error) {
 	list := []string{}
 	if raw == nil || string(raw) == "null" {
@@ -149,7 +149,7 @@ func texts(raw json.RawMessage) ([]string, error) {
 	return list, nil
 }
 
-// readPlan is the array of tasks in an orchestrator's answer.
+// readPlan reads the array of tasks in an orchestrator's answer.
 func readPlan(text string) (json.RawMessage, error) {
 	return readAnswer(text, fencedPlan, spanOfPlan, func(raw json.RawMessage) (json.RawMessage, error) {
 		if strings.HasPrefix(string(raw), "{") {
@@ -183,7 +183,7 @@ func planItems(raw json.RawMessage) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-// planTasks are the texts of a plan's tasks.
+// planTasks returns the texts of a plan's tasks.
 func planTasks(raw json.RawMessage) ([]string, error) {
 	items, err := planItems(raw)
 	if err != nil {
@@ -200,15 +200,15 @@ func planTasks(raw json.RawMessage) ([]string, error) {
 				v = task
 			}
 		}
-		if tasks[i], err = pythonText(v); err != nil {
+		if tasks[i], err = printPython(v); err != nil {
 			return nil, err
 		}
 	}
 	return tasks, nil
 }
 
-// pythonText is a value as Python prints it; text stays as it is.
-func pythonText(v template.Value) (string, error) {
+// printPython prints a value as Python does; text stays as it is.
+func printPython(v template.Value) (string, error) {
 	if s, ok := v.(template.Str); ok {
 		return string(s), nil
 	}

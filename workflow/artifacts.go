@@ -33,12 +33,52 @@ type file struct {
 	data []byte
 }
 
+// precheck refuses, before any model is asked, what can be seen to go wrong
+// at the end.
+func (r *run) precheck(out output) error {
+	for i, a := range r.spec.Outputs.Artifacts {
+		if template.HasDelimiters(a.Path) {
+			continue
+		}
+		path, err := out.place(a.Path)
+		if err == nil {
+			err = out.check(file{path: path}, nil)
+		}
+		if err != nil {
+			return &RunError{Kind: KindArtifact, Err: fmt.Errorf("/outputs/artifacts/%d/path: %w", i, err)}
+		}
+	}
+	return nil
+}
+
+// complete writes the artifacts and commits the end of the run.
+func (x *runner) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
+	files, err := r.artifacts(out, p, end, trace)
+	if err != nil {
+		return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
+	}
+	own := x.hold.Session().Workflow().Artifacts
+	for _, f := range files {
+		if err := out.check(f, own); err != nil {
+			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
+		}
+	}
+	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: x.seconds()}}
+	for _, f := range files {
+		if err := f.write(r.id); err != nil {
+			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
+		}
+		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
+	}
+	return x.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
+}
+
 // artifacts renders all paths and contents.
 func (r *run) artifacts(out output, p program, end final, trace string) ([]file, error) {
 	scope := r.scopeWith(p.scope())
 	last := template.Scope{"last_response": template.Str(end.text), "TRACE": template.Str(trace)}
 	if kind := r.spec.Pattern.Type; kind == spec.EvaluatorPattern || kind == spec.GraphPattern {
-		scope["cumulative_tokens"] = template.Int(r.book.words())
+		scope["cumulative_tokens"] = template.Int(r.index.words())
 	}
 	if r.spec.Pattern.Type == spec.GraphPattern {
 		scope["name"], scope["timestamp"] = template.Str(r.spec.Name), template.Str(r.endedAt())
@@ -70,16 +110,16 @@ func (r *run) artifacts(out output, p program, end final, trace string) ([]file,
 	return files, nil
 }
 
-// endedAt is when the last unit finished, the same however often artifacts
+// endedAt returns when the last unit finished, the same however often artifacts
 // are written.
 func (r *run) endedAt() string {
-	if n := len(r.book.finished); n > 0 {
-		return iso8601(r.book.finished[n-1].at)
+	if n := len(r.index.finished); n > 0 {
+		return iso8601(r.index.finished[n-1].at)
 	}
 	return ""
 }
 
-// place is where an artifact goes: below the output directory, whatever its
+// place returns where an artifact goes: below the output directory, whatever its
 // name.
 func (o output) place(name string) (string, error) {
 	if name == "" || filepath.IsAbs(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, `\`) {
@@ -96,7 +136,7 @@ func (o output) place(name string) (string, error) {
 			return "", fmt.Errorf("%q leads out of the output directory", name)
 		case "", ".": // they name no folder
 		default:
-			path = filepath.Join(path, sanitised(part))
+			path = filepath.Join(path, safeName(part))
 		}
 	}
 	if path == dir {
@@ -105,8 +145,8 @@ func (o output) place(name string) (string, error) {
 	return path, nil
 }
 
-// sanitised is a part of a path that every file system takes.
-func sanitised(part string) string {
+// safeName makes a part of a path that every file system takes.
+func safeName(part string) string {
 	var b strings.Builder
 	under := false
 	for _, c := range part {
@@ -130,7 +170,7 @@ func sanitised(part string) string {
 }
 
 // check refuses a file that may not be written. Same content is no obstacle:
-// a run that was broken off wrote it.
+// a run that was interrupted wrote it.
 func (o output) check(f file, own []string) error {
 	if err := o.inside(f.path); err != nil {
 		return err
@@ -161,11 +201,11 @@ func (o output) inside(path string) error {
 	if err != nil {
 		return err
 	}
-	top, err := resolved(root)
+	top, err := resolveLinks(root)
 	if err != nil {
 		return err
 	}
-	at, err := resolved(filepath.Dir(path))
+	at, err := resolveLinks(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -175,8 +215,8 @@ func (o output) inside(path string) error {
 	return nil
 }
 
-// resolved is a path without links, as far as it exists.
-func resolved(path string) (string, error) {
+// resolveLinks returns a path without links, as far as it exists.
+func resolveLinks(path string) (string, error) {
 	rest := ""
 	for {
 		found, err := filepath.EvalSymlinks(path)
@@ -197,7 +237,7 @@ func resolved(path string) (string, error) {
 	}
 }
 
-// write puts a file in its place at once: a reader sees the old one or all of
+// write replaces the file atomically: a reader sees the old one or all of
 // the new. The same run writes it under the same temporary name: what a kill
 // left there goes when it is written again.
 func (f file) write(run string) (err error) {
@@ -229,44 +269,4 @@ func (f file) write(run string) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), f.path)
-}
-
-// precheck refuses, before any model is asked, what can be seen to go wrong
-// at the end.
-func (r *run) precheck(out output) error {
-	for i, a := range r.spec.Outputs.Artifacts {
-		if template.HasDelimiters(a.Path) {
-			continue
-		}
-		path, err := out.place(a.Path)
-		if err == nil {
-			err = out.check(file{path: path}, nil)
-		}
-		if err != nil {
-			return &RunError{Kind: KindArtifact, Err: fmt.Errorf("/outputs/artifacts/%d/path: %w", i, err)}
-		}
-	}
-	return nil
-}
-
-// complete writes the artifacts and commits the end of the run.
-func (st *stage) complete(ctx context.Context, r *run, out output, p program, end final, trace string) error {
-	files, err := r.artifacts(out, p, end, trace)
-	if err != nil {
-		return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
-	}
-	own := st.hold.Session().Workflow().Artifacts
-	for _, f := range files {
-		if err := out.check(f, own); err != nil {
-			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
-		}
-	}
-	changes := []session.Change{session.UnitFinished{Unit: artifactsUnit, Result: []byte(`{"tokens":0}`), Seconds: st.seconds()}}
-	for _, f := range files {
-		if err := f.write(r.id); err != nil {
-			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
-		}
-		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
-	}
-	return st.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
 }

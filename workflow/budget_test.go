@@ -93,7 +93,7 @@ func TestBudget_warnsOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, echo)
 	s.completes("re: three")(s.start(within("max_tokens: 50, max_steps: 4, warn_threshold: 0.5")))
-	told := s.told()
+	told := s.reported()
 	if strings.Count(told, "budget_warning") != 1 || !strings.Contains(told, "step_complete step/1, budget_warning max_steps, step_start step/2") {
 		t.Errorf("told: %s", told)
 	}

@@ -32,12 +32,12 @@ func TestChain_pausesForAPersonAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, echo)
 	s.pauses("Is re: About tea good?")(s.start(chainSpec, "topic", "tea"))
-	if got := s.told(); got != "workflow_start, step_start step/0, step_complete step/0, hitl_pause step/1" {
+	if got := s.reported(); got != "workflow_start, step_start step/0, step_complete step/0, hitl_pause step/1" {
 		t.Errorf("told at first: %s", got)
 	}
 	want := "re: re: yes / re: About tea calm"
 	s.completes(want)(s.answer("yes"))
-	if got := s.told(); got != "workflow_start, hitl_answer step/1, step_start step/2, step_complete step/2, step_start step/3, step_complete step/3, workflow_complete" {
+	if got := s.reported(); got != "workflow_start, hitl_answer step/1, step_start step/2, step_complete step/2, step_start step/3, step_complete step/3, workflow_complete" {
 		t.Errorf("told then: %s", got)
 	}
 	if got := s.artifact("tea/letter.md"); got != want {

@@ -34,11 +34,7 @@ func ReadContents(s session.Session) (*Contents, error) {
 	if s.Workflow() == nil || s.Partial() {
 		return nil, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is no workflow run, or was not read whole", s.ID())}
 	}
-	b, err := bookOf(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), b)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +57,14 @@ func ReadContents(s session.Session) (*Contents, error) {
 func (r *run) inOrder() []*entry {
 	var list []*entry
 	seen := map[string]bool{}
-	for _, t := range slices.Concat(r.trail, r.reached) {
-		if e := r.book.units[t.unit]; e != nil && !seen[t.unit] {
+	for _, t := range slices.Concat(r.finished, r.started) {
+		if e := r.index.units[t.unit]; e != nil && !seen[t.unit] {
 			seen[t.unit] = true
 			list = append(list, e)
 		}
 	}
 	var rest []*entry
-	for _, e := range r.book.units {
+	for _, e := range r.index.units {
 		if !seen[e.key] && len(e.messages) > 0 {
 			rest = append(rest, e)
 		}
@@ -83,7 +79,7 @@ func (found *Contents) conversation(r *run, agent, lane string) *Conversation {
 			return c
 		}
 	}
-	found.Conversations = append(found.Conversations, Conversation{Agent: agent, Lane: lane, System: r.book.systems[conversation(agent, lane)]})
+	found.Conversations = append(found.Conversations, Conversation{Agent: agent, Lane: lane, System: r.index.systems[conversation(agent, lane)]})
 	return &found.Conversations[len(found.Conversations)-1]
 }
 
@@ -91,7 +87,7 @@ func (found *Contents) conversation(r *run, agent, lane string) *Conversation {
 // beginning.
 func (c *Conversation) summarise(r *run) {
 	for i, m := range c.Messages {
-		e := r.book.units[summaryPrefix+m.Unit]
+		e := r.index.units[summaryPrefix+m.Unit]
 		if e != nil && e.done && e.result.From == c.Messages[0].Unit {
 			c.Removed, c.Summary = i+1, e.response()
 		}

@@ -79,10 +79,10 @@ func ledger(s session.Session) string {
 			if _, began := c.Change.(session.ToolStarted); !began {
 				lines = append(lines, fmt.Sprintf("%s %s %s", c.Kind(), c.Unit, c.Change.Kind()))
 			}
-		case session.QuestionPut:
-			lines = append(lines, fmt.Sprintf("%s %s %q", c.Kind(), c.Question.Unit, c.Question.Prompt))
-		case session.QuestionAnswered:
-			lines = append(lines, fmt.Sprintf("%s %s %q", c.Kind(), c.Unit, c.Response))
+		case session.CallPending:
+			lines = append(lines, fmt.Sprintf("%s %s %s %q", c.Kind(), c.Call.Kind, c.Call.Unit, c.Call.Prompt))
+		case session.CallResponded:
+			lines = append(lines, fmt.Sprintf("%s %s %s %q", c.Kind(), c.Unit, c.Response.Action, c.Response.Text))
 		default:
 			lines = append(lines, c.Kind())
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/internal/provtest"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // conversation is a request as the recorder reads it. What the agent was told
@@ -82,6 +83,13 @@ func (c conversation) reply(key string) provtest.Reply {
 		for _, name := range []string{"weigh", "stamp"} {
 			reply.Calls = append(reply.Calls, provtest.Call{ID: name + "-" + key, Name: name, Arguments: []string{`{"what":`, `"` + key + `"}`}})
 		}
+	case strings.Contains(last.Content, "[ask]") && last.Role == "user":
+		reply.Calls = []provtest.Call{
+			{ID: "ask-" + key, Name: tool.AskPersonName, Arguments: []string{`{"question":"Which seat?"}`}},
+			{ID: "charge-" + key, Name: "charge", Arguments: []string{`{"what":`, `"` + key + `"}`}},
+		}
+	case strings.Contains(last.Content, "[scan]") && last.Role == "user":
+		reply.Calls = []provtest.Call{{ID: "scan-" + key, Name: "scan", Arguments: []string{`{}`}}}
 	case strings.Contains(last.Content, "[long]"):
 		reply.Text = append(reply.Text, strings.Repeat(" and on", 800))
 	case role == "You route." && asked > 1:

@@ -36,13 +36,16 @@ type crashSpec struct {
 	answers       map[string]string // of persons, by unit
 	minor         bool              // another has the same pattern
 	summarised    bool              // agents are shown summaries
+	remote        bool              // answers come through the inbox, and calls of units wait too
 }
 
-// crashSpecs are all patterns, and all places where persons are asked.
+// crashSpecs are all patterns, and all places where persons are asked. One has
+// units whose calls wait: for an answer, an approval and a client's result.
 var crashSpecs = []crashSpec{
 	{name: "chain", pattern: "chain", answers: map[string]string{"step/1": "yes"}},
 	{name: "summary", pattern: "chain", minor: true, summarised: true},
 	{name: "workflow", pattern: "workflow", concurrent: true, answers: map[string]string{"task/ask": "yes"}},
+	{name: "wait", pattern: "parallel", minor: true, concurrent: true, remote: true, answers: map[string]string{"branch/left/step/1": "it is"}},
 	{name: "routing", pattern: "routing", answers: map[string]string{
 		"router/review": "approved", "route/billing/step/1": "yes", "route/billing/step/3": "that is all",
 	}},
@@ -59,7 +62,15 @@ var crashSpecs = []crashSpec{
 // runJob is what the processes of a run are told.
 type runJob struct {
 	Answers map[string]string
+	Remote  bool // answers come through the inbox
 	NoWait  bool // give up when another works on the run
+}
+
+// callResponses are the responses to the calls of units, by the tool.
+var callResponses = map[string]session.Response{
+	tool.AskPersonName: {Action: session.RespondAnswer, Text: "aisle"},
+	"charge":           {Action: session.RespondApprove},
+	"scan":             {Action: session.RespondResult, Text: "scanned"},
 }
 
 func (s crashSpec) scenario() *crashtest.Scenario {
@@ -75,7 +86,7 @@ func (s crashSpec) scenario() *crashtest.Scenario {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(r.Dir, specFile), raw, 0o600)
 			}
-			return runJob{Answers: s.answers}, err
+			return runJob{Answers: s.answers, Remote: s.remote}, err
 		},
 		Reply: replyToRun,
 		Load:  loadRun,
@@ -110,7 +121,7 @@ func loadRun(ctx context.Context, r *crashtest.Run, st store.Store) (f crashtest
 		if m.Role == session.RoleAssistant {
 			f.Answers[keyIn(m.Content.Text())] = true
 		}
-		if m.ToolResult != nil {
+		if m.ToolResult != nil && callResponses[m.ToolResult.ToolName].Text == "" { // this program ran it
 			f.Results[m.ToolResult.CallID] = true
 		}
 	}
@@ -137,9 +148,18 @@ func workOnRun(ctx context.Context, w *crashtest.Worker) (err error) {
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
 	o := workflow.ResumeOptions{Host: runHost(w, model), Out: filepath.Join(w.Dir, outDir), NoWait: j.NoWait}
+	if j.Remote {
+		o.Permissions = &holdfast.Permissions{}
+	}
 	res, err := startRun(ctx, rt, w, o)
 	for err == nil && res.Status == workflow.StatusPaused {
-		w.Point("paused: " + res.Question.Unit)
+		w.Point("paused: " + res.Waiting[0].Unit)
+		if j.Remote {
+			if err = respondToAll(ctx, rt, w, j, res.Waiting); err == nil {
+				res, err = workflow.Resume(ctx, rt, w.Run, o)
+			}
+			continue
+		}
 		q := *res.Question
 		o.Target = ""
 		if n := len(res.Pending); n > 1 { // not always the first in line
@@ -160,6 +180,26 @@ func workOnRun(ctx context.Context, w *crashtest.Worker) (err error) {
 		return nil
 	}
 	return err
+}
+
+// respondToAll responds to what waits. Each response may have been sent before.
+func respondToAll(ctx context.Context, rt *holdfast.Runtime, w *crashtest.Worker, j runJob, waiting []session.PendingCall) error {
+	for _, p := range waiting {
+		response, ok := callResponses[p.Tool]
+		if p.BySpec() {
+			response.Action = session.RespondAnswer
+			response.Text, ok = j.Answers[p.Unit]
+		}
+		if !ok {
+			return fmt.Errorf("nobody has a response to %s: %q", p.Unit, p.Prompt)
+		}
+		response.PendingID = p.ID
+		if err := rt.Respond(ctx, w.Run, response); err != nil {
+			return err
+		}
+		w.Point("responded: " + p.Unit + " " + p.Tool)
+	}
+	return nil
 }
 
 // startRun starts the run, or goes on with it where there is one.
@@ -186,8 +226,8 @@ func runHost(w *crashtest.Worker, m llm.Model) workflow.Host {
 		Tools:   func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) { return crashTools{w}, nil },
 		WorkDir: w.Dir,
 		OnEvent: func(e workflow.Event) {
-			if unit, ok := e.Data["unit"].(string); ok && strings.HasSuffix(string(e.Type), "_complete") {
-				w.Point("unit done: " + unit)
+			if d, ok := e.Data.(workflow.UnitData); ok && strings.HasSuffix(string(e.Type), "_complete") {
+				w.Point("unit done: " + d.Unit)
 			}
 		},
 		Warn: func(format string, args ...any) { w.Problem(fmt.Sprintf(format, args...)) },
@@ -201,10 +241,17 @@ type crashTools struct{ w *crashtest.Worker }
 func (c crashTools) For(names []string, _ bool, _ func(string) bool) ([]tool.Tool, error) {
 	var tools []tool.Tool
 	for _, s := range []tool.Spec{
-		{Name: "weigh", Description: "Weighs.", Nature: tool.ReadOnly}, {Name: "stamp", Description: "Stamps.", Nature: tool.Idempotent},
+		{Name: "weigh", Description: "Weighs.", Nature: tool.ReadOnly, Effects: tool.Read},
+		{Name: "stamp", Description: "Stamps.", Nature: tool.Idempotent, Effects: tool.Read},
+		{Name: "charge", Description: "Charges.", Nature: tool.Idempotent, Effects: tool.External},
 	} {
 		if slices.Contains(names, s.Name) {
 			tools = append(tools, crashtest.Tool{Worker: c.w, About: s})
+		}
+	}
+	for _, t := range []tool.Tool{tool.AskPerson(), tool.Client(session.ClientTool{Name: "scan", Description: "Scans."})} {
+		if slices.Contains(names, t.Spec().Name) {
+			tools = append(tools, t)
 		}
 	}
 	return tools, nil

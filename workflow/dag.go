@@ -8,16 +8,15 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// dag is tasks that depend on each other, layer by layer.
+// dag runs tasks that depend on each other, layer by layer.
 type dag struct {
 	c       *spec.Workflow
 	results map[string]spec.Map[any]
 	shown   map[string]template.Value
 	done    []string // ids, by layer and place in it
 	layer   int      // the first that is not done
-	answer  *string
-	hitl    *HITLState
 	last    final
+	latest
 }
 
 func newDAG(c *spec.Workflow) *dag {
@@ -36,8 +35,8 @@ func (p *dag) run(ctx context.Context, r *run) (final, error) {
 	return p.last, nil
 }
 
-// runLayer does the tasks before a question at the same time, puts the
-// question, then goes on with those after it.
+// runLayer does the tasks before a question at the same time, asks the
+// question, then continues with those after it.
 func (p *dag) runLayer(ctx context.Context, r *run, n int, layer, earlier []int) error {
 	for len(layer) > 0 {
 		together := 0
@@ -65,15 +64,11 @@ func (p *dag) runTasks(ctx context.Context, r *run, tasks, earlier []int) error 
 		return nil
 	}
 	scope := r.scopeWith(p.inside())
-	limit := 0
-	if r.spec.Runtime.MaxParallel != nil {
-		limit = *r.spec.Runtime.MaxParallel
-	}
 	entries := make([]*entry, len(tasks))
-	errs := r.each(len(tasks), limit, func(i int) (err error) {
+	errs := r.each(len(tasks), r.spec.Runtime.MaxParallel, func(i int) (err error) {
 		t := p.c.Tasks[tasks[i]]
 		entries[i], err = r.work(ctx, unit{
-			key: UnitKey("task/", t.ID, ""), agent: t.Agent, lane: LaneMain, event: TaskStart, complete: TaskComplete, data: map[string]any{"task_id": t.ID},
+			key: UnitKey("task/", t.ID, ""), agent: t.Agent, lane: LaneMain, event: TaskStart, complete: TaskComplete, data: UnitData{TaskID: &t.ID},
 			earlier: p.earlier(earlier, t.Agent), source: t.Input,
 			input: func() (string, error) {
 				return r.render(fmt.Sprintf("/pattern/config/tasks/%d/input", tasks[i]), t.Input, scope)
@@ -94,7 +89,7 @@ func (p *dag) runTasks(ctx context.Context, r *run, tasks, earlier []int) error 
 	return worst(errs)
 }
 
-// earlier are the units of an agent among tasks of earlier layers.
+// earlier lists the units of an agent among tasks of earlier layers.
 func (p *dag) earlier(tasks []int, agent string) []string {
 	var keys []string
 	for _, i := range tasks {
@@ -107,21 +102,17 @@ func (p *dag) earlier(tasks []int, agent string) []string {
 
 func (p *dag) ask(ctx context.Context, r *run, layer, i int) error {
 	t := p.c.Tasks[i]
-	state, err := r.ask(ctx, question{
+	err := p.askPerson(ctx, r, prompt{
 		unit: UnitKey("task/", t.ID, ""), ask: t.Ask, pointer: fmt.Sprintf("/pattern/config/tasks/%d", i), scope: r.scopeWith(p.inside()),
 		place: HITLState{TaskID: &t.ID, LayerIndex: &layer},
 	})
-	if state.Unit != "" {
-		p.hitl = &state
-	}
 	if err != nil {
 		return err
 	}
-	p.answer = state.UserResponse
 	p.add(t.ID, spec.Map[any]{
-		{Name: "type", Value: "hitl"}, {Name: "prompt", Value: state.Prompt}, {Name: "response", Value: *state.UserResponse},
+		{Name: "type", Value: "hitl"}, {Name: "prompt", Value: p.hitl.Prompt}, {Name: "response", Value: *p.answer},
 		{Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: 0}, {Name: "agent", Value: "hitl"},
-	}, final{*state.UserResponse, "hitl"})
+	}, final{*p.answer, "hitl"})
 	return nil
 }
 
@@ -131,17 +122,13 @@ func (p *dag) add(id string, result spec.Map[any], last final) {
 	p.last = last
 }
 
-// inside is what a task sees of those before it.
+// inside returns what a task sees of those before it.
 func (p *dag) inside() template.Scope {
 	tasks := &template.Dict{}
 	for _, id := range p.done {
 		tasks.Set(id, p.shown[id])
 	}
-	scope := template.Scope{"tasks": tasks}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
-	return scope
+	return merge(template.Scope{"tasks": tasks}, p.answerScope())
 }
 
 func (p *dag) state() spec.Map[any] {
@@ -156,10 +143,7 @@ func (p *dag) state() spec.Map[any] {
 			{Name: "current_layer", Value: p.layer},
 		}
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *dag) scope() template.Scope { return template.Scope{"tasks": p.inside()["tasks"]} }

@@ -149,7 +149,7 @@ pattern: {type: workflow, config: {tasks: [{id: only, agent: w, input: x}]}}
 	s.history(`running {}`,
 		`running {"task_results": {"only": {"response": "re: x", "status": "success", "tokens_estimated": 3, "agent": "w"}}, "completed_tasks": ["only"], "current_layer": 1}`,
 		`completed {}`)
-	if got := s.told(); got != "workflow_start, task_start task/only, task_complete task/only, workflow_complete" {
+	if got := s.reported(); got != "workflow_start, task_start task/only, task_complete task/only, workflow_complete" {
 		t.Errorf("told: %s", got)
 	}
 }

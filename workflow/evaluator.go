@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// evaluator is a draft that is judged and revised until it is good enough.
+// evaluator has a draft judged and revised until it is good enough.
 type evaluator struct {
 	c *spec.Evaluator
 
@@ -23,8 +23,7 @@ type evaluator struct {
 	revising  bool // an evaluation calls for a revision that is not done
 	revised   bool // there was one
 	stopped   bool // a person said that it is enough
-	answer    *string
-	hitl      *HITLState
+	latest
 
 	producer, judge []string // units of each agent so far
 }
@@ -34,14 +33,14 @@ func newEvaluator(c *spec.Evaluator) *evaluator { return &evaluator{c: c, histor
 func (p *evaluator) run(ctx context.Context, r *run) (final, error) {
 	maker, _ := r.spec.Agents.Get(p.c.Producer)
 	e, err := p.produce(ctx, r, "draft", nil, func() (string, error) {
-		return r.render("/agents/"+pointerName(p.c.Producer)+"/prompt", maker.Prompt, r.scopeWith())
+		return r.render("/agents/"+escapePointer(p.c.Producer)+"/prompt", maker.Prompt, r.scopeWith())
 	})
 	if err != nil {
 		return final{}, err
 	}
 	p.take(e, 1)
 	for n := 2; ; n++ {
-		r.tellFirst(fmt.Sprintf("eval/%d#0", n), IterationStart, map[string]any{"iteration": n})
+		r.emitOnce(fmt.Sprintf("eval/%d#0", n), IterationStart, IterationData{n})
 		if err := p.evaluate(ctx, r, n); err != nil {
 			return final{}, err
 		}
@@ -79,7 +78,7 @@ func (p *evaluator) produce(ctx context.Context, r *run, key string, source any,
 	return e, err
 }
 
-// earlier are the units of an agent so far, in the order of their execution.
+// earlier lists the units of an agent so far, in the order of their execution.
 func (p *evaluator) earlier(agent string) []string {
 	if p.c.Producer != p.c.Judge.Agent {
 		if agent == p.c.Producer {
@@ -104,7 +103,7 @@ func (p *evaluator) evaluate(ctx context.Context, r *run, n int) error {
 	for k := range 2 {
 		key := fmt.Sprintf("eval/%d#%d", n, k)
 		e, err := r.work(ctx, unit{
-			key: key, agent: p.c.Judge.Agent, lane: LaneMain, earlier: p.earlier(p.c.Judge.Agent), source: p.c.Judge.Input, data: map[string]any{"iteration": n},
+			key: key, agent: p.c.Judge.Agent, lane: LaneMain, earlier: p.earlier(p.c.Judge.Agent), source: p.c.Judge.Input, data: UnitData{Iteration: &n},
 			read: func(text string) (json.RawMessage, error) {
 				read, err := readEvaluation(text)
 				if err != nil {
@@ -140,10 +139,7 @@ func (p *evaluator) judgeInput(r *run, again bool) (string, error) {
 	case p.c.Judge.Input == nil:
 		return evaluatorText(*p.draft), nil
 	}
-	scope := template.Scope{"draft": template.Str(*p.draft)}
-	for name, v := range r.base {
-		scope[name] = v
-	}
+	scope := merge(template.Scope{"draft": template.Str(*p.draft)}, r.base)
 	return r.render("/pattern/config/evaluator/input", *p.c.Judge.Input, scope)
 }
 
@@ -151,7 +147,7 @@ func (p *evaluator) historyEntry(n int) spec.Map[any] {
 	e := p.last
 	return spec.Map[any]{
 		{Name: "iteration", Value: n}, {Name: "score", Value: e.Score}, {Name: "issues", Value: e.Issues}, {Name: "fixes", Value: e.Fixes},
-		{Name: "draft_preview", Value: firstOf(*p.draft, 100)}, {Name: "draft", Value: *p.draft},
+		{Name: "draft_preview", Value: beginning(*p.draft, 100)}, {Name: "draft", Value: *p.draft},
 		{Name: "evaluation", Value: spec.Map[any]{
 			{Name: "score", Value: e.Score}, {Name: "issues", Value: e.Issues}, {Name: "fixes", Value: e.Fixes},
 			{Name: "feedback", Value: strings.Join(e.Issues, "; ")},
@@ -165,24 +161,17 @@ func (p *evaluator) gate(ctx context.Context, r *run, n int) error {
 		return nil
 	}
 	index := n - 2
-	scope := template.Scope{
+	scope := merge(template.Scope{
 		"iteration_index": template.Int(index), "iterations": value(p.history), "current_draft": template.Str(*p.draft),
 		"current_evaluation": p.evaluationValue(),
-	}
-	for name, v := range r.base {
-		scope[name] = v
-	}
-	state, err := r.ask(ctx, question{
+	}, r.base)
+	err := p.askPerson(ctx, r, prompt{
 		unit: fmt.Sprintf("gate/%d", n), ask: p.c.Gate, pointer: "/pattern/config/review_gate", scope: scope,
 		place: HITLState{IterationIndex: &index},
 	})
-	if state.Unit != "" {
-		p.hitl = &state
-	}
 	if err != nil {
 		return err
 	}
-	p.answer = state.UserResponse
 	switch strings.ToLower(strings.TrimSpace(*p.answer)) {
 	case "stop", "abort", "end":
 		p.stopped = true
@@ -199,13 +188,7 @@ func (p *evaluator) revise(ctx context.Context, r *run, n int) error {
 		if p.c.RevisePrompt == nil {
 			return reviseText(*p.draft, *p.last), nil
 		}
-		scope := template.Scope{"draft": template.Str(*p.draft), "iteration": template.Int(n), "evaluation": p.evaluationValue()}
-		for name, v := range r.base {
-			scope[name] = v
-		}
-		if p.answer != nil {
-			scope["hitl_response"] = template.Str(*p.answer)
-		}
+		scope := merge(template.Scope{"draft": template.Str(*p.draft), "iteration": template.Int(n), "evaluation": p.evaluationValue()}, r.base, p.answerScope())
 		return r.render("/pattern/config/revise_prompt", *p.c.RevisePrompt, scope)
 	})
 	if err != nil {
@@ -233,10 +216,7 @@ func (p *evaluator) state() spec.Map[any] {
 	case p.revised && p.c.Gate != nil:
 		state = state.With("pending_revision", false)
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *evaluator) scope() template.Scope {

@@ -74,7 +74,7 @@ func TestEvaluator_revisesUntilItIsGoodEnough(t *testing.T) {
 	if got := s.artifact("o"); !strings.HasPrefix(got, "three 3 80 80 3 60 ") || !strings.HasSuffix(got, " [] - -") {
 		t.Errorf("the artifact holds %q", got)
 	}
-	if got := s.told(); !strings.HasPrefix(got, "workflow_start, step_start draft, step_complete draft, iteration_start 2, step_start eval/2#0, step_complete eval/2#0, step_start revise/2, step_complete revise/2, iteration_start 3, ") {
+	if got := s.reported(); !strings.HasPrefix(got, "workflow_start, step_start draft, step_complete draft, iteration_start 2, step_start eval/2#0, step_complete eval/2#0, step_start revise/2, step_complete revise/2, iteration_start 3, ") {
 		t.Errorf("told: %s", got)
 	}
 }

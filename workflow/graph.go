@@ -13,7 +13,7 @@ import (
 // maxGraphSteps is how many agents a graph without a budget of steps visits.
 const maxGraphSteps = 100
 
-// graph is nodes that lead to each other.
+// graph visits nodes that lead to each other.
 type graph struct {
 	c *spec.Graph
 
@@ -24,12 +24,11 @@ type graph struct {
 	steps   int      // agents' nodes
 	path    []string // nodes in the order in which they ended
 	units   map[string][]string
-	answer  *string
-	hitl    *HITLState
-	tokens  int
-	paused  *int // tokens when a question was put last
-	last    final
-	before  []string // the path that the run took before it came here
+	latest
+	tokens int
+	paused *int // tokens when the last question was asked
+	last   final
+	before []string // the path that the run took before it came here
 }
 
 func newGraph(c *spec.Graph) *graph {
@@ -56,7 +55,7 @@ func (p *graph) set(id string, result spec.Map[any]) {
 }
 
 func (p *graph) run(ctx context.Context, r *run) (final, error) {
-	p.before = r.book.pathBefore()
+	p.before = r.index.pathBefore()
 	for {
 		node, ok := p.c.Nodes.Get(p.current)
 		if !ok {
@@ -89,11 +88,11 @@ func (p *graph) run(ctx context.Context, r *run) (final, error) {
 
 // pathBefore returns the nodes that a run visited before it came here: what they
 // answered at earlier visits, on which the path depends, may not be recorded.
-func (b *book) pathBefore() []string {
+func (x *index) pathBefore() []string {
 	var extra struct {
 		Path []string `json:"execution_path"`
 	}
-	if b.begun.Extra == nil || json.Unmarshal(b.begun.Extra, &extra) != nil {
+	if x.begun.Extra == nil || json.Unmarshal(x.begun.Extra, &extra) != nil {
 		return nil
 	}
 	return extra.Path
@@ -108,11 +107,11 @@ func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error 
 	}
 	e, err := r.work(ctx, unit{
 		key: key, agent: n.Agent, lane: LaneMain, event: NodeStart, complete: NodeComplete, earlier: slices.Clone(p.units[n.Agent]), source: n.Input,
-		data: map[string]any{"node_id": id, "iteration": visit}, input: func() (string, error) {
+		data: UnitData{NodeID: &id, Iteration: &visit}, input: func() (string, error) {
 			if n.Input == nil {
 				return nodeText(id, p.ran()), nil
 			}
-			return r.render("/pattern/config/nodes/"+pointerName(id)+"/input", *n.Input, r.scopeWith(p.inside()))
+			return r.render("/pattern/config/nodes/"+escapePointer(id)+"/input", *n.Input, r.scopeWith(p.inside()))
 		},
 	})
 	if err != nil {
@@ -135,11 +134,11 @@ func (p *graph) work(ctx context.Context, r *run, n spec.Node, visit int) error 
 	return nil
 }
 
-// failureOf is why a unit failed when it was last tried.
+// failureOf returns why a unit failed at its last attempt.
 func (r *run) failureOf(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.book.units[key]; e != nil && e.failure != nil {
+	if e := r.index.units[key]; e != nil && e.failure != nil {
 		return e.failure.Message
 	}
 	return ""
@@ -148,8 +147,8 @@ func (r *run) failureOf(key string) string {
 // ask visits a person's node.
 func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	id := p.current
-	state, err := r.ask(ctx, question{
-		unit: UnitKey("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + pointerName(id),
+	state, err := r.ask(ctx, prompt{
+		unit: UnitKey("node/", id, fmt.Sprintf("@%d", visit)), ask: n.Ask, pointer: "/pattern/config/nodes/" + escapePointer(id),
 		scope: r.scopeWith(p.inside()), place: HITLState{NodeID: &id},
 	})
 	if state.Unit == "" {
@@ -168,7 +167,7 @@ func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 	return err
 }
 
-// next is where the first edge from the current node leads; "" is the end.
+// next returns where the first edge from the current node leads; "" is the end.
 func (p *graph) next() (string, error) {
 	if n := len(p.path); n < len(p.before) {
 		return p.before[n], nil
@@ -181,10 +180,7 @@ func (p *graph) next() (string, error) {
 	if len(e.To) > 0 {
 		return e.To[0], nil
 	}
-	scope := template.Scope{"nodes": p.nodes()}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
+	scope := merge(template.Scope{"nodes": p.nodes()}, p.answerScope())
 	for j, choice := range e.Choose {
 		test, err := template.CompileCondition(choice.When)
 		var holds bool
@@ -201,7 +197,7 @@ func (p *graph) next() (string, error) {
 	return "", nil
 }
 
-// ran are the nodes that have run, each once, in the order of their first time.
+// ran lists the nodes that have run, each once, in the order of their first time.
 func (p *graph) ran() []string {
 	var ids []string
 	for _, id := range p.path {
@@ -221,11 +217,7 @@ func (p *graph) nodes() *template.Dict {
 }
 
 func (p *graph) inside() template.Scope {
-	scope := template.Scope{"nodes": p.nodes(), "hitl_response": template.None{}}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
-	return scope
+	return merge(template.Scope{"nodes": p.nodes(), "hitl_response": template.None{}}, p.answerScope())
 }
 
 func (p *graph) state() spec.Map[any] {
@@ -243,10 +235,7 @@ func (p *graph) state() spec.Map[any] {
 	if p.paused != nil {
 		state = state.With("cumulative_tokens", *p.paused)
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *graph) scope() template.Scope {

@@ -175,7 +175,7 @@ type scene struct {
 	warned []string
 }
 
-func stageFor(t *testing.T, st store.Store, answer func(llm.Request) (llm.Response, error)) *scene {
+func sceneOn(t *testing.T, st store.Store, answer func(llm.Request) (llm.Response, error)) *scene {
 	t.Helper()
 	s := &scene{T: t, actor: &actor{answer: answer}, rt: runtime(t, st), out: t.TempDir()}
 	s.host = host(s.actor)
@@ -194,7 +194,7 @@ func stageFor(t *testing.T, st store.Store, answer func(llm.Request) (llm.Respon
 
 func newScene(t *testing.T, answer func(llm.Request) (llm.Response, error)) *scene {
 	t.Helper()
-	return stageFor(t, inmem.New(inmem.Config{}), answer)
+	return sceneOn(t, inmem.New(inmem.Config{}), answer)
 }
 
 // start runs a spec; vars are names and values in turn.
@@ -356,18 +356,30 @@ func hitl(fields string) string {
 	return string(raw)
 }
 
-// told are the events so far: each its type and what it is about.
-func (s *scene) told() string {
+// reported lists the events so far: each its type and what it is about.
+func (s *scene) reported() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []string
 	for _, e := range s.events {
 		about := ""
-		for _, name := range []string{"unit", "chosen_route", "branch_id", "iteration", "budget"} {
-			if v, ok := e.Data[name]; ok {
-				about = fmt.Sprintf(" %v", v)
-				break
-			}
+		switch d := e.Data.(type) {
+		case workflow.UnitData:
+			about = " " + d.Unit
+		case workflow.QuestionData:
+			about = " " + d.Unit
+		case workflow.AnswerData:
+			about = " " + d.Unit
+		case workflow.ErrorData:
+			about = " " + d.Unit
+		case workflow.RouteData:
+			about = " " + d.Route
+		case workflow.BranchData:
+			about = " " + d.BranchID
+		case workflow.IterationData:
+			about = fmt.Sprintf(" %d", d.Iteration)
+		case workflow.BudgetData:
+			about = " " + d.Budget
 		}
 		list = append(list, string(e.Type)+about)
 	}

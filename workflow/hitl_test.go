@@ -161,7 +161,7 @@ func TestAsk_atTheTerminal(t *testing.T) {
 	if len(asked) != 2 || !strings.Contains(s.warnings(), "neither approved") {
 		t.Errorf("asked %q, warned %q", asked, s.warnings())
 	}
-	if got := s.told(); strings.Count(got, "workflow_start") != 1 || strings.Count(got, "hitl_pause") != 1 || strings.Count(got, "step_start router#0") != 1 {
+	if got := s.reported(); strings.Count(got, "workflow_start") != 1 || strings.Count(got, "hitl_pause") != 1 || strings.Count(got, "step_start router#0") != 1 {
 		t.Errorf("told: %s", got)
 	}
 }

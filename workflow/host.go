@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// Host is what a run borrows from the program it runs in. Models is required.
+// Host is what a run needs from the program it runs in. Models is required.
 type Host struct {
 	// Models finds the model of an agent, and the name to show for it.
 	Models func(m spec.Model) (name string, model llm.Model, err error)
@@ -20,15 +21,18 @@ type Host struct {
 	Env spec.Env
 	// Tools makes the tools of a run. Nil: there are none.
 	Tools func(ctx context.Context, s *spec.Spec, snap *spec.Snapshot) (Toolbox, error)
+	// Permissions decides which tool calls within units run without asking. Nil:
+	// all of them do, because the spec says which tools an agent has.
+	Permissions *holdfast.Permissions
 	// AllowPrivate are hosts with their ports that HTTP executors of a changed
 	// spec may reach although they are not public.
 	AllowPrivate []string
 	// WorkDir is where relative paths of notes lie; empty: the working directory.
 	WorkDir string
 
-	// Those that follow are called by one goroutine at a time. Each may be nil.
+	// The next three are called by one goroutine at a time. Each may be nil.
 
-	OnEvent  func(Event)                      // what has happened, after it was written
+	OnEvent  func(Event)                      // progress, after it was written
 	OnUpdate func(holdfast.Update)            // changes after they were written, pieces of answers as they come
 	Warn     func(format string, args ...any) // what does not stop a run
 
@@ -37,34 +41,25 @@ type Host struct {
 
 // Toolbox has the tools of a run.
 type Toolbox interface {
-	// For are the tools of a unit, by the names its spec lists; where it has no
-	// list, all there are and those named. Loaded tells which skills the conversation has
-	// already.
+	// For returns the tools of a unit, by the names its spec lists; where it has
+	// no list, all there are and those named. Loaded reports a skill that the
+	// conversation has been shown.
 	For(names []string, listed bool, loaded func(skill string) bool) ([]tool.Tool, error)
-	// Close ends what the box has started.
+	// Close ends what the toolbox has started.
 	Close() error
 }
 
-// filled is the host with what is missing, for one run: units that work at the
-// same time tell their news one after the other.
-func (h Host) filled() Host {
-	event, update, warn := h.OnEvent, h.OnUpdate, h.Warn
-	var mu sync.Mutex
-	inTurn := func(tell func()) {
-		mu.Lock()
-		defer mu.Unlock()
-		tell()
-	}
-	h.OnEvent, h.OnUpdate, h.Warn = func(Event) {}, func(holdfast.Update) {}, func(string, ...any) {}
-	if event != nil {
-		h.OnEvent = func(e Event) { inTurn(func() { event(e) }) }
-	}
-	if update != nil {
-		h.OnUpdate = func(u holdfast.Update) { inTurn(func() { update(u) }) }
-	}
-	if warn != nil {
-		h.Warn = func(format string, args ...any) { inTurn(func() { warn(format, args...) }) }
-	}
+// withDefaults fills in what is missing, for one run. Units that work at the
+// same time call back one after the other.
+func (h Host) withDefaults() Host {
+	mu, warn := &sync.Mutex{}, h.Warn
+	h.OnEvent, h.OnUpdate = serial(mu, h.OnEvent), serial(mu, h.OnUpdate)
+	warnSerially := serial(mu, func(text string) {
+		if warn != nil {
+			warn("%s", text)
+		}
+	})
+	h.Warn = func(format string, args ...any) { warnSerially(fmt.Sprintf(format, args...)) }
 	if h.Now == nil {
 		h.Now = time.Now
 	}
@@ -76,38 +71,13 @@ func (h Host) filled() Host {
 	return h
 }
 
-// Event is news of a run. It is told after the commit it reports.
-type Event struct {
-	Type      EventType        `json:"event_type"`
-	Timestamp string           `json:"timestamp"`
-	SessionID string           `json:"session_id"`
-	SpecName  string           `json:"spec_name"`
-	Pattern   spec.PatternType `json:"pattern_type"`
-	Data      map[string]any   `json:"data"`
+// serial lets one goroutine at a time call fn, which may be nil.
+func serial[T any](mu *sync.Mutex, fn func(T)) func(T) {
+	return func(v T) {
+		if fn != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			fn(v)
+		}
+	}
 }
-
-// EventType is what an event is about.
-type EventType string
-
-// The types of events. A unit that is no step, task, worker or node is told as
-// a step; its key is always in the data.
-const (
-	WorkflowStart    EventType = "workflow_start"
-	StepStart        EventType = "step_start"
-	StepComplete     EventType = "step_complete"
-	TaskStart        EventType = "task_start"
-	TaskComplete     EventType = "task_complete"
-	BranchStart      EventType = "branch_start"
-	BranchComplete   EventType = "branch_complete"
-	RoutingDecision  EventType = "routing_decision"
-	IterationStart   EventType = "iteration_start"
-	WorkerStart      EventType = "worker_start"
-	WorkerComplete   EventType = "worker_complete"
-	NodeStart        EventType = "node_start"
-	NodeComplete     EventType = "node_complete"
-	HITLPause        EventType = "hitl_pause"
-	HITLAnswer       EventType = "hitl_answer"
-	BudgetWarning    EventType = "budget_warning"
-	ErrorEvent       EventType = "error"
-	WorkflowComplete EventType = "workflow_complete"
-)

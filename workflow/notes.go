@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,35 +14,20 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// systemPrompt is what an agent is told at its first unit in a lane.
-func (st *stage) systemPrompt(r *run, agent string) string {
+// systemPrompt makes the prompt of an agent for its first unit in a lane.
+func (x *runner) systemPrompt(r *run, agent string) string {
 	made, _ := r.spec.Agents.Get(agent)
-	return systemText(r.spec, agent, made.Prompt, st.lastNotes(r))
+	return systemText(r.spec, agent, made.Prompt, x.lastNotes(r))
 }
 
-// notes is the policy of the notes file, nil where there is none.
-func (r *run) notes() *spec.Notes {
-	if r.spec.Context == nil {
-		return nil
-	}
-	return r.spec.Context.Notes
-}
-
-func (st *stage) notesPath(n *spec.Notes) string {
-	if filepath.IsAbs(n.File) {
-		return n.File
-	}
-	return filepath.Join(st.host.WorkDir, n.File)
-}
-
-// lastNotes are the last entries of the notes file. A file that cannot be read
+// lastNotes reads the last entries of the notes file. A file that cannot be read
 // warns and has none.
-func (st *stage) lastNotes(r *run) string {
+func (x *runner) lastNotes(r *run) string {
 	n := r.notes()
 	if n == nil {
 		return ""
 	}
-	data, err := os.ReadFile(st.notesPath(n))
+	data, err := os.ReadFile(x.notesPath(n))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.warn("the notes cannot be read: %v", err)
@@ -52,10 +38,25 @@ func (st *stage) lastNotes(r *run) string {
 	return strings.TrimSpace(strings.Join(entries[max(0, len(entries)-n.IncludeLast):], ""))
 }
 
+// notes returns the policy of the notes file, nil where there is none.
+func (r *run) notes() *spec.Notes {
+	if r.spec.Context == nil {
+		return nil
+	}
+	return r.spec.Context.Notes
+}
+
+func (x *runner) notesPath(n *spec.Notes) string {
+	if filepath.IsAbs(n.File) {
+		return n.File
+	}
+	return filepath.Join(x.host.WorkDir, n.File)
+}
+
 // noteHeading begins an entry: what an agent has said may hold headings too.
 var noteHeading = regexp.MustCompile(`^## \d{4}-\d\d-\d\dT`)
 
-// splitNotes are the entries of a notes file, whole.
+// splitNotes returns the entries of a notes file, whole.
 func splitNotes(format, text string) []string {
 	if format == "json" {
 		return strings.SplitAfter(strings.TrimRight(text, "\n"), "\n")
@@ -70,50 +71,40 @@ func splitNotes(format, text string) []string {
 	return entries
 }
 
-// noteOf is the entry of a unit.
-func (st *stage) noteOf(r *run, u unit, e *entry, input, text string) string {
+// noteOf makes the entry of a unit.
+func (x *runner) noteOf(r *run, u unit, e *entry, input, text string) string {
 	n := r.notes()
 	if n == nil {
 		return ""
 	}
-	var tools []string
-	for _, m := range e.messages {
-		for _, call := range m.ToolCalls {
-			tools = append(tools, call.Name)
-		}
-	}
-	st.calls++
-	number := u.number
-	if number == 0 {
-		number = st.calls
-	}
-	return noteText(n.Format, st.host.Now(), u.agent, number, input, tools, text)
+	x.calls++
+	return noteText(n.Format, x.host.Now(), u.agent, cmp.Or(u.number, x.calls), input, e.toolNames(), text)
 }
 
 // addNote appends an entry to the notes file. What goes wrong is a warning.
-func (st *stage) addNote(r *run, note string) {
+func (x *runner) addNote(r *run, note string) {
 	n := r.notes()
 	if n == nil || note == "" {
 		return
 	}
-	if err := appendNotes(st.notesPath(n), []string{note}, false); err != nil {
+	if err := appendNotes(x.notesPath(n), []string{note}, false); err != nil {
 		r.warn("a note cannot be written: %v", err)
 	}
 }
 
 // completeNotes appends the entries of finished units that the file lacks.
-func (st *stage) completeNotes(r *run) {
+func (x *runner) completeNotes(r *run) {
 	n := r.notes()
 	if n == nil {
 		return
 	}
 	var notes []string
-	for _, e := range r.book.finished {
+	for _, e := range r.index.finished {
 		if e.note != "" {
 			notes = append(notes, e.note)
 		}
 	}
-	if err := appendNotes(st.notesPath(n), notes, true); err != nil {
+	if err := appendNotes(x.notesPath(n), notes, true); err != nil {
 		r.warn("the notes cannot be completed: %v", err)
 	}
 }

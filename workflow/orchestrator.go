@@ -15,8 +15,8 @@ import (
 // planTries is how often an orchestrator is asked for a plan that can be read.
 const planTries = 3
 
-// orchestrator is an agent that makes a plan, workers that carry it out, and
-// what becomes of their results.
+// orchestrator has an agent make a plan and workers carry it out, and closes
+// with their results.
 type orchestrator struct {
 	c *spec.Orchestrator
 
@@ -25,8 +25,7 @@ type orchestrator struct {
 	tasks   []string
 	results map[int]spec.Map[any]
 	worked  bool // all workers are done
-	answer  *string
-	hitl    *HITLState
+	latest
 	reduce  *final
 	writeup *final
 }
@@ -49,12 +48,12 @@ func (p *orchestrator) run(ctx context.Context, r *run) (final, error) {
 		if err := p.reviewResults(ctx, r); err != nil {
 			return final{}, err
 		}
-		if err := p.closing(ctx, r, "reduce", *p.c.Reduce, &p.reduce); err != nil {
+		if err := p.runClosing(ctx, r, "reduce", *p.c.Reduce, &p.reduce); err != nil {
 			return final{}, err
 		}
 	}
 	if p.c.Writeup != nil {
-		if err := p.closing(ctx, r, "writeup", *p.c.Writeup, &p.writeup); err != nil {
+		if err := p.runClosing(ctx, r, "writeup", *p.c.Writeup, &p.writeup); err != nil {
 			return final{}, err
 		}
 	}
@@ -115,46 +114,19 @@ func (p *orchestrator) reviewPlan(ctx context.Context, r *run) error {
 	before := template.Scope{
 		"orchestrator_response": template.Str(pyjson.Print(p.plan, "  ", true)), "subtasks": plan, "task_count": template.Int(len(p.tasks)),
 	}
-	return p.ask(ctx, r, question{
+	return p.askPerson(ctx, r, prompt{
 		unit: "plan/review", ask: p.c.DecompositionReview, pointer: "/pattern/config/decomposition_review",
-		scope: under(before, r.base), place: HITLState{Phase: ptr("decomposition"), WorkerCount: ptr(len(p.tasks))},
+		scope: merge(before, r.base), place: HITLState{Phase: ptr("decomposition"), WorkerCount: ptr(len(p.tasks))},
 	})
 }
 
-// ask puts a question and remembers the answer.
-func (p *orchestrator) ask(ctx context.Context, r *run, q question) error {
-	state, err := r.ask(ctx, q)
-	if state.Unit != "" {
-		p.hitl = &state
-	}
-	if err == nil {
-		p.answer = state.UserResponse
-	}
-	return err
-}
-
-// under is a scope over which another is laid.
-func under(scope template.Scope, over ...template.Scope) template.Scope {
-	all := template.Scope{}
-	for _, s := range append([]template.Scope{scope}, over...) {
-		for name, v := range s {
-			all[name] = v
-		}
-	}
-	return all
-}
-
 func (p *orchestrator) runWorkers(ctx context.Context, r *run) error {
-	limit := 0
-	if most := p.c.Planner.Limits.MaxWorkers; most != nil {
-		limit = *most
-	}
 	entries := make([]*entry, len(p.tasks))
-	errs := r.each(len(p.tasks), limit, func(i int) (err error) {
+	errs := r.each(len(p.tasks), p.c.Planner.Limits.MaxWorkers, func(i int) (err error) {
 		key := fmt.Sprintf("worker/%d", i)
 		entries[i], err = r.work(ctx, unit{
 			key: key, agent: p.c.Worker.Agent, lane: key, event: WorkerStart, complete: WorkerComplete, tools: p.c.Worker.Tools, source: p.c.Worker.Tools,
-			data: map[string]any{"worker_index": i, "task": p.tasks[i]}, input: func() (string, error) { return p.tasks[i], nil },
+			data: UnitData{WorkerIndex: &i, Task: &p.tasks[i]}, input: func() (string, error) { return p.tasks[i], nil },
 		})
 		return err
 	})
@@ -170,7 +142,18 @@ func (p *orchestrator) runWorkers(ctx context.Context, r *run) error {
 	return worst(errs)
 }
 
-// workersScope is what the closing steps see.
+func (p *orchestrator) reviewResults(ctx context.Context, r *run) error {
+	if p.c.ReduceReview == nil {
+		return nil
+	}
+	before := template.Scope{"worker_count": template.Int(len(p.tasks))}
+	return p.askPerson(ctx, r, prompt{
+		unit: "reduce/review", ask: p.c.ReduceReview, pointer: "/pattern/config/reduce_review",
+		scope: merge(before, p.workersScope(), r.base, p.said()), place: HITLState{Phase: ptr("reduce"), WorkerCount: ptr(len(p.tasks))},
+	})
+}
+
+// workersScope returns what the closing steps see.
 func (p *orchestrator) workersScope() template.Scope {
 	return template.Scope{"workers": value(p.resultList()), "num_workers": template.Int(len(p.tasks)), "round_count": template.Int(1)}
 }
@@ -185,35 +168,21 @@ func (p *orchestrator) resultList() []spec.Map[any] {
 	return list
 }
 
-// said is what persons have answered last and, for the writeup, the reduction.
+// said returns the last answer of a person and, for the writeup, the reduction.
 func (p *orchestrator) said() template.Scope {
-	scope := template.Scope{}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
+	scope := merge(p.answerScope())
 	if p.reduce != nil {
 		scope["reduce_response"] = template.Str(p.reduce.text)
 	}
 	return scope
 }
 
-func (p *orchestrator) reviewResults(ctx context.Context, r *run) error {
-	if p.c.ReduceReview == nil {
-		return nil
-	}
-	before := template.Scope{"worker_count": template.Int(len(p.tasks))}
-	return p.ask(ctx, r, question{
-		unit: "reduce/review", ask: p.c.ReduceReview, pointer: "/pattern/config/reduce_review",
-		scope: under(before, p.workersScope(), r.base, p.said()), place: HITLState{Phase: ptr("reduce"), WorkerCount: ptr(len(p.tasks))},
-	})
-}
-
-// closing is the reduction or the writeup.
-func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.Step, into **final) error {
-	scope := under(p.workersScope(), r.base, p.said(), values(s.Vars))
+// runClosing runs the reduction or the writeup.
+func (p *orchestrator) runClosing(ctx context.Context, r *run, name string, s spec.Step, into **final) error {
+	scope := merge(p.workersScope(), r.base, p.said(), values(s.Vars))
 	pointer := "/pattern/config/" + name
 	if s.Ask != nil {
-		err := p.ask(ctx, r, question{
+		err := p.askPerson(ctx, r, prompt{
 			unit: name, ask: s.Ask, pointer: pointer, scope: scope, place: HITLState{Phase: &name, WorkerCount: ptr(len(p.tasks))},
 		})
 		if err == nil {
@@ -233,7 +202,7 @@ func (p *orchestrator) closing(ctx context.Context, r *run, name string, s spec.
 	return nil
 }
 
-// earlier are the units of an agent before a closing step.
+// earlier lists the units of an agent before a closing step.
 func (p *orchestrator) earlier(name, agent string) []string {
 	var keys []string
 	if p.c.Planner.Agent == agent {
@@ -274,14 +243,11 @@ func (p *orchestrator) state() spec.Map[any] {
 		}
 		state = state.With("worker_states", states)
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *orchestrator) scope() template.Scope {
-	scope := under(p.workersScope(), p.said())
+	scope := merge(p.workersScope(), p.said())
 	if p.writeup != nil {
 		scope["writeup_response"] = template.Str(p.writeup.text)
 	}

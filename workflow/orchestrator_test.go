@@ -70,7 +70,7 @@ func TestOrchestrator_planWorkersReduceWriteup(t *testing.T) {
 		`running`+end,
 		`completed`+end,
 	)
-	if got := s.told(); !strings.Contains(got, "worker_start worker/0, worker_complete worker/0, worker_start worker/1") {
+	if got := s.reported(); !strings.Contains(got, "worker_start worker/0, worker_complete worker/0, worker_start worker/1") {
 		t.Errorf("told: %s", got)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// parallel is branches at the same time, then what becomes of their results.
+// parallel runs branches at the same time, then reduces their results.
 type parallel struct {
 	c        *spec.Parallel
 	branches []*branch
-	asked    bool // a question was put, ever
+	asked    bool // a question was asked, ever
 	reduce   *HITLState
 	reduced  *final
 }
@@ -42,18 +42,14 @@ func newParallel(c *spec.Parallel) *parallel {
 }
 
 func (p *parallel) run(ctx context.Context, r *run) (final, error) {
-	limit := 0
-	if r.spec.Runtime.MaxParallel != nil {
-		limit = *r.spec.Runtime.MaxParallel
-	}
-	errs := r.each(len(p.branches), limit, func(i int) error { return p.branches[i].run(ctx, r) })
+	errs := r.each(len(p.branches), r.spec.Runtime.MaxParallel, func(i int) error { return p.branches[i].run(ctx, r) })
 	for _, b := range p.branches {
 		p.asked = p.asked || b.hitl != nil
 	}
-	if err := worst(errs); err != nil && (r.stage == nil || !errors.Is(err, errWaiting)) {
+	if err := worst(errs); err != nil && (r.runner == nil || !errors.Is(err, errWaiting)) {
 		return final{}, err
 	}
-	if err := p.putQuestions(ctx, r); err != nil {
+	if err := p.ask(ctx, r); err != nil {
 		return final{}, err
 	}
 	if p.c.Reduce == nil {
@@ -64,11 +60,11 @@ func (p *parallel) run(ctx context.Context, r *run) (final, error) {
 
 // run does the steps of a branch up to its end or its next question.
 func (b *branch) run(ctx context.Context, r *run) error {
-	r.tellFirst(b.key(0), BranchStart, map[string]any{"branch_id": b.id})
+	r.emitOnce(b.key(0), BranchStart, BranchData{BranchID: b.id})
 	for i := range b.steps.steps {
-		if b.steps.steps[i].Ask != nil && r.stage != nil {
-			if _, put, _ := r.asked(b.question(r, i)); !put {
-				return errWaiting // those of all branches are put together, once nothing else is left to do
+		if b.steps.steps[i].Ask != nil && r.runner != nil {
+			if _, asked, _ := r.find(b.prompt(r, i)); !asked {
+				return errWaiting // those of all branches are asked together, once nothing else is left to do
 			}
 		}
 		if err := b.step(ctx, r, i); err != nil {
@@ -79,16 +75,16 @@ func (b *branch) run(ctx context.Context, r *run) error {
 		}
 	}
 	b.done = true
-	r.tellFirst(b.key(len(b.steps.steps)-1), BranchComplete, map[string]any{"branch_id": b.id, "response": b.last.text, "tokens_estimated": b.tokens})
+	r.emitOnce(b.key(len(b.steps.steps)-1), BranchComplete, BranchData{b.id, &b.last.text, &b.tokens})
 	return nil
 }
 
-// question is the one at a step.
-func (b *branch) question(r *run, i int) question {
+// prompt returns the question at a step.
+func (b *branch) prompt(r *run, i int) prompt {
 	place := b.place
 	place.StepIndex = &i
 	s := b.steps.steps[i]
-	return question{
+	return prompt{
 		unit: b.key(i), ask: s.Ask, pointer: fmt.Sprintf("%s/%d", b.pointer, i), place: place,
 		scope: r.scopeWith(b.around, b.inside(i), values(s.Vars)),
 	}
@@ -101,40 +97,36 @@ func (b *branch) shownState() spec.Map[any] {
 	}
 }
 
-func (b *branch) result() spec.Map[any] {
-	return spec.Map[any]{
-		{Name: "response", Value: b.last.text}, {Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: b.tokens},
-		{Name: "step_history", Value: b.historyList()},
-	}
-}
-
-// putQuestions asks what the branches have come to, all at once.
-func (p *parallel) putQuestions(ctx context.Context, r *run) error {
-	var questions []question
+// ask asks the questions that the branches have reached, all at once. A branch
+// may also wait within a unit, which has asked already.
+func (p *parallel) ask(ctx context.Context, r *run) error {
+	var prompts []prompt
 	waiting := false
 	for _, b := range p.branches {
 		if b.done {
 			continue
 		}
 		waiting = true
-		q := b.question(r, len(b.history))
-		state, put, _ := r.asked(q)
-		if put {
+		if b.steps.steps[len(b.history)].Ask == nil {
+			continue
+		}
+		p.asked = true
+		next := b.prompt(r, len(b.history))
+		if state, asked, _ := r.find(next); asked {
 			b.hitl = &state
 		} else {
-			questions = append(questions, q)
+			prompts = append(prompts, next)
 		}
 	}
-	if !waiting {
-		return nil
-	}
-	p.asked = true
-	if len(questions) > 0 {
-		if err := r.stage.put(ctx, r, questions...); err != nil {
+	if len(prompts) > 0 {
+		if err := r.runner.ask(ctx, r, prompts...); err != nil {
 			return err
 		}
 	}
-	return errWaiting
+	if waiting {
+		return errWaiting
+	}
+	return nil
 }
 
 // runReduce makes one of the branches' results.
@@ -142,7 +134,7 @@ func (p *parallel) runReduce(ctx context.Context, r *run) (final, error) {
 	s := *p.c.Reduce
 	scope := r.scopeWith(p.scope(), values(s.Vars))
 	if s.Ask != nil {
-		state, err := r.ask(ctx, question{
+		state, err := r.ask(ctx, prompt{
 			unit: "reduce", ask: s.Ask, pointer: "/pattern/config/reduce", scope: scope, place: HITLState{StepType: ptr("reduce")},
 		})
 		if state.Unit != "" {
@@ -166,7 +158,7 @@ func (p *parallel) runReduce(ctx context.Context, r *run) (final, error) {
 	return *p.reduced, nil
 }
 
-// earlier are the units of an agent in all branches, as written.
+// earlier lists the units of an agent in all branches, as written.
 func (p *parallel) earlier(agent string) []string {
 	var keys []string
 	for _, b := range p.branches {
@@ -179,7 +171,7 @@ func (p *parallel) earlier(agent string) []string {
 	return keys
 }
 
-// joined is the final response where nothing reduces.
+// joined returns the final response where nothing reduces.
 func (p *parallel) joined() string {
 	ordered := slices.SortedFunc(slices.Values(p.branches), func(a, b *branch) int { return strings.Compare(a.id, b.id) })
 	texts := make([]string, len(ordered))
@@ -244,7 +236,7 @@ func (p *parallel) withQuestions(state spec.Map[any], waiting []HITLState, all b
 	return state
 }
 
-// lastAnswered is the question of a branch that is on its way again.
+// lastAnswered returns the question of a branch that works again.
 func (p *parallel) lastAnswered() *HITLState {
 	for _, b := range p.branches {
 		if !b.done && b.hitl != nil {
@@ -262,4 +254,11 @@ func (p *parallel) scope() template.Scope {
 		}
 	}
 	return template.Scope{"branches": all}
+}
+
+func (b *branch) result() spec.Map[any] {
+	return spec.Map[any]{
+		{Name: "response", Value: b.last.text}, {Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: b.tokens},
+		{Name: "step_history", Value: b.historyList()},
+	}
 }

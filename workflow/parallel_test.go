@@ -38,7 +38,7 @@ func TestParallel_branchesThenReduce(t *testing.T) {
 	tell := s.host.OnEvent
 	s.host.OnEvent = func(e workflow.Event) {
 		tell(e)
-		if e.Type == workflow.BranchComplete && e.Data["branch_id"] == "y" {
+		if e.Type == workflow.BranchComplete && e.Data.(workflow.BranchData).BranchID == "y" {
 			close(done)
 		}
 	}
@@ -118,10 +118,10 @@ func TestParallel_severalBranchesWait(t *testing.T) {
 		t.Errorf("three wait:\n%s\nwant\n%s", got, want)
 	}
 
-	s.told()
+	s.reported()
 	// c is answered out of turn and is done; a and b wait.
 	s.pauses("a1 re: a0")(s.resume(workflow.ResumeOptions{Answer: ptr("C"), Target: "c"}))
-	if got := s.told(); got != "workflow_start, hitl_answer branch/c/step/1, branch_complete c" {
+	if got := s.reported(); got != "workflow_start, hitl_answer branch/c/step/1, branch_complete c" {
 		t.Errorf("told: %s", got)
 	}
 	// a runs to its next question, which is put although b waits.

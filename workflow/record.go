@@ -31,10 +31,10 @@ type Recorder struct {
 type History interface {
 	// Unit returns what is known of a unit. The zero record: nothing.
 	Unit(u Unit) UnitRecord
-	// Question gets a question as the log has it, or as it would be put. It
-	// returns the question as it was put, with its answer if there is one, and
-	// whether the time limit answered it. Without a Unit: it was never put.
-	Question(q HITLState) (put HITLState, timedOut bool)
+	// Question gets a question as the log has it, or as it would be asked. It
+	// returns the question as it was asked, with its answer if there is one, and
+	// whether the time limit answered it. Without a Unit: it was never asked.
+	Question(q HITLState) (asked HITLState, timedOut bool)
 }
 
 // Unit is a piece of work for an agent.
@@ -59,19 +59,15 @@ type UnitRecord struct {
 
 // NewRecorder takes a whole session of a run. At is when the changes happened.
 func NewRecorder(s session.Session, at time.Time) (*Recorder, error) {
-	b, err := bookOf(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), b)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
 	w := &Recorder{s: s, r: r, at: at, logged: map[string]bool{}}
-	for key, e := range b.units {
+	for key, e := range r.index.units {
 		w.logged[key] = e.done
 	}
-	for key, q := range b.questions {
+	for key, q := range r.index.questions {
 		w.logged[key] = q.answer != nil
 	}
 	r.recorder = w
@@ -82,7 +78,7 @@ func NewRecorder(s session.Session, at time.Time) (*Recorder, error) {
 func (w *Recorder) Spec() *spec.Spec { return w.r.spec }
 
 // Replay records everything that the history knows of the units and questions
-// that the pattern reaches. Ended: the pattern came to its end.
+// that the pattern reaches. Ended: the pattern reached its end.
 func (w *Recorder) Replay(h History) (ended bool) {
 	w.history = h
 	_, _, err := w.r.replay(context.Background())
@@ -91,7 +87,7 @@ func (w *Recorder) Replay(h History) (ended bool) {
 
 // Waits reports a question without an answer.
 func (w *Recorder) Waits() bool {
-	for _, q := range w.r.book.questions {
+	for _, q := range w.r.index.questions {
 		if q.answer == nil {
 			return true
 		}
@@ -112,28 +108,20 @@ func (w *Recorder) unit(u unit) {
 }
 
 // question asks the history about a question before the pattern looks it up.
-func (w *Recorder) question(q question) {
-	known := w.r.book.questions[q.unit]
+func (w *Recorder) question(p prompt) {
+	known := w.r.index.questions[p.unit]
 	switch {
-	case known != nil && known.answer != nil && !w.logged[q.unit]: // recorded a moment ago
+	case known != nil && known.answer != nil && !w.logged[p.unit]: // recorded a moment ago
 		return
 	case known == nil:
-		known = &asked{Question: session.Question{Unit: q.unit, Default: q.ask.Default}}
-		known.Prompt, known.Context = w.r.shown(q)
+		known = &question{PendingCall: w.r.call(p)}
 	}
-	state := known.state(q.place)
-	if state.TimeoutAt == nil && q.ask.TimeoutSeconds > 0 {
-		state.TimeoutAt = ptr(iso8601(w.at.Add(time.Duration(q.ask.TimeoutSeconds) * time.Second)))
+	state := known.state(p.place)
+	if end := p.expiry(w.at); state.TimeoutAt == nil && end != nil {
+		state.TimeoutAt = ptr(iso8601(*end))
 	}
-	if put, timedOut := w.history.Question(state); put.Unit != "" {
-		w.AddQuestion(put, timedOut)
-	}
-}
-
-func (w *Recorder) add(changes ...session.Change) {
-	for _, c := range changes {
-		w.changes = append(w.changes, c)
-		w.r.book.apply(c, w.at)
+	if asked, timedOut := w.history.Question(state); asked.Unit != "" {
+		w.AddQuestion(asked, timedOut)
 	}
 }
 
@@ -153,14 +141,21 @@ func (w *Recorder) AddUnit(u Unit, rec UnitRecord) {
 	}
 }
 
-// seconds is how long the run has worked. What was done elsewhere took none of
+func (w *Recorder) add(changes ...session.Change) {
+	for _, c := range changes {
+		w.changes = append(w.changes, c)
+		w.r.index.apply(c, w.at)
+	}
+}
+
+// seconds returns how long the run has worked. What was done elsewhere took none of
 // it.
 func (w *Recorder) seconds() float64 { return w.s.Workflow().Seconds }
 
-// addMessages records what was said in a unit. A unit that has to go on needs
+// addMessages records what was said in a unit. A unit that has to continue needs
 // the prompt it was begun with; else the prompt is made when it is needed.
 func (w *Recorder) addMessages(u Unit, rec UnitRecord) {
-	e, said := w.r.book.unit(u.Key), rec.Messages
+	e, said := w.r.index.unit(u.Key), rec.Messages
 	if _, asked := e.input(); asked {
 		for len(said) > 0 && said[0].Role == session.RoleUser { // it was asked that before
 			said = said[1:]
@@ -175,7 +170,7 @@ func (w *Recorder) addMessages(u Unit, rec UnitRecord) {
 			made, _ := w.r.spec.Agents.Get(u.Agent)
 			system = systemText(w.r.spec, u.Agent, made.Prompt, "")
 		}
-		if _, known := w.r.book.systems[conversation(u.Agent, u.Lane)]; !known && system != "" {
+		if _, known := w.r.index.systems[conversation(u.Agent, u.Lane)]; !known && system != "" {
 			started.System = &system
 		}
 		w.add(started)
@@ -218,7 +213,7 @@ func (w *Recorder) loopChanges(u Unit, said []session.Message, offset int) []ses
 }
 
 func (w *Recorder) finish(u Unit, rec UnitRecord) {
-	e := w.r.book.unit(u.Key)
+	e := w.r.index.unit(u.Key)
 	if e.agent == "" {
 		w.add(session.UnitStarted{Unit: u.Key, Lane: u.Lane, Agent: u.Agent})
 	}
@@ -231,34 +226,30 @@ func (w *Recorder) finish(u Unit, rec UnitRecord) {
 		res.Tokens = *rec.Tokens
 	} else {
 		input, _ := e.input()
-		res.Tokens = words(input, response)
+		res.Tokens = countWords(input, response)
 	}
 	w.add(session.UnitFinished{Unit: u.Key, Agent: u.Agent, Result: res.json(), Seconds: w.seconds()})
 }
 
-func (r result) json() json.RawMessage {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		panic(fmt.Sprintf("workflow: a result is no JSON: %v", err)) // texts, numbers and JSON always are
-	}
-	return raw
-}
-
 // AddQuestion records a question and its answer, as far as the log lacks them.
 func (w *Recorder) AddQuestion(q HITLState, timedOut bool) {
-	known := w.r.book.questions[q.Unit]
+	known := w.r.index.questions[q.Unit]
 	if known == nil {
-		put := session.Question{Unit: q.Unit, Prompt: q.Prompt, Context: q.ContextDisplay, Default: q.DefaultResponse}
+		asked := session.Question{Unit: q.Unit, Prompt: q.Prompt, Context: q.ContextDisplay, Default: q.DefaultResponse}
 		if q.TimeoutAt != nil {
 			if at, err := time.Parse(time.RFC3339, *q.TimeoutAt); err == nil {
-				put.TimeoutAt = &at
+				asked.TimeoutAt = &at
 			}
 		}
-		w.add(session.QuestionPut{Question: put, Seconds: w.seconds()})
-		known = w.r.book.questions[q.Unit]
+		w.add(session.CallPending{Call: asked.Call(), Seconds: w.seconds()})
+		known = w.r.index.questions[q.Unit]
 	}
 	if q.UserResponse != nil && known.answer == nil {
-		w.add(session.QuestionAnswered{Unit: q.Unit, Response: *q.UserResponse, TimedOut: timedOut && known.TimeoutAt != nil})
+		response := session.Response{PendingID: known.ID, Action: session.RespondAnswer, Text: *q.UserResponse}
+		if timedOut && known.ExpiresAt != nil {
+			response.Action = session.RespondExpire
+		}
+		w.add(session.CallResponded{Unit: q.Unit, Response: response})
 	}
 }
 
@@ -266,7 +257,7 @@ func (w *Recorder) AddQuestion(q HITLState, timedOut bool) {
 // in the units of a lane from the first to the last.
 func (w *Recorder) AddSummary(agent, lane, first, last, text string) {
 	key := summaryPrefix + last
-	if w.r.book.units[key] != nil {
+	if w.r.index.units[key] != nil {
 		return
 	}
 	res := result{Response: &text, From: first, UpTo: last}
@@ -286,7 +277,7 @@ func (w *Recorder) AddArtifacts(paths []string) {
 // all units are recorded.
 func (w *Recorder) SetUsage(want map[string]AgentUse) {
 	calls := map[string]int{}
-	first := map[string]func(session.Usage, bool){} // puts what an agent has used into its first answer
+	first := map[string]func(session.Usage, bool){} // sets what an agent has used in its first answer
 	for i, c := range w.changes {
 		advanced, ok := c.(session.UnitAdvanced)
 		if !ok {
@@ -309,8 +300,8 @@ func (w *Recorder) SetUsage(want map[string]AgentUse) {
 		target, now := want[agent], w.s.Workflow().Agents[agent]
 		used := session.Usage{Input: max(0, target.Input-now.Input), Output: max(0, target.Output-now.Output)}
 		missing := target.Calls - now.Calls - calls[agent]
-		if put := first[agent]; put != nil {
-			put(used, target.Estimated)
+		if set := first[agent]; set != nil {
+			set(used, target.Estimated)
 			used = session.Usage{}
 		} else if used.Total() > 0 {
 			missing = max(missing, 1)
@@ -328,12 +319,10 @@ func (w *Recorder) SetUsage(want map[string]AgentUse) {
 // Finish returns the session with everything that was recorded as pending
 // changes, and with the status of the run.
 func (w *Recorder) Finish(status Status, failure string) (session.Session, error) {
-	if e := w.r.book.units[artifactsUnit]; status == StatusCompleted && (e == nil || !e.done) {
+	if e := w.r.index.units[artifactsUnit]; status == StatusCompleted && (e == nil || !e.done) {
 		w.add(session.UnitFinished{Unit: artifactsUnit, Result: result{}.json(), Seconds: w.seconds()})
 	}
-	row := session.WorkflowRow{
-		Name: w.r.spec.Name, SpecHash: w.r.snap.SHA256, Pattern: string(w.r.spec.Pattern.Type), Status: string(status), Error: failure,
-	}
+	row := w.r.row(status, failure)
 	if old := w.s.Info().Workflow; old == nil || *old != row {
 		w.add(session.WorkflowRowChanged{Workflow: row})
 	}

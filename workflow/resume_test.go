@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,7 +181,7 @@ func TestStores_theSameRunHasTheSameState(t *testing.T) {
 	for name, text := range specs {
 		want := ""
 		for kind, st := range stores(t) {
-			s := stageFor(t, st, echo)
+			s := sceneOn(t, st, echo)
 			res, err := s.start(text)
 			for err == nil && res.Status == workflow.StatusPaused {
 				res, err = s.answer("answer to " + res.Question.Prompt)
@@ -222,7 +221,7 @@ func TestDocument_ofARunIsResumable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := stageFor(t, st, echo)
+		other := sceneOn(t, st, echo)
 		made, err := other.rt.Import(t.Context(), imported)
 		if err != nil {
 			t.Fatalf("%s: %v", kind, err)
@@ -249,7 +248,7 @@ func TestCommit_thatFailsStopsTheRun(t *testing.T) {
 				}
 				return nil
 			})
-			s := stageFor(t, st, echo)
+			s := sceneOn(t, st, echo)
 			at.Store(int64(n))
 			s.id = workflow.NewSessionID()
 			res, err := s.startWith(workflow.RunOptions{ID: s.id}, threeSteps)
@@ -258,7 +257,7 @@ func TestCommit_thatFailsStopsTheRun(t *testing.T) {
 				t.Fatalf("%s %d: %+v (%v)", call, n, res, err)
 			}
 			before := s.calls()
-			if told := s.told(); strings.Contains(told, "error") || strings.Count(told, "step_complete") > n {
+			if told := s.reported(); strings.Contains(told, "error") || strings.Count(told, "step_complete") > n {
 				t.Errorf("%s %d: told %s", call, n, told)
 			}
 			at.Store(-1)
@@ -363,7 +362,13 @@ func TestSecrets_areMaskedInArtifactsAndLaterUnitsToo(t *testing.T) {
 	out := t.TempDir()
 	var told []string
 	h := host(a)
-	h.OnEvent = func(e workflow.Event) { told = append(told, fmt.Sprint(e.Data)) }
+	h.OnEvent = func(e workflow.Event) {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Error(err)
+		}
+		told = append(told, string(raw))
+	}
 	res, err := workflow.Start(t.Context(), rt, load(t, chainSpec, vars), workflow.RunOptions{Host: h, Vars: vars, Out: out,
 		Ask: func(context.Context, workflow.HITLState) (string, error) { return "yes", nil }})
 	if err != nil {

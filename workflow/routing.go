@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// routing is an agent that chooses which steps to run, and those steps.
+// routing has an agent choose which steps to run, and runs them.
 type routing struct {
 	c *spec.Routing
 
@@ -25,26 +25,26 @@ type routing struct {
 func newRouting(c *spec.Routing) *routing { return &routing{c: c} }
 
 func (p *routing) run(ctx context.Context, r *run) (final, error) {
-	if err := p.ask(ctx, r); err != nil {
+	if err := p.choose(ctx, r); err != nil {
 		return final{}, err
 	}
-	if err := p.reviewed(ctx, r); err != nil {
+	if err := p.reviewRoute(ctx, r); err != nil {
 		return final{}, err
 	}
 	route, ok := p.c.Routes.Get(p.chosen)
 	if !ok {
-		return final{}, p.unknown(p.chosen)
+		return final{}, p.unknownRoute(p.chosen)
 	}
 	p.route = &steps{
-		prefix: UnitKey("route/", p.chosen, "/"), pointer: "/pattern/config/routes/" + pointerName(p.chosen) + "/then", steps: route.Then,
+		prefix: UnitKey("route/", p.chosen, "/"), pointer: "/pattern/config/routes/" + escapePointer(p.chosen) + "/then", steps: route.Then,
 		around: p.routerScope(),
 	}
-	r.tellFirst(p.route.key(0), RoutingDecision, map[string]any{"chosen_route": p.chosen})
+	r.emitOnce(p.route.key(0), RoutingDecision, RouteData{p.chosen})
 	return p.route.run(ctx, r)
 }
 
-// ask has the router choose, again where its answer cannot be read.
-func (p *routing) ask(ctx context.Context, r *run) error {
+// choose has the router choose, again where its answer cannot be read.
+func (p *routing) choose(ctx context.Context, r *run) error {
 	c := p.c.Router
 	var earlier []string
 	for k := range c.MaxRetries + 1 {
@@ -73,7 +73,7 @@ func (p *routing) ask(ctx context.Context, r *run) error {
 			return fmt.Errorf("read the route of %s: %w", key, err)
 		}
 		if !p.c.Routes.Has(p.choice) {
-			return p.unknown(p.choice)
+			return p.unknownRoute(p.choice)
 		}
 		p.executed, p.response, p.chosen = true, e.response(), p.choice
 		return nil
@@ -81,19 +81,19 @@ func (p *routing) ask(ctx context.Context, r *run) error {
 	return fmt.Errorf("the router's answer could not be read after %d tries", c.MaxRetries+1)
 }
 
-func (p *routing) unknown(route string) error {
-	return fmt.Errorf("the router chose %q; the routes are %s", route, strings.Join(p.c.Routes.Names(), ", "))
+func (p *routing) unknownRoute(route string) error {
+	return fmt.Errorf("the router chose %q; choose one of %s", route, strings.Join(p.c.Routes.Names(), ", "))
 }
 
-// reviewed lets a person overrule the router.
-func (p *routing) reviewed(ctx context.Context, r *run) error {
+// reviewRoute lets a person overrule the router.
+func (p *routing) reviewRoute(ctx context.Context, r *run) error {
 	if p.c.Router.Review == nil {
 		return nil
 	}
-	state, err := r.ask(ctx, question{
+	state, err := r.ask(ctx, prompt{
 		unit: "router/review", ask: p.c.Router.Review, pointer: "/pattern/config/router/review_router",
 		scope: r.scopeWith(p.routerScope()), place: HITLState{RouterReview: ptr(true)},
-		check: func(answer string) error { _, err := p.overruled(answer); return err },
+		check: func(answer string) error { _, err := p.routeOf(answer); return err },
 	})
 	if state.Unit != "" {
 		p.review = &state
@@ -101,12 +101,12 @@ func (p *routing) reviewed(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	p.chosen, err = p.overruled(*state.UserResponse)
+	p.chosen, err = p.routeOf(*state.UserResponse)
 	return err
 }
 
-// overruled is the route a person wants.
-func (p *routing) overruled(answer string) (string, error) {
+// routeOf returns the route that a person wants.
+func (p *routing) routeOf(answer string) (string, error) {
 	trimmed := strings.TrimSpace(answer)
 	if strings.EqualFold(trimmed, "approved") {
 		return p.choice, nil
@@ -127,7 +127,7 @@ func (p *routing) overruled(answer string) (string, error) {
 		}
 	}
 	return "", &session.InvalidError{Field: "answer", Reason: fmt.Sprintf(
-		"%q is neither approved nor route:<name>; the routes are %s", answer, strings.Join(p.c.Routes.Names(), ", "))}
+		"%q is neither approved nor route:<name>; choose one of %s", answer, strings.Join(p.c.Routes.Names(), ", "))}
 }
 
 func (p *routing) routerScope() template.Scope {
@@ -167,7 +167,7 @@ func (p *routing) scope() template.Scope {
 	return scope
 }
 
-// pointerName is a name as a part of a JSON pointer.
-func pointerName(name string) string {
+// escapePointer makes a name a part of a JSON pointer.
+func escapePointer(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

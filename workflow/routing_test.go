@@ -30,7 +30,7 @@ func TestRouting_choosesAndRunsLikeAChain(t *testing.T) {
 	s.pauses("ok one?")(s.start(routingSpec))
 	s.completes("two")(s.answer(""))
 	s.wantInputs(asksForRoute, `bill Billing {"route": "Billing"}`, "")
-	if got := s.told(); got != "workflow_start, step_start router#0, step_complete router#0, routing_decision Billing, "+
+	if got := s.reported(); got != "workflow_start, step_start router#0, step_complete router#0, routing_decision Billing, "+
 		"step_start route/Billing/step/0, step_complete route/Billing/step/0, hitl_pause route/Billing/step/1, "+
 		"workflow_start, hitl_answer route/Billing/step/1, step_start route/Billing/step/2, step_complete route/Billing/step/2, workflow_complete" {
 		t.Errorf("told: %s", got)

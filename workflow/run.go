@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -13,82 +14,80 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// run is one pass of a pattern's program over a spec. Without a stage it only
-// looks at what the book has; on a stage it does what is missing.
+// run is one execution of a pattern's program over a spec. Without a runner it
+// only replays what the index has; with one it does what is missing.
 type run struct {
-	id    string
-	spec  *spec.Spec
-	snap  *spec.Snapshot
-	vars  spec.Map[string]
-	base  template.Scope
-	warn  func(format string, args ...any)
-	stage *stage // nil: looking only
+	id   string
+	spec *spec.Spec
+	snap *spec.Snapshot
+	vars spec.Map[string]
+	base template.Scope
+	warn func(format string, args ...any)
 
-	reply    *reply    // an answer to be tried, when looking
-	recorder *Recorder // adds to the book what was done elsewhere, when looking
-	trail    []trace   // what was done, in the order of the program, when looking
+	runner *runner // nil: the run only replays
 
-	reached []trace // what was begun and came to no end, when looking
+	// Of a run that only replays.
+	trial    *trial    // an answer to check
+	recorder *Recorder // adds to the index what was done elsewhere
+	finished []source  // what is finished, in the order of the program
+	started  []source  // what was started and is not finished
 
-	mu    sync.Mutex // guards what follows
-	book  *book
-	asks  []question // those the program came to, in its order
-	first error      // the first failure: nothing new begins after it
-}
-
-// reply is an answer before anybody has taken it.
-type reply struct {
-	unit, text string
-	expired    bool // it is nobody's: only what it decides counts, not its form
-	refused    error
+	mu      sync.Mutex // guards what follows
+	index   *index
+	prompts []prompt // those the program reached, in its order
+	failure error    // the first one: nothing new begins after it
 }
 
 // program is what a pattern does. It asks for units and answers in an order
-// that depends on the spec and on results alone.
+// that depends only on the spec and on results.
 type program interface {
-	// run goes on as far as it can. The error may be one of those below.
+	// run continues as far as it can. The error may be one of those below.
 	run(ctx context.Context, r *run) (final, error)
-	// state is the pattern_state as far as run has come.
+	// state returns the pattern_state as far as run has come.
 	state() spec.Map[any]
-	// scope is what artifacts can see of it.
+	// scope returns what artifacts can see of it.
 	scope() template.Scope
 }
 
-// final is what a run has come to.
+// final is the last response of a run.
 type final struct {
 	text, agent string
 }
 
 var (
-	errPending = errors.New("there is more to do") // looking, and the book has no more
-	errWaiting = errors.New("a person is asked")
-	errStopped = errors.New("another unit has failed")
+	errUnfinished = errors.New("there is more to do")      // replaying, and the index has no more
+	errWaiting    = errors.New("a response is waited for") // to a question, or to a call within a unit
+	errStopped    = errors.New("another unit has failed")
 )
 
-// unfinished reports the end of a program that has not come to its end.
+// unfinished reports an error that says only that there is more to do.
 func unfinished(err error) bool {
-	return errors.Is(err, errPending) || errors.Is(err, errWaiting) || errors.Is(err, errStopped)
+	return errors.Is(err, errUnfinished) || errors.Is(err, errWaiting) || errors.Is(err, errStopped)
 }
 
-// newRun reads the spec of a run out of its book.
-func newRun(id string, b *book) (*run, error) {
-	snap := &spec.Snapshot{}
-	if err := json.Unmarshal(b.spec, snap); err != nil {
-		return nil, &session.CorruptError{ID: id, Path: "log", Reason: fmt.Sprintf("the spec cannot be read: %v", err)}
-	}
-	var vars spec.Map[string]
-	for _, v := range b.begun.Variables {
-		vars = vars.With(v.Name, v.Value)
-	}
-	s, err := spec.Loader{Lenient: true}.Parse(snap.Source(), vars)
+// readRun indexes a run that was read whole, with the spec in force.
+func readRun(s session.Session) (*run, error) {
+	x, err := readIndex(s)
 	if err != nil {
 		return nil, err
 	}
-	return newRunOf(id, b, s, snap, vars)
+	snap := &spec.Snapshot{}
+	if err := json.Unmarshal(x.spec, snap); err != nil {
+		return nil, &session.CorruptError{ID: s.ID(), Path: "log", Reason: fmt.Sprintf("the spec cannot be read: %v", err)}
+	}
+	var vars spec.Map[string]
+	for _, v := range x.begun.Variables {
+		vars = vars.With(v.Name, v.Value)
+	}
+	made, err := spec.Loader{Lenient: true}.Parse(snap.Source(), vars)
+	if err != nil {
+		return nil, err
+	}
+	return newRun(s.ID(), x, made, snap, vars)
 }
 
-func newRunOf(id string, b *book, s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (*run, error) {
-	r := &run{id: id, spec: s, snap: snap, vars: vars, book: b, base: template.Scope{}, warn: func(string, ...any) {}}
+func newRun(id string, x *index, s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (*run, error) {
+	r := &run{id: id, spec: s, snap: snap, vars: vars, index: x, base: template.Scope{}, warn: func(string, ...any) {}}
 	for _, in := range s.Inputs.Values {
 		v, err := template.From(in.Value)
 		if err != nil {
@@ -97,6 +96,19 @@ func newRunOf(id string, b *book, s *spec.Spec, snap *spec.Snapshot, vars spec.M
 		r.base[in.Name] = v
 	}
 	return r, nil
+}
+
+// replayer returns a run that only replays what this one has done.
+func (r *run) replayer() *run {
+	return &run{id: r.id, spec: r.spec, snap: r.snap, vars: r.vars, base: r.base, index: r.index, warn: func(string, ...any) {}}
+}
+
+// replay runs the program over what the index has. The error says how far it
+// came.
+func (r *run) replay(ctx context.Context) (program, final, error) {
+	p := r.program()
+	end, err := p.run(context.WithoutCancel(ctx), r)
+	return p, end, err
 }
 
 func (r *run) program() program {
@@ -116,17 +128,19 @@ func (r *run) program() program {
 	case p.Graph != nil:
 		return newGraph(p.Graph)
 	}
-	return misfit{}
+	return noProgram{}
 }
 
-// misfit is a pattern that Check would have refused.
-type misfit struct{}
+// noProgram is used for a pattern that Check would have refused.
+type noProgram struct{}
 
-func (misfit) run(context.Context, *run) (final, error) {
+func (noProgram) run(context.Context, *run) (final, error) {
 	return final{}, errors.New("the pattern has no config of its shape")
 }
-func (misfit) state() spec.Map[any]  { return spec.Map[any]{} }
-func (misfit) scope() template.Scope { return nil }
+
+func (noProgram) state() spec.Map[any] { return spec.Map[any]{} }
+
+func (noProgram) scope() template.Scope { return nil }
 
 // single reports a chain or workflow of one agent's step: its state is empty
 // once it is done.
@@ -140,29 +154,21 @@ func (r *run) single() bool {
 	return false
 }
 
-// replay has the program look at what the book has. Its error says how far it
-// came.
-func (r *run) replay(ctx context.Context) (program, final, error) {
-	p := r.program()
-	end, err := p.run(context.WithoutCancel(ctx), r)
-	return p, end, err
+// scopeWith returns the base and more, where a later name wins.
+func (r *run) scopeWith(more ...template.Scope) template.Scope {
+	return merge(append([]template.Scope{r.base}, more...)...)
 }
 
-// scopeWith is the base and more, where a later name wins.
-func (r *run) scopeWith(more ...template.Scope) template.Scope {
+// merge returns all names of several scopes, where a later one wins.
+func merge(scopes ...template.Scope) template.Scope {
 	all := template.Scope{}
-	for name, v := range r.base {
-		all[name] = v
-	}
-	for _, m := range more {
-		for name, v := range m {
-			all[name] = v
-		}
+	for _, s := range scopes {
+		maps.Copy(all, s)
 	}
 	return all
 }
 
-// render fills a text of the spec in.
+// render fills in a text of the spec.
 func (r *run) render(pointer, text string, scope template.Scope) (string, error) {
 	t, err := template.Compile(pointer, text)
 	if err != nil {
@@ -171,7 +177,7 @@ func (r *run) render(pointer, text string, scope template.Scope) (string, error)
 	return t.Render(scope)
 }
 
-// value is something made here as templates see it.
+// value returns something made here as templates see it.
 func value(v any) template.Value {
 	raw, err := json.Marshal(v)
 	if err == nil {
@@ -183,7 +189,7 @@ func value(v any) template.Value {
 	panic(fmt.Sprintf("workflow: %T is no value for templates: %v", v, err)) // maps of strings, numbers and lists always are
 }
 
-// values are the variables of a step.
+// values returns the variables of a step.
 func values(vars spec.Map[any]) template.Scope {
 	scope := template.Scope{}
 	for _, v := range vars {
@@ -196,20 +202,12 @@ func values(vars spec.Map[any]) template.Scope {
 	return scope
 }
 
-// done is a unit that is finished.
-func (r *run) done(key string) (*entry, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.book.units[key]
-	return e, e != nil && e.done
-}
-
 // unit is a piece of work for an agent.
 type unit struct {
 	key, agent, lane string
 	event            EventType // that it starts; empty: a step
 	complete         EventType
-	data             map[string]any // of its events
+	data             UnitData // of its events
 	input            func() (string, error)
 	tools            []string // instead of the agent's own
 	earlier          []string // units whose exchanges the agent remembers, in order
@@ -218,12 +216,11 @@ type unit struct {
 	read             func(text string) (json.RawMessage, error)
 }
 
-// maxKey is how long the name of a unit may be, which stands in every change
-// of it.
+// maxKey is how long the name of a unit may be, which is in every change of it.
 const maxKey = 512
 
-// UnitKey returns the name of a unit that has an id of the spec in it. A very
-// long id is cut, and its hash tells it from others.
+// UnitKey returns the name of a unit that contains an id of the spec. A very
+// long id is cut, and its hash makes it unique.
 func UnitKey(before, id, after string) string {
 	if len(before)+len(id)+len(after) > maxKey {
 		id = strings.ToValidUTF8(id[:maxKey/2], "") + "~" + spec.Hash([]byte(id))
@@ -238,55 +235,81 @@ const (
 	LaneRouter = "router"
 )
 
-// work brings a unit to its end: out of the book, or on the stage. When read
-// cannot read the answer the entry has no value.
+// work brings a unit to its end: from the index, or with the runner. When
+// u.read cannot read the answer the entry has no value.
 func (r *run) work(ctx context.Context, u unit) (*entry, error) {
 	if r.recorder != nil {
 		r.recorder.unit(u)
 	}
 	e, ok := r.done(u.key)
 	switch {
-	case ok && r.stage == nil:
-		r.trail = append(r.trail, r.traceOf(u))
+	case ok && r.runner == nil:
+		r.finished = append(r.finished, r.sourceOf(u))
 		return e, nil
 	case ok:
 		return e, nil
-	case r.stage == nil:
+	case r.runner == nil:
 		if e != nil && len(e.messages) > 0 {
-			r.reached = append(r.reached, r.traceOf(u))
+			r.started = append(r.started, r.sourceOf(u))
 		}
-		return nil, errPending
+		return nil, errUnfinished
 	}
-	e, err := r.stage.work(ctx, r, u)
-	if err != nil && !errors.Is(err, errStopped) {
+	e, err := r.runner.work(ctx, r, u)
+	if err != nil && !errors.Is(err, errStopped) && !errors.Is(err, errWaiting) {
 		r.mu.Lock()
-		if r.first == nil {
-			r.first = err
+		if r.failure == nil {
+			r.failure = err
 		}
 		r.mu.Unlock()
 	}
 	return e, err
 }
 
-// failed is the first failure.
+// done finds a unit and reports whether it is finished.
+func (r *run) done(key string) (*entry, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.index.units[key]
+	return e, e != nil && e.done
+}
+
+// begun finds a unit and reports whether it has its input.
+func (r *run) begun(key string) (e *entry, begun bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e = r.index.unit(key)
+	_, begun = e.input()
+	return e, begun
+}
+
+// system returns the prompt that the agent of a unit has in its lane.
+func (r *run) system(u unit) (prompt string, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	prompt, known = r.index.systems[conversation(u.agent, u.lane)]
+	return prompt, known
+}
+
+// failed returns the first failure.
 func (r *run) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.first
+	return r.failure
 }
 
-// each does n things, up to limit of them at the same time (0: all), in the
-// order of their numbers. Looking, one after the other.
-func (r *run) each(n, limit int, do func(i int) error) []error {
+// each does n things, up to most of them at the same time (nil: all), in the
+// order of their numbers; one after the other where the run only replays.
+func (r *run) each(n int, most *int, do func(i int) error) []error {
 	errs := make([]error, n)
-	if r.stage == nil || n == 1 {
+	if r.runner == nil || n == 1 {
 		for i := range n {
 			errs[i] = do(i)
 		}
 		return errs
 	}
-	if limit <= 0 || limit > n {
-		limit = n
+	limit := n
+	if most != nil && *most > 0 {
+		limit = min(n, *most)
 	}
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -305,8 +328,8 @@ func (r *run) each(n, limit int, do func(i int) error) []error {
 	return errs
 }
 
-// worst is the error that decides what becomes of a pass: a failure before a
-// question before an unfinished unit.
+// worst returns the error that decides how an attempt ends: a failure before a
+// wait before an unfinished unit.
 func worst(errs []error) error {
 	var found error
 	for _, err := range errs {

@@ -23,7 +23,9 @@ type State struct {
 	Agents    map[string]AgentUse `json:"-"`
 	Final     string              `json:"-"` // the last response, once there is one
 	Agent     string              `json:"-"` // who gave it
-	Open      []HITLState         `json:"-"` // the questions that wait
+	Open      []HITLState         `json:"-"` // the questions that wait, of the spec and then of agents
+
+	Waiting []session.PendingCall `json:"-"` // everything that waits for a response
 }
 
 // AgentUse is what an agent's models have used.
@@ -49,7 +51,7 @@ type TokenUsage struct {
 	ByAgent map[string]int64 `json:"by_agent"`
 }
 
-// HITLState is a question to a person, as it stands in the state of a run.
+// HITLState is a question to a person, as the state of a run shows it.
 type HITLState struct {
 	Active          bool    `json:"active"`
 	StepIndex       *int    `json:"step_index"`
@@ -68,10 +70,12 @@ type HITLState struct {
 	TimeoutAt       *string `json:"timeout_at"`
 	UserResponse    *string `json:"user_response"`
 
-	Unit string `json:"-"` // where it stands
+	Unit      string   `json:"-"` // where it is asked
+	PendingID string   `json:"-"` // of the pending call that it is
+	Choices   []string `json:"-"` // the answers it takes; empty: any
 }
 
-// Project is the state of a run. The session must be whole: it is read with
+// Project returns the state of a run. The session must be whole: it is read with
 // Get(ctx, id, Whole(), WithTail()), or with At for what it was.
 func Project(s session.Session) (*State, error) {
 	if s.Workflow() == nil {
@@ -80,18 +84,14 @@ func Project(s session.Session) (*State, error) {
 	if s.Partial() {
 		return nil, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was not read whole", s.ID())}
 	}
-	b, err := bookOf(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), b)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
 	return r.project(s)
 }
 
-// project looks at what the log has, without asking anybody.
+// project replays what the log has; nobody is asked.
 func (r *run) project(s session.Session) (*State, error) {
 	p, end, err := r.replay(context.Background())
 	if err != nil && !unfinished(err) {
@@ -103,8 +103,8 @@ func (r *run) project(s session.Session) (*State, error) {
 			SessionID: s.ID(), WorkflowName: r.spec.Name, SpecHash: r.snap.SHA256, PatternType: r.spec.Pattern.Type, Status: StatusRunning,
 			CreatedAt: iso8601(info.CreatedAt), UpdatedAt: iso8601(updated(s)), Metadata: r.timeoutMarks(),
 		},
-		Variables: r.vars, Runtime: r.book.runtime, Artifacts: w.Artifacts, Agents: w.Agents,
-		Usage: usageOf(w), Pattern: p.state(), Final: end.text, Agent: end.agent, Open: r.openQuestions(),
+		Variables: r.vars, Runtime: r.index.runtime, Artifacts: w.Artifacts, Agents: w.Agents,
+		Usage: usageOf(w), Pattern: p.state(), Final: end.text, Agent: end.agent, Open: r.openQuestions(s), Waiting: waitingCalls(s),
 	}
 	if row := info.Workflow; row != nil {
 		st.Metadata.Status = Status(row.Status)
@@ -121,7 +121,7 @@ func (r *run) project(s session.Session) (*State, error) {
 	return st, r.withExtra(st)
 }
 
-// updated is when a run last changed.
+// updated returns when a run last changed.
 func updated(s session.Session) time.Time {
 	if at := s.ChangedAt(); at.After(s.Info().UpdatedAt) {
 		return at
@@ -141,24 +141,24 @@ func usageOf(w *session.Workflow) TokenUsage {
 
 // timeoutMarks say that a question was answered by nobody in time.
 func (r *run) timeoutMarks() spec.Map[any] {
-	q := r.book.timedOut
+	q := r.index.timedOut
 	if q == nil {
 		return spec.Map[any]{}
 	}
 	return spec.Map[any]{
 		{Name: "hitl_timeout_occurred", Value: true},
-		{Name: "hitl_timeout_at", Value: iso8601(*q.TimeoutAt)},
+		{Name: "hitl_timeout_at", Value: iso8601(*q.ExpiresAt)},
 		{Name: "hitl_default_used", Value: *q.answer},
 	}
 }
 
-// withExtra adds the keys that a run brought along from elsewhere.
+// withExtra adds the keys that an imported run came with.
 func (r *run) withExtra(st *State) error {
-	if r.book.begun.Extra == nil {
+	if r.index.begun.Extra == nil {
 		return nil
 	}
 	var extra map[string]json.RawMessage
-	if err := json.Unmarshal(r.book.begun.Extra, &extra); err != nil {
+	if err := json.Unmarshal(r.index.begun.Extra, &extra); err != nil {
 		return fmt.Errorf("read what came with the run: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {

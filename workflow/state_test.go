@@ -73,7 +73,7 @@ func TestSecrets_neverEnterTheLog(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2"
 	st := inmem.New(inmem.Config{})
-	s := stageFor(t, st, func(r llm.Request) (llm.Response, error) {
+	s := sceneOn(t, st, func(r llm.Request) (llm.Response, error) {
 		if input(r) == "two" {
 			return llm.Response{}, errors.New("refused " + secret)
 		}

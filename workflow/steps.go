@@ -8,23 +8,20 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/template"
 )
 
-// steps is one step after the other: a chain, a route or a branch.
+// steps runs one step after the other: a chain, a route or a branch.
 type steps struct {
 	prefix, pointer string
 	steps           []spec.Step
 	place           HITLState      // of its questions, without the index
-	around          template.Scope // what stands before the steps in scope
+	around          template.Scope // what is in scope besides the steps
 	branch          bool           // the response of the step before is in scope
 
 	history []spec.Map[any] // what the state shows
 	list    template.List   // what templates see
-	answer  *string         // the latest
-	hitl    *HITLState      // the latest question
 	last    final
-	tokens  int
+	latest
+	tokens int
 }
-
-func (p *steps) key(i int) string { return fmt.Sprintf("%sstep/%d", p.prefix, i) }
 
 func (p *steps) run(ctx context.Context, r *run) (final, error) {
 	for i := range p.steps {
@@ -42,18 +39,13 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 	if s.Ask != nil {
 		place := p.place
 		place.StepIndex = &i
-		state, err := r.ask(ctx, question{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place})
-		if state.Unit != "" {
-			p.hitl = &state
-		}
-		if err != nil {
+		if err := p.askPerson(ctx, r, prompt{unit: p.key(i), ask: s.Ask, pointer: pointer, scope: scope, place: place}); err != nil {
 			return err
 		}
-		p.answer = state.UserResponse
 		p.add(spec.Map[any]{
-			{Name: "index", Value: i}, {Name: "type", Value: "hitl"}, {Name: "prompt", Value: state.Prompt},
-			{Name: "response", Value: *state.UserResponse}, {Name: "tokens_estimated", Value: 0},
-		}, final{*state.UserResponse, "hitl"})
+			{Name: "index", Value: i}, {Name: "type", Value: "hitl"}, {Name: "prompt", Value: p.hitl.Prompt},
+			{Name: "response", Value: *p.answer}, {Name: "tokens_estimated", Value: 0},
+		}, final{*p.answer, "hitl"})
 		return nil
 	}
 	number := i + 1
@@ -61,7 +53,7 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 		number = 0
 	}
 	e, err := r.work(ctx, unit{
-		key: p.key(i), agent: s.Agent, lane: LaneMain, data: map[string]any{"step_index": i}, tools: s.ToolOverrides, number: number,
+		key: p.key(i), agent: s.Agent, lane: LaneMain, data: UnitData{StepIndex: &i}, tools: s.ToolOverrides, number: number,
 		earlier: p.earlier(i), source: []any{s.Input, s.Vars, s.ToolOverrides}, input: func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
 	})
 	if err != nil {
@@ -75,13 +67,15 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 	return nil
 }
 
+func (p *steps) key(i int) string { return fmt.Sprintf("%sstep/%d", p.prefix, i) }
+
 func (p *steps) add(entry spec.Map[any], last final) {
 	p.history = append(p.history, entry)
 	p.list = append(p.list, value(entry))
 	p.last = last
 }
 
-// earlier are the units of the same agent before a step.
+// earlier lists the units of the same agent before a step.
 func (p *steps) earlier(i int) []string {
 	var keys []string
 	for j, s := range p.steps[:i] {
@@ -92,16 +86,13 @@ func (p *steps) earlier(i int) []string {
 	return keys
 }
 
-// inside is what a step sees of those before it.
+// inside returns what a step sees of those before it.
 func (p *steps) inside(i int) template.Scope {
 	scope := template.Scope{"steps": p.list[:len(p.list):len(p.list)]}
 	if p.branch && i > 0 {
 		scope["last_response"] = template.Str(p.last.text)
 	}
-	if p.answer != nil {
-		scope["hitl_response"] = template.Str(*p.answer)
-	}
-	return scope
+	return merge(scope, p.answerScope())
 }
 
 func (p *steps) historyList() []spec.Map[any] {
@@ -111,7 +102,7 @@ func (p *steps) historyList() []spec.Map[any] {
 	return p.history
 }
 
-// chain is steps and nothing else.
+// chain runs steps and nothing else.
 type chain struct{ steps }
 
 func newChain(c *spec.Chain) *chain {
@@ -123,10 +114,7 @@ func (p *chain) state() spec.Map[any] {
 	if len(p.history) > 0 || p.hitl != nil {
 		state = spec.Map[any]{{Name: "current_step", Value: len(p.history)}, {Name: "step_history", Value: p.historyList()}}
 	}
-	if p.hitl != nil {
-		state = state.With("hitl_state", *p.hitl)
-	}
-	return state
+	return p.withQuestion(state)
 }
 
 func (p *chain) scope() template.Scope { return template.Scope{"steps": p.list} }

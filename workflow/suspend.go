@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Suspend lets nothing run on a run until it is resumed. Where somebody works
-// on it that one is asked to stop, and pending says that this may take a
-// moment. A run that is completed is a StatusError.
+// Suspend keeps a run from continuing until it is resumed. A process that works
+// on it is asked to stop; pending says that this may take a moment. A completed
+// run is a StatusError.
 func Suspend(ctx context.Context, rt *holdfast.Runtime, id string) (pending bool, err error) {
 	err = rt.Hold(ctx, id, func(ctx context.Context, h *holdfast.Hold) error {
 		row := h.Session().Info().Workflow
@@ -39,6 +39,6 @@ func Suspend(ctx context.Context, rt *holdfast.Runtime, id string) (pending bool
 	return err == nil, err
 }
 
-// FileName is a name as a part of a path that every file system takes, in the
-// way artifacts are named.
-func FileName(name string) string { return sanitised(name) }
+// FileName makes a name a part of a path that every file system takes, as names
+// of artifacts are made.
+func FileName(name string) string { return safeName(name) }

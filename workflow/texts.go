@@ -14,7 +14,7 @@ import (
 // golden files hold them to the letter, and the changelog says when one
 // changes.
 
-// systemText is what an agent is told once: its prompt, what was noted before,
+// systemText makes the prompt of an agent: its prompt, what was noted before,
 // how to load skills, which services it can reach, and where it works.
 func systemText(s *spec.Spec, agent, prompt, notes string) string {
 	parts := []string{prompt, notesText(notes), skillsText(s.Skills), servicesText(s.Tools.HTTPExecutors), bannerText(s, agent)}
@@ -101,7 +101,7 @@ func bannerText(s *spec.Spec, agent string) string {
 	return strings.Join(lines, "\n")
 }
 
-// noteText is an entry of the notes file.
+// noteText makes an entry of the notes file.
 func noteText(format string, at time.Time, agent string, step int, input string, tools []string, outcome string) string {
 	input, outcome = cut(input, 200), cut(outcome, 200)
 	if format == "json" {
@@ -120,7 +120,7 @@ func noteText(format string, at time.Time, agent string, step int, input string,
 	return fmt.Sprintf("## %s, %s, step %d\n\n- Input: %s\n- Tools: %s\n- Outcome: %s\n\n", iso8601(at), agent, step, input, list, outcome)
 }
 
-// cut is a text of at most n code points, with dots where it goes on.
+// cut returns at most n code points of a text, with dots where it continues.
 func cut(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
@@ -170,7 +170,7 @@ func reviseText(draft string, e evaluation) string {
 func planText(inputs spec.Map[any], maxWorkers *int, unreadable *string) string {
 	var b strings.Builder
 	if unreadable != nil {
-		fmt.Fprintf(&b, "Your last answer could not be read as JSON. It began with:\n\n%s\n\n", firstOf(*unreadable, 500))
+		fmt.Fprintf(&b, "Your last answer could not be read as JSON. It began with:\n\n%s\n\n", beginning(*unreadable, 500))
 	}
 	if inputs == nil {
 		inputs = spec.Map[any]{}
@@ -183,8 +183,8 @@ func planText(inputs spec.Map[any], maxWorkers *int, unreadable *string) string 
 	return b.String()
 }
 
-// firstOf is the beginning of a text, in code points.
-func firstOf(text string, n int) string {
+// beginning returns the first code points of a text.
+func beginning(text string, n int) string {
 	runes := []rune(text)
 	return string(runes[:min(len(runes), n)])
 }
@@ -204,7 +204,7 @@ const summaryText = "Summarise the conversation so far in a few sentences: what 
 // summarisedText stands for the messages of a summary.
 func summarisedText(summary string) string { return "Summary of what was said before:\n" + summary }
 
-// pythonJSON is JSON as Python's json module prints it: separators with a
+// pythonJSON prints JSON as Python's json module prints it: separators with a
 // space, and characters beyond ASCII escaped where asked.
 func pythonJSON(v any, indent string, ascii bool) string {
 	raw, err := json.Marshal(v)

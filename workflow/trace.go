@@ -8,49 +8,32 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// Trace is the course of a run as JSON: its units with what they were asked
+// Trace writes what a run has done as JSON: its units with what they were asked
 // and answered, and the questions, in the order in which they ended. It holds
 // what the log holds and nothing else.
 func Trace(s session.Session) (json.RawMessage, error) {
-	b, err := bookOf(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRun(s.ID(), b)
+	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
 	return json.RawMessage(r.trace()), nil
 }
 
-func (p *pass) traceText() string {
-	if !p.trace {
-		return ""
-	}
-	return p.r.trace()
-}
-
 func (r *run) trace() string {
 	units := []spec.Map[any]{}
-	for _, e := range r.book.finished {
+	for _, e := range r.index.finished {
 		input, _ := e.input()
-		calls := []string{}
-		for _, m := range e.messages {
-			for _, call := range m.ToolCalls {
-				calls = append(calls, call.Name)
-			}
-		}
 		units = append(units, spec.Map[any]{
 			{Name: "unit", Value: e.key}, {Name: "agent", Value: e.agent}, {Name: "lane", Value: e.lane}, {Name: "input", Value: input},
-			{Name: "response", Value: e.response()}, {Name: "tools_used", Value: calls}, {Name: "tokens_estimated", Value: e.result.Tokens},
+			{Name: "response", Value: e.response()}, {Name: "tools_used", Value: e.toolNames()}, {Name: "tokens_estimated", Value: e.result.Tokens},
 			{Name: "finished_at", Value: iso8601(e.at)},
 		})
 	}
 	questions := []spec.Map[any]{}
-	for _, q := range r.book.answered {
+	for _, q := range r.index.answered {
 		questions = append(questions, spec.Map[any]{
 			{Name: "unit", Value: q.Unit}, {Name: "prompt", Value: q.Prompt}, {Name: "response", Value: *q.answer},
-			{Name: "timed_out", Value: q.timedOut}, {Name: "answered_at", Value: iso8601(q.late)},
+			{Name: "timed_out", Value: q.timedOut}, {Name: "answered_at", Value: iso8601(q.answeredAt)},
 		})
 	}
 	raw, err := json.MarshalIndent(spec.Map[any]{

@@ -4,16 +4,21 @@
 // commit: a step of a chain, a task, a visit to a node. What a unit was asked,
 // what its model answered and what its tools did is in the log before anything
 // relies on it. A pattern is a program that asks for units in the order of its
-// spec; what the log has comes back at once. So a run that was broken off at
-// any instant goes on where it was, and no answer is paid for twice.
+// spec; what the log has comes back at once. So a run that was interrupted at
+// any instant continues where it was, and no answer is paid for twice.
+//
+// A run waits in one way only: a pending call of its session. The spec asks a
+// person, or an agent calls a tool that waits for an approval, an answer or a
+// client's result. Runtime.Respond brings the response, from any process; the
+// next Resume takes it.
 //
 //	spec, err := workflow.Load("review.yaml", nil)
 //	res, err := workflow.Start(ctx, rt, spec, workflow.RunOptions{Host: host})
 //	// res.Status is paused: a person is asked something
 //	res, err = workflow.Resume(ctx, rt, res.SessionID, workflow.ResumeOptions{Host: host, Answer: &yes})
 //
-// The state of a run, Project, is what the same program makes of the log
-// without asking anybody.
+// Project shows the state of a run: the same program replays the log and asks
+// nobody.
 package workflow
 
 import (
@@ -27,11 +32,11 @@ import (
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
-// Status is where a run stands. It is the run's own and not its session's.
+// Status is how far a run has come. Its session has a status of its own.
 type Status string
 
-// The statuses of a run. A run that was killed still reads as running; whether
-// somebody works on it the session's lease tells.
+// The statuses of a run. A run that was killed still reads as running: the
+// session's lease says whether somebody works on it.
 const (
 	StatusRunning   Status = "running"
 	StatusPaused    Status = "paused"
@@ -44,8 +49,8 @@ func Statuses() []Status {
 	return []Status{StatusRunning, StatusPaused, StatusCompleted, StatusFailed}
 }
 
-// Result is what a run has come to. Status paused comes with a Question, or
-// with an InterruptedError when it was stopped.
+// Result says how far a run has come. Status paused comes with what it waits
+// for, or with an InterruptedError when it was stopped.
 type Result struct {
 	SessionID    string
 	Name         string // of the spec
@@ -53,8 +58,9 @@ type Result struct {
 	Agent        string // who gave the last response; "hitl" for a person
 	LastResponse string
 	Status       Status
-	Question     *HITLState  // the first that waits
+	Question     *HITLState  // the first that waits, of the spec or of an agent
 	Pending      []HITLState // all that wait, where there are several
+	Waiting      []session.PendingCall
 	Usage        TokenUsage
 	Cost         session.Cost
 	Artifacts    []string
@@ -70,13 +76,13 @@ func Load(path string, vars spec.Map[string]) (*spec.Spec, error) { return spec.
 // Check lists what keeps a spec from being run here; see spec.Check.
 func Check(s *spec.Spec, env spec.Env) []spec.Issue { return spec.Check(s, env) }
 
-// NewSessionID is a random id for a run.
+// NewSessionID returns a random id for a run.
 func NewSessionID() string { return uuid.NewString() }
 
-// SpecHash is the lower-case hex SHA-256 of a spec's file.
+// SpecHash returns the lower-case hex SHA-256 of a spec's file.
 func SpecHash(path string) (string, error) { return spec.HashFile(path) }
 
-// NowISO8601 is this moment in UTC as runs write it.
+// NowISO8601 returns this moment in UTC as runs write it.
 func NowISO8601() string { return iso8601(time.Now()) }
 
 // iso8601 has microseconds, unless they are zero.
@@ -88,7 +94,7 @@ func iso8601(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.000000+00:00")
 }
 
-// Kind is what sort of failure ended a run.
+// Kind says what sort of failure ended a run.
 type Kind string
 
 // The kinds. That of a pattern is used for everything without one of its own.
@@ -105,7 +111,7 @@ var patternKinds = map[spec.PatternType]Kind{
 	spec.OrchestratorPattern: "OrchestratorExecutionError", spec.GraphPattern: "GraphExecutionError",
 }
 
-// RunError is why a run failed. The session says the same and can be resumed.
+// RunError says why a run failed. The session says the same and can be resumed.
 type RunError struct {
 	Kind Kind
 	Unit string // empty where it was none
@@ -119,10 +125,10 @@ func (e *RunError) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Kind, e.Unit, e.Err)
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// UnsupportedError is a spec that cannot be run here.
+// UnsupportedError says why a spec cannot be run here.
 type UnsupportedError struct {
 	File   string
 	Issues []spec.Issue
@@ -139,7 +145,7 @@ func (e *UnsupportedError) Error() string {
 // Is makes it an unsupported thing like any other.
 func (e *UnsupportedError) Is(target error) bool { return target == session.ErrUnsupported }
 
-// CommitError is a write to the store that failed: the run stopped there.
+// CommitError says that a write to the store failed. The run stopped there.
 type CommitError struct {
 	Unit string
 	Err  error
@@ -147,11 +153,11 @@ type CommitError struct {
 
 func (e *CommitError) Error() string { return fmt.Sprintf("write %s: %v", e.Unit, e.Err) }
 
-// Unwrap is the store's error.
+// Unwrap returns the store's error.
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// ChangedError is a spec that differs from the one a run was started with,
-// where that may not be.
+// ChangedError says that a spec differs from the one a run was started with,
+// where it must not.
 type ChangedError struct {
 	ID      string
 	Changes []string // JSON pointers and files

@@ -118,6 +118,8 @@ func (c *course) show(change projector.Change) {
 	switch {
 	case i.Work != nil:
 		c.work(i)
+	case i.Pending != nil && i.Pending.CallID != "" && c.pieces[i.Unit] != nil:
+		c.pieces[i.Unit].wait(i.Pending)
 	case i.Pending != nil && i.Unit != "" && i.Pending.CallID == "":
 		p := c.at(i.Unit)
 		p.mark, p.note = markAsking, i.Pending.Prompt
@@ -135,6 +137,25 @@ func (c *course) show(change projector.Change) {
 	case i.Call != nil && i.Call.State == projector.CallStreaming && c.pieces[i.Unit] != nil:
 		c.pieces[i.Unit].writing = "→ " + i.Call.Name + " "
 	}
+}
+
+// wait shows a unit whose call waits for a response, or has it.
+func (p *piece) wait(call *projector.Pending) {
+	p.mark, p.writing, p.note = markAsking, "", waitText(call.PendingCall)
+	if call.Response != nil {
+		p.mark, p.note = markGoing, ""
+	}
+}
+
+// waitText says what a call within a unit waits for.
+func waitText(p session.PendingCall) string {
+	switch p.Kind {
+	case session.PendingApproval:
+		return p.Tool + " waits for an approval: " + p.Prompt
+	case session.PendingResult:
+		return p.Tool + " waits for its result"
+	}
+	return p.Prompt
 }
 
 // work shows how far a unit has come.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -143,6 +144,14 @@ func runChangeText(c session.Change) (text string, ok bool) {
 			return of(c.Unit, "", spentText(answered.Usage, answered.Cost))
 		}
 		return of(c.Unit, "", c.Change.Kind())
+	case session.CallPending:
+		if c.Call.Unit != "" {
+			return c.Call.Unit + ": " + shortened(cmp.Or(c.Call.Prompt, c.Call.Tool), 80), true
+		}
+	case session.CallResponded:
+		if c.Unit != "" {
+			return c.Unit + ": " + shortened(cmp.Or(c.Response.Text, string(c.Response.Action)), 80), true
+		}
 	case session.QuestionPut:
 		return c.Question.Unit + ": " + shortened(c.Question.Prompt, 80), true
 	case session.QuestionAnswered:

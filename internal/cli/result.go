@@ -43,7 +43,7 @@ func (j *job) tell(err error) error {
 	switch r := j.result; {
 	case errors.Is(err, errLeft):
 		err = errQuestionPrinted // the question stays open
-	case err == nil && r.Status == workflow.StatusPaused && r.Question != nil:
+	case err == nil && r.Status == workflow.StatusPaused && len(r.Waiting) > 0:
 		err = errQuestionPrinted
 	}
 	if err != nil && !errors.Is(err, errQuestionPrinted) {
@@ -60,7 +60,7 @@ func (j *job) tell(err error) error {
 	}
 	switch {
 	case errors.Is(err, errQuestionPrinted):
-		j.showQuestion(*j.result.Question, j.result.Pending, true)
+		j.showWaiting()
 	case err == nil:
 		for _, path := range j.result.Artifacts {
 			j.err.status("wrote %s", path)
@@ -291,6 +291,25 @@ func (j *job) answer(ctx context.Context, q workflow.HITLState) (string, error) 
 	return text, nil
 }
 
+// showWaiting shows what the run waits for, and how to respond.
+func (j *job) showWaiting() {
+	if q := j.result.Question; q != nil {
+		j.showQuestion(*q, j.result.Pending, true)
+	}
+	for _, p := range j.result.Waiting {
+		if p.Kind != session.PendingQuestion {
+			j.err.status("\n? %s · %s", p.Unit, oneLine(j.failures.redact(waitText(p))))
+			fmt.Fprintf(j.err, "%s %s, then: %s\n", j.err.paint(dim, "respond with:"), respondCommand(j.result.SessionID, p), j.next(j.result.SessionID))
+		}
+	}
+}
+
+// respondCommand is the command that responds to a pending call.
+func respondCommand(id string, p session.PendingCall) string {
+	what := map[session.PendingKind]string{session.PendingApproval: "approve", session.PendingResult: "result '…'", session.PendingQuestion: "answer '…'"}
+	return "holdfast respond " + shortID(id) + " " + quotedArgument(p.ID) + " " + what[p.Kind]
+}
+
 // showQuestion shows what a person is asked and, where nobody waits for the
 // answer here, how to give it.
 func (j *job) showQuestion(q workflow.HITLState, all []workflow.HITLState, how bool) {
@@ -313,6 +332,9 @@ func (p *program) questionText(to *screen, q workflow.HITLState) string {
 	fmt.Fprintf(&b, "\n%s %s\n", to.paint(yellow, "?"), to.paint(bold, strings.TrimSpace(printable(q.Prompt))))
 	if q.ContextDisplay != "" {
 		fmt.Fprintf(&b, "\n%s\n", setIn(printable(q.ContextDisplay)))
+	}
+	if len(q.Choices) > 0 {
+		fmt.Fprintf(&b, "%s\n", to.paint(dim, "  options: "+oneLine(strings.Join(q.Choices, ", "))))
 	}
 	if q.DefaultResponse != nil {
 		fmt.Fprintf(&b, "%s\n", to.paint(dim, fmt.Sprintf("  default: %s", oneLine(*q.DefaultResponse))))

@@ -79,6 +79,8 @@ func (p *program) nextStep(st standing) string {
 		return ""
 	case st.Question != nil:
 		return p.nextRun(id) + " --hitl-response '…'"
+	case len(st.Waiting) > 0:
+		return respondCommand(id, st.Waiting[0])
 	}
 	return p.nextRun(id)
 }

@@ -70,7 +70,7 @@ func (v *view) started(e workflow.Event) {
 		return
 	}
 	verb := "started"
-	if resumed, _ := e.Data["resumed"].(bool); resumed {
+	if start, ok := e.Data.(workflow.StartData); ok && start.Resumed {
 		verb = "resumed"
 	}
 	v.err.status("%s %s · %s · id %s", verb, oneLine(e.SpecName), e.Pattern, e.SessionID)

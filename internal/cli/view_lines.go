@@ -17,6 +17,10 @@ func (v *view) line(c projector.Change) {
 		v.err.status("▸ %s · %s", i.Unit, i.Work.Agent)
 	case i.Work != nil && c.Op == projector.Finished && i.Work.State == projector.WorkFinished && i.Work.Agent != "":
 		v.err.status("✓ %s · %s · %s · %s so far", i.Unit, i.Work.Agent, durationText(p.took), tokensText(v.course.used.Total()))
+	case i.Pending != nil && i.Pending.CallID != "" && p != nil && c.Op == projector.Added:
+		v.err.status("? %s · %s", i.Unit, oneLine(p.note))
+	case i.Pending != nil && i.Pending.CallID != "" && c.Op == projector.Finished:
+		v.err.status("▸ %s · %s has its response", i.Unit, i.Pending.Tool)
 	case i.Pending != nil && c.Op == projector.Added:
 		v.err.status("? %s · a person is asked", i.Unit)
 	case i.Pending != nil && c.Op == projector.Finished && p != nil:

@@ -106,7 +106,7 @@ func play(v *view, s *spec.Spec) {
 		}
 	}
 	v.hear(workflow.Event{
-		Type: workflow.WorkflowStart, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: map[string]any{"resumed": false},
+		Type: workflow.WorkflowStart, SessionID: "4711", SpecName: s.Name, Pattern: s.Pattern.Type, Data: workflow.StartData{},
 	})
 	write(session.UnitStarted{Unit: "task/sort", Agent: "sorter"})
 	v.update(holdfast.Update{Delta: &holdfast.Delta{Attempt: holdfast.Attempt{Unit: "task/sort", StepID: "s"}, Text: strings.Repeat("long words ", 40)}})
@@ -147,5 +147,26 @@ func TestView_longRunIsDrawnInPart(t *testing.T) {
 	drawn := strings.Join(lines, "\n")
 	if len(lines) > 23 || !strings.Contains(drawn, " 41  a") || !strings.Contains(drawn, " 42  a") || strings.Contains(drawn, " 2   a") {
 		t.Errorf("%d lines:\n%s", len(lines), drawn)
+	}
+}
+
+// A unit whose call waits for a response is shown as one that asks.
+func TestCourse_aUnitWaits(t *testing.T) {
+	t.Parallel()
+	c, seq := newCourse(), int64(0)
+	write := func(changes ...session.Change) {
+		for _, change := range changes {
+			seq++
+			c.update(holdfast.Update{Record: &session.LogEntry{Record: session.Record{Seq: seq, At: time.Now(), Change: change}}})
+		}
+	}
+	call := session.PendingCall{ID: "p", Kind: session.PendingApproval, CallID: "c", Unit: "step/0", Tool: "shell", Prompt: "make?"}
+	write(session.UnitStarted{Unit: "step/0", Agent: "a"}, session.CallPending{Call: call})
+	if p := c.pieces["step/0"]; p.mark != markAsking || p.note != "shell waits for an approval: make?" {
+		t.Errorf("the unit is shown as %+v", p)
+	}
+	write(session.CallResponded{Unit: "step/0", Response: session.Response{PendingID: "p", Action: session.RespondApprove}})
+	if p := c.pieces["step/0"]; p.mark != markGoing || p.note != "" {
+		t.Errorf("after the response the unit is shown as %+v", p)
 	}
 }

@@ -1,9 +1,11 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
@@ -17,17 +19,17 @@ type RunOptions struct {
 	Vars     spec.Map[string] // those the spec was loaded with
 	Out      string           // where artifacts go; empty: ./artifacts
 	Force    bool             // replace files that are there
-	Volatile bool             // the session does not outlive the process, so nobody can be asked
+	Volatile bool             // the session does not outlive the process, so that no answer can be waited for
 	Trace    bool             // artifacts may show the trace
 	// Ask asks a person at once, instead of pausing. An error pauses.
 	Ask func(ctx context.Context, q HITLState) (string, error)
 }
 
-// ResumeOptions say how a run goes on.
+// ResumeOptions say how a run continues.
 type ResumeOptions struct {
 	Host
 	Answer        *string // to the first question that waits, or to the target's
-	Target        string  // a branch
+	Target        string  // a branch, or the id of a pending call
 	Strict        bool    // refuse when the spec's files differ from the snapshot
 	AcceptChanges bool    // make the spec's files the snapshot
 	Out           string
@@ -39,9 +41,9 @@ type ResumeOptions struct {
 
 // Start creates a session for a spec and runs it: to its end, to a question or
 // to a failure. What can be seen to be wrong is refused before the session is
-// made.
+// created.
 func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions) (Result, error) {
-	o.Host = o.filled()
+	o.Host = o.withDefaults()
 	if err := s.Complete(); err != nil {
 		return Result{}, err
 	}
@@ -55,8 +57,8 @@ func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions
 	if err != nil {
 		return Result{}, err
 	}
-	out := output{orElse(o.Out, "artifacts"), o.Force}
-	dry, err := newRunOf("", newBook(), s, snap, o.Vars)
+	out := output{cmp.Or(o.Out, "artifacts"), o.Force}
+	dry, err := newRun("", newIndex(), s, snap, o.Vars)
 	if err != nil {
 		return Result{}, err
 	}
@@ -67,14 +69,17 @@ func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions
 	if err != nil {
 		return Result{}, err
 	}
-	return drive(ctx, rt, id, &pass{host: o.Host, out: out, ask: o.Ask, trace: o.Trace, fresh: true})
+	return drive(ctx, rt, id, &attempt{host: o.Host, out: out, ask: o.Ask, trace: o.Trace, fresh: true})
 }
 
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
+// Resume continues a run: with the answer to a question, after a failure, an
+// interruption or a kill. Nothing but the session is needed. An answer that the
+// question does not take changes nothing; the first answer to it counts.
+func Resume(ctx context.Context, rt *holdfast.Runtime, id string, o ResumeOptions) (Result, error) {
+	return drive(ctx, rt, id, &attempt{
+		host: o.withDefaults(), out: output{cmp.Or(o.Out, "artifacts"), o.Force}, ask: o.Ask, trace: o.Trace,
+		answer: o.Answer, target: o.Target, strict: o.Strict, accept: o.AcceptChanges, noWait: o.NoWait,
+	})
 }
 
 // asksPeople reports a spec with a question somewhere.
@@ -95,7 +100,7 @@ func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.
 	}
 	row := session.WorkflowRow{Name: s.Name, SpecHash: snap.SHA256, Pattern: string(s.Pattern.Type), Status: string(StatusRunning)}
 	made, err := rt.Create(ctx, Definition(s),
-		holdfast.WithID(orElse(o.ID, NewSessionID())), holdfast.WithKind(session.KindWorkflow),
+		holdfast.WithID(cmp.Or(o.ID, NewSessionID())), holdfast.WithKind(session.KindWorkflow),
 		holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row}))
 	if err != nil {
 		return "", err
@@ -126,7 +131,7 @@ func Beginning(s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (sessio
 	return begun, nil
 }
 
-// runtimeConfig is the runtime section of a spec with all its keys.
+// runtimeConfig writes the runtime section of a spec with all its keys.
 func runtimeConfig(r spec.Runtime) (json.RawMessage, error) {
 	text := func(s string) any {
 		if s == "" {
@@ -153,12 +158,20 @@ func deref[T any](p *T) any {
 	return *p
 }
 
-// Resume goes on with a run: with the answer to a question, after a failure,
-// an interruption or a kill. Nothing but the session is needed.
-func Resume(ctx context.Context, rt *holdfast.Runtime, id string, o ResumeOptions) (Result, error) {
-	o.Host = o.filled()
-	return drive(ctx, rt, id, &pass{
-		host: o.Host, out: output{orElse(o.Out, "artifacts"), o.Force}, ask: o.Ask, trace: o.Trace,
-		answer: o.Answer, target: o.Target, strict: o.Strict, accept: o.AcceptChanges, noWait: o.NoWait,
-	})
+// DefinitionName returns the name of a spec or an agent in the form that
+// sessions take.
+func DefinitionName(agent string) string {
+	name := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
+			return c
+		case c >= 'A' && c <= 'Z':
+			return c - 'A' + 'a'
+		}
+		return '-'
+	}, agent)
+	if name = strings.TrimLeft(name, "-_"); name == "" {
+		return "agent"
+	}
+	return name[:min(len(name), 128)]
 }

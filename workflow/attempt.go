@@ -1,0 +1,287 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// attempt is one attempt to advance a run, under its lease.
+type attempt struct {
+	host   Host
+	out    output
+	ask    func(ctx context.Context, q HITLState) (string, error)
+	trace  bool
+	fresh  bool // the session was created a moment ago
+	answer *string
+	target string
+	strict bool
+	accept bool
+	noWait bool
+
+	rt      *holdfast.Runtime
+	run     *run
+	runner  *runner
+	changed []string        // how the spec's files differ from the snapshot
+	seen    map[string]bool // responses that the program has had a chance to take
+	result  Result
+}
+
+// drive takes the lease and makes an attempt.
+func drive(ctx context.Context, rt *holdfast.Runtime, id string, a *attempt) (Result, error) {
+	a.rt, a.seen, a.result = rt, map[string]bool{}, Result{SessionID: id, Resumed: !a.fresh}
+	info, err := rt.Info(ctx, id)
+	if err != nil {
+		return a.result, err
+	}
+	if info.Kind != session.KindWorkflow {
+		return a.result, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is a %s, no workflow run", id, info.Kind)}
+	}
+	err = hold(ctx, rt, id, a.noWait, func(ctx context.Context, h *holdfast.Hold) error {
+		err := a.advance(ctx, h)
+		if lost := context.Cause(ctx); err != nil && errors.Is(lost, session.ErrFenced) {
+			return lost // the reason behind whatever else went wrong
+		}
+		return err
+	})
+	return a.result, err
+}
+
+// hold takes the lease. A holder that renews it is alive: BusyError. One that
+// is silent is waited for, until its lease ends.
+func hold(ctx context.Context, rt *holdfast.Runtime, id string, noWait bool, fn func(context.Context, *holdfast.Hold) error) error {
+	var first *session.BusyError
+	for {
+		err := rt.Hold(ctx, id, fn, holdfast.OnBusy(holdfast.Reject))
+		var busy *session.BusyError
+		if !errors.As(err, &busy) || busy.ID != id {
+			return err
+		}
+		if noWait || first != nil && (busy.Until.After(first.Until) || busy.Holder != first.Holder) {
+			return busy
+		}
+		first = busy
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// advance runs the program until it ends, fails or waits.
+func (a *attempt) advance(ctx context.Context, h *holdfast.Hold) (err error) {
+	if err := a.open(ctx, h); err != nil {
+		return err
+	}
+	if a.host.Tools != nil {
+		if a.runner.tools, err = a.host.Tools(ctx, a.run.spec, a.run.snap); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, a.runner.tools.Close()) }()
+	}
+	a.runner.completeNotes(a.run)
+	ctx, stop := suspendable(ctx, h)
+	defer stop()
+	a.emitStart()
+	for {
+		again, err := a.runProgram(ctx)
+		if err == nil && again {
+			continue
+		}
+		a.report(ctx, h)
+		return err
+	}
+}
+
+// open reads the run and brings it to where it can continue: the spec in force,
+// the answers that were given.
+func (a *attempt) open(ctx context.Context, h *holdfast.Hold) error {
+	s, err := h.Whole(ctx)
+	if err != nil {
+		return err
+	}
+	if row := s.Info().Workflow; row != nil && row.Status == string(StatusCompleted) {
+		return &session.StatusError{ID: s.ID(), Status: session.Completed, Action: "resume"}
+	}
+	if a.run, err = readRun(s); err != nil {
+		return err
+	}
+	a.runner = newRunner(a.host, h, a.run.index, s.Workflow().Seconds)
+	if p := a.host.Permissions; p != nil {
+		a.runner.gate = runGate{a.rt.NewGate(*p), h}
+	}
+	a.describe(s)
+	if err := a.compareSpec(ctx); err != nil {
+		return err
+	}
+	if issues := spec.Check(a.run.spec, a.host.Env); len(issues) > 0 {
+		return &UnsupportedError{File: a.run.spec.Path(), Issues: issues}
+	}
+	if err := a.activate(ctx, s); err != nil {
+		return err
+	}
+	return a.settleQuestions(ctx)
+}
+
+// describe fills in what is known of the run before anything is done.
+func (a *attempt) describe(s session.Session) {
+	a.result.Name, a.result.Pattern, a.result.Version = a.run.spec.Name, a.run.spec.Pattern.Type, s.Version()
+	if row := s.Info().Workflow; row != nil {
+		a.result.Status, a.result.Error = Status(row.Status), row.Error
+	}
+}
+
+// activate makes a suspended session active again. Requests to suspend that
+// came too late for the attempt they were meant for are dropped: whoever resumes
+// a run wants it to continue.
+func (a *attempt) activate(ctx context.Context, s session.Session) error {
+	items, err := a.rt.Inbox(ctx, s.ID())
+	if err != nil && !errors.Is(err, session.ErrUnsupported) {
+		return err
+	}
+	var changes []session.Change
+	for _, item := range items {
+		if item.Kind == store.ItemSuspend && !a.fresh {
+			changes = append(changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
+		}
+	}
+	switch s.Status() {
+	case session.Active:
+	case session.Suspended:
+		changes = append(changes, session.StatusChanged{Status: session.Active})
+	default:
+		return &session.StatusError{ID: s.ID(), Status: s.Status(), Action: "resume"}
+	}
+	return a.commitSame(ctx, "the resume", "workflow.resume", changes...)
+}
+
+// commitSame commits changes, if there are any, that leave the status as it is.
+func (a *attempt) commitSame(ctx context.Context, what, action string, changes ...session.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	row := a.runner.hold.Session().Info().Workflow
+	return a.runner.commit(ctx, a.run, what, action, Status(row.Status), row.Error, changes...)
+}
+
+// suspended is why a context ended: somebody asked for it.
+type suspended struct{ item store.Item }
+
+func (*suspended) Error() string { return "the run was suspended" }
+
+// suspendable returns a context that ends when the session is asked to suspend.
+func suspendable(ctx context.Context, h *holdfast.Hold) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		item, err := h.Arrived(ctx, func(i store.Item) bool { return i.Kind == store.ItemSuspend })
+		if err == nil {
+			cancel(&suspended{item})
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+// emitStart reports that the run continues, before anything else is reported.
+func (a *attempt) emitStart() {
+	a.run.runner = a.runner
+	a.run.emitOnce("", WorkflowStart, StartData{Resumed: !a.fresh})
+}
+
+// runProgram runs the program as far as it goes. Again says that a response has
+// arrived and there is more to do.
+func (a *attempt) runProgram(ctx context.Context) (again bool, err error) {
+	r := a.run.replayer()
+	r.runner, r.warn = a.runner, a.host.Warn
+	a.run = r
+	program := r.program()
+	end, err := program.run(ctx, r)
+	if first := r.failed(); first != nil {
+		err = first
+	}
+	if err == nil {
+		err = a.runner.overspent(r)
+	}
+	if err == nil {
+		trace := ""
+		if a.trace {
+			trace = r.trace()
+		}
+		if err = a.runner.complete(ctx, r, a.out, program, end, trace); err == nil {
+			a.runner.emit(r, WorkflowComplete, CompleteData{StatusCompleted, end.text})
+			return false, nil
+		}
+	}
+	if errors.Is(err, errWaiting) {
+		return a.wait(ctx)
+	}
+	return false, a.recordEnd(ctx, err)
+}
+
+// recordEnd records why a run did not reach its end.
+func (a *attempt) recordEnd(ctx context.Context, err error) error {
+	var stored *CommitError
+	if errors.As(err, &stored) {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return a.recordStop(ctx, cause)
+	}
+	var failed *RunError
+	if !errors.As(err, &failed) {
+		failed = &RunError{Kind: patternKinds[a.run.spec.Pattern.Type], Err: err}
+	}
+	if err := a.runner.commit(ctx, a.run, "the failure", "workflow.fail", StatusFailed, failed.Error()); err != nil {
+		return errors.Join(failed, err)
+	}
+	a.runner.emit(a.run, ErrorEvent, ErrorData{failed.Error(), failed.Kind, failed.Unit})
+	return failed
+}
+
+// recordStop leaves a run paused that somebody has stopped.
+func (a *attempt) recordStop(ctx context.Context, cause error) error {
+	if errors.Is(cause, session.ErrFenced) {
+		return cause
+	}
+	var changes []session.Change
+	var asked *suspended
+	if errors.As(cause, &asked) {
+		changes = append(changes, session.InboxTaken{ItemID: asked.item.ID, ItemKind: string(asked.item.Kind)}, session.StatusChanged{Status: session.Suspended})
+	}
+	if err := a.runner.commit(ctx, a.run, "the pause", "workflow.pause", StatusPaused, "", changes...); err != nil {
+		return err
+	}
+	return &session.InterruptedError{ID: a.run.id, Seq: session.Base(a.runner.hold.Session()), Err: cause}
+}
+
+// report fills in the result from the session and the index.
+func (a *attempt) report(ctx context.Context, h *holdfast.Hold) {
+	s, r := h.Session(), a.run.replayer()
+	_, end, _ := r.replay(ctx)
+	a.describe(s)
+	w := s.Workflow()
+	a.result.LastResponse, a.result.Agent, a.result.Usage, a.result.Artifacts = end.text, end.agent, usageOf(w), w.Artifacts
+	a.result.Changed = a.changed
+	_, a.result.Cost = s.Usage()
+	if a.result.Status != StatusPaused {
+		return
+	}
+	a.result.Waiting = waitingCalls(s)
+	if open := r.openQuestions(s); len(open) > 0 {
+		a.result.Question = &open[0]
+		if len(open) > 1 {
+			a.result.Pending = open
+		}
+	}
+}
