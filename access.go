@@ -3,87 +3,83 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/store/holder"
 )
 
-// access is the right to act on a session. A short action has its place in
-// the process's line and no lease: between processes it races by version. A
-// long one has a lease, kept alive until it is given back.
+// access is the right to act on a session. A short action has the session's
+// slot in this process and no lease: between processes, writers race by
+// version. A long one has a lease, which is renewed until it is released.
 type access struct {
 	fence int64
-	lease *keeper
-	leave func()
+	lease *leaseKeeper
+	leave func() // the queue; nil: it was left
 
-	// awaited, while not nil, takes note of a lease that is still to be taken,
-	// with the first write.
-	awaited func(store.Lease, time.Time)
+	// onLease, while not nil, says that the lease is taken with the first write,
+	// which calls it.
+	onLease func(store.Lease, time.Time)
 }
 
-// release gives everything back; it may be called twice.
+// release ends the lease and leaves the queue; it may be called twice.
 func (a *access) release(ctx context.Context) {
 	if a.lease != nil {
 		a.lease.release(ctx)
 	}
-	a.leaveLine()
+	a.leaveQueue()
 }
 
-func (a *access) leaveLine() {
+func (a *access) leaveQueue() {
 	if a.leave != nil {
 		a.leave()
 		a.leave = nil
 	}
 }
 
-// need is what an action wants before it begins.
-type need int
+// leaseNeed says when an action needs the lease.
+type leaseNeed int
 
 const (
-	turn       need = iota // its place in line
-	leaseNow               // a lease
-	leaseLater             // a lease, taken with its first write
+	noLease             leaseNeed = iota // never
+	leaseNow                             // before it begins
+	leaseWithFirstWrite                  // with its first write
 )
 
-// needs is what an action wants. The built-in conversation writes before it
-// does anything that others could notice, so that its lease can wait for that
-// write.
-func (rt *Runtime) needs(action Action) need {
+// leaseNeed says when an action needs the lease. Actions that run the agent
+// write before they do anything that others could notice: their lease can be
+// taken with that write, in one round trip.
+func (rt *Runtime) leaseNeed(action Action) leaseNeed {
 	switch {
-	case rt.starts != nil && conversation(action):
-		return leaseLater
+	case rt.starts != nil && runsAgent(action):
+		return leaseWithFirstWrite
 	case leased(action):
 		return leaseNow
 	}
-	return turn
+	return noLease
 }
 
-// enter waits for its turn on a session. A long action gets a lease where the
-// store has leases; its context ends with the lease. What is done about a
-// busy session is the caller's choice, except for Enqueue, which is seen as
-// the BusyError it begins with.
-func (rt *Runtime) enter(ctx context.Context, ref store.Ref, want need, busy Busy) (context.Context, *access, error) {
+// enterSession waits until the caller may act on a session. A long action gets
+// a lease where the store has leases; the context it gets ends with the lease.
+// On a busy session it does what busy says; for Enqueue it returns a BusyError,
+// and the caller enqueues.
+func (rt *Runtime) enterSession(ctx context.Context, ref store.Ref, want leaseNeed, busy Busy) (context.Context, *access, error) {
 	if rt.leases == nil {
-		return rt.enterLine(ctx, ref, busy)
+		return rt.enterWithoutLeases(ctx, ref, busy)
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, rt.config.BusyWait, errWaited)
+	limit, cancel := context.WithTimeoutCause(ctx, rt.config.BusyWait, errBusyTimeout)
 	defer cancel()
-	line := limit
-	if busy == Reject || busy == Enqueue { // others in this process are done at once, or busy
+	queue := limit
+	if busy == Reject || busy == Enqueue { // a short action in this process is over soon
 		var done context.CancelFunc
-		line, done = context.WithTimeoutCause(ctx, min(rt.config.BusyWait, 100*time.Millisecond), errWaited)
+		queue, done = context.WithTimeoutCause(ctx, min(rt.config.BusyWait, 100*time.Millisecond), errBusyTimeout)
 		defer done()
 	}
-	ring, stop := rt.bell(ref)
+	changed, stop := rt.subscribeChanges(ref)
 	defer stop()
 	asked := false
 	for {
-		granted, a, err := rt.tryEnter(line, ctx, ref, want)
+		granted, a, err := rt.tryEnterSession(queue, ctx, ref, want)
 		var taken *session.BusyError
 		if !errors.As(err, &taken) {
 			return granted, a, err
@@ -98,17 +94,17 @@ func (rt *Runtime) enter(ctx context.Context, ref store.Ref, want need, busy Bus
 			}
 			asked = err == nil
 		}
-		if err := rt.await(limit, ring, rt.config.Poll); err != nil {
-			return ctx, nil, waited(ctx, err, taken)
+		if err := rt.await(limit, changed, rt.config.Poll); err != nil {
+			return ctx, nil, busyTimeout(ctx, err, taken)
 		}
 	}
 }
 
-var errWaited = errors.New("waited long enough")
+var errBusyTimeout = errors.New("waited long enough")
 
-// waited is the error for waiting in vain: the caller's own end, or that the
-// session stayed busy.
-func waited(ctx context.Context, err error, taken *session.BusyError) error {
+// busyTimeout returns the error for waiting too long: why the caller's context
+// ended, or that the session stayed busy.
+func busyTimeout(ctx context.Context, err error, taken *session.BusyError) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -118,22 +114,22 @@ func waited(ctx context.Context, err error, taken *session.BusyError) error {
 	return taken
 }
 
-// tryEnter takes its turn once. BusyError names a live holder.
-func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, want need) (context.Context, *access, error) {
-	leave, err := rt.lines.enter(limit, ref)
+// tryEnterSession tries once. The BusyError names the holder of the lease.
+func (rt *Runtime) tryEnterSession(limit, ctx context.Context, ref store.Ref, want leaseNeed) (context.Context, *access, error) {
+	leave, err := rt.queues.enter(limit, ref)
 	if err != nil {
-		return ctx, nil, waited(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
+		return ctx, nil, busyTimeout(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
 	}
 	a := &access{leave: leave}
 	if want == leaseNow {
-		defer a.leaveLine()
+		defer a.leaveQueue()
 		asked := time.Now()
 		lease, err := rt.leases.Acquire(ctx, ref, rt.holder, rt.config.Lease)
 		if err != nil {
 			return ctx, nil, err
 		}
 		working, lost := context.WithCancelCause(ctx)
-		a.fence, a.lease = lease.Token, rt.keep(working, lost, ref, lease, asked.Add(rt.config.Lease))
+		a.fence, a.lease = lease.Token, rt.keepLease(working, lost, ref, lease, asked.Add(rt.config.Lease))
 		return working, a, nil
 	}
 	held, live, err := rt.leases.Holding(ctx, ref)
@@ -141,17 +137,17 @@ func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, want need
 		err = &session.BusyError{ID: ref.ID, Holder: held.Holder, Until: held.Until}
 	}
 	if err != nil {
-		a.leaveLine()
+		a.leaveQueue()
 		return ctx, nil, err
 	}
-	if want == turn {
+	if want == noLease {
 		return ctx, a, nil
 	}
 	working, lost := context.WithCancelCause(ctx)
-	a.awaited = func(lease store.Lease, ends time.Time) {
-		a.awaited = nil
-		a.fence, a.lease = lease.Token, rt.keep(working, lost, ref, lease, ends)
-		a.leaveLine()
+	a.onLease = func(lease store.Lease, ends time.Time) {
+		a.onLease = nil
+		a.fence, a.lease = lease.Token, rt.keepLease(working, lost, ref, lease, ends)
+		a.leaveQueue()
 	}
 	return working, a, nil
 }
@@ -159,19 +155,20 @@ func (rt *Runtime) tryEnter(limit, ctx context.Context, ref store.Ref, want need
 // append writes to the open tail and, where that is still to be done, takes
 // the lease with it.
 func (a *access) append(ctx context.Context, rt *Runtime, s session.Session, keys []store.Key) (session.Session, error) {
-	if a.awaited == nil {
+	if a.onLease == nil {
 		return rt.tails.Append(ctx, s, store.Append{Fence: a.fence, Keys: keys})
 	}
 	asked := time.Now()
 	next, lease, err := rt.starts.Start(ctx, s, store.Beginning{Holder: rt.holder, Length: rt.config.Lease, Keys: keys})
 	if err == nil {
-		a.awaited(lease, asked.Add(rt.config.Lease))
+		a.onLease(lease, asked.Add(rt.config.Lease))
 	}
 	return next, err
 }
 
-// enterLine is for stores without leases: the line in the process is all.
-func (rt *Runtime) enterLine(ctx context.Context, ref store.Ref, busy Busy) (context.Context, *access, error) {
+// enterWithoutLeases is for stores without leases, where only the queue in this
+// process orders the callers.
+func (rt *Runtime) enterWithoutLeases(ctx context.Context, ref store.Ref, busy Busy) (context.Context, *access, error) {
 	if busy == Interrupt {
 		return ctx, nil, rt.unsupported("leases")
 	}
@@ -179,173 +176,11 @@ func (rt *Runtime) enterLine(ctx context.Context, ref store.Ref, busy Busy) (con
 	if busy != Wait {
 		wait = 0
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, wait, errWaited)
+	limit, cancel := context.WithTimeoutCause(ctx, wait, errBusyTimeout)
 	defer cancel()
-	leave, err := rt.lines.enter(limit, ref)
+	leave, err := rt.queues.enter(limit, ref)
 	if err != nil {
-		return ctx, nil, waited(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
+		return ctx, nil, busyTimeout(ctx, err, &session.BusyError{ID: ref.ID, Holder: rt.holder})
 	}
 	return ctx, &access{leave: leave}, nil
-}
-
-// bell rings when something about a session may have changed. Without wakes
-// it never does, and waiting is polling.
-func (rt *Runtime) bell(ref store.Ref) (ring <-chan struct{}, stop func()) {
-	if rt.wakes == nil {
-		return nil, func() {}
-	}
-	return rt.wakes.Bell(ref)
-}
-
-// await waits for a ring or for the time to look again.
-func (rt *Runtime) await(ctx context.Context, ring <-chan struct{}, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ring:
-		return nil
-	case <-timer.C:
-		return nil
-	case <-rt.closing.Done():
-		return session.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// lines makes callers of one process stand in line for each session.
-type lines struct {
-	mu   sync.Mutex // guards open
-	open map[store.Ref]*line
-}
-
-type line struct {
-	turn  chan struct{} // holds one token while somebody has the turn
-	users int
-}
-
-// enter waits for the turn. A turn that is free is taken even when the context
-// has ended.
-func (l *lines) enter(ctx context.Context, ref store.Ref) (leave func(), err error) {
-	l.mu.Lock()
-	if l.open == nil {
-		l.open = map[store.Ref]*line{}
-	}
-	own, ok := l.open[ref]
-	if !ok {
-		own = &line{turn: make(chan struct{}, 1)}
-		l.open[ref] = own
-	}
-	own.users++
-	l.mu.Unlock()
-
-	select {
-	case own.turn <- struct{}{}:
-	default:
-		select {
-		case own.turn <- struct{}{}:
-		case <-ctx.Done():
-			l.forget(ref, own)
-			return nil, context.Cause(ctx)
-		}
-	}
-	return sync.OnceFunc(func() {
-		<-own.turn
-		l.forget(ref, own)
-	}), nil
-}
-
-func (l *lines) forget(ref store.Ref, own *line) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if own.users--; own.users == 0 {
-		delete(l.open, ref)
-	}
-}
-
-// keeper renews a lease until it is stopped. Losing the lease ends the work
-// that relies on it.
-type keeper struct {
-	rt    *Runtime
-	ref   store.Ref
-	lease store.Lease
-
-	halt context.CancelFunc
-	done chan struct{}
-	once sync.Once
-}
-
-// keep renews a lease in the background and tells lost when it is gone.
-func (rt *Runtime) keep(ctx context.Context, lost context.CancelCauseFunc, ref store.Ref, lease store.Lease, ends time.Time) *keeper {
-	renewing, halt := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keeper{rt: rt, ref: ref, lease: lease, halt: halt, done: make(chan struct{})}
-	go func() {
-		defer close(k.done)
-		if err := k.renew(renewing, ends); err != nil {
-			lost(err)
-		}
-	}()
-	return k
-}
-
-// renew prolongs the lease at a third of its length. An error that may pass
-// is tried again while the lease lives, and no try outlives it.
-func (k *keeper) renew(ctx context.Context, ends time.Time) error {
-	length := k.rt.config.Lease
-	pause := length / 3
-	for {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-		asked := time.Now()
-		bounded, cancel := context.WithDeadline(ctx, ends)
-		lease, err := k.rt.leases.Renew(bounded, k.ref, k.lease, length)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			k.lease, ends, pause = lease, asked.Add(length), length/3
-		case errors.Is(err, session.ErrFenced), errors.Is(err, session.ErrNotFound):
-			return &session.FencedError{ID: k.ref.ID, Token: k.lease.Token}
-		case !time.Now().Before(ends):
-			return fmt.Errorf("renew lease: %w: %w", &session.FencedError{ID: k.ref.ID, Token: k.lease.Token}, err)
-		default:
-			pause = min(length/10, time.Until(ends))
-		}
-	}
-}
-
-// stop ends the renewing and leaves the lease as it is.
-func (k *keeper) stop() {
-	k.halt()
-	<-k.done
-}
-
-// release ends renewing and lease. A lease that cannot be released ends by
-// itself.
-func (k *keeper) release(ctx context.Context) {
-	k.once.Do(func() {
-		k.stop()
-		if err := k.rt.leases.Release(context.WithoutCancel(ctx), k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
-			k.rt.config.Logger.Warn("lease not released", "session", k.ref.ID, "error", k.rt.masked(err.Error()))
-		}
-	})
-}
-
-// released says that a save has ended the lease.
-func (k *keeper) released() { k.once.Do(k.stop) }
-
-// processHolder names this process and runtime. Where the system does not
-// tell when a process began, a lease of a dead one runs out instead.
-func processHolder(runtime string) string {
-	name, err := holder.Name()
-	if err != nil {
-		name = fmt.Sprintf("unknown/%d", os.Getpid())
-	}
-	return fmt.Sprintf("%s/%.8s", name, runtime)
 }

@@ -7,85 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// The actions of this file change a session's status, name, expiry or
-// transcript as a whole.
-
-// SuspendSession keeps a session and lets nothing run on it.
-type SuspendSession struct{}
-
-// Name is SuspendSession.
-func (SuspendSession) Name() string               { return "SuspendSession" }
-func (SuspendSession) statuses() []session.Status { return onlyOpen }
-
-// Execute sets the status.
-func (SuspendSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithStatus(session.Suspended, "", moment(ctx))
-}
-
-// ResumeSession opens a suspended, completed or failed session again.
-type ResumeSession struct{}
-
-// Name is ResumeSession.
-func (ResumeSession) Name() string               { return "ResumeSession" }
-func (ResumeSession) statuses() []session.Status { return notDeleted }
-
-// Execute sets the status.
-func (ResumeSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithStatus(session.Active, "", moment(ctx))
-}
-
-// CompleteSession closes a session as done.
-type CompleteSession struct{}
-
-// Name is CompleteSession.
-func (CompleteSession) Name() string { return "CompleteSession" }
-func (CompleteSession) statuses() []session.Status {
-	return []session.Status{session.Active, session.Suspended, session.Completed}
-}
-
-// Execute sets the status.
-func (CompleteSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithStatus(session.Completed, "", moment(ctx))
-}
-
-// FailSession closes a session as given up.
-type FailSession struct{ Reason string }
-
-// Name is FailSession.
-func (FailSession) Name() string { return "FailSession" }
-func (FailSession) statuses() []session.Status {
-	return []session.Status{session.Active, session.Suspended, session.Failed}
-}
-
-// Execute sets the status.
-func (a FailSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithStatus(session.Failed, a.Reason, moment(ctx))
-}
-
-// DeleteSession hides a session. RestoreSession brings it back; Runtime.Purge
-// removes it for good.
-type DeleteSession struct{}
-
-// Name is DeleteSession.
-func (DeleteSession) Name() string               { return "DeleteSession" }
-func (DeleteSession) statuses() []session.Status { return session.Statuses() }
-
-// Execute sets the status.
-func (DeleteSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithStatus(session.Deleted, "", moment(ctx))
-}
-
-// RestoreSession brings a deleted session back to the status it had.
-type RestoreSession struct{}
-
-// Name is RestoreSession.
-func (RestoreSession) Name() string               { return "RestoreSession" }
-func (RestoreSession) statuses() []session.Status { return onlyDeleted }
-
-// Execute sets the status.
-func (RestoreSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithStatus(s.StatusBeforeDeletion(), "", moment(ctx))
-}
+// The actions of this file change a session's name, expiry, prompt or model.
 
 // RenameSession gives a session a human name; empty takes it away.
 type RenameSession struct{ To string }
@@ -96,7 +18,7 @@ func (RenameSession) statuses() []session.Status { return notDeleted }
 
 // Execute sets the name.
 func (a RenameSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithName(a.To, moment(ctx))
+	return s.WithName(a.To, actionTime(ctx))
 }
 
 // SetExpiry says from when a session may be swept; the zero time means never.
@@ -108,18 +30,57 @@ func (SetExpiry) statuses() []session.Status { return notDeleted }
 
 // Execute sets the expiry.
 func (a SetExpiry) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.WithExpiry(a.At, moment(ctx))
+	return s.WithExpiry(a.At, actionTime(ctx))
 }
 
-// ClearSession empties transcript, window and summary and abandons an
-// interrupted execution. Everything else stays, and the log keeps all of it.
-type ClearSession struct{}
+// ChangeSystemPrompt sets the prompt in force. Empty text means no prompt;
+// Reset returns to the definition's.
+type ChangeSystemPrompt struct {
+	Text  string
+	Reset bool
+}
 
-// Name is ClearSession.
-func (ClearSession) Name() string               { return "ClearSession" }
-func (ClearSession) statuses() []session.Status { return onlyOpen }
+// Name is ChangeSystemPrompt.
+func (ChangeSystemPrompt) Name() string { return "ChangeSystemPrompt" }
 
-// Execute clears.
-func (ClearSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	return s.Cleared(moment(ctx))
+func (ChangeSystemPrompt) statuses() []session.Status { return onlyOpen }
+
+// Execute sets the prompt.
+func (a ChangeSystemPrompt) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	if a.Reset && a.Text != "" {
+		return s, &session.InvalidError{Field: "text", Reason: "stands beside Reset; give one of the two"}
+	}
+	if a.Reset {
+		a.Text = s.Definition().SystemPrompt
+	}
+	return s.WithSystemPrompt(a.Text, actionTime(ctx))
+}
+
+// ChangeModel overrides the model; the very next inference goes to it. An
+// empty model returns to the definition's.
+type ChangeModel struct {
+	Model  string
+	Params *session.ModelParams
+}
+
+// Name is ChangeModel.
+func (ChangeModel) Name() string { return "ChangeModel" }
+
+func (ChangeModel) statuses() []session.Status { return onlyOpen }
+
+// Execute sets the model, which must exist.
+func (a ChangeModel) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := requireEnv(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	if err := checkSecrets("ChangeModel", a.Params); err != nil {
+		return s, err
+	}
+	if a.Model != "" {
+		if _, _, err := env.x.rt.Model(a.Model); err != nil {
+			return s, &session.DefinitionError{Source: s.Info().AgentName, Problems: []session.Problem{{Field: "model", Message: err.Error()}}}
+		}
+	}
+	return s.WithModel(a.Model, a.Params, env.Now())
 }

@@ -53,7 +53,7 @@ func (s *AnswerStream) Emit(d llm.Delta) {
 	switch {
 	case s.answer == nil:
 		return
-	case len(s.rt.config.Secrets) == 0:
+	case len(s.rt.secrets) == 0:
 		s.send(d)
 		return
 	}
@@ -65,7 +65,7 @@ func (s *AnswerStream) Emit(d llm.Delta) {
 	s.release()
 	call := cloneCall(d.ToolCall)
 	if len(call.Arguments) > 0 {
-		masked, err := s.rt.maskJSON(call.Arguments)
+		masked, err := s.rt.redactJSON(call.Arguments)
 		if err != nil { // what cannot be read may hold anything
 			masked = nil
 		}
@@ -149,7 +149,7 @@ func (s *AnswerStream) mask(text string, reasoning bool) {
 		s.release()
 		s.reasoning = reasoning
 	}
-	text = s.rt.masked(s.held + text)
+	text = s.rt.redactText(s.held + text)
 	n := s.rt.secretBegun(text)
 	s.held = text[len(text)-n:]
 	s.sendText(text[:len(text)-n])
@@ -183,9 +183,9 @@ func (s *AnswerStream) send(d llm.Delta) {
 // of a secret.
 func (rt *Runtime) secretBegun(text string) int {
 	longest := 0
-	for _, value := range rt.config.Secrets {
-		for n := min(len(value)-1, len(text)); n > longest; n-- {
-			if strings.HasSuffix(text, value[:n]) {
+	for _, s := range rt.secrets {
+		for n := min(len(s.value)-1, len(text)); n > longest; n-- {
+			if strings.HasSuffix(text, s.value[:n]) {
 				longest = n
 			}
 		}

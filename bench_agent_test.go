@@ -72,7 +72,7 @@ func windowed(b *testing.B, rt *holdfast.Runtime, turns int) string {
 	return s.ID()
 }
 
-func turn(b *testing.B, rt *holdfast.Runtime, id string) {
+func noLease(b *testing.B, rt *holdfast.Runtime, id string) {
 	b.Helper()
 	if _, err := rt.Execute(b.Context(), id, holdfast.SendMessage{Text: "Do I need a coat in Oslo?"}); err != nil {
 		b.Fatal(err)
@@ -90,7 +90,7 @@ func BenchmarkTurn(b *testing.B) {
 				settled(b, st)
 				b.ReportAllocs()
 				for b.Loop() {
-					turn(b, rt, id)
+					noLease(b, rt, id)
 				}
 			})
 		}
@@ -111,9 +111,9 @@ func BenchmarkTurn_late(b *testing.B) {
 					early = windowed(b, rt, 10)
 				}
 				rounds++
-				return func() { turn(b, rt, early) }
+				return func() { noLease(b, rt, early) }
 			}, "late", func() func() {
-				return func() { turn(b, rt, late) }
+				return func() { noLease(b, rt, late) }
 			})
 		})
 	}

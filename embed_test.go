@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -197,3 +199,41 @@ func TestCreate_vectorStoreNeedsAnEmbedderAndAStoreWithVectors(t *testing.T) {
 		t.Errorf("on a store without vectors: %v", err)
 	}
 }
+
+func TestEmbed_newWritesDoNotShortenTheBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		h := open(t, func(c *holdfast.Config) {
+			c.Embedder = embedderFunc(func() error {
+				calls.Add(1)
+				return &llm.TransientError{After: time.Hour, Err: errBoom}
+			})
+		})
+		s := h.create()
+		h.do(s.ID(), holdfast.SendMessage{Text: "The ferry leaves at nine"})
+		synctest.Wait()
+		if calls.Load() == 0 {
+			t.Fatal("nothing was embedded")
+		}
+		before := calls.Load()
+		for range 20 {
+			h.do(s.ID(), holdfast.SendMessage{Text: "again"})
+			synctest.Wait()
+		}
+		if n := calls.Load() - before; n != 0 {
+			t.Errorf("called %d times within the hour it asked for", n)
+		}
+		time.Sleep(time.Hour + time.Second) // the bubble's clock
+		synctest.Wait()
+		if n := calls.Load() - before; n != 1 {
+			t.Errorf("called %d times after the hour, want once", n)
+		}
+	})
+}
+
+// embedderFunc is an embedder that always fails.
+type embedderFunc func() error
+
+func (embedderFunc) Name() string { return "failing/1" }
+
+func (f embedderFunc) Embed(context.Context, []string) ([][]float32, error) { return nil, f() }

@@ -2,11 +2,7 @@ package holdfast
 
 import (
 	"errors"
-	"fmt"
-	"log/slog"
 	"reflect"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -15,7 +11,20 @@ import (
 // Event is news from a runtime. Events are for watching, not for keeping:
 // what must not be missed is read from the log with Watch. None carries the
 // text of a message, a tool's input or a secret.
-type Event interface{ event() }
+type Event interface {
+	// Subject says which session the event is about, of which tenant, and when
+	// it happened.
+	Subject() About
+	event()
+}
+
+// EventType lists the events that On can listen to: all there are.
+type EventType interface {
+	Event
+	SessionLoaded | SessionSaved | SessionActionExecuted | SessionLoadFailed | SessionSaveFailed | SessionActionFailed |
+		SessionAfterSaveFailed | SessionForked | SessionPurged | ExecutionStarted | StepStarted | AttemptFailed | ToolStarted |
+		ToolFinished | StepFinished | ExecutionFinished | SubagentStarted | SubagentFinished | MemoryPruned | MemoryPruneFailed
+}
 
 // About is part of every event.
 type About struct {
@@ -24,7 +33,9 @@ type About struct {
 	Time      time.Time `json:"time"`
 }
 
-func (About) event() {}
+// Subject returns a.
+func (a About) Subject() About { return a }
+func (About) event()           {}
 
 // Failure is part of every event about something that failed.
 type Failure struct {
@@ -56,7 +67,7 @@ type (
 		BeforeStatus  session.Status `json:"beforeStatus"`
 		AfterStatus   session.Status `json:"afterStatus"`
 	}
-	// SessionLoadFailed says that a session could not be had.
+	// SessionLoadFailed says that a session could not be loaded.
 	SessionLoadFailed struct{ Failure }
 	// SessionSaveFailed says that nothing was saved, or that it is unknown.
 	SessionSaveFailed struct{ Failure }
@@ -85,7 +96,7 @@ type (
 
 // The events of executions.
 type (
-	// ExecutionStarted says that the agent loop begins or goes on.
+	// ExecutionStarted says that the agent loop begins or continues.
 	ExecutionStarted struct {
 		About
 		ExecutionID string `json:"executionId"`
@@ -100,7 +111,7 @@ type (
 		Model       string `json:"model"`
 	}
 	// AttemptFailed says that the model was asked and gave no answer: it failed
-	// or was broken off. What was streamed of this attempt is void; with Retry
+	// or was interrupted. What was streamed of this attempt is void; with Retry
 	// the model is asked again and the answer begins anew.
 	AttemptFailed struct {
 		About
@@ -144,7 +155,7 @@ type (
 		Agent   string `json:"agent"`
 		ChildID string `json:"childId"`
 	}
-	// SubagentFinished says that the other has come to an end.
+	// SubagentFinished says that the other has ended.
 	SubagentFinished struct {
 		About
 		CallID  string `json:"callId"`
@@ -165,89 +176,13 @@ type (
 	MemoryPruneFailed struct{ Failure }
 )
 
-// On calls fn for every event of the type it takes: higher priorities first,
-// equal ones in the order they were added. Delivery is synchronous; fn must
-// not wait for the runtime. A panic of fn is recovered and logged. The
-// returned function unsubscribes and may be called twice.
-func On[E Event](rt *Runtime, fn func(E), priority int) (stop func()) {
-	return rt.bus.add(listener{
-		kind: reflect.TypeFor[E](), priority: priority,
-		call: func(e Event) {
-			if own, ok := e.(E); ok {
-				fn(own)
-			}
-		},
-	})
-}
-
-// Wiretap calls fn for every event, after those who listen to its kind.
-func (rt *Runtime) Wiretap(fn func(Event)) (stop func()) {
-	return rt.bus.add(listener{call: fn})
-}
-
-type bus struct {
-	logger *slog.Logger
-
-	mu        sync.Mutex // guards listeners and next
-	listeners []listener // in order of delivery
-	next      int
-}
-
-// listener hears one kind of event, or every kind when kind is nil.
-type listener struct {
-	id       int
-	kind     reflect.Type
-	priority int
-	call     func(Event)
-}
-
-func (b *bus) add(l listener) (stop func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.next++
-	l.id = b.next
-	at := len(b.listeners)
-	for i, other := range b.listeners {
-		if l.kind != nil && (other.kind == nil || other.priority < l.priority) {
-			at = i
-			break
-		}
-	}
-	b.listeners = slices.Insert(slices.Clone(b.listeners), at, l)
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.listeners = slices.DeleteFunc(slices.Clone(b.listeners), func(o listener) bool { return o.id == l.id })
-	}
-}
-
-func (b *bus) emit(e Event) {
-	b.mu.Lock()
-	listeners := b.listeners
-	b.mu.Unlock()
-	for _, l := range listeners {
-		if l.kind == nil || l.kind == reflect.TypeOf(e) {
-			b.deliver(l, e)
-		}
-	}
-}
-
-func (b *bus) deliver(l listener, e Event) {
-	defer func() {
-		if v := recover(); v != nil {
-			b.logger.Error("listener panicked", "event", fmt.Sprintf("%T", e), "panic", fmt.Sprintf("%T", v))
-		}
-	}()
-	l.call(e)
-}
-
 // about is the common part of an event on a session of this view.
 func (rt *Runtime) about(id string) About {
 	return About{SessionID: id, Tenant: rt.who.Tenant, Time: session.Instant(rt.config.Now())}
 }
 
 func (rt *Runtime) failure(id string, err error) Failure {
-	return Failure{About: rt.about(id), Error: rt.masked(err.Error()), ErrorType: errorType(err)}
+	return Failure{About: rt.about(id), Error: rt.redactText(err.Error()), ErrorType: errorType(err)}
 }
 
 // errorType is the name of the first type of package session in the error, or

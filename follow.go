@@ -56,7 +56,7 @@ type Delta struct {
 // its runtime. In other processes Follow is Watch.
 func (rt *Runtime) Follow(ctx context.Context, id string, after int64) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
-		ref, err := rt.logged(id)
+		ref, err := rt.logRef(id)
 		if err != nil {
 			yield(Update{}, err)
 			return
@@ -86,7 +86,7 @@ type reading struct {
 }
 
 func (f *follower) follow(ctx context.Context) {
-	written, stop := f.rt.bell(f.ref)
+	written, stop := f.rt.subscribeChanges(f.ref)
 	defer stop()
 	grown, stop := f.broadcast.subscribe()
 	defer stop()
@@ -97,7 +97,7 @@ func (f *follower) follow(ctx context.Context) {
 		now = f.broadcast.current(now[:0])
 		over := slices.ContainsFunc(f.readings, func(r *reading) bool { return !r.ended && !slices.Contains(now, r.answer) })
 		if unread || over || slices.ContainsFunc(now, func(a *answer) bool { return a.base > f.cursor }) {
-			if !f.rt.read(ctx, f.ref, &f.cursor, func(e session.LogEntry, err error) bool { return f.record(ctx, e, err) }) {
+			if !f.rt.readLog(ctx, f.ref, &f.cursor, func(e session.LogEntry, err error) bool { return f.record(ctx, e, err) }) {
 				return
 			}
 		}

@@ -71,7 +71,7 @@ func (h *house) follow(id string, after int64) *seat {
 }
 
 // line is an update in a few words.
-func line(u holdfast.Update) string {
+func sessionQueue(u holdfast.Update) string {
 	switch {
 	case u.Record != nil && u.Delta == nil && u.Dropped == nil:
 		if m, ok := u.Record.Change.(session.MessageAdded); ok {
@@ -94,7 +94,7 @@ func (s *seat) sees(want ...string) {
 		if err != nil || !ok {
 			s.t.Fatalf("update %d: ended with %v, want %q", i, err, w)
 		}
-		if got := line(u); got != w {
+		if got := sessionQueue(u); got != w {
 			s.t.Fatalf("update %d is %q, want %q", i, got, w)
 		}
 	}

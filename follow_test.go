@@ -122,7 +122,7 @@ func TestFollow_failedAttemptIsDropped(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(err)
 		}
-		kinds = append(kinds, line(u))
+		kinds = append(kinds, sessionQueue(u))
 	}
 	if all := strings.Join(kinds, " "); !strings.Contains(all, "dropped 0") || strings.Index(all, "dropped 0") < strings.LastIndex(all, "too") {
 		t.Errorf("saw %q", kinds)

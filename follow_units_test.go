@@ -166,7 +166,7 @@ func TestAnswers_outsideOfAnAnswer(t *testing.T) {
 		defer again.Close()
 		again.Begin("e", "s", 0)
 		again.Emit(llm.Delta{Text: "in time"})
-		h.follow(s.ID(), s.Info().Seq).sees("…in time")
+		h.follow(s.ID(), s.Info().Seq).sees("…in time") //nolint:contextcheck // it follows for as long as the test runs
 		return nil
 	})
 	if err != nil {

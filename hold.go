@@ -16,7 +16,7 @@ import (
 type Hold struct {
 	rt   *Runtime
 	ref  store.Ref
-	turn chan struct{} // holds a token while a method runs
+	slot chan struct{} // holds a token while a method runs
 	a    *access
 
 	mu      sync.Mutex // guards the rest
@@ -32,12 +32,12 @@ type Hold struct {
 // cannot be had within Config.BusyWait; with OnBusy(Reject), the only option
 // it takes, at once.
 func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Context, h *Hold) error, opts ...Option) error {
-	ctx, done, err := rt.begin(ctx)
+	ctx, done, err := rt.beginCall(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	o, err := collect("Hold", opts, "OnBusy")
+	o, err := collectOptions("Hold", opts, "OnBusy")
 	if err != nil {
 		return err
 	}
@@ -51,12 +51,12 @@ func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Cont
 	if rt.leases == nil || rt.tails == nil {
 		return rt.unsupported("holding a session")
 	}
-	ctx, a, err := rt.enter(ctx, ref, leaseNow, o.busy)
+	ctx, a, err := rt.enterSession(ctx, ref, leaseNow, o.busy)
 	if err != nil {
 		return err
 	}
 	defer a.release(ctx)
-	h := &Hold{rt: rt, ref: ref, a: a, turn: make(chan struct{}, 1)}
+	h := &Hold{rt: rt, ref: ref, a: a, slot: make(chan struct{}, 1)}
 	if h.s, err = rt.store.Load(ctx, ref, true); err != nil {
 		return err
 	}
@@ -79,16 +79,16 @@ func (h *Hold) set(s session.Session) {
 // Append makes changes durable in the open tail. A task's or workflow's row
 // among them is seen by listings at once.
 func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.Session, error) {
-	if err := h.enter(ctx); err != nil {
+	if err := h.lock(ctx); err != nil {
 		return session.Session{}, err
 	}
-	defer func() { <-h.turn }()
+	defer func() { <-h.slot }()
 	before := h.Session()
 	next, err := before.With(h.rt.config.Now(), changes...)
 	if err != nil {
 		return before, err
 	}
-	if next, err = h.rt.mask(next); err != nil {
+	if next, err = h.rt.redactSession(next); err != nil {
 		return before, err
 	}
 	for _, answers := range h.open() {
@@ -110,7 +110,7 @@ func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.S
 func (h *Hold) Answers(unit string) *AnswerStream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.rt.openAnswers(h.ref, unit, func() int64 { return h.Session().Base() }, nil)
+	s := h.rt.openAnswers(h.ref, unit, func() int64 { return session.Base(h.Session()) }, nil)
 	s.onClose = func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -130,7 +130,7 @@ func (h *Hold) open() []*AnswerStream {
 // as Config.Redact wants them.
 func (h *Hold) Masked(changes ...session.Change) ([]session.Change, error) {
 	rt := h.rt
-	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
+	if rt.config.Redact == nil && len(rt.secrets) == 0 {
 		return changes, nil
 	}
 	masked := make([]session.Change, len(changes))
@@ -139,7 +139,7 @@ func (h *Hold) Masked(changes ...session.Change) ([]session.Change, error) {
 			c = session.MessageAdded{Message: rt.config.Redact(added.Message.Clone())}
 		}
 		var err error
-		if masked[i], err = rt.maskChange(c); err != nil {
+		if masked[i], err = rt.redactChange(c); err != nil {
 			return nil, err
 		}
 	}
@@ -150,11 +150,11 @@ func (h *Hold) Masked(changes ...session.Change) ([]session.Change, error) {
 // and seals the whole tail so far. When the action is refused, the tail stays
 // open as it was. It takes IfVersion and Stream.
 func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (session.Session, error) {
-	if err := h.enter(ctx); err != nil {
+	if err := h.lock(ctx); err != nil {
 		return session.Session{}, err
 	}
-	defer func() { <-h.turn }()
-	o, err := collect("Hold.Execute", opts, "IfVersion", "Stream")
+	defer func() { <-h.slot }()
+	o, err := collectOptions("Hold.Execute", opts, "IfVersion", "Stream")
 	if err != nil {
 		return h.Session(), err
 	}
@@ -164,21 +164,21 @@ func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (sess
 	now := h.Session()
 	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: &now}
 	s, err := x.run(ctx)
-	if !x.kept.IsZero() {
-		h.set(x.kept)
+	if !x.saved.IsZero() {
+		h.set(x.saved)
 	} else if again, loadErr := h.rt.store.Load(context.WithoutCancel(ctx), h.ref, true); loadErr == nil {
 		h.set(again) // it may have written to the tail
 	}
-	return s, h.rt.told(err)
+	return s, h.rt.redactError(err)
 }
 
 // Whole is the newest state, what was appended included, with everything that
 // was said and done, read anew.
 func (h *Hold) Whole(ctx context.Context) (session.Session, error) {
-	if err := h.enter(ctx); err != nil {
+	if err := h.lock(ctx); err != nil {
 		return session.Session{}, err
 	}
-	defer func() { <-h.turn }()
+	defer func() { <-h.slot }()
 	return h.rt.loadAt(ctx, h.ref, options{whole: true, tail: true})
 }
 
@@ -204,7 +204,7 @@ func (h *Hold) Responses(ctx context.Context) ([]agent.Incoming, error) {
 	for _, item := range items {
 		if item.Kind == store.ItemResponse {
 			next := agent.Incoming{ID: item.ID, Kind: string(item.Kind)}
-			next.Response, next.Unusable = responseOf(item)
+			next.Response, next.Unusable = decodeResponse(item)
 			arrived = append(arrived, next)
 		}
 	}
@@ -219,7 +219,7 @@ func (h *Hold) Arrived(ctx context.Context, pick func(store.Item) bool) (store.I
 		<-ctx.Done()
 		return store.Item{}, context.Cause(ctx)
 	}
-	ring, stop := h.rt.bell(h.ref)
+	changed, stop := h.rt.subscribeChanges(h.ref)
 	defer stop()
 	for {
 		items, err := h.rt.inboxes.Inbox(ctx, h.ref)
@@ -231,15 +231,15 @@ func (h *Hold) Arrived(ctx context.Context, pick func(store.Item) bool) (store.I
 				return item, nil
 			}
 		}
-		if err := h.rt.await(ctx, ring, h.rt.config.Poll); err != nil {
+		if err := h.rt.await(ctx, changed, h.rt.config.Poll); err != nil {
 			return store.Item{}, err
 		}
 	}
 }
 
-func (h *Hold) enter(ctx context.Context) error {
+func (h *Hold) lock(ctx context.Context) error {
 	select {
-	case h.turn <- struct{}{}:
+	case h.slot <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Hook is called at six stages of the pipelines. It may return another
-// session, which the pipeline goes on with, or refuse with an error. It
-// returns the session unchanged at stages it has nothing to say to.
+// session, which the pipeline continues with, or refuse with an error. It
+// returns the session unchanged at stages it has nothing to say to. Env(ctx)
+// has the runtime's clock and ids.
 //
 // A hook fails closed: an error, a panic or a session whose identity was
 // changed refuses. Reading permissions must not rest on AfterLoad alone, since
@@ -80,7 +83,7 @@ func callHook(ctx context.Context, hook Hook, name string, stage session.Stage, 
 	case err != nil:
 		return s, &session.HookError{Stage: stage, Hook: name, Err: err}
 	}
-	if err := keptIdentity(s, out); err != nil {
+	if err := checkIdentity(s, out); err != nil {
 		return s, &session.HookError{Stage: stage, Hook: name, Err: err}
 	}
 	if s.Status() == session.Deleted && out.Status() != session.Deleted {
@@ -89,22 +92,27 @@ func callHook(ctx context.Context, hook Hook, name string, stage session.Stage, 
 	return out, nil
 }
 
-// keptIdentity refuses an output that is another session than the input.
-func keptIdentity(before, after session.Session) error {
+// checkIdentity refuses an output that is another session than the input.
+func checkIdentity(before, after session.Session) error {
 	if after.IsZero() {
 		return &session.InvalidError{Field: "session", Reason: "the zero session was returned"}
 	}
-	if field := before.Kept(after); field != "" {
+	if field := session.ChangedIdentity(before, after); field != "" {
 		return &session.InvalidError{Field: field, Reason: "was changed; an action or hook must keep it"}
 	}
 	return nil
 }
 
-// hooks runs one stage.
-func (rt *Runtime) hooks(ctx context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+// runHooks runs the hooks of one stage.
+func (rt *Runtime) runHooks(ctx context.Context, stage session.Stage, s session.Session) (session.Session, error) {
 	name := "hook"
 	if _, ok := rt.config.Hooks.(HookStack); ok {
 		name = "stack"
 	}
-	return callHook(ctx, rt.config.Hooks, name, stage, s)
+	info := s.Info()
+	env := &Environment{
+		x:    &execution{rt: rt, ref: store.Ref{Tenant: info.Tenant, ID: info.ID}},
+		info: info, policy: s.Definition().Memory,
+	}
+	return callHook(withEnv(agent.WithoutWriter(ctx), env), rt.config.Hooks, name, stage, s)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
@@ -213,5 +215,37 @@ func TestEvents_ofATurn(t *testing.T) {
 	}
 	if saved := h.heard.all()[6].(holdfast.SessionSaved); saved.Version != 2 || saved.Status != session.Active {
 		t.Errorf("event %+v", saved)
+	}
+}
+
+func TestHooks_haveTheRuntimesClockAndIDs(t *testing.T) {
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var stages []session.Stage
+	h := open(t, func(c *holdfast.Config) {
+		ids := 0
+		c.Now = func() time.Time { return noon }
+		c.NewID = func() string { ids++; return fmt.Sprintf("id-%d", ids) }
+		c.Hooks = holdfast.HookFunc(func(ctx context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+			env := holdfast.Env(ctx)
+			if env == nil || !env.Now().Equal(noon) || !strings.HasPrefix(env.NewID(), "id-") || env.Memory().SessionID() != s.ID() {
+				return s, fmt.Errorf("no environment at %s", stage)
+			}
+			if _, err := env.Append(ctx, s); !errors.Is(err, session.ErrInvalid) {
+				return s, fmt.Errorf("a hook appended: %v", err)
+			}
+			if _, err := env.Run(ctx, s); !errors.Is(err, session.ErrInvalid) {
+				return s, fmt.Errorf("a hook ran the agent: %v", err)
+			}
+			if _, err := (holdfast.SendMessage{Text: "hi"}).Execute(ctx, s); !errors.Is(err, session.ErrInvalid) {
+				return s, fmt.Errorf("a hook sent a message: %v", err)
+			}
+			stages = append(stages, stage)
+			return s, nil
+		})
+	})
+	s := h.create()
+	h.do(s.ID(), holdfast.ClearSession{})
+	if len(stages) != 8 {
+		t.Errorf("hooks ran at %v", stages)
 	}
 }

@@ -40,8 +40,8 @@ type options struct {
 
 func option(name string, apply func(*options)) Option { return Option{name: name, apply: apply} }
 
-// collect applies options and refuses those a call does not take.
-func collect(call string, opts []Option, takes ...string) (options, error) {
+// collectOptions applies options and refuses those a call does not take.
+func collectOptions(call string, opts []Option, takes ...string) (options, error) {
 	var o options
 	for _, opt := range opts {
 		if opt.apply == nil {
@@ -86,7 +86,7 @@ func At(version int64) Option {
 	return option("At", func(o *options) { o.at, o.atSet = version, true })
 }
 
-// WithTail includes what a running or broken-off execution has written.
+// WithTail includes what a running or interrupted execution has written.
 func WithTail() Option { return option("WithTail", func(o *options) { o.tail = true }) }
 
 // Whole reads the whole transcript, not only the window.

@@ -10,11 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// This file is the only way a session changes. The two pipelines below are to
-// be read top to bottom; what a failing step leaves behind is said where it
-// is handled.
+// This file is the only way a session changes. Read the two pipelines below
+// from top to bottom; failure.go says what a failing step leaves behind.
 
-// creation is one pass of the create pipeline.
+// creation is one run of the create pipeline.
 type creation struct {
 	rt     *Runtime
 	id     string
@@ -26,20 +25,20 @@ type creation struct {
 // run stores a new session as version 1.
 func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 	rt := c.rt
-	defer func() { err = rt.told(err) }()
+	defer func() { err = rt.redactError(err) }()
 	// 1, 2. Validate and build: version 0, nothing stored yet.
 	s, err := c.build()
 	if err != nil {
-		return session.Session{}, c.refused(err)
+		return session.Session{}, c.createFailed(err)
 	}
 	// 3, 4. Hooks before anything is stored.
 	for _, stage := range []session.Stage{session.BeforeCreate, session.BeforeSave} {
-		if s, err = rt.hooks(ctx, stage, s); err != nil {
-			return session.Session{}, c.refused(err)
+		if s, err = rt.runHooks(ctx, stage, s); err != nil {
+			return session.Session{}, c.createFailed(err)
 		}
 	}
-	if s, err = rt.mask(s); err != nil {
-		return session.Session{}, c.refused(err)
+	if s, err = rt.redactSession(s); err != nil {
+		return session.Session{}, c.createFailed(err)
 	}
 	// 5. Store.
 	saved, err := c.put(ctx, s, rt.commit(c.action))
@@ -51,22 +50,17 @@ func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 	// their failure leaves the session saved.
 	returned := saved
 	for _, stage := range []session.Stage{session.AfterSave, session.AfterCreate} {
-		if returned, err = rt.hooks(ctx, stage, returned); err != nil {
+		if returned, err = rt.runHooks(ctx, stage, returned); err != nil {
 			return saved, rt.afterSaveFailed(saved, err)
 		}
 	}
-	// 8. Tell.
-	rt.somethingToEmbed()
+	// 8. Events.
+	rt.wakeEmbedder()
 	rt.bus.emit(SessionSaved{About: rt.about(c.id), Version: saved.Version(), Status: saved.Status()})
 	return returned, nil
 }
 
-func (c creation) refused(err error) error {
-	c.rt.bus.emit(SessionActionFailed{Failure: c.rt.failure(c.id, err), Action: c.action, Stage: hookStage(err)})
-	return err
-}
-
-// execution is one pass of the execute pipeline.
+// execution is one run of the execute pipeline.
 type execution struct {
 	rt     *Runtime
 	ref    store.Ref
@@ -75,17 +69,17 @@ type execution struct {
 	keys   []store.Key
 	access *access
 
-	// held is the session of the Hold that this pass is made in; the lease and
-	// the tail are not its own then. Nil outside of one.
+	// held is the session of the Hold that this runs in, which owns the lease
+	// and the tail. Nil outside of one.
 	held *session.Session
-	// kept is what was saved, without what hooks made of it afterwards.
-	kept session.Session
+	// saved is what was saved, without what hooks changed afterwards.
+	saved session.Session
 
-	// overtaken says that somebody else got hold of the session between the
-	// load and the first write, with which the lease was to be taken. Nothing
-	// has happened yet that anybody could notice but the event of the load.
-	overtaken bool
-	told      bool // SessionLoaded was emitted
+	// overtaken says that somebody else took the session between the load and
+	// the first write, which was to take the lease. Nothing has happened yet that
+	// anybody could notice but the event of the load.
+	overtaken     bool
+	loadedEmitted bool // SessionLoaded was emitted
 }
 
 // run executes the action and stores one version. The caller has taken the
@@ -100,44 +94,44 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if s, done, err := x.replay(ctx, env); done || err != nil {
 		return s, err
 	}
-	env.base, env.info, env.policy = loaded.Base(), loaded.Info(), loaded.Definition().Memory
-	// 3. Hooks; 4. tell.
-	s, err := rt.hooks(ctx, session.AfterLoad, loaded)
+	env.base, env.info, env.policy = session.Base(loaded), loaded.Info(), loaded.Definition().Memory
+	// 3. Hooks; 4. event.
+	s, err := rt.runHooks(ctx, session.AfterLoad, loaded)
 	if err != nil {
 		return session.Session{}, x.loadFailed(ctx, err)
 	}
-	if !x.told {
+	if !x.loadedEmitted {
 		rt.bus.emit(SessionLoaded{About: rt.about(x.ref.ID), Version: s.Version(), Status: s.Status()})
-		x.told = true
+		x.loadedEmitted = true
 	}
 	before := s.Status()
 	// 5. May this be done to a session of this version, kind and status?
-	if err := x.permitted(s); err != nil {
-		return loaded, x.refused(ctx, loaded, env, err)
+	if err := x.checkPermitted(s); err != nil {
+		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
 	// 6. The action. A failed execution is a result worth saving.
 	s, err = x.act(ctx, env, s)
-	if x.overtaken = x.late(env, err); x.overtaken {
+	if x.overtaken = x.wasOvertaken(env, err); x.overtaken {
 		return loaded, err
 	}
 	var failed *session.ExecutionError
 	if err != nil && !errors.As(err, &failed) {
-		return loaded, x.refused(ctx, loaded, env, err)
+		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
 	// 7. Hooks.
-	if s, err = rt.hooks(ctx, session.AfterAction, s); err != nil {
-		return loaded, x.refused(ctx, loaded, env, err)
+	if s, err = rt.runHooks(ctx, session.AfterAction, s); err != nil {
+		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
 	// 8. Prune. A failure leaves the window as it was and refuses nothing.
 	s = rt.prune(ctx, s, loaded)
 	// 9. Hooks.
-	if s, err = rt.hooks(ctx, session.BeforeSave, s); err != nil {
-		return loaded, x.refused(ctx, loaded, env, err)
+	if s, err = rt.runHooks(ctx, session.BeforeSave, s); err != nil {
+		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
-	if s, err = rt.mask(s); err != nil {
-		return loaded, x.refused(ctx, loaded, env, err)
+	if s, err = rt.redactSession(s); err != nil {
+		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
-	// 10. Tell; the versions are equal because nothing is saved yet.
+	// 10. Event; the versions are equal because nothing is saved yet.
 	rt.bus.emit(SessionActionExecuted{
 		About: rt.about(x.ref.ID), Action: x.action.Name(), BeforeVersion: loaded.Version(), AfterVersion: s.Version(),
 		BeforeStatus: before, AfterStatus: s.Status(),
@@ -145,7 +139,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	// 11. Save: version and fence checked, tail sealed, lease ended, at once.
 	// The tail stays open when it fails.
 	saved, err := x.save(ctx, env, s)
-	if err != nil && env.base > loaded.Base() && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrFenced) {
+	if err != nil && env.base > session.Base(loaded) && !errors.Is(err, session.ErrUnknownOutcome) && !errors.Is(err, session.ErrNotFound) && !errors.Is(err, session.ErrFenced) {
 		err = fmt.Errorf("%w (what was written up to change %d is kept and can be continued)", err, env.base)
 	}
 	if err != nil {
@@ -156,14 +150,14 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 		failed.Version = saved.Version()
 	}
 	// 12. Hooks: what they change is in the returned value only.
-	returned, err := rt.hooks(ctx, session.AfterSave, saved)
+	returned, err := rt.runHooks(ctx, session.AfterSave, saved)
 	if err != nil {
-		return saved, joined(failed, rt.afterSaveFailed(saved, err))
+		return saved, joinFailures(failed, rt.afterSaveFailed(saved, err))
 	}
-	// 13. Tell. Watchers were woken by the store, the lease ended with the save.
-	rt.somethingToEmbed()
+	// 13. Event. Watchers were woken by the store, the lease ended with the save.
+	rt.wakeEmbedder()
 	rt.bus.emit(SessionSaved{About: rt.about(x.ref.ID), Version: saved.Version(), Status: saved.Status()})
-	return returned, joined(failed, nil)
+	return returned, joinFailures(failed, nil)
 }
 
 func (x *execution) load(ctx context.Context) (session.Session, error) {
@@ -173,95 +167,18 @@ func (x *execution) load(ctx context.Context) (session.Session, error) {
 	return x.rt.store.Load(ctx, x.ref, x.rt.tails != nil)
 }
 
-// late reports an action that has not got the lease it was to take with its
-// first write: another was faster, or it had nothing to write.
-func (x *execution) late(env *Environment, err error) bool {
-	return x.access.awaited != nil && (err == nil || env.broken && (errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrConflict)))
+// wasOvertaken reports an action that did not get the lease with its first
+// write: another caller was faster, or there was nothing to write.
+func (x *execution) wasOvertaken(env *Environment, err error) bool {
+	return x.access.onLease != nil && (err == nil || env.writeFailed && (errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrConflict)))
 }
 
-// joined is the execution's failure, the other error, both or nil.
-func joined(failed *session.ExecutionError, err error) error {
-	switch {
-	case failed == nil:
-		return err
-	case err == nil:
-		return failed
-	}
-	return errors.Join(failed, err)
-}
-
-// loadFailed reports a session that could not be had. Nothing was changed.
-func (x *execution) loadFailed(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) {
-		err = cause
-	}
-	if x.told { // it was had, and then somebody else took it
-		x.rt.bus.emit(SessionActionFailed{Failure: x.rt.failure(x.ref.ID, err), Action: x.action.Name(), Stage: hookStage(err)})
-		return err
-	}
-	x.rt.bus.emit(SessionLoadFailed{x.rt.failure(x.ref.ID, err)})
-	return err
-}
-
-// refused reports an action that came to nothing. What it had written to the
-// tail is discarded, so that the state is that of the last version; but an
-// interruption, a lost lease and everything inside a Hold leave the tail open.
-func (x *execution) refused(ctx context.Context, loaded session.Session, env *Environment, err error) error {
-	err = x.brokenOff(ctx, env, err)
-	var tail int64
-	switch {
-	case env.base == loaded.Base(), errors.Is(context.Cause(ctx), session.ErrFenced):
-	case env.broken, x.interrupted(err), x.held != nil: // what cannot be written to cannot be discarded either
-		tail = env.base
-	default:
-		if discardErr := x.discard(ctx, loaded, env); discardErr != nil {
-			tail = env.base
-			err = fmt.Errorf("%w (its changes %d to %d could not be discarded and are still open: %w)", err, loaded.Base()+1, env.base, discardErr)
-		}
-	}
-	x.rt.bus.emit(SessionActionFailed{
-		Failure: x.rt.failure(x.ref.ID, err), Action: x.action.Name(), Stage: hookStage(err), TailSeq: tail,
-	})
-	return err
-}
-
-// interrupted reports that this session's own work was broken off.
-func (x *execution) interrupted(err error) bool {
-	var own *session.InterruptedError
-	return errors.As(err, &own) && own.ID == x.ref.ID
-}
-
-// brokenOff tells what the end of a context means: a lost lease is a
-// FencedError, anything else an interruption that can be continued.
-func (x *execution) brokenOff(ctx context.Context, env *Environment, err error) error {
-	cause := context.Cause(ctx)
-	switch {
-	case cause == nil, x.interrupted(err):
-		return err
-	case errors.Is(cause, session.ErrFenced):
-		return cause
-	case errors.Is(err, ctx.Err()), errors.Is(err, cause):
-		return &session.InterruptedError{ID: x.ref.ID, Seq: env.base, Err: cause}
-	}
-	return err
-}
-
-func (x *execution) discard(ctx context.Context, loaded session.Session, env *Environment) error {
-	rt := x.rt
-	s, err := loaded.Discarded(loaded.Base()+1, env.base, rt.config.Now())
-	if err != nil {
-		return err
-	}
-	_, err = rt.tails.Append(context.WithoutCancel(ctx), s, store.Append{Fence: x.access.fence})
-	return err
-}
-
-// permitted checks version, kind and status.
-func (x *execution) permitted(s session.Session) error {
+// checkPermitted checks version, kind and status.
+func (x *execution) checkPermitted(s session.Session) error {
 	if want := x.opts.ifVersion; want != nil && *want != s.Version() {
 		return &session.ConflictError{ID: s.ID(), Reason: session.ReasonStale, Want: *want, Have: s.Version()}
 	}
-	if kind := s.Info().Kind; ownsConversation(kind) && ofConversation(x.action) {
+	if kind := s.Info().Kind; ownsConversation(kind) && changesConversation(x.action) {
 		return &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("%s cannot be executed on a session of kind %s", x.action.Name(), kind)}
 	}
 	if !permits(x.action, s.Status()) {
@@ -281,7 +198,7 @@ func (x *execution) act(ctx context.Context, env *Environment, s session.Session
 	if err != nil && !errors.Is(err, session.ErrExecutionFailed) {
 		return s, err
 	}
-	if kept := keptIdentity(s, next); kept != nil {
+	if kept := checkIdentity(s, next); kept != nil {
 		return s, kept
 	}
 	if _, restore := x.action.(RestoreSession); !restore && s.Status() == session.Deleted && next.Status() != session.Deleted {
@@ -307,32 +224,12 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 		return session.Session{}, err
 	}
 	if commit.Release {
-		x.access.lease.released()
+		x.access.lease.markReleased()
 	}
-	env.base, x.kept = saved.Base(), saved
+	env.base, x.saved = session.Base(saved), saved
 	return saved, nil
 }
 
 func (rt *Runtime) commit(action string) store.Commit {
 	return store.Commit{ID: rt.config.NewID(), Action: action, Actor: rt.who.Actor, At: rt.config.Now()}
-}
-
-// afterSaveFailed reports a hook that failed when the session was saved.
-func (rt *Runtime) afterSaveFailed(saved session.Session, err error) error {
-	after := &session.AfterSaveError{ID: saved.ID(), Version: saved.Version(), Err: err}
-	var hook *session.HookError
-	if errors.As(err, &hook) {
-		after.Stage, after.Hook, after.Err = hook.Stage, hook.Hook, hook.Err
-	}
-	rt.bus.emit(SessionSaved{About: rt.about(saved.ID()), Version: saved.Version(), Status: saved.Status()})
-	rt.bus.emit(SessionAfterSaveFailed{Failure: rt.failure(saved.ID(), after), Stage: after.Stage, Version: saved.Version()})
-	return after
-}
-
-func hookStage(err error) session.Stage {
-	var hook *session.HookError
-	if errors.As(err, &hook) {
-		return hook.Stage
-	}
-	return ""
 }

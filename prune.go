@@ -34,23 +34,23 @@ func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) (pruned
 	if strategy == session.PruneSummary && !worthSummary(s, policy, limit) {
 		return s
 	}
-	next, err := memory.Prune(ctx, s, strategy, limit, rt.pruning(s))
+	next, err := memory.Prune(ctx, s, strategy, limit, rt.pruneWith(s))
 	if err != nil {
 		rt.bus.emit(MemoryPruneFailed{rt.failure(s.ID(), err)})
 		return s
 	}
-	rt.tellPruned(s, next, strategy)
+	rt.emitPruned(s, next, strategy)
 	return next
 }
 
-// tellPruned tells what left the window, if anything did.
-func (rt *Runtime) tellPruned(before, after session.Session, strategy session.Strategy) {
+// emitPruned emits what left the window, if anything did.
+func (rt *Runtime) emitPruned(before, after session.Session, strategy session.Strategy) {
 	from, to := before.Window().FromSeq, after.Window().FromSeq
 	if from == to {
 		return
 	}
 	e := MemoryPruned{About: rt.about(after.ID()), Strategy: strategy, From: from, To: to}
-	for _, r := range after.Pending() {
+	for _, r := range session.Unsaved(after) {
 		if moved, ok := r.Change.(session.WindowMoved); ok {
 			e.Groups, e.Tokens = moved.Groups, moved.Tokens
 		}
@@ -58,9 +58,9 @@ func (rt *Runtime) tellPruned(before, after session.Session, strategy session.St
 	rt.bus.emit(e)
 }
 
-// fit measures a request against what its model can take in. With a policy
-// the window is moved so that it fits; nothing is dropped unasked.
-func (rt *Runtime) fit(ctx context.Context, s session.Session, model llm.Model, r llm.Request) (session.Session, error) {
+// fitWindow compares a request with what its model can take in. With a memory
+// policy it moves the window so that the request fits; without one it refuses.
+func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.Model, r llm.Request) (session.Session, error) {
 	known, ok := model.(llm.ContextLength)
 	if !ok || known.ContextLength() == 0 {
 		return s, nil
@@ -73,7 +73,7 @@ func (rt *Runtime) fit(ctx context.Context, s session.Session, model llm.Model, 
 	if bytesOfToken*(messageTokens(estimate, r.Messages)+otherTokens(estimate, r))+answer <= most {
 		return s, nil
 	}
-	with := rt.pruning(s)
+	with := rt.pruneWith(s)
 	have, apart := messageTokens(with, r.Messages), otherTokens(with, r)+answer
 	if have+apart <= most {
 		return s, nil
@@ -90,7 +90,7 @@ func (rt *Runtime) fit(ctx context.Context, s session.Session, model llm.Model, 
 	if tooLong.Have = messageTokens(with, agent.Transcript(next)) + apart; tooLong.Have > most {
 		return s, tooLong
 	}
-	rt.tellPruned(s, next, session.PruneTokens)
+	rt.emitPruned(s, next, session.PruneTokens)
 	return next, nil
 }
 
@@ -119,15 +119,15 @@ func otherTokens(with memory.With, r llm.Request) int {
 	return with.Tokens(session.Message{Role: session.RoleSystem, Content: session.Text(text)})
 }
 
-// count is what an inference used, by the same measure as pruning.
-func (rt *Runtime) count(s session.Session, r llm.Request, answer session.Message) session.Usage {
-	with := rt.pruning(s)
+// countUsage counts what an inference used, by the same measure as pruning.
+func (rt *Runtime) countUsage(s session.Session, r llm.Request, answer session.Message) session.Usage {
+	with := rt.pruneWith(s)
 	return session.Usage{Input: int64(messageTokens(with, r.Messages) + otherTokens(with, r)), Output: int64(with.Tokens(answer))}
 }
 
 func addedMessages(s, loaded session.Session) bool {
 	n := s.Len()
-	return n > 0 && s.Message(n-1).Seq > loaded.Base()
+	return n > 0 && s.Message(n-1).Seq > session.Base(loaded)
 }
 
 // worthSummary waits until enough has gathered that a summary pays.
@@ -139,10 +139,10 @@ func worthSummary(s session.Session, policy *session.MemoryPolicy, limit int) bo
 	return len(session.Groups(s.WindowMessages())) > limit+slack
 }
 
-// pruning is what memory needs of the runtime.
-func (rt *Runtime) pruning(s session.Session) memory.With {
+// pruneWith returns what package memory needs of the runtime.
+func (rt *Runtime) pruneWith(s session.Session) memory.With {
 	with := memory.With{Now: rt.config.Now}
-	_, model, err := rt.model(s.Model())
+	_, model, err := rt.Model(s.Model())
 	if counter, ok := model.(llm.TokenCounter); err == nil && ok {
 		with.Count = func(m session.Message) int {
 			if n, by := counter.CountTokens(m); by != "" {
@@ -151,7 +151,7 @@ func (rt *Runtime) pruning(s session.Session) memory.With {
 			return memory.Estimate(m)
 		}
 	}
-	if rt.embeds() {
+	if rt.canEmbed() {
 		with.Index = func(ctx context.Context, _ []session.Message) error {
 			_, err := rt.Embed(ctx)
 			return err
@@ -173,7 +173,7 @@ func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *ses
 	if name == "" {
 		name = s.Model()
 	}
-	name, model, err := rt.model(name)
+	name, model, err := rt.Model(name)
 	if err != nil {
 		return session.Summary{}, err
 	}

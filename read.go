@@ -13,7 +13,7 @@ import (
 // Get reads a session. It takes At, WithTail and Whole. AfterLoad hooks run
 // and may refuse or change what is returned; nothing is stored.
 func (rt *Runtime) Get(ctx context.Context, id string, opts ...Option) (session.Session, error) {
-	ctx, done, err := rt.begin(ctx)
+	ctx, done, err := rt.beginCall(ctx)
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -28,7 +28,7 @@ func (rt *Runtime) Get(ctx context.Context, id string, opts ...Option) (session.
 }
 
 func (rt *Runtime) get(ctx context.Context, id string, opts []Option) (session.Session, error) {
-	o, err := collect("Get", opts, "At", "WithTail", "Whole")
+	o, err := collectOptions("Get", opts, "At", "WithTail", "Whole")
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -46,12 +46,12 @@ func (rt *Runtime) get(ctx context.Context, id string, opts []Option) (session.S
 	if err != nil {
 		return session.Session{}, err
 	}
-	return rt.hooks(ctx, session.AfterLoad, s)
+	return rt.runHooks(ctx, session.AfterLoad, s)
 }
 
 // Info reads a session's header: no hooks, no events.
 func (rt *Runtime) Info(ctx context.Context, id string) (session.Info, error) {
-	ref, err := rt.reading(id)
+	ref, err := rt.openRef(id)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -70,7 +70,36 @@ func (rt *Runtime) List(ctx context.Context, q store.Query) (store.Page, error) 
 	return rt.store.List(ctx, rt.who.Tenant, q)
 }
 
-func (rt *Runtime) reading(id string) (store.Ref, error) {
+// Sessions iterates over all sessions that List finds, page by page; q.Limit is
+// the size of a page. A session that cannot be read comes as its id with a
+// CorruptError, and the iteration continues. Any other error ends it.
+func (rt *Runtime) Sessions(ctx context.Context, q store.Query) iter.Seq2[session.Info, error] {
+	return func(yield func(session.Info, error) bool) {
+		for {
+			page, err := rt.List(ctx, q)
+			if err != nil {
+				yield(session.Info{}, err)
+				return
+			}
+			for _, info := range page.Items {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			for _, bad := range page.Corrupt {
+				if !yield(session.Info{ID: bad.ID}, bad) {
+					return
+				}
+			}
+			if q.Cursor = page.Next; q.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// openRef refuses calls after Close and ids that cannot be one.
+func (rt *Runtime) openRef(id string) (store.Ref, error) {
 	if rt.closing.Err() != nil {
 		return store.Ref{}, session.ErrClosed
 	}
@@ -79,7 +108,7 @@ func (rt *Runtime) reading(id string) (store.Ref, error) {
 
 // Holder is the live lease on a session, if there is one.
 func (rt *Runtime) Holder(ctx context.Context, id string) (store.Lease, bool, error) {
-	ref, err := rt.reading(id)
+	ref, err := rt.openRef(id)
 	if err != nil || rt.leases == nil {
 		return store.Lease{}, false, err
 	}
@@ -96,7 +125,7 @@ func (rt *Runtime) Resolve(ctx context.Context, ref string) (session.Info, error
 			return info, err
 		}
 		if len(ref) >= 4 {
-			info, err := rt.only(ctx, ref, store.Query{IDPrefix: ref})
+			info, err := rt.findOne(ctx, ref, store.Query{IDPrefix: ref})
 			if err == nil || !errors.Is(err, session.ErrNotFound) {
 				return info, err
 			}
@@ -105,11 +134,11 @@ func (rt *Runtime) Resolve(ctx context.Context, ref string) (session.Info, error
 	if ref == "" {
 		return session.Info{}, &session.InvalidError{Field: "session", Reason: "an id, the beginning of one or a name is needed"}
 	}
-	return rt.only(ctx, ref, store.Query{Name: ref})
+	return rt.findOne(ctx, ref, store.Query{Name: ref})
 }
 
-// only is the one session a query finds.
-func (rt *Runtime) only(ctx context.Context, ref string, q store.Query) (session.Info, error) {
+// findOne returns the one session a query finds.
+func (rt *Runtime) findOne(ctx context.Context, ref string, q store.Query) (session.Info, error) {
 	q.Kinds, q.Limit = session.Kinds(), 10
 	for _, q.IncludeDeleted = range []bool{false, true} {
 		page, err := rt.List(ctx, q)
@@ -131,118 +160,42 @@ func (rt *Runtime) only(ctx context.Context, ref string, q store.Query) (session
 	return session.Info{}, session.NotFound(ref)
 }
 
-// Log reads a session's changes after a number, sealed or in the open tail.
-// For a fork the parent's come first. It needs a store with a log.
-func (rt *Runtime) Log(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error] {
-	return func(yield func(session.LogEntry, error) bool) {
-		ref, err := rt.logged(id)
+// loadAt reads a version as At asks, the last one without it.
+func (rt *Runtime) loadAt(ctx context.Context, ref store.Ref, o options) (session.Session, error) {
+	switch {
+	case o.whole && o.tail && rt.logs != nil:
+		s, err := rt.store.Load(ctx, ref, rt.tails != nil)
 		if err != nil {
-			yield(session.LogEntry{}, err)
-			return
+			return session.Session{}, err
 		}
-		from := after
-		rt.read(ctx, ref, &from, yield)
-	}
-}
-
-// read yields what the log holds after a number, which it moves on. It
-// reports whether to go on.
-func (rt *Runtime) read(ctx context.Context, ref store.Ref, after *int64, yield func(session.LogEntry, error) bool) bool {
-	for {
-		entries, err := rt.logs.Log(ctx, ref, *after, 0)
+		return store.Whole(ctx, rt.logs, s)
+	case o.whole && rt.logs != nil:
+		if o.atSet && o.at < 1 {
+			return session.Session{}, badVersion(o.at)
+		}
+		s, err := rt.logs.LoadWhole(ctx, ref, o.at)
 		if err != nil {
-			yield(session.LogEntry{}, err)
-			return false
+			return session.Session{}, err
 		}
-		if len(entries) == 0 {
-			return true
-		}
-		for _, e := range entries {
-			*after = e.Seq
-			if !yield(e, nil) {
-				return false
-			}
-		}
+		return store.Whole(ctx, rt.logs, s)
+	case !o.atSet:
+		return rt.store.Load(ctx, ref, o.tail && rt.tails != nil)
+	case rt.logs != nil:
+		return rt.logs.LoadAt(ctx, ref, o.at)
 	}
-}
-
-func (rt *Runtime) logged(id string) (store.Ref, error) {
-	ref, err := rt.reading(id)
-	if err == nil && rt.logs == nil {
-		err = rt.unsupported("a log")
-	}
-	return ref, err
-}
-
-// Commits lists the versions of a session after one: who did what, and when.
-func (rt *Runtime) Commits(ctx context.Context, id string, after int64) ([]store.CommitInfo, error) {
-	ref, err := rt.logged(id)
+	s, err := rt.store.Load(ctx, ref, false)
 	if err != nil {
-		return nil, err
+		return session.Session{}, err
 	}
-	var all []store.CommitInfo
-	for {
-		page, err := rt.logs.Commits(ctx, ref, after, 0)
-		if err != nil || len(page) == 0 {
-			return all, err
-		}
-		all = append(all, page...)
-		after = page[len(page)-1].Version
+	switch {
+	case o.at == s.Version():
+		return s, nil
+	case o.at < 1 || o.at > s.Version():
+		return session.Session{}, badVersion(o.at)
 	}
+	return session.Session{}, rt.unsupported("reading earlier versions")
 }
 
-// Diff lists the changes that lead from one version to a later one.
-func (rt *Runtime) Diff(ctx context.Context, id string, from, to int64) ([]session.LogEntry, error) {
-	ref, err := rt.logged(id)
-	if err != nil {
-		return nil, err
-	}
-	if from > to {
-		return nil, &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is later than %d", from, to)}
-	}
-	seqs := make([]int64, 2)
-	for i, version := range []int64{from, to} {
-		s, err := rt.logs.LoadAt(ctx, ref, version)
-		if err != nil {
-			return nil, err
-		}
-		seqs[i] = s.Info().Seq
-	}
-	var changes []session.LogEntry
-	after := seqs[0]
-	var failed error
-	rt.read(ctx, ref, &after, func(e session.LogEntry, err error) bool {
-		if err != nil || e.Seq > seqs[1] {
-			failed = err
-			return false
-		}
-		changes = append(changes, e)
-		return true
-	})
-	return changes, failed
-}
-
-// Watch yields a session's changes after a number, then waits for more until
-// the context ends. The number of a change is the cursor to go on from; none
-// is left out or repeated. Watching changes nothing and holds nothing.
-func (rt *Runtime) Watch(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error] {
-	return func(yield func(session.LogEntry, error) bool) {
-		ref, err := rt.logged(id)
-		if err != nil {
-			yield(session.LogEntry{}, err)
-			return
-		}
-		news := func(e session.LogEntry, err error) bool {
-			return (err == nil || ctx.Err() == nil) && yield(e, err) // the context's end is no news
-		}
-		ring, stop := rt.bell(ref)
-		defer stop()
-		from := after
-		for rt.read(ctx, ref, &from, news) {
-			if err := rt.await(ctx, ring, rt.config.Poll); err != nil {
-				news(session.LogEntry{}, err)
-				return
-			}
-		}
-	}
+func badVersion(v int64) error {
+	return &session.InvalidError{Field: "version", Reason: fmt.Sprintf("%d is not a version of this session", v)}
 }

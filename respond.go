@@ -17,7 +17,7 @@ import (
 // running. The first response counts: the same again changes nothing, another
 // one is a RespondedError. One that the call does not take is an InvalidError.
 func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) error {
-	ref, err := rt.reading(id)
+	ref, err := rt.openRef(id)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) e
 		r.PendingID = p.ID // it may have been named by its tool call
 	}
 	if earlier, responded := s.ResponseTo(r.PendingID); responded && (!known || !p.Waiting()) {
-		return repeated(id, earlier, r)
+		return checkRepeated(id, earlier, r)
 	}
 	if !known {
 		return &session.NotFoundError{What: "pending call", ID: r.PendingID, Available: pendingIDs(s)}
@@ -60,8 +60,8 @@ func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) e
 
 func responseID(pendingID string) string { return "response:" + pendingID }
 
-// responseOf reads a response from the inbox; bad says that it cannot be read.
-func responseOf(item store.Item) (r *session.Response, bad bool) {
+// decodeResponse reads a response from the inbox; bad says that it cannot be read.
+func decodeResponse(item store.Item) (r *session.Response, bad bool) {
 	r = new(session.Response)
 	if json.Unmarshal(item.Payload["response"], r) != nil || r.PendingID == "" {
 		return nil, true
@@ -79,8 +79,9 @@ func pendingIDs(s session.Session) []string {
 	return ids
 }
 
-// repeated says what a response means that comes after another one.
-func repeated(id string, first, second session.Response) error {
+// checkRepeated accepts a response that repeats the first one and refuses any
+// other.
+func checkRepeated(id string, first, second session.Response) error {
 	if first.Same(second) {
 		return nil
 	}
@@ -96,8 +97,8 @@ func (rt *Runtime) checkFirst(ctx context.Context, ref store.Ref, r session.Resp
 	}
 	for _, item := range items {
 		if item.ID == responseID(r.PendingID) {
-			if first, bad := responseOf(item); !bad {
-				return repeated(ref.ID, *first, r)
+			if first, bad := decodeResponse(item); !bad {
+				return checkRepeated(ref.ID, *first, r)
 			}
 		}
 	}
@@ -106,7 +107,7 @@ func (rt *Runtime) checkFirst(ctx context.Context, ref store.Ref, r session.Resp
 		return err
 	}
 	if first, responded := s.ResponseTo(r.PendingID); responded {
-		return repeated(ref.ID, first, r)
+		return checkRepeated(ref.ID, first, r)
 	}
 	return nil
 }

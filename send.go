@@ -27,7 +27,7 @@ type SendMessage struct {
 func (SendMessage) Name() string               { return "SendMessage" }
 func (SendMessage) statuses() []session.Status { return onlyActive }
 
-// message is the message to send, or why it cannot be.
+// message returns the message to send, or why it cannot be sent.
 func (a SendMessage) message(newID func() string) (session.Message, error) {
 	refuse := func(reason string) (session.Message, error) {
 		return session.Message{}, &session.InvalidError{Field: "message", Reason: reason}
@@ -58,7 +58,7 @@ func (a SendMessage) message(newID func() string) (session.Message, error) {
 
 // Execute appends the message and runs one execution to its end.
 func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
@@ -69,29 +69,29 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 		return s, err
 	}
-	if err := env.x.rt.checkBrought(ctx, s, a.Tools); err != nil {
+	if err := env.x.rt.checkClientTools(ctx, s, a.Tools); err != nil {
 		return s, err
 	}
-	if env.written { // an earlier call with this key was broken off after its message was written
-		return env.goOn(ctx, s)
+	if env.messageWritten { // an earlier call with this key was interrupted after its message was written
+		return env.continueExecution(ctx, s)
 	}
 	if !s.Running() {
-		return env.begin(ctx, s, &m, a.Tools)
+		return env.startExecution(ctx, s, &m, a.Tools)
 	}
-	if s, err = env.x.rt.config.Loop.Settle(ctx, env.loop(), s); err != nil {
+	if s, err = env.x.rt.config.Loop.Settle(ctx, env.agentConfig(), s); err != nil {
 		return s, err
 	}
 	if len(a.Tools) > 0 { // they belong to an execution of their own
 		if s, err = stopExecution(s, session.StopInterrupted, "a new message took its place", env.Now()); err != nil {
 			return s, err
 		}
-		return env.begin(ctx, s, &m, a.Tools)
+		return env.startExecution(ctx, s, &m, a.Tools)
 	}
 	m.ExecutionID = s.Execution().ID
 	if s, err = s.With(env.Now(), session.ExecutionContinued{}, session.MessageAdded{Message: m}); err != nil {
 		return s, err
 	}
-	return env.write(ctx, s, env.x.keys, true)
+	return env.writeAndRun(ctx, s, env.x.keys, true)
 }
 
 // ContinueExecution takes up an execution that was interrupted or waits, or
@@ -103,9 +103,9 @@ type ContinueExecution struct{}
 func (ContinueExecution) Name() string               { return "ContinueExecution" }
 func (ContinueExecution) statuses() []session.Status { return onlyActive }
 
-// Execute goes on where the session stands.
+// Execute continues where the session stopped.
 func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
@@ -116,9 +116,9 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 		if err := env.x.checkResponded(ctx, s); err != nil {
 			return s, err
 		}
-		return env.goOn(ctx, s)
+		return env.continueExecution(ctx, s)
 	}
-	waiting, err := incoming{env}.Waiting(ctx)
+	waiting, err := inboxReader{env}.Waiting(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -127,13 +127,13 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 			if err := env.x.rt.checkRunnable(ctx, s); err != nil {
 				return s, err
 			}
-			return env.begin(ctx, s, nil, nil)
+			return env.startExecution(ctx, s, nil, nil)
 		}
 	}
 	return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to continue"}
 }
 
-// AbandonExecution ends an execution that was broken off as stopped, without
+// AbandonExecution ends an interrupted execution as stopped, without
 // asking the model again.
 type AbandonExecution struct {
 	reason session.StopReason // empty: interrupted
@@ -145,13 +145,13 @@ func (AbandonExecution) statuses() []session.Status { return onlyOpen }
 
 // Execute ends the execution.
 func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
 	if !s.Running() {
 		if s.HasTail() {
-			return s, nil // it had ended: the save seals it
+			return s, nil // it has ended: the save seals it
 		}
 		return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to abandon"}
 	}
@@ -166,8 +166,9 @@ func stopExecution(s session.Session, reason session.StopReason, why string, now
 	})
 }
 
-// begin starts a new execution, with a message or with what the inbox holds.
-func (e *Environment) begin(ctx context.Context, s session.Session, m *session.Message, tools []session.ClientTool) (session.Session, error) {
+// startExecution starts a new execution, with a message or with what the inbox
+// holds.
+func (e *Environment) startExecution(ctx context.Context, s session.Session, m *session.Message, tools []session.ClientTool) (session.Session, error) {
 	id := e.NewID()
 	budget := s.Definition().Budget
 	if budget == nil {
@@ -184,11 +185,12 @@ func (e *Environment) begin(ctx context.Context, s session.Session, m *session.M
 	if err != nil {
 		return s, err
 	}
-	return e.write(ctx, s, e.x.keys, false)
+	return e.writeAndRun(ctx, s, e.x.keys, false)
 }
 
-// goOn takes up an open execution; one that has ended is left to be sealed.
-func (e *Environment) goOn(ctx context.Context, s session.Session) (session.Session, error) {
+// continueExecution continues an open execution; the save seals one that has
+// ended.
+func (e *Environment) continueExecution(ctx context.Context, s session.Session) (session.Session, error) {
 	if !s.Running() {
 		return s, nil
 	}
@@ -196,12 +198,12 @@ func (e *Environment) goOn(ctx context.Context, s session.Session) (session.Sess
 	if err != nil {
 		return s, err
 	}
-	return e.write(ctx, s, nil, true)
+	return e.writeAndRun(ctx, s, nil, true)
 }
 
-// write makes the beginning durable, together with the keys under which it is
-// known, tells, and runs the loop.
-func (e *Environment) write(ctx context.Context, s session.Session, keys []store.Key, continued bool) (session.Session, error) {
+// writeAndRun makes the beginning durable, together with the keys of the call,
+// and runs the loop.
+func (e *Environment) writeAndRun(ctx context.Context, s session.Session, keys []store.Key, continued bool) (session.Session, error) {
 	s, err := e.append(ctx, s, keys)
 	if err != nil {
 		return s, err

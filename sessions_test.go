@@ -390,3 +390,34 @@ func TestImport_ofAnExport(t *testing.T) {
 		t.Errorf("%d messages", next.Len())
 	}
 }
+
+func TestSessions_iteratesOverAllPages(t *testing.T) {
+	h := open(t, nil)
+	want := map[string]bool{}
+	for range 7 {
+		want[h.create().ID()] = true
+	}
+	n := 0
+	for info, err := range h.Sessions(t.Context(), store.Query{Limit: 3}) {
+		if err != nil || !want[info.ID] {
+			t.Fatalf("got %q, %v", info.ID, err)
+		}
+		delete(want, info.ID)
+		n++
+	}
+	if n != 7 {
+		t.Errorf("%d sessions, left %v", n, want)
+	}
+	for range h.Sessions(t.Context(), store.Query{Limit: 3}) {
+		n++
+		break
+	}
+	if n != 8 {
+		t.Error("break does not end it")
+	}
+	for _, err := range h.Sessions(t.Context(), store.Query{Limit: -1}) {
+		if !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("a bad query: %v", err)
+		}
+	}
+}

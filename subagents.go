@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -17,27 +16,21 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// Definitions finds definitions by name. A definition.Registry is one.
-type Definitions interface {
-	// Get is the definition of that name, or a NotFoundError.
-	Get(name string) (session.Definition, error)
-}
-
 const (
 	defaultDepth = 3
 	spawnName    = "spawn_subagent"
 )
 
-// spawn is the tool by which an agent gives work to another one. The other has
+// spawnTool is the tool by which an agent gives work to another one. The other has
 // a session of its own, whose id follows from the parent's and the call's: a
-// call that runs again finds the same child and goes on with it.
-type spawn struct {
+// call that runs again finds the same child and continues it.
+type spawnTool struct {
 	rt    *Runtime
 	names []string
 }
 
 // Spec describes the tool. Its choices are the subagents of the definition.
-func (t spawn) Spec() tool.Spec {
+func (t spawnTool) Spec() tool.Spec {
 	choices, err := json.Marshal(t.names)
 	if err != nil {
 		choices = []byte("[]") // names are plain text and always encode
@@ -51,7 +44,7 @@ func (t spawn) Spec() tool.Spec {
 }
 
 // Call runs the other agent to its answer.
-func (t spawn) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (t spawnTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	var work struct {
 		Subagent string `json:"subagent"`
 		Prompt   string `json:"prompt"`
@@ -74,7 +67,7 @@ func (t spawn) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	id := childID(parent, c.ID)
-	if err := t.rt.birth(ctx, parent, id, def); err != nil {
+	if err := t.rt.createChild(ctx, parent, id, def); err != nil {
 		return tool.Result{}, err
 	}
 	t.rt.bus.emit(SubagentStarted{About: t.rt.about(parent.ID()), CallID: c.ID, Agent: work.Subagent, ChildID: id})
@@ -89,101 +82,8 @@ func childID(parent session.Session, callID string) string {
 	return "sub-" + hex.EncodeToString(sum[:16])
 }
 
-// childDefinition is what the other agent is: its definition, with no tool,
-// scope or budget that its parent has not.
-func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, name string, allowed []string) (session.Definition, error) {
-	if depth := parent.Info().Depth + 1; depth > rt.config.MaxDepth {
-		return session.Definition{}, &session.DepthError{Depth: depth, Max: rt.config.MaxDepth}
-	}
-	if !slices.Contains(allowed, name) {
-		return session.Definition{}, &session.NotFoundError{What: "subagent", ID: name, Available: allowed}
-	}
-	def, err := rt.config.Definitions.Get(name)
-	if err != nil {
-		return session.Definition{}, err
-	}
-	def = def.Clone() // what this child may not have, others may
-	if def.Model == "" {
-		def.Model = parent.Model()
-	}
-	above, err := rt.tools(ctx, parent.Definition())
-	if err != nil {
-		return session.Definition{}, err
-	}
-	below, err := rt.tools(ctx, def)
-	if err != nil {
-		return session.Definition{}, err
-	}
-	if _, ok := below.Get(spawnName); !ok { // it is denied
-		def.Subagents = nil
-	}
-	def.Tools, def.ToolsDeny = []string{}, nil
-	for _, own := range below.Names() {
-		if _, ok := above.Get(own); ok && own != spawnName {
-			def.Tools = append(def.Tools, own)
-		}
-	}
-	if def.Memory != nil {
-		def.Memory.Scopes = narrowed(def.Memory.Scopes, parent.Definition().Memory)
-		if r := def.Memory.Recall; r != nil && len(r.Scopes) > 0 {
-			if r.Scopes = narrowed(r.Scopes, parent.Definition().Memory); r.Scopes == nil {
-				def.Memory.Recall = nil
-			}
-		}
-	}
-	def.Budget = rt.remaining(def.Budget, parent.Execution())
-	return def, rt.checkDefinition(ctx, def, "")
-}
-
-// narrowed are the scopes of a child that its parent has too. Its own session
-// is always one of them.
-func narrowed(scopes []string, parent *session.MemoryPolicy) []string {
-	kept := []string{}
-	for _, scope := range scopes {
-		if scope == "session" || parent != nil && slices.Contains(parent.Scopes, scope) {
-			kept = append(kept, scope)
-		}
-	}
-	if len(kept) == 0 {
-		return nil
-	}
-	return kept
-}
-
-// remaining is a budget that leaves its parent's intact. Time needs no share:
-// the parent's bounds the call.
-func (rt *Runtime) remaining(own *session.Budget, above *session.Execution) *session.Budget {
-	if own == nil {
-		own = rt.config.DefaultBudget
-	}
-	b := *own
-	if above == nil || above.Budget == nil {
-		return &b
-	}
-	limit := above.Budget
-	b.MaxSteps = less(b.MaxSteps, limit.MaxSteps, int64(len(above.Steps)+above.ChildSteps))
-	b.MaxTokens = less(b.MaxTokens, limit.MaxTokens, above.Usage.Total())
-	b.MaxCost = less(b.MaxCost, limit.MaxCost, above.Cost)
-	if limit.Deadline != nil && (b.Deadline == nil || limit.Deadline.Before(*b.Deadline)) {
-		b.Deadline = limit.Deadline
-	}
-	return &b
-}
-
-// less is the smaller of a limit and what is left of another.
-func less[T ~int64](own, above *T, used T) *T {
-	if above == nil {
-		return own
-	}
-	left := max(*above-used, 0)
-	if own != nil {
-		left = min(left, *own)
-	}
-	return &left
-}
-
-// birth creates the child, unless an earlier run of the same call has.
-func (rt *Runtime) birth(ctx context.Context, parent session.Session, id string, def session.Definition) error {
+// createChild creates the child, unless an earlier run of the same call has.
+func (rt *Runtime) createChild(ctx context.Context, parent session.Session, id string, def session.Definition) error {
 	info := parent.Info()
 	_, err := creation{rt: rt, id: id, action: "create", put: rt.store.Create, build: func() (session.Session, error) {
 		return session.New(session.Birth{
@@ -203,10 +103,10 @@ func (rt *Runtime) birth(ctx context.Context, parent session.Session, id string,
 }
 
 // runChild has the child answer. A call that runs again gets the answer that
-// was given, or goes on where the child was broken off.
+// was given, or continues where the child was interrupted.
 func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (tool.Result, error) {
 	work, done := rt.childContext(ctx, id)
-	child, err := rt.prompted(work, id, callID, prompt)
+	child, err := rt.sendPrompt(work, id, callID, prompt)
 	done()
 	if child.IsZero() {
 		if err == nil || ctx.Err() != nil {
@@ -301,8 +201,8 @@ func (rt *Runtime) childContext(ctx context.Context, id string) (work context.Co
 	}
 }
 
-// prompted sends the prompt once, however often it is called.
-func (rt *Runtime) prompted(ctx context.Context, id, callID, prompt string) (session.Session, error) {
+// sendPrompt sends the prompt once, however often it is called.
+func (rt *Runtime) sendPrompt(ctx context.Context, id, callID, prompt string) (session.Session, error) {
 	if rt.keys != nil {
 		return rt.Execute(ctx, id, SendMessage{Text: prompt}, IdempotencyKey(callID))
 	}
@@ -316,24 +216,4 @@ func (rt *Runtime) prompted(ctx context.Context, id, callID, prompt string) (ses
 		return child, nil
 	}
 	return rt.Execute(ctx, id, SendMessage{Text: prompt})
-}
-
-// cancelChildren cancels the subagents of a session that are at work, and
-// theirs. One that begins later hears of it from the tool that runs it.
-func (rt *Runtime) cancelChildren(ctx context.Context, id string) error {
-	q := store.Query{ParentID: id, Origin: session.OriginSubagent, Limit: 1000}
-	for {
-		page, err := rt.List(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, child := range page.Items {
-			if err := rt.Cancel(ctx, child.ID); err != nil && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, session.ErrNotFound) {
-				return err
-			}
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			return nil
-		}
-	}
 }

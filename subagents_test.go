@@ -54,7 +54,7 @@ func boss() session.Definition {
 	return session.Definition{Name: "boss", Model: "demo", Subagents: []string{"cook"}}
 }
 
-func openKitchen(t *testing.T, st store.Store, cook session.Definition, scripts map[string][]scripted.Reply) (*house, map[string]*scripted.Model) {
+func openKitchen(t *testing.T, st store.Store, cook session.Definition, scripts map[string][]scripted.Reply, adjust ...func(*holdfast.Config)) (*house, map[string]*scripted.Model) {
 	t.Helper()
 	model, models := byAgent(scripts)
 	return open(t, func(c *holdfast.Config) {
@@ -64,6 +64,9 @@ func openKitchen(t *testing.T, st store.Store, cook session.Definition, scripts 
 		c.Models, c.DefaultModel = llm.Map{"demo": model}, ""
 		c.Definitions = staff{"cook": cook, "boss": boss()}
 		c.Tools = toolSet(t, tool.Fake("stove", "", "hot"), tool.Fake("phone", "", "ring"))
+		for _, change := range adjust {
+			change(c)
+		}
 	}), models
 }
 
@@ -356,5 +359,32 @@ func TestCreate_subagentsMustBeKnown(t *testing.T) {
 	h = open(t, func(c *holdfast.Config) { c.Definitions = staff{} })
 	if _, err := h.Create(t.Context(), boss()); !errors.Is(err, session.ErrDefinition) || !strings.Contains(fmt.Sprint(err), "cook") {
 		t.Errorf("unknown: %v", err)
+	}
+}
+
+func TestSubagent_thatCannotBeLoadedReportsWhy(t *testing.T) {
+	h, _ := openKitchen(t, nil, session.Definition{Name: "cook", Model: "demo"}, map[string][]scripted.Reply{
+		"boss": {{ToolCalls: []session.ToolCall{spawning("cook", "soup")}}, {Text: "no soup"}},
+	}, func(c *holdfast.Config) {
+		c.Hooks = holdfast.HookFunc(func(_ context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+			if stage == session.AfterLoad && s.Info().Origin == session.OriginSubagent {
+				return s, errBoom
+			}
+			return s, nil
+		})
+	})
+	s, err := h.Create(t.Context(), boss())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := h.do(s.ID(), holdfast.SendMessage{Text: "soup, please"})
+	var result string
+	for _, m := range got.All() {
+		if m.ToolResult != nil && m.ToolResult.IsError {
+			result = m.ToolResult.Content
+		}
+	}
+	if !strings.Contains(result, errBoom.Error()) || strings.Contains(result, "panic") {
+		t.Errorf("the agent was told %q", result)
 	}
 }

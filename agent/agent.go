@@ -213,7 +213,7 @@ func start(ctx context.Context, c Config, s session.Session, work func(*run, con
 		if err := r.flush(context.WithoutCancel(ctx)); err != nil { // it is paid for
 			return r.s, err
 		}
-		err = &session.InterruptedError{ID: r.s.ID(), Seq: r.s.Base(), Err: context.Cause(ctx)}
+		err = &session.InterruptedError{ID: r.s.ID(), Seq: session.Base(r.s), Err: context.Cause(ctx)}
 	}
 	return r.s, err
 }

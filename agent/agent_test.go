@@ -66,7 +66,7 @@ func (r *rig) Append(ctx context.Context, s session.Session) (session.Session, e
 	if r.writes == r.breakAt {
 		return s, errCrash
 	}
-	for _, record := range s.Pending() {
+	for _, record := range session.Unsaved(s) {
 		raw, err := json.Marshal(record)
 		if err != nil {
 			r.t.Fatal(err)
@@ -83,7 +83,7 @@ func (r *rig) Append(ctx context.Context, s session.Session) (session.Session, e
 		}
 		r.log = append(r.log, kept)
 	}
-	return s.Flushed(), nil
+	return session.Flush(s), nil
 }
 
 func (r *rig) Waiting(context.Context) ([]agent.Incoming, error) {

@@ -176,7 +176,7 @@ func (r *run) incoming(ctx context.Context) ([]Incoming, error) {
 		return nil, err
 	}
 	taken := map[string]bool{}
-	for _, record := range r.s.Pending() {
+	for _, record := range session.Unsaved(r.s) {
 		if t, ok := record.Change.(session.InboxTaken); ok {
 			taken[t.ItemID] = true
 		}
@@ -223,7 +223,7 @@ func (r *run) record(changes ...session.Change) error {
 // flush makes everything recorded durable. It stands before every effect on
 // the world outside.
 func (r *run) flush(ctx context.Context) error {
-	if r.s.Seq() == r.s.Base() {
+	if r.s.Seq() == session.Base(r.s) {
 		return nil
 	}
 	next, err := r.Journal.Append(ctx, r.s)

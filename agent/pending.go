@@ -123,7 +123,7 @@ func (r *run) endCalls(ctx context.Context, step session.Step, now time.Time) er
 // respond applies a response. An approved call runs afterwards; any other has
 // its result at once.
 func (r *run) respond(ctx context.Context, step session.Step, p session.PendingCall, response session.Response, before ...session.Change) error {
-	changes := append(before, session.CallResponded{Response: response})
+	changes := slices.Concat(before, []session.Change{session.CallResponded{Response: response}})
 	if r.Gate != nil {
 		more, err := r.Gate.Responded(ctx, r.s, p, response)
 		if err != nil {

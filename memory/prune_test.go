@@ -53,7 +53,7 @@ func talk(t testingT, pattern string) session.Session {
 			add(called)
 		}
 	}
-	return s.Sealed(start)
+	return session.Seal(s, start)
 }
 
 func shown(s session.Session) int { return len(s.WindowMessages()) }
@@ -93,8 +93,8 @@ func TestPrune_strategies(t *testing.T) {
 				t.Error("a prune deletes nothing")
 			}
 			moved := shown(got) != shown(s)
-			if moved != (len(got.Pending()) == 1) || moved != got.State().UpdatedAt.After(s.State().UpdatedAt) {
-				t.Errorf("moved %v, %d changes, updated at %v after %v", moved, len(got.Pending()), got.State().UpdatedAt, s.State().UpdatedAt)
+			if moved != (len(session.Unsaved(got)) == 1) || moved != got.State().UpdatedAt.After(s.State().UpdatedAt) {
+				t.Errorf("moved %v, %d changes, updated at %v after %v", moved, len(session.Unsaved(got)), got.State().UpdatedAt, s.State().UpdatedAt)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestPrune_whatFailsMovesNothing(t *testing.T) {
 		"unknown strategy":    {"magic", with(), session.ErrInvalid},
 	} {
 		got, err := memory.Prune(t.Context(), s, row.strategy, 1, row.with)
-		if !errors.Is(err, row.want) || len(got.Pending()) != 0 || shown(got) != 4 {
+		if !errors.Is(err, row.want) || len(session.Unsaved(got)) != 0 || shown(got) != 4 {
 			t.Errorf("%s: %v, %d shown", name, err, shown(got))
 		}
 	}

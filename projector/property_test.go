@@ -53,16 +53,16 @@ func (h *history) write(changes ...session.Change) {
 }
 
 func (h *history) flush() {
-	for _, r := range h.s.Pending() {
+	for _, r := range session.Unsaved(h.s) {
 		e := session.LogEntry{Record: r}
 		h.log = append(h.log, e)
 		h.apply(holdfast.Update{Record: &e})
 	}
-	h.s = h.s.Flushed()
+	h.s = session.Flush(h.s)
 }
 
 func (h *history) seal() {
-	h.s = h.s.Sealed(noon)
+	h.s = session.Seal(h.s, noon)
 	h.versions = append(h.versions, h.s)
 }
 
@@ -223,7 +223,7 @@ func (h *history) discard() {
 	if h.s.Seq() < from {
 		return
 	}
-	back, err := loaded.Discarded(from, h.s.Seq(), noon)
+	back, err := session.DiscardTail(loaded, from, h.s.Seq(), noon)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func turn(i int) session.Message {
 func BenchmarkAppend(b *testing.B) {
 	for _, length := range []int{10, 1_000, 100_000} {
 		b.Run(fmt.Sprint(length), func(b *testing.B) {
-			s := conversation(b, length).Sealed(noon)
+			s := session.Seal(conversation(b, length), noon)
 			m := turn(0)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -50,7 +50,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	s := conversation(b, 2_000).Sealed(noon)
+	s := session.Seal(conversation(b, 2_000), noon)
 	b.SetBytes(int64(len(document(b, s))))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -59,7 +59,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	raw := document(b, conversation(b, 2_000).Sealed(noon))
+	raw := document(b, session.Seal(conversation(b, 2_000), noon))
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -70,7 +70,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkFold(b *testing.B) {
-	log := conversation(b, 2_000).Pending()
+	log := session.Unsaved(conversation(b, 2_000))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := session.Fold(log); err != nil {
@@ -83,7 +83,7 @@ func BenchmarkFold(b *testing.B) {
 // depend on how busy the machine is.
 func TestAppend_costDoesNotGrowWithTheSession(t *testing.T) {
 	allocations := func(length int) float64 {
-		s := conversation(t, length).Sealed(noon)
+		s := session.Seal(conversation(t, length), noon)
 		return testing.AllocsPerRun(50, func() { say(t, s, "more") })
 	}
 	short, long := allocations(10), allocations(20_000)
@@ -99,7 +99,7 @@ func BenchmarkRecord(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	pending := s.Pending()
+	pending := session.Unsaved(s)
 	record := pending[len(pending)-1]
 	raw, err := record.MarshalJSON()
 	if err != nil {
@@ -136,15 +136,15 @@ func BenchmarkHead(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		s = s.Sealed(noon)
-		raw, err := s.EncodeHead()
+		s = session.Seal(s, noon)
+		raw, err := session.EncodeHead(s)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("encode/state=%d", size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.EncodeHead(); err != nil {
+				if _, err := session.EncodeHead(s); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -123,7 +123,7 @@ func (b *body) enterUnit(c Change, unit string, t recordTime, alter func(w *Work
 	if unit == "" {
 		return nil
 	}
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		alter(w)
 		return nil
 	})

@@ -47,7 +47,7 @@ func (c WorkflowBegun) fold(b *body, t recordTime) error {
 	if b.st.Workflow != nil {
 		return invalid("workflow", "the run has begun already")
 	}
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.SpecSeq = t.seq
 		return nil
 	})
@@ -72,7 +72,7 @@ func (c WorkflowSpecChanged) normal() (Change, error) {
 }
 
 func (c WorkflowSpecChanged) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.SpecSeq = t.seq
 		return nil
 	})
@@ -100,7 +100,7 @@ func (c UnitStarted) normal() (Change, error) {
 
 func (c UnitStarted) fold(b *body, t recordTime) error {
 	b.dropPending(func(p PendingCall) bool { return p.Unit == c.Unit && !p.BySpec() }) // of an attempt that is given up
-	return b.enter(c, t, func(*Workflow) error { return nil })
+	return b.addToLedger(c, t, func(*Workflow) error { return nil })
 }
 
 // UnitFinished ends a unit. Its result is the package's that runs workflows.
@@ -128,7 +128,7 @@ func (c UnitFinished) normal() (Change, error) {
 }
 
 func (c UnitFinished) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Last, w.Seconds = c.Unit, c.Seconds
 		w.Units++
 		if c.Agent != "" {
@@ -158,7 +158,7 @@ func (c UnitFailed) normal() (Change, error) {
 }
 
 func (c UnitFailed) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Seconds = c.Seconds
 		return nil
 	})
@@ -183,7 +183,7 @@ func (c QuestionPut) normal() (Change, error) {
 }
 
 func (c QuestionPut) fold(b *body, t recordTime) error {
-	err := b.enter(c, t, func(w *Workflow) error {
+	err := b.addToLedger(c, t, func(w *Workflow) error {
 		w.Seconds = c.Seconds
 		return nil
 	})
@@ -211,7 +211,7 @@ func (c QuestionAnswered) normal() (Change, error) {
 
 func (c QuestionAnswered) fold(b *body, t recordTime) error {
 	asked := func(p PendingCall) bool { return p.BySpec() && p.Unit == c.Unit }
-	err := b.enter(c, t, func(w *Workflow) error {
+	err := b.addToLedger(c, t, func(w *Workflow) error {
 		if !slices.ContainsFunc(b.st.Pending, asked) {
 			return invalid("unit", "no question waits at %s", quoted(c.Unit))
 		}
@@ -248,7 +248,7 @@ func (c ArtifactWritten) normal() (Change, error) {
 }
 
 func (c ArtifactWritten) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		if !slices.Contains(w.Artifacts, c.Path) {
 			w.Artifacts = append(w.Artifacts, c.Path)
 		}
@@ -275,7 +275,7 @@ func (c BudgetWarned) normal() (Change, error) {
 }
 
 func (c BudgetWarned) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Warned = true
 		return nil
 	})
@@ -349,7 +349,7 @@ func (c UnitAdvanced) normal() (Change, error) {
 }
 
 func (c UnitAdvanced) fold(b *body, t recordTime) error {
-	return b.enter(c, t, func(w *Workflow) error {
+	return b.addToLedger(c, t, func(w *Workflow) error {
 		switch change := c.Change.(type) {
 		case InferenceAnswered:
 			b.st.InferenceCount++

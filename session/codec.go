@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // The names and versions of the formats this package reads and writes.
@@ -26,7 +25,7 @@ type document struct {
 }
 
 // MarshalJSON writes the session document: format, header, definition, state.
-// The state holds the messages this value holds; pending changes are part of
+// The state holds the messages this value holds; unsaved changes are part of
 // it, the version is that of the last save.
 func (s Session) MarshalJSON() ([]byte, error) {
 	if s.IsZero() {
@@ -101,9 +100,9 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// EncodeHead is everything of a session but its messages, for stores that
+// EncodeHead writes everything of a session but its messages, for stores that
 // keep a log.
-func (s Session) EncodeHead() ([]byte, error) {
+func EncodeHead(s Session) ([]byte, error) {
 	return s.document(headFormat, vector[*Message]{}, false, s.b.spans, vector[*Record]{})
 }
 
@@ -131,14 +130,14 @@ func DecodeHead(data []byte, messages []Message) (Session, error) {
 		return Session{}, invalid("state.messages", "a head has none")
 	}
 	s.b.spans = d.Spans
-	if err := s.b.hold(messages); err != nil {
+	if err := s.b.setMessages(messages); err != nil {
 		return Session{}, err
 	}
 	return s, nil
 }
 
-// hold sets the messages of a body under construction.
-func (b *body) hold(messages []Message) error {
+// setMessages sets the messages of a body under construction.
+func (b *body) setMessages(messages []Message) error {
 	kept := make([]*Message, len(messages))
 	last := int64(0)
 	for i, m := range messages {
@@ -229,10 +228,10 @@ func (d document) session() (Session, bool, error) {
 		b.seq = max(b.seq, d.Ledger[n-1].Seq)
 	}
 	b.base = b.seq
-	if err := b.hold(messages); err != nil {
+	if err := b.setMessages(messages); err != nil {
 		return Session{}, false, err
 	}
-	if err := b.keep(d.Ledger); err != nil {
+	if err := b.setLedger(d.Ledger); err != nil {
 		return Session{}, false, err
 	}
 	return Session{b}, partial, nil
@@ -293,20 +292,4 @@ func checkFormatVersion(version int) error {
 		return invalid("formatVersion", "missing or invalid formatVersion")
 	}
 	return nil
-}
-
-// Imported is a document's session as a new one: version 0, a log of its own,
-// origin import, and the old version and time in an import change. An empty
-// id keeps the document's.
-func (s Session) Imported(id, agentID, tenant string, dropped []string, format string, at time.Time) (Session, error) {
-	from := *s.b
-	oldVersion, oldTime := from.info.Version, from.info.UpdatedAt
-	from.info.ID, from.info.Tenant = orElse(id, from.info.ID), orElse(tenant, from.info.Tenant)
-	from.st.AgentID = orElse(agentID, from.st.AgentID)
-	from.info.UpdatedAt, from.st.UpdatedAt = Instant(at), Instant(at)
-	rooted, err := Session{&from}.Rooted()
-	if err != nil {
-		return Session{}, err
-	}
-	return rooted.With(at, SessionImported{Format: format, Version: oldVersion, UpdatedAt: oldTime, Dropped: dropped})
 }

@@ -110,7 +110,7 @@ func TestDecodeHeader_readsNoFurther(t *testing.T) {
 func TestDecodeHead_refusesMessagesThatAreNotItsOwn(t *testing.T) {
 	t.Parallel()
 	s := sampleSession(t)
-	head, err := s.EncodeHead()
+	head, err := session.EncodeHead(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestDecodeHead_refusesMessagesThatAreNotItsOwn(t *testing.T) {
 			continue
 		}
 		refused(t, err, "state.messages")
-		same, err := s.Holding(bad)
+		same, err := session.AttachMessages(s, bad)
 		refused(t, err, "state.messages")
 		sameMessages(t, same.Messages(), messages)
 	}
@@ -133,7 +133,7 @@ func TestDecodeHead_refusesMessagesThatAreNotItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := bare.Holding(messages)
+	held, err := session.AttachMessages(bare, messages)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,12 +174,12 @@ func TestTools_nilAndEmptyStayApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = say(t, s, "m").Sealed(noon)
+		s = session.Seal(say(t, s, "m"), noon)
 		fork, err := s.Fork("s-2", "agent-2", noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rooted, err := fork.Rooted()
+		rooted, err := session.Detach(fork)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,11 +187,11 @@ func TestTools_nilAndEmptyStayApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		folded, err := session.Fold(throughJSON(t, rooted.Pending()))
+		folded, err := session.Fold(throughJSON(t, session.Unsaved(rooted)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, err := s.EncodeHead()
+		head, err := session.EncodeHead(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,9 +261,9 @@ func TestLogEntry_roundTrip(t *testing.T) {
 func TestFold_refusesALogWithAHole(t *testing.T) {
 	t.Parallel()
 	s := say(t, say(t, newSession(t), "m-1"), "m-2")
-	log := s.Pending()
+	log := session.Unsaved(s)
 	for name, bad := range map[string][]session.Record{
-		"empty": nil, "no beginning": log[1:], "hole": {log[0], log[2]}, "twice": {log[0], log[0]}, "again": append(s.Pending(), log[0]),
+		"empty": nil, "no beginning": log[1:], "hole": {log[0], log[2]}, "twice": {log[0], log[0]}, "again": append(session.Unsaved(s), log[0]),
 	} {
 		if _, err := session.Fold(bad); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("a log that is %s gave %v", name, err)

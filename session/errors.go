@@ -214,7 +214,7 @@ func (e *RespondedError) Error() string {
 }
 func (e *RespondedError) Unwrap() error { return ErrResponded }
 
-// InterruptedError says an execution was broken off. What was durable up to
+// InterruptedError says an execution was interrupted. What was durable up to
 // Seq stays in the open tail; the next message or ContinueExecution goes on from it.
 type InterruptedError struct {
 	ID  string

@@ -20,8 +20,8 @@ const (
 	ExecutionFailed     ExecutionStatus = "failed"
 )
 
-// ExecutionStatuses lists every status.
-func ExecutionStatuses() []ExecutionStatus {
+// executionStatuses lists every status.
+func executionStatuses() []ExecutionStatus {
 	return []ExecutionStatus{ExecutionPending, ExecutionInProgress, ExecutionWaits, ExecutionCompleted, ExecutionStopped, ExecutionFailed}
 }
 
@@ -166,8 +166,8 @@ func (e *Execution) Open() bool {
 	return e != nil && (e.Status == ExecutionInProgress || e.Status == ExecutionPending || e.Status == ExecutionWaits)
 }
 
-// Clone is a deep copy.
-func (e *Execution) Clone() *Execution {
+// clone is a deep copy.
+func (e *Execution) clone() *Execution {
 	if e == nil {
 		return nil
 	}
@@ -213,13 +213,13 @@ func (e *Execution) normal() (*Execution, error) {
 	if e == nil {
 		return nil, nil
 	}
-	e = e.Clone()
+	e = e.clone()
 	cleanAll(&e.ID, &e.RequestID, &e.RootRequestID)
 	e.StartedAt, e.CompletedAt = Instant(e.StartedAt), instantPtr(e.CompletedAt)
 	if e.ID == "" || e.Number < 0 || e.ChildSteps < 0 {
 		return nil, invalid("execution", "has no id or a negative number")
 	}
-	if err := oneOf("execution.status", e.Status, ExecutionStatuses()); err != nil {
+	if err := oneOf("execution.status", e.Status, executionStatuses()); err != nil {
 		return nil, err
 	}
 	if err := checkSpent("execution", e.Usage, e.Cost, e.ActiveSeconds); err != nil {

@@ -120,7 +120,7 @@ func TestReply_isTheLastFinalAnswer(t *testing.T) {
 		"two answers":         {answered(infer, assistant("m-1", "one", "a"), assistant("m-2", "one", "b"), final), "b"},
 		"cleared":             {apply(t, s, session.TranscriptCleared{}), ""},
 		"new execution":       {apply(t, s, session.ExecutionFinished{Status: session.ExecutionCompleted}, session.ExecutionStarted{ExecutionID: "y"}), ""},
-		"finished, saved too": {apply(t, s, session.ExecutionFinished{Status: session.ExecutionCompleted}).Sealed(noon), "Take a coat."},
+		"finished, saved too": {session.Seal(apply(t, s, session.ExecutionFinished{Status: session.ExecutionCompleted}), noon), "Take a coat."},
 	} {
 		if have := tt.s.Reply(); have != tt.want {
 			t.Errorf("%s: %q, want %q", name, have, tt.want)

@@ -11,7 +11,7 @@ import (
 func TestFork_isANewSessionWithTheSameHistory(t *testing.T) {
 	t.Parallel()
 	s := sampleSession(t)
-	s = apply(t, s, session.ExecutionStarted{ExecutionID: "x-2"}).Sealed(noon)
+	s = session.Seal(apply(t, s, session.ExecutionStarted{ExecutionID: "x-2"}), noon)
 	fork, err := s.Fork("s-2", "agent-2", at(100))
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestFork_isANewSessionWithTheSameHistory(t *testing.T) {
 	if !reflect.DeepEqual(fork.Definition(), s.Definition()) {
 		t.Error("another definition")
 	}
-	saved := fork.Sealed(at(101))
+	saved := session.Seal(fork, at(101))
 	if saved.Version() != 1 || say(t, saved, "own").Len() != 4 || s.Len() != 3 {
 		t.Errorf("version %d, parent has %d messages", saved.Version(), s.Len())
 	}
@@ -46,25 +46,25 @@ func TestFork_isANewSessionWithTheSameHistory(t *testing.T) {
 
 func TestForkedFrom_isTheAgentOfTheParent(t *testing.T) {
 	t.Parallel()
-	s := newSession(t).Sealed(noon)
+	s := session.Seal(newSession(t), noon)
 	fork, err := s.Fork("s-2", "agent-2", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, s := range map[string]session.Session{"agent-1": say(t, fork, "m"), "": fork.Sealed(noon)} {
-		if have := s.ForkedFrom(); have != want {
+	for want, s := range map[string]session.Session{"agent-1": say(t, fork, "m"), "": session.Seal(fork, noon)} {
+		if have := session.ForkedFrom(s); have != want {
 			t.Errorf("have %q, want %q", have, want)
 		}
 	}
-	if have := newSession(t).ForkedFrom(); have != "" {
+	if have := session.ForkedFrom(newSession(t)); have != "" {
 		t.Errorf("a session that is no fork was made of %q", have)
 	}
 }
 
 func TestFork_refusesWhatIsNotSaved(t *testing.T) {
 	t.Parallel()
-	s := newSession(t).Sealed(noon)
-	for name, source := range map[string]session.Session{"new": newSession(t), "pending": say(t, s, "m"), "tail": say(t, s, "m").Flushed()} {
+	s := session.Seal(newSession(t), noon)
+	for name, source := range map[string]session.Session{"new": newSession(t), "pending": say(t, s, "m"), "tail": session.Flush(say(t, s, "m"))} {
 		if _, err := source.Fork("s-2", "agent-2", noon); err == nil {
 			t.Errorf("%s: forked", name)
 		} else {
@@ -82,7 +82,7 @@ func TestFork_refusesWhatIsNotSaved(t *testing.T) {
 func TestRooted_refusesAPartOfATranscript(t *testing.T) {
 	t.Parallel()
 	s := sampleSession(t)
-	head, err := s.EncodeHead()
+	head, err := session.EncodeHead(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,18 +90,18 @@ func TestRooted_refusesAPartOfATranscript(t *testing.T) {
 	if err != nil || !part.Partial() {
 		t.Fatalf("partial %t (%v)", part.Partial(), err)
 	}
-	_, err = part.Rooted()
+	_, err = session.Detach(part)
 	refused(t, err, "session")
 }
 
 func TestImported_keepsTheOldVersionInItsLog(t *testing.T) {
 	t.Parallel()
-	s := sampleSession(t).Sealed(at(50))
+	s := session.Seal(sampleSession(t), at(50))
 	in, err := s.Imported("", "", "north", []string{"state.secret"}, "holdfast.session", at(200))
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := in.Pending()
+	log := session.Unsaved(in)
 	last, ok := log[len(log)-1].Change.(session.SessionImported)
 	if !ok || last.Version != 2 || !last.UpdatedAt.Equal(at(50)) || !slices.Equal(last.Dropped, []string{"state.secret"}) {
 		t.Errorf("the last change is %+v", log[len(log)-1])
@@ -118,14 +118,14 @@ func TestImported_keepsTheOldVersionInItsLog(t *testing.T) {
 // A rewind is a change like any other: it can be rewound, forward too.
 func TestRewound_anyVersionFromAnyOther(t *testing.T) {
 	t.Parallel()
-	one := say(t, newSession(t), "m-1").Sealed(noon)
+	one := session.Seal(say(t, newSession(t), "m-1"), noon)
 	two, err := say(t, one, "m-2").WithMetadata("k", []byte("1"), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two = two.Sealed(noon)
-	three := apply(t, two, session.TranscriptCleared{}).Sealed(noon)
-	four := say(t, three, "m-4").Sealed(noon)
+	two = session.Seal(two, noon)
+	three := session.Seal(apply(t, two, session.TranscriptCleared{}), noon)
+	four := session.Seal(say(t, three, "m-4"), noon)
 
 	rewind := func(from, to session.Session) session.Session {
 		t.Helper()
@@ -133,7 +133,7 @@ func TestRewound_anyVersionFromAnyOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back = back.Sealed(noon)
+		back = session.Seal(back, noon)
 		sameMessages(t, back.Messages(), to.Messages())
 		if !reflect.DeepEqual(back.Metadata(), to.Metadata()) || back.Version() != from.Version()+1 {
 			t.Errorf("metadata %v version %d", back.Metadata(), back.Version())
@@ -141,7 +141,7 @@ func TestRewound_anyVersionFromAnyOther(t *testing.T) {
 		return back
 	}
 	five := rewind(four, two)
-	six := say(t, five, "m-6").Sealed(noon)
+	six := session.Seal(say(t, five, "m-6"), noon)
 	seven := rewind(six, one)
 	eight := rewind(seven, four) // forward, over a rewind
 	nine := rewind(eight, six)   // to a version that was made of a rewind
@@ -163,10 +163,10 @@ func idsOf(s session.Session) []string {
 
 func TestRewound_leavesStatusNameOwnerAndCounters(t *testing.T) {
 	t.Parallel()
-	old := newSession(t).Sealed(noon)
-	open := apply(t, old, session.ExecutionStarted{ExecutionID: "x"}, session.InferenceAnswered{StepID: "s", Usage: session.Usage{Input: 3}, Cost: 4}).Sealed(noon)
-	gone := apply(t, open, session.StatusChanged{Status: session.Deleted}).Sealed(noon)
-	now := apply(t, gone, session.StatusChanged{Status: session.Suspended}, session.NameChanged{Name: "kept"}).Sealed(noon)
+	old := session.Seal(newSession(t), noon)
+	open := session.Seal(apply(t, old, session.ExecutionStarted{ExecutionID: "x"}, session.InferenceAnswered{StepID: "s", Usage: session.Usage{Input: 3}, Cost: 4}), noon)
+	gone := session.Seal(apply(t, open, session.StatusChanged{Status: session.Deleted}), noon)
+	now := session.Seal(apply(t, gone, session.StatusChanged{Status: session.Suspended}, session.NameChanged{Name: "kept"}), noon)
 	for name, target := range map[string]session.Session{"old": old, "running": open, "deleted": gone} {
 		back, err := now.Rewound(target, noon)
 		if err != nil {
@@ -185,24 +185,24 @@ func TestRewound_leavesStatusNameOwnerAndCounters(t *testing.T) {
 
 func TestRewound_refusesOtherSessions(t *testing.T) {
 	t.Parallel()
-	s := say(t, newSession(t), "m").Sealed(noon)
+	s := session.Seal(say(t, newSession(t), "m"), noon)
 	fork, err := s.Fork("s-2", "agent-2", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []session.Session{fork.Sealed(noon), say(t, s, "pending")} {
+	for _, target := range []session.Session{session.Seal(fork, noon), say(t, s, "pending")} {
 		_, err := s.Rewound(target, noon)
 		refused(t, err, "rewind")
 	}
-	_, err = s.Rewound(s.Sealed(noon), noon)
+	_, err = s.Rewound(session.Seal(s, noon), noon)
 	refused(t, err, "version")
 }
 
 func TestDiscarded_refusesWhatIsPartOfTheSession(t *testing.T) {
 	t.Parallel()
-	s := say(t, newSession(t), "m").Sealed(noon)
+	s := session.Seal(say(t, newSession(t), "m"), noon)
 	for _, r := range [][2]int64{{1, 2}, {2, 5}, {0, 0}, {4, 3}} {
-		same, err := s.Discarded(r[0], r[1], noon)
+		same, err := session.DiscardTail(s, r[0], r[1], noon)
 		refused(t, err, "tail_discarded")
 		if same.Seq() != s.Seq() {
 			t.Errorf("%v moved the session to %d", r, same.Seq())
@@ -212,9 +212,9 @@ func TestDiscarded_refusesWhatIsPartOfTheSession(t *testing.T) {
 
 func TestAmend_valueAndLogAgree(t *testing.T) {
 	t.Parallel()
-	s := say(t, say(t, newSession(t), "secret-1"), "open").Sealed(noon)
+	s := session.Seal(say(t, say(t, newSession(t), "secret-1"), "open"), noon)
 	s = apply(t, say(t, s, "secret-2"), session.NameChanged{Name: "n"})
-	masked, err := s.Amend(func(c session.Change) (session.Change, error) {
+	masked, err := session.Amend(s, func(c session.Change) (session.Change, error) {
 		if m, ok := c.(session.MessageAdded); ok {
 			m.Message.Content[0].Text = "[masked]"
 			return m, nil
@@ -227,7 +227,7 @@ func TestAmend_valueAndLogAgree(t *testing.T) {
 	if masked.Message(2).Content.Text() != "[masked]" || s.Message(2).Content.Text() != "secret-2" || masked.Message(0).Content.Text() != "secret-1" {
 		t.Errorf("%v", masked.Messages())
 	}
-	p := masked.Pending()
+	p := session.Unsaved(masked)
 	if m, ok := p[0].Change.(session.MessageAdded); len(p) != 2 || !ok || m.Message.Content.Text() != "[masked]" || p[1].Seq != s.Seq() {
 		t.Errorf("pending %+v", p)
 	}

@@ -38,7 +38,7 @@ func FuzzDecode(f *testing.F) {
 		if info, err := session.DecodeHeader(first); err != nil || info.ID != s.ID() {
 			t.Fatalf("header alone: %+v, %v", info, err)
 		}
-		head, err := s.Sealed(noon).EncodeHead()
+		head, err := session.EncodeHead(session.Seal(s, noon))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +83,8 @@ func FuzzRecord(f *testing.F) {
 		}
 		sameBytes(t, "the second encoding", second, first)
 		s := sampleSession(t) // applying a stranger's change may be refused, never more
-		if next, err := s.WithTail([]session.Record{{Seq: s.Seq() + 1, At: r.At, Change: r.Change}}); err == nil {
-			if _, err := session.Decode(document(t, next.Sealed(noon))); err != nil {
+		if next, err := session.ApplyTail(s, []session.Record{{Seq: s.Seq() + 1, At: r.At, Change: r.Change}}); err == nil {
+			if _, err := session.Decode(document(t, session.Seal(next, noon))); err != nil {
 				t.Fatalf("after %s: %v", first, err)
 			}
 		}

@@ -223,7 +223,7 @@ func sampleSession(t failer) session.Session {
 	if err != nil {
 		t.Fatalf("fold the samples: %v", err)
 	}
-	return s.Sealed(at(10))
+	return session.Seal(s, at(10))
 }
 
 func sampleFiles(t failer) map[string][]byte {

@@ -65,13 +65,13 @@ func (h *history) grow(t *property.T, s session.Session) session.Session {
 }
 
 func (h *history) flush() {
-	h.log = append(h.log, h.now.Pending()...)
-	h.now = h.now.Flushed()
+	h.log = append(h.log, session.Unsaved(h.now)...)
+	h.now = session.Flush(h.now)
 }
 
 func (h *history) seal(t *property.T) {
-	h.log = append(h.log, h.now.Pending()...)
-	h.now = h.now.Sealed(moment().Draw(t, "saved"))
+	h.log = append(h.log, session.Unsaved(h.now)...)
+	h.now = session.Seal(h.now, moment().Draw(t, "saved"))
 	h.versions = append(h.versions, h.now)
 	h.tail = len(h.log)
 }
@@ -83,12 +83,12 @@ func (h *history) refuse(t *property.T) {
 	for range t.Repeat(1, 4) {
 		acting = h.grow(t, acting)
 	}
-	records := acting.Pending()
+	records := session.Unsaved(acting)
 	if len(records) == 0 {
 		return
 	}
 	h.log = append(h.log, records...)
-	back, err := loaded.Discarded(records[0].Seq, acting.Seq(), moment().Draw(t, "at"))
+	back, err := session.DiscardTail(loaded, records[0].Seq, acting.Seq(), moment().Draw(t, "at"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func unversioned(t failer, s session.Session) []byte {
 	for _, key := range []string{"version", "updatedAt", "seq"} {
 		delete(header, key)
 	}
-	raw, err := json.Marshal([]any{header, whole["definition"], whole["state"], s.Seq(), s.Spans()})
+	raw, err := json.Marshal([]any{header, whole["definition"], whole["state"], s.Seq(), session.Spans(s)})
 	if err != nil {
 		t.Fatalf("encode: %v", err)
 	}
@@ -186,7 +186,7 @@ func TestSpans_pickTheTranscriptFromTheLog(t *testing.T) {
 		h.flush()
 		picked := []session.Message{}
 		for _, r := range h.log {
-			if added, ok := r.Change.(session.MessageAdded); ok && session.Holds(h.now.Spans(), r.Seq) {
+			if added, ok := r.Change.(session.MessageAdded); ok && session.Holds(session.Spans(h.now), r.Seq) {
 				picked = append(picked, added.Message)
 			}
 		}
@@ -254,14 +254,14 @@ func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 				t.Skip("rewinds are saved, never left in a tail")
 			}
 		}
-		reloaded, err := saved.WithTail(throughJSON(t, h.log[h.tail:]))
+		reloaded, err := session.ApplyTail(saved, throughJSON(t, h.log[h.tail:]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		sameBytes(t, "the session with its tail", document(t, reloaded), document(t, h.now))
-		if reloaded.HasTail() != h.now.HasTail() || reloaded.Base() != h.now.Base() || reloaded.Seq() != h.now.Seq() {
+		if reloaded.HasTail() != h.now.HasTail() || session.Base(reloaded) != session.Base(h.now) || reloaded.Seq() != h.now.Seq() {
 			t.Fatalf("reloaded tail %t base %d seq %d, in memory %t %d %d",
-				reloaded.HasTail(), reloaded.Base(), reloaded.Seq(), h.now.HasTail(), h.now.Base(), h.now.Seq())
+				reloaded.HasTail(), session.Base(reloaded), reloaded.Seq(), h.now.HasTail(), session.Base(h.now), h.now.Seq())
 		}
 	})
 }
@@ -312,7 +312,7 @@ func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 	property.Check(t, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
-		head, err := h.now.EncodeHead()
+		head, err := session.EncodeHead(h.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 		}
 		sameBytes(t, "head and messages", document(t, whole), document(t, h.now))
 		sameParts(t, whole, h.now)
-		again, err := whole.EncodeHead()
+		again, err := session.EncodeHead(whole)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,11 +350,11 @@ func TestRooted_forkHasALogOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rooted, err := fork.Rooted()
+		rooted, err := session.Detach(fork)
 		if err != nil {
 			t.Fatal(err)
 		}
-		folded, err := session.Fold(throughJSON(t, rooted.Pending()))
+		folded, err := session.Fold(throughJSON(t, session.Unsaved(rooted)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -98,7 +98,7 @@ func TestSession_whatIsHandedOutIsACopy(t *testing.T) {
 // and finds the session as it was.
 func handOut(t failer, s session.Session) {
 	t.Helper()
-	before, log := document(t, s), throughJSON(t, s.Pending())
+	before, log := document(t, s), throughJSON(t, session.Unsaved(s))
 	v := reflect.ValueOf(s)
 	for i := range v.NumMethod() {
 		if m := v.Method(i); m.Type().NumIn() == 0 {
@@ -112,7 +112,7 @@ func handOut(t failer, s session.Session) {
 		scrambleAll(&m, &own)
 	}
 	sameBytes(t, "the session", document(t, s), before)
-	if !reflect.DeepEqual(throughJSON(t, s.Pending()), log) {
+	if !reflect.DeepEqual(throughJSON(t, session.Unsaved(s)), log) {
 		t.Fatalf("the pending changes differ")
 	}
 }
@@ -134,7 +134,7 @@ func TestSession_whatIsHandedInIsCopied(t *testing.T) {
 		sameBytes(t, "the session after the change", document(t, next), after)
 
 		// Amending hands changes to a stranger who may write into them.
-		_, err = next.Amend(func(c session.Change) (session.Change, error) {
+		_, err = session.Amend(next, func(c session.Change) (session.Change, error) {
 			scrambleAll(c)
 			return c, nil
 		})
@@ -182,7 +182,7 @@ func TestFold_copiesRecordsHeadsAndMessages(t *testing.T) {
 		scrambleAll(records)
 		sameBytes(t, "the folded session", document(t, folded), before)
 
-		head, err := h.now.EncodeHead()
+		head, err := session.EncodeHead(h.now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,7 @@ func (i *Info) UnmarshalJSON(data []byte) error {
 
 // normal is a deep copy as a session keeps it.
 func (i Info) normal() (Info, error) {
-	i = i.Clone()
+	i = i.clone()
 	cleanAll(&i.AgentName, &i.AgentLabel)
 	if i.Task != nil {
 		i.Task.clean()
@@ -164,7 +164,7 @@ func (i Info) check() error {
 			return err
 		}
 	}
-	if err := oneOf("origin", i.Origin, Origins()); err != nil {
+	if err := oneOf("origin", i.Origin, origins()); err != nil {
 		return err
 	}
 	if err := oneOf("kind", i.Kind, Kinds()); err != nil {
@@ -185,8 +185,8 @@ func (i Info) check() error {
 	return nil
 }
 
-// Clone is a deep copy.
-func (i Info) Clone() Info {
+// clone is a deep copy.
+func (i Info) clone() Info {
 	i.Fork, i.Workflow, i.ExpiresAt = clonePtr(i.Fork), clonePtr(i.Workflow), clonePtr(i.ExpiresAt)
 	if i.Task != nil {
 		row := i.Task.Clone()
@@ -220,7 +220,7 @@ func (l Infos) where(keep func(Info) bool) Infos {
 	kept := Infos{}
 	for _, i := range l {
 		if keep(i) {
-			kept = append(kept, i.Clone())
+			kept = append(kept, i.clone())
 		}
 	}
 	return kept

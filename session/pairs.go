@@ -163,8 +163,8 @@ func (s Set) Without(text string) Set {
 	return slices.Delete(slices.Clone(s), i, i+1)
 }
 
-// Clone is a copy.
-func (s Set) Clone() Set { return slices.Clone(s) }
+// clone is a copy.
+func (s Set) clone() Set { return slices.Clone(s) }
 
 // MarshalJSON writes [] for an empty set.
 func (s Set) MarshalJSON() ([]byte, error) {

@@ -17,8 +17,8 @@ const (
 	PendingResult   PendingKind = "result"   // the caller's own program runs the tool
 )
 
-// PendingKinds lists every kind.
-func PendingKinds() []PendingKind {
+// pendingKinds lists every kind.
+func pendingKinds() []PendingKind {
 	return []PendingKind{PendingApproval, PendingQuestion, PendingResult}
 }
 
@@ -179,7 +179,7 @@ func (p PendingCall) normal() (PendingCall, error) {
 	if p.ID == "" {
 		return p, invalid("pending.id", "is missing")
 	}
-	if err := oneOf("pending.kind", p.Kind, PendingKinds()); err != nil {
+	if err := oneOf("pending.kind", p.Kind, pendingKinds()); err != nil {
 		return p, err
 	}
 	if p.CallID == "" && p.Unit == "" {

@@ -213,7 +213,7 @@ func Absolute(p string) bool {
 // How long a grant lasts.
 const (
 	GrantDefault = 15 * time.Minute
-	GrantLongest = 24 * time.Hour
+	grantLongest = 24 * time.Hour
 )
 
 // Grant is a permission for a while, given by a person for one scope.
@@ -225,12 +225,12 @@ type Grant struct {
 }
 
 // End is the first instant at which the grant is over. No grant lasts longer
-// than GrantLongest.
+// than grantLongest.
 func (g Grant) End() int64 {
 	if g.ExpiresAt == 0 {
 		return g.GrantedAt + GrantDefault.Milliseconds()
 	}
-	return min(g.ExpiresAt, g.GrantedAt+GrantLongest.Milliseconds())
+	return min(g.ExpiresAt, g.GrantedAt+grantLongest.Milliseconds())
 }
 
 // Live reports whether the grant counts at now in an executor. One that was

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -233,7 +234,7 @@ func (c *problems) memory(m *MemoryPolicy) {
 	}
 	cleanAll(&m.SummaryPrompt, &m.SummaryModel, &m.ToolTrace)
 	m.Scopes = cleanNames(m.Scopes)
-	strategy := orElse(m.Strategy, PruneSliding)
+	strategy := cmp.Or(m.Strategy, PruneSliding)
 	if err := oneOf("strategy", strategy, Strategies()); err != nil {
 		c.add("memory.strategy", "%s", reasonOf(err))
 	}

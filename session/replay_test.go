@@ -20,10 +20,10 @@ func TestReplay_recordsAreKeptAsTheyAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameRecords(t, replayed.Pending(), h.log)
+		sameRecords(t, session.Unsaved(replayed), h.log)
 		sameBytes(t, "the replayed session", unversioned(t, replayed), unversioned(t, h.now))
-		if replayed.Version() != 0 || replayed.Base() != 0 {
-			t.Fatalf("version %d and base %d of a session nobody has stored", replayed.Version(), replayed.Base())
+		if replayed.Version() != 0 || session.Base(replayed) != 0 {
+			t.Fatalf("version %d and base %d of a session nobody has stored", replayed.Version(), session.Base(replayed))
 		}
 	})
 }
@@ -46,14 +46,14 @@ func TestReplay_continuesAnOpenTail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if replayed.Base() != durable || replayed.Version() != saved.Version() {
-			t.Fatalf("base %d and version %d, want %d and %d", replayed.Base(), replayed.Version(), durable, saved.Version())
+		if session.Base(replayed) != durable || replayed.Version() != saved.Version() {
+			t.Fatalf("base %d and version %d, want %d and %d", session.Base(replayed), replayed.Version(), durable, saved.Version())
 		}
-		sameRecords(t, replayed.Pending(), tail[durable-saved.Seq():])
-		flushed := replayed.Flushed()
+		sameRecords(t, session.Unsaved(replayed), tail[durable-saved.Seq():])
+		flushed := session.Flush(replayed)
 		sameBytes(t, "the continued session", document(t, flushed), document(t, h.now))
-		if flushed.HasTail() != h.now.HasTail() || flushed.Base() != h.now.Base() {
-			t.Fatalf("tail in force %t and base %d, want %t and %d", flushed.HasTail(), flushed.Base(), h.now.HasTail(), h.now.Base())
+		if flushed.HasTail() != h.now.HasTail() || session.Base(flushed) != session.Base(h.now) {
+			t.Fatalf("tail in force %t and base %d, want %t and %d", flushed.HasTail(), session.Base(flushed), h.now.HasTail(), session.Base(h.now))
 		}
 	})
 }
@@ -67,7 +67,7 @@ func TestReplay_forkKnowsItsParent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := fork.Pending()
+		own := session.Unsaved(fork)
 		onParent, err := session.Replay(h.now, own, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -76,11 +76,11 @@ func TestReplay_forkKnowsItsParent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameRecords(t, onParent.Pending(), own)
+		sameRecords(t, session.Unsaved(onParent), own)
 		for _, s := range []session.Session{onParent, whole} {
 			sameBytes(t, "the replayed fork", unversioned(t, s), unversioned(t, fork))
-			if s.ForkedFrom() != "agent-1" || s.Version() != 0 {
-				t.Fatalf("forked from %q at version %d", s.ForkedFrom(), s.Version())
+			if session.ForkedFrom(s) != "agent-1" || s.Version() != 0 {
+				t.Fatalf("forked from %q at version %d", session.ForkedFrom(s), s.Version())
 			}
 		}
 	})
@@ -93,24 +93,24 @@ func TestReplay_discardedTailIsNotInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved := s.Sealed(noon)
+	saved := session.Seal(s, noon)
 	acting, err := saved.WithName("refused", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := saved.Discarded(acting.Seq(), acting.Seq(), noon)
+	back, err := session.DiscardTail(saved, acting.Seq(), acting.Seq(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail := append(acting.Pending(), back.Pending()...)
+	tail := append(session.Unsaved(acting), session.Unsaved(back)...)
 	for durable := saved.Seq(); durable <= back.Seq(); durable++ {
 		replayed, err := session.Replay(saved, tail, durable)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if replayed.HasTail() || replayed.Flushed().HasTail() || replayed.Info().Name != "" {
+		if replayed.HasTail() || session.Flush(replayed).HasTail() || replayed.Info().Name != "" {
 			t.Errorf("durable up to %d: the refused change is in force: %t, %t, name %q",
-				durable, replayed.HasTail(), replayed.Flushed().HasTail(), replayed.Info().Name)
+				durable, replayed.HasTail(), session.Flush(replayed).HasTail(), replayed.Info().Name)
 		}
 	}
 }
@@ -121,17 +121,17 @@ func TestReplay_refusesWhatDoesNotFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved := s.Sealed(noon)
+	saved := session.Seal(s, noon)
 	next, err := saved.WithName("a", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gap := next.Pending()[0]
+	gap := session.Unsaved(next)[0]
 	gap.Seq++
 	late := session.Record{Seq: 2, At: noon, Change: session.TailDiscarded{From: 1, To: 1}}
 	for name, refused := range map[string]func() (session.Session, error){
 		"nothing":            func() (session.Session, error) { return session.Replay(session.Session{}, nil, 0) },
-		"no beginning":       func() (session.Session, error) { return session.Replay(session.Session{}, next.Pending(), 0) },
+		"no beginning":       func() (session.Session, error) { return session.Replay(session.Session{}, session.Unsaved(next), 0) },
 		"a gap":              func() (session.Session, error) { return session.Replay(saved, []session.Record{gap}, 0) },
 		"a late discard":     func() (session.Session, error) { return session.Replay(saved, []session.Record{late}, 0) },
 		"changes in waiting": func() (session.Session, error) { return session.Replay(next, nil, 0) },

@@ -277,7 +277,7 @@ func TestRows_belongToTheirKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = apply(t, s, c).Sealed(noon)
+		s = session.Seal(apply(t, s, c), noon)
 		decoded, err := session.Decode(document(t, s))
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func TestRecord_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		for _, r := range s.Pending() {
+		for _, r := range session.Unsaved(s) {
 			raw, err := r.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func TestDocument_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 				s = next
 			}
 		}
-		s = s.Sealed(noon)
+		s = session.Seal(s, noon)
 		parts := struct {
 			Format        string             `json:"format"`
 			FormatVersion int                `json:"formatVersion"`
@@ -69,8 +69,8 @@ func TestDocument_isWrittenAsEncodingJSONWouldWriteIt(t *testing.T) {
 		if want := reflected(t, parts); string(raw) != want {
 			t.Fatalf("wrote document %s\n want %s", raw, want)
 		}
-		parts.Format, parts.State.Messages, parts.Spans = "holdfast.head", []session.Message{}, s.Spans()
-		if raw, err = s.EncodeHead(); err != nil {
+		parts.Format, parts.State.Messages, parts.Spans = "holdfast.head", []session.Message{}, session.Spans(s)
+		if raw, err = session.EncodeHead(s); err != nil {
 			t.Fatal(err)
 		}
 		if want := reflected(t, parts); string(raw) != want {
@@ -104,7 +104,7 @@ func TestRecord_fastAndStrictDecoderAgree(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		for _, r := range s.Pending() {
+		for _, r := range session.Unsaved(s) {
 			raw, err := r.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestRecord_plainMessagesAreReadTheFastWay(t *testing.T) {
 	for i := range 4 {
 		s = apply(t, s, session.MessageAdded{Message: turn(i)})
 	}
-	for _, r := range s.Pending()[1:] {
+	for _, r := range session.Unsaved(s)[1:] {
 		raw, err := r.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)

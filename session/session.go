@@ -12,17 +12,17 @@
 // Behind each With… stands a Change, one typed fact with a JSON form that is
 // for ever. Numbered by Seq, the changes are the session's log, and the log is
 // the truth: Fold makes the same value of it again. Changes not yet written
-// are Pending.
+// are unsaved.
 //
-// A store writes them in one of two ways. Saving seals them into a version,
-// and Sealed is the session after it. While an execution runs they go to the
-// open tail: durable (Flushed), in force, and part of no version yet. After a
-// crash WithTail lays the tail on the last version; a refused action takes its
-// changes back with Discarded, which the log shows and no fold applies. So
+// A store writes them in one of two ways. Saving seals them into a version
+// (Seal). While an execution runs they go to the open tail (Flush): durable, in
+// force, and part of no version yet. After a crash ApplyTail applies the tail to
+// the last version; DiscardTail takes back the changes of a refused action,
+// which the log shows and no fold applies. So
 //
 //	Version  counts saves, and writers race by it
 //	Info.Seq is the last change in the version
-//	Base     is the last durable change
+//	Base     is the last durable change (a function for stores)
 //	Seq      is the last change of all
 //
 // Nothing is ever removed from a log. Clearing, rewinding and discarding only
@@ -36,6 +36,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"maps"
@@ -48,9 +49,9 @@ import (
 // (Info), what the agent is (Definition) and what it has done (State).
 //
 // It is an immutable value. Every With… returns a new one, records what
-// changed as a pending change, and leaves the old one as it was; the two share
+// changed as an unsaved change, and leaves the old one as it was; the two share
 // memory but never see each other's changes. What goes in and comes out is
-// copied. Pending changes do not alter Version: only a store's Save does.
+// copied. Unsaved changes do not alter Version: only a store's Save does.
 type Session struct{ b *body }
 
 // body is never changed once a Session points to it.
@@ -66,11 +67,11 @@ type body struct {
 
 	base    int64 // last change known to be durable, sealed or in the open tail
 	live    int   // durable changes since the last version that are in force
-	seq     int64 // last change, pending ones included
-	pending *link
+	seq     int64 // last change, unsaved ones included
+	unsaved *link
 }
 
-// link is one pending change and what stood before it. A refused one is
+// link is one unsaved change and the body before it. A refused one is
 // discarded by a later change and not in force.
 type link struct {
 	before  *body
@@ -107,7 +108,7 @@ type Birth struct {
 	CreatedAt     time.Time // zero: the time of birth
 }
 
-// New is a session at version 0 with everything about it pending. A
+// New is a session at version 0 with all its changes unsaved. A
 // definition's prompt and metadata win over the seed's. The seed's messages
 // must be a valid transcript.
 func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) {
@@ -121,9 +122,9 @@ func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) 
 		created = Instant(birth.CreatedAt)
 	}
 	info := Info{
-		ID: birth.ID, Name: birth.Name, Tenant: orElse(birth.Tenant, DefaultTenant), UserID: birth.UserID,
-		ParentID: birth.ParentID, Origin: orElse(birth.Origin, OriginRoot), Kind: orElse(birth.Kind, KindChat),
-		Depth: birth.Depth, Status: orElse(birth.Status, Active), AgentName: def.Name, AgentLabel: def.Title(),
+		ID: birth.ID, Name: birth.Name, Tenant: cmp.Or(birth.Tenant, DefaultTenant), UserID: birth.UserID,
+		ParentID: birth.ParentID, Origin: cmp.Or(birth.Origin, OriginRoot), Kind: cmp.Or(birth.Kind, KindChat),
+		Depth: birth.Depth, Status: cmp.Or(birth.Status, Active), AgentName: def.Name, AgentLabel: def.Title(),
 		CreatedAt: created, UpdatedAt: at, ExpiresAt: instantPtr(birth.ExpiresAt),
 	}
 	state := State{
@@ -160,13 +161,6 @@ func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) 
 	return s, nil
 }
 
-func orElse[T ~string](value, otherwise T) T {
-	if value == "" {
-		return otherwise
-	}
-	return value
-}
-
 // IsZero reports the zero Session, which no method but this one may be called on.
 func (s Session) IsZero() bool { return s.b == nil }
 
@@ -187,7 +181,7 @@ func (s Session) With(at time.Time, changes ...Change) (Session, error) {
 	return next, nil
 }
 
-// record applies one change and adds it to the pending ones. Its time is
+// record applies one change and adds it to the unsaved ones. Its time is
 // later than that of the change before it, whatever the clock says.
 func (s Session) record(at time.Time, c Change) (Session, error) {
 	c, err := c.normal()
@@ -210,7 +204,7 @@ func (s Session) record(at time.Time, c Change) (Session, error) {
 	if err != nil {
 		return s, err
 	}
-	next.pending = &link{before: s.b, record: r}
+	next.unsaved = &link{before: s.b, record: r}
 	return Session{next}, nil
 }
 
@@ -233,25 +227,11 @@ func (b *body) folded(r Record) (*body, error) {
 	return next, nil
 }
 
-// Pending lists the changes made since the session was loaded or last written.
-func (s Session) Pending() []Record {
-	var records []Record
-	for l := s.b.pending; l != nil; l = l.earlier() {
-		c, err := l.record.Change.normal() // a deep copy; it was normal before
-		if err != nil {
-			panic("session: a pending change is not normal: " + err.Error())
-		}
-		records = append(records, Record{Seq: l.record.Seq, At: l.record.At, Change: c})
-	}
-	slices.Reverse(records)
-	return records
-}
-
 func (l *link) earlier() *link {
 	if l.before == nil {
 		return nil
 	}
-	return l.before.pending
+	return l.before.unsaved
 }
 
 // ID is the session's id.
@@ -260,15 +240,11 @@ func (s Session) ID() string { return s.b.info.ID }
 // Version is the version the session was loaded at or saved as; 0 before Create.
 func (s Session) Version() int64 { return s.b.info.Version }
 
-// Seq is the number of the last change, pending ones included.
+// Seq is the number of the last change, unsaved ones included.
 func (s Session) Seq() int64 { return s.b.seq }
 
-// Base is the number of the last change this value knows to be durable. A
-// store refuses a Save whose Base is not its own last one.
-func (s Session) Base() int64 { return s.b.base }
-
 // HasTail reports durable changes in force that no version holds yet: an
-// execution was broken off after them.
+// execution was interrupted after them.
 func (s Session) HasTail() bool { return s.b.live > 0 }
 
 // Status is the session's status.
@@ -278,12 +254,12 @@ func (s Session) Status() Status { return s.b.info.Status }
 func (s Session) Tenant() string { return s.b.info.Tenant }
 
 // Info is the header.
-func (s Session) Info() Info { return s.b.info.Clone() }
+func (s Session) Info() Info { return s.b.info.clone() }
 
 // Definition is what the agent is.
 func (s Session) Definition() Definition { return s.b.def.Clone() }
 
-// ChangedAt is the time of the last change, pending ones included.
+// ChangedAt is the time of the last change, unsaved ones included.
 func (s Session) ChangedAt() time.Time { return s.b.st.UpdatedAt }
 
 // AgentID is fixed for the life of the session.
@@ -293,7 +269,7 @@ func (s Session) AgentID() string { return s.b.st.AgentID }
 func (s Session) SystemPrompt() string { return s.b.st.SystemPrompt }
 
 // Model is the model in force: the override, else the definition's, else "".
-func (s Session) Model() string { return orElse(s.b.st.Model, s.b.def.Model) }
+func (s Session) Model() string { return cmp.Or(s.b.st.Model, s.b.def.Model) }
 
 // ModelParams are the parameters in force.
 func (s Session) ModelParams() ModelParams {
@@ -338,7 +314,7 @@ func (s Session) HasToolCall(id string) bool {
 }
 
 // Execution is the running or last execution, nil where there is none.
-func (s Session) Execution() *Execution { return s.b.st.Execution.Clone() }
+func (s Session) Execution() *Execution { return s.b.st.Execution.clone() }
 
 // Running reports an execution that has not ended.
 func (s Session) Running() bool { return s.b.st.Execution.Open() }
@@ -354,7 +330,7 @@ func (s Session) State() State {
 	st := s.b.st
 	st.Messages = s.Messages()
 	st.Partial = s.Partial()
-	return st.Clone()
+	return st.clone()
 }
 
 // Partial reports that only a part of the transcript, or of a run's ledger,

@@ -51,7 +51,7 @@ func TestNew_startsActiveAtVersionZero(t *testing.T) {
 		i.AgentName != "agent" || i.AgentLabel != "agent" || i.MessageCount != 0 || !i.CreatedAt.Equal(noon) {
 		t.Errorf("header %+v", i)
 	}
-	if s.Execution() != nil || s.Len() != 0 || s.Partial() || s.Reply() != "" || len(s.Pending()) != 1 {
+	if s.Execution() != nil || s.Len() != 0 || s.Partial() || s.Reply() != "" || len(session.Unsaved(s)) != 1 {
 		t.Errorf("a new session has done something: %+v", s.State())
 	}
 }
@@ -200,9 +200,9 @@ func TestTimes_areMicrosecondsAndNeverGoBack(t *testing.T) {
 		}
 		last = s.State().UpdatedAt
 	}
-	saved := s.Sealed(noon)
+	saved := session.Seal(s, noon)
 	for range 3 {
-		again := saved.Sealed(noon.Add(-time.Hour))
+		again := session.Seal(saved, noon.Add(-time.Hour))
 		if again.Info().UpdatedAt.Sub(saved.Info().UpdatedAt) != time.Microsecond {
 			t.Errorf("saved at %v after %v", again.Info().UpdatedAt, saved.Info().UpdatedAt)
 		}
@@ -222,7 +222,7 @@ func TestTimes_beyondRFC3339StayWritable(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = say(t, s, "m")
-		decoded, err := session.Decode(document(t, s.Sealed(moment)))
+		decoded, err := session.Decode(document(t, session.Seal(s, moment)))
 		if err != nil {
 			t.Fatalf("year %d: %v", year, err)
 		}
@@ -234,20 +234,20 @@ func TestTimes_beyondRFC3339StayWritable(t *testing.T) {
 
 func TestSealed_onlySavingMakesAVersion(t *testing.T) {
 	t.Parallel()
-	s := newSession(t).Sealed(noon)
+	s := session.Seal(newSession(t), noon)
 	changed := say(t, s, "m-1")
-	if changed.Version() != 1 || changed.Info().Seq != 1 || changed.Base() != 1 || changed.Seq() != 2 || len(changed.Pending()) != 1 {
-		t.Errorf("version %d base %d seq %d", changed.Version(), changed.Base(), changed.Seq())
+	if changed.Version() != 1 || changed.Info().Seq != 1 || session.Base(changed) != 1 || changed.Seq() != 2 || len(session.Unsaved(changed)) != 1 {
+		t.Errorf("version %d base %d seq %d", changed.Version(), session.Base(changed), changed.Seq())
 	}
-	flushed := changed.Flushed()
-	if flushed.Version() != 1 || flushed.Info().Seq != 1 || flushed.Base() != 2 || !flushed.HasTail() || len(flushed.Pending()) != 0 {
-		t.Errorf("flushed: version %d base %d tail %t", flushed.Version(), flushed.Base(), flushed.HasTail())
+	flushed := session.Flush(changed)
+	if flushed.Version() != 1 || flushed.Info().Seq != 1 || session.Base(flushed) != 2 || !flushed.HasTail() || len(session.Unsaved(flushed)) != 0 {
+		t.Errorf("flushed: version %d base %d tail %t", flushed.Version(), session.Base(flushed), flushed.HasTail())
 	}
-	sealed := flushed.Sealed(noon)
+	sealed := session.Seal(flushed, noon)
 	if sealed.Version() != 2 || sealed.Info().Seq != 2 || sealed.HasTail() {
 		t.Errorf("sealed: version %d seq %d tail %t", sealed.Version(), sealed.Info().Seq, sealed.HasTail())
 	}
-	if empty := sealed.Sealed(noon); empty.Version() != 3 || empty.Info().Seq != 2 {
+	if empty := session.Seal(sealed, noon); empty.Version() != 3 || empty.Info().Seq != 2 {
 		t.Errorf("a save that changed nothing: version %d seq %d", empty.Version(), empty.Info().Seq)
 	}
 }
@@ -276,7 +276,7 @@ func TestCleared_keepsWhatIsNotTheConversation(t *testing.T) {
 
 func TestKept_namesWhatNobodyMayChange(t *testing.T) {
 	t.Parallel()
-	s := newSession(t).Sealed(noon)
+	s := session.Seal(newSession(t), noon)
 	other := func(change func(*session.Birth)) session.Session {
 		b := session.Birth{ID: "s-1", AgentID: "agent-1"}
 		change(&b)
@@ -284,7 +284,7 @@ func TestKept_namesWhatNobodyMayChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return next.Sealed(noon)
+		return session.Seal(next, noon)
 	}
 	fork, err := s.Fork("s-1x", "agent-1x", noon)
 	if err != nil {
@@ -294,14 +294,14 @@ func TestKept_namesWhatNobodyMayChange(t *testing.T) {
 		"":          say(t, s, "m"),
 		"id":        fork,
 		"kind":      other(func(b *session.Birth) { b.Kind = session.KindTask }),
-		"version":   s.Sealed(noon),
+		"version":   session.Seal(s, noon),
 		"agentId":   other(func(b *session.Birth) { b.AgentID = "other" }),
 		"tenant":    other(func(b *session.Birth) { b.Tenant = "other" }),
 		"parentId":  other(func(b *session.Birth) { b.ParentID = "other" }),
 		"origin":    other(func(b *session.Birth) { b.Origin = session.OriginImport }),
 		"createdAt": other(func(b *session.Birth) { b.CreatedAt = noon.Add(-1e9) }),
 	} {
-		if have := s.Kept(next); have != want {
+		if have := session.ChangedIdentity(s, next); have != want {
 			t.Errorf("have %q, want %q", have, want)
 		}
 	}

@@ -73,8 +73,8 @@ func (w Window) normal() (Window, error) {
 	return w, checkSpent("window.summary", s.Usage, s.Cost, 0)
 }
 
-// Clone is a deep copy.
-func (s State) Clone() State {
+// clone is a deep copy.
+func (s State) clone() State {
 	s.ModelParams, s.ResponseFormat = s.ModelParams.clone(), s.ResponseFormat.clone()
 	s.Metadata, s.Variables = s.Metadata.Clone(), cloneVariables(s.Variables)
 	messages := make([]Message, len(s.Messages))
@@ -82,7 +82,7 @@ func (s State) Clone() State {
 		messages[i] = m.Clone()
 	}
 	s.Messages = messages
-	s.Window, s.Execution = s.Window.clone(), s.Execution.Clone()
+	s.Window, s.Execution = s.Window.clone(), s.Execution.clone()
 	s.Task, s.Workflow, s.Pending = s.Task.Clone(), s.Workflow.clone(), clonePending(s.Pending)
 	s.Responses = cloneResponses(s.Responses)
 	if s.Permissions != nil {
@@ -105,7 +105,7 @@ func cloneVariables(vars map[string]Variable) map[string]Variable {
 func (s State) normal() (State, error) {
 	messages := s.Messages
 	s.Messages = nil
-	s = s.Clone()
+	s = s.clone()
 	s.Messages = messages
 	cleanAll(&s.ParentAgentID, &s.SystemPrompt, &s.Model)
 	s.CreatedAt, s.UpdatedAt = Instant(s.CreatedAt), Instant(s.UpdatedAt)

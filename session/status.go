@@ -47,8 +47,8 @@ const (
 	OriginImport   Origin = "import"
 )
 
-// Origins lists every origin.
-func Origins() []Origin { return []Origin{OriginRoot, OriginFork, OriginSubagent, OriginImport} }
+// origins lists every origin.
+func origins() []Origin { return []Origin{OriginRoot, OriginFork, OriginSubagent, OriginImport} }
 
 // Stage is a moment of the pipelines at which hooks are called.
 type Stage string

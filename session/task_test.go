@@ -101,7 +101,7 @@ func taskSession(t failer) session.Session {
 	if err != nil {
 		t.Fatalf("make a task: %v", err)
 	}
-	return s.Sealed(noon)
+	return session.Seal(s, noon)
 }
 
 func event(name, data string) session.TaskEvent {
@@ -299,8 +299,8 @@ func TestFork_ofATaskLeavesGrantsAndPromptsBehind(t *testing.T) {
 		"executing": {"interrupted", "resume_available"}, "blocked": {"interrupted", "resume_available"}, "pending": {"interrupted", "resume_available"},
 		"completed": {"completed", "ok"}, "failed": {"failed", "ok"}, "cancelled": {"cancelled", "ok"},
 	} {
-		s := apply(t, taskSession(t), session.TaskRestored{State: work},
-			session.TaskRowChanged{Task: session.TaskRow{Title: "t", Status: status, TerminalStatus: "ok", PendingApprovals: 1, ExecutionMode: "debug"}}).Sealed(noon)
+		s := session.Seal(apply(t, taskSession(t), session.TaskRestored{State: work},
+			session.TaskRowChanged{Task: session.TaskRow{Title: "t", Status: status, TerminalStatus: "ok", PendingApprovals: 1, ExecutionMode: "debug"}}), noon)
 		fork, err := s.Fork("t-2", "agent-2", noon)
 		if err != nil {
 			t.Fatal(err)

@@ -234,13 +234,13 @@ func TestTaskFold_anyPrefixPlusTheRest(t *testing.T) {
 				s = next
 			}
 		}
-		records := s.Pending()
+		records := session.Unsaved(s)
 		cut := property.IntRange(0, len(records)).Draw(t, "cut")
 		prefix, err := session.FoldFrom(start, records[:cut])
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, err := prefix.Sealed(noon).EncodeHead()
+		head, err := session.EncodeHead(session.Seal(prefix, noon))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package session
 
-import "slices"
+import (
+	"slices"
+)
 
 // Group is the smallest part of a transcript that enters or leaves a window:
 // an assistant message with tool calls and all results of those calls, or any
@@ -143,4 +145,10 @@ func ValidTranscript(messages []Message) error {
 		i += len(m.ToolCalls)
 	}
 	return nil
+}
+
+// Shown reports whether the window shows the message with this number.
+func (s Session) Shown(seq int64) bool {
+	w := s.b.st.Window
+	return seq >= w.FromSeq || slices.Contains(w.Keep, seq)
 }

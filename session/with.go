@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -23,7 +24,7 @@ func (s Session) WithStatus(status Status, reason string, at time.Time) (Session
 
 // StatusBeforeDeletion is where RestoreSession leads.
 func (s Session) StatusBeforeDeletion() Status {
-	return orElse(Status(s.b.st.Metadata.String(restoreKey)), Active)
+	return cmp.Or(Status(s.b.st.Metadata.String(restoreKey)), Active)
 }
 
 // WithName names the session; empty takes the name away.
@@ -75,11 +76,6 @@ func (s Session) WithModel(model string, params *ModelParams, at time.Time) (Ses
 	return s.With(at, ModelChanged{Model: model, Params: params})
 }
 
-// WithResponseFormat sets the response format in force.
-func (s Session) WithResponseFormat(f *ResponseFormat, at time.Time) (Session, error) {
-	return s.With(at, ResponseFormatChanged{ResponseFormat: f})
-}
-
 // Cleared has an empty transcript and window and no execution; everything
 // else stays.
 func (s Session) Cleared(at time.Time) (Session, error) {
@@ -115,8 +111,8 @@ func (s Session) WithTasks(items []TaskItem, at time.Time) (Session, error) {
 	for i, item := range items {
 		field := fmt.Sprintf("tasks[%d]", i)
 		item.Content, item.ActiveForm = strings.TrimSpace(clean(item.Content)), strings.TrimSpace(clean(item.ActiveForm))
-		item.Status = orElse(TaskStatus(strings.TrimSpace(string(item.Status))), TaskPending)
-		item.ActiveForm = orElse(item.ActiveForm, item.Content)
+		item.Status = cmp.Or(TaskStatus(strings.TrimSpace(string(item.Status))), TaskPending)
+		item.ActiveForm = cmp.Or(item.ActiveForm, item.Content)
 		if item.Content == "" {
 			return s, invalid(field+".content", "is blank")
 		}
@@ -152,7 +148,7 @@ func (s Session) Tasks() []TaskItem {
 // merge: compare the logs instead. It forks what is saved: a session with
 // unsaved changes or an open tail is refused.
 func (s Session) Fork(newID, newAgentID string, at time.Time) (Session, error) {
-	if s.b.pending != nil || s.b.seq != s.b.info.Seq {
+	if s.b.unsaved != nil || s.b.seq != s.b.info.Seq {
 		return Session{}, invalid("fork", "session %s has changes that are not part of a version", quoted(s.ID()))
 	}
 	if newAgentID == s.AgentID() || newID == s.ID() {
@@ -167,7 +163,7 @@ func (s Session) Fork(newID, newAgentID string, at time.Time) (Session, error) {
 // Rewound is the session with the state, transcript and window it had when
 // target was saved. Nothing is removed: rewinding to a later version undoes it.
 func (s Session) Rewound(target Session, at time.Time) (Session, error) {
-	if target.ID() != s.ID() || target.AgentID() != s.AgentID() || target.b.pending != nil {
+	if target.ID() != s.ID() || target.AgentID() != s.AgentID() || target.b.unsaved != nil {
 		return s, invalid("rewind", "the target is not a saved version of session %s", quoted(s.ID()))
 	}
 	if target.Version() < 1 || target.Version() > s.Version() {
@@ -179,52 +175,10 @@ func (s Session) Rewound(target Session, at time.Time) (Session, error) {
 	})
 }
 
-// Discarded records that the durable changes after a change were refused. The
-// receiver is the session as it was loaded: its state does not change.
-func (s Session) Discarded(from, to int64, at time.Time) (Session, error) {
-	if from <= s.b.seq {
-		return s, invalid("tail_discarded", "change %d is part of the session, which is at %d", from, s.b.seq)
-	}
-	skipped := *s.b
-	skipped.base, skipped.seq = to, to
-	next, err := Session{&skipped}.record(at, TailDiscarded{From: from, To: to})
-	if err != nil {
-		return s, err
-	}
-	return next, nil
-}
-
-// Amend rewrites pending changes and applies them anew, so that value and log
-// agree. It is how secrets are masked before anything is written.
-func (s Session) Amend(rewrite func(Change) (Change, error)) (Session, error) {
-	var links []*link
-	for l := s.b.pending; l != nil; l = l.earlier() {
-		links = append(links, l)
-	}
-	if len(links) == 0 {
-		return s, nil
-	}
-	next := Session{links[len(links)-1].before}
-	for i := len(links) - 1; i >= 0; i-- {
-		r := links[i].record
-		change, err := r.Change.normal() // a copy: rewriting must not reach s
-		if err != nil {
-			return s, err
-		}
-		if change, err = rewrite(change); err != nil {
-			return s, err
-		}
-		if next, err = next.record(r.At, change); err != nil {
-			return s, err
-		}
-	}
-	return next, nil
-}
-
-// Kept names the first part of a session that no action or hook may change
-// and that differs between the two; "" when all are kept.
-func (s Session) Kept(next Session) string {
-	a, b := s.b.info, next.b.info
+// ChangedIdentity names the first field that no action or hook may change and
+// that differs between the two sessions; "" when there is none.
+func ChangedIdentity(before, after Session) string {
+	a, b := before.b.info, after.b.info
 	switch {
 	case a.ID != b.ID:
 		return "id"
@@ -232,7 +186,7 @@ func (s Session) Kept(next Session) string {
 		return "kind"
 	case a.Version != b.Version:
 		return "version"
-	case s.AgentID() != next.AgentID():
+	case before.AgentID() != after.AgentID():
 		return "agentId"
 	case a.Tenant != b.Tenant:
 		return "tenant"

@@ -149,18 +149,8 @@ func (s Session) Ledger() []Record {
 	return records
 }
 
-// WithLedger is the session with the ledger a store keeps for it, in the
-// place of the part it has.
-func (s Session) WithLedger(records []Record) (Session, error) {
-	b := *s.b
-	if err := b.keep(records); err != nil {
-		return s, err
-	}
-	return Session{&b}, nil
-}
-
-// keep sets the ledger of a body under construction.
-func (b *body) keep(records []Record) error {
+// setLedger sets the ledger of a body under construction.
+func (b *body) setLedger(records []Record) error {
 	if w := b.st.Workflow; len(records) > 0 && (w == nil || len(records) > w.Entries) {
 		return invalid("ledger", "%d changes are more than the session has", len(records))
 	}
@@ -195,9 +185,8 @@ func InLedger(c Change) bool {
 	return false
 }
 
-// enter adds a change to the ledger of a run, and hands its head over to be
-// altered.
-func (b *body) enter(c Change, t recordTime, alter func(w *Workflow) error) error {
+// addToLedger adds a change to the ledger of a run and alters its head.
+func (b *body) addToLedger(c Change, t recordTime, alter func(w *Workflow) error) error {
 	if b.info.Kind != KindWorkflow {
 		return invalid("kind", "%s is no change of a session of kind %s", c.Kind(), b.info.Kind)
 	}

@@ -24,7 +24,7 @@ func flow(t failer) session.Session {
 		session.WorkflowBegun{Spec: json.RawMessage(`{"spec":1}`), Variables: []session.RunVariable{{Name: "topic", Value: "tea"}}, Runtime: json.RawMessage(`{}`)},
 		session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "tea", SpecHash: "00", Pattern: "chain", Status: "running"}},
 	)
-	return s.Sealed(at(1))
+	return session.Seal(s, at(1))
 }
 
 func advanced(t failer, s session.Session, changes ...session.Change) session.Session {
@@ -85,7 +85,7 @@ func TestWorkflow_headDoesNotGrowWithFinishedUnits(t *testing.T) {
 		for i := range units {
 			s = advanced(t, s, unit(fmt.Sprintf("step/%03d", i))...)
 		}
-		head, err := s.EncodeHead()
+		head, err := session.EncodeHead(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestWorkflow_changesAreRefusedElsewhere(t *testing.T) {
 
 func TestWorkflow_documentsForksAndCopiesKeepTheLedger(t *testing.T) {
 	t.Parallel()
-	s := advanced(t, flow(t), append(unit("step/0"), session.QuestionPut{Question: session.Question{Unit: "step/1", Prompt: "Good?", Default: ptr("y")}})...).Sealed(at(9))
+	s := session.Seal(advanced(t, flow(t), append(unit("step/0"), session.QuestionPut{Question: session.Question{Unit: "step/1", Prompt: "Good?", Default: ptr("y")}})...), at(9))
 	raw := document(t, s)
 	decoded, err := session.Decode(raw)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestWorkflow_documentsForksAndCopiesKeepTheLedger(t *testing.T) {
 	if row := fork.Info().Workflow; row == nil || row.Status != "running" {
 		t.Errorf("the fork's row is %+v", row)
 	}
-	rooted, err := fork.Rooted()
+	rooted, err := session.Detach(fork)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestWorkflow_documentsForksAndCopiesKeepTheLedger(t *testing.T) {
 	if w := rooted.Workflow(); w.Agents["writer"] != s.Workflow().Agents["writer"] || used.Total() != 5 || w.Units != 1 || len(rooted.PendingCalls()) != 1 {
 		t.Errorf("the copy's head is %+v, used %+v", w, used)
 	}
-	head, err := s.EncodeHead()
+	head, err := session.EncodeHead(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,13 +170,13 @@ func TestWorkflow_documentsForksAndCopiesKeepTheLedger(t *testing.T) {
 	if err != nil || !bare.Partial() || len(bare.Ledger()) != 0 {
 		t.Fatalf("a head has %d changes, partial %t (%v)", len(bare.Ledger()), bare.Partial(), err)
 	}
-	filled, err := bare.WithLedger(s.Ledger())
+	filled, err := session.AttachLedger(bare, s.Ledger())
 	if err != nil || filled.Partial() {
 		t.Fatalf("the head with its ledger is partial: %v", err)
 	}
 	sameBytes(t, "the head with its ledger", document(t, filled), raw)
 	var invalid *session.InvalidError
-	if _, err := bare.WithLedger(append(s.Ledger(), s.Ledger()...)); !errors.As(err, &invalid) {
+	if _, err := session.AttachLedger(bare, append(s.Ledger(), s.Ledger()...)); !errors.As(err, &invalid) {
 		t.Errorf("a ledger twice gave %v, want an InvalidError", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestWorkflow_logFoldsToTheSameRun(t *testing.T) {
 			}
 			s = next
 		}
-		records = s.Pending()
+		records = session.Unsaved(s)
 		folded, err := session.FoldFrom(start, records)
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestWorkflow_logFoldsToTheSameRun(t *testing.T) {
 		if a, b := document(t, s), document(t, folded); !bytes.Equal(a, b) {
 			t.Fatalf("the fold differs:\n%s\n%s", a, b)
 		}
-		sealed := s.Sealed(at(20))
+		sealed := session.Seal(s, at(20))
 		again, err := session.Decode(document(t, sealed))
 		if err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func workflowChange(t *property.T) session.Change {
 // Heads that are older than pending calls hold their open questions themselves.
 func TestWorkflow_oldHeadsKeepTheirQuestions(t *testing.T) {
 	t.Parallel()
-	s := advanced(t, flow(t), unit("step/0")...).Sealed(at(9))
+	s := session.Seal(advanced(t, flow(t), unit("step/0")...), at(9))
 	old := strings.Replace(string(document(t, s)), `"specSeq":`,
 		`"questions":[{"unit":"step/1","prompt":"Good?","context":"A draft.","default":"y","timeoutAt":null}],"specSeq":`, 1)
 	read, err := session.Decode([]byte(old))

@@ -58,7 +58,7 @@ type Store interface {
 	// order: InvalidError (id), ConflictError exists (deleted and corrupt
 	// sessions exist too), ConflictError nonzero_version. A fork shares its
 	// parent's log if the store holds the very parent it was made of. Otherwise
-	// it gets a log of its own (Session.Rooted), which needs its whole
+	// it gets a log of its own (session.Detach), which needs its whole
 	// transcript: InvalidError for a part of one.
 	Create(ctx context.Context, s session.Session, c Commit) (session.Session, error)
 

@@ -13,7 +13,7 @@ func Whole(ctx context.Context, logs Logs, s session.Session) (session.Session, 
 	if !s.Partial() {
 		return s, nil
 	}
-	spans, last := s.Spans(), s.Base()
+	spans, last := session.Spans(s), session.Base(s)
 	var messages []session.Message
 	var ledger []session.Record
 	for after := int64(0); after < last; {
@@ -36,9 +36,9 @@ func Whole(ctx context.Context, logs Logs, s session.Session) (session.Session, 
 			}
 		}
 	}
-	whole, err := s.Holding(messages)
+	whole, err := session.AttachMessages(s, messages)
 	if err == nil {
-		whole, err = whole.WithLedger(ledger)
+		whole, err = session.AttachLedger(whole, ledger)
 	}
 	if err == nil && whole.Partial() {
 		err = &session.CorruptError{ID: s.ID(), Path: "log", Reason: "changes are missing"}

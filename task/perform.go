@@ -114,12 +114,12 @@ func (x *Executor) broken(ctx context.Context, r *Run, err error) error {
 func (x *Executor) interrupt(ctx context.Context, r *Run, cause error) error {
 	if status := r.row().Status; status != Planning && status != Executing {
 		err := r.sealed(ctx, "task.interrupt")
-		return errors.Join(err, &session.InterruptedError{ID: r.ID(), Seq: r.session().Base(), Err: cause})
+		return errors.Join(err, &session.InterruptedError{ID: r.ID(), Seq: session.Base(r.session()), Err: cause})
 	}
 	if err := x.rest(ctx, r, wish{status: Interrupted}, "interrupted", r.stepBack("interrupted")); err != nil {
 		return err
 	}
-	return &session.InterruptedError{ID: r.ID(), Seq: r.session().Base(), Err: cause}
+	return &session.InterruptedError{ID: r.ID(), Seq: session.Base(r.session()), Err: cause}
 }
 
 // perform plans, runs the steps that are left, answers what was said

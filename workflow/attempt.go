@@ -262,7 +262,7 @@ func (a *attempt) recordStop(ctx context.Context, cause error) error {
 	if err := a.runner.commit(ctx, a.run, "the pause", "workflow.pause", StatusPaused, "", changes...); err != nil {
 		return err
 	}
-	return &session.InterruptedError{ID: a.run.id, Seq: a.runner.hold.Session().Base(), Err: cause}
+	return &session.InterruptedError{ID: a.run.id, Seq: session.Base(a.runner.hold.Session()), Err: cause}
 }
 
 // report fills in the result from the session and the index.

@@ -96,7 +96,7 @@ func (x *runner) unitSession(r *run, u unit, e *entry, before []session.Message,
 			return s, fmt.Errorf("continue %s: %w", u.key, err)
 		}
 	}
-	return s.Sealed(now), nil
+	return session.Seal(s, now), nil
 }
 
 // remembered lists what the agent of a unit has said and heard before.
@@ -301,7 +301,7 @@ type journal struct {
 func (j *journal) Append(ctx context.Context, s session.Session) (session.Session, error) {
 	var changes []session.Change
 	var pending []session.PendingCall
-	for _, record := range s.Pending() {
+	for _, record := range session.Unsaved(s) {
 		switch c := record.Change.(type) {
 		case session.MessageAdded:
 			m := c.Message
@@ -334,5 +334,5 @@ func (j *journal) Append(ctx context.Context, s session.Session) (session.Sessio
 	for _, p := range pending {
 		j.x.emit(j.r, HITLPause, QuestionData{Unit: p.Unit, Prompt: p.Prompt, Context: p.Context, PendingID: p.ID, Kind: p.Kind})
 	}
-	return s.Flushed(), nil
+	return session.Flush(s), nil
 }

@@ -78,7 +78,7 @@ func decoding(ctx context.Context, st durable, r store.Ref) (func() (session.Ses
 	if err != nil {
 		return nil, err
 	}
-	head, err := s.EncodeHead()
+	head, err := session.EncodeHead(s)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func decoding(ctx context.Context, st durable, r store.Ref) (func() (session.Ses
 		if err != nil {
 			return s, err
 		}
-		return s.Holding(messages)
+		return session.AttachMessages(s, messages)
 	}, nil
 }
 

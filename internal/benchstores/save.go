@@ -110,7 +110,7 @@ func untouchedState(ctx context.Context, b *bench) (results []Result, err error)
 			if err != nil {
 				return err
 			}
-			head, err := s.EncodeHead()
+			head, err := session.EncodeHead(s)
 			if err == nil && i > 0 && len(head) < mebibyte {
 				err = fmt.Errorf("%s: its state has only %d bytes", h.key, len(head))
 			}

@@ -77,7 +77,8 @@ func TestCheck_reducesToTheSimplestInput(t *testing.T) {
 		"a panic": {func(t *property.T) {
 			list := property.SliceOfN(property.Bool(), 0, 9).Draw(t, "list")
 			if len(list) > 2 {
-				_ = list[len(list)]
+				past := len(list)
+				_ = list[past]
 			}
 		}, []string{"list: []bool{false, false, false}", "index out of range", "property_test.go"}},
 	} {

@@ -160,7 +160,7 @@ func FuzzImport(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		folded, err := session.Fold(s.Pending())
+		folded, err := session.Fold(session.Unsaved(s))
 		if err != nil {
 			t.Fatal(err)
 		}

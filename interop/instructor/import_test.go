@@ -62,7 +62,7 @@ func TestImport_smallSessionIsReadyToBeCreated(t *testing.T) {
 	if m := s.Message(1); m.ID != "m2" || m.Role != session.RoleAssistant || m.Content.Text() != "Hi there." || !m.CreatedAt.Equal(at(2)) {
 		t.Errorf("second message is %+v", m)
 	}
-	records := s.Pending()
+	records := session.Unsaved(s)
 	last := records[len(records)-1].Change
 	if want := (session.SessionImported{Format: instructor.Format, Version: 3, UpdatedAt: at(0), Dropped: []string{}}); !reflect.DeepEqual(last, want) {
 		t.Errorf("last change is %+v, want %+v", last, want)
@@ -235,7 +235,7 @@ func TestImport_reportsWhatIsNotKept(t *testing.T) {
 	if !reflect.DeepEqual(report.Unknown, []string{"extra", "header.color"}) {
 		t.Errorf("unknown are %v", report.Unknown)
 	}
-	records := s.Pending()
+	records := session.Unsaved(s)
 	if c, ok := records[len(records)-1].Change.(session.SessionImported); !ok || !reflect.DeepEqual(c.Dropped, wantDropped) || c.Version != 12 {
 		t.Errorf("the import change is %+v", c)
 	}
@@ -250,7 +250,7 @@ func TestImport_noSecretAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := json.Marshal(s.Pending())
+	log, err := json.Marshal(session.Unsaved(s))
 	if err != nil {
 		t.Fatal(err)
 	}

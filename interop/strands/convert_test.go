@@ -136,7 +136,7 @@ func throughSession(t testing.TB, list []session.Message) []session.Message {
 	if err != nil {
 		t.Fatalf("a session does not take %s: %v", asJSON(t, list), err)
 	}
-	folded, err := session.Fold(s.Pending())
+	folded, err := session.Fold(session.Unsaved(s))
 	if err != nil {
 		t.Fatal(err)
 	}

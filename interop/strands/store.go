@@ -196,7 +196,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 			return session.Session{}, err
 		}
 		made, _, err := c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
-		return made.Sealed(c.state.Metadata.UpdatedAt), err
+		return session.Seal(made, c.state.Metadata.UpdatedAt), err
 	}
 	if err := s.reconcile(ctx, r, false); err != nil {
 		return session.Session{}, err

@@ -53,8 +53,8 @@ func (s State) Admit(next session.Session, fence int64) error {
 		conflict.Reason = session.ReasonReplaced
 	case next.Version() != s.Version:
 		conflict.Reason = session.ReasonStale
-	case next.Base() != s.LastSeq:
-		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, next.Base(), s.LastSeq
+	case session.Base(next) != s.LastSeq:
+		conflict.Reason, conflict.Want, conflict.Have = session.ReasonOpenTail, session.Base(next), s.LastSeq
 	default:
 		return nil
 	}

@@ -19,7 +19,7 @@ func saved(t *testing.T) session.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = s.Sealed(noon()).Sealed(noon()).WithMessage(session.Message{ID: "m", Role: session.RoleUser, Content: session.Text("hi")}, noon()); err != nil {
+	if s, err = session.Seal(session.Seal(s, noon()), noon()).WithMessage(session.Message{ID: "m", Role: session.RoleUser, Content: session.Text("hi")}, noon()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -31,7 +31,7 @@ func TestAdmit_checksInTheOrderOfTheContract(t *testing.T) {
 	t.Parallel()
 	next := saved(t)
 	have := admission.State{
-		AgentID: next.AgentID(), Version: next.Version(), LastSeq: next.Base(),
+		AgentID: next.AgentID(), Version: next.Version(), LastSeq: session.Base(next),
 		Lease: admission.Lease{Lease: store.Lease{Token: 7, Holder: "worker", Until: noon()}}, Live: func() bool { return false },
 	}
 	if err := have.Admit(next, 0); err != nil {

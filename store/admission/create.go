@@ -29,10 +29,10 @@ type Parent struct {
 // holds it with this agent id and a version that ends at this point.
 func ParentOf(next session.Session) (Parent, bool) {
 	i := next.Info()
-	if i.Fork == nil || next.ForkedFrom() == "" {
+	if i.Fork == nil || session.ForkedFrom(next) == "" {
 		return Parent{}, false
 	}
-	return Parent{Ref: store.Ref{Tenant: i.Tenant, ID: i.ParentID}, AgentID: next.ForkedFrom(), At: *i.Fork}, true
+	return Parent{Ref: store.Ref{Tenant: i.Tenant, ID: i.ParentID}, AgentID: session.ForkedFrom(next), At: *i.Fork}, true
 }
 
 // Rooted returns a new session with a log of its own, for a store that does
@@ -46,10 +46,10 @@ func Rooted(next session.Session, mustShare bool) (_ session.Session, changed bo
 		return session.Session{}, false, &session.InvalidError{Field: "fork", Reason: "the session is not a fork"}
 	case mustShare:
 		return session.Session{}, false, session.NotFound(i.ParentID)
-	case beginsLog(next.Pending()):
+	case beginsLog(session.Unsaved(next)):
 		return next, false, nil
 	}
-	rooted, err := next.Rooted()
+	rooted, err := session.Detach(next)
 	return rooted, true, err
 }
 

@@ -32,7 +32,7 @@ func (s *Store) load(ctx context.Context, p place, withTail bool) (session.Sessi
 		if err != nil {
 			return err
 		}
-		if loaded, err = loaded.WithTail(t.records); err != nil {
+		if loaded, err = session.ApplyTail(loaded, t.records); err != nil {
 			return corruptFile(p, p.tail(), "%v", err)
 		}
 		return nil

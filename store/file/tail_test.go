@@ -173,7 +173,7 @@ func TestInterrupted_listsWhatNobodyContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := appendTail(t, st, said(t, create(t, st, "discarded"), "one"))
-	discarded, err := sealed(t, st, "discarded").Discarded(refused.Seq(), refused.Seq(), noon())
+	discarded, err := session.DiscardTail(sealed(t, st, "discarded"), refused.Seq(), refused.Seq(), noon())
 	if err != nil {
 		t.Fatal(err)
 	}

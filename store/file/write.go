@@ -114,12 +114,12 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	if err != nil {
 		return session.Session{}, err
 	}
-	pending := v.Pending()
+	pending := session.Unsaved(v)
 	if err := admission.CheckAppend(pending); err != nil {
 		return session.Session{}, err
 	}
 	if len(pending) == 0 {
-		return v.Flushed(), nil
+		return session.Flush(v), nil
 	}
 	line, err := appended{AgentID: k.head.agent, Version: k.head.version, Records: pending}.line()
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	k.tail.size, k.tail.last = k.tail.good, pending[len(pending)-1].Seq
 	s.cache.put(p.ref, k)
 	s.bells.Ring(p.ref)
-	return v.Flushed(), nil
+	return session.Flush(v), nil
 }
 
 // Delete removes the document first: from then on the session is gone, and the
@@ -226,7 +226,7 @@ func (s *Store) check(ctx context.Context, v session.Session, keys []store.Key) 
 	switch {
 	case len(keys) > 0:
 		return place{}, &session.UnsupportedError{Store: "file", Ability: "Keys"}
-	case admission.Has[session.InboxTaken](v.Pending()):
+	case admission.Has[session.InboxTaken](session.Unsaved(v)):
 		return place{}, &session.UnsupportedError{Store: "file", Ability: "Inboxes"}
 	}
 	return s.placeOf(store.RefOf(v)), nil
@@ -312,7 +312,7 @@ func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c
 	if v.Partial() {
 		return session.Session{}, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was loaded with a part of its transcript only: load it whole to store it", v.ID())}
 	}
-	sealed := v.Sealed(c.At)
+	sealed := session.Seal(v, c.At)
 	raw, err := sealed.MarshalJSON()
 	if err != nil {
 		return session.Session{}, fmt.Errorf("save session %s: %w", v.ID(), err)

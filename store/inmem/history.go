@@ -101,7 +101,7 @@ func (w *row) loadAt(id string, version int64, whole bool) (session.Session, err
 	}
 	// The log says nothing of versions and their times; the commits do.
 	for _, c := range w.commits[from.version:version] {
-		at = at.Sealed(c.At)
+		at = session.Seal(at, c.At)
 	}
 	return w.log.forked(at.Info().Seq).fill(at, whole) // no message of a later version
 }

@@ -25,7 +25,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	if err != nil {
 		return session.Session{}, err
 	}
-	whole, err := last.WithTail(records)
+	whole, err := session.ApplyTail(last, records)
 	if err != nil {
 		return session.Session{}, store.Unreadable(r.ID, "tail", err)
 	}
@@ -53,11 +53,11 @@ func (w *row) load(id string, whole bool) (session.Session, error) {
 
 // fill returns a head with its messages.
 func (l log) fill(head session.Session, whole bool) (session.Session, error) {
-	messages, err := l.messages(head.ID(), head.Spans(), head.Window(), whole)
+	messages, err := l.messages(head.ID(), session.Spans(head), head.Window(), whole)
 	if err != nil {
 		return session.Session{}, err
 	}
-	full, err := head.Holding(messages)
+	full, err := session.AttachMessages(head, messages)
 	if err != nil {
 		return session.Session{}, store.Unreadable(head.ID(), "log", err)
 	}

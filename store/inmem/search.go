@@ -127,10 +127,10 @@ func (c candidate) transcript(q store.Search) ([]hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, err = s.WithTail(tail); err != nil {
+	if s, err = session.ApplyTail(s, tail); err != nil {
 		return nil, err
 	}
-	spans := s.Spans()
+	spans := session.Spans(s)
 	changes := append(c.log.between(0, math.MaxInt64, math.MaxInt), markDiscarded(c.log.last()+1, slices.Clone(c.tail))...)
 	var hits []hit
 	for i, kept := range changes {

@@ -21,10 +21,10 @@ type encodedSave struct {
 func (d *data) encodeSave(next, sealed session.Session) (encodedSave, error) {
 	var e encodedSave
 	var err error
-	if e.changes, err = d.encodeChanges(next.Pending()); err != nil {
+	if e.changes, err = d.encodeChanges(session.Unsaved(next)); err != nil {
 		return e, err
 	}
-	if e.head, err = sealed.EncodeHead(); err != nil {
+	if e.head, err = session.EncodeHead(sealed); err != nil {
 		return e, err
 	}
 	e.header, err = store.EncodeHeader(sealed.Info())
@@ -55,7 +55,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 			return session.Session{}, err
 		}
 	}
-	sealed := next.Sealed(c.At)
+	sealed := session.Seal(next, c.At)
 	enc, err := s.data.encodeSave(next, sealed)
 	if err != nil {
 		return session.Session{}, err
@@ -115,7 +115,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	sealed := next.Sealed(c.At)
+	sealed := session.Seal(next, c.At)
 	enc, err := s.data.encodeSave(next, sealed)
 	if err != nil {
 		return session.Session{}, err
@@ -154,7 +154,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	if err := s.usable(ctx, admission.CheckSession(next, a.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	changes, err := s.data.encodeChanges(next.Pending())
+	changes, err := s.data.encodeChanges(session.Unsaved(next))
 	if err != nil {
 		return session.Session{}, err
 	}
@@ -168,7 +168,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	if err != nil {
 		return session.Session{}, err
 	}
-	return next.Flushed(), nil
+	return session.Flush(next), nil
 }
 
 // Start takes the lease and writes to the open tail.
@@ -179,7 +179,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err := s.usable(ctx, admission.CheckSession(next, b.Keys)); err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	changes, err := s.data.encodeChanges(next.Pending())
+	changes, err := s.data.encodeChanges(session.Unsaved(next))
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
@@ -198,13 +198,13 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return next.Flushed(), taken, nil
+	return session.Flush(next), taken, nil
 }
 
 // append writes changes of an admitted writer to the tail: all of them or,
 // with an error, none.
 func (w *row) append(next session.Session, changes []change, used []store.Key, now time.Time) error {
-	if err := admission.CheckAppend(next.Pending()); err != nil {
+	if err := admission.CheckAppend(session.Unsaved(next)); err != nil {
 		return err
 	}
 	header, err := w.headerWith(next)
@@ -224,7 +224,7 @@ func (w *row) append(next session.Session, changes []change, used []store.Key, n
 // headerWith is the header with the task and workflow rows of a session whose
 // pending changes move them.
 func (w *row) headerWith(next session.Session) ([]byte, error) {
-	if !admission.MovesRows(next.Pending()) {
+	if !admission.MovesRows(session.Unsaved(next)) {
 		return w.header, nil
 	}
 	info := next.Info()

@@ -70,7 +70,7 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 	if err := s.usable(ctx, admission.CheckSession(next, a.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	pending := next.Pending()
+	pending := session.Unsaved(next)
 	if invalid := admission.CheckAppend(pending); invalid != nil {
 		if err := s.refusal(ctx, next, a.Fence); err != nil {
 			return session.Session{}, err
@@ -85,11 +85,11 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 		if left.due(next.Version()) {
 			s.snapshotsDue.set(store.RefOf(next), true)
 		}
-		return next.Flushed(), nil
+		return session.Flush(next), nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
 	case s.askAppend(ctx, w, lease) == made:
-		return next.Flushed(), nil
+		return session.Flush(next), nil
 	}
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), Err: lost.err}
 }

@@ -133,7 +133,7 @@ func (s *Store) flush(batch []*pendingWrite) {
 }
 
 func (s *Store) sendAlone(ctx context.Context, w *write, admitted *bool) error {
-	return s.once(ctx, func(conn *pgx.Conn) error {
+	return s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		s.config.OnWrite("before " + w.name)
 		err := w.sendOn(ctx, conn, admitted)
 		s.config.OnWrite("after " + w.name)
@@ -149,7 +149,7 @@ func (s *Store) sendTogether(batch []*pendingWrite) error {
 	})
 	ctx, cancel := whileAnyWaits(batch)
 	defer cancel()
-	return s.once(ctx, func(conn *pgx.Conn) error {
+	return s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var request pgx.Batch
 		for _, p := range sorted {
 			s.config.OnWrite("before " + p.name)

@@ -124,7 +124,7 @@ func fillOpen(t *testing.T, st *postgres.Store) {
 	}
 	s = appended(taking(said(t, s, "in the tail"), "taken"), store.Key{Name: "open", Fingerprint: "f2"})
 	gone := appended(taking(said(t, s, "discarded"), "given-back"), store.Key{Name: "forgotten"})
-	if s, err = s.Discarded(s.Seq()+1, gone.Seq(), noon()); err != nil {
+	if s, err = session.DiscardTail(s, s.Seq()+1, gone.Seq(), noon()); err != nil {
 		t.Fatal(err)
 	}
 	appended(said(t, appended(s), "last of the tail"))

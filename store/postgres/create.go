@@ -49,7 +49,7 @@ func (s *Store) creatable(ctx context.Context, next session.Session) (parent int
 	of, isFork := admission.ParentOf(next)
 	args := pgx.NamedArgs{"tenant": next.Tenant(), "id": next.ID(), "parent": of.Ref.ID, "agent": of.AgentID, "version": of.At.Version, "seq": of.At.Seq}
 	var exists bool
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id),
 			coalesce((SELECT p.sid FROM sessions p JOIN commits c ON c.log = p.sid
 				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND c.version = @version AND c.last_seq = @seq), 0)`,
@@ -91,7 +91,7 @@ var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint F
 // insert writes version 1. It is not ok if the session was created or the
 // parent deleted in the meantime.
 func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit, parent int64) (created session.Session, ok bool, err error) {
-	sealed := next.Sealed(c.At)
+	sealed := session.Seal(next, c.At)
 	w, err := s.newCreation(next, sealed, c, parent)
 	if err != nil {
 		return session.Session{}, false, err
@@ -121,7 +121,7 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 	if err := addHeader(args, info); err != nil {
 		return nil, err
 	}
-	head, err := sealed.EncodeHead()
+	head, err := session.EncodeHead(sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 	if parent != 0 {
 		after = next.Info().Fork.Seq
 	}
-	pending := next.Pending()
+	pending := session.Unsaved(next)
 	if err := addChanges(args, pending); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	// A second try, after an answer was lost, deletes the same session only and
 	// not one that was created under its id since.
 	var target int64
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		s.config.OnWrite("before delete")
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			err := s.deleteIn(ctx, tx, r, fence, &target)

@@ -19,6 +19,7 @@ var _ store.Doctors = (*Store)(nil)
 // looks for rows that belong to nothing. Each session is read in one snapshot
 // of the database.
 func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string, err error) {
+	ctx = unbounded(ctx)
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (p storedSession) name(problems []string) []string {
 // inventory lists all sessions, and all logs that are or should be indexed.
 func (s *Store) inventory(ctx context.Context) (inventory, error) {
 	var v inventory
-	err := s.consistent(ctx, func(tx pgx.Tx) error {
+	err := s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		v = inventory{}
 		rows, err := tx.Query(ctx, `SELECT sid, tenant, id FROM sessions ORDER BY tenant, id`)
 		if err != nil {
@@ -108,7 +109,7 @@ func (s *Store) inventory(ctx context.Context) (inventory, error) {
 // checkSession returns what is wrong with a session: what can be repaired
 // because it follows from the log, and what cannot.
 func (s *Store) checkSession(ctx context.Context, p storedSession) (repairable, others []string, err error) {
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		e, err := examine(ctx, tx, p.Ref, p.SID)
 		if err == nil {
 			repairable, others = e.repairable, e.others
@@ -128,7 +129,7 @@ func (s *Store) checkSession(ctx context.Context, p storedSession) (repairable, 
 // and are not removed.
 func (s *Store) orphans(ctx context.Context) (problems []string, err error) {
 	const unneeded = `NOT EXISTS (SELECT 1 FROM sessions s WHERE s.sid = c.log) AND NOT EXISTS (SELECT 1 FROM lineage l WHERE l.log = c.log AND l.upto_seq >= `
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		problems = nil
 		for _, sql := range []string{
 			`SELECT DISTINCT 'log ' || c.log || ' belongs to no session and no fork needs it' FROM changes c WHERE ` + unneeded + `c.seq)`,

@@ -30,7 +30,7 @@ func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
 		}
 		var again []byte
 		if err == nil {
-			again, err = s.EncodeHead() // another program may have written the same in other bytes
+			again, err = session.EncodeHead(s) // another program may have written the same in other bytes
 		}
 		if err != nil || !bytes.Equal(again, want.head) || kept.seq != want.seq {
 			e.wrong("the head of version %d is not what the log makes", version)

@@ -118,7 +118,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 			}
 		}
 		e.checkColumns(rest[:n], c.Version)
-		s, rest = s.Sealed(c.At), rest[n:]
+		s, rest = session.Seal(s, c.At), rest[n:]
 		if _, ok := e.kept[c.Version]; ok || c.Version == 1 || c.Version-newest >= foldVersionsLimit {
 			if err := e.expectSnapshot(s); err != nil {
 				return err
@@ -128,7 +128,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	}
 	e.checkColumns(rest, s.Version()+1)
 	e.last = s
-	if e.whole, err = s.WithTail(recordsOf(rest)); err != nil {
+	if e.whole, err = session.ApplyTail(s, recordsOf(rest)); err != nil {
 		return store.Unreadable(e.ref.ID, "tail", err)
 	}
 	if store.RefOf(s) != e.ref {
@@ -138,7 +138,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (e *examination) expectSnapshot(s session.Session) error {
-	head, err := s.EncodeHead()
+	head, err := session.EncodeHead(s)
 	e.snapshots[s.Version()] = snapshot{s.Version(), s.Seq(), head}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 // checkIndex compares the index of a log with its messages: what is indexed
 // must be right, and up to the mark everything must be indexed.
 func (s *Store) checkIndex(ctx context.Context, log int64) (problems []string, err error) {
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		problems, err = compareIndex(ctx, tx, log)
 		return err
 	})
@@ -74,6 +74,7 @@ func (p passage) is(o passage) bool {
 // Reindex empties and fills the index of one log after the other. Meanwhile
 // searches read the log itself. A log that is being deleted is left out.
 func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
+	ctx = unbounded(ctx)
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
@@ -92,7 +93,7 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	}
 	p.Report(len(all.logs), len(all.logs))
 	n := 0
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM passages) + (SELECT count(*) FROM memories WHERE present)`).Scan(&n)
 	})
 	return n, err
@@ -100,7 +101,7 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 
 // reindexLog builds the index of a log anew.
 func (s *Store) reindexLog(ctx context.Context, log int64) error {
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if err := lockLog(ctx, tx, log); err != nil {
 				return err
@@ -114,7 +115,7 @@ func (s *Store) reindexLog(ctx context.Context, log int64) error {
 		})
 	})
 	for more := true; err == nil && more; {
-		err = s.retry(ctx, func(conn *pgx.Conn) error {
+		err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 				if err := lockLog(ctx, tx, log); err != nil {
 					return err
@@ -146,7 +147,7 @@ func (s *Store) repairMemories(ctx context.Context) (repaired []string, err erro
 			return nil
 		}
 		changed := false
-		err := s.retry(ctx, func(conn *pgx.Conn) error { // unless it was written meanwhile
+		err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { // unless it was written meanwhile
 			tag, err := conn.Exec(ctx, `UPDATE memories SET words = $1 WHERE mid = $2 AND version = $3 AND present = $4`, m.words(), m.MID, m.Version, m.Present)
 			changed = tag.RowsAffected() > 0
 			return err
@@ -205,7 +206,7 @@ const memoryPage = 200
 func (s *Store) eachMemory(ctx context.Context, visit func(memoryRow) error) error {
 	for after := int64(0); ; {
 		var page []memoryRow
-		err := s.retry(ctx, func(conn *pgx.Conn) error {
+		err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			rows, err := conn.Query(ctx, `SELECT m.mid, m.tenant, m.scope, m.owner, m.key, m.version, m.present, m.words, v.value,
 					(SELECT count(*) FROM memory_versions o WHERE o.mid = m.mid), coalesce((SELECT max(o.version) FROM memory_versions o WHERE o.mid = m.mid), 0)
 				FROM memories m LEFT JOIN memory_versions v ON v.mid = m.mid AND v.version = m.version

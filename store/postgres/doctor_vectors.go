@@ -13,7 +13,7 @@ import (
 // checkMarks looks for messages without a vector before the mark of an
 // embedder: they would never be embedded.
 func (s *Store) checkMarks(ctx context.Context, log int64) (problems []string, err error) {
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		problems = nil
 		rows, err := tx.Query(ctx, `SELECT n.name, c.body FROM embedded e JOIN embedders n ON n.eid = e.eid
 				JOIN changes c ON c.log = e.log AND c.seq <= e.upto AND c.kind = '`+messageAdded+`'
@@ -42,7 +42,7 @@ func (s *Store) repairMarks(ctx context.Context, log int64) (wrong []string, err
 	if err != nil || len(wrong) == 0 {
 		return nil, err
 	}
-	return wrong, s.retry(ctx, func(conn *pgx.Conn) error {
+	return wrong, s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `UPDATE embedded SET upto = 0 WHERE log = $1`, log)
 		return err
 	})

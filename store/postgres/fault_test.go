@@ -69,8 +69,8 @@ func TestSave_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 			t.Fatalf("an append that was made: %v", err)
 		}
 		wantStruck(t, p)
-		if got := load(t, st, "a"); got.Base() != flushed.Base() {
-			t.Errorf("stored up to %d, answered %d", got.Base(), flushed.Base())
+		if got := load(t, st, "a"); session.Base(got) != session.Base(flushed) {
+			t.Errorf("stored up to %d, answered %d", session.Base(got), session.Base(flushed))
 		}
 	})
 	t.Run("request lost, outcome unknown", func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestSave_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 		_, err := st.Save(t.Context(), said(t, s, "third"), store.Commit{ID: mark, At: noon()})
 		wantUnknown(t, err, mark)
 		wantStruck(t, p)
-		if got := load(t, st, "a"); got.Base() != s.Base() {
-			t.Errorf("stored up to %d, want %d", got.Base(), s.Base())
+		if got := load(t, st, "a"); session.Base(got) != session.Base(s) {
+			t.Errorf("stored up to %d, want %d", session.Base(got), session.Base(s))
 		}
 	})
 	t.Run("request late, outcome unknown", func(t *testing.T) {

@@ -42,7 +42,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "after": after, "limit": int64(limit)}
 	var logged []loggedRow
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, readLog, args)
 		if err == nil {
 			logged, err = pgx.CollectRows(rows, pgx.RowToStructByPos[loggedRow])
@@ -75,7 +75,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 		return nil, err
 	}
 	var commits []store.CommitInfo
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var sid int64
 		if err := found(r, tx.QueryRow(ctx, `SELECT sid FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid)); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *Store) loadVersion(ctx context.Context, r store.Ref, version int64, who
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
 	}
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var sid, last int64
 		if err := found(r, tx.QueryRow(ctx, `SELECT sid, version FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&sid, &last)); err != nil {
 			return err
@@ -184,7 +184,7 @@ func headAt(ctx context.Context, tx pgx.Tx, id string, sid, version int64) (sess
 
 // fill reads the messages of a head, of any version.
 func fill(ctx context.Context, tx pgx.Tx, sid int64, head session.Session, whole bool) (session.Session, error) {
-	from, to := shown(head.Spans(), head.Window(), whole)
+	from, to := shown(session.Spans(head), head.Window(), whole)
 	rows, err := collect(ctx, tx, `SELECT c.seq, c.body FROM
 		(SELECT @sid::bigint AS sid, @upto::bigint AS upto, @from::bigint[] AS shown_from, @to::bigint[] AS shown_to) s `+stretches+` ORDER BY c.seq`,
 		pgx.NamedArgs{"sid": sid, "upto": head.Info().Seq, "from": from, "to": to})

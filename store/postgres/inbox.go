@@ -33,7 +33,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 		return err
 	}
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": raw}
-	err = s.retry(ctx, func(conn *pgx.Conn) error { // the same item twice is one
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { // the same item twice is one
 		var batch pgx.Batch
 		batch.Queue(countPost, args)
 		batch.Queue(insertItem, args)
@@ -59,7 +59,7 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 		return nil, err
 	}
 	var rows []stored
-	err := s.retry(ctx, func(conn *pgx.Conn) (err error) {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		rows, err = collect(ctx, conn, `WITH s AS MATERIALIZED (SELECT sid FROM sessions WHERE tenant = @tenant AND id = @id)
 			SELECT 0::bigint AS arrival, ''::bytea AS body FROM s
 			UNION ALL SELECT i.arrival, i.body FROM s JOIN inbox i ON i.sid = s.sid WHERE `+unread+` ORDER BY arrival`,

@@ -42,7 +42,7 @@ func (s *Store) Key(ctx context.Context, r store.Ref, name string) (store.KeyUse
 	}
 	var fingerprint []byte
 	var version *int64
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return found(r, conn.QueryRow(ctx, `SELECT k.fingerprint, CASE WHEN k.version > s.version THEN 0 ELSE k.version END
 			FROM sessions s LEFT JOIN keys k ON k.sid = s.sid AND k.name = $3 WHERE s.tenant = $1 AND s.id = $2`,
 			r.Tenant, r.ID, column(name)).Scan(&fingerprint, &version))

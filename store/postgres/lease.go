@@ -97,7 +97,7 @@ func (s *Store) findTaken(ctx context.Context, r store.Ref, args pgx.NamedArgs, 
 	defer cancel()
 	args["tenant"], args["id"], args["now"] = r.Tenant, r.ID, s.clock()
 	var l leaseRow
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var batch pgx.Batch
 		// The lock waits for the acquiring statement if that still runs.
 		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR UPDATE`, args)
@@ -119,7 +119,7 @@ func (s *Store) lease(ctx context.Context, name string, r store.Ref, worth func(
 	var l leaseRow
 	none := false
 	err := s.retryWhile(ctx, worth, func() error {
-		return s.once(ctx, func(conn *pgx.Conn) error {
+		return s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			s.config.OnWrite("before " + name)
 			err := conn.QueryRow(ctx, sql, args).Scan(l.columns()...)
 			s.config.OnWrite("after " + name)

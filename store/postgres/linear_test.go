@@ -185,12 +185,12 @@ func (p *player) read(ctx context.Context, name int) result {
 			return result{outcome: outcomeOf(err)}
 		}
 		p.known = s
-		return result{outcome: "ok", version: s.Version(), base: s.Base()}
+		return result{outcome: "ok", version: s.Version(), base: session.Base(s)}
 	})
 }
 
 func (p *player) write(ctx context.Context, name int, next session.Session, fence int64) result {
-	in := attempt{op: "save", version: next.Version(), base: next.Base(), fence: fence}
+	in := attempt{op: "save", version: next.Version(), base: session.Base(next), fence: fence}
 	if p.random.IntN(3) == 0 {
 		in.op = "append"
 	}
@@ -205,7 +205,7 @@ func (p *player) write(ctx context.Context, name int, next session.Session, fenc
 			return result{outcome: outcomeOf(err)}
 		}
 		p.known = next
-		return result{outcome: "ok", version: next.Version(), base: next.Base()}
+		return result{outcome: "ok", version: next.Version(), base: session.Base(next)}
 	})
 }
 

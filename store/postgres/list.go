@@ -25,7 +25,7 @@ func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.P
 		return store.Page{}, err
 	}
 	var l listing
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		l = listing{query: q, tenant: tenant, position: after}
 		if err := l.findUnreadable(ctx, tx); err != nil {
 			return err

@@ -119,7 +119,7 @@ func (l *listener) stamps(ctx context.Context, refs []store.Ref) (map[store.Ref]
 	if len(found) == 0 {
 		return found, nil
 	}
-	err := l.store.retry(ctx, func(conn *pgx.Conn) error {
+	err := l.store.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT s.tenant, s.id, s.sid || '/' || s.xmin || '/' || s.ctid FROM unnest($1::text[], $2::text[]) AS r (tenant, id)
 			JOIN sessions s ON s.tenant = r.tenant AND s.id = r.id`, tenants, ids)
 		if err != nil {

@@ -113,7 +113,7 @@ func (r *memoWrite) write(ctx context.Context) (entry store.Entry, written bool,
 	}
 	var failed error
 	err = s.retryWhile(ctx, worth, func() error {
-		failed = s.once(ctx, func(conn *pgx.Conn) error {
+		failed = s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 			entry, written = r.entry(), true
 			s.config.OnWrite("before remember")
 			err := conn.QueryRow(ctx, r.sql, r.args).Scan(&entry.Version, &entry.CreatedAt)
@@ -153,7 +153,7 @@ func (r *memoWrite) refusal(ctx context.Context) (entry store.Entry, done bool, 
 	s := r.store
 	var have int64
 	var called *int64
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		err := conn.QueryRow(ctx, `SELECT CASE WHEN m.present THEN m.version ELSE 0 END, c.version FROM memories m
 			LEFT JOIN memory_calls c ON c.mid = m.mid AND c.session_id = @session AND c.call_id = @call WHERE `+ofKey, r.args).Scan(&have, &called)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -179,7 +179,7 @@ func (r *memoWrite) ask(ctx context.Context, lost *answerLostError) (store.Entry
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveFor)
 	defer cancel()
 	entry := r.entry()
-	err := r.store.retry(ctx, func(conn *pgx.Conn) error {
+	err := r.store.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT 1 FROM memories m WHERE `+ofKey+` FOR SHARE`, r.args)
 		batch.Queue(`SELECT v.version, m.created_at FROM memories m JOIN memory_versions v ON v.mid = m.mid WHERE `+ofKey+`
@@ -207,7 +207,7 @@ func (s *Store) Forget(ctx context.Context, o store.Owner, key string, ifVersion
 	args["want"], args["write"] = ifVersion, uuid.NewString()
 	var have int64
 	var mine bool
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT 1 FROM memories m WHERE `+ofKey+` FOR UPDATE`, args)
 		// What was there before; a second try finds what the first one did.
@@ -245,7 +245,7 @@ func (s *Store) ForgetAll(ctx context.Context, o store.Owner, dry bool) (int, er
 		return 0, err
 	}
 	most := 0 // a second try, after an answer was lost, may find nothing left
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			n := 0
 			if err := tx.QueryRow(ctx, `SELECT count(*) FROM memories m WHERE m.present AND `+ofOwner, ownerArgs(o)).Scan(&n); err != nil || dry {

@@ -39,7 +39,7 @@ func (s *Store) Entry(ctx context.Context, o store.Owner, key string, version in
 }
 
 func (s *Store) entries(ctx context.Context, sql string, args pgx.NamedArgs) (entries []store.Entry, err error) {
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, sql, args)
 		if err == nil {
 			entries, err = pgx.CollectRows(rows, entryOf)

@@ -100,5 +100,5 @@ func (s *Store) migrateSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.retry(ctx, func(conn *pgx.Conn) error { return migrate(ctx, conn, steps, s.config.OnMigrate) })
+	return s.retry(unbounded(ctx), func(ctx context.Context, conn *pgx.Conn) error { return migrate(ctx, conn, steps, s.config.OnMigrate) })
 }

@@ -128,7 +128,7 @@ func (s *Store) sendNotices(ctx context.Context, payloads []string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	return s.once(ctx, func(conn *pgx.Conn) error {
+	return s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`) // a hint need not be on disk
 		batch.Queue(`SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload`, s.notices.channel, payloads)

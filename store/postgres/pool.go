@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,24 +23,68 @@ func shouldPing(_ context.Context, p pgxpool.ShouldPingParams) bool {
 	return p.IdleDuration > pingAfter
 }
 
-// once makes a call on a connection of the pool, without a retry. If there was no
-// connection the error is an unsentError.
-func (s *Store) once(ctx context.Context, do func(*pgx.Conn) error) error {
+// defaultCallTimeout bounds a call where Config.CallTimeout does not.
+const defaultCallTimeout = 10 * time.Second
+
+// silentError says that the database did not answer within Config.CallTimeout.
+// The connection was dropped. It counts as a lost connection: calls that may be
+// made twice are retried, and a save finds out whether it was made.
+type silentError struct{ After time.Duration }
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("the database did not answer within %s; its connection was dropped", e.After)
+}
+
+// Timeout reports true: a silentError is a net.Error.
+func (e *silentError) Timeout() bool { return true }
+
+// Temporary reports true.
+func (e *silentError) Temporary() bool { return true }
+
+type unboundedKey struct{}
+
+// unbounded returns a context for calls that may take long without an answer:
+// checks, repairs and migrations of a whole database.
+func unbounded(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unboundedKey{}, true)
+}
+
+// bound returns the context of one call, which ends after the call timeout.
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Value(unboundedKey{}) != nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.config.CallTimeout)
+}
+
+// once makes a call on a connection of the pool, without a retry and within the
+// call timeout, whatever the caller's context says: a connection that went
+// silent must hold up neither this call nor the others that wait for it. If
+// there was no connection the error is an unsentError.
+func (s *Store) once(caller context.Context, do func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := s.bound(caller)
+	defer cancel()
+	silent := func() bool { return ctx.Err() != nil && caller.Err() == nil }
 	conn, err := s.pool.Acquire(ctx)
 	switch {
 	case err != nil && s.closed.Load():
 		return &unsentError{session.ErrClosed}
+	case err != nil && silent():
+		return &unsentError{&silentError{s.config.CallTimeout}}
 	case err != nil:
 		return &unsentError{err}
 	}
 	defer func() {
-		broke := conn.Conn().IsClosed() && ctx.Err() == nil
+		broke := conn.Conn().IsClosed() && caller.Err() == nil
 		conn.Release()
 		if broke { // the others are probably broken too
 			s.pool.Reset()
 		}
 	}()
-	return do(conn.Conn())
+	if err = do(ctx, conn.Conn()); err != nil && silent() {
+		return &silentError{s.config.CallTimeout}
+	}
+	return err
 }
 
 // closeConn ends a connection, waiting for the server if that is possible.

@@ -73,6 +73,11 @@ type Config struct {
 	// store's own URL, or nowhere if Pooled.
 	ListenURL string
 
+	// CallTimeout is how long a call waits for the database's answer before its
+	// connection is dropped and replaced. Checks, repairs and migrations are not
+	// bounded. 0: 10 s.
+	CallTimeout time.Duration
+
 	// Poll is how often sessions with a bell are polled, in case a notification
 	// was lost. 0: every second.
 	Poll time.Duration
@@ -159,9 +164,12 @@ func newStore(url string, c Config) (*Store, error) {
 	if c.MaxConns == 0 {
 		c.MaxConns = defaultConns
 	}
-	if c.MaxConns < 0 || c.Poll < 0 {
-		return nil, &session.InvalidError{Field: "config", Reason: "MaxConns and Poll are not negative"}
+	if c.MaxConns < 0 || c.Poll < 0 || c.CallTimeout < 0 {
+		return nil, &session.InvalidError{Field: "config", Reason: "MaxConns, Poll and CallTimeout are not negative"}
 	}
+	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
+	config.ConnConfig.DialFunc = dial(c.CallTimeout)
+	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, c.CallTimeout)
 	if c.Poll == 0 {
 		c.Poll = defaultPoll
 	}
@@ -197,7 +205,7 @@ func (s *Store) start(ctx context.Context) (err error) {
 		return fmt.Errorf("open postgres store: %w", err)
 	}
 	var schema string
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT current_schema()`).Scan(&schema)
 	})
 	if err != nil {

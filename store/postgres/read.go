@@ -54,7 +54,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	}
 	args := loadSession.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail, "forever": int64(forever)})
 	var l loaded
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, loadSession.sql, args...)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 	if !tail {
 		return last, nil
 	}
-	whole, err := last.WithTail(open)
+	whole, err := session.ApplyTail(last, open)
 	if err != nil {
 		return session.Session{}, store.Unreadable(r.ID, "tail", err)
 	}
@@ -149,17 +149,17 @@ func folded(from session.Session, records []session.Record, version int64, updat
 	// The log does not hold versions and their times. Each is later than the one
 	// before, so those in between get the earliest time.
 	for at.Version() < version-1 {
-		at = at.Sealed(time.Time{})
+		at = session.Seal(at, time.Time{})
 	}
 	if at.Version() < version {
-		at = at.Sealed(updatedAt)
+		at = session.Seal(at, updatedAt)
 	}
 	return at, nil
 }
 
 // showing returns a head with the messages among records that its window shows.
 func showing(head session.Session, records []session.Record) (session.Session, error) {
-	spans := head.Spans()
+	spans := session.Spans(head)
 	var messages []session.Message
 	for _, r := range records {
 		if added, ok := r.Change.(session.MessageAdded); ok && head.Shown(r.Seq) && session.Holds(spans, r.Seq) {
@@ -171,7 +171,7 @@ func showing(head session.Session, records []session.Record) (session.Session, e
 
 // holding returns a head with its messages.
 func holding(head session.Session, messages []session.Message) (session.Session, error) {
-	full, err := head.Holding(messages)
+	full, err := session.AttachMessages(head, messages)
 	if err != nil {
 		return session.Session{}, store.Unreadable(head.ID(), "log", err)
 	}

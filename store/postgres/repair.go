@@ -19,6 +19,7 @@ import (
 // damaged session is examined again with its row locked, and repaired in that
 // transaction.
 func (s *Store) Repair(ctx context.Context, p store.Progress) (repaired []string, err error) {
+	ctx = unbounded(ctx)
 	if err := s.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (s *Store) Repair(ctx context.Context, p store.Progress) (repaired []string
 // repairSession repairs what can be repaired of a session and returns what it
 // repaired.
 func (s *Store) repairSession(ctx context.Context, p storedSession) (repaired []string, err error) {
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		// Reads after the lock must see what was committed before it.
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `SELECT 1 FROM sessions WHERE sid = $1 FOR UPDATE`, p.SID); err != nil {

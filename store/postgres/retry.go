@@ -21,7 +21,7 @@ const (
 
 // retry makes a call that may safely be made twice, again after every transient
 // error.
-func (s *Store) retry(ctx context.Context, do func(*pgx.Conn) error) error {
+func (s *Store) retry(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
 	return s.retryWhile(ctx, transient, func() error { return s.once(ctx, do) })
 }
 
@@ -49,9 +49,9 @@ func (s *Store) retryWhile(ctx context.Context, worth func(error) bool, try func
 }
 
 // consistent makes several reads that all see the same state of the database.
-func (s *Store) consistent(ctx context.Context, do func(pgx.Tx) error) error {
-	return s.retry(ctx, func(conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
+func (s *Store) consistent(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return do(ctx, tx) })
 	})
 }
 

@@ -27,7 +27,7 @@ func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
 
 // addWindow adds where the window's messages are.
 func addWindow(args pgx.NamedArgs, sealed session.Session) {
-	args["shown_from"], args["shown_to"] = shown(sealed.Spans(), sealed.Window(), false)
+	args["shown_from"], args["shown_to"] = shown(session.Spans(sealed), sealed.Window(), false)
 }
 
 // addHeader adds the header and its copies.
@@ -60,7 +60,7 @@ func addStatuses(args pgx.NamedArgs, i session.Info) {
 // rest of its header. It decides by the kinds of change; a session with an open
 // tail always writes everything.
 func onlyAdds(next session.Session, before, info session.Info, pending []session.Record) bool {
-	if next.Base() != before.Seq || slot(before.UpdatedAt) != slot(info.UpdatedAt) {
+	if session.Base(next) != before.Seq || slot(before.UpdatedAt) != slot(info.UpdatedAt) {
 		return false
 	}
 	for _, r := range pending {

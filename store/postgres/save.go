@@ -46,7 +46,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	if err := s.usable(ctx, admission.CheckSession(next, c.Keys)); err != nil {
 		return session.Session{}, err
 	}
-	sealed, r := next.Sealed(c.At), store.RefOf(next)
+	sealed, r := session.Seal(next, c.At), store.RefOf(next)
 	var left fold
 	w, err := s.sendUntilDecided(ctx, next, c.Fence, func() (*write, error) { return s.newSave(next, sealed, c, s.snapshotsDue.has(r), &left) })
 	var lost *answerLostError
@@ -70,7 +70,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 }
 
 func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot bool, left *fold) (*write, error) {
-	before, info, pending := next.Info(), sealed.Info(), next.Pending()
+	before, info, pending := next.Info(), sealed.Info(), session.Unsaved(next)
 	args := versionArgs(sealed, info)
 	admit(args, next, c.Fence)
 	addCommit(args, c, before.Seq+1)
@@ -86,7 +86,7 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 		}
 	}
 	if snapshot {
-		head, err := sealed.EncodeHead()
+		head, err := session.EncodeHead(sealed)
 		if err != nil {
 			return nil, err
 		}

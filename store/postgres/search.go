@@ -26,7 +26,7 @@ func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]st
 		return nil, err
 	}
 	var r *searchRun
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		r = &searchRun{tx: tx, tenant: tenant, query: q}
 		return r.run(ctx)
 	})
@@ -370,7 +370,7 @@ func spansOf(ctx context.Context, tx pgx.Tx, sids []int64) (map[int64][]session.
 	spans := map[int64][]session.Span{}
 	for sid, rows := range kept {
 		if s, err := foldedAll(ids[sid], rows); err == nil {
-			spans[sid] = s.Spans()
+			spans[sid] = session.Spans(s)
 		}
 	}
 	return spans, nil
@@ -387,5 +387,5 @@ func foldedAll(id string, rows []stored) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, err
 	}
-	return s.WithTail(records)
+	return session.ApplyTail(s, records)
 }

@@ -182,7 +182,7 @@ func (s *Store) logsOf(ctx context.Context, refs []store.Ref) (logs []int64, err
 	for i, r := range refs {
 		tenants[i], ids[i] = r.Tenant, r.ID
 	}
-	err = s.once(ctx, func(conn *pgx.Conn) error {
+	err = s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT s.sid FROM unnest($1::text[], $2::text[]) AS r (tenant, id)
 			JOIN sessions s ON s.tenant = r.tenant AND s.id = r.id JOIN indexed i ON i.log = s.sid`, tenants, ids)
 		if err == nil {
@@ -197,7 +197,7 @@ func (s *Store) logsOf(ctx context.Context, refs []store.Ref) (logs []int64, err
 // and returns the logs that have more. It skips logs that another node has
 // locked to index or delete them.
 func (s *Store) indexSome(ctx context.Context, logs []int64) (more []int64, err error) {
-	err = s.once(ctx, func(conn *pgx.Conn) error {
+	err = s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		// Each statement must see what was committed before the locks were taken.
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			claimed, err := claim(ctx, tx, logs)

@@ -132,7 +132,7 @@ func TestSearch_looksFurtherWhenTheBestAreNotInTheTranscript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, err := before.Discarded(before.Seq()+1, gone.Seq(), noon())
+	refused, err := session.DiscardTail(before, before.Seq()+1, gone.Seq(), noon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestIndex_passesNoChangeThatIsStillToAppear(t *testing.T) {
 	st, slow, conn := busy(t, url), pgtest.Connect(t, url), pgtest.Connect(t, url)
 	a, b := save(t, st, create(t, st, "a"), "tea early"), create(t, st, "b")
 	next := said(t, a, "tea late")
-	body, err := next.Pending()[0].MarshalJSON()
+	body, err := session.Unsaved(next)[0].MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,9 +156,9 @@ func (m *machine) discard() {
 		return // there is nothing to discard
 	}
 	keep := property.IntRange(first, len(tail)-1).Draw(m.T, "keep")
-	before, err := base.WithTail(tail[:keep])
+	before, err := session.ApplyTail(base, tail[:keep])
 	m.must(err)
-	refused, err := before.Discarded(before.Seq()+1, tail[len(tail)-1].Seq, noon())
+	refused, err := session.DiscardTail(before, before.Seq()+1, tail[len(tail)-1].Seq, noon())
 	m.must(err)
 	_, err = m.store.Append(m.test.Context(), refused, store.Append{})
 	m.must(err)
@@ -326,7 +326,7 @@ func (m *machine) transcript(r store.Ref, cleared bool) []session.Message {
 	}
 	s, err := m.store.LoadWhole(m.test.Context(), r, 0)
 	m.must(err)
-	s, err = s.WithTail(m.tail(r, s.Seq()))
+	s, err = session.ApplyTail(s, m.tail(r, s.Seq()))
 	m.must(err)
 	return s.Messages()
 }

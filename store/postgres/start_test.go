@@ -26,8 +26,8 @@ func TestStart_takesTheLeaseWithTheFirstWrite(t *testing.T) {
 	if held, live, err := st.Holding(t.Context(), ref("a")); err != nil || !live || held != l || l.Holder != mark {
 		t.Errorf("held %+v, %t, %v; want %+v", held, live, err, l)
 	}
-	if got := load(t, st, "a"); !got.HasTail() || got.Base() != begun.Base() {
-		t.Errorf("tail %t up to %d, want one up to %d", got.HasTail(), got.Base(), begun.Base())
+	if got := load(t, st, "a"); !got.HasTail() || session.Base(got) != session.Base(begun) {
+		t.Errorf("tail %t up to %d, want one up to %d", got.HasTail(), session.Base(got), session.Base(begun))
 	}
 	if use, known, err := st.Key(t.Context(), ref("a"), "k"); err != nil || !known || use.Version != 0 || use.Fingerprint != "f" {
 		t.Errorf("key %+v, %t, %v", use, known, err)

@@ -18,7 +18,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	}
 	args := pgx.NamedArgs{"tenant": tenant, "now": s.clock()}
 	var refs []store.Ref
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT tenant, id FROM sessions
 			WHERE tenant = @tenant AND at_work AND NOT `+held+` ORDER BY id`, args)
 		if err == nil {
@@ -57,7 +57,7 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	}
 	args["idle_since"], args["idle_slot"] = session.Instant(idleSince), slot(idleSince)
 	var found []headerRow
-	err = s.retry(ctx, func(conn *pgx.Conn) error {
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, idleSessions, args)
 		if err == nil {
 			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[headerRow])

@@ -58,7 +58,7 @@ func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embed
 	if err != nil || len(vectors) == 0 {
 		return err
 	}
-	return s.retry(ctx, func(conn *pgx.Conn) error {
+	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		s.config.OnWrite("before embedded")
 		// Each statement must see what was committed before the locks were taken.
 		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

@@ -25,7 +25,7 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 		return nil, err
 	}
 	var found []store.Passage
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		n := &vectorSearch{searchRun: searchRun{tx: tx, tenant: tenant, query: q.Search}, near: q, best: q.Nearest(), logs: map[heldBy]int64{}}
 		found, err = n.run(ctx)
 		return err

@@ -27,7 +27,7 @@ func (s *Store) Unembedded(ctx context.Context, name string, limit int) ([]store
 		return nil, err
 	}
 	var g *backlogScan
-	err = s.consistent(ctx, func(tx pgx.Tx) error {
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		g = &backlogScan{tx: tx, limit: limit}
 		return g.run(ctx, name)
 	})
@@ -55,7 +55,7 @@ func (s *Store) moveMarks(ctx context.Context, eid int64, moved []behind) error 
 	for _, b := range moved {
 		marks[b.log] = b
 	}
-	return s.once(ctx, func(conn *pgx.Conn) error {
+	return s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			logs, err := claim(ctx, tx, slices.Sorted(maps.Keys(marks)))
 			if err != nil || len(logs) == 0 {

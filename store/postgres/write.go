@@ -135,7 +135,7 @@ const admitted = `tenant = @tenant AND id = @id AND agent_id = @agent AND versio
 
 // admit adds what the condition compares.
 func admit(args pgx.NamedArgs, next session.Session, fence int64) {
-	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, next.Base(), fence
+	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, session.Base(next), fence
 }
 
 // maxTries bounds how often a write is refused for a reason that is gone when
@@ -204,7 +204,7 @@ func damage(id string, format int, header []byte) error {
 // that names the session to the statement.
 func (s *Store) row(ctx context.Context, r store.Ref, sql string, into ...any) error {
 	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "now": s.clock()}
-	return s.retry(ctx, func(conn *pgx.Conn) error {
+	return s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return found(r, conn.QueryRow(ctx, sql+` WHERE tenant = @tenant AND id = @id`, args).Scan(into...))
 	})
 }
@@ -239,7 +239,7 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 	defer cancel()
 	maps.Copy(args, pgx.NamedArgs{"tenant": w.ref.Tenant, "id": w.ref.ID, "write": w.id})
 	answer := unknown
-	err := s.retry(ctx, func(conn *pgx.Conn) error {
+	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var batch pgx.Batch
 		batch.Queue(`SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id FOR SHARE`, args)
 		batch.Queue(sql, args)

@@ -49,7 +49,7 @@ func TestLog_messagesComeBackAsTheyWere(t *testing.T) {
 				m.ID = "m"
 			}
 			s := with(t, create(t, st, "s"), session.MessageAdded{Message: m})
-			want := s.Pending()
+			want := session.Unsaved(s)
 			if len(want) != 1 || want[0].Seq != next || !strings.Contains(stamp, want[0].At.Format(time.RFC3339Nano)) {
 				t.Fatalf("%+v is not what the test is about", want)
 			}

@@ -97,7 +97,7 @@ func (e *examination) foldLog(ctx context.Context, c *conn, r store.Ref) error {
 		e.heads = true
 		e.find("a head of version %d belongs to no version", version)
 	}
-	if e.whole, err = e.sealed.WithTail(rest); err != nil {
+	if e.whole, err = session.ApplyTail(e.sealed, rest); err != nil {
 		return store.Unreadable(r.ID, "tail", err)
 	}
 	_, err = c.one(ctx, "SELECT count(*) FROM changes WHERE log = ? AND seq > ? AND discarded = 0 AND kind <> ?",
@@ -111,7 +111,7 @@ func (e *examination) compareHead(r store.Ref, h head) error {
 	if errors.Is(err, session.ErrNewerFormat) {
 		return err
 	}
-	want, encodeErr := e.sealed.EncodeHead()
+	want, encodeErr := session.EncodeHead(e.sealed)
 	if encodeErr != nil {
 		return encodeErr
 	}
@@ -295,7 +295,7 @@ func (f *replayed) seal(commit store.CommitInfo) error {
 	if f.s.IsZero() {
 		return &session.InvalidError{Field: "log", Reason: "is empty"}
 	}
-	f.s = f.s.Sealed(commit.At)
+	f.s = session.Seal(f.s, commit.At)
 	return nil
 }
 

@@ -170,7 +170,7 @@ func tellOpen(t *testing.T, st *sqlite.Store) {
 	}
 	s = appended(with(t, said(t, s, "in the tail"), session.InboxTaken{ItemID: "taken", ItemKind: "follow_up"}), store.Key{Name: "open", Fingerprint: "f2"})
 	gone := appended(with(t, said(t, s, "discarded"), session.InboxTaken{ItemID: "given-back", ItemKind: "follow_up"}), store.Key{Name: "forgotten"})
-	if s, err = s.Discarded(s.Seq()+1, gone.Seq(), noon()); err != nil {
+	if s, err = session.DiscardTail(s, s.Seq()+1, gone.Seq(), noon()); err != nil {
 		t.Fatal(err)
 	}
 	appended(said(t, appended(s), "last of the tail"))

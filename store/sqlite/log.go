@@ -251,7 +251,7 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 		return session.Session{}, err
 	}
 	var messages []session.Message
-	shown := store.ShownSpans(s.Spans(), s.Window(), whole)
+	shown := store.ShownSpans(session.Spans(s), s.Window(), whole)
 	for _, p := range parts {
 		for _, span := range shown {
 			if messages, err = c.messagesIn(ctx, s.ID(), p.within(span), messages); err != nil {
@@ -264,7 +264,7 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 			messages = append(messages, m)
 		}
 	}
-	full, err := s.Holding(messages)
+	full, err := session.AttachMessages(s, messages)
 	if err != nil {
 		return session.Session{}, store.Unreadable(s.ID(), "log", err)
 	}

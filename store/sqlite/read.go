@@ -22,7 +22,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 		if err != nil {
 			return err
 		}
-		loaded, err = last.WithTail(records)
+		loaded, err = session.ApplyTail(last, records)
 		return store.Unreadable(r.ID, "tail", err)
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 		return session.Session{}, 0, store.Unreadable(r.ID, "log", err)
 	}
 	for _, commit := range commits {
-		s = s.Sealed(commit.At)
+		s = session.Seal(s, commit.At)
 	}
 	return s, from.seq, nil
 }

@@ -98,10 +98,10 @@ func (c *conn) spansOf(ctx context.Context, r store.Ref, w row) ([]session.Span,
 	if err != nil {
 		return nil, err
 	}
-	if s, err = s.WithTail(records); err != nil {
+	if s, err = session.ApplyTail(s, records); err != nil {
 		return nil, store.Unreadable(r.ID, "tail", err)
 	}
-	return s.Spans(), nil
+	return session.Spans(s), nil
 }
 
 func (r *visibility) holds(at place) bool {

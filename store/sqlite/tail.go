@@ -23,7 +23,7 @@ func (s *Store) prepareTail(ctx context.Context, next session.Session, fence int
 	a := tailWrite{next: next, keys: keys, fence: fence}
 	err := s.usable(ctx, admission.CheckSession(next, keys))
 	if err == nil {
-		a.changes, a.size, err = encodeChanges(next.Pending())
+		a.changes, a.size, err = encodeChanges(session.Unsaved(next))
 	}
 	return a, err
 }
@@ -41,7 +41,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	if err != nil {
 		return session.Session{}, err
 	}
-	return next.Flushed(), nil
+	return session.Flush(next), nil
 }
 
 // Start takes the lease and writes to the open tail.
@@ -65,7 +65,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return next.Flushed(), taken.Lease, nil
+	return session.Flush(next), taken.Lease, nil
 }
 
 // extend writes to the open tail, under a new lease if one is wanted.
@@ -78,7 +78,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 	if err := w.admit(a.next, a.fence, now); err != nil {
 		return err
 	}
-	if err := admission.CheckAppend(a.next.Pending()); err != nil {
+	if err := admission.CheckAppend(session.Unsaved(a.next)); err != nil {
 		return err
 	}
 	if wanted != nil {
@@ -118,7 +118,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 // showRows puts the task and workflow rows of a session into the stored header
 // if its pending changes move them.
 func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error {
-	if !admission.MovesRows(next.Pending()) {
+	if !admission.MovesRows(session.Unsaved(next)) {
 		return nil
 	}
 	info := next.Info()

@@ -22,9 +22,9 @@ type versionWrite struct {
 // prepareSave encodes everything except the head, which most saves do not write.
 // It runs before the request is queued, because all writes share one writer.
 func prepareSave(next session.Session, c store.Commit) (versionWrite, error) {
-	v := versionWrite{commit: c, next: next, sealed: next.Sealed(c.At)}
+	v := versionWrite{commit: c, next: next, sealed: session.Seal(next, c.At)}
 	var err error
-	if v.changes, v.size, err = encodeChanges(next.Pending()); err != nil {
+	if v.changes, v.size, err = encodeChanges(session.Unsaved(next)); err != nil {
 		return v, err
 	}
 	v.header, err = encodeHeader(v.sealed.Info())
@@ -114,7 +114,7 @@ func (v versionWrite) headDue(w row) bool {
 
 // addHead writes the folded state of a version.
 func (c *conn) addHead(ctx context.Context, log int64, sealed session.Session) error {
-	data, err := sealed.EncodeHead()
+	data, err := session.EncodeHead(sealed)
 	if err != nil {
 		return err
 	}

@@ -30,9 +30,9 @@ func createMakesVersionOne(t testing.TB, d Data) {
 	st := d.Open(t)
 	fresh := told(t, newSession(t, "one"), "hello")
 	created := create(t, st, fresh)
-	if created.Version() != 1 || created.Info().Seq != fresh.Seq() || len(created.Pending()) != 0 || created.Base() != fresh.Seq() {
+	if created.Version() != 1 || created.Info().Seq != fresh.Seq() || len(session.Unsaved(created)) != 0 || session.Base(created) != fresh.Seq() {
 		t.Errorf("version %d, seq %d, base %d with %d pending, want 1, %d, %d and none",
-			created.Version(), created.Info().Seq, created.Base(), len(created.Pending()), fresh.Seq(), fresh.Seq())
+			created.Version(), created.Info().Seq, session.Base(created), len(session.Unsaved(created)), fresh.Seq(), fresh.Seq())
 	}
 	same(t, load(t, st, ref("one")), created)
 	sameInfo(t, info(t, st, ref("one")), created.Info())

@@ -282,7 +282,7 @@ func (w *world) read() {
 				t.all = append(t.all, added.Message)
 			}
 		}
-		if s, err = s.WithTail(tail); err != nil {
+		if s, err = session.ApplyTail(s, tail); err != nil {
 			w.Fatalf("lay the tail on %s: %v", id, err)
 		}
 		t.inForce = s.Messages()

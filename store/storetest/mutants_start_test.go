@@ -77,7 +77,7 @@ type leaseOnly struct{ Full }
 
 func (m leaseOnly) Start(ctx context.Context, s session.Session, b store.Beginning) (session.Session, store.Lease, error) {
 	l, err := m.Acquire(ctx, store.RefOf(s), b.Holder, b.Length)
-	return s.Flushed(), l, err
+	return session.Flush(s), l, err
 }
 
 // mergesStarts begins on what is there now where the value is stale.
@@ -92,7 +92,7 @@ func (m mergesStarts) Start(ctx context.Context, s session.Session, b store.Begi
 	if err != nil {
 		return begun, l, err
 	}
-	for _, r := range s.Pending() {
+	for _, r := range session.Unsaved(s) {
 		if now, err = now.With(time.Time{}, r.Change); err != nil {
 			return begun, l, err
 		}

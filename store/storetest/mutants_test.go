@@ -28,7 +28,7 @@ func (m looseVersion) Save(ctx context.Context, s session.Session, c store.Commi
 	if err != nil {
 		return now, err
 	}
-	for _, r := range s.Pending() {
+	for _, r := range session.Unsaved(s) {
 		if now, err = now.With(r.At, r.Change); err != nil {
 			return now, err
 		}
@@ -104,7 +104,7 @@ func (m noDiscard) Append(ctx context.Context, s session.Session, a store.Append
 
 // replaced is the session with changes of a kind made harmless.
 func replaced(s session.Session, kind string) (session.Session, error) {
-	return s.Amend(func(c session.Change) (session.Change, error) {
+	return session.Amend(s, func(c session.Change) (session.Change, error) {
 		if c.Kind() == kind {
 			return session.MetadataWritten{Key: "replaced", Value: json.RawMessage(`1`)}, nil
 		}

@@ -25,14 +25,14 @@ func (w *worker) race(ctx context.Context) error {
 		var s session.Session
 		_, err := w.observe(operation{Kind: opLoad}, func(o *operation) (err error) {
 			if s, err = w.st.Load(ctx, lifeRef(), hasTails); err == nil {
-				o.Version, o.Seq, o.Last = s.Version(), s.Base(), lastText(s)
+				o.Version, o.Seq, o.Last = s.Version(), session.Base(s), lastText(s)
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		o := operation{Kind: opSave, From: s.Version(), Base: s.Base(), Tag: fmt.Sprintf("%s-%d", w.Name, n)}
+		o := operation{Kind: opSave, From: s.Version(), Base: session.Base(s), Tag: fmt.Sprintf("%s-%d", w.Name, n)}
 		if hasTails && random.IntN(3) == 0 {
 			o.Kind = opAppend
 		}
@@ -49,7 +49,7 @@ func (w *worker) race(ctx context.Context) error {
 			var conflict *session.ConflictError
 			switch {
 			case err == nil:
-				o.Version, o.Seq = s.Version(), s.Base()
+				o.Version, o.Seq = s.Version(), session.Base(s)
 			case errors.As(err, &conflict):
 				o.Lost, o.Have = conflict.Reason, conflict.Have
 				err = nil

@@ -87,8 +87,8 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 	if len(tried) < 2 {
 		t.Errorf("the late holder tried %d writes", len(tried))
 	}
-	if got := final(t, st); got.Version() != s.Version() || got.Base() != s.Base() || lastText(got) != "in time" {
-		t.Errorf("the late holder changed the session: version %d, change %d, %q", got.Version(), got.Base(), lastText(got))
+	if got := final(t, st); got.Version() != s.Version() || session.Base(got) != session.Base(s) || lastText(got) != "in time" {
+		t.Errorf("the late holder changed the session: version %d, change %d, %q", got.Version(), session.Base(got), lastText(got))
 	}
 	if l, held, err := leases.Holding(t.Context(), lifeRef()); err != nil || !held || l.Token != lease.Token {
 		t.Errorf("the late holder changed the lease: %+v, %t, %v", l, held, err)

@@ -288,7 +288,7 @@ func snapshot(ctx context.Context, st store.Store) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text += fmt.Sprintf("%s base %d tail %t\n", raw, s.Base(), s.HasTail())
+		text += fmt.Sprintf("%s base %d tail %t\n", raw, session.Base(s), s.HasTail())
 	}
 	if memories, ok := st.(store.Memories); ok {
 		remembered, err := recollection(ctx, memories)

@@ -36,7 +36,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 	// seen compares what came back and notes what it covered.
 	seen := func(before, saved session.Session) session.Session {
 		t.Helper()
-		for _, r := range before.Pending() {
+		for _, r := range session.Unsaved(before) {
 			kinds[r.Change.Kind()] = true
 		}
 		loaded := load(t, d.Open(t), store.RefOf(saved))
@@ -71,7 +71,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 		}
 		if _, ok := st.(store.Tails); ok {
 			worked := appended(t, st, told(t, s, "refused"))
-			refused, err := s.Discarded(s.Seq()+1, worked.Seq(), start().Add(time.Hour))
+			refused, err := session.DiscardTail(s, s.Seq()+1, worked.Seq(), start().Add(time.Hour))
 			if err != nil {
 				t.Fatalf("discard: %v", err)
 			}
@@ -103,7 +103,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 // sameRecords fails the test unless the log ends with what was pending.
 func sameRecords(t testing.TB, st store.Store, before session.Session) {
 	t.Helper()
-	want := before.Pending()
+	want := session.Unsaved(before)
 	entries, err := as[store.Logs](t, st).Log(t.Context(), store.RefOf(before), want[0].Seq-1, 0)
 	if err != nil {
 		t.Fatalf("log: %v", err)

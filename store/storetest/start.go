@@ -80,9 +80,9 @@ func startDoesBoth(t testing.TB, d Data) {
 	if d.Clock != nil && !l.Until.Equal(d.Clock.Now().Add(time.Hour)) {
 		t.Errorf("until %s, want %s", l.Until, d.Clock.Now().Add(time.Hour))
 	}
-	if flushed.Version() != 1 || !flushed.HasTail() || flushed.Base() != begun.Seq() || len(flushed.Pending()) != 0 {
+	if flushed.Version() != 1 || !flushed.HasTail() || session.Base(flushed) != begun.Seq() || len(session.Unsaved(flushed)) != 0 {
 		t.Errorf("flushed: version %d, tail %t, base %d of %d, %d pending",
-			flushed.Version(), flushed.HasTail(), flushed.Base(), begun.Seq(), len(flushed.Pending()))
+			flushed.Version(), flushed.HasTail(), session.Base(flushed), begun.Seq(), len(session.Unsaved(flushed)))
 	}
 	wantHeld(t, open[1], ref("s"), l)
 	same(t, loadTail(t, open[1], ref("s")), flushed)

@@ -32,8 +32,8 @@ func tailIsDurable(t testing.TB, d Data) {
 	s := sealed
 	for _, text := range []string{"a", "b", "c"} {
 		s = appended(t, open[0], told(t, noted(t, s, text), text))
-		if s.Version() != 1 || !s.HasTail() || s.Base() != s.Seq() || len(s.Pending()) != 0 {
-			t.Fatalf("flushed: version %d, tail %t, base %d of %d, %d pending", s.Version(), s.HasTail(), s.Base(), s.Seq(), len(s.Pending()))
+		if s.Version() != 1 || !s.HasTail() || session.Base(s) != s.Seq() || len(session.Unsaved(s)) != 0 {
+			t.Fatalf("flushed: version %d, tail %t, base %d of %d, %d pending", s.Version(), s.HasTail(), session.Base(s), s.Seq(), len(session.Unsaved(s)))
 		}
 		same(t, loadTail(t, open[1], ref("running")), s)
 		same(t, load(t, open[1], ref("running")), sealed)
@@ -90,7 +90,7 @@ func tailIsSealed(t testing.TB, d Data) {
 // discard appends the refusal of a range and returns the session after it.
 func discard(t testing.TB, st store.Store, loaded session.Session, from, to int64) session.Session {
 	t.Helper()
-	refused, err := loaded.Discarded(from, to, start().Add(time.Hour))
+	refused, err := session.DiscardTail(loaded, from, to, start().Add(time.Hour))
 	if err != nil {
 		t.Fatalf("discard: %v", err)
 	}

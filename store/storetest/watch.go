@@ -59,7 +59,7 @@ func chatter(ctx context.Context, st store.Store, s session.Session, rounds int,
 			return err
 		}
 		pause(refused.Seq())
-		if s, err = kept.Discarded(kept.Seq()+1, refused.Seq(), start()); err != nil {
+		if s, err = session.DiscardTail(kept, kept.Seq()+1, refused.Seq(), start()); err != nil {
 			return err
 		}
 		if s, err = write(s, 1); err != nil { // the refusal and one more

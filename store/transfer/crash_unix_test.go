@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 	"github.com/holdfast-dev/holdfast/store/transfer"
@@ -128,7 +129,7 @@ func populate(t *testing.T, st full) []string {
 		}
 		save(t, st, named(t, fork, "on its own"))
 		acting := appendTo(t, st, named(t, s, "refused"))
-		back, err := s.Discarded(s.Base()+1, acting.Seq(), time.Now())
+		back, err := session.DiscardTail(s, session.Base(s)+1, acting.Seq(), time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

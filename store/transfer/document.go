@@ -94,19 +94,19 @@ func (d *document) compare(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return "", err
 	}
-	d.version, d.last = d.there.Version(), with.Base()
+	d.version, d.last = d.there.Version(), session.Base(with)
 	for _, s := range []session.Session{d.there, with} {
-		once, err := d.at(s.Base())
+		once, err := d.at(session.Base(s))
 		if err != nil || !sameState(once, s) {
-			return "", d.differs(s.Base())
+			return "", d.differs(session.Base(s))
 		}
 	}
-	for _, e := range d.entries[d.there.Base():] {
-		if c, ok := e.Change.(session.TailDiscarded); ok && c.From <= d.there.Base() {
+	for _, e := range d.entries[session.Base(d.there):] {
+		if c, ok := e.Change.(session.TailDiscarded); ok && c.From <= session.Base(d.there) {
 			return "", d.differs(c.From) // an unfinished turn is part of the version there, and was discarded here
 		}
 	}
-	if d.there.Base() == d.sealed.Seq() && d.last == max(d.durable.Seq(), d.sealed.Seq()) {
+	if session.Base(d.there) == d.sealed.Seq() && d.last == max(d.durable.Seq(), d.sealed.Seq()) {
 		return Same, nil
 	}
 	return Continued, nil
@@ -151,13 +151,13 @@ func (d *document) putVersion(ctx context.Context) error {
 	switch {
 	case d.there.IsZero():
 		d.there, err = d.to.Create(ctx, d.sealed, commitOf(d.commit))
-	case d.there.Base() < d.sealed.Seq():
+	case session.Base(d.there) < d.sealed.Seq():
 		var next session.Session
-		next, err = session.Replay(d.there, recordsOf(d.entries[d.there.Base():d.sealed.Seq()]), d.last)
+		next, err = session.Replay(d.there, recordsOf(d.entries[session.Base(d.there):d.sealed.Seq()]), d.last)
 		if err != nil {
 			return err
 		}
-		if next, err = next.Holding(d.sealed.Messages()); err != nil { // a rewind needs more than the target has
+		if next, err = session.AttachMessages(next, d.sealed.Messages()); err != nil { // a rewind needs more than the target has
 			return err
 		}
 		d.there, err = d.to.Save(ctx, next, commitOf(d.commit))

@@ -329,7 +329,7 @@ func TestCopy_itemGivenBackLaterIsNoted(t *testing.T) {
 	}
 	taking = appendTo(t, from, taking)
 	mustCopyAll(t, t, from, to)
-	back, err := s.Discarded(2, taking.Seq(), time.Now())
+	back, err := session.DiscardTail(s, 2, taking.Seq(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

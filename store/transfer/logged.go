@@ -139,7 +139,7 @@ func (l *logged) seal(ctx context.Context, c store.CommitInfo) error {
 	}
 	// The messages are in the log. Without them in the value, a long history needs
 	// no more memory than its longest version.
-	if l.saved, err = saved.Holding(nil); err != nil {
+	if l.saved, err = session.AttachMessages(saved, nil); err != nil {
 		return err
 	}
 	l.version, l.last = c.Version, c.LastSeq
@@ -158,7 +158,7 @@ func (l *logged) save(ctx context.Context, c store.CommitInfo) (session.Session,
 	if err != nil {
 		return session.Session{}, err
 	}
-	if err := l.post(ctx, takenBy(next.Pending())); err != nil {
+	if err := l.post(ctx, takenBy(session.Unsaved(next))); err != nil {
 		return session.Session{}, err
 	}
 	return l.to.Save(ctx, next, commitOf(c))
@@ -207,7 +207,7 @@ func (l *logged) tail(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.post(ctx, takenBy(next.Pending())); err != nil {
+	if err := l.post(ctx, takenBy(session.Unsaved(next))); err != nil {
 		return false, err
 	}
 	if _, err := tails.Append(ctx, next, store.Append{}); err != nil {

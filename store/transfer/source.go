@@ -19,7 +19,7 @@ func (j *job) history(ctx context.Context) (logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	rooted, err := s.Rooted()
+	rooted, err := session.Detach(s)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (j *job) history(ctx context.Context) (logs, error) {
 		ID: fmt.Sprintf("copy-%s-%d", s.AgentID(), s.Version()), Version: 1, FirstSeq: 1, LastSeq: rooted.Seq(),
 		Action: "copy", At: s.Info().UpdatedAt,
 	}}
-	for _, r := range rooted.Pending() {
+	for _, r := range session.Unsaved(rooted) {
 		f.entries = append(f.entries, session.LogEntry{Record: r, Version: 1})
 	}
 	return f, nil

@@ -207,8 +207,8 @@ func sameDocument(t failer, tb testing.TB, have store.Store, want full, id strin
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		if stored.Base() != seq {
-			t.Fatalf("%s: durable up to %d, want %d", id, stored.Base(), seq)
+		if session.Base(stored) != seq {
+			t.Fatalf("%s: durable up to %d, want %d", id, session.Base(stored), seq)
 		}
 		if a, b := state(t, stored), state(t, made); a != b {
 			t.Fatalf("%s with tail %t differs\nhave %s\nwant %s", id, tail, a, b)

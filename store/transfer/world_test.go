@@ -151,7 +151,7 @@ func (w *world) discard(loaded session.Session) {
 		return
 	}
 	must[session.Session](w)(w.st.Append(w.t.Context(), acting, store.Append{}))
-	back := must[session.Session](w)(loaded.Discarded(loaded.Base()+1, acting.Seq(), w.at()))
+	back := must[session.Session](w)(session.DiscardTail(loaded, session.Base(loaded)+1, acting.Seq(), w.at()))
 	must[session.Session](w)(w.st.Append(w.t.Context(), back, store.Append{}))
 }
 
@@ -189,7 +189,7 @@ func (w *world) item(s session.Session) {
 		return
 	}
 	must[session.Session](w)(w.st.Append(w.t.Context(), taken, store.Append{}))
-	back := must[session.Session](w)(s.Discarded(s.Base()+1, taken.Seq(), w.at()))
+	back := must[session.Session](w)(session.DiscardTail(s, session.Base(s)+1, taken.Seq(), w.at()))
 	must[session.Session](w)(w.st.Append(w.t.Context(), back, store.Append{}))
 }
 
@@ -225,7 +225,7 @@ func same(t failer, tb testing.TB, have, want full, id string) {
 		v.add("header", info, err)
 		s, err := st.Load(ctx, r, true)
 		v.add("state", s, err)
-		v.add("tail", []any{s.HasTail(), s.Base(), s.Seq(), s.Running()}, err)
+		v.add("tail", []any{s.HasTail(), session.Base(s), s.Seq(), s.Running()}, err)
 		items, err := st.Inbox(ctx, r)
 		v.add("inbox", items, err)
 		for version := int64(1); version <= info.Version; version++ {

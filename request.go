@@ -31,15 +31,15 @@ func (rt *Runtime) checkRequestSize(size int) error {
 // that is submitted twice runs once: its id is the idempotency key, and the id
 // of the message it sends. It takes IfVersion, OnBusy and Stream.
 func (rt *Runtime) Submit(ctx context.Context, r session.Request, opts ...Option) (session.Session, error) {
-	action, err := rt.requested(r)
+	action, err := rt.requestAction(r)
 	if err != nil {
-		return session.Session{}, rt.told(err)
+		return session.Session{}, rt.redactError(err)
 	}
 	return rt.Execute(ctx, r.SessionID(), action, append(opts[:len(opts):len(opts)], IdempotencyKey(r.ID()))...)
 }
 
-// requested is what a request asks for.
-func (rt *Runtime) requested(r session.Request) (Action, error) {
+// requestAction returns the action a request asks for.
+func (rt *Runtime) requestAction(r session.Request) (Action, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil {
 		return nil, err
@@ -58,13 +58,13 @@ func (rt *Runtime) requested(r session.Request) (Action, error) {
 		if text[0] != '"' || json.Unmarshal(text, &said) != nil {
 			return nil, &session.InvalidError{Field: "payload.text", Reason: "is not a string"}
 		}
-		return traced(session.Message{Content: session.Text(said)}, r), nil
+		return sendForRequest(session.Message{Content: session.Text(said)}, r), nil
 	case hasMessage:
 		var m session.Message
 		if err := json.Unmarshal(message, &m); err != nil {
 			return nil, &session.InvalidError{Field: "payload.message", Reason: err.Error()}
 		}
-		return traced(m, r), nil
+		return sendForRequest(m, r), nil
 	case rt.config.Requests == nil:
 		return nil, &session.InvalidError{Field: "payload", Reason: "has neither a text nor a message, and no other requests are mapped here"}
 	}
@@ -75,8 +75,8 @@ func (rt *Runtime) requested(r session.Request) (Action, error) {
 	return action, err
 }
 
-// traced sends a message under the name of a request.
-func traced(m session.Message, r session.Request) Action {
+// sendForRequest sends a message with the ids of its request.
+func sendForRequest(m session.Message, r session.Request) Action {
 	m.ID, m.RequestID, m.RootRequestID = r.ID(), r.ID(), r.RootID()
 	return SendMessage{Message: &m}
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// mask rewrites what is about to be written: messages as Config.Redact says,
+// redactSession rewrites what is about to be written: messages as Config.Redact says,
 // and the values of secrets everywhere. Value and log change together.
-func (rt *Runtime) mask(s session.Session) (session.Session, error) {
-	if rt.config.Redact == nil && len(rt.config.Secrets) == 0 {
+func (rt *Runtime) redactSession(s session.Session) (session.Session, error) {
+	if rt.config.Redact == nil && len(rt.secrets) == 0 {
 		return s, nil
 	}
-	return s.Amend(func(c session.Change) (session.Change, error) {
+	return session.Amend(s, func(c session.Change) (session.Change, error) {
 		if added, ok := c.(session.MessageAdded); ok && rt.config.Redact != nil {
 			c = session.MessageAdded{Message: rt.config.Redact(added.Message.Clone())}
 		}
-		return rt.maskChange(c)
+		return rt.redactChange(c)
 	})
 }
 
-// maskChange replaces secrets in a change by way of its JSON form, so that no
+// redactChange replaces secrets in a change by way of its JSON form, so that no
 // field can be forgotten. What holds no secret is returned as it is.
-func (rt *Runtime) maskChange(c session.Change) (session.Change, error) {
+func (rt *Runtime) redactChange(c session.Change) (session.Change, error) {
 	raw, err := session.JSON(session.Record{Seq: seqOf(c), Change: c})
 	if err != nil {
 		return nil, err
 	}
-	masked, err := rt.maskJSON(raw)
+	masked, err := rt.redactJSON(raw)
 	if err != nil || bytes.Equal(raw, masked) {
 		return c, err
 	}
@@ -42,7 +42,7 @@ func (rt *Runtime) maskChange(c session.Change) (session.Change, error) {
 	return r.Change, nil
 }
 
-// seqOf is a number that fits the change: a message's own.
+// seqOf returns a number that fits the change: a message's own.
 func seqOf(c session.Change) int64 {
 	if added, ok := c.(session.MessageAdded); ok && added.Message.Seq > 0 {
 		return added.Message.Seq
@@ -50,12 +50,12 @@ func seqOf(c session.Change) int64 {
 	return 1
 }
 
-func (rt *Runtime) maskMessage(m session.Message) (session.Message, error) {
+func (rt *Runtime) redactMessage(m session.Message) (session.Message, error) {
 	if rt.config.Redact != nil {
 		m = rt.config.Redact(m.Clone())
 	}
 	m.Seq = 1
-	c, err := rt.maskChange(session.MessageAdded{Message: m})
+	c, err := rt.redactChange(session.MessageAdded{Message: m})
 	if err != nil {
 		return m, err
 	}
@@ -66,10 +66,10 @@ func (rt *Runtime) maskMessage(m session.Message) (session.Message, error) {
 	return m, nil
 }
 
-// maskJSON replaces secrets in the strings and keys of a JSON value. One that
+// redactJSON replaces secrets in the strings and keys of a JSON value. One that
 // holds none is returned as it is.
-func (rt *Runtime) maskJSON(raw json.RawMessage) (json.RawMessage, error) {
-	if len(rt.config.Secrets) == 0 {
+func (rt *Runtime) redactJSON(raw json.RawMessage) (json.RawMessage, error) {
+	if len(rt.secrets) == 0 {
 		return raw, nil
 	}
 	var value any
@@ -79,69 +79,79 @@ func (rt *Runtime) maskJSON(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, &session.InvalidError{Field: "value", Reason: err.Error()}
 	}
 	found := false
-	value = rt.maskValue(value, &found)
+	value = rt.redactValue(value, &found)
 	if !found {
 		return raw, nil
 	}
 	return session.JSON(value)
 }
 
-func (rt *Runtime) maskValue(value any, found *bool) any {
+func (rt *Runtime) redactValue(value any, found *bool) any {
 	switch v := value.(type) {
 	case string:
-		masked := rt.masked(v)
+		masked := rt.redactText(v)
 		*found = *found || masked != v
 		return masked
 	case []any:
 		for i := range v {
-			v[i] = rt.maskValue(v[i], found)
+			v[i] = rt.redactValue(v[i], found)
 		}
 	case map[string]any:
 		kept := make(map[string]any, len(v))
 		for key, inner := range v {
-			masked := rt.masked(key)
+			masked := rt.redactText(key)
 			*found = *found || masked != key
-			kept[masked] = rt.maskValue(inner, found)
+			kept[masked] = rt.redactValue(inner, found)
 		}
 		return kept
 	}
 	return value
 }
 
-// hidden is an error whose text would tell a secret.
-type hidden struct {
+// redactedError is an error whose own text holds a secret.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *hidden) Error() string { return e.text }
-func (e *hidden) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
 
-// told is an error as a caller may print it.
-func (rt *Runtime) told(err error) error {
+func (e *redactedError) Unwrap() error { return e.err }
+
+// redactError removes known secrets from an error's text.
+func (rt *Runtime) redactError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := err.Error(); rt.masked(text) != text {
-		return &hidden{text: rt.masked(text), err: err}
+	text := err.Error()
+	if clean := rt.redactText(text); clean != text {
+		return &redactedError{text: clean, err: err}
 	}
 	return err
 }
 
-// masked replaces secrets in plain text.
-func (rt *Runtime) masked(text string) string {
-	for _, name := range rt.secretNames() {
-		text = strings.ReplaceAll(text, rt.config.Secrets[name], "[secret:"+name+"]")
+// redactText replaces secrets in plain text.
+func (rt *Runtime) redactText(text string) string {
+	for _, s := range rt.secrets {
+		text = strings.ReplaceAll(text, s.value, s.mask)
 	}
 	return text
 }
 
-// secretNames lists the secrets that have a value, the longest value first so
+// secret is a value that must never be written, and what is written instead.
+type secret struct{ value, mask string }
+
+// sortSecrets lists the secrets that have a value, the longest value first so
 // that one inside another leaves nothing behind.
-func (rt *Runtime) secretNames() []string {
-	names := slices.DeleteFunc(keysOf(rt.config.Secrets), func(n string) bool { return rt.config.Secrets[n] == "" })
-	slices.SortStableFunc(names, func(a, b string) int { return len(rt.config.Secrets[b]) - len(rt.config.Secrets[a]) })
-	return names
+func sortSecrets(values map[string]string) []secret {
+	var secrets []secret
+	for _, name := range keysOf(values) {
+		if values[name] != "" {
+			secrets = append(secrets, secret{value: values[name], mask: "[secret:" + name + "]"})
+		}
+	}
+	slices.SortStableFunc(secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
+	return secrets
 }
 
 // minSecret keeps a secret from being a word that stands everywhere.

@@ -9,7 +9,46 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// The actions of this file move what the model is shown.
+// ClearSession empties transcript, window and summary and abandons an
+// interrupted execution. Everything else stays, and the log keeps all of it.
+type ClearSession struct{}
+
+// Name is ClearSession.
+func (ClearSession) Name() string { return "ClearSession" }
+
+func (ClearSession) statuses() []session.Status { return onlyOpen }
+
+// Execute clears.
+func (ClearSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	return s.Cleared(actionTime(ctx))
+}
+
+// RewindSession makes a session's state what it was at a version. Nothing is
+// removed: rewinding to a later version undoes it. Status, name, owner, usage
+// and counters stay. It needs a store with a log.
+type RewindSession struct{ To int64 }
+
+// Name is RewindSession.
+func (RewindSession) Name() string { return "RewindSession" }
+
+func (RewindSession) statuses() []session.Status { return onlyOpen }
+
+// Execute rewinds.
+func (a RewindSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := requireEnv(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	rt := env.x.rt
+	if rt.logs == nil {
+		return s, rt.unsupported("rewinding")
+	}
+	target, err := rt.logs.LoadAt(ctx, env.x.ref, a.To)
+	if err != nil {
+		return s, err
+	}
+	return s.Rewound(target, env.Now())
+}
 
 // PruneSession moves the window by a strategy. Nothing is deleted.
 type PruneSession struct {
@@ -18,16 +57,17 @@ type PruneSession struct {
 }
 
 // Name is PruneSession.
-func (PruneSession) Name() string               { return "PruneSession" }
+func (PruneSession) Name() string { return "PruneSession" }
+
 func (PruneSession) statuses() []session.Status { return onlyOpen }
 
 // Execute moves the window.
 func (a PruneSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
-	return memory.Prune(ctx, s, a.Strategy, a.Limit, env.x.rt.pruning(s))
+	return memory.Prune(ctx, s, a.Strategy, a.Limit, env.x.rt.pruneWith(s))
 }
 
 // WidenWindow moves the window back to the group that holds a change, 0 for
@@ -35,12 +75,13 @@ func (a PruneSession) Execute(ctx context.Context, s session.Session) (session.S
 type WidenWindow struct{ FromSeq int64 }
 
 // Name is WidenWindow.
-func (WidenWindow) Name() string               { return "WidenWindow" }
+func (WidenWindow) Name() string { return "WidenWindow" }
+
 func (WidenWindow) statuses() []session.Status { return onlyOpen }
 
 // Execute moves the window.
 func (a WidenWindow) Execute(ctx context.Context, s session.Session) (session.Session, error) {
-	env, err := inside(ctx, a)
+	env, err := requireEnv(ctx, a)
 	if err != nil {
 		return s, err
 	}
@@ -73,5 +114,5 @@ func (a WidenWindow) Execute(ctx context.Context, s session.Session) (session.Se
 		return s, err
 	}
 	// What is returned has the messages it shows, as if it had been loaded so.
-	return s.Holding(slices.DeleteFunc(messages, func(m session.Message) bool { return !s.Shown(m.Seq) }))
+	return session.AttachMessages(s, slices.DeleteFunc(messages, func(m session.Message) bool { return !s.Shown(m.Seq) }))
 }

@@ -2,11 +2,41 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 )
+
+// Action is something to do to a session: it takes a session and returns the
+// next one. It passes the whole pipeline and makes exactly one version. It may
+// be run again when it was interrupted.
+//
+// Optional methods: Permits(session.Status) bool says in which statuses it may
+// run, active alone by default; Leased() bool says that it works for long and
+// needs the session's lease.
+type Action interface {
+	Name() string
+	Execute(ctx context.Context, s session.Session) (session.Session, error)
+}
+
+var actionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+func checkAction(action Action) error {
+	if action == nil {
+		return &session.InvalidError{Field: "action", Reason: "is nil"}
+	}
+	name := action.Name()
+	if !actionName.MatchString(name) {
+		return &session.InvalidError{Field: "action", Reason: fmt.Sprintf("name %q is not a letter and up to 63 letters, digits, dots, hyphens or underscores", name)}
+	}
+	if _, own := action.(builtIn); !own && slices.Contains(builtInNames, name) {
+		return &session.InvalidError{Field: "action", Reason: fmt.Sprintf("the name %q is taken by a built-in action", name)}
+	}
+	return nil
+}
 
 // builtIn marks the actions of this package. Their names cannot be taken.
 type builtIn interface{ statuses() []session.Status }
@@ -39,19 +69,28 @@ func permits(a Action, status session.Status) bool {
 
 // leased reports an action that works for long and needs the lease.
 func leased(a Action) bool {
-	if conversation(a) {
+	if runsAgent(a) {
 		return true
 	}
 	long, ok := a.(interface{ Leased() bool })
 	return ok && long.Leased()
 }
 
+// runsAgent reports the two actions that run the agent loop.
+func runsAgent(a Action) bool {
+	switch a.(type) {
+	case SendMessage, ContinueExecution:
+		return true
+	}
+	return false
+}
+
 // ownsConversation reports a kind of session whose conversation belongs to
 // the package that made it.
 func ownsConversation(k session.Kind) bool { return k == session.KindTask || k == session.KindWorkflow }
 
-// ofConversation reports actions that such a session refuses.
-func ofConversation(a Action) bool {
+// changesConversation reports actions that such a session refuses.
+func changesConversation(a Action) bool {
 	switch a.(type) {
 	case SendMessage, ContinueExecution, AbandonExecution, ClearSession, RewindSession:
 		return true
@@ -59,18 +98,18 @@ func ofConversation(a Action) bool {
 	return false
 }
 
-// moment is when an action happens: the runtime's time, or the machine's for
-// an action that is called by hand.
-func moment(ctx context.Context) time.Time {
+// actionTime is when an action happens: the runtime's time, or the machine's for
+// an action that is called directly.
+func actionTime(ctx context.Context) time.Time {
 	if e := Env(ctx); e != nil {
 		return e.Now()
 	}
 	return time.Now()
 }
 
-// inside is the environment of an action that needs the runtime.
-func inside(ctx context.Context, a Action) (*Environment, error) {
-	if e := Env(ctx); e != nil {
+// requireEnv returns the environment of an action that needs the runtime.
+func requireEnv(ctx context.Context, a Action) (*Environment, error) {
+	if e := Env(ctx); e != nil && e.checkInAction(a.Name()) == nil {
 		return e, nil
 	}
 	return nil, &session.InvalidError{Field: "action", Reason: a.Name() + " runs through Runtime.Execute only"}

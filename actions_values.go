@@ -1,0 +1,109 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// WriteMetadata sets a metadata key to any JSON value, null included.
+type WriteMetadata struct {
+	Key   string
+	Value any
+}
+
+// Name is WriteMetadata.
+func (WriteMetadata) Name() string { return "WriteMetadata" }
+
+func (WriteMetadata) statuses() []session.Status { return notDeleted }
+
+// Execute writes.
+func (a WriteMetadata) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	raw, err := session.JSON(a.Value)
+	if err != nil {
+		return s, err
+	}
+	return s.WithMetadata(a.Key, raw, actionTime(ctx))
+}
+
+// RemoveMetadata removes a metadata key; a missing one is no error.
+type RemoveMetadata struct{ Key string }
+
+// Name is RemoveMetadata.
+func (RemoveMetadata) Name() string { return "RemoveMetadata" }
+
+func (RemoveMetadata) statuses() []session.Status { return notDeleted }
+
+// Execute removes.
+func (a RemoveMetadata) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	return s.WithoutMetadata(a.Key, actionTime(ctx))
+}
+
+// UpdateTask replaces the session's whole task list. At most 20 items, at most
+// one of them in progress.
+type UpdateTask struct{ Tasks []session.TaskItem }
+
+// Name is UpdateTask.
+func (UpdateTask) Name() string { return "UpdateTask" }
+
+func (UpdateTask) statuses() []session.Status { return onlyOpen }
+
+// Execute replaces the list.
+func (a UpdateTask) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	return s.WithTasks(a.Tasks, actionTime(ctx))
+}
+
+// StoreVariable writes a value of the session's own memory. IfVersion, where
+// set, must be the variable's version; 0 means it must not exist.
+type StoreVariable struct {
+	Key       string
+	Value     any
+	IfVersion *int64
+}
+
+// Name is StoreVariable.
+func (StoreVariable) Name() string { return "StoreVariable" }
+
+func (StoreVariable) statuses() []session.Status { return onlyOpen }
+
+// Execute stores.
+func (a StoreVariable) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	raw, err := session.JSON(a.Value)
+	if err != nil {
+		return s, err
+	}
+	if err := checkVariableVersion(s, a.Key, a.IfVersion); err != nil {
+		return s, err
+	}
+	return s.WithVariable(a.Key, raw, actionTime(ctx))
+}
+
+// DeleteVariable removes a value of the session's own memory; one that is not
+// there is no error. IfVersion, where set, must be the variable's version.
+type DeleteVariable struct {
+	Key       string
+	IfVersion *int64
+}
+
+// Name is DeleteVariable.
+func (DeleteVariable) Name() string { return "DeleteVariable" }
+
+func (DeleteVariable) statuses() []session.Status { return onlyOpen }
+
+// Execute deletes.
+func (a DeleteVariable) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	if err := checkVariableVersion(s, a.Key, a.IfVersion); err != nil {
+		return s, err
+	}
+	return s.With(actionTime(ctx), session.VariableDeleted{Key: a.Key})
+}
+
+// checkVariableVersion refuses a variable that is not at the wanted version; one
+// that does not exist has version 0.
+func checkVariableVersion(s session.Session, key string, want *int64) error {
+	have := s.Variables()[key]
+	if want != nil && *want != have.Version {
+		return &session.ConflictError{ID: key, Reason: session.ReasonStaleEntry, Want: *want, Have: have.Version}
+	}
+	return nil
+}

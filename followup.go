@@ -1,0 +1,92 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// deliver continues the session with messages and responses that arrived after
+// the loop last read the inbox. When that fails, what was saved before stays
+// the result.
+func (x *execution) deliver(ctx context.Context, s session.Session) (session.Session, error) {
+	for seen := ""; ; {
+		first, err := x.nextItem(ctx, s)
+		if err != nil || first == "" || first == seen {
+			return s, nil
+		}
+		seen = first
+		y := &execution{rt: x.rt, ref: x.ref, action: ContinueExecution{}, opts: options{stream: x.opts.stream, busy: Reject}}
+		next, err := y.attempt(ctx)
+		switch {
+		case err == nil:
+			s = next
+		case errors.Is(err, session.ErrExecutionFailed), errors.Is(err, session.ErrAfterSave):
+			return next, err
+		default: // the message stays in the inbox for whoever comes next
+			x.rt.config.Logger.Warn("follow-up not delivered", "session", x.ref.ID, "error", x.rt.redactText(err.Error()))
+			return s, nil
+		}
+	}
+}
+
+// enqueue leaves a message in the inbox of a running session. If the session
+// became idle meanwhile, the message is taken from there at once.
+func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
+	rt := x.rt
+	send, ok := x.action.(SendMessage)
+	if !ok {
+		return session.Session{}, &session.InvalidError{Field: "OnBusy", Reason: "only SendMessage can be enqueued"}
+	}
+	m, err := send.message(rt.config.NewID)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if len(x.keys) > 0 && send.Message == nil {
+		m.ID = x.keys[0].Name // the same key twice is one item
+	}
+	payload := session.Values{}
+	for name, value := range map[string]any{"message": m, "keys": x.keys} {
+		if payload[name], err = session.JSON(value); err != nil {
+			return session.Session{}, err
+		}
+	}
+	item, err := rt.Post(ctx, x.ref.ID, store.Item{ID: m.ID, Kind: store.ItemFollowUp, Payload: payload})
+	if err != nil {
+		return session.Session{}, err
+	}
+	if _, live, err := rt.leases.Holding(ctx, x.ref); err != nil || live {
+		return session.Session{}, errors.Join(&session.QueuedError{ID: x.ref.ID, InboxID: item.ID}, err)
+	}
+	y := &execution{rt: rt, ref: x.ref, action: ContinueExecution{}, opts: options{stream: x.opts.stream}}
+	s, err := y.attempt(ctx)
+	if errors.Is(err, session.ErrInvalid) { // another has taken it
+		return session.Session{}, &session.QueuedError{ID: x.ref.ID, InboxID: item.ID}
+	}
+	return s, err
+}
+
+// nextItem returns the id of the first inbox item that the session can continue
+// with, or "".
+func (x *execution) nextItem(ctx context.Context, s session.Session) (string, error) {
+	if x.rt.inboxes == nil {
+		return "", nil
+	}
+	items, err := x.rt.inboxes.Inbox(ctx, x.ref)
+	if err != nil {
+		return "", err
+	}
+	for _, item := range items {
+		if item.Kind == store.ItemFollowUp && !s.Waiting() {
+			return item.ID, nil
+		}
+		if r, bad := decodeResponse(item); item.Kind == store.ItemResponse && !bad && s.Waiting() {
+			if p, known := s.PendingCall(r.PendingID); known && p.Waiting() {
+				return item.ID, nil
+			}
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,181 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Memory is the memory of a session: what was said in it, and what is
+// remembered for it, its user and its agent.
+func (rt *Runtime) Memory(ctx context.Context, id string) (memory.Handle, error) {
+	info, err := rt.Info(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	h := rt.memory(info)
+	h.who.Name, h.who.Role = rt.who.Actor, "user"
+	return h, nil
+}
+
+// Memory is the memory of the session that the action runs on, as its agent
+// may use it: in the scopes that its definition allows. Inside a tool, what is
+// stored for the session goes to the open tail; an action that is no tool
+// stores it with the session it returns.
+func (e *Environment) Memory() memory.Handle { return e.handle() }
+
+func (e *Environment) handle() *memoryHandle {
+	h := e.x.rt.memory(e.info)
+	h.who.Name, h.who.Role = e.info.AgentName, "agent"
+	h.env, h.allowed = e, allowedScopes(e.policy)
+	return h
+}
+
+// allowedScopes are those an agent may use: the session's alone, unless its
+// definition says otherwise.
+func allowedScopes(policy *session.MemoryPolicy) []memory.Scope {
+	if policy == nil || len(policy.Scopes) == 0 {
+		return []memory.Scope{memory.ScopeSession}
+	}
+	var allowed []memory.Scope
+	for _, scope := range policy.Scopes {
+		allowed = append(allowed, memory.Scope(scope))
+	}
+	return allowed
+}
+
+func (rt *Runtime) memory(info session.Info) *memoryHandle {
+	return &memoryHandle{
+		rt: rt, ref: store.Ref{Tenant: info.Tenant, ID: info.ID}, agent: info.AgentName, allowed: memory.Scopes(),
+		who: memory.Identity{Tenant: info.Tenant, ID: info.UserID},
+	}
+}
+
+// Forget removes everything that is remembered for a user or an agent of the
+// tenant, or with dry only counts it. What was said in sessions stays.
+func (rt *Runtime) Forget(ctx context.Context, scope memory.Scope, owner string, dry bool) (int, error) {
+	ctx, done, err := rt.beginCall(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	if scope != memory.ScopeUser && scope != memory.ScopeAgent {
+		return 0, &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not user or agent: a session's own memory goes with it", scope)}
+	}
+	if rt.memories == nil {
+		return 0, rt.unsupported("memory of a user or an agent")
+	}
+	return rt.memories.ForgetAll(ctx, store.Owner{Tenant: rt.who.Tenant, Scope: store.Scope(scope), Name: owner}, dry)
+}
+
+// memoryHandle is a session's memory.
+type memoryHandle struct {
+	rt      *Runtime
+	ref     store.Ref
+	agent   string
+	who     memory.Identity
+	allowed []memory.Scope
+	env     *Environment // nil: from outside
+
+	now *session.Session // the session where no tail tells; nil: the store does
+}
+
+// memoryOf is the agent's memory as of a session that the loop is at work on.
+func (e *Environment) memoryOf(s session.Session) *memoryHandle {
+	h := e.handle()
+	h.now = &s
+	return h
+}
+
+// SessionID is the session's id.
+func (h *memoryHandle) SessionID() string { return h.ref.ID }
+
+// Identity is who uses the handle.
+func (h *memoryHandle) Identity() memory.Identity { return h.who }
+
+// owner checks a scope. The owner is that of a user's or an agent's entries.
+func (h *memoryHandle) owner(scope memory.Scope) (store.Owner, error) {
+	if err := scope.Check(); err != nil {
+		return store.Owner{}, err
+	}
+	if !slices.Contains(h.allowed, scope) {
+		refused := &session.ScopeError{Scope: string(scope)}
+		for _, s := range h.allowed {
+			refused.Allowed = append(refused.Allowed, string(s))
+		}
+		return store.Owner{}, refused
+	}
+	o := store.Owner{Tenant: h.ref.Tenant, Scope: store.ScopeAgent, Name: h.agent}
+	switch scope {
+	case memory.ScopeSession:
+		return o, nil
+	case memory.ScopeUser:
+		o.Scope, o.Name = store.ScopeUser, h.who.ID
+		if o.Name == "" {
+			return o, &session.InvalidError{Field: "scope", Reason: "session " + h.ref.ID + " has no user"}
+		}
+	}
+	if h.rt.memories == nil {
+		return o, h.rt.unsupported("memory of a user or an agent")
+	}
+	return o, o.Check()
+}
+
+// current returns the session as it is now, with the open tail.
+func (h *memoryHandle) current(ctx context.Context) (session.Session, error) {
+	if h.now != nil {
+		return *h.now, nil
+	}
+	if tail := agent.WriterOf(ctx); tail != nil && h.env != nil {
+		return tail.Write(ctx)
+	}
+	return h.rt.store.Load(ctx, h.ref, h.rt.tails != nil)
+}
+
+// History reads messages.
+func (h *memoryHandle) History(ctx context.Context, o memory.HistoryOptions) (memory.Page, error) {
+	o, err := o.Check()
+	if err != nil {
+		return memory.Page{}, err
+	}
+	messages, err := h.transcript(ctx, o.IncludeCleared)
+	if err != nil {
+		return memory.Page{}, err
+	}
+	return o.Cut(messages), nil
+}
+
+// transcript is everything that was said, or with cleared everything that was
+// ever written, in order.
+func (h *memoryHandle) transcript(ctx context.Context, cleared bool) ([]session.Message, error) {
+	s, err := h.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !cleared && !s.Partial() {
+		return s.Messages(), nil
+	}
+	if h.rt.logs == nil {
+		return nil, h.rt.unsupported("messages that are not in the window")
+	}
+	spans := session.Spans(s)
+	var messages []session.Message
+	for after := int64(0); ; {
+		entries, err := h.rt.logs.Log(ctx, h.ref, after, 0)
+		if err != nil || len(entries) == 0 {
+			return messages, err
+		}
+		for _, e := range entries {
+			after = e.Seq
+			added, ok := e.Change.(session.MessageAdded)
+			if ok && !e.Discarded && (cleared || session.Holds(spans, e.Seq)) {
+				messages = append(messages, added.Message)
+			}
+		}
+	}
+}
