@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
+// Schema and version of the snapshots that Export writes.
 const (
 	SnapshotSchema  = "session_runtime_v2"
 	SnapshotVersion = 2
