@@ -57,7 +57,7 @@ func newVocabulary(file string) (*vocabulary, error) {
 	if number != pieces || v.blank == 0 {
 		return nil, fmt.Errorf("the vocabulary has %d pieces, not %d", number, pieces)
 	}
-	// Of pieces that are there twice the last one quantised.
+	// Of duplicate pieces the last one counts.
 	slices.SortFunc(v.pieces, func(a, b piece) int {
 		return cmp.Or(strings.Compare(a.text, b.text), cmp.Compare(b.token, a.token))
 	})
