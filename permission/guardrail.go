@@ -22,9 +22,9 @@ const (
 // start matches where a command can start in unparsed text.
 const start = "(?:^|[;&|({`\\n]|\\bsudo\\s|\\bdo\\s|\\bthen\\s)\\s*"
 
-// rawHarm is looked for in the text of the line: it finds what stands in
-// quotes and in lines that cannot be parsed. A word alone is harm only in the
-// latter: elsewhere it may be said without being done.
+// textHarm is searched in the text of the line: it finds harm inside quotes and
+// in lines that cannot be parsed. The name of a command alone counts only in the
+// latter: elsewhere it may be harmless text.
 var textHarm = []struct {
 	harm           string
 	unparsableOnly bool     // only in lines that cannot be parsed
