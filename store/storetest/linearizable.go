@@ -115,7 +115,7 @@ func (r *recording) linearizable(t testing.TB, m linear.Model[register, call, an
 // sessions at once.
 func versionsAreLinearizable(t testing.TB, d Data) {
 	history := newRecording()
-	errs := together(t, d, clients, func(i int, st store.Store) error {
+	errs := runTogether(t, d, clients, func(i int, st store.Store) error {
 		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 7)), history: history, known: map[string]session.Session{}}
 		history.play(c.versionCall)
 		return nil
@@ -164,7 +164,7 @@ func (c *client) versionCall() {
 
 func (c *client) create(ctx context.Context, id string) {
 	c.made++
-	s := born(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
+	s := newSessionFrom(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
 	c.history.do(c.n, call{op: "create", id: id, agent: s.AgentID()}, func() answer {
 		s, err := c.st.Create(ctx, s, commit(s, "create"))
 		return c.learned(s, err)
@@ -172,7 +172,7 @@ func (c *client) create(ctx context.Context, id string) {
 }
 
 func (c *client) save(ctx context.Context, known session.Session, fence int64) {
-	next := noted(c.t, known, fmt.Sprint(c.n))
+	next := withNote(c.t, known, fmt.Sprint(c.n))
 	in := call{op: "save", id: known.ID(), agent: known.AgentID(), version: known.Version(), fence: fence}
 	c.history.do(c.n, in, func() answer {
 		w := commit(next, fmt.Sprint(c.n))
@@ -249,7 +249,7 @@ func leasesAreLinearizable(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "fought-for"))
 	history := newRecording()
-	errs := together(t, d, clients, func(i int, st store.Store) error {
+	errs := runTogether(t, d, clients, func(i int, st store.Store) error {
 		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 11)), history: history, known: map[string]session.Session{s.ID(): s}}
 		history.play(func() { c.leaseCall(s.ID()) })
 		return nil
@@ -261,7 +261,7 @@ func leasesAreLinearizable(t testing.TB, d Data) {
 }
 
 func (c *client) leaseCall(id string) {
-	ctx, leases := c.t.Context(), as[store.Leases](c.t, c.st)
+	ctx, leases := c.t.Context(), ability[store.Leases](c.t, c.st)
 	switch c.random.IntN(8) {
 	case 0, 1:
 		c.history.do(c.n, call{op: "acquire", id: id}, func() answer {

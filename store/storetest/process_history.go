@@ -111,26 +111,26 @@ func (h *history) check(t testing.TB, s session.Session) {
 			t.Errorf("%s is in the session, but its writer was told otherwise", tag)
 		}
 	}
-	if err := linear.Check(versioned(), operations); err != nil {
+	if err := linear.Check(processModel(), operations); err != nil {
 		t.Errorf("the history is not linearizable: %v", err)
 	}
 	t.Logf("%d operations: %d saves, %d conflicts, %d cut off", len(operations), saves, lost, len(h.open))
 }
 
-// stand is where a session stands, in the model of a store.
-type stand struct {
+// sessionState is where a session stands, in the model of a store.
+type sessionState struct {
 	version, seq int64
 	last         string
 }
 
-// versioned is the model of one session: a write from where it stands moves
+// processModel is the model of one session: a write from where it stands moves
 // it on, any other is told where it stands.
-func versioned() linear.Model[stand, operation, struct{}] {
-	return linear.Model[stand, operation, struct{}]{
-		Start: stand{version: 1, seq: 1},
-		Step: func(at stand, op operation, _ struct{}) []stand {
+func processModel() linear.Model[sessionState, operation, struct{}] {
+	return linear.Model[sessionState, operation, struct{}]{
+		Start: sessionState{version: 1, seq: 1},
+		Step: func(at sessionState, op operation, _ struct{}) []sessionState {
 			if next, ok := at.after(op); ok {
-				return []stand{next}
+				return []sessionState{next}
 			}
 			return nil
 		},
@@ -139,10 +139,10 @@ func versioned() linear.Model[stand, operation, struct{}] {
 
 // after is where an operation leaves the session, and whether it can have come
 // to what it did.
-func (at stand) after(op operation) (stand, bool) {
+func (at sessionState) after(op operation) (sessionState, bool) {
 	switch {
 	case op.Kind == opLoad:
-		return at, stand{op.Version, op.Seq, op.Last} == at
+		return at, sessionState{op.Version, op.Seq, op.Last} == at
 	case op.Lost == session.ReasonStale:
 		return at, op.From != at.version && op.Have == at.version
 	case op.Lost == session.ReasonOpenTail:
@@ -150,7 +150,7 @@ func (at stand) after(op operation) (stand, bool) {
 	case op.Lost != "":
 		return at, false
 	}
-	next := stand{version: at.version, seq: at.seq + 1, last: op.Tag}
+	next := sessionState{version: at.version, seq: at.seq + 1, last: op.Tag}
 	if op.Kind == opSave {
 		next.version++
 	}

@@ -87,7 +87,7 @@ type step struct {
 	do   func(ctx context.Context, w *worker, l *life) error
 }
 
-// life is what a worker knows while it leads a session from birth to death.
+// sessionLife is what a worker knows while it leads a session from birth to death.
 type life struct {
 	s     session.Session
 	lease store.Lease
@@ -162,7 +162,7 @@ func steps(st store.Store) []step {
 
 func saveStep(name string) step {
 	return step{name, func(ctx context.Context, w *worker, l *life) error {
-		s, err := spoken(l.s, name)
+		s, err := addText(l.s, name)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func saveStep(name string) step {
 
 func appendStep(name string) step {
 	return step{name, func(ctx context.Context, w *worker, l *life) error {
-		s, err := spoken(l.s, name)
+		s, err := addText(l.s, name)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func acquireStep(name string) step {
 
 func startStep(name string, starts store.Starts) step {
 	return step{name, func(ctx context.Context, w *worker, l *life) error {
-		s, err := spoken(l.s, name)
+		s, err := addText(l.s, name)
 		if err != nil {
 			return err
 		}
@@ -244,8 +244,8 @@ func (w *worker) leases() store.Leases {
 	return l
 }
 
-// spoken is the session with one more message.
-func spoken(s session.Session, text string) (session.Session, error) {
+// addText is the session with one more message.
+func addText(s session.Session, text string) (session.Session, error) {
 	return s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, lifeTime())
 }
 
@@ -291,14 +291,14 @@ func snapshot(ctx context.Context, st store.Store) (string, error) {
 		text += fmt.Sprintf("%s base %d tail %t\n", raw, s.Base(), s.HasTail())
 	}
 	if memories, ok := st.(store.Memories); ok {
-		remembered, err := recollection(ctx, memories)
+		remembered, err := describeMemories(ctx, memories)
 		return text + remembered, err
 	}
 	return text, nil
 }
 
-// recollection is everything a store remembers and finds, in one text.
-func recollection(ctx context.Context, memories store.Memories) (string, error) {
+// describeMemories is everything a store remembers and finds, in one text.
+func describeMemories(ctx context.Context, memories store.Memories) (string, error) {
 	text := ""
 	for version := range int64(4) {
 		e, found, err := memories.Entry(ctx, lifeOwner(), "key", version)

@@ -9,7 +9,7 @@ import (
 )
 
 // Reading is everything a store tells of one session. Two stores that hold the
-// same have the same, and so has one before and after a migration.
+// wantSame have the same, and so has one before and after a migration.
 type Reading struct {
 	Ref      store.Ref
 	Info     session.Info
