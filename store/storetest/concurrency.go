@@ -23,7 +23,7 @@ func concurrencyBehaviours() []behaviour {
 
 const writers = 12
 
-// runTogether runs n calls at once, on several handles in turn, and gathers
+// runTogether runs n concurrent calls, spread over several handles, and returns
 // their errors.
 func runTogether(t testing.TB, d Data, n int, call func(i int, st store.Store) error) []error {
 	t.Helper()

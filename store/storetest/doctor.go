@@ -26,7 +26,7 @@ func doctorBehaviours() []behaviour {
 	}
 }
 
-// fillStore fills a store with all it can keep, in several tenants, and
+// fillStore writes everything that a store can keep, in several tenants, and
 // returns the sessions.
 func fillStore(t testing.TB, st store.Store) []session.Session {
 	t.Helper()
@@ -68,7 +68,7 @@ func fillStore(t testing.TB, st store.Store) []session.Session {
 	return all
 }
 
-// loadWithTail reads a session with its tail where the store has one.
+// loadWithTail loads a session with its tail, if the store has tails.
 func loadWithTail(ctx context.Context, st store.Store, r store.Ref) (session.Session, error) {
 	_, tails := st.(store.Tails)
 	return st.Load(ctx, r, tails)
@@ -212,14 +212,14 @@ func tellsProgress(t testing.TB, d Data) {
 		err := do(func(done, total int) {
 			calls++
 			if done < 0 || total < 0 || total > 0 && done > total {
-				t.Errorf("%s told of %d of %d", work, done, total)
+				t.Errorf("%s reported %d of %d", work, done, total)
 			}
 		})
 		if err != nil {
 			t.Errorf("%s: %v", work, err)
 		}
 		if calls == 0 {
-			t.Errorf("%s told nothing", work)
+			t.Errorf("%s reported no progress", work)
 		}
 	}
 }

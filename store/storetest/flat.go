@@ -45,8 +45,8 @@ func costDoesNotGrow(t testing.TB, d Data) {
 	}
 }
 
-// addTurns adds turns of a question and an answer until the session has so
-// many. The window follows at a distance, as a pruning policy has it.
+// addTurns adds turns of a question and an answer up to a number of turns. The
+// window follows at a distance, as with a pruning policy.
 func addTurns(t testing.TB, st store.Store, s session.Session, turns int) session.Session {
 	t.Helper()
 	for s.Info().MessageCount < 2*turns {

@@ -25,7 +25,7 @@ func forkBehaviours() []behaviour {
 	}
 }
 
-// newFork is a version-0 fork of a saved session.
+// newFork makes a version-0 fork of a saved session.
 func newFork(t testing.TB, s session.Session, id string) session.Session {
 	t.Helper()
 	f, err := s.Fork(id, "agent-of-"+id, start().Add(time.Hour))
@@ -56,7 +56,7 @@ func conversation(t testing.TB, st store.Store, id string, texts ...string) sess
 	return s
 }
 
-// wantTexts fails the test unless the transcript is these texts.
+// wantTexts fails the test unless the transcript has exactly these texts.
 func wantTexts(t testing.TB, s session.Session, texts ...string) {
 	t.Helper()
 	var have []string

@@ -26,7 +26,7 @@ func taskSession(t testing.TB, st store.Store, id string) session.Session {
 	return create(t, st, withChanges(t, s, session.TaskRowChanged{Task: session.TaskRow{Title: "title", Status: "running"}}))
 }
 
-// overwriteHeader writes over all that a header leads to.
+// overwriteHeader overwrites everything that a header refers to.
 func overwriteHeader(i session.Info) {
 	*i.ExpiresAt = time.Time{}
 	i.Task.Title = "scribbled"

@@ -24,7 +24,7 @@ func keysBehaviours() []behaviour {
 	}
 }
 
-// commitWithKeys describes a save with idempotency keys.
+// commitWithKeys makes a commit with idempotency keys.
 func commitWithKeys(s session.Session, keys ...store.Key) store.Commit {
 	c := commit(s, "keyed")
 	c.Keys = keys

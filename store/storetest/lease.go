@@ -111,7 +111,7 @@ func writersWithoutLeaseAreBusy(t testing.TB, d Data) {
 	wantSame(t, load(t, st, ref("held")), saved)
 }
 
-// wantFenced expects every kind of write under a token to be refused.
+// wantFenced fails the test unless every kind of write with a token is refused.
 func wantFenced(t testing.TB, st store.Store, s session.Session, token int64) {
 	t.Helper()
 	c := commit(s, "late")

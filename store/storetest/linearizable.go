@@ -39,8 +39,7 @@ type answer struct {
 	token   int64
 }
 
-// recording gathers a history. Its clock only counts, which is all an order
-// needs.
+// recording records a history. Its clock only counts: an order needs no more.
 type recording struct {
 	ticks  atomic.Int64
 	rounds [callsPerClient]sync.WaitGroup
@@ -56,8 +55,8 @@ func newRecording() *recording {
 	return r
 }
 
-// play has a client act, round by round with all the others, so that they
-// meet on fast stores too.
+// play runs a client in rounds together with all others, so that they overlap on
+// fast stores too.
 func (r *recording) play(act func()) {
 	for i := range r.rounds {
 		r.rounds[i].Done()
@@ -66,7 +65,7 @@ func (r *recording) play(act func()) {
 	}
 }
 
-// do makes a call and writes down when it began and ended.
+// do makes a call and records its start and end.
 func (r *recording) do(client int, c call, run func() answer) {
 	began := r.ticks.Add(1)
 	a := run()
@@ -126,7 +125,7 @@ func versionsAreLinearizable(t testing.TB, d Data) {
 	history.linearizable(t, versionModel())
 }
 
-// client is one of those who act at once.
+// client is one of the concurrent callers.
 type client struct {
 	t       testing.TB
 	n       int
@@ -182,7 +181,7 @@ func (c *client) save(ctx context.Context, known session.Session, fence int64) {
 	})
 }
 
-// learned remembers what a call returned.
+// learned keeps the session that a call returned.
 func (c *client) learned(s session.Session, err error) answer {
 	if err != nil {
 		return answer{outcome: outcome(err)}
@@ -191,7 +190,7 @@ func (c *client) learned(s session.Session, err error) answer {
 	return answer{outcome: "ok", agent: s.AgentID(), version: s.Version()}
 }
 
-// register is what the model knows of one session.
+// register is the model of one session.
 type register struct {
 	agent   string // "": there is none
 	version int64

@@ -52,10 +52,10 @@ func agent(name string) store.Owner {
 
 func version(v int64) *int64 { return &v }
 
-// minute is a moment of the suite.
+// minute returns the start of the suite plus n minutes.
 func minute(n int) time.Time { return start().Add(time.Duration(n) * time.Minute) }
 
-// mustRemember writes an entry and expects it to work.
+// mustRemember writes an entry.
 func mustRemember(t testing.TB, st store.Store, o store.Owner, m store.Memo) store.Entry {
 	t.Helper()
 	if m.At.IsZero() {
@@ -245,7 +245,7 @@ func wantStale(t testing.TB, what string, err error, key string, want, have int6
 	}
 }
 
-// memoOfCall is a memo that a tool call writes.
+// memoOfCall makes a memo that a tool call writes.
 func memoOfCall(sessionID, callID, key, value string) store.Memo {
 	m := newMemo(key, value)
 	m.SessionID, m.CallID = sessionID, callID

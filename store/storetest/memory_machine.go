@@ -35,8 +35,7 @@ type slot struct {
 	key   string
 }
 
-// slotState is all that is known of a slot. Values are told apart by the step
-// that wrote them.
+// slotState is the model of a slot. The step that wrote a value identifies it.
 type slotState struct {
 	last  int64
 	kept  map[int64]string
@@ -51,7 +50,7 @@ func (s *slotState) there() int64 {
 	return s.last
 }
 
-// memoryMachine makes the calls and keeps the model.
+// memoryMachine makes random calls and compares the store with a model.
 type memoryMachine struct {
 	*property.T
 	memories store.Memories

@@ -32,7 +32,7 @@ func searchAgreesWithModel(t testing.TB, d Data) {
 	})
 }
 
-// modelTenant is a tenant whose history is random.
+// modelTenant is a tenant with a random history and its model.
 type modelTenant struct {
 	*property.T
 	st     store.Store
@@ -52,7 +52,7 @@ func newModelTenant(t *property.T, st store.Store, tenant string) *modelTenant {
 	return &modelTenant{T: t, st: st, tenant: tenant, tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{}}
 }
 
-// transcript is what a session has said: in force, and with what was cleared.
+// transcript holds the messages of a session, without and with cleared ones.
 type transcript struct {
 	session.Info
 	inForce, all []session.Message
@@ -76,7 +76,7 @@ func (w *modelTenant) text() string {
 	return strings.Join(words, " ")
 }
 
-// step does one of the things that alter what can be found.
+// step makes one random change of what can be found.
 func (w *modelTenant) step() {
 	id := w.draw("session", "a", "b", "c")
 	tail, there := w.tails[id]
@@ -125,7 +125,7 @@ func (w *modelTenant) step() {
 	}
 }
 
-// begin makes a session, of nothing or as a fork of another.
+// begin creates a session, new or as a fork.
 func (w *modelTenant) begin(id string) {
 	w.said++
 	agentID := fmt.Sprintf("agent-%s-%d", id, w.said)
@@ -150,7 +150,7 @@ func (w *modelTenant) someVersion(s session.Session) int64 {
 	return property.Int64Range(1, s.Version()).Draw(w.T, "version")
 }
 
-// say adds a message whose id no other has, wherever it is.
+// say adds a message with an id that is unique in the tenant.
 func (w *modelTenant) say(s session.Session) session.Session {
 	w.said++
 	m := session.Message{ID: fmt.Sprint("said-", w.said), Role: session.RoleUser, Content: session.Text(w.text()), Trace: w.draw("trace", "no", "no", "yes") == "yes"}
@@ -226,7 +226,7 @@ func (w *modelTenant) find(q store.Search) []store.Passage {
 	return q.Rank(found)
 }
 
-// passages are all that lie in the places of a search.
+// passages lists all passages in the scope of a search.
 func (w *modelTenant) passages(q store.Search) []store.Passage {
 	var all []store.Passage
 	for _, o := range q.Owners(w.tenant) {
@@ -264,7 +264,7 @@ func (t transcript) passages(q store.Search, seen map[string]bool) []store.Passa
 	return all
 }
 
-// read reads everything that was said.
+// read reads all transcripts from the store.
 func (w *modelTenant) read() {
 	for _, id := range slices.Sorted(maps.Keys(w.tails)) {
 		entries, err := ability[store.Logs](w, w.st).Log(w.Context(), w.ref(id), 0, math.MaxInt32)

@@ -74,7 +74,7 @@ func wantFound(t testing.TB, st store.Store, q store.Search, want ...string) {
 	}
 }
 
-// searchIn is a search in a session's transcript for the words of a text.
+// searchIn searches a session's transcript for the words of a text.
 func searchIn(id, text string) store.Search {
 	return store.Search{Words: store.Words(text), Session: id}
 }

@@ -17,7 +17,7 @@ const (
 	opAppend = "append"
 )
 
-// operation is one call of a racing worker and what became of it.
+// operation is one call of a racing worker with its outcome.
 type operation struct {
 	Kind         string
 	Call, Return int64 // in nanoseconds of the machine's clock
@@ -30,11 +30,10 @@ type operation struct {
 	Have         int64
 }
 
-// observed is an operation of a history. What it was asked and what became of
-// it are one value.
+// observed is an operation of a history: request and outcome are one value.
 type observed = linear.Call[operation, struct{}]
 
-// history is what all workers did, by worker.
+// history holds the operations of each worker.
 type history struct {
 	done []observed
 	open map[int]operation // begun and not ended
@@ -108,7 +107,7 @@ func (h *history) check(t testing.TB, s session.Session) {
 	}
 	for tag := range written {
 		if !accounted[tag] {
-			t.Errorf("%s is in the session, but its writer was told otherwise", tag)
+			t.Errorf("%s is in the session, but its writer got an error", tag)
 		}
 	}
 	if err := linear.Check(processModel(), operations); err != nil {
@@ -117,14 +116,14 @@ func (h *history) check(t testing.TB, s session.Session) {
 	t.Logf("%d operations: %d saves, %d conflicts, %d cut off", len(operations), saves, lost, len(h.open))
 }
 
-// sessionState is where a session stands, in the model of a store.
+// sessionState is the state of a session in the model.
 type sessionState struct {
 	version, seq int64
 	last         string
 }
 
-// processModel is the model of one session: a write from where it stands moves
-// it on, any other is told where it stands.
+// processModel models one session: a write from the current version succeeds,
+// any other gets a conflict with the current version.
 func processModel() linear.Model[sessionState, operation, struct{}] {
 	return linear.Model[sessionState, operation, struct{}]{
 		Start: sessionState{version: 1, seq: 1},
@@ -137,8 +136,8 @@ func processModel() linear.Model[sessionState, operation, struct{}] {
 	}
 }
 
-// after is where an operation leaves the session, and whether it can have come
-// to what it did.
+// after returns the state after an operation, and whether its outcome is
+// possible.
 func (at sessionState) after(op operation) (sessionState, bool) {
 	switch {
 	case op.Kind == opLoad:

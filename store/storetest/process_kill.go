@@ -52,7 +52,7 @@ func killedAtEveryWritePoint(t *testing.T, p Processes) {
 	}
 }
 
-// checkKilledAt checks what a worker leaves that is killed at the n-th write point.
+// checkKilledAt kills a worker at the n-th write point and checks what it left.
 func checkKilledAt(t *testing.T, p Processes, n int, snapshots []string) {
 	url := p.NewURL(t)
 	acknowledged, killed := startWorker(t, job{Do: "live", URL: url, Lease: p.lease()}, n).all(t)
@@ -83,8 +83,8 @@ func checkKilledAt(t *testing.T, p Processes, n int, snapshots []string) {
 	}
 }
 
-// checkContinues checks that the store works on after a crash, and that the dead
-// worker's lease, whose token was used before, is replaced and fenced.
+// checkContinues checks that the store works after a crash, and that the dead
+// worker's lease is replaced and its token fenced.
 func checkContinues(t *testing.T, p Processes, st store.Store, used int64) {
 	t.Helper()
 	ctx := t.Context()

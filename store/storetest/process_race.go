@@ -127,7 +127,7 @@ func everyVersionHasOneWriter(t *testing.T, p Processes) {
 	h.check(t, loadFinal(t, st))
 }
 
-// loadFinal is the session when all is over, its tail sealed.
+// loadFinal loads the session after the race and seals its tail.
 func loadFinal(t *testing.T, st store.Store) session.Session {
 	t.Helper()
 	_, tails := st.(store.Tails)

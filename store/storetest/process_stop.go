@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// hold takes the lease, waits until it is told to go on, and then tries to
-// write as if nothing had happened.
+// hold takes the lease, waits for a signal, and then tries to write as if nothing
+// had happened.
 func (w *worker) hold(ctx context.Context) error {
 	_, hasTails := w.st.(store.Tails)
 	s, err := w.st.Load(ctx, lifeRef(), hasTails)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// job is what a worker is started for.
+// job tells a worker what to do.
 type job struct {
 	Do     string // see work
 	URL    string
@@ -27,7 +27,7 @@ type job struct {
 	Seed   uint64
 }
 
-// report is what a worker tells the test.
+// report is a message of a worker to the test.
 type report struct {
 	Step     string     `json:"step,omitempty"`  // done, and acknowledged by the store
 	Token    int64      `json:"token,omitempty"` // of the lease it took
@@ -37,7 +37,7 @@ type report struct {
 	End      *operation `json:"end,omitempty"`
 }
 
-// worker is the process that does a job.
+// worker does a job in its own process.
 type worker struct {
 	job
 	*child.Process
@@ -46,7 +46,6 @@ type worker struct {
 	points []string
 }
 
-// work does the job of a worker.
 func work(ctx context.Context, p *child.Process, open Opener, holder []func() (string, error)) error {
 	w := &worker{Process: p, holder: fmt.Sprintf("worker %d", os.Getpid())}
 	err := p.Job(&w.job)
@@ -244,12 +243,12 @@ func (w *worker) leases() store.Leases {
 	return l
 }
 
-// addText is the session with one more message.
+// addText adds a message.
 func addText(s session.Session, text string) (session.Session, error) {
 	return s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, lifeTime())
 }
 
-// live leads a session through its life.
+// live runs all steps of a session's life.
 func (w *worker) live(ctx context.Context) error {
 	var l life
 	for _, step := range steps(w.st) {
@@ -297,7 +296,8 @@ func snapshot(ctx context.Context, st store.Store) (string, error) {
 	return text, nil
 }
 
-// describeMemories is everything a store remembers and finds, in one text.
+// describeMemories writes everything that a store remembers and finds in one
+// text.
 func describeMemories(ctx context.Context, memories store.Memories) (string, error) {
 	text := ""
 	for version := range int64(4) {

@@ -53,7 +53,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 			sameRecords(t, st, before)
 		}
 		for _, part := range []any{loaded.Info(), loaded.Definition(), loaded.State()} {
-			noteFields(reflect.ValueOf(part), reflect.TypeOf(part).Name(), fields)
+			recordFields(reflect.ValueOf(part), reflect.TypeOf(part).Name(), fields)
 		}
 		return saved
 	}
@@ -118,14 +118,14 @@ func sameRecords(t testing.TB, st store.Store, before session.Session) {
 }
 
 // changeSet is what one save brings.
-type stage struct {
+type changeSet struct {
 	takes   string // an inbox item that must be there
 	changes []session.Change
 }
 
 // changesOf has every change that an existing session of this kind may have and
 // that needs no other session.
-func changesOf(s session.Session) []stage {
+func changesOf(s session.Session) []changeSet {
 	switch s.Info().Kind {
 	case session.KindTask:
 		return taskChanges()
@@ -133,7 +133,7 @@ func changesOf(s session.Session) []stage {
 		return runChanges()
 	}
 	expires := start().Add(48 * time.Hour)
-	return []stage{
+	return []changeSet{
 		{changes: []session.Change{
 			session.NameChanged{Name: "renamed"}, session.ExpiryChanged{ExpiresAt: &expires},
 			session.MetadataWritten{Key: "a", Value: []byte(`{"deep":[1,null]}`)}, session.MetadataWritten{Key: "b", Value: []byte(`1`)},
@@ -292,7 +292,7 @@ func firstVersions(t testing.TB) []session.Session {
 }
 
 // taskChanges has every change of a task.
-func taskChanges() []stage {
+func taskChanges() []changeSet {
 	score := 0.5
 	row := session.TaskRow{
 		Title: "title", Prompt: "prompt", Status: "completed", TerminalStatus: "ok", FailureClass: "unknown", Error: "broke", StopReasons: []string{"completed"},
@@ -304,7 +304,7 @@ func taskChanges() []stage {
 			LifetimeTurnsUsed: 2, CompactionCount: 1, LastCompactionAt: 1, LastCompactionTokensBefore: 9, LastCompactionTokensAfter: 3, NoProgressStreak: 1, LastLoopFingerprint: "f",
 		},
 	}
-	stages := []stage{
+	sets := []changeSet{
 		{changes: []session.Change{session.TaskRowChanged{Task: row}}},
 		{changes: []session.Change{session.TaskRestored{State: fullTask()}}},
 		{changes: []session.Change{session.TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{
@@ -325,15 +325,15 @@ func taskChanges() []stage {
 				data = text
 			}
 		}
-		stages = append(stages, stage{changes: []session.Change{session.TaskEvent{Name: name, Data: []byte(data)}}})
+		sets = append(sets, changeSet{changes: []session.Change{session.TaskEvent{Name: name, Data: []byte(data)}}})
 	}
-	return stages
+	return sets
 }
 
 // runChanges has every change of a workflow run.
-func runChanges() []stage {
+func runChanges() []changeSet {
 	system, answer, expires := "Write.", "yes", start().Add(time.Hour)
-	return []stage{
+	return []changeSet{
 		{changes: []session.Change{
 			session.WorkflowBegun{
 				Spec: []byte(`{"spec":"YQ=="}`), Variables: []session.RunVariable{{Name: "n", Value: "v"}}, Runtime: []byte(`{"provider":"p"}`), Extra: []byte(`{}`),

@@ -25,7 +25,7 @@ func newSession(t testing.TB, id string) session.Session {
 	return newSessionFrom(t, session.Birth{ID: id})
 }
 
-// newSessionFrom is a version-0 session; what the birth leaves out is filled in.
+// newSessionFrom makes a version-0 session and fills in what the birth leaves out.
 func newSessionFrom(t testing.TB, b session.Birth) session.Session {
 	t.Helper()
 	if b.AgentID == "" {
@@ -38,7 +38,7 @@ func newSessionFrom(t testing.TB, b session.Birth) session.Session {
 	return s
 }
 
-// withChanges applies changes and expects them to be good.
+// withChanges applies changes and fails the test if they are refused.
 func withChanges(t testing.TB, s session.Session, changes ...session.Change) session.Session {
 	t.Helper()
 	next, err := s.With(start().Add(time.Duration(s.Seq())*time.Second), changes...)
@@ -48,7 +48,7 @@ func withChanges(t testing.TB, s session.Session, changes ...session.Change) ses
 	return next
 }
 
-// withNote sets one metadata key, the smallest change there is.
+// withNote sets one metadata key: the smallest change.
 func withNote(t testing.TB, s session.Session, value string) session.Session {
 	t.Helper()
 	return withChanges(t, s, session.MetadataWritten{Key: "note", Value: quote(t, value)})
@@ -108,7 +108,7 @@ func save(t testing.TB, st store.Store, s session.Session) session.Session {
 	return saved
 }
 
-// mustAppend writes pending changes to the open tail and expects it to work.
+// mustAppend writes pending changes to the open tail.
 func mustAppend(t testing.TB, st store.Store, s session.Session) session.Session {
 	t.Helper()
 	flushed, err := ability[store.Tails](t, st).Append(t.Context(), s, store.Append{})
@@ -167,8 +167,8 @@ func openHandles(t testing.TB, d Data, n int) []store.Store {
 	return all
 }
 
-// wantSame fails the test unless two sessions agree in everything a loaded one
-// has: head, window, what is durable and what is not sealed.
+// wantSame fails the test unless two sessions agree in head, window, log and
+// open tail.
 func wantSame(t testing.TB, got, want session.Session) {
 	t.Helper()
 	if g, w := head(t, got), head(t, want); !bytes.Equal(g, w) {
@@ -198,8 +198,8 @@ func sameInfo(t testing.TB, got, want session.Info) {
 	}
 }
 
-// head is a session's head but for its spans: they say how a log is read, and
-// a store that keeps documents has none. The messages they pick are compared.
+// head encodes a session's head without its spans: they say how to read a log,
+// and a store of documents has none. The messages are compared instead.
 func head(t testing.TB, s session.Session) []byte {
 	t.Helper()
 	raw, err := s.EncodeHead()

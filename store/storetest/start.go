@@ -27,12 +27,12 @@ func startBehaviours() []behaviour {
 	}
 }
 
-// newBeginning is the first write of an execution by a holder.
+// newBeginning makes the first write of an execution.
 func newBeginning(holder string) store.Beginning {
 	return store.Beginning{Holder: holder, Length: time.Hour}
 }
 
-// mustStart begins an execution and expects it to work.
+// mustStart begins an execution.
 func mustStart(t testing.TB, st store.Store, s session.Session, b store.Beginning) (session.Session, store.Lease) {
 	t.Helper()
 	flushed, l, err := ability[store.Starts](t, st).Start(t.Context(), s, b)

@@ -48,7 +48,7 @@ func vectorBehaviours() []behaviour {
 // maker is the embedder of most of the suite.
 const maker = "test/maker"
 
-// vectorTo is a vector of length 1 in a direction.
+// vectorTo makes a vector of length 1 in a direction.
 func vectorTo(to ...float32) []float32 {
 	sum := 0.0
 	for _, x := range to {

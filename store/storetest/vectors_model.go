@@ -51,7 +51,7 @@ type embeddings struct {
 	late  map[string][]made               // vectors that are not given yet
 }
 
-// made is a vector and the text it was made of.
+// made is a vector and its text.
 type made struct {
 	store.Embedding
 	text string

@@ -20,7 +20,7 @@ func wakeBehaviours() []behaviour {
 // patience bounds the wait for a ring that must come.
 const patience = 10 * time.Second
 
-// wantRing fails the test unless the bell rings.
+// wantRing fails the test unless the bell rings soon.
 func wantRing(t testing.TB, what string, bell <-chan struct{}) {
 	t.Helper()
 	timer := time.NewTimer(patience)
@@ -32,7 +32,7 @@ func wantRing(t testing.TB, what string, bell <-chan struct{}) {
 	}
 }
 
-// drainBell empties a bell whose rings are all in.
+// drainBell empties a bell after all rings have arrived.
 func drainBell(bell <-chan struct{}) {
 	select {
 	case <-bell:

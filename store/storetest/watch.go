@@ -133,7 +133,7 @@ func sawAll(t testing.TB, watcher string, seen, log []session.LogEntry) {
 	}
 }
 
-// watcherProgress is how far each watcher has come.
+// watcherProgress records how far each watcher has read.
 type watcherProgress struct {
 	moved *sync.Cond
 	seen  []int64 // guarded by moved.L
@@ -146,7 +146,7 @@ func (a *watcherProgress) saw(i int, seq int64) {
 	a.moved.Broadcast()
 }
 
-// await waits until every watcher has come so far.
+// await waits until every watcher has read up to seq.
 func (a *watcherProgress) await(seq int64) {
 	a.moved.L.Lock()
 	defer a.moved.L.Unlock()
