@@ -51,7 +51,7 @@ func forksFindShared(t testing.TB, d Data) {
 }
 
 // forksAreCut forks earlier versions, behind clears and rewinds, and clears
-// searchIn a fork what its parent keeps.
+// in a fork what its parent keeps.
 func forksAreCut(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := conversation(t, st, "s", "tea one", "tea two") // versions 2 and 3

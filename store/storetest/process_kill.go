@@ -28,7 +28,7 @@ func (p Processes) lease() time.Duration {
 
 // killedAtEveryWritePoint lets one worker live through all of a session's
 // writes and records the points; then, for each point, lets another one do the
-// wantSame on fresh data and die there. What it leaves must be the session as last
+// same on fresh data and die there. What it leaves must be the session as last
 // acknowledged, or as the write it died in would have made it.
 func killedAtEveryWritePoint(t *testing.T, p Processes) {
 	url := p.NewURL(t)

@@ -86,7 +86,7 @@ type step struct {
 	do   func(ctx context.Context, w *worker, l *life) error
 }
 
-// sessionLife is what a worker knows while it leads a session from birth to death.
+// life is what a worker knows of the session that it creates, uses and deletes.
 type life struct {
 	s     session.Session
 	lease store.Lease

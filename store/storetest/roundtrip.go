@@ -117,7 +117,7 @@ func sameRecords(t testing.TB, st store.Store, before session.Session) {
 	}
 }
 
-// changeSet is what one save brings.
+// changeSet holds the changes of one save.
 type changeSet struct {
 	takes   string // an inbox item that must be there
 	changes []session.Change

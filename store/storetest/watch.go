@@ -80,8 +80,8 @@ func chatter(ctx context.Context, st store.Store, s session.Session, rounds int,
 const pollEvery = 20 * time.Millisecond
 
 // watch reads a log as a live view does: it reads on from the last number it
-// saw, and where there is nothing new it waits for the bell or a moment. Saw is
-// withMessage each number it has come to.
+// saw, and if there is nothing new it waits for the bell or a moment. It calls
+// saw with each number.
 func watch(ctx context.Context, st store.Store, r store.Ref, last int64, saw func(seq int64)) ([]session.LogEntry, error) {
 	logs, hasLogs := st.(store.Logs)
 	wakes, hasWakes := st.(store.Wakes)
