@@ -127,14 +127,14 @@ func (s *Server) appendConfig(text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// watch starts a process that stops the server and removes its files when
-// this one ends, however it ends.
+// watch starts a process that stops the server and removes its files when this
+// process ends for any reason.
 func (s *Server) watch() error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	s.keeper = exec.Command("/bin/sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", s.bin, s.dir) //nolint:noctx // it outlives every context
+	s.keeper = exec.Command("/bin/sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", s.bin, s.dir) //nolint:noctx // it must outlive every context
 	s.keeper.Stdin, s.keeper.Dir = read, "/"
 	s.keeper.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
 	err = s.keeper.Start()
@@ -147,23 +147,23 @@ func (s *Server) control(what string, more ...string) error {
 	return s.run("pg_ctl", append([]string{"-D", s.data(), "-w", "-t", "60", "-l", filepath.Join(s.dir, "log"), what}, more...)...)
 }
 
-// run runs a program of the server. Its output goes to a file: a server that
-// is started here would keep a pipe open.
+// run runs a program of the server. Its output goes to a file: a started server
+// would keep a pipe open.
 func (s *Server) run(program string, args ...string) error {
 	out, err := os.OpenFile(filepath.Join(s.dir, program+".out"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(filepath.Join(s.bin, program), args...) //nolint:noctx // it has a limit of its own
+	cmd := exec.Command(filepath.Join(s.bin, program), args...) //nolint:noctx // it has its own timeout
 	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	err = errors.Join(cmd.Run(), out.Close())
 	if err != nil {
-		said, readErr := os.ReadFile(out.Name())
+		output, readErr := os.ReadFile(out.Name())
 		if errors.Is(readErr, fs.ErrNotExist) {
 			readErr = nil
 		}
-		return fmt.Errorf("%s: %w\n%s", program, errors.Join(err, readErr), said)
+		return fmt.Errorf("%s: %w\n%s", program, errors.Join(err, readErr), output)
 	}
 	return nil
 }
