@@ -8,9 +8,9 @@ import (
 // messageBytes is the length of a message.
 const messageBytes = 1000
 
-// textSource makes text that reads like none but is spread like language: some
-// searches often, most seldom, in sentences. It repeats nothing that a database
-// could make small by itself, and every run makes the same.
+// textSource makes random sentences with the statistics of language: few words
+// often, most rarely. It repeats nothing that a database could compress, and
+// every run makes the same text.
 type textSource struct {
 	words []string
 	pick  *rand.Zipf
