@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// malformedKey is the only key of arguments that were no object.
+// malformedKey is the only key of arguments that were not an object.
 const malformedKey = "malformed_arguments"
 
-// Arguments makes an object of what a model wrote as the arguments of a call,
-// so that an answer is never lost because of them. Nothing written is the empty
-// object. Text that is no JSON object is kept under a key no tool asks for:
-// Malformed finds it, and a schema refuses it.
+// Arguments makes an object of the text that a model wrote as arguments, so that
+// bad arguments never lose an answer. No text is the empty object. Text that is
+// not a JSON object is kept under a key that no tool uses: Malformed finds it,
+// and a schema refuses it.
 func Arguments(text string) json.RawMessage {
 	raw := bytes.TrimSpace([]byte(text))
 	var inner string
@@ -33,7 +33,7 @@ func Arguments(text string) json.RawMessage {
 	return kept
 }
 
-// Malformed is what a model wrote in place of an object, where it did.
+// Malformed returns the text that a model wrote instead of an object, if it did.
 func Malformed(arguments json.RawMessage) (text string, malformed bool) {
 	if !bytes.Contains(arguments, []byte(malformedKey)) {
 		return "", false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,47 +14,47 @@ import (
 
 // Model answers requests. It is safe for concurrent use.
 type Model interface {
-	// Infer asks the model once. Pieces of the answer may be handed to emit as
-	// they arrive; the Response holds all of it. A TransientError may be
-	// retried, any other error is final. The context's end is the context's
-	// error.
+	// Infer asks the model once. It may call emit with pieces of the answer as
+	// they arrive; the Response holds the whole answer. A TransientError may be
+	// retried, any other error is final. If the context ends, its error is
+	// returned.
 	Infer(ctx context.Context, r Request, emit func(Delta)) (Response, error)
 }
 
 // Models finds models by the name a definition uses.
 type Models interface {
-	// Model is the model of that name, or a NotFoundError that lists the
+	// Model returns the model of that name, or a NotFoundError that lists the
 	// available ones.
 	Model(name string) (Model, error)
 }
 
-// Priced is a model that knows what it costs. A budget of money needs it.
+// Priced is a model that knows its prices. A budget of money needs one.
 type Priced interface {
 	Cost(u session.Usage) session.Cost
 }
 
-// Offline marks models that never leave the machine: a runtime that works
-// offline refuses all others.
+// Offline marks models that need no network: a runtime in offline mode refuses
+// all others.
 type Offline interface {
 	WorksOffline()
 }
 
-// TokenCounter is a model that can count. The name of its counter tells one
-// from another; an empty one says that it cannot, after all.
+// TokenCounter is a model that can count tokens. The name of the counter changes
+// when its counts change; an empty name means that it cannot count.
 type TokenCounter interface {
 	CountTokens(m session.Message) (tokens int, counter string)
 }
 
-// ContextLength is a model that knows how many tokens it can take in and give
-// out together. 0 is not known.
+// ContextLength is a model that knows how many tokens its input and output may
+// have together. 0: not known.
 type ContextLength interface {
 	ContextLength() int
 }
 
-// Request is everything a model is told. Messages is always a transcript that
-// providers accept.
+// Request is everything that is sent to a model. Messages is always a transcript
+// that providers accept.
 type Request struct {
-	Model          string // the name it was resolved by
+	Model          string // the name in the definition
 	System         string
 	Messages       []session.Message
 	Tools          []Tool
@@ -62,11 +63,11 @@ type Request struct {
 
 	Agent     string // name of the definition
 	SessionID string
-	Inference int // inferences the session has had before this one
-	Attempt   int // 0, then one more for each retry
+	Inference int // how many inferences the session had before
+	Attempt   int // 0, plus one for each retry
 }
 
-// Tool is a tool as a model is shown it.
+// Tool describes a tool to a model.
 type Tool struct {
 	Name        string
 	Description string
@@ -77,7 +78,7 @@ type Tool struct {
 type Delta struct {
 	Text      string
 	Reasoning string
-	ToolCall  *session.ToolCall // complete as far as it has come: arguments are nil or whole
+	ToolCall  *session.ToolCall // with its arguments only once they are complete
 }
 
 // Response is a whole answer.
@@ -85,13 +86,14 @@ type Response struct {
 	Content      session.Content
 	ToolCalls    []session.ToolCall
 	FinishReason string // stop, length, tool_calls, content_filter …
-	Model        string // the one that answered, where it says so
+	Model        string // that answered; empty: not known
 	Usage        session.Usage
-	Cost         session.Cost // used where the model is not Priced
+	Cost         session.Cost // used if the model is not Priced
 }
 
-// TransientError is a failure that may pass: a full queue, a lost connection,
-// a server's fault. After is how long the server asked to wait, 0 if it did not.
+// TransientError is a failure that a retry may solve: a rate limit, a lost
+// connection, a server error. After is how long the server asked to wait; 0: it
+// did not ask.
 type TransientError struct {
 	After time.Duration
 	Err   error
@@ -113,20 +115,17 @@ func (m Map) Model(name string) (Model, error) {
 
 // Names lists the models, sorted.
 func (m Map) Names() []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(m))
 }
 
-// Embedder turns texts into vectors by which their meanings can be compared.
-// It is safe for concurrent use.
+// Embedder turns texts into vectors that are close if the meanings are. It is
+// safe for concurrent use.
 type Embedder interface {
-	// Name tells one embedder from another: vectors of two are never compared.
+	// Name identifies the embedder: vectors of different names are never
+	// compared.
 	Name() string
-	// Embed is one vector of length 1 for each text, all of one dimension. A
-	// blank text has the zero vector. A TransientError may be tried again.
+	// Embed returns one vector of length 1 for each text, all with the same
+	// dimension. A blank text has the zero vector. A TransientError may be
+	// retried.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }

@@ -102,15 +102,15 @@ func TestInfer_failuresThatAreFinal(t *testing.T) {
 			"no words":            {provtest.Reply{Status: 422}, "status 422: unprocessable entity"},
 			"a page":              {provtest.Reply{Status: 403, Body: page}, `status 403: forbidden: "Sign in"`},
 			"a list of errors":    {provtest.Reply{Status: 400, Body: `[{"error":{"message":"first","code":400}}]`}, "status 400: first (400)"},
-			"a page and all well": {provtest.Reply{Body: page}, `answered with a web page, not as a model does: "Sign in"`},
+			"a page and all well": {provtest.Reply{Body: page}, `answered with a web page: "Sign in", not with JSON`},
 			"no money":            {provtest.Reply{Status: 429, Body: `{"error":{"message":"quota","code":"insufficient_quota"}}`}, "status 429: quota (insufficient_quota)"},
 			"asked not to retry":  {provtest.Reply{Status: 500, Header: http.Header{"X-Should-Retry": {"false"}}}, "status 500"},
-			"another address":     {provtest.Reply{Status: 307, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, "status 307: it answers from another address"},
+			"another address":     {provtest.Reply{Status: 307, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, "status 307: it redirects to another address"},
 			"refused inside":      {provtest.Reply{Events: inside(p, "invalid_request_error")}, "so it goes (invalid_request_error)"},
 			"another protocol":    {provtest.Reply{Body: `{"hello":"world"}`}, "answer"},
-			"no json in events":   {provtest.Reply{Events: []string{"hello", ""}}, "no JSON"},
-			"a huge answer":       {provtest.Reply{Text: []string{strings.Repeat("x", 3000), strings.Repeat("x", 3000)}}, "larger than allowed"},
-			"a huge document":     {provtest.Reply{Text: []string{strings.Repeat("x", 6000)}, Whole: true}, "larger than allowed"},
+			"no json in events":   {provtest.Reply{Events: []string{"hello", ""}}, "not JSON"},
+			"a huge answer":       {provtest.Reply{Text: []string{strings.Repeat("x", 3000), strings.Repeat("x", 3000)}}, "larger than the limit"},
+			"a huge document":     {provtest.Reply{Text: []string{strings.Repeat("x", 6000)}, Whole: true}, "larger than the limit"},
 		}
 		for name, c := range cases {
 			_, model := p.serve(t, provtest.Config{Replies: []provtest.Reply{c.reply}, Lax: true}, settings{idle: 10 * time.Second, maxBytes: 5000})
@@ -129,7 +129,7 @@ func TestInfer_failuresThatAreFinal(t *testing.T) {
 func TestInfer_longLineIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, p provider) {
 		model := p.answers(t, provtest.Reply{Text: []string{strings.Repeat("x", 9<<20)}})
-		if _, err := model.Infer(t.Context(), hi(), nil); err == nil || !strings.Contains(err.Error(), "longer than allowed") {
+		if _, err := model.Infer(t.Context(), hi(), nil); err == nil || !strings.Contains(err.Error(), "longer than the limit") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -197,7 +197,7 @@ func TestInfer_unknownCertificateIsFinal(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = model.Infer(t.Context(), hi(), nil)
-		if _, ok := transient(err); ok || err == nil || !strings.Contains(err.Error(), "no safe connection") {
+		if _, ok := transient(err); ok || err == nil || !strings.Contains(err.Error(), "no secure connection") {
 			t.Errorf("got %v", err)
 		}
 	})

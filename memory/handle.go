@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,9 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Handle is the memory of one session, as one identity may use it: what was
-// said, and what is remembered for the session, its user and its agent. Both
-// are fixed for the handle's life: no method takes a tenant, user or session.
+// Handle gives one identity access to the memory of one session: its messages,
+// and the entries of the session, its user and its agent. Session and identity
+// are fixed: no method takes a tenant, user or session.
 type Handle interface {
 	SessionID() string
 	Identity() Identity
@@ -23,14 +24,13 @@ type Handle interface {
 	// an empty list. InvalidError for a blank query or options out of bounds.
 	Recall(ctx context.Context, query string, o RecallOptions) ([]Hit, error)
 
-	// Store writes a value under a key. It takes IfVersion.
+	// Store writes a value under a key. It accepts IfVersion.
 	Store(ctx context.Context, scope Scope, key string, value any, opts ...Option) (Entry, error)
-	// Get reads a value; a stored null is found. It takes At.
+	// Get reads a value; a stored null counts as found. It accepts At.
 	Get(ctx context.Context, scope Scope, key string, opts ...Option) (Entry, bool, error)
-	// Delete removes a key and says whether it was there. It takes IfVersion.
+	// Delete removes a key and reports whether it existed. It accepts IfVersion.
 	Delete(ctx context.Context, scope Scope, key string, opts ...Option) (bool, error)
-	// Keys lists entries in the order of their keys, those under a prefix of
-	// whole segments.
+	// Keys lists the entries below a prefix of whole segments, sorted by key.
 	Keys(ctx context.Context, scope Scope, prefix string, p KeyPage) ([]Entry, error)
 
 	// History reads messages of the whole transcript, not only of the window.
@@ -40,25 +40,25 @@ type Handle interface {
 // Identity is who uses a handle.
 type Identity struct {
 	Tenant string `json:"tenant"`
-	ID     string `json:"id"` // the user's, "" where the session has none
+	ID     string `json:"id"` // of the user; "" if the session has none
 	Name   string `json:"name"`
 	Role   string `json:"role"` // user from outside, agent inside an execution
 }
 
-// Scope is whose memory it is.
+// Scope says who shares an entry.
 type Scope string
 
-// The scopes of memory.
+// The scopes.
 const (
 	ScopeSession Scope = "session"
 	ScopeUser    Scope = "user"
 	ScopeAgent   Scope = "agent"
 )
 
-// Scopes lists every scope.
+// Scopes lists all scopes.
 func Scopes() []Scope { return []Scope{ScopeSession, ScopeUser, ScopeAgent} }
 
-// Check refuses a scope that is none.
+// Check refuses an unknown scope.
 func (s Scope) Check() error {
 	if !slices.Contains(Scopes(), s) {
 		return &session.InvalidError{Field: "scope", Reason: fmt.Sprintf("%q is not session, user or agent", s)}
@@ -66,7 +66,7 @@ func (s Scope) Check() error {
 	return nil
 }
 
-// Entry is one version of something remembered.
+// Entry is one version of a stored value.
 type Entry struct {
 	Scope     Scope           `json:"scope"`
 	Key       string          `json:"key"`
@@ -74,7 +74,7 @@ type Entry struct {
 	Version   int64           `json:"version"`
 	CreatedAt time.Time       `json:"createdAt"`
 	UpdatedAt time.Time       `json:"updatedAt"`
-	SessionID string          `json:"sessionId"` // that wrote it, "" for none
+	SessionID string          `json:"sessionId"` // of the writer; "" for none
 }
 
 // Option narrows a call of a Handle.
@@ -83,13 +83,13 @@ type Option struct {
 	apply func(*Options)
 }
 
-// Options are the options of a call, put together.
+// Options holds the options of one call.
 type Options struct {
 	IfVersion *int64
 	At        int64 // 0: the newest
 }
 
-// IfVersion asks for a version to be there still; 0: the key must not exist.
+// IfVersion demands that the key has this version; 0: that it does not exist.
 func IfVersion(n int64) Option {
 	return Option{"IfVersion", func(o *Options) { o.IfVersion = &n }}
 }
@@ -97,13 +97,12 @@ func IfVersion(n int64) Option {
 // At reads an earlier version.
 func At(n int64) Option { return Option{"At", func(o *Options) { o.At = n }} }
 
-// Collect puts options together. One that the call does not take is an
-// InvalidError.
-func Collect(call string, opts []Option, taken string) (Options, error) {
+// Collect combines options. An option other than accepted is an InvalidError.
+func Collect(call string, opts []Option, accepted string) (Options, error) {
 	var o Options
 	for _, opt := range opts {
-		if opt.apply == nil || opt.name != taken {
-			return o, &session.InvalidError{Field: "option", Reason: fmt.Sprintf("%s does not take %s", call, opt.name)}
+		if opt.apply == nil || opt.name != accepted {
+			return o, &session.InvalidError{Field: "option", Reason: fmt.Sprintf("%s does not accept %s", call, opt.name)}
 		}
 		opt.apply(&o)
 	}
@@ -113,58 +112,55 @@ func Collect(call string, opts []Option, taken string) (Options, error) {
 	return o, nil
 }
 
-// KeyPage is a page of keys: those after one, at most Limit (0: 100, at most
+// KeyPage asks for the keys after After, at most Limit of them (0: 100; at most
 // 1000).
 type KeyPage struct {
 	After string
 	Limit int
 }
 
-// Check is the page with its defaults filled in.
+// Check fills in defaults, or returns an InvalidError.
 func (p KeyPage) Check() (KeyPage, error) {
 	var err error
-	p.Limit, err = bounded("limit", p.Limit, 100, 1000)
+	p.Limit, err = limitOr("limit", p.Limit, 100, 1000)
 	return p, err
 }
 
-func bounded(field string, n, usual, most int) (int, error) {
-	switch {
-	case n < 0 || n > most:
+func limitOr(field string, n, fallback, most int) (int, error) {
+	if n < 0 || n > most {
 		return n, &session.InvalidError{Field: field, Reason: fmt.Sprintf("%d is not between 0 and %d", n, most)}
-	case n == 0:
-		return usual, nil
 	}
-	return n, nil
+	return cmp.Or(n, fallback), nil
 }
 
-// Mode is how a query is compared.
+// Mode says how Recall compares a query with passages.
 type Mode string
 
-// The modes of recall.
+// The modes.
 const (
-	Hybrid   Mode = "hybrid"   // the better of the two; by words alone where nothing is embedded
-	Keyword  Mode = "keyword"  // by the share of the query's words a passage holds
+	Hybrid   Mode = "hybrid"   // the better score of the two; keyword alone without an embedder
+	Keyword  Mode = "keyword"  // by the share of the query's words that a passage has
 	Semantic Mode = "semantic" // by meaning
 )
 
-// RecallOptions say where and how to search. The zero value asks for 5
+// RecallOptions say where and how to search. The zero value finds up to 5
 // passages of the session with a score of at least 0.7.
 type RecallOptions struct {
 	Limit          int      // 0: 5; at most 100
 	Threshold      *float64 // 0 to 1; nil: 0.7
 	Scopes         []Scope  // empty: session
 	Mode           Mode     // empty: hybrid
-	IncludeCleared bool     // also what a clear or a rewind took out of the transcript
-	IncludeTrace   bool     // also messages of steps that were no final response
+	IncludeCleared bool     // also messages that a clear or a rewind removed
+	IncludeTrace   bool     // also messages of intermediate steps
 }
 
-// Check is the options with their defaults filled in, or an InvalidError.
+// Check fills in defaults, or returns an InvalidError.
 func (o RecallOptions) Check(query string) (RecallOptions, error) {
 	if strings.TrimSpace(query) == "" {
 		return o, &session.InvalidError{Field: "query", Reason: "is blank"}
 	}
 	var err error
-	if o.Limit, err = bounded("limit", o.Limit, 5, 100); err != nil {
+	if o.Limit, err = limitOr("limit", o.Limit, 5, 100); err != nil {
 		return o, err
 	}
 	threshold := 0.7
@@ -183,59 +179,48 @@ func (o RecallOptions) Check(query string) (RecallOptions, error) {
 			return o, err
 		}
 	}
-	if o.Mode == "" {
-		o.Mode = Hybrid
-	}
+	o.Mode = cmp.Or(o.Mode, Hybrid)
 	if !slices.Contains([]Mode{Hybrid, Keyword, Semantic}, o.Mode) {
 		return o, &session.InvalidError{Field: "mode", Reason: fmt.Sprintf("%q is not hybrid, keyword or semantic", o.Mode)}
 	}
 	return o, nil
 }
 
-// Least is how many of so many words a passage must hold to reach the
-// threshold; one at least, because what shares nothing with a query is no
-// answer to it.
+// Least returns how many of a query's words a passage must have to reach the
+// threshold: at least one.
 func (o RecallOptions) Least(words int) int {
 	least := int(math.Ceil(*o.Threshold*float64(words) - 1e-9))
 	return max(least, 1)
 }
 
-// Source is what a passage is.
+// Source says where a passage comes from.
 type Source string
 
-// The sources of passages.
+// The sources.
 const (
 	FromMessage Source = "message"
 	FromEntry   Source = "entry"
 	FromSummary Source = "summary"
 )
 
-// Hit is a passage that was found.
+// Hit is a passage that Recall found.
 type Hit struct {
 	ID        string    `json:"id"`
 	Source    Source    `json:"source"`
 	Scope     Scope     `json:"scope"`
 	SessionID string    `json:"sessionId"`
-	Seq       int64     `json:"seq"` // of a message: its place in the log
+	Seq       int64     `json:"seq"` // of a message
 	Key       string    `json:"key"` // of an entry
 	Text      string    `json:"text"`
 	Score     float64   `json:"score"`
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Rank orders hits, the best first, then the newer, then by id, and cuts them
-// to a limit. Of two with one id and source the better stays.
+// Rank sorts hits by score, then the newer first, then by id, and keeps the
+// first limit of them. Of two with the same id and source the better stays.
 func Rank(hits []Hit, limit int) []Hit {
 	slices.SortFunc(hits, func(a, b Hit) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
-		case !a.CreatedAt.Equal(b.CreatedAt):
-			return b.CreatedAt.Compare(a.CreatedAt)
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(cmp.Compare(b.Score, a.Score), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	type passage struct {
 		source Source
@@ -253,20 +238,20 @@ func Rank(hits []Hit, limit int) []Hit {
 	return kept
 }
 
-// Order is the order of a history.
+// Order is the order of messages in a Page.
 type Order string
 
-// The orders of a history.
+// The orders.
 const (
 	Newest Order = "newest"
 	Oldest Order = "oldest"
 )
 
-// HistoryOptions select messages. Offset and the bounds by number exclude each
-// other: a number stays what it is when something is added, an offset does not.
+// HistoryOptions select messages. Offset cannot be combined with AfterSeq or
+// BeforeSeq: new messages shift an offset, but not a number.
 type HistoryOptions struct {
 	Limit          int   // 0: 10; at most 1000
-	Offset         int   // how many to skip, from the order's beginning
+	Offset         int   // how many to skip
 	Order          Order // empty: newest
 	AfterSeq       int64 // only messages after it
 	BeforeSeq      int64 // only messages before it; 0: no bound
@@ -274,37 +259,34 @@ type HistoryOptions struct {
 	IncludeTrace   bool
 }
 
-// Check is the options with their defaults filled in, or an InvalidError.
+// Check fills in defaults, or returns an InvalidError.
 func (o HistoryOptions) Check() (HistoryOptions, error) {
 	var err error
-	if o.Limit, err = bounded("limit", o.Limit, 10, 1000); err != nil {
+	if o.Limit, err = limitOr("limit", o.Limit, 10, 1000); err != nil {
 		return o, err
 	}
 	if o.Offset < 0 || o.AfterSeq < 0 || o.BeforeSeq < 0 {
-		return o, &session.InvalidError{Field: "offset", Reason: "offset and bounds are not negative"}
+		return o, &session.InvalidError{Field: "offset", Reason: "offset, afterSeq and beforeSeq must not be negative"}
 	}
 	if o.Offset > 0 && (o.AfterSeq > 0 || o.BeforeSeq > 0) {
-		return o, &session.InvalidError{Field: "offset", Reason: "goes with no bound by number"}
+		return o, &session.InvalidError{Field: "offset", Reason: "cannot be combined with afterSeq or beforeSeq"}
 	}
-	if o.Order == "" {
-		o.Order = Newest
-	}
+	o.Order = cmp.Or(o.Order, Newest)
 	if o.Order != Newest && o.Order != Oldest {
 		return o, &session.InvalidError{Field: "order", Reason: fmt.Sprintf("%q is not newest or oldest", o.Order)}
 	}
 	return o, nil
 }
 
-// Page is a page of messages. Next is the number to go on from, 0 at the end:
-// BeforeSeq for the newest first, AfterSeq for the oldest.
+// Page is a page of messages. Next is the BeforeSeq (newest first) or AfterSeq
+// (oldest first) of the next page, 0 at the end.
 type Page struct {
 	Messages []session.Message `json:"messages"`
-	Total    int               `json:"total"` // that the options select, bounds and page apart
+	Total    int               `json:"total"` // on all pages, regardless of AfterSeq and BeforeSeq
 	Next     int64             `json:"next"`
 }
 
-// Cut is the page that the options make of messages in the order of their
-// numbers.
+// Cut selects a page from messages sorted by number.
 func (o HistoryOptions) Cut(messages []session.Message) Page {
 	page := Page{Messages: []session.Message{}}
 	var within []session.Message

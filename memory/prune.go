@@ -1,5 +1,5 @@
-// Package memory decides what of a session a model is shown. It knows no
-// store: what it needs of a model arrives as a function.
+// Package memory decides which part of a session the model sees. It knows no
+// store and no model: callers pass functions for what it needs of them.
 package memory
 
 import (
@@ -12,26 +12,24 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// With is what pruning may need besides the session.
+// With holds what pruning needs besides the session.
 type With struct {
 	Now func() time.Time
-	// Count is the number of tokens of a message; nil estimates.
+	// Count counts the tokens of a message; nil: Estimate.
 	Count func(session.Message) int
-	// Index makes messages that leave findable by meaning. Only the vector
-	// store strategy needs it.
+	// Index embeds messages that leave the window, so that Recall finds them by
+	// meaning. Only the strategy vector_store needs it.
 	Index func(ctx context.Context, leaving []session.Message) error
-	// Summarise makes one summary of the previous one, if any, and the
-	// messages that leave. Only the summary strategy needs it.
+	// Summarise writes one summary of the previous summary, if any, and the
+	// messages that leave the window. Only the strategy summary needs it.
 	Summarise func(ctx context.Context, previous string, leaving []session.Message) (session.Summary, error)
 }
 
-// Prune moves the window and returns the new session; nothing is deleted. It
-// only ever shrinks: a limit that what is shown already keeps returns the very
-// same session. Open groups, an execution that has not ended and everything
-// after them stay, whatever the limit.
-//
-// With a limit of zero or less nothing else stays. After an error the session
-// is unchanged.
+// Prune moves the start of the window and returns the new session; nothing is
+// deleted. The window only shrinks: if it is within the limit, the same session
+// is returned. Open groups, a running execution and everything after them
+// stay, whatever the limit; with a limit of zero or less nothing else stays.
+// After an error the session is unchanged.
 func Prune(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With) (session.Session, error) {
 	shown := fromWindow(s)
 	groups := session.Groups(shown)
@@ -42,31 +40,32 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 	case session.PruneSliding, session.PruneSummary, session.PruneVector:
 		keep = max(limit, 0)
 	case session.PruneTokens:
-		keep = fitting(s, shown, groups, limit, with.Tokens)
+		keep = countFitting(s, shown, groups, limit, with.Tokens)
 	default:
 		return s, &session.InvalidError{Field: "strategy", Reason: fmt.Sprintf("%q is not one of %v", strategy, session.Strategies())}
 	}
-	return leave(ctx, s, strategy, limit, with, shown, groups, len(groups)-keep)
+	return drop(ctx, s, strategy, limit, with, shown, groups, len(groups)-keep)
 }
 
-// Fit moves the window so far that what is shown fits into limit tokens, or
-// as near to it as can be: the running execution and open groups stay whole.
+// Fit moves the window until it fits into limit tokens, or as close to that as
+// possible: the running execution and open groups stay whole.
 func Fit(ctx context.Context, s session.Session, limit int, with With) (session.Session, error) {
 	shown := fromWindow(s)
 	groups := session.Groups(shown)
-	keep := fitting(s, shown, groups, limit, with.Tokens)
-	return leave(ctx, s, session.PruneTokens, limit, with, shown, groups, len(groups)-keep)
+	keep := countFitting(s, shown, groups, limit, with.Tokens)
+	return drop(ctx, s, session.PruneTokens, limit, with, shown, groups, len(groups)-keep)
 }
 
-// leave moves the window beyond the first n groups, or as far as it may go.
-func leave(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With, shown []session.Message, groups []session.Group, n int) (session.Session, error) {
+// drop moves the window past the first n groups, but not past an open group or
+// the running execution.
+func drop(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With, shown []session.Message, groups []session.Group, n int) (session.Session, error) {
 	running := ""
 	if s.Running() {
 		running = s.Execution().ID
 	}
-	ofRunning := func(m session.Message) bool { return running != "" && m.ExecutionID == running }
+	isRunning := func(m session.Message) bool { return running != "" && m.ExecutionID == running }
 	for i, g := range groups[:max(n, 0)] {
-		if g.Open || slices.ContainsFunc(shown[g.From:g.To], ofRunning) {
+		if g.Open || slices.ContainsFunc(shown[g.From:g.To], isRunning) {
 			n = i
 			break
 		}
@@ -77,7 +76,7 @@ func leave(ctx context.Context, s session.Session, strategy session.Strategy, li
 	return move(ctx, s, strategy, limit, with, shown, groups[:n])
 }
 
-// fromWindow are the messages from the window's start on, without those kept
+// fromWindow lists the messages from the window's start on, without those kept
 // from before it.
 func fromWindow(s session.Session) []session.Message {
 	var shown []session.Message
@@ -100,7 +99,7 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 	moved := session.WindowMoved{Strategy: strategy, Limit: limit, From: window.FromSeq, To: to, Keep: window.Keep, Groups: len(leaving)}
 	for _, m := range shown[:end] {
 		moved.Tokens += with.Tokens(m)
-		if stays(m) {
+		if alwaysShown(m) {
 			moved.Keep = append(moved.Keep, m.Seq)
 		}
 	}
@@ -122,8 +121,8 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 	return s.With(with.Now(), moved)
 }
 
-// stays reports a message that is shown wherever the window begins.
-func stays(m session.Message) bool {
+// alwaysShown reports whether a message is shown wherever the window starts.
+func alwaysShown(m session.Message) bool {
 	return m.Role == session.RoleSystem || m.Role == session.RoleDeveloper
 }
 
@@ -147,25 +146,25 @@ func summarise(ctx context.Context, window session.Window, leaving []session.Mes
 	return summary, nil
 }
 
-// summaryFrame is room, in tokens, for the words a summary is introduced with.
+// summaryFrame counts the tokens of the sentence that introduces a summary.
 const summaryFrame = 16
 
-// fitting is how many of the last groups fit in limit tokens, together with
-// the summary and the messages that stay in sight wherever the window begins.
-func fitting(s session.Session, shown []session.Message, groups []session.Group, limit int, count func(session.Message) int) int {
+// countFitting counts how many of the last groups fit in limit tokens, together
+// with the summary and the messages that are always shown.
+func countFitting(s session.Session, shown []session.Message, groups []session.Group, limit int, count func(session.Message) int) int {
 	window := s.Window()
 	left := limit
 	if window.Summary != nil {
 		left -= summaryFrame + count(session.Message{Content: session.Text(window.Summary.Text)})
 	}
 	for _, m := range s.All() {
-		if s.Shown(m.Seq) && (m.Seq < window.FromSeq || stays(m)) {
+		if s.Shown(m.Seq) && (m.Seq < window.FromSeq || alwaysShown(m)) {
 			left -= count(m)
 		}
 	}
-	for i := len(groups) - 1; i >= 0; i-- {
-		for _, m := range shown[groups[i].From:groups[i].To] {
-			if !stays(m) {
+	for i, g := range slices.Backward(groups) {
+		for _, m := range shown[g.From:g.To] {
+			if !alwaysShown(m) {
 				left -= count(m)
 			}
 		}
@@ -176,7 +175,7 @@ func fitting(s session.Session, shown []session.Message, groups []session.Group,
 	return len(groups)
 }
 
-// Tokens counts a message.
+// Tokens counts a message with Count, or estimates.
 func (w With) Tokens(m session.Message) int {
 	if w.Count != nil {
 		return w.Count(m)

@@ -2,24 +2,23 @@ package permission
 
 import "sync"
 
-// Key says which rules of a workspace are meant: those of a version of its
-// stored rules and of a content of its file.
+// Key identifies the rules of a workspace: the version of its stored rules and
+// the content of its file.
 type Key struct {
 	Workspace    string
 	Version      int64
 	ManifestHash string
 }
 
-// maxCached bounds how many workspaces a Cache knows at a time.
+// maxCached is the most workspaces in a Cache.
 const maxCached = 64
 
-// Cache keeps the compiled rules of workspaces, the newest of each. What is
-// asked for by a key is never older than that key. It is safe for concurrent
-// use; the zero value is empty.
+// Cache keeps the newest compiled rules of each workspace. It never returns rules
+// older than the key. It is safe for concurrent use; the zero value is empty.
 type Cache struct {
 	mu      sync.Mutex // guards the fields below
 	kept    map[string]cached
-	dropped uint64 // counts what was dropped
+	dropped uint64 // counts calls of Drop
 }
 
 type cached struct {
@@ -27,8 +26,8 @@ type cached struct {
 	policy *Policy
 }
 
-// Get is the policy of a key, loaded where it is not kept. What load returns
-// with an error is not kept. Two who ask at the same time may both load.
+// Get returns the policy of a key and loads it if needed. A failed load is not
+// kept. Concurrent callers may both load.
 func (c *Cache) Get(key Key, load func() (*Policy, error)) (*Policy, error) {
 	c.mu.Lock()
 	have, ok := c.kept[key.Workspace]
@@ -43,7 +42,7 @@ func (c *Cache) Get(key Key, load func() (*Policy, error)) (*Policy, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dropped == dropped { // or what was loaded may be what was dropped
+	if c.dropped == dropped { // else the loaded rules may be outdated
 		c.keep(key, policy)
 	}
 	return policy, nil
@@ -62,8 +61,8 @@ func (c *Cache) keep(key Key, policy *Policy) {
 	c.kept[key.Workspace] = cached{key, policy}
 }
 
-// Drop forgets the rules of a workspace. Whoever asks after Drop has returned
-// gets rules loaded after it was called.
+// Drop removes the rules of a workspace. A Get after Drop returns rules loaded
+// after Drop was called.
 func (c *Cache) Drop(workspace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

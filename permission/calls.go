@@ -1,13 +1,13 @@
 package permission
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -21,11 +21,7 @@ func (q Request) ForCall(call session.ToolCall, spec tool.Spec) []Request {
 	q.Tool, q.Known, q.Input, q.Effects, q.Server = call.Name, true, call.Arguments, spec.Effects, spec.Server
 	if spec.Effects.Has(tool.Network) && spec.Effects.Has(tool.Export) {
 		// What a tool for HTTP requests does depends on the request.
-		method := named.text("method")
-		if method == "" {
-			method = "GET"
-		}
-		q.Effects = q.Effects&^(tool.Network|tool.Export) | OfHTTP(method, named.given("body", "data"), named.given("headers"))
+		q.Effects = q.Effects&^(tool.Network|tool.Export) | OfHTTP(cmp.Or(named.text("method"), "GET"), named.given("body", "data"), named.given("headers"))
 	}
 	if spec.Effects.Has(tool.Shell) {
 		q.Command = named.text("command", "cmd", "script")
@@ -47,12 +43,9 @@ func (q Request) ForCall(call session.ToolCall, spec tool.Spec) []Request {
 // Strictest evaluates requests and returns the strictest decision with its
 // request: deny before ask before allow.
 func (e Engine) Strictest(requests []Request) (Request, Result) {
-	rank := func(decision string) int {
-		return slices.Index([]string{session.EffectAllow, session.EffectAsk, session.EffectDeny}, decision)
-	}
 	first, decided := requests[0], e.Evaluate(requests[0])
 	for _, q := range requests[1:] {
-		if v := e.Evaluate(q); rank(v.Decision) > rank(decided.Decision) {
+		if v := e.Evaluate(q); effectRank(v.Decision) > effectRank(decided.Decision) {
 			first, decided = q, v
 		}
 	}
@@ -104,7 +97,7 @@ func (a arguments) text(names ...string) string {
 	return ""
 }
 
-// given reports an argument that says something.
+// given reports whether one of the arguments is not empty.
 func (a arguments) given(names ...string) bool {
 	for _, name := range names {
 		switch text := strings.TrimSpace(string(a[name])); text {
@@ -146,9 +139,8 @@ func (a arguments) host() string {
 	return a.text("domain", "host")
 }
 
-// ResolvePath follows every symbolic link of a path. It returns "" where nobody
-// can say where the path leads. What does not exist yet leads where its folder
-// does.
+// ResolvePath follows every symbolic link of a path. It returns "" if that fails.
+// A path that does not exist yet is resolved by its folder.
 func ResolvePath(root, p string) string {
 	if !filepath.IsAbs(p) {
 		if root == "" {
@@ -156,7 +148,7 @@ func ResolvePath(root, p string) string {
 		}
 		p = filepath.FromSlash(root) + string(filepath.Separator) + p
 	}
-	if strings.Contains(p, "..") { // a link on the way decides where up is
+	if strings.Contains(p, "..") { // a link on the way changes what .. means
 		if led, err := filepath.EvalSymlinks(p); err == nil {
 			return filepath.ToSlash(led)
 		}
@@ -171,7 +163,7 @@ func ResolvePath(root, p string) string {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return ""
 		}
-		if _, err := os.Lstat(p); err == nil { // a link that leads nowhere yet
+		if _, err := os.Lstat(p); err == nil { // a dangling link
 			return ""
 		}
 		up := filepath.Dir(p)

@@ -11,22 +11,22 @@ import (
 // command is one program with its arguments.
 type command []word
 
-// line is what a shell would make of a text.
+// line is a command line as a shell would read it.
 type line struct {
-	text     string
-	commands []command // each decided on its own
-	hidden   []command // inside substitutions and behind wrappers: denied and asked about, never allowed
-	opaque   string    // why nobody can tell what it does; empty where one can
-	writes   []string  // targets of redirections
-	bomb     bool      // a function that starts itself twice
-	excess   bool      // commands are wrapped in so many others that nobody looked behind them all
+	text      string
+	commands  []command // each is decided on its own
+	hidden    []command // in substitutions and wrappers: may be denied or asked about, never allowed
+	opaque    string    // why its effect cannot be known; empty if it can
+	writes    []string  // targets of redirections
+	forkBomb  bool      // a function starts itself twice
+	tooNested bool      // too many nested commands to check
 }
 
-// Bounds on what is looked at.
+// Limits of the analysis.
 const (
 	maxLine   = 64 << 10 // a longer line is opaque
-	maxNest   = 200      // brackets in brackets; with more it is opaque
-	maxDepth  = 8        // shells in shells; more is an excess
+	maxNest   = 200      // nested brackets; a line with more is opaque
+	maxDepth  = 8        // nested shells; more is too nested
 	maxWraps  = 100
 	maxHidden = 20_000
 	maxSpread = 200
@@ -35,18 +35,18 @@ const (
 // What makes a line opaque.
 const (
 	opaqueUnparsable   = "it cannot be parsed"
-	opaqueDialect      = "shells disagree about it"
-	opaqueSubstitution = "it holds a substitution"
+	opaqueDialect      = "shells read it differently"
+	opaqueSubstitution = "it has a substitution"
 	opaqueRedirection  = "it redirects to a file"
-	opaqueHereDocument = "it holds a here-document"
+	opaqueHereDocument = "it has a here-document"
 	opaqueAssignment   = "it sets variables"
 	opaqueEval         = "it evaluates a text"
-	opaqueStatement    = "it is a program of its own"
-	opaqueBraces       = "it holds a brace expansion"
+	opaqueStatement    = "it is a script, not a plain command"
+	opaqueBraces       = "it has a brace expansion"
 )
 
-// readLine parses a line as bash does. Where another shell could take it for
-// something else, both readings are looked into and the line is opaque.
+// readLine parses a line as bash does. If a POSIX shell would read it differently,
+// both readings are checked and the line is opaque.
 func readLine(text string) line {
 	l := line{text: text}
 	l.read(text, 0, true)
@@ -56,7 +56,7 @@ func readLine(text string) line {
 			r := reader{line: &posix}
 			r.stmts(file.Stmts, true)
 			if !slices.EqualFunc(l.commands, posix.commands, slices.Equal) {
-				l.obscure(opaqueDialect)
+				l.markOpaque(opaqueDialect)
 				l.hidden = append(append(l.hidden, posix.commands...), posix.hidden...)
 			}
 		}
@@ -64,14 +64,13 @@ func readLine(text string) line {
 	return l
 }
 
-func (l *line) obscure(why string) {
+func (l *line) markOpaque(why string) {
 	if l.opaque == "" {
 		l.opaque = why
 	}
 }
 
-// plain is the only command of a line that holds nothing else and nothing to
-// expand.
+// plain returns the command of a line that is one command without expansions.
 func (l *line) plain() (command, bool) {
 	if l.opaque != "" || len(l.commands) != 1 {
 		return nil, false
@@ -83,8 +82,8 @@ func (c command) literal() bool {
 	return !slices.ContainsFunc(c, func(w word) bool { return !w.literal })
 }
 
-// prefix is the command as the prefix of a rule: all its words, quoted where
-// they must be.
+// prefix returns the command as the prefix of a rule: all words, quoted if
+// needed.
 func (c command) prefix() string {
 	texts := make([]string, len(c))
 	for i, w := range c {
@@ -96,12 +95,12 @@ func (c command) prefix() string {
 	return strings.Join(texts, " ")
 }
 
-// read takes in one text: the line, or a script that one of its commands runs.
+// read adds a text: the line, or a script that one of its commands runs.
 func (l *line) read(text string, depth int, top bool) {
 	file, err := parse(text, syntax.LangBash)
 	if err != nil {
 		if top {
-			l.obscure(opaqueUnparsable)
+			l.markOpaque(opaqueUnparsable)
 		}
 		l.guess(text, depth)
 		return
@@ -114,8 +113,8 @@ type unparsable struct{}
 
 func (unparsable) Error() string { return opaqueUnparsable }
 
-// parse refuses what a recursive parser must not be given, and characters
-// that shells drop or take for others.
+// parse refuses texts that could exhaust a recursive parser, and characters that
+// shells drop or replace.
 func parse(text string, dialect syntax.LangVariant) (*syntax.File, error) {
 	if len(text) > maxLine || strings.ContainsAny(text, "\x00\r") || nesting(text) > maxNest {
 		return nil, unparsable{}
@@ -123,8 +122,8 @@ func parse(text string, dialect syntax.LangVariant) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(dialect)).Parse(strings.NewReader(text), "")
 }
 
-// nesting is about how deeply the brackets of a text are nested. Quotes may
-// fool it, but not far: the length of a line bounds the rest.
+// nesting estimates how deeply brackets are nested. It ignores quotes; maxLine
+// limits the error.
 func nesting(text string) int {
 	depth, deepest := 0, 0
 	for i := range len(text) {
@@ -139,8 +138,7 @@ func nesting(text string) int {
 	return deepest
 }
 
-// guess finds what may be commands in a text that cannot be parsed: enough to
-// deny it, never to allow it.
+// guess finds possible commands in a text that cannot be parsed, only to deny it.
 func (l *line) guess(text string, depth int) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(";&|\n\r(){}`\x00", r) })
 	for _, part := range parts {
@@ -162,7 +160,7 @@ func literals(texts []string) command {
 	return c
 }
 
-// reader goes over the tree of one text.
+// reader walks the syntax tree of one text.
 type reader struct {
 	line  *line
 	depth int
@@ -179,19 +177,19 @@ func (r reader) stmt(s *syntax.Stmt, top bool) {
 		r.redirect(redirect)
 	}
 	if s.Coprocess || s.Disown {
-		r.line.obscure(opaqueStatement)
+		r.line.markOpaque(opaqueStatement)
 	}
 	switch c := s.Cmd.(type) {
 	case nil:
 	case *syntax.CallExpr:
 		if len(c.Assigns) > 0 {
-			r.line.obscure(opaqueAssignment)
+			r.line.markOpaque(opaqueAssignment)
 		}
 		for _, a := range c.Assigns {
 			r.inside(a)
 		}
 		r.call(c.Args, top)
-		r.fed(c.Args, s.Redirs)
+		r.readHereDocuments(c.Args, s.Redirs)
 	case *syntax.BinaryCmd:
 		r.stmt(c.X, top)
 		r.stmt(c.Y, top)
@@ -200,22 +198,22 @@ func (r reader) stmt(s *syntax.Stmt, top bool) {
 	case *syntax.Block:
 		r.stmts(c.Stmts, top)
 	case *syntax.TimeClause:
-		r.timed(c, top)
+		r.readTime(c, top)
 	case *syntax.DeclClause:
-		r.line.obscure(opaqueAssignment)
+		r.line.markOpaque(opaqueAssignment)
 		r.inside(c)
 	case *syntax.FuncDecl:
-		r.line.obscure(opaqueStatement)
-		r.line.bomb = r.line.bomb || explodes(c)
+		r.line.markOpaque(opaqueStatement)
+		r.line.forkBomb = r.line.forkBomb || isForkBomb(c)
 		r.stmt(c.Body, false)
 	default: // loops, conditions, arithmetic
-		r.line.obscure(opaqueStatement)
+		r.line.markOpaque(opaqueStatement)
 		r.inside(c)
 	}
 }
 
-// fed reads the here-document of a shell as the script that it is.
-func (r reader) fed(args []*syntax.Word, redirects []*syntax.Redirect) {
+// readHereDocuments reads the here-document of a shell as a script.
+func (r reader) readHereDocuments(args []*syntax.Word, redirects []*syntax.Redirect) {
 	if len(args) == 0 || !shells[path.Base(readWord(args[0]).text)] {
 		return
 	}
@@ -229,8 +227,8 @@ func (r reader) fed(args []*syntax.Word, redirects []*syntax.Redirect) {
 	}
 }
 
-// timed reads "time x" as the command that it looks like.
-func (r reader) timed(c *syntax.TimeClause, top bool) {
+// readTime reads "time x" as a command, not as a keyword.
+func (r reader) readTime(c *syntax.TimeClause, top bool) {
 	timing := []*syntax.Word{{Parts: []syntax.WordPart{&syntax.Lit{Value: "time"}}}}
 	if c.PosixFormat {
 		timing = append(timing, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: "-p"}}})
@@ -243,11 +241,10 @@ func (r reader) timed(c *syntax.TimeClause, top bool) {
 		r.call(append(timing, call.Args...), top)
 		return
 	}
-	r.line.obscure(opaqueStatement)
+	r.line.markOpaque(opaqueStatement)
 	r.stmt(c.Stmt, false)
 }
 
-// call takes in one command.
 func (r reader) call(args []*syntax.Word, top bool) {
 	if len(args) == 0 {
 		return
@@ -260,8 +257,8 @@ func (r reader) call(args []*syntax.Word, top bool) {
 		braces = braces || hasBraces(arg)
 	}
 	if braces {
-		r.line.obscure(opaqueBraces)
-		r.hideSpread(args)
+		r.line.markOpaque(opaqueBraces)
+		r.hideExpanded(args)
 	}
 	if top {
 		r.line.commands = append(r.line.commands, c)
@@ -276,13 +273,13 @@ func hasBraces(w *syntax.Word) bool {
 	return syntax.SplitBraces(&copied)
 }
 
-// hideSpread looks at the command that braces make, where it is not too long.
-func (r reader) hideSpread(args []*syntax.Word) {
+// hideExpanded adds the command after brace expansion, if it is not too long.
+func (r reader) hideExpanded(args []*syntax.Word) {
 	var c command
 	for _, arg := range args {
 		copied := &syntax.Word{Parts: slices.Clone(arg.Parts)}
 		syntax.SplitBraces(copied)
-		words, ok := spread(copied, maxSpread)
+		words, ok := expandBraces(copied, maxSpread)
 		if !ok || len(c)+len(words) > maxSpread {
 			return
 		}
@@ -293,17 +290,16 @@ func (r reader) hideSpread(args []*syntax.Word) {
 	r.line.hide(c, r.depth)
 }
 
-// inside looks for commands in what is no command itself: words,
-// assignments, loops.
+// inside finds commands in words, assignments and loops.
 func (r reader) inside(node syntax.Node) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
-			r.line.obscure(opaqueSubstitution)
+			r.line.markOpaque(opaqueSubstitution)
 			r.stmts(n.Stmts, false)
 			return false
 		case *syntax.ProcSubst:
-			r.line.obscure(opaqueSubstitution)
+			r.line.markOpaque(opaqueSubstitution)
 			r.stmts(n.Stmts, false)
 			return false
 		case *syntax.Stmt:
@@ -321,11 +317,11 @@ func (r reader) redirect(d *syntax.Redirect) {
 		}
 	}
 	if d.N != nil && strings.Trim(d.N.Value, "0123456789") != "" {
-		r.line.obscure(opaqueAssignment) // {name}> keeps the descriptor in a variable
+		r.line.markOpaque(opaqueAssignment) // {name}> sets a variable
 	}
 	switch d.Op {
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
-		r.line.obscure(opaqueHereDocument)
+		r.line.markOpaque(opaqueHereDocument)
 		return
 	case syntax.DplIn, syntax.DplOut:
 		if w := readWord(d.Word); w.literal && strings.Trim(w.text, "0123456789-") == "" {
@@ -334,15 +330,15 @@ func (r reader) redirect(d *syntax.Redirect) {
 	}
 	target := readWord(d.Word)
 	if !target.literal || target.text != "/dev/null" {
-		r.line.obscure(opaqueRedirection)
+		r.line.markOpaque(opaqueRedirection)
 	}
 	if d.Op != syntax.RdrIn && d.Op != syntax.DplIn {
 		r.line.writes = append(r.line.writes, target.text)
 	}
 }
 
-// explodes reports a function that pipes itself into itself.
-func explodes(f *syntax.FuncDecl) bool {
+// isForkBomb reports a function that pipes itself into itself.
+func isForkBomb(f *syntax.FuncDecl) bool {
 	if f.Name == nil {
 		return false
 	}

@@ -6,40 +6,40 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// When a mode has denied often enough to ask instead.
+// After so many denials by the mode the engine asks instead.
 const (
-	denialsInARow  = 3
-	denialsInTotal = 20 // since a person was last asked
+	maxDenialsInARow = 3
+	maxDenials       = 20 // since the last question to a person
 )
 
-// decide goes from what nobody can change to what a person chose to what the
-// mode makes of the rest.
+// decide checks what nobody can change first, then what a person chose, then the
+// mode.
 func (e Engine) decide(f *facts) verdict {
-	if v, ok := f.restricted(); ok {
+	if v, ok := f.checkRestrictions(); ok {
 		return v
 	}
-	if v, ok := e.guarded(f); ok {
+	if v, ok := e.checkGuardrails(f); ok {
 		return v
 	}
-	if v, ok := f.incapable(); ok {
+	if v, ok := f.checkCapabilities(); ok {
 		return v
 	}
 	if f.location {
-		return because(session.EffectAsk, ReasonMode, map[string]any{"effect": "location"}, sayLocation)
+		return newVerdict(session.EffectAsk, ReasonMode, map[string]any{"effect": "location"}, textLocation)
 	}
-	return f.fallBack(f.distrust(f.weigh()))
+	return f.askAfterDenials(f.askIfRulesMissing(f.decideByRules()))
 }
 
-func (f *facts) restricted() (verdict, bool) {
+func (f *facts) checkRestrictions() (verdict, bool) {
 	r, tool := f.q.Restrictions, f.q.Tool
 	if (r.Allowed == nil || slices.Contains(r.Allowed, tool)) && !slices.Contains(r.Denied, tool) {
 		return verdict{}, false
 	}
-	return because(session.EffectDeny, ReasonTaskRestriction, map[string]any{"tool": tool}, sayRestricted, tool), true
+	return newVerdict(session.EffectDeny, ReasonTaskRestriction, map[string]any{"tool": tool}, textRestricted, tool), true
 }
 
-// incapable checks what the workspace permits.
-func (f *facts) incapable() (verdict, bool) {
+// checkCapabilities checks what the workspace permits.
+func (f *facts) checkCapabilities() (verdict, bool) {
 	on := f.q.Workspace.Capabilities
 	for _, c := range []struct {
 		name   string
@@ -53,22 +53,22 @@ func (f *facts) incapable() (verdict, bool) {
 		{"network", f.q.Effects.Has(Network) || f.export, off(on, "network")},
 	} {
 		if c.needed && c.off {
-			return because(session.EffectDeny, ReasonWorkspaceCapability, map[string]any{"capability": c.name}, sayCapability, c.name), true
+			return newVerdict(session.EffectDeny, ReasonWorkspaceCapability, map[string]any{"capability": c.name}, textCapability, c.name), true
 		}
 	}
 	return verdict{}, false
 }
 
 func off(capabilities map[string]bool, name string) bool {
-	on, said := capabilities[name]
-	return said && !on
+	on, set := capabilities[name]
+	return set && !on
 }
 
-// weigh is rules, grants and mode. Of a line each command is decided on its
-// own, and the strictest decision is that of the line.
-func (f *facts) weigh() verdict {
+// decideByRules applies rules, grants and mode. Each command of a line is decided
+// on its own; the strictest decision counts.
+func (f *facts) decideByRules() verdict {
 	if !f.isCommand {
-		return f.one(nil)
+		return f.decideOne(nil)
 	}
 	var worst verdict
 	take := func(v verdict) {
@@ -77,38 +77,38 @@ func (f *facts) weigh() verdict {
 		}
 	}
 	for _, c := range f.line.commands {
-		take(f.one(c))
+		take(f.decideOne(c))
 	}
 	if len(f.line.commands) == 0 {
-		take(f.one(nil))
+		take(f.decideOne(nil))
 	}
 	for _, c := range f.line.hidden {
 		r := f.bestHidden(c)
 		if r != nil && (r.Effect == session.EffectDeny || f.mode != session.PermissionBypass) {
-			take(becauseOf(r))
+			take(ruleVerdict(r))
 		}
 	}
 	return worst
 }
 
-// one decides about a call, or about one command of it.
-func (f *facts) one(c command) verdict {
+// decideOne decides about a call, or about one command of it.
+func (f *facts) decideOne(c command) verdict {
 	best := f.best(c)
 	if best != nil && best.Effect == session.EffectDeny {
-		return becauseOf(best)
+		return ruleVerdict(best)
 	}
 	if key, ok := f.granted(c); ok {
-		return because(session.EffectAllow, ReasonBundleGrant, map[string]any{"grant": key}, sayGrant)
+		return newVerdict(session.EffectAllow, ReasonBundleGrant, map[string]any{"grant": key}, textGrant)
 	}
 	if best != nil && (best.Effect == session.EffectAllow || f.mode != session.PermissionBypass) {
-		return becauseOf(best)
+		return ruleVerdict(best)
 	}
 	v := f.byMode(c)
 	v.byMode = true
 	return v
 }
 
-// byMode is what the mode makes of what nobody decided.
+// byMode decides by the mode what no rule or grant has decided.
 func (f *facts) byMode(c command) verdict {
 	mode, strict := f.mode, session.EffectAsk
 	if mode == session.PermissionPlan {
@@ -118,20 +118,20 @@ func (f *facts) byMode(c command) verdict {
 	switch {
 	case f.hasPath && !f.inside:
 		about["path"], about["resolvedPath"] = f.q.Path, f.q.ResolvedPath
-		return because(strict, ReasonOutsideWorkspace, about, sayOutside, f.q.Path)
+		return newVerdict(strict, ReasonOutsideWorkspace, about, textOutside, f.q.Path)
 	case f.unknown && mode != session.PermissionBypass:
 		about["tool"] = f.q.Tool
-		return because(strict, ReasonUnknownTool, about, sayUnknown, f.q.Tool)
+		return newVerdict(strict, ReasonUnknownTool, about, textUnknown, f.q.Tool)
 	case !f.export && f.modeAllows(mode, c):
-		return because(session.EffectAllow, ReasonMode, about, sayModeAllow, mode)
+		return newVerdict(session.EffectAllow, ReasonMode, about, textModeAllow, mode)
 	}
 	if f.isCommand && f.line.opaque != "" {
 		about["opaque"] = f.line.opaque
 	}
 	if strict == session.EffectDeny {
-		return because(strict, ReasonMode, about, sayModeDeny, mode)
+		return newVerdict(strict, ReasonMode, about, textModeDeny, mode)
 	}
-	return because(strict, ReasonMode, about, sayModeAsk, mode)
+	return newVerdict(strict, ReasonMode, about, textModeAsk, mode)
 }
 
 func (f *facts) modeAllows(mode string, c command) bool {
@@ -146,30 +146,30 @@ func (f *facts) modeAllows(mode string, c command) bool {
 	return f.reads()
 }
 
-// distrust asks for all but reading where rules are missing: one that denies
-// might be among them.
-func (f *facts) distrust(v verdict) verdict {
+// askIfRulesMissing asks for everything but reading if rules could not be loaded:
+// one of them might deny.
+func (f *facts) askIfRulesMissing(v verdict) verdict {
 	p := f.q.Policy
 	if p == nil || p.broken == "" || f.reads() {
 		return v
 	}
 	if v.decision == session.EffectAllow || v.decision == session.EffectAsk && v.byMode {
-		return because(session.EffectAsk, ReasonPolicyError, map[string]any{"error": p.broken}, sayPolicy, p.broken)
+		return newVerdict(session.EffectAsk, ReasonPolicyError, map[string]any{"error": p.broken}, textPolicy, p.broken)
 	}
 	return v
 }
 
-// fallBack asks instead of denying for ever what the mode alone denies.
-func (f *facts) fallBack(v verdict) verdict {
+// askAfterDenials asks instead of denying for ever what the mode alone denies.
+func (f *facts) askAfterDenials(v verdict) verdict {
 	if v.decision != session.EffectDeny || !v.byMode {
 		return v
 	}
-	d, ok := f.q.Denials.Get(f.offered.Fingerprint())
-	if !ok || d.ConsecutiveDenials < denialsInARow && d.TotalDenials-d.PromptedAtTotal < denialsInTotal {
+	d, ok := f.q.Denials.Get(f.scope.Fingerprint())
+	if !ok || d.ConsecutiveDenials < maxDenialsInARow && d.TotalDenials-d.PromptedAtTotal < maxDenials {
 		return v
 	}
-	return because(session.EffectAsk, ReasonDenialFallback, map[string]any{
+	return newVerdict(session.EffectAsk, ReasonDenialFallback, map[string]any{
 		"consecutiveDenials": d.ConsecutiveDenials, "totalDenials": d.TotalDenials, "promptedAtTotal": d.PromptedAtTotal,
 		"originalReason": map[string]any{"type": v.reason.Type, "summary": v.reason.Summary},
-	}, sayFallback, d.TotalDenials, d.ConsecutiveDenials)
+	}, textFallback, d.TotalDenials, d.ConsecutiveDenials)
 }

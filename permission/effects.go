@@ -28,8 +28,8 @@ const (
 // ParseEffects reads effects by their names.
 func ParseEffects(names ...string) (Effects, error) { return tool.ParseEffects(names...) }
 
-// OfHTTP is the effect of an HTTP request: one that only asks is Network, one
-// that could carry data out is Export.
+// OfHTTP returns the effect of an HTTP request: Export if it can send data,
+// else Network.
 func OfHTTP(method string, hasBody, hasCustomHeaders bool) Effects {
 	asks := strings.EqualFold(method, "GET") || strings.EqualFold(method, "HEAD")
 	if asks && !hasBody && !hasCustomHeaders {

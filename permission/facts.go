@@ -7,17 +7,17 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// BundleKey is the grant for the shell calls of the running step.
+// BundleKey is the key of the grant for all shell calls of the running step.
 const BundleKey = "run_command:single_bundle"
 
-// facts is what a request comes to.
+// facts holds everything that is derived from a request.
 type facts struct {
 	q    *Request
 	mode string
 
 	hasPath        bool
-	path, resolved string // clean and absolute; empty where that is not to be had
-	inside         bool   // in the workspace, however it is looked at
+	path, resolved string // clean and absolute; empty if unknown
+	inside         bool   // both paths are in the workspace
 
 	server, domain string
 
@@ -28,10 +28,10 @@ type facts struct {
 	export   bool
 	location bool
 
-	offered session.Scope
+	scope session.Scope
 }
 
-func gather(q *Request) facts {
+func readFacts(q *Request) facts {
 	f := facts{
 		q:         q,
 		mode:      q.Mode,
@@ -47,17 +47,17 @@ func gather(q *Request) facts {
 		f.mode = session.PermissionDefault
 	}
 	if f.hasPath {
-		f.place()
+		f.resolvePaths()
 	}
 	if f.isCommand {
 		f.line = readLine(q.Command)
 	}
-	f.offered = f.offer()
+	f.scope = f.answerScope()
 	return f
 }
 
-// place finds out where the path is.
-func (f *facts) place() {
+// resolvePaths sets path, resolved and inside.
+func (f *facts) resolvePaths() {
 	root := f.q.Workspace.Root
 	if session.Absolute(root) {
 		root = path.Clean(root)
@@ -68,8 +68,8 @@ func (f *facts) place() {
 	f.inside = within(root, f.path) && within(root, f.resolved)
 }
 
-// absolute is a clean path, from root where it is relative. It is empty for
-// what is no path.
+// absolute returns a clean path; a relative one starts at root. It is empty for
+// an invalid path.
 func absolute(root, p string) string {
 	switch {
 	case p == "" || strings.IndexByte(p, 0) >= 0:
@@ -82,10 +82,10 @@ func absolute(root, p string) string {
 	return path.Join(root, p)
 }
 
-// mcp reports a tool of an MCP server.
+// mcp reports whether the tool is one of an MCP server.
 func (f *facts) mcp() bool { return f.q.Effects.Has(MCP) || f.server != "" }
 
-// reads reports a call that declares to look and do nothing else.
+// reads reports a call that declares only reading.
 func (f *facts) reads() bool {
 	return !f.unknown && !f.isCommand && !f.export && !f.mcp() && f.q.Effects.Within(Read|Network)
 }
@@ -95,7 +95,7 @@ func (f *facts) edits() bool {
 	return !f.unknown && !f.isCommand && !f.export && !f.mcp() && f.inside && f.q.Effects.Within(Read|Write|Network)
 }
 
-// rules hands over those that may be about the call or one command of it.
+// rules yields the rules that may apply to the call or to one command of it.
 func (f *facts) rules(c command, yield func(r *rule)) {
 	var r rule
 	for i := range f.q.Rules {
@@ -105,9 +105,8 @@ func (f *facts) rules(c command, yield func(r *rule)) {
 	f.q.Policy.each(f, c, yield)
 }
 
-// best is the rule that decides. Rules that allow do not count for what
-// nobody can see through, and none but rules about paths for what lies
-// outside the workspace.
+// best returns the rule that decides. Rules that allow do not count for opaque
+// lines; outside the workspace only those about paths count.
 func (f *facts) best(c command) *session.Rule {
 	var best rule
 	f.rules(c, func(r *rule) {
@@ -131,7 +130,7 @@ func (f *facts) mayAllow(s *session.Scope) bool {
 	return !f.hasPath || f.inside || s.Kind == session.ScopePath
 }
 
-// bestHidden is the rule about a command that is not in plain sight.
+// bestHidden returns the strict rule for a hidden command.
 func (f *facts) bestHidden(c command) *session.Rule {
 	var best rule
 	f.rules(c, func(r *rule) {
@@ -143,15 +142,15 @@ func (f *facts) bestHidden(c command) *session.Rule {
 	return best.Rule
 }
 
-// granted reports a live grant for the call, or for one command of it.
+// granted returns the key of a valid grant for the call or one command of it.
 func (f *facts) granted(c command) (string, bool) {
 	if f.q.Grants.Len() == 0 || f.isCommand && f.line.opaque != "" {
 		return "", false
 	}
-	if f.hasPath && !f.inside && (f.offered.Kind != session.ScopePath || f.path != f.resolved) {
-		return "", false // a link may lead elsewhere than it did when it was granted
+	if f.hasPath && !f.inside && (f.scope.Kind != session.ScopePath || f.path != f.resolved) {
+		return "", false // a link may have changed since the grant
 	}
-	keys := []string{f.offered.Fingerprint()}
+	keys := []string{f.scope.Fingerprint()}
 	if f.isCommand {
 		keys = keys[:0]
 		if c.literal() && len(c) > 0 {

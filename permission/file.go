@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// ManifestPath is where a workspace keeps its rules, below its root.
+// ManifestPath is the file with a workspace's rules, below its root.
 const ManifestPath = ".holdfast/permissions.json"
 
 const fileVersion = 1
@@ -22,17 +22,17 @@ type ruleFile struct {
 	Rules   []json.RawMessage `json:"rules"`
 }
 
-// DecodeRules reads a file of rules, all of which are then of one source. A
-// relative path in a rule is relative to root, which is absolute. A rule that
-// cannot be taken is left out with a warning. An error says that the file is
-// no such file or of another version: none of its rules is known.
+// DecodeRules reads a file of rules and sets their source. A relative path in a
+// rule starts at root, which is absolute. An invalid rule is left out with a
+// warning. An error means that the file has another format or version, and that
+// none of its rules is known.
 func DecodeRules(data []byte, source, root string) ([]session.Rule, []string, error) {
 	var file ruleFile
 	if err := strict(data, &file); err != nil {
 		return nil, nil, &session.RuleError{Field: "file", Reason: err.Error()}
 	}
 	if file.Version != fileVersion {
-		return nil, nil, &session.RuleError{Field: "version", Reason: fmt.Sprintf("%d is not %d", file.Version, fileVersion)}
+		return nil, nil, &session.RuleError{Field: "version", Reason: fmt.Sprintf("%d is not supported, only %d", file.Version, fileVersion)}
 	}
 	rules, warnings := []session.Rule{}, []string{}
 	for i, raw := range file.Rules {
@@ -58,8 +58,8 @@ func decodeRule(raw json.RawMessage, source, root string) (session.Rule, error) 
 	return CheckRule(r)
 }
 
-// strict reads one JSON value without unknown fields: a field misspelt would
-// make a rule wider than it was meant.
+// strict reads one JSON value without unknown fields: a misspelt field would make
+// a rule wider than intended.
 func strict(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -72,7 +72,7 @@ func strict(data []byte, into any) error {
 	return nil
 }
 
-// EncodeRules is a file of rules, for people to read.
+// EncodeRules writes a readable file of rules.
 func EncodeRules(rules []session.Rule) ([]byte, error) {
 	file := struct {
 		Version int            `json:"version"`
@@ -86,7 +86,7 @@ func EncodeRules(rules []session.Rule) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Hash tells one content of a file from another.
+// Hash identifies the content of a file.
 func Hash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

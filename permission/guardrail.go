@@ -9,27 +9,27 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// What the built-in guardrails stop.
+// What the built-in guardrails deny.
 const (
-	harmDelete   = "it deletes the root, the home or everything"
+	harmDelete   = "it deletes the root folder, the home folder or everything"
 	harmFormat   = "it makes a file system"
 	harmDevice   = "it writes to a device"
-	harmForkBomb = "it starts itself without end"
+	harmForkBomb = "it is a fork bomb: it starts itself without end"
 	harmShutdown = "it stops the machine"
-	harmExcess   = "it wraps commands in commands until nobody can see them"
+	harmExcess   = "it nests commands too deeply to check them"
 )
 
-// place where a command can begin in a line that is only looked at as text.
+// start matches where a command can start in unparsed text.
 const start = "(?:^|[;&|({`\\n]|\\bsudo\\s|\\bdo\\s|\\bthen\\s)\\s*"
 
-// rawHarm is looked for in the text of the line: it finds what stands in
-// quotes and in lines that cannot be parsed. A word alone is harm only in the
-// latter: elsewhere it may be said without being done.
-var rawHarm = []struct {
-	harm    string
-	torn    bool     // only in lines that cannot be parsed
-	names   []string // one of them is in every match
-	pattern *regexp.Regexp
+// textHarm is searched in the text of the line: it finds harm inside quotes and
+// in lines that cannot be parsed. The name of a command alone counts only in the
+// latter: elsewhere it may be harmless text.
+var textHarm = []struct {
+	harm           string
+	unparsableOnly bool     // only in lines that cannot be parsed
+	names          []string // one of them is in every match
+	pattern        *regexp.Regexp
 }{
 	{harmDelete, false, []string{"rm"}, regexp.MustCompile(`\brm\s+(?:-\S+\s+)*(?:-[A-Za-z]*[rR][A-Za-z]*|--recursive)\s+(?:-\S+\s+)*["']?(?:(?:/|~/?|\$HOME/?|\$\{HOME\}/?)["']?\*?|(?:\./)?\*)["']?(?:$|[\s;&|)}"'` + "`" + `])`)},
 	{harmFormat, true, []string{"mkfs"}, regexp.MustCompile(start + `(?:/\S*/)?mkfs(?:\.\w+)?\s`)},
@@ -38,26 +38,26 @@ var rawHarm = []struct {
 	{harmShutdown, true, []string{"shutdown", "reboot", "poweroff", "halt"}, regexp.MustCompile(start + `(?:/\S*/)?(?:shutdown|reboot|poweroff|halt)(?:$|[\s;&|)}"'` + "`" + `])`)},
 }
 
-// guarded checks the guardrails: on the line and on each command in it.
-func (e Engine) guarded(f *facts) (verdict, bool) {
+// checkGuardrails checks the line and each command in it.
+func (e Engine) checkGuardrails(f *facts) (verdict, bool) {
 	if !f.isCommand {
 		return verdict{}, false
 	}
 	if harm := e.harm(&f.line); harm != "" {
-		return because(session.EffectDeny, ReasonGuardrail, map[string]any{"guardrail": harm}, sayGuardrail, harm), true
+		return newVerdict(session.EffectDeny, ReasonGuardrail, map[string]any{"guardrail": harm}, textGuardrail, harm), true
 	}
 	return verdict{}, false
 }
 
 func (e Engine) harm(l *line) string {
 	switch {
-	case l.bomb:
+	case l.forkBomb:
 		return harmForkBomb
-	case l.excess:
+	case l.tooNested:
 		return harmExcess
 	}
-	for _, raw := range rawHarm {
-		if raw.torn && l.opaque != opaqueUnparsable {
+	for _, raw := range textHarm {
+		if raw.unparsableOnly && l.opaque != opaqueUnparsable {
 			continue
 		}
 		named := slices.ContainsFunc(raw.names, func(n string) bool { return strings.Contains(l.text, n) })
@@ -131,7 +131,7 @@ func harmOf(c command) string {
 	return ""
 }
 
-// hasOption finds an option, long or among short ones: -rf has r.
+// hasOption finds a long option or a short one among others: -rf has r.
 func hasOption(args []word, short, long string) bool {
 	return slices.ContainsFunc(args, func(w word) bool {
 		if w.text == long {
@@ -141,7 +141,7 @@ func hasOption(args []word, short, long string) bool {
 	})
 }
 
-// everything reports the root, the home, and all there is in a folder.
+// everything reports the root folder, the home folder or all of a folder.
 func everything(w word) bool {
 	if w.text == "" {
 		return false
@@ -150,7 +150,7 @@ func everything(w word) bool {
 	return all == "" || all == "~" || all == "$HOME"
 }
 
-// device reports a path in /dev that is more than a stream.
+// device reports a path in /dev that is not a stream.
 func device(p string) bool {
 	p = path.Clean(p)
 	name, ok := strings.CutPrefix(p, "/dev/")

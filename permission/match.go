@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -9,13 +10,13 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// rule is a rule ready to be matched and compared.
+// rule is a session.Rule with its parsed prefix.
 type rule struct {
 	*session.Rule
-	words []string // of a command prefix, where they are known
+	words []string // of a command prefix; nil: not parsed yet
 }
 
-// specificity is how narrow a rule is: the narrowest that matches decides.
+// specificity says how narrow a rule is: the narrowest match decides.
 func specificity(s *session.Scope) int {
 	switch s.Kind {
 	case session.ScopeDomain:
@@ -71,23 +72,17 @@ func effectRank(effect string) int {
 	return 0
 }
 
-// beats orders rules that match one call. Rules that are equal in all that
-// counts are ordered by their text, so that the order they came in has no say.
+// beats orders rules that match the same call. Equal ones are ordered by their
+// text, so that the order of the input does not matter.
 func (r *rule) beats(o *rule) bool {
 	if o.Rule == nil {
 		return true
 	}
-	for _, d := range [...]int{
-		specificity(&r.Scope) - specificity(&o.Scope), sourceRank(r.Source) - sourceRank(o.Source), effectRank(r.Effect) - effectRank(o.Effect),
-	} {
-		if d != 0 {
-			return d > 0
-		}
-	}
-	if r.CreatedAt != o.CreatedAt {
-		return r.CreatedAt > o.CreatedAt
-	}
-	return r.text() > o.text()
+	d := cmp.Or(
+		specificity(&r.Scope)-specificity(&o.Scope), sourceRank(r.Source)-sourceRank(o.Source), effectRank(r.Effect)-effectRank(o.Effect),
+		cmp.Compare(r.CreatedAt, o.CreatedAt),
+	)
+	return d > 0 || d == 0 && r.text() > o.text()
 }
 
 func (r *rule) text() string {
@@ -98,8 +93,8 @@ func (r *rule) text() string {
 	return string(raw)
 }
 
-// matches reports whether a rule is about a call, or about one command of it.
-// It holds for any rule, checked or not: an empty scope matches nothing.
+// matches reports whether a rule applies to a call, or to one command of it. The
+// rule may be unchecked: an empty scope matches nothing.
 func (r *rule) matches(f *facts, c command) bool {
 	s := &r.Scope
 	switch s.Kind {
@@ -108,7 +103,7 @@ func (r *rule) matches(f *facts, c command) bool {
 	case session.ScopePath:
 		return f.hasPath && (s.ToolName == "" || s.ToolName == f.q.Tool) && r.covers(f)
 	case session.ScopeCommandPrefix:
-		return len(c) > 0 && r.begins(c)
+		return len(c) > 0 && r.hasPrefix(c)
 	case session.ScopeMCPServer:
 		return f.server != "" && serverName(s.ServerName) == f.server
 	case session.ScopeDomain:
@@ -117,8 +112,8 @@ func (r *rule) matches(f *facts, c command) bool {
 	return false
 }
 
-// covers reports whether a path lies at or below that of the rule. To allow,
-// it must do so however it is looked at; to deny and ask, in any way.
+// covers reports whether the call's path is at or below the rule's. To allow, the
+// named and the resolved path must be; to deny or ask, one of them.
 func (r *rule) covers(f *facts) bool {
 	if !session.Absolute(r.Scope.Path) {
 		return false
@@ -131,8 +126,8 @@ func (r *rule) covers(f *facts) bool {
 	return named || resolved
 }
 
-// within reports whether a clean path is root or below it. The empty path is
-// nowhere.
+// within reports whether a clean path is root or below it; never for an empty
+// path.
 func within(root, p string) bool {
 	if p == "" || root == "" || !strings.HasPrefix(p, root) {
 		return false
@@ -140,16 +135,16 @@ func within(root, p string) bool {
 	return len(p) == len(root) || root[len(root)-1] == '/' || p[len(root)] == '/'
 }
 
-// begins reports whether the words of the rule are the first of the command.
-func (r *rule) begins(c command) bool {
+// hasPrefix reports whether the command starts with the words of the rule.
+func (r *rule) hasPrefix(c command) bool {
 	words := r.words
 	if words == nil {
 		prefix := r.Scope.Prefix
 		if len(prefix) == 0 || isLetter(prefix[0]) && !strings.HasPrefix(c[0].text, prefix[:1]) {
-			return false // as most rules are about other commands
+			return false // fast path: most rules are about other commands
 		}
 		if !strings.ContainsFunc(prefix, func(r rune) bool { return r != ' ' && !unquoted(r) }) {
-			return beginsWith(prefix, c)
+			return hasPlainPrefix(prefix, c)
 		}
 		words = prefixWords(r.Rule)
 	}
@@ -166,14 +161,13 @@ func (r *rule) begins(c command) bool {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// unquoted reports a character that means only itself to every shell.
+// unquoted reports a character without a special meaning in any shell.
 func unquoted(r rune) bool {
 	return r < 0x80 && (isLetter(byte(r)) || r >= '0' && r <= '9' || strings.ContainsRune("_./:@+-", r))
 }
 
-// beginsWith is begins for a prefix that only spaces part, without taking it
-// apart.
-func beginsWith(prefix string, c command) bool {
+// hasPlainPrefix is hasPrefix for a prefix without quotes, without allocations.
+func hasPlainPrefix(prefix string, c command) bool {
 	for i := 0; ; i++ {
 		prefix = strings.TrimLeft(prefix, " ")
 		if prefix == "" {
@@ -187,9 +181,8 @@ func beginsWith(prefix string, c command) bool {
 	}
 }
 
-// prefixWords are the words of a rule about commands, never nil. A prefix that
-// is more than one plain command allows nothing; to deny and ask it is taken
-// word by word.
+// prefixWords returns the words of a command prefix, never nil. A prefix that is
+// not one plain command allows nothing; to deny or ask it is split at spaces.
 func prefixWords(r *session.Rule) []string {
 	if file, err := parse(r.Scope.Prefix, syntax.LangBash); err == nil {
 		l := line{}

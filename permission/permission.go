@@ -1,6 +1,6 @@
-// Package permission decides whether an agent may do something: allow, deny
-// or ask. It knows no store, no clock and no disk; whoever asks brings the
-// time, the rules and where a path leads.
+// Package permission decides whether an agent may do something: allow, deny or
+// ask. It knows no store and no clock; the caller passes the time, the rules and
+// resolved paths.
 package permission
 
 import (
@@ -11,47 +11,46 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Config is what an Engine adds to the rules it is asked with.
+// Config adds to the rules of each request.
 type Config struct {
-	// Guardrails are regular expressions. A command that one of them matches,
-	// in the line or in any of its parts, is denied whatever the rules say.
+	// Guardrails are regular expressions. A command line that matches one, as a
+	// whole or in any part, is denied whatever the rules say.
 	Guardrails []string
 }
 
-// Engine decides. It is immutable and safe for concurrent use; the zero value
-// has the built-in guardrails only.
+// Engine makes decisions. It is immutable and safe for concurrent use; the zero
+// value has only the built-in guardrails.
 type Engine struct{ guardrails []*regexp.Regexp }
 
-// New makes an engine. A guardrail that is no regular expression is an
-// InvalidError.
+// New makes an engine. An invalid regular expression is an InvalidError.
 func New(c Config) (Engine, error) {
 	var e Engine
 	for i, text := range c.Guardrails {
 		pattern, err := regexp.Compile(text)
 		if err != nil || text == "" {
-			return Engine{}, &session.InvalidError{Field: fmt.Sprintf("guardrails[%d]", i), Reason: fmt.Sprintf("%q is no regular expression", text)}
+			return Engine{}, &session.InvalidError{Field: fmt.Sprintf("guardrails[%d]", i), Reason: fmt.Sprintf("%q is not a regular expression", text)}
 		}
 		e.guardrails = append(e.guardrails, pattern)
 	}
 	return e, nil
 }
 
-// Request is one call of a tool, and all that bears on it.
+// Request is one tool call with everything that the decision depends on.
 type Request struct {
 	Tool    string
-	Known   bool // the tool is one that this program registered
+	Known   bool // this program has registered the tool
 	Effects Effects
 	Input   json.RawMessage
 
-	Command string // the line a shell would run
+	Command string // the command line for a shell
 	Path    string // the file or folder; relative to the workspace's root, or absolute
 
-	// ResolvedPath is Path with every symbolic link followed. Empty says that
-	// this could not be done, and then nobody knows where Path leads.
+	// ResolvedPath is Path with every symbolic link followed. Empty means that
+	// this failed: Path may lead anywhere.
 	ResolvedPath string
 
 	Server string // MCP
-	Domain string // the host that is asked
+	Domain string // the host of a network request
 	Type   string // of the approval this call would need
 
 	Workspace    Workspace
@@ -59,45 +58,45 @@ type Request struct {
 	Instance     string // of the executor
 	Restrictions Restrictions
 
-	Rules  []session.Rule // of the session, and any others that are not in Policy
+	Rules  []session.Rule // of the session, and others that are not in Policy
 	Policy *Policy        // of the workspace and the user, compiled; may be nil
 
 	Grants  session.Pairs[session.Grant]
 	Denials session.Pairs[session.Denial]
 
-	AllowPersistence bool  // an answer may be kept for later calls
+	AllowPersistence bool  // the person's answer may be saved for later calls
 	Now              int64 // Unix milliseconds
 }
 
-// Workspace is where a task works. Paths have slashes; Root is absolute and
-// has its symbolic links followed.
+// Workspace is the folder of an agent. Paths have slashes; Root is absolute and
+// has no symbolic links.
 type Workspace struct {
 	ID   string
 	Root string
 
-	// Capabilities are switched on (true) or off (false). shell and delete
-	// must be on to be used; read, write and network must not be off.
+	// Capabilities are on (true) or off (false). shell and delete are off by
+	// default; read, write and network are on by default.
 	Capabilities map[string]bool
 }
 
-// Restrictions narrow the tools of one task.
+// Restrictions limit the tools of one task.
 type Restrictions struct {
 	Allowed []string // nil: all
 	Denied  []string
 }
 
-// Result is a decision, and what a prompt about it shows.
+// Result is a decision with what a prompt about it shows.
 type Result struct {
 	Decision         string // allow, deny or ask
 	Reason           session.PermissionReason
-	MatchedRule      *session.Rule // that decided, if one did
-	Scope            session.Scope // that an answer would be kept for
+	MatchedRule      *session.Rule // the rule that decided, if one did
+	Scope            session.Scope // that a saved answer would have
 	ScopePreview     string
-	SuggestedActions []session.SuggestedAction // of an ask
+	SuggestedActions []session.SuggestedAction // if Decision is ask
 }
 
-// Soft reports a denial by the mode alone. Only these are counted as denials
-// of the scope, and only these turn into a question when they are many.
+// Soft reports a denial by the mode alone. Only these are counted, and after too
+// many of them the engine asks instead.
 func (r Result) Soft() bool {
 	if r.Decision != session.EffectDeny {
 		return false
@@ -105,7 +104,7 @@ func (r Result) Soft() bool {
 	return r.Reason.Type == ReasonMode || r.Reason.Type == ReasonUnknownTool || r.Reason.Type == ReasonOutsideWorkspace
 }
 
-// Prompt is what is kept of an ask, so that it can be shown again later.
+// Prompt returns what to store of an ask, so that it can be shown later.
 func (r Result) Prompt(q Request) session.PromptContext {
 	p := session.PromptContext{
 		Scope: &r.Scope, Reason: r.Reason, MatchedRule: r.MatchedRule,
@@ -114,14 +113,14 @@ func (r Result) Prompt(q Request) session.PromptContext {
 	return *p.Clone()
 }
 
-// Evaluate decides about a call. It is a function of the request alone: the
-// order of rules has no part in it.
+// Evaluate decides about a call. The result depends only on the request, and not
+// on the order of rules.
 func (e Engine) Evaluate(q Request) Result {
-	f := gather(&q)
+	f := readFacts(&q)
 	v := e.decide(&f)
 	r := Result{
 		Decision: v.decision, Reason: v.reason,
-		Scope: f.offered, ScopePreview: Preview(f.offered), SuggestedActions: []session.SuggestedAction{},
+		Scope: f.scope, ScopePreview: Preview(f.scope), SuggestedActions: []session.SuggestedAction{},
 	}
 	if v.rule != nil {
 		rule := v.rule.Clone()

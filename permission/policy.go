@@ -7,9 +7,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Policy is a list of rules made ready to be asked often: what a decision
-// costs does not depend on how many rules there are, only on how many are
-// about the same thing. It is immutable.
+// Policy is an index of rules: the cost of a decision depends only on how many
+// rules are about the same thing. It is immutable.
 type Policy struct {
 	tools, paths, commands, servers, domains map[string][]rule
 
@@ -17,9 +16,9 @@ type Policy struct {
 	warnings []string
 }
 
-// Compile makes a policy. Rules that cannot be meant so are left out, each
-// with a warning. A cause says that rules are missing altogether: whatever is
-// more than reading is then asked for.
+// Compile makes a policy. An invalid rule is left out with a warning. A cause
+// means that rules could not be loaded: the engine then asks for everything but
+// reading.
 func Compile(rules []session.Rule, cause error) *Policy {
 	p := &Policy{
 		tools: map[string][]rule{}, paths: map[string][]rule{}, commands: map[string][]rule{},
@@ -62,8 +61,8 @@ func (p *Policy) add(r rule) error {
 	return nil
 }
 
-// CheckRule refuses a rule that would never count: a bad one, and one that
-// allows more than one plain command.
+// CheckRule refuses a rule that would never apply: an invalid one, and a prefix
+// that is not one plain command.
 func CheckRule(r session.Rule) (session.Rule, error) {
 	r, err := r.Normal()
 	if err == nil && r.Scope.Kind == session.ScopeCommandPrefix && len(prefixWords(&r)) == 0 {
@@ -75,11 +74,10 @@ func CheckRule(r session.Rule) (session.Rule, error) {
 	return r, nil
 }
 
-// Warnings are what a person should know about the rules.
+// Warnings lists the rules that were left out and why.
 func (p *Policy) Warnings() []string { return p.warnings }
 
-// each hands over the rules that may be about a call, or about one command of
-// it.
+// each yields the rules that may apply to a call, or to one command of it.
 func (p *Policy) each(f *facts, c command, yield func(r *rule)) {
 	if p == nil {
 		return
@@ -102,12 +100,12 @@ func (p *Policy) each(f *facts, c command, yield func(r *rule)) {
 	if len(p.paths) == 0 || !f.hasPath {
 		return
 	}
-	above(f.path, func(dir string) { all(p.paths[dir]) })
-	above(f.resolved, func(dir string) { all(p.paths[dir]) })
+	eachParent(f.path, func(dir string) { all(p.paths[dir]) })
+	eachParent(f.resolved, func(dir string) { all(p.paths[dir]) })
 }
 
-// above goes from a path up to its root.
-func above(p string, yield func(dir string)) {
+// eachParent yields a path and all folders above it.
+func eachParent(p string, yield func(dir string)) {
 	for p != "" {
 		yield(p)
 		up := path.Dir(p)

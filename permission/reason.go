@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Types of reasons.
+// Values of session.PermissionReason.Type.
 const (
 	ReasonTaskRestriction     = "task_restriction"
 	ReasonGuardrail           = "guardrail"
@@ -20,42 +20,42 @@ const (
 	ReasonPolicyError         = "policy_error"
 )
 
-// What reasons say to a person.
+// Summaries for a person.
 const (
-	sayRestricted = "This task may not use %s."
-	sayGuardrail  = "The command would do lasting harm: %s."
-	sayCapability = "The workspace does not permit %s."
-	sayLocation   = "Where you are is told only when you say so each time."
-	sayRule       = "A rule (%s) says %s for %s."
-	sayGrant      = "You permitted this for a while."
-	sayModeAllow  = "Mode %s permits this."
-	sayModeAsk    = "Mode %s asks before this."
-	sayModeDeny   = "Mode %s does not permit this."
-	sayUnknown    = "What %s does is not known."
-	sayOutside    = "%s is outside the workspace."
-	sayFallback   = "The mode has denied this %d times, %d of them in a row."
-	sayPolicy     = "The rules of the workspace cannot be read: %s."
+	textRestricted = "This task may not use %s."
+	textGuardrail  = "The command could do lasting damage: %s."
+	textCapability = "The workspace does not permit %s."
+	textLocation   = "Your location is shared only if you allow it each time."
+	textRule       = "A rule (%s) says %s for %s."
+	textGrant      = "You have allowed this for some time."
+	textModeAllow  = "Mode %s permits this."
+	textModeAsk    = "Mode %s asks before this."
+	textModeDeny   = "Mode %s does not permit this."
+	textUnknown    = "The effects of %s are not known."
+	textOutside    = "%s is outside the workspace."
+	textFallback   = "The mode has denied this %d times, %d of them in a row."
+	textPolicy     = "The rules of the workspace cannot be read: %s."
 )
 
 type verdict struct {
 	decision string
 	reason   session.PermissionReason
 	rule     *session.Rule
-	byMode   bool // no rule, grant or guardrail had a part in it
+	byMode   bool // decided by the mode alone
 }
 
-// strictness orders decisions: of several the strictest counts.
+// strictness orders decisions: the strictest counts.
 func (v verdict) strictness() int { return effectRank(v.decision) }
 
-func because(decision, kind string, metadata map[string]any, format string, args ...any) verdict {
+func newVerdict(decision, kind string, metadata map[string]any, format string, args ...any) verdict {
 	return verdict{decision: decision, reason: session.PermissionReason{
 		Type: kind, Summary: fmt.Sprintf(format, args...), Metadata: metadata,
 	}}
 }
 
-func becauseOf(r *session.Rule) verdict {
-	v := because(r.Effect, ReasonRule, map[string]any{"source": r.Source, "fingerprint": r.Fingerprint()},
-		sayRule, r.Source, r.Effect, Preview(r.Scope))
+func ruleVerdict(r *session.Rule) verdict {
+	v := newVerdict(r.Effect, ReasonRule, map[string]any{"source": r.Source, "fingerprint": r.Fingerprint()},
+		textRule, r.Source, r.Effect, Preview(r.Scope))
 	v.rule = r
 	return v
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -9,16 +10,16 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// safeCommand is the beginning of commands that only look. takes says which
-// arguments leave it so; nil takes any.
+// safeCommand is the prefix of commands that only read. takes reports whether
+// its arguments keep it so; nil: all do.
 type safeCommand struct {
 	words []string
 	takes func(args []word) bool
 }
 
-// safeCommands lists what dangerous_only runs unasked. A command that could
-// be told to write a file or start a program takes only the options known not
-// to; an argument outside the workspace is asked about in any case.
+// safeCommands lists what the mode dangerous_only runs without asking. A command
+// with options that write files or start programs accepts only harmless ones;
+// an argument outside the workspace always needs an answer.
 var safeCommands = []safeCommand{
 	{[]string{"pwd"}, nil},
 	{[]string{"ls"}, nil},
@@ -29,14 +30,14 @@ var safeCommands = []safeCommand{
 	{[]string{"tree"}, all(notGlob, without("-o", "--output"))},
 	{[]string{"rg"}, all(notGlob, without("--pre", "--hostname-bin", "--search-zip", "-z"))},
 	{[]string{"find"}, all(notGlob, without("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"))},
-	{[]string{"sed", "-n"}, prints},
+	{[]string{"sed", "-n"}, sedPrintsOnly},
 
-	{[]string{"git", "status"}, looks},
-	{[]string{"git", "diff"}, looks},
-	{[]string{"git", "log"}, looks},
-	{[]string{"git", "show"}, looks},
-	{[]string{"git", "rev-parse"}, looks},
-	{[]string{"git", "ls-files"}, looks},
+	{[]string{"git", "status"}, gitReadOnly},
+	{[]string{"git", "diff"}, gitReadOnly},
+	{[]string{"git", "log"}, gitReadOnly},
+	{[]string{"git", "show"}, gitReadOnly},
+	{[]string{"git", "rev-parse"}, gitReadOnly},
+	{[]string{"git", "ls-files"}, gitReadOnly},
 
 	{[]string{"go", "test"}, onlyOptions("-v", "-race", "-short", "-run", "-count", "-timeout", "-cover", "-failfast", "-bench", "-benchmem", "-parallel")},
 	{[]string{"go", "vet"}, onlyOptions()},
@@ -79,24 +80,24 @@ var safeCommands = []safeCommand{
 }
 
 // safe reports a command of the list whose arguments stay in the workspace.
-// Links inside the workspace are not followed: a command's arguments are text.
+// Links inside the workspace are not followed: arguments are only text.
 func (f *facts) safe(c command) bool {
 	declares := f.q.Effects.Has(Shell) && f.q.Effects.Within(Shell|Read|Write|Delete|Network)
 	if !declares || f.mcp() || f.line.opaque != "" || !c.literal() {
 		return false
 	}
 	for _, s := range safeCommands {
-		if (&rule{words: s.words}).begins(c) {
+		if (&rule{words: s.words}).hasPrefix(c) {
 			args := c[len(s.words):]
-			return (s.takes == nil || s.takes(args)) && !slices.ContainsFunc(args, f.leaves)
+			return (s.takes == nil || s.takes(args)) && !slices.ContainsFunc(args, f.leavesWorkspace)
 		}
 	}
 	return false
 }
 
-// leaves reports an argument that may name something outside the workspace,
-// also behind an option: -f/etc/passwd, --file=/etc/passwd.
-func (f *facts) leaves(w word) bool {
+// leavesWorkspace reports an argument that may name a path outside the workspace,
+// also in an option: -f/etc/passwd, --file=/etc/passwd.
+func (f *facts) leavesWorkspace(w word) bool {
 	text := w.text
 	if strings.HasPrefix(text, "-") {
 		if i := strings.IndexAny(text, "/~"); i > 0 {
@@ -115,11 +116,7 @@ func (f *facts) leaves(w word) bool {
 		return true
 	}
 	root = path.Clean(root)
-	from := root
-	if f.path != "" {
-		from = f.path
-	}
-	return !within(root, absolute(from, text))
+	return !within(root, absolute(cmp.Or(f.path, root), text))
 }
 
 func all(checks ...func([]word) bool) func([]word) bool {
@@ -135,12 +132,12 @@ func all(checks ...func([]word) bool) func([]word) bool {
 
 func none(args []word) bool { return len(args) == 0 }
 
-// notGlob refuses an argument that a file called like an option could become.
+// notGlob refuses a pattern that could match a file named like an option.
 func notGlob(args []word) bool {
 	return !slices.ContainsFunc(args, func(w word) bool { return w.glob && strings.IndexByte("*?[-", w.text[0]) >= 0 })
 }
 
-// without refuses options by how they begin: -exec is -execdir too.
+// without refuses options by their beginning: -exec also means -execdir.
 func without(options ...string) func([]word) bool {
 	return func(args []word) bool {
 		return !slices.ContainsFunc(args, func(w word) bool {
@@ -149,7 +146,7 @@ func without(options ...string) func([]word) bool {
 	}
 }
 
-// refuses also finds a short option among others, and a long one cut short.
+// refuses also finds a short option among others and an abbreviated long one.
 func refuses(option, text string) bool {
 	if strings.HasPrefix(text, option) {
 		return true
@@ -162,12 +159,12 @@ func refuses(option, text string) bool {
 	return short && strings.IndexByte(text, option[1]) > 0
 }
 
-// looks are the options with which git writes nothing and starts nothing.
-func looks(args []word) bool {
+// gitReadOnly refuses options with which git writes files or starts programs.
+func gitReadOnly(args []word) bool {
 	return all(notGlob, without("--output", "--ext-diff", "--textconv", "--no-index", "--exec-path", "--upload-pack"))(args)
 }
 
-// onlyOptions takes the options listed, alone or with =value, and any other
+// onlyOptions accepts the listed options, with or without =value, and all other
 // arguments.
 func onlyOptions(options ...string) func([]word) bool {
 	return all(notGlob, func(args []word) bool {
@@ -178,12 +175,12 @@ func onlyOptions(options ...string) func([]word) bool {
 	})
 }
 
-// address is a script of sed that prints lines and does nothing else.
+// address matches a sed script that only prints lines.
 var address = regexp.MustCompile(`^(?:(?:\d+|\$)(?:,(?:\+?\d+|\$))?)?p$`)
 
-// prints reports a script that only prints, with no option after -n: a later
-// one could bring another script.
-func prints(args []word) bool {
+// sedPrintsOnly accepts a script that only prints, and no option after it, which
+// could add another script.
+func sedPrintsOnly(args []word) bool {
 	if len(args) == 0 || !address.MatchString(args[0].text) {
 		return false
 	}

@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// browserTools is what the names of a browser's tools begin with.
+// browserTools is the prefix of the names of browser tools.
 const browserTools = "browser_"
 
-// offer is the scope that an answer would be kept for. Of a command it is all
-// its words: a folder it runs in or a host it asks would stand for any command.
-func (f *facts) offer() session.Scope {
+// answerScope returns the scope of a saved answer. For a command it is all its
+// words: its folder or host would match any command.
+func (f *facts) answerScope() session.Scope {
 	q := f.q
 	switch c, plain := f.line.plain(); {
 	case f.isCommand && plain:
@@ -30,7 +30,7 @@ func (f *facts) offer() session.Scope {
 	return session.Scope{Kind: session.ScopeTool, ToolName: q.Tool}
 }
 
-// Preview is a scope in words.
+// Preview describes a scope in words.
 func Preview(s session.Scope) string {
 	switch s.Kind {
 	case session.ScopePath:
@@ -81,8 +81,8 @@ var (
 	}
 )
 
-// actions are the answers that make sense: one that would be kept must have a
-// scope that says exactly what was asked.
+// actions lists the possible answers. An answer can be saved only if its scope
+// is exactly what was asked.
 func (f *facts) actions() []session.SuggestedAction {
 	actions := append([]session.SuggestedAction{}, onceActions...)
 	if !f.q.AllowPersistence || f.location {

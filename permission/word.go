@@ -7,12 +7,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is one word of a command as the program it goes to would see it:
-// quotes and escapes are gone.
+// word is one word of a command as the program sees it, without quotes and
+// escapes.
 type word struct {
 	text    string
-	literal bool // nothing is left to expand but file names
-	glob    bool // file names may take its place
+	literal bool // has no expansions except file names
+	glob    bool // may expand to file names
 }
 
 func textsOf(words []word) string {
@@ -23,8 +23,7 @@ func textsOf(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// readWord takes the quotes off. What only the shell can know stands in the
-// text as $NAME.
+// readWord removes the quotes. Expansions stay in the text as $NAME.
 func readWord(w *syntax.Word) word {
 	if len(w.Parts) == 1 {
 		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\*?[") {
@@ -64,8 +63,8 @@ func (out *word) parts(b *strings.Builder, parts []syntax.WordPart, inQuotes boo
 	}
 }
 
-// lit takes the backslashes out of a part. In double quotes they stand for
-// themselves before most characters.
+// lit removes backslashes. In double quotes they are literal before most
+// characters.
 func (out *word) lit(b *strings.Builder, text string, inQuotes bool) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -73,7 +72,7 @@ func (out *word) lit(b *strings.Builder, text string, inQuotes bool) {
 		case c == '\\' && i+1 < len(text) && (!inQuotes || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0):
 			i++
 			if text[i] == '\n' {
-				continue // a line that goes on
+				continue // a line continuation
 			}
 			c = text[i]
 		case !inQuotes && strings.IndexByte("*?[", c) >= 0:
@@ -112,8 +111,8 @@ func unescapeC(text string) string {
 	return b.String()
 }
 
-// number writes the character whose code begins a text, and says how many
-// digits that took.
+// number writes the character whose code starts a text, and returns the number
+// of its digits.
 func number(b *strings.Builder, text string, base, most int, octet bool) int {
 	digits := 0
 	for digits < most && digits < len(text) && isDigit(text[digits], base) {
@@ -138,9 +137,9 @@ func isDigit(c byte, base int) bool {
 	return err == nil
 }
 
-// spread lists the words that braces stand for, {a,b} and {1..3}, at most most
-// of them; more, and false is returned.
-func spread(w *syntax.Word, most int) ([]*syntax.Word, bool) {
+// expandBraces lists the words of a brace expansion such as {a,b}. It returns
+// false for a sequence, or for more than most words.
+func expandBraces(w *syntax.Word, most int) ([]*syntax.Word, bool) {
 	texts := []*syntax.Word{{}}
 	for _, part := range w.Parts {
 		brace, ok := part.(*syntax.BraceExp)
@@ -156,7 +155,7 @@ func spread(w *syntax.Word, most int) ([]*syntax.Word, bool) {
 		var next []*syntax.Word
 		for _, t := range texts {
 			for _, elem := range brace.Elems {
-				inner, ok := spread(elem, most)
+				inner, ok := expandBraces(elem, most)
 				if !ok || len(next)+len(inner) > most {
 					return nil, false
 				}
@@ -170,7 +169,6 @@ func spread(w *syntax.Word, most int) ([]*syntax.Word, bool) {
 	return texts, true
 }
 
-// quote is a word as it would be typed.
 func quote(text string) string {
 	quoted, err := syntax.Quote(text, syntax.LangBash)
 	if err != nil {

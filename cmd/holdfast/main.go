@@ -1,4 +1,4 @@
-// Command holdfast keeps agent sessions from a terminal.
+// Command holdfast runs and keeps agent sessions: terminal, server and web page.
 package main
 
 import (

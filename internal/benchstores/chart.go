@@ -22,8 +22,8 @@ const (
 	barGap      = 12
 )
 
-// drawing is the chart of a report. The same report gives the same bytes.
-func drawing(r Report) string {
+// drawChart is the chart of a report. The same report gives the same bytes.
+func drawChart(r Report) string {
 	c := &canvas{}
 	rows := targetRows(r.Stores)
 	height := barsTop + len(rows)*rowHeight(len(r.Stores)) + 44
@@ -32,12 +32,12 @@ func drawing(r Report) string {
 	c.text(margin, 34, "title", "The durable stores against their targets")
 	legend(c, r.Stores)
 	historyPanel(c, r.Stores)
-	crowdPanel(c, r.Stores)
+	ratePanel(c, r.Stores)
 	targetPanel(c, r.Stores, rows)
 	return c.end()
 }
 
-func legend(c *canvas, stores []Standing) {
+func legend(c *canvas, stores []StoreResults) {
 	x := float64(chartWidth - margin)
 	for i, s := range slices.Backward(stores) {
 		c.text(x, 34, "label end", s.Store)
@@ -50,7 +50,7 @@ func legend(c *canvas, stores []Standing) {
 func fill(store int) string { return fmt.Sprint("fill-", store%2) }
 
 // historyPanel draws saves by length of history, as multiples of the floor.
-func historyPanel(c *canvas, stores []Standing) {
+func historyPanel(c *canvas, stores []StoreResults) {
 	heading(c, margin, "A save, by messages that are already there", "× the least durable append the driver can do")
 	lengths := []string{"10", "1,000", "10,000"}
 	highest, bound := 0.0, 0.0
@@ -93,15 +93,15 @@ func historyPanel(c *canvas, stores []Standing) {
 	}
 }
 
-// crowdPanel draws how much faster many sessions are than one.
-func crowdPanel(c *canvas, stores []Standing) {
+// ratePanel draws how much faster many sessions are than one.
+func ratePanel(c *canvas, stores []StoreResults) {
 	heading(c, rightPanel, "Saves per second, by sessions at once", "× those of one session")
 	clients := []int{1, 8, manyClients}
-	value := func(s Standing, n int) (float64, bool) {
+	value := func(s StoreResults, n int) (float64, bool) {
 		if n == 1 {
 			return 1, true
 		}
-		r, ok := s.find(crowdKey(n))
+		r, ok := s.find(rateKey(n))
 		return r.Measured, ok && drawable(r.Measured)
 	}
 	highest := 1.0
@@ -144,7 +144,7 @@ type bar struct {
 
 // targetRows are all ratios with a target that are not drawn elsewhere. What
 // only one store has keeps its place between what both have.
-func targetRows(stores []Standing) []targetRow {
+func targetRows(stores []StoreResults) []targetRow {
 	var rows []targetRow
 	for n, s := range stores {
 		next := 0
@@ -168,7 +168,7 @@ func rowHeight(stores int) int { return stores*barHeight + barGap }
 
 // targetPanel draws each ratio as a share of its target: what ends left of the
 // line is on target. A target that is a least counts the other way round.
-func targetPanel(c *canvas, stores []Standing, rows []targetRow) {
+func targetPanel(c *canvas, stores []StoreResults, rows []targetRow) {
 	const (
 		most    = 2.0 // shares: longer bars are cut
 		scale   = barsWidth / most
@@ -189,7 +189,7 @@ func targetPanel(c *canvas, stores []Standing, rows []targetRow) {
 		y := middle - float64(len(row.bars)*barHeight)/2
 		for _, bar := range row.bars {
 			c.rect(barsLeft, y, min(share(bar.Result), most)*scale, barHeight-1, fill(bar.store))
-			c.text(values, y+barHeight-1.5, "small end "+bar.Verdict(), bar.shown())
+			c.text(values, y+barHeight-1.5, "small end "+bar.Verdict(), bar.format())
 			y += barHeight
 		}
 	}

@@ -66,7 +66,7 @@ func texts(all []shape) []string {
 }
 
 func TestDrawing_saysWhatItShows(t *testing.T) {
-	got := texts(shapes(t, drawing(sample())))
+	got := texts(shapes(t, drawChart(sample())))
 	for _, want := range []string{
 		"SQLite", "PostgreSQL", "10", "1,000", "10,000", "1.3 ×", "1.4 ×", "target ≤ 1.5", // the lines
 		"1", "8", "64", "2.1", "3.4", // the rates
@@ -84,7 +84,7 @@ func TestDrawing_saysWhatItShows(t *testing.T) {
 }
 
 func TestDrawing_barsEndLeftOfTheLineWhereTheTargetIsMet(t *testing.T) {
-	all := shapes(t, drawing(sample()))
+	all := shapes(t, drawChart(sample()))
 	var line float64
 	for _, s := range all {
 		if s.name == "line" && s.attr["class"] == "target" && s.attr["x1"] == s.attr["x2"] {
@@ -112,7 +112,7 @@ func TestDrawing_barsEndLeftOfTheLineWhereTheTargetIsMet(t *testing.T) {
 
 func TestDrawing_marksWhatIsMissed(t *testing.T) {
 	var missed []string
-	for _, s := range shapes(t, drawing(sample())) {
+	for _, s := range shapes(t, drawChart(sample())) {
 		if slices.Contains(strings.Fields(s.attr["class"]), "missed") {
 			missed = append(missed, s.text)
 		}
@@ -134,7 +134,7 @@ func TestDrawing_staysWithinItsFrame(t *testing.T) {
 	one.Stores = one.Stores[1:]
 	for name, r := range map[string]Report{"sample": sample(), "odd": odd, "one store": one, "nothing": {}} {
 		t.Run(name, func(t *testing.T) {
-			svg := drawing(r)
+			svg := drawChart(r)
 			if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 				t.Errorf("not a number in\n%s", svg)
 			}
@@ -159,8 +159,8 @@ func TestDrawing_staysWithinItsFrame(t *testing.T) {
 }
 
 func TestDrawing_isTheSameEveryTimeAndNeedsNothing(t *testing.T) {
-	svg := drawing(sample())
-	if svg != drawing(sample()) {
+	svg := drawChart(sample())
+	if svg != drawChart(sample()) {
 		t.Error("two drawings of one report differ")
 	}
 	for _, s := range shapes(t, svg) {
@@ -175,7 +175,7 @@ func TestDrawing_isTheSameEveryTimeAndNeedsNothing(t *testing.T) {
 
 func TestTargetRows_keepTheOrderOfEachStore(t *testing.T) {
 	result := func(key string) Result { return Result{Key: key, Name: key, Measured: 1, Target: atMost(1)} }
-	rows := targetRows([]Standing{
+	rows := targetRows([]StoreResults{
 		{Results: []Result{result("a"), result("only first"), result("z")}},
 		{Results: []Result{result("a"), result("only second"), result("z")}},
 	})

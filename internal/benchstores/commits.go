@@ -17,9 +17,9 @@ import (
 // turnSteps are how many answers the counted turns have.
 func turnSteps() []int { return []int{1, 3, 10} }
 
-// scriptOf is a model and a definition for turns of so many steps: all but the
+// newScript is a model and a definition for turns of so many steps: all but the
 // last use a tool.
-func scriptOf(steps int) (session.Definition, []scripted.Reply) {
+func newScript(steps int) (session.Definition, []scripted.Reply) {
 	var replies []scripted.Reply
 	for i := range steps - 1 {
 		replies = append(replies, scripted.Reply{ToolCalls: []session.ToolCall{{ID: fmt.Sprint("call-", i), Name: "look", Arguments: []byte("{}")}}})
@@ -27,12 +27,12 @@ func scriptOf(steps int) (session.Definition, []scripted.Reply) {
 	return session.Definition{Name: fmt.Sprint("steps-", steps)}, append(replies, scripted.Reply{Text: "Take a coat."})
 }
 
-// runtimeOn is a runtime whose agents take as many steps as their name says.
+// newRuntime is a runtime whose agents take as many steps as their name says.
 // It is given the store itself, so that it finds all of its abilities.
-func runtimeOn(st store.Store) (*holdfast.Runtime, error) {
+func newRuntime(st store.Store) (*holdfast.Runtime, error) {
 	script := scripted.Config{Agents: map[string][]scripted.Reply{}, Replies: []scripted.Reply{{Text: "Take a coat."}}}
 	for _, steps := range turnSteps() {
-		def, replies := scriptOf(steps)
+		def, replies := newScript(steps)
 		script.Agents[def.Name] = replies
 	}
 	tools, err := tool.NewSet(tool.Fake("look", "Looks out of the window.", "rain"))
@@ -51,8 +51,8 @@ func commitCounts(ctx context.Context, b *bench) (results []Result, err error) {
 			commits.Add(1)
 		}
 	}
-	err = b.in(ctx, setting{onWrite: count}, func(p *place) error {
-		rt, err := runtimeOn(p.durable)
+	err = b.in(ctx, setting{onWrite: count}, func(p *openedStore) error {
+		rt, err := newRuntime(p.durable)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func countAll(ctx context.Context, rt *holdfast.Runtime, counted func(int, strin
 	}
 	results := []Result{{Key: "commits.action", Name: "commits of a pure action", Measured: pure, Count: true, Target: exactly(1), N: actions}}
 	for _, steps := range turnSteps() {
-		def, _ := scriptOf(steps)
+		def, _ := newScript(steps)
 		s, err := rt.Create(ctx, def)
 		if err != nil {
 			return nil, err

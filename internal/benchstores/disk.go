@@ -11,16 +11,16 @@ import (
 // disk compares the room that saves take with the text that was saved: those
 // of a session that nobody searched, and of one that somebody did.
 func disk(ctx context.Context, b *bench) ([]Result, error) {
-	begun := func(p *place) error { // what a store takes with a session nobody spoke in
-		_, err := b.saverOf(ctx, p, "kept", 0)
+	begun := func(p *openedStore) error { // what a store takes with a session nobody spoke in
+		_, err := b.newSaver(ctx, p, "kept", 0)
 		return err
 	}
-	empty, err := b.room(ctx, begun)
+	empty, err := b.measureSize(ctx, begun)
 	if err != nil {
 		return nil, err
 	}
-	fill := func(p *place) error {
-		w, err := b.saverOf(ctx, p, "kept", 0)
+	fill := func(p *openedStore) error {
+		w, err := b.newSaver(ctx, p, "kept", 0)
 		if err != nil {
 			return err
 		}
@@ -32,11 +32,11 @@ func disk(ctx context.Context, b *bench) ([]Result, error) {
 		}
 		return nil
 	}
-	saved, err := b.room(ctx, fill)
+	saved, err := b.measureSize(ctx, fill)
 	if err != nil {
 		return nil, err
 	}
-	searched, err := b.room(ctx, func(p *place) error {
+	searched, err := b.measureSize(ctx, func(p *openedStore) error {
 		if err := fill(p); err != nil {
 			return err
 		}
@@ -50,16 +50,16 @@ func disk(ctx context.Context, b *bench) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	saves := grouped(int64(b.kept))
+	saves := groupDigits(int64(b.kept))
 	return []Result{
-		b.roomFor("disk", fmt.Sprintf("bytes on disk for %s saves, to bytes of text", saves), atMost(1.5), saved-empty),
-		b.roomFor("disk.words", fmt.Sprintf("bytes on disk for %s saves that were searched, to bytes of text", saves), nil, searched-empty),
+		b.sizeResult("disk", fmt.Sprintf("bytes on disk for %s saves, to bytes of text", saves), atMost(1.5), saved-empty),
+		b.sizeResult("disk.words", fmt.Sprintf("bytes on disk for %s saves that were searched, to bytes of text", saves), nil, searched-empty),
 	}, nil
 }
 
-// room is what a store takes after some work.
-func (b *bench) room(ctx context.Context, do func(*place) error) (size int64, err error) {
-	err = b.in(ctx, setting{}, func(p *place) error {
+// measureSize is what a store takes after some work.
+func (b *bench) measureSize(ctx context.Context, do func(*openedStore) error) (size int64, err error) {
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
 		if err := do(p); err != nil {
 			return err
 		}
@@ -69,10 +69,10 @@ func (b *bench) room(ctx context.Context, do func(*place) error) (size int64, er
 	return size, err
 }
 
-func (b *bench) roomFor(key, name string, target *Target, size int64) Result {
+func (b *bench) sizeResult(key, name string, target *Target, size int64) Result {
 	content := b.kept * messageBytes
 	return Result{
 		Key: key, Name: name, Target: target, Measured: float64(size) / float64(content), N: 1,
-		About: fmt.Sprintf("%s kB to %s kB", number(roughly(float64(size)/1000)), grouped(int64(content/1000))),
+		About: fmt.Sprintf("%s kB to %s kB", number(roughly(float64(size)/1000)), groupDigits(int64(content/1000))),
 	}
 }

@@ -16,8 +16,8 @@ const (
 // chartFile is the picture's name, beside the page.
 const chartFile = "stores.svg"
 
-// tables are the results as Markdown, a table for each store.
-func tables(r Report) string {
+// formatTables are the results as Markdown, a table for each store.
+func formatTables(r Report) string {
 	var b strings.Builder
 	for i, s := range r.Stores {
 		if i > 0 {
@@ -32,7 +32,7 @@ func tables(r Report) string {
 			if verdict == "missed" {
 				verdict = "**missed**"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", cell(x.Name), x.shown(), target, verdict, cell(x.About), grouped(int64(x.N)))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", cell(x.Name), x.format(), target, verdict, cell(x.About), groupDigits(int64(x.N)))
 		}
 	}
 	return b.String()
@@ -41,18 +41,18 @@ func tables(r Report) string {
 // cell is text that cannot end its cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
-// section is all that is written into the page.
-func section(r Report) string {
+// formatSection is all that is written into the page.
+func formatSection(r Report) string {
 	return fmt.Sprintf(`![The stores against their targets](%s)
 
 Measured by %s on a machine with %d cores and a disk that takes about %s to flush 4 KiB, with %s.
 
-%s`, chartFile, "`make bench-stores`", r.Machine.Cores, aboutTime(r.Machine.Flush), r.Machine.Go, tables(r))
+%s`, chartFile, "`make bench-stores`", r.Machine.Cores, aboutTime(r.Machine.Flush), r.Machine.Go, formatTables(r))
 }
 
-// splice puts a section between the marks of a page, in the place of what is
+// replaceSection puts a section between the marks of a page, in the place of what is
 // there.
-func splice(page, section string) (string, error) {
+func replaceSection(page, section string) (string, error) {
 	before, rest, begun := strings.Cut(page, beginMark)
 	_, after, ended := strings.Cut(rest, endMark)
 	if !begun || !ended || strings.Contains(before, endMark) || strings.Contains(after, beginMark) || strings.Contains(after, endMark) {
@@ -67,7 +67,7 @@ func checkMarkers(page string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := splice(string(text), ""); err != nil {
+	if _, err := replaceSection(string(text), ""); err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
 	return nil
@@ -79,9 +79,9 @@ func publish(page, chart string, r Report) error {
 	if err != nil {
 		return err
 	}
-	next, err := splice(string(text), section(r))
+	next, err := replaceSection(string(text), formatSection(r))
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
-	return errors.Join(os.WriteFile(page, []byte(next), 0o644), os.WriteFile(chart, []byte(drawing(r)), 0o644))
+	return errors.Join(os.WriteFile(page, []byte(next), 0o644), os.WriteFile(chart, []byte(drawChart(r)), 0o644))
 }

@@ -12,13 +12,13 @@ import (
 func sample() Report {
 	return Report{
 		Machine: Machine{Cores: 2, Go: "go1.26", Flush: 104 * time.Microsecond},
-		Stores: []Standing{
+		Stores: []StoreResults{
 			{Store: "SQLite", Results: []Result{
 				{Key: historyKey(0), Name: "save after 10", Measured: 1.31, Target: atMost(1.5), About: "0.2 ms to 0.15 ms", N: 2000},
 				{Key: historyKey(1), Name: "save after 1,000", Measured: 1.3, Target: atMost(1.5), N: 2000},
 				{Key: historyKey(2), Name: "save after 10,000", Measured: 1.33, Target: atMost(1.5), N: 2000},
-				{Key: crowdKey(8), Name: "rate of 8", Measured: 2.1, N: 15},
-				{Key: crowdKey(64), Name: "rate of 64", Measured: 3.4, Target: atLeast(2), N: 15},
+				{Key: rateKey(8), Name: "rate of 8", Measured: 2.1, N: 15},
+				{Key: rateKey(64), Name: "rate of 64", Measured: 3.4, Target: atLeast(2), N: 15},
 				{Key: "load.at", Name: "load of version 102", Measured: 1.7, N: 200},
 				{Key: "disk", Name: "bytes <on> disk | text", Measured: 1.6, Target: atMost(1.5), N: 1},
 				{Key: "writers", Name: "writers", Measured: 20, Count: true, Target: exactly(20), N: 1},
@@ -50,7 +50,7 @@ func TestTables_haveARowPerResultWithItsVerdict(t *testing.T) {
 | rate to floor | 0.70 | ≥ 0.6 | ok |  | 15 |
 | bytes <on> disk \| text | 1.40 | ≤ 1.5 | ok |  | 1 |
 `
-	if got := tables(sample()); got != want {
+	if got := formatTables(sample()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -58,11 +58,11 @@ func TestTables_haveARowPerResultWithItsVerdict(t *testing.T) {
 func TestSplice_replacesOnlyWhatLiesBetweenTheMarks(t *testing.T) {
 	page := "# Title\n\nbefore\n\n" + beginMark + "\nold\n" + endMark + "\n\nafter\n"
 	want := "# Title\n\nbefore\n\n" + beginMark + "\n\nnew\n\n" + endMark + "\n\nafter\n"
-	got, err := splice(page, "new\n")
+	got, err := replaceSection(page, "new\n")
 	if err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if again, err := splice(got, "new\n"); err != nil || again != got {
+	if again, err := replaceSection(got, "new\n"); err != nil || again != got {
 		t.Errorf("the second time it is %q, %v", again, err)
 	}
 }
@@ -77,7 +77,7 @@ func TestSplice_refusesPagesWithoutClearMarks(t *testing.T) {
 		"a begin after": beginMark + endMark + beginMark,
 		"an end before": endMark + beginMark + endMark,
 	} {
-		if got, err := splice(page, "new"); err == nil {
+		if got, err := replaceSection(page, "new"); err == nil {
 			t.Errorf("%s: made %q", name, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestPublish_writesPageAndChart(t *testing.T) {
 		t.Error("the old section is still there")
 	}
 	drawn, err := os.ReadFile(chart)
-	if err != nil || string(drawn) != drawing(sample()) {
+	if err != nil || string(drawn) != drawChart(sample()) {
 		t.Errorf("the chart is not what was drawn (%v)", err)
 	}
 }

@@ -14,26 +14,26 @@ import (
 type engine struct {
 	name string
 
-	// open makes an empty store.
-	open func(context.Context, setting) (*place, error)
-	// floor makes the least that appends durably without the store, for so
-	// many clients at once.
+	// open creates an empty store.
+	open func(context.Context, setting) (*openedStore, error)
+	// floor makes the simplest durable log without the store, for a number of
+	// concurrent clients.
 	floor func(ctx context.Context, clients int) (floor, error)
 	// commits reports whether a point of the write hook is one commit.
 	commits func(point string) bool
-	// crowd is the target for the rate of 64 sessions against that of one.
-	crowd *Target
+	// rateTarget is the target for the rate of 64 sessions against that of one.
+	rateTarget *Target
 
-	chapters []chapter
+	chapters []measurement
 }
 
-// setting is what a store is opened with.
+// setting holds the options for opening a store.
 type setting struct {
 	onWrite func(point string)
 	clients int // who will use it at once
 }
 
-// durable are the abilities that are measured.
+// durable lists the abilities that are measured.
 type durable interface {
 	store.Store
 	store.Logs
@@ -41,18 +41,18 @@ type durable interface {
 	store.Wakes
 }
 
-// place is a store and the room it has on a disk.
-type place struct {
+// openedStore is a store and its place on the disk.
+type openedStore struct {
 	durable
 	file string // the database, where it is one file
 
-	// bytes is how much room it takes. It may close the store.
+	// bytes returns its size on the disk. It may close the store.
 	bytes func(context.Context) (int64, error)
-	// remove closes the store and gives the room back.
+	// remove closes the store and deletes its files.
 	remove func() error
 }
 
-// floor appends to logs of its own with as little as possible.
+// floor appends to its own logs with as little work as possible.
 type floor interface {
 	append(ctx context.Context, client int, body []byte) error
 	close(ctx context.Context) error
@@ -62,16 +62,16 @@ type floor interface {
 type bench struct {
 	engine
 	scale
-	text *prose
+	text *textSource
 }
 
-// chapter measures one side of a store.
-type chapter struct {
+// measurement measures one aspect of a store.
+type measurement struct {
 	name string
 	run  func(context.Context, *bench) ([]Result, error)
 }
 
-// scale is how much is done.
+// scale says how much to measure.
 type scale struct {
 	saves    int           // rounds of single writes
 	reads    int           // rounds of single reads
@@ -99,13 +99,13 @@ func scaleOf(quick bool) scale {
 	return s
 }
 
-// allChapters are what is measured on a store, in the order of the report,
-// with what only this kind of store has to show beside its concurrent sessions.
-func allChapters(own chapter) []chapter {
-	return []chapter{
+// allMeasurements lists all measurements in the order of the report, with own, the
+// one for this kind of store only, after the concurrent sessions.
+func allMeasurements(own measurement) []measurement {
+	return []measurement{
 		{"saves", saves}, {"growth, versions and forks", growth}, {"untouched state", untouchedState},
-		{"concurrent sessions", crowds}, own,
-		{"loads", loads}, {"listings", listings}, {"words", words}, {"disk", disk}, {"commits", commitCounts}, {"writers", writers},
+		{"concurrent sessions", concurrentSessions}, own,
+		{"loads", loads}, {"listings", listings}, {"words", searches}, {"disk", disk}, {"commits", commitCounts}, {"writers", writers},
 	}
 }
 
@@ -113,7 +113,7 @@ func (e engine) measure(ctx context.Context, s scale, progress io.Writer) ([]Res
 	var all []Result
 	for _, c := range e.chapters {
 		begin := time.Now()
-		results, err := c.run(ctx, &bench{engine: e, scale: s, text: newProse()})
+		results, err := c.run(ctx, &bench{engine: e, scale: s, text: newTextSource()})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", e.name, c.name, err)
 		}
@@ -123,8 +123,8 @@ func (e engine) measure(ctx context.Context, s scale, progress io.Writer) ([]Res
 	return all, nil
 }
 
-// in runs a measurement in a store of its own.
-func (b *bench) in(ctx context.Context, s setting, measure func(*place) error) error {
+// in runs a measurement in a new store.
+func (b *bench) in(ctx context.Context, s setting, measure func(*openedStore) error) error {
 	p, err := b.open(ctx, s)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (b *bench) in(ctx context.Context, s setting, measure func(*place) error) e
 	return errors.Join(measure(p), p.remove())
 }
 
-// beside runs a measurement beside the floor.
+// beside runs a measurement with a new floor.
 func (b *bench) beside(ctx context.Context, clients int, measure func(floor) error) error {
 	f, err := b.floor(ctx, clients)
 	if err != nil {

@@ -15,28 +15,28 @@ import (
 
 // listings compares a page among many sessions with one among few.
 func listings(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{clients: manyClients}, func(few *place) error {
-		return b.in(ctx, setting{clients: manyClients}, func(many *place) error {
+	err = b.in(ctx, setting{clients: manyClients}, func(few *openedStore) error {
+		return b.in(ctx, setting{clients: manyClients}, func(many *openedStore) error {
 			if err := createMany(ctx, few, b.few); err != nil {
 				return err
 			}
 			if err := createMany(ctx, many, b.sessions); err != nil {
 				return err
 			}
-			took, err := interleave(ctx, b.reads/10, b.reads, listing(many), listing(few))
+			took, err := interleave(ctx, b.reads/10, b.reads, listPage(many), listPage(few))
 			if err != nil {
 				return err
 			}
-			name := fmt.Sprintf("list page among %s sessions, to %s", grouped(int64(b.sessions)), grouped(int64(b.few)))
-			results = []Result{compared("list", name, atMost(1.5), took[0], took[1])}
+			name := fmt.Sprintf("list page among %s sessions, to %s", groupDigits(int64(b.sessions)), groupDigits(int64(b.few)))
+			results = []Result{compareTimes("list", name, atMost(1.5), took[0], took[1])}
 			return nil
 		})
 	})
 	return results, err
 }
 
-// listing reads the newest page.
-func listing(st store.Store) work {
+// listPage reads the newest page.
+func listPage(st store.Store) work {
 	const page = 50
 	return func(ctx context.Context) error {
 		found, err := st.List(ctx, session.DefaultTenant, store.Query{Limit: page})

@@ -14,27 +14,27 @@ import (
 // loads compares windows of a short and a long session, and a whole
 // transcript with decoding what it is kept as.
 func loads(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{}, func(p *place) error {
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
 		var works []work
 		for _, messages := range []int{100, b.long} {
-			s, err := b.grown(ctx, p, fmt.Sprint("of-", messages), messages)
+			s, err := b.createGrown(ctx, p, fmt.Sprint("of-", messages), messages)
 			if err != nil {
 				return err
 			}
-			works = append(works, loading(p, store.RefOf(s), window))
+			works = append(works, loadLast(p, store.RefOf(s), window))
 		}
 		took, err := interleave(ctx, b.reads/10, b.reads, works...)
 		if err != nil {
 			return err
 		}
-		results = append(results, compared("load.window", fmt.Sprintf("load of %d of %s messages, to %d of 100", window, grouped(int64(b.long)), window),
+		results = append(results, compareTimes("load.window", fmt.Sprintf("load of %d of %s messages, to %d of 100", window, groupDigits(int64(b.long)), window),
 			atMost(1.3), took[1], took[0]))
 
-		s, err := b.grown(ctx, p, "whole", b.whole)
+		s, err := b.createGrown(ctx, p, "whole", b.whole)
 		if err != nil {
 			return err
 		}
-		decode, err := decoding(ctx, p, store.RefOf(s))
+		decode, err := decodeLog(ctx, p, store.RefOf(s))
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func loads(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		results = append(results, compared("load.whole", fmt.Sprintf("load of all %s messages, to decoding them", grouped(int64(b.whole))),
+		results = append(results, compareTimes("load.whole", fmt.Sprintf("load of all %s messages, to decoding them", groupDigits(int64(b.whole))),
 			atMost(3), took[0], took[1]))
 		return nil
 	})
@@ -63,17 +63,17 @@ func expect(want, got int, err error) error {
 	return err
 }
 
-// loading loads the last version, which shows so many messages.
-func loading(st store.Store, r store.Ref, shown int) work {
+// loadLast loads the last version, which shows so many messages.
+func loadLast(st store.Store, r store.Ref, shown int) work {
 	return func(ctx context.Context) error {
 		s, err := st.Load(ctx, r, false)
 		return expect(shown, len(s.WindowMessages()), err)
 	}
 }
 
-// decoding has the log and the head of a session in memory, as they are kept,
+// decodeLog has the log and the head of a session in memory, as they are kept,
 // and makes the session of them.
-func decoding(ctx context.Context, st durable, r store.Ref) (func() (session.Session, error), error) {
+func decodeLog(ctx context.Context, st durable, r store.Ref) (func() (session.Session, error), error) {
 	s, err := st.LoadWhole(ctx, r, 0)
 	if err != nil {
 		return nil, err
@@ -119,9 +119,9 @@ func decoding(ctx context.Context, st durable, r store.Ref) (func() (session.Ses
 // versions compares early, middle and late versions of a grown session with
 // its last one. All of them are versions that moved the window, and so show
 // its messages and the one that came with the move.
-func versions(ctx context.Context, b *bench, p *place, r store.Ref) ([]Result, error) {
+func versions(ctx context.Context, b *bench, p *openedStore, r store.Ref) ([]Result, error) {
 	const first = 2 // version of the first save; the window moves with every tenth from there
-	works := []work{loading(p, r, window+1)}
+	works := []work{loadLast(p, r, window+1)}
 	points := []struct {
 		name    string
 		version int
@@ -138,14 +138,14 @@ func versions(ctx context.Context, b *bench, p *place, r store.Ref) ([]Result, e
 	}
 	var results []Result
 	for i, at := range points {
-		name := fmt.Sprintf("load of version %s of %s, to the last", grouped(int64(at.version)), grouped(int64(b.long)))
-		results = append(results, compared("load.at."+at.name, name, nil, took[i+1], took[0]))
+		name := fmt.Sprintf("load of version %s of %s, to the last", groupDigits(int64(at.version)), groupDigits(int64(b.long)))
+		results = append(results, compareTimes("load.at."+at.name, name, nil, took[i+1], took[0]))
 	}
 	return results, nil
 }
 
 // forks compares a fork of a session of many saves with a new session.
-func forks(ctx context.Context, b *bench, p *place, r store.Ref) ([]Result, error) {
+func forks(ctx context.Context, b *bench, p *openedStore, r store.Ref) ([]Result, error) {
 	parent, err := p.Load(ctx, r, false)
 	if err != nil {
 		return nil, err
@@ -166,5 +166,5 @@ func forks(ctx context.Context, b *bench, p *place, r store.Ref) ([]Result, erro
 	if err != nil {
 		return nil, err
 	}
-	return []Result{compared("fork", fmt.Sprintf("fork of a session of %s turns, to an empty create", grouped(int64(b.long))), atMost(2), took[0], took[1])}, nil
+	return []Result{compareTimes("fork", fmt.Sprintf("fork of a session of %s turns, to an empty create", groupDigits(int64(b.long))), atMost(2), took[0], took[1])}, nil
 }

@@ -1,13 +1,13 @@
-// Command benchstores measures the durable stores and says how they stand to
-// their targets.
+// Command benchstores measures the durable stores and compares them with their
+// targets.
 //
 //	go run .            print the tables
 //	go run . -quick     less of everything, in under a minute
 //	go run . -write     put tables and chart into docs
 //
-// What counts are ratios. The two sides of each were measured in turns, within
-// one run, and their medians divided; times stand beside them only to say which
-// order of magnitude they are. A missed target is told, not an error.
+// The results are ratios of medians; both sides are measured in turns within one
+// run. Times only show the order of magnitude. A missed target is reported and
+// is not an error.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// usageError is a command line that cannot be.
+// usageError is an invalid command line.
 type usageError struct{ reason string }
 
 func (e *usageError) Error() string { return e.reason }
@@ -94,8 +94,8 @@ func parse(args []string, out io.Writer) (flags, error) {
 	return f, nil
 }
 
-// run measures and prints, and writes the docs where it was asked to. What
-// goes wrong leaves the docs as they are.
+// run measures and prints, and writes the docs with -write. After an error the
+// docs are unchanged.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	f, err := parse(args, progress)
 	if err != nil {
@@ -116,7 +116,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		enc.SetIndent("", "  ")
 		err = enc.Encode(report)
 	} else {
-		_, err = io.WriteString(out, tables(report))
+		_, err = io.WriteString(out, formatTables(report))
 	}
 	if err != nil || !f.write {
 		return err
@@ -124,7 +124,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return publish(page, filepath.Join(f.docs, chartFile), report)
 }
 
-// measure runs all chapters on the stores asked for.
+// measure runs all measurements on the chosen stores.
 func measure(ctx context.Context, f flags, progress io.Writer) (_ Report, err error) {
 	if f.dir != "" { // a server's socket needs the whole path
 		if f.dir, err = filepath.Abs(f.dir); err != nil {
@@ -141,7 +141,7 @@ func measure(ctx context.Context, f flags, progress io.Writer) (_ Report, err er
 		return Report{}, err
 	}
 	for _, name := range f.stores {
-		e, stop, err := engineOf(ctx, name, f, dir)
+		e, stop, err := openEngine(ctx, name, f, dir)
 		if err != nil {
 			return Report{}, fmt.Errorf("%s: %w", name, err)
 		}
@@ -150,13 +150,13 @@ func measure(ctx context.Context, f flags, progress io.Writer) (_ Report, err er
 		if err != nil {
 			return Report{}, err
 		}
-		report.Stores = append(report.Stores, Standing{Store: e.name, Results: results})
+		report.Stores = append(report.Stores, StoreResults{Store: e.name, Results: results})
 	}
 	return report, nil
 }
 
-// engineOf prepares a kind of store, and what ends it.
-func engineOf(ctx context.Context, name string, f flags, dir string) (engine, func(), error) {
+// openEngine prepares a kind of store. The returned function ends it.
+func openEngine(ctx context.Context, name string, f flags, dir string) (engine, func(), error) {
 	if name == nameSQLite {
 		return sqliteEngine(dir), func() {}, nil
 	}

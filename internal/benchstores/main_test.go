@@ -97,7 +97,7 @@ func everything(t *testing.T, e engine, own string) {
 	if !slices.Equal(keys, want) {
 		t.Errorf("measured %q\nwant %q", keys, want)
 	}
-	s := Standing{Store: e.name, Results: results}
+	s := StoreResults{Store: e.name, Results: results}
 	for key, want := range map[string]float64{"commits.action": 1, "writers.one": onOne, "writers.own": 0} { // these are counted
 		if r, _ := s.find(key); r.Measured != want {
 			t.Errorf("%s is %v, want %v", key, r.Measured, want)
@@ -107,7 +107,7 @@ func everything(t *testing.T, e engine, own string) {
 	if r, _ := s.find("commits.turn.10"); r.Measured < 10 {
 		t.Errorf("a turn of 10 steps made only %v commits", r.Measured)
 	}
-	if raw, err := json.Marshal(Report{Stores: []Standing{s}}); err != nil || !bytes.Contains(raw, []byte(`"key":"`+own+`"`)) {
+	if raw, err := json.Marshal(Report{Stores: []StoreResults{s}}); err != nil || !bytes.Contains(raw, []byte(`"key":"`+own+`"`)) {
 		t.Errorf("as JSON: %s, %v", raw, err)
 	}
 	for _, c := range e.chapters {
@@ -167,8 +167,8 @@ func TestInOrder_countsUpToTheFirstThatIsMissing(t *testing.T) {
 }
 
 func TestProse_isTheSameInEveryRunAndNotEasyToCompress(t *testing.T) {
-	text := newProse().text(100_000)
-	if text != newProse().text(100_000) {
+	text := newTextSource().text(100_000)
+	if text != newTextSource().text(100_000) {
 		t.Error("two runs have different texts")
 	}
 	if len(text) != 100_000 {

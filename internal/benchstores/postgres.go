@@ -36,7 +36,7 @@ func postgresEngine(ctx context.Context, base, dir string) (engine, func(), erro
 			open:     db.open,
 			floor:    db.floor,
 			commits:  func(point string) bool { return strings.HasPrefix(point, "after ") },
-			chapters: allChapters(chapter{"64 clients against the floor", crowdedFloor}),
+			chapters: allMeasurements(measurement{"64 clients against the floor", concurrentFloor}),
 		}, func() {
 			_ = admin.Close(context.WithoutCancel(ctx)) // nothing is under way on it
 			stop()
@@ -69,7 +69,7 @@ func (d database) schema(ctx context.Context) (name, at string, drop func() erro
 	return name, u.String(), drop, nil
 }
 
-func (d database) open(ctx context.Context, s setting) (*place, error) {
+func (d database) open(ctx context.Context, s setting) (*openedStore, error) {
 	name, at, drop, err := d.schema(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (d database) open(ctx context.Context, s setting) (*place, error) {
 	if err != nil {
 		return nil, errors.Join(err, drop())
 	}
-	return &place{
+	return &openedStore{
 		durable: st,
 		bytes: func(ctx context.Context) (size int64, err error) { // tables with their indexes and what lies beside them
 			err = d.admin.QueryRow(ctx, `SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

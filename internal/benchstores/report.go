@@ -10,48 +10,48 @@ import (
 	"time"
 )
 
-// Report is everything one run has measured.
+// Report holds all results of one run.
 type Report struct {
-	Quick   bool       `json:"quick"`
-	Machine Machine    `json:"machine"`
-	Stores  []Standing `json:"stores"`
+	Quick   bool           `json:"quick"`
+	Machine Machine        `json:"machine"`
+	Stores  []StoreResults `json:"stores"`
 }
 
-// Machine is where it was measured.
+// Machine describes the machine of a run.
 type Machine struct {
 	Cores int           `json:"cores"`
 	Go    string        `json:"go"`
 	Flush time.Duration `json:"flushNanoseconds"` // of 4 KiB to the disk
 }
 
-// Standing is how one store did.
-type Standing struct {
+// StoreResults holds the results of one store.
+type StoreResults struct {
 	Store   string   `json:"store"`
 	Results []Result `json:"results"`
 }
 
-// Result is one thing measured.
+// Result is one measured value.
 type Result struct {
 	Key      string  `json:"key"` // the same for all stores and in every run
 	Name     string  `json:"name"`
 	Measured float64 `json:"measured"`
-	Count    bool    `json:"count,omitempty"`  // measured by counting: no ratio
-	Target   *Target `json:"target,omitempty"` // nil: only to be known
+	Count    bool    `json:"count,omitempty"`  // a count, not a ratio
+	Target   *Target `json:"target,omitempty"` // nil: for information only
 	About    string  `json:"about,omitempty"`  // order of magnitude: a time, a rate, a size
 	N        int     `json:"n"`                // how often each side was measured
 }
 
-// Relation is how a measured value should stand to its bound.
+// Relation compares a measured value with its bound.
 type Relation string
 
-// The relations of targets.
+// The relations.
 const (
 	AtMost  Relation = "at_most"
 	AtLeast Relation = "at_least"
 	Exactly Relation = "exactly"
 )
 
-// Target is what a result should be.
+// Target is the wanted value of a result.
 type Target struct {
 	Relation Relation `json:"relation"`
 	Bound    float64  `json:"bound"`
@@ -61,7 +61,7 @@ func atMost(bound float64) *Target  { return &Target{AtMost, bound} }
 func atLeast(bound float64) *Target { return &Target{AtLeast, bound} }
 func exactly(bound float64) *Target { return &Target{Exactly, bound} }
 
-// Met reports whether a value, as it is shown, is on target.
+// Met reports whether a value, rounded as shown, meets the target.
 func (t Target) Met(value float64) bool {
 	value = math.Round(value*100) / 100
 	switch t.Relation {
@@ -79,7 +79,7 @@ func (t Target) String() string {
 	return sign + " " + number(t.Bound)
 }
 
-// Verdict is ok, missed, or nothing where there is no target.
+// Verdict returns ok, missed, or nothing without a target.
 func (r Result) Verdict() string {
 	switch {
 	case r.Target == nil:
@@ -91,16 +91,14 @@ func (r Result) Verdict() string {
 	}
 }
 
-// shown is what was measured, as a reader sees it.
-func (r Result) shown() string {
+func (r Result) format() string {
 	if r.Count {
 		return number(r.Measured)
 	}
 	return strconv.FormatFloat(r.Measured, 'f', 2, 64)
 }
 
-// find is a result by its key.
-func (s Standing) find(key string) (Result, bool) {
+func (s StoreResults) find(key string) (Result, bool) {
 	for _, r := range s.Results {
 		if r.Key == key {
 			return r, true
@@ -109,26 +107,26 @@ func (s Standing) find(key string) (Result, bool) {
 	return Result{}, false
 }
 
-// number writes a value with as many decimals as it deserves, two at most.
+// number writes a value with at most two decimals, large ones without.
 func number(v float64) string {
 	if math.Abs(v) >= 100 {
-		return grouped(int64(math.Round(v)))
+		return groupDigits(int64(math.Round(v)))
 	}
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// grouped writes a whole number with commas.
-func grouped(v int64) string {
+// groupDigits writes an integer with commas.
+func groupDigits(v int64) string {
 	if v < 0 {
-		return "-" + grouped(-v)
+		return "-" + groupDigits(-v)
 	}
 	if v < 1000 {
 		return strconv.FormatInt(v, 10)
 	}
-	return fmt.Sprintf("%s,%03d", grouped(v/1000), v%1000)
+	return fmt.Sprintf("%s,%03d", groupDigits(v/1000), v%1000)
 }
 
-// roughly rounds to two digits: no more is known.
+// roughly rounds to two digits: the rest is noise.
 func roughly(v float64) float64 {
 	if v == 0 {
 		return 0
@@ -137,7 +135,7 @@ func roughly(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
-// aboutTime is a duration as an order of magnitude.
+// aboutTime writes a duration as an order of magnitude.
 func aboutTime(d time.Duration) string {
 	if d < 100*time.Microsecond {
 		return number(roughly(float64(d)/float64(time.Microsecond))) + " µs"
@@ -145,16 +143,16 @@ func aboutTime(d time.Duration) string {
 	return number(roughly(float64(d)/float64(time.Millisecond))) + " ms"
 }
 
-// aboutRate is a rate as an order of magnitude.
+// aboutRate writes a rate as an order of magnitude.
 func aboutRate(perSecond float64) string { return number(roughly(perSecond)) + "/s" }
 
-// thisMachine looks at the machine and at the disk that a folder is on.
+// thisMachine describes the machine and the disk of a folder.
 func thisMachine(dir string) (Machine, error) {
 	flush, err := flushTime(filepath.Join(dir, "flush"))
 	return Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Flush: flush}, err
 }
 
-// flushTime is how long the disk takes to acknowledge 4 KiB.
+// flushTime measures how long the disk takes to acknowledge 4 KiB.
 func flushTime(file string) (time.Duration, error) {
 	f, err := os.Create(file)
 	if err != nil {

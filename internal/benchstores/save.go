@@ -17,11 +17,11 @@ func (b *bench) histories() []int { return []int{10, 1_000, b.long} }
 // saves compares saves at several lengths of history with the floor.
 func saves(ctx context.Context, b *bench) (results []Result, err error) {
 	body := []byte(b.text.text(messageBytes))
-	err = b.in(ctx, setting{}, func(p *place) error {
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
 		return b.beside(ctx, 1, func(f floor) error {
 			works := []work{func(ctx context.Context) error { return f.append(ctx, 0, body) }}
 			for _, history := range b.histories() {
-				w, err := b.saverOf(ctx, p, fmt.Sprint("history-", history), history)
+				w, err := b.newSaver(ctx, p, fmt.Sprint("history-", history), history)
 				if err != nil {
 					return err
 				}
@@ -32,7 +32,7 @@ func saves(ctx context.Context, b *bench) (results []Result, err error) {
 				return err
 			}
 			for i, history := range b.histories() {
-				results = append(results, compared(historyKey(i), fmt.Sprintf("save of 1 kB after %s messages, to floor", grouped(int64(history))),
+				results = append(results, compareTimes(historyKey(i), fmt.Sprintf("save of 1 kB after %s messages, to floor", groupDigits(int64(history))),
 					atMost(1.5), took[i+1], took[0]))
 			}
 			return nil
@@ -54,8 +54,8 @@ const moveEvery = 10
 // first ones of another. The same session then shows what its old versions
 // cost, and forks of it.
 func growth(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{}, func(p *place) error {
-		old, err := b.saverOf(ctx, p, "old", 0)
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
+		old, err := b.newSaver(ctx, p, "old", 0)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func growth(ctx context.Context, b *bench) (results []Result, err error) {
 				}
 			}
 		}
-		young, err := b.saverOf(ctx, p, "young", 0)
+		young, err := b.newSaver(ctx, p, "young", 0)
 		if err != nil {
 			return err
 		}
@@ -77,12 +77,12 @@ func growth(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("last %d of %s saves, to first %d", b.last, grouped(int64(b.long)), b.last)
-		results = append(results, compared("save.growth", name, atMost(1.2), took[0], took[1]))
+		name := fmt.Sprintf("last %d of %s saves, to first %d", b.last, groupDigits(int64(b.long)), b.last)
+		results = append(results, compareTimes("save.growth", name, atMost(1.2), took[0], took[1]))
 		if err := errors.Join(old.move(), old.save(ctx)); err != nil {
 			return err
 		}
-		for _, more := range []func(context.Context, *bench, *place, store.Ref) ([]Result, error){versions, forks} {
+		for _, more := range []func(context.Context, *bench, *openedStore, store.Ref) ([]Result, error){versions, forks} {
 			found, err := more(ctx, b, p, store.RefOf(old.s))
 			if err != nil {
 				return err
@@ -103,7 +103,7 @@ func untouchedState(ctx context.Context, b *bench) (results []Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	err = b.in(ctx, setting{}, func(p *place) error {
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
 		var works []work
 		for i, h := range seeds {
 			s, err := newSession(h.key, h.seed)
@@ -127,7 +127,7 @@ func untouchedState(ctx context.Context, b *bench) (results []Result, err error)
 			return err
 		}
 		for i, h := range seeds[1:] {
-			results = append(results, compared("save.state."+h.key, "save beside 1 MiB in "+h.name+", to none", atMost(1.3), took[i+1], took[0]))
+			results = append(results, compareTimes("save.state."+h.key, "save beside 1 MiB in "+h.name+", to none", atMost(1.3), took[i+1], took[0]))
 		}
 		return nil
 	})

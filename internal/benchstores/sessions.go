@@ -34,16 +34,16 @@ func (b *bench) message(n int) session.Message {
 	return session.Message{ID: uuid.NewString(), Role: role, Content: session.Text(b.text.text(messageBytes))}
 }
 
-// grown creates a session that already has so many messages, the last of them
+// createGrown creates a session that already has so many messages, the last of them
 // in its window.
-func (b *bench) grown(ctx context.Context, st store.Store, id string, messages int) (session.Session, error) {
+func (b *bench) createGrown(ctx context.Context, st store.Store, id string, messages int) (session.Session, error) {
 	seed := session.Seed{Messages: make([]session.Message, messages)}
 	for i := range seed.Messages {
 		seed.Messages[i] = b.message(i)
 	}
 	s, err := newSession(id, seed)
 	if err == nil && messages > window {
-		s, err = s.With(time.Now(), lastOf(s))
+		s, err = s.With(time.Now(), moveWindow(s))
 	}
 	if err != nil {
 		return s, err
@@ -51,8 +51,8 @@ func (b *bench) grown(ctx context.Context, st store.Store, id string, messages i
 	return st.Create(ctx, s, commit("create"))
 }
 
-// lastOf moves a session's window to its end.
-func lastOf(s session.Session) session.Change {
+// moveWindow moves a session's window to its end.
+func moveWindow(s session.Session) session.Change {
 	return session.WindowMoved{Strategy: session.PruneSliding, To: s.Message(s.Len() - window).Seq, Keep: []int64{}}
 }
 
@@ -63,10 +63,10 @@ type saver struct {
 	next func(n int) session.Message
 }
 
-// saverOf creates a session for a saver. Its messages are made here and not
+// newSaver creates a session for a saver. Its messages are made here and not
 // when time is taken; after so many they begin again, under new ids.
-func (b *bench) saverOf(ctx context.Context, st store.Store, id string, history int) (*saver, error) {
-	s, err := b.grown(ctx, st, id, history)
+func (b *bench) newSaver(ctx context.Context, st store.Store, id string, history int) (*saver, error) {
+	s, err := b.createGrown(ctx, st, id, history)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (w *saver) save(ctx context.Context) error {
 
 // move lets the next save move the window too.
 func (w *saver) move() error {
-	s, err := w.s.With(time.Now(), lastOf(w.s))
+	s, err := w.s.With(time.Now(), moveWindow(w.s))
 	if err == nil {
 		w.s = s
 	}

@@ -17,22 +17,22 @@ import (
 func sqliteEngine(dir string) engine {
 	return engine{
 		name: "SQLite",
-		open: func(ctx context.Context, s setting) (*place, error) { return openSQLite(ctx, dir, s) },
+		open: func(ctx context.Context, s setting) (*openedStore, error) { return openSQLite(ctx, dir, s) },
 		floor: func(ctx context.Context, clients int) (floor, error) {
 			if clients != 1 {
 				return nil, fmt.Errorf("SQLite has one writer, not %d", clients)
 			}
 			return newSQLiteFloor(ctx, dir)
 		},
-		commits:  func(point string) bool { return point == "before commit" },
-		crowd:    atLeast(2),
-		chapters: allChapters(chapter{"a disk 1 ms slower", slowDisk}),
+		commits:    func(point string) bool { return point == "before commit" },
+		rateTarget: atLeast(2),
+		chapters:   allMeasurements(measurement{"a disk 1 ms slower", slowDisk}),
 	}
 }
 
 const databaseFile = "sessions.db"
 
-func openSQLite(ctx context.Context, parent string, s setting) (*place, error) {
+func openSQLite(ctx context.Context, parent string, s setting) (*openedStore, error) {
 	dir, err := os.MkdirTemp(parent, "sqlite")
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func openSQLite(ctx context.Context, parent string, s setting) (*place, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	p := &place{durable: st, file: file}
+	p := &openedStore{durable: st, file: file}
 	p.bytes = func(context.Context) (int64, error) { // the log goes into the file when the last user closes it
 		if err := p.Close(); err != nil {
 			return 0, err

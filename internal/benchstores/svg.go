@@ -48,7 +48,7 @@ text { fill: #e6edf3 }
 
 func (c *canvas) begin(width, height int, title, description string) {
 	fmt.Fprintf(&c.b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", width, height, width, height)
-	fmt.Fprintf(&c.b, "<title>%s</title>\n<desc>%s</desc>\n", escaped(title), escaped(description))
+	fmt.Fprintf(&c.b, "<title>%s</title>\n<desc>%s</desc>\n", escape(title), escape(description))
 	c.b.WriteString(style)
 	c.b.WriteString(`<rect class="paper" width="100%" height="100%" rx="6"/>` + "\n")
 }
@@ -59,7 +59,7 @@ func (c *canvas) end() string {
 }
 
 func (c *canvas) text(x, y float64, class, text string) {
-	fmt.Fprintf(&c.b, `<text x="%s" y="%s" class="%s">%s</text>`+"\n", coord(x), coord(y), class, escaped(text))
+	fmt.Fprintf(&c.b, `<text x="%s" y="%s" class="%s">%s</text>`+"\n", coord(x), coord(y), class, escape(text))
 }
 
 func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
@@ -87,7 +87,7 @@ func (c *canvas) polyline(points []point, class string) {
 
 func coord(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-func escaped(text string) string {
+func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
 	return b.String()

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// timing is how long each repetition of one work took.
+// timing holds the durations of all repetitions of one work.
 type timing []time.Duration
 
 func (t timing) median() time.Duration { return median(t) }
 
-// median is the middle value, the lower of two.
+// median returns the middle value, the lower of two.
 func median[T cmp.Ordered](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[(len(sorted)-1)/2]
 }
 
-// work is one of the things that are compared.
+// work is one of the compared operations.
 type work func(ctx context.Context) error
 
-// interleave does every work once in each round, so that whatever disturbs the
-// machine disturbs all of them, in an order that is drawn anew, because what
-// comes after what matters too. The first warm rounds do not count.
+// interleave does every work once in each round, so that disturbances affect all
+// alike, and in a random order, because the order matters too. The first warm
+// rounds do not count.
 func interleave(ctx context.Context, warm, rounds int, works ...work) ([]timing, error) {
 	took := make([]timing, len(works))
 	dice := rand.New(rand.NewPCG(3, 4))
@@ -48,8 +48,8 @@ func interleave(ctx context.Context, warm, rounds int, works ...work) ([]timing,
 // ratio compares two works by their medians.
 func ratio(a, b timing) float64 { return float64(a.median()) / float64(b.median()) }
 
-// compared is the result of a work against another.
-func compared(key, name string, target *Target, a, b timing) Result {
+// compareTimes compares two works.
+func compareTimes(key, name string, target *Target, a, b timing) Result {
 	return Result{
 		Key: key, Name: name, Target: target, Measured: ratio(a, b), N: len(a),
 		About: fmt.Sprintf("%s to %s", aboutTime(a.median()), aboutTime(b.median())),

@@ -76,7 +76,7 @@ func TestMedian_ignoresOutliersAndKeepsTheOrder(t *testing.T) {
 // However short its time, a crowd has written, or there would be no rate.
 func TestCrowd_everyoneWritesOnce(t *testing.T) {
 	var wrote [3]int
-	var c crowd
+	var c clientGroup
 	for i := range wrote {
 		c = append(c, func(context.Context) error { wrote[i]++; return nil })
 	}

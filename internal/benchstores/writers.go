@@ -14,8 +14,8 @@ import (
 
 // writers counts what is left of writers that came at the same time.
 func writers(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{}, func(p *place) error {
-		rt, err := runtimeOn(p.durable)
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
+		rt, err := newRuntime(p.durable)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Counts is what runs come to. The first four must be 0.
+// Counts sums up runs. The first four must be 0.
 type Counts struct {
 	AskedAgain  int // requests for an answer that was in the log, or by one process twice
 	RanAgain    int // runs of a tool call whose result was in the log, or by one process twice
@@ -39,7 +39,7 @@ func (c *Counts) add(o Counts) {
 	c.Unknown += o.Unknown
 }
 
-// undisturbed reports whether nothing happened that a kill costs.
+// undisturbed reports whether the run had none of the costs of a kill.
 func (c Counts) undisturbed() bool { return c.Kills+c.Lost+c.Harmless+c.Unknown == 0 }
 
 // account collects the faults of a run.
@@ -55,8 +55,8 @@ func (a *account) fault(count *int, format string, args ...any) {
 
 func (r *Run) counts() Counts { return Counts{Kills: r.kills, At: r.at} }
 
-// Account compares what each process of a run did with what it found in the
-// log, and the run with an undisturbed one. Every fault is in the error.
+// Account compares the effects of each process of a run with the log that it
+// found, and the run with an undisturbed one. The error lists every fault.
 func (r *Run) Account() (Counts, error) {
 	a := account{Counts: r.counts()}
 	effects, err := r.Effects()
@@ -131,7 +131,7 @@ func (a *account) repeats(r *Run, effects []Effect) {
 	}
 }
 
-// unknown are the calls of which nobody knows the outcome in the end.
+// unknown returns the calls whose outcome is still unknown in the end.
 func (r *Run) unknown() map[string]bool {
 	unknown := maps.Clone(r.Last.Unknown)
 	if unknown == nil {
@@ -143,8 +143,8 @@ func (r *Run) unknown() map[string]bool {
 	return unknown
 }
 
-// complete finds what is missing in the end: answers and results in the log,
-// and effects that an undisturbed run has. And effects that it has not.
+// complete finds answers and results that are missing in the log, and effects
+// that differ from an undisturbed run.
 func (a *account) complete(r *Run, effects []Effect) {
 	asked, began, ended := keys(effects, Asked), keys(effects, Began), keys(effects, Ended)
 	for _, key := range sorted(asked) {
@@ -188,11 +188,11 @@ func keys(effects []Effect, what What) map[string]bool {
 
 func sorted[V any](set map[string]V) []string { return slices.Sorted(maps.Keys(set)) }
 
-// Parts is what a run leaves behind, by name, without what differs from run to
-// run.
+// Parts holds what a run leaves behind, by name, without values that differ
+// between runs.
 type Parts map[string]string
 
-// Differ says which parts are not those of another run, and in which lines.
+// Differ lists the parts that differ from another run, with the lines.
 func (p Parts) Differ(want Parts) (faults []error) {
 	all := maps.Clone(p)
 	maps.Copy(all, want)
@@ -206,7 +206,7 @@ func (p Parts) Differ(want Parts) (faults []error) {
 	return faults
 }
 
-// without is the lines of a text that another does not have as often.
+// without returns the lines of a text that another has less often.
 func without(text, other string) string {
 	often := map[string]int{}
 	for line := range strings.Lines(other) {

@@ -90,7 +90,7 @@ func check(t *testing.T, effects []Effect, found Found, end *Found, want Counts,
 	r.begin()
 	r.Last = *end
 	for _, e := range effects {
-		if err := journalIn(r.Dir).note(e); err != nil {
+		if err := journalIn(r.Dir).add(e); err != nil {
 			t.Fatal(err)
 		}
 	}

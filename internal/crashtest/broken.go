@@ -12,14 +12,12 @@ import (
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
-// errBroken is the error of a store that fails.
 var errBroken = errors.New("the disk is full")
 
-// FailEveryWrite does the same without processes, so that every write can fail
-// in every run of the tests: a call of the store that is not carried out, or
-// is and nobody learns of it, stops the work there. The next attempt goes on.
-// It returns how often each call is made by an undisturbed run. The place is
-// one in memory.
+// FailEveryWrite does the same without processes, so that every run of the tests
+// can fail every write: a store call fails before or after it is carried out,
+// and the next attempt continues. It returns how often an undisturbed run makes
+// each call. The place must be in memory.
 func (p *Place) FailEveryWrite(t *testing.T, s *Scenario, calls ...string) map[string]int {
 	t.Helper()
 	plan := &Plan{Scenario: s, place: p}
@@ -55,7 +53,7 @@ func (p *Place) FailEveryWrite(t *testing.T, s *Scenario, calls ...string) map[s
 	return made
 }
 
-// breakCall lets one call of the store fail in the first attempt.
+// breakCall makes one store call fail in the first attempt.
 func (p *Plan) breakCall(ctx context.Context, call string, n int, fault error) error {
 	r, err := p.attempts(ctx, func(c string, i int) error {
 		if c == call && i == n {
@@ -72,8 +70,8 @@ func (p *Plan) breakCall(ctx context.Context, call string, n int, fault error) e
 	return err
 }
 
-// attempts works in this process, on a store that fails in the first attempt,
-// until the work is done.
+// attempts does the work in this process, on a store that fails in the first
+// attempt.
 func (p *Plan) attempts(ctx context.Context, fail func(call string, n int) error) (*Run, error) {
 	r, err := p.NewRun(ctx, 0)
 	if err != nil {

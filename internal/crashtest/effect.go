@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// Tool is a tool that does nothing but note when it begins and ends.
+// Tool is a tool that only records its start and end.
 type Tool struct {
 	Worker *Worker
 	About  tool.Spec
@@ -18,7 +18,7 @@ type Tool struct {
 // Spec describes the tool.
 func (e Tool) Spec() tool.Spec { return e.About }
 
-// Call notes its begin and its end.
+// Call records its start and end.
 func (e Tool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := e.Worker.Began(c.ID); err != nil {
 		return tool.Result{}, err
@@ -34,14 +34,14 @@ func (e Tool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return tool.Result{Content: "did " + c.ID + " with " + string(c.Arguments)}, nil
 }
 
-// Model is a model whose process can be killed when an answer begins and when
-// it has arrived.
+// Model is a model whose process can be killed at the start and at the end of an
+// answer.
 type Model struct {
 	llm.Model
 	Worker *Worker
 
-	// Key names the answer to a request, of which a text is known so far.
-	// Empty: the text does not say it yet.
+	// Key returns the key of an answer from its text so far. Empty: not known
+	// yet.
 	Key func(r llm.Request, text string) string
 }
 

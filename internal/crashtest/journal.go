@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// What happened outside of the store and cannot be undone.
+// What is a kind of effect outside of the store, which cannot be undone.
 type What string
 
-// Kinds of effects.
+// The kinds.
 const (
 	Asked What = "asked" // the model was asked for an answer
 	Began What = "began" // a tool call began
@@ -27,13 +27,13 @@ type Effect struct {
 	Life   int    // the process that caused it, counted from 0
 }
 
-// journal is the file in which all processes of a run note effects.
+// journal is the file in which all processes of a run record effects.
 type journal string
 
 func journalIn(dir string) journal { return journal(filepath.Join(dir, "effects")) }
 
-// note adds a line with one system call: it outlives the process.
-func (j journal) note(e Effect) error {
+// add appends a line with one system call, so that it survives a crash.
+func (j journal) add(e Effect) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ import (
 // Memory is the store of FailEveryWrite.
 const Memory = "memory"
 
-// Config says where runs are crashed.
+// Config chooses the store and the model of a Place.
 type Config struct {
 	Store    string        // "sqlite", "file", "postgres" or Memory
 	Protocol string        // of the model's server: "openai" or "anthropic". Empty: there is none
@@ -35,7 +35,7 @@ type Config struct {
 	Together int           // runs at the same time; 0: three
 }
 
-// Place is a store and a model's server where runs are crashed.
+// Place is a store and a model server for runs.
 type Place struct {
 	config Config
 	dir    string
@@ -46,7 +46,7 @@ type Place struct {
 	runs map[string]*Run
 }
 
-// NewPlace prepares a place. It goes when the test is over.
+// NewPlace prepares a place and removes it at the end of the test.
 func NewPlace(t *testing.T, c Config) *Place {
 	t.Helper()
 	if c.Lease == 0 {
@@ -73,8 +73,8 @@ func NewPlace(t *testing.T, c Config) *Place {
 	return p
 }
 
-// Each calls work for every number below n, several at the same time, and
-// fails the test with what goes wrong.
+// Each calls work for every number below n, several at the same time, and fails
+// the test on errors.
 func (p *Place) Each(t *testing.T, n int, work func(ctx context.Context, i int) error) {
 	t.Helper()
 	slots := make(chan struct{}, p.config.Together)
@@ -97,14 +97,14 @@ func (p *Place) add(r *Run) {
 	p.runs[r.ID] = r
 }
 
-// Headers that say which process of which run makes a request: one that a
-// killed process sent may be read when the next is at work.
+// Headers with the run and the process of a request: the request of a killed
+// process may arrive while the next one works.
 const (
 	runHeader  = "X-Run"
 	lifeHeader = "X-Life"
 )
 
-// choose answers a request, unless the process that sent it is killed for it.
+// choose answers a request, unless its process must be killed at it.
 func (p *Place) choose(q provtest.Request) provtest.Reply {
 	p.mu.Lock()
 	r := p.runs[q.Header.Get(runHeader)]
@@ -138,8 +138,8 @@ func (p *Place) modelURL() string {
 	return p.server.URL
 }
 
-// newURL names a store for a run. On PostgreSQL all runs share one schema, and
-// the server shows the run as the name of the application.
+// newURL returns the URL of a run's store. On PostgreSQL all runs share one
+// schema, and the run is the application name.
 func (p *Place) newURL(id string) string {
 	if p.base == "" {
 		return filepath.Join(p.dir, id, "store")
@@ -147,8 +147,8 @@ func (p *Place) newURL(id string) string {
 	return p.base + "&application_name=" + url.QueryEscape(id)
 }
 
-// settled waits until a PostgreSQL server has noticed that the processes of a
-// run are dead. Until then it may still finish a statement of theirs.
+// settled waits until a PostgreSQL server has noticed the death of a run's
+// processes. Until then it may still finish their statements.
 func (p *Place) settled(ctx context.Context, id string) error {
 	if p.base == "" {
 		return nil
@@ -187,8 +187,8 @@ func Open(ctx context.Context, name, at string, onWrite func(string)) (store.Sto
 	return nil, fmt.Errorf("no store %q", name)
 }
 
-// Postgres is the URL of an empty schema: on the server that the environment
-// names, or on one of our own. It goes when the test is over.
+// Postgres returns the URL of an empty schema, on the server that the environment
+// names or on a private one. It is removed at the end of the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	base := os.Getenv("HOLDFAST_TEST_POSTGRES")

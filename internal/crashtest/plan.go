@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 )
 
-// Plan is a scenario at a place, and what is known of a run that nobody
-// disturbs.
+// Plan is a scenario at a place with the results of an undisturbed run.
 type Plan struct {
 	*Scenario
 	Undisturbed *Run     // nil while it is on
@@ -28,7 +27,7 @@ type Plan struct {
 
 func (p *Plan) once(call string) bool { return p.Once != nil && p.Once(call) }
 
-// MustRehearse is Rehearse that fails the test.
+// MustRehearse is Rehearse; an error fails the test.
 func (p *Place) MustRehearse(t *testing.T, s *Scenario) *Plan {
 	t.Helper()
 	plan, err := p.Rehearse(t.Context(), s)
@@ -38,7 +37,7 @@ func (p *Place) MustRehearse(t *testing.T, s *Scenario) *Plan {
 	return plan
 }
 
-// Rehearse lets a run pass undisturbed.
+// Rehearse makes an undisturbed run.
 func (p *Place) Rehearse(ctx context.Context, s *Scenario) (*Plan, error) {
 	plan := &Plan{Scenario: s, place: p}
 	r, err := plan.NewRun(ctx, 0)
@@ -66,7 +65,7 @@ func (p *Place) Rehearse(ctx context.Context, s *Scenario) (*Plan, error) {
 	return plan, nil
 }
 
-// keep makes a run the undisturbed one.
+// keep stores the results of the undisturbed run.
 func (p *Plan) keep(r *Run) error {
 	c, err := r.Account()
 	if err == nil && !c.undisturbed() {
@@ -85,8 +84,8 @@ func (p *Plan) keep(r *Run) error {
 	return err
 }
 
-// Kill is where a process dies: at a point, or when the model's server
-// receives its request. The zero value is nowhere.
+// Kill says where a process dies: at a point, or when the model's server receives
+// its request. The zero value kills nothing.
 type Kill struct {
 	Kind string // of moment, in a tally
 	Name string
@@ -102,8 +101,8 @@ type Kill struct {
 // WritePoint is the kind of a kill at a write point of the store.
 const WritePoint = "write point"
 
-// Kills are all moments of the undisturbed run: one for each of Points, in
-// order, and then one for each request to the model's server.
+// Kills lists all moments of the undisturbed run: each of Points in order, then
+// each request to the model's server.
 func (p *Plan) Kills() []Kill {
 	var all []Kill
 	writes := 0
@@ -125,7 +124,7 @@ func (p *Plan) Kills() []Kill {
 	return all
 }
 
-// Every is one of every n kills.
+// Every returns every n-th kill.
 func Every(n int, kills []Kill) []Kill {
 	var some []Kill
 	for i := 0; i < len(kills); i += n {
@@ -140,7 +139,7 @@ type Cell struct {
 	Kill
 }
 
-// Cells are runs of one plan.
+// Cells makes one cell of a plan for each kill.
 func Cells(p *Plan, kills []Kill) []Cell {
 	cells := make([]Cell, len(kills))
 	for i, k := range kills {
@@ -149,9 +148,9 @@ func Cells(p *Plan, kills []Kill) []Cell {
 	return cells
 }
 
-// KillAll kills a process in each cell, and lets the next one finish. Where
-// twice is not 0, the second process of one of every four cells is killed as
-// well, at one of its first so many write points.
+// KillAll kills a process in each cell and lets the next one finish. If twice is
+// not 0, it also kills the second process of every fourth cell, at one of its
+// first twice write points.
 func (p *Place) KillAll(t *testing.T, cells []Cell, twice int) *Tally {
 	t.Helper()
 	l := &Tally{}
@@ -185,8 +184,7 @@ func (p *Plan) through(ctx context.Context, number int, kills ...Kill) (Counts, 
 	return c, err
 }
 
-// KillAtRandom kills so many processes at moments that chance decides, up to
-// three for one run.
+// KillAtRandom kills processes at random moments, up to three in one run.
 func (p *Plan) KillAtRandom(t *testing.T, kills int) *Tally {
 	t.Helper()
 	seed := child.Flag[uint64](seedFlag)
@@ -216,8 +214,8 @@ func (p *Plan) KillAtRandom(t *testing.T, kills int) *Tally {
 	return l
 }
 
-// killSoon kills a process within some time after its begin or one of its
-// requests. Which and when, chance decides; how fast the machine is, does not.
+// killSoon kills a process at a random time after its start or one of its
+// requests, independent of the speed of the machine.
 func (r *Run) killSoon(c *child.Child, k Kill) {
 	left := max(len(r.plan.asked)-len(r.Last.Answers), 0)
 	wanted, after := int64(k.random.IntN(left+1)), time.Duration(k.random.Int64N(int64(r.plan.took/3)+1))

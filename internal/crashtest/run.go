@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/inmem"
 )
 
-// Run is one piece of work, done by processes of which all but the last are
+// Run is one piece of work in several processes, all but the last of which are
 // killed.
 type Run struct {
 	ID, Dir string
@@ -64,7 +64,7 @@ func (p *Plan) NewRun(ctx context.Context, number int) (_ *Run, err error) {
 	return r, err
 }
 
-// open opens the store as the next process would find it.
+// open opens the store as the next process will.
 func (r *Run) open(ctx context.Context) (st store.Store, closeStore func() error, err error) {
 	if r.held != nil {
 		return r.held, func() error { return nil }, nil
@@ -75,7 +75,7 @@ func (r *Run) open(ctx context.Context) (st store.Store, closeStore func() error
 	return st, st.Close, nil
 }
 
-// Reload reads what the processes so far have left.
+// Reload reads the log that the processes so far have left.
 func (r *Run) Reload(ctx context.Context) error {
 	if err := r.plan.place.settled(ctx, r.ID); err != nil {
 		return err
@@ -88,8 +88,7 @@ func (r *Run) Reload(ctx context.Context) error {
 	return errors.Join(err, closeStore())
 }
 
-// Live lets one process work until it ends or is killed, and says what killed
-// it.
+// Live runs one process until it ends or is killed, and returns what killed it.
 func (r *Run) Live(ctx context.Context, k Kill) (killed string, err error) {
 	c, err := r.Start(ctx, k)
 	if err != nil {
@@ -115,8 +114,8 @@ func (r *Run) Start(ctx context.Context, k Kill) (*child.Child, error) {
 	return r.now, err
 }
 
-// begin notes what the next process finds and is its number. A call that must
-// run once, began and has no result is of unknown outcome from then on.
+// begin records what the next process finds and returns its number. A call that
+// must run once, and that started and has no result, now has an unknown outcome.
 func (r *Run) begin() (life int) {
 	found := r.Last
 	found.Unknown = maps.Clone(found.Unknown)
@@ -136,8 +135,8 @@ func (r *Run) begin() (life int) {
 	return life
 }
 
-// Finish waits for the end of a process and reads what it left. It says what
-// killed the process.
+// Finish waits for the end of a process, reads what it left, and returns what
+// killed it.
 func (r *Run) Finish(ctx context.Context, c *child.Child) (killed string, err error) {
 	end, err := c.Wait()
 	if err == nil && end.Busy {
@@ -162,18 +161,17 @@ func (r *Run) Finish(ctx context.Context, c *child.Child) (killed string, err er
 	return end.Killed, err
 }
 
-// Hold calls a function at each request from now on, before its answer. The
-// answer waits for it.
+// Hold calls gate before each answer from now on; the answer waits for it.
 func (r *Run) Hold(gate func(Effect)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hold = gate
 }
 
-// asked notes a request to the model's server and reports whether it is to be
-// answered.
+// asked records a request to the model's server and reports whether to answer
+// it.
 func (r *Run) asked(e Effect) (bool, error) {
-	if err := journalIn(r.Dir).note(e); err != nil {
+	if err := journalIn(r.Dir).add(e); err != nil {
 		return false, err
 	}
 	r.mu.Lock()
@@ -193,11 +191,11 @@ func (r *Run) asked(e Effect) (bool, error) {
 	return true, nil
 }
 
-// Effects are all that happened outside of the store so far.
+// Effects returns all recorded effects so far.
 func (r *Run) Effects() ([]Effect, error) { return journalIn(r.Dir).read() }
 
-// Through lets one process after the other work and be killed, and the last
-// one finish. Then it accounts for all of them.
+// Through runs one process for each kill and a last one that finishes, then
+// returns Account.
 func (r *Run) Through(ctx context.Context, kills ...Kill) (Counts, error) {
 	killed := "nobody yet"
 	for _, k := range append(kills, Kill{}) {
@@ -215,9 +213,9 @@ func (r *Run) Through(ctx context.Context, kills ...Kill) (Counts, error) {
 	return r.Account()
 }
 
-// TakeUpTwice lets two processes take up the work at the same time: one has to
-// finish it, and the other has to be told that it is busy. Models answer when
-// one of the two has given up.
+// TakeUpTwice lets two processes resume the work at the same time: one must
+// finish it, the other must get ErrBusy. Models answer only after one of them
+// has given up.
 func (r *Run) TakeUpTwice(ctx context.Context) error {
 	busy, goOn := context.WithCancel(ctx)
 	defer goOn()

@@ -1,7 +1,7 @@
-// Package crashtest kills processes at work and checks what the next ones
-// make of it: no answer of the model that is in the log is asked for again, no
-// tool runs again whose result is, and the work ends as if nothing had
-// happened.
+// Package crashtest kills processes while they work and checks what the next ones
+// do: they do not ask the model again for an answer in the log, they do not
+// repeat a tool call with a result in the log, and the work ends as if nothing
+// had happened.
 //
 // A package describes its work in a Scenario: how a process starts or resumes
 // it, what its log holds, and what must be true in the end. It gives Main the
@@ -37,23 +37,23 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Work starts the work, or resumes it where it was started before, and brings
-// it to its end. It returns session.ErrBusy where another process is at it.
+// Work starts the work, or resumes it if it was started before, and finishes it.
+// It returns session.ErrBusy if another process is working on it.
 type Work func(ctx context.Context, w *Worker) error
 
-// Scenario is work that has to survive the death of its process.
+// Scenario is work that must survive a crash of its process.
 type Scenario struct {
 	Name string // of the work in the table given to Main
 	Row  string // of its runs in a tally
 	Work Work
 
-	// Prepare makes what a run needs before its first process, and is the job
-	// that Worker.Job decodes.
+	// Prepare makes what a run needs before its first process, and returns the
+	// job that Worker.Job decodes.
 	Prepare func(ctx context.Context, r *Run, st store.Store) (job any, err error)
 
-	// Reply reads a request to the model's server: which answer it asks for
-	// and what it says besides, and the reply. Nil: processes have their own
-	// model, which calls Worker.Asked.
+	// Reply reads a request to the model's server and returns the key of its
+	// answer, a note, and the reply. Nil: processes have their own model, which
+	// calls Worker.Asked.
 	Reply func(r *Run, body []byte) (key, detail string, reply provtest.Reply, err error)
 
 	// Load reads what the store holds, after each process.
@@ -74,7 +74,7 @@ type Scenario struct {
 	CheckEnd func(r, undisturbed *Run) []error
 }
 
-// Found is what a log holds of the work.
+// Found is the work that is in a log.
 type Found struct {
 	Answers map[string]bool // of the model
 	Started map[string]bool // tool calls
@@ -83,7 +83,7 @@ type Found struct {
 	State   any             // the scenario's own
 }
 
-// job is what a child process is started for.
+// job tells a child process what to do.
 type job struct {
 	Store, URL string
 	Run, Dir   string
@@ -118,18 +118,18 @@ func (w *Worker) Header() http.Header {
 	return http.Header{runHeader: {w.Run}, lifeHeader: {strconv.Itoa(w.Life)}}
 }
 
-// Asked notes a request for an answer, where the model is in this process.
+// Asked records a request for an answer, if the model is in this process.
 func (w *Worker) Asked(key string) error { return w.effect(Asked, "request received: ", key) }
 
-// Began notes that a tool call begins.
+// Began records the start of a tool call.
 func (w *Worker) Began(call string) error { return w.effect(Began, "tool began: ", call) }
 
-// Ended notes that the work of a tool call is done.
+// Ended records the end of a tool call.
 func (w *Worker) Ended(call string) error { return w.effect(Ended, "tool ended: ", call) }
 
-// effect notes what cannot be undone, and may die after it.
+// effect records an effect that cannot be undone; the process may die after it.
 func (w *Worker) effect(what What, point, key string) error {
-	err := w.journal.note(Effect{What: what, Key: key, Life: w.Life})
+	err := w.journal.add(Effect{What: what, Key: key, Life: w.Life})
 	w.Point(point + key)
 	return err
 }
@@ -177,8 +177,8 @@ func runJob(ctx context.Context, p *child.Process, work Work) (err error) {
 	return work(ctx, w)
 }
 
-// Whole reports whether every moment is wanted, not a sample.
+// Whole reports whether to test every moment, and not a sample.
 func Whole() bool { return child.Flag[bool](wholeFlag) }
 
-// RandomKills is how many random kills are wanted; 0: a few.
+// RandomKills returns the wanted number of random kills; 0: a few.
 func RandomKills() int { return child.Flag[int](killsFlag) }

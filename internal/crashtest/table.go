@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Tally adds up runs by row and kind of moment.
+// Tally sums runs by row and kind of kill.
 type Tally struct {
 	mu sync.Mutex // guards by
 	by map[[2]string]Counts
@@ -25,7 +25,7 @@ func (l *Tally) add(row, kind string, c Counts) {
 	l.by[[2]string{row, kind}] = sum
 }
 
-// Sum is what all runs come to.
+// Sum adds up all runs.
 func (l *Tally) Sum() (c Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,12 +42,12 @@ type Column struct {
 	Value func(Counts) any
 }
 
-// Of is the column of the kills at some kinds of moments.
+// Of makes a column of the kills of some kinds.
 func Of(name string, kinds ...string) Column {
 	return Column{name, kinds, func(c Counts) any { return c.Kills }}
 }
 
-// What kills come to: the first four columns after the kills must be 0.
+// The columns. The first four after Kills must be 0.
 var (
 	Kills       = Of("kills")
 	AskedAgain  = Column{"asked again, written", nil, func(c Counts) any { return c.AskedAgain }}
@@ -60,8 +60,8 @@ var (
 	HeldAnswers = Column{"kills with 0, 1, 2 … answers in the log", nil, func(c Counts) any { return c.At }}
 )
 
-// Log writes a table with one line for each row of the tally, in this order,
-// or for each kind of moment where there are no rows to tell apart.
+// Log writes a table with one line for each row of the tally in this order, or,
+// without rows, for each kind of kill.
 func (l *Tally) Log(t *testing.T, first string, rows []string, columns ...Column) {
 	t.Helper()
 	l.mu.Lock()

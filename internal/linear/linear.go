@@ -1,9 +1,10 @@
-// Package linear checks recorded histories of concurrent calls: each call must
-// seem to take effect at one moment between its beginning and its end.
+// Package linear checks recorded histories of concurrent calls for
+// linearizability: each call must seem to take effect at one moment between its
+// start and its end.
 //
-// An accepted write of a versioned store fits behind one other write only, so
-// the search that Check does seldom has a choice to make. What cannot be
-// ordered by a version (leases, calls whose outcome nobody learned) is tried.
+// An accepted write of a versioned store can follow only one other write, so the
+// search in Check seldom has a choice. It tries all orders of calls without a
+// version (leases, calls with an unknown outcome).
 package linear
 
 import (
@@ -14,31 +15,31 @@ import (
 	"strings"
 )
 
-// Forever is the end of a call that may take effect at any time after it began.
+// Forever is the end of a call that may take effect at any time after its start.
 const Forever = math.MaxInt64
 
-// Call is one call of a history, with what it returned.
+// Call is one call of a history with its result.
 type Call[In, Out any] struct {
 	Client       int
 	Began, Ended int64
 	In           In
 	Out          Out
 
-	// Unsure: nobody learned the outcome, so the call may never take effect.
-	// Such a call ends Forever.
+	// Unsure: the outcome is not known, so the call may never take effect. Its
+	// end is Forever.
 	Unsure bool
 }
 
-// Model says what calls may return.
+// Model defines which results are possible.
 type Model[S comparable, In, Out any] struct {
 	Start S
 
-	// Step returns the states that may follow a state by a call which returned
-	// out: none where it cannot have.
+	// Step returns the possible states after a call with the result out; none
+	// if the result is impossible.
 	Step func(s S, in In, out Out) []S
 }
 
-// UnexplainedError is a history that no order of its calls explains.
+// UnexplainedError means that no order of the calls explains a history.
 type UnexplainedError struct {
 	Calls   int
 	history string
@@ -48,8 +49,8 @@ func (e *UnexplainedError) Error() string {
 	return fmt.Sprintf("no order of these %d calls explains their results:\n%s", e.Calls, e.history)
 }
 
-// Check returns nil where an order of the calls, in accord with their times,
-// explains what each returned, and an *UnexplainedError where none does.
+// Check returns nil if some order of the calls agrees with their times and
+// explains all results, and an *UnexplainedError otherwise.
 func Check[S comparable, In, Out any](m Model[S, In, Out], history []Call[In, Out]) error {
 	calls, owed := slices.Clone(history), len(history)
 	for i := range calls {
@@ -66,7 +67,7 @@ func Check[S comparable, In, Out any](m Model[S, In, Out], history []Call[In, Ou
 	return &UnexplainedError{Calls: len(calls), history: s.describe()}
 }
 
-// describe lists the calls, and marks those that the best order leaves over.
+// describe lists the calls and marks those that the best order does not explain.
 func (s *search[S, In, Out]) describe() string {
 	var b strings.Builder
 	s.placed = s.furthest
@@ -83,7 +84,7 @@ func (s *search[S, In, Out]) describe() string {
 	return b.String()
 }
 
-// search looks for an order, one call after the other.
+// search looks for an order, one call at a time.
 type search[S comparable, In, Out any] struct {
 	step     func(S, In, Out) []S
 	calls    []Call[In, Out] // by their beginning
@@ -94,7 +95,7 @@ type search[S comparable, In, Out any] struct {
 	fewest   int
 }
 
-// point is where a search may come by on several ways.
+// point is a state of the search that several orders may reach.
 type point[S comparable] struct {
 	placed string
 	state  S
@@ -102,7 +103,7 @@ type point[S comparable] struct {
 
 func (s *search[S, In, Out]) has(i int) bool { return s.placed[i/8]&(1<<(i%8)) != 0 }
 
-// flip places a call, or takes it back.
+// flip places a call or removes it.
 func (s *search[S, In, Out]) flip(i int) {
 	s.placed[i/8] ^= 1 << (i % 8)
 	switch {
@@ -114,7 +115,7 @@ func (s *search[S, In, Out]) flip(i int) {
 	}
 }
 
-// from reports whether the calls that have no place yet can follow a state.
+// from reports whether the remaining calls can follow a state.
 func (s *search[S, In, Out]) from(state S) bool {
 	here := point[S]{string(s.placed), state}
 	if s.failed[here] {
@@ -143,8 +144,8 @@ func (s *search[S, In, Out]) from(state S) bool {
 	return false
 }
 
-// candidates returns the calls that may come next, those which end first in
-// front: a call that begins after another has ended comes behind it.
+// candidates returns the possible next calls, those that end first in front: a
+// call that starts after another has ended must follow it.
 func (s *search[S, In, Out]) candidates() []int {
 	var next []int
 	first := int64(Forever) // end

@@ -2,7 +2,7 @@
 // printed. With -strict (the default where CI=true) it fails as well when a
 // suite that should have run did not: a package of the suites file without a
 // passing test, a package with tests that the file does not name, or a skip
-// whose reason the file does not allow. Otherwise it only tells of them.
+// whose reason the file does not allow. Otherwise it only prints them.
 //
 //	go test -json ./... | go run ./internal/mustrun -suites .ci/suites
 package main
@@ -29,7 +29,8 @@ func main() {
 	}
 }
 
-// run reports whether the tests passed and, if strict, all that must run did.
+// run reports whether the tests passed and, if strict, whether all required ones
+// ran.
 func run(in io.Reader, out io.Writer, suites string, strict bool) (bool, error) {
 	text, err := os.ReadFile(suites)
 	if err != nil {

@@ -19,7 +19,7 @@ type event struct {
 // test names one test of one package; an empty name is the package itself.
 type test struct{ pkg, name string }
 
-// results are what a run of the tests came to.
+// results sums up a test run.
 type results struct {
 	failed bool
 	passed map[string]int    // tests that passed, by package
@@ -27,12 +27,12 @@ type results struct {
 	done   map[string]string // last action of each package
 }
 
-// replay prints the closing line of each package and, of a package that
-// failed, everything the failed tests and the package itself said. Lines that
-// are not events are printed as they are.
+// replay prints the last line of each package and, for a failed package, the
+// output of the failed tests and of the package. Lines that are not events are
+// printed unchanged.
 func replay(in io.Reader, out io.Writer) (results, error) {
 	r := results{passed: map[string]int{}, skips: map[test]string{}, done: map[string]string{}}
-	said := map[test]*strings.Builder{}
+	output := map[test]*strings.Builder{}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
@@ -41,7 +41,7 @@ func replay(in io.Reader, out io.Writer) (results, error) {
 			if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
 				fmt.Fprint(out, line)
 			} else {
-				r.take(e, said, out)
+				r.add(e, output, out)
 			}
 		}
 		if err == io.EOF {
@@ -53,8 +53,8 @@ func replay(in io.Reader, out io.Writer) (results, error) {
 	}
 }
 
-// take notes one event.
-func (r *results) take(e event, said map[test]*strings.Builder, out io.Writer) {
+// add records one event.
+func (r *results) add(e event, output map[test]*strings.Builder, out io.Writer) {
 	key := test{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
@@ -62,36 +62,36 @@ func (r *results) take(e event, said map[test]*strings.Builder, out io.Writer) {
 	case "build-fail":
 		r.failed = true
 	case "output":
-		if said[key] == nil {
-			said[key] = &strings.Builder{}
+		if output[key] == nil {
+			output[key] = &strings.Builder{}
 		}
-		said[key].WriteString(e.Output)
+		output[key].WriteString(e.Output)
 	case "pass", "fail", "skip":
 		text := ""
-		if b := said[key]; b != nil {
+		if b := output[key]; b != nil {
 			text = b.String()
 		}
-		delete(said, key)
+		delete(output, key)
 		if e.Test == "" {
 			r.done[e.Package] = e.Action
 			r.failed = r.failed || e.Action == "fail"
-			fmt.Fprint(out, closing(e.Action, text))
+			fmt.Fprint(out, packageOutput(e.Action, text))
 			return
 		}
 		switch e.Action {
 		case "pass":
 			r.passed[e.Package]++
 		case "skip":
-			r.skips[key] = reason(text)
+			r.skips[key] = skipReason(text)
 		case "fail":
 			fmt.Fprint(out, text)
 		}
 	}
 }
 
-// closing is what go test prints of a package: its last line when it passed,
-// all it said when it failed.
-func closing(action, text string) string {
+// packageOutput returns what go test prints for a package: its last line if it
+// passed, all output if it failed.
+func packageOutput(action, text string) string {
 	if action == "fail" {
 		return text
 	}
@@ -104,8 +104,8 @@ func closing(action, text string) string {
 	return kept.String()
 }
 
-// reason is what a skipped test said, without the frame go test puts around it.
-func reason(text string) string {
+// skipReason returns the output of a skipped test without the lines of go test.
+func skipReason(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

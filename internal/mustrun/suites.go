@@ -11,14 +11,14 @@ import (
 
 const module = "github.com/holdfast-dev/holdfast"
 
-// suites is what a run is held against.
+// suites is the content of a suites file.
 type suites struct {
 	run  []string // import paths of packages whose tests must have run
-	skip []allowed
+	skip []allowedSkip
 }
 
-// allowed is a skip that is no gap: one of this package whose reason has this text.
-type allowed struct{ pkg, text string }
+// allowedSkip allows skips in a package whose reason contains a text.
+type allowedSkip struct{ pkg, text string }
 
 // parse reads a suites file: lines "run FOLDER" and "skip FOLDER TEXT"; #
 // begins a comment line.
@@ -37,7 +37,7 @@ func parse(in io.Reader) (suites, error) {
 		case word == "run" && folder != "" && text == "":
 			s.run = append(s.run, pkg)
 		case word == "skip" && text != "":
-			s.skip = append(s.skip, allowed{pkg, text})
+			s.skip = append(s.skip, allowedSkip{pkg, text})
 		default:
 			return s, fmt.Errorf("line %d: %q is neither \"run FOLDER\" nor \"skip FOLDER TEXT\"", n, line)
 		}
@@ -45,7 +45,7 @@ func parse(in io.Reader) (suites, error) {
 	return s, lines.Err()
 }
 
-// gaps lists what should have run and did not, sorted.
+// gaps lists required tests that did not run, sorted.
 func (s suites) gaps(r results) []string {
 	var gaps []string
 	for _, pkg := range s.run {
@@ -59,7 +59,7 @@ func (s suites) gaps(r results) []string {
 		}
 	}
 	for t, why := range r.skips {
-		if !slices.ContainsFunc(s.skip, func(a allowed) bool { return a.pkg == t.pkg && strings.Contains(why, a.text) }) {
+		if !slices.ContainsFunc(s.skip, func(a allowedSkip) bool { return a.pkg == t.pkg && strings.Contains(why, a.text) }) {
 			gaps = append(gaps, fmt.Sprintf("%s: %s was skipped: %s", t.pkg, t.name, why))
 		}
 	}

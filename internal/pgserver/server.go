@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package pgserver starts a PostgreSQL server of one's own from the installed
-// binaries, on a private socket: for tests and measurements.
+// Package pgserver starts a private PostgreSQL server from the installed binaries
+// on its own socket, for tests and measurements.
 package pgserver
 
 import (
@@ -16,24 +16,24 @@ import (
 	"syscall"
 )
 
-// Server is a PostgreSQL of our own. It writes as a real one does: nothing is
-// acknowledged before it is on disk.
+// Server is a running PostgreSQL. It acknowledges nothing before it is on disk,
+// like a server in production.
 type Server struct {
 	bin, dir string
-	as       *syscall.Credential // nil: who runs this process
-	lifeline *os.File            // the server is stopped when it closes
+	as       *syscall.Credential // nil: the user of this process
+	lifeline *os.File            // the server stops when it is closed
 	keeper   *exec.Cmd
 }
 
-// Start starts the newest installed server with an empty database, in a folder
-// of its own below parent, or below the system's where that is empty. Whoever
-// starts it stops it; it goes with the process in any case.
+// Start starts the newest installed server with an empty database in a new folder
+// below parent, or below the system's temporary folder if parent is empty. The
+// caller stops it; at the latest it ends with the process.
 func Start(parent string) (*Server, error) {
-	bin, err := binaries()
+	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
 	}
-	as, err := unprivileged()
+	as, err := unprivilegedUser()
 	if err != nil {
 		return nil, err
 	}
@@ -51,34 +51,34 @@ func Start(parent string) (*Server, error) {
 	return s, nil
 }
 
-// URL is where the server is.
+// URL returns the address of the server.
 func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=" + s.dir }
 
-// Restart ends the server as a crash would and starts it again.
+// Restart stops the server like a crash and starts it again.
 func (s *Server) Restart() error { return s.control("restart", "-m", "immediate") }
 
-// RestartFast ends the server as an operator would, who does not wait for
-// clients to leave, and starts it again.
+// RestartFast stops the server like an operator who does not wait for clients,
+// and starts it again.
 func (s *Server) RestartFast() error { return s.control("restart", "-m", "fast") }
 
-// Stop ends the server, waits until it is gone and removes its files.
+// Stop stops the server, waits for its end and removes its files.
 func (s *Server) Stop() {
 	_ = s.lifeline.Close()
 	_ = s.keeper.Wait()
 	_ = os.RemoveAll(s.dir) // the keeper may not be allowed to remove the folder itself
 }
 
-// binaries is the folder of the newest installed server.
-func binaries() (string, error) {
+// findBinaries returns the folder of the newest installed server.
+func findBinaries() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl")
 	if err != nil || len(found) == 0 {
-		return "", errors.New("no PostgreSQL server is installed")
+		return "", errors.New("no PostgreSQL server is installed in /usr/lib/postgresql")
 	}
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// unprivileged is whom to run the server as: it refuses to be run by root.
-func unprivileged() (*syscall.Credential, error) {
+// unprivilegedUser returns the user for the server: PostgreSQL refuses root.
+func unprivilegedUser() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}
@@ -127,14 +127,14 @@ func (s *Server) appendConfig(text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// watch starts a process that stops the server and removes its files when
-// this one ends, however it ends.
+// watch starts a process that stops the server and removes its files when this
+// process ends for any reason.
 func (s *Server) watch() error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	s.keeper = exec.Command("/bin/sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", s.bin, s.dir) //nolint:noctx // it outlives every context
+	s.keeper = exec.Command("/bin/sh", "-c", `cat; "$1/pg_ctl" -D "$2/data" -m immediate stop; rm -rf "$2"`, "sh", s.bin, s.dir) //nolint:noctx // it must outlive every context
 	s.keeper.Stdin, s.keeper.Dir = read, "/"
 	s.keeper.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
 	err = s.keeper.Start()
@@ -147,23 +147,23 @@ func (s *Server) control(what string, more ...string) error {
 	return s.run("pg_ctl", append([]string{"-D", s.data(), "-w", "-t", "60", "-l", filepath.Join(s.dir, "log"), what}, more...)...)
 }
 
-// run runs a program of the server. Its output goes to a file: a server that
-// is started here would keep a pipe open.
+// run runs a program of the server. Its output goes to a file: a started server
+// would keep a pipe open.
 func (s *Server) run(program string, args ...string) error {
 	out, err := os.OpenFile(filepath.Join(s.dir, program+".out"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(filepath.Join(s.bin, program), args...) //nolint:noctx // it has a limit of its own
+	cmd := exec.Command(filepath.Join(s.bin, program), args...) //nolint:noctx // it has its own timeout
 	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	err = errors.Join(cmd.Run(), out.Close())
 	if err != nil {
-		said, readErr := os.ReadFile(out.Name())
+		output, readErr := os.ReadFile(out.Name())
 		if errors.Is(readErr, fs.ErrNotExist) {
 			readErr = nil
 		}
-		return fmt.Errorf("%s: %w\n%s", program, errors.Join(err, readErr), said)
+		return fmt.Errorf("%s: %w\n%s", program, errors.Join(err, readErr), output)
 	}
 	return nil
 }

@@ -1,14 +1,14 @@
 // Package property tests properties: statements that hold for all inputs. Check
-// runs a property with random inputs; where one fails it looks for the simplest
-// that still does, and prints it with the seed that repeats it.
+// runs a property with random inputs; if one fails, it looks for the simplest
+// failing input and prints it with the seed that repeats it.
 //
-// All inputs come from a list of choices, numbers of which smaller ones mean
-// simpler inputs. So one way to reduce serves them all, and the operations of a
-// state machine too: leave out choices, or make them smaller.
+// All inputs come from a list of choices: numbers, where a smaller one means a
+// simpler input. So one reduction works for all inputs, and for the operations
+// of a state machine too: leave out choices, or make them smaller.
 //
 // Environment variables:
 //
-//	HOLDFAST_TEST_SEED=n      begin with the case of this seed (default: random)
+//	HOLDFAST_TEST_SEED=n      start with the case of this seed (default: random)
 //	HOLDFAST_TEST_CASES=n     this many cases for every property (default: 100)
 //	HOLDFAST_TEST_REDUCE=10s  how long to look for a simpler input (default: 10s)
 package property
@@ -24,8 +24,8 @@ import (
 	"time"
 )
 
-// T is the test of one case: what fails fails the case, and a skip discards it.
-// It is for the goroutine of the property only, as is drawing from it.
+// T is the test of one case: a failure fails the case, a skip discards it. Only
+// the goroutine of the property may use it.
 type T struct {
 	testing.TB
 	random   *rand.Rand // for choices beyond the given ones; nil: choose the simplest
@@ -39,7 +39,7 @@ type T struct {
 	cleanups []func()
 }
 
-// stopped unwinds a case that is over.
+// stopped is the panic that ends a case.
 type stopped struct{}
 
 // choose makes the next choice, from 0 to most.
@@ -91,7 +91,7 @@ func setting[V any](t testing.TB, name string, parse func(string) (V, error), ot
 	return v
 }
 
-// explain repeats a failed case, as simple as it can be, and tells of it.
+// explain reduces a failed case, repeats it and prints it.
 func explain(t testing.TB, property func(*T), seed uint64, c *T) {
 	t.Helper()
 	end := time.Now().Add(setting(t, "HOLDFAST_TEST_REDUCE", time.ParseDuration, 10*time.Second))
@@ -112,7 +112,6 @@ func explain(t testing.TB, property func(*T), seed uint64, c *T) {
 	t.Fatalf("the property failed for the input above, reduced from %d choices to %d\nrepeat: %s", len(c.made), len(simple), repeat)
 }
 
-// run tries the property once.
 func (t *T) run(property func(*T)) {
 	defer func() {
 		for _, f := range slices.Backward(t.cleanups) {
@@ -130,7 +129,7 @@ func (t *T) run(property func(*T)) {
 }
 
 // reduce returns the simplest choices it finds for which try fails. Try returns
-// the choices that were made in the end.
+// the choices that were really made.
 func reduce(choices []uint64, try func([]uint64) ([]uint64, bool)) []uint64 {
 	better := func(candidate []uint64) bool {
 		made, failed := try(candidate)

@@ -12,7 +12,7 @@ import (
 // Generator makes random values.
 type Generator[V any] func(*T) V
 
-// Draw returns a value, which is shown with the label where the case fails.
+// Draw returns a value. A failed case shows it with the label.
 func (g Generator[V]) Draw(t *T, label string) V {
 	t.Helper()
 	t.drawing++
@@ -23,18 +23,18 @@ func (g Generator[V]) Draw(t *T, label string) V {
 	return v
 }
 
-// Custom makes values of whatever a function draws.
+// Custom makes values with a function.
 func Custom[V any](draw func(*T) V) Generator[V] { return draw }
 
 // Just makes one value.
 func Just[V any](v V) Generator[V] { return func(*T) V { return v } }
 
-// Map makes values of other values.
+// Map makes values from other values.
 func Map[V, W any](g Generator[V], f func(V) W) Generator[W] {
 	return func(t *T) W { return f(g(t)) }
 }
 
-// OneOf makes values of one of the generators; the first is the simplest.
+// OneOf uses one of the generators; the first is the simplest.
 func OneOf[V any](all ...Generator[V]) Generator[V] {
 	return func(t *T) V { return SampledFrom(all)(t)(t) }
 }
@@ -98,8 +98,8 @@ func Uint64() Generator[uint64] { return func(t *T) uint64 { return upTo(t, math
 // Byte makes any byte.
 func Byte() Generator[byte] { return func(t *T) byte { return byte(upTo(t, math.MaxUint8)) } }
 
-// Float64Range makes numbers from least to most: whole ones, fractions, and of
-// every magnitude.
+// Float64Range makes numbers from least to most: integers, fractions, and all
+// magnitudes.
 func Float64Range(least, most float64) Generator[float64] {
 	return func(t *T) float64 {
 		f := math.NaN()
@@ -121,8 +121,8 @@ func Float64Range(least, most float64) Generator[float64] {
 	}
 }
 
-// Repeat counts from 0, at least and at most so many times. Each time but the
-// first ones is a choice, so that what is done in it can be left out.
+// Repeat counts from 0, between least and most times. Each round after the first
+// least ones is a choice of its own, so that a reduction can leave it out.
 func (t *T) Repeat(least, most int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := 0; i < most; i++ {
@@ -136,7 +136,7 @@ func (t *T) Repeat(least, most int) iter.Seq[int] {
 	}
 }
 
-// SliceOfN makes lists of such a length.
+// SliceOfN makes lists with a length from least to most.
 func SliceOfN[V any](g Generator[V], least, most int) Generator[[]V] {
 	return func(t *T) []V {
 		list := []V{}
@@ -147,7 +147,7 @@ func SliceOfN[V any](g Generator[V], least, most int) Generator[[]V] {
 	}
 }
 
-// MapOfN makes maps of such a size.
+// MapOfN makes maps with a size from least to most.
 func MapOfN[K comparable, V any](keys Generator[K], values Generator[V], least, most int) Generator[map[K]V] {
 	return func(t *T) map[K]V {
 		made := map[K]V{}
@@ -158,8 +158,8 @@ func MapOfN[K comparable, V any](keys Generator[K], values Generator[V], least, 
 	}
 }
 
-// DistinctOfN makes lists of such a length whose values differ. Where too few
-// values do, the list is shorter, or the case is discarded.
+// DistinctOfN makes lists of distinct values. If there are too few, the list is
+// shorter, or the case is discarded if it would be shorter than least.
 func DistinctOfN[V comparable](g Generator[V], least, most int) Generator[[]V] {
 	return func(t *T) []V {
 		list := []V{}
@@ -179,7 +179,7 @@ func DistinctOfN[V comparable](g Generator[V], least, most int) Generator[[]V] {
 	}
 }
 
-// StringOf makes texts of such a length of the given letters.
+// StringOf makes texts of the given letters.
 func StringOf(letters string, least, most int) Generator[string] {
 	return Map(SliceOfN(SampledFrom([]rune(letters)), least, most), func(r []rune) string { return string(r) })
 }
@@ -187,8 +187,8 @@ func StringOf(letters string, least, most int) Generator[string] {
 // String makes texts, most of them short.
 func String() Generator[string] { return StringN(0, 20) }
 
-// StringN makes texts of so many runes: letters, signs that mean something
-// somewhere, and any other.
+// StringN makes texts with a number of runes: letters, characters with a special
+// meaning somewhere, and any others.
 func StringN(least, most int) Generator[string] {
 	letter := OneOf(
 		SampledFrom([]rune("aAbcxyzZ0159 _")),

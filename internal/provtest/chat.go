@@ -101,7 +101,7 @@ func (chat) format(body object) *refusal {
 	return bad("response_format", "unknown type %v", f["type"])
 }
 
-// messages refuses a transcript that is out of order.
+// messages refuses a transcript in a wrong order.
 func (c chat) messages(body object) *refusal {
 	all, ok := list(body["messages"])
 	if !ok || len(all) == 0 {
@@ -184,7 +184,7 @@ func goodChatPart(p object) bool {
 	return false
 }
 
-// assistant checks an answer given before and lists its calls.
+// assistant checks an earlier answer and lists its calls.
 func (chat) assistant(i int, m object) ([]string, *refusal) {
 	text, _ := m["content"].(string) // null is no text
 	raw, called := m["tool_calls"]
@@ -282,7 +282,7 @@ func (c chat) document(reply Reply, r Request) string {
 	})
 }
 
-// modelOf is the model that is said to have answered.
+// modelOf returns the name of the model in the answer.
 func modelOf(reply Reply, body object) string {
 	if reply.Model != "" {
 		return reply.Model

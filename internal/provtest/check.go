@@ -12,7 +12,6 @@ import (
 	"strings"
 )
 
-// object is a JSON object.
 type object = map[string]any
 
 var (
@@ -20,12 +19,12 @@ var (
 	dataHead = regexp.MustCompile(`^data:[a-z]+/[a-zA-Z0-9.+-]+$`)
 )
 
-// bad is the refusal of a request that is not as it should be.
+// bad refuses an invalid request.
 func bad(param, format string, args ...any) *refusal {
 	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", param: param, message: fmt.Sprintf(format, args...)}
 }
 
-// decodeBody is the request, or why it is none.
+// decodeBody decodes the request, or refuses it.
 func decodeBody(r Request) (object, *refusal) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, bad("", "the content type is %q", r.Header.Get("Content-Type"))
@@ -37,7 +36,7 @@ func decodeBody(r Request) (object, *refusal) {
 	return body, nil
 }
 
-// onlyKnown refuses fields that the protocol does not have.
+// onlyKnown refuses unknown fields.
 func onlyKnown(body object, known []string) *refusal {
 	for key := range body {
 		if !slices.Contains(known, key) {
@@ -49,8 +48,7 @@ func onlyKnown(body object, known []string) *refusal {
 	return nil
 }
 
-// positive refuses a number that is not a whole one above 0. A field that is
-// not there passes.
+// positive refuses anything but a positive integer. A missing field passes.
 func positive(body object, field string) *refusal {
 	v, there := body[field]
 	if !there {
@@ -62,7 +60,7 @@ func positive(body object, field string) *refusal {
 	return nil
 }
 
-// upTo refuses a number below 0 or above most. A field that is not there passes.
+// upTo refuses a number below 0 or above most. A missing field passes.
 func upTo(body object, field string, most float64) *refusal {
 	v, there := body[field]
 	if n, ok := v.(float64); there && (!ok || n < 0 || n > most) {
@@ -71,7 +69,7 @@ func upTo(body object, field string, most float64) *refusal {
 	return nil
 }
 
-// list is a field that is a list of objects; ok is false where it is not.
+// list reads a list of objects; ok is false for anything else.
 func list(v any) (items []object, ok bool) {
 	raw, ok := v.([]any)
 	if !ok {
@@ -92,7 +90,7 @@ func str(v any) string {
 	return s
 }
 
-// goodSchema reports a JSON Schema of an object.
+// goodSchema reports whether v is a JSON Schema of an object.
 func goodSchema(v any) bool {
 	schema, ok := v.(object)
 	return ok && schema["type"] == "object"
@@ -114,7 +112,7 @@ func goodLink(s string) bool {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// firstRefusal is the first of several checks that failed.
+// firstRefusal returns the first refusal, if any.
 func firstRefusal(all ...*refusal) *refusal {
 	for _, no := range all {
 		if no != nil {

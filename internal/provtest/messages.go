@@ -55,7 +55,7 @@ func (m messages) check(r Request, key string) *refusal {
 	}
 	return firstRefusal(
 		onlyKnown(body, messagesFields), positive(body, "max_tokens"), upTo(body, "temperature", 1), upTo(body, "top_p", 1),
-		m.thinking(body), m.system(body), m.stop(body), m.tools(body), m.format(body), m.turns(body),
+		m.thinking(body), m.system(body), m.stop(body), m.tools(body), m.format(body), m.transcript(body),
 	)
 }
 
@@ -117,8 +117,8 @@ func (messages) format(body object) *refusal {
 	return nil
 }
 
-// turns refuses a transcript that is out of order.
-func (m messages) turns(body object) *refusal {
+// transcript refuses a transcript in a wrong order.
+func (m messages) transcript(body object) *refusal {
 	all, ok := list(body["messages"])
 	if !ok || len(all) == 0 {
 		return bad("messages", "messages: at least one message is required")
@@ -160,7 +160,7 @@ func (m messages) turns(body object) *refusal {
 	return nil
 }
 
-// user checks what a user says: results for all calls first, then the rest.
+// user checks a user's message: results for all calls first, then the rest.
 func (messages) user(i int, blocks []object, waiting []string) *refusal {
 	spoken := false
 	for k, b := range blocks {
@@ -189,7 +189,7 @@ func (messages) user(i int, blocks []object, waiting []string) *refusal {
 	return nil
 }
 
-// goodBlock reports a text, an image or a document that is as it should be.
+// goodBlock reports a valid text, image or document.
 func goodBlock(b object) bool {
 	source, _ := b["source"].(object) // nil has no fields
 	images := []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
@@ -209,7 +209,7 @@ func goodBlock(b object) bool {
 
 var callPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// assistant checks an answer given before and lists its calls.
+// assistant checks an earlier answer and lists its calls.
 func (messages) assistant(i int, blocks []object, used map[string]bool) ([]string, *refusal) {
 	var ids []string
 	for k, b := range blocks {

@@ -1,8 +1,7 @@
-// Package provtest has servers that speak the protocols of model providers,
-// for tests. They refuse what the real ones refuse, answer from a script, break
-// in the ways real ones break, and remember every request. They listen on a
-// port of this machine, so a test may hand their address to another process,
-// kill that, and count what it had been answered.
+// Package provtest has test servers with the protocols of model providers. They
+// refuse what real servers refuse, answer from a script, fail as real servers
+// fail, and record every request. They listen on a local port, so a test may
+// give their address to another process, kill it, and count its answers.
 package provtest
 
 import (
@@ -18,19 +17,19 @@ import (
 	"sync/atomic"
 )
 
-// Config is what a server says. Past the end of the replies the last one
-// repeats; with none it says "ok".
+// Config is the script of a server. After the last reply it repeats; without
+// replies the answer is "ok".
 type Config struct {
 	Replies []Reply
-	// Choose gives the reply to a request in place of Replies. It may be
-	// called from several goroutines.
+	// Choose returns the reply to a request, instead of Replies. Several
+	// goroutines may call it.
 	Choose func(Request) Reply
 	Key    string   // the one that is good; empty: any, or none
 	Models []string // those it lists; empty: it has no such list
 	Lax    bool     // takes any request, also one the real server would refuse
 }
 
-// Request is one that a server received.
+// Request is a request that a server received.
 type Request struct {
 	N       int // how many came before it, refused ones included
 	Turn    int // how many were taken before it
@@ -50,8 +49,8 @@ func (r Request) JSON() map[string]any {
 	return body
 }
 
-// Calls counts what a server did. GET /provtest/calls on its address tells
-// another process the same as JSON.
+// Calls counts what a server did. Another process gets it as JSON with GET
+// /provtest/calls.
 type Calls struct {
 	Received int `json:"received"` // requests for an answer
 	Refused  int `json:"refused"`  // as the real server would have
@@ -76,7 +75,7 @@ type Server struct {
 	calls    Calls
 }
 
-// protocol is what servers differ in.
+// protocol is the part in which servers differ.
 type protocol interface {
 	path() string                              // of the one thing clients ask
 	check(r Request, key string) *refusal      // nil where the real server would answer
@@ -88,17 +87,17 @@ type protocol interface {
 	frame(event string, newline string) string // an event on the wire
 }
 
-// refusal is how a real server says no.
+// refusal is an error response.
 type refusal struct {
 	status            int
 	kind, code, param string
 	message           string
 }
 
-// OpenAI is a server of the Chat Completions protocol.
+// OpenAI starts a server with the Chat Completions protocol.
 func OpenAI(c Config) *Server { return start(c, chat{}, "/v1") }
 
-// Anthropic is a server of the Messages protocol.
+// Anthropic starts a server with the Messages protocol.
 func Anthropic(c Config) *Server { return start(c, messages{}, "") }
 
 func start(c Config, p protocol, suffix string) *Server {
@@ -114,28 +113,28 @@ func start(c Config, p protocol, suffix string) *Server {
 	return s
 }
 
-// Close ends the server and every answer it is giving.
+// Close ends the server and all its open answers.
 func (s *Server) Close() {
 	s.closed.Do(func() { close(s.closing) })
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Requests are those for an answer, in the order they came.
+// Requests returns the requests for an answer, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Calls counts so far.
+// Calls returns the counts so far.
 func (s *Server) Calls() Calls {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
 }
 
-// Connections is how many the clients have opened.
+// Connections returns how many connections clients have opened.
 func (s *Server) Connections() int { return int(s.connections.Load()) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -155,9 +154,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list tells which models there are.
+// list answers with the list of models.
 func (s *Server) list(w http.ResponseWriter, r Request) {
-	if no := s.unknown(r.Header); no != nil {
+	if no := s.checkKey(r.Header); no != nil {
 		s.refuse(w, *no)
 		return
 	}
@@ -172,10 +171,10 @@ func (s *Server) list(w http.ResponseWriter, r Request) {
 	writeJSON(w, map[string]any{"object": "list", "data": data})
 }
 
-// answer takes the request and gives the reply whose turn it is.
+// answer records the request and sends its reply.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	request := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
-	no := s.unknown(r.Header)
+	no := s.checkKey(r.Header)
 	if no == nil && !s.config.Lax {
 		no = s.protocol.check(request, s.config.Key)
 	}
@@ -190,9 +189,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.send(w, r, request, reply)
 }
 
-// last sends the last bytes of an answer. They count before they go, so that a
-// client that has them all finds them counted; if they did not go, they do not
-// count.
+// last sends the last bytes of an answer. It counts the answer before, so that a
+// client with the whole answer finds it counted, and takes it back on failure.
 func (s *Server) last(send func() bool) {
 	sent := false
 	s.count(1)
@@ -210,7 +208,7 @@ func (s *Server) count(n int) {
 	s.calls.Answered += n
 }
 
-// record remembers a request and finds its reply.
+// record stores a request and finds its reply.
 func (s *Server) record(r Request, no *refusal) (Request, Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +227,8 @@ func (s *Server) record(r Request, no *refusal) (Request, Reply) {
 	return r, s.config.Replies[min(r.Turn, len(s.config.Replies)-1)]
 }
 
-// unknown refuses a client without the right key.
-func (s *Server) unknown(h http.Header) *refusal {
+// checkKey refuses a client without the right key.
+func (s *Server) checkKey(h http.Header) *refusal {
 	if s.config.Key == "" {
 		return nil
 	}
@@ -241,7 +239,7 @@ func (s *Server) unknown(h http.Header) *refusal {
 	if given == s.config.Key {
 		return nil
 	}
-	// Real servers repeat the key they refuse. It must not come out at the other end.
+	// Real servers repeat the key that they refuse; adapters must mask it.
 	return &refusal{status: http.StatusUnauthorized, kind: "authentication_error", code: "invalid_api_key", message: fmt.Sprintf("Incorrect API key provided: %s.", given)}
 }
 
@@ -256,7 +254,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = io.WriteString(w, encode(v)) // a client that left needs no answer
 }
 
-// encode is JSON of values that always encode.
+// encode encodes values that always encode.
 func encode(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

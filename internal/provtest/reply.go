@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Reply is one answer: what it says, and how well it arrives. The zero value
-// is an empty answer that ends as it should.
+// Reply is one answer: its content and how it is sent. The zero value is an empty
+// answer that ends correctly.
 type Reply struct {
 	Reasoning []string // each string is an event of its own
 	Signature string   // the seal on the reasoning
@@ -19,7 +19,7 @@ type Reply struct {
 	Model     string // that answered; empty: the one asked for
 	Usage     Usage
 
-	// In place of all that:
+	// Instead of the above:
 	Status int    // a refusal of this status, with Body
 	Body   string // sent as it is, with Status or with 200
 	Events []string
@@ -46,16 +46,15 @@ type Reply struct {
 	HangEvents int  // nothing follows after so many events, until the client goes
 }
 
-// Call is a tool call. Its arguments arrive in these pieces.
+// Call is a tool call. Its arguments are streamed in these pieces.
 type Call struct {
 	ID, Name  string
 	Arguments []string
 }
 
-// Usage is what the answer is said to have used.
+// Usage is the usage that the answer reports.
 type Usage struct{ Input, Output, CacheRead, CacheWrite, Reasoning int64 }
 
-// send gives a reply.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, request Request, reply Reply) {
 	if !s.wait(r, reply.Delay) {
 		return
@@ -136,7 +135,7 @@ func (s *Server) stream(out *pipe, request Request) {
 	}
 }
 
-// wait reports whether the client is still there afterwards.
+// wait waits and reports whether the client is still connected.
 func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -152,7 +151,7 @@ func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// pipe is a body on its way, with the place where it breaks.
+// pipe writes a body up to the place where it must break.
 type pipe struct {
 	server *Server
 	w      http.ResponseWriter
@@ -161,7 +160,7 @@ type pipe struct {
 	sent   int
 }
 
-// write sends text and reports whether all of it went.
+// write sends text and reports whether all of it was sent.
 func (p *pipe) write(text string) bool {
 	for len(text) > 0 {
 		n := len(text)
@@ -186,9 +185,9 @@ func (p *pipe) write(text string) bool {
 	return true
 }
 
-func (p *pipe) flush() { _ = http.NewResponseController(p.w).Flush() } // fails where the client left
+func (p *pipe) flush() { _ = http.NewResponseController(p.w).Flush() } // fails if the client has left
 
-// interrupt breaks the answer off: by silence, or by closing the connection.
+// interrupt stops the answer: by silence, or by closing the connection.
 func (p *pipe) interrupt() {
 	if p.reply.Hang || p.reply.HangAfter > 0 || p.reply.HangEvents > 0 {
 		select {
@@ -201,7 +200,7 @@ func (p *pipe) interrupt() {
 	panic(http.ErrAbortHandler) // the way to leave a client without an end
 }
 
-// reset closes the connection as a machine does that went away.
+// reset closes the connection like a machine that has crashed.
 func (p *pipe) reset() {
 	conn, _, err := http.NewResponseController(p.w).Hijack()
 	if err != nil {

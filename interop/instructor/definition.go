@@ -1,6 +1,7 @@
 package instructor
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -21,9 +22,7 @@ func (im *importer) definition(p, agentName value) session.Definition {
 	d.Model, d.ModelParams = im.model(p.at("llmConfig"))
 	d.Metadata = im.metadata(p.at("metadata"), "tasks")
 	im.report.Tools = append(im.report.Tools, d.Tools...)
-	if d.Name == "" {
-		d.Name = agentName.optional()
-	}
+	d.Name = cmp.Or(d.Name, agentName.optional())
 	im.rename(p.at("name"), &d)
 	for _, problem := range d.Problems() {
 		im.fail(p.at(problem.Field).path, "%s", problem.Message)
@@ -33,14 +32,11 @@ func (im *importer) definition(p, agentName value) session.Definition {
 
 var notName = regexp.MustCompile(`[^a-z0-9_-]+`)
 
-// rename makes a name that Holdfast takes. The old one stays as label, unless
-// the agent has a label of its own.
+// rename makes a valid name. The old one becomes the label, unless the agent has
+// one.
 func (im *importer) rename(p value, d *session.Definition) {
 	name := strings.TrimLeft(notName.ReplaceAllString(strings.ToLower(d.Name), "-"), "-_")
-	name = strings.TrimRight(name[:min(len(name), 128)], "-")
-	if name == "" {
-		name = "agent"
-	}
+	name = cmp.Or(strings.TrimRight(name[:min(len(name), 128)], "-"), "agent")
 	if name == d.Name {
 		return
 	}
@@ -71,8 +67,8 @@ func (im *importer) budget(p value) *session.Budget {
 	return b
 }
 
-// model reads which model is used and how. Where it is reached, with which
-// key and at which price is the importing program's own business.
+// model reads the model and its parameters. Address, key and price are not
+// imported: the importing program configures them.
 func (im *importer) model(p value) (string, *session.ModelParams) {
 	if name, ok := p.v.(string); ok {
 		im.report.Models = append(im.report.Models, name)
@@ -100,7 +96,7 @@ func (im *importer) modelParams(p value) *session.ModelParams {
 	within := func(key string, high float64) *float64 {
 		var f float64
 		if raw, ok := params.Options[key]; !ok || json.Unmarshal(raw, &f) != nil || f < 0 || f > high || string(raw) == "null" {
-			return nil // stays among the options, for the provider to judge
+			return nil // stays an option; the provider decides
 		}
 		delete(params.Options, key)
 		return &f
@@ -118,7 +114,7 @@ func (im *importer) modelParams(p value) *session.ModelParams {
 	return params
 }
 
-// metadata reads a map whose keys Holdfast may use itself: those get a prefix.
+// metadata reads a map. Keys that Holdfast uses itself get a prefix.
 func (im *importer) metadata(p value, reserved ...string) session.Values {
 	values := p.values()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -149,12 +145,7 @@ func (im *importer) state(p value, def session.Definition, created time.Time) se
 	if st.AgentID == "" && im.opts.AgentID == "" {
 		im.fail(p.at("agentId").path, "is missing")
 	}
-	if st.AgentID == "" {
-		st.AgentID = im.opts.AgentID
-	}
-	if st.CreatedAt.IsZero() {
-		st.CreatedAt = created
-	}
+	st.AgentID, st.CreatedAt = cmp.Or(st.AgentID, im.opts.AgentID), cmp.Or(st.CreatedAt, created)
 	if model, params := im.model(p.at("llmConfig")); model != def.Model || !sameParams(params, def.ModelParams) {
 		st.Model, st.ModelParams = model, params
 	}
@@ -164,14 +155,14 @@ func (im *importer) state(p value, def session.Definition, created time.Time) se
 	return st
 }
 
-// sameParams reports parameters that need no override.
+// sameParams reports whether parameters need no override.
 func sameParams(a, b *session.ModelParams) bool {
 	x, errX := session.JSON(a)
 	y, errY := session.JSON(b)
 	return a == nil || errX == nil && errY == nil && string(x) == string(y)
 }
 
-// stateMetadata keeps a task list that Holdfast understands under its key.
+// stateMetadata keeps a valid task list under its key.
 func (im *importer) stateMetadata(p value) session.Values {
 	if isTaskList(p.at("tasks")) {
 		return im.metadata(p)

@@ -1,6 +1,7 @@
 package instructor
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// execution reads the last run of the agent. One that was still running arrives
-// stopped: the process that ran it is not coming back.
+// execution reads the last run of the agent. A running one becomes stopped: its
+// process cannot continue it.
 func (im *importer) execution(p value, st *session.State) {
 	if p.empty() {
 		return
@@ -17,18 +18,15 @@ func (im *importer) execution(p value, st *session.State) {
 	p.checkKeys("executionId", "status", "startedAt", "completedAt", "continuation", "stepExecutions", "currentStepStartedAt", "currentStep")
 	e := &session.Execution{
 		ID: p.at("executionId").text(), Status: oneOf[session.ExecutionStatus](p.at("status"), "pending", "in_progress", "completed", "stopped", "failed"),
-		StartedAt: p.at("startedAt").moment(), CompletedAt: p.at("completedAt").momentPtr(),
+		StartedAt: cmp.Or(p.at("startedAt").moment(), st.CreatedAt), CompletedAt: p.at("completedAt").momentPtr(),
 	}
 	if e.ID == "" {
 		im.fail(p.at("executionId").path, "is empty")
 	}
-	if e.StartedAt.IsZero() {
-		e.StartedAt = st.CreatedAt
-	}
 	im.steps(p, e, st)
 	e.Signals = im.signals(p.at("continuation"), e.Signals)
 	if e.Status == session.ExecutionPending && len(e.Steps) == 0 {
-		im.note("an execution that had not begun was left out")
+		im.note("an execution that had not started was left out")
 		return
 	}
 	im.settle(e, st)
@@ -44,10 +42,7 @@ func (im *importer) steps(p value, e *session.Execution, st *session.State) {
 	for _, s := range p.at("stepExecutions").items() {
 		s.checkKeys("id", "step", "continuation", "startedAt", "completedAt", "duration")
 		step := im.step(s.at("step"), s.at("id").optional(), e, st)
-		step.StartedAt, step.CompletedAt = s.at("startedAt").moment(), s.at("completedAt").momentPtr()
-		if step.StartedAt.IsZero() {
-			step.StartedAt = e.StartedAt
-		}
+		step.StartedAt, step.CompletedAt = cmp.Or(s.at("startedAt").moment(), e.StartedAt), s.at("completedAt").momentPtr()
 		if took := s.at("duration").decimal(); took != nil && *took > 0 && !math.IsInf(*took, 0) {
 			e.ActiveSeconds += *took
 		}
@@ -60,23 +55,17 @@ func (im *importer) steps(p value, e *session.Execution, st *session.State) {
 		return
 	}
 	step := im.step(current, "", e, st)
-	if step.StartedAt = p.at("currentStepStartedAt").moment(); step.StartedAt.IsZero() {
-		step.StartedAt = e.StartedAt
-	}
+	step.StartedAt = cmp.Or(p.at("currentStepStartedAt").moment(), e.StartedAt)
 	e.Steps = append(e.Steps, step)
 }
 
-// step reads one step. Its messages are those of the transcript: what is only
-// here is not kept.
+// step reads one step. It keeps only messages that are also in the transcript.
 func (im *importer) step(p value, otherID string, e *session.Execution, st *session.State) session.Step {
 	p.checkKeys("id", "inputMessages", "outputMessages", "errors", "toolExecutions", "inferenceResponse")
 	p.at("inputMessages").drop()
 	step := session.Step{
-		ID: p.at("id").optional(), Number: len(e.Steps) + 1, Type: session.StepFinal,
+		ID: cmp.Or(p.at("id").optional(), otherID), Number: len(e.Steps) + 1, Type: session.StepFinal,
 		MessageIDs: []string{}, ToolExecutions: []session.ToolExecution{}, Errors: []session.Failure{},
-	}
-	if step.ID == "" {
-		step.ID = otherID
 	}
 	if step.ID == "" {
 		im.fail(p.at("id").path, "is missing")
@@ -107,7 +96,7 @@ func (im *importer) step(p value, otherID string, e *session.Execution, st *sess
 	return step
 }
 
-// output ties a message of the transcript to the step that made it.
+// output links a message of the transcript to its step.
 func (im *importer) output(p value, executionID string, step *session.Step, st *session.State) {
 	id := p.at("id").optional()
 	i, ok := im.byID[id]
@@ -116,16 +105,11 @@ func (im *importer) output(p value, executionID string, step *session.Step, st *
 		return
 	}
 	m := &st.Messages[i]
-	if m.StepID == "" {
-		m.StepID = step.ID
-	}
-	if m.ExecutionID == "" {
-		m.ExecutionID = executionID
-	}
+	m.StepID, m.ExecutionID = cmp.Or(m.StepID, step.ID), cmp.Or(m.ExecutionID, executionID)
 	step.MessageIDs = append(step.MessageIDs, id)
 }
 
-// response reads what the model's answer cost and whether it asked for tools.
+// response reads the usage of the model's answer and whether it called tools.
 func (im *importer) response(p value, step *session.Step) (asked bool) {
 	p.checkKeys("content", "finishReason", "toolCalls", "reasoningContent", "usage", "responseData", "isPartial", "id", "createdAt", "updatedAt")
 	p.dropAt("responseData", "reasoningContent")
@@ -138,22 +122,19 @@ func (im *importer) response(p value, step *session.Step) (asked bool) {
 	return !p.at("toolCalls").empty()
 }
 
-// toolExecution keeps which tool ran, and when. Its result is in the transcript.
+// toolExecution keeps which tool ran and when. The result is in the transcript.
 func (im *importer) toolExecution(p value, started time.Time) session.ToolExecution {
 	p.checkKeys("id", "tool_call", "result", "error", "startedAt", "completedAt")
 	call := p.open("tool_call", "id", "name", "arguments")
 	p.dropAt("result", "error")
 	t := session.ToolExecution{
 		CallID: call.at("id").optional(), ToolName: call.at("name").optional(), IsError: p.at("error").v != nil,
-		StartedAt: p.at("startedAt").moment(), CompletedAt: p.at("completedAt").momentPtr(),
-	}
-	if t.StartedAt.IsZero() {
-		t.StartedAt = started
+		StartedAt: cmp.Or(p.at("startedAt").moment(), started), CompletedAt: p.at("completedAt").momentPtr(),
 	}
 	return t
 }
 
-// signals adds the stop signals of a continuation that are not there yet.
+// signals adds the new stop signals of a continuation.
 func (im *importer) signals(p value, signals []session.Signal) []session.Signal {
 	p.checkKeys("stop_signals", "is_continuation_requested")
 	for _, s := range p.at("stop_signals").items() {
@@ -163,7 +144,7 @@ func (im *importer) signals(p value, signals []session.Signal) []session.Signal 
 			Context: s.at("context").values(), Source: s.at("source").optional(),
 		}
 		if !slices.Contains(session.StopReasons(), signal.Reason) {
-			im.note("%s is a reason Holdfast does not have and became unknown", generalPath(s.at("reason").path))
+			im.note("%s is not a stop reason of Holdfast and became unknown", generalPath(s.at("reason").path))
 			if signal.Context == nil {
 				signal.Context = session.Values{}
 			}
@@ -180,10 +161,10 @@ func (im *importer) signals(p value, signals []session.Signal) []session.Signal 
 	return signals
 }
 
-// settle ends an execution: when, and why.
+// settle sets the end of an execution and its reason.
 func (im *importer) settle(e *session.Execution, st *session.State) {
 	if e.Open() {
-		im.note("the execution was still %s and arrives stopped", e.Status)
+		im.note("the execution was %s and is stopped now", e.Status)
 		e.Status = session.ExecutionStopped
 		e.Signals = append(e.Signals, session.Signal{Reason: session.StopInterrupted, Message: "imported while it was running", Source: "import"})
 		e.Stop = &e.Signals[len(e.Signals)-1]

@@ -163,7 +163,7 @@ func TestImport_messages(t *testing.T) {
 	if m := s.Message(4); m.StepID != "st-2" || m.ExecutionID != "ex-1" {
 		t.Errorf("the answer belongs to step %q of %q, want what its step says", m.StepID, m.ExecutionID)
 	}
-	if !strings.Contains(strings.Join(report.Notes, "\n"), "sections[3] is a section the model was never shown") {
+	if !strings.Contains(strings.Join(report.Notes, "\n"), "sections[3] is a section that the model does not see") {
 		t.Errorf("notes are %q", report.Notes)
 	}
 }
@@ -296,7 +296,7 @@ func TestImport_olderFilesAndRunningExecutions(t *testing.T) {
 	if len(e.Steps) != 1 || e.Steps[0].ID != "st-1" || e.Usage.Input != 5 {
 		t.Errorf("steps are %+v", e.Steps)
 	}
-	if !strings.Contains(strings.Join(report.Notes, "\n"), "still in_progress and arrives stopped") {
+	if !strings.Contains(strings.Join(report.Notes, "\n"), "was in_progress and is stopped now") {
 		t.Errorf("notes are %q", report.Notes)
 	}
 	if _, err := s.With(now, session.ExecutionStarted{ExecutionID: "ex-10"}); err != nil {

@@ -1,13 +1,13 @@
-// Package instructor reads the session files of instructor-php and makes
-// sessions of them.
+// Package instructor imports the session files of instructor-php.
 //
-// A file is read whole or not at all. What has no place in a session is left
+// A file is read completely or not at all. What a session cannot keep is left
 // out and reported by its JSON path; credentials are left out, reported, and
 // masked wherever else their value occurs.
 package instructor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Format names, in an import change, where a session came from.
+// Format is the format in the import change of a session.
 const Format = "instructor-php.session"
 
-// Options say how a file is imported. The zero value keeps the file's id and
-// agent id, uses the default tenant and the present time.
+// Options adjust an import. The zero value keeps the file's id and agent id and
+// uses the default tenant and the current time.
 type Options struct {
 	NewID        string        // import under another id
 	AgentID      string        // and as another agent
@@ -29,22 +29,22 @@ type Options struct {
 	NewMessageID func() string // for messages without a usable id; nil numbers them
 }
 
-// Report says what an import did besides copying. It holds paths and names,
-// never what stood there. A path with [*] stands for every item of a list.
+// Report says what an import changed. It has paths and names, never values. A
+// path with [*] means every item of a list.
 type Report struct {
 	Dropped []string // known parts of the file that a session does not keep
-	Unknown []string // keys this package does not know; they are not kept either
+	Unknown []string // unknown keys; they are not kept either
 	Renamed []Rename // names that had to change
-	Notes   []string // whatever else a person should know
-	Models  []string // models the session asks for; executing it needs them
-	Tools   []string // tools the definition names, likewise
+	Notes   []string // other facts for a person
+	Models  []string // models that the session needs
+	Tools   []string // tools that the session needs
 }
 
 // Rename is a name that had to change to be kept.
 type Rename struct{ Path, From, To string }
 
-// Detect reports a session file of instructor-php: one with a header, a
-// definition and a state, and without the format that Holdfast's own have.
+// Detect reports whether data is a session file of instructor-php: it has a
+// header, a definition and a state, and no format as Holdfast's own files do.
 func Detect(data []byte) bool {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal(bytes.TrimPrefix(data, []byte(bom)), &keys) != nil {
@@ -62,19 +62,16 @@ func Detect(data []byte) bool {
 const bom = "\ufeff"
 
 // Import turns a file into a session at version 0, ready for a store's Create,
-// with its status, times and history, and the foreign version in its import
-// change. An execution that was still going on arrives stopped.
+// with its status, times and history; the import change has the foreign version.
+// A running execution becomes stopped.
 //
-// A file that cannot be used is a session.CorruptError with the JSON path;
-// options that cannot be used, and a file of Holdfast's own format, are a
-// session.InvalidError. There is then no session and no report.
+// An invalid file is a session.CorruptError with the JSON path; invalid options,
+// and a file of Holdfast's own format, are a session.InvalidError.
 func Import(data []byte, opts Options) (session.Session, Report, error) {
 	if err := opts.check(); err != nil {
 		return session.Session{}, Report{}, err
 	}
-	if opts.Now.IsZero() {
-		opts.Now = time.Now()
-	}
+	opts.Now = cmp.Or(opts.Now, time.Now())
 	im := &importer{opts: opts, ids: map[string]bool{}, byID: map[string]int{}}
 	doc := im.document(im.open(data))
 	if im.err != nil {
@@ -99,8 +96,8 @@ func (o Options) check() error {
 	return nil
 }
 
-// document is the file as Holdfast would have exported it. Passing it through
-// session.Decode puts foreign data to the same test as its own.
+// document is the file as Holdfast would have exported it: session.Decode then
+// checks it like Holdfast's own files.
 type document struct {
 	Format        string             `json:"format"`
 	FormatVersion int                `json:"formatVersion"`
@@ -125,8 +122,8 @@ func (im *importer) session(doc document) (session.Session, error) {
 	return s, nil
 }
 
-// importer reads one file. The first thing wrong stays in err, and what is
-// read after it does not matter.
+// importer reads one file. err keeps the first error; what is read after it does
+// not matter.
 type importer struct {
 	opts   Options
 	id     string // of the session, for errors
@@ -134,7 +131,7 @@ type importer struct {
 	err    error
 
 	ids     map[string]bool // of messages
-	byID    map[string]int  // place of a message in the transcript
+	byID    map[string]int  // index of a message in the transcript
 	unnamed []session.ToolCall
 }
 
@@ -144,7 +141,7 @@ func (im *importer) fail(path, format string, args ...any) {
 	}
 }
 
-// corrupt turns a refusal of package session into an error of the file.
+// corrupt turns an error of package session into a CorruptError.
 func (im *importer) corrupt(err error) error {
 	var invalid *session.InvalidError
 	if errors.As(err, &invalid) {
@@ -153,7 +150,7 @@ func (im *importer) corrupt(err error) error {
 	return &session.CorruptError{ID: im.id, Reason: err.Error()}
 }
 
-// open finds the three parts of the file.
+// open reads the file and checks that its three parts exist.
 func (im *importer) open(data []byte) value {
 	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte(bom))))
 	dec.UseNumber()
@@ -172,7 +169,7 @@ func (im *importer) open(data []byte) value {
 		return root
 	}
 	if _, own := parts["format"]; own {
-		im.err = &session.InvalidError{Field: "format", Reason: "the file says its format and is not one of instructor-php"}
+		im.err = &session.InvalidError{Field: "format", Reason: "the file has a format, so it is not of instructor-php; import it as a Holdfast file"}
 		return root
 	}
 	im.id, _ = root.at("header").at("sessionId").v.(string)
@@ -215,9 +212,7 @@ func (im *importer) header(p value, def session.Definition) session.Info {
 	if info.CreatedAt.IsZero() {
 		im.fail(p.at("createdAt").path, "is missing")
 	}
-	if info.UpdatedAt.IsZero() {
-		info.UpdatedAt = info.CreatedAt
-	}
+	info.UpdatedAt = cmp.Or(info.UpdatedAt, info.CreatedAt)
 	return info
 }
 

@@ -1,6 +1,7 @@
 package instructor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// messageStore reads the sections in the order the model saw them: the
-// summary becomes the window's, the others the transcript.
+// messageStore reads the sections in the order in which the model saw them: the
+// summary becomes the window's summary, the others the transcript.
 func (im *importer) messageStore(p value, st *session.State) {
 	p.checkKeys("sections", "parameters")
 	p.at("parameters").drop()
@@ -26,7 +27,7 @@ func (im *importer) messageStore(p value, st *session.State) {
 			byName[name] = append(byName[name], section.at("messages").items()...)
 		default:
 			section.at("messages").drop()
-			im.note("%s is a section the model was never shown; its messages were left out", section.path)
+			im.note("%s is a section that the model does not see; its messages were left out", section.path)
 		}
 	}
 	st.Window = session.Window{Keep: []int64{}, Summary: im.summary(byName["summary"], st.CreatedAt)}
@@ -47,9 +48,7 @@ func (im *importer) summary(messages []value, created time.Time) *session.Summar
 	var texts []string
 	for _, p := range messages {
 		p.checkKeys(messageKeys()...)
-		if at := p.at("createdAt").moment(); !at.IsZero() {
-			created = at
-		}
+		created = cmp.Or(p.at("createdAt").moment(), created)
 		content := im.content(p.at("content"))
 		if text := content.Text(); strings.TrimSpace(text) != "" {
 			texts = append(texts, text)
@@ -70,19 +69,16 @@ func messageKeys() []string {
 	return []string{"id", "createdAt", "parentId", "role", "name", "content", "_metadata", "tool_calls", "tool_result"}
 }
 
-// message reads one message. One without a time is as old as the one before it.
+// message reads one message. Without a time it gets that of the one before.
 func (im *importer) message(p value, last time.Time) session.Message {
 	p.checkKeys(messageKeys()...)
 	p.at("parentId").drop()
 	meta := p.at("_metadata")
 	meta.v = meta.entries()
 	m := session.Message{
-		ID: im.messageID(p.at("id")), CreatedAt: p.at("createdAt").moment(), Role: oneOf[session.Role](p.at("role"), "system", "developer", "user", "assistant", "tool"), Name: p.at("name").optional(),
+		ID: im.messageID(p.at("id")), CreatedAt: cmp.Or(p.at("createdAt").moment(), last), Role: oneOf[session.Role](p.at("role"), "system", "developer", "user", "assistant", "tool"), Name: p.at("name").optional(),
 		Content: im.content(p.at("content")), ExecutionID: meta.at("execution_id").optional(), StepID: meta.at("step_id").optional(),
 		Trace: meta.at("is_trace").boolean(),
-	}
-	if m.CreatedAt.IsZero() {
-		m.CreatedAt = last
 	}
 	im.tools(p, meta, &m)
 	m.Metadata = meta.without("execution_id", "step_id", "is_trace", "tool_calls", "tool_result", "tool_call_id", "tool_name").values()
@@ -97,13 +93,12 @@ func (p value) without(keys ...string) value {
 	return p
 }
 
-// messageID keeps a usable id and makes one where there is none, or where an
-// earlier message has it.
+// messageID keeps a valid, unique id and makes a new one otherwise.
 func (im *importer) messageID(p value) string {
 	old := p.optional()
 	id := old
 	for n := 1; id == "" || len(id) > 255 || strings.ContainsFunc(id, unicode.IsControl) || im.ids[id]; n++ {
-		if im.opts.NewMessageID == nil || n > 3 { // whoever gives the same id again and again
+		if im.opts.NewMessageID == nil || n > 3 { // NewMessageID may repeat ids
 			id = fmt.Sprintf("imported-%d", len(im.ids)+n)
 		} else {
 			id = im.opts.NewMessageID()
@@ -130,7 +125,7 @@ func (im *importer) tools(p, meta value, m *session.Message) {
 		m.ToolCalls = append(m.ToolCalls, im.toolCall(call, m.ID, i))
 	}
 	if len(m.ToolCalls) > 0 && m.Role != session.RoleAssistant {
-		im.fail(calls.path, "only an assistant calls tools")
+		im.fail(calls.path, "only an assistant message may have tool calls")
 	}
 	switch {
 	case !result.empty():
@@ -151,13 +146,13 @@ func (im *importer) tools(p, meta value, m *session.Message) {
 		return
 	}
 	if m.Content.Text() == m.ToolResult.Content {
-		m.Content = nil // it says the same
+		m.Content = nil // the result has it
 	}
 	im.answer(m.ToolResult)
 }
 
-// toolCall reads a call in its own shape or in that of OpenAI's API. A call
-// without an id gets one, for its result to name.
+// toolCall reads a call in the file's own format or in OpenAI's. A call without
+// an id gets one.
 func (im *importer) toolCall(p value, messageID string, i int) session.ToolCall {
 	from := p
 	if function := p.at("function"); function.v != nil {
@@ -178,7 +173,7 @@ func (im *importer) toolCall(p value, messageID string, i int) session.ToolCall 
 	return call
 }
 
-// answer assigns a result without a call id to the first call that came without one.
+// answer assigns a result without a call id to the first call without an id.
 func (im *importer) answer(r *session.ToolResult) {
 	if r.CallID != "" {
 		return
@@ -192,7 +187,7 @@ func (im *importer) answer(r *session.ToolResult) {
 	}
 }
 
-// arguments reads an object, also where it was written as text.
+// arguments reads an object, or a text with one.
 func (p value) arguments() json.RawMessage {
 	if text, ok := p.v.(string); ok {
 		var object map[string]any
@@ -210,7 +205,7 @@ func (p value) arguments() json.RawMessage {
 	return p.raw()
 }
 
-// plain reads a text; of another value, its JSON.
+// plain reads a text; other values become JSON.
 func (p value) plain() string {
 	switch v := p.v.(type) {
 	case nil:
@@ -234,14 +229,14 @@ func (im *importer) content(p value) session.Content {
 			content = append(content, session.Part{Type: session.PartText, Text: text})
 			continue
 		}
-		if made, ok := im.part(part); ok {
-			content = append(content, made)
+		if p, ok := im.part(part); ok {
+			content = append(content, p)
 		}
 	}
 	return content
 }
 
-// part reads one piece of content. Types neither side knows are kept as they came.
+// part reads one part of content. Unknown types are kept unchanged.
 func (im *importer) part(p value) (session.Part, bool) {
 	kind := p.at("type").text()
 	switch kind {
@@ -250,13 +245,13 @@ func (im *importer) part(p value) (session.Part, bool) {
 		return session.Part{Type: session.PartText, Text: p.at("text").optional()}, true
 	case "image_url":
 		p.checkKeys("type", "image_url")
-		return embedded(session.Part{Type: session.PartImage, URL: p.open("image_url", "url").at("url").optional()}), true
+		return splitDataURL(session.Part{Type: session.PartImage, URL: p.open("image_url", "url").at("url").optional()}), true
 	case "file":
 		p.checkKeys("type", "file")
 		file := p.open("file", "file_data", "file_name", "file_id")
-		part := embedded(session.Part{Type: session.PartFile, URL: file.at("file_data").optional()})
+		part := splitDataURL(session.Part{Type: session.PartFile, URL: file.at("file_data").optional()})
 		if part.URL != "" {
-			part.Data, part.URL = part.URL, "" // not a data URL: the bare data
+			part.Data, part.URL = part.URL, "" // not a data URL but plain base64
 		}
 		part.Name, part.FileID = file.at("file_name").optional(), file.at("file_id").optional()
 		return part, true
@@ -278,8 +273,8 @@ func (im *importer) part(p value) (session.Part, bool) {
 	return part, true
 }
 
-// embedded takes data:image/png;base64,… apart.
-func embedded(part session.Part) session.Part {
+// splitDataURL splits data:image/png;base64,… into type and data.
+func splitDataURL(part session.Part) session.Part {
 	rest, ok := strings.CutPrefix(part.URL, "data:")
 	if !ok {
 		return part

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	minSecret   = 12       // shorter values are too likely to be words
+	minSecret   = 12       // shorter values may be ordinary words
 	maxKeyBytes = 240      // of a metadata key; leaves room for a prefix
 	maxValue    = 64 << 10 // of a metadata value
 )
 
-// findSecrets lists what stands under keys that hold credentials, and what to
-// write in its place. The arguments of tool calls and the schemas of answers
-// have such keys too, and there they hold something else.
+// findSecrets lists the values of keys that name credentials, with their masks.
+// In arguments of tool calls and in schemas such keys mean something else.
 func findSecrets(v any) []secret {
 	var found []secret
 	switch v := v.(type) {
@@ -45,8 +44,8 @@ func findSecrets(v any) []secret {
 	return found
 }
 
-// credentials lists the words of a value that can be a credential. A word of the
-// language would be masked in every message, so one without a digit counts only
+// credentials lists the words of a value that may be credentials. An ordinary
+// word would be masked in every message, so a word without a digit counts only
 // in an API key.
 func credentials(key string, v any) []secret {
 	var found []secret
@@ -65,7 +64,6 @@ func credentials(key string, v any) []secret {
 	return found
 }
 
-// secret is a credential and what is written in its place.
 type secret struct{ value, mask string }
 
 // maskSecrets replaces secrets wherever they occur: an error text may quote a key.
@@ -73,7 +71,7 @@ func maskSecrets(v any, secrets []secret) any {
 	if len(secrets) == 0 {
 		return v
 	}
-	// The longest first: one may begin another.
+	// The longest first: one may be the beginning of another.
 	slices.SortStableFunc(secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
 	var pairs []string
 	for _, s := range secrets {
@@ -99,8 +97,8 @@ func maskSecrets(v any, secrets []secret) any {
 	return mask(v)
 }
 
-// values reads a map of anything. Credentials are left out at every depth, and
-// so are keys and values that a session cannot hold.
+// values reads a map. Credentials at any depth are left out, and so are keys and
+// values that a session cannot keep.
 func (p value) values() session.Values {
 	entries := p.entries()
 	if len(entries) == 0 {
@@ -116,7 +114,7 @@ func (p value) values() session.Values {
 		}
 		item.v = item.scrub()
 		raw := item.raw()
-		if !holdableKey(key) || len(raw) > maxValue {
+		if !validKey(key) || len(raw) > maxValue {
 			p.im.note("%s was left out: its key or value is too large for metadata, or the key has control characters", generalPath(item.path))
 			p.im.report.Dropped = append(p.im.report.Dropped, item.path)
 			continue
@@ -126,7 +124,7 @@ func (p value) values() session.Values {
 	return values
 }
 
-func holdableKey(key string) bool {
+func validKey(key string) bool {
 	control := func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }
 	return key != "" && len(key) <= maxKeyBytes && utf8.ValidString(key) && !strings.ContainsFunc(key, control)
 }

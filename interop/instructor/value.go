@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// value is a place in the file and its content. PHP does not tell an
-// empty map from an empty list, nor always a list from a map: the readers here
-// take either for the other.
+// value is a path in the file and its content. PHP does not distinguish empty
+// maps from empty lists, and not always lists from maps: the methods here accept
+// both.
 type value struct {
 	im   *importer
 	path string
@@ -38,7 +38,7 @@ func kindOf(v any) string {
 	return "an object"
 }
 
-// at returns the value under a key; nothing where there is no such key.
+// at returns the value under a key; an empty value if there is none.
 func (p value) at(key string) value {
 	inner := value{im: p.im, path: key}
 	if p.path != "" {
@@ -50,14 +50,14 @@ func (p value) at(key string) value {
 	return inner
 }
 
-// open reads the map under a key; see checkKeys.
+// open returns the map under a key after checkKeys.
 func (p value) open(key string, keys ...string) value {
 	inner := p.at(key)
 	inner.checkKeys(keys...)
 	return inner
 }
 
-// checkKeys refuses what is no map and reports the keys that are not listed.
+// checkKeys refuses anything but a map and reports unknown keys.
 func (p value) checkKeys(keys ...string) {
 	for _, key := range slices.Sorted(maps.Keys(p.entries())) {
 		if !slices.Contains(keys, key) {
@@ -66,7 +66,7 @@ func (p value) checkKeys(keys ...string) {
 	}
 }
 
-// entries reads a map: an object, nothing, or a list, whose keys are its indexes.
+// entries reads a map: an object, nothing, or a list by its indexes.
 func (p value) entries() map[string]any {
 	switch v := p.v.(type) {
 	case nil:
@@ -120,7 +120,7 @@ func (p value) numbered(m map[string]any) []value {
 	return items
 }
 
-// empty reports nothing, zero, or an empty text, list or map.
+// empty reports a missing value, zero, or an empty text, list or map.
 func (p value) empty() bool {
 	switch v := p.v.(type) {
 	case nil:
@@ -273,14 +273,13 @@ func (p value) raw() json.RawMessage {
 	return raw
 }
 
-// drop reports a part of the file that is not kept, if there is anything.
+// drop reports a part of the file that is not kept, unless it is empty.
 func (p value) drop() {
 	if !p.empty() {
 		p.im.report.Dropped = append(p.im.report.Dropped, p.path)
 	}
 }
 
-// dropAt drops what stands under some keys.
 func (p value) dropAt(keys ...string) {
 	for _, key := range keys {
 		p.at(key).drop()
@@ -293,7 +292,7 @@ func (im *importer) note(format string, args ...any) {
 
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
-// generalPath returns the path that stands for all items of the lists on the way.
+// generalPath replaces indexes by [*].
 func generalPath(path string) string {
 	const most = 300
 	path = index.ReplaceAllString(path, "[*]")
@@ -321,7 +320,7 @@ func distinctPaths(paths []string) []string {
 	return slices.Compact(generals)
 }
 
-// distinct leaves the first of equal texts, and no empty one.
+// distinct removes duplicates and empty texts.
 func distinct(list []string) []string {
 	var kept []string
 	for _, s := range list {

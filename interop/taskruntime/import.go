@@ -18,38 +18,37 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// defaultImport is how many bytes an import takes unless told otherwise.
-const defaultImport = 64 << 20
+const defaultMaxBytes = 64 << 20
 
-// ImportOptions adjust an import. Zero values are useful.
+// ImportOptions adjust an import. The zero value is the default.
 type ImportOptions struct {
 	ID            string // empty: a new one
-	Title, Prompt string // empty: as what is imported says
+	Title, Prompt string // empty: as the source says
 	Workspace     task.Workspace
-	ExecutionMode string             // empty: as what is imported says, else execute
+	ExecutionMode string             // empty: as the source says, else execute
 	Definition    session.Definition // the agent; an empty name is "task"
-	KeepApprovals bool               // pending ones stay pending
+	KeepApprovals bool               // pending approvals stay pending; else they expire
 	MaxBytes      int64              // 0: 64 MiB
 	Now           func() time.Time   // nil: the clock
 	NewID         func() string      // of messages; nil: random
 }
 
-// Imported is a task that was imported, and how.
+// Imported is an imported task with a report of how it was read.
 type Imported struct {
 	Row    task.Row `json:"row"`
 	Report Report   `json:"report"`
 }
 
-// Import makes a task of a snapshot, a checkpoint, or the events of a task as
-// a list or as lines of JSON; the content says which. The task has a session
-// of its own at version 1 and waits to be resumed; one that had ended stays
-// so. What waited in its queues is in its inbox. What was read is not written.
+// Import creates a task from a snapshot, a checkpoint, or a task's events as a
+// JSON list or one JSON value per line; the content says which. The task gets a
+// new session at version 1 and waits to be resumed; an ended task stays ended.
+// Its queued follow-ups and feedback go to the inbox.
 //
-// UnsupportedVersionError and SnapshotError say what cannot be read, and
-// ErrTooLarge that it is more than MaxBytes; nothing was made then.
+// UnsupportedVersionError and SnapshotError name what cannot be read, and
+// ErrTooLarge means more than MaxBytes. After an error nothing was created.
 func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions) (Imported, error) {
-	if most := cmp.Or(o.MaxBytes, defaultImport); int64(len(data)) > most {
-		return Imported{}, fmt.Errorf("import of %d bytes, at most %d are taken: %w", len(data), most, session.ErrTooLarge)
+	if most := cmp.Or(o.MaxBytes, defaultMaxBytes); int64(len(data)) > most {
+		return Imported{}, fmt.Errorf("import of %d bytes, the limit is %d: %w", len(data), most, session.ErrTooLarge)
 	}
 	in, err := readImport(data)
 	if err != nil {
@@ -69,13 +68,13 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 		return Imported{}, err
 	}
 	if out.Report.Source == SourceEmpty {
-		return Imported{}, &session.SnapshotError{Where: "import", Reason: "says nothing of a task"}
+		return Imported{}, &session.SnapshotError{Where: "import", Reason: "has no events and no history of a task"}
 	}
-	a := out.arrival(o)
+	a := out.toArrival(o)
 	if out.Report.Upgraded {
 		a.Snapshot = func(s task.Spec, state session.TaskState, seq int64) (json.RawMessage, error) {
 			v := view{sessionID: s.ID, seq: seq, now: now, model: s.Definition.Model, state: state}
-			v.turns, _ = normalise(turnsOf(out.Messages))
+			v.history, _ = normalise(historyOf(out.Messages))
 			return v.payload()
 		}
 	}
@@ -83,9 +82,9 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 	return Imported{Row: row, Report: out.Report}, err
 }
 
-// arrival is the restored task for an executor. What its queues hold that
-// cannot be queued is left out with a warning.
-func (out *Restored) arrival(o ImportOptions) task.Arrival {
+// toArrival makes the input of Executor.Admit. Invalid entries of the queues are
+// left out with a warning.
+func (out *Restored) toArrival(o ImportOptions) task.Arrival {
 	a := task.Arrival{
 		Spec: out.spec(o), State: out.State, Row: out.Row, Messages: out.Messages, Format: out.Report.Source, Version: SnapshotVersion,
 	}
@@ -109,7 +108,6 @@ func (out *Restored) arrival(o ImportOptions) task.Arrival {
 	return a
 }
 
-// spec is what the imported task is to do.
 func (out *Restored) spec(o ImportOptions) task.Spec {
 	s := task.Spec{
 		ID: o.ID, Title: cmp.Or(o.Title, out.Row.Title), Prompt: cmp.Or(o.Prompt, out.Row.Prompt), Workspace: o.Workspace,
@@ -118,7 +116,7 @@ func (out *Restored) spec(o ImportOptions) task.Spec {
 	if mode := out.Row.ExecutionMode; s.ExecutionMode == "" && slices.Contains(task.ExecutionModes(), mode) {
 		s.ExecutionMode = mode
 	}
-	for _, m := range out.Messages { // a snapshot does not say what the task was to do, but its first message does
+	for _, m := range out.Messages { // a snapshot has no prompt, but its first user message is one
 		if strings.TrimSpace(s.Prompt) == "" && m.Role == session.RoleUser {
 			s.Prompt = m.Content.Text()
 		}
@@ -127,8 +125,8 @@ func (out *Restored) spec(o ImportOptions) task.Spec {
 	return s
 }
 
-// readImport finds out what a file holds.
-func readImport(data []byte) (RestoreInput, error) {
+// readImport finds out whether data is a snapshot, a log or events.
+func readImport(data []byte) (in RestoreInput, err error) {
 	var values []json.RawMessage
 	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	for {
@@ -138,7 +136,7 @@ func readImport(data []byte) (RestoreInput, error) {
 			break
 		}
 		if err != nil {
-			return RestoreInput{}, &session.SnapshotError{Where: fmt.Sprintf("import: value %d", len(values)+1), Reason: "is no JSON: " + err.Error()}
+			return RestoreInput{}, &session.SnapshotError{Where: fmt.Sprintf("import: value %d", len(values)+1), Reason: "is not JSON: " + err.Error()}
 		}
 		values = append(values, value)
 	}
@@ -158,21 +156,13 @@ func readImport(data []byte) (RestoreInput, error) {
 	case (history || schema) && len(values) == 1:
 		return RestoreInput{Checkpoint: values[0]}, nil
 	case first.has("kind") && first.has("data") && first.has("seq"):
-		return readLog(values)
+		in.Log, err = readEach[session.LogEntry](values, "change")
+		return in, err
 	case first.has("type") || first.has("legacyType"):
-		return readEvents(values)
+		in.Events, err = readEach[ForeignEvent](values, "event")
+		return in, err
 	}
 	return RestoreInput{}, &session.SnapshotError{Where: "import", Reason: "holds neither a snapshot nor events"}
-}
-
-func readLog(values []json.RawMessage) (in RestoreInput, err error) {
-	in.Log, err = readEach[session.LogEntry](values, "change")
-	return in, err
-}
-
-func readEvents(values []json.RawMessage) (in RestoreInput, err error) {
-	in.Events, err = readEach[ForeignEvent](values, "event")
-	return in, err
 }
 
 func readEach[T any](values []json.RawMessage, what string) ([]T, error) {

@@ -10,49 +10,46 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// How much of what was said is told again.
+// How many characters of an answer and of a result a summary repeats.
 const (
-	mostAnswerTold = 500
-	mostResultTold = 1000
+	maxAnswerChars = 500
+	maxResultChars = 1000
 )
 
-// readable is a history made of events alone: one message that tells what
-// happened, and one that takes note of it. What was said last goes to the
-// state. Nothing that happened makes no history.
-func readable(t RestoreTask, events []ForeignEvent, s *session.TaskState) []passage {
+// summariseEvents makes a history of events alone: a user message with one line
+// per event, and the assistant's acknowledgement. The last messages also go to
+// the state. Without events that matter there is no history.
+func summariseEvents(t RestoreTask, events []event, s *session.TaskState) []historyMessage {
 	lines := []string{"Original task: " + t.Title, "Task details: " + t.Prompt, "", "Previous conversation summary:"}
 	before := len(lines)
 	s.Said.User = t.Prompt
 	for _, e := range events {
-		o, err := readObject(e.Payload)
-		if err != nil {
-			continue
-		}
-		if line := readableLine(e, o); line != "" {
+		if line := eventLine(e); line != "" {
 			lines = append(lines, line)
 		}
-		switch text := o.text("message"); {
-		case e.Kind() == "assistant_message" && text != "":
+		switch text := e.data.text("message"); {
+		case e.kind == "assistant_message" && text != "":
 			s.Said.Answer, s.Said.Result, s.Said.Shown = &text, &text, &text
-		case e.Kind() == "user_message" && text != "":
+		case e.kind == "user_message" && text != "":
 			s.Said.User = text
 		}
 	}
 	if len(lines) == before {
 		return nil
 	}
-	return []passage{
-		textPassage(roleUser, strings.Join(lines, "\n")),
-		{role: roleAssistant, blocks: []block{textBlock(takenNoteText)}},
+	return []historyMessage{
+		textMessage(roleUser, strings.Join(lines, "\n")),
+		{role: roleAssistant, blocks: []block{textBlock(acknowledgement)}},
 	}
 }
 
-const takenNoteText = "I have read what was done so far and go on from there."
+const acknowledgement = "I have read what was done so far and go on from there."
 
-// readableLine is what an event says in words; events that need none give "".
-func readableLine(e ForeignEvent, o object) string {
-	message := o.text("message")
-	switch e.Kind() {
+// eventLine describes an event in one line; "" for events that a summary does
+// not need.
+func eventLine(e event) string {
+	o, message := e.data, e.data.text("message")
+	switch e.kind {
 	case "user_message":
 		return "User: " + message
 	case "log":
@@ -61,12 +58,12 @@ func readableLine(e ForeignEvent, o object) string {
 		}
 		return "System: " + message
 	case "assistant_message":
-		return "Assistant: " + beginning(message, mostAnswerTold)
+		return "Assistant: " + truncate(message, maxAnswerChars)
 	case "tool_call":
 		return fmt.Sprintf("[Used tool: %s]", o.text("tool"))
 	case "tool_result":
 		value, _ := o.get("result")
-		return fmt.Sprintf("[Tool result from %s: %s]", o.text("tool"), beginning(textOrJSON(value), mostResultTold))
+		return fmt.Sprintf("[Tool result from %s: %s]", o.text("tool"), truncate(textOrJSON(value), maxResultChars))
 	case "tool_error":
 		value, _ := o.get("error")
 		return fmt.Sprintf("[Tool error from %s: %s]", o.text("tool"), textOrJSON(value))
@@ -80,8 +77,8 @@ func readableLine(e ForeignEvent, o object) string {
 	return ""
 }
 
-// beginning is the first n characters, with dots where there are more.
-func beginning(text string, n int) string {
+// truncate keeps the first n characters and marks a cut with dots.
+func truncate(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
 		return text
@@ -97,14 +94,13 @@ func textOrJSON(value json.RawMessage) string {
 	return string(value)
 }
 
-// repair makes a state that came from elsewhere one that can be worked with,
-// and says what it did.
+// repair drops or corrects what a task cannot run with, and reports each case.
 func repair(s *session.TaskState, o RestoreOptions, report *Report) {
 	repairChecklist(&s.Checklist, o.NewID, report)
 	for key, g := range s.Permissions.TemporaryGrants.All() {
 		if !g.SurvivesRestart || g.End() <= o.Now {
 			s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.Without(key)
-			report.warn("permissions.temporaryGrants: %q is over", key)
+			report.warn("permissions.temporaryGrants: %q has ended and is left out", key)
 		}
 	}
 	repairRules(&s.Permissions, report)
@@ -112,25 +108,25 @@ func repair(s *session.TaskState, o RestoreOptions, report *Report) {
 		a := &s.Approvals[i]
 		if a.Status == "pending" && !o.KeepApprovals {
 			a.Status, a.ResolvedAt = "expired", o.Now
-			report.warn("approvals: %q was open and has expired", a.ID)
+			report.warn("approvals: %q was pending and has expired", a.ID)
 		}
 	}
 	for i := range s.Queues.FollowUps {
 		f := &s.Queues.FollowUps[i]
-		clean, left := withoutSecrets("agentConfigOverride", f.AgentConfigOverride)
+		clean, left := removeSecrets("agentConfigOverride", f.AgentConfigOverride)
 		for _, path := range left {
 			report.warn("queues.pendingFollowUps[%d].%s: looks like a credential and is left out", i, path)
 		}
 		f.AgentConfigOverride = clean
 	}
-	for _, path := range altered("state", raw(s), raw(s.Clone())) {
-		report.warn("%s: has more than is kept; the newest stay", path)
+	for _, path := range differences("state", rawJSON(s), rawJSON(s.Clone())) {
+		report.warn("%s: is longer than a task keeps; the newest entries stay", path)
 	}
 }
 
 func repairRules(p *session.Permissions, report *Report) {
 	if err := session.CheckPermissionMode(p.Mode); err != nil {
-		report.warn("permissions.mode: %q is no mode; it is default now", p.Mode)
+		report.warn("permissions.mode: %q is not a permission mode; the mode is default now", p.Mode)
 		p.Mode = session.PermissionDefault
 	}
 	rules := p.SessionRules
@@ -141,7 +137,7 @@ func repairRules(p *session.Permissions, report *Report) {
 		case err != nil:
 			report.warn("permissions.sessionRules[%d]: %v; it is left out", i, err)
 		case !added:
-			report.warn("permissions.sessionRules[%d]: says what another says; it is left out", i)
+			report.warn("permissions.sessionRules[%d]: repeats another rule; it is left out", i)
 		}
 		*p = next
 	}
@@ -154,7 +150,7 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 	for i, item := range c.Items {
 		item.ID, item.Title, item.Kind = strings.TrimSpace(item.ID), strings.TrimSpace(item.Title), cmp.Or(item.Kind, "implementation")
 		at := fmt.Sprintf("checklist.items[%d]", i)
-		if why := badItem(item); why != "" {
+		if why := itemProblem(item); why != "" {
 			report.warn("%s: %s; it is left out", at, why)
 			continue
 		}
@@ -165,7 +161,7 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 		if item.ID == "" || seen[item.ID] {
 			was := item.ID
 			item.ID = "task_item_" + newID()
-			report.warn("%s: the id %q is not its own; it is %s now", at, was, item.ID)
+			report.warn("%s: the id %q is empty or a duplicate; it is %s now", at, was, item.ID)
 		}
 		if item.Status == "in_progress" && running {
 			item.Status = "pending"
@@ -177,7 +173,7 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 	c.Items = kept
 }
 
-func badItem(item session.ChecklistItem) string {
+func itemProblem(item session.ChecklistItem) string {
 	switch {
 	case item.Title == "":
 		return "has no title"
@@ -189,11 +185,11 @@ func badItem(item session.ChecklistItem) string {
 	switch item.Status {
 	case "pending", "in_progress", "completed", "blocked":
 	default:
-		return fmt.Sprintf("%q is no status", item.Status)
+		return fmt.Sprintf("%q is not a status", item.Status)
 	}
 	switch item.Kind {
 	case "implementation", "verification", "other":
 		return ""
 	}
-	return fmt.Sprintf("%q is no kind", item.Kind)
+	return fmt.Sprintf("%q is not a kind", item.Kind)
 }

@@ -111,7 +111,7 @@ func TestRestore_theNewestOfTheBestFormWins(t *testing.T) {
 			if out.Report.Source != tt.source || len(out.Messages) == 0 || out.Messages[0].Content.Text() != tt.spoken {
 				t.Errorf("source %s, messages %v; want %s %s", out.Report.Source, texts(out.Messages), tt.source, tt.spoken)
 			}
-			if bad := strings.HasPrefix(name, "bad"); bad != warned(out.Report, "passed over") {
+			if bad := strings.HasPrefix(name, "bad"); bad != warned(out.Report, "skipped") {
 				t.Errorf("warnings %v", out.Report.Warnings)
 			}
 			if out.Report.Upgraded != strings.HasSuffix(tt.source, "legacy") {
@@ -141,7 +141,7 @@ func TestRestore_formsThatAreNotKnownAreRefused(t *testing.T) {
 			}
 		}
 		out := restore(t, taskruntime.RestoreInput{Events: []taskruntime.ForeignEvent{snapshot(bad), snapshot(good)}})
-		if out.Report.Source != taskruntime.SourceSnapshot || !warned(out.Report, "passed over") {
+		if out.Report.Source != taskruntime.SourceSnapshot || !warned(out.Report, "skipped") {
 			t.Errorf("%s before a good one: %+v", name, out.Report)
 		}
 	}

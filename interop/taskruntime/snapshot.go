@@ -11,31 +11,31 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// The interchange format of a task.
+// Schema and version of the snapshots that Export writes.
 const (
 	SnapshotSchema  = "session_runtime_v2"
 	SnapshotVersion = 2
 )
 
-// The most that a plan's summary lists.
+// The most steps that a plan's summary lists.
 const (
-	mostCompleted = 20
-	mostFailed    = 10
+	maxCompleted = 20
+	maxFailed    = 10
 )
 
-// view is a task as a snapshot shows it.
+// view holds everything that a snapshot shows.
 type view struct {
 	sessionID string
-	seq       int64 // the last change it covers
+	seq       int64 // the last change that the snapshot covers
 	now       int64
 	model     string
-	override  bool // the model was chosen in the session
+	override  bool // the model was changed in the session
 	state     session.TaskState
-	turns     []passage
+	history   []historyMessage
 	cuts      []cut // of a compact export
 }
 
-func viewOf(t task.View) view {
+func newView(t task.View) view {
 	s := t.Session
 	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
 	if t := s.Task(); t != nil {
@@ -43,12 +43,12 @@ func viewOf(t task.View) view {
 	}
 	v.state.Queues = t.Queues
 	v.addSummary(s)
-	v.turns, _ = normalise(turnsOf(s.WindowMessages()))
+	v.history, _ = normalise(historyOf(s.WindowMessages()))
 	return v
 }
 
-// addSummary shows the summary that the window begins with, unless it is the
-// one that was imported.
+// addSummary adds the summary at the start of the window, unless it is the
+// imported one.
 func (v *view) addSummary(s session.Session) {
 	const key = "transcript.explicitChatSummary"
 	summary := s.Window().Summary
@@ -58,15 +58,15 @@ func (v *view) addSummary(s session.Session) {
 	if kept, ok := v.state.Imported.Get(key + "Block"); ok && jsonText(kept) == summary.Text {
 		return
 	}
-	v.state.Imported = v.state.Imported.With(key+"Block", raw(summary.Text)).
-		With(key+"CreatedAt", raw(summary.CreatedAt.UnixMilli())).
-		With(key+"SourceMessageCount", raw(max(s.Info().MessageCount-len(s.WindowMessages()), 0)))
+	v.state.Imported = v.state.Imported.With(key+"Block", rawJSON(summary.Text)).
+		With(key+"CreatedAt", rawJSON(summary.CreatedAt.UnixMilli())).
+		With(key+"SourceMessageCount", rawJSON(max(s.Info().MessageCount-len(s.WindowMessages()), 0)))
 }
 
-// addSignal shows the oldest feedback alone, as the format has it.
+// addSignal moves the oldest feedback to the field of its own in the format.
 func (v *view) addSignal() {
 	if q := &v.state.Queues; len(q.Feedback) > 0 {
-		v.state.Imported = v.state.Imported.With(signalKey, raw(q.Feedback[0]))
+		v.state.Imported = v.state.Imported.With(signalKey, rawJSON(q.Feedback[0]))
 		q.Feedback = q.Feedback[1:]
 	}
 	if v.state.Queues.FollowUps == nil {
@@ -74,10 +74,10 @@ func (v *view) addSignal() {
 	}
 }
 
-// The most paths that trackerState has.
+// The most paths in trackerState.
 const (
-	mostTrackedFiles   = 50
-	mostTrackedFolders = 20
+	maxTrackedFiles   = 50
+	maxTrackedFolders = 20
 )
 
 // addTracker adds the files and folders that were read since the import.
@@ -85,12 +85,12 @@ func (v *view) addTracker() {
 	add := func(key string, paths []string, most int) {
 		kept, _ := v.state.Imported.Get(key)
 		var list []string
-		_ = json.Unmarshal(kept, &list) // what is no list is replaced
+		_ = json.Unmarshal(kept, &list) // anything but a list is replaced
 		for _, p := range paths {
 			list = append(slices.DeleteFunc(list, func(other string) bool { return other == p }), p)
 		}
 		if len(list) > 0 {
-			v.state.Imported = v.state.Imported.With(key, raw(list[max(0, len(list)-most):]))
+			v.state.Imported = v.state.Imported.With(key, rawJSON(list[max(0, len(list)-most):]))
 		}
 	}
 	files := v.state.Files
@@ -98,8 +98,8 @@ func (v *view) addTracker() {
 	if _, imported := v.state.Imported.Get("trackerState.readFiles"); !imported {
 		read = pathsIn(files.Read)
 	}
-	add("trackerState.readFiles", read, mostTrackedFiles)
-	add("trackerState.directories", pathsIn(files.Listings), mostTrackedFolders)
+	add("trackerState.readFiles", read, maxTrackedFiles)
+	add("trackerState.directories", pathsIn(files.Listings), maxTrackedFolders)
 }
 
 func pathsIn[V any](p session.Pairs[V]) (paths []string) {
@@ -109,16 +109,15 @@ func pathsIn[V any](p session.Pairs[V]) (paths []string) {
 	return paths
 }
 
-// payload is the snapshot, its keys in the order of the format. What another
-// program left in the state stands where it stood, as far as the format says
-// where that is.
+// payload writes the snapshot, its keys in the order of the format. Unknown
+// fields of an imported snapshot go back to where they were.
 func (v view) payload() (json.RawMessage, error) {
-	v.state.Permissions.TemporaryGrants = surviving(v.state.Permissions.TemporaryGrants)
+	v.state.Permissions.TemporaryGrants = survivingGrants(v.state.Permissions.TemporaryGrants)
 	v.addSignal()
 	v.addTracker()
 	state := &v.state
 
-	o := object{{"schema", raw(SnapshotSchema)}, {"version", raw(SnapshotVersion)}, {"conversationHistory", historyJSON(v.turns)}}
+	o := object{{"schema", rawJSON(SnapshotSchema)}, {"version", rawJSON(SnapshotVersion)}, {"conversationHistory", historyJSON(v.history)}}
 	for _, b := range buckets {
 		if b.name != "usage" {
 			o = append(o, b.write(state))
@@ -127,24 +126,24 @@ func (v view) payload() (json.RawMessage, error) {
 			continue
 		}
 		if state.Plan != nil {
-			o = append(o, member{"planSummary", raw(summaryOf(state.Plan, state.Recovery.Recovered))})
+			o = append(o, member{"planSummary", rawJSON(summarisePlan(state.Plan, state.Recovery.Recovered))})
 		} else if kept, ok := state.Imported.Get("planSummary"); ok {
 			o = append(o, member{"planSummary", kept})
 		}
 	}
-	o = append(o, member{"timestamp", raw(v.now)}, member{"messageCount", raw(len(v.turns))})
+	o = append(o, member{"timestamp", rawJSON(v.now)}, member{"messageCount", rawJSON(len(v.history))})
 	for _, key := range modelKeys {
 		kept, ok := state.Imported.Get(key)
 		switch {
 		case ok && !v.override:
 			o = append(o, member{key, kept})
 		case key == "llmProfileUsed":
-			o = append(o, member{key, raw("")})
+			o = append(o, member{key, rawJSON("")})
 		default:
-			o = append(o, member{key, raw(v.model)})
+			o = append(o, member{key, rawJSON(v.model)})
 		}
 	}
-	totals, _ := readObject(raw(totalsOf(state.Usage)))
+	totals, _ := readObject(rawJSON(totalsOf(state.Usage)))
 	var rest object
 	for key, value := range state.Imported.All() {
 		if extra, ok := strings.CutPrefix(key, "usageTotals."); ok {
@@ -154,25 +153,25 @@ func (v view) payload() (json.RawMessage, error) {
 		}
 	}
 	o = append(append(o, member{"usageTotals", totals.JSON()}), rest...)
-	o = append(o, member{"sessionId", raw(v.sessionID)}, member{"seq", raw(v.seq)})
+	o = append(o, member{"sessionId", rawJSON(v.sessionID)}, member{"seq", rawJSON(v.seq)})
 	if state.Plan != nil {
-		o = append(o, member{"plan", raw(state.Plan)})
+		o = append(o, member{"plan", rawJSON(state.Plan)})
 	}
 	o = append(o, bucketNamed("usage").write(state))
 	if len(state.Approvals) > 0 {
-		o = append(o, member{"approvals", raw(state.Approvals)})
+		o = append(o, member{"approvals", rawJSON(state.Approvals)})
 	}
 	if len(v.cuts) > 0 {
-		o = append(o, member{"truncated", raw(v.cuts)})
+		o = append(o, member{"truncated", rawJSON(v.cuts)})
 	}
-	return sealedPayload(o)
+	return sealPayload(o)
 }
 
-// modelKeys say which model the task was with. Those that came with an import
-// are kept until the session chooses a model of its own.
+// modelKeys name the model. Imported values stay until the session's model is
+// changed.
 var modelKeys = []string{"modelId", "modelKey", "llmProfileUsed", "resolvedModelKey"}
 
-// known reports a top-level key that the format gives a place.
+// known reports whether the format has this top-level key.
 func known(key string) bool {
 	switch key {
 	case "schema", "version", "conversationHistory", "trackerState", "planSummary", "transcript", "tooling", "files", "loop", "recovery",
@@ -183,30 +182,23 @@ func known(key string) bool {
 	return false
 }
 
-// inBucket reports an imported key that was found inside a bucket.
+// inBucket reports whether an imported key belongs inside a bucket.
 func inBucket(key string) bool {
 	name, _, ok := strings.Cut(key, ".")
 	return ok && (name == "usageTotals" || slices.ContainsFunc(buckets, func(b bucket) bool { return b.name == name }))
 }
 
-func historyJSON(turns []passage) json.RawMessage {
-	out := []byte{'['}
-	for i, t := range turns {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, t.JSON()...)
-	}
-	return append(out, ']')
+func historyJSON(history []historyMessage) json.RawMessage {
+	return listJSON(history, historyMessage.JSON)
 }
 
-// sealedPayload adds size and digest, which are those of everything else.
-func sealedPayload(o object) (json.RawMessage, error) {
+// sealPayload adds the size and the digest of everything else.
+func sealPayload(o object) (json.RawMessage, error) {
 	body, err := compactJSON(o.JSON())
 	if err != nil {
 		return nil, &session.SnapshotError{Where: "payload", Reason: err.Error()}
 	}
-	end := object{{"digest", raw(digestOf(body))}, {"estimatedSizeBytes", raw(len(body))}}.JSON()
+	end := object{{"digest", rawJSON(digestOf(body))}, {"estimatedSizeBytes", rawJSON(len(body))}}.JSON()
 	return append(append(body[:len(body)-1], ','), end[1:]...), nil
 }
 
@@ -215,8 +207,8 @@ func digestOf(body []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// checkDigest refuses a payload that is not the one that was written. Where
-// there is no digest nothing is said.
+// checkDigest refuses a snapshot that differs from its digest. A snapshot
+// without a digest passes.
 func checkDigest(where string, o object) error {
 	want, ok := o.get("digest")
 	if !ok {
@@ -233,12 +225,12 @@ func checkDigest(where string, o object) error {
 		return &session.SnapshotError{Where: where, Reason: err.Error()}
 	}
 	if have := digestOf(body); jsonText(want) != have {
-		return &session.SnapshotError{Where: where + ": digest", Reason: "is not that of the snapshot, which was changed or cut"}
+		return &session.SnapshotError{Where: where + ": digest", Reason: "does not match; the snapshot was changed or cut after it was written"}
 	}
 	return nil
 }
 
-func surviving(grants session.Pairs[session.Grant]) session.Pairs[session.Grant] {
+func survivingGrants(grants session.Pairs[session.Grant]) session.Pairs[session.Grant] {
 	var kept session.Pairs[session.Grant]
 	for key, g := range grants.All() {
 		if g.SurvivesRestart {
@@ -248,7 +240,7 @@ func surviving(grants session.Pairs[session.Grant]) session.Pairs[session.Grant]
 	return kept
 }
 
-// planSummary is a plan for readers that know no plans.
+// planSummary shows a plan to programs without plans.
 type planSummary struct {
 	Description    string          `json:"description"`
 	CompletedSteps []string        `json:"completedSteps"`
@@ -260,20 +252,20 @@ type failedSummary struct {
 	Error       string `json:"error"`
 }
 
-func summaryOf(p *session.Plan, recovered session.Set) planSummary {
+func summarisePlan(p *session.Plan, recovered session.Set) planSummary {
 	s := planSummary{Description: p.Description, CompletedSteps: []string{}, FailedSteps: []failedSummary{}}
 	for _, step := range p.Steps {
 		switch {
-		case step.Status == "completed" && len(s.CompletedSteps) < mostCompleted:
+		case step.Status == "completed" && len(s.CompletedSteps) < maxCompleted:
 			s.CompletedSteps = append(s.CompletedSteps, step.Description)
-		case step.Status == "failed" && len(s.FailedSteps) < mostFailed && !recovered.Has(step.ID):
+		case step.Status == "failed" && len(s.FailedSteps) < maxFailed && !recovered.Has(step.ID):
 			s.FailedSteps = append(s.FailedSteps, failedSummary{step.Description, step.Error})
 		}
 	}
 	return s
 }
 
-// usageTotals is what a task has used over all its windows.
+// usageTotals sums the usage of a task over all its windows.
 type usageTotals struct {
 	InputTokens  int64   `json:"inputTokens"`
 	OutputTokens int64   `json:"outputTokens"`

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -19,37 +20,32 @@ const (
 	blockImage      = "image"
 )
 
-// passage is one message of a conversationHistory.
-type passage struct {
+// historyMessage is one message of a conversationHistory.
+type historyMessage struct {
 	role   string
-	text   *string // content that is a string; blocks is then empty
+	text   *string // content that is a string; blocks is empty then
 	blocks []block
-	raw    json.RawMessage // as it came, as long as nothing of it was dropped
+	raw    json.RawMessage // the original, unless blocks were dropped
 
-	emptied bool // all of it was dropped
+	emptied bool // all blocks were dropped
 }
 
 // block is one piece of content.
 type block struct {
 	kind string
-	id   string // of a call, or of the call that a result answers
+	id   string // of a call, or of a result's call
 	name string // of a call
 	raw  json.RawMessage
 }
 
-func textPassage(role, text string) passage { return passage{role: role, text: &text} }
+func textMessage(role, text string) historyMessage { return historyMessage{role: role, text: &text} }
 
-func (t passage) hasResults() bool {
-	for _, b := range t.blocks {
-		if b.kind == blockToolResult {
-			return true
-		}
-	}
-	return false
+func (t historyMessage) hasResults() bool {
+	return slices.ContainsFunc(t.blocks, func(b block) bool { return b.kind == blockToolResult })
 }
 
-// keeping is the turn with those blocks that keep accepts.
-func (t passage) keeping(keep func(int, block) bool) passage {
+// filter keeps the blocks that keep accepts.
+func (t historyMessage) filter(keep func(int, block) bool) historyMessage {
 	if t.text != nil || len(t.blocks) == 0 {
 		return t
 	}
@@ -62,40 +58,39 @@ func (t passage) keeping(keep func(int, block) bool) passage {
 	if len(kept) == len(t.blocks) {
 		return t
 	}
-	return passage{role: t.role, blocks: kept, emptied: len(kept) == 0}
+	return historyMessage{role: t.role, blocks: kept, emptied: len(kept) == 0}
 }
 
-// readHistory reads a conversationHistory.
-func readHistory(value json.RawMessage) ([]passage, error) {
+func readHistory(value json.RawMessage) ([]historyMessage, error) {
 	list, ok := array(value)
 	if !ok {
 		return nil, &fieldError{"conversationHistory", "is not a list"}
 	}
-	turns := make([]passage, len(list))
+	history := make([]historyMessage, len(list))
 	for i, value := range list {
-		t, err := readPassage(value)
+		t, err := readHistoryMessage(value)
 		if err != nil {
 			return nil, &fieldError{fmt.Sprintf("conversationHistory[%d]%s", i, err.field), err.reason}
 		}
-		turns[i] = t
+		history[i] = t
 	}
-	return turns, nil
+	return history, nil
 }
 
-func readPassage(value json.RawMessage) (passage, *fieldError) {
+func readHistoryMessage(value json.RawMessage) (historyMessage, *fieldError) {
 	o, err := readObject(value)
 	if err != nil {
-		return passage{}, &fieldError{"", err.Error()}
+		return historyMessage{}, &fieldError{"", err.Error()}
 	}
-	t := passage{role: o.text("role"), raw: value}
+	t := historyMessage{role: o.text("role"), raw: value}
 	switch session.Role(t.role) {
 	case session.RoleUser, session.RoleAssistant, session.RoleSystem, session.RoleDeveloper:
 	default:
-		return passage{}, &fieldError{".role", fmt.Sprintf("%q is neither user nor assistant", t.role)}
+		return historyMessage{}, &fieldError{".role", fmt.Sprintf("%q is not a role; use user, assistant, system or developer", t.role)}
 	}
 	content, ok := o.get("content")
 	if !ok {
-		return passage{}, &fieldError{".content", "is missing"}
+		return historyMessage{}, &fieldError{".content", "is missing"}
 	}
 	var text *string
 	if json.Unmarshal(content, &text) == nil && text != nil {
@@ -104,12 +99,12 @@ func readPassage(value json.RawMessage) (passage, *fieldError) {
 	}
 	list, ok := array(content)
 	if !ok {
-		return passage{}, &fieldError{".content", "is neither a text nor a list of blocks"}
+		return historyMessage{}, &fieldError{".content", "is neither a text nor a list of blocks"}
 	}
 	for i, value := range list {
 		b, err := readBlock(value)
 		if err != nil {
-			return passage{}, &fieldError{fmt.Sprintf(".content[%d]", i), err.Error()}
+			return historyMessage{}, &fieldError{fmt.Sprintf(".content[%d]", i), err.Error()}
 		}
 		t.blocks = append(t.blocks, b)
 	}
@@ -133,86 +128,66 @@ func readBlock(value json.RawMessage) (block, error) {
 	return b, nil
 }
 
-// JSON is the turn as a snapshot has it.
-func (t passage) JSON() json.RawMessage {
+func (t historyMessage) JSON() json.RawMessage {
 	if t.raw != nil {
 		return t.raw
 	}
-	content := json.RawMessage("[]")
-	switch {
-	case t.text != nil:
-		content = raw(*t.text)
-	case len(t.blocks) > 0:
-		content = []byte{'['}
-		for i, b := range t.blocks {
-			if i > 0 {
-				content = append(content, ',')
-			}
-			content = append(content, b.raw...)
-		}
-		content = append(content, ']')
+	content := listJSON(t.blocks, func(b block) json.RawMessage { return b.raw })
+	if t.text != nil {
+		content = rawJSON(*t.text)
 	}
-	return object{{"role", raw(t.role)}, {"content", content}}.JSON()
+	return object{{"role", rawJSON(t.role)}, {"content", content}}.JSON()
 }
 
-// words are the text of a turn.
-func (t passage) words() string {
+func (t historyMessage) plainText() string {
 	if t.text != nil {
 		return *t.text
 	}
 	var texts []string
 	for _, b := range t.blocks {
 		if b.kind == blockText {
-			texts = append(texts, readText(b.raw))
+			o, _ := readObject(b.raw)
+			texts = append(texts, o.text("text"))
 		}
 	}
 	return strings.Join(texts, "\n")
 }
 
-func readText(value json.RawMessage) string {
-	o, err := readObject(value)
-	if err != nil {
-		return ""
-	}
-	return o.text("text")
-}
-
-// textBlock is a block of words.
 func textBlock(text string) block {
-	return block{kind: blockText, raw: object{{"type", raw(blockText)}, {"text", raw(text)}}.JSON()}
+	return block{kind: blockText, raw: object{{"type", rawJSON(blockText)}, {"text", rawJSON(text)}}.JSON()}
 }
 
 func callBlock(id, name string, input json.RawMessage) block {
 	return block{kind: blockToolUse, id: id, name: name, raw: object{
-		{"type", raw(blockToolUse)}, {"id", raw(id)}, {"name", raw(name)}, {"input", input},
+		{"type", rawJSON(blockToolUse)}, {"id", rawJSON(id)}, {"name", rawJSON(name)}, {"input", input},
 	}.JSON()}
 }
 
 func resultBlock(r *session.ToolResult, bare bool) block {
-	o := object{{"type", raw(blockToolResult)}, {"tool_use_id", raw(r.CallID)}, {"content", raw(r.Content)}}
+	o := object{{"type", rawJSON(blockToolResult)}, {"tool_use_id", rawJSON(r.CallID)}, {"content", rawJSON(r.Content)}}
 	if r.IsError || !bare {
-		o = append(o, member{"is_error", raw(r.IsError)})
+		o = append(o, member{"is_error", rawJSON(r.IsError)})
 	}
 	return block{kind: blockToolResult, id: r.CallID, raw: o.JSON()}
 }
 
-// imageBlock has the size that was noted, else that of its data. A noted -1 is
-// none.
-func imageBlock(p session.Part, noted *int64) block {
-	o := object{{"type", raw(blockImage)}, {"mimeType", raw(p.MediaType)}}
+// imageBlock writes the recorded size, else the size of the data. A recorded -1
+// means that the original had no size.
+func imageBlock(p session.Part, recorded *int64) block {
+	o := object{{"type", rawJSON(blockImage)}, {"mimeType", rawJSON(p.MediaType)}}
 	size := int64(-1)
 	if p.Data != "" {
-		o = append(o, member{"data", raw(p.Data)})
+		o = append(o, member{"data", rawJSON(p.Data)})
 		size = int64(base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(p.Data, "="))))
 	}
 	if p.URL != "" {
-		o = append(o, member{"url", raw(p.URL)})
+		o = append(o, member{"url", rawJSON(p.URL)})
 	}
-	if noted != nil {
-		size = *noted
+	if recorded != nil {
+		size = *recorded
 	}
 	if size >= 0 {
-		o = append(o, member{"originalSizeBytes", raw(size)})
+		o = append(o, member{"originalSizeBytes", rawJSON(size)})
 	}
 	return block{kind: blockImage, raw: o.JSON()}
 }

@@ -1,7 +1,8 @@
-// Package anthropic speaks the Messages protocol.
+// Package anthropic implements the Messages protocol.
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -14,24 +15,24 @@ import (
 // DefaultURL is Anthropic's own server.
 const DefaultURL = "https://api.anthropic.com"
 
-// DefaultMaxTokens is the limit of an answer where nobody set one: the
-// protocol wants a number.
+// DefaultMaxTokens is the limit of an answer if the session sets none: the
+// protocol demands a number.
 const DefaultMaxTokens = 8192
 
-// version is the revision of the protocol this package speaks.
+// version is the supported version of the protocol.
 const version = "2023-06-01"
 
 // Config is one model on one server. Only Model is required.
 type Config struct {
 	Model     string      // as the server calls it
-	Provider  string      // in errors, and before the name of the model that answered; default anthropic
+	Provider  string      // for errors and Response.Model; default anthropic
 	URL       string      // without /v1; default DefaultURL
 	Key       string      // empty: none is sent
-	Header    http.Header // anthropic-beta, say
-	MaxTokens int         // of an answer, where the session sets no limit; default DefaultMaxTokens
+	Header    http.Header // such as anthropic-beta
+	MaxTokens int         // of an answer, if the session sets no limit; default DefaultMaxTokens
 
 	Client   *http.Client  // nil: http.DefaultTransport
-	Idle     time.Duration // longest silence of the server; default 5 minutes
+	Idle     time.Duration // the longest pause in an answer; default 5 minutes
 	MaxBytes int64         // of one answer; default 64 MiB
 }
 
@@ -41,26 +42,13 @@ type Model struct {
 	wire   *wire.Client
 }
 
-// New makes a model. Nothing is asked of the server yet.
+// New makes a model. It does not contact the server.
 func New(c Config) (*Model, error) {
-	if c.Provider == "" {
-		c.Provider = "anthropic"
-	}
-	if c.URL == "" {
-		c.URL = DefaultURL
-	}
-	if c.MaxTokens <= 0 {
-		c.MaxTokens = DefaultMaxTokens
-	}
-	header := http.Header{}
-	if c.Header != nil {
-		header = c.Header.Clone()
-	}
+	c.Provider, c.URL = cmp.Or(c.Provider, "anthropic"), cmp.Or(c.URL, DefaultURL)
+	c.MaxTokens = cmp.Or(max(c.MaxTokens, 0), DefaultMaxTokens)
+	header := wire.WithHeader(c.Header, "X-Api-Key", c.Key)
 	if header.Get("Anthropic-Version") == "" {
 		header.Set("Anthropic-Version", version)
-	}
-	if c.Key != "" {
-		header.Set("X-Api-Key", c.Key)
 	}
 	client, err := wire.New(wire.Config{
 		Provider: c.Provider, Model: c.Model, URL: strings.TrimSuffix(strings.TrimSuffix(c.URL, "/"), "/v1"), Header: header,
@@ -72,12 +60,12 @@ func New(c Config) (*Model, error) {
 	return &Model{config: c, wire: client}, nil
 }
 
-// Infer asks the server once. Thoughts are sealed for the model and account
-// that had them: a server that refuses some is asked again without any.
+// Infer asks the server once. Thinking is signed for one model and account: if
+// the server refuses it, it is asked again without thinking.
 func (m *Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
 	response, err := m.ask(ctx, r, emit)
-	if forgotten, had := withoutThoughts(r.Messages); had && refusesThoughts(err) {
-		r.Messages = forgotten
+	if messages, had := withoutThinking(r.Messages); had && refusesThinking(err) {
+		r.Messages = messages
 		return m.ask(ctx, r, emit)
 	}
 	return response, err
@@ -88,15 +76,15 @@ func (m *Model) ask(ctx context.Context, r llm.Request, emit func(llm.Delta)) (l
 	if err != nil {
 		return llm.Response{}, err
 	}
-	said := gathering{model: m, emit: emit, blocks: map[int]*block{}}
-	if err := m.wire.Ask(ctx, "v1/messages", body, &said); err != nil {
+	answer := answerBuilder{model: m, emit: emit, blocks: map[int]*block{}}
+	if err := m.wire.Ask(ctx, "v1/messages", body, &answer); err != nil {
 		return llm.Response{}, err
 	}
-	return said.response(), nil
+	return answer.response(), nil
 }
 
-// Models lists what the server offers, sorted. It is a cheap way to see that
-// the server is there and that the key is good.
+// Models lists the server's models, sorted: a free way to check that the server
+// answers and that the key is valid.
 func (m *Model) Models(ctx context.Context) ([]string, error) {
 	return m.wire.Models(ctx, "v1/models")
 }

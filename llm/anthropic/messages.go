@@ -9,39 +9,38 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// turn is all that one side says before the other side speaks.
-type turn struct {
-	Role    string  `json:"role"`
-	Content []piece `json:"content"`
+// sentMessage is one message of the protocol: roles must alternate.
+type sentMessage struct {
+	Role    string         `json:"role"`
+	Content []contentBlock `json:"content"`
 }
 
-// piece is a content block.
-type piece = map[string]any
+type contentBlock = map[string]any
 
 const (
 	user      = "user"
 	assistant = "assistant"
 )
 
-// Texts that stand where the protocol wants one and the transcript has none.
+// Texts for places where the protocol demands one and the transcript has none.
 const (
-	nothing = "(nothing)"
-	carryOn = "(continue)"
+	blankText    = "(nothing)"
+	continueText = "(continue)"
 )
 
-// messagesOf is the transcript in this protocol: system messages apart, the
-// two sides in turn, the user first and last, no blank text. What has no place
-// in it is named in a text in its stead.
-func messagesOf(r llm.Request) (turns []turn, system []string) {
-	add := func(role string, content []piece) {
+// sentMessages writes the transcript in this protocol: system messages apart,
+// alternating roles, the user first and last, no blank text, and placeholders
+// for what it cannot express.
+func sentMessages(r llm.Request) (messages []sentMessage, system []string) {
+	add := func(role string, content []contentBlock) {
 		if len(content) == 0 {
 			return
 		}
-		if n := len(turns); n > 0 && turns[n-1].Role == role {
-			turns[n-1].Content = append(turns[n-1].Content, content...)
+		if n := len(messages); n > 0 && messages[n-1].Role == role {
+			messages[n-1].Content = append(messages[n-1].Content, content...)
 			return
 		}
-		turns = append(turns, turn{Role: role, Content: content})
+		messages = append(messages, sentMessage{Role: role, Content: content})
 	}
 	if strings.TrimSpace(r.System) != "" {
 		system = append(system, r.System)
@@ -50,32 +49,32 @@ func messagesOf(r llm.Request) (turns []turn, system []string) {
 	for _, m := range session.Sendable(r.Messages) {
 		switch m.Role {
 		case session.RoleSystem, session.RoleDeveloper:
-			if said := wire.PlainText(m.Content); strings.TrimSpace(said) != "" {
-				system = append(system, said)
+			if text := wire.PlainText(m.Content); strings.TrimSpace(text) != "" {
+				system = append(system, text)
 			}
 		case session.RoleAssistant:
-			add(assistant, answered(m, &ids))
+			add(assistant, assistantBlocks(m, &ids))
 		case session.RoleTool:
-			add(user, []piece{result(m, ids.Result())})
+			add(user, []contentBlock{result(m, ids.Result())})
 		default:
-			said := spoken(m.Content)
-			if len(said) == 0 {
-				said = []piece{text(nothing)}
+			blocks := userBlocks(m.Content)
+			if len(blocks) == 0 {
+				blocks = []contentBlock{text(blankText)}
 			}
-			add(user, said)
+			add(user, blocks)
 		}
 	}
-	if n := len(turns); n > 0 && turns[n-1].Role == assistant {
-		add(user, []piece{text(carryOn)}) // an answer to go on with is not taken by every model
+	if n := len(messages); n > 0 && messages[n-1].Role == assistant {
+		add(user, []contentBlock{text(continueText)}) // not every model continues an unfinished answer
 	}
-	return turns, system
+	return messages, system
 }
 
-func text(s string) piece { return piece{"type": "text", "text": s} }
+func text(s string) contentBlock { return contentBlock{"type": "text", "text": s} }
 
-// answered is an answer given before: thoughts first, calls last.
-func answered(m session.Message, ids *wire.CallIDs) []piece {
-	var blocks []piece
+// assistantBlocks writes an earlier answer, calls last.
+func assistantBlocks(m session.Message, ids *wire.CallIDs) []contentBlock {
+	var blocks []contentBlock
 	for _, p := range m.Content {
 		switch p.Type {
 		case session.PartText:
@@ -83,11 +82,11 @@ func answered(m session.Message, ids *wire.CallIDs) []piece {
 				blocks = append(blocks, text(p.Text))
 			}
 		case session.PartReasoning:
-			if p.Signature != "" { // without its seal a thought is refused
-				blocks = append(blocks, piece{"type": "thinking", "thinking": p.Text, "signature": p.Signature})
+			if p.Signature != "" { // without a signature thinking is refused
+				blocks = append(blocks, contentBlock{"type": "thinking", "thinking": p.Text, "signature": p.Signature})
 			}
 		case session.PartImage, session.PartFile, session.PartAudio:
-			blocks = append(blocks, text(wire.Instead(p)))
+			blocks = append(blocks, text(wire.Placeholder(p)))
 		default:
 			if own, ok := ownBlock(p); ok {
 				blocks = append(blocks, own)
@@ -95,26 +94,26 @@ func answered(m session.Message, ids *wire.CallIDs) []piece {
 		}
 	}
 	for _, c := range m.ToolCalls {
-		blocks = append(blocks, piece{
+		blocks = append(blocks, contentBlock{
 			"type": "tool_use", "id": ids.Call(c.ID), "name": wire.ToolName(c.Name), "input": llm.Arguments(string(c.Arguments)),
 		})
 	}
 	return blocks
 }
 
-// ownBlock is a block that this provider wrote and wants back as it was.
-func ownBlock(p session.Part) (piece, bool) {
+// ownBlock returns a block that this provider wrote and wants back unchanged.
+func ownBlock(p session.Part) (contentBlock, bool) {
 	switch {
 	case p.Type == "redacted_thinking", p.Type == "server_tool_use", p.Type == "mcp_tool_use", strings.HasSuffix(p.Type, "_tool_result"):
-		var b piece
+		var b contentBlock
 		return b, json.Unmarshal(p.Raw, &b) == nil
 	}
 	return nil, false
 }
 
-// spoken is what a user says.
-func spoken(content session.Content) []piece {
-	var blocks []piece
+// userBlocks writes the content of a user's message.
+func userBlocks(content session.Content) []contentBlock {
+	var blocks []contentBlock
 	for _, p := range content {
 		switch p.Type {
 		case session.PartText:
@@ -128,38 +127,38 @@ func spoken(content session.Content) []piece {
 	return blocks
 }
 
-// attachment is an image or a document, or a text that says it was left out.
-func attachment(p session.Part) piece {
+// attachment writes an image or a document, or a placeholder.
+func attachment(p session.Part) contentBlock {
 	source, ok := sourceOf(p)
 	switch {
 	case ok && p.Type == session.PartImage:
-		return piece{"type": "image", "source": source}
+		return contentBlock{"type": "image", "source": source}
 	case ok && p.Type == session.PartFile && strings.TrimSpace(p.Name) != "":
-		return piece{"type": "document", "source": source, "title": p.Name}
+		return contentBlock{"type": "document", "source": source, "title": p.Name}
 	case ok && p.Type == session.PartFile:
-		return piece{"type": "document", "source": source}
+		return contentBlock{"type": "document", "source": source}
 	}
-	return text(wire.Instead(p)) // sound, for one, has no place in this protocol
+	return text(wire.Placeholder(p)) // the protocol has no audio
 }
 
-// sourceOf is where the provider finds what a part shows, in a form it takes.
-func sourceOf(p session.Part) (piece, bool) {
+// sourceOf returns the data or the address of a part, if the provider accepts it.
+func sourceOf(p session.Part) (contentBlock, bool) {
 	if p.FileID != "" {
-		return piece{"type": "file", "file_id": p.FileID}, true
+		return contentBlock{"type": "file", "file_id": p.FileID}, true
 	}
 	media, carries := wire.MediaOf(p)
 	if plain, ok := media.Text(); carries && ok && p.Type == session.PartFile {
-		return piece{"type": "text", "media_type": "text/plain", "data": plain}, true
+		return contentBlock{"type": "text", "media_type": "text/plain", "data": plain}, true
 	}
-	if carries && taken(p.Type, media.Type) {
-		return piece{"type": "base64", "media_type": media.Type, "data": media.Data}, true
+	if carries && accepts(p.Type, media.Type) {
+		return contentBlock{"type": "base64", "media_type": media.Type, "data": media.Data}, true
 	}
 	link, linked := wire.LinkOf(p)
-	return piece{"type": "url", "url": link}, linked
+	return contentBlock{"type": "url", "url": link}, linked
 }
 
-// taken reports the media types that the provider takes.
-func taken(part, mediaType string) bool {
+// accepts reports whether the provider accepts a media type.
+func accepts(part, mediaType string) bool {
 	switch mediaType {
 	case "image/jpeg", "image/png", "image/gif", "image/webp":
 		return part == session.PartImage
@@ -169,14 +168,13 @@ func taken(part, mediaType string) bool {
 	return false
 }
 
-// result answers a call.
-func result(m session.Message, id string) piece {
-	block := piece{"type": "tool_result", "tool_use_id": id}
-	var content []piece
+func result(m session.Message, id string) contentBlock {
+	block := contentBlock{"type": "tool_result", "tool_use_id": id}
+	var content []contentBlock
 	if strings.TrimSpace(m.ToolResult.Content) != "" {
 		content = append(content, text(m.ToolResult.Content))
 	}
-	if content = append(content, spoken(m.Content)...); len(content) > 0 {
+	if content = append(content, userBlocks(m.Content)...); len(content) > 0 {
 		block["content"] = content
 	}
 	if m.ToolResult.IsError {

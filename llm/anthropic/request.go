@@ -11,22 +11,22 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// fixed are fields that options cannot set: they are said elsewhere, or the
-// answer could not be read.
-var fixed = []string{"messages", "model", "stream", "system"}
+// reserved lists fields that options cannot set: they come from elsewhere, or
+// the answer could not be read.
+var reserved = []string{"messages", "model", "stream", "system"}
 
-// jsonOnly asks for what the protocol has no field for.
+// jsonOnly asks for JSON: the protocol has no field for it.
 const jsonOnly = "Answer with a single JSON object and nothing else."
 
-// body is the request in this protocol. Options come last and win; those under
-// "tools" are the provider's own tools and join ours.
+// body writes the request in this protocol. Options override other fields; the
+// provider's own tools under "tools" are added to ours.
 func (m *Model) body(r llm.Request) (map[string]any, error) {
-	messages, system := messagesOf(r)
+	messages, system := sentMessages(r)
 	if len(messages) == 0 {
-		return nil, &session.InvalidError{Field: "messages", Reason: "there is nothing to send"}
+		return nil, &session.InvalidError{Field: "messages", Reason: "are empty: there is nothing to send"}
 	}
 	body := map[string]any{"model": m.config.Model, "messages": messages, "stream": true, "max_tokens": m.maxTokens(r.Params)}
-	if err := shape(body, &system, r.ResponseFormat); err != nil {
+	if err := setFormat(body, &system, r.ResponseFormat); err != nil {
 		return nil, err
 	}
 	if len(system) > 0 {
@@ -38,16 +38,16 @@ func (m *Model) body(r llm.Request) (map[string]any, error) {
 	if p := r.Params; p.TopP != nil {
 		body["top_p"] = *p.TopP
 	}
-	// Only stop sequences with something to see in them are taken.
+	// The provider refuses blank stop sequences.
 	stop := slices.DeleteFunc(slices.Clone(r.Params.Stop), func(s string) bool { return strings.TrimSpace(s) == "" })
 	if len(stop) > 0 {
 		body["stop_sequences"] = stop
 	}
-	offered := toolsOf(r.Tools)
+	offered := sentTools(r.Tools)
 	for key, value := range r.Params.Options {
 		switch {
-		case slices.Contains(fixed, key):
-			return nil, &session.InvalidError{Field: "modelParams.options." + key, Reason: "cannot be set as an option"}
+		case slices.Contains(reserved, key):
+			return nil, &session.InvalidError{Field: "modelParams.options." + key, Reason: "cannot be set as an option: it is set elsewhere"}
 		case key == "tools":
 			var theirs []json.RawMessage
 			if err := json.Unmarshal(value, &theirs); err != nil {
@@ -61,7 +61,7 @@ func (m *Model) body(r llm.Request) (map[string]any, error) {
 		}
 	}
 	if len(offered) == 0 {
-		if offered = remembered(messages); len(offered) > 0 {
+		if offered = usedTools(messages); len(offered) > 0 {
 			body["tool_choice"] = map[string]any{"type": "none"}
 		}
 	}
@@ -71,8 +71,8 @@ func (m *Model) body(r llm.Request) (map[string]any, error) {
 	return body, nil
 }
 
-// maxTokens is the limit of the answer. Room for thinking that the options ask
-// for comes on top, where nobody set a limit: the protocol refuses less.
+// maxTokens returns the limit of the answer. If the session sets none, the
+// thinking budget of the options is added: the protocol refuses less.
 func (m *Model) maxTokens(p session.ModelParams) int {
 	if p.MaxOutputTokens != nil {
 		return *p.MaxOutputTokens
@@ -86,8 +86,8 @@ func (m *Model) maxTokens(p session.ModelParams) int {
 	return m.config.MaxTokens
 }
 
-// shape asks for a form of the answer.
-func shape(body map[string]any, system *[]string, f *session.ResponseFormat) error {
+// setFormat requests a format of the answer.
+func setFormat(body map[string]any, system *[]string, f *session.ResponseFormat) error {
 	if f == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func shape(body map[string]any, system *[]string, f *session.ResponseFormat) err
 		}
 		body["output_config"] = map[string]any{"format": map[string]any{"type": f.Type, "schema": f.Schema}}
 	default:
-		return &session.InvalidError{Field: "responseFormat.type", Reason: fmt.Sprintf("%q is none of text, json_object and json_schema", f.Type)}
+		return &session.InvalidError{Field: "responseFormat.type", Reason: fmt.Sprintf("%q is not text, json_object or json_schema", f.Type)}
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ type tool struct {
 
 var anyObject = json.RawMessage(`{"type":"object","properties":{}}`)
 
-func toolsOf(list []llm.Tool) []any {
+func sentTools(list []llm.Tool) []any {
 	var all []any
 	for _, t := range list {
 		schema := t.Schema
@@ -126,9 +126,9 @@ func toolsOf(list []llm.Tool) []any {
 	return all
 }
 
-// remembered are the tools that earlier answers used. A transcript with calls
-// is refused where no tools are offered, so they are, and may not be used.
-func remembered(messages []turn) []any {
+// usedTools lists the tools that earlier answers used. The protocol refuses a
+// transcript with calls but no tools, so they are listed, with tool_choice none.
+func usedTools(messages []sentMessage) []any {
 	var all []any
 	seen := map[string]bool{}
 	for _, t := range messages {

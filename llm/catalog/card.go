@@ -13,20 +13,19 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Card is what is known of a model.
+// Card holds the facts about a model.
 type Card struct {
 	Context int    `json:"context"` // tokens in and out together; 0: not known
 	Output  int    `json:"output"`  // most tokens of one answer; 0: not known
 	Price   *Price `json:"price"`   // nil: not known
-	Long    *Long  `json:"long"`    // nil: long requests cost no more
+	Long    *Long  `json:"long"`    // nil: long requests have the same price
 
-	// Tokenizer is what Config.Counter knows the model's by, if that is not
-	// the model's name.
+	// Tokenizer is the name to pass to Config.Counter; empty: the model's.
 	Tokenizer string `json:"tokenizer"`
 }
 
-// Price is what a million tokens cost. Reasoning is output. A nil field is the
-// price of input.
+// Price is for a million tokens. Reasoning counts as output. A nil field means
+// the price of input.
 type Price struct {
 	Input      session.Cost  `json:"input"`
 	Output     session.Cost  `json:"output"`
@@ -40,8 +39,8 @@ type Long struct {
 	Price
 }
 
-// Cost is what an answer cost, rounded up to a micro-dollar. Input counts what
-// was read from or written to the cache, which has prices of its own.
+// Cost returns the cost of an answer, rounded up to a micro-dollar. Usage.Input
+// includes tokens read from and written to the cache, which have other prices.
 func (p Price) Cost(u session.Usage) session.Cost {
 	var sum product
 	read, written := max(u.CacheRead, 0), max(u.CacheWrite, 0)
@@ -59,8 +58,8 @@ func orInput(price *session.Cost, input session.Cost) session.Cost {
 	return *price
 }
 
-// product is a sum of tokens times prices, in 128 bits: usage comes from
-// outside and no number of it may overflow.
+// product sums tokens times prices in 128 bits: usage comes from a server, and
+// no number may overflow.
 type product struct{ hi, lo uint64 }
 
 func (p *product) add(tokens int64, price session.Cost) {
@@ -70,8 +69,8 @@ func (p *product) add(tokens int64, price session.Cost) {
 	p.hi += hi + carry
 }
 
-// perMillion is the sum divided by a million, rounded up. What does not fit
-// is the largest cost there is.
+// perMillion divides the sum by a million and rounds up. A result that does not
+// fit becomes the largest cost.
 func (p *product) perMillion() session.Cost {
 	const million = 1_000_000
 	lo, carry := bits.Add64(p.lo, million-1, 0)
@@ -83,7 +82,6 @@ func (p *product) perMillion() session.Cost {
 	return session.Cost(min(cost, math.MaxInt64))
 }
 
-// cost is the price of a request, long or not.
 func (c Card) cost(u session.Usage) session.Cost {
 	if c.Long != nil && u.Input > c.Long.Over {
 		return c.Long.Cost(u)
@@ -91,21 +89,21 @@ func (c Card) cost(u session.Usage) session.Cost {
 	return c.Price.Cost(u)
 }
 
-// Cards are the cards of models by their names, provider/model.
+// Cards holds cards by the name provider/model.
 type Cards map[string]Card
 
 //go:embed models.json
 var builtin []byte
 
-// maxCards is the largest file of cards.
+// maxCards is the most bytes of a file of cards.
 const maxCards = 1 << 20
 
-// ReadCards reads cards in the form of models.json, which this package is
-// built with, and the day they are of.
+// ReadCards reads cards in the format of models.json, the built-in file, and
+// returns the day of the facts.
 func ReadCards(r io.Reader) (Cards, time.Time, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxCards+1))
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("read cards of models: %w", err)
+		return nil, time.Time{}, fmt.Errorf("read model cards: %w", err)
 	}
 	if len(data) > maxCards {
 		return nil, time.Time{}, &session.InvalidError{Field: "models", Reason: fmt.Sprintf("the file has more than %d bytes", maxCards)}
@@ -139,7 +137,7 @@ func parseCards(data []byte) (Cards, time.Time, error) {
 				return nil, time.Time{}, err
 			}
 			if _, twice := cards[name]; twice {
-				return nil, time.Time{}, &session.InvalidError{Field: "models." + name, Reason: "is there twice"}
+				return nil, time.Time{}, &session.InvalidError{Field: "models." + name, Reason: "is listed twice"}
 			}
 			cards[name] = entry.Card
 		}
@@ -147,7 +145,7 @@ func parseCards(data []byte) (Cards, time.Time, error) {
 	return cards, date, nil
 }
 
-// check refuses a card that would count wrongly.
+// check refuses a card that would give a wrong cost.
 func (c Card) check(name string) error {
 	bad := func(reason string) error { return &session.InvalidError{Field: "models." + name, Reason: reason} }
 	if _, _, ok := split(name); !ok {

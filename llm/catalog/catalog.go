@@ -1,14 +1,16 @@
-// Package catalog finds models by names like openai/gpt-4.1: which server they
-// are on, the key to it, what they cost and how much they take in. Providers
-// come from the environment or from a configuration, facts about models from a
-// file this package is built with and from files of one's own.
+// Package catalog finds models by names like openai/gpt-4.1: their server, its
+// key, their prices and context lengths. Providers come from the environment or
+// from a configuration, facts about models from a built-in file and from files
+// of your own.
 package catalog
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,21 +21,21 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Config says where to look. The zero value looks into the environment of the
-// process.
+// Config says where providers and facts come from. The zero value uses the
+// environment of the process.
 type Config struct {
 	Environ   []string   // NAME=value; nil: os.Environ()
-	Providers []Provider // besides those of the environment, and before them
-	Cards     Cards      // besides those built in, and before them
+	Providers []Provider // in addition; they replace those of the environment
+	Cards     Cards      // in addition; they replace built-in ones
 
-	// Counter is how tokens are counted for a model, or for the tokenizer that
-	// its card names. The name changes whenever the counts do; ok is false for
-	// what it does not know. tiktoken.Counter is one. Nil: nobody counts, and
-	// memory estimates.
+	// Counter returns a token counter for a model, or for the tokenizer that
+	// its card names. The counter's name changes when its counts change; ok is
+	// false for unknown names. tiktoken.Counter is one. Nil: package memory
+	// estimates.
 	Counter func(name string) (count func(session.Message) int, counter string, ok bool)
 
 	Client *http.Client  // for all providers; nil: http.DefaultTransport
-	Idle   time.Duration // longest silence of a server; 0: the adapter's default
+	Idle   time.Duration // the longest pause in an answer; 0: the adapter's default
 }
 
 // Catalog finds models. It is safe for concurrent use.
@@ -42,13 +44,13 @@ type Catalog struct {
 	providers map[string]provider
 	names     []string // of the providers, sorted
 	cards     Cards
-	date      time.Time // of the cards built in
+	date      time.Time // of the built-in cards
 
 	mu     sync.Mutex // guards models
 	models map[string]llm.Model
 }
 
-// New reads the environment once. Keys that are missing are no error yet: see
+// New reads the environment once. A missing key is not an error here, but in
 // Model.
 func New(c Config) (*Catalog, error) {
 	if c.Environ == nil {
@@ -56,7 +58,7 @@ func New(c Config) (*Catalog, error) {
 	}
 	cards, date, err := parseCards(builtin)
 	if err != nil {
-		return nil, fmt.Errorf("the cards built in: %w", err)
+		return nil, fmt.Errorf("built-in model cards: %w", err)
 	}
 	for name, card := range c.Cards {
 		if err := card.check(name); err != nil {
@@ -71,33 +73,32 @@ func New(c Config) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Catalog{config: c, providers: providers, names: sortedNames(providers), cards: cards, date: date, models: map[string]llm.Model{}}, nil
+	return &Catalog{config: c, providers: providers, names: slices.Sorted(maps.Keys(providers)), cards: cards, date: date, models: map[string]llm.Model{}}, nil
 }
 
-// checkTokenizers refuses a card with a tokenizer that the counter does not
-// know: its model would be counted by an estimate and nobody told.
+// checkTokenizers refuses a card with an unknown tokenizer: its model would
+// silently be counted by an estimate.
 func (c Config) checkTokenizers(cards Cards) error {
-	for _, name := range sortedNames(cards) {
+	for _, name := range slices.Sorted(maps.Keys(cards)) {
 		tokenizer := cards[name].Tokenizer
 		if c.Counter == nil || tokenizer == "" {
 			continue
 		}
 		if _, _, ok := c.Counter(tokenizer); !ok {
-			return &session.InvalidError{Field: "models." + name, Reason: fmt.Sprintf("has a tokenizer that is not known: %q", tokenizer)}
+			return &session.InvalidError{Field: "models." + name, Reason: fmt.Sprintf("has the unknown tokenizer %q", tokenizer)}
 		}
 	}
 	return nil
 }
 
-// maxModels is how many models are kept at hand: names come from definitions,
-// and there is no end to those.
+// maxModels bounds the cache of models: definitions may use any number of names.
 const maxModels = 256
 
-// Model is the model of that name, provider/model. Whether the provider has
-// such a model only asking it shows. A provider nobody has set up is a
-// NotFoundError with the names of those there are; one without its key is a
-// KeyError. The model is llm.Priced only if its price is known, and counts
-// tokens where Config.Counter can.
+// Model returns the model with the name provider/model. It does not check that
+// the provider has such a model. An unknown provider is a NotFoundError that
+// lists the known ones; a provider without its key is a KeyError. The model is
+// llm.Priced only if its price is known, and counts tokens if Config.Counter
+// can.
 func (c *Catalog) Model(name string) (llm.Model, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,17 +125,15 @@ func (c *Catalog) Model(name string) (llm.Model, error) {
 	return c.models[name], nil
 }
 
-// server is a model that can tell which others there are beside it.
+// server is a model that can list the other models of its server.
 type server interface {
 	llm.Model
 	lister
 }
 
-// maxAnswer is the longest answer that is asked for where nobody said how
-// long: enough for any, and no licence to go on for ever.
+// maxAnswer is the most tokens of an answer if the session sets no limit.
 const maxAnswer = 32_000
 
-// open makes a model on a provider's server.
 func (c *Catalog) open(p provider, model string, card Card) (server, error) {
 	if p.Protocol == Anthropic {
 		return anthropic.New(anthropic.Config{
@@ -148,13 +147,12 @@ func (c *Catalog) open(p provider, model string, card Card) (server, error) {
 	})
 }
 
-// split parts a name at its first slash.
+// split splits a name at its first slash.
 func split(name string) (provider, model string, ok bool) {
 	provider, model, ok = strings.Cut(name, "/")
 	return provider, model, ok && provider != "" && strings.TrimSpace(model) != ""
 }
 
-// available is how models may be named, one line for each provider.
 func (c *Catalog) available() []string {
 	list := []string{}
 	for _, name := range c.names {
@@ -163,7 +161,7 @@ func (c *Catalog) available() []string {
 	return list
 }
 
-// withCard is the model with what is known of it.
+// withCard adds the facts of a card to a model.
 func (c *Catalog) withCard(m llm.Model, name string, card Card) llm.Model {
 	sized := &sizedModel{Model: m, context: card.Context}
 	if c.config.Counter != nil {
@@ -182,7 +180,7 @@ type sizedModel struct {
 	counter string
 }
 
-// CountTokens counts a message; without a counter by none.
+// CountTokens counts a message; without a counter its name is empty.
 func (m *sizedModel) CountTokens(message session.Message) (tokens int, counter string) {
 	if m.count == nil {
 		return 0, ""
@@ -190,7 +188,7 @@ func (m *sizedModel) CountTokens(message session.Message) (tokens int, counter s
 	return m.count(message), m.counter
 }
 
-// ContextLength is how many tokens the model takes, 0 where that is not known.
+// ContextLength returns 0 if the length is not known.
 func (m *sizedModel) ContextLength() int { return m.context }
 
 type pricedModel struct {
@@ -201,24 +199,22 @@ type pricedModel struct {
 // Cost is what an answer cost.
 func (m *pricedModel) Cost(u session.Usage) session.Cost { return m.card.cost(u) }
 
-// Card is what is known of a model, which may be nothing.
+// Card returns the facts about a model, if there are any.
 func (c *Catalog) Card(name string) (Card, bool) {
 	card, ok := c.cards[name]
 	return card, ok
 }
 
-// Date is the day of which the prices built in are.
+// Date returns the day of the built-in facts.
 func (c *Catalog) Date() time.Time { return c.date }
 
-// Secrets are the values of the keys that were found, by the names of their
-// variables, for the runtime to mask. Values so short that they are ordinary
-// words are left out: local servers take anything as a key.
+// Secrets returns the keys that were found, by the names of their variables, for
+// the runtime to mask. Short values are left out: local servers accept any word
+// as a key.
 func (c *Catalog) Secrets() map[string]string {
 	secrets := map[string]string{}
 	for _, p := range c.providers {
-		for name, value := range p.secrets() {
-			secrets[name] = value
-		}
+		maps.Copy(secrets, p.secrets())
 	}
 	return secrets
 }

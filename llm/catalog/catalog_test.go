@@ -98,13 +98,13 @@ func TestModel_saysWhatIsMissing(t *testing.T) {
 func TestNew_refusesWhatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]catalog.Config{
-		"HOLDFAST_PROVIDER_A_B_URL":    {Environ: []string{"HOLDFAST_PROVIDER_A_B_KEY_ENV=X"}},
-		"http or https":                {Environ: []string{"OPENAI_BASE_URL=localhost:8080"}},
-		"neither openai nor anthropic": {Environ: []string{"HOLDFAST_PROVIDER_A_URL=http://x", "HOLDFAST_PROVIDER_A_PROTOCOL=gemini"}},
-		"takes the name, not the key":  {Environ: []string{"HOLDFAST_PROVIDER_A_URL=http://x", "HOLDFAST_PROVIDER_A_KEY_ENV=" + key}},
-		"is not a name":                {Environ: []string{}, Providers: []catalog.Provider{{Name: "A b", Protocol: catalog.OpenAI, URL: "http://x"}}},
-		"not named provider/model":     {Environ: []string{}, Cards: catalog.Cards{"x": {}}},
-		"negative price":               {Environ: []string{}, Cards: catalog.Cards{"x/y": {Price: &catalog.Price{Input: -1}}}},
+		"HOLDFAST_PROVIDER_A_B_URL":       {Environ: []string{"HOLDFAST_PROVIDER_A_B_KEY_ENV=X"}},
+		"http or https":                   {Environ: []string{"OPENAI_BASE_URL=localhost:8080"}},
+		"must be openai or anthropic":     {Environ: []string{"HOLDFAST_PROVIDER_A_URL=http://x", "HOLDFAST_PROVIDER_A_PROTOCOL=gemini"}},
+		"name of a variable, not the key": {Environ: []string{"HOLDFAST_PROVIDER_A_URL=http://x", "HOLDFAST_PROVIDER_A_KEY_ENV=" + key}},
+		"may have only lower case":        {Environ: []string{}, Providers: []catalog.Provider{{Name: "A b", Protocol: catalog.OpenAI, URL: "http://x"}}},
+		"not named provider/model":        {Environ: []string{}, Cards: catalog.Cards{"x": {}}},
+		"negative price":                  {Environ: []string{}, Cards: catalog.Cards{"x/y": {Price: &catalog.Price{Input: -1}}}},
 	} {
 		_, err := catalog.New(c)
 		if !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), key) {
@@ -320,7 +320,7 @@ func TestReadCards_ofOnesOwn(t *testing.T) {
 	for want, text := range map[string]string{
 		"date":                     `{"models":[]}`,
 		"unknown field":            `{"date":"2027-01-02","models":[{"names":["a/b"],"contxt":5}]}`,
-		"is there twice":           `{"date":"2027-01-02","models":[{"names":["a/b","a/c"]},{"names":["a/c"]}]}`,
+		"is listed twice":          `{"date":"2027-01-02","models":[{"names":["a/b","a/c"]},{"names":["a/c"]}]}`,
 		"not named provider/model": `{"date":"2027-01-02","models":[{"names":["ab"]}]}`,
 		"has a price for long":     `{"date":"2027-01-02","models":[{"names":["a/b"],"long":{"over":5,"input":1,"output":1}}]}`,
 		"negative":                 `{"date":"2027-01-02","models":[{"names":["a/b"],"price":{"input":-1,"output":1}}]}`,

@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Status is how a provider is set up. It holds no secret.
+// Status shows the configuration of a provider, without secrets.
 type Status struct {
 	Name     string   `json:"name"`
 	Protocol Protocol `json:"protocol"`
 	URL      string   `json:"url"`
-	KeyEnv   string   `json:"keyEnv,omitempty"`  // the variable its key comes from
+	KeyEnv   string   `json:"keyEnv,omitempty"`  // the variable of its key
 	Missing  string   `json:"missing,omitempty"` // the variable to set before it can be used
-	Known    []string `json:"known,omitempty"`   // its models of which something is known
+	Known    []string `json:"known,omitempty"`   // its models with a card
 }
 
-// Ready reports a provider that can be asked.
+// Ready reports whether the provider can be used.
 func (s Status) Ready() bool { return s.Missing == "" }
 
 // Providers lists the providers by name, ready or not.
@@ -42,7 +42,7 @@ func (c *Catalog) Providers() []Status {
 	return list
 }
 
-// Health is what a check found.
+// Health is the result of a check.
 type Health struct {
 	Provider string        `json:"provider"`
 	Model    string        `json:"model,omitempty"`  // that answered
@@ -52,22 +52,21 @@ type Health struct {
 	Cost     session.Cost  `json:"cost"`
 }
 
-// lister is an adapter that can ask its server what it offers.
+// lister is an adapter that can list its server's models.
 type lister interface {
 	Models(ctx context.Context) ([]string, error)
 }
 
-// checkTokens is how long the answer to a check may be.
+// checkTokens limits the answer to a check.
 const checkTokens = 16
 
-// Check asks a provider for its models, which costs nothing, or with
-// provider/model that model for a word. Errors are those of Model and of the
-// model itself.
+// Check asks a provider for its models, which is free, or, for provider/model,
+// asks that model for one word. Errors are those of Model and of the server.
 func (c *Catalog) Check(ctx context.Context, name string) (Health, error) {
-	began := time.Now()
+	start := time.Now()
 	if strings.Contains(name, "/") {
 		h, err := c.checkModel(ctx, name)
-		h.Took = time.Since(began)
+		h.Took = time.Since(start)
 		return h, err
 	}
 	p, ok := c.providers[name]
@@ -77,16 +76,16 @@ func (c *Catalog) Check(ctx context.Context, name string) (Health, error) {
 	if missing := p.missing(); missing != "" {
 		return Health{}, &KeyError{Provider: name, Variable: missing}
 	}
-	server, err := c.open(p, "any", Card{}) // a list of models is no model's
+	server, err := c.open(p, "any", Card{}) // the list does not depend on a model
 	if err != nil {
 		return Health{}, fmt.Errorf("provider %q: %w", name, err)
 	}
 	models, err := server.Models(ctx)
-	var told *llm.ProviderError
-	if errors.As(err, &told) {
-		told.Model = ""
+	var refused *llm.ProviderError
+	if errors.As(err, &refused) {
+		refused.Model = ""
 	}
-	return Health{Provider: name, Models: models, Took: time.Since(began)}, err
+	return Health{Provider: name, Models: models, Took: time.Since(start)}, err
 }
 
 func (c *Catalog) checkModel(ctx context.Context, name string) (Health, error) {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Protocol is the language of a server.
+// Protocol is the API of a server.
 type Protocol string
 
 // The protocols.
@@ -25,31 +26,31 @@ const (
 
 // Provider is a server of models.
 type Provider struct {
-	Name     string // before the slash of a model's name
+	Name     string // the part of a model's name before the slash
 	Protocol Protocol
-	URL      string // OpenAI: with /v1 or what stands for it
-	KeyEnv   string // the variable that holds the key; empty: it needs none
-	Key      string // in place of the variable
+	URL      string // for OpenAI with /v1 or the server's equivalent
+	KeyEnv   string // the variable with the key; empty: no key needed
+	Key      string // instead of the variable
 	Header   http.Header
 
 	ReasoningField string // see openai.Config
 	TellsCost      bool   // see openai.Config
 }
 
-// KeyError is a provider whose key is not set. It names the variable to set.
+// KeyError says which variable to set for a provider's key.
 type KeyError struct{ Provider, Variable string }
 
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("provider %q has no key: set %s", e.Provider, e.Variable)
 }
 
-// Unwrap lets a KeyError match as something that is not set up here.
+// Unwrap makes a KeyError match ErrUnsupported: not configured here.
 func (e *KeyError) Unwrap() error { return session.ErrUnsupported }
 
 // provider is a Provider with its key.
 type provider struct {
 	Provider
-	keyless bool // it may do without
+	keyless bool // it may be used without a key
 }
 
 func (p provider) missing() string {
@@ -59,7 +60,7 @@ func (p provider) missing() string {
 	return p.KeyEnv
 }
 
-// minSecret is the length below which the runtime takes nothing for a secret.
+// minSecret is the shortest value that the runtime masks.
 const minSecret = 8
 
 func (p provider) secrets() map[string]string {
@@ -86,7 +87,7 @@ func (p provider) secrets() map[string]string {
 	return found
 }
 
-// address is the URL as it may be shown.
+// address returns the URL without credentials.
 func (p provider) address() string {
 	u, err := url.Parse(p.URL)
 	if err != nil {
@@ -96,7 +97,7 @@ func (p provider) address() string {
 	return u.String()
 }
 
-// environment is the process's variables. A variable that is blank is not set.
+// environment holds variables by name. A blank variable counts as not set.
 type environment map[string]string
 
 func readEnvironment(environ []string) environment {
@@ -110,8 +111,8 @@ func readEnvironment(environ []string) environment {
 	return env
 }
 
-// findProviders are those built in, then those of the environment, then those
-// of the configuration; a later one takes the place of an earlier one.
+// findProviders collects the built-in providers, those of the environment and
+// those of the configuration; a later one replaces an earlier one of its name.
 func findProviders(c Config) (map[string]provider, error) {
 	env := readEnvironment(c.Environ)
 	named, err := env.named()
@@ -137,8 +138,8 @@ func findProviders(c Config) (map[string]provider, error) {
 	return found, nil
 }
 
-// wellKnown are the providers that need no more than a key. A server of one's
-// own in place of theirs may need none.
+// wellKnown lists the providers that need only a key. With another server in
+// their place even the key is optional.
 func (env environment) wellKnown() []provider {
 	list := []provider{
 		{Provider: Provider{Name: "openai", Protocol: OpenAI, URL: openai.DefaultURL, KeyEnv: "OPENAI_API_KEY"}},
@@ -154,8 +155,8 @@ func (env environment) wellKnown() []provider {
 	return list
 }
 
-// ollamaURL is the address of a server as Ollama's own variable names it: a
-// host, a port or both, with or without a scheme.
+// ollamaURL reads the value of OLLAMA_HOST: a host, a port or both, with or
+// without a scheme.
 func ollamaURL(host string) string {
 	scheme, rest, found := strings.Cut(host, "://")
 	if !found {
@@ -165,18 +166,18 @@ func ollamaURL(host string) string {
 	name, port, err := net.SplitHostPort(rest)
 	if err != nil {
 		name, port = strings.Trim(rest, "[]"), "11434"
-		if found { // an address with a scheme has its scheme's port
+		if found { // with a scheme the scheme's port applies
 			return strings.TrimSuffix(scheme+"://"+rest+"/"+path, "/") + "/v1"
 		}
 	}
-	if name == "" || name == "0.0.0.0" || name == "::" { // where it listens is not where it is reached
+	if name == "" || name == "0.0.0.0" || name == "::" { // it listens there, but is reached at localhost
 		name = "127.0.0.1"
 	}
 	return strings.TrimSuffix(scheme+"://"+net.JoinHostPort(name, port)+"/"+path, "/") + "/v1"
 }
 
-// providerVariable is how any other server is set up: its URL, the variable
-// with its key if it needs one, and its protocol if that is not OpenAI's.
+// providerVariable configures any other server: its URL, the variable with its
+// key if it needs one, and its protocol if that is not OpenAI's.
 var providerVariable = regexp.MustCompile(`^HOLDFAST_PROVIDER_([A-Z0-9]+(?:_[A-Z0-9]+)*?)_(URL|KEY_ENV|PROTOCOL)$`)
 
 func (env environment) named() ([]provider, error) {
@@ -200,7 +201,7 @@ func (env environment) named() ([]provider, error) {
 		}
 	}
 	var list []provider
-	for _, name := range sortedNames(found) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
 		p := found[name]
 		if p.URL == "" {
 			variable := "HOLDFAST_PROVIDER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_URL"
@@ -216,33 +217,24 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// check refuses a provider that cannot be spoken to. What it says holds no
-// value of a variable that may be a secret by mistake.
+// check refuses an invalid provider. The error contains no value of a variable:
+// a key may be set there by mistake.
 func (p provider) check() error {
 	bad := func(format string, args ...any) error {
 		return &session.InvalidError{Field: fmt.Sprintf("provider %q", p.Name), Reason: fmt.Sprintf(format, args...)}
 	}
 	if !providerName.MatchString(p.Name) {
-		return bad("is not a name of lower case letters, digits, dots, hyphens or underscores")
+		return bad("may have only lower case letters, digits, dots, hyphens and underscores")
 	}
 	if p.Protocol != OpenAI && p.Protocol != Anthropic {
-		return bad("the protocol is neither %s nor %s", OpenAI, Anthropic)
+		return bad("the protocol must be %s or %s", OpenAI, Anthropic)
 	}
 	if p.KeyEnv != "" && !variableName.MatchString(p.KeyEnv) {
-		return bad("the variable for its key has no name of a variable; it takes the name, not the key")
+		return bad("KeyEnv must be the name of a variable, not the key itself")
 	}
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return bad("its URL is not an http or https address")
+		return bad("the URL must be an http or https address")
 	}
 	return nil
-}
-
-func sortedNames[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,6 +1,6 @@
-// Package offline is a model that needs nothing: no key, no network, no
-// weights. It repeats what it was told and says where the session stands, so
-// that everything around a model can be tried and seen to work.
+// Package offline is a model that needs no key, no network and no weights. It
+// repeats the last message and counts the messages, so that you can try
+// everything around a model.
 package offline
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Name is how definitions and configurations call the model.
+// Name is the model's name in definitions.
 const Name = "offline/echo"
 
 // Model answers offline. The zero value answers at once.
@@ -23,26 +23,25 @@ type Model struct {
 	Pace time.Duration
 }
 
-// WorksOffline marks the model as one that never leaves the machine.
+// WorksOffline makes the model an llm.Offline.
 func (Model) WorksOffline() {}
 
-// Cost is nothing.
+// Cost returns 0.
 func (Model) Cost(session.Usage) session.Cost { return 0 }
 
 // Infer repeats the last user message and counts the messages so far.
 func (m Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	said, turns := "", 0
+	last, count := "", 0
 	for _, message := range r.Messages {
 		if message.Role == session.RoleUser {
-			said, turns = message.Content.Text(), turns+1
+			last, count = message.Content.Text(), count+1
 		}
 	}
-	answer := fmt.Sprintf("You said: %s", shorten(said, 400))
-	switch {
-	case turns <= 1:
+	answer := fmt.Sprintf("You said: %s", shorten(last, 400))
+	if count <= 1 {
 		answer += "\nI am the offline model: I only repeat, but this session is real and saved."
-	default:
-		answer += fmt.Sprintf("\nThat was message %d of this session.", turns)
+	} else {
+		answer += fmt.Sprintf("\nThat was message %d of this session.", count)
 	}
 	for i, word := range strings.SplitAfter(answer, " ") {
 		if i > 0 && m.Pace > 0 {
@@ -66,7 +65,7 @@ func (m Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (
 	}, nil
 }
 
-// tokens is a rough count: four bytes each.
+// tokens estimates: four bytes each.
 func tokens(r llm.Request) int64 {
 	n := len(r.System)
 	for _, m := range r.Messages {

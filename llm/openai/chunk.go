@@ -8,37 +8,37 @@ import (
 	"github.com/holdfast-dev/holdfast/llm/internal/wire"
 )
 
-// chunk is an event of a stream, or a whole answer: they differ in one name.
+// chunk is an event of a stream or a whole answer: only one name differs.
 type chunk struct {
-	Model   wire.Word       `json:"model"`
+	Model   wire.String     `json:"model"`
 	Choices []choice        `json:"choices"`
 	Usage   *usage          `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
 type choice struct {
-	Index        int       `json:"index"`
-	Delta        *said     `json:"delta"`
-	Message      *said     `json:"message"`
-	FinishReason wire.Word `json:"finish_reason"`
-	Usage        *usage    `json:"usage"` // where some servers put it
+	Index        int           `json:"index"`
+	Delta        *messageDelta `json:"delta"`
+	Message      *messageDelta `json:"message"`
+	FinishReason wire.String   `json:"finish_reason"`
+	Usage        *usage        `json:"usage"` // some servers put it here
 }
 
-type said struct {
-	Content          prose           `json:"content"`
-	Refusal          wire.Word       `json:"refusal"`
-	Reasoning        wire.Word       `json:"reasoning"`         // OpenRouter, Ollama, vLLM
-	ReasoningContent wire.Word       `json:"reasoning_content"` // DeepSeek, LM Studio, older vLLM
+type messageDelta struct {
+	Content          mixedContent    `json:"content"`
+	Refusal          wire.String     `json:"refusal"`
+	Reasoning        wire.String     `json:"reasoning"`         // OpenRouter, Ollama, vLLM
+	ReasoningContent wire.String     `json:"reasoning_content"` // DeepSeek, LM Studio, older vLLM
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 	ToolCalls        []callPiece     `json:"tool_calls"`
 }
 
 type callPiece struct {
-	Index    *int      `json:"index"`
-	ID       wire.Word `json:"id"`
+	Index    *int        `json:"index"`
+	ID       wire.String `json:"id"`
 	Function struct {
-		Name      wire.Word `json:"name"`
-		Arguments arguments `json:"arguments"`
+		Name      wire.String `json:"name"`
+		Arguments arguments   `json:"arguments"`
 	} `json:"function"`
 }
 
@@ -56,8 +56,8 @@ type usage struct {
 	Cost     float64    `json:"cost"`
 }
 
-// decode reads a chunk. A field of another type than expected is as if it were
-// not there: it is no reason to lose an answer.
+// decode reads a chunk. A field of an unexpected type counts as missing: it must
+// not lose an answer.
 func decode(raw []byte) (chunk, error) {
 	var c chunk
 	err := json.Unmarshal(raw, &c)
@@ -68,20 +68,20 @@ func decode(raw []byte) (chunk, error) {
 	return c, err
 }
 
-// prose is content: a string or, at some servers, a list of parts of which
-// some are thoughts.
-type prose struct{ text, thoughts string }
+// mixedContent is a string or, at some servers, a list of parts, some of them
+// reasoning.
+type mixedContent struct{ text, thoughts string }
 
 // UnmarshalJSON takes any JSON value and never fails.
-func (p *prose) UnmarshalJSON(data []byte) error {
-	*p = prose{}
+func (p *mixedContent) UnmarshalJSON(data []byte) error {
+	*p = mixedContent{}
 	if json.Unmarshal(data, &p.text) == nil {
 		return nil
 	}
 	var parts []struct {
-		Type     wire.Word `json:"type"`
-		Text     wire.Word `json:"text"`
-		Thinking prose     `json:"thinking"`
+		Type     wire.String  `json:"type"`
+		Text     wire.String  `json:"text"`
+		Thinking mixedContent `json:"thinking"`
 	}
 	if json.Unmarshal(data, &parts) != nil {
 		return nil
@@ -95,7 +95,7 @@ func (p *prose) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// arguments is a piece of the text of a call's arguments. Some servers send
+// arguments is a piece of the JSON text of a call's arguments. Some servers send
 // the object itself.
 type arguments string
 

@@ -8,25 +8,25 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// detailsPart is the type of the part that keeps reasoning in the form its
-// provider wants it back in, seals included.
+// detailsPart is the type of the part that keeps reasoning in the form that its
+// provider wants back, with signatures.
 const detailsPart = "reasoning_details"
 
-// details is such a part. Only the provider it names is sent it again.
+// details is such a part. It is sent back only to its own provider.
 type details struct {
 	Type     string           `json:"type"`
 	Provider string           `json:"provider"`
 	Details  []map[string]any `json:"details"`
 }
 
-// detail is one entry, in the making while it is streamed.
+// detail is one entry, collected while it is streamed.
 type detail struct {
 	fields map[string]json.RawMessage
-	texts  map[string]*strings.Builder // of the fields that come in pieces
+	texts  map[string]*strings.Builder // of fields that are streamed in pieces
 }
 
-// addDetails adds a list of entries or of pieces of them: pieces of one entry
-// have its index and type.
+// addDetails adds entries or pieces of entries; pieces have the index and type
+// of their entry.
 func addDetails(have []*detail, raw json.RawMessage) []*detail {
 	var more []map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &more) != nil {
@@ -64,8 +64,8 @@ func (d *detail) add(next map[string]json.RawMessage) {
 	}
 }
 
-// detailsOf is the part that keeps the entries, if there are any.
-func detailsOf(provider string, list []*detail) (session.Part, bool) {
+// detailsPartOf returns the part that keeps the entries, if there are any.
+func detailsPartOf(provider string, list []*detail) (session.Part, bool) {
 	kept := details{Type: detailsPart, Provider: provider}
 	for _, d := range list {
 		whole := map[string]any{}
@@ -78,7 +78,7 @@ func detailsOf(provider string, list []*detail) (session.Part, bool) {
 		kept.Details = append(kept.Details, whole)
 	}
 	raw, err := session.JSON(kept)
-	if len(list) == 0 || err != nil { // what was decoded encodes
+	if len(list) == 0 || err != nil { // decoded values always encode
 		return session.Part{}, false
 	}
 	return session.Part{Type: detailsPart, Raw: raw}, true

@@ -2,22 +2,23 @@ package openai
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
 )
 
-// dialect is the part of the protocol that servers disagree on.
+// dialect holds the parts of the protocol in which servers differ.
 type dialect struct {
 	stream           bool // answers come in pieces
-	usage            bool // the last piece tells the usage, if asked
+	usage            bool // the last piece has the usage, if requested
 	completionTokens bool // the limit is called max_completion_tokens
 	renamed          bool // the other name of the limit has been tried
 }
 
-// without is the dialect to try after a refusal, if the server refused a part
-// of the protocol and not what it was asked.
-func (d dialect) without(err error) (dialect, bool) {
+// fallback returns the dialect to try next, if the server refused a part of the
+// protocol and not the request itself.
+func (d dialect) fallback(err error) (dialect, bool) {
 	var refused *llm.ProviderError
 	if !errors.As(err, &refused) || refused.Status/100 != 4 && refused.Status != 501 || !unsupported(refused) {
 		return d, false
@@ -38,16 +39,10 @@ func (d dialect) without(err error) (dialect, bool) {
 	return d, true
 }
 
-// unsupported reports the words in which servers refuse a field, and not its
-// value.
+// unsupported reports that a server refused a field, and not its value.
 func unsupported(e *llm.ProviderError) bool {
 	text := strings.ToLower(e.Code + " " + e.Message)
-	for _, word := range []string{
+	return slices.ContainsFunc([]string{
 		"unsupported", "not support", "unrecognized", "unknown", "extra inputs", "extra fields", "not permitted", "unexpected", "must be verified",
-	} {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
+	}, func(word string) bool { return strings.Contains(text, word) })
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,61 +24,45 @@ const (
 	DefaultMaxTokens = 100_000
 )
 
-// maxTextBytes is where a text is cut before it is sent: about the 8,191
-// tokens that OpenAI's models look at.
+// maxTextBytes is where a text is cut: about the 8,191 tokens that OpenAI's
+// models read.
 const maxTextBytes = 32 << 10
 
 // EmbedderConfig is one embedding model on one server. Only Model is required.
 type EmbedderConfig struct {
 	Model    string // as the server calls it
-	Provider string // in errors and in the embedder's name; default openai
+	Provider string // for errors and the embedder's name; default openai
 	URL      string // default DefaultURL
 	Key      string // empty: none is sent
 	Header   http.Header
 
-	Dimensions int // of the vectors, where the model can shorten them; 0: its own
+	Dimensions int // of the vectors, if the model can shorten them; 0: the model's own
 	MaxTexts   int // of one request; default DefaultMaxTexts
 	MaxTokens  int // of one request, by an estimate; default DefaultMaxTokens
 
 	Client   *http.Client  // nil: http.DefaultTransport
-	Idle     time.Duration // longest silence of the server; default 5 minutes
+	Idle     time.Duration // the longest pause in an answer; default 5 minutes
 	MaxBytes int64         // of one answer; default 64 MiB
 }
 
-// Embedder is a llm.Embedder behind the embeddings part of the protocol.
+// Embedder is an llm.Embedder that uses the embeddings endpoint.
 type Embedder struct {
 	config    EmbedderConfig
 	wire      *wire.Client
 	dimension atomic.Int64 // of all vectors, once known
-	plain     atomic.Bool  // the server refuses to be asked for base64
+	plain     atomic.Bool  // the server refuses base64
 }
 
-// NewEmbedder makes an embedder. Nothing is asked of the server yet.
+// NewEmbedder makes an embedder. It does not contact the server.
 func NewEmbedder(c EmbedderConfig) (*Embedder, error) {
-	if c.Provider == "" {
-		c.Provider = "openai"
-	}
-	if c.URL == "" {
-		c.URL = DefaultURL
-	}
+	c.Provider, c.URL = cmp.Or(c.Provider, "openai"), cmp.Or(c.URL, DefaultURL)
 	if c.Dimensions < 0 || c.MaxTexts < 0 || c.MaxTokens < 0 {
-		return nil, &session.InvalidError{Field: "Config", Reason: "Dimensions, MaxTexts and MaxTokens are not negative"}
+		return nil, &session.InvalidError{Field: "Config", Reason: "Dimensions, MaxTexts and MaxTokens must not be negative"}
 	}
-	if c.MaxTexts == 0 {
-		c.MaxTexts = DefaultMaxTexts
-	}
-	if c.MaxTokens == 0 {
-		c.MaxTokens = DefaultMaxTokens
-	}
-	header := http.Header{}
-	if c.Header != nil {
-		header = c.Header.Clone()
-	}
-	if c.Key != "" {
-		header.Set("Authorization", "Bearer "+c.Key)
-	}
+	c.MaxTexts, c.MaxTokens = cmp.Or(c.MaxTexts, DefaultMaxTexts), cmp.Or(c.MaxTokens, DefaultMaxTokens)
 	client, err := wire.New(wire.Config{
-		Provider: c.Provider, Model: c.Model, URL: c.URL, Header: header, Client: c.Client, Idle: c.Idle, MaxBytes: c.MaxBytes,
+		Provider: c.Provider, Model: c.Model, URL: c.URL, Header: authorised(c.Header, c.Key),
+		Client: c.Client, Idle: c.Idle, MaxBytes: c.MaxBytes,
 	})
 	if err != nil {
 		return nil, err
@@ -87,8 +72,8 @@ func NewEmbedder(c EmbedderConfig) (*Embedder, error) {
 	return e, nil
 }
 
-// Name is the provider, the model, and the dimensions if they were chosen.
-// Models of one name on two servers need two providers.
+// Name joins provider, model and, if set, dimensions. The same model on two
+// servers needs two provider names.
 func (e *Embedder) Name() string {
 	name := e.config.Provider + "/" + e.config.Model
 	if e.config.Dimensions > 0 {
@@ -97,10 +82,9 @@ func (e *Embedder) Name() string {
 	return name
 }
 
-// Embed asks the server for the vectors of all texts, in as many requests as
-// that takes; if one of them fails all of it does. Blank texts are not sent. A
-// text that is longer than the model takes is cut until it fits: it stands for
-// itself by its beginning.
+// Embed asks the server for the vectors of all texts, in several requests if
+// needed; if one fails, all fails. Blank texts are not sent. A text that is too
+// long for the model is cut until it fits.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	var asked []int // texts that are not blank
@@ -110,7 +94,7 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 		}
 	}
 	for len(asked) > 0 {
-		n := e.fitting(texts, asked)
+		n := e.batchSize(texts, asked)
 		batch := make([]string, n)
 		for i, at := range asked[:n] {
 			batch[i] = cut(texts[at], maxTextBytes)
@@ -130,8 +114,8 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	return vectors, nil
 }
 
-// fitting is how many of the asked texts go into one request, at least one.
-func (e *Embedder) fitting(texts []string, asked []int) int {
+// batchSize returns how many of the asked texts fit in one request, at least one.
+func (e *Embedder) batchSize(texts []string, asked []int) int {
 	tokens := 0
 	for n, at := range asked[:min(len(asked), e.config.MaxTexts)] {
 		tokens += min(len(texts[at]), maxTextBytes)/4 + 1
@@ -142,13 +126,12 @@ func (e *Embedder) fitting(texts []string, asked []int) int {
 	return min(len(asked), e.config.MaxTexts)
 }
 
-// embed asks for a batch. One that is too much for the server is asked for in
-// halves, in the end a text by its first half: a single text that no server
-// takes must not keep all others from being embedded.
+// embed sends a batch. If it is too large for the server, it is halved; a single
+// text is cut in half: one long text must not block all others.
 func (e *Embedder) embed(ctx context.Context, batch []string) ([][]float32, error) {
 	vectors, err := e.ask(ctx, batch)
 	switch half := len(batch) / 2; {
-	case err == nil || !tooMuch(err):
+	case err == nil || !isTooLarge(err):
 		return vectors, err
 	case half > 0:
 		first, err := e.embed(ctx, batch[:half])
@@ -163,15 +146,13 @@ func (e *Embedder) embed(ctx context.Context, batch []string) ([][]float32, erro
 	return e.embed(ctx, []string{cut(batch[0], len(batch[0])/2)})
 }
 
-// tooMuch reports a request that was refused for its size.
-func tooMuch(err error) bool {
+func isTooLarge(err error) bool {
 	var refused *llm.ProviderError
 	return errors.Is(err, session.ErrContextLength) ||
 		errors.As(err, &refused) && (refused.Status == http.StatusRequestEntityTooLarge ||
 			refused.Status/100 == 4 && strings.Contains(strings.ToLower(refused.Message), "batch size"))
 }
 
-// ask sends one request.
 func (e *Embedder) ask(ctx context.Context, batch []string) ([][]float32, error) {
 	body := map[string]any{"model": e.config.Model, "input": batch}
 	if e.config.Dimensions > 0 {
@@ -203,8 +184,8 @@ func (e *Embedder) post(ctx context.Context, body any) ([]byte, error) {
 	return answer.All()
 }
 
-// fillBlank gives every text without a vector the zero vector. How long that
-// is a server has to tell: it is asked for any text if it has never told.
+// fillBlank gives every text without a vector the zero vector. If the dimension
+// is not known yet, it embeds an example to find out.
 func (e *Embedder) fillBlank(ctx context.Context, vectors [][]float32) error {
 	for i, v := range vectors {
 		if v != nil {
@@ -220,7 +201,7 @@ func (e *Embedder) fillBlank(ctx context.Context, vectors [][]float32) error {
 	return nil
 }
 
-// cut is the beginning of a text, of whole characters.
+// cut returns the beginning of a text, without half a character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

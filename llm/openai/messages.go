@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -21,8 +22,8 @@ type call struct {
 	Function callFunction `json:"function"`
 }
 
-// messages is the transcript in this protocol. What has no place in it is
-// named in a text in its stead.
+// messages writes the transcript in this protocol, with placeholders for what it
+// cannot express.
 func (m *Model) messages(r llm.Request) ([]map[string]any, error) {
 	var out []map[string]any
 	if r.System != "" {
@@ -30,39 +31,39 @@ func (m *Model) messages(r llm.Request) ([]map[string]any, error) {
 	}
 	var ids wire.CallIDs
 	for _, message := range session.Sendable(r.Messages) {
-		var said map[string]any
+		var sent map[string]any
 		switch message.Role {
-		case session.RoleSystem, session.RoleDeveloper: // only OpenAI knows developers, and takes either
-			said = map[string]any{"role": "system", "content": wire.PlainText(message.Content)}
+		case session.RoleSystem, session.RoleDeveloper: // only OpenAI knows developers, and it accepts system too
+			sent = map[string]any{"role": "system", "content": wire.PlainText(message.Content)}
 		case session.RoleAssistant:
-			if said = m.assistant(message, &ids); said == nil {
+			if sent = m.assistant(message, &ids); sent == nil {
 				continue
 			}
 		case session.RoleTool:
-			said = map[string]any{"role": "tool", "tool_call_id": ids.Result(), "content": result(message)}
+			sent = map[string]any{"role": "tool", "tool_call_id": ids.Result(), "content": result(message)}
 		default:
-			said = map[string]any{"role": "user", "content": userContent(message.Content)}
+			sent = map[string]any{"role": "user", "content": userContent(message.Content)}
 		}
-		if name := speaker(message); name != "" {
-			said["name"] = name
+		if name := messageName(message); name != "" {
+			sent["name"] = name
 		}
-		out = append(out, said)
+		out = append(out, sent)
 	}
 	if len(out) == 0 {
-		return nil, &session.InvalidError{Field: "messages", Reason: "there is nothing to send"}
+		return nil, &session.InvalidError{Field: "messages", Reason: "are empty: there is nothing to send"}
 	}
 	return out, nil
 }
 
-// assistant is an answer given before, or nil where it said nothing.
+// assistant writes an earlier answer; nil if it is empty.
 func (m *Model) assistant(message session.Message, ids *wire.CallIDs) map[string]any {
 	text := wire.PlainText(message.Content)
 	if text == "" && len(message.ToolCalls) == 0 {
 		return nil
 	}
-	said := map[string]any{"role": "assistant", "content": text}
+	sent := map[string]any{"role": "assistant", "content": text}
 	if text == "" {
-		said["content"] = nil
+		sent["content"] = nil
 	}
 	var calls []call
 	for _, c := range message.ToolCalls {
@@ -72,14 +73,14 @@ func (m *Model) assistant(message session.Message, ids *wire.CallIDs) map[string
 		})
 	}
 	if calls != nil {
-		said["tool_calls"] = calls
+		sent["tool_calls"] = calls
 	}
-	m.reasoning(message.Content, said)
-	return said
+	m.reasoning(message.Content, sent)
+	return sent
 }
 
-// reasoning gives back what the provider wants back of its own thoughts.
-func (m *Model) reasoning(content session.Content, said map[string]any) {
+// reasoning adds the earlier reasoning that the provider wants back.
+func (m *Model) reasoning(content session.Content, sent map[string]any) {
 	var thoughts []string
 	for _, p := range content {
 		switch p.Type {
@@ -88,16 +89,16 @@ func (m *Model) reasoning(content session.Content, said map[string]any) {
 		case detailsPart:
 			var d details
 			if json.Unmarshal(p.Raw, &d) == nil && d.Provider == m.config.Provider {
-				said["reasoning_details"] = d.Details
+				sent["reasoning_details"] = d.Details
 			}
 		}
 	}
 	if m.config.ReasoningField != "" && len(thoughts) > 0 {
-		said[m.config.ReasoningField] = strings.Join(thoughts, "\n")
+		sent[m.config.ReasoningField] = strings.Join(thoughts, "\n")
 	}
 }
 
-// userContent is a string where it can be: not every server takes parts.
+// userContent returns a string if possible: not every server accepts parts.
 func userContent(content session.Content) any {
 	var parts []map[string]any
 	plain := true
@@ -114,8 +115,8 @@ func userContent(content session.Content) any {
 	return parts
 }
 
-// userPart is one part of what a user said, nil where it says nothing to a
-// model.
+// userPart writes one part of a user's message; nil for a part that no model
+// reads.
 func userPart(p session.Part) map[string]any {
 	media, carries := wire.MediaOf(p)
 	link, linked := wire.LinkOf(p)
@@ -138,25 +139,21 @@ func userPart(p session.Part) map[string]any {
 		case p.FileID != "":
 			return map[string]any{"type": "file", "file": map[string]any{"file_id": p.FileID}}
 		case carries:
-			name := p.Name
-			if name == "" {
-				name = "file"
-			}
-			return map[string]any{"type": "file", "file": map[string]any{"filename": name, "file_data": data}}
+			return map[string]any{"type": "file", "file": map[string]any{"filename": cmp.Or(p.Name, "file"), "file_data": data}}
 		}
 	case session.PartAudio:
 		if format := audioFormat(media.Type); carries && format != "" {
 			return map[string]any{"type": "input_audio", "input_audio": map[string]any{"data": media.Data, "format": format}}
 		}
-	default: // reasoning, and what only another provider understands
+	default: // reasoning, and parts of other providers
 		return nil
 	}
-	return textPart(wire.Instead(p))
+	return textPart(wire.Placeholder(p))
 }
 
 func textPart(text string) map[string]any { return map[string]any{"type": "text", "text": text} }
 
-// audioFormat is the protocol's word for a media type, empty if it has none.
+// audioFormat returns the protocol's name of a media type, if it has one.
 func audioFormat(mediaType string) string {
 	switch mediaType {
 	case "audio/wav", "audio/wave", "audio/x-wav":
@@ -175,11 +172,11 @@ func result(message session.Message) string {
 	return text
 }
 
-var speakerName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// speaker is the name of who speaks, where the protocol has a place for it.
-func speaker(message session.Message) string {
-	if message.Role == session.RoleTool || !speakerName.MatchString(message.Name) {
+// messageName returns the author's name, if the protocol accepts it.
+func messageName(message session.Message) string {
+	if message.Role == session.RoleTool || !namePattern.MatchString(message.Name) {
 		return ""
 	}
 	return message.Name

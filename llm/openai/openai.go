@@ -1,9 +1,10 @@
-// Package openai speaks the Chat Completions protocol: to OpenAI, and to the
-// many servers that speak it too (Ollama, vLLM, LM Studio, OpenRouter …), each
-// in its own dialect.
+// Package openai implements the Chat Completions protocol, for OpenAI and the
+// many servers with their own dialects of it (Ollama, vLLM, LM Studio,
+// OpenRouter …).
 package openai
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -21,19 +22,19 @@ const DefaultURL = "https://api.openai.com/v1"
 // Config is one model on one server. Only Model is required.
 type Config struct {
 	Model    string // as the server calls it
-	Provider string // in errors, and before the name of the model that answered; default openai
+	Provider string // for errors and Response.Model; default openai
 	URL      string // default DefaultURL
 	Key      string // empty: none is sent
 	Header   http.Header
 
-	// ReasoningField is where the server wants earlier reasoning back, such as
-	// reasoning_content. Empty: it is not sent back.
+	// ReasoningField is the field for earlier reasoning, such as
+	// reasoning_content. Empty: it is not sent.
 	ReasoningField string
-	// TellsCost says that usage.cost is in US dollars and can be believed.
+	// TellsCost says that usage.cost is reliable and in US dollars.
 	TellsCost bool
 
 	Client   *http.Client  // nil: http.DefaultTransport
-	Idle     time.Duration // longest silence of the server; default 5 minutes
+	Idle     time.Duration // the longest pause in an answer; default 5 minutes
 	MaxBytes int64         // of one answer; default 64 MiB
 }
 
@@ -41,55 +42,51 @@ type Config struct {
 type Model struct {
 	config  Config
 	wire    *wire.Client
-	dialect atomic.Pointer[dialect] // the one the server was last content with
+	dialect atomic.Pointer[dialect] // the last one that the server accepted
 }
 
-// New makes a model. Nothing is asked of the server yet.
+// New makes a model. It does not contact the server.
 func New(c Config) (*Model, error) {
-	if c.Provider == "" {
-		c.Provider = "openai"
-	}
-	if c.URL == "" {
-		c.URL = DefaultURL
-	}
-	header := http.Header{}
-	if c.Header != nil {
-		header = c.Header.Clone()
-	}
-	if c.Key != "" {
-		header.Set("Authorization", "Bearer "+c.Key)
-	}
+	c.Provider, c.URL = cmp.Or(c.Provider, "openai"), cmp.Or(c.URL, DefaultURL)
 	client, err := wire.New(wire.Config{
-		Provider: c.Provider, Model: c.Model, URL: c.URL, Header: header, Client: c.Client, Idle: c.Idle, MaxBytes: c.MaxBytes,
+		Provider: c.Provider, Model: c.Model, URL: c.URL, Header: authorised(c.Header, c.Key),
+		Client: c.Client, Idle: c.Idle, MaxBytes: c.MaxBytes,
 	})
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{config: c, wire: client}
-	m.dialect.Store(&dialect{stream: true, usage: true, completionTokens: ownServer(c.URL)})
+	m.dialect.Store(&dialect{stream: true, usage: true, completionTokens: isOpenAI(c.URL)})
 	return m, nil
 }
 
-// ownServer reports OpenAI's server, which alone has renamed a field.
-func ownServer(address string) bool {
+func authorised(header http.Header, key string) http.Header {
+	if key != "" {
+		key = "Bearer " + key
+	}
+	return wire.WithHeader(header, "Authorization", key)
+}
+
+// isOpenAI reports OpenAI's own server, the only one that renamed a field.
+func isOpenAI(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && strings.HasSuffix(u.Hostname(), ".openai.com")
 }
 
-// Infer asks the server once. A server that refuses a part of the protocol
-// (streaming, say) is asked again without it, and that is remembered.
+// Infer asks the server once. If it refuses a part of the protocol, such as
+// streaming, it is asked again without it, now and for later requests.
 func (m *Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	spoken := *m.dialect.Load()
+	current := *m.dialect.Load()
 	for {
-		response, err := m.ask(ctx, r, spoken, emit)
-		next, other := spoken.without(err)
+		response, err := m.ask(ctx, r, current, emit)
+		next, other := current.fallback(err)
 		if err == nil {
-			m.dialect.Store(&spoken)
+			m.dialect.Store(&current)
 		}
 		if err == nil || !other {
 			return response, err
 		}
-		spoken = next
+		current = next
 	}
 }
 
@@ -98,15 +95,15 @@ func (m *Model) ask(ctx context.Context, r llm.Request, d dialect, emit func(llm
 	if err != nil {
 		return llm.Response{}, err
 	}
-	said := gathering{model: m, emit: emit}
-	if err := m.wire.Ask(ctx, "chat/completions", body, &said); err != nil {
+	answer := answerBuilder{model: m, emit: emit}
+	if err := m.wire.Ask(ctx, "chat/completions", body, &answer); err != nil {
 		return llm.Response{}, err
 	}
-	return said.response(), nil
+	return answer.response(), nil
 }
 
-// Models lists what the server offers, sorted. It is a cheap way to see that
-// the server is there and, at most servers, that the key is good.
+// Models lists the server's models, sorted: a free way to check that the server
+// answers and, at most servers, that the key is valid.
 func (m *Model) Models(ctx context.Context) ([]string, error) {
 	return m.wire.Models(ctx, "models")
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// fixed are fields that options cannot set: they are said elsewhere, or the
-// answer could not be read.
-var fixed = []string{"messages", "model", "n", "stream", "tools"}
+// reserved lists fields that options cannot set: they come from elsewhere, or
+// the answer could not be read.
+var reserved = []string{"messages", "model", "n", "stream", "tools"}
 
-// body is the request in this protocol. Options come last and win.
+// body writes the request in this protocol. Options override other fields.
 func (m *Model) body(r llm.Request, d dialect) (map[string]any, error) {
 	messages, err := m.messages(r)
 	if err != nil {
@@ -39,8 +39,8 @@ func (m *Model) body(r llm.Request, d dialect) (map[string]any, error) {
 	}
 	params(body, r.Params, d)
 	for key, value := range r.Params.Options {
-		if slices.Contains(fixed, key) {
-			return nil, &session.InvalidError{Field: "modelParams.options." + key, Reason: "cannot be set as an option"}
+		if slices.Contains(reserved, key) {
+			return nil, &session.InvalidError{Field: "modelParams.options." + key, Reason: "cannot be set as an option: it is set elsewhere"}
 		}
 		body[key] = value
 	}
@@ -72,24 +72,24 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-type offered struct {
+type sentTool struct {
 	Type     string   `json:"type"`
 	Function function `json:"function"`
 }
 
-func tools(list []llm.Tool) []offered {
-	var all []offered
+func tools(list []llm.Tool) []sentTool {
+	var all []sentTool
 	for _, t := range list {
 		schema := t.Schema
 		if len(schema) == 0 {
 			schema = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		all = append(all, offered{Type: "function", Function: function{Name: t.Name, Description: t.Description, Parameters: schema}})
+		all = append(all, sentTool{Type: "function", Function: function{Name: t.Name, Description: t.Description, Parameters: schema}})
 	}
 	return all
 }
 
-// responseFormat is the shape asked for, nil for free text.
+// responseFormat returns nil for free text.
 func responseFormat(f *session.ResponseFormat) (any, error) {
 	if f == nil {
 		return nil, nil
@@ -111,5 +111,5 @@ func responseFormat(f *session.ResponseFormat) (any, error) {
 			"type": f.Type, "json_schema": map[string]any{"name": name, "schema": f.Schema, "strict": f.Strict},
 		}, nil
 	}
-	return nil, &session.InvalidError{Field: "responseFormat.type", Reason: fmt.Sprintf("%q is none of text, json_object and json_schema", f.Type)}
+	return nil, &session.InvalidError{Field: "responseFormat.type", Reason: fmt.Sprintf("%q is not text, json_object or json_schema", f.Type)}
 }

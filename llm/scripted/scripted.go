@@ -1,6 +1,6 @@
-// Package scripted is a model that answers from a script. It keeps nothing of
-// its own: the next reply is chosen by how many inferences the session has
-// had, so a script goes on where it was after a save, a restart or a fork.
+// Package scripted is a model that answers from a script. It has no state: the
+// number of inferences of the session selects the reply, so a script continues
+// at the right place after a save, a restart or a fork.
 package scripted
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Reply is one answer. With Attempts, the n-th attempt at this inference gets
-// the n-th of them, and the last one repeats.
+// Reply is one answer. With Attempts, the n-th attempt of this inference gets
+// the n-th of them; the last one repeats.
 type Reply struct {
 	Text         string
 	Reasoning    string
@@ -31,8 +31,8 @@ type Reply struct {
 // answers "ok".
 type Config struct {
 	Replies []Reply
-	Agents  map[string][]Reply // scripts of their own, by definition name
-	Strict  bool               // past the end: ErrScriptExhausted
+	Agents  map[string][]Reply // by definition name, instead of Replies
+	Strict  bool               // after the last reply: ErrScriptExhausted
 }
 
 // Model is a scripted model. It records every request it was sent.
@@ -43,23 +43,23 @@ type Model struct {
 	requests []llm.Request
 }
 
-// New is a model that answers with replies in order.
+// New makes a model that answers with replies in order.
 func New(replies ...Reply) *Model { return NewConfig(Config{Replies: replies}) }
 
-// NewConfig is a model that follows a script.
+// NewConfig makes a model that follows a script.
 func NewConfig(c Config) *Model { return &Model{config: c} }
 
-// WorksOffline marks the model as one that never leaves the machine.
+// WorksOffline makes the model an llm.Offline.
 func (m *Model) WorksOffline() {}
 
-// Requests is what the model was asked, in order.
+// Requests returns all requests in order.
 func (m *Model) Requests() []llm.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.requests)
 }
 
-// Infer answers with the reply whose turn it is.
+// Infer answers with the reply for this inference.
 func (m *Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
 	m.mu.Lock()
 	m.requests = append(m.requests, r)

@@ -2,9 +2,9 @@ package sentences
 
 import "math"
 
-// apply writes the rows of from, each with mean 0 and variance 1, scaled and
-// shifted as was learnt.
-func (n normal) apply(to, from []float32) {
+// apply normalises the rows of from to mean 0 and variance 1, then scales and
+// shifts them.
+func (n layerNorm) apply(to, from []float32) {
 	size := len(n.scale)
 	for start := 0; start < len(from); start += size {
 		row, out := from[start:start+size], to[start:start+size]
@@ -23,7 +23,7 @@ func (n normal) apply(to, from []float32) {
 	}
 }
 
-// softmax makes weights of scores: positive, with the sum 1.
+// softmax turns scores into positive weights with the sum 1.
 func softmax(scores []float32) {
 	largest := scores[0]
 	for _, s := range scores {
@@ -39,7 +39,7 @@ func softmax(scores []float32) {
 	}
 }
 
-// dot multiplies two lists of a length that four divides.
+// dot needs a length that is a multiple of four.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	for len(a) >= 4 && len(b) >= 4 {

@@ -6,7 +6,7 @@ const Largest = largest
 // Products are the sums of a row of weights times each of four rows, by the
 // fastest way and by the one that every processor knows.
 func Products(row string, four []int16) (fast, plain [4]int32) {
-	c := counts{n: block, size: len(row), whole: four, pairs: make([]int64, 2*len(row))}
+	c := quantised{n: block, size: len(row), whole: four, pairs: make([]int64, 2*len(row))}
 	c.pair()
 	c.multiply(row, 0, &fast)
 	c.multiplyPairs(row, 0, &plain)
@@ -28,6 +28,6 @@ func Tokens(text string) ([]uint16, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := cutter{vocabulary: m.vocabulary}
-	return c.cut(text), nil
+	c := tokenizer{vocabulary: m.vocabulary}
+	return c.tokenize(text), nil
 }

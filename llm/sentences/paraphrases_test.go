@@ -27,7 +27,7 @@ var paraphrases = [...][2]string{
 	{"The deadline was moved to Friday.", "We got some extra days to finish."},
 	{"His grandfather fought in the war.", "An ancestor of him was a soldier."},
 	{"The company fired half of its staff.", "Many employees were laid off."},
-	{"They got married last summer.", "Their wedding took place in July."},
+	{"They got married last summer.", "Their wedding took position in July."},
 	{"Turn down the music, please.", "The song is too loud."},
 	{"The soup needs more salt.", "This broth tastes bland."},
 	{"My car broke down on the highway.", "The engine of our vehicle died on the motorway."},

@@ -5,30 +5,30 @@ import "math"
 // block is how many rows are multiplied at once.
 const block = 4
 
-// largest is what the largest number of a row becomes. The sum of inner
-// products of such numbers with weights of 8 bits still fits into 32 bits.
+// largest is the value of the largest number of a quantised row. A sum of inner
+// products with 8-bit weights still fits into 32 bits.
 const largest = 8191
 
-// counts is rows of numbers, quantised to 14 bits with a scale for each row:
-// the multiplications are then done in whole numbers, many at a time, and a
-// row has the same outcome whatever stands beside it.
-type counts struct {
+// quantised holds rows as 14-bit integers with a scale for each row. Integer
+// multiplication is fast, and the result of a row does not depend on the other
+// rows.
+type quantised struct {
 	n, size int
 	scale   []float32
-	whole   []int16 // n rows, and up to a multiple of block whatever was there
-	pairs   []int64 // the same, two rows in one; nil where AVX2 does without
+	whole   []int16 // n rows, padded to a multiple of block with old values
+	pairs   []int64 // the same, two rows in one; nil with AVX2
 }
 
-func newCounts() counts {
-	c := counts{scale: make([]float32, MaxTokens), whole: make([]int16, MaxTokens*inner)}
+func newQuantised() quantised {
+	c := quantised{scale: make([]float32, MaxTokens), whole: make([]int16, MaxTokens*inner)}
 	if !avx2() {
 		c.pairs = make([]int64, MaxTokens/2*inner)
 	}
 	return c
 }
 
-// take makes whole numbers of rows of the given size.
-func (c *counts) take(rows []float32, size int) {
+// set quantises rows of the given size.
+func (c *quantised) set(rows []float32, size int) {
 	c.n, c.size = len(rows)/size, size
 	for i := range c.n {
 		c.scale[i] = wholeNumbers(c.whole[i*size:(i+1)*size], rows[i*size:(i+1)*size])
@@ -38,9 +38,9 @@ func (c *counts) take(rows []float32, size int) {
 	}
 }
 
-// wholeNumbers rounds a row and returns what to multiply the numbers by.
+// wholeNumbers quantises a row and returns its scale.
 func wholeNumbers(whole []int16, row []float32) (scale float32) {
-	var bits uint32 // of the largest; without their signs they are in the same order
+	var bits uint32 // of the largest; without the sign they sort like the numbers
 	for _, v := range row {
 		bits = max(bits, math.Float32bits(v)&^(1<<31))
 	}
@@ -51,15 +51,15 @@ func wholeNumbers(whole []int16, row []float32) (scale float32) {
 	}
 	by := largest / most
 	for i, v := range row {
-		// All are positive when they are cut off, which is rounding then.
+		// The numbers are positive when truncated, so this rounds.
 		whole[i] = int16(int32(float32(v*by)+largest+0.5) - largest)
 	}
 	return most / largest
 }
 
-// times writes the product of the matrix with every row of c: a row of m.rows
-// numbers for each.
-func (m matrix) times(to []float32, c *counts) {
+// times writes the product of the matrix with every row of c, each a row of
+// m.rows numbers.
+func (m matrix) times(to []float32, c *quantised) {
 	var sums [block]int32
 	for i := range m.rows {
 		row, scale, bias := m.row(i), m.scale[i], m.bias[i]
@@ -72,9 +72,9 @@ func (m matrix) times(to []float32, c *counts) {
 	}
 }
 
-// pair puts two rows into one of pairs. What a number of that is multiplied
-// by, both are: the processor does two multiplications in one.
-func (c *counts) pair() {
+// pair packs two rows into one of pairs, so that one multiplication does the
+// work of two.
+func (c *quantised) pair() {
 	for i := 0; i < c.n; i += 2 {
 		low, high := c.whole[i*c.size:(i+1)*c.size], c.whole[(i+1)*c.size:(i+2)*c.size]
 		to := c.pairs[i/2*c.size:][:c.size]
@@ -84,9 +84,9 @@ func (c *counts) pair() {
 	}
 }
 
-// multiplyPairs is the sums of the products of a row of weights with each of
-// the block of rows from start.
-func (c *counts) multiplyPairs(row string, start int, sums *[block]int32) {
+// multiplyPairs writes the dot products of a row of weights with each row of the
+// block from start.
+func (c *quantised) multiplyPairs(row string, start int, sums *[block]int32) {
 	n := len(row)
 	pairs := c.pairs[start/2*n:]
 	a, b := pairs[:n], pairs[n:2*n]
@@ -96,13 +96,13 @@ func (c *counts) multiplyPairs(row string, start int, sums *[block]int32) {
 		s += w * a[i]
 		t += w * b[i]
 	}
-	sums[0], sums[1] = apart(s)
-	sums[2], sums[3] = apart(t)
+	sums[0], sums[1] = split(s)
+	sums[2], sums[3] = split(t)
 }
 
-// apart takes the two sums of a pair from one another. A negative low one has
-// borrowed from the high one.
-func apart(pair int64) (low, high int32) {
+// split separates the two sums of a pair. A negative low sum has borrowed from
+// the high one.
+func split(pair int64) (low, high int32) {
 	low = int32(pair)
 	return low, int32((pair - int64(low)) >> 32)
 }

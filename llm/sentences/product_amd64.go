@@ -4,8 +4,8 @@ import "golang.org/x/sys/cpu"
 
 func avx2() bool { return cpu.X86.HasAVX2 }
 
-// multiply is multiplyPairs, as fast as the processor can.
-func (c *counts) multiply(row string, start int, sums *[block]int32) {
+// multiply is multiplyPairs, with AVX2 if the processor has it.
+func (c *quantised) multiply(row string, start int, sums *[block]int32) {
 	if !avx2() {
 		c.multiplyPairs(row, start, sums)
 		return
@@ -13,8 +13,8 @@ func (c *counts) multiply(row string, start int, sums *[block]int32) {
 	multiplyAVX2(row, c.whole[start*c.size:(start+block)*c.size], sums)
 }
 
-// multiplyAVX2 is the sums of the products of a row of weights with each of
-// the four rows in four. 16 divides their length.
+// multiplyAVX2 writes the dot products of a row of weights with each of the four
+// rows in four. Their length is a multiple of 16.
 //
 //go:noescape
 func multiplyAVX2(row string, four []int16, sums *[block]int32)

@@ -4,6 +4,6 @@ package sentences
 
 func avx2() bool { return false }
 
-func (c *counts) multiply(row string, start int, sums *[block]int32) {
+func (c *quantised) multiply(row string, start int, sums *[block]int32) {
 	c.multiplyPairs(row, start, sums)
 }

@@ -1,12 +1,10 @@
-// Package sentences compares what English sentences mean, without a network
-// and without a model to install. It is the Universal Sentence Encoder Lite:
-// a transformer of two layers whose weights, as whole numbers of 8 bits, are
-// compiled in.
+// Package sentences embeds English sentences without a network and without a
+// model to install. It is the Universal Sentence Encoder Lite: a transformer of
+// two layers, with 8-bit weights compiled in.
 //
 // A program that imports it grows by 8 MB. The first text takes about 5 ms
-// more, once; 2 MB of memory are kept for each Embed that runs at the same
-// time. A sentence takes about 3 ms of one core where the processor has AVX2,
-// about five times that elsewhere.
+// more; each concurrent Embed uses 2 MB of memory. A sentence takes about 3 ms
+// of one core with AVX2, about five times that without.
 //
 // See NOTICE for where the weights come from and what was changed.
 package sentences
@@ -17,13 +15,13 @@ import (
 	"sync"
 )
 
-// Name is the embedder's name. It changes whenever its vectors do.
+// Name is the embedder's name. It changes when its vectors change.
 const Name = "use-lite-int8/1"
 
-// Dimension is the length of every vector, as a list.
+// Dimension is the number of values of every vector.
 const Dimension = width
 
-// MaxTokens is how much of a text is looked at. A word is a token or a few.
+// MaxTokens is how much of a text is read. A word has one or a few tokens.
 const MaxTokens = 128
 
 var (
@@ -35,34 +33,34 @@ var (
 	loaded = sync.OnceValues(func() (*model, error) { return load(weightsFile, vocabularyFile) })
 )
 
-// Embedder is a llm.Embedder that never leaves the machine. The zero value is
-// ready; all of them share one set of weights.
+// Embedder is an llm.Embedder that needs no network. The zero value is ready; all
+// share one set of weights.
 type Embedder struct{}
 
-// Name tells this embedder from others.
+// Name returns the constant Name.
 func (Embedder) Name() string { return Name }
 
-// WorksOffline marks it as one that never leaves the machine.
+// WorksOffline makes the embedder an llm.Offline.
 func (Embedder) WorksOffline() {}
 
-// Embed turns texts into vectors. What comes after MaxTokens tokens of a text
-// is not looked at. A text in which no character is known, one in Chinese for
-// example, is treated as blank: every such text would be like every other.
+// Embed turns texts into vectors. It reads the first MaxTokens tokens of a text.
+// A text without a known character, for example in Chinese, counts as blank:
+// all such texts would be alike.
 //
-// A text has the same vector alone and among others, with AVX2 and without;
-// on another kind of processor the last digits may differ. Many texts at once
-// take less time. The work is done on the caller's goroutine; the only error
-// is the context's.
+// The vector of a text does not depend on the other texts or on AVX2; on another
+// kind of processor the last digits may differ. Many texts in one call take
+// less time. The work runs on the caller's goroutine; the only error is the
+// context's.
 func (Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	m, err := loaded()
 	if err != nil {
 		return nil, err
 	}
-	p, ok := m.passes.Get().(*pass)
+	p, ok := m.batches.Get().(*batch)
 	if !ok {
-		p = newPass(m)
+		p = newBatch(m)
 	}
-	defer m.passes.Put(p)
+	defer m.batches.Put(p)
 
 	vectors := make([][]float32, len(texts))
 	values := make([]float32, len(texts)*Dimension)

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	unknown  = 0   // the token of what no piece stands for
-	reserved = 6   // the first tokens, which no text has
-	boundary = "▁" // begins a word; it is inside of no piece
+	unknown  = 0   // the token for unknown characters
+	reserved = 6   // the first tokens, which do not occur in texts
+	boundary = "▁" // starts a word; never inside a piece
 )
 
-// maxText is how many bytes of a text are looked at: far more than MaxTokens
-// tokens have, unless most of it is blank or unknown.
+// maxText is the most bytes to read of a text: far more than MaxTokens tokens
+// need, unless most of it is blank or unknown.
 const maxText = 32 << 10
 
-// vocabulary knows the pieces that words are made of, and how likely each is.
+// vocabulary holds the pieces of words and their probabilities.
 type vocabulary struct {
 	pieces []piece     // sorted by text
 	first  [257]uint16 // where the pieces of each first byte begin
@@ -57,7 +57,7 @@ func newVocabulary(file string) (*vocabulary, error) {
 	if number != pieces || v.blank == 0 {
 		return nil, fmt.Errorf("the vocabulary has %d pieces, not %d", number, pieces)
 	}
-	// Of pieces that are there twice the last one counts.
+	// Of duplicate pieces the last one counts.
 	slices.SortFunc(v.pieces, func(a, b piece) int {
 		return cmp.Or(strings.Compare(a.text, b.text), cmp.Compare(b.token, a.token))
 	})
@@ -68,23 +68,23 @@ func newVocabulary(file string) (*vocabulary, error) {
 	return v, nil
 }
 
-// cutter cuts texts into tokens. It keeps its memory from one to the next.
-type cutter struct {
+// tokenizer cuts texts into tokens and reuses its memory.
+type tokenizer struct {
 	vocabulary *vocabulary
 	tokens     []uint16
-	best       []arrival // by place in the word
+	best       []cutSoFar // by position in the word
 }
 
-// arrival is the likeliest way to cut a word up to some place.
-type arrival struct {
+// cutSoFar is the most probable way to cut a word up to some position.
+type cutSoFar struct {
 	score float64
-	from  int // where its last piece begins
+	from  int // where its last piece starts
 	token uint16
 }
 
-// cut is the first MaxTokens tokens of a text, none if no piece is known. It
-// is valid until the next call.
-func (c *cutter) cut(text string) []uint16 {
+// tokenize returns the first MaxTokens tokens of a text; none if no piece is
+// known. They are valid until the next call.
+func (c *tokenizer) tokenize(text string) []uint16 {
 	if len(text) > maxText {
 		text = text[:maxText]
 	}
@@ -93,7 +93,7 @@ func (c *cutter) cut(text string) []uint16 {
 	known := false
 	for word := range strings.FieldsSeq(text) {
 		start := len(c.tokens)
-		c.word(boundary + word)
+		c.addWord(boundary + word)
 		for _, token := range c.tokens[start:] {
 			known = known || token != unknown && token != c.vocabulary.blank
 		}
@@ -107,9 +107,8 @@ func (c *cutter) cut(text string) []uint16 {
 	return c.tokens[:min(len(c.tokens), MaxTokens)]
 }
 
-// word adds the likeliest tokens of one word. Words can be cut one by one,
-// because no piece reaches over the boundary between two.
-func (c *cutter) word(word string) {
+// addWord adds the most probable tokens of one word. No piece spans two words.
+func (c *tokenizer) addWord(word string) {
 	c.best = slices.Grow(c.best[:0], len(word)+1)[:len(word)+1]
 	for i := range c.best {
 		c.best[i].score = math.Inf(-1)
@@ -119,9 +118,9 @@ func (c *cutter) word(word string) {
 		if math.IsInf(c.best[at].score, -1) {
 			continue // no piece ends here
 		}
-		if !c.pieces(word, at) {
+		if !c.tryPieces(word, at) {
 			_, size := utf8.DecodeRuneInString(word[at:])
-			c.arrive(at, at+size, unknown, 0)
+			c.offer(at, at+size, unknown, 0)
 		}
 	}
 	start := len(c.tokens)
@@ -134,14 +133,14 @@ func (c *cutter) word(word string) {
 	slices.Reverse(c.tokens[start:])
 }
 
-// pieces tries all pieces with which word[at:] begins, and reports whether
-// there are any.
-func (c *cutter) pieces(word string, at int) (found bool) {
+// tryPieces offers all pieces at the start of word[at:] and reports whether there
+// are any.
+func (c *tokenizer) tryPieces(word string, at int) (found bool) {
 	v := c.vocabulary
 	low, high := int(v.first[word[at]]), int(v.first[int(word[at])+1])
 	for n := 1; low < high; n++ { // the pieces from low to high begin with word[at:at+n]
 		if p := v.pieces[low]; len(p.text) == n {
-			c.arrive(at, at+n, p.token, p.score)
+			c.offer(at, at+n, p.token, p.score)
 			found = true
 			low++
 		}
@@ -155,10 +154,10 @@ func (c *cutter) pieces(word string, at int) (found bool) {
 	return found
 }
 
-// arrive notes a way to cut the word up to some place, if it is the best one.
-// Of equals the last one wins, as in the published tokenizer.
-func (c *cutter) arrive(from, to int, token uint16, score float64) {
+// offer records a way to cut the word up to to, if it is the best so far. Of
+// equals the last one wins, as in the published tokenizer.
+func (c *tokenizer) offer(from, to int, token uint16, score float64) {
 	if score += c.best[from].score; score >= c.best[to].score {
-		c.best[to] = arrival{score: score, from: from, token: token}
+		c.best[to] = cutSoFar{score: score, from: from, token: token}
 	}
 }

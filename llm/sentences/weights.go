@@ -17,33 +17,31 @@ const (
 	heads  = 4
 )
 
-// model is everything that was learnt. It never changes.
+// model holds the weights. It never changes.
 type model struct {
 	vocabulary *vocabulary
 	embedding  matrix
-	places     []float32 // added to a token for its position: MaxTokens × narrow
+	positions  []float32 // added to a token for its position: MaxTokens × narrow
 	layers     [2]layer
 	top        matrix
-	passes     sync.Pool // of *pass, to be used again
+	batches    sync.Pool // of *batch, for reuse
 }
 
-// layer is one layer of the transformer: tokens look at each other, then each
-// is worked on alone.
+// layer is one layer of the transformer: attention, then feed-forward.
 type layer struct {
-	in       int // width of a token before it
-	before   normal
-	look     matrix // queries, keys and values of all heads
-	said     matrix // what was heard, back to the width of a token
-	widen    matrix // of the first layer only: brings in to width
-	between  normal
+	in       int // width of its input
+	before   layerNorm
+	qkv      matrix // queries, keys and values of all heads
+	project  matrix // attention, projected to the width of a token
+	widen    matrix // of the first layer only: from in to width
+	between  layerNorm
 	up, down matrix
 }
 
-// normal is layer normalisation: what a token is multiplied by and what is
-// added, once it has mean 0 and variance 1.
-type normal struct{ scale, shift []float32 }
+// layerNorm is layer normalisation.
+type layerNorm struct{ scale, shift []float32 }
 
-// matrix is one row of whole numbers for each output. The true weights are the
+// matrix has one row of 8-bit integers for each output. The real weights are the
 // row times its scale.
 type matrix struct {
 	rows, cols int
@@ -54,7 +52,7 @@ type matrix struct {
 
 func (m matrix) row(i int) string { return m.whole[i*m.cols : (i+1)*m.cols] }
 
-// load reads the two files. Rows stay where they are in the file.
+// load reads the two files. Rows are not copied.
 func load(weights, pieceList string) (*model, error) {
 	v, err := newVocabulary(pieceList)
 	if err != nil {
@@ -63,7 +61,7 @@ func load(weights, pieceList string) (*model, error) {
 	r := reader{left: weights}
 	r.header(Name + "\n")
 	m := &model{vocabulary: v, embedding: r.table(pieces, narrow)}
-	m.places = places(r.floats(narrow / 2))
+	m.positions = positions(r.floats(narrow / 2))
 	m.layers[0] = r.layer(narrow)
 	m.layers[1] = r.layer(width)
 	m.top = r.matrix(width, width)
@@ -73,8 +71,8 @@ func load(weights, pieceList string) (*model, error) {
 	return m, nil
 }
 
-// reader takes tensors from the front of a file. Once something is missing it
-// is broken and gives zeros.
+// reader reads tensors in the order of the file. Once something is missing it is
+// broken and returns zeros.
 type reader struct {
 	left   string
 	broken bool
@@ -87,17 +85,17 @@ func (r *reader) header(want string) {
 }
 
 func (r *reader) layer(in int) layer {
-	l := layer{in: in, before: r.normal(in), look: r.matrix(3*in, in), said: r.matrix(width, in)}
+	l := layer{in: in, before: r.layerNorm(in), qkv: r.matrix(3*in, in), project: r.matrix(width, in)}
 	if in != width {
 		l.widen = r.matrix(width, in)
 	}
-	l.between = r.normal(width)
+	l.between = r.layerNorm(width)
 	l.up = r.matrix(inner, width)
 	l.down = r.matrix(width, inner)
 	return l
 }
 
-func (r *reader) normal(n int) normal { return normal{scale: r.floats(n), shift: r.floats(n)} }
+func (r *reader) layerNorm(n int) layerNorm { return layerNorm{scale: r.floats(n), shift: r.floats(n)} }
 
 func (r *reader) matrix(rows, cols int) matrix {
 	m := r.table(rows, cols)
@@ -128,14 +126,14 @@ func (r *reader) take(n int) string {
 	return taken
 }
 
-// places is what is added to a token for its place in the text: a wave for
-// each frequency, first the sines, then the cosines.
-func places(frequencies []float32) []float32 {
+// positions computes what is added to a token for its position in the text: for
+// each frequency first the sines, then the cosines.
+func positions(frequencies []float32) []float32 {
 	all := make([]float32, MaxTokens*narrow)
-	for place := range MaxTokens {
-		row := all[place*narrow : (place+1)*narrow]
+	for position := range MaxTokens {
+		row := all[position*narrow : (position+1)*narrow]
 		for i, f := range frequencies {
-			sin, cos := math.Sincos(float64(float32(place) * f))
+			sin, cos := math.Sincos(float64(float32(position) * f))
 			row[i], row[i+len(frequencies)] = float32(sin), float32(cos)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package tiktoken counts tokens as OpenAI's models do. A program that imports
-// it grows by 12 MB of vocabularies and takes some seconds longer to build for
-// the first time; without it memory counts by an estimate. A catalog of models
-// takes Counter as its Config.Counter.
+// it grows by 12 MB and takes some seconds longer to build for the first time;
+// without it package memory estimates. Use Counter as the Config.Counter of a
+// catalog.
 package tiktoken
 
 import (
@@ -14,27 +14,23 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// What is around a message besides its text. Nobody but the provider knows it
-// exactly, and it changes: these are what OpenAI has published for its chat
-// models.
+// Tokens besides the text of a message. Only the provider knows them exactly, and
+// they change: these are OpenAI's published numbers for its chat models.
 const (
-	frame = 4 // of a message with its role, and of a tool call, which is sent like one
-	named = 1 // more for a message with a name
+	frame = 4 // of a message with its role, and of a tool call
+	named = 1 // for the name of a message
 	media = 1000
 )
 
-// Counter counts messages for a model, and has a name that changes whenever
-// its counts do. The model may have its provider before it, as in
-// openai/gpt-4.1; instead of a model a vocabulary may be named, o200k_base or
-// cl100k_base. Text, tool calls and results are counted by the model's own
-// vocabulary; an image, a file or a sound is taken for 1,000 tokens.
-//
-// ok is false, and count is nil, for models of which the vocabulary is not
-// known: let memory estimate.
+// Counter returns a counter for a model, and its name, which changes when its
+// counts change. The model may have a provider, as in openai/gpt-4.1, or be the
+// name of a vocabulary, o200k_base or cl100k_base. Text, tool calls and results
+// are counted with the model's vocabulary; an image, a file or a sound counts as
+// 1,000 tokens. For models with an unknown vocabulary ok is false.
 //
 // The first count with a vocabulary loads it, which takes up to 100 ms. A
-// counter remembers the counts of longer texts, because a conversation is
-// counted again and again. Counts may be made at the same time.
+// counter caches the counts of longer texts, because a conversation is counted
+// again and again. It is safe for concurrent use.
 func Counter(model string) (count func(session.Message) int, name string, ok bool) {
 	v, ok := vocabularyOf(model)
 	if !ok {
@@ -44,7 +40,7 @@ func Counter(model string) (count func(session.Message) int, name string, ok boo
 	return c.message, "tiktoken/" + string(v.encoding) + "/1", true
 }
 
-// vocabulary is one way to cut text into tokens, loaded when it is needed.
+// vocabulary is one tokenizer, loaded on first use.
 type vocabulary struct {
 	encoding tokenizer.Encoding
 	load     func() (tokenizer.Codec, error)
@@ -59,9 +55,8 @@ var (
 	cl100k = newVocabulary(tokenizer.Cl100kBase)
 )
 
-// families are the models by how their names begin. What follows the beginning
-// is nothing, or a suffix after one of "-.:": gpt-4o is not of the family
-// gpt-4.
+// families lists the beginnings of model names. Nothing may follow, or a suffix
+// after one of "-.:": gpt-4o is not of the family gpt-4.
 var families = []struct {
 	names []string
 	vocabulary
@@ -77,7 +72,7 @@ func vocabularyOf(model string) (vocabulary, bool) {
 		}
 	}
 	model = model[strings.LastIndexByte(model, '/')+1:]
-	model = strings.TrimPrefix(model, "ft:") // trained further, with the same vocabulary
+	model = strings.TrimPrefix(model, "ft:") // fine-tuned models keep the vocabulary
 	for _, f := range families {
 		for _, name := range f.names {
 			rest, ok := strings.CutPrefix(model, name)
@@ -89,7 +84,6 @@ func vocabularyOf(model string) (vocabulary, bool) {
 	return vocabulary{}, false
 }
 
-// counter counts by a vocabulary.
 type counter struct {
 	vocabulary
 	seed maphash.Seed
@@ -98,7 +92,6 @@ type counter struct {
 	known map[uint64]int
 }
 
-// message counts a message and what is around it.
 func (c *counter) message(m session.Message) int {
 	n := frame
 	if m.Name != "" {
@@ -121,16 +114,15 @@ func (c *counter) message(m session.Message) int {
 	return n
 }
 
-// What is remembered: texts from so many bytes on, and so many of them.
+// The cache holds texts of at least minCached bytes, at most maxCached of them.
 const (
-	worthKnowing = 64
-	maxKnown     = 1 << 14
+	minCached = 64
+	maxCached = 1 << 14
 )
 
-// text counts a text, or remembers its count.
 func (c *counter) text(s string) int {
-	if len(s) < worthKnowing {
-		return c.cut(s)
+	if len(s) < minCached {
+		return c.tokens(s)
 	}
 	key := maphash.String(c.seed, s)
 	c.mu.Lock()
@@ -139,19 +131,19 @@ func (c *counter) text(s string) int {
 	if ok {
 		return n
 	}
-	n = c.cut(s)
+	n = c.tokens(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.known) >= maxKnown {
+	if len(c.known) >= maxCached {
 		clear(c.known)
 	}
 	c.known[key] = n
 	return n
 }
 
-// cut counts a text. One that cannot be cut is counted as by the estimate: a
-// count that is a little off is better than none.
-func (v vocabulary) cut(s string) int {
+// tokens counts a text. If the tokenizer fails, it estimates: a rough count is
+// better than none.
+func (v vocabulary) tokens(s string) int {
 	if s == "" {
 		return 0
 	}

@@ -46,7 +46,7 @@ func endedContextRefusesEverything(t testing.TB, d Data) {
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}
-	same(t, after, s)
+	wantSame(t, after, s)
 }
 
 // everyCall makes each call of the base once and gathers what it returned.

@@ -26,7 +26,7 @@ func TestModels_refuseBrokenHistories(t *testing.T) {
 	acquired := func(began, ended, token int64) linear.Call[call, answer] {
 		return at(began, ended, call{op: "acquire"}, answer{outcome: "ok", token: token})
 	}
-	leases := leaseModel(born(t, session.Birth{ID: "s", AgentID: "a"}))
+	leases := leaseModel(newSessionFrom(t, session.Birth{ID: "s", AgentID: "a"}))
 	for name, c := range map[string]struct {
 		model linear.Model[register, call, answer]
 		good  calls
@@ -56,7 +56,7 @@ func TestModels_refuseBrokenHistories(t *testing.T) {
 func TestHistory_brokenOnesAreRefused(t *testing.T) {
 	st := inmem.New(inmem.Config{})
 	before := create(t, st, newSession(t, "raced"))
-	s := save(t, st, with(t, before, session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleUser, Content: session.Text("one"), CreatedAt: start()}}))
+	s := save(t, st, withChanges(t, before, session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleUser, Content: session.Text("one"), CreatedAt: start()}}))
 	did := func(began int64, op operation) observed { return observed{In: op, Began: began, Ended: began + 1} }
 	written := operation{Kind: opSave, From: 1, Base: 1, Tag: "one", Version: 2, Seq: 2}
 	found := operation{Kind: opLoad, Version: 2, Seq: 2, Last: "one"}

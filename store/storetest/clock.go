@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Clock is a clock that moves only when told, in any direction. It is safe
-// for concurrent use.
+// Clock moves only by Advance and Set, in any direction. It is safe for
+// concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

@@ -23,11 +23,11 @@ func concurrencyBehaviours() []behaviour {
 
 const writers = 12
 
-// together runs n calls at once, on several handles in turn, and gathers
+// runTogether runs n concurrent calls, spread over several handles, and returns
 // their errors.
-func together(t testing.TB, d Data, n int, call func(i int, st store.Store) error) []error {
+func runTogether(t testing.TB, d Data, n int, call func(i int, st store.Store) error) []error {
 	t.Helper()
-	open := handles(t, d, 3)
+	open := openHandles(t, d, 3)
 	errs := make([]error, n)
 	var ready, done sync.WaitGroup
 	ready.Add(n)
@@ -69,8 +69,8 @@ func ofManyWritersOneWins(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "contended"))
 	for round := range 5 {
 		from := s
-		errs := together(t, d, writers, func(i int, st store.Store) error {
-			next := told(t, from, fmt.Sprintf("round %d writer %d", round, i))
+		errs := runTogether(t, d, writers, func(i int, st store.Store) error {
+			next := withMessage(t, from, fmt.Sprintf("round %d writer %d", round, i))
 			_, err := st.Save(t.Context(), next, commit(next, "w"+strconv.Itoa(i)))
 			return err
 		})
@@ -85,8 +85,8 @@ func ofManyWritersOneWins(t testing.TB, d Data) {
 }
 
 func ofManyCreatorsOneWins(t testing.TB, d Data) {
-	errs := together(t, d, writers, func(i int, st store.Store) error {
-		s := born(t, session.Birth{ID: "wanted", AgentID: fmt.Sprintf("agent-%d", i)})
+	errs := runTogether(t, d, writers, func(i int, st store.Store) error {
+		s := newSessionFrom(t, session.Birth{ID: "wanted", AgentID: fmt.Sprintf("agent-%d", i)})
 		_, err := st.Create(t.Context(), s, commit(s, "create"))
 		return err
 	})
@@ -100,13 +100,13 @@ func ofManyCreatorsOneWins(t testing.TB, d Data) {
 func noUpdateIsLost(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "shared"))
-	errs := together(t, d, writers, func(i int, st store.Store) error {
+	errs := runTogether(t, d, writers, func(i int, st store.Store) error {
 		for {
 			s, err := st.Load(t.Context(), ref("shared"), false)
 			if err != nil {
 				return err
 			}
-			next := told(t, s, strconv.Itoa(i))
+			next := withMessage(t, s, strconv.Itoa(i))
 			if _, err = st.Save(t.Context(), next, commit(next, "w"+strconv.Itoa(i))); !errors.Is(err, session.ErrConflict) {
 				return err
 			}
@@ -128,8 +128,8 @@ func noUpdateIsLost(t testing.TB, d Data) {
 func ofManyAppendsOneWins(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "tail"))
-	errs := together(t, d, writers, func(i int, st store.Store) error {
-		_, err := as[store.Tails](t, st).Append(t.Context(), told(t, s, strconv.Itoa(i)), store.Append{})
+	errs := runTogether(t, d, writers, func(i int, st store.Store) error {
+		_, err := ability[store.Tails](t, st).Append(t.Context(), withMessage(t, s, strconv.Itoa(i)), store.Append{})
 		return err
 	})
 	winner := oneWinner(t, errs, session.ReasonOpenTail)
@@ -145,11 +145,11 @@ func readersSeeWholeVersions(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "pairs"))
 	const rounds = 30
-	errs := together(t, d, 4, func(i int, st store.Store) error {
+	errs := runTogether(t, d, 4, func(i int, st store.Store) error {
 		if i == 0 {
 			for range rounds {
 				var err error
-				next := told(t, told(t, s, "a"), "b")
+				next := withMessage(t, withMessage(t, s, "a"), "b")
 				if s, err = st.Save(t.Context(), next, commit(next, "test")); err != nil {
 					return err
 				}

@@ -20,8 +20,8 @@ func corruptBehaviours() []behaviour {
 
 func corruptBreaksItselfAlone(t testing.TB, d Data) {
 	st := d.Open(t)
-	good := create(t, st, told(t, newSession(t, "good"), "hello"))
-	create(t, st, told(t, newSession(t, "bad"), "hello"))
+	good := create(t, st, withMessage(t, newSession(t, "good"), "hello"))
+	create(t, st, withMessage(t, newSession(t, "bad"), "hello"))
 	also := create(t, st, newSession(t, "also-good"))
 	d.Corrupt(t, ref("bad"))
 	for _, st := range []store.Store{st, d.Open(t)} {
@@ -31,8 +31,8 @@ func corruptBreaksItselfAlone(t testing.TB, d Data) {
 		wantCorrupt(t, "load with tail", err)
 		_, err = st.Info(t.Context(), ref("bad"))
 		wantCorrupt(t, "info", err)
-		same(t, load(t, st, ref("good")), good)
-		same(t, save(t, st, load(t, st, ref("also-good"))), load(t, st, ref("also-good")))
+		wantSame(t, load(t, st, ref("good")), good)
+		wantSame(t, save(t, st, load(t, st, ref("also-good"))), load(t, st, ref("also-good")))
 		listedAsCorrupt(t, st, "bad", []string{"also-good", "good"})
 	}
 	if got := load(t, st, ref("also-good")).Version(); got != also.Version()+2 {
@@ -85,10 +85,10 @@ func corruptIsNotOverwritten(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "bad"))
 	d.Corrupt(t, ref("bad"))
-	_, err := st.Save(t.Context(), noted(t, s, "x"), commit(s, "test"))
+	_, err := st.Save(t.Context(), withNote(t, s, "x"), commit(s, "test"))
 	wantCorrupt(t, "save", err)
 	if tails, ok := st.(store.Tails); ok {
-		_, err := tails.Append(t.Context(), noted(t, s, "x"), store.Append{})
+		_, err := tails.Append(t.Context(), withNote(t, s, "x"), store.Append{})
 		wantCorrupt(t, "append", err)
 	}
 	_, err = st.Load(t.Context(), ref("bad"), true)
@@ -105,7 +105,7 @@ func corruptCanBeDeleted(t testing.TB, d Data) {
 	_, err := st.Load(t.Context(), ref("bad"), false)
 	wantErr(t, "load", err, session.ErrNotFound)
 	again := create(t, st, newSession(t, "bad"))
-	same(t, load(t, st, ref("bad")), again)
+	wantSame(t, load(t, st, ref("bad")), again)
 }
 
 func newerIsRefused(t testing.TB, d Data) {
@@ -118,10 +118,10 @@ func newerIsRefused(t testing.TB, d Data) {
 		wantErr(t, "load", err, session.ErrNewerFormat)
 		_, err = st.Info(t.Context(), ref("newer"))
 		wantErr(t, "info", err, session.ErrNewerFormat)
-		_, err = st.Save(t.Context(), noted(t, s, "downgraded"), commit(s, "test"))
+		_, err = st.Save(t.Context(), withNote(t, s, "downgraded"), commit(s, "test"))
 		wantErr(t, "save", err, session.ErrNewerFormat)
 		if tails, ok := st.(store.Tails); ok {
-			_, err = tails.Append(t.Context(), noted(t, s, "downgraded"), store.Append{})
+			_, err = tails.Append(t.Context(), withNote(t, s, "downgraded"), store.Append{})
 			wantErr(t, "append", err, session.ErrNewerFormat)
 		}
 		listedAsCorrupt(t, st, "newer", []string{"known"})

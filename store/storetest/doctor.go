@@ -26,28 +26,28 @@ func doctorBehaviours() []behaviour {
 	}
 }
 
-// populated fills a store with all it can keep, in several tenants, and
+// fillStore writes everything that a store can keep, in several tenants, and
 // returns the sessions.
-func populated(t testing.TB, st store.Store) []session.Session {
+func fillStore(t testing.TB, st store.Store) []session.Session {
 	t.Helper()
 	var all []session.Session
 	for _, tenant := range []string{session.DefaultTenant, "other"} {
-		s := create(t, st, told(t, born(t, session.Birth{ID: "talk", Tenant: tenant, UserID: "ann"}), "tea"))
+		s := create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "talk", Tenant: tenant, UserID: "ann"}), "tea"))
 		for i := range 40 {
-			s = save(t, st, told(t, s, fmt.Sprint("message ", i)))
+			s = save(t, st, withMessage(t, s, fmt.Sprint("message ", i)))
 		}
-		all = append(all, save(t, st, with(t, s, session.TranscriptCleared{})))
+		all = append(all, save(t, st, withChanges(t, s, session.TranscriptCleared{})))
 		if _, ok := st.(store.Forks); ok {
-			all = append(all, save(t, st, told(t, storeFork(t, st, s, "fork"), "in the fork")))
+			all = append(all, save(t, st, withMessage(t, createFork(t, st, s, "fork"), "in the fork")))
 		}
 		if _, ok := st.(store.Tails); ok {
-			open := create(t, st, born(t, session.Birth{ID: "open", Tenant: tenant}))
-			gone := appended(t, st, told(t, open, "refused"))
+			open := create(t, st, newSessionFrom(t, session.Birth{ID: "open", Tenant: tenant}))
+			gone := mustAppend(t, st, withMessage(t, open, "refused"))
 			open = discard(t, st, open, open.Seq()+1, gone.Seq())
-			all = append(all, appended(t, st, told(t, open, "in the tail")))
+			all = append(all, mustAppend(t, st, withMessage(t, open, "in the tail")))
 		}
 		if _, ok := st.(store.Leases); ok {
-			held := create(t, st, born(t, session.Birth{ID: "held", Tenant: tenant}))
+			held := create(t, st, newSessionFrom(t, session.Birth{ID: "held", Tenant: tenant}))
 			acquire(t, st, store.RefOf(held), "me")
 			all = append(all, held)
 		}
@@ -56,11 +56,11 @@ func populated(t testing.TB, st store.Store) []session.Session {
 		}
 		if _, ok := st.(store.Memories); ok {
 			for _, key := range []string{"kept", "kept", "gone"} {
-				remembered(t, st, store.Owner{Tenant: tenant, Scope: store.ScopeUser, Name: "ann"}, memo(key, `"tea"`))
+				mustRemember(t, st, store.Owner{Tenant: tenant, Scope: store.ScopeUser, Name: "ann"}, newMemo(key, `"tea"`))
 			}
 			forget(t, st, store.Owner{Tenant: tenant, Scope: store.ScopeUser, Name: "ann"}, "gone")
 		}
-		create(t, st, born(t, session.Birth{ID: "purged", Tenant: tenant}))
+		create(t, st, newSessionFrom(t, session.Birth{ID: "purged", Tenant: tenant}))
 		if err := st.Delete(t.Context(), store.Ref{Tenant: tenant, ID: "purged"}, 0); err != nil {
 			t.Fatalf("delete: %v", err)
 		}
@@ -68,45 +68,45 @@ func populated(t testing.TB, st store.Store) []session.Session {
 	return all
 }
 
-// loaded reads a session with its tail where the store has one.
-func loaded(ctx context.Context, st store.Store, r store.Ref) (session.Session, error) {
+// loadWithTail loads a session with its tail, if the store has tails.
+func loadWithTail(ctx context.Context, st store.Store, r store.Ref) (session.Session, error) {
 	_, tails := st.(store.Tails)
 	return st.Load(ctx, r, tails)
 }
 
-func unharmed(t testing.TB, st store.Store, sessions []session.Session) {
+func wantUnharmed(t testing.TB, st store.Store, sessions []session.Session) {
 	t.Helper()
 	for _, want := range sessions {
-		s, err := loaded(t.Context(), st, store.RefOf(want))
+		s, err := loadWithTail(t.Context(), st, store.RefOf(want))
 		if err != nil {
 			t.Errorf("load %s of %s: %v", want.ID(), want.Tenant(), err)
 			continue
 		}
-		same(t, s, want)
+		wantSame(t, s, want)
 	}
 }
 
-func examined(t testing.TB, st store.Store) []string {
+func checkStore(t testing.TB, st store.Store) []string {
 	t.Helper()
-	problems, err := as[store.Doctors](t, st).Check(t.Context(), nil)
+	problems, err := ability[store.Doctors](t, st).Check(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("check: %v", err)
 	}
 	return problems
 }
 
-func repaired(t testing.TB, st store.Store) []string {
+func repairStore(t testing.TB, st store.Store) []string {
 	t.Helper()
-	mended, err := as[store.Doctors](t, st).Repair(t.Context(), nil)
+	mended, err := ability[store.Doctors](t, st).Repair(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("repair: %v", err)
 	}
 	return mended
 }
 
-func reindexed(t testing.TB, st store.Store) int {
+func reindex(t testing.TB, st store.Store) int {
 	t.Helper()
-	n, err := as[store.Doctors](t, st).Reindex(t.Context(), nil)
+	n, err := ability[store.Doctors](t, st).Reindex(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("reindex: %v", err)
 	}
@@ -117,49 +117,49 @@ func nothingWhereAllIsWell(t testing.TB, d Data) {
 	st := d.Open(t)
 	healthy := func(when string) {
 		t.Helper()
-		if problems := examined(t, st); len(problems) != 0 {
+		if problems := checkStore(t, st); len(problems) != 0 {
 			t.Errorf("%s the check found %q", when, problems)
 		}
 	}
 	healthy("in an empty store")
-	sessions := populated(t, st)
+	sessions := fillStore(t, st)
 	healthy("in a full store")
-	if mended := repaired(t, st); len(mended) != 0 {
+	if mended := repairStore(t, st); len(mended) != 0 {
 		t.Errorf("mended where nothing was wrong: %q", mended)
 	}
 	healthy("after a repair")
-	reindexed(t, st)
+	reindex(t, st)
 	healthy("after a reindex")
-	unharmed(t, st, sessions)
-	unharmed(t, d.Open(t), sessions)
+	wantUnharmed(t, st, sessions)
+	wantUnharmed(t, d.Open(t), sessions)
 }
 
 func healthyAreLeftAlone(t testing.TB, d Data) {
 	st := d.Open(t)
-	sessions := populated(t, st)
-	q := ofUser("ann", "tea message fork")
+	sessions := fillStore(t, st)
+	q := searchUser("ann", "tea message fork")
 	q.Cleared, q.Limit = true, 1000
 	want := search(t, st, q)
 	if len(want) == 0 {
 		t.Fatal("there is nothing to find")
 	}
-	n := reindexed(t, st)
+	n := reindex(t, st)
 	if n == 0 {
 		t.Error("the index is empty")
 	}
-	for _, look := range []func(){func() {}, func() { repaired(t, st) }, func() { examined(t, st) }} {
+	for _, look := range []func(){func() {}, func() { repairStore(t, st) }, func() { checkStore(t, st) }} {
 		look()
 		if have := search(t, st, q); !slices.EqualFunc(have, want, samePassage) {
 			t.Errorf("found %+v, before %+v", have, want)
 		}
 	}
-	if again := reindexed(t, st); again != n {
+	if again := reindex(t, st); again != n {
 		t.Errorf("the index has %d, a second time %d", n, again)
 	}
-	unharmed(t, st, sessions)
+	wantUnharmed(t, st, sessions)
 	talk := load(t, st, ref("talk"))
-	save(t, st, told(t, talk, "tea after all")) // and is still written to
-	wantFound(t, st, in("talk", "tea"), "talk: tea after all")
+	save(t, st, withMessage(t, talk, "tea after all")) // and is still written to
+	wantFound(t, st, searchIn("talk", "tea"), "talk: tea after all")
 	wantEntry(t, st, user("ann"), "kept", 1, `"tea"`)
 }
 
@@ -170,10 +170,10 @@ func looksWhileInUse(t testing.TB, d Data) {
 	for i := range clients {
 		create(t, st, newSession(t, fmt.Sprint("s", i)))
 	}
-	errs := together(t, d, clients+1, func(i int, st store.Store) error {
+	errs := runTogether(t, d, clients+1, func(i int, st store.Store) error {
 		if i == clients {
 			for range 5 {
-				problems, err := as[store.Doctors](t, st).Check(t.Context(), nil)
+				problems, err := ability[store.Doctors](t, st).Check(t.Context(), nil)
 				if err != nil {
 					return err
 				}
@@ -183,9 +183,9 @@ func looksWhileInUse(t testing.TB, d Data) {
 			}
 			return nil
 		}
-		s, err := loaded(t.Context(), st, ref(fmt.Sprint("s", i)))
+		s, err := loadWithTail(t.Context(), st, ref(fmt.Sprint("s", i)))
 		for n := 0; err == nil && n < 20; n++ {
-			next := told(t, s, fmt.Sprint("message ", n))
+			next := withMessage(t, s, fmt.Sprint("message ", n))
 			if tails, ok := st.(store.Tails); ok && n%2 == 0 {
 				s, err = tails.Append(t.Context(), next, store.Append{})
 			} else {
@@ -201,8 +201,8 @@ func looksWhileInUse(t testing.TB, d Data) {
 
 func tellsProgress(t testing.TB, d Data) {
 	st := d.Open(t)
-	populated(t, st)
-	doctors := as[store.Doctors](t, st)
+	fillStore(t, st)
+	doctors := ability[store.Doctors](t, st)
 	for work, do := range map[string]func(store.Progress) error{
 		"check":   func(p store.Progress) error { _, err := doctors.Check(t.Context(), p); return err },
 		"reindex": func(p store.Progress) error { _, err := doctors.Reindex(t.Context(), p); return err },
@@ -212,14 +212,14 @@ func tellsProgress(t testing.TB, d Data) {
 		err := do(func(done, total int) {
 			calls++
 			if done < 0 || total < 0 || total > 0 && done > total {
-				t.Errorf("%s told of %d of %d", work, done, total)
+				t.Errorf("%s reported %d of %d", work, done, total)
 			}
 		})
 		if err != nil {
 			t.Errorf("%s: %v", work, err)
 		}
 		if calls == 0 {
-			t.Errorf("%s told nothing", work)
+			t.Errorf("%s reported no progress", work)
 		}
 	}
 }
@@ -231,12 +231,12 @@ func names(texts []string, id string) bool {
 
 func namesTheCorrupt(t testing.TB, d Data) {
 	st := d.Open(t)
-	sessions := populated(t, st)
-	create(t, st, told(t, newSession(t, "bad"), "hello"))
+	sessions := fillStore(t, st)
+	create(t, st, withMessage(t, newSession(t, "bad"), "hello"))
 	d.Corrupt(t, ref("bad"))
 	for _, st := range []store.Store{st, d.Open(t)} {
 		for range 2 { // looking changes nothing
-			problems := examined(t, st)
+			problems := checkStore(t, st)
 			if !names(problems, "bad") {
 				t.Errorf("the corrupt session is not among the problems: %q", problems)
 			}
@@ -247,22 +247,22 @@ func namesTheCorrupt(t testing.TB, d Data) {
 		_, err := st.Load(t.Context(), ref("bad"), false)
 		wantCorrupt(t, "load after a check", err)
 	}
-	unharmed(t, st, sessions)
+	wantUnharmed(t, st, sessions)
 }
 
 // repairMakesNothingWorse allows two ends: the session is as it was before it
 // was damaged and all is well, or it is as it was after and still named.
 func repairMakesNothingWorse(t testing.TB, d Data) {
 	st := d.Open(t)
-	sessions := populated(t, st)
-	before := save(t, st, told(t, create(t, st, told(t, newSession(t, "bad"), "hello")), "again"))
+	sessions := fillStore(t, st)
+	before := save(t, st, withMessage(t, create(t, st, withMessage(t, newSession(t, "bad"), "hello")), "again"))
 	d.Corrupt(t, ref("bad"))
-	mended := repaired(t, st)
-	reindexed(t, st)
+	mended := repairStore(t, st)
+	reindex(t, st)
 	for _, st := range []store.Store{st, d.Open(t)} {
-		problems := examined(t, st)
+		problems := checkStore(t, st)
 		if names(mended, "bad") {
-			same(t, load(t, st, ref("bad")), before)
+			wantSame(t, load(t, st, ref("bad")), before)
 			if len(problems) != 0 {
 				t.Errorf("after the repair %q is wrong", problems)
 			}
@@ -273,17 +273,17 @@ func repairMakesNothingWorse(t testing.TB, d Data) {
 				t.Errorf("what could not be mended is not named: %q", problems)
 			}
 		}
-		unharmed(t, st, sessions)
+		wantUnharmed(t, st, sessions)
 	}
-	if again := repaired(t, st); len(again) != 0 {
+	if again := repairStore(t, st); len(again) != 0 {
 		t.Errorf("a second repair mended %q", again)
 	}
 }
 
 func doctorRefuses(t testing.TB, d Data) {
 	st := d.Open(t)
-	populated(t, st)
-	doctors := as[store.Doctors](t, st)
+	fillStore(t, st)
+	doctors := ability[store.Doctors](t, st)
 	every := func(ctx context.Context) map[string]error {
 		errs := map[string]error{}
 		_, errs["Check"] = doctors.Check(ctx, nil)

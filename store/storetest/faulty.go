@@ -26,7 +26,7 @@ type Full interface {
 	store.Vectors
 }
 
-// FaultyStore is a Full store that fails when told to.
+// FaultyStore is a Full store that fails at chosen calls.
 type FaultyStore struct {
 	store Full
 	fail  func(call string, n int) error
@@ -83,7 +83,7 @@ func faulty[T any](f *FaultyStore, call string, do func() (T, error)) (T, error)
 	return v, done
 }
 
-// nothing is the result of a call that returns an error only.
+// nothing is the result of a call that returns only an error.
 type nothing struct{}
 
 func (f *FaultyStore) only(call string, do func() error) error {

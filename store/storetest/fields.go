@@ -10,36 +10,36 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// noteFields notes the path of every field that has a value.
-func noteFields(v reflect.Value, path string, set map[string]bool) {
+// recordFields records the path of every field that has a value.
+func recordFields(v reflect.Value, path string, set map[string]bool) {
 	switch {
 	case v.Kind() == reflect.Pointer:
 		if !v.IsNil() {
-			noteFields(v.Elem(), path, set)
+			recordFields(v.Elem(), path, set)
 		}
 	case isRecord(v.Type()):
 		for i := range v.NumField() {
-			noteFields(v.Field(i), path+"."+v.Type().Field(i).Name, set)
+			recordFields(v.Field(i), path+"."+v.Type().Field(i).Name, set)
 		}
 	case v.Kind() == reflect.Slice && isRecord(v.Type().Elem()):
 		for i := range v.Len() {
-			noteFields(v.Index(i), path, set)
+			recordFields(v.Index(i), path, set)
 		}
 	case v.Kind() == reflect.Map && isRecord(v.Type().Elem()):
 		for _, key := range v.MapKeys() {
-			noteFields(v.MapIndex(key), path, set)
+			recordFields(v.MapIndex(key), path, set)
 		}
 	case !v.IsZero():
 		set[path] = true
 	}
 }
 
-// isRecord reports a struct that has fields of ours.
+// isRecord reports a struct with fields of our own.
 func isRecord(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
-// allFields lists the paths noteFields can note.
+// allFields lists the paths that recordFields can record.
 func allFields(t reflect.Type, path string) []string {
 	for t.Kind() == reflect.Pointer || (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) && isRecord(t.Elem()) {
 		t = t.Elem()
@@ -57,14 +57,16 @@ func allFields(t reflect.Type, path string) []string {
 	return paths
 }
 
-// missingFields are the fields of a session that nothing has set. A task's
-// queues are never part of it: they are the inbox.
+// missingFields lists the fields of a session that nothing has set. Some are
+// never set: a task's queues are in its inbox, and only tasks keep their last
+// prompt in the permissions (other sessions have it in their pending calls).
 func missingFields(set map[string]bool) []string {
 	var missing []string
 	for _, t := range []reflect.Type{reflect.TypeFor[session.Info](), reflect.TypeFor[session.Definition](), reflect.TypeFor[session.State]()} {
 		missing = append(missing, allFields(t, t.Name())...)
 	}
 	return slices.DeleteFunc(missing, func(path string) bool {
-		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task.Queues.")
+		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task.Queues.") ||
+			strings.HasPrefix(path, "State.Permissions.LatestPromptContext.")
 	})
 }

@@ -34,9 +34,9 @@ const (
 func costDoesNotGrow(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "long"))
-	s = turnsUpTo(t, st, s, fewTurns)
+	s = addTurns(t, st, s, fewTurns)
 	s, few := costs(t, d, st, s)
-	s = turnsUpTo(t, st, s, manyTurns)
+	s = addTurns(t, st, s, manyTurns)
 	_, many := costs(t, d, st, s)
 	for call, before := range few {
 		if after := many[call]; float64(after) > growth*float64(before)+page {
@@ -45,9 +45,9 @@ func costDoesNotGrow(t testing.TB, d Data) {
 	}
 }
 
-// turnsUpTo adds turns of a question and an answer until the session has so
-// many. The window follows at a distance, as a pruning policy has it.
-func turnsUpTo(t testing.TB, st store.Store, s session.Session, turns int) session.Session {
+// addTurns adds turns of a question and an answer up to a number of turns. The
+// window follows at a distance, as with a pruning policy.
+func addTurns(t testing.TB, st store.Store, s session.Session, turns int) session.Session {
 	t.Helper()
 	for s.Info().MessageCount < 2*turns {
 		// A long-lived program works with what it loaded, not with the whole.
@@ -56,18 +56,18 @@ func turnsUpTo(t testing.TB, st store.Store, s session.Session, turns int) sessi
 		}
 		next := s
 		for range turnsPerSave {
-			next = turn(t, next)
+			next = withTurn(t, next)
 		}
 		s = save(t, st, next)
 	}
 	return s
 }
 
-func turn(t testing.TB, s session.Session) session.Session {
+func withTurn(t testing.TB, s session.Session) session.Session {
 	t.Helper()
-	s = told(t, told(t, s, "a question of ordinary length"), "an answer of ordinary length")
+	s = withMessage(t, withMessage(t, s, "a question of ordinary length"), "an answer of ordinary length")
 	if n := s.Len(); n > 10 {
-		s = with(t, s, session.WindowMoved{Strategy: session.PruneSliding, To: s.Message(n - 8).Seq, Keep: []int64{}})
+		s = withChanges(t, s, session.WindowMoved{Strategy: session.PruneSliding, To: s.Message(n - 8).Seq, Keep: []int64{}})
 	}
 	return s
 }
@@ -93,15 +93,15 @@ func costs(t testing.TB, d Data, st store.Store, s session.Session) (session.Ses
 	}
 	var next session.Session
 	commitNext := func() { s = save(t, st, next) }
-	measure("saving a turn", func(int) { s = load(t, st, r); next = turn(t, s) }, commitNext)
-	measure("saving one metadata key", func(int) { s = load(t, st, r); next = noted(t, s, "x") }, commitNext)
+	measure("saving a turn", func(int) { s = load(t, st, r); next = withTurn(t, s) }, commitNext)
+	measure("saving one metadata key", func(int) { s = load(t, st, r); next = withNote(t, s, "x") }, commitNext)
 	measure("loading the window", func(int) {}, func() { load(t, st, r) })
 	measure("reading the header", func(int) {}, func() { info(t, st, r) })
 	measure("forking", func(i int) {
-		f := forked(t, load(t, st, r), fmt.Sprintf("fork-%d-%d", s.Version(), i))
+		f := newFork(t, load(t, st, r), fmt.Sprintf("fork-%d-%d", s.Version(), i))
 		next = f
 	}, func() {
-		if _, err := as[store.Forks](t, st).Fork(t.Context(), next, commit(next, "fork")); err != nil {
+		if _, err := ability[store.Forks](t, st).Fork(t.Context(), next, commit(next, "fork")); err != nil {
 			t.Fatalf("fork: %v", err)
 		}
 	})

@@ -25,8 +25,8 @@ func forkBehaviours() []behaviour {
 	}
 }
 
-// forked is a version-0 fork of a saved session.
-func forked(t testing.TB, s session.Session, id string) session.Session {
+// newFork makes a version-0 fork of a saved session.
+func newFork(t testing.TB, s session.Session, id string) session.Session {
 	t.Helper()
 	f, err := s.Fork(id, "agent-of-"+id, start().Add(time.Hour))
 	if err != nil {
@@ -35,11 +35,11 @@ func forked(t testing.TB, s session.Session, id string) session.Session {
 	return f
 }
 
-// storeFork stores a fork that shares its parent's log.
-func storeFork(t testing.TB, st store.Store, s session.Session, id string) session.Session {
+// createFork stores a fork that shares its parent's log.
+func createFork(t testing.TB, st store.Store, s session.Session, id string) session.Session {
 	t.Helper()
-	f := forked(t, s, id)
-	created, err := as[store.Forks](t, st).Fork(t.Context(), f, commit(f, "fork"))
+	f := newFork(t, s, id)
+	created, err := ability[store.Forks](t, st).Fork(t.Context(), f, commit(f, "fork"))
 	if err != nil {
 		t.Fatalf("store fork %s of %s: %v", id, s.ID(), err)
 	}
@@ -51,13 +51,13 @@ func conversation(t testing.TB, st store.Store, id string, texts ...string) sess
 	t.Helper()
 	s := create(t, st, newSession(t, id))
 	for _, text := range texts {
-		s = save(t, st, told(t, s, text))
+		s = save(t, st, withMessage(t, s, text))
 	}
 	return s
 }
 
-// says fails the test unless the transcript is these texts.
-func says(t testing.TB, s session.Session, texts ...string) {
+// wantTexts fails the test unless the transcript has exactly these texts.
+func wantTexts(t testing.TB, s session.Session, texts ...string) {
 	t.Helper()
 	var have []string
 	for _, m := range s.All() {
@@ -68,9 +68,9 @@ func says(t testing.TB, s session.Session, texts ...string) {
 	}
 }
 
-func whole(t testing.TB, st store.Store, r store.Ref, version int64) session.Session {
+func loadWhole(t testing.TB, st store.Store, r store.Ref, version int64) session.Session {
 	t.Helper()
-	s, err := as[store.Logs](t, st).LoadWhole(t.Context(), r, version)
+	s, err := ability[store.Logs](t, st).LoadWhole(t.Context(), r, version)
 	if err != nil {
 		t.Fatalf("load version %d of %s whole: %v", version, r.ID, err)
 	}
@@ -80,15 +80,15 @@ func whole(t testing.TB, st store.Store, r store.Ref, version int64) session.Ses
 func createTakesAnyFork(t testing.TB, d Data) {
 	st := d.Open(t)
 	parent := conversation(t, st, "parent", "one", "two")
-	child := create(t, st, told(t, forked(t, parent, "child"), "three"))
+	child := create(t, st, withMessage(t, newFork(t, parent, "child"), "three"))
 	if i := child.Info(); i.Version != 1 || i.Origin != session.OriginFork || i.ParentID != "parent" || i.Fork == nil || i.Fork.Version != 3 {
-		t.Errorf("header of the fork: %s", encoded(t, i))
+		t.Errorf("header of the fork: %s", encode(t, i))
 	}
-	says(t, load(t, st, ref("child")), "one", "two", "three")
-	same(t, load(t, st, ref("child")), child)
-	same(t, load(t, st, ref("parent")), parent)
-	save(t, st, told(t, child, "four"))
-	says(t, load(t, st, ref("child")), "one", "two", "three", "four")
+	wantTexts(t, load(t, st, ref("child")), "one", "two", "three")
+	wantSame(t, load(t, st, ref("child")), child)
+	wantSame(t, load(t, st, ref("parent")), parent)
+	save(t, st, withMessage(t, child, "four"))
+	wantTexts(t, load(t, st, ref("child")), "one", "two", "three", "four")
 	page, err := st.List(t.Context(), session.DefaultTenant, store.Query{ParentID: "parent"})
 	if err != nil || len(page.Items) != 1 || page.Items[0].ID != "child" {
 		t.Errorf("children of parent: %v, %v", page.Items, err)
@@ -98,19 +98,19 @@ func createTakesAnyFork(t testing.TB, d Data) {
 func createNeedsNoParent(t testing.TB, d Data) {
 	st := d.Open(t)
 	parent := conversation(t, st, "parent", "one", "two")
-	windowed := save(t, st, with(t, parent, session.WindowMoved{Strategy: session.PruneSliding, To: parent.Seq(), Keep: []int64{}}))
-	orphan := forked(t, windowed, "orphan")
+	windowed := save(t, st, withChanges(t, parent, session.WindowMoved{Strategy: session.PruneSliding, To: parent.Seq(), Keep: []int64{}}))
+	orphan := newFork(t, windowed, "orphan")
 	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
 	// Another session under the parent's id must not lend its log.
-	usurper := create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second"}))
+	usurper := create(t, st, newSessionFrom(t, session.Birth{ID: "parent", AgentID: "second"}))
 	for range 3 {
-		usurper = save(t, st, told(t, usurper, "of somebody else"))
+		usurper = save(t, st, withMessage(t, usurper, "of somebody else"))
 	}
 	child := create(t, st, orphan)
 	loaded := load(t, st, ref("orphan"))
-	same(t, loaded, child)
+	wantSame(t, loaded, child)
 	if got := loaded.WindowMessages(); len(got) != 1 || got[0].Content.Text() != "two" {
 		t.Errorf("the window of the orphan shows %d messages, want the last", len(got))
 	}
@@ -118,28 +118,28 @@ func createNeedsNoParent(t testing.TB, d Data) {
 		t.Errorf("%d messages counted, want 2", loaded.Info().MessageCount)
 	}
 	if _, ok := st.(store.Logs); ok {
-		says(t, whole(t, st, ref("orphan"), 0), "one", "two")
+		wantTexts(t, loadWhole(t, st, ref("orphan"), 0), "one", "two")
 	}
 }
 
 func forkAndParentAreApart(t testing.TB, d Data) {
 	st := d.Open(t)
 	parent := conversation(t, st, "parent", "one", "two")
-	child := storeFork(t, st, parent, "child")
+	child := createFork(t, st, parent, "child")
 	for i := range 3 {
-		parent = save(t, st, told(t, parent, fmt.Sprintf("parent %d", i)))
-		child = save(t, st, told(t, child, fmt.Sprintf("child %d", i)))
+		parent = save(t, st, withMessage(t, parent, fmt.Sprintf("parent %d", i)))
+		child = save(t, st, withMessage(t, child, fmt.Sprintf("child %d", i)))
 	}
-	says(t, load(t, st, ref("parent")), "one", "two", "parent 0", "parent 1", "parent 2")
-	says(t, load(t, st, ref("child")), "one", "two", "child 0", "child 1", "child 2")
-	same(t, load(t, st, ref("parent")), parent)
-	same(t, load(t, st, ref("child")), child)
-	says(t, whole(t, st, ref("child"), 1), "one", "two")
-	says(t, whole(t, st, ref("child"), 2), "one", "two", "child 0")
+	wantTexts(t, load(t, st, ref("parent")), "one", "two", "parent 0", "parent 1", "parent 2")
+	wantTexts(t, load(t, st, ref("child")), "one", "two", "child 0", "child 1", "child 2")
+	wantSame(t, load(t, st, ref("parent")), parent)
+	wantSame(t, load(t, st, ref("child")), child)
+	wantTexts(t, loadWhole(t, st, ref("child"), 1), "one", "two")
+	wantTexts(t, loadWhole(t, st, ref("child"), 2), "one", "two", "child 0")
 	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
 		t.Fatalf("delete the fork: %v", err)
 	}
-	same(t, load(t, st, ref("parent")), parent)
+	wantSame(t, load(t, st, ref("parent")), parent)
 }
 
 func forksOfForks(t testing.TB, d Data) {
@@ -148,10 +148,10 @@ func forksOfForks(t testing.TB, d Data) {
 	var texts []string
 	for g := 1; g <= 6; g++ {
 		texts = append(texts, fmt.Sprint(g-1))
-		s = save(t, st, told(t, storeFork(t, st, s, fmt.Sprintf("g%d", g)), fmt.Sprint(g)))
+		s = save(t, st, withMessage(t, createFork(t, st, s, fmt.Sprintf("g%d", g)), fmt.Sprint(g)))
 	}
-	says(t, load(t, st, ref("g6")), append(texts, "6")...)
-	says(t, load(t, st, ref("g3")), "0", "1", "2", "3")
+	wantTexts(t, load(t, st, ref("g6")), append(texts, "6")...)
+	wantTexts(t, load(t, st, ref("g3")), "0", "1", "2", "3")
 	entries := allEntries(t, st, ref("g6"), 4)
 	for i, e := range entries {
 		if e.Seq != int64(i+1) {
@@ -167,13 +167,13 @@ func forkOfEarlierVersion(t testing.TB, d Data) {
 	st := d.Open(t)
 	conversation(t, st, "parent", "one", "two", "three", "four")
 	for v := int64(1); v <= 5; v++ {
-		at, err := as[store.Logs](t, st).LoadAt(t.Context(), ref("parent"), v)
+		at, err := ability[store.Logs](t, st).LoadAt(t.Context(), ref("parent"), v)
 		if err != nil {
 			t.Fatalf("load version %d: %v", v, err)
 		}
-		child := storeFork(t, st, at, fmt.Sprintf("at-%d", v))
-		child = save(t, st, told(t, child, "and on"))
-		says(t, load(t, st, store.RefOf(child)), append([]string{"one", "two", "three", "four"}[:v-1:v-1], "and on")...)
+		child := createFork(t, st, at, fmt.Sprintf("at-%d", v))
+		child = save(t, st, withMessage(t, child, "and on"))
+		wantTexts(t, load(t, st, store.RefOf(child)), append([]string{"one", "two", "three", "four"}[:v-1:v-1], "and on")...)
 		if f := child.Info().Fork; f == nil || f.Version != v || f.Seq != at.Seq() {
 			t.Errorf("fork point %+v, want version %d at %d", f, v, at.Seq())
 		}
@@ -183,31 +183,31 @@ func forkOfEarlierVersion(t testing.TB, d Data) {
 func forkSeesNoTail(t testing.TB, d Data) {
 	st := d.Open(t)
 	parent := conversation(t, st, "parent", "one")
-	running := appended(t, st, told(t, parent, "in the tail"))
-	child := storeFork(t, st, load(t, st, ref("parent")), "child")
-	child = save(t, st, told(t, child, "of the fork"))
-	says(t, load(t, st, ref("child")), "one", "of the fork")
-	says(t, save(t, st, running), "one", "in the tail")
-	says(t, loadTail(t, st, ref("child")), "one", "of the fork")
-	same(t, load(t, st, ref("child")), child)
+	running := mustAppend(t, st, withMessage(t, parent, "in the tail"))
+	child := createFork(t, st, load(t, st, ref("parent")), "child")
+	child = save(t, st, withMessage(t, child, "of the fork"))
+	wantTexts(t, load(t, st, ref("child")), "one", "of the fork")
+	wantTexts(t, save(t, st, running), "one", "in the tail")
+	wantTexts(t, loadTail(t, st, ref("child")), "one", "of the fork")
+	wantSame(t, load(t, st, ref("child")), child)
 }
 
 func forkInheritsNothingElse(t testing.TB, d Data) {
 	st := d.Open(t)
 	fresh := newSession(t, "parent")
-	parent, err := st.Create(t.Context(), fresh, keyed(fresh, store.Key{Name: "k", Fingerprint: "f"}))
+	parent, err := st.Create(t.Context(), fresh, commitWithKeys(fresh, store.Key{Name: "k", Fingerprint: "f"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
 	post(t, st, ref("parent"), item("a"))
 	acquire(t, st, ref("parent"), "worker")
-	child := storeFork(t, st, parent, "child")
-	if _, live, err := as[store.Leases](t, st).Holding(t.Context(), ref("child")); live || err != nil {
+	child := createFork(t, st, parent, "child")
+	if _, live, err := ability[store.Leases](t, st).Holding(t.Context(), ref("child")); live || err != nil {
 		t.Errorf("the fork is held: %t, %v", live, err)
 	}
 	wantUnread(t, st, ref("child"))
 	wantKey(t, st, ref("child"), "k", "", -1)
-	save(t, st, noted(t, child, "free"))
+	save(t, st, withNote(t, child, "free"))
 	post(t, st, ref("child"), item("a"))
 	wantUnread(t, st, ref("child"), "a")
 }
@@ -215,10 +215,10 @@ func forkInheritsNothingElse(t testing.TB, d Data) {
 func forkOutlivesParents(t testing.TB, d Data) {
 	st := d.Open(t)
 	grandparent := conversation(t, st, "grandparent", "one")
-	parent := save(t, st, told(t, storeFork(t, st, grandparent, "parent"), "two"))
-	child := save(t, st, told(t, storeFork(t, st, parent, "child"), "three"))
-	sibling := storeFork(t, st, parent, "sibling")
-	log := string(encoded(t, allEntries(t, st, ref("child"), 0)))
+	parent := save(t, st, withMessage(t, createFork(t, st, grandparent, "parent"), "two"))
+	child := save(t, st, withMessage(t, createFork(t, st, parent, "child"), "three"))
+	sibling := createFork(t, st, parent, "sibling")
+	log := string(encode(t, allEntries(t, st, ref("child"), 0)))
 	for _, id := range []string{"parent", "grandparent"} {
 		if err := st.Delete(t.Context(), ref(id), 0); err != nil {
 			t.Fatalf("delete %s: %v", id, err)
@@ -226,27 +226,27 @@ func forkOutlivesParents(t testing.TB, d Data) {
 	}
 	conversation(t, st, "parent", "somebody else", "entirely", "with", "more", "changes")
 	for _, st := range []store.Store{st, d.Open(t)} {
-		says(t, load(t, st, ref("child")), "one", "two", "three")
-		says(t, whole(t, st, ref("child"), 1), "one", "two")
-		same(t, load(t, st, ref("child")), child)
-		same(t, load(t, st, ref("sibling")), sibling)
-		if have := string(encoded(t, allEntries(t, st, ref("child"), 0))); have != log {
+		wantTexts(t, load(t, st, ref("child")), "one", "two", "three")
+		wantTexts(t, loadWhole(t, st, ref("child"), 1), "one", "two")
+		wantSame(t, load(t, st, ref("child")), child)
+		wantSame(t, load(t, st, ref("sibling")), sibling)
+		if have := string(encode(t, allEntries(t, st, ref("child"), 0))); have != log {
 			t.Errorf("the fork's log changed when its parents went:\n got %s\nwant %s", have, log)
 		}
 	}
 	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	says(t, save(t, st, told(t, load(t, st, ref("sibling")), "on")), "one", "two", "on")
+	wantTexts(t, save(t, st, withMessage(t, load(t, st, ref("sibling")), "on")), "one", "two", "on")
 }
 
 func forkNeedsItsParent(t testing.TB, d Data) {
 	st := d.Open(t)
-	forks := as[store.Forks](t, st)
+	forks := ability[store.Forks](t, st)
 	parent := conversation(t, st, "parent", "one")
-	child := forked(t, parent, "child")
+	child := newFork(t, parent, "child")
 	taken := create(t, st, newSession(t, "taken"))
-	_, err := forks.Fork(t.Context(), forked(t, parent, "taken"), commit(parent, "fork"))
+	_, err := forks.Fork(t.Context(), newFork(t, parent, "taken"), commit(parent, "fork"))
 	wantConflict(t, "fork under a present id", err, session.ReasonExists)
 	_, err = forks.Fork(t.Context(), newSession(t, "no-fork"), commit(parent, "fork"))
 	wantErr(t, "fork of nothing", err, session.ErrInvalid)
@@ -255,25 +255,25 @@ func forkNeedsItsParent(t testing.TB, d Data) {
 	}
 	_, err = forks.Fork(t.Context(), child, commit(child, "fork"))
 	wantErr(t, "fork of a parent that is gone", err, session.ErrNotFound)
-	second := create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second"}))
-	save(t, st, told(t, second, "of somebody else"))
+	second := create(t, st, newSessionFrom(t, session.Birth{ID: "parent", AgentID: "second"}))
+	save(t, st, withMessage(t, second, "of somebody else"))
 	_, err = forks.Fork(t.Context(), child, commit(child, "fork"))
 	wantErr(t, "fork of a parent that was replaced", err, session.ErrNotFound)
 	_, err = st.Load(t.Context(), ref("child"), false)
 	wantErr(t, "load of a refused fork", err, session.ErrNotFound)
-	same(t, load(t, st, ref("taken")), taken)
+	wantSame(t, load(t, st, ref("taken")), taken)
 }
 
 func forkAfterRewind(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := conversation(t, st, "parent", "one", "two", "three")
-	back, err := s.Rewound(whole(t, st, ref("parent"), 2), start().Add(time.Hour))
+	back, err := s.Rewound(loadWhole(t, st, ref("parent"), 2), start().Add(time.Hour))
 	if err != nil {
 		t.Fatalf("rewind: %v", err)
 	}
-	s = save(t, st, told(t, save(t, st, back), "other"))
-	child := save(t, st, told(t, storeFork(t, st, s, "child"), "of the fork"))
-	says(t, load(t, st, ref("child")), "one", "other", "of the fork")
-	same(t, load(t, st, ref("child")), child)
-	says(t, whole(t, st, ref("child"), 1), "one", "other")
+	s = save(t, st, withMessage(t, save(t, st, back), "other"))
+	child := save(t, st, withMessage(t, createFork(t, st, s, "child"), "of the fork"))
+	wantTexts(t, load(t, st, ref("child")), "one", "other", "of the fork")
+	wantSame(t, load(t, st, ref("child")), child)
+	wantTexts(t, loadWhole(t, st, ref("child"), 1), "one", "other")
 }

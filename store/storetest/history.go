@@ -30,7 +30,7 @@ func allEntries(t testing.TB, st store.Store, r store.Ref, page int) []session.L
 	var all []session.LogEntry
 	after := int64(0)
 	for {
-		entries, err := as[store.Logs](t, st).Log(t.Context(), r, after, page)
+		entries, err := ability[store.Logs](t, st).Log(t.Context(), r, after, page)
 		if err != nil {
 			t.Fatalf("log of %s after %d: %v", r.ID, after, err)
 		}
@@ -55,34 +55,34 @@ func everyVersionLoads(t testing.TB, d Data) {
 		next := s
 		switch {
 		case i%41 == 40:
-			next = with(t, next, session.TranscriptCleared{})
+			next = withChanges(t, next, session.TranscriptCleared{})
 		case i%17 == 16:
-			next = with(t, next, session.WindowMoved{Strategy: session.PruneSliding, To: next.Seq() - 3, Keep: []int64{}})
+			next = withChanges(t, next, session.WindowMoved{Strategy: session.PruneSliding, To: next.Seq() - 3, Keep: []int64{}})
 		case i%7 == 6: // a version without a change
 		default:
-			next = told(t, next, fmt.Sprintf("message %d", i))
+			next = withMessage(t, next, fmt.Sprintf("message %d", i))
 		}
 		s = save(t, st, next)
 		versions = append(versions, s)
 	}
 	for i, want := range versions {
 		v := int64(i + 1)
-		at, err := as[store.Logs](t, st).LoadAt(t.Context(), ref("long"), v)
+		at, err := ability[store.Logs](t, st).LoadAt(t.Context(), ref("long"), v)
 		if err != nil {
 			t.Fatalf("load version %d: %v", v, err)
 		}
-		same(t, at, want)
+		wantSame(t, at, want)
 		if i%25 == 0 {
-			sameWhole(t, whole(t, st, ref("long"), v), want)
+			sameWhole(t, loadWhole(t, st, ref("long"), v), want)
 		}
 	}
-	sameWhole(t, whole(t, st, ref("long"), 0), s)
+	sameWhole(t, loadWhole(t, st, ref("long"), 0), s)
 }
 
 func versionsOutside(t testing.TB, d Data) {
 	st := d.Open(t)
 	conversation(t, st, "short", "one")
-	logs := as[store.Logs](t, st)
+	logs := ability[store.Logs](t, st)
 	for _, v := range []int64{-1, 3, 1 << 40} {
 		_, err := logs.LoadAt(t.Context(), ref("short"), v)
 		wantErr(t, fmt.Sprintf("load version %d of 2", v), err, session.ErrInvalid)
@@ -118,9 +118,9 @@ func logHasNoGap(t testing.TB, d Data) {
 		if err != nil {
 			t.Fatalf("fold the log: %v", err)
 		}
-		says(t, folded, "one", "two", "three", "four", "five")
+		wantTexts(t, folded, "one", "two", "three", "four", "five")
 	}
-	if entries, err := as[store.Logs](t, st).Log(t.Context(), ref("logged"), s.Seq()+10, 0); err != nil || len(entries) != 0 {
+	if entries, err := ability[store.Logs](t, st).Log(t.Context(), ref("logged"), s.Seq()+10, 0); err != nil || len(entries) != 0 {
 		t.Errorf("log after its end: %d entries, %v", len(entries), err)
 	}
 }
@@ -133,16 +133,16 @@ func logFollowsAWriter(t testing.TB, d Data) {
 	const rounds = 25
 	last := s.Seq() + 3*rounds
 	var seen []int64
-	errs := together(t, d, 2, func(i int, st store.Store) error {
+	errs := runTogether(t, d, 2, func(i int, st store.Store) error {
 		if i == 0 {
-			return follow(t, st, last, &seen)
+			return followLog(t, st, last, &seen)
 		}
 		for range rounds {
-			flushed, err := as[store.Tails](t, st).Append(t.Context(), noted(t, noted(t, s, "a"), "b"), store.Append{})
+			flushed, err := ability[store.Tails](t, st).Append(t.Context(), withNote(t, withNote(t, s, "a"), "b"), store.Append{})
 			if err != nil {
 				return err
 			}
-			next := noted(t, flushed, "c")
+			next := withNote(t, flushed, "c")
 			if s, err = st.Save(t.Context(), next, commit(next, "test")); err != nil {
 				return err
 			}
@@ -164,10 +164,10 @@ func logFollowsAWriter(t testing.TB, d Data) {
 	}
 }
 
-func follow(t testing.TB, st store.Store, last int64, seen *[]int64) error {
+func followLog(t testing.TB, st store.Store, last int64, seen *[]int64) error {
 	after := int64(0)
 	for after < last {
-		entries, err := as[store.Logs](t, st).Log(t.Context(), ref("followed"), after, 7)
+		entries, err := ability[store.Logs](t, st).Log(t.Context(), ref("followed"), after, 7)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func follow(t testing.TB, st store.Store, last int64, seen *[]int64) error {
 func discardedStayInLog(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "marked"))
-	worked := appended(t, st, told(t, noted(t, s, "x"), "refused"))
+	worked := mustAppend(t, st, withMessage(t, withNote(t, s, "x"), "refused"))
 	discard(t, st, s, s.Seq()+1, worked.Seq())
 	check := func(version int64) {
 		t.Helper()
@@ -200,13 +200,13 @@ func discardedStayInLog(t testing.TB, d Data) {
 	check(0)
 	sealed := save(t, st, loadTail(t, st, ref("marked")))
 	check(2)
-	sameWhole(t, whole(t, st, ref("marked"), 0), sealed)
-	save(t, st, told(t, sealed, "later"))
-	again, err := as[store.Logs](t, st).LoadAt(t.Context(), ref("marked"), 2)
+	sameWhole(t, loadWhole(t, st, ref("marked"), 0), sealed)
+	save(t, st, withMessage(t, sealed, "later"))
+	again, err := ability[store.Logs](t, st).LoadAt(t.Context(), ref("marked"), 2)
 	if err != nil {
 		t.Fatalf("load version 2: %v", err)
 	}
-	same(t, again, sealed)
+	wantSame(t, again, sealed)
 }
 
 func commitsAreAnAudit(t testing.TB, d Data) {
@@ -221,7 +221,7 @@ func commitsAreAnAudit(t testing.TB, d Data) {
 		at := start().Add(time.Duration(i+1) * time.Minute)
 		changed := s
 		for range next {
-			changed = noted(t, changed, "x")
+			changed = withNote(t, changed, "x")
 		}
 		c := store.Commit{ID: fmt.Sprintf("c%d", i+2), Action: fmt.Sprintf("Action%d", i), Actor: "it's \"bob\"", At: at}
 		want = append(want, store.CommitInfo{
@@ -231,15 +231,15 @@ func commitsAreAnAudit(t testing.TB, d Data) {
 			t.Fatalf("save: %v", err)
 		}
 	}
-	have, err := as[store.Logs](t, st).Commits(t.Context(), ref("audited"), 0, 0)
-	if g, w := string(encoded(t, have)), string(encoded(t, want)); err != nil || g != w {
+	have, err := ability[store.Logs](t, st).Commits(t.Context(), ref("audited"), 0, 0)
+	if g, w := string(encode(t, have)), string(encode(t, want)); err != nil || g != w {
 		t.Errorf("commits: %v\n got %s\nwant %s", err, g, w)
 	}
-	have, err = as[store.Logs](t, st).Commits(t.Context(), ref("audited"), 1, 2)
-	if g, w := string(encoded(t, have)), string(encoded(t, want[1:3])); err != nil || g != w {
+	have, err = ability[store.Logs](t, st).Commits(t.Context(), ref("audited"), 1, 2)
+	if g, w := string(encode(t, have)), string(encode(t, want[1:3])); err != nil || g != w {
 		t.Errorf("commits after 1, at most 2: %v\n got %s\nwant %s", err, g, w)
 	}
-	if have, err = as[store.Logs](t, st).Commits(t.Context(), ref("audited"), 99, 0); err != nil || len(have) != 0 {
+	if have, err = ability[store.Logs](t, st).Commits(t.Context(), ref("audited"), 99, 0); err != nil || len(have) != 0 {
 		t.Errorf("commits after the last: %v, %v", have, err)
 	}
 }
@@ -248,21 +248,21 @@ func prunedStayReadable(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := conversation(t, st, "pruned", "one", "two", "three", "four")
 	kept := s.Message(0).Seq
-	s = save(t, st, with(t, s, session.WindowMoved{
+	s = save(t, st, withChanges(t, s, session.WindowMoved{
 		Strategy: session.PruneSummary, To: s.Message(3).Seq, Keep: []int64{kept},
 		Summary: &session.Summary{Text: "they counted", FromSeq: kept, ToSeq: s.Message(2).Seq, CreatedAt: start()},
 	}))
 	loaded := load(t, st, ref("pruned"))
-	same(t, loaded, s)
+	wantSame(t, loaded, s)
 	if shown := loaded.WindowMessages(); len(shown) != 2 || shown[0].Content.Text() != "one" || shown[1].Content.Text() != "four" {
 		t.Errorf("the window shows %d messages, want the kept one and the last", len(shown))
 	}
-	says(t, whole(t, st, ref("pruned"), 0), "one", "two", "three", "four")
-	says(t, whole(t, st, ref("pruned"), 3), "one", "two")
-	s = save(t, st, with(t, s, session.TranscriptCleared{}))
-	says(t, load(t, st, ref("pruned")))
-	says(t, whole(t, st, ref("pruned"), s.Version()))
-	says(t, whole(t, st, ref("pruned"), 5), "one", "two", "three", "four")
+	wantTexts(t, loadWhole(t, st, ref("pruned"), 0), "one", "two", "three", "four")
+	wantTexts(t, loadWhole(t, st, ref("pruned"), 3), "one", "two")
+	s = save(t, st, withChanges(t, s, session.TranscriptCleared{}))
+	wantTexts(t, load(t, st, ref("pruned")))
+	wantTexts(t, loadWhole(t, st, ref("pruned"), s.Version()))
+	wantTexts(t, loadWhole(t, st, ref("pruned"), 5), "one", "two", "three", "four")
 }
 
 func rewindsKeepVersions(t testing.TB, d Data) {
@@ -270,31 +270,31 @@ func rewindsKeepVersions(t testing.TB, d Data) {
 	s := conversation(t, st, "rewound", "one", "two", "three")
 	rewind := func(to int64) {
 		t.Helper()
-		back, err := s.Rewound(whole(t, st, ref("rewound"), to), start().Add(time.Hour))
+		back, err := s.Rewound(loadWhole(t, st, ref("rewound"), to), start().Add(time.Hour))
 		if err != nil {
 			t.Fatalf("rewind to %d: %v", to, err)
 		}
 		s = save(t, st, back)
-		same(t, load(t, st, ref("rewound")), s)
+		wantSame(t, load(t, st, ref("rewound")), s)
 	}
 	rewind(2)
-	says(t, load(t, st, ref("rewound")), "one")
-	s = save(t, st, told(t, s, "instead"))
-	says(t, load(t, st, ref("rewound")), "one", "instead")
+	wantTexts(t, load(t, st, ref("rewound")), "one")
+	s = save(t, st, withMessage(t, s, "instead"))
+	wantTexts(t, load(t, st, ref("rewound")), "one", "instead")
 	rewind(4)
-	says(t, load(t, st, ref("rewound")), "one", "two", "three")
+	wantTexts(t, load(t, st, ref("rewound")), "one", "two", "three")
 	rewind(6)
-	says(t, load(t, st, ref("rewound")), "one", "instead")
+	wantTexts(t, load(t, st, ref("rewound")), "one", "instead")
 	for v, texts := range map[int64][]string{
 		1: nil, 2: {"one"}, 3: {"one", "two"}, 4: {"one", "two", "three"}, 5: {"one"}, 6: {"one", "instead"},
 		7: {"one", "two", "three"}, 8: {"one", "instead"},
 	} {
-		says(t, whole(t, st, ref("rewound"), v), texts...)
+		wantTexts(t, loadWhole(t, st, ref("rewound"), v), texts...)
 	}
 }
 
 func historyOfNobody(t testing.TB, d Data) {
-	logs := as[store.Logs](t, d.Open(t))
+	logs := ability[store.Logs](t, d.Open(t))
 	_, err := logs.Log(t.Context(), ref("nobody"), 0, 0)
 	wantErr(t, "log", err, session.ErrNotFound)
 	_, err = logs.Commits(t.Context(), ref("nobody"), 0, 0)

@@ -39,14 +39,14 @@ func item(id string) store.Item {
 
 func post(t testing.TB, st store.Store, r store.Ref, it store.Item) {
 	t.Helper()
-	if err := as[store.Inboxes](t, st).Post(t.Context(), r, it); err != nil {
+	if err := ability[store.Inboxes](t, st).Post(t.Context(), r, it); err != nil {
 		t.Fatalf("post %s: %v", it.ID, err)
 	}
 }
 
-func unread(t testing.TB, st store.Store, r store.Ref) []store.Item {
+func listInbox(t testing.TB, st store.Store, r store.Ref) []store.Item {
 	t.Helper()
-	items, err := as[store.Inboxes](t, st).Inbox(t.Context(), r)
+	items, err := ability[store.Inboxes](t, st).Inbox(t.Context(), r)
 	if err != nil {
 		t.Fatalf("inbox of %s: %v", r.ID, err)
 	}
@@ -57,7 +57,7 @@ func unread(t testing.TB, st store.Store, r store.Ref) []store.Item {
 func wantUnread(t testing.TB, st store.Store, r store.Ref, ids ...string) {
 	t.Helper()
 	var have []string
-	for _, it := range unread(t, st, r) {
+	for _, it := range listInbox(t, st, r) {
 		have = append(have, it.ID)
 	}
 	if !slices.Equal(have, ids) {
@@ -65,13 +65,13 @@ func wantUnread(t testing.TB, st store.Store, r store.Ref, ids ...string) {
 	}
 }
 
-func taking(t testing.TB, s session.Session, id string) session.Session {
+func withItemTaken(t testing.TB, s session.Session, id string) session.Session {
 	t.Helper()
-	return with(t, s, session.InboxTaken{ItemID: id, ItemKind: string(store.ItemFollowUp)})
+	return withChanges(t, s, session.InboxTaken{ItemID: id, ItemKind: string(store.ItemFollowUp)})
 }
 
 func keepsItemsInOrder(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	create(t, open[0], newSession(t, "queue"))
 	var want []store.Item
 	for i, kind := range store.ItemKinds() {
@@ -82,7 +82,7 @@ func keepsItemsInOrder(t testing.TB, d Data) {
 		post(t, open[i%2], ref("queue"), it)
 		want = append(want, it)
 	}
-	if g, w := string(encoded(t, unread(t, open[1], ref("queue")))), string(encoded(t, want)); g != w {
+	if g, w := string(encode(t, listInbox(t, open[1], ref("queue")))), string(encode(t, want)); g != w {
 		t.Errorf("inbox:\n got %s\nwant %s", g, w)
 	}
 }
@@ -94,10 +94,10 @@ func sameIDIsOneItem(t testing.TB, d Data) {
 	other.Payload = session.Values{"text": []byte(`"different"`)}
 	post(t, st, ref("once"), item("a"))
 	post(t, st, ref("once"), other)
-	if items := unread(t, st, ref("once")); len(items) != 1 || items[0].Payload.String("text") != "about a" {
+	if items := listInbox(t, st, ref("once")); len(items) != 1 || items[0].Payload.String("text") != "about a" {
 		t.Errorf("after posting an id twice: %+v, want the first", items)
 	}
-	s = appended(t, st, taking(t, s, "a"))
+	s = mustAppend(t, st, withItemTaken(t, s, "a"))
 	post(t, st, ref("once"), item("a"))
 	wantUnread(t, st, ref("once"))
 	save(t, st, s)
@@ -114,19 +114,19 @@ func postingNeedsNoLease(t testing.TB, d Data) {
 }
 
 func itemsAreTakenOnce(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	s := create(t, open[0], newSession(t, "taken"))
 	for _, id := range []string{"a", "b", "c"} {
 		post(t, open[0], ref("taken"), item(id))
 	}
-	s = appended(t, open[0], taking(t, s, "b"))
+	s = mustAppend(t, open[0], withItemTaken(t, s, "b"))
 	wantUnread(t, open[1], ref("taken"), "a", "c")
-	_, err := as[store.Tails](t, open[1]).Append(t.Context(), taking(t, s, "b"), store.Append{})
+	_, err := ability[store.Tails](t, open[1]).Append(t.Context(), withItemTaken(t, s, "b"), store.Append{})
 	wantErr(t, "taking an item in the tail again", err, session.ErrInvalid)
-	_, err = open[1].Save(t.Context(), taking(t, s, "b"), commit(s, "test"))
+	_, err = open[1].Save(t.Context(), withItemTaken(t, s, "b"), commit(s, "test"))
 	wantErr(t, "saving a second taking", err, session.ErrInvalid)
 	s = save(t, open[0], s)
-	_, err = as[store.Tails](t, open[1]).Append(t.Context(), taking(t, s, "b"), store.Append{})
+	_, err = ability[store.Tails](t, open[1]).Append(t.Context(), withItemTaken(t, s, "b"), store.Append{})
 	wantErr(t, "taking a sealed item again", err, session.ErrInvalid)
 	wantUnread(t, d.Open(t), ref("taken"), "a", "c")
 }
@@ -136,11 +136,11 @@ func saveTakesToo(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "saved"))
 	post(t, st, ref("saved"), item("a"))
 	post(t, st, ref("saved"), item("b"))
-	s = save(t, st, taking(t, s, "a"))
+	s = save(t, st, withItemTaken(t, s, "a"))
 	wantUnread(t, st, ref("saved"), "b")
-	_, err := st.Save(t.Context(), taking(t, s, "a"), commit(s, "test"))
+	_, err := st.Save(t.Context(), withItemTaken(t, s, "a"), commit(s, "test"))
 	wantErr(t, "taking a sealed item again", err, session.ErrInvalid)
-	same(t, load(t, st, ref("saved")), s)
+	wantSame(t, load(t, st, ref("saved")), s)
 }
 
 func refusedTaking(t testing.TB, d Data) {
@@ -148,14 +148,14 @@ func refusedTaking(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "all-or-none"))
 	post(t, st, ref("all-or-none"), item("a"))
 	for what, next := range map[string]session.Session{
-		"an item that never came": taking(t, taking(t, s, "a"), "never"),
-		"one item twice":          taking(t, taking(t, s, "a"), "a"),
+		"an item that never came": withItemTaken(t, withItemTaken(t, s, "a"), "never"),
+		"one item twice":          withItemTaken(t, withItemTaken(t, s, "a"), "a"),
 	} {
-		_, err := as[store.Tails](t, st).Append(t.Context(), next, store.Append{})
+		_, err := ability[store.Tails](t, st).Append(t.Context(), next, store.Append{})
 		wantErr(t, "taking "+what, err, session.ErrInvalid)
 	}
 	wantUnread(t, st, ref("all-or-none"), "a")
-	same(t, loadTail(t, st, ref("all-or-none")), s)
+	wantSame(t, loadTail(t, st, ref("all-or-none")), s)
 }
 
 // ofManyTakersOneWins races for one item after another; every round has one
@@ -166,13 +166,13 @@ func ofManyTakersOneWins(t testing.TB, d Data) {
 	for round := range 4 {
 		id := fmt.Sprintf("item-%d", round)
 		post(t, st, ref("fought-over"), item(id))
-		errs := together(t, d, writers, func(_ int, st store.Store) error {
+		errs := runTogether(t, d, writers, func(_ int, st store.Store) error {
 			for {
 				s, err := st.Load(t.Context(), ref("fought-over"), true)
 				if err != nil {
 					return err
 				}
-				if _, err = as[store.Tails](t, st).Append(t.Context(), taking(t, s, id), store.Append{}); !errors.Is(err, session.ErrConflict) {
+				if _, err = ability[store.Tails](t, st).Append(t.Context(), withItemTaken(t, s, id), store.Append{}); !errors.Is(err, session.ErrConflict) {
 					return err
 				}
 			}
@@ -201,12 +201,12 @@ func discardGivesBack(t testing.TB, d Data) {
 	for _, id := range []string{"a", "b", "c"} {
 		post(t, st, ref("returned"), item(id))
 	}
-	kept := appended(t, st, taking(t, s, "a"))
-	refused := appended(t, st, taking(t, kept, "b"))
+	kept := mustAppend(t, st, withItemTaken(t, s, "a"))
+	refused := mustAppend(t, st, withItemTaken(t, kept, "b"))
 	wantUnread(t, st, ref("returned"), "c")
 	discard(t, st, kept, kept.Seq()+1, refused.Seq())
 	wantUnread(t, st, ref("returned"), "b", "c")
-	again := appended(t, st, taking(t, loadTail(t, st, ref("returned")), "b"))
+	again := mustAppend(t, st, withItemTaken(t, loadTail(t, st, ref("returned")), "b"))
 	wantUnread(t, st, ref("returned"), "c")
 	save(t, st, again)
 	wantUnread(t, st, ref("returned"), "c")
@@ -217,23 +217,23 @@ func fencedTaker(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "fenced"))
 	post(t, st, ref("fenced"), item("a"))
 	old := acquire(t, st, ref("fenced"), "old")
-	if err := as[store.Leases](t, st).Release(t.Context(), ref("fenced"), old); err != nil {
+	if err := ability[store.Leases](t, st).Release(t.Context(), ref("fenced"), old); err != nil {
 		t.Fatalf("release: %v", err)
 	}
 	newer := acquire(t, st, ref("fenced"), "new")
-	_, err := as[store.Tails](t, st).Append(t.Context(), taking(t, s, "a"), store.Append{Fence: old.Token})
+	_, err := ability[store.Tails](t, st).Append(t.Context(), withItemTaken(t, s, "a"), store.Append{Fence: old.Token})
 	wantErr(t, "taking under an old lease", err, session.ErrFenced)
-	_, err = as[store.Tails](t, st).Append(t.Context(), taking(t, s, "a"), store.Append{})
+	_, err = ability[store.Tails](t, st).Append(t.Context(), withItemTaken(t, s, "a"), store.Append{})
 	wantErr(t, "taking without the lease", err, session.ErrBusy)
 	wantUnread(t, st, ref("fenced"), "a")
-	if _, err := as[store.Tails](t, st).Append(t.Context(), taking(t, s, "a"), store.Append{Fence: newer.Token}); err != nil {
+	if _, err := ability[store.Tails](t, st).Append(t.Context(), withItemTaken(t, s, "a"), store.Append{Fence: newer.Token}); err != nil {
 		t.Errorf("taking by the holder: %v", err)
 	}
 }
 
 func badItems(t testing.TB, d Data) {
 	st := d.Open(t)
-	inboxes := as[store.Inboxes](t, st)
+	inboxes := ability[store.Inboxes](t, st)
 	wantErr(t, "post without a session", inboxes.Post(t.Context(), ref("nobody"), item("a")), session.ErrNotFound)
 	_, err := inboxes.Inbox(t.Context(), ref("nobody"))
 	wantErr(t, "inbox without a session", err, session.ErrNotFound)
@@ -256,15 +256,15 @@ func badItems(t testing.TB, d Data) {
 func concurrentPosts(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "busy"))
-	errs := together(t, d, writers, func(i int, st store.Store) error {
+	errs := runTogether(t, d, writers, func(i int, st store.Store) error {
 		// Two writers post each id.
-		return as[store.Inboxes](t, st).Post(t.Context(), ref("busy"), item(fmt.Sprintf("item-%02d", i/2)))
+		return ability[store.Inboxes](t, st).Post(t.Context(), ref("busy"), item(fmt.Sprintf("item-%02d", i/2)))
 	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("post: %v", err)
 	}
 	seen := map[string]bool{}
-	items := unread(t, st, ref("busy"))
+	items := listInbox(t, st, ref("busy"))
 	for _, it := range items {
 		seen[it.ID] = true
 	}
@@ -280,7 +280,7 @@ func inboxGoesWithItsSession(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("remade"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	create(t, st, born(t, session.Birth{ID: "remade", AgentID: "second"}))
+	create(t, st, newSessionFrom(t, session.Birth{ID: "remade", AgentID: "second"}))
 	wantUnread(t, st, ref("remade"))
 	post(t, st, ref("remade"), item("a"))
 	wantUnread(t, st, ref("remade"), "a")

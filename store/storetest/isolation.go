@@ -22,12 +22,12 @@ func isolationBehaviours() []behaviour {
 func taskSession(t testing.TB, st store.Store, id string) session.Session {
 	t.Helper()
 	expires := start().Add(time.Hour)
-	s := born(t, session.Birth{ID: id, Kind: session.KindTask, ExpiresAt: &expires})
-	return create(t, st, with(t, s, session.TaskRowChanged{Task: session.TaskRow{Title: "title", Status: "running"}}))
+	s := newSessionFrom(t, session.Birth{ID: id, Kind: session.KindTask, ExpiresAt: &expires})
+	return create(t, st, withChanges(t, s, session.TaskRowChanged{Task: session.TaskRow{Title: "title", Status: "running"}}))
 }
 
-// scribble writes over all that a header leads to.
-func scribble(i session.Info) {
+// overwriteHeader overwrites everything that a header refers to.
+func overwriteHeader(i session.Info) {
 	*i.ExpiresAt = time.Time{}
 	i.Task.Title = "scribbled"
 }
@@ -35,9 +35,9 @@ func scribble(i session.Info) {
 func headersAreCopies(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := taskSession(t, st, "header")
-	scribble(info(t, st, ref("header")))
+	overwriteHeader(info(t, st, ref("header")))
 	sameInfo(t, info(t, st, ref("header")), s.Info())
-	same(t, load(t, st, ref("header")), s)
+	wantSame(t, load(t, st, ref("header")), s)
 }
 
 func listedHeadersAreCopies(t testing.TB, d Data) {
@@ -49,37 +49,37 @@ func listedHeadersAreCopies(t testing.TB, d Data) {
 			t.Fatalf("list: %d sessions, %v", len(page.Items), err)
 		}
 		sameInfo(t, page.Items[0], s.Info())
-		scribble(page.Items[0])
+		overwriteHeader(page.Items[0])
 	}
 	sameInfo(t, info(t, st, ref("listed")), s.Info())
 }
 
 func loadedValuesAreCopies(t testing.TB, d Data) {
 	st := d.Open(t)
-	s := create(t, st, told(t, noted(t, newSession(t, "value"), "kept"), "hello"))
+	s := create(t, st, withMessage(t, withNote(t, newSession(t, "value"), "kept"), "hello"))
 	loaded := load(t, st, ref("value"))
 	scribbled := loaded.State()
 	scribbled.Metadata["note"][1] = 'X'
 	scribbled.Messages[0].Content[0].Text = "scribbled"
-	changed := told(t, loaded, "never saved")
+	changed := withMessage(t, loaded, "never saved")
 	if changed.Len() != 2 {
 		t.Fatalf("%d messages after a change", changed.Len())
 	}
-	same(t, load(t, st, ref("value")), s)
+	wantSame(t, load(t, st, ref("value")), s)
 }
 
 func logEntriesAreCopies(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, noted(t, newSession(t, "entries"), "kept"), "hello"))
+	create(t, st, withMessage(t, withNote(t, newSession(t, "entries"), "kept"), "hello"))
 	read := func() []session.LogEntry {
-		entries, err := as[store.Logs](t, st).Log(t.Context(), ref("entries"), 0, 0)
+		entries, err := ability[store.Logs](t, st).Log(t.Context(), ref("entries"), 0, 0)
 		if err != nil {
 			t.Fatalf("log: %v", err)
 		}
 		return entries
 	}
 	first := read()
-	before := string(encoded(t, first))
+	before := string(encode(t, first))
 	for _, e := range first {
 		switch c := e.Change.(type) {
 		case session.MetadataWritten:
@@ -90,7 +90,7 @@ func logEntriesAreCopies(t testing.TB, d Data) {
 			c.State.Metadata["scribbled"] = quote(t, "x")
 		}
 	}
-	if after := string(encoded(t, read())); after != before {
+	if after := string(encode(t, read())); after != before {
 		t.Errorf("the log changed:\n got %s\nwant %s", after, before)
 	}
 }
@@ -100,12 +100,12 @@ func inboxItemsAreCopies(t testing.TB, d Data) {
 	create(t, st, newSession(t, "box"))
 	mine := item("one")
 	post(t, st, ref("box"), mine)
-	want := string(encoded(t, unread(t, st, ref("box"))))
+	want := string(encode(t, listInbox(t, st, ref("box"))))
 	mine.Payload["text"][1] = 'X'
-	items := unread(t, st, ref("box"))
+	items := listInbox(t, st, ref("box"))
 	items[0].Payload["text"][1] = 'Y'
 	items[0].Payload["more"] = quote(t, "x")
-	if got := string(encoded(t, unread(t, st, ref("box")))); got != want {
+	if got := string(encode(t, listInbox(t, st, ref("box")))); got != want {
 		t.Errorf("the inbox changed:\n got %s\nwant %s", got, want)
 	}
 }

@@ -24,8 +24,8 @@ func keysBehaviours() []behaviour {
 	}
 }
 
-// keyed describes a save with idempotency keys.
-func keyed(s session.Session, keys ...store.Key) store.Commit {
+// commitWithKeys makes a commit with idempotency keys.
+func commitWithKeys(s session.Session, keys ...store.Key) store.Commit {
 	c := commit(s, "keyed")
 	c.Keys = keys
 	return c
@@ -35,7 +35,7 @@ func keyed(s session.Session, keys ...store.Key) store.Commit {
 // means that it is not known.
 func wantKey(t testing.TB, st store.Store, r store.Ref, name, fingerprint string, version int64) {
 	t.Helper()
-	use, known, err := as[store.Keys](t, st).Key(t.Context(), r, name)
+	use, known, err := ability[store.Keys](t, st).Key(t.Context(), r, name)
 	switch {
 	case err != nil:
 		t.Errorf("key %q: %v", name, err)
@@ -47,15 +47,15 @@ func wantKey(t testing.TB, st store.Store, r store.Ref, name, fingerprint string
 }
 
 func keysWithSave(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	fresh := newSession(t, "keyed")
-	s, err := open[0].Create(t.Context(), fresh, keyed(fresh, store.Key{Name: "made", Fingerprint: "create"}))
+	s, err := open[0].Create(t.Context(), fresh, commitWithKeys(fresh, store.Key{Name: "made", Fingerprint: "create"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
 	hostile := "'\"; drop table keys; -- ü €"
-	next := noted(t, s, "x")
-	if _, err = open[0].Save(t.Context(), next, keyed(next, store.Key{Name: hostile, Fingerprint: "one"}, store.Key{Name: "b", Fingerprint: "two"})); err != nil {
+	next := withNote(t, s, "x")
+	if _, err = open[0].Save(t.Context(), next, commitWithKeys(next, store.Key{Name: hostile, Fingerprint: "one"}, store.Key{Name: "b", Fingerprint: "two"})); err != nil {
 		t.Fatalf("save: %v", err)
 	}
 	wantKey(t, open[1], ref("keyed"), "made", "create", 1)
@@ -63,15 +63,15 @@ func keysWithSave(t testing.TB, d Data) {
 	wantKey(t, open[1], ref("keyed"), "b", "two", 2)
 	wantKey(t, open[1], ref("keyed"), "B", "", -1)
 	wantKey(t, open[1], ref("keyed"), "", "", -1)
-	_, _, err = as[store.Keys](t, open[1]).Key(t.Context(), ref("nobody"), "b")
+	_, _, err = ability[store.Keys](t, open[1]).Key(t.Context(), ref("nobody"), "b")
 	wantErr(t, "key without a session", err, session.ErrNotFound)
 }
 
 func refusedSaveWritesNoKey(t testing.TB, d Data) {
 	st := d.Open(t)
 	old := create(t, st, newSession(t, "refused"))
-	save(t, st, noted(t, old, "newer"))
-	_, err := st.Save(t.Context(), old, keyed(old, store.Key{Name: "k", Fingerprint: "f"}))
+	save(t, st, withNote(t, old, "newer"))
+	_, err := st.Save(t.Context(), old, commitWithKeys(old, store.Key{Name: "k", Fingerprint: "f"}))
 	wantConflict(t, "stale save", err, session.ReasonStale)
 	wantKey(t, st, ref("refused"), "k", "", -1)
 }
@@ -79,17 +79,17 @@ func refusedSaveWritesNoKey(t testing.TB, d Data) {
 func keysOfTail(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "tailed"))
-	s, err := as[store.Tails](t, st).Append(t.Context(), told(t, s, "hello"), store.Append{Keys: []store.Key{{Name: "k", Fingerprint: "f"}}})
+	s, err := ability[store.Tails](t, st).Append(t.Context(), withMessage(t, s, "hello"), store.Append{Keys: []store.Key{{Name: "k", Fingerprint: "f"}}})
 	if err != nil {
 		t.Fatalf("append: %v", err)
 	}
 	wantKey(t, st, ref("tailed"), "k", "f", 0)
-	if _, err := st.Save(t.Context(), s, keyed(s, store.Key{Name: "k", Fingerprint: "f"}, store.Key{Name: "late", Fingerprint: "g"})); err != nil {
+	if _, err := st.Save(t.Context(), s, commitWithKeys(s, store.Key{Name: "k", Fingerprint: "f"}, store.Key{Name: "late", Fingerprint: "g"})); err != nil {
 		t.Fatalf("save: %v", err)
 	}
 	wantKey(t, st, ref("tailed"), "k", "f", 2)
 	wantKey(t, st, ref("tailed"), "late", "g", 2)
-	save(t, st, noted(t, load(t, st, ref("tailed")), "later"))
+	save(t, st, withNote(t, load(t, st, ref("tailed")), "later"))
 	wantKey(t, st, ref("tailed"), "k", "f", 2)
 }
 
@@ -97,7 +97,7 @@ func discardForgetsKeys(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "forgotten"))
 	add := func(s session.Session, name string) session.Session {
-		s, err := as[store.Tails](t, st).Append(t.Context(), told(t, s, name), store.Append{Keys: []store.Key{{Name: name, Fingerprint: "f"}}})
+		s, err := ability[store.Tails](t, st).Append(t.Context(), withMessage(t, s, name), store.Append{Keys: []store.Key{{Name: name, Fingerprint: "f"}}})
 		if err != nil {
 			t.Fatalf("append: %v", err)
 		}
@@ -118,7 +118,7 @@ func firstUseCounts(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "first"))
 	for _, fingerprint := range []string{"one", "two"} {
 		var err error
-		if s, err = st.Save(t.Context(), noted(t, s, fingerprint), keyed(s, store.Key{Name: "k", Fingerprint: fingerprint})); err != nil {
+		if s, err = st.Save(t.Context(), withNote(t, s, fingerprint), commitWithKeys(s, store.Key{Name: "k", Fingerprint: fingerprint})); err != nil {
 			t.Fatalf("save: %v", err)
 		}
 	}
@@ -130,9 +130,9 @@ func ofManyUsersOne(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "raced"))
 	for round := range 4 {
 		from, name := s, fmt.Sprintf("key-%d", round)
-		errs := together(t, d, writers, func(i int, st store.Store) error {
-			next := noted(t, from, fmt.Sprint(i))
-			_, err := st.Save(t.Context(), next, keyed(next, store.Key{Name: name, Fingerprint: fmt.Sprint(i)}))
+		errs := runTogether(t, d, writers, func(i int, st store.Store) error {
+			next := withNote(t, from, fmt.Sprint(i))
+			_, err := st.Save(t.Context(), next, commitWithKeys(next, store.Key{Name: name, Fingerprint: fmt.Sprint(i)}))
 			return err
 		})
 		winner := oneWinner(t, errs, session.ReasonStale)
@@ -144,16 +144,16 @@ func ofManyUsersOne(t testing.TB, d Data) {
 func keysAreKept(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "day"))
-	next := noted(t, s, "x")
-	s, err := st.Save(t.Context(), next, keyed(next, store.Key{Name: "k", Fingerprint: "f"}))
+	next := withNote(t, s, "x")
+	s, err := st.Save(t.Context(), next, commitWithKeys(next, store.Key{Name: "k", Fingerprint: "f"}))
 	if err != nil {
 		t.Fatalf("save: %v", err)
 	}
 	for range 4 {
 		d.Clock.Advance(6*time.Hour - time.Second)
-		next := noted(t, s, "more")
+		next := withNote(t, s, "more")
 		name := fmt.Sprint(next.Seq())
-		if s, err = st.Save(t.Context(), next, keyed(next, store.Key{Name: name, Fingerprint: "f"})); err != nil {
+		if s, err = st.Save(t.Context(), next, commitWithKeys(next, store.Key{Name: name, Fingerprint: "f"})); err != nil {
 			t.Fatalf("save: %v", err)
 		}
 		wantKey(t, st, ref("day"), "k", "f", 2)
@@ -163,17 +163,17 @@ func keysAreKept(t testing.TB, d Data) {
 func keysBelongToOneSession(t testing.TB, d Data) {
 	st := d.Open(t)
 	fresh := newSession(t, "mine")
-	if _, err := st.Create(t.Context(), fresh, keyed(fresh, store.Key{Name: "k", Fingerprint: "f"})); err != nil {
+	if _, err := st.Create(t.Context(), fresh, commitWithKeys(fresh, store.Key{Name: "k", Fingerprint: "f"})); err != nil {
 		t.Fatalf("create: %v", err)
 	}
 	create(t, st, newSession(t, "theirs"))
-	create(t, st, born(t, session.Birth{ID: "mine", Tenant: "other"}))
+	create(t, st, newSessionFrom(t, session.Birth{ID: "mine", Tenant: "other"}))
 	wantKey(t, st, ref("theirs"), "k", "", -1)
 	wantKey(t, st, store.Ref{Tenant: "other", ID: "mine"}, "k", "", -1)
 	if err := st.Delete(t.Context(), ref("mine"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	create(t, st, born(t, session.Birth{ID: "mine", AgentID: "second"}))
+	create(t, st, newSessionFrom(t, session.Birth{ID: "mine", AgentID: "second"}))
 	wantKey(t, st, ref("mine"), "k", "", -1)
 }
 
@@ -181,8 +181,8 @@ func badKeys(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "picky"))
 	for _, name := range []string{"", strings.Repeat("x", 256), "a\nb", "\xff"} {
-		_, err := st.Save(t.Context(), s, keyed(s, store.Key{Name: name}))
+		_, err := st.Save(t.Context(), s, commitWithKeys(s, store.Key{Name: name}))
 		wantErr(t, fmt.Sprintf("save with key %q", name), err, session.ErrInvalid)
 	}
-	same(t, load(t, st, ref("picky")), s)
+	wantSame(t, load(t, st, ref("picky")), s)
 }

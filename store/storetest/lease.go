@@ -33,17 +33,17 @@ func leaseBehaviours() []behaviour {
 }
 
 func oneHolderAtATime(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	create(t, open[0], newSession(t, "held"))
 	l := acquire(t, open[0], ref("held"), "first")
 	for _, holder := range []string{"second", "first"} {
-		_, err := as[store.Leases](t, open[1]).Acquire(t.Context(), ref("held"), holder, time.Minute)
+		_, err := ability[store.Leases](t, open[1]).Acquire(t.Context(), ref("held"), holder, time.Minute)
 		var busy *session.BusyError
 		if !errors.As(err, &busy) || busy.Holder != "first" || busy.ID != "held" || !busy.Until.Equal(l.Until) {
 			t.Errorf("acquire by %s of a held lease: %v, want BusyError of first until %s", holder, err, l.Until)
 		}
 	}
-	have, live, err := as[store.Leases](t, open[1]).Holding(t.Context(), ref("held"))
+	have, live, err := ability[store.Leases](t, open[1]).Holding(t.Context(), ref("held"))
 	if err != nil || !live || have.Token != l.Token || have.Holder != "first" || !have.Until.Equal(l.Until) {
 		t.Errorf("holding: %+v, %t, %v; want %+v", have, live, err, l)
 	}
@@ -52,8 +52,8 @@ func oneHolderAtATime(t testing.TB, d Data) {
 func ofManyAcquirersOneWins(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "prize"))
-	errs := together(t, d, writers, func(i int, st store.Store) error {
-		_, err := as[store.Leases](t, st).Acquire(t.Context(), ref("prize"), fmt.Sprint(i), time.Hour)
+	errs := runTogether(t, d, writers, func(i int, st store.Store) error {
+		_, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("prize"), fmt.Sprint(i), time.Hour)
 		return err
 	})
 	won := 0
@@ -70,7 +70,7 @@ func ofManyAcquirersOneWins(t testing.TB, d Data) {
 }
 
 func tokensGrow(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	last := int64(0)
 	for round := range 6 {
 		st := open[round%2]
@@ -83,7 +83,7 @@ func tokensGrow(t testing.TB, d Data) {
 			t.Errorf("token %d after %d", l.Token, last)
 		}
 		last = l.Token
-		if err := as[store.Leases](t, st).Release(t.Context(), ref(id), l); err != nil {
+		if err := ability[store.Leases](t, st).Release(t.Context(), ref(id), l); err != nil {
 			t.Fatalf("release: %v", err)
 		}
 	}
@@ -99,40 +99,40 @@ func writersWithoutLeaseAreBusy(t testing.TB, d Data) {
 		t.Errorf("save without the lease: %v, want BusyError of worker", err)
 	}
 	if tails, ok := st.(store.Tails); ok {
-		_, err = tails.Append(t.Context(), noted(t, s, "x"), store.Append{})
+		_, err = tails.Append(t.Context(), withNote(t, s, "x"), store.Append{})
 		wantErr(t, "append without the lease", err, session.ErrBusy)
 	}
 	c := commit(s, "test")
 	c.Fence = l.Token
-	saved, err := st.Save(t.Context(), noted(t, s, "worked"), c)
+	saved, err := st.Save(t.Context(), withNote(t, s, "worked"), c)
 	if err != nil {
 		t.Fatalf("save by the holder: %v", err)
 	}
-	same(t, load(t, st, ref("held")), saved)
+	wantSame(t, load(t, st, ref("held")), saved)
 }
 
-// fenced expects every kind of write under a token to be refused.
-func fenced(t testing.TB, st store.Store, s session.Session, token int64) {
+// wantFenced fails the test unless every kind of write with a token is refused.
+func wantFenced(t testing.TB, st store.Store, s session.Session, token int64) {
 	t.Helper()
 	c := commit(s, "late")
 	c.Fence = token
-	_, err := st.Save(t.Context(), noted(t, s, "late"), c)
+	_, err := st.Save(t.Context(), withNote(t, s, "late"), c)
 	var f *session.FencedError
 	if !errors.As(err, &f) || f.Token != token {
 		t.Errorf("save under token %d: %v, want FencedError", token, err)
 	}
 	if tails, ok := st.(store.Tails); ok {
-		_, err = tails.Append(t.Context(), noted(t, s, "late"), store.Append{Fence: token})
+		_, err = tails.Append(t.Context(), withNote(t, s, "late"), store.Append{Fence: token})
 		wantErr(t, "append under an old token", err, session.ErrFenced)
 	}
-	_, err = as[store.Leases](t, st).Renew(t.Context(), store.RefOf(s), store.Lease{Token: token}, time.Minute)
+	_, err = ability[store.Leases](t, st).Renew(t.Context(), store.RefOf(s), store.Lease{Token: token}, time.Minute)
 	wantErr(t, "renewal of an old token", err, session.ErrFenced)
-	same(t, load(t, st, store.RefOf(s)), s)
+	wantSame(t, load(t, st, store.RefOf(s)), s)
 }
 
 func releasedTokenIsFenced(t testing.TB, d Data) {
 	st := d.Open(t)
-	leases := as[store.Leases](t, st)
+	leases := ability[store.Leases](t, st)
 	s := create(t, st, newSession(t, "given"))
 	old := acquire(t, st, ref("given"), "first")
 	for range 2 {
@@ -143,7 +143,7 @@ func releasedTokenIsFenced(t testing.TB, d Data) {
 	if _, live, err := leases.Holding(t.Context(), ref("given")); live || err != nil {
 		t.Errorf("held after release: %t, %v", live, err)
 	}
-	fenced(t, st, s, old.Token)
+	wantFenced(t, st, s, old.Token)
 	newer := acquire(t, st, ref("given"), "second")
 	if err := leases.Release(t.Context(), ref("given"), old); err != nil {
 		t.Errorf("release of a lost lease: %v", err)
@@ -151,7 +151,7 @@ func releasedTokenIsFenced(t testing.TB, d Data) {
 	if have, live, err := leases.Holding(t.Context(), ref("given")); !live || have.Token != newer.Token || err != nil {
 		t.Errorf("an old release ended the new lease: %+v, %t, %v", have, live, err)
 	}
-	fenced(t, st, s, old.Token)
+	wantFenced(t, st, s, old.Token)
 }
 
 func saveCanRelease(t testing.TB, d Data) {
@@ -160,27 +160,27 @@ func saveCanRelease(t testing.TB, d Data) {
 	l := acquire(t, st, ref("done"), "worker")
 	c := commit(s, "test")
 	c.Fence, c.Release = l.Token, true
-	s, err := st.Save(t.Context(), noted(t, s, "done"), c)
+	s, err := st.Save(t.Context(), withNote(t, s, "done"), c)
 	if err != nil {
 		t.Fatalf("save: %v", err)
 	}
-	if _, live, err := as[store.Leases](t, st).Holding(t.Context(), ref("done")); live || err != nil {
+	if _, live, err := ability[store.Leases](t, st).Holding(t.Context(), ref("done")); live || err != nil {
 		t.Errorf("held after a save that released: %t, %v", live, err)
 	}
-	fenced(t, st, s, l.Token)
+	wantFenced(t, st, s, l.Token)
 	acquire(t, st, ref("done"), "next")
 }
 
 func refusedSaveReleasesNothing(t testing.TB, d Data) {
 	st := d.Open(t)
 	old := create(t, st, newSession(t, "kept"))
-	save(t, st, noted(t, old, "newer"))
+	save(t, st, withNote(t, old, "newer"))
 	l := acquire(t, st, ref("kept"), "worker")
 	c := commit(old, "test")
 	c.Fence, c.Release = l.Token, true
 	_, err := st.Save(t.Context(), old, c)
 	wantConflict(t, "stale save by the holder", err, session.ReasonStale)
-	if have, live, err := as[store.Leases](t, st).Holding(t.Context(), ref("kept")); !live || have.Token != l.Token || err != nil {
+	if have, live, err := ability[store.Leases](t, st).Holding(t.Context(), ref("kept")); !live || have.Token != l.Token || err != nil {
 		t.Errorf("the refused save ended the lease: %+v, %t, %v", have, live, err)
 	}
 }
@@ -192,7 +192,7 @@ func deleteNeedsLease(t testing.TB, d Data) {
 	for _, fence := range []int64{0, l.Token + 1} {
 		wantErr(t, fmt.Sprintf("delete with fence %d", fence), st.Delete(t.Context(), ref("worked-on"), fence), session.ErrBusy)
 	}
-	same(t, load(t, st, ref("worked-on")), s)
+	wantSame(t, load(t, st, ref("worked-on")), s)
 	if err := st.Delete(t.Context(), ref("worked-on"), l.Token); err != nil {
 		t.Errorf("delete by the holder: %v", err)
 	}
@@ -205,13 +205,13 @@ func leaseGoesWithItsSession(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("remade"), l.Token); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	_, err := as[store.Leases](t, st).Renew(t.Context(), ref("remade"), l, time.Minute)
+	_, err := ability[store.Leases](t, st).Renew(t.Context(), ref("remade"), l, time.Minute)
 	wantErr(t, "renewal without a session", err, session.ErrFenced)
-	if err := as[store.Leases](t, st).Release(t.Context(), ref("remade"), l); err != nil {
+	if err := ability[store.Leases](t, st).Release(t.Context(), ref("remade"), l); err != nil {
 		t.Errorf("release without a session: %v", err)
 	}
-	s := create(t, st, born(t, session.Birth{ID: "remade", AgentID: "second"}))
-	fenced(t, st, s, l.Token)
+	s := create(t, st, newSessionFrom(t, session.Birth{ID: "remade", AgentID: "second"}))
+	wantFenced(t, st, s, l.Token)
 	if next := acquire(t, st, ref("remade"), "next"); next.Token <= l.Token {
 		t.Errorf("token %d after %d", next.Token, l.Token)
 	}
@@ -219,7 +219,7 @@ func leaseGoesWithItsSession(t testing.TB, d Data) {
 
 func badLeaseRequests(t testing.TB, d Data) {
 	st := d.Open(t)
-	leases := as[store.Leases](t, st)
+	leases := ability[store.Leases](t, st)
 	_, err := leases.Acquire(t.Context(), ref("nobody"), "me", time.Minute)
 	wantErr(t, "acquire without a session", err, session.ErrNotFound)
 	_, _, err = leases.Holding(t.Context(), ref("nobody"))
@@ -234,9 +234,9 @@ func badLeaseRequests(t testing.TB, d Data) {
 }
 
 func expiresAndIsTakenOver(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	create(t, open[0], newSession(t, "expiring"))
-	first, err := as[store.Leases](t, open[0]).Acquire(t.Context(), ref("expiring"), "first", 10*time.Second)
+	first, err := ability[store.Leases](t, open[0]).Acquire(t.Context(), ref("expiring"), "first", 10*time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -244,10 +244,10 @@ func expiresAndIsTakenOver(t testing.TB, d Data) {
 		t.Errorf("until %s, want %s", first.Until, want)
 	}
 	d.Clock.Advance(10*time.Second - time.Microsecond)
-	_, err = as[store.Leases](t, open[1]).Acquire(t.Context(), ref("expiring"), "second", time.Second)
+	_, err = ability[store.Leases](t, open[1]).Acquire(t.Context(), ref("expiring"), "second", time.Second)
 	wantErr(t, "acquire a moment before the end", err, session.ErrBusy)
 	d.Clock.Advance(time.Microsecond)
-	if _, live, err := as[store.Leases](t, open[1]).Holding(t.Context(), ref("expiring")); live || err != nil {
+	if _, live, err := ability[store.Leases](t, open[1]).Holding(t.Context(), ref("expiring")); live || err != nil {
 		t.Errorf("held at its end: %t, %v", live, err)
 	}
 	second := acquire(t, open[1], ref("expiring"), "second")
@@ -257,45 +257,45 @@ func expiresAndIsTakenOver(t testing.TB, d Data) {
 }
 
 func lateWritesAreFenced(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	s := create(t, open[0], newSession(t, "paused"))
-	old, err := as[store.Leases](t, open[0]).Acquire(t.Context(), ref("paused"), "sleeper", 10*time.Second)
+	old, err := ability[store.Leases](t, open[0]).Acquire(t.Context(), ref("paused"), "sleeper", 10*time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	d.Clock.Advance(time.Minute)
-	newer, err := as[store.Leases](t, open[1]).Acquire(t.Context(), ref("paused"), "second", 10*time.Second)
+	newer, err := ability[store.Leases](t, open[1]).Acquire(t.Context(), ref("paused"), "second", 10*time.Second)
 	if err != nil {
 		t.Fatalf("take over: %v", err)
 	}
-	fenced(t, open[0], s, old.Token) // while the second works
+	wantFenced(t, open[0], s, old.Token) // while the second works
 	d.Clock.Advance(time.Minute)
-	fenced(t, open[0], s, old.Token) // when its lease ran out too
-	if err := as[store.Leases](t, open[1]).Release(t.Context(), ref("paused"), newer); err != nil {
+	wantFenced(t, open[0], s, old.Token) // when its lease ran out too
+	if err := ability[store.Leases](t, open[1]).Release(t.Context(), ref("paused"), newer); err != nil {
 		t.Fatalf("release: %v", err)
 	}
-	fenced(t, open[0], s, old.Token) // when nobody holds one
+	wantFenced(t, open[0], s, old.Token) // when nobody holds one
 	d.Clock.Advance(365 * 24 * time.Hour)
-	fenced(t, open[0], s, old.Token)
+	wantFenced(t, open[0], s, old.Token)
 }
 
 func renewingProlongs(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "renewed"))
-	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("renewed"), "me", 10*time.Second)
+	l, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("renewed"), "me", 10*time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	for range 5 {
 		d.Clock.Advance(7 * time.Second)
-		renewed, err := as[store.Leases](t, st).Renew(t.Context(), ref("renewed"), l, 10*time.Second)
+		renewed, err := ability[store.Leases](t, st).Renew(t.Context(), ref("renewed"), l, 10*time.Second)
 		if err != nil {
 			t.Fatalf("renew: %v", err)
 		}
 		if want := d.Clock.Now().Add(10 * time.Second); renewed.Token != l.Token || renewed.Holder != "me" || !renewed.Until.Equal(want) {
 			t.Errorf("renewed to %+v, want token %d of me until %s", renewed, l.Token, want)
 		}
-		_, err = as[store.Leases](t, st).Acquire(t.Context(), ref("renewed"), "other", time.Second)
+		_, err = ability[store.Leases](t, st).Acquire(t.Context(), ref("renewed"), "other", time.Second)
 		wantErr(t, "acquire of a renewed lease", err, session.ErrBusy)
 	}
 }
@@ -303,19 +303,19 @@ func renewingProlongs(t testing.TB, d Data) {
 func expiredButUntaken(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "late"))
-	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("late"), "me", time.Second)
+	l, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("late"), "me", time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	d.Clock.Advance(time.Hour)
 	c := commit(s, "test")
 	c.Fence = l.Token
-	s, err = st.Save(t.Context(), noted(t, s, "late but alone"), c)
+	s, err = st.Save(t.Context(), withNote(t, s, "late but alone"), c)
 	if err != nil {
 		t.Fatalf("save under a lease that ran out and nobody took: %v", err)
 	}
-	s = save(t, st, noted(t, s, "no lease lives")) // a writer without one is free to go
-	if _, err := as[store.Leases](t, st).Renew(t.Context(), ref("late"), l, time.Minute); err != nil {
+	s = save(t, st, withNote(t, s, "no lease lives")) // a writer without one is free to go
+	if _, err := ability[store.Leases](t, st).Renew(t.Context(), ref("late"), l, time.Minute); err != nil {
 		t.Errorf("renewal of a lease nobody took: %v", err)
 	}
 	_, err = st.Save(t.Context(), s, commit(s, "test"))
@@ -326,17 +326,17 @@ func expiredButUntaken(t testing.TB, d Data) {
 func saveWithoutFenceReleasesNothing(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "not-mine"))
-	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("not-mine"), "slow", time.Second)
+	l, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("not-mine"), "slow", time.Second)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
 	d.Clock.Advance(time.Hour)
 	c := commit(s, "test")
 	c.Release = true
-	if _, err := st.Save(t.Context(), noted(t, s, "without a lease"), c); err != nil {
+	if _, err := st.Save(t.Context(), withNote(t, s, "without a lease"), c); err != nil {
 		t.Fatalf("save beside a lease that ran out: %v", err)
 	}
-	if _, err := as[store.Leases](t, st).Renew(t.Context(), ref("not-mine"), l, time.Minute); err != nil {
+	if _, err := ability[store.Leases](t, st).Renew(t.Context(), ref("not-mine"), l, time.Minute); err != nil {
 		t.Errorf("renewal after another writer's release: %v", err)
 	}
 }
@@ -346,11 +346,11 @@ func clockGoingBack(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "back"))
 	l := acquire(t, st, ref("back"), "me")
 	d.Clock.Advance(-24 * time.Hour)
-	_, err := as[store.Leases](t, st).Acquire(t.Context(), ref("back"), "other", time.Second)
+	_, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("back"), "other", time.Second)
 	wantErr(t, "acquire after the clock went back", err, session.ErrBusy)
 	c := commit(s, "test")
 	c.Fence, c.Release = l.Token, true
-	if _, err := st.Save(t.Context(), noted(t, s, "x"), c); err != nil {
+	if _, err := st.Save(t.Context(), withNote(t, s, "x"), c); err != nil {
 		t.Fatalf("save by the holder: %v", err)
 	}
 	if next := acquire(t, st, ref("back"), "other"); next.Token <= l.Token {

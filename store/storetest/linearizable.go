@@ -39,8 +39,7 @@ type answer struct {
 	token   int64
 }
 
-// recording gathers a history. Its clock only counts, which is all an order
-// needs.
+// recording records a history. Its clock only counts: an order needs no more.
 type recording struct {
 	ticks  atomic.Int64
 	rounds [callsPerClient]sync.WaitGroup
@@ -56,8 +55,8 @@ func newRecording() *recording {
 	return r
 }
 
-// play has a client act, round by round with all the others, so that they
-// meet on fast stores too.
+// play runs a client in rounds together with all others, so that they overlap on
+// fast stores too.
 func (r *recording) play(act func()) {
 	for i := range r.rounds {
 		r.rounds[i].Done()
@@ -66,7 +65,7 @@ func (r *recording) play(act func()) {
 	}
 }
 
-// do makes a call and writes down when it began and ended.
+// do makes a call and records its start and end.
 func (r *recording) do(client int, c call, run func() answer) {
 	began := r.ticks.Add(1)
 	a := run()
@@ -115,7 +114,7 @@ func (r *recording) linearizable(t testing.TB, m linear.Model[register, call, an
 // sessions at once.
 func versionsAreLinearizable(t testing.TB, d Data) {
 	history := newRecording()
-	errs := together(t, d, clients, func(i int, st store.Store) error {
+	errs := runTogether(t, d, clients, func(i int, st store.Store) error {
 		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 7)), history: history, known: map[string]session.Session{}}
 		history.play(c.versionCall)
 		return nil
@@ -126,7 +125,7 @@ func versionsAreLinearizable(t testing.TB, d Data) {
 	history.linearizable(t, versionModel())
 }
 
-// client is one of those who act at once.
+// client is one of the concurrent callers.
 type client struct {
 	t       testing.TB
 	n       int
@@ -164,7 +163,7 @@ func (c *client) versionCall() {
 
 func (c *client) create(ctx context.Context, id string) {
 	c.made++
-	s := born(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
+	s := newSessionFrom(c.t, session.Birth{ID: id, AgentID: fmt.Sprintf("agent-%d-%d", c.n, c.made)})
 	c.history.do(c.n, call{op: "create", id: id, agent: s.AgentID()}, func() answer {
 		s, err := c.st.Create(ctx, s, commit(s, "create"))
 		return c.learned(s, err)
@@ -172,7 +171,7 @@ func (c *client) create(ctx context.Context, id string) {
 }
 
 func (c *client) save(ctx context.Context, known session.Session, fence int64) {
-	next := noted(c.t, known, fmt.Sprint(c.n))
+	next := withNote(c.t, known, fmt.Sprint(c.n))
 	in := call{op: "save", id: known.ID(), agent: known.AgentID(), version: known.Version(), fence: fence}
 	c.history.do(c.n, in, func() answer {
 		w := commit(next, fmt.Sprint(c.n))
@@ -182,7 +181,7 @@ func (c *client) save(ctx context.Context, known session.Session, fence int64) {
 	})
 }
 
-// learned remembers what a call returned.
+// learned keeps the session that a call returned.
 func (c *client) learned(s session.Session, err error) answer {
 	if err != nil {
 		return answer{outcome: outcome(err)}
@@ -191,7 +190,7 @@ func (c *client) learned(s session.Session, err error) answer {
 	return answer{outcome: "ok", agent: s.AgentID(), version: s.Version()}
 }
 
-// register is what the model knows of one session.
+// register is the model of one session.
 type register struct {
 	agent   string // "": there is none
 	version int64
@@ -249,7 +248,7 @@ func leasesAreLinearizable(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "fought-for"))
 	history := newRecording()
-	errs := together(t, d, clients, func(i int, st store.Store) error {
+	errs := runTogether(t, d, clients, func(i int, st store.Store) error {
 		c := client{t: t, n: i, st: st, random: rand.New(rand.NewPCG(uint64(i), 11)), history: history, known: map[string]session.Session{s.ID(): s}}
 		history.play(func() { c.leaseCall(s.ID()) })
 		return nil
@@ -261,7 +260,7 @@ func leasesAreLinearizable(t testing.TB, d Data) {
 }
 
 func (c *client) leaseCall(id string) {
-	ctx, leases := c.t.Context(), as[store.Leases](c.t, c.st)
+	ctx, leases := c.t.Context(), ability[store.Leases](c.t, c.st)
 	switch c.random.IntN(8) {
 	case 0, 1:
 		c.history.do(c.n, call{op: "acquire", id: id}, func() answer {

@@ -272,7 +272,7 @@ func foreignCursors(t testing.TB, d Data) {
 		"a longer cursor":   page.Next + "AA",
 		"an altered cursor": base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(raw), "s", "t", 1))),
 		"a padded cursor":   base64.RawURLEncoding.EncodeToString(append(slices.Clone(raw), ' ')),
-		"a flipped cursor":  flipped(page.Next),
+		"a flipped cursor":  flipCharacter(page.Next),
 	} {
 		refuse(what, store.Query{Limit: 2, Cursor: cursor})
 	}
@@ -284,8 +284,8 @@ func foreignCursors(t testing.TB, d Data) {
 	}
 }
 
-// flipped changes one character in the middle.
-func flipped(cursor string) string {
+// flipCharacter changes one character in the middle.
+func flipCharacter(cursor string) string {
 	b := []byte(cursor)
 	i := len(b) / 2
 	if b[i] == 'A' {
@@ -325,15 +325,15 @@ func listHasLimits(t testing.TB, d Data) {
 		t.Errorf("with limit 53: %d sessions, next %q, %v; want all and no next page", len(page.Items), page.Next, err)
 	}
 	page, err = st.List(t.Context(), "nobody", store.Query{})
-	if err != nil || len(page.Items) != 0 || page.Next != "" || string(encoded(t, page)) != `{"items":[]}` {
-		t.Errorf("of an unknown tenant: %s, %v", encoded(t, page), err)
+	if err != nil || len(page.Items) != 0 || page.Next != "" || string(encode(t, page)) != `{"items":[]}` {
+		t.Errorf("of an unknown tenant: %s, %v", encode(t, page), err)
 	}
 }
 
 func listShowsHeaders(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := taskSession(t, st, "shown")
-	s = save(t, st, with(t, told(t, s, "hello"), session.NameChanged{Name: "A name"}))
+	s = save(t, st, withChanges(t, withMessage(t, s, "hello"), session.NameChanged{Name: "A name"}))
 	page, err := st.List(t.Context(), session.DefaultTenant, store.Query{})
 	if err != nil || len(page.Items) != 1 {
 		t.Fatalf("list: %d, %v", len(page.Items), err)

@@ -28,26 +28,26 @@ func matrixBehaviours() []behaviour {
 
 func createMakesVersionOne(t testing.TB, d Data) {
 	st := d.Open(t)
-	fresh := told(t, newSession(t, "one"), "hello")
+	fresh := withMessage(t, newSession(t, "one"), "hello")
 	created := create(t, st, fresh)
 	if created.Version() != 1 || created.Info().Seq != fresh.Seq() || len(session.Unsaved(created)) != 0 || session.Base(created) != fresh.Seq() {
 		t.Errorf("version %d, seq %d, base %d with %d pending, want 1, %d, %d and none",
 			created.Version(), created.Info().Seq, session.Base(created), len(session.Unsaved(created)), fresh.Seq(), fresh.Seq())
 	}
-	same(t, load(t, st, ref("one")), created)
+	wantSame(t, load(t, st, ref("one")), created)
 	sameInfo(t, info(t, st, ref("one")), created.Info())
 }
 
 func createRefusesAPresentIDFirst(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "present"))
-	s = save(t, st, with(t, s, session.StatusChanged{Status: session.Deleted}))
+	s = save(t, st, withChanges(t, s, session.StatusChanged{Status: session.Deleted}))
 	_, err := st.Create(t.Context(), s, commit(s, "create"))
 	wantConflict(t, "create of a present id with a version", err, session.ReasonExists)
-	other := born(t, session.Birth{ID: "present", AgentID: "another"})
+	other := newSessionFrom(t, session.Birth{ID: "present", AgentID: "another"})
 	_, err = st.Create(t.Context(), other, commit(other, "create"))
 	wantConflict(t, "create over a deleted session", err, session.ReasonExists)
-	same(t, load(t, st, ref("present")), s)
+	wantSame(t, load(t, st, ref("present")), s)
 }
 
 func createCountsCorruptAsPresent(t testing.TB, d Data) {
@@ -80,14 +80,14 @@ func saveAddsExactlyOneVersion(t testing.TB, d Data) {
 	for want := int64(2); want <= 6; want++ {
 		next := s
 		for range want % 3 { // also none at all
-			next = told(t, next, "more")
+			next = withMessage(t, next, "more")
 		}
 		next = save(t, st, next)
 		if next.Version() != want || next.Info().Seq != next.Seq() || !next.Info().UpdatedAt.After(s.Info().UpdatedAt) {
 			t.Fatalf("version %d at seq %d of %d, updated %s after %s; want version %d",
 				next.Version(), next.Info().Seq, next.Seq(), next.Info().UpdatedAt, s.Info().UpdatedAt, want)
 		}
-		same(t, load(t, st, ref("steps")), next)
+		wantSame(t, load(t, st, ref("steps")), next)
 		sameInfo(t, info(t, st, ref("steps")), next.Info())
 		s = next
 	}
@@ -112,8 +112,8 @@ func saveOfAMissingSession(t testing.TB, d Data) {
 func staleVersionLosesUntilReloaded(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "race"))
-	won := save(t, st, noted(t, s, "winner"))
-	loser := noted(t, s, "loser")
+	won := save(t, st, withNote(t, s, "winner"))
+	loser := withNote(t, s, "loser")
 	for range 3 {
 		_, err := st.Save(t.Context(), loser, commit(loser, "test"))
 		var c *session.ConflictError
@@ -121,8 +121,8 @@ func staleVersionLosesUntilReloaded(t testing.TB, d Data) {
 			t.Fatalf("save from version 1 at version 2: %v (%+v)", err, c)
 		}
 	}
-	same(t, load(t, st, ref("race")), won)
-	save(t, st, noted(t, load(t, st, ref("race")), "loser"))
+	wantSame(t, load(t, st, ref("race")), won)
+	save(t, st, withNote(t, load(t, st, ref("race")), "loser"))
 }
 
 // wrong is one thing that makes a save lose, in the order of the checks.
@@ -171,11 +171,11 @@ func refusedInOrder(t testing.TB, d Data, st store.Store, id string, wrongs []wr
 	r := ref(id)
 	has := func(w wrong) bool { return slices.Contains(wrongs, w) }
 	now := create(t, st, newSession(t, id))
-	victim := noted(t, now, "mine")
+	victim := withNote(t, now, "mine")
 	fence := int64(0)
 	if has(isFenced) {
 		fence = acquire(t, st, r, "me").Token
-		if err := as[store.Leases](t, st).Release(t.Context(), r, store.Lease{Token: fence}); err != nil {
+		if err := ability[store.Leases](t, st).Release(t.Context(), r, store.Lease{Token: fence}); err != nil {
 			t.Fatalf("release: %v", err)
 		}
 	}
@@ -183,13 +183,13 @@ func refusedInOrder(t testing.TB, d Data, st store.Store, id string, wrongs []wr
 		if err := st.Delete(t.Context(), r, 0); err != nil {
 			t.Fatalf("delete: %v", err)
 		}
-		now = create(t, st, born(t, session.Birth{ID: id, AgentID: "another"}))
+		now = create(t, st, newSessionFrom(t, session.Birth{ID: id, AgentID: "another"}))
 	}
 	if has(isStale) {
-		now = save(t, st, noted(t, now, "theirs"))
+		now = save(t, st, withNote(t, now, "theirs"))
 	}
 	if has(hasTail) {
-		appended(t, st, noted(t, now, "running"))
+		mustAppend(t, st, withNote(t, now, "running"))
 	}
 	if has(isBusy) || has(isFenced) {
 		acquire(t, st, r, "other")
@@ -234,8 +234,8 @@ func deleteIsForGood(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("never"), 0); err != nil {
 		t.Errorf("delete of a missing session: %v", err)
 	}
-	s := create(t, st, told(t, newSession(t, "purged"), "hello"))
-	save(t, st, told(t, s, "again"))
+	s := create(t, st, withMessage(t, newSession(t, "purged"), "hello"))
+	save(t, st, withMessage(t, s, "again"))
 	for range 2 {
 		if err := st.Delete(t.Context(), ref("purged"), 0); err != nil {
 			t.Fatalf("delete: %v", err)
@@ -249,7 +249,7 @@ func deleteIsForGood(t testing.TB, d Data) {
 	if err != nil || len(page.Items) != 0 {
 		t.Errorf("listing after delete: %d sessions, %v", len(page.Items), err)
 	}
-	again := create(t, st, born(t, session.Birth{ID: "purged", AgentID: "second"}))
+	again := create(t, st, newSessionFrom(t, session.Birth{ID: "purged", AgentID: "second"}))
 	if again.Version() != 1 || load(t, st, ref("purged")).Len() != 0 {
 		t.Errorf("made again: version %d with %d messages, want 1 and none", again.Version(), load(t, st, ref("purged")).Len())
 	}

@@ -52,29 +52,31 @@ func agent(name string) store.Owner {
 
 func version(v int64) *int64 { return &v }
 
-// minute is a moment of the suite.
+// minute returns the start of the suite plus n minutes.
 func minute(n int) time.Time { return start().Add(time.Duration(n) * time.Minute) }
 
-// remembered writes an entry and expects it to work.
-func remembered(t testing.TB, st store.Store, o store.Owner, m store.Memo) store.Entry {
+// mustRemember writes an entry.
+func mustRemember(t testing.TB, st store.Store, o store.Owner, m store.Memo) store.Entry {
 	t.Helper()
 	if m.At.IsZero() {
 		m.At = start()
 	}
-	e, err := as[store.Memories](t, st).Remember(t.Context(), o, m)
+	e, err := ability[store.Memories](t, st).Remember(t.Context(), o, m)
 	if err != nil {
 		t.Fatalf("remember %q of %v: %v", m.Key, o, err)
 	}
 	return e
 }
 
-func memo(key, value string) store.Memo { return store.Memo{Key: key, Value: json.RawMessage(value)} }
+func newMemo(key, value string) store.Memo {
+	return store.Memo{Key: key, Value: json.RawMessage(value)}
+}
 
 // wantEntry fails the test unless a version of a key is there with this value;
 // "" means that it is not there.
 func wantEntry(t testing.TB, st store.Store, o store.Owner, key string, version int64, value string) store.Entry {
 	t.Helper()
-	e, found, err := as[store.Memories](t, st).Entry(t.Context(), o, key, version)
+	e, found, err := ability[store.Memories](t, st).Entry(t.Context(), o, key, version)
 	switch {
 	case err != nil:
 		t.Errorf("entry %q at %d of %v: %v", key, version, o, err)
@@ -92,14 +94,14 @@ func sameEntry(t testing.TB, got, want store.Entry) {
 	equal := got.Key == want.Key && bytes.Equal(got.Value, want.Value) && got.Version == want.Version &&
 		got.CreatedAt.Equal(want.CreatedAt) && got.UpdatedAt.Equal(want.UpdatedAt) && got.SessionID == want.SessionID
 	if !equal {
-		t.Errorf("entry %s, want %s", encoded(t, got), encoded(t, want))
+		t.Errorf("entry %s, want %s", encode(t, got), encode(t, want))
 	}
 }
 
 // keysOf are the keys of a page.
 func keysOf(t testing.TB, st store.Store, o store.Owner, prefix, after string, limit int) []string {
 	t.Helper()
-	entries, err := as[store.Memories](t, st).Entries(t.Context(), o, prefix, after, limit)
+	entries, err := ability[store.Memories](t, st).Entries(t.Context(), o, prefix, after, limit)
 	if err != nil {
 		t.Fatalf("entries of %v under %q after %q: %v", o, prefix, after, err)
 	}
@@ -112,7 +114,7 @@ func keysOf(t testing.TB, st store.Store, o store.Owner, prefix, after string, l
 
 func forget(t testing.TB, st store.Store, o store.Owner, key string) bool {
 	t.Helper()
-	there, err := as[store.Memories](t, st).Forget(t.Context(), o, key, nil)
+	there, err := ability[store.Memories](t, st).Forget(t.Context(), o, key, nil)
 	if err != nil {
 		t.Fatalf("forget %q of %v: %v", key, o, err)
 	}
@@ -120,25 +122,25 @@ func forget(t testing.TB, st store.Store, o store.Owner, key string) bool {
 }
 
 func memoryVersions(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	for i := 1; i <= 3; i++ {
-		m := memo("likes/tea", fmt.Sprint(i))
+		m := newMemo("likes/tea", fmt.Sprint(i))
 		m.At, m.SessionID = minute(i), fmt.Sprint("session-", i)
 		want := store.Entry{
 			Key: "likes/tea", Value: m.Value, Version: int64(i), CreatedAt: minute(1), UpdatedAt: minute(i), SessionID: m.SessionID,
 		}
-		sameEntry(t, remembered(t, open[0], user("ann"), m), want)
+		sameEntry(t, mustRemember(t, open[0], user("ann"), m), want)
 		sameEntry(t, wantEntry(t, open[1], user("ann"), "likes/tea", 0, fmt.Sprint(i)), want)
 	}
 	for i := 1; i <= 3; i++ {
 		e := wantEntry(t, open[1], user("ann"), "likes/tea", int64(i), fmt.Sprint(i))
 		if e.Version != int64(i) || !e.UpdatedAt.Equal(minute(i)) || !e.CreatedAt.Equal(minute(1)) {
-			t.Errorf("version %d is now %s", i, encoded(t, e))
+			t.Errorf("version %d is now %s", i, encode(t, e))
 		}
 	}
 	wantEntry(t, open[1], user("ann"), "likes/tea", 4, "")
 	wantEntry(t, open[1], user("ann"), "likes", 0, "")
-	entries, err := as[store.Memories](t, open[1]).Entries(t.Context(), user("ann"), "", "", 0)
+	entries, err := ability[store.Memories](t, open[1]).Entries(t.Context(), user("ann"), "", "", 0)
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("entries: %d, %v", len(entries), err)
 	}
@@ -160,15 +162,15 @@ func memoryValues(t testing.TB, d Data) {
 		if want == "" {
 			want = given
 		}
-		e := remembered(t, st, agent("keeper"), memo("value", given))
+		e := mustRemember(t, st, agent("keeper"), newMemo("value", given))
 		if string(e.Value) != want {
 			t.Errorf("remembered %s as %s, want %s", given, e.Value, want)
 		}
 		wantEntry(t, st, agent("keeper"), "value", 0, want)
 	}
-	m := memo("when", `1`)
+	m := newMemo("when", `1`)
 	m.At = time.Date(2026, 7, 8, 9, 10, 11, 123456789, time.FixedZone("east", 3600))
-	if e := remembered(t, st, agent("keeper"), m); !e.UpdatedAt.Equal(session.Instant(m.At)) {
+	if e := mustRemember(t, st, agent("keeper"), m); !e.UpdatedAt.Equal(session.Instant(m.At)) {
 		t.Errorf("updated at %s, want %s", e.UpdatedAt, session.Instant(m.At))
 	}
 	if e := wantEntry(t, st, agent("keeper"), "when", 0, "1"); !e.UpdatedAt.Equal(session.Instant(m.At)) || !e.CreatedAt.Equal(session.Instant(m.At)) {
@@ -179,9 +181,9 @@ func memoryValues(t testing.TB, d Data) {
 func memoryNull(t testing.TB, d Data) {
 	st := d.Open(t)
 	wantEntry(t, st, user("ann"), "nothing", 0, "")
-	remembered(t, st, user("ann"), memo("nothing", "null"))
+	mustRemember(t, st, user("ann"), newMemo("nothing", "null"))
 	wantEntry(t, st, user("ann"), "nothing", 0, "null")
-	remembered(t, st, user("ann"), store.Memo{Key: "unset"}) // no value is null
+	mustRemember(t, st, user("ann"), store.Memo{Key: "unset"}) // no value is null
 	wantEntry(t, st, user("ann"), "unset", 0, "null")
 	if keys := keysOf(t, st, user("ann"), "", "", 0); !slices.Equal(keys, []string{"nothing", "unset"}) {
 		t.Errorf("keys with null values: %q", keys)
@@ -193,9 +195,9 @@ func memoryNull(t testing.TB, d Data) {
 
 func memoryCompareAndSet(t testing.TB, d Data) {
 	st := d.Open(t)
-	memories := as[store.Memories](t, st)
+	memories := ability[store.Memories](t, st)
 	write := func(expected int64, value string) error {
-		m := memo("plan", value)
+		m := newMemo("plan", value)
 		m.IfVersion, m.At = version(expected), start()
 		_, err := memories.Remember(t.Context(), user("ann"), m)
 		return err
@@ -243,80 +245,80 @@ func wantStale(t testing.TB, what string, err error, key string, want, have int6
 	}
 }
 
-// called is a memo that a tool call writes.
-func called(sessionID, callID, key, value string) store.Memo {
-	m := memo(key, value)
+// memoOfCall makes a memo that a tool call writes.
+func memoOfCall(sessionID, callID, key, value string) store.Memo {
+	m := newMemo(key, value)
 	m.SessionID, m.CallID = sessionID, callID
 	return m
 }
 
 func callWritesOnce(t testing.TB, d Data) {
-	open := handles(t, d, 2)
-	first := remembered(t, open[0], user("ann"), called("s", "call_1", "key", `"first"`))
-	repeat := called("s", "call_1", "key", `"changed its mind"`)
+	open := openHandles(t, d, 2)
+	first := mustRemember(t, open[0], user("ann"), memoOfCall("s", "call_1", "key", `"first"`))
+	repeat := memoOfCall("s", "call_1", "key", `"changed its mind"`)
 	repeat.At = minute(5)
-	sameEntry(t, remembered(t, open[1], user("ann"), repeat), first)
-	remembered(t, open[0], user("ann"), called("s", "call_2", "key", `"second"`))
-	sameEntry(t, remembered(t, open[1], user("ann"), repeat), first)
+	sameEntry(t, mustRemember(t, open[1], user("ann"), repeat), first)
+	mustRemember(t, open[0], user("ann"), memoOfCall("s", "call_2", "key", `"second"`))
+	sameEntry(t, mustRemember(t, open[1], user("ann"), repeat), first)
 	repeat.IfVersion = version(0) // as it was asked for when it wrote
-	sameEntry(t, remembered(t, open[1], user("ann"), repeat), first)
+	sameEntry(t, mustRemember(t, open[1], user("ann"), repeat), first)
 	wantEntry(t, open[1], user("ann"), "key", 0, `"second"`)
 	wantEntry(t, open[1], user("ann"), "key", 3, "")
 
 	// Another key, session, owner or call is another writing.
 	for i, e := range []store.Entry{
-		remembered(t, open[0], user("ann"), called("s", "call_1", "other", `1`)),
-		remembered(t, open[0], agent("ann"), called("s", "call_1", "key", `1`)),
-		remembered(t, open[0], user("bob"), called("s", "call_1", "key", `1`)),
+		mustRemember(t, open[0], user("ann"), memoOfCall("s", "call_1", "other", `1`)),
+		mustRemember(t, open[0], agent("ann"), memoOfCall("s", "call_1", "key", `1`)),
+		mustRemember(t, open[0], user("bob"), memoOfCall("s", "call_1", "key", `1`)),
 	} {
 		if e.Version != 1 {
 			t.Errorf("case %d wrote version %d, want 1", i, e.Version)
 		}
 	}
 	for i, m := range []store.Memo{
-		called("other", "call_1", "key", `3`), called("", "call_1", "key", `4`), called("s", "CALL_1", "key", `5`),
-		called("s", "", "key", `6`), called("s", "", "key", `7`), called("", "", "key", `8`),
+		memoOfCall("other", "call_1", "key", `3`), memoOfCall("", "call_1", "key", `4`), memoOfCall("s", "CALL_1", "key", `5`),
+		memoOfCall("s", "", "key", `6`), memoOfCall("s", "", "key", `7`), memoOfCall("", "", "key", `8`),
 	} {
-		if e := remembered(t, open[0], user("ann"), m); e.Version != int64(i+3) {
+		if e := mustRemember(t, open[0], user("ann"), m); e.Version != int64(i+3) {
 			t.Errorf("call %q of %q wrote version %d, want %d", m.CallID, m.SessionID, e.Version, i+3)
 		}
 	}
-	refused := called("s", "late", "key", `9`)
+	refused := memoOfCall("s", "late", "key", `9`)
 	refused.IfVersion = version(1)
-	_, err := as[store.Memories](t, open[0]).Remember(t.Context(), user("ann"), refused)
+	_, err := ability[store.Memories](t, open[0]).Remember(t.Context(), user("ann"), refused)
 	wantStale(t, "a call that comes late", err, "key", 1, 8)
 	refused.IfVersion = nil // what was refused has written nothing
-	if e := remembered(t, open[0], user("ann"), refused); e.Version != 9 {
+	if e := mustRemember(t, open[0], user("ann"), refused); e.Version != 9 {
 		t.Errorf("the refused call wrote version %d, want 9", e.Version)
 	}
 }
 
 func callAfterForget(t testing.TB, d Data) {
 	st := d.Open(t)
-	first := called("s", "call_1", "key", `"first"`)
-	remembered(t, st, user("ann"), first)
+	first := memoOfCall("s", "call_1", "key", `"first"`)
+	mustRemember(t, st, user("ann"), first)
 	forget(t, st, user("ann"), "key")
-	if e := remembered(t, st, user("ann"), first); e.Version != 0 || e.Key != "key" {
-		t.Errorf("a call whose entry was forgotten got %s", encoded(t, e))
+	if e := mustRemember(t, st, user("ann"), first); e.Version != 0 || e.Key != "key" {
+		t.Errorf("a call whose entry was forgotten got %s", encode(t, e))
 	}
 	wantEntry(t, st, user("ann"), "key", 0, "")
-	newer := remembered(t, st, user("ann"), memo("key", `"newer"`))
-	sameEntry(t, remembered(t, st, user("ann"), first), newer)
+	newer := mustRemember(t, st, user("ann"), newMemo("key", `"newer"`))
+	sameEntry(t, mustRemember(t, st, user("ann"), first), newer)
 	wantEntry(t, st, user("ann"), "key", 0, `"newer"`)
-	if _, err := as[store.Memories](t, st).ForgetAll(t.Context(), user("ann"), false); err != nil {
+	if _, err := ability[store.Memories](t, st).ForgetAll(t.Context(), user("ann"), false); err != nil {
 		t.Fatalf("forget all: %v", err)
 	}
-	if e := remembered(t, st, user("ann"), first); e.Version != 1 || string(e.Value) != `"first"` {
-		t.Errorf("a call nobody knows any more wrote %s", encoded(t, e))
+	if e := mustRemember(t, st, user("ann"), first); e.Version != 1 || string(e.Value) != `"first"` {
+		t.Errorf("a call nobody knows any more wrote %s", encode(t, e))
 	}
 }
 
 func forgetGoesOn(t testing.TB, d Data) {
 	st := d.Open(t)
 	for _, value := range []string{"1", "2"} {
-		remembered(t, st, user("ann"), memo("secret", value))
+		mustRemember(t, st, user("ann"), newMemo("secret", value))
 	}
-	remembered(t, st, user("ann"), memo("secret/deeper", "1"))
+	mustRemember(t, st, user("ann"), newMemo("secret/deeper", "1"))
 	if forget(t, st, user("ann"), "missing") || !forget(t, st, user("ann"), "secret") || forget(t, st, user("ann"), "secret") {
 		t.Error("forgetting says there was something where nothing was, or the reverse")
 	}
@@ -326,26 +328,26 @@ func forgetGoesOn(t testing.TB, d Data) {
 	if keys := keysOf(t, st, user("ann"), "", "", 0); !slices.Equal(keys, []string{"secret/deeper"}) {
 		t.Errorf("keys after forgetting: %q", keys)
 	}
-	again := memo("secret", "3")
+	again := newMemo("secret", "3")
 	again.At = minute(9)
-	e := remembered(t, st, user("ann"), again)
+	e := mustRemember(t, st, user("ann"), again)
 	if e.Version != 3 || !e.CreatedAt.Equal(minute(9)) {
 		t.Errorf("written again as version %d, created %s", e.Version, e.CreatedAt)
 	}
 	wantEntry(t, st, user("ann"), "secret", 2, "")
 	wantEntry(t, st, user("ann"), "secret", 3, "3")
 	forget(t, st, user("ann"), "secret")
-	if e := remembered(t, st, user("ann"), memo("secret", "4")); e.Version != 4 {
+	if e := mustRemember(t, st, user("ann"), newMemo("secret", "4")); e.Version != 4 {
 		t.Errorf("written a third time as version %d, want 4", e.Version)
 	}
 }
 
 func forgetAll(t testing.TB, d Data) {
 	st := d.Open(t)
-	memories := as[store.Memories](t, st)
+	memories := ability[store.Memories](t, st)
 	for _, key := range []string{"a", "a", "b/c", "gone"} {
-		remembered(t, st, user("ann"), memo(key, `"forget me"`))
-		remembered(t, st, agent("ann"), memo(key, `1`))
+		mustRemember(t, st, user("ann"), newMemo(key, `"forget me"`))
+		mustRemember(t, st, agent("ann"), newMemo(key, `1`))
 	}
 	forget(t, st, user("ann"), "gone")
 	all := func(dry bool, want int) {
@@ -369,7 +371,7 @@ func forgetAll(t testing.TB, d Data) {
 		t.Errorf("the agent of that name has only %q", keys)
 	}
 	for _, key := range []string{"a", "gone"} {
-		if e := remembered(t, st, user("ann"), memo(key, "1")); e.Version != 1 {
+		if e := mustRemember(t, st, user("ann"), newMemo(key, "1")); e.Version != 1 {
 			t.Errorf("%s begins again at version %d", key, e.Version)
 		}
 	}
@@ -379,16 +381,16 @@ func memorySize(t testing.TB, d Data) {
 	st := d.Open(t)
 	most := 256 << 10
 	quoted := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
-	remembered(t, st, user("ann"), memo("big", quoted(most)))
+	mustRemember(t, st, user("ann"), newMemo("big", quoted(most)))
 	wantEntry(t, st, user("ann"), "big", 0, quoted(most))
-	_, err := as[store.Memories](t, st).Remember(t.Context(), user("ann"), memo("big", quoted(most+1)))
+	_, err := ability[store.Memories](t, st).Remember(t.Context(), user("ann"), newMemo("big", quoted(most+1)))
 	wantErr(t, "one byte too many", err, session.ErrInvalid)
-	remembered(t, st, user("ann"), memo("big", quoted(most)+strings.Repeat(" ", 100))) // white space is not kept
+	mustRemember(t, st, user("ann"), newMemo("big", quoted(most)+strings.Repeat(" ", 100))) // white space is not kept
 	if e := wantEntry(t, st, user("ann"), "big", 0, quoted(most)); e.Version != 2 {
 		t.Errorf("version %d, want 2", e.Version)
 	}
 	long := strings.Repeat("é/", 85) + "é" // 257 bytes
-	remembered(t, st, user("ann"), memo(long[:254]+"xx", "1"))
-	_, err = as[store.Memories](t, st).Remember(t.Context(), user("ann"), memo(long, "1"))
+	mustRemember(t, st, user("ann"), newMemo(long[:254]+"xx", "1"))
+	_, err = ability[store.Memories](t, st).Remember(t.Context(), user("ann"), newMemo(long, "1"))
 	wantErr(t, "a key of 257 bytes", err, session.ErrInvalid)
 }

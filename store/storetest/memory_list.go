@@ -14,7 +14,7 @@ import (
 // badMemories sends what breaks a rule to every call it can be sent to.
 func badMemories(t testing.TB, d Data) {
 	st := d.Open(t)
-	memories := as[store.Memories](t, st)
+	memories := ability[store.Memories](t, st)
 	for _, key := range []string{
 		"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "a/./b", "a\nb", "a\x00b", "a\u0085b", "\xff", strings.Repeat("k", 257),
 	} {
@@ -38,8 +38,8 @@ func badMemories(t testing.TB, d Data) {
 		}
 	}
 	for _, m := range []store.Memo{
-		memo("key", `{`), memo("key", ``), memo("key", `1 2`), memo("key", `"`+"\x00"+`"`), memo("key", `NaN`),
-		{Key: "key", IfVersion: version(-1)}, called("no/session", "", "key", "1"), called("s", "a\nb", "key", "1"), called("s", "\xff", "key", "1"),
+		newMemo("key", `{`), newMemo("key", ``), newMemo("key", `1 2`), newMemo("key", `"`+"\x00"+`"`), newMemo("key", `NaN`),
+		{Key: "key", IfVersion: version(-1)}, memoOfCall("no/session", "", "key", "1"), memoOfCall("s", "a\nb", "key", "1"), memoOfCall("s", "\xff", "key", "1"),
 	} {
 		_, err := memories.Remember(t.Context(), good, m)
 		wantErr(t, fmt.Sprintf("remember %+v", m), err, session.ErrInvalid)
@@ -77,7 +77,7 @@ func entriesInOrder(t testing.TB, d Data) {
 	st := d.Open(t)
 	want := hostileKeys()
 	for i, key := range slices.Backward(want) {
-		remembered(t, st, user("ann"), memo(key, fmt.Sprint(i)))
+		mustRemember(t, st, user("ann"), newMemo(key, fmt.Sprint(i)))
 	}
 	if keys := keysOf(t, st, user("ann"), "", "", 0); !slices.Equal(keys, want) {
 		t.Errorf("keys:\n got %q\nwant %q", keys, want)
@@ -108,11 +108,11 @@ func entriesInOrder(t testing.TB, d Data) {
 // entriesPages reads page by page while keys are added, altered and removed:
 // what is there all the time is seen once.
 func entriesPages(t testing.TB, d Data) {
-	open := handles(t, d, 2)
+	open := openHandles(t, d, 2)
 	var lasting []string
 	for i := range 20 {
 		lasting = append(lasting, fmt.Sprintf("k%02d", i))
-		remembered(t, open[0], agent("pager"), memo(lasting[i], "1"))
+		mustRemember(t, open[0], agent("pager"), newMemo(lasting[i], "1"))
 	}
 	var seen []string
 	after := ""
@@ -130,9 +130,9 @@ func entriesPages(t testing.TB, d Data) {
 				seen = append(seen, key)
 			}
 		}
-		remembered(t, open[1], agent("pager"), memo("a"+fmt.Sprint(round), "1"))
-		remembered(t, open[1], agent("pager"), memo(strings.TrimSuffix(after, "+")+"+", "1"))
-		remembered(t, open[1], agent("pager"), memo(lasting[round%20], "2"))
+		mustRemember(t, open[1], agent("pager"), newMemo("a"+fmt.Sprint(round), "1"))
+		mustRemember(t, open[1], agent("pager"), newMemo(strings.TrimSuffix(after, "+")+"+", "1"))
+		mustRemember(t, open[1], agent("pager"), newMemo(lasting[round%20], "2"))
 		if round > 0 {
 			forget(t, open[1], agent("pager"), "a"+fmt.Sprint(round-1))
 		}
@@ -149,7 +149,7 @@ func entriesPrefix(t testing.TB, d Data) {
 	st := d.Open(t)
 	all := hostileKeys()
 	for _, key := range all {
-		remembered(t, st, user("ann"), memo(key, "1"))
+		mustRemember(t, st, user("ann"), newMemo(key, "1"))
 	}
 	for _, prefix := range append(slices.Clone(all), "a/b/c/d/e", "nobody", "A/b", "é", "E\u0301") {
 		var want []string
@@ -189,10 +189,10 @@ func ownersNeverMeet(t testing.TB, d Data) {
 	owners := lookAlikeOwners()
 	for i, o := range owners {
 		wantEntry(t, st, o, "c", 0, "")
-		if e := remembered(t, st, o, called("s", "call_1", "c", fmt.Sprint(i))); e.Version != 1 {
+		if e := mustRemember(t, st, o, memoOfCall("s", "call_1", "c", fmt.Sprint(i))); e.Version != 1 {
 			t.Errorf("the first of %v is version %d", o, e.Version)
 		}
-		remembered(t, st, o, memo(fmt.Sprintf("own-%d", i), "1"))
+		mustRemember(t, st, o, newMemo(fmt.Sprintf("own-%d", i), "1"))
 	}
 	check := func(i int, o store.Owner) {
 		t.Helper()
@@ -205,7 +205,7 @@ func ownersNeverMeet(t testing.TB, d Data) {
 		check(i, o)
 	}
 	gone := store.Owner{Tenant: "a", Scope: store.ScopeUser, Name: "b"}
-	if n, err := as[store.Memories](t, st).ForgetAll(t.Context(), gone, false); n != 2 || err != nil {
+	if n, err := ability[store.Memories](t, st).ForgetAll(t.Context(), gone, false); n != 2 || err != nil {
 		t.Errorf("forget all of %v: %d, %v", gone, n, err)
 	}
 	forget(t, st, store.Owner{Tenant: "a", Scope: store.ScopeUser, Name: "%"}, "c")

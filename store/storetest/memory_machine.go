@@ -19,7 +19,7 @@ func memoryAgreesWithModel(t testing.TB, d Data) {
 	runs := 0
 	property.Check(t, func(run *property.T) {
 		runs++
-		m := &memorizer{T: run, memories: as[store.Memories](t, st), tenant: fmt.Sprint("run-", runs), known: map[slot]*slotState{}}
+		m := &memoryMachine{T: run, memories: ability[store.Memories](t, st), tenant: fmt.Sprint("run-", runs), known: map[slot]*slotState{}}
 		for range run.Repeat(1, 30) {
 			m.step()
 		}
@@ -35,8 +35,7 @@ type slot struct {
 	key   string
 }
 
-// slotState is all that is known of a slot. Values are told apart by the step
-// that wrote them.
+// slotState is the model of a slot. The step that wrote a value identifies it.
 type slotState struct {
 	last  int64
 	kept  map[int64]string
@@ -51,8 +50,8 @@ func (s *slotState) there() int64 {
 	return s.last
 }
 
-// memorizer makes the calls and keeps the model.
-type memorizer struct {
+// memoryMachine makes random calls and compares the store with a model.
+type memoryMachine struct {
 	*property.T
 	memories store.Memories
 	tenant   string
@@ -61,7 +60,7 @@ type memorizer struct {
 	known    map[slot]*slotState
 }
 
-func (m *memorizer) step() {
+func (m *memoryMachine) step() {
 	m.steps++
 	at := slot{owner: m.owner(), key: m.key("key")}
 	switch property.SampledFrom([]string{"remember", "remember", "remember", "entry", "list", "list", "forget", "forget all"}).Draw(m.T, "call") {
@@ -80,14 +79,14 @@ func (m *memorizer) step() {
 	}
 }
 
-func (m *memorizer) owner() store.Owner {
+func (m *memoryMachine) owner() store.Owner {
 	scope := property.SampledFrom([]store.Scope{store.ScopeUser, store.ScopeUser, store.ScopeUser, store.ScopeAgent}).Draw(m.T, "scope")
 	return store.Owner{Tenant: m.tenant, Scope: scope, Name: property.SampledFrom([]string{"ann", "ann", "ann", "ann%"}).Draw(m.T, "name")}
 }
 
 // key is one that was used before or a short new one, of characters that mean
 // something somewhere; some of them are no keys.
-func (m *memorizer) key(what string) string {
+func (m *memoryMachine) key(what string) string {
 	if len(m.used) > 0 && property.IntRange(0, 3).Draw(m.T, what+" again") > 0 {
 		return property.SampledFrom(m.used).Draw(m.T, what)
 	}
@@ -98,7 +97,7 @@ func (m *memorizer) key(what string) string {
 }
 
 // version is nothing, or a version that may be there.
-func (m *memorizer) version() *int64 {
+func (m *memoryMachine) version() *int64 {
 	if v := property.Int64Range(-1, 3).Draw(m.T, "if version"); v >= 0 {
 		return &v
 	}
@@ -106,7 +105,7 @@ func (m *memorizer) version() *int64 {
 }
 
 // at is what the model knows of a slot, nil where its key is none.
-func (m *memorizer) at(s slot) *slotState {
+func (m *memoryMachine) at(s slot) *slotState {
 	if store.CheckEntryKey(s.key) != nil {
 		return nil
 	}
@@ -118,7 +117,7 @@ func (m *memorizer) at(s slot) *slotState {
 
 // refused reports whether a call had to be refused, and fails the run where it
 // was not, or was and should not.
-func (m *memorizer) refused(what string, state *slotState, ifVersion *int64, err error) bool {
+func (m *memoryMachine) refused(what string, state *slotState, ifVersion *int64, err error) bool {
 	var c *session.ConflictError
 	switch {
 	case state == nil:
@@ -135,9 +134,9 @@ func (m *memorizer) refused(what string, state *slotState, ifVersion *int64, err
 	return false
 }
 
-func (m *memorizer) remember(s slot) {
+func (m *memoryMachine) remember(s slot) {
 	state, value := m.at(s), fmt.Sprint(m.steps)
-	w := memo(s.key, value)
+	w := newMemo(s.key, value)
 	w.IfVersion, w.At, w.CallID = m.version(), start(), property.SampledFrom([]string{"", "", "c1", "c2"}).Draw(m.T, "call id")
 	e, err := m.memories.Remember(m.Context(), s.owner, w)
 	if state != nil && w.CallID != "" && state.calls[w.CallID] != 0 {
@@ -163,7 +162,7 @@ func (m *memorizer) remember(s slot) {
 	}
 }
 
-func (m *memorizer) entry(s slot, version int64) {
+func (m *memoryMachine) entry(s slot, version int64) {
 	state := m.at(s)
 	e, found, err := m.memories.Entry(m.Context(), s.owner, s.key, version)
 	if m.refused("entry "+s.key, state, nil, err) {
@@ -178,7 +177,7 @@ func (m *memorizer) entry(s slot, version int64) {
 	}
 }
 
-func (m *memorizer) list(o store.Owner, prefix, after string, limit int) {
+func (m *memoryMachine) list(o store.Owner, prefix, after string, limit int) {
 	entries, err := m.memories.Entries(m.Context(), o, prefix, after, limit)
 	if prefix != "" && store.CheckEntryKey(prefix) != nil {
 		wantErr(m, "entries under "+prefix, err, session.ErrInvalid)
@@ -209,7 +208,7 @@ func (m *memorizer) list(o store.Owner, prefix, after string, limit int) {
 	}
 }
 
-func (m *memorizer) forget(s slot) {
+func (m *memoryMachine) forget(s slot) {
 	state, ifVersion := m.at(s), m.version()
 	there, err := m.memories.Forget(m.Context(), s.owner, s.key, ifVersion)
 	if m.refused("forget "+s.key, state, ifVersion, err) {
@@ -221,7 +220,7 @@ func (m *memorizer) forget(s slot) {
 	clear(state.kept)
 }
 
-func (m *memorizer) forgetAll(o store.Owner, dry bool) {
+func (m *memoryMachine) forgetAll(o store.Owner, dry bool) {
 	want := 0
 	for s, state := range m.known {
 		if s.owner != o {

@@ -21,7 +21,7 @@ func searchAgreesWithModel(t testing.TB, d Data) {
 	runs := 0
 	property.Check(t, func(run *property.T) {
 		runs++
-		w := newWorld(run, st, fmt.Sprint("run-", runs))
+		w := newModelTenant(run, st, fmt.Sprint("run-", runs))
 		for range run.Repeat(1, 20) {
 			w.step()
 		}
@@ -32,8 +32,8 @@ func searchAgreesWithModel(t testing.TB, d Data) {
 	})
 }
 
-// world is a tenant whose history is random.
-type world struct {
+// modelTenant is a tenant with a random history and its model.
+type modelTenant struct {
 	*property.T
 	st     store.Store
 	tenant string
@@ -48,26 +48,26 @@ type world struct {
 	transcripts []transcript // by id, once they are read
 }
 
-func newWorld(t *property.T, st store.Store, tenant string) *world {
-	return &world{T: t, st: st, tenant: tenant, tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{}}
+func newModelTenant(t *property.T, st store.Store, tenant string) *modelTenant {
+	return &modelTenant{T: t, st: st, tenant: tenant, tails: map[string][]session.Session{}, entries: map[store.Owner]map[string]string{}}
 }
 
-// transcript is what a session has said: in force, and with what was cleared.
+// transcript holds the messages of a session, without and with cleared ones.
 type transcript struct {
 	session.Info
 	inForce, all []session.Message
 }
 
-func (w *world) draw(what string, choices ...string) string {
+func (w *modelTenant) draw(what string, choices ...string) string {
 	return property.SampledFrom(choices).Draw(w.T, what)
 }
 
-func (w *world) flip(what string) bool { return property.Bool().Draw(w.T, what) }
+func (w *modelTenant) flip(what string) bool { return property.Bool().Draw(w.T, what) }
 
-func (w *world) ref(id string) store.Ref { return store.Ref{Tenant: w.tenant, ID: id} }
+func (w *modelTenant) ref(id string) store.Ref { return store.Ref{Tenant: w.tenant, ID: id} }
 
 // text is a few words.
-func (w *world) text() string {
+func (w *modelTenant) text() string {
 	words := property.SliceOfN(property.SampledFrom([]string{"tea", "Tea", "milk", "hot", "cup"}), 1, 3).Draw(w.T, "text")
 	if w.unique {
 		w.said++
@@ -76,8 +76,8 @@ func (w *world) text() string {
 	return strings.Join(words, " ")
 }
 
-// step does one of the things that alter what can be found.
-func (w *world) step() {
+// step makes one random change of what can be found.
+func (w *modelTenant) step() {
 	id := w.draw("session", "a", "b", "c")
 	tail, there := w.tails[id]
 	if !there {
@@ -90,7 +90,7 @@ func (w *world) step() {
 	case "say":
 		w.tails[id] = []session.Session{save(w, w.st, w.say(now))}
 	case "append":
-		w.tails[id] = append(tail, appended(w, w.st, w.say(now)))
+		w.tails[id] = append(tail, mustAppend(w, w.st, w.say(now)))
 	case "discard":
 		if len(tail) > 1 {
 			kept := property.IntRange(0, len(tail)-2).Draw(w.T, "kept")
@@ -98,11 +98,11 @@ func (w *world) step() {
 			w.tails[id] = append(tail[:kept:kept], after)
 		}
 	case "clear":
-		w.tails[id] = []session.Session{save(w, w.st, with(w, now, session.TranscriptCleared{}))}
+		w.tails[id] = []session.Session{save(w, w.st, withChanges(w, now, session.TranscriptCleared{}))}
 	case "clear in the tail":
-		w.tails[id] = append(tail, appended(w, w.st, with(w, now, session.TranscriptCleared{})))
+		w.tails[id] = append(tail, mustAppend(w, w.st, withChanges(w, now, session.TranscriptCleared{})))
 	case "rewind":
-		back, err := now.Rewound(whole(w, w.st, w.ref(id), w.someVersion(now)), start().Add(time.Hour))
+		back, err := now.Rewound(loadWhole(w, w.st, w.ref(id), w.someVersion(now)), start().Add(time.Hour))
 		if err != nil {
 			w.Fatalf("rewind: %v", err)
 		}
@@ -112,7 +112,7 @@ func (w *world) step() {
 		if now.Status() == session.Deleted {
 			status = session.Active
 		}
-		w.tails[id] = []session.Session{save(w, w.st, with(w, now, session.StatusChanged{Status: status}))}
+		w.tails[id] = []session.Session{save(w, w.st, withChanges(w, now, session.StatusChanged{Status: status}))}
 	case "purge":
 		if err := w.st.Delete(w.Context(), w.ref(id), 0); err != nil {
 			w.Fatalf("purge: %v", err)
@@ -125,53 +125,53 @@ func (w *world) step() {
 	}
 }
 
-// begin makes a session, of nothing or as a fork of another.
-func (w *world) begin(id string) {
+// begin creates a session, new or as a fork.
+func (w *modelTenant) begin(id string) {
 	w.said++
 	agentID := fmt.Sprintf("agent-%s-%d", id, w.said)
 	if parents := slices.Sorted(maps.Keys(w.tails)); len(parents) > 0 && w.flip("fork") {
 		parent := property.SampledFrom(parents).Draw(w.T, "parent")
-		from := whole(w, w.st, w.ref(parent), w.someVersion(w.tails[parent][0]))
+		from := loadWhole(w, w.st, w.ref(parent), w.someVersion(w.tails[parent][0]))
 		f, err := from.Fork(id, agentID, start().Add(time.Hour))
 		if err != nil {
 			w.Fatalf("fork: %v", err)
 		}
-		if f, err = as[store.Forks](w, w.st).Fork(w.Context(), f, commit(f, "fork")); err != nil {
+		if f, err = ability[store.Forks](w, w.st).Fork(w.Context(), f, commit(f, "fork")); err != nil {
 			w.Fatalf("store fork: %v", err)
 		}
 		w.tails[id] = []session.Session{f}
 		return
 	}
-	s := born(w, session.Birth{ID: id, Tenant: w.tenant, UserID: w.draw("user", "ann", "bob"), AgentID: agentID})
+	s := newSessionFrom(w, session.Birth{ID: id, Tenant: w.tenant, UserID: w.draw("user", "ann", "bob"), AgentID: agentID})
 	w.tails[id] = []session.Session{create(w, w.st, w.say(s))}
 }
 
-func (w *world) someVersion(s session.Session) int64 {
+func (w *modelTenant) someVersion(s session.Session) int64 {
 	return property.Int64Range(1, s.Version()).Draw(w.T, "version")
 }
 
-// say adds a message whose id no other has, wherever it is.
-func (w *world) say(s session.Session) session.Session {
+// say adds a message with an id that is unique in the tenant.
+func (w *modelTenant) say(s session.Session) session.Session {
 	w.said++
 	m := session.Message{ID: fmt.Sprint("said-", w.said), Role: session.RoleUser, Content: session.Text(w.text()), Trace: w.draw("trace", "no", "no", "yes") == "yes"}
-	return with(w, s, session.MessageAdded{Message: m})
+	return withChanges(w, s, session.MessageAdded{Message: m})
 }
 
-func (w *world) owner() store.Owner {
+func (w *modelTenant) owner() store.Owner {
 	scope := store.Scope(w.draw("scope", string(store.ScopeUser), string(store.ScopeAgent)))
 	return store.Owner{Tenant: w.tenant, Scope: scope, Name: w.draw("owner", "ann", "bob")}
 }
 
-func (w *world) remember() {
+func (w *modelTenant) remember() {
 	o, key, text := w.owner(), w.draw("key", "x", "tea/y"), w.text()
-	remembered(w, w.st, o, memo(key, string(quote(w, text))))
+	mustRemember(w, w.st, o, newMemo(key, string(quote(w, text))))
 	if w.entries[o] == nil {
 		w.entries[o] = map[string]string{}
 	}
 	w.entries[o][key] = text
 }
 
-func (w *world) forget() {
+func (w *modelTenant) forget() {
 	o, key := w.owner(), w.draw("key", "x", "tea/y")
 	_, want := w.entries[o][key]
 	if there := forget(w, w.st, o, key); there != want {
@@ -180,7 +180,7 @@ func (w *world) forget() {
 	delete(w.entries[o], key)
 }
 
-func (w *world) drawSearch() store.Search {
+func (w *modelTenant) drawSearch() store.Search {
 	q := store.Search{
 		Words:   property.DistinctOfN(property.SampledFrom([]string{"tea", "milk", "hot", "cup", "none"}), 1, 3).Draw(w.T, "words"),
 		Least:   property.IntRange(0, 3).Draw(w.T, "least"),
@@ -195,8 +195,8 @@ func (w *world) drawSearch() store.Search {
 }
 
 // compare fails the run unless the store finds what the model finds.
-func (w *world) compare(q store.Search) {
-	have, err := as[store.Memories](w, w.st).Search(w.Context(), w.tenant, q)
+func (w *modelTenant) compare(q store.Search) {
+	have, err := ability[store.Memories](w, w.st).Search(w.Context(), w.tenant, q)
 	if err != nil {
 		w.Fatalf("search %+v: %v", q, err)
 	}
@@ -212,7 +212,7 @@ func samePassage(a, b store.Passage) bool {
 }
 
 // find is the model of a search.
-func (w *world) find(q store.Search) []store.Passage {
+func (w *modelTenant) find(q store.Search) []store.Passage {
 	q, err := q.Check()
 	if err != nil {
 		w.Fatalf("check: %v", err)
@@ -226,8 +226,8 @@ func (w *world) find(q store.Search) []store.Passage {
 	return q.Rank(found)
 }
 
-// passages are all that lie in the places of a search.
-func (w *world) passages(q store.Search) []store.Passage {
+// passages lists all passages in the scope of a search.
+func (w *modelTenant) passages(q store.Search) []store.Passage {
 	var all []store.Passage
 	for _, o := range q.Owners(w.tenant) {
 		for key, text := range w.entries[o] {
@@ -264,14 +264,14 @@ func (t transcript) passages(q store.Search, seen map[string]bool) []store.Passa
 	return all
 }
 
-// read reads everything that was said.
-func (w *world) read() {
+// read reads all transcripts from the store.
+func (w *modelTenant) read() {
 	for _, id := range slices.Sorted(maps.Keys(w.tails)) {
-		entries, err := as[store.Logs](w, w.st).Log(w.Context(), w.ref(id), 0, math.MaxInt32)
+		entries, err := ability[store.Logs](w, w.st).Log(w.Context(), w.ref(id), 0, math.MaxInt32)
 		if err != nil {
 			w.Fatalf("log: %v", err)
 		}
-		s := whole(w, w.st, w.ref(id), 0)
+		s := loadWhole(w, w.st, w.ref(id), 0)
 		t := transcript{Info: s.Info()}
 		var tail []session.Record
 		for _, e := range entries {

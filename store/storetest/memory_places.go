@@ -13,19 +13,19 @@ import (
 
 func forksFindShared(t testing.TB, d Data) {
 	st := d.Open(t)
-	parent := save(t, st, told(t, owned(t, st, "parent", "ann"), "tea, shared"))
-	child := save(t, st, told(t, storeFork(t, st, parent, "child"), "tea, the child's"))
-	parent = save(t, st, told(t, parent, "tea, the parent's"))
-	grandchild := storeFork(t, st, child, "grandchild")
-	save(t, st, told(t, grandchild, "tea, the grandchild's"))
+	parent := save(t, st, withMessage(t, createOwned(t, st, "parent", "ann"), "tea, shared"))
+	child := save(t, st, withMessage(t, createFork(t, st, parent, "child"), "tea, the child's"))
+	parent = save(t, st, withMessage(t, parent, "tea, the parent's"))
+	grandchild := createFork(t, st, child, "grandchild")
+	save(t, st, withMessage(t, grandchild, "tea, the grandchild's"))
 	check := func() {
 		t.Helper()
-		wantFound(t, st, in("child", "tea"), "child: tea, the child's", "child: tea, shared")
-		wantFound(t, st, in("grandchild", "tea"),
+		wantFound(t, st, searchIn("child", "tea"), "child: tea, the child's", "child: tea, shared")
+		wantFound(t, st, searchIn("grandchild", "tea"),
 			"grandchild: tea, the grandchild's", "grandchild: tea, the child's", "grandchild: tea, shared")
 	}
 	check()
-	wantFound(t, st, in("parent", "tea"), "parent: tea, the parent's", "parent: tea, shared")
+	wantFound(t, st, searchIn("parent", "tea"), "parent: tea, the parent's", "parent: tea, shared")
 	gone, err := parent.WithStatus(session.Deleted, "", start().Add(time.Hour))
 	if err != nil {
 		t.Fatalf("delete: %v", err)
@@ -36,18 +36,18 @@ func forksFindShared(t testing.TB, d Data) {
 		t.Fatalf("purge: %v", err)
 	}
 	check()
-	create(t, st, born(t, session.Birth{ID: "parent", AgentID: "second", UserID: "ann"}))
+	create(t, st, newSessionFrom(t, session.Birth{ID: "parent", AgentID: "second", UserID: "ann"}))
 	check()
-	wantFound(t, st, in("parent", "tea"))
+	wantFound(t, st, searchIn("parent", "tea"))
 	if err := st.Delete(t.Context(), ref("child"), 0); err != nil {
 		t.Fatalf("purge: %v", err)
 	}
-	wantFound(t, st, ofUser("ann", "tea"),
+	wantFound(t, st, searchUser("ann", "tea"),
 		"grandchild: tea, the grandchild's", "grandchild: tea, the child's", "grandchild: tea, shared")
 	if err := st.Delete(t.Context(), ref("grandchild"), 0); err != nil {
 		t.Fatalf("purge: %v", err)
 	}
-	wantFound(t, st, ofUser("ann", "tea"))
+	wantFound(t, st, searchUser("ann", "tea"))
 }
 
 // forksAreCut forks earlier versions, behind clears and rewinds, and clears
@@ -55,30 +55,30 @@ func forksFindShared(t testing.TB, d Data) {
 func forksAreCut(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := conversation(t, st, "s", "tea one", "tea two") // versions 2 and 3
-	s = save(t, st, with(t, s, session.TranscriptCleared{}))
-	s = save(t, st, told(t, s, "tea three"))
-	early := storeFork(t, st, whole(t, st, ref("s"), 2), "early")
-	storeFork(t, st, whole(t, st, ref("s"), 3), "before")
-	late := storeFork(t, st, s, "late")
-	wantFound(t, st, in("early", "tea"), "early: tea one")
-	wantFound(t, st, in("before", "tea"), "before: tea two", "before: tea one")
-	wantFound(t, st, in("late", "tea"), "late: tea three")
-	all := in("late", "tea")
+	s = save(t, st, withChanges(t, s, session.TranscriptCleared{}))
+	s = save(t, st, withMessage(t, s, "tea three"))
+	early := createFork(t, st, loadWhole(t, st, ref("s"), 2), "early")
+	createFork(t, st, loadWhole(t, st, ref("s"), 3), "before")
+	late := createFork(t, st, s, "late")
+	wantFound(t, st, searchIn("early", "tea"), "early: tea one")
+	wantFound(t, st, searchIn("before", "tea"), "before: tea two", "before: tea one")
+	wantFound(t, st, searchIn("late", "tea"), "late: tea three")
+	all := searchIn("late", "tea")
 	all.Cleared = true
 	wantFound(t, st, all, "late: tea three", "late: tea two", "late: tea one")
 	all.Session = "early"
 	wantFound(t, st, all, "early: tea one")
 
-	save(t, st, with(t, early, session.TranscriptCleared{}))
-	wantFound(t, st, in("early", "tea"))
-	wantFound(t, st, in("before", "tea"), "before: tea two", "before: tea one")
-	back, err := late.Rewound(whole(t, st, ref("late"), 1), start().Add(time.Hour))
+	save(t, st, withChanges(t, early, session.TranscriptCleared{}))
+	wantFound(t, st, searchIn("early", "tea"))
+	wantFound(t, st, searchIn("before", "tea"), "before: tea two", "before: tea one")
+	back, err := late.Rewound(loadWhole(t, st, ref("late"), 1), start().Add(time.Hour))
 	if err != nil {
 		t.Fatalf("rewind: %v", err)
 	}
-	save(t, st, told(t, back, "tea four"))
-	wantFound(t, st, in("late", "tea"), "late: tea four", "late: tea three")
-	wantFound(t, st, in("s", "tea"), "s: tea three")
+	save(t, st, withMessage(t, back, "tea four"))
+	wantFound(t, st, searchIn("late", "tea"), "late: tea four", "late: tea three")
+	wantFound(t, st, searchIn("s", "tea"), "s: tea three")
 }
 
 func rootedForkFinds(t testing.TB, d Data) {
@@ -87,9 +87,9 @@ func rootedForkFinds(t testing.TB, d Data) {
 	if err := st.Delete(t.Context(), ref("parent"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	child := create(t, st, told(t, forked(t, parent, "child"), "tea three"))
-	wantFound(t, st, in("child", "tea"), "child: tea three", "child: tea two", "child: tea one")
-	for i, p := range search(t, st, in("child", "tea")) {
+	child := create(t, st, withMessage(t, newFork(t, parent, "child"), "tea three"))
+	wantFound(t, st, searchIn("child", "tea"), "child: tea three", "child: tea two", "child: tea one")
+	for i, p := range search(t, st, searchIn("child", "tea")) {
 		if m := child.Message(2 - i); p.Seq != m.Seq || p.MessageID != m.ID || !p.At.Equal(m.CreatedAt) {
 			t.Errorf("passage %+v of message %+v", p, m)
 		}
@@ -102,29 +102,29 @@ func userHasSessionsAndEntries(t testing.TB, d Data) {
 	for i, name := range names {
 		for n := range 2 {
 			id := fmt.Sprintf("s%d-%d", i, n)
-			save(t, st, told(t, owned(t, st, id, name), "tea of "+id))
+			save(t, st, withMessage(t, createOwned(t, st, id, name), "tea of "+id))
 		}
-		m := memo(fmt.Sprintf("key-%d", i), `"likes tea"`)
+		m := newMemo(fmt.Sprintf("key-%d", i), `"likes tea"`)
 		m.At = start().Add(-time.Hour)
-		remembered(t, st, user(name), m)
-		remembered(t, st, agent(name), memo(fmt.Sprintf("agents-%d", i), `"likes tea"`))
+		mustRemember(t, st, user(name), m)
+		mustRemember(t, st, agent(name), newMemo(fmt.Sprintf("agents-%d", i), `"likes tea"`))
 	}
-	save(t, st, told(t, owned(t, st, "nobodys", ""), "tea"))
+	save(t, st, withMessage(t, createOwned(t, st, "nobodys", ""), "tea"))
 	for i, name := range names {
-		wantFound(t, st, ofUser(name, "tea"),
+		wantFound(t, st, searchUser(name, "tea"),
 			fmt.Sprintf("s%d-0: tea of s%d-0", i, i), fmt.Sprintf("s%d-1: tea of s%d-1", i, i), fmt.Sprintf("key-%d", i))
 	}
-	wantFound(t, st, ofUser("nobody", "tea"))
+	wantFound(t, st, searchUser("nobody", "tea"))
 }
 
 func agentHasEntriesOnly(t testing.TB, d Data) {
 	st := d.Open(t)
-	s := save(t, st, told(t, owned(t, st, "s", "ann"), "tea")) // of the agent tester
+	s := save(t, st, withMessage(t, createOwned(t, st, "s", "ann"), "tea")) // of the agent tester
 	name := s.Info().AgentName
-	remembered(t, st, user(name), memo("users", `"tea"`))
+	mustRemember(t, st, user(name), newMemo("users", `"tea"`))
 	q := store.Search{Words: store.Words("tea"), Agent: name, Cleared: true, Trace: true}
 	wantFound(t, st, q)
-	e := remembered(t, st, agent(name), memo("agents", `"tea"`))
+	e := mustRemember(t, st, agent(name), newMemo("agents", `"tea"`))
 	wantFound(t, st, q, "agents")
 	p := search(t, st, q)[0]
 	if p != (store.Passage{Owner: agent(name), Key: "agents", Version: 1, Text: "tea", Found: 1, At: p.At}) || !p.At.Equal(e.UpdatedAt) {
@@ -136,12 +136,12 @@ func agentHasEntriesOnly(t testing.TB, d Data) {
 
 func foundOnce(t testing.TB, d Data) {
 	st := d.Open(t)
-	b := save(t, st, told(t, owned(t, st, "b", "ann"), "tea, shared"))
-	storeFork(t, st, b, "c")
-	a := storeFork(t, st, b, "a")
-	save(t, st, told(t, a, "tea, a's"))
-	remembered(t, st, user("ann"), memo("mine", `"tea"`))
-	remembered(t, st, agent("ann"), memo("theirs", `"tea"`))
+	b := save(t, st, withMessage(t, createOwned(t, st, "b", "ann"), "tea, shared"))
+	createFork(t, st, b, "c")
+	a := createFork(t, st, b, "a")
+	save(t, st, withMessage(t, a, "tea, a's"))
+	mustRemember(t, st, user("ann"), newMemo("mine", `"tea"`))
+	mustRemember(t, st, agent("ann"), newMemo("theirs", `"tea"`))
 	q := store.Search{Words: store.Words("tea"), User: "ann", Agent: "ann"}
 	wantFound(t, st, q, "a: tea, a's", "a: tea, shared", "theirs", "mine")
 	q.Session = "c"
@@ -152,8 +152,8 @@ func foundOnce(t testing.TB, d Data) {
 	wantFound(t, st, q, "c: tea, shared", "theirs")
 
 	// What one of them cleared is found where another still has it.
-	save(t, st, with(t, load(t, st, ref("a")), session.TranscriptCleared{}))
-	q = ofUser("ann", "shared")
+	save(t, st, withChanges(t, load(t, st, ref("a")), session.TranscriptCleared{}))
+	q = searchUser("ann", "shared")
 	wantFound(t, st, q, "b: tea, shared")
 	q.Session = "a"
 	wantFound(t, st, q, "b: tea, shared")
@@ -163,13 +163,13 @@ func foundOnce(t testing.TB, d Data) {
 
 func newestEntryFound(t testing.TB, d Data) {
 	st := d.Open(t)
-	q := func(text string) store.Search { return ofUser("ann", text) }
-	remembered(t, st, user("ann"), memo("drinks/favourite", `"green tea"`))
+	q := func(text string) store.Search { return searchUser("ann", text) }
+	mustRemember(t, st, user("ann"), newMemo("drinks/favourite", `"green tea"`))
 	wantFound(t, st, q("TEA"), "drinks/favourite")
 	wantFound(t, st, q("favourite"), "drinks/favourite") // the key is searched too
-	second := memo("drinks/favourite", `{"name":"coffee","cups":[3]}`)
+	second := newMemo("drinks/favourite", `{"name":"coffee","cups":[3]}`)
 	second.At = minute(1)
-	remembered(t, st, user("ann"), second)
+	mustRemember(t, st, user("ann"), second)
 	wantFound(t, st, q("tea"))
 	for _, text := range []string{"coffee", "cups", "3", "drinks"} {
 		wantFound(t, st, q(text), "drinks/favourite")
@@ -177,16 +177,16 @@ func newestEntryFound(t testing.TB, d Data) {
 	if p := search(t, st, q("coffee"))[0]; p.Version != 2 || p.Text != string(second.Value) || !p.At.Equal(minute(1)) || p.SessionID != "" {
 		t.Errorf("the passage is %+v", p)
 	}
-	remembered(t, st, user("ann"), memo("nothing", `null`))
-	remembered(t, st, user("ann"), memo("odd", `"nul\u0000tea"`))
+	mustRemember(t, st, user("ann"), newMemo("nothing", `null`))
+	mustRemember(t, st, user("ann"), newMemo("odd", `"nul\u0000tea"`))
 	wantFound(t, st, q("null"), "nothing")
 	wantFound(t, st, q("odd"), "odd")
 	forget(t, st, user("ann"), "drinks/favourite")
 	wantFound(t, st, q("coffee"))
 	wantFound(t, st, q("drinks"))
-	remembered(t, st, user("ann"), memo("drinks/favourite", `"milk"`))
+	mustRemember(t, st, user("ann"), newMemo("drinks/favourite", `"milk"`))
 	wantFound(t, st, q("drinks"), "drinks/favourite")
-	if _, err := as[store.Memories](t, st).ForgetAll(t.Context(), user("ann"), false); err != nil {
+	if _, err := ability[store.Memories](t, st).ForgetAll(t.Context(), user("ann"), false); err != nil {
 		t.Fatalf("forget all: %v", err)
 	}
 	wantFound(t, st, q("drinks milk null"))
@@ -196,17 +196,17 @@ func ranksAndLimits(t testing.TB, d Data) {
 	st := d.Open(t)
 	at := func(s session.Session, text string, when time.Time) session.Session {
 		m := session.Message{ID: fmt.Sprint("m", s.Seq()), Role: session.RoleUser, Content: session.Text(text), CreatedAt: when}
-		return with(t, s, session.MessageAdded{Message: m})
+		return withChanges(t, s, session.MessageAdded{Message: m})
 	}
-	s := owned(t, st, "s", "ann")
+	s := createOwned(t, st, "s", "ann")
 	s = at(at(s, "hot tea late", minute(9)), "hot tea with milk", minute(1)) // the order of writing is not that of time
 	save(t, st, at(at(s, "tea again", minute(5)), "tea again", minute(5)))
-	save(t, st, at(owned(t, st, "r", "ann"), "tea again", minute(5)))
+	save(t, st, at(createOwned(t, st, "r", "ann"), "tea again", minute(5)))
 	for _, key := range []string{"b", "a"} {
-		m := memo(key, `"tea again"`)
+		m := newMemo(key, `"tea again"`)
 		m.At = minute(5)
-		remembered(t, st, user("ann"), m)
-		remembered(t, st, agent("ann"), m)
+		mustRemember(t, st, user("ann"), m)
+		mustRemember(t, st, agent("ann"), m)
 	}
 	q := store.Search{Words: store.Words("Tea hot MILK tea"), User: "ann", Agent: "ann"}
 	want := []string{
@@ -227,15 +227,15 @@ func ranksAndLimits(t testing.TB, d Data) {
 		q.Limit = n
 		wantFound(t, st, q, want[:n]...)
 	}
-	many := owned(t, st, "many", "bob")
+	many := createOwned(t, st, "many", "bob")
 	for range 60 {
-		many = told(t, many, "tea")
+		many = withMessage(t, many, "tea")
 	}
 	save(t, st, many)
-	if n := len(search(t, st, ofUser("bob", "tea"))); n != 50 {
+	if n := len(search(t, st, searchUser("bob", "tea"))); n != 50 {
 		t.Errorf("%d found without a limit, want 50", n)
 	}
-	q = ofUser("bob", "tea")
+	q = searchUser("bob", "tea")
 	q.Limit = 1000
 	if n := len(search(t, st, q)); n != 60 {
 		t.Errorf("%d found with a limit of 1000, want all 60", n)
@@ -252,7 +252,7 @@ func leastWords(t testing.TB, d Data) {
 		{"s: one two three"},
 		nil,
 	} {
-		q := in("s", "one two three")
+		q := searchIn("s", "one two three")
 		q.Least = least
 		wantFound(t, st, q, want...)
 	}
@@ -269,12 +269,12 @@ func foldsCase(t testing.TB, d Data) {
 	} {
 		id := fmt.Sprint("s", i)
 		conversation(t, st, id, c.text)
-		q := in(id, c.query)
+		q := searchIn(id, c.query)
 		q.Least = len(q.Words)
 		wantFound(t, st, q, id+": "+c.text)
 	}
-	wantFound(t, st, in("s14", "\u00e9clair")) // composed is another word
-	wantFound(t, st, in("s0", "stras"))        // a part is not the word
+	wantFound(t, st, searchIn("s14", "\u00e9clair")) // composed is another word
+	wantFound(t, st, searchIn("s0", "stras"))        // a part is not the word
 }
 
 // wordsAreNoPatterns sends words that mean something to search engines,
@@ -282,7 +282,7 @@ func foldsCase(t testing.TB, d Data) {
 func wordsAreNoPatterns(t testing.TB, d Data) {
 	st := d.Open(t)
 	conversation(t, st, "s", "cats and dogs or not near a_b 100", "axb", "dog")
-	remembered(t, st, user("ann"), memo(`k%_*'"\`, `"x%_*'\"\\"`))
+	mustRemember(t, st, user("ann"), newMemo(`k%_*'"\`, `"x%_*'\"\\"`))
 	for _, word := range []string{
 		"*", "%", "_", "'", `"`, `\`, "dog*", "%dog%", `"dog"`, "'dog'", "cat*", "cat:*", "dogs OR dog", "dogs & dog", "!dogs", "-dogs", "NOT", "AND", "NEAR", "text:dogs", "^cats",
 		"(", ")", "a%", "do_s", "'; drop table sessions; --", "$1", "?", ":a", "{dogs}", "dog s", "\\", "\n", "💥", strings.Repeat("x", 5000),
@@ -294,13 +294,13 @@ func wordsAreNoPatterns(t testing.TB, d Data) {
 		wantFound(t, st, store.Search{Words: []string{word}, Session: "s"}, first)
 	}
 	wantFound(t, st, store.Search{Words: []string{"dogs", "*", "or dog", "\""}, Session: "s"}, first)
-	wantFound(t, st, ofUser("ann", "k x"), `k%_*'"\`)
+	wantFound(t, st, searchUser("ann", "k x"), `k%_*'"\`)
 }
 
 func textsAndResults(t testing.TB, d Data) {
 	st := d.Open(t)
 	call := session.ToolCall{ID: "c1", Name: "brew", Arguments: []byte(`{"what":"argument"}`)}
-	create(t, st, with(t, newSession(t, "s"),
+	create(t, st, withChanges(t, newSession(t, "s"),
 		session.MessageAdded{Message: session.Message{ID: "parts", Role: session.RoleUser, Name: "named", Content: session.Content{
 			{Type: session.PartText, Text: "first"}, {Type: session.PartText, Text: "second nul\x00 part"},
 		}}},
@@ -309,15 +309,15 @@ func textsAndResults(t testing.TB, d Data) {
 			ToolResult: &session.ToolResult{CallID: "c1", ToolName: "brew", Content: "brewed"}}},
 	))
 	for query, id := range map[string]string{"first": "parts", "second": "parts", "part": "parts", "brewed": "result"} {
-		if found := search(t, st, in("s", query)); len(found) != 1 || found[0].MessageID != id {
+		if found := search(t, st, searchIn("s", query)); len(found) != 1 || found[0].MessageID != id {
 			t.Errorf("%q found %+v, want %s", query, found, id)
 		}
 	}
-	if p := search(t, st, in("s", "first"))[0]; p.Text != "first\nsecond nul\x00 part" {
+	if p := search(t, st, searchIn("s", "first"))[0]; p.Text != "first\nsecond nul\x00 part" {
 		t.Errorf("the text is %q", p.Text)
 	}
 	for _, query := range []string{"brew", "argument", "named", "user", "text"} {
-		wantFound(t, st, in("s", query))
+		wantFound(t, st, searchIn("s", query))
 	}
 }
 
@@ -329,21 +329,21 @@ func longTexts(t testing.TB, d Data) {
 	}
 	text.WriteString(strings.Repeat("x", 70) + " " + strings.Repeat("é", 40) + strings.Repeat(" tail", 5_000))
 	long := text.String()
-	save(t, st, told(t, owned(t, st, "s", "ann"), long))
-	remembered(t, st, user("ann"), memo("long", string(quote(t, long))))
+	save(t, st, withMessage(t, createOwned(t, st, "s", "ann"), long))
+	mustRemember(t, st, user("ann"), newMemo("long", string(quote(t, long))))
 	words := []string{"word0", "word1999", "tail", strings.Repeat("x", 70), strings.Repeat("é", 40)}
 	for _, word := range words {
-		found := search(t, st, ofUser("ann", word))
+		found := search(t, st, searchUser("ann", word))
 		if len(found) != 2 || found[0].Text != long || found[1].Text != long {
 			t.Errorf("%.20q is found in %d passages, want 2 whole ones", word, len(found))
 		}
 	}
-	q := ofUser("ann", strings.Join(words, " "))
+	q := searchUser("ann", strings.Join(words, " "))
 	q.Least = len(words)
 	if found := search(t, st, q); len(found) != 2 || found[0].Found != len(words) {
 		t.Errorf("all of them are found in %d passages, want 2", len(found))
 	}
-	q = ofUser("ann", long)
+	q = searchUser("ann", long)
 	if found := search(t, st, q); len(found) != 2 || found[0].Found != len(q.Words) {
 		t.Errorf("%d words are found in %d passages, want 2", len(q.Words), len(found))
 	}

@@ -47,15 +47,15 @@ func searchBehaviours() []behaviour {
 // search looks in the default tenant and expects it to work.
 func search(t testing.TB, st store.Store, q store.Search) []store.Passage {
 	t.Helper()
-	found, err := as[store.Memories](t, st).Search(t.Context(), session.DefaultTenant, q)
+	found, err := ability[store.Memories](t, st).Search(t.Context(), session.DefaultTenant, q)
 	if err != nil {
 		t.Fatalf("search %+v: %v", q, err)
 	}
 	return found
 }
 
-// label names a passage: an entry by its key, a message by session and text.
-func label(p store.Passage) string {
+// passageLabel names a passage: an entry by its key, a message by session and text.
+func passageLabel(p store.Passage) string {
 	if p.Key != "" {
 		return p.Key
 	}
@@ -67,48 +67,50 @@ func wantFound(t testing.TB, st store.Store, q store.Search, want ...string) {
 	t.Helper()
 	var have []string
 	for _, p := range search(t, st, q) {
-		have = append(have, label(p))
+		have = append(have, passageLabel(p))
 	}
 	if !slices.Equal(have, want) {
 		t.Errorf("search %+v found %q, want %q", q, have, want)
 	}
 }
 
-// in is a search in a session's transcript for the words of a text.
-func in(id, text string) store.Search { return store.Search{Words: store.Words(text), Session: id} }
+// searchIn searches a session's transcript for the words of a text.
+func searchIn(id, text string) store.Search {
+	return store.Search{Words: store.Words(text), Session: id}
+}
 
-// ofUser is a search in all that a user has.
-func ofUser(name, text string) store.Search {
+// searchUser is a search in all that a user has.
+func searchUser(name, text string) store.Search {
 	return store.Search{Words: store.Words(text), User: name}
 }
 
-// owned creates a session of a user.
-func owned(t testing.TB, st store.Store, id, userID string) session.Session {
+// createOwned creates a session of a user.
+func createOwned(t testing.TB, st store.Store, id, userID string) session.Session {
 	t.Helper()
-	return create(t, st, born(t, session.Birth{ID: id, UserID: userID}))
+	return create(t, st, newSessionFrom(t, session.Birth{ID: id, UserID: userID}))
 }
 
 func findsAtOnce(t testing.TB, d Data) {
-	open := handles(t, d, 2)
-	wantFound(t, open[1], in("s", "tea"))
-	s := create(t, open[0], told(t, newSession(t, "s"), "tea at one"))
-	wantFound(t, open[1], in("s", "tea"), "s: tea at one")
+	open := openHandles(t, d, 2)
+	wantFound(t, open[1], searchIn("s", "tea"))
+	s := create(t, open[0], withMessage(t, newSession(t, "s"), "tea at one"))
+	wantFound(t, open[1], searchIn("s", "tea"), "s: tea at one")
 	stale := s
-	s = save(t, open[0], told(t, s, "tea at two"))
-	wantFound(t, open[1], in("s", "tea"), "s: tea at two", "s: tea at one")
-	s = appended(t, open[0], told(t, s, "tea at three"))
-	s = appended(t, open[0], told(t, told(t, s, "tea at four"), "coffee at four"))
+	s = save(t, open[0], withMessage(t, s, "tea at two"))
+	wantFound(t, open[1], searchIn("s", "tea"), "s: tea at two", "s: tea at one")
+	s = mustAppend(t, open[0], withMessage(t, s, "tea at three"))
+	s = mustAppend(t, open[0], withMessage(t, withMessage(t, s, "tea at four"), "coffee at four"))
 	want := []string{"s: tea at four", "s: tea at three", "s: tea at two", "s: tea at one"}
-	wantFound(t, open[1], in("s", "tea"), want...)
-	_, err := open[0].Save(t.Context(), told(t, stale, "tea too late"), commit(stale, "stale"))
+	wantFound(t, open[1], searchIn("s", "tea"), want...)
+	_, err := open[0].Save(t.Context(), withMessage(t, stale, "tea too late"), commit(stale, "stale"))
 	wantConflict(t, "stale save", err, session.ReasonStale)
 	s = save(t, open[0], s)
-	wantFound(t, open[1], in("s", "tea"), want...)
+	wantFound(t, open[1], searchIn("s", "tea"), want...)
 	s = save(t, open[0], s)
-	wantFound(t, open[1], in("s", "tea"), want...)
+	wantFound(t, open[1], searchIn("s", "tea"), want...)
 
 	m := s.Message(0)
-	p := search(t, open[1], in("s", "one"))[0]
+	p := search(t, open[1], searchIn("s", "one"))[0]
 	if p != (store.Passage{SessionID: "s", Seq: m.Seq, MessageID: m.ID, Text: "tea at one", Found: 1, At: p.At}) || !p.At.Equal(m.CreatedAt) {
 		t.Errorf("the passage is %+v of message %+v", p, m)
 	}
@@ -119,22 +121,22 @@ func findsAtOnce(t testing.TB, d Data) {
 func findsWhatWasAcknowledged(t testing.TB, d Data) {
 	reader := d.Open(t)
 	for i := range clients {
-		owned(t, reader, fmt.Sprint("s", i), "ann")
+		createOwned(t, reader, fmt.Sprint("s", i), "ann")
 	}
-	for i, err := range together(t, d, clients, func(i int, st store.Store) error {
+	for i, err := range runTogether(t, d, clients, func(i int, st store.Store) error {
 		id := fmt.Sprint("s", i)
 		s, err := st.Load(t.Context(), ref(id), true)
 		for n := 0; err == nil && n < 10; n++ {
 			text := fmt.Sprintf("word%d of %s", n, id)
-			if next := told(t, s, text); n%2 == 0 {
-				s, err = as[store.Tails](t, st).Append(t.Context(), next, store.Append{})
+			if next := withMessage(t, s, text); n%2 == 0 {
+				s, err = ability[store.Tails](t, st).Append(t.Context(), next, store.Append{})
 			} else {
 				s, err = st.Save(t.Context(), next, commit(next, "test"))
 			}
 			if err != nil {
 				return err
 			}
-			q := ofUser("ann", text)
+			q := searchUser("ann", text)
 			q.Least = len(q.Words)
 			wantFound(t, reader, q, id+": "+text)
 		}
@@ -148,32 +150,32 @@ func findsWhatWasAcknowledged(t testing.TB, d Data) {
 
 func neverFindsDiscarded(t testing.TB, d Data) {
 	st := d.Open(t)
-	sealed := create(t, st, told(t, newSession(t, "s"), "tea, sealed"))
-	kept := appended(t, st, told(t, sealed, "tea, kept"))
-	refused := appended(t, st, told(t, told(t, kept, "tea, refused"), "tea, refused too"))
-	wantFound(t, st, in("s", "tea"), "s: tea, refused too", "s: tea, refused", "s: tea, kept", "s: tea, sealed")
+	sealed := create(t, st, withMessage(t, newSession(t, "s"), "tea, sealed"))
+	kept := mustAppend(t, st, withMessage(t, sealed, "tea, kept"))
+	refused := mustAppend(t, st, withMessage(t, withMessage(t, kept, "tea, refused"), "tea, refused too"))
+	wantFound(t, st, searchIn("s", "tea"), "s: tea, refused too", "s: tea, refused", "s: tea, kept", "s: tea, sealed")
 	after := discard(t, st, kept, kept.Seq()+1, refused.Seq())
 	want := []string{"s: tea, kept", "s: tea, sealed"}
 	check := func() {
 		t.Helper()
-		wantFound(t, st, in("s", "tea"), want...)
-		q := in("s", "tea")
+		wantFound(t, st, searchIn("s", "tea"), want...)
+		q := searchIn("s", "tea")
 		q.Cleared, q.Trace = true, true
 		wantFound(t, st, q, want...)
 	}
 	check()
-	next := appended(t, st, told(t, after, "tea, accepted"))
+	next := mustAppend(t, st, withMessage(t, after, "tea, accepted"))
 	want = append([]string{"s: tea, accepted"}, want...)
 	check()
 	save(t, st, next)
 	check()
 	check = func() { // all of a tail
 		t.Helper()
-		wantFound(t, st, in("all", "tea"))
+		wantFound(t, st, searchIn("all", "tea"))
 	}
 	before := create(t, st, newSession(t, "all"))
-	gone := appended(t, st, told(t, before, "tea"))
-	wantFound(t, st, in("all", "tea"), "all: tea")
+	gone := mustAppend(t, st, withMessage(t, before, "tea"))
+	wantFound(t, st, searchIn("all", "tea"), "all: tea")
 	after = discard(t, st, before, before.Seq()+1, gone.Seq())
 	check()
 	save(t, st, after)
@@ -182,7 +184,7 @@ func neverFindsDiscarded(t testing.TB, d Data) {
 
 func deletedAreNotSearched(t testing.TB, d Data) {
 	st := d.Open(t)
-	s := save(t, st, told(t, owned(t, st, "s", "ann"), "tea"))
+	s := save(t, st, withMessage(t, createOwned(t, st, "s", "ann"), "tea"))
 	mark := func(status session.Status) {
 		t.Helper()
 		next, err := s.WithStatus(status, "", start().Add(time.Hour))
@@ -193,84 +195,84 @@ func deletedAreNotSearched(t testing.TB, d Data) {
 	}
 	found := []string{"s: tea"}
 	for range 2 {
-		wantFound(t, st, in("s", "tea"), found...)
-		wantFound(t, st, ofUser("ann", "tea"), found...)
+		wantFound(t, st, searchIn("s", "tea"), found...)
+		wantFound(t, st, searchUser("ann", "tea"), found...)
 		mark(session.Deleted)
-		wantFound(t, st, in("s", "tea"))
-		q := ofUser("ann", "tea")
+		wantFound(t, st, searchIn("s", "tea"))
+		q := searchUser("ann", "tea")
 		q.Cleared, q.Trace, q.Session = true, true, "s"
 		wantFound(t, st, q)
 		mark(session.Active)
 	}
 	mark(session.Suspended)
-	wantFound(t, st, ofUser("ann", "tea"), found...)
+	wantFound(t, st, searchUser("ann", "tea"), found...)
 }
 
 func purgedAreGone(t testing.TB, d Data) {
 	st := d.Open(t)
-	save(t, st, told(t, owned(t, st, "s", "ann"), "tea before"))
-	save(t, st, told(t, owned(t, st, "other", "ann"), "tea elsewhere"))
-	wantFound(t, st, in("s", "tea"), "s: tea before")
+	save(t, st, withMessage(t, createOwned(t, st, "s", "ann"), "tea before"))
+	save(t, st, withMessage(t, createOwned(t, st, "other", "ann"), "tea elsewhere"))
+	wantFound(t, st, searchIn("s", "tea"), "s: tea before")
 	if err := st.Delete(t.Context(), ref("s"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	wantFound(t, st, in("s", "tea"))
-	wantFound(t, st, ofUser("ann", "tea"), "other: tea elsewhere")
-	again := create(t, st, born(t, session.Birth{ID: "s", AgentID: "second", UserID: "ann"}))
-	q := in("s", "tea")
+	wantFound(t, st, searchIn("s", "tea"))
+	wantFound(t, st, searchUser("ann", "tea"), "other: tea elsewhere")
+	again := create(t, st, newSessionFrom(t, session.Birth{ID: "s", AgentID: "second", UserID: "ann"}))
+	q := searchIn("s", "tea")
 	q.Cleared = true
 	wantFound(t, st, q)
-	save(t, st, told(t, told(t, again, "coffee"), "tea after"))
+	save(t, st, withMessage(t, withMessage(t, again, "coffee"), "tea after"))
 	wantFound(t, st, q, "s: tea after")
-	wantFound(t, st, ofUser("ann", "tea"), "s: tea after", "other: tea elsewhere")
+	wantFound(t, st, searchUser("ann", "tea"), "s: tea after", "other: tea elsewhere")
 }
 
 func clearedOnRequest(t testing.TB, d Data) {
 	st := d.Open(t)
-	all := in("s", "tea")
+	all := searchIn("s", "tea")
 	all.Cleared = true
-	s := create(t, st, told(t, newSession(t, "s"), "tea one"))
-	s = save(t, st, with(t, s, session.TranscriptCleared{}))
-	wantFound(t, st, in("s", "tea"))
+	s := create(t, st, withMessage(t, newSession(t, "s"), "tea one"))
+	s = save(t, st, withChanges(t, s, session.TranscriptCleared{}))
+	wantFound(t, st, searchIn("s", "tea"))
 	wantFound(t, st, all, "s: tea one")
-	s = save(t, st, told(t, s, "tea two"))
-	wantFound(t, st, in("s", "tea"), "s: tea two")
+	s = save(t, st, withMessage(t, s, "tea two"))
+	wantFound(t, st, searchIn("s", "tea"), "s: tea two")
 
-	cleared := appended(t, st, told(t, with(t, s, session.TranscriptCleared{}), "tea three"))
-	wantFound(t, st, in("s", "tea"), "s: tea three")
+	cleared := mustAppend(t, st, withMessage(t, withChanges(t, s, session.TranscriptCleared{}), "tea three"))
+	wantFound(t, st, searchIn("s", "tea"), "s: tea three")
 	wantFound(t, st, all, "s: tea three", "s: tea two", "s: tea one")
 	after := discard(t, st, s, s.Seq()+1, cleared.Seq()) // and the clear with it
-	wantFound(t, st, in("s", "tea"), "s: tea two")
+	wantFound(t, st, searchIn("s", "tea"), "s: tea two")
 	wantFound(t, st, all, "s: tea two", "s: tea one")
 	save(t, st, after)
-	wantFound(t, st, in("s", "tea"), "s: tea two")
+	wantFound(t, st, searchIn("s", "tea"), "s: tea two")
 }
 
 func rewoundOnRequest(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := conversation(t, st, "s", "tea one", "tea two", "tea three") // versions 2, 3, 4
-	all := in("s", "tea")
+	all := searchIn("s", "tea")
 	all.Cleared = true
 	rewind := func(to int64) {
 		t.Helper()
-		back, err := s.Rewound(whole(t, st, ref("s"), to), start().Add(time.Hour))
+		back, err := s.Rewound(loadWhole(t, st, ref("s"), to), start().Add(time.Hour))
 		if err != nil {
 			t.Fatalf("rewind to %d: %v", to, err)
 		}
 		s = save(t, st, back)
 	}
 	rewind(2)
-	wantFound(t, st, in("s", "tea"), "s: tea one")
+	wantFound(t, st, searchIn("s", "tea"), "s: tea one")
 	wantFound(t, st, all, "s: tea three", "s: tea two", "s: tea one")
-	s = save(t, st, told(t, s, "tea instead"))
-	wantFound(t, st, in("s", "tea"), "s: tea instead", "s: tea one")
+	s = save(t, st, withMessage(t, s, "tea instead"))
+	wantFound(t, st, searchIn("s", "tea"), "s: tea instead", "s: tea one")
 	rewind(4)
-	wantFound(t, st, in("s", "tea"), "s: tea three", "s: tea two", "s: tea one")
+	wantFound(t, st, searchIn("s", "tea"), "s: tea three", "s: tea two", "s: tea one")
 	wantFound(t, st, all, "s: tea instead", "s: tea three", "s: tea two", "s: tea one")
 	rewind(1)
-	wantFound(t, st, in("s", "tea"))
+	wantFound(t, st, searchIn("s", "tea"))
 	rewind(6)
-	wantFound(t, st, in("s", "tea"), "s: tea instead", "s: tea one")
+	wantFound(t, st, searchIn("s", "tea"), "s: tea instead", "s: tea one")
 }
 
 func traceOnRequest(t testing.TB, d Data) {
@@ -278,9 +280,9 @@ func traceOnRequest(t testing.TB, d Data) {
 	said := func(id, text string, trace bool) session.MessageAdded {
 		return session.MessageAdded{Message: session.Message{ID: id, Role: session.RoleAssistant, Content: session.Text(text), Trace: trace}}
 	}
-	create(t, st, with(t, told(t, newSession(t, "s"), "tea?"), said("a", "looking for tea", true), said("b", "there is tea", false)))
-	wantFound(t, st, in("s", "tea"), "s: there is tea", "s: tea?")
-	q := in("s", "tea")
+	create(t, st, withChanges(t, withMessage(t, newSession(t, "s"), "tea?"), said("a", "looking for tea", true), said("b", "there is tea", false)))
+	wantFound(t, st, searchIn("s", "tea"), "s: there is tea", "s: tea?")
+	q := searchIn("s", "tea")
 	q.Trace = true
 	wantFound(t, st, q, "s: there is tea", "s: looking for tea", "s: tea?")
 	q.Trace, q.Cleared = false, true
@@ -290,17 +292,17 @@ func traceOnRequest(t testing.TB, d Data) {
 func prunedIsFound(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := conversation(t, st, "s", "tea one", "tea two")
-	save(t, st, with(t, s, session.WindowMoved{Strategy: session.PruneSliding, To: s.Message(1).Seq, Keep: []int64{}}))
-	wantFound(t, st, in("s", "tea"), "s: tea two", "s: tea one")
+	save(t, st, withChanges(t, s, session.WindowMoved{Strategy: session.PruneSliding, To: s.Message(1).Seq, Keep: []int64{}}))
+	wantFound(t, st, searchIn("s", "tea"), "s: tea two", "s: tea one")
 }
 
 func searchTenants(t testing.TB, d Data) {
 	st := d.Open(t)
-	memories := as[store.Memories](t, st)
+	memories := ability[store.Memories](t, st)
 	for i, r := range lookAlikes() {
-		s := born(t, session.Birth{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
-		create(t, st, told(t, s, fmt.Sprintf("tea only%d", i)))
-		remembered(t, st, store.Owner{Tenant: r.Tenant, Scope: store.ScopeUser, Name: "ann"}, memo("key-"+r.ID, fmt.Sprintf(`"tea only%d"`, i)))
+		s := newSessionFrom(t, session.Birth{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
+		create(t, st, withMessage(t, s, fmt.Sprintf("tea only%d", i)))
+		mustRemember(t, st, store.Owner{Tenant: r.Tenant, Scope: store.ScopeUser, Name: "ann"}, newMemo("key-"+r.ID, fmt.Sprintf(`"tea only%d"`, i)))
 	}
 	for i, r := range lookAlikes() {
 		for j, o := range lookAlikes() {
@@ -326,7 +328,7 @@ func searchTenants(t testing.TB, d Data) {
 
 func badSearches(t testing.TB, d Data) {
 	st := d.Open(t)
-	memories := as[store.Memories](t, st)
+	memories := ability[store.Memories](t, st)
 	good := store.Search{Words: []string{"tea"}, User: "ann"}
 	for what, spoil := range map[string]func(*store.Search){
 		"no words": func(q *store.Search) { q.Words = nil }, "a blank word": func(q *store.Search) { q.Words = []string{"tea", ""} },
@@ -342,19 +344,19 @@ func badSearches(t testing.TB, d Data) {
 	}
 	_, err := memories.Search(t.Context(), "no/tenant", good)
 	wantErr(t, "search in a bad tenant", err, session.ErrInvalid)
-	wantFound(t, st, in("nobody", "tea"))
+	wantFound(t, st, searchIn("nobody", "tea"))
 }
 
 func corruptIsSearchedAround(t testing.TB, d Data) {
 	st := d.Open(t)
-	save(t, st, told(t, owned(t, st, "good", "ann"), "tea"))
-	save(t, st, told(t, owned(t, st, "bad", "ann"), "tea"))
+	save(t, st, withMessage(t, createOwned(t, st, "good", "ann"), "tea"))
+	save(t, st, withMessage(t, createOwned(t, st, "bad", "ann"), "tea"))
 	d.Corrupt(t, ref("bad"))
 	for _, st := range []store.Store{st, d.Open(t)} {
-		found := search(t, st, ofUser("ann", "tea"))
+		found := search(t, st, searchUser("ann", "tea"))
 		if !slices.ContainsFunc(found, func(p store.Passage) bool { return p.SessionID == "good" }) {
 			t.Errorf("beside a corrupt session only %+v is found", found)
 		}
-		search(t, st, in("bad", "tea"))
+		search(t, st, searchIn("bad", "tea"))
 	}
 }

@@ -15,10 +15,10 @@ func ofManyComparersOneWins(t testing.TB, d Data) {
 	st := d.Open(t)
 	for round := range int64(5) {
 		entries := make([]store.Entry, writers)
-		errs := together(t, d, writers, func(i int, st store.Store) (err error) {
-			m := memo("contended", fmt.Sprint(i))
+		errs := runTogether(t, d, writers, func(i int, st store.Store) (err error) {
+			m := newMemo("contended", fmt.Sprint(i))
 			m.IfVersion, m.At = version(round), start()
-			entries[i], err = as[store.Memories](t, st).Remember(t.Context(), user("ann"), m)
+			entries[i], err = ability[store.Memories](t, st).Remember(t.Context(), user("ann"), m)
 			return err
 		})
 		winner := oneWinner(t, errs, session.ReasonStaleEntry)
@@ -33,11 +33,11 @@ func noMemoryIsLost(t testing.TB, d Data) {
 	st := d.Open(t)
 	const rounds = 5
 	entries := make([][rounds]store.Entry, writers)
-	errs := together(t, d, writers, func(i int, st store.Store) (err error) {
+	errs := runTogether(t, d, writers, func(i int, st store.Store) (err error) {
 		for n := range rounds {
-			m := memo("shared", fmt.Sprintf(`"%d of %d"`, n, i))
+			m := newMemo("shared", fmt.Sprintf(`"%d of %d"`, n, i))
 			m.At = start()
-			if entries[i][n], err = as[store.Memories](t, st).Remember(t.Context(), user("ann"), m); err != nil {
+			if entries[i][n], err = ability[store.Memories](t, st).Remember(t.Context(), user("ann"), m); err != nil {
 				return err
 			}
 		}
@@ -65,10 +65,10 @@ func noMemoryIsLost(t testing.TB, d Data) {
 func ofOneCallOneWrites(t testing.TB, d Data) {
 	st := d.Open(t)
 	entries := make([]store.Entry, writers)
-	errs := together(t, d, writers, func(i int, st store.Store) (err error) {
-		m := called("s", "call_1", "once", fmt.Sprint(i))
+	errs := runTogether(t, d, writers, func(i int, st store.Store) (err error) {
+		m := memoOfCall("s", "call_1", "once", fmt.Sprint(i))
 		m.At = start()
-		entries[i], err = as[store.Memories](t, st).Remember(t.Context(), user("ann"), m)
+		entries[i], err = ability[store.Memories](t, st).Remember(t.Context(), user("ann"), m)
 		return err
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -83,14 +83,14 @@ func ofOneCallOneWrites(t testing.TB, d Data) {
 
 func entriesAreCopies(t testing.TB, d Data) {
 	st := d.Open(t)
-	mine := memo("key", `"kept"`)
-	scribbled := remembered(t, st, user("ann"), mine)
+	mine := newMemo("key", `"kept"`)
+	scribbled := mustRemember(t, st, user("ann"), mine)
 	mine.Value[1], scribbled.Value[1] = 'X', 'Y'
 	read := wantEntry(t, st, user("ann"), "key", 0, `"kept"`)
 	read.Value[1] = 'Z'
-	entries, err := as[store.Memories](t, st).Entries(t.Context(), user("ann"), "", "", 0)
+	entries, err := ability[store.Memories](t, st).Entries(t.Context(), user("ann"), "", "", 0)
 	if err != nil || len(entries) != 1 || string(entries[0].Value) != `"kept"` {
-		t.Fatalf("entries: %s, %v", encoded(t, entries), err)
+		t.Fatalf("entries: %s, %v", encode(t, entries), err)
 	}
 	entries[0].Value[1] = 'Q'
 	wantEntry(t, st, user("ann"), "key", 1, `"kept"`)
@@ -98,9 +98,9 @@ func entriesAreCopies(t testing.TB, d Data) {
 
 func memorySurvives(t testing.TB, d Data) {
 	st := d.Open(t)
-	first := remembered(t, st, user("ann"), called("s", "call_1", "key", `"old"`))
-	second := remembered(t, st, user("ann"), memo("key", `"tea"`))
-	remembered(t, st, user("ann"), memo("gone", `1`))
+	first := mustRemember(t, st, user("ann"), memoOfCall("s", "call_1", "key", `"old"`))
+	second := mustRemember(t, st, user("ann"), newMemo("key", `"tea"`))
+	mustRemember(t, st, user("ann"), newMemo("gone", `1`))
 	forget(t, st, user("ann"), "gone")
 	if err := st.Close(); err != nil {
 		t.Fatalf("close: %v", err)
@@ -108,8 +108,8 @@ func memorySurvives(t testing.TB, d Data) {
 	st = d.Open(t)
 	sameEntry(t, wantEntry(t, st, user("ann"), "key", 0, `"tea"`), second)
 	sameEntry(t, wantEntry(t, st, user("ann"), "key", 1, `"old"`), first)
-	sameEntry(t, remembered(t, st, user("ann"), called("s", "call_1", "key", `"again"`)), first)
-	if e := remembered(t, st, user("ann"), memo("gone", `2`)); e.Version != 2 {
+	sameEntry(t, mustRemember(t, st, user("ann"), memoOfCall("s", "call_1", "key", `"again"`)), first)
+	if e := mustRemember(t, st, user("ann"), newMemo("gone", `2`)); e.Version != 2 {
 		t.Errorf("a forgotten key goes on at version %d, want 2", e.Version)
 	}
 	wantFound(t, st, store.Search{Words: store.Words("tea"), User: "ann"}, "key")
@@ -117,22 +117,22 @@ func memorySurvives(t testing.TB, d Data) {
 
 func memoryOutlivesSession(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, born(t, session.Birth{ID: "writer", UserID: "ann"}))
-	e := remembered(t, st, user("ann"), called("writer", "call_1", "key", `"tea"`))
+	create(t, st, newSessionFrom(t, session.Birth{ID: "writer", UserID: "ann"}))
+	e := mustRemember(t, st, user("ann"), memoOfCall("writer", "call_1", "key", `"tea"`))
 	if err := st.Delete(t.Context(), ref("writer"), 0); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
 	sameEntry(t, wantEntry(t, st, user("ann"), "key", 0, `"tea"`), e)
 	wantFound(t, st, store.Search{Words: store.Words("tea"), User: "ann"}, "key")
-	if e := remembered(t, st, user("ann"), called("never-there", "call_1", "key", `2`)); e.Version != 2 {
+	if e := mustRemember(t, st, user("ann"), memoOfCall("never-there", "call_1", "key", `2`)); e.Version != 2 {
 		t.Errorf("a session that is not here wrote version %d", e.Version)
 	}
 }
 
 func memoryRefuses(t testing.TB, d Data) {
 	st := d.Open(t)
-	memories := as[store.Memories](t, st)
-	remembered(t, st, user("ann"), memo("key", "1"))
+	memories := ability[store.Memories](t, st)
+	mustRemember(t, st, user("ann"), newMemo("key", "1"))
 	every := func(ctx context.Context) map[string]error {
 		errs := memoryCalls(ctx, memories, user("ann"), "key")
 		_, errs["ForgetAll"] = memories.ForgetAll(ctx, user("ann"), false)

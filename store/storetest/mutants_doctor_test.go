@@ -78,7 +78,7 @@ func (c clinic) Repair(ctx context.Context, p store.Progress) ([]string, error) 
 	return mended, c.looks(ctx, p)
 }
 
-func clinicOf(wrap func(clinic) store.Store) Data {
+func newClinic(wrap func(clinic) store.Store) Data {
 	clock := NewClock()
 	first := inmem.New(inmem.Config{Now: clock.Now})
 	d := &damage{refs: map[store.Ref]bool{}}
@@ -99,7 +99,7 @@ func TestSuite_catchesBrokenDoctors(t *testing.T) {
 			"a doctor":                   func(c clinic) store.Store { return c },
 			"a doctor who mends nothing": func(c clinic) store.Store { return helpless{c} },
 		} {
-			if failures := failuresOf(t, b, clinicOf(good)); len(failures) != 0 {
+			if failures := failuresOf(t, b, newClinic(good)); len(failures) != 0 {
 				t.Errorf("%s fails on %s: %s", b.name, what, failures[0])
 			}
 		}
@@ -120,7 +120,7 @@ func TestSuite_catchesBrokenDoctors(t *testing.T) {
 		"deaf":      {func(c clinic) store.Store { return deafDoctor{c} }, []string{"doctor/refusesWhenClosedOrEnded"}},
 	} {
 		for _, by := range m.caughtBy {
-			if len(failuresOf(t, checks[by], clinicOf(m.wrap))) == 0 {
+			if len(failuresOf(t, checks[by], newClinic(m.wrap))) == 0 {
 				t.Errorf("%s passes with a doctor who is %s", by, name)
 			}
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -229,7 +230,7 @@ func searchMutants() map[string]mutant {
 		"trace ignored":      {asks(func(q *store.Search) { q.Trace = true }), []string{"search/traceIsFoundOnRequest"}},
 		"one word is enough": {asks(func(q *store.Search) { q.Least = 0 }), []string{"search/asksForTheLeast"}},
 		"no default limit":   {asks(func(q *store.Search) { q.Limit = max(q.Limit, 51) }), []string{"search/ranksAndLimits"}},
-		"agents see users":   {asks(func(q *store.Search) { q.User = cmpOr(q.User, "ann") }), []string{"search/agentHasEntriesOnly"}},
+		"agents see users":   {asks(func(q *store.Search) { q.User = cmp.Or(q.User, "ann") }), []string{"search/agentHasEntriesOnly"}},
 		"words are patterns": {asks(trimPatterns), []string{"search/wordsAreNoPatterns"}},
 		"case counts": {asks(func(q *store.Search) {
 			q.Words = slices.DeleteFunc(q.Words, func(w string) bool { return w == "strasse" || w == "x" })
@@ -243,16 +244,9 @@ func searchMutants() map[string]mutant {
 	}
 }
 
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 func trimPatterns(q *store.Search) {
 	for i, w := range q.Words {
-		q.Words[i] = cmpOr(strings.Trim(w, `*%_'"`), "*")
+		q.Words[i] = cmp.Or(strings.Trim(w, `*%_'"`), "*")
 	}
 }
 

@@ -95,15 +95,15 @@ func (m twoVersions) Save(ctx context.Context, s session.Session, c store.Commit
 type noDiscard struct{ Full }
 
 func (m noDiscard) Append(ctx context.Context, s session.Session, a store.Append) (session.Session, error) {
-	s, err := replaced(s, session.TailDiscarded{}.Kind())
+	s, err := replaceKind(s, session.TailDiscarded{}.Kind())
 	if err != nil {
 		return s, err
 	}
 	return m.Full.Append(ctx, s, a)
 }
 
-// replaced is the session with changes of a kind made harmless.
-func replaced(s session.Session, kind string) (session.Session, error) {
+// replaceKind is the session with changes of a kind made harmless.
+func replaceKind(s session.Session, kind string) (session.Session, error) {
 	return session.Amend(s, func(c session.Change) (session.Change, error) {
 		if c.Kind() == kind {
 			return session.MetadataWritten{Key: "replaced", Value: json.RawMessage(`1`)}, nil
@@ -121,7 +121,7 @@ func (m noTail) Load(ctx context.Context, r store.Ref, _ bool) (session.Session,
 type takesTwice struct{ Full }
 
 func (m takesTwice) Append(ctx context.Context, s session.Session, a store.Append) (session.Session, error) {
-	s, err := replaced(s, session.InboxTaken{}.Kind())
+	s, err := replaceKind(s, session.InboxTaken{}.Kind())
 	if err != nil {
 		return s, err
 	}
@@ -129,7 +129,7 @@ func (m takesTwice) Append(ctx context.Context, s session.Session, a store.Appen
 }
 
 func (m takesTwice) Save(ctx context.Context, s session.Session, c store.Commit) (session.Session, error) {
-	s, err := replaced(s, session.InboxTaken{}.Kind())
+	s, err := replaceKind(s, session.InboxTaken{}.Kind())
 	if err != nil {
 		return s, err
 	}

@@ -46,7 +46,7 @@ func vectorMutants() map[string]mutant {
 		"anything is near": {asks(func(q *store.Near) { q.Least = math.Min(q.Least, 0) }), []string{"vectors/asksForTheLeast"}},
 		"zero is not near": {asks(func(q *store.Near) { q.Least = math.Max(q.Least, 0.001) }), []string{
 			"vectors/asksForTheLeast", "vectors/findsTheNearestFirst"}},
-		"dimensions cut": {asks(func(q *store.Near) { q.Vector = vec(q.Vector[:min(2, len(q.Vector))]...) }), []string{"vectors/otherDimensionsAreNeverNear"}},
+		"dimensions cut": {asks(func(q *store.Near) { q.Vector = vectorTo(q.Vector[:min(2, len(q.Vector))]...) }), []string{"vectors/otherDimensionsAreNeverNear"}},
 		"limit in sight": {func(s Full) store.Store { return limitsFirst{s} }, []string{"vectors/findsTheNearestFirst"}},
 		"ties by age": {finds(func(l []store.Passage) []store.Passage {
 			slices.SortFunc(l, func(a, b store.Passage) int {
@@ -175,7 +175,7 @@ func (m fillsNil) Embedded(ctx context.Context, embedder string, vectors []store
 	vectors = slices.Clone(vectors)
 	for i := range vectors {
 		if vectors[i].Vector == nil {
-			vectors[i].Vector = vec(1, 0, 0, 0)
+			vectors[i].Vector = vectorTo(1, 0, 0, 0)
 		}
 	}
 	return m.Full.Embedded(ctx, embedder, vectors)

@@ -15,7 +15,7 @@ import (
 // ends the process in it.
 type Opener func(url string, onWrite func(point string)) (store.Store, error)
 
-// Processes is a durable store as several processes use it.
+// Processes describes a durable store that several processes use.
 type Processes struct {
 	// Open is what Main was given.
 	Open Opener
@@ -69,7 +69,7 @@ func RunProcesses(t *testing.T, p Processes) {
 	}
 }
 
-// processTest is one promise to several processes.
+// processTest checks one promise with several processes.
 type processTest struct {
 	name string
 	run  func(t *testing.T, p Processes)

@@ -19,7 +19,7 @@ var processTests = []processTest{
 	{"watcherSeesEverything", watcherSeesEverything},
 }
 
-// process is a worker as the test that started it sees it.
+// process is a worker, seen from the test that started it.
 type process struct {
 	*child.Child
 	reports chan report // closed when the worker is gone
@@ -69,7 +69,7 @@ func startTogether(t testing.TB, jobs ...job) []*process {
 	return all
 }
 
-// next is the worker's next report, which must be of this step.
+// next reads the worker's next report, which must be about this step.
 func (c *process) next(t testing.TB, step string) report {
 	t.Helper()
 	r, ok := <-c.reports
@@ -83,7 +83,7 @@ func (c *process) next(t testing.TB, step string) report {
 	return r
 }
 
-// goOn lets a worker that waits go on.
+// goOn lets a waiting worker continue.
 func (c *process) goOn(t testing.TB) {
 	t.Helper()
 	if err := c.GoOn(); err != nil {
@@ -91,8 +91,8 @@ func (c *process) goOn(t testing.TB) {
 	}
 }
 
-// all waits for the worker's end. It returns everything the worker reported,
-// and what killed it, if anything did.
+// all waits for the worker's end and returns all its reports, and the signal that
+// killed it, if any.
 func (c *process) all(t testing.TB) (list []report, killed string) {
 	t.Helper()
 	for r := range c.reports {

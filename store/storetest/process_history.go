@@ -17,7 +17,7 @@ const (
 	opAppend = "append"
 )
 
-// operation is one call of a racing worker and what became of it.
+// operation is one call of a racing worker with its outcome.
 type operation struct {
 	Kind         string
 	Call, Return int64 // in nanoseconds of the machine's clock
@@ -30,11 +30,10 @@ type operation struct {
 	Have         int64
 }
 
-// observed is an operation of a history. What it was asked and what became of
-// it are one value.
+// observed is an operation of a history: request and outcome are one value.
 type observed = linear.Call[operation, struct{}]
 
-// history is what all workers did, by worker.
+// history holds the operations of each worker.
 type history struct {
 	done []observed
 	open map[int]operation // begun and not ended
@@ -108,41 +107,41 @@ func (h *history) check(t testing.TB, s session.Session) {
 	}
 	for tag := range written {
 		if !accounted[tag] {
-			t.Errorf("%s is in the session, but its writer was told otherwise", tag)
+			t.Errorf("%s is in the session, but its writer got an error", tag)
 		}
 	}
-	if err := linear.Check(versioned(), operations); err != nil {
+	if err := linear.Check(processModel(), operations); err != nil {
 		t.Errorf("the history is not linearizable: %v", err)
 	}
 	t.Logf("%d operations: %d saves, %d conflicts, %d cut off", len(operations), saves, lost, len(h.open))
 }
 
-// stand is where a session stands, in the model of a store.
-type stand struct {
+// sessionState is the state of a session in the model.
+type sessionState struct {
 	version, seq int64
 	last         string
 }
 
-// versioned is the model of one session: a write from where it stands moves
-// it on, any other is told where it stands.
-func versioned() linear.Model[stand, operation, struct{}] {
-	return linear.Model[stand, operation, struct{}]{
-		Start: stand{version: 1, seq: 1},
-		Step: func(at stand, op operation, _ struct{}) []stand {
+// processModel models one session: a write from the current version succeeds,
+// any other gets a conflict with the current version.
+func processModel() linear.Model[sessionState, operation, struct{}] {
+	return linear.Model[sessionState, operation, struct{}]{
+		Start: sessionState{version: 1, seq: 1},
+		Step: func(at sessionState, op operation, _ struct{}) []sessionState {
 			if next, ok := at.after(op); ok {
-				return []stand{next}
+				return []sessionState{next}
 			}
 			return nil
 		},
 	}
 }
 
-// after is where an operation leaves the session, and whether it can have come
-// to what it did.
-func (at stand) after(op operation) (stand, bool) {
+// after returns the state after an operation, and whether its outcome is
+// possible.
+func (at sessionState) after(op operation) (sessionState, bool) {
 	switch {
 	case op.Kind == opLoad:
-		return at, stand{op.Version, op.Seq, op.Last} == at
+		return at, sessionState{op.Version, op.Seq, op.Last} == at
 	case op.Lost == session.ReasonStale:
 		return at, op.From != at.version && op.Have == at.version
 	case op.Lost == session.ReasonOpenTail:
@@ -150,7 +149,7 @@ func (at stand) after(op operation) (stand, bool) {
 	case op.Lost != "":
 		return at, false
 	}
-	next := stand{version: at.version, seq: at.seq + 1, last: op.Tag}
+	next := sessionState{version: at.version, seq: at.seq + 1, last: op.Tag}
 	if op.Kind == opSave {
 		next.version++
 	}

@@ -47,13 +47,13 @@ func killedAtEveryWritePoint(t *testing.T, p Processes) {
 	for i := range points {
 		t.Run(fmt.Sprintf("%03d %s", i+1, points[i]), func(t *testing.T) {
 			t.Parallel()
-			diesAt(t, p, i+1, snapshots)
+			checkKilledAt(t, p, i+1, snapshots)
 		})
 	}
 }
 
-// diesAt checks what a worker leaves that is killed at the n-th write point.
-func diesAt(t *testing.T, p Processes, n int, snapshots []string) {
+// checkKilledAt kills a worker at the n-th write point and checks what it left.
+func checkKilledAt(t *testing.T, p Processes, n int, snapshots []string) {
 	url := p.NewURL(t)
 	acknowledged, killed := startWorker(t, job{Do: "live", URL: url, Lease: p.lease()}, n).all(t)
 	if killed == "" {
@@ -73,7 +73,7 @@ func diesAt(t *testing.T, p Processes, n int, snapshots []string) {
 	for _, r := range acknowledged {
 		newest = max(newest, r.Token)
 	}
-	carriesOn(t, p, st, newest)
+	checkContinues(t, p, st, newest)
 	if p.Leftovers == nil {
 		return
 	}
@@ -83,9 +83,9 @@ func diesAt(t *testing.T, p Processes, n int, snapshots []string) {
 	}
 }
 
-// carriesOn checks that the store works on after a crash, and that the dead
-// worker's lease, whose token was used before, is replaced and fenced.
-func carriesOn(t *testing.T, p Processes, st store.Store, used int64) {
+// checkContinues checks that the store works after a crash, and that the dead
+// worker's lease is replaced and its token fenced.
+func checkContinues(t *testing.T, p Processes, st store.Store, used int64) {
 	t.Helper()
 	ctx := t.Context()
 	s, err := lifeBegin(lifeID)
@@ -111,7 +111,7 @@ func carriesOn(t *testing.T, p Processes, st store.Store, used int64) {
 			}
 		}
 	}
-	next, err := spoken(s, "carry on")
+	next, err := addText(s, "carry on")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (w *worker) race(ctx context.Context) error {
 		if hasTails && random.IntN(3) == 0 {
 			o.Kind = opAppend
 		}
-		if s, err = spoken(s, o.Tag); err != nil {
+		if s, err = addText(s, o.Tag); err != nil {
 			return err
 		}
 		o, err = w.observe(o, func(o *operation) error {
@@ -124,11 +124,11 @@ func everyVersionHasOneWriter(t *testing.T, p Processes) {
 	if won != workers*saves {
 		t.Errorf("%d saves were acknowledged, want %d", won, workers*saves)
 	}
-	h.check(t, final(t, st))
+	h.check(t, loadFinal(t, st))
 }
 
-// final is the session when all is over, its tail sealed.
-func final(t *testing.T, st store.Store) session.Session {
+// loadFinal loads the session after the race and seals its tail.
+func loadFinal(t *testing.T, st store.Store) session.Session {
 	t.Helper()
 	_, tails := st.(store.Tails)
 	s, err := st.Load(t.Context(), lifeRef(), tails)
@@ -186,5 +186,5 @@ func killedUnderLoad(t *testing.T, p Processes) {
 			running = append(running, start())
 		}
 	}
-	h.check(t, final(t, st))
+	h.check(t, loadFinal(t, st))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// hold takes the lease, waits until it is told to go on, and then tries to
-// write as if nothing had happened.
+// hold takes the lease, waits for a signal, and then tries to write as if nothing
+// had happened.
 func (w *worker) hold(ctx context.Context) error {
 	_, hasTails := w.st.(store.Tails)
 	s, err := w.st.Load(ctx, lifeRef(), hasTails)
@@ -27,7 +27,7 @@ func (w *worker) hold(ctx context.Context) error {
 	}
 	w.Report(report{Step: "holding", Token: lease.Token})
 	w.Wait()
-	late, err := spoken(s, "late")
+	late, err := addText(s, "late")
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 	if lease.Token <= holding.Token {
 		t.Errorf("token %d after %d", lease.Token, holding.Token)
 	}
-	s, err := spoken(final(t, st), "in time")
+	s, err := addText(loadFinal(t, st), "in time")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func lateHolderIsFenced(t *testing.T, p Processes) {
 	if len(tried) < 2 {
 		t.Errorf("the late holder tried %d writes", len(tried))
 	}
-	if got := final(t, st); got.Version() != s.Version() || session.Base(got) != session.Base(s) || lastText(got) != "in time" {
+	if got := loadFinal(t, st); got.Version() != s.Version() || session.Base(got) != session.Base(s) || lastText(got) != "in time" {
 		t.Errorf("the late holder changed the session: version %d, change %d, %q", got.Version(), session.Base(got), lastText(got))
 	}
 	if l, held, err := leases.Holding(t.Context(), lifeRef()); err != nil || !held || l.Token != lease.Token {

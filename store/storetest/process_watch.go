@@ -69,7 +69,7 @@ func (w *worker) start(ctx context.Context) error {
 			return err
 		}
 		tag := fmt.Sprintf("%s-%d", w.Name, won)
-		if s, err = spoken(s, tag); err != nil {
+		if s, err = addText(s, tag); err != nil {
 			return err
 		}
 		s, lease, err := starts.Start(ctx, s, store.Beginning{Holder: w.holder, Length: w.Lease})
@@ -108,7 +108,7 @@ func startersTakeTurns(t *testing.T, p Processes) {
 			tokens[r.Step] = r.Token
 		}
 	}
-	s := final(t, st)
+	s := loadFinal(t, st)
 	if s.Len() != workers*wins || len(tokens) != workers*wins || s.Version() != 1+workers*wins {
 		t.Errorf("%d messages of %d starts at version %d, want %d", s.Len(), len(tokens), s.Version(), workers*wins)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// job is what a worker is started for.
+// job tells a worker what to do.
 type job struct {
 	Do     string // see work
 	URL    string
@@ -27,7 +27,7 @@ type job struct {
 	Seed   uint64
 }
 
-// report is what a worker tells the test.
+// report is a message of a worker to the test.
 type report struct {
 	Step     string     `json:"step,omitempty"`  // done, and acknowledged by the store
 	Token    int64      `json:"token,omitempty"` // of the lease it took
@@ -37,7 +37,7 @@ type report struct {
 	End      *operation `json:"end,omitempty"`
 }
 
-// worker is the process that does a job.
+// worker does a job in its own process.
 type worker struct {
 	job
 	*child.Process
@@ -46,7 +46,6 @@ type worker struct {
 	points []string
 }
 
-// work does the job of a worker.
 func work(ctx context.Context, p *child.Process, open Opener, holder []func() (string, error)) error {
 	w := &worker{Process: p, holder: fmt.Sprintf("worker %d", os.Getpid())}
 	err := p.Job(&w.job)
@@ -87,7 +86,7 @@ type step struct {
 	do   func(ctx context.Context, w *worker, l *life) error
 }
 
-// life is what a worker knows while it leads a session from birth to death.
+// life is what a worker knows of the session that it creates, uses and deletes.
 type life struct {
 	s     session.Session
 	lease store.Lease
@@ -162,7 +161,7 @@ func steps(st store.Store) []step {
 
 func saveStep(name string) step {
 	return step{name, func(ctx context.Context, w *worker, l *life) error {
-		s, err := spoken(l.s, name)
+		s, err := addText(l.s, name)
 		if err != nil {
 			return err
 		}
@@ -174,7 +173,7 @@ func saveStep(name string) step {
 
 func appendStep(name string) step {
 	return step{name, func(ctx context.Context, w *worker, l *life) error {
-		s, err := spoken(l.s, name)
+		s, err := addText(l.s, name)
 		if err != nil {
 			return err
 		}
@@ -192,7 +191,7 @@ func acquireStep(name string) step {
 
 func startStep(name string, starts store.Starts) step {
 	return step{name, func(ctx context.Context, w *worker, l *life) error {
-		s, err := spoken(l.s, name)
+		s, err := addText(l.s, name)
 		if err != nil {
 			return err
 		}
@@ -244,12 +243,12 @@ func (w *worker) leases() store.Leases {
 	return l
 }
 
-// spoken is the session with one more message.
-func spoken(s session.Session, text string) (session.Session, error) {
+// addText adds a message.
+func addText(s session.Session, text string) (session.Session, error) {
 	return s.WithMessage(session.Message{ID: text, Role: session.RoleUser, Content: session.Text(text)}, lifeTime())
 }
 
-// live leads a session through its life.
+// live runs all steps of a session's life.
 func (w *worker) live(ctx context.Context) error {
 	var l life
 	for _, step := range steps(w.st) {
@@ -291,14 +290,15 @@ func snapshot(ctx context.Context, st store.Store) (string, error) {
 		text += fmt.Sprintf("%s base %d tail %t\n", raw, session.Base(s), s.HasTail())
 	}
 	if memories, ok := st.(store.Memories); ok {
-		remembered, err := recollection(ctx, memories)
+		remembered, err := describeMemories(ctx, memories)
 		return text + remembered, err
 	}
 	return text, nil
 }
 
-// recollection is everything a store remembers and finds, in one text.
-func recollection(ctx context.Context, memories store.Memories) (string, error) {
+// describeMemories writes everything that a store remembers and finds in one
+// text.
+func describeMemories(ctx context.Context, memories store.Memories) (string, error) {
 	text := ""
 	for version := range int64(4) {
 		e, found, err := memories.Entry(ctx, lifeOwner(), "key", version)

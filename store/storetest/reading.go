@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Reading is everything a store tells of one session. Two stores that hold the
-// same have the same, and so has one before and after a migration.
+// Reading is everything that a store returns about one session. It is equal for
+// two stores with the same session, and before and after a migration.
 type Reading struct {
 	Ref      store.Ref
 	Info     session.Info

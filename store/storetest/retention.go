@@ -21,7 +21,7 @@ func retentionBehaviours() []behaviour {
 
 func sweepable(t testing.TB, st store.Store, r store.Retention, now time.Time) []string {
 	t.Helper()
-	infos, err := as[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, r, now)
+	infos, err := ability[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, r, now)
 	if err != nil {
 		t.Fatalf("sweepable: %v", err)
 	}
@@ -70,10 +70,10 @@ func sparesWhatIsInUse(t testing.TB, d Data) {
 		create(t, st, newSession(t, id))
 	}
 	l := acquire(t, st, ref("held"), "worker")
-	appended(t, st, noted(t, load(t, st, ref("running")), "x"))
+	mustAppend(t, st, withNote(t, load(t, st, ref("running")), "x"))
 	post(t, st, ref("unread"), item("a"))
 	before := load(t, st, ref("refused"))
-	worked := appended(t, st, noted(t, before, "x"))
+	worked := mustAppend(t, st, withNote(t, before, "x"))
 	discard(t, st, before, before.Seq()+1, worked.Seq())
 	later := start().Add(365 * 24 * time.Hour)
 	wantSwept := func(ids ...string) {
@@ -86,7 +86,7 @@ func sparesWhatIsInUse(t testing.TB, d Data) {
 	}
 	wantSwept("free", "refused")
 	save(t, st, loadTail(t, st, ref("running")))
-	save(t, st, taking(t, load(t, st, ref("unread")), "a"))
+	save(t, st, withItemTaken(t, load(t, st, ref("unread")), "a"))
 	d.Clock.Set(l.Until)
 	wantSwept("free", "held", "refused", "running", "unread")
 }
@@ -100,12 +100,12 @@ func findingChangesNothing(t testing.TB, d Data) {
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
-	infos, err := as[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, store.Retention{}, start().Add(time.Hour))
+	infos, err := ability[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, store.Retention{}, start().Add(time.Hour))
 	if err != nil || len(infos) != 3 {
 		t.Fatalf("sweepable: %d, %v", len(infos), err)
 	}
 	after, err := st.List(t.Context(), session.DefaultTenant, store.Query{})
-	if g, w := string(encoded(t, after)), string(encoded(t, before)); err != nil || g != w {
+	if g, w := string(encode(t, after)), string(encode(t, before)); err != nil || g != w {
 		t.Errorf("after looking: %v\n got %s\nwant %s", err, g, w)
 	}
 	for _, i := range infos {
@@ -120,7 +120,7 @@ func badRetention(t testing.TB, d Data) {
 		"a negative limit":  {Limit: -1},
 		"an unknown status": {Statuses: []session.Status{"x"}},
 	} {
-		_, err := as[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, r, start())
+		_, err := ability[store.Sweeps](t, st).Sweepable(t.Context(), session.DefaultTenant, r, start())
 		wantErr(t, "retention with "+what, err, session.ErrInvalid)
 	}
 }

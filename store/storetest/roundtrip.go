@@ -40,9 +40,9 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 			kinds[r.Change.Kind()] = true
 		}
 		loaded := load(t, d.Open(t), store.RefOf(saved))
-		same(t, loaded, saved)
+		wantSame(t, loaded, saved)
 		if logs, ok := st.(store.Logs); ok {
-			run, err := store.Whole(t.Context(), logs, whole(t, st, store.RefOf(saved), 0))
+			run, err := store.Whole(t.Context(), logs, loadWhole(t, st, store.RefOf(saved), 0))
 			if err != nil {
 				t.Fatalf("read the whole: %v", err)
 			}
@@ -53,31 +53,31 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 			sameRecords(t, st, before)
 		}
 		for _, part := range []any{loaded.Info(), loaded.Definition(), loaded.State()} {
-			noteFields(reflect.ValueOf(part), reflect.TypeOf(part).Name(), fields)
+			recordFields(reflect.ValueOf(part), reflect.TypeOf(part).Name(), fields)
 		}
 		return saved
 	}
 	for _, fresh := range firstVersions(t) {
 		s := seen(fresh, create(t, st, fresh))
-		for _, step := range lifeOf(s) {
+		for _, step := range changesOf(s) {
 			changes := step.changes
 			if inboxes && step.takes != "" {
 				post(t, st, store.RefOf(s), item(step.takes))
 			} else if !inboxes { // there is nothing to take, and a store may say so
 				changes = slices.DeleteFunc(slices.Clone(changes), func(c session.Change) bool { return c.Kind() == taken })
 			}
-			next := with(t, s, changes...)
+			next := withChanges(t, s, changes...)
 			s = seen(next, save(t, st, next))
 		}
 		if _, ok := st.(store.Tails); ok {
-			worked := appended(t, st, told(t, s, "refused"))
+			worked := mustAppend(t, st, withMessage(t, s, "refused"))
 			refused, err := session.DiscardTail(s, s.Seq()+1, worked.Seq(), start().Add(time.Hour))
 			if err != nil {
 				t.Fatalf("discard: %v", err)
 			}
 			s = seen(refused, save(t, st, refused))
 		}
-		first, next := s, told(t, s, "later")
+		first, next := s, withMessage(t, s, "later")
 		s = seen(next, save(t, st, next))
 		if s.Workflow() == nil { // a run does not go back
 			back, err := s.Rewound(first, start().Add(2*time.Hour))
@@ -86,7 +86,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 			}
 			s = seen(back, save(t, st, back))
 		}
-		child := forked(t, s, s.ID()+"-fork")
+		child := newFork(t, s, s.ID()+"-fork")
 		seen(child, create(t, st, child))
 	}
 	for _, kind := range session.ChangeKinds() {
@@ -104,7 +104,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 func sameRecords(t testing.TB, st store.Store, before session.Session) {
 	t.Helper()
 	want := session.Unsaved(before)
-	entries, err := as[store.Logs](t, st).Log(t.Context(), store.RefOf(before), want[0].Seq-1, 0)
+	entries, err := ability[store.Logs](t, st).Log(t.Context(), store.RefOf(before), want[0].Seq-1, 0)
 	if err != nil {
 		t.Fatalf("log: %v", err)
 	}
@@ -112,28 +112,28 @@ func sameRecords(t testing.TB, st store.Store, before session.Session) {
 	for i, e := range entries {
 		have[i] = e.Record
 	}
-	if g, w := string(encoded(t, have)), string(encoded(t, want)); g != w {
+	if g, w := string(encode(t, have)), string(encode(t, want)); g != w {
 		t.Errorf("log:\n got %s\nwant %s", g, w)
 	}
 }
 
-// stage is what one save brings.
-type stage struct {
+// changeSet holds the changes of one save.
+type changeSet struct {
 	takes   string // an inbox item that must be there
 	changes []session.Change
 }
 
-// lifeOf has every change that an existing session of this kind may have and
+// changesOf has every change that an existing session of this kind may have and
 // that needs no other session.
-func lifeOf(s session.Session) []stage {
+func changesOf(s session.Session) []changeSet {
 	switch s.Info().Kind {
 	case session.KindTask:
-		return lifeOfTask()
+		return taskChanges()
 	case session.KindWorkflow:
-		return lifeOfRun()
+		return runChanges()
 	}
 	expires := start().Add(48 * time.Hour)
-	return []stage{
+	return []changeSet{
 		{changes: []session.Change{
 			session.NameChanged{Name: "renamed"}, session.ExpiryChanged{ExpiresAt: &expires},
 			session.MetadataWritten{Key: "a", Value: []byte(`{"deep":[1,null]}`)}, session.MetadataWritten{Key: "b", Value: []byte(`1`)},
@@ -286,13 +286,13 @@ func firstVersions(t testing.TB) []session.Session {
 	}
 	return []session.Session{
 		full,
-		born(t, session.Birth{ID: "task", Kind: session.KindTask}),
-		born(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}),
+		newSessionFrom(t, session.Birth{ID: "task", Kind: session.KindTask}),
+		newSessionFrom(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}),
 	}
 }
 
-// lifeOfTask has every change of a task.
-func lifeOfTask() []stage {
+// taskChanges has every change of a task.
+func taskChanges() []changeSet {
 	score := 0.5
 	row := session.TaskRow{
 		Title: "title", Prompt: "prompt", Status: "completed", TerminalStatus: "ok", FailureClass: "unknown", Error: "broke", StopReasons: []string{"completed"},
@@ -304,7 +304,7 @@ func lifeOfTask() []stage {
 			LifetimeTurnsUsed: 2, CompactionCount: 1, LastCompactionAt: 1, LastCompactionTokensBefore: 9, LastCompactionTokensAfter: 3, NoProgressStreak: 1, LastLoopFingerprint: "f",
 		},
 	}
-	stages := []stage{
+	sets := []changeSet{
 		{changes: []session.Change{session.TaskRowChanged{Task: row}}},
 		{changes: []session.Change{session.TaskRestored{State: fullTask()}}},
 		{changes: []session.Change{session.TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{
@@ -325,15 +325,15 @@ func lifeOfTask() []stage {
 				data = text
 			}
 		}
-		stages = append(stages, stage{changes: []session.Change{session.TaskEvent{Name: name, Data: []byte(data)}}})
+		sets = append(sets, changeSet{changes: []session.Change{session.TaskEvent{Name: name, Data: []byte(data)}}})
 	}
-	return stages
+	return sets
 }
 
-// lifeOfRun has every change of a workflow run.
-func lifeOfRun() []stage {
+// runChanges has every change of a workflow run.
+func runChanges() []changeSet {
 	system, answer, expires := "Write.", "yes", start().Add(time.Hour)
-	return []stage{
+	return []changeSet{
 		{changes: []session.Change{
 			session.WorkflowBegun{
 				Spec: []byte(`{"spec":"YQ=="}`), Variables: []session.RunVariable{{Name: "n", Value: "v"}}, Runtime: []byte(`{"provider":"p"}`), Extra: []byte(`{}`),
@@ -373,8 +373,8 @@ func hostileStrings(t testing.TB, d Data) {
 		"<script>alert('&amp;')</script>", "\u2028\u2029\ufeff", "\U0001F468\u200d\U0001F469\u200d\U0001F467 e\u0301 \u202eright-to-left", "\xff\xfe\xc3\x28 not UTF-8",
 		"\ufffd", "null", "true", "-0", "../../etc/passwd", strings.Repeat("long \u00e4 ", 1<<13),
 	} {
-		s := born(t, session.Birth{ID: fmt.Sprintf("hostile-%d", i)})
-		s = with(t, s,
+		s := newSessionFrom(t, session.Birth{ID: fmt.Sprintf("hostile-%d", i)})
+		s = withChanges(t, s,
 			session.SystemPromptChanged{Text: text}, session.ModelChanged{Model: text}, session.MetadataWritten{Key: "key", Value: quote(t, text[:min(len(text), 1000)])},
 			session.MessageAdded{Message: session.Message{ID: "m", Role: session.RoleUser, Name: text, Content: session.Content{
 				{Type: session.PartText, Text: text}, {Type: session.PartFile, Name: text}}}},
@@ -383,11 +383,11 @@ func hostileStrings(t testing.TB, d Data) {
 			session.MessageAdded{Message: session.Message{ID: "r", Role: session.RoleTool, ToolResult: &session.ToolResult{CallID: text, ToolName: text, Content: text}}},
 		)
 		created := create(t, st, s)
-		same(t, load(t, st, store.RefOf(s)), created)
+		wantSame(t, load(t, st, store.RefOf(s)), created)
 	}
 	for _, name := range []string{"'; --", `"\`, "%_", "ünï ☃ \u202e", "null"} {
-		s := create(t, st, with(t, born(t, session.Birth{ID: "named", UserID: name}), session.NameChanged{Name: name}, session.VariableStored{Key: name, Value: []byte(`1`)}))
-		same(t, load(t, st, ref("named")), s)
+		s := create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "named", UserID: name}), session.NameChanged{Name: name}, session.VariableStored{Key: name, Value: []byte(`1`)}))
+		wantSame(t, load(t, st, ref("named")), s)
 		if have := find(t, st, store.Query{Name: name, UserID: name}); !slices.Equal(have, []string{"named"}) {
 			t.Errorf("by the name %q: %v", name, have)
 		}
@@ -405,11 +405,11 @@ func jsonStaysAsItCame(t testing.TB, d Data) {
 		`12345678901234567890`, `1.0`, `1e400`, `-0`, `0.1000`, `null`, `{}`, `[]`, `""`, `{"b":1,"a":2}`, `[[[[[[[[1]]]]]]]]`,
 	}
 	for i, raw := range values {
-		s = with(t, s, session.MetadataWritten{Key: fmt.Sprint(i), Value: []byte(raw)}, session.VariableStored{Key: fmt.Sprint(i), Value: []byte(raw)})
+		s = withChanges(t, s, session.MetadataWritten{Key: fmt.Sprint(i), Value: []byte(raw)}, session.VariableStored{Key: fmt.Sprint(i), Value: []byte(raw)})
 	}
 	saved := save(t, st, s)
 	loaded := load(t, st, ref("raw"))
-	same(t, loaded, saved)
+	wantSame(t, loaded, saved)
 	for i, raw := range values {
 		key := fmt.Sprint(i)
 		if m, v := string(loaded.Metadata()[key]), string(loaded.Variables()[key].Value); m != raw || v != raw {
@@ -426,8 +426,8 @@ func nilAndEmptyTools(t testing.TB, d Data) {
 			t.Fatalf("make: %v", err)
 		}
 		created := create(t, st, s)
-		saved := save(t, st, noted(t, created, "x"))
-		child := create(t, st, forked(t, saved, "fork-"+name))
+		saved := save(t, st, withNote(t, created, "x"))
+		child := create(t, st, newFork(t, saved, "fork-"+name))
 		for _, id := range []string{"tools-" + name, child.ID()} {
 			def := load(t, st, ref(id)).Definition()
 			for _, have := range [][]string{def.Tools, def.ToolsDeny} {
@@ -472,7 +472,7 @@ func updatedAtGrows(t testing.TB, d Data) {
 		if d.Clock != nil {
 			d.Clock.Set(at)
 		}
-		next := noted(t, s, fmt.Sprint(i))
+		next := withNote(t, s, fmt.Sprint(i))
 		c := commit(next, "test")
 		c.At = at
 		var err error
@@ -486,6 +486,6 @@ func updatedAtGrows(t testing.TB, d Data) {
 		if at.After(before.Add(time.Microsecond)) && !after.UpdatedAt.Equal(session.Instant(at)) {
 			t.Errorf("a save at %s is dated %s", at, after.UpdatedAt)
 		}
-		same(t, load(t, st, ref("clock")), s)
+		wantSame(t, load(t, st, ref("clock")), s)
 	}
 }

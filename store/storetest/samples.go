@@ -22,11 +22,11 @@ func ref(id string) store.Ref { return store.Ref{Tenant: session.DefaultTenant, 
 // newSession is a small version-0 session of the default tenant.
 func newSession(t testing.TB, id string) session.Session {
 	t.Helper()
-	return born(t, session.Birth{ID: id})
+	return newSessionFrom(t, session.Birth{ID: id})
 }
 
-// born is a version-0 session; what the birth leaves out is filled in.
-func born(t testing.TB, b session.Birth) session.Session {
+// newSessionFrom makes a version-0 session and fills in what the birth leaves out.
+func newSessionFrom(t testing.TB, b session.Birth) session.Session {
 	t.Helper()
 	if b.AgentID == "" {
 		b.AgentID = "agent-of-" + b.ID
@@ -38,8 +38,8 @@ func born(t testing.TB, b session.Birth) session.Session {
 	return s
 }
 
-// with applies changes and expects them to be good.
-func with(t testing.TB, s session.Session, changes ...session.Change) session.Session {
+// withChanges applies changes and fails the test if they are refused.
+func withChanges(t testing.TB, s session.Session, changes ...session.Change) session.Session {
 	t.Helper()
 	next, err := s.With(start().Add(time.Duration(s.Seq())*time.Second), changes...)
 	if err != nil {
@@ -48,17 +48,17 @@ func with(t testing.TB, s session.Session, changes ...session.Change) session.Se
 	return next
 }
 
-// noted sets one metadata key, the smallest change there is.
-func noted(t testing.TB, s session.Session, value string) session.Session {
+// withNote sets one metadata key: the smallest change.
+func withNote(t testing.TB, s session.Session, value string) session.Session {
 	t.Helper()
-	return with(t, s, session.MetadataWritten{Key: "note", Value: quote(t, value)})
+	return withChanges(t, s, session.MetadataWritten{Key: "note", Value: quote(t, value)})
 }
 
-// told adds a user's message.
-func told(t testing.TB, s session.Session, text string) session.Session {
+// withMessage adds a user's message.
+func withMessage(t testing.TB, s session.Session, text string) session.Session {
 	t.Helper()
 	id := fmt.Sprintf("m%d", s.Seq()+1)
-	return with(t, s, session.MessageAdded{Message: session.Message{ID: id, Role: session.RoleUser, Content: session.Text(text)}})
+	return withChanges(t, s, session.MessageAdded{Message: session.Message{ID: id, Role: session.RoleUser, Content: session.Text(text)}})
 }
 
 func quote(t testing.TB, text string) json.RawMessage {
@@ -70,8 +70,8 @@ func quote(t testing.TB, text string) json.RawMessage {
 	return raw
 }
 
-// as is the store's ability A. Behaviours name it in their needs, so it is there.
-func as[A any](t testing.TB, st store.Store) A {
+// ability is the store's ability A. Behaviours name it in their needs, so it is there.
+func ability[A any](t testing.TB, st store.Store) A {
 	t.Helper()
 	a, ok := st.(A)
 	if !ok {
@@ -108,10 +108,10 @@ func save(t testing.TB, st store.Store, s session.Session) session.Session {
 	return saved
 }
 
-// appended writes pending changes to the open tail and expects it to work.
-func appended(t testing.TB, st store.Store, s session.Session) session.Session {
+// mustAppend writes pending changes to the open tail.
+func mustAppend(t testing.TB, st store.Store, s session.Session) session.Session {
 	t.Helper()
-	flushed, err := as[store.Tails](t, st).Append(t.Context(), s, store.Append{})
+	flushed, err := ability[store.Tails](t, st).Append(t.Context(), s, store.Append{})
 	if err != nil {
 		t.Fatalf("append to %s: %v", s.ID(), err)
 	}
@@ -150,15 +150,15 @@ func info(t testing.TB, st store.Store, r store.Ref) session.Info {
 // acquire takes a lease for an hour and expects it to work.
 func acquire(t testing.TB, st store.Store, r store.Ref, holder string) store.Lease {
 	t.Helper()
-	l, err := as[store.Leases](t, st).Acquire(t.Context(), r, holder, time.Hour)
+	l, err := ability[store.Leases](t, st).Acquire(t.Context(), r, holder, time.Hour)
 	if err != nil {
 		t.Fatalf("acquire %s for %s: %v", r.ID, holder, err)
 	}
 	return l
 }
 
-// handles opens the same data several times.
-func handles(t testing.TB, d Data, n int) []store.Store {
+// openHandles opens the same data several times.
+func openHandles(t testing.TB, d Data, n int) []store.Store {
 	t.Helper()
 	all := make([]store.Store, n)
 	for i := range all {
@@ -167,14 +167,14 @@ func handles(t testing.TB, d Data, n int) []store.Store {
 	return all
 }
 
-// same fails the test unless two sessions agree in everything a loaded one
-// has: head, window, what is durable and what is not sealed.
-func same(t testing.TB, got, want session.Session) {
+// wantSame fails the test unless two sessions agree in head, window, log and
+// open tail.
+func wantSame(t testing.TB, got, want session.Session) {
 	t.Helper()
 	if g, w := head(t, got), head(t, want); !bytes.Equal(g, w) {
 		t.Errorf("session %s differs:\n got %s\nwant %s", want.ID(), g, w)
 	}
-	if g, w := encoded(t, got.WindowMessages()), encoded(t, want.WindowMessages()); !bytes.Equal(g, w) {
+	if g, w := encode(t, got.WindowMessages()), encode(t, want.WindowMessages()); !bytes.Equal(g, w) {
 		t.Errorf("messages of %s differ:\n got %s\nwant %s", want.ID(), g, w)
 	}
 	if session.Base(got) != session.Base(want) || got.HasTail() != want.HasTail() {
@@ -185,7 +185,7 @@ func same(t testing.TB, got, want session.Session) {
 // sameWhole is same for values that hold the whole transcript.
 func sameWhole(t testing.TB, got, want session.Session) {
 	t.Helper()
-	if g, w := encoded(t, got), encoded(t, want); !bytes.Equal(g, w) {
+	if g, w := encode(t, got), encode(t, want); !bytes.Equal(g, w) {
 		t.Errorf("session %s differs:\n got %s\nwant %s", want.ID(), g, w)
 	}
 }
@@ -193,13 +193,13 @@ func sameWhole(t testing.TB, got, want session.Session) {
 // sameInfo fails the test unless two headers agree.
 func sameInfo(t testing.TB, got, want session.Info) {
 	t.Helper()
-	if g, w := encoded(t, got), encoded(t, want); !bytes.Equal(g, w) {
+	if g, w := encode(t, got), encode(t, want); !bytes.Equal(g, w) {
 		t.Errorf("header of %s differs:\n got %s\nwant %s", want.ID, g, w)
 	}
 }
 
-// head is a session's head but for its spans: they say how a log is read, and
-// a store that keeps documents has none. The messages they pick are compared.
+// head encodes a session's head without its spans: they say how to read a log,
+// and a store of documents has none. The messages are compared instead.
 func head(t testing.TB, s session.Session) []byte {
 	t.Helper()
 	raw, err := session.EncodeHead(s)
@@ -211,10 +211,10 @@ func head(t testing.TB, s session.Session) []byte {
 		t.Fatalf("read head: %v", err)
 	}
 	delete(parts, "spans")
-	return encoded(t, parts)
+	return encode(t, parts)
 }
 
-func encoded(t testing.TB, v any) []byte {
+func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Data is one empty place where sessions can be kept.
+// Data is an empty place for sessions.
 type Data struct {
 	// Open gives a further handle on the same data; the first call opens it.
 	// The one who opens closes: Open registers a Cleanup that closes the
@@ -151,7 +151,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Data) {
 				t.Parallel()
 			}
 			d := fresh(t)
-			if missing := lacks(t, d, b.needs); missing != "" {
+			if missing := firstMissing(t, d, b.needs); missing != "" {
 				t.Skipf("store has no ability %s", missing)
 			}
 			b.check(t, d)
@@ -159,8 +159,8 @@ func Run(t *testing.T, fresh func(t testing.TB) Data) {
 	}
 }
 
-// lacks is the first need that a store and its data do not meet.
-func lacks(t testing.TB, d Data, needs []string) string {
+// firstMissing returns the first need that a store and its data do not meet.
+func firstMissing(t testing.TB, d Data, needs []string) string {
 	have := Abilities(d.Open(t))
 	if d.Clock != nil {
 		have = append(have, settableClock)

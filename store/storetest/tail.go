@@ -27,63 +27,63 @@ func tailBehaviours() []behaviour {
 }
 
 func tailIsDurable(t testing.TB, d Data) {
-	open := handles(t, d, 2)
-	sealed := create(t, open[0], told(t, newSession(t, "running"), "hello"))
+	open := openHandles(t, d, 2)
+	sealed := create(t, open[0], withMessage(t, newSession(t, "running"), "hello"))
 	s := sealed
 	for _, text := range []string{"a", "b", "c"} {
-		s = appended(t, open[0], told(t, noted(t, s, text), text))
+		s = mustAppend(t, open[0], withMessage(t, withNote(t, s, text), text))
 		if s.Version() != 1 || !s.HasTail() || session.Base(s) != s.Seq() || len(session.Unsaved(s)) != 0 {
 			t.Fatalf("flushed: version %d, tail %t, base %d of %d, %d pending", s.Version(), s.HasTail(), session.Base(s), s.Seq(), len(session.Unsaved(s)))
 		}
-		same(t, loadTail(t, open[1], ref("running")), s)
-		same(t, load(t, open[1], ref("running")), sealed)
+		wantSame(t, loadTail(t, open[1], ref("running")), s)
+		wantSame(t, load(t, open[1], ref("running")), sealed)
 		sameInfo(t, info(t, open[1], ref("running")), sealed.Info())
 	}
-	same(t, appended(t, open[1], s), s) // nothing pending changes nothing
+	wantSame(t, mustAppend(t, open[1], s), s) // nothing pending changes nothing
 }
 
 func tailSurvivesReopening(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "crashed"))
-	s = appended(t, st, told(t, s, "before the crash"))
+	s = mustAppend(t, st, withMessage(t, s, "before the crash"))
 	if err := st.Close(); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	st = d.Open(t)
-	same(t, loadTail(t, st, ref("crashed")), s)
-	s = appended(t, st, told(t, loadTail(t, st, ref("crashed")), "after it"))
+	wantSame(t, loadTail(t, st, ref("crashed")), s)
+	s = mustAppend(t, st, withMessage(t, loadTail(t, st, ref("crashed")), "after it"))
 	saved := save(t, st, s)
 	if saved.Version() != 2 || saved.Len() != 2 {
 		t.Errorf("version %d with %d messages, want 2 with 2", saved.Version(), saved.Len())
 	}
-	same(t, load(t, d.Open(t), ref("crashed")), saved)
+	wantSame(t, load(t, d.Open(t), ref("crashed")), saved)
 }
 
 func tailMustBeSeen(t testing.TB, d Data) {
 	st := d.Open(t)
 	sealed := create(t, st, newSession(t, "unseen"))
-	first := appended(t, st, noted(t, sealed, "one"))
-	second := appended(t, st, noted(t, first, "two"))
+	first := mustAppend(t, st, withNote(t, sealed, "one"))
+	second := mustAppend(t, st, withNote(t, first, "two"))
 	for _, blind := range []session.Session{sealed, first, load(t, st, ref("unseen"))} {
 		_, err := st.Save(t.Context(), blind, commit(blind, "test"))
 		wantConflict(t, "save that has not seen the tail", err, session.ReasonOpenTail)
-		_, err = as[store.Tails](t, st).Append(t.Context(), noted(t, blind, "x"), store.Append{})
+		_, err = ability[store.Tails](t, st).Append(t.Context(), withNote(t, blind, "x"), store.Append{})
 		wantConflict(t, "append that has not seen the tail", err, session.ReasonOpenTail)
 	}
-	same(t, loadTail(t, st, ref("unseen")), second)
+	wantSame(t, loadTail(t, st, ref("unseen")), second)
 	save(t, st, loadTail(t, st, ref("unseen")))
 }
 
 func tailIsSealed(t testing.TB, d Data) {
 	st := d.Open(t)
-	s := appended(t, st, told(t, create(t, st, newSession(t, "sealing")), "in the tail"))
-	saved := save(t, st, told(t, s, "with the save"))
+	s := mustAppend(t, st, withMessage(t, create(t, st, newSession(t, "sealing")), "in the tail"))
+	saved := save(t, st, withMessage(t, s, "with the save"))
 	if saved.Version() != 2 || saved.HasTail() || saved.Info().Seq != saved.Seq() || saved.Info().MessageCount != 2 {
 		t.Errorf("sealed: version %d, tail %t, seq %d of %d, %d messages",
 			saved.Version(), saved.HasTail(), saved.Info().Seq, saved.Seq(), saved.Info().MessageCount)
 	}
-	same(t, load(t, st, ref("sealing")), saved)
-	same(t, loadTail(t, st, ref("sealing")), saved)
+	wantSame(t, load(t, st, ref("sealing")), saved)
+	wantSame(t, loadTail(t, st, ref("sealing")), saved)
 	sameInfo(t, info(t, st, ref("sealing")), saved.Info())
 }
 
@@ -94,46 +94,46 @@ func discard(t testing.TB, st store.Store, loaded session.Session, from, to int6
 	if err != nil {
 		t.Fatalf("discard: %v", err)
 	}
-	return appended(t, st, refused)
+	return mustAppend(t, st, refused)
 }
 
 func discardedTail(t testing.TB, d Data) {
 	st := d.Open(t)
-	before := create(t, st, told(t, newSession(t, "refused"), "hello"))
-	begun := with(t, noted(t, before, "refused"), session.ExecutionStarted{ExecutionID: "refused"})
-	worked := appended(t, st, told(t, begun, "refused"))
+	before := create(t, st, withMessage(t, newSession(t, "refused"), "hello"))
+	begun := withChanges(t, withNote(t, before, "refused"), session.ExecutionStarted{ExecutionID: "refused"})
+	worked := mustAppend(t, st, withMessage(t, begun, "refused"))
 	after := discard(t, st, before, before.Seq()+1, worked.Seq())
 	if after.HasTail() || after.Running() || after.Len() != 1 || after.Metadata()["note"] != nil {
 		t.Fatalf("the refused changes are in force: tail %t, %d messages", after.HasTail(), after.Len())
 	}
-	same(t, load(t, st, ref("refused")), before)
-	same(t, loadTail(t, st, ref("refused")), after)
-	if refs := interrupted(t, st); len(refs) != 0 {
+	wantSame(t, load(t, st, ref("refused")), before)
+	wantSame(t, loadTail(t, st, ref("refused")), after)
+	if refs := listInterrupted(t, st); len(refs) != 0 {
 		t.Errorf("interrupted after its tail was discarded: %v", refs)
 	}
-	saved := save(t, st, told(t, loadTail(t, st, ref("refused")), "accepted"))
+	saved := save(t, st, withMessage(t, loadTail(t, st, ref("refused")), "accepted"))
 	if saved.Len() != 2 || saved.Message(1).Content.Text() != "accepted" {
 		t.Errorf("%d messages after the refusal, want hello and accepted", saved.Len())
 	}
-	same(t, load(t, st, ref("refused")), saved)
-	same(t, save(t, st, load(t, st, ref("refused"))), load(t, st, ref("refused")))
+	wantSame(t, load(t, st, ref("refused")), saved)
+	wantSame(t, save(t, st, load(t, st, ref("refused"))), load(t, st, ref("refused")))
 }
 
 func partlyDiscardedTail(t testing.TB, d Data) {
 	st := d.Open(t)
 	sealed := create(t, st, newSession(t, "partly"))
-	kept := appended(t, st, told(t, sealed, "kept"))
-	refused := appended(t, st, told(t, kept, "refused"))
+	kept := mustAppend(t, st, withMessage(t, sealed, "kept"))
+	refused := mustAppend(t, st, withMessage(t, kept, "refused"))
 	after := discard(t, st, kept, kept.Seq()+1, refused.Seq())
 	if !after.HasTail() || after.Len() != 1 {
 		t.Fatalf("tail %t with %d messages, want the kept one", after.HasTail(), after.Len())
 	}
-	same(t, loadTail(t, st, ref("partly")), after)
-	if refs := interrupted(t, st); !slices.Contains(refs, ref("partly")) {
+	wantSame(t, loadTail(t, st, ref("partly")), after)
+	if refs := listInterrupted(t, st); !slices.Contains(refs, ref("partly")) {
 		t.Errorf("not interrupted although a part of its tail is in force: %v", refs)
 	}
 	saved := save(t, st, loadTail(t, st, ref("partly")))
-	same(t, load(t, st, ref("partly")), saved)
+	wantSame(t, load(t, st, ref("partly")), saved)
 	if saved.Len() != 1 || saved.Message(0).Content.Text() != "kept" {
 		t.Errorf("%d messages sealed, want the kept one", saved.Len())
 	}
@@ -144,8 +144,8 @@ func tailShowsRows(t testing.TB, d Data) {
 	row := func(status string) session.TaskRowChanged {
 		return session.TaskRowChanged{Task: session.TaskRow{Title: "work", Status: status}}
 	}
-	s := create(t, st, with(t, born(t, session.Birth{ID: "job", Kind: session.KindTask}), row("pending")))
-	worked := appended(t, st, with(t, s, row("running"), session.NameChanged{Name: "unsealed"}))
+	s := create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "job", Kind: session.KindTask}), row("pending")))
+	worked := mustAppend(t, st, withChanges(t, s, row("running"), session.NameChanged{Name: "unsealed"}))
 	want := s.Info()
 	want.Task = &session.TaskRow{Title: "work", Status: "running"}
 	sameInfo(t, info(t, st, ref("job")), want)
@@ -155,11 +155,11 @@ func tailShowsRows(t testing.TB, d Data) {
 	}
 	discard(t, st, s, s.Seq()+1, worked.Seq())
 	sameInfo(t, info(t, st, ref("job")), s.Info())
-	sealed := save(t, st, with(t, loadTail(t, st, ref("job")), row("done")))
+	sealed := save(t, st, withChanges(t, loadTail(t, st, ref("job")), row("done")))
 	sameInfo(t, info(t, st, ref("job")), sealed.Info())
 
-	flow := create(t, st, born(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}))
-	appended(t, st, with(t, flow, session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "w", Status: "running"}}))
+	flow := create(t, st, newSessionFrom(t, session.Birth{ID: "flow", Kind: session.KindWorkflow}))
+	mustAppend(t, st, withChanges(t, flow, session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "w", Status: "running"}}))
 	if i := info(t, st, ref("flow")); i.Workflow == nil || i.Workflow.Status != "running" {
 		t.Errorf("the header's workflow is %+v, want the one of the tail", i.Workflow)
 	}
@@ -168,19 +168,19 @@ func tailShowsRows(t testing.TB, d Data) {
 func tailRefusesRewinds(t testing.TB, d Data) {
 	st := d.Open(t)
 	first := create(t, st, newSession(t, "rewinding"))
-	second := save(t, st, told(t, first, "hello"))
+	second := save(t, st, withMessage(t, first, "hello"))
 	rewound, err := second.Rewound(first, start().Add(time.Hour))
 	if err != nil {
 		t.Fatalf("rewind: %v", err)
 	}
-	_, err = as[store.Tails](t, st).Append(t.Context(), rewound, store.Append{})
+	_, err = ability[store.Tails](t, st).Append(t.Context(), rewound, store.Append{})
 	wantErr(t, "append of a rewind", err, session.ErrInvalid)
-	same(t, loadTail(t, st, ref("rewinding")), second)
+	wantSame(t, loadTail(t, st, ref("rewinding")), second)
 }
 
-func interrupted(t testing.TB, st store.Store) []store.Ref {
+func listInterrupted(t testing.TB, st store.Store) []store.Ref {
 	t.Helper()
-	refs, err := as[store.Tails](t, st).Interrupted(t.Context(), session.DefaultTenant)
+	refs, err := ability[store.Tails](t, st).Interrupted(t.Context(), session.DefaultTenant)
 	if err != nil {
 		t.Fatalf("interrupted: %v", err)
 	}
@@ -190,22 +190,22 @@ func interrupted(t testing.TB, st store.Store) []store.Ref {
 func interruptedAreFound(t testing.TB, d Data) {
 	st := d.Open(t)
 	create(t, st, newSession(t, "idle"))
-	appended(t, st, noted(t, create(t, st, newSession(t, "open")), "x"))
+	mustAppend(t, st, withNote(t, create(t, st, newSession(t, "open")), "x"))
 	begun := session.ExecutionStarted{ExecutionID: "e1"}
-	running := save(t, st, with(t, create(t, st, newSession(t, "running")), begun))
-	finishing := save(t, st, with(t, create(t, st, newSession(t, "finishing")), begun))
-	appended(t, st, with(t, finishing, session.ExecutionFinished{Status: session.ExecutionCompleted}))
-	create(t, st, with(t, born(t, session.Birth{ID: "elsewhere", Tenant: "other"}), begun))
+	running := save(t, st, withChanges(t, create(t, st, newSession(t, "running")), begun))
+	finishing := save(t, st, withChanges(t, create(t, st, newSession(t, "finishing")), begun))
+	mustAppend(t, st, withChanges(t, finishing, session.ExecutionFinished{Status: session.ExecutionCompleted}))
+	create(t, st, withChanges(t, newSessionFrom(t, session.Birth{ID: "elsewhere", Tenant: "other"}), begun))
 	want := []store.Ref{ref("finishing"), ref("open"), ref("running")}
-	have := interrupted(t, st)
+	have := listInterrupted(t, st)
 	slices.SortFunc(have, func(a, b store.Ref) int { return strings.Compare(a.ID, b.ID) })
 	if !slices.Equal(have, want) {
 		t.Errorf("interrupted: %v, want %v", have, want)
 	}
-	save(t, st, with(t, running, session.ExecutionFinished{Status: session.ExecutionCompleted}))
+	save(t, st, withChanges(t, running, session.ExecutionFinished{Status: session.ExecutionCompleted}))
 	save(t, st, loadTail(t, st, ref("finishing")))
 	save(t, st, loadTail(t, st, ref("open")))
-	if have := interrupted(t, st); len(have) != 0 {
+	if have := listInterrupted(t, st); len(have) != 0 {
 		t.Errorf("interrupted when all is sealed and finished: %v", have)
 	}
 }
@@ -213,18 +213,18 @@ func interruptedAreFound(t testing.TB, d Data) {
 func heldAreNotInterrupted(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "worked-on"))
-	l, err := as[store.Leases](t, st).Acquire(t.Context(), ref("worked-on"), "me", time.Minute)
+	l, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("worked-on"), "me", time.Minute)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
-	if _, err := as[store.Tails](t, st).Append(t.Context(), noted(t, s, "x"), store.Append{Fence: l.Token}); err != nil {
+	if _, err := ability[store.Tails](t, st).Append(t.Context(), withNote(t, s, "x"), store.Append{Fence: l.Token}); err != nil {
 		t.Fatalf("append by the holder: %v", err)
 	}
-	if have := interrupted(t, st); len(have) != 0 {
+	if have := listInterrupted(t, st); len(have) != 0 {
 		t.Errorf("interrupted while it is held: %v", have)
 	}
 	d.Clock.Advance(time.Hour)
-	if have := interrupted(t, st); !slices.Equal(have, []store.Ref{ref("worked-on")}) {
+	if have := listInterrupted(t, st); !slices.Equal(have, []store.Ref{ref("worked-on")}) {
 		t.Errorf("interrupted after the lease ran out: %v", have)
 	}
 }

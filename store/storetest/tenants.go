@@ -32,11 +32,11 @@ func tenantsNeverMeet(t testing.TB, d Data) {
 	st := d.Open(t)
 	saved := map[store.Ref]session.Session{}
 	for i, r := range lookAlikes() {
-		s := create(t, st, born(t, session.Birth{ID: r.ID, Tenant: r.Tenant, AgentID: fmt.Sprintf("agent-%d", i)}))
-		saved[r] = save(t, st, told(t, s, fmt.Sprint(r)))
+		s := create(t, st, newSessionFrom(t, session.Birth{ID: r.ID, Tenant: r.Tenant, AgentID: fmt.Sprintf("agent-%d", i)}))
+		saved[r] = save(t, st, withMessage(t, s, fmt.Sprint(r)))
 	}
 	for r, want := range saved {
-		same(t, load(t, st, r), want)
+		wantSame(t, load(t, st, r), want)
 		sameInfo(t, info(t, st, r), want.Info())
 		page, err := st.List(t.Context(), r.Tenant, store.Query{})
 		if err != nil {
@@ -57,7 +57,7 @@ func tenantsNeverMeet(t testing.TB, d Data) {
 	}
 	for r, want := range saved {
 		if r != gone {
-			same(t, load(t, st, r), want)
+			wantSame(t, load(t, st, r), want)
 		}
 	}
 	_, err := st.Load(t.Context(), store.Ref{Tenant: "nobody", ID: "c"}, false)
@@ -67,8 +67,8 @@ func tenantsNeverMeet(t testing.TB, d Data) {
 func tenantsShareNoAbility(t testing.TB, d Data) {
 	st := d.Open(t)
 	mine, theirs := store.Ref{Tenant: "mine", ID: "x"}, store.Ref{Tenant: "theirs", ID: "x"}
-	s := create(t, st, born(t, session.Birth{ID: "x", Tenant: "mine"}))
-	other := create(t, st, born(t, session.Birth{ID: "x", Tenant: "theirs"}))
+	s := create(t, st, newSessionFrom(t, session.Birth{ID: "x", Tenant: "mine"}))
+	other := create(t, st, newSessionFrom(t, session.Birth{ID: "x", Tenant: "theirs"}))
 	if _, ok := st.(store.Inboxes); ok {
 		post(t, st, mine, item("a"))
 		wantUnread(t, st, theirs)
@@ -80,12 +80,12 @@ func tenantsShareNoAbility(t testing.TB, d Data) {
 		}
 	}
 	if tails, ok := st.(store.Tails); ok {
-		flushed := appended(t, st, noted(t, s, "x"))
+		flushed := mustAppend(t, st, withNote(t, s, "x"))
 		if refs, err := tails.Interrupted(t.Context(), "theirs"); err != nil || len(refs) != 0 {
 			t.Errorf("interrupted sessions of the other tenant: %v, %v", refs, err)
 		}
-		same(t, loadTail(t, st, theirs), other)
-		same(t, loadTail(t, st, mine), flushed)
+		wantSame(t, loadTail(t, st, theirs), other)
+		wantSame(t, loadTail(t, st, mine), flushed)
 	}
 	if sweeps, ok := st.(store.Sweeps); ok {
 		infos, err := sweeps.Sweepable(t.Context(), "nobody", store.Retention{}, start().Add(time.Hour))
@@ -105,7 +105,7 @@ func idsAreCaseSensitive(t testing.TB, d Data) {
 		// Where file names ignore case a store may refuse, but never mix up.
 		wantErr(t, "create in another case", err, session.ErrInvalid)
 	} else {
-		same(t, load(t, st, ref("CASE")), upper)
+		wantSame(t, load(t, st, ref("CASE")), upper)
 	}
-	same(t, load(t, st, ref("case")), lower)
+	wantSame(t, load(t, st, ref("case")), lower)
 }

@@ -48,8 +48,8 @@ func vectorBehaviours() []behaviour {
 // maker is the embedder of most of the suite.
 const maker = "test/maker"
 
-// vec is a vector of length 1 in a direction.
-func vec(to ...float32) []float32 {
+// vectorTo makes a vector of length 1 in a direction.
+func vectorTo(to ...float32) []float32 {
 	sum := 0.0
 	for _, x := range to {
 		sum += float64(x) * float64(x)
@@ -67,21 +67,21 @@ func meaning(text string) []float32 {
 	for i, word := range []string{"tea", "milk", "hot", "cup"} {
 		to[i] += float32(strings.Count(strings.ToLower(text), word))
 	}
-	return vec(to...)
+	return vectorTo(to...)
 }
 
-func unembedded(t testing.TB, st store.Store, embedder string, limit int) []store.Unembedded {
+func listUnembedded(t testing.TB, st store.Store, embedder string, limit int) []store.Unembedded {
 	t.Helper()
-	list, err := as[store.Vectors](t, st).Unembedded(t.Context(), embedder, limit)
+	list, err := ability[store.Vectors](t, st).Unembedded(t.Context(), embedder, limit)
 	if err != nil {
 		t.Fatalf("unembedded of %s: %v", embedder, err)
 	}
 	return list
 }
 
-func embedded(t testing.TB, st store.Store, embedder string, vectors ...store.Embedding) {
+func mustEmbed(t testing.TB, st store.Store, embedder string, vectors ...store.Embedding) {
 	t.Helper()
-	if err := as[store.Vectors](t, st).Embedded(t.Context(), embedder, vectors); err != nil {
+	if err := ability[store.Vectors](t, st).Embedded(t.Context(), embedder, vectors); err != nil {
 		t.Fatalf("embedded by %s: %v", embedder, err)
 	}
 }
@@ -90,7 +90,7 @@ func embedded(t testing.TB, st store.Store, embedder string, vectors ...store.Em
 func embedAll(t testing.TB, st store.Store, embedder string, of func(text string) []float32) {
 	t.Helper()
 	for range 10_000 {
-		list := unembedded(t, st, embedder, 0)
+		list := listUnembedded(t, st, embedder, 0)
 		if len(list) == 0 {
 			return
 		}
@@ -98,15 +98,15 @@ func embedAll(t testing.TB, st store.Store, embedder string, of func(text string
 		for _, u := range list {
 			made = append(made, store.Embedding{Token: u.Token, Vector: of(u.Text)})
 		}
-		embedded(t, st, embedder, made...)
+		mustEmbed(t, st, embedder, made...)
 	}
 	t.Fatalf("what waits for %s never ends", embedder)
 }
 
-// tokenOf is the token of a text that waits.
-func tokenOf(t testing.TB, st store.Store, embedder, text string) string {
+// leaseToken is the token of a text that waits.
+func leaseToken(t testing.TB, st store.Store, embedder, text string) string {
 	t.Helper()
-	for _, u := range unembedded(t, st, embedder, 0) {
+	for _, u := range listUnembedded(t, st, embedder, 0) {
 		if u.Text == text {
 			return u.Token
 		}
@@ -119,7 +119,7 @@ func tokenOf(t testing.TB, st store.Store, embedder, text string) string {
 func wantWaiting(t testing.TB, st store.Store, embedder string, want ...string) {
 	t.Helper()
 	have := []string{}
-	for _, u := range unembedded(t, st, embedder, 0) {
+	for _, u := range listUnembedded(t, st, embedder, 0) {
 		have = append(have, u.Text)
 	}
 	slices.Sort(have)
@@ -136,7 +136,7 @@ func nearTo(place store.Search, vector []float32) store.Near {
 
 func nearest(t testing.TB, st store.Store, q store.Near) []store.Passage {
 	t.Helper()
-	found, err := as[store.Vectors](t, st).Nearest(t.Context(), session.DefaultTenant, q)
+	found, err := ability[store.Vectors](t, st).Nearest(t.Context(), session.DefaultTenant, q)
 	if err != nil {
 		t.Fatalf("nearest %+v: %v", q, err)
 	}
@@ -148,7 +148,7 @@ func wantNear(t testing.TB, st store.Store, q store.Near, want ...string) {
 	t.Helper()
 	var have []string
 	for _, p := range nearest(t, st, q) {
-		have = append(have, label(p))
+		have = append(have, passageLabel(p))
 	}
 	if !slices.Equal(have, want) {
 		t.Errorf("nearest %+v found %q, want %q", q, have, want)
@@ -157,9 +157,9 @@ func wantNear(t testing.TB, st store.Store, q store.Near, want ...string) {
 
 func badVectors(t testing.TB, d Data) {
 	st := d.Open(t)
-	vectors := as[store.Vectors](t, st)
-	create(t, st, told(t, newSession(t, "s"), "tea"))
-	token := tokenOf(t, st, maker, "tea")
+	vectors := ability[store.Vectors](t, st)
+	create(t, st, withMessage(t, newSession(t, "s"), "tea"))
+	token := leaseToken(t, st, maker, "tea")
 	for _, embedder := range []string{"", "a\nb", strings.Repeat("n", 257), "\xff"} {
 		_, err := vectors.Unembedded(t.Context(), embedder, 0)
 		wantErr(t, fmt.Sprintf("unembedded of %.10q", embedder), err, session.ErrInvalid)
@@ -169,16 +169,16 @@ func badVectors(t testing.TB, d Data) {
 	wantErr(t, "unembedded with limit -1", err, session.ErrInvalid)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for what, bad := range map[string]store.Embedding{
-		"no token": {Vector: vec(1)}, "a token of nobody": {Token: "not a token", Vector: vec(1)},
+		"no token": {Vector: vectorTo(1)}, "a token of nobody": {Token: "not a token", Vector: vectorTo(1)},
 		"not a number": {Token: token, Vector: []float32{1, nan}}, "no end": {Token: token, Vector: []float32{inf}},
 		"too many dimensions": {Token: token, Vector: make([]float32, 8193)},
 	} {
-		err := vectors.Embedded(t.Context(), maker, []store.Embedding{{Token: token, Vector: vec(1)}, bad})
+		err := vectors.Embedded(t.Context(), maker, []store.Embedding{{Token: token, Vector: vectorTo(1)}, bad})
 		wantErr(t, "embedded with "+what, err, session.ErrInvalid)
 	}
 	wantWaiting(t, st, maker, "tea") // what came with the bad was not kept
 
-	good := nearTo(store.Search{Session: "s"}, vec(1))
+	good := nearTo(store.Search{Session: "s"}, vectorTo(1))
 	for what, spoil := range map[string]func(*store.Near){
 		"no embedder": func(q *store.Near) { q.Embedder = "" }, "no vector": func(q *store.Near) { q.Vector = nil },
 		"not a number": func(q *store.Near) { q.Vector = []float32{nan} }, "no place": func(q *store.Near) { q.Session = "" },
@@ -193,18 +193,18 @@ func badVectors(t testing.TB, d Data) {
 	}
 	_, err = vectors.Nearest(t.Context(), "no/tenant", good)
 	wantErr(t, "nearest in a bad tenant", err, session.ErrInvalid)
-	wantNear(t, st, nearTo(store.Search{Session: "nobody", User: "nobody", Agent: "nobody"}, vec(1)))
+	wantNear(t, st, nearTo(store.Search{Session: "nobody", User: "nobody", Agent: "nobody"}, vectorTo(1)))
 }
 
 func vectorsRefuse(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, newSession(t, "s"), "tea"))
-	token := tokenOf(t, st, maker, "tea")
+	create(t, st, withMessage(t, newSession(t, "s"), "tea"))
+	token := leaseToken(t, st, maker, "tea")
 	every := func(ctx context.Context) map[string]error {
-		vectors, errs := as[store.Vectors](t, st), map[string]error{}
+		vectors, errs := ability[store.Vectors](t, st), map[string]error{}
 		_, errs["Unembedded"] = vectors.Unembedded(ctx, maker, 0)
-		errs["Embedded"] = vectors.Embedded(ctx, maker, []store.Embedding{{Token: token, Vector: vec(1)}})
-		_, errs["Nearest"] = vectors.Nearest(ctx, session.DefaultTenant, nearTo(store.Search{Session: "s"}, vec(1)))
+		errs["Embedded"] = vectors.Embedded(ctx, maker, []store.Embedding{{Token: token, Vector: vectorTo(1)}})
+		_, errs["Nearest"] = vectors.Nearest(ctx, session.DefaultTenant, nearTo(store.Search{Session: "s"}, vectorTo(1)))
 		return errs
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -225,14 +225,14 @@ func vectorsRefuse(t testing.TB, d Data) {
 func manyEmbedders(t testing.TB, d Data) {
 	st := d.Open(t)
 	for i := range clients {
-		owned(t, st, fmt.Sprint("s", i), "ann")
+		createOwned(t, st, fmt.Sprint("s", i), "ann")
 	}
-	errs := together(t, d, 2*clients, func(i int, st store.Store) error {
+	errs := runTogether(t, d, 2*clients, func(i int, st store.Store) error {
 		if i >= clients {
 			return writesMuch(t, st, fmt.Sprint("s", i-clients))
 		}
 		for range 20 {
-			list, err := as[store.Vectors](t, st).Unembedded(t.Context(), maker, 5)
+			list, err := ability[store.Vectors](t, st).Unembedded(t.Context(), maker, 5)
 			if err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func manyEmbedders(t testing.TB, d Data) {
 			for _, u := range list {
 				made = append(made, store.Embedding{Token: u.Token, Vector: meaning(u.Text)})
 			}
-			if err := as[store.Vectors](t, st).Embedded(t.Context(), maker, made); err != nil {
+			if err := ability[store.Vectors](t, st).Embedded(t.Context(), maker, made); err != nil {
 				return err
 			}
 		}
@@ -250,7 +250,7 @@ func manyEmbedders(t testing.TB, d Data) {
 		t.Fatal(err)
 	}
 	embedAll(t, st, maker, meaning)
-	q := nearTo(store.Search{User: "ann", Limit: 1000}, vec(1, 0, 0, 0))
+	q := nearTo(store.Search{User: "ann", Limit: 1000}, vectorTo(1, 0, 0, 0))
 	seen := map[string]bool{}
 	for _, p := range nearest(t, st, q) {
 		if seen[p.Text] || p.Score < 0.9 {
@@ -264,11 +264,11 @@ func manyEmbedders(t testing.TB, d Data) {
 }
 
 func writesMuch(t testing.TB, st store.Store, id string) error {
-	s, err := loaded(t.Context(), st, ref(id))
+	s, err := loadWithTail(t.Context(), st, ref(id))
 	for n := 0; err == nil && n < 10; n++ {
-		next := told(t, s, fmt.Sprintf("tea %d of %s", n, id))
+		next := withMessage(t, s, fmt.Sprintf("tea %d of %s", n, id))
 		if n%2 == 0 {
-			s, err = as[store.Tails](t, st).Append(t.Context(), next, store.Append{})
+			s, err = ability[store.Tails](t, st).Append(t.Context(), next, store.Append{})
 		} else {
 			s, err = st.Save(t.Context(), next, commit(next, "test"))
 		}

@@ -19,8 +19,8 @@ func vectorsAgreeWithModel(t testing.TB, d Data) {
 	property.Check(t, func(run *property.T) {
 		runs++
 		w := &embeddings{
-			world: newWorld(run, st, fmt.Sprint("run-", runs)),
-			given: map[string]map[string][]float32{"first": {}, "second": {}}, late: map[string][]made{},
+			modelTenant: newModelTenant(run, st, fmt.Sprint("run-", runs)),
+			given:       map[string]map[string][]float32{"first": {}, "second": {}}, late: map[string][]made{},
 		}
 		w.unique = true
 		for embedder := range w.given { // what an earlier run has left
@@ -46,12 +46,12 @@ func vectorsAgreeWithModel(t testing.TB, d Data) {
 // embeddings is a world whose passages have vectors. Every text is there once,
 // so that a text stands for its passage.
 type embeddings struct {
-	*world
+	*modelTenant
 	given map[string]map[string][]float32 // by embedder and text
 	late  map[string][]made               // vectors that are not given yet
 }
 
-// made is a vector and the text it was made of.
+// made is a vector and its text.
 type made struct {
 	store.Embedding
 	text string
@@ -60,7 +60,7 @@ type made struct {
 // embed has an embedder take some of what waits, and give the vectors or keep
 // them for its next visit.
 func (w *embeddings) embed(embedder string) {
-	for _, u := range unembedded(w, w.st, embedder, property.SampledFrom([]int{0, 1, 3}).Draw(w.T, "limit")) {
+	for _, u := range listUnembedded(w, w.st, embedder, property.SampledFrom([]int{0, 1, 3}).Draw(w.T, "limit")) {
 		v := meaning(u.Text)
 		switch w.draw("vector", "good", "good", "good", "good", "opposite", "short", "nil", "none yet") {
 		case "opposite":
@@ -68,7 +68,7 @@ func (w *embeddings) embed(embedder string) {
 				v[i] = -v[i]
 			}
 		case "short":
-			v = vec(v[:2]...)
+			v = vectorTo(v[:2]...)
 		case "nil":
 			v = nil
 		case "none yet":
@@ -84,7 +84,7 @@ func (w *embeddings) embed(embedder string) {
 		all = append(all, m.Embedding)
 		w.given[embedder][m.text] = m.Vector
 	}
-	embedded(w, w.st, embedder, all...)
+	mustEmbed(w, w.st, embedder, all...)
 	w.late[embedder] = nil
 }
 
@@ -115,14 +115,14 @@ func (w *embeddings) drawNear() store.Near {
 	to := property.SliceOfN(property.Map(property.Float64Range(-1, 1), func(f float64) float32 { return float32(f) }), dimensions, dimensions).Draw(w.T, "direction")
 	to[0] += 1.5 // is some direction
 	return store.Near{
-		Search: w.drawSearch(), Embedder: w.draw("embedder", "first", "second"), Vector: vec(to...),
+		Search: w.drawSearch(), Embedder: w.draw("embedder", "first", "second"), Vector: vectorTo(to...),
 		Least: property.SampledFrom([]float64{0, 0, 0.3, 0.9}).Draw(w.T, "least"),
 	}
 }
 
 // compareNear fails the run unless the store finds what the model finds.
 func (w *embeddings) compareNear(q store.Near) {
-	have, err := as[store.Vectors](w, w.st).Nearest(w.Context(), w.tenant, q)
+	have, err := ability[store.Vectors](w, w.st).Nearest(w.Context(), w.tenant, q)
 	if err != nil {
 		w.Fatalf("nearest %+v: %v", q, err)
 	}

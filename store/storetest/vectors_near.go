@@ -13,46 +13,46 @@ import (
 
 func nearestFirst(t testing.TB, d Data) {
 	st := d.Open(t)
-	s := owned(t, st, "s", "ann")
+	s := createOwned(t, st, "s", "ann")
 	directions := map[string][]float32{
-		"east": vec(1, 0), "east again": vec(1, 0), "north-east": vec(1, 1), "north": vec(0, 1), "west": vec(-1, 0), "north-north-east": vec(1, 2),
+		"east": vectorTo(1, 0), "east again": vectorTo(1, 0), "north-east": vectorTo(1, 1), "north": vectorTo(0, 1), "west": vectorTo(-1, 0), "north-north-east": vectorTo(1, 2),
 	}
 	for _, text := range []string{"north", "west", "east", "north-east", "east again", "north-north-east"} {
-		s = save(t, st, told(t, s, text))
+		s = save(t, st, withMessage(t, s, text))
 	}
-	m := memo("entry", `"east"`)
+	m := newMemo("entry", `"east"`)
 	m.At = start().Add(-time.Hour)
-	remembered(t, st, user("ann"), m)
+	mustRemember(t, st, user("ann"), m)
 	embedAll(t, st, maker, func(text string) []float32 {
 		if v, ok := directions[text]; ok {
 			return v
 		}
-		return vec(1, 0)
+		return vectorTo(1, 0)
 	})
-	q := nearTo(store.Search{User: "ann"}, vec(1, 0))
+	q := nearTo(store.Search{User: "ann"}, vectorTo(1, 0))
 	order := []string{"s: east again", "s: east", "entry", "s: north-east", "s: north-north-east", "s: west", "s: north"}
 	wantNear(t, st, q, order...)
 	for limit := 1; limit <= len(order); limit++ {
 		q.Limit = limit
 		wantNear(t, st, q, order[:limit]...)
 	}
-	q.Limit, q.Vector = 2, vec(0, 1)
+	q.Limit, q.Vector = 2, vectorTo(0, 1)
 	wantNear(t, st, q, "s: north", "s: north-north-east")
 
-	q.Limit, q.Vector = 0, vec(1, 0)
+	q.Limit, q.Vector = 0, vectorTo(1, 0)
 	first := nearest(t, st, q)[1]
 	message := s.Message(2)
 	if first.Seq != message.Seq || first.MessageID != message.ID || !first.At.Equal(message.CreatedAt) || first.Score < 0.99 || first.Found != 0 {
 		t.Errorf("found %+v of message %+v", first, message)
 	}
-	many := owned(t, st, "many", "bob")
+	many := createOwned(t, st, "many", "bob")
 	for range 60 {
-		many = told(t, many, "east")
+		many = withMessage(t, many, "east")
 	}
 	save(t, st, many)
-	embedAll(t, st, maker, func(string) []float32 { return vec(1, 0) })
+	embedAll(t, st, maker, func(string) []float32 { return vectorTo(1, 0) })
 	for limit, want := range map[int]int{0: 50, 1000: 60, 59: 59} {
-		q := nearTo(store.Search{User: "bob", Limit: limit}, vec(1, 0))
+		q := nearTo(store.Search{User: "bob", Limit: limit}, vectorTo(1, 0))
 		found := nearest(t, st, q)
 		if len(found) != want || !slices.IsSortedFunc(found, store.Passage.Compare) {
 			t.Errorf("%d are found with a limit of %d, want %d in order", len(found), limit, want)
@@ -62,56 +62,56 @@ func nearestFirst(t testing.TB, d Data) {
 
 func leastScore(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, told(t, told(t, newSession(t, "s"), "same"), "half"), "opposite"))
+	create(t, st, withMessage(t, withMessage(t, withMessage(t, newSession(t, "s"), "same"), "half"), "opposite"))
 	embedAll(t, st, maker, func(text string) []float32 {
-		return map[string][]float32{"same": vec(1, 0, 0), "half": vec(1, 1, 0), "opposite": vec(-1, 0, 0)}[text]
+		return map[string][]float32{"same": vectorTo(1, 0, 0), "half": vectorTo(1, 1, 0), "opposite": vectorTo(-1, 0, 0)}[text]
 	})
 	for least, want := range map[float64][]string{
 		0: {"s: same", "s: half", "s: opposite"}, 0.01: {"s: same", "s: half"}, 0.7: {"s: same", "s: half"}, 0.72: {"s: same"}, 0.99: {"s: same"},
 	} {
-		q := nearTo(store.Search{Session: "s"}, vec(1, 0, 0))
+		q := nearTo(store.Search{Session: "s"}, vectorTo(1, 0, 0))
 		q.Least = least
 		wantNear(t, st, q, want...)
 	}
-	if found := nearest(t, st, nearTo(store.Search{Session: "s"}, vec(1, 0, 0))); found[2].Score != 0 {
+	if found := nearest(t, st, nearTo(store.Search{Session: "s"}, vectorTo(1, 0, 0))); found[2].Score != 0 {
 		t.Errorf("what points away has the score %v", found[2].Score)
 	}
 }
 
 func embeddersNeverMeet(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, told(t, newSession(t, "s"), "one"), "two"))
+	create(t, st, withMessage(t, withMessage(t, newSession(t, "s"), "one"), "two"))
 	names := []string{maker, "test/makers", "test/mak", "Test/Maker", "test/maker "}
 	for i, name := range names {
-		embedded(t, st, name, store.Embedding{Token: tokenOf(t, st, name, "one"), Vector: vec(1, float32(i))})
+		mustEmbed(t, st, name, store.Embedding{Token: leaseToken(t, st, name, "one"), Vector: vectorTo(1, float32(i))})
 	}
 	for i, name := range names {
 		wantWaiting(t, st, name, "two")
-		q := nearTo(store.Search{Session: "s"}, vec(1, float32(i)))
+		q := nearTo(store.Search{Session: "s"}, vectorTo(1, float32(i)))
 		q.Embedder = name
 		found := nearest(t, st, q)
 		if len(found) != 1 || found[0].Text != "one" || found[0].Score < 0.99 {
 			t.Errorf("%q finds %+v", name, found)
 		}
 	}
-	q := nearTo(store.Search{Session: "s"}, vec(1, 0))
+	q := nearTo(store.Search{Session: "s"}, vectorTo(1, 0))
 	q.Embedder = "nobody"
 	wantNear(t, st, q)
 }
 
 func otherDimensions(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, told(t, told(t, newSession(t, "s"), "two"), "three"), "none"))
-	remembered(t, st, user("ann"), memo("four", `4`))
+	create(t, st, withMessage(t, withMessage(t, withMessage(t, newSession(t, "s"), "two"), "three"), "none"))
+	mustRemember(t, st, user("ann"), newMemo("four", `4`))
 	embedAll(t, st, maker, func(text string) []float32 {
-		return map[string][]float32{"two": vec(1, 0), "three": vec(1, 0, 0), "none": {}, "four\n4": vec(1, 0, 0, 0)}[text]
+		return map[string][]float32{"two": vectorTo(1, 0), "three": vectorTo(1, 0, 0), "none": {}, "four\n4": vectorTo(1, 0, 0, 0)}[text]
 	})
 	wantWaiting(t, st, maker)
 	place := store.Search{Session: "s", User: "ann"}
-	wantNear(t, st, nearTo(place, vec(1, 0)), "s: two")
-	wantNear(t, st, nearTo(place, vec(1, 0, 0)), "s: three")
-	wantNear(t, st, nearTo(place, vec(1, 0, 0, 0)), "four")
-	wantNear(t, st, nearTo(place, vec(1)))
+	wantNear(t, st, nearTo(place, vectorTo(1, 0)), "s: two")
+	wantNear(t, st, nearTo(place, vectorTo(1, 0, 0)), "s: three")
+	wantNear(t, st, nearTo(place, vectorTo(1, 0, 0, 0)), "four")
+	wantNear(t, st, nearTo(place, vectorTo(1)))
 }
 
 // scoresAreClose uses vectors as real embedders make them.
@@ -123,11 +123,11 @@ func scoresAreClose(t testing.TB, d Data) {
 		for i := range to {
 			to[i] = float32(random.NormFloat64())
 		}
-		return vec(to...)
+		return vectorTo(to...)
 	}
 	s, made := newSession(t, "s"), map[string][]float32{}
 	for i := range 20 {
-		s = told(t, s, fmt.Sprint("text ", i))
+		s = withMessage(t, s, fmt.Sprint("text ", i))
 		made[fmt.Sprint("text ", i)] = direction()
 	}
 	create(t, st, s)
@@ -151,22 +151,22 @@ func scoresAreClose(t testing.TB, d Data) {
 
 func nearLooksWhereSearchWould(t testing.TB, d Data) {
 	st := d.Open(t)
-	a := save(t, st, told(t, owned(t, st, "a", "ann"), "tea, shared"))
-	b := save(t, st, told(t, storeFork(t, st, a, "b"), "tea, b's"))
-	a = save(t, st, told(t, with(t, a, session.TranscriptCleared{}), "tea, a's"))
+	a := save(t, st, withMessage(t, createOwned(t, st, "a", "ann"), "tea, shared"))
+	b := save(t, st, withMessage(t, createFork(t, st, a, "b"), "tea, b's"))
+	a = save(t, st, withMessage(t, withChanges(t, a, session.TranscriptCleared{}), "tea, a's"))
 	said := session.Message{ID: "trace", Role: session.RoleAssistant, Content: session.Text("tea, looked for"), Trace: true}
-	appended(t, st, with(t, a, session.MessageAdded{Message: said}))
-	save(t, st, told(t, owned(t, st, "c", "bob"), "tea, bob's"))
-	deleted := save(t, st, told(t, owned(t, st, "d", "ann"), "tea, deleted"))
-	save(t, st, with(t, deleted, session.StatusChanged{Status: session.Deleted}))
-	back, err := b.Rewound(whole(t, st, ref("b"), 1), start().Add(time.Hour))
+	mustAppend(t, st, withChanges(t, a, session.MessageAdded{Message: said}))
+	save(t, st, withMessage(t, createOwned(t, st, "c", "bob"), "tea, bob's"))
+	deleted := save(t, st, withMessage(t, createOwned(t, st, "d", "ann"), "tea, deleted"))
+	save(t, st, withChanges(t, deleted, session.StatusChanged{Status: session.Deleted}))
+	back, err := b.Rewound(loadWhole(t, st, ref("b"), 1), start().Add(time.Hour))
 	if err != nil {
 		t.Fatalf("rewind: %v", err)
 	}
 	save(t, st, back)
-	remembered(t, st, user("ann"), memo("mine", `"tea"`))
-	remembered(t, st, agent("ann"), memo("theirs", `"tea"`))
-	embedAll(t, st, maker, func(string) []float32 { return vec(1, 0) })
+	mustRemember(t, st, user("ann"), newMemo("mine", `"tea"`))
+	mustRemember(t, st, agent("ann"), newMemo("theirs", `"tea"`))
+	embedAll(t, st, maker, func(string) []float32 { return vectorTo(1, 0) })
 	for _, user := range []string{"", "ann", "bob"} {
 		for _, id := range []string{"", "a", "b", "c", "d", "nobody"} {
 			for flags := range 8 {
@@ -179,9 +179,9 @@ func nearLooksWhereSearchWould(t testing.TB, d Data) {
 				}
 				var want []string
 				for _, p := range search(t, st, q) {
-					want = append(want, label(p))
+					want = append(want, passageLabel(p))
 				}
-				wantNear(t, st, nearTo(q, vec(1, 0)), want...)
+				wantNear(t, st, nearTo(q, vectorTo(1, 0)), want...)
 			}
 		}
 	}
@@ -189,16 +189,16 @@ func nearLooksWhereSearchWould(t testing.TB, d Data) {
 
 func nearTenants(t testing.TB, d Data) {
 	st := d.Open(t)
-	vectors := as[store.Vectors](t, st)
+	vectors := ability[store.Vectors](t, st)
 	for i, r := range lookAlikes() {
-		s := born(t, session.Birth{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
-		create(t, st, told(t, s, "tea of "+r.Tenant))
-		remembered(t, st, store.Owner{Tenant: r.Tenant, Scope: store.ScopeUser, Name: "ann"}, memo("key-"+r.ID, string(quote(t, "tea of "+r.Tenant))))
+		s := newSessionFrom(t, session.Birth{ID: r.ID, Tenant: r.Tenant, UserID: "ann", AgentID: fmt.Sprint("agent-", i)})
+		create(t, st, withMessage(t, s, "tea of "+r.Tenant))
+		mustRemember(t, st, store.Owner{Tenant: r.Tenant, Scope: store.ScopeUser, Name: "ann"}, newMemo("key-"+r.ID, string(quote(t, "tea of "+r.Tenant))))
 	}
-	embedAll(t, st, maker, func(string) []float32 { return vec(1, 0) })
+	embedAll(t, st, maker, func(string) []float32 { return vectorTo(1, 0) })
 	for _, r := range lookAlikes() {
 		for _, o := range lookAlikes() {
-			found, err := vectors.Nearest(t.Context(), r.Tenant, nearTo(store.Search{User: "ann", Session: o.ID, Cleared: true}, vec(1, 0)))
+			found, err := vectors.Nearest(t.Context(), r.Tenant, nearTo(store.Search{User: "ann", Session: o.ID, Cleared: true}, vectorTo(1, 0)))
 			if err != nil || len(found) == 0 {
 				t.Errorf("%v finds %d, %v", r, len(found), err)
 			}
@@ -209,7 +209,7 @@ func nearTenants(t testing.TB, d Data) {
 			}
 		}
 	}
-	found, err := vectors.Nearest(t.Context(), "nobody", nearTo(store.Search{User: "ann", Session: "c", Agent: "ann"}, vec(1, 0)))
+	found, err := vectors.Nearest(t.Context(), "nobody", nearTo(store.Search{User: "ann", Session: "c", Agent: "ann"}, vectorTo(1, 0)))
 	if err != nil || len(found) != 0 {
 		t.Errorf("a tenant without anything finds %v, %v", found, err)
 	}
@@ -217,11 +217,11 @@ func nearTenants(t testing.TB, d Data) {
 
 func vectorsSurvive(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, told(t, newSession(t, "s"), "tea"), "milk"))
-	remembered(t, st, user("ann"), memo("k", `"tea"`))
-	embedded(t, st, maker, store.Embedding{Token: tokenOf(t, st, maker, "tea"), Vector: meaning("tea")},
-		store.Embedding{Token: tokenOf(t, st, maker, "k\ntea"), Vector: meaning("tea")})
-	token := tokenOf(t, st, maker, "milk")
+	create(t, st, withMessage(t, withMessage(t, newSession(t, "s"), "tea"), "milk"))
+	mustRemember(t, st, user("ann"), newMemo("k", `"tea"`))
+	mustEmbed(t, st, maker, store.Embedding{Token: leaseToken(t, st, maker, "tea"), Vector: meaning("tea")},
+		store.Embedding{Token: leaseToken(t, st, maker, "k\ntea"), Vector: meaning("tea")})
+	token := leaseToken(t, st, maker, "milk")
 	again := d.Open(t)
 	if err := st.Close(); err != nil {
 		t.Fatalf("close: %v", err)
@@ -229,29 +229,29 @@ func vectorsSurvive(t testing.TB, d Data) {
 	wantWaiting(t, again, maker, "milk")
 	q := nearTo(store.Search{Session: "s", User: "ann"}, meaning("milk"))
 	wantNear(t, again, q, "s: tea", "k")
-	embedded(t, again, maker, store.Embedding{Token: token, Vector: meaning("milk")}) // a token that was given before
+	mustEmbed(t, again, maker, store.Embedding{Token: token, Vector: meaning("milk")}) // a token that was given before
 	wantWaiting(t, again, maker)
 	wantNear(t, again, q, "s: milk", "s: tea", "k")
 }
 
 func vectorsAreCopied(t testing.TB, d Data) {
 	st := d.Open(t)
-	create(t, st, told(t, newSession(t, "s"), "tea"))
-	v := vec(1, 0)
-	made := []store.Embedding{{Token: tokenOf(t, st, maker, "tea"), Vector: v}}
-	embedded(t, st, maker, made...)
+	create(t, st, withMessage(t, newSession(t, "s"), "tea"))
+	v := vectorTo(1, 0)
+	made := []store.Embedding{{Token: leaseToken(t, st, maker, "tea"), Vector: v}}
+	mustEmbed(t, st, maker, made...)
 	v[0], v[1], made[0].Token = 0, 1, ""
-	q := nearTo(store.Search{Session: "s"}, vec(1, 0))
+	q := nearTo(store.Search{Session: "s"}, vectorTo(1, 0))
 	q.Least = 0.9
 	wantNear(t, st, q, "s: tea")
 }
 
 func nearAroundCorrupt(t testing.TB, d Data) {
 	st := d.Open(t)
-	save(t, st, told(t, owned(t, st, "good", "ann"), "tea"))
-	save(t, st, told(t, owned(t, st, "bad", "ann"), "tea"))
+	save(t, st, withMessage(t, createOwned(t, st, "good", "ann"), "tea"))
+	save(t, st, withMessage(t, createOwned(t, st, "bad", "ann"), "tea"))
 	embedAll(t, st, maker, meaning)
-	save(t, st, told(t, load(t, st, ref("bad")), "more tea"))
+	save(t, st, withMessage(t, load(t, st, ref("bad")), "more tea"))
 	d.Corrupt(t, ref("bad"))
 	for _, st := range []store.Store{st, d.Open(t)} {
 		found := nearest(t, st, nearTo(store.Search{User: "ann"}, meaning("tea")))
@@ -265,21 +265,21 @@ func nearAroundCorrupt(t testing.TB, d Data) {
 
 func reindexKeepsVectors(t testing.TB, d Data) {
 	st := d.Open(t)
-	populated(t, st)
+	fillStore(t, st)
 	embedAll(t, st, maker, meaning)
 	q := nearTo(store.Search{User: "ann", Cleared: true, Limit: 1000}, meaning("tea"))
 	want := nearest(t, st, q)
 	if len(want) == 0 {
 		t.Fatal("there is nothing to find")
 	}
-	for what, look := range map[string]func(){"check": func() { examined(t, st) }, "reindex": func() { reindexed(t, st) }, "repair": func() { repaired(t, st) }} {
+	for what, look := range map[string]func(){"check": func() { checkStore(t, st) }, "reindex": func() { reindex(t, st) }, "repair": func() { repairStore(t, st) }} {
 		look()
 		if have := nearest(t, st, q); !slices.EqualFunc(have, want, samePassage) {
 			t.Errorf("after a %s %d are found, before %d", what, len(have), len(want))
 		}
 		wantWaiting(t, st, maker)
 	}
-	if problems := examined(t, st); len(problems) != 0 {
+	if problems := checkStore(t, st); len(problems) != 0 {
 		t.Errorf("the check found %q", problems)
 	}
 }

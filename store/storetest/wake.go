@@ -20,8 +20,8 @@ func wakeBehaviours() []behaviour {
 // patience bounds the wait for a ring that must come.
 const patience = 10 * time.Second
 
-// rung fails the test unless the bell rings.
-func rung(t testing.TB, what string, bell <-chan struct{}) {
+// wantRing fails the test unless the bell rings soon.
+func wantRing(t testing.TB, what string, bell <-chan struct{}) {
 	t.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -32,8 +32,8 @@ func rung(t testing.TB, what string, bell <-chan struct{}) {
 	}
 }
 
-// drained empties a bell whose rings are all in.
-func drained(bell <-chan struct{}) {
+// drainBell empties a bell after all rings have arrived.
+func drainBell(bell <-chan struct{}) {
 	select {
 	case <-bell:
 	default:
@@ -42,21 +42,21 @@ func drained(bell <-chan struct{}) {
 
 func bellRings(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := as[store.Wakes](t, st).Bell(ref("watched"))
+	bell, stop := ability[store.Wakes](t, st).Bell(ref("watched"))
 	defer stop()
-	second, stopSecond := as[store.Wakes](t, st).Bell(ref("watched"))
+	second, stopSecond := ability[store.Wakes](t, st).Bell(ref("watched"))
 	defer stopSecond()
 	after := func(what string) {
 		t.Helper()
-		rung(t, what, bell)
-		rung(t, what+", second bell", second)
+		wantRing(t, what, bell)
+		wantRing(t, what+", second bell", second)
 	}
 	s := create(t, st, newSession(t, "watched"))
 	after("create")
-	s = save(t, st, noted(t, s, "x"))
+	s = save(t, st, withNote(t, s, "x"))
 	after("save")
 	if _, ok := st.(store.Tails); ok {
-		s = appended(t, st, noted(t, s, "y"))
+		s = mustAppend(t, st, withNote(t, s, "y"))
 		after("append")
 	}
 	if _, ok := st.(store.Inboxes); ok {
@@ -79,13 +79,13 @@ func bellRings(t testing.TB, d Data) {
 
 func oneRingWaits(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := as[store.Wakes](t, st).Bell(ref("slow"))
+	bell, stop := ability[store.Wakes](t, st).Bell(ref("slow"))
 	defer stop()
 	s := create(t, st, newSession(t, "slow"))
 	for range 5 { // nobody listens, nobody blocks
-		s = save(t, st, noted(t, s, "x"))
+		s = save(t, st, withNote(t, s, "x"))
 	}
-	rung(t, "six writes", bell)
+	wantRing(t, "six writes", bell)
 	if cap(bell) != 1 {
 		t.Errorf("the bell holds %d rings, want 1", cap(bell))
 	}
@@ -93,17 +93,17 @@ func oneRingWaits(t testing.TB, d Data) {
 
 func stoppedBell(t testing.TB, d Data) {
 	st := d.Open(t)
-	bell, stop := as[store.Wakes](t, st).Bell(ref("quiet"))
-	other, stopOther := as[store.Wakes](t, st).Bell(ref("quiet"))
+	bell, stop := ability[store.Wakes](t, st).Bell(ref("quiet"))
+	other, stopOther := ability[store.Wakes](t, st).Bell(ref("quiet"))
 	defer stopOther()
 	s := create(t, st, newSession(t, "quiet"))
-	rung(t, "create", bell)
-	rung(t, "create", other)
+	wantRing(t, "create", bell)
+	wantRing(t, "create", other)
 	stop()
 	stop()
-	drained(bell)
-	save(t, st, noted(t, s, "x"))
-	rung(t, "save, other bell", other)
+	drainBell(bell)
+	save(t, st, withNote(t, s, "x"))
+	wantRing(t, "save, other bell", other)
 	select {
 	case _, ok := <-bell:
 		if ok {
@@ -118,14 +118,14 @@ func stoppedBell(t testing.TB, d Data) {
 func wokenReaderFinds(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "live"))
-	bell, stop := as[store.Wakes](t, st).Bell(ref("live"))
+	bell, stop := ability[store.Wakes](t, st).Bell(ref("live"))
 	defer stop()
 	const rounds = 20
 	wrote := make(chan error, 1)
 	go func() {
 		var err error
 		for range rounds {
-			if s, err = as[store.Tails](t, st).Append(t.Context(), noted(t, s, "x"), store.Append{}); err != nil {
+			if s, err = ability[store.Tails](t, st).Append(t.Context(), withNote(t, s, "x"), store.Append{}); err != nil {
 				break
 			}
 		}
@@ -133,7 +133,7 @@ func wokenReaderFinds(t testing.TB, d Data) {
 	}()
 	after, want := int64(1), int64(1+rounds)
 	for after < want {
-		entries, err := as[store.Logs](t, st).Log(t.Context(), ref("live"), after, 0)
+		entries, err := ability[store.Logs](t, st).Log(t.Context(), ref("live"), after, 0)
 		if err != nil {
 			t.Errorf("log: %v", err)
 			break
@@ -147,7 +147,7 @@ func wokenReaderFinds(t testing.TB, d Data) {
 		if len(entries) > 0 {
 			continue
 		}
-		if rung(t, "an append", bell); t.Failed() {
+		if wantRing(t, "an append", bell); t.Failed() {
 			break
 		}
 	}

@@ -80,8 +80,8 @@ func chatter(ctx context.Context, st store.Store, s session.Session, rounds int,
 const pollEvery = 20 * time.Millisecond
 
 // watch reads a log as a live view does: it reads on from the last number it
-// saw, and where there is nothing new it waits for the bell or a moment. Saw is
-// told each number it has come to.
+// saw, and if there is nothing new it waits for the bell or a moment. It calls
+// saw with each number.
 func watch(ctx context.Context, st store.Store, r store.Ref, last int64, saw func(seq int64)) ([]session.LogEntry, error) {
 	logs, hasLogs := st.(store.Logs)
 	wakes, hasWakes := st.(store.Wakes)
@@ -124,7 +124,7 @@ func sawAll(t testing.TB, watcher string, seen, log []session.LogEntry) {
 		t.Errorf("%s saw %d changes of %d", watcher, len(seen), len(log))
 	}
 	for i := range min(len(seen), len(log)) {
-		if g, w := string(encoded(t, seen[i].Record)), string(encoded(t, log[i].Record)); g != w || seen[i].Seq != int64(i+1) {
+		if g, w := string(encode(t, seen[i].Record)), string(encode(t, log[i].Record)); g != w || seen[i].Seq != int64(i+1) {
 			t.Fatalf("%s saw %s in the place of %s", watcher, g, w)
 		}
 		if v := seen[i].Version; v != 0 && v != log[i].Version {
@@ -133,21 +133,21 @@ func sawAll(t testing.TB, watcher string, seen, log []session.LogEntry) {
 	}
 }
 
-// audience is how far each watcher has come.
-type audience struct {
+// watcherProgress records how far each watcher has read.
+type watcherProgress struct {
 	moved *sync.Cond
 	seen  []int64 // guarded by moved.L
 }
 
-func (a *audience) saw(i int, seq int64) {
+func (a *watcherProgress) saw(i int, seq int64) {
 	a.moved.L.Lock()
 	defer a.moved.L.Unlock()
 	a.seen[i] = seq
 	a.moved.Broadcast()
 }
 
-// await waits until every watcher has come so far.
-func (a *audience) await(seq int64) {
+// await waits until every watcher has read up to seq.
+func (a *watcherProgress) await(seq int64) {
 	a.moved.L.Lock()
 	defer a.moved.L.Unlock()
 	for slices.Min(a.seen) < seq {
@@ -161,8 +161,8 @@ func watchersSeeEverything(t testing.TB, d Data) {
 	s := create(t, st, newSession(t, "watched"))
 	last := s.Seq() + chatterLength*rounds
 	seen := make([][]session.LogEntry, watchers)
-	there := audience{moved: sync.NewCond(&sync.Mutex{}), seen: make([]int64, watchers)}
-	errs := together(t, d, watchers+1, func(i int, st store.Store) (err error) {
+	there := watcherProgress{moved: sync.NewCond(&sync.Mutex{}), seen: make([]int64, watchers)}
+	errs := runTogether(t, d, watchers+1, func(i int, st store.Store) (err error) {
 		if i == watchers {
 			return chatter(t.Context(), st, s, rounds, there.await)
 		}

@@ -168,11 +168,11 @@ func TestDial_fitsAHook(t *testing.T) {
 func TestConnect_badServersAreToldAndGone(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
-		"refuses": "it said: no licence for ",
+		"refuses": "its standard error says: no licence for ",
 		"garbage": "invalid character",
 		"hangs":   "deadline exceeded",
-		"endless": "there are more than 50",
-		"many":    "there are more than 50",
+		"endless": "the server has more than 50",
+		"many":    "the server has more than 50",
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +232,7 @@ func TestTools_hostileNamesAreMadeValidAndDistinct(t *testing.T) {
 			t.Errorf("schema %s, %v", found.Spec().Schema, err)
 		}
 	}
-	for _, want := range []string{"it is there twice", "it has no name", "describes no object", "is no object", "its schema has 102"} {
+	for _, want := range []string{"the server lists it twice", "it has no name", "does not describe an object", "is not a JSON object", "its schema has 102"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %q", want)
 		}
@@ -265,7 +265,7 @@ func TestCall_timeAndCancelReachTheServer(t *testing.T) {
 			if how == "cancel" && !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
-			if how == "timeout" && (err == nil || !strings.Contains(err.Error(), "no answer in 1s")) {
+			if how == "timeout" && (err == nil || !strings.Contains(err.Error(), "no answer within 1s")) {
 				t.Errorf("got %v", err)
 			}
 			eventually(t, "the cancel", func() bool {
@@ -284,7 +284,7 @@ func TestCall_aDeadServerIsStartedAgain(t *testing.T) {
 	s := connect(t, quick(), program(t, "sdk"))
 	for range 2 {
 		_, err := call(t.Context(), t, s, "test__die", map[string]any{})
-		if err == nil || !strings.Contains(err.Error(), "whether it took effect is not known") {
+		if err == nil || !strings.Contains(err.Error(), "which may have taken effect") {
 			t.Errorf("a call that ends the server: %v", err)
 		}
 		if got := must(t, s, "test__echo", map[string]any{"text": "back"}); got.Content != "back" {
@@ -322,7 +322,7 @@ func TestCall_triesToStartAreBounded(t *testing.T) {
 		t.Error("no error")
 	}
 	_, err = call(t.Context(), t, s, "test__echo", map[string]any{"text": "x"})
-	if err == nil || !strings.Contains(err.Error(), `reach mcp server "test" again`) || fmt.Sprint(pauses) != "[1 2]" {
+	if err == nil || !strings.Contains(err.Error(), `reconnect to mcp server "test"`) || fmt.Sprint(pauses) != "[1 2]" {
 		t.Errorf("got %v after pauses %v", err, pauses)
 	}
 }
@@ -375,7 +375,7 @@ func TestSecrets_comeByNameAndDoNotComeBack(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	server.Env["API_KEY"] = "${MISSING_B} ${MISSING_A}"
-	if _, err := mcp.Connect(t.Context(), c, server); err == nil || !strings.Contains(err.Error(), "not set in the environment: MISSING_A, MISSING_B") {
+	if _, err := mcp.Connect(t.Context(), c, server); err == nil || !strings.Contains(err.Error(), "environment variables that are not set: MISSING_A, MISSING_B") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// maxName is how long a name may be for every provider, and maxID how much of
-// it is the server's.
+// maxName is the longest name that every provider accepts, maxID the part of it
+// that the server's id may take.
 const (
 	maxName = 64
 	maxID   = 24
 )
 
-// nameOf is the name of a server's tool for a model: id__tool. Where letters
-// had to be replaced or cut, or where the id would make the border unclear, a
-// hash of both keeps it distinct. It depends on nothing else, so that a tool
-// has one name in every session.
-func nameOf(id, tool string) string {
+// toolName returns the name that a model sees: id__tool. If characters had to be
+// replaced or cut, or the id itself could end in the separator, a hash of both
+// keeps it distinct. It depends on nothing else, so that a tool has the same
+// name in every session.
+func toolName(id, tool string) string {
 	plainID, plainTool := plainName(id), plainName(tool)
 	name := plainID + "__" + plainTool
 	if plainID == id && plainTool == tool && len(name) <= maxName && len(id) <= maxID && !strings.Contains(id+"_", "__") {
@@ -29,7 +29,7 @@ func nameOf(id, tool string) string {
 	return cutTo(name, maxName-len(hash)) + hash
 }
 
-// plainName replaces what providers do not take in a name.
+// plainName replaces characters that providers do not accept in a name.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

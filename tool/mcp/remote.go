@@ -12,34 +12,35 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// Bounds on what a server may say about a tool, in bytes. Every request to a
-// model carries it.
+// The most bytes of a tool's description and schema: every request to a model
+// carries them.
 const (
 	maxDescription = 4 << 10
 	maxSchema      = 64 << 10
 )
 
-// adopt makes tools of what a server lists. What cannot be used is logged.
-func (s *Server) adopt(found []*sdk.Tool) []tool.Tool {
+// wrapTools turns a server's tools into ours. Unusable ones are left out and
+// logged.
+func (s *Server) wrapTools(found []*sdk.Tool) []tool.Tool {
 	var tools []tool.Tool
-	taken := map[string]bool{}
+	seen := map[string]bool{}
 	for _, t := range found {
 		spec, err := s.spec(t)
-		if err == nil && taken[spec.Name] {
-			err = errors.New("it is there twice")
+		if err == nil && seen[spec.Name] {
+			err = errors.New("the server lists it twice")
 		}
 		if err != nil {
-			s.config.Logger.Warn("mcp tool left out", "server", s.id, "tool", tool.Head(tool.Plain(s.secrets.masked(t.Name)), maxName), "error", err)
+			s.config.Logger.Warn("mcp tool left out", "server", s.id, "tool", tool.Head(tool.Plain(s.secrets.mask(t.Name)), maxName), "error", err)
 			continue
 		}
-		taken[spec.Name] = true
+		seen[spec.Name] = true
 		tools = append(tools, remote{server: s, name: t.Name, spec: spec})
 	}
 	return tools
 }
 
-// spec describes a server's tool. What it says about itself is believed no
-// further than to decide whether a call may run again.
+// spec describes a server's tool. The server's hints are used only to decide
+// whether a call may be repeated.
 func (s *Server) spec(t *sdk.Tool) (tool.Spec, error) {
 	if t.Name == "" {
 		return tool.Spec{}, errors.New("it has no name")
@@ -49,10 +50,10 @@ func (s *Server) spec(t *sdk.Tool) (tool.Spec, error) {
 		return tool.Spec{}, err
 	}
 	spec := tool.Spec{
-		Name:        nameOf(s.id, t.Name),
-		Description: tool.Head(tool.Plain(s.secrets.masked(t.Description)), maxDescription),
+		Name:        toolName(s.id, t.Name),
+		Description: tool.Head(tool.Plain(s.secrets.mask(t.Description)), maxDescription),
 		Schema:      schema,
-		Timeout:     s.config.CallTimeout + s.config.StopTimeout, // our own comes first and says more
+		Timeout:     s.config.CallTimeout + s.config.StopTimeout, // CallTimeout ends first and gives a better error
 		Effects:     tool.MCP,
 		Server:      s.id,
 	}
@@ -66,43 +67,43 @@ func (s *Server) spec(t *sdk.Tool) (tool.Spec, error) {
 	return spec, nil
 }
 
-// schema is that of a tool's arguments, an object. Providers want it to say so.
+// schema checks that a tool's arguments are an object and says so in the schema:
+// providers demand it.
 func (s *Server) schema(given any) (json.RawMessage, error) {
 	if given == nil {
 		return nil, nil
 	}
 	object, ok := given.(map[string]any)
 	if !ok {
-		return nil, errors.New("its schema is no object")
+		return nil, errors.New("its schema is not a JSON object")
 	}
 	switch object["type"] {
 	case nil:
 		object["type"] = "object"
 	case "object":
 	default:
-		return nil, errors.New("its schema describes no object")
+		return nil, errors.New("its schema does not describe an object")
 	}
 	raw, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("encode its schema: %w", err)
 	}
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("its schema has %d bytes, at most %d", len(raw), maxSchema)
+		return nil, fmt.Errorf("its schema has %d bytes, the limit is %d", len(raw), maxSchema)
 	}
-	return json.RawMessage(s.secrets.masked(string(raw))), nil
+	return json.RawMessage(s.secrets.mask(string(raw))), nil
 }
 
 // remote is a tool of a server.
 type remote struct {
 	server *Server
-	name   string // as the server knows it
+	name   string // in the server's own list
 	spec   tool.Spec
 }
 
-// Spec describes the tool.
 func (r remote) Spec() tool.Spec { return r.spec }
 
-// Call calls the tool. A server that was lost is reached again first.
+// Call calls the tool, after a reconnect if the connection was lost.
 func (r remote) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	arguments := c.Arguments
 	if len(arguments) == 0 {
@@ -122,7 +123,7 @@ func (r remote) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	case ctx.Err() != nil:
 		return tool.Result{}, ctx.Err()
 	case bounded.Err() != nil:
-		return tool.Result{}, fmt.Errorf("mcp server %q: no answer in %v", s.id, s.config.CallTimeout)
+		return tool.Result{}, fmt.Errorf("mcp server %q: no answer within %v", s.id, s.config.CallTimeout)
 	}
-	return tool.Result{}, s.secrets.told(err)
+	return tool.Result{}, s.secrets.redactError(err)
 }

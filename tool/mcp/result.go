@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -11,43 +12,39 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// result is what a server answered as text: what cannot be shown becomes a
-// note, and structured content is there unless the text says the same.
+// result turns an answer into text: content without a text form becomes a note,
+// and structured content is added unless a text part is the same JSON.
 func (s *Server) result(r *sdk.CallToolResult) tool.Result {
 	if r.NeedsInput() {
-		return tool.Result{Content: "the server asks for input, which cannot be given here", IsError: true}
+		return tool.Result{Content: "the server asks for more input, which is not supported; call the tool with complete arguments", IsError: true}
 	}
 	var parts []string
-	told := false
+	repeated := false
 	for _, c := range r.Content {
 		if t, ok := c.(*sdk.TextContent); ok && r.StructuredContent != nil {
-			told = told || sameValue(t.Text, r.StructuredContent)
+			repeated = repeated || sameValue(t.Text, r.StructuredContent)
 		}
-		if part := shown(c); part != "" {
+		if part := contentText(c); part != "" {
 			parts = append(parts, part)
 		}
 	}
-	if r.StructuredContent != nil && !told {
+	if r.StructuredContent != nil && !repeated {
 		if raw, err := json.Marshal(r.StructuredContent); err == nil {
 			parts = append(parts, string(raw))
 		}
 	}
-	text := strings.Join(parts, "\n")
-	if text == "" {
-		text = "[no content]"
-	}
+	text := cmp.Or(strings.Join(parts, "\n"), "[no content]")
 	// Secrets go first: a cut through one would leave half of it.
-	return tool.Result{Content: tool.Head(tool.Plain(s.secrets.masked(text)), s.config.MaxResult), IsError: r.IsError}
+	return tool.Result{Content: tool.Head(tool.Plain(s.secrets.mask(text)), s.config.MaxResult), IsError: r.IsError}
 }
 
-// sameValue reports a text that is the JSON of a value.
+// sameValue reports whether a text is the JSON of a value.
 func sameValue(text string, value any) bool {
-	var told any
-	return json.Unmarshal([]byte(text), &told) == nil && reflect.DeepEqual(told, value)
+	var decoded any
+	return json.Unmarshal([]byte(text), &decoded) == nil && reflect.DeepEqual(decoded, value)
 }
 
-// shown is one piece of content as text.
-func shown(c sdk.Content) string {
+func contentText(c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		return c.Text
@@ -66,5 +63,5 @@ func shown(c sdk.Content) string {
 		}
 		return fmt.Sprintf("[resource %s]\n%s", c.Resource.URI, c.Resource.Text)
 	}
-	return "[content of a kind that cannot be shown]"
+	return "[content of an unknown type: not shown]"
 }

@@ -11,31 +11,31 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// reference is ${NAME}: where the name of a variable stands for its value.
+// reference matches ${NAME}, which stands for the value of a variable.
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// minSecret is how long a value must be to be told from ordinary text.
+// minSecret is the shortest value to mask: a shorter one may be an ordinary word.
 const minSecret = 8
 
-// secrets are values that came from the environment, by name.
+// secrets holds values of the environment by the name of their variable.
 type secrets map[string]string
 
-// Secrets are the values, by the name of their variable, that connecting the
-// servers will use. They do not leave this package in a result, an error or a
-// log; a runtime that is told them keeps them out of everything else, too.
-// Variables that are not set are left out.
+// Secrets returns the values that the servers' configurations refer to, by the
+// name of their variable. This package masks them in results, errors and logs;
+// give them to the runtime so that it masks them everywhere else. Variables
+// that are not set are left out.
 func (c Config) Secrets(servers ...session.MCPServer) map[string]string {
 	c = c.withDefaults()
 	found := map[string]string{}
 	for _, server := range servers {
-		_, of, _ := c.resolve(server) // Connect tells what is not set
+		_, of, _ := c.resolve(server) // Connect reports missing variables
 		maps.Copy(found, of)
 	}
 	return found
 }
 
-// resolve puts values in the place of references. Every variable that is not
-// set is named in the error.
+// resolve replaces references by values. The error names every variable that is
+// not set.
 func (c Config) resolve(server session.MCPServer) (session.MCPServer, secrets, error) {
 	found := secrets{}
 	var missing []string
@@ -61,14 +61,14 @@ func (c Config) resolve(server session.MCPServer) (session.MCPServer, secrets, e
 	server.URL, server.Env, server.Headers = expand(server.URL), expandAll(server.Env), expandAll(server.Headers)
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return server, found, fmt.Errorf("not set in the environment: %s", strings.Join(slices.Compact(missing), ", "))
+		return server, found, fmt.Errorf("environment variables that are not set: %s", strings.Join(slices.Compact(missing), ", "))
 	}
 	return server, found, nil
 }
 
-// masked is text without the values, the longest first so that one inside
-// another leaves nothing behind.
-func (s secrets) masked(text string) string {
+// mask replaces the values in a text, the longest first: one secret may contain
+// another.
+func (s secrets) mask(text string) string {
 	names := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
 		return len(s[b]) - len(s[a])
 	})
@@ -83,20 +83,19 @@ func (s secrets) masked(text string) string {
 	return text
 }
 
-// told is an error that can be shown.
-func (s secrets) told(err error) error {
+// redactError removes the secrets from an error's text.
+func (s secrets) redactError(err error) error {
 	text := err.Error()
-	if masked := s.masked(text); masked != text {
-		return &hidden{masked, err}
+	if masked := s.mask(text); masked != text {
+		return &redactedError{masked, err}
 	}
 	return err
 }
 
-// hidden is an error whose text would tell a secret.
-type hidden struct {
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *hidden) Error() string { return e.text }
-func (e *hidden) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

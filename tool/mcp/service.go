@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// service says how to reach a server that is a URL.
-func (s *Server) service(server session.MCPServer) (func(context.Context) (*link, error), error) {
+// serviceOpener returns a function that connects to the server's URL.
+func (s *Server) serviceOpener(server session.MCPServer) (func(context.Context) (*connection, error), error) {
 	u, err := url.Parse(server.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, &session.InvalidError{Field: "mcp.url", Reason: "is not an http or https URL"}
@@ -24,68 +24,68 @@ func (s *Server) service(server session.MCPServer) (func(context.Context) (*link
 	for name, value := range server.Headers {
 		header.Set(name, value)
 	}
-	below, idle := s.config.Transport, func() {}
-	if below == nil {
+	transport, release := s.config.Transport, func() {}
+	if transport == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 64 << 10}
-		below, idle = own, own.CloseIdleConnections
+		transport, release = own, own.CloseIdleConnections
 	}
 	client := &http.Client{
-		Transport: &courier{below: below, header: header},
-		// The headers go with every request, so none may lead elsewhere.
+		Transport: &headerTransport{next: transport, header: header},
+		// Every request carries the headers, so no redirect may leave the server.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if !sameOrigin(req.URL, u) || len(via) > 5 {
-				return fmt.Errorf("it redirects to %s: %w", req.URL.Host, errElsewhere)
+				return fmt.Errorf("the server redirects to %s: %w", req.URL.Host, errOtherServer)
 			}
 			return nil
 		},
 	}
-	return func(ctx context.Context) (*link, error) {
-		l, err := greet(ctx, &sdk.StreamableClientTransport{
+	return func(ctx context.Context) (*connection, error) {
+		l, err := connect(ctx, &sdk.StreamableClientTransport{
 			Endpoint: server.URL, HTTPClient: client, DisableStandaloneSSE: true, MaxEventSize: maxMessage,
 		})
 		if err != nil {
-			idle()
+			release()
 			return nil, err
 		}
-		l.release, l.said = idle, func() string { return "" }
+		l.release, l.stderr = release, func() string { return "" }
 		return l, nil
 	}, nil
 }
 
-// errElsewhere refuses a redirect: the credentials are for one server.
-var errElsewhere = errors.New("not followed to another server")
+// errOtherServer refuses a redirect: the credentials are for one server.
+var errOtherServer = errors.New("not followed, because the headers may hold credentials; set the final address as the url")
 
-// courier adds the headers of a server to requests.
-type courier struct {
-	below  http.RoundTripper
+// headerTransport adds the headers of a server to requests.
+type headerTransport struct {
+	next   http.RoundTripper
 	header http.Header
 }
 
-// RoundTrip sends a request with the headers. It reads no more than a bounded
-// length of an answer that is one message.
-func (c *courier) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip sends a request with the headers. An answer that is not a stream is
+// limited to maxMessage bytes.
+func (c *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	for name, values := range c.header {
 		req.Header[name] = values
 	}
-	resp, err := c.below.RoundTrip(req)
+	resp, err := c.next.RoundTrip(req)
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &bounded{ReadCloser: resp.Body, left: maxMessage}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxMessage}
 	}
 	return resp, err
 }
 
 func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
-var errTooLong = errors.New("the answer is too long")
+var errTooLong = fmt.Errorf("the answer is longer than %d bytes", maxMessage)
 
-// bounded is a body that fails when it is longer than it may be.
-type bounded struct {
+// limitedBody fails when it is longer than left.
+type limitedBody struct {
 	io.ReadCloser
 	left int
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
 		return 0, errTooLong

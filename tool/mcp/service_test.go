@@ -112,7 +112,7 @@ func TestService_headersStayWithTheirServer(t *testing.T) {
 	server.Headers = map[string]string{"X-Key": "${THE_KEY}"}
 	c := quick()
 	c.LookupEnv = func(string) (string, bool) { return "sesame-0123456789", true }
-	if _, err := mcp.Connect(t.Context(), c, server); err == nil || !strings.Contains(err.Error(), "not followed to another server") {
+	if _, err := mcp.Connect(t.Context(), c, server); err == nil || !strings.Contains(err.Error(), "not followed, because the headers may hold credentials") {
 		t.Errorf("got %v", err)
 	}
 	if leaked.Load() != 0 {

@@ -1,8 +1,10 @@
-// Package shell lets an agent run commands. It is no sandbox: a command may do
-// whatever this process may, so there is no shell unless a program makes one.
+// Package shell lets an agent run commands. It is not a sandbox: a command may
+// do whatever this process may. So no agent has the tool unless a program adds
+// it.
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,21 +25,19 @@ import (
 type Config struct {
 	Dir string // the workspace, where commands start; it must exist
 
-	// Env names variables of this process that commands see. Without it they
-	// see where programs, the user's home and temporary files are, and the
-	// language; no key or token of this process.
+	// Env names further variables of this process that commands see. By
+	// default they see only safeVariables: no key or token.
 	Env []string
 
-	Timeout    time.Duration // of a command that asks for none; 0: 2 minutes
-	MaxTimeout time.Duration // that a command may ask for; 0: 10 minutes
-	MaxOutput  int           // bytes of output that are kept; 0: 32 KiB
+	Timeout    time.Duration // of a command without its own timeout; 0: 2 minutes
+	MaxTimeout time.Duration // the longest timeout that a call may set; 0: 10 minutes
+	MaxOutput  int           // bytes of output to keep; 0: 32 KiB
 }
 
-// harmless are the variables every command sees.
-var harmless = []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ"}
+var safeVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ"}
 
-// New makes the tool shell, which runs a line with /bin/sh. It fails where
-// there is none.
+// New returns the tool shell, which runs a command line with /bin/sh. On Windows
+// it fails with ErrUnsupported.
 func New(c Config) (tool.Tool, error) {
 	if runtime.GOOS == "windows" {
 		return nil, fmt.Errorf("run /bin/sh on windows: %w", session.ErrUnsupported)
@@ -52,21 +52,15 @@ func New(c Config) (tool.Tool, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("find workspace: %w", err)
 	} else if !info.IsDir() {
-		return nil, &session.InvalidError{Field: "Config.Dir", Reason: fmt.Sprintf("%q is no folder", c.Dir)}
+		return nil, &session.InvalidError{Field: "Config.Dir", Reason: fmt.Sprintf("%q is not a folder", c.Dir)}
 	}
 	c.Dir = dir
-	if c.Timeout <= 0 {
-		c.Timeout = 2 * time.Minute
-	}
-	if c.MaxTimeout <= 0 {
-		c.MaxTimeout = max(10*time.Minute, c.Timeout)
-	}
-	if c.MaxOutput <= 0 {
-		c.MaxOutput = 32 << 10
-	}
+	c.Timeout = cmp.Or(max(c.Timeout, 0), 2*time.Minute)
+	c.MaxTimeout = cmp.Or(max(c.MaxTimeout, 0), max(10*time.Minute, c.Timeout))
+	c.MaxOutput = cmp.Or(max(c.MaxOutput, 0), 32<<10)
 	return tool.Func(tool.Spec{
 		Name: "shell", Effects: tool.Shell, Nature: tool.Once,
-		Timeout: c.MaxTimeout + 2*drain, // the tool's own limit comes first and keeps the output
+		Timeout: c.MaxTimeout + 2*drain, // the limit below ends first and keeps the output
 		Description: fmt.Sprintf("Run a command line with /bin/sh in the workspace and see its output and exit code. There is no input to type into. "+
 			"It is stopped after %v unless timeout says otherwise, and everything it left running in the background is stopped with it.", c.Timeout),
 	}, c.run)
@@ -77,8 +71,8 @@ type arguments struct {
 	Timeout float64 `json:"timeout,omitempty" jsonschema:"seconds after which it is stopped"`
 }
 
-// drain is how long output is waited for that a process outside the group may
-// still hold open.
+// drain is how long to wait for the end of the output: a process that left the
+// group may hold the pipe open.
 const drain = time.Second
 
 func (c Config) run(ctx context.Context, in arguments) (tool.Result, error) {
@@ -114,29 +108,29 @@ func (c Config) run(ctx context.Context, in arguments) (tool.Result, error) {
 	return tool.Result{Content: fmt.Sprintf("exit code %d\n%s", code, out), IsError: code != 0}, nil
 }
 
-// output runs a command to its end and the end of all it started, and is what
-// they wrote. When the time is over the shell is killed, and with the shell gone
-// whatever the reason its group is. The pipe is our own: a process left in the
-// background, which holds it open, is ended before the rest of it is read.
+// output runs a command and returns what it and its children wrote. As soon as
+// the shell has ended, for whatever reason, its group is killed. The pipe is
+// ours because a background process would keep cmd's own pipe open: here it is
+// killed before the rest of the output is read.
 func (c Config) output(cmd *exec.Cmd) (string, error) {
 	from, to, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
-	defer from.Close() //nolint:errcheck // it is only read
+	defer from.Close() //nolint:errcheck // only read
 	cmd.Stdout, cmd.Stderr = to, to
 	err = cmd.Start()
 	if closed := to.Close(); err != nil || closed != nil {
 		return "", errors.Join(err, closed)
 	}
-	kept := newEnds(c.MaxOutput)
+	kept := newHeadTail(c.MaxOutput)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		kept.readFrom(from)
 	}()
 	err = cmd.Wait()
-	_ = group.Kill(cmd) // most often there is nobody left
+	_ = group.Kill(cmd) // usually the group is empty
 	_ = from.SetReadDeadline(time.Now().Add(drain))
 	<-done
 	return kept.text(), err
@@ -144,7 +138,7 @@ func (c Config) output(cmd *exec.Cmd) (string, error) {
 
 func (c Config) environment() []string {
 	env := []string{"TERM=dumb", "NO_COLOR=1", "PWD=" + c.Dir}
-	for _, name := range slices.Concat(harmless, c.Env) {
+	for _, name := range slices.Concat(safeVariables, c.Env) {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// Config says what a child process is started for.
+// Config tells a child process what to do.
 type Config struct {
 	Program   string // its name in the table given to Main
 	Job       any    // what Process.Job decodes
@@ -20,12 +20,12 @@ type Config struct {
 	KillAt    string // the named point at which it kills itself; empty: none
 	Record    bool   // keep the names of all points, see Points
 
-	// OnReport receives what the process reports, one by one. The process
+	// OnReport receives the reports of the process one by one. The process
 	// waits while the function blocks. Nil: reports are dropped.
 	OnReport func(json.RawMessage)
 }
 
-// Child is a child process as the test sees it.
+// Child is a child process, seen from the test.
 type Child struct {
 	Ready <-chan struct{} // closed when the process is ready or gone
 	Gone  <-chan struct{} // closed when it has ended
@@ -42,7 +42,7 @@ type Child struct {
 	problems []string
 }
 
-// End is how a child process ended.
+// End says how a child process ended.
 type End struct {
 	Killed string // what killed it; empty: it ended by itself
 	Busy   bool   // its program returned session.ErrBusy
@@ -119,8 +119,8 @@ func (c *Child) take(m message) {
 	}
 }
 
-// Kill sends SIGKILL to the process, unless it has ended. By is what Wait
-// says killed it.
+// Kill sends SIGKILL to the process, unless it has ended. Wait reports by as the
+// cause.
 func (c *Child) Kill(by string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,9 +135,8 @@ func (c *Child) GoOn() error {
 	return err
 }
 
-// Wait waits for the end of the process. Any end is an error other than that
-// of a program that succeeded or was busy, or a kill. So is any problem that
-// the process told of.
+// Wait waits for the end of the process. It returns an error unless the program
+// succeeded, was busy or was killed, and for any problem that it reported.
 func (c *Child) Wait() (End, error) {
 	<-c.Gone
 	c.mu.Lock()
@@ -152,8 +151,8 @@ func (c *Child) Wait() (End, error) {
 	return End{}, fmt.Errorf("a child process ended with %v: %s\n%s", c.cmd.ProcessState, strings.Join(c.problems, "; "), c.stderr.String())
 }
 
-// Points are the names of all points that the process has passed, in order,
-// if it recorded them. Valid when it is gone.
+// Points returns the names of all points that the process passed, in order, if it
+// recorded them. Call it after Wait.
 func (c *Child) Points() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package child starts the binary of a test again as a child process that can
-// be killed: by itself at a write point or a named point, or by the test.
+// Package child starts a test's binary again as a child process that can be
+// killed: by itself at a write point or a named point, or by the test.
 package child
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// variable holds the order of a child process, as JSON.
+// variable has the order of a child process as JSON.
 const variable = "HOLDFAST_TEST_CHILD"
 
-// WritePrefix begins the names of write points.
+// WritePrefix is the prefix of the names of write points.
 const WritePrefix = "write "
 
-// Program is what a child process does.
+// Program is the code of a child process.
 type Program func(ctx context.Context, p *Process) error
 
 // order says what a child process does and where it dies.
@@ -73,7 +73,7 @@ func Main(programs map[string]Program) {
 	os.Exit(0)
 }
 
-// Flag is the value of a flag of the test, zero where it is not defined.
+// Flag returns the value of a flag of the test; zero if it is not defined.
 func Flag[T any](name string) (value T) {
 	if f := flag.Lookup(name); f != nil {
 		if getter, ok := f.Value.(flag.Getter); ok {
@@ -83,8 +83,8 @@ func Flag[T any](name string) (value T) {
 	return value
 }
 
-// Process is a child process as its program sees it. The zero value is a
-// process that is never killed and has no parent.
+// Process is a child process, seen from its program. The zero value is never
+// killed and has no parent.
 type Process struct {
 	order  order
 	resume chan struct{} // nil: there is no parent
@@ -96,11 +96,11 @@ type Process struct {
 // Job decodes the job that the test gave to Start.
 func (p *Process) Job(v any) error { return json.Unmarshal(p.order.Job, v) }
 
-// KillAt is the name of the point at which the process has to die.
+// KillAt returns the name of the point at which the process must die.
 func (p *Process) KillAt() string { return p.order.KillAt }
 
-// Write is a write point: a store calls it around every step that touches what
-// outlives the process.
+// Write is a write point: a store calls it around every step that changes
+// durable data.
 func (p *Process) Write(point string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *Process) Write(point string) {
 	p.pass(WritePrefix+point, p.writes == p.order.KillWrite)
 }
 
-// Point is any other point at which the process can be killed.
+// Point is another point at which the process can be killed.
 func (p *Process) Point(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *Process) Die(at string) {
 	p.pass(at, true)
 }
 
-// pass records a point, or dies there. It is called with mu held, so that the
-// last line of the process is whole.
+// pass records a point, or dies there. mu is held, so that the last line of the
+// process is complete.
 func (p *Process) pass(name string, last bool) {
 	if p.order.Record {
 		p.send(message{Point: name})
@@ -142,10 +142,10 @@ func (p *Process) pass(name string, last bool) {
 	select {}
 }
 
-// Ready tells the test that the process begins its work.
+// Ready tells the test that the process starts its work.
 func (p *Process) Ready() { p.send(message{Ready: true}) }
 
-// Report sends a value to the test before it returns.
+// Report sends a value to the test and returns after it is sent.
 func (p *Process) Report(v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *Process) Problem(text string) { p.send(message{Problem: text}) }
 // Wait waits until the test calls GoOn.
 func (p *Process) Wait() { <-p.resume }
 
-// listen ends the process when the test that started it is gone.
+// listen ends the process when the test process is gone.
 func (p *Process) listen() {
 	for input := bufio.NewReader(os.Stdin); ; {
 		if _, err := input.ReadByte(); err != nil {
@@ -171,8 +171,8 @@ func (p *Process) listen() {
 	}
 }
 
-// send writes one line with one system call, so that a kill never leaves half
-// of it.
+// send writes one line with one system call, so that a kill never leaves half a
+// line.
 func (p *Process) send(m message) {
 	if p.resume == nil {
 		return

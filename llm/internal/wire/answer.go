@@ -14,13 +14,13 @@ var (
 	errLine     = errors.New("line too long")
 )
 
-// maxLine is the longest line of a stream: an answer may come in one piece.
+// maxLine is the most bytes of one line: a whole answer may be one line.
 const maxLine = 8 << 20
 
-// done is what some servers say in place of a last event.
+// done ends a stream at some servers.
 const done = "[DONE]"
 
-// Answer is what a server says, in one piece or as a stream of events.
+// Answer is the body of a response: one document or a stream of events.
 type Answer struct {
 	client *Client
 	guard  *guard
@@ -29,45 +29,45 @@ type Answer struct {
 
 	line []byte // the line being read; reused
 	data []byte // of the event being read; reused
-	good int    // events and documents that were JSON
-	over bool   // the stream said that it is over
+	good int    // how many events and documents were valid JSON
+	over bool   // the stream has announced its end
 }
 
 func newAnswer(c *Client, g *guard, body io.ReadCloser) *Answer {
 	return &Answer{
 		client: c, guard: g, body: body,
-		reader: bufio.NewReaderSize(&watched{body: body, guard: g, left: c.config.MaxBytes}, 16<<10),
+		reader: bufio.NewReaderSize(&guardedBody{body: body, guard: g, left: c.config.MaxBytes}, 16<<10),
 	}
 }
 
-// Ending says that the answer is there and only its end is missing. The server
-// is given a moment for that, not as long as for an answer.
+// Ending is called when the answer is complete and only the end of the stream is
+// missing: from then on a short pause ends the request.
 func (a *Answer) Ending() {
 	a.guard.idle = min(a.guard.idle, endingIdle)
-	a.guard.alive()
+	a.guard.reset()
 }
 
 const (
 	endingIdle = 5 * time.Second       // for what follows an answer, such as its usage
-	drainIdle  = 50 * time.Millisecond // for the end of a stream that said it is over
+	drainIdle  = 50 * time.Millisecond // for the rest of a stream that announced its end
 	drainBytes = 4 << 10
 )
 
-// Close ends the request, also in the middle of its answer. A stream that said
-// it is over is read to its end if that comes at once: then the connection
-// serves the next request too.
+// Close ends the request, also in the middle of the answer. A stream that
+// announced its end is read completely if the rest comes at once, so that the
+// connection can be reused.
 func (a *Answer) Close() {
 	if a.over {
 		a.guard.idle = drainIdle
-		a.guard.alive()
-		_, _ = io.CopyN(io.Discard, a.reader, drainBytes) // whatever it was, it is not wanted
+		a.guard.reset()
+		_, _ = io.CopyN(io.Discard, a.reader, drainBytes) // the rest is not needed
 	}
 	a.guard.stop()
-	_ = a.body.Close() // there is nobody left who wants the rest
+	_ = a.body.Close() // the rest is not needed
 }
 
-// Whole reports an answer in one piece, whatever its content type says: some
-// servers do not stream and do not say so. A web page is an error.
+// Whole reports an answer that is one document, whatever its content type says:
+// some servers do not stream and do not say so. A web page is an error.
 func (a *Answer) Whole() (bool, error) {
 	for {
 		next, err := a.reader.Peek(1)
@@ -80,15 +80,19 @@ func (a *Answer) Whole() (bool, error) {
 				return false, a.fail(err)
 			}
 		case '<':
-			start, _ := a.reader.Peek(4 << 10) // what is there of it
-			return false, a.client.Final("it answered with a web page, not as a model does" + a.client.titled(start))
+			start, _ := a.reader.Peek(4 << 10) // as much as has arrived
+			return false, a.client.webPage(start)
 		default:
 			return c == '{' || c == '[', nil
 		}
 	}
 }
 
-// All is an answer in one piece. It is JSON.
+func (c *Client) webPage(page []byte) error {
+	return c.Final("it answered with a web page" + c.pageTitle(page) + ", not with JSON; check the URL")
+}
+
+// All reads an answer that is one JSON document.
 func (a *Answer) All() ([]byte, error) {
 	raw, err := io.ReadAll(a.reader)
 	if err != nil {
@@ -102,16 +106,16 @@ func (a *Answer) All() ([]byte, error) {
 	case len(raw) == 0:
 		return nil, a.client.Transient("it answered with nothing")
 	case raw[0] == '<':
-		return nil, a.client.Final("it answered with a web page, not as a model does" + a.client.titled(raw))
+		return nil, a.client.webPage(raw)
 	case raw[0] == '{' || raw[0] == '[':
-		return nil, a.client.Transient("its answer broke off or is no JSON")
+		return nil, a.client.Transient("its answer was cut off or is not JSON")
 	}
-	return nil, a.client.Final("its answer is no JSON")
+	return nil, a.client.Final("its answer is not JSON")
 }
 
-// Next is the JSON of the next event, or io.EOF when the stream is over. It is
-// valid until the next call. An event is handed on as soon as its line is
-// there; one spread over several lines, when it ends.
+// Next returns the JSON of the next event, or io.EOF at the end of the stream.
+// It is valid until the next call. An event of one line is returned as soon as
+// the line is complete.
 func (a *Answer) Next() ([]byte, error) {
 	if a.over {
 		return nil, io.EOF
@@ -123,7 +127,7 @@ func (a *Answer) Next() ([]byte, error) {
 			return nil, a.fail(err)
 		}
 		last := err != nil
-		value, isData := dataOf(line)
+		value, isData := dataLine(line)
 		switch {
 		case isData && len(a.data) == 0 && string(value) == done:
 			a.over = true
@@ -137,7 +141,7 @@ func (a *Answer) Next() ([]byte, error) {
 			}
 		}
 		if len(a.data) > 0 && (last || len(line) == 0) {
-			return a.gathered(last)
+			return a.multiLine(last)
 		}
 		if last {
 			return nil, io.EOF
@@ -145,33 +149,32 @@ func (a *Answer) Next() ([]byte, error) {
 	}
 }
 
-// gathered is an event of several lines.
-func (a *Answer) gathered(last bool) ([]byte, error) {
+// multiLine returns an event of several lines.
+func (a *Answer) multiLine(last bool) ([]byte, error) {
 	switch {
 	case json.Valid(a.data):
 		a.good++
 		return a.data, nil
 	case last:
-		return nil, a.client.Transient("its answer broke off")
+		return nil, a.client.Transient("its answer was cut off")
 	case a.good > 0:
-		return nil, a.client.Transient("a part of its answer is no JSON")
+		return nil, a.client.Transient("a part of its answer is not JSON")
 	}
-	return nil, a.client.Final("its answer is no JSON")
+	return nil, a.client.Final("its answer is not JSON")
 }
 
-// Over says that the stream is, in a way only its protocol knows.
+// Over is called when an event of the protocol has announced the end.
 func (a *Answer) Over() { a.over = true }
 
-// Done reports that the stream said it is over, and did not merely end.
+// Done reports that the stream announced its end, and did not merely stop.
 func (a *Answer) Done() bool { return a.over }
 
-// dataOf is the value of a data line.
-func dataOf(line []byte) ([]byte, bool) {
+func dataLine(line []byte) ([]byte, bool) {
 	value, ok := bytes.CutPrefix(line, []byte("data:"))
 	return bytes.TrimSpace(value), ok
 }
 
-// readLine is the next line without its end. The last one may come with io.EOF.
+// readLine reads a line without its end. The last one may come with io.EOF.
 func (a *Answer) readLine() ([]byte, error) {
 	a.line = a.line[:0]
 	for {
@@ -189,19 +192,19 @@ func (a *Answer) readLine() ([]byte, error) {
 	}
 }
 
-// fail is the error of a read that did not go well.
+// fail translates the error of a read.
 func (a *Answer) fail(err error) error {
 	switch {
 	case a.guard.ended() != nil:
 		return a.guard.ended()
-	case a.guard.fired():
+	case a.guard.timedOut():
 		return a.client.Transient("nothing arrived for " + a.guard.idle.String())
 	case errors.Is(err, errTooLarge):
-		return a.client.Final("its answer is larger than allowed")
+		return a.client.Final("its answer is larger than the limit")
 	case errors.Is(err, errLine):
-		return a.client.Final("a line of its answer is longer than allowed")
+		return a.client.Final("a line of its answer is longer than the limit")
 	case errors.Is(err, io.EOF):
 		return a.client.Transient("it answered with nothing")
 	}
-	return a.client.Transient("the connection broke: " + a.client.clean(plain(err), 200))
+	return a.client.Transient("the connection broke: " + a.client.clean(errorText(err), 200))
 }

@@ -5,19 +5,18 @@ import (
 	"regexp"
 )
 
-// CallIDs gives the calls of one transcript ids that every provider takes. An
-// id that is fit and new is kept, so that what a provider wrote comes back to
-// it; any other, written by another provider or repeated, is replaced. Results
-// follow their calls in order and take the ids in that order.
+// CallIDs gives the calls of one transcript ids that every provider accepts. A
+// valid, new id is kept, so that a provider gets its own ids back; an invalid or
+// repeated one is replaced. Results must come in the order of their calls.
 type CallIDs struct {
 	used    map[string]bool
 	waiting []string
 }
 
-// Providers take 40 or 64 characters, and some only these.
+// Providers accept 40 or 64 characters, some only these.
 var callID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// Call is the id of the next call.
+// Call returns the id for the next call.
 func (c *CallIDs) Call(id string) string {
 	if c.used == nil {
 		c.used = map[string]bool{}
@@ -30,7 +29,7 @@ func (c *CallIDs) Call(id string) string {
 	return id
 }
 
-// Result is the id of the call that the next result answers.
+// Result returns the id for the next result.
 func (c *CallIDs) Result() string {
 	if len(c.waiting) == 0 { // a transcript that providers accept has no such result
 		return ""
@@ -45,8 +44,7 @@ var (
 	notInNames = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 )
 
-// ToolName is a name that every provider takes. Models invent names that none
-// would accept back.
+// ToolName makes a name that every provider accepts: models invent others.
 func ToolName(name string) string {
 	if toolName.MatchString(name) {
 		return name

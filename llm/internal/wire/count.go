@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxCount is more tokens than any request has.
+// maxCount is more than any request has.
 const maxCount = 1e9
 
-// Count is a number of tokens as a server tells it. What cannot be true
-// (negative, absurd, no number) counts as not told.
+// Count is a number of tokens that a server reports. Impossible values (negative,
+// absurd, not a number) become 0.
 type Count int64
 
 // UnmarshalJSON takes any JSON value and never fails.
 func (c *Count) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
-		return nil // as if it were not there
+		return nil // like a missing field
 	}
 	*c = 0
 	f, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
@@ -27,19 +27,19 @@ func (c *Count) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Of is the part of a whole, which is no larger than it.
+// Of returns the count, at most whole.
 func (c Count) Of(whole Count) int64 { return int64(min(c, whole)) }
 
-// Word is a string field that a server may leave out, set to null or fill with
+// String is a string field that a server may leave out, set to null or fill with
 // something else.
-type Word string
+type String string
 
 // UnmarshalJSON takes any JSON value and never fails.
-func (w *Word) UnmarshalJSON(data []byte) error {
+func (w *String) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		text = ""
 	}
-	*w = Word(text)
+	*w = String(text)
 	return nil
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// Media is the data of a part, checked: providers refuse a whole transcript
-// for one part that is not base64 or has no type.
+// Media is the checked data of a part: providers refuse a whole transcript for
+// one part that is not base64 or has no type.
 type Media struct {
 	Data string // base64, standard alphabet
 	Type string // image/png …
 }
 
-// MediaOf is the data a part carries, in itself or in a data URL. ok is false
-// where there is none that can be sent.
+// MediaOf returns the data of a part or of its data URL. ok is false if there is
+// none that can be sent.
 func MediaOf(p session.Part) (m Media, ok bool) {
 	m = Media{Data: p.Data, Type: p.MediaType}
 	if m.Data == "" {
@@ -36,7 +36,7 @@ func MediaOf(p session.Part) (m Media, ok bool) {
 	if err != nil || len(decoded) == 0 {
 		return m, false
 	}
-	m.Data = base64.StdEncoding.EncodeToString(decoded) // line breaks are gone
+	m.Data = base64.StdEncoding.EncodeToString(decoded) // removes line breaks
 	if m.Type == "" {
 		m.Type = http.DetectContentType(decoded)
 	}
@@ -46,21 +46,21 @@ func MediaOf(p session.Part) (m Media, ok bool) {
 	return m, true
 }
 
-// Text is the data as text, where it is text.
+// Text returns the data as text, if it is text.
 func (m Media) Text() (string, bool) {
 	decoded, err := base64.StdEncoding.DecodeString(m.Data)
 	text := string(decoded)
 	return text, err == nil && strings.HasPrefix(m.Type, "text/") && utf8.ValidString(text) && strings.TrimSpace(text) != ""
 }
 
-// LinkOf is the address of a part that a provider can fetch.
+// LinkOf returns the address of a part, if a provider can fetch it.
 func LinkOf(p session.Part) (string, bool) {
 	return p.URL, strings.HasPrefix(p.URL, "https://") || strings.HasPrefix(p.URL, "http://")
 }
 
-// Instead is the text that stands for a part the protocol has no place for.
-// The model is told that something was there; nothing is dropped unseen.
-func Instead(p session.Part) string {
+// Placeholder returns a text for a part that the protocol cannot send, so that
+// nothing is dropped silently.
+func Placeholder(p session.Part) string {
 	text := "[" + p.Type
 	if p.Name != "" {
 		text += fmt.Sprintf(" %q", p.Name)
@@ -71,8 +71,8 @@ func Instead(p session.Part) string {
 	return text + " left out: it cannot be sent to this model]"
 }
 
-// PlainText is content for a place that takes only text. Thoughts, and what
-// only another provider understands, have no place there.
+// PlainText returns content for a field that accepts only text, without
+// reasoning and parts of other providers.
 func PlainText(content session.Content) string {
 	var texts []string
 	for _, p := range content {
@@ -80,7 +80,7 @@ func PlainText(content session.Content) string {
 		case session.PartText:
 			texts = append(texts, p.Text)
 		case session.PartImage, session.PartFile, session.PartAudio:
-			texts = append(texts, Instead(p))
+			texts = append(texts, Placeholder(p))
 		}
 	}
 	return strings.Join(texts, "\n")

@@ -9,18 +9,17 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// minSecret keeps ordinary words from being taken for secrets.
+// minSecret is the shortest value to mask: a shorter one may be an ordinary word.
 const minSecret = 8
 
-// hiddenSecret stands where a secret stood.
 const hiddenSecret = "[secret]"
 
-// starred is a secret that a server has half hidden itself.
+// starred matches a secret that a server has partly masked itself.
 var starred = regexp.MustCompile(`[A-Za-z0-9_-]*\*{3,}[A-Za-z0-9_*-]*`)
 
-// secretsOf is everything in a configuration that may be a credential, the
-// longest first so that one inside another leaves nothing behind.
-func secretsOf(c Config, base *url.URL) []string {
+// findSecrets lists everything in a configuration that may be a credential, the
+// longest first: one may contain another.
+func findSecrets(c Config, base *url.URL) []string {
 	var found []string
 	for name, values := range c.Header {
 		if !session.SecretKey(name) {
@@ -46,8 +45,8 @@ func secretsOf(c Config, base *url.URL) []string {
 	return slices.Compact(found)
 }
 
-// scrub takes secrets out of a text from outside: a server may repeat the key
-// it refuses, whole or half hidden.
+// scrub masks secrets in a server's text: it may repeat the key that it refuses,
+// complete or partly masked.
 func (c *Client) scrub(text string) string {
 	for _, s := range c.secrets {
 		text = strings.ReplaceAll(text, s, hiddenSecret)
@@ -55,6 +54,6 @@ func (c *Client) scrub(text string) string {
 	return starred.ReplaceAllString(text, hiddenSecret)
 }
 
-// clean is a text from outside as it may stand in an error. Secrets go first:
-// a cut through one would leave half of it.
-func (c *Client) clean(text string, most int) string { return short(c.scrub(text), most) }
+// clean makes a server's text fit for an error. Secrets go first: a cut through
+// one would leave half of it.
+func (c *Client) clean(text string, most int) string { return oneLine(c.scrub(text), most) }

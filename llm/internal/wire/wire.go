@@ -1,11 +1,11 @@
-// Package wire carries requests to the servers of models and their answers
-// back over HTTP. It knows no protocol, only what all of them have in common:
-// failures that may pass and failures that are final, streams that break, and
-// secrets that must not be seen.
+// Package wire sends requests to model servers over HTTP and reads their
+// answers. It knows no protocol, only what all have in common: transient and
+// final failures, interrupted streams, and secrets to mask.
 package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,19 +28,18 @@ const (
 	DefaultMaxBytes = 64 << 20
 )
 
-// Config says where a server is and how it is spoken to. Provider, Model and
-// URL are required.
+// Config describes a server. Provider, Model and URL are required.
 type Config struct {
 	Provider string        // in errors
 	Model    string        // in errors
-	URL      string        // paths are added to it; its query, if it has one, stays
+	URL      string        // paths are appended; a query stays
 	Header   http.Header   // sent with every request; holds the key
-	Client   *http.Client  // nil: http.DefaultTransport and no limit of time
-	Idle     time.Duration // between two bytes of an answer, 0: DefaultIdle
-	MaxBytes int64         // of one answer, 0: DefaultMaxBytes
+	Client   *http.Client  // nil: http.DefaultTransport without a timeout
+	Idle     time.Duration // the longest pause in an answer; 0: DefaultIdle
+	MaxBytes int64         // of one answer; 0: DefaultMaxBytes
 }
 
-// Client speaks to one server. It is safe for concurrent use.
+// Client talks to one server. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	base    *url.URL
@@ -48,7 +47,7 @@ type Client struct {
 	secrets []string
 }
 
-// New checks the configuration. Errors name the field and no secret.
+// New checks the configuration. Errors name the field and contain no secret.
 func New(c Config) (*Client, error) {
 	if c.Model == "" {
 		return nil, &session.InvalidError{Field: "Config.Model", Reason: "is required"}
@@ -59,31 +58,38 @@ func New(c Config) (*Client, error) {
 	}
 	for name, values := range c.Header {
 		if strings.ContainsFunc(strings.Join(values, ""), func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
-			return nil, &session.InvalidError{Field: "Config", Reason: "the value for the header " + name + " has characters that no header takes"}
+			return nil, &session.InvalidError{Field: "Config", Reason: "the value for the header " + name + " has characters that are not allowed in a header"}
 		}
 	}
 	if c.Idle < 0 || c.MaxBytes < 0 {
-		return nil, &session.InvalidError{Field: "Config.Idle", Reason: "limits are not negative"}
+		return nil, &session.InvalidError{Field: "Config.Idle", Reason: "Idle and MaxBytes must not be negative"}
 	}
-	if c.Idle == 0 {
-		c.Idle = DefaultIdle
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = DefaultMaxBytes
-	}
+	c.Idle, c.MaxBytes = cmp.Or(c.Idle, DefaultIdle), cmp.Or(c.MaxBytes, DefaultMaxBytes)
 	client := &http.Client{}
 	if c.Client != nil {
 		copied := *c.Client
 		client = &copied
 	}
-	// A redirect would carry the key to wherever it points.
+	// A redirect would send the key to another server.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{config: c, base: base, http: client, secrets: secretsOf(c, base)}, nil
+	return &Client{config: c, base: base, http: client, secrets: findSecrets(c, base)}, nil
 }
 
-// Post sends body as JSON. The answer is one of status 2xx, anything else is an
-// error: of the context if that ended, a TransientError if trying again may
-// help, else a ProviderError. The caller closes the answer.
+// WithHeader returns a copy of header, with one more value if it is not empty.
+func WithHeader(header http.Header, name, value string) http.Header {
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if value != "" {
+		header.Set(name, value)
+	}
+	return header
+}
+
+// Post sends body as JSON. It returns an answer only for a status of 2xx. Else
+// the error is the context's if it ended, a TransientError if a retry may help,
+// or a ProviderError. The caller closes the answer.
 func (c *Client) Post(ctx context.Context, path string, body any) (*Answer, error) {
 	var payload bytes.Buffer
 	enc := json.NewEncoder(&payload)
@@ -94,7 +100,7 @@ func (c *Client) Post(ctx context.Context, path string, body any) (*Answer, erro
 	return c.do(ctx, http.MethodPost, path, payload.Bytes())
 }
 
-// Get reads a whole answer. Errors are those of Post.
+// Get reads a whole answer. Errors are as in Post.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	answer, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -104,13 +110,13 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	return answer.All()
 }
 
-// Reader makes sense of an answer, whole or as it comes.
+// Reader decodes an answer, a whole document or a stream.
 type Reader interface {
 	Whole(a *Answer) error
 	Stream(a *Answer) error
 }
 
-// Ask posts a request and has its answer read. Errors are those of Post.
+// Ask posts a request and lets r read the answer. Errors are as in Post.
 func (c *Client) Ask(ctx context.Context, path string, body any, r Reader) error {
 	answer, err := c.Post(ctx, path, body)
 	if err != nil {
@@ -127,7 +133,7 @@ func (c *Client) Ask(ctx context.Context, path string, body any, r Reader) error
 	return r.Stream(answer)
 }
 
-// Models lists what the server offers, sorted. Errors are those of Post.
+// Models lists the server's models, sorted. Errors are as in Post.
 func (c *Client) Models(ctx context.Context, path string) ([]string, error) {
 	raw, err := c.Get(ctx, path)
 	if err != nil {
@@ -135,11 +141,11 @@ func (c *Client) Models(ctx context.Context, path string) ([]string, error) {
 	}
 	var list struct {
 		Data []struct {
-			ID Word `json:"id"`
+			ID String `json:"id"`
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, c.Final(fmt.Sprintf("its list of models cannot be read: %v", err))
+		return nil, c.Final(fmt.Sprintf("cannot read its list of models: %v", err))
 	}
 	var names []string
 	for _, item := range list.Data {
@@ -157,31 +163,31 @@ func (c *Client) do(ctx context.Context, method, path string, payload []byte) (*
 	request, err := http.NewRequestWithContext(guarded, method, c.base.JoinPath(path).String(), bytes.NewReader(payload))
 	if err != nil {
 		guard.stop()
-		return nil, c.Final("the request cannot be made: its address or method is not valid")
+		return nil, c.Final("cannot make the request: its address or method is not valid")
 	}
 	maps.Copy(request.Header, c.config.Header.Clone())
-	request.Header.Set("Accept-Encoding", "identity") // a compressed stream arrives in lumps
+	request.Header.Set("Accept-Encoding", "identity") // a compressed stream would arrive in bursts
 	if payload != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(request) //nolint:bodyclose // closed with the answer
 	if err != nil {
-		err = c.unreachable(guard, err)
+		err = c.connectionError(guard, err)
 		guard.stop()
 		return nil, err
 	}
 	answer := newAnswer(c, guard, response.Body)
 	if response.StatusCode/100 != 2 {
 		defer answer.Close()
-		return nil, c.refused(guard, response, answer)
+		return nil, c.statusError(guard, response, answer)
 	}
 	return answer, nil
 }
 
-// guard ends a request when nothing arrives for too long.
+// guard cancels a request when nothing arrives for too long.
 type guard struct {
-	ended  func() error // why the caller's context ended, if it did
-	cause  func() error // why the request ended, if it did
+	ended  func() error // the error of the caller's context
+	cause  func() error // why the request was cancelled
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	idle   time.Duration
@@ -197,32 +203,30 @@ func newGuard(parent context.Context, idle time.Duration) (context.Context, *gua
 	}
 }
 
-// alive says that something arrived.
-func (g *guard) alive() { g.timer.Reset(g.idle) }
+func (g *guard) reset() { g.timer.Reset(g.idle) }
 
-// fired reports that nothing arrived in time.
-func (g *guard) fired() bool { return errors.Is(g.cause(), errIdle) }
+func (g *guard) timedOut() bool { return errors.Is(g.cause(), errIdle) }
 
 func (g *guard) stop() {
 	g.timer.Stop()
 	g.cancel(nil)
 }
 
-// watched is a body that keeps its guard awake and ends at a number of bytes.
-type watched struct {
+// guardedBody resets its guard on every read and ends after left bytes.
+type guardedBody struct {
 	body  io.ReadCloser
 	guard *guard
 	left  int64
 }
 
-func (w *watched) Read(p []byte) (int, error) {
+func (w *guardedBody) Read(p []byte) (int, error) {
 	if w.left <= 0 {
 		return 0, errTooLarge
 	}
 	n, err := w.body.Read(p[:min(int64(len(p)), w.left)])
 	w.left -= int64(n)
 	if n > 0 {
-		w.guard.alive()
+		w.guard.reset()
 	}
 	return n, err
 }

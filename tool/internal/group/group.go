@@ -1,3 +1,2 @@
-// Package group runs a command so that it ends together with everything it
-// started.
+// Package group ends a command together with all processes that it started.
 package group

@@ -7,10 +7,10 @@ import "os/exec"
 // Set does nothing: there are no process groups here.
 func Set(*exec.Cmd) {}
 
-// Terminate ends the command; there is no way to ask here.
+// Terminate kills the command: there is no gentler way here.
 func Terminate(cmd *exec.Cmd) error { return Kill(cmd) }
 
-// Kill ends the command; what it started goes on.
+// Kill ends the command, but not the processes that it started.
 func Kill(cmd *exec.Cmd) error {
 	if cmd.Process == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package pgtest gives tests a PostgreSQL: the one that HOLDFAST_TEST_POSTGRES
-// names, or one of their own, started from the installed binaries on a private
-// socket. Where there is neither, the test is skipped, and fails in CI.
+// Package pgtest gives tests a PostgreSQL server: the one that
+// HOLDFAST_TEST_POSTGRES names, or a private one, started from the installed
+// binaries. Without either the test is skipped, and fails in CI.
 package pgtest
 
 import (
@@ -17,34 +17,33 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/pgserver"
 )
 
-// Variable names a server to use in the place of one of our own.
+// Variable holds the URL of a server to use instead of a private one.
 const Variable = "HOLDFAST_TEST_POSTGRES"
 
 // shared is the one server of a test binary. It ends with the process.
 var shared = sync.OnceValues(func() (*pgserver.Server, error) { return pgserver.Start(os.Getenv("TMPDIR")) })
 
-// Schema is the URL of a fresh schema on the shared server. Our own server
-// goes with everything in it; on another one the schema is dropped when the
-// test is over.
+// Schema returns the URL of a new schema on the shared server. A private server
+// is removed as a whole; on another one the schema is dropped after the test.
 func Schema(t testing.TB) string {
 	t.Helper()
-	base, name := fresh(t, "SCHEMA", "", "CASCADE")
+	base, name := create(t, "SCHEMA", "", "CASCADE")
 	return With(t, base, "search_path", name)
 }
 
-// SchemaIn is the URL of a fresh schema in a database, with which it goes.
+// SchemaIn returns the URL of a new schema in a database.
 func SchemaIn(t testing.TB, database string) string {
 	t.Helper()
-	name := unused()
+	name := uniqueName()
 	Exec(t, database, "CREATE SCHEMA "+name)
 	return With(t, database, "search_path", name)
 }
 
-// Database is the URL of a fresh database on the shared server, as Schema. The
-// options are those of CREATE DATABASE.
+// Database returns the URL of a new database on the shared server, removed like a
+// Schema. The options are those of CREATE DATABASE.
 func Database(t testing.TB, options string) string {
 	t.Helper()
-	base, name := fresh(t, "DATABASE", options, "WITH (FORCE)")
+	base, name := create(t, "DATABASE", options, "WITH (FORCE)")
 	u, err := url.Parse(base)
 	if err != nil {
 		t.Fatalf("%s: %v", Variable, err)
@@ -53,17 +52,16 @@ func Database(t testing.TB, options string) string {
 	return u.String()
 }
 
-// unused is a name nobody has.
-func unused() string { return "test_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
+func uniqueName() string { return "test_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
 
-// fresh makes a thing with a name nobody has on the shared server.
-func fresh(t testing.TB, thing, options, drop string) (base, name string) {
+// create makes a schema or database with a unique name on the shared server.
+func create(t testing.TB, thing, options, drop string) (base, name string) {
 	t.Helper()
-	name, base = unused(), os.Getenv(Variable)
+	name, base = uniqueName(), os.Getenv(Variable)
 	if base == "" {
 		server, err := shared()
 		if err != nil {
-			missing(t, err)
+			skip(t, err)
 		}
 		base = server.URL()
 	} else {
@@ -73,8 +71,8 @@ func fresh(t testing.TB, thing, options, drop string) (base, name string) {
 	return base, name
 }
 
-// missing skips a test that has no server, where that is allowed.
-func missing(t testing.TB, err error) {
+// skip skips a test without a server, or fails it in CI.
+func skip(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("no PostgreSQL to test with, and %s is not set: %v", Variable, err)
@@ -85,25 +83,25 @@ func missing(t testing.TB, err error) {
 // Server is a server for one test, which may restart it.
 type Server struct{ *pgserver.Server }
 
-// Start starts a server, which is stopped when the test is over.
+// Start starts a server and stops it at the end of the test.
 func Start(t testing.TB) Server {
 	t.Helper()
 	s, err := pgserver.Start("")
 	if err != nil {
-		missing(t, err)
+		skip(t, err)
 	}
 	t.Cleanup(s.Stop)
 	return Server{s}
 }
 
-// Schema is the URL of a fresh schema, which goes with the server.
+// Schema returns the URL of a new schema, removed with the server.
 func (s Server) Schema(t testing.TB) string {
 	t.Helper()
 	Exec(t, s.URL(), "CREATE SCHEMA test")
 	return With(t, s.URL(), "search_path", "test")
 }
 
-// Restart ends the server as a crash would and starts it again.
+// Restart stops the server like a crash and starts it again.
 func (s Server) Restart(t testing.TB) {
 	t.Helper()
 	if err := s.Server.Restart(); err != nil {
@@ -111,7 +109,7 @@ func (s Server) Restart(t testing.TB) {
 	}
 }
 
-// With is a URL with one more setting.
+// With adds a setting to a URL.
 func With(t testing.TB, base, key, value string) string {
 	t.Helper()
 	u, err := url.Parse(base)
@@ -124,8 +122,8 @@ func With(t testing.TB, base, key, value string) string {
 	return u.String()
 }
 
-// Connect is a connection of the test's own. Tests also use it when they are
-// over, so it does not end with their context.
+// Connect opens a connection for the test. Cleanups use it too, so it does not
+// end with the test's context.
 func Connect(t testing.TB, at string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(context.WithoutCancel(t.Context()), at)

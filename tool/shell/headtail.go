@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// ends keeps the beginning and the end of a stream of any length.
-type ends struct {
-	head, tail []byte // the tail is a ring once it is full
+// headTail keeps the beginning and the end of a stream of any length.
+type headTail struct {
+	head, tail []byte // tail is a ring once it is full
 	half       int
-	next       int // where the ring goes on
+	next       int // where the ring is written next
 	total      int64
 }
 
-func newEnds(most int) *ends { return &ends{half: max(most/2, 1)} }
+func newHeadTail(most int) *headTail { return &headTail{half: max(most/2, 1)} }
 
-// readFrom reads until the stream ends, however it ends: what came is kept.
-func (e *ends) readFrom(in io.Reader) {
+// readFrom reads until the end or an error; either way the text is kept.
+func (e *headTail) readFrom(in io.Reader) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := in.Read(buffer)
@@ -29,7 +29,7 @@ func (e *ends) readFrom(in io.Reader) {
 	}
 }
 
-func (e *ends) write(p []byte) {
+func (e *headTail) write(p []byte) {
 	e.total += int64(len(p))
 	if room := e.half - len(e.head); room > 0 {
 		n := min(room, len(p))
@@ -51,8 +51,9 @@ func (e *ends) write(p []byte) {
 	}
 }
 
-// text is what was kept, made harmless, with a line that says what was not.
-func (e *ends) text() string {
+// text returns the kept text without control characters, with a line that says
+// how much was cut.
+func (e *headTail) text() string {
 	if e.total == 0 {
 		return "[no output]"
 	}

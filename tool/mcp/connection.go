@@ -13,36 +13,35 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// maxMessage bounds one message of a server, in bytes.
+// maxMessage is the most bytes of one message of a server.
 const maxMessage = 16 << 20
 
-// link is one connection. It ends once.
-type link struct {
+// connection is one connection to a server. It ends once.
+type connection struct {
 	session *sdk.ClientSession
-	ended   chan struct{} // closed when the connection is over
-	broken  atomic.Bool   // a call found it lost, maybe before it has ended
-	release func()        // gives back what is below the connection
-	said    func() string // what the program last said on its own, "" for none
+	ended   chan struct{} // closed when the connection has ended
+	broken  atomic.Bool   // a call has found it lost, maybe before ended is closed
+	release func()        // stops the program or the HTTP transport
+	stderr  func() string // the end of the program's standard error; "" for none
 }
 
-// greet makes a link of a transport. On an error there is nothing to close
-// but what the caller opened.
-func greet(ctx context.Context, transport sdk.Transport) (*link, error) {
+// connect opens a connection over a transport. On an error the caller closes
+// only what it opened itself.
+func connect(ctx context.Context, transport sdk.Transport) (*connection, error) {
 	client := sdk.NewClient(&sdk.Implementation{Name: "holdfast"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	opened, err := client.Connect(ctx, transport, nil)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{session: opened, ended: make(chan struct{})}
+	l := &connection{session: opened, ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
-		_ = opened.Wait() // however it ended, it is over
+		_ = opened.Wait() // the reason does not matter
 	}()
 	return l, nil
 }
 
-// over reports that the connection is lost.
-func (l *link) over() bool {
+func (l *connection) isLost() bool {
 	select {
 	case <-l.ended:
 		return true
@@ -51,33 +50,33 @@ func (l *link) over() bool {
 	}
 }
 
-// close ends the connection and what is below it, and waits for both.
-func (l *link) close() {
-	_ = l.session.Close() // it is over either way
+// close ends the connection and what it runs on, and waits for both.
+func (l *connection) close() {
+	_ = l.session.Close() // it has ended either way
 	l.release()
 	<-l.ended
 }
 
-// explain adds what the program said last, which often is the reason.
-func (l *link) explain(err error) error {
-	if said := l.said(); said != "" {
-		return fmt.Errorf("%w; it said: %s", err, said)
+// explain adds the end of the program's standard error, often the real reason.
+func (l *connection) explain(err error) error {
+	if text := l.stderr(); text != "" {
+		return fmt.Errorf("%w; its standard error says: %s", err, text)
 	}
 	return err
 }
 
-// reach is the connection, made anew if it was lost.
-func (s *Server) reach(ctx context.Context) (*link, error) {
+// connection returns the open connection, or a new one if it was lost.
+func (s *Server) connection(ctx context.Context) (*connection, error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	if s.closing.Err() != nil {
 		return nil, fmt.Errorf("mcp server %q: %w", s.id, session.ErrClosed)
 	}
-	if s.current != nil && !s.current.over() {
+	if s.current != nil && !s.current.isLost() {
 		return s.current, nil
 	}
 	if s.current != nil {
@@ -85,20 +84,20 @@ func (s *Server) reach(ctx context.Context) (*link, error) {
 		s.current = nil
 	}
 	for retry := 0; ; {
-		l, err := s.again(ctx)
+		l, err := s.reconnect(ctx)
 		if err == nil {
 			s.current = l
 			return l, nil
 		}
 		if retry++; retry > s.config.Retries || ctx.Err() != nil || s.closing.Err() != nil {
-			return nil, fmt.Errorf("reach mcp server %q again: %w", s.id, err)
+			return nil, fmt.Errorf("reconnect to mcp server %q: %w", s.id, err)
 		}
 		s.pause(ctx, s.config.Backoff(retry))
 	}
 }
 
-// again makes one try, which ends early when the server is closed.
-func (s *Server) again(ctx context.Context) (*link, error) {
+// reconnect tries once. Close interrupts it.
+func (s *Server) reconnect(ctx context.Context) (*connection, error) {
 	ctx, stop := context.WithTimeout(ctx, s.config.StartTimeout)
 	defer stop()
 	defer context.AfterFunc(s.closing, stop)() //nolint:contextcheck // the call ends with either
@@ -115,14 +114,14 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errLost is what a call is told that may have run before its server died.
-var errLost = errors.New("the server was lost during the call; whether it took effect is not known")
+// errLost is for a call that may have run before its server died.
+var errLost = errors.New("the connection was lost during the call, which may have taken effect")
 
-// call calls a tool of the server. A call that is lost with its connection is
-// made again only if repeatable says that this does no harm.
+// call calls a tool of the server. If the connection is lost, the call is
+// repeated only if it is repeatable.
 func (s *Server) call(ctx context.Context, params *sdk.CallToolParams, repeatable bool) (*sdk.CallToolResult, error) {
 	for try := 0; ; try++ {
-		l, err := s.reach(ctx)
+		l, err := s.connection(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +131,7 @@ func (s *Server) call(ctx context.Context, params *sdk.CallToolParams, repeatabl
 			return result, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case !lost(err):
+		case !isLost(err):
 			return nil, fmt.Errorf("mcp server %q: %w", s.id, err)
 		}
 		l.broken.Store(true)
@@ -143,10 +142,9 @@ func (s *Server) call(ctx context.Context, params *sdk.CallToolParams, repeatabl
 	}
 }
 
-// lost reports a call without an answer because its connection is over. An
-// answer that is an error is an answer, and so is a request that a service
-// refused or that never reached it.
-func lost(err error) bool {
+// isLost reports whether a call got no answer because its connection ended. A
+// JSON-RPC error is an answer, also if a service refused the request.
+func isLost(err error) bool {
 	var answer *jsonrpc.Error
 	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) || !errors.As(err, &answer)
 }

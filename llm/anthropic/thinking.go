@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// refusesThoughts reports a server that does not take thoughts back: they were
-// another model's or another account's.
-func refusesThoughts(err error) bool {
+// refusesThinking reports that a server refused earlier thinking, because it is
+// from another model or account.
+func refusesThinking(err error) bool {
 	var refused *llm.ProviderError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
 		return false
@@ -21,9 +21,9 @@ func refusesThoughts(err error) bool {
 	return strings.Contains(text, "thinking") && (strings.Contains(text, "signature") || strings.Contains(text, "block"))
 }
 
-// withoutThoughts is a transcript without the thoughts in it, and whether it
-// had any that would be sent.
-func withoutThoughts(messages []session.Message) ([]session.Message, bool) {
+// withoutThinking removes thinking from a transcript and reports whether any of
+// it would have been sent.
+func withoutThinking(messages []session.Message) ([]session.Message, bool) {
 	had := false
 	kept := slices.Clone(messages)
 	for i, m := range kept {

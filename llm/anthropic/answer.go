@@ -1,9 +1,11 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,9 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// event is an event of a stream, or a whole answer, which is a message.
+// event is an event of a stream.
 type event struct {
-	Type    wire.Word       `json:"type"`
+	Type    wire.String     `json:"type"`
 	Index   int             `json:"index"`
 	Message *message        `json:"message"`
 	Block   json.RawMessage `json:"content_block"`
@@ -24,23 +26,22 @@ type event struct {
 }
 
 type message struct {
-	Model      wire.Word         `json:"model"`
+	Model      wire.String       `json:"model"`
 	Content    []json.RawMessage `json:"content"`
-	StopReason wire.Word         `json:"stop_reason"`
+	StopReason wire.String       `json:"stop_reason"`
 	Usage      json.RawMessage   `json:"usage"`
 }
 
 type delta struct {
-	Type        wire.Word `json:"type"`
-	Text        wire.Word `json:"text"`
-	Thinking    wire.Word `json:"thinking"`
-	Signature   wire.Word `json:"signature"`
-	PartialJSON wire.Word `json:"partial_json"`
-	StopReason  wire.Word `json:"stop_reason"`
+	Type        wire.String `json:"type"`
+	Text        wire.String `json:"text"`
+	Thinking    wire.String `json:"thinking"`
+	Signature   wire.String `json:"signature"`
+	PartialJSON wire.String `json:"partial_json"`
+	StopReason  wire.String `json:"stop_reason"`
 }
 
-// usage is told twice: the end knows better than the beginning, of what it
-// names.
+// usage comes twice: values at the end replace those at the start.
 type usage struct {
 	Input      wire.Count `json:"input_tokens"`
 	Output     wire.Count `json:"output_tokens"`
@@ -51,66 +52,68 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
-// block is a content block in the making.
+// block is a content block that is being built.
 type block struct {
-	Type      wire.Word       `json:"type"`
-	ID        wire.Word       `json:"id"`
-	Name      wire.Word       `json:"name"`
-	Text      wire.Word       `json:"text"`
-	Thinking  wire.Word       `json:"thinking"`
-	Signature wire.Word       `json:"signature"`
+	Type      wire.String     `json:"type"`
+	ID        wire.String     `json:"id"`
+	Name      wire.String     `json:"name"`
+	Text      wire.String     `json:"text"`
+	Thinking  wire.String     `json:"thinking"`
+	Signature wire.String     `json:"signature"`
 	Input     json.RawMessage `json:"input"`
 
-	raw       json.RawMessage // as it began
-	said      strings.Builder // text or thoughts
+	raw       json.RawMessage // as it started
+	text      strings.Builder // or thinking
 	arguments strings.Builder
 }
 
-// gathering puts an answer together from its pieces.
-type gathering struct {
+// answerBuilder builds an answer from its pieces.
+type answerBuilder struct {
 	model *Model
 	emit  func(llm.Delta)
 
 	blocks   map[int]*block
-	answered string // the model that did
+	answered string // the model that answered
 	finish   string
 	stopped  bool
 	usage    usage
 }
 
-// Whole reads an answer that came in one piece.
-func (g *gathering) Whole(a *wire.Answer) error {
+// Whole reads an answer that is one document.
+func (g *answerBuilder) Whole(a *wire.Answer) error {
 	raw, err := a.All()
 	if err != nil {
 		return err
 	}
 	var kind struct {
-		Type wire.Word `json:"type"`
+		Type wire.String `json:"type"`
 	}
 	var m message
-	if mistyped(json.Unmarshal(raw, &kind)) || mistyped(json.Unmarshal(raw, &m)) {
-		return g.model.wire.Final("its answer is not of this protocol")
+	if unreadable(json.Unmarshal(raw, &kind)) || unreadable(json.Unmarshal(raw, &m)) {
+		return g.model.wire.Final(wrongProtocol)
 	}
 	switch kind.Type {
 	case "error":
 		return g.model.wire.Fault(raw)
 	case "message":
-		g.begin(&m)
+		g.startMessage(&m)
 		return nil
 	}
-	return g.model.wire.Final("its answer is not of this protocol")
+	return g.model.wire.Final(wrongProtocol)
 }
 
-// mistyped reports JSON that is something else altogether. A field of another
-// type than expected is as if it were not there: no reason to lose an answer.
-func mistyped(err error) bool {
+const wrongProtocol = "its answer does not follow the Messages protocol"
+
+// unreadable reports JSON of a wrong form. A field of an unexpected type counts
+// as missing: it must not lose an answer.
+func unreadable(err error) bool {
 	var field *json.UnmarshalTypeError
 	return err != nil && (!errors.As(err, &field) || field.Field == "")
 }
 
-// Stream reads an answer that comes in pieces. Once it gave its reason to end
-// it is an answer, whatever becomes of the rest of the stream: it is paid for.
-func (g *gathering) Stream(a *wire.Answer) error {
+// Stream reads an answer in pieces. With a stop reason it is complete, whatever
+// happens to the rest of the stream: it is paid for.
+func (g *answerBuilder) Stream(a *wire.Answer) error {
 	for !g.stopped {
 		raw, err := a.Next()
 		switch {
@@ -133,33 +136,33 @@ func (g *gathering) Stream(a *wire.Answer) error {
 }
 
 // complete refuses a stream that ended before the answer did.
-func (g *gathering) complete() error {
+func (g *answerBuilder) complete() error {
 	switch {
 	case g.finish != "" || g.stopped && len(g.blocks) > 0:
 		return nil
 	case len(g.blocks) == 0:
 		return g.model.wire.Transient("its answer is empty")
 	}
-	return g.model.wire.Transient("its answer broke off")
+	return g.model.wire.Transient("its answer was cut off")
 }
 
-// add takes one event. Events of unknown type are to be ignored.
-func (g *gathering) add(raw []byte) error {
+// add adds one event. The protocol says to ignore unknown types.
+func (g *answerBuilder) add(raw []byte) error {
 	var e event
-	if mistyped(json.Unmarshal(raw, &e)) {
-		return g.model.wire.Final("its answer is not of this protocol")
+	if unreadable(json.Unmarshal(raw, &e)) {
+		return g.model.wire.Final(wrongProtocol)
 	}
 	switch e.Type {
 	case "error":
 		return g.model.wire.Fault(raw)
 	case "message_start":
 		if e.Message != nil {
-			g.begin(e.Message)
+			g.startMessage(e.Message)
 		}
 	case "content_block_start":
-		g.open(e.Index, e.Block)
+		g.startBlock(e.Index, e.Block)
 	case "content_block_delta":
-		g.hear(e.Index, e.Delta)
+		g.addDelta(e.Index, e.Delta)
 	case "message_delta":
 		if e.Delta.StopReason != "" {
 			g.finish = string(e.Delta.StopReason)
@@ -171,75 +174,70 @@ func (g *gathering) add(raw []byte) error {
 	return nil
 }
 
-// begin takes a message: the empty one that a stream starts with, or all of it.
-func (g *gathering) begin(m *message) {
+// startMessage adds a message: the empty one at the start of a stream, or a whole
+// one.
+func (g *answerBuilder) startMessage(m *message) {
 	g.answered = string(m.Model)
 	g.count(m.Usage)
 	g.finish = string(m.StopReason)
 	for i, raw := range m.Content {
-		g.open(i, raw)
+		g.startBlock(i, raw)
 	}
 }
 
-// count takes what usage is told and leaves the rest as it was.
-func (g *gathering) count(raw json.RawMessage) {
+// count replaces the numbers that raw has.
+func (g *answerBuilder) count(raw json.RawMessage) {
 	if len(raw) > 0 {
-		_ = json.Unmarshal(raw, &g.usage) // counts take anything; the rest is not told
+		_ = json.Unmarshal(raw, &g.usage) // a Count accepts any value
 	}
 }
 
-func (g *gathering) open(index int, raw json.RawMessage) {
+func (g *answerBuilder) startBlock(index int, raw json.RawMessage) {
 	b := &block{raw: slices.Clone(raw)}
 	if json.Unmarshal(raw, b) != nil {
-		return // it is no block
+		return // not a block
 	}
 	g.blocks[index] = b
 	switch b.Type {
 	case "tool_use":
-		g.tell(llm.Delta{ToolCall: &session.ToolCall{ID: string(b.ID), Name: b.name()}})
+		g.send(llm.Delta{ToolCall: &session.ToolCall{ID: string(b.ID), Name: b.name()}})
 	case "text", "thinking":
-		g.hear(index, delta{Text: b.Text, Thinking: b.Thinking})
+		g.addDelta(index, delta{Text: b.Text, Thinking: b.Thinking})
 	}
 }
 
-func (g *gathering) hear(index int, d delta) {
+func (g *answerBuilder) addDelta(index int, d delta) {
 	b := g.blocks[index]
-	if b == nil { // some servers do not announce a block of text
+	if b == nil { // some servers do not send content_block_start for text
 		b = &block{Type: "text"}
 		if d.Thinking != "" || d.Signature != "" {
 			b.Type = "thinking"
 		}
 		g.blocks[index] = b
 	}
-	b.said.WriteString(string(d.Text + d.Thinking))
+	b.text.WriteString(string(d.Text + d.Thinking))
 	b.arguments.WriteString(string(d.PartialJSON))
 	if d.Signature != "" {
 		b.Signature = d.Signature
 	}
 	if d.Text != "" || d.Thinking != "" {
-		g.tell(llm.Delta{Text: string(d.Text), Reasoning: string(d.Thinking)})
+		g.send(llm.Delta{Text: string(d.Text), Reasoning: string(d.Thinking)})
 	}
 }
 
-func (g *gathering) tell(d llm.Delta) {
+func (g *answerBuilder) send(d llm.Delta) {
 	if g.emit != nil {
 		g.emit(d)
 	}
 }
 
-// response is the whole answer.
-func (g *gathering) response() llm.Response {
+func (g *answerBuilder) response() llm.Response {
 	r := llm.Response{FinishReason: reason(g.finish), Usage: g.usage.session()}
-	indexes := make([]int, 0, len(g.blocks))
-	for i := range g.blocks {
-		indexes = append(indexes, i)
-	}
-	slices.Sort(indexes)
-	for _, i := range indexes {
+	for _, i := range slices.Sorted(maps.Keys(g.blocks)) {
 		b := g.blocks[i]
 		if b.Type == "tool_use" {
 			call := session.ToolCall{ID: string(b.ID), Name: b.name(), Arguments: b.input()}
-			g.tell(llm.Delta{ToolCall: &call})
+			g.send(llm.Delta{ToolCall: &call})
 			r.ToolCalls = append(r.ToolCalls, call)
 			continue
 		}
@@ -256,31 +254,23 @@ func (g *gathering) response() llm.Response {
 	return r
 }
 
-// name is what the call is for. The loop answers that there is no such tool
-// where the server did not say.
-func (b *block) name() string {
-	if b.Name == "" {
-		return "unnamed"
-	}
-	return string(b.Name)
-}
+// name returns the tool's name. For an unnamed call the agent loop answers that
+// there is no such tool.
+func (b *block) name() string { return string(cmp.Or(b.Name, "unnamed")) }
 
-// input is the arguments of a call: streamed, or there from the beginning.
+// input returns the arguments of a call: streamed, or in the first event.
 func (b *block) input() json.RawMessage {
-	if b.arguments.Len() > 0 {
-		return llm.Arguments(b.arguments.String())
-	}
-	return llm.Arguments(string(b.Input))
+	return llm.Arguments(cmp.Or(b.arguments.String(), string(b.Input)))
 }
 
-// part is the block as a session keeps it. Blocks of a type the session does
-// not know are kept whole, so that they can be sent back.
+// part converts the block for the session. Blocks of an unknown type are kept
+// whole, so that they can be sent back.
 func (b *block) part() (session.Part, bool) {
 	switch b.Type {
 	case "text":
-		return session.Part{Type: session.PartText, Text: b.said.String()}, b.said.Len() > 0
+		return session.Part{Type: session.PartText, Text: b.text.String()}, b.text.Len() > 0
 	case "thinking":
-		return session.Part{Type: session.PartReasoning, Text: b.said.String(), Signature: string(b.Signature)}, b.said.Len() > 0 || b.Signature != ""
+		return session.Part{Type: session.PartReasoning, Text: b.text.String(), Signature: string(b.Signature)}, b.text.Len() > 0 || b.Signature != ""
 	case "", session.PartImage, session.PartFile, session.PartAudio, session.PartReasoning:
 		return session.Part{}, false
 	}
@@ -300,7 +290,7 @@ func (b *block) part() (session.Part, bool) {
 	return session.Part{Type: string(b.Type), Raw: raw}, true
 }
 
-// reason is why the answer ended, in the words of the contract.
+// reason returns the finish reason in the words of llm.Response.
 func reason(stop string) string {
 	switch stop {
 	case "end_turn", "stop_sequence", "":
@@ -313,8 +303,7 @@ func reason(stop string) string {
 	return stop
 }
 
-// session is the usage in the session's words: the input is all of it, and
-// what the cache had or took is part of it.
+// session converts the usage: the input includes tokens from and to the cache.
 func (u usage) session() session.Usage {
 	return session.Usage{
 		Input: int64(u.Input + u.CacheRead + u.CacheWrite), Output: int64(u.Output),

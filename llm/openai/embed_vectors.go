@@ -9,13 +9,14 @@ import (
 	"math"
 )
 
-// maxDimension is more than any model has; a blank text costs so much memory.
+// maxDimension is more than any model has: each blank text needs that much
+// memory.
 const maxDimension = 1 << 16
 
-// embeddings is an answer: one vector for each text that was sent.
+// embeddings is an answer: one vector for each text.
 type embeddings struct {
 	Data []struct {
-		Index     *int   `json:"index"` // nil: as they come
+		Index     *int   `json:"index"` // nil: in the order of the list
 		Embedding vector `json:"embedding"`
 	} `json:"data"`
 	Error json.RawMessage `json:"error"`
@@ -23,19 +24,19 @@ type embeddings struct {
 
 // vectors reads the vectors of n texts, in the order of the texts.
 func (e *Embedder) vectors(raw []byte, n int) ([][]float32, error) {
-	var said embeddings
-	if err := json.Unmarshal(raw, &said); err != nil {
-		return nil, e.wire.Final(fmt.Sprintf("its vectors cannot be read: %v", err))
+	var answer embeddings
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, e.wire.Final(fmt.Sprintf("cannot read its vectors: %v", err))
 	}
-	if len(said.Error) > 0 && string(said.Error) != "null" {
+	if len(answer.Error) > 0 && string(answer.Error) != "null" {
 		return nil, e.wire.Fault(raw)
 	}
-	if len(said.Data) != n {
-		return nil, e.wire.Final(fmt.Sprintf("it gave %d vectors for %d texts", len(said.Data), n))
+	if len(answer.Data) != n {
+		return nil, e.wire.Final(fmt.Sprintf("it gave %d vectors for %d texts", len(answer.Data), n))
 	}
 	vectors := make([][]float32, n)
-	dimension := len(said.Data[0].Embedding)
-	for i, item := range said.Data {
+	dimension := len(answer.Data[0].Embedding)
+	for i, item := range answer.Data {
 		if item.Index != nil {
 			i = *item.Index
 		}
@@ -45,17 +46,17 @@ func (e *Embedder) vectors(raw []byte, n int) ([][]float32, error) {
 		if len(item.Embedding) != dimension {
 			return nil, e.wire.Final(fmt.Sprintf("it gave vectors of %d and of %d dimensions", dimension, len(item.Embedding)))
 		}
-		vectors[i] = item.Embedding.normal()
+		vectors[i] = item.Embedding.normalise()
 	}
-	if err := e.agree(dimension); err != nil {
+	if err := e.checkDimension(dimension); err != nil {
 		return nil, err
 	}
 	return vectors, nil
 }
 
-// agree holds all answers to one dimension, the first one's if none was chosen:
-// vectors of two could not be compared.
-func (e *Embedder) agree(dimension int) error {
+// checkDimension refuses a dimension other than the configured one, or that of
+// the first answer: such vectors cannot be compared.
+func (e *Embedder) checkDimension(dimension int) error {
 	if dimension == 0 || dimension > maxDimension {
 		return e.wire.Final(fmt.Sprintf("it gave vectors of %d dimensions", dimension))
 	}
@@ -65,11 +66,11 @@ func (e *Embedder) agree(dimension int) error {
 	return e.wire.Final(fmt.Sprintf("it gave vectors of %d dimensions, not %d", dimension, e.dimension.Load()))
 }
 
-// vector comes as a list of numbers, or as base64 of numbers of 32 bits: some
-// servers do what they were asked for, some what they always do.
+// vector is a list of numbers or base64 of 32-bit numbers: some servers ignore
+// the requested format.
 type vector []float32
 
-// UnmarshalJSON takes either form. Every number is a finite one.
+// UnmarshalJSON accepts both forms and only finite numbers.
 func (v *vector) UnmarshalJSON(data []byte) error {
 	*v = nil
 	if len(data) == 0 || data[0] != '"' {
@@ -97,8 +98,8 @@ func (v *vector) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// normal is the vector with the length 1. One of zeros stays as it is.
-func (v vector) normal() []float32 {
+// normalise scales the vector to length 1. The zero vector stays.
+func (v vector) normalise() []float32 {
 	sum := 0.0
 	for _, f := range v {
 		sum += float64(f) * float64(f)

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -11,30 +12,30 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// gathering puts an answer together from its pieces.
-type gathering struct {
+// answerBuilder builds an answer from its pieces.
+type answerBuilder struct {
 	model *Model
 	emit  func(llm.Delta)
 
 	text      strings.Builder
 	reasoning strings.Builder
 	details   []*detail
-	calls     []*gathered
+	calls     []*callBuilder
 	refused   bool
 	finish    string
-	answered  string // the model that did
+	answered  string // the model that answered
 	usage     usage
 }
 
-// gathered is a call in the making.
-type gathered struct {
+// callBuilder builds one call.
+type callBuilder struct {
 	index     int // -1: the server does not number its calls
 	id, name  string
 	arguments strings.Builder
 }
 
-// Whole reads an answer that came in one piece.
-func (g *gathering) Whole(a *wire.Answer) error {
+// Whole reads an answer that is one document.
+func (g *answerBuilder) Whole(a *wire.Answer) error {
 	raw, err := a.All()
 	if err != nil {
 		return err
@@ -48,9 +49,9 @@ func (g *gathering) Whole(a *wire.Answer) error {
 	return nil
 }
 
-// Stream reads an answer that comes in pieces. Once it gave its reason to end
-// it is an answer, whatever becomes of the rest of the stream: it is paid for.
-func (g *gathering) Stream(a *wire.Answer) error {
+// Stream reads an answer in pieces. With a finish reason it is complete, whatever
+// happens to the rest of the stream: it is paid for.
+func (g *answerBuilder) Stream(a *wire.Answer) error {
 	for {
 		raw, err := a.Next()
 		switch {
@@ -70,29 +71,28 @@ func (g *gathering) Stream(a *wire.Answer) error {
 	}
 }
 
-// complete refuses a stream that ended before the answer did. Servers that
-// give no reason for the end say at least that it is one.
-func (g *gathering) complete(said bool) error {
+// complete refuses a stream that ended before the answer did. Servers without a
+// finish reason at least announce the end.
+func (g *answerBuilder) complete(announced bool) error {
 	switch {
 	case g.finish != "":
 		return nil
-	case said && !g.empty():
+	case announced && !g.empty():
 		return nil
 	case g.empty():
 		return g.model.wire.Transient("its answer is empty")
 	}
-	return g.model.wire.Transient("its answer broke off")
+	return g.model.wire.Transient("its answer was cut off")
 }
 
-func (g *gathering) empty() bool {
+func (g *answerBuilder) empty() bool {
 	return g.text.Len() == 0 && g.reasoning.Len() == 0 && len(g.calls) == 0
 }
 
-// add takes one piece.
-func (g *gathering) add(raw []byte) error {
+func (g *answerBuilder) add(raw []byte) error {
 	c, err := decode(raw)
 	if err != nil {
-		return g.model.wire.Final("its answer is not of this protocol")
+		return g.model.wire.Final("its answer does not follow the Chat Completions protocol")
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return g.model.wire.Fault(raw)
@@ -105,7 +105,7 @@ func (g *gathering) add(raw []byte) error {
 	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
-			continue // one answer was asked for
+			continue // only one answer was requested
 		}
 		if choice.FinishReason != "" {
 			g.finish = string(choice.FinishReason)
@@ -113,23 +113,20 @@ func (g *gathering) add(raw []byte) error {
 		if choice.Usage != nil {
 			g.usage = *choice.Usage
 		}
-		for _, s := range []*said{choice.Delta, choice.Message} {
+		for _, s := range []*messageDelta{choice.Delta, choice.Message} {
 			if s != nil {
-				g.hear(s)
+				g.addDelta(s)
 			}
 		}
 	}
 	return nil
 }
 
-func (g *gathering) hear(s *said) {
-	thought := string(s.ReasoningContent)
-	if thought == "" {
-		thought = string(s.Reasoning)
-	}
+func (g *answerBuilder) addDelta(s *messageDelta) {
+	thought := string(cmp.Or(s.ReasoningContent, s.Reasoning))
 	if thought += s.Content.thoughts; thought != "" {
 		g.reasoning.WriteString(thought)
-		g.tell(llm.Delta{Reasoning: thought})
+		g.send(llm.Delta{Reasoning: thought})
 	}
 	text := s.Content.text
 	if s.Refusal != "" {
@@ -138,50 +135,48 @@ func (g *gathering) hear(s *said) {
 	}
 	if text != "" {
 		g.text.WriteString(text)
-		g.tell(llm.Delta{Text: text})
+		g.send(llm.Delta{Text: text})
 	}
 	g.details = addDetails(g.details, s.ReasoningDetails)
 	for _, piece := range s.ToolCalls {
-		g.piece(piece)
+		g.addCallPiece(piece)
 	}
 }
 
-// piece adds a piece to the call it belongs to.
-func (g *gathering) piece(p callPiece) {
+// addCallPiece adds a piece to its call.
+func (g *answerBuilder) addCallPiece(p callPiece) {
 	id, name := string(p.ID), string(p.Function.Name)
-	call := g.find(p)
+	call := g.findCall(p)
 	if call == nil {
-		call = &gathered{index: -1, id: id}
+		call = &callBuilder{index: -1, id: id}
 		if p.Index != nil {
 			call.index = *p.Index
 		}
 		g.calls = append(g.calls, call)
 	}
-	begun := call.name != ""
+	announced := call.name != ""
 	switch {
 	case call.name == "":
 		call.name = name
 	case name != call.name && call.arguments.Len() == 0: // a name in pieces
 		call.name += name
 	}
-	if call.id == "" {
-		call.id = id
-	}
+	call.id = cmp.Or(call.id, id)
 	call.arguments.WriteString(string(p.Function.Arguments))
-	if !begun && call.name != "" {
-		g.tell(llm.Delta{ToolCall: &session.ToolCall{ID: call.id, Name: call.name}})
+	if !announced && call.name != "" {
+		g.send(llm.Delta{ToolCall: &session.ToolCall{ID: call.id, Name: call.name}})
 	}
 }
 
-// find is the call that a piece continues, nil where it begins one. Servers
-// number their calls, or give all of them one number, or none: what has a name
-// and an id of its own is a call of its own.
-func (g *gathering) find(p callPiece) *gathered {
+// findCall returns the call that a piece continues; nil if it starts a new one.
+// Servers number their calls, or give all the same number, or none: a piece with
+// a name and a new id is a new call.
+func (g *answerBuilder) findCall(p callPiece) *callBuilder {
 	id, name := string(p.ID), string(p.Function.Name)
 	for _, call := range slices.Backward(g.calls) {
 		switch {
-		case p.Index != nil && call.index != *p.Index: // it has another number
-		case id != "" && call.id != "" && id != call.id && name != "": // it is a call of its own
+		case p.Index != nil && call.index != *p.Index: // another number
+		case id != "" && call.id != "" && id != call.id && name != "": // a new call
 		case p.Index != nil, id != "" && id == call.id, id == "" && name == "":
 			return call
 		}
@@ -189,19 +184,18 @@ func (g *gathering) find(p callPiece) *gathered {
 	return nil
 }
 
-func (g *gathering) tell(d llm.Delta) {
+func (g *answerBuilder) send(d llm.Delta) {
 	if g.emit != nil {
 		g.emit(d)
 	}
 }
 
-// response is the whole answer.
-func (g *gathering) response() llm.Response {
+func (g *answerBuilder) response() llm.Response {
 	var content session.Content
 	if g.reasoning.Len() > 0 {
 		content = append(content, session.Part{Type: session.PartReasoning, Text: g.reasoning.String()})
 	}
-	if part, ok := detailsOf(g.model.config.Provider, g.details); ok {
+	if part, ok := detailsPartOf(g.model.config.Provider, g.details); ok {
 		content = append(content, part)
 	}
 	if g.text.Len() > 0 {
@@ -209,12 +203,9 @@ func (g *gathering) response() llm.Response {
 	}
 	r := llm.Response{Content: content, FinishReason: g.reason(), Usage: g.usage.session()}
 	for _, c := range g.calls {
-		name := c.name
-		if name == "" {
-			name = "unnamed" // the loop answers that there is no such tool
-		}
-		call := session.ToolCall{ID: c.id, Name: name, Arguments: llm.Arguments(c.arguments.String())}
-		g.tell(llm.Delta{ToolCall: &call})
+		// For an unnamed call the agent loop answers that there is no such tool.
+		call := session.ToolCall{ID: c.id, Name: cmp.Or(c.name, "unnamed"), Arguments: llm.Arguments(c.arguments.String())}
+		g.send(llm.Delta{ToolCall: &call})
 		r.ToolCalls = append(r.ToolCalls, call)
 	}
 	if g.answered != "" {
@@ -226,8 +217,8 @@ func (g *gathering) response() llm.Response {
 	return r
 }
 
-// reason is why the answer ended, in the words of the contract.
-func (g *gathering) reason() string {
+// reason returns the finish reason in the words of llm.Response.
+func (g *answerBuilder) reason() string {
 	switch {
 	case g.refused:
 		return "refusal"
@@ -241,8 +232,8 @@ func (g *gathering) reason() string {
 	return g.finish
 }
 
-// session is the usage in the session's words: what was read from the cache is
-// part of the input, reasoning part of the output.
+// session converts the usage: tokens from the cache are part of the input,
+// reasoning is part of the output.
 func (u usage) session() session.Usage {
 	cached := max(u.PromptDetails.Cached, u.CacheHit)
 	return session.Usage{

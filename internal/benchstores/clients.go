@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// manyClients is how many clients a crowd has.
+// manyClients is the number of clients in the largest group.
 const manyClients = 64
 
-// crowd are clients that write at the same time, each to a session of its own.
-type crowd []work
+// clientGroup holds clients that write at the same time, each to its own session.
+type clientGroup []work
 
-// rate is how many writes per second all of them make together. Each makes one
-// at least, however short the slice.
-func (c crowd) rate(ctx context.Context, slice time.Duration) (float64, error) {
+// rate returns the writes per second of all clients together. Each writes at
+// least once, however short the slice.
+func (c clientGroup) rate(ctx context.Context, slice time.Duration) (float64, error) {
 	var (
 		done  = make([]int, len(c))
 		errs  = make([]error, len(c))
@@ -42,13 +42,13 @@ func (c crowd) rate(ctx context.Context, slice time.Duration) (float64, error) {
 	return float64(total) / took.Seconds(), errors.Join(errs...)
 }
 
-// rates lets crowds write in turns and is the median rate of each.
-func (b *bench) rates(ctx context.Context, crowds ...crowd) ([]float64, error) {
-	all := make([][]float64, len(crowds))
+// rates lets groups write in turns and returns the median rate of each.
+func (b *bench) rates(ctx context.Context, groups ...clientGroup) ([]float64, error) {
+	all := make([][]float64, len(groups))
 	for round := range b.slices + 1 {
-		for i := range crowds {
-			turn := (round + i) % len(crowds)
-			rate, err := crowds[turn].rate(ctx, b.slice)
+		for i := range groups {
+			turn := (round + i) % len(groups)
+			rate, err := groups[turn].rate(ctx, b.slice)
 			if err != nil {
 				return nil, err
 			}
@@ -57,21 +57,21 @@ func (b *bench) rates(ctx context.Context, crowds ...crowd) ([]float64, error) {
 			}
 		}
 	}
-	medians := make([]float64, len(crowds))
+	medians := make([]float64, len(groups))
 	for i, found := range all {
 		medians[i] = median(found)
 	}
 	return medians, nil
 }
 
-// savers is a crowd on a store.
-func (b *bench) savers(ctx context.Context, st store.Store, clients int) (crowd, []store.Ref, error) {
+// savers makes a group of clients on a store.
+func (b *bench) savers(ctx context.Context, st store.Store, clients int) (clientGroup, []store.Ref, error) {
 	var (
-		c    crowd
+		c    clientGroup
 		refs []store.Ref
 	)
 	for i := range clients {
-		w, err := b.saverOf(ctx, st, fmt.Sprintf("of-%d-%d", clients, i), 0)
+		w, err := b.newSaver(ctx, st, fmt.Sprintf("of-%d-%d", clients, i), 0)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,11 +80,11 @@ func (b *bench) savers(ctx context.Context, st store.Store, clients int) (crowd,
 	return c, refs, nil
 }
 
-// crowds compares the rates of one, 8 and 64 sessions.
-func crowds(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{clients: manyClients}, func(p *place) error {
+// concurrentSessions compares the rates of one, 8 and 64 sessions.
+func concurrentSessions(ctx context.Context, b *bench) (results []Result, err error) {
+	err = b.in(ctx, setting{clients: manyClients}, func(p *openedStore) error {
 		clients := []int{1, 8, manyClients}
-		var all []crowd
+		var all []clientGroup
 		for _, n := range clients {
 			c, _, err := b.savers(ctx, p, n)
 			if err != nil {
@@ -97,36 +97,36 @@ func crowds(ctx context.Context, b *bench) (results []Result, err error) {
 			return err
 		}
 		for i, n := range clients[1:] {
-			target := b.crowd
+			target := b.rateTarget
 			if n != manyClients {
 				target = nil
 			}
-			results = append(results, b.faster(crowdKey(n), fmt.Sprintf("rate of %d sessions at once, to one", n), target, rates[i+1], rates[0]))
+			results = append(results, b.rateResult(rateKey(n), fmt.Sprintf("rate of %d sessions at once, to one", n), target, rates[i+1], rates[0]))
 		}
 		return nil
 	})
 	return results, err
 }
 
-func crowdKey(clients int) string { return fmt.Sprintf("rate.%d", clients) }
+func rateKey(clients int) string { return fmt.Sprintf("rate.%d", clients) }
 
-// faster is the result of one rate against another.
-func (b *bench) faster(key, name string, target *Target, a, c float64) Result {
+// rateResult compares two rates.
+func (b *bench) rateResult(key, name string, target *Target, a, c float64) Result {
 	return Result{
 		Key: key, Name: name, Target: target, Measured: a / c, N: b.slices,
 		About: fmt.Sprintf("%s to %s", aboutRate(a), aboutRate(c)),
 	}
 }
 
-// slowDisk compares 64 sessions with one where every commit takes a
-// millisecond more, as on a common cloud disk.
+// slowDisk compares 64 sessions with one if every commit takes a millisecond
+// more, as on a common cloud disk.
 func slowDisk(ctx context.Context, b *bench) (results []Result, err error) {
 	slow := func(point string) {
 		if b.commits(point) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	err = b.in(ctx, setting{onWrite: slow, clients: manyClients}, func(p *place) error {
+	err = b.in(ctx, setting{onWrite: slow, clients: manyClients}, func(p *openedStore) error {
 		one, _, err := b.savers(ctx, p, 1)
 		if err != nil {
 			return err
@@ -139,24 +139,24 @@ func slowDisk(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		results = []Result{b.faster("rate.slow", fmt.Sprintf("rate of %d sessions to one, commits 1 ms slower", manyClients), atLeast(8), rates[1], rates[0])}
+		results = []Result{b.rateResult("rate.slow", fmt.Sprintf("rate of %d sessions to one, commits 1 ms slower", manyClients), atLeast(8), rates[1], rates[0])}
 		return nil
 	})
 	return results, err
 }
 
-// crowdedFloor compares 64 clients of the store, somebody waiting for news of
-// every session, with 64 clients of the floor.
-func crowdedFloor(ctx context.Context, b *bench) (results []Result, err error) {
+// concurrentFloor compares 64 clients of the store, each session with a listener,
+// with 64 clients of the floor.
+func concurrentFloor(ctx context.Context, b *bench) (results []Result, err error) {
 	body := []byte(b.text.text(messageBytes))
-	err = b.in(ctx, setting{clients: manyClients}, func(p *place) error {
+	err = b.in(ctx, setting{clients: manyClients}, func(p *openedStore) error {
 		return b.beside(ctx, manyClients, func(f floor) error {
 			savers, refs, err := b.savers(ctx, p, manyClients)
 			if err != nil {
 				return err
 			}
 			defer listenTo(p, refs)()
-			var least crowd
+			var least clientGroup
 			for i := range manyClients {
 				least = append(least, func(ctx context.Context) error { return f.append(ctx, i, body) })
 			}
@@ -164,15 +164,14 @@ func crowdedFloor(ctx context.Context, b *bench) (results []Result, err error) {
 			if err != nil {
 				return err
 			}
-			results = []Result{b.faster("rate.floor", fmt.Sprintf("rate of %d sessions with bells, to floor", manyClients), atLeast(0.6), rates[0], rates[1])}
+			results = []Result{b.rateResult("rate.floor", fmt.Sprintf("rate of %d sessions with bells, to floor", manyClients), atLeast(0.6), rates[0], rates[1])}
 			return nil
 		})
 	})
 	return results, err
 }
 
-// listenTo hangs a bell on every session and answers it. The function
-// returned takes them down.
+// listenTo listens to the bell of every session. The returned function stops it.
 func listenTo(st store.Wakes, refs []store.Ref) func() {
 	var (
 		group sync.WaitGroup

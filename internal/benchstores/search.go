@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// words compares a search in a long session with one in a short one, where
+// searches compares a search in a long session with one in a short one, where
 // the store can search.
-func words(ctx context.Context, b *bench) (results []Result, err error) {
-	err = b.in(ctx, setting{}, func(p *place) error {
+func searches(ctx context.Context, b *bench) (results []Result, err error) {
+	err = b.in(ctx, setting{}, func(p *openedStore) error {
 		memories, ok := p.durable.(store.Memories)
 		if !ok {
 			return nil
 		}
 		var works []work
 		for _, messages := range []int{100, b.long} {
-			look, err := b.searching(ctx, p, memories, messages)
+			look, err := b.newSearch(ctx, p, memories, messages)
 			if err != nil {
 				return err
 			}
@@ -28,17 +28,17 @@ func words(ctx context.Context, b *bench) (results []Result, err error) {
 		if err != nil {
 			return err
 		}
-		results = []Result{compared("search", fmt.Sprintf("search for a rare word in %s messages, to in 100", grouped(int64(b.long))), nil, took[1], took[0])}
+		results = []Result{compareTimes("search", fmt.Sprintf("search for a rare word in %s messages, to in 100", groupDigits(int64(b.long))), nil, took[1], took[0])}
 		return nil
 	})
 	return results, err
 }
 
-// searching makes a session of so many messages and looks for the only one
+// newSearch makes a session of so many messages and looks for the only one
 // of them that has a certain word.
-func (b *bench) searching(ctx context.Context, p *place, memories store.Memories, messages int) (work, error) {
+func (b *bench) newSearch(ctx context.Context, p *openedStore, memories store.Memories, messages int) (work, error) {
 	id := fmt.Sprint("words-", messages)
-	w, err := b.saverOf(ctx, p, id, messages)
+	w, err := b.newSaver(ctx, p, id, messages)
 	if err != nil {
 		return nil, err
 	}
