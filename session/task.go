@@ -192,6 +192,7 @@ type StepCounts struct {
 	ContextRecoveries  int    `json:"contextRecoveries"`
 	MaxTokenRecoveries int    `json:"maxTokenRecoveries"`
 	Notes              Set    `json:"notes,omitempty"` // hints that were given, each once
+	Pause              string `json:"pause,omitempty"` // why the step pauses before its next request
 }
 
 // TaskRecovery is what was done about failures.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,18 +51,13 @@ func (r *Run) SaveSnapshot(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	s := r.session()
 	seq := s.Seq() + 1
 	payload, err := r.x.c.Snapshot(View{Session: s, Queues: queues(items), Seq: seq, At: r.x.c.Clock()})
 	if err != nil {
 		return 0, err
 	}
-	if _, err := r.hold.Append(context.WithoutCancel(ctx), session.TaskEvent{Name: SnapshotEvent, Data: payload}); err != nil {
-		return 0, err
-	}
-	return seq, nil
+	return seq, r.append(ctx, edit{changes: []session.Change{session.TaskEvent{Name: SnapshotEvent, Data: payload}}})
 }
 
 // SnapshotEvent names the event that SaveSnapshot writes.
@@ -113,7 +109,7 @@ func (x *Executor) Admit(ctx context.Context, a Arrival) (Row, error) {
 func (a Arrival) items(newID func() string) ([]store.Item, error) {
 	var items []store.Item
 	for _, f := range a.Queues.FollowUps {
-		f.ID = orText(f.ID, newID())
+		f.ID = cmp.Or(f.ID, newID())
 		item, err := followUpItem(f)
 		if err != nil {
 			return nil, err
@@ -121,7 +117,7 @@ func (a Arrival) items(newID func() string) ([]store.Item, error) {
 		items = append(items, item)
 	}
 	for _, f := range a.Queues.Feedback {
-		f.ID = orText(f.ID, newID())
+		f.ID = cmp.Or(f.ID, newID())
 		item, err := feedbackItem(f)
 		if err != nil {
 			return nil, err
@@ -160,10 +156,10 @@ func (a Arrival) changes(spec Spec, now time.Time) ([]session.Change, error) {
 	state.Settings = session.TaskSettings{PlanMode: spec.PlanMode, Capabilities: spec.Workspace.Capabilities}
 	changes = append(changes, session.SessionImported{Format: a.Format, Version: a.Version, UpdatedAt: now, Dropped: []string{}}, session.TaskRestored{State: state})
 	if state.Plan != nil {
-		changes = append(changes, event("plan_created", map[string]any{"plan": state.Plan}))
+		changes = append(changes, event("plan_created", planEvent{Plan: *state.Plan}))
 	}
 	if len(state.Checklist.Items) > 0 {
-		changes = append(changes, event("task_list_created", map[string]any{"checklist": state.Checklist}))
+		changes = append(changes, event("task_list_created", checklistEvent{Checklist: state.Checklist}))
 	}
 	changes = append(changes, session.TaskRowChanged{Task: a.row(spec)})
 	if a.Snapshot == nil {
@@ -184,7 +180,7 @@ func (a Arrival) row(spec Spec) session.TaskRow {
 		row.Status, row.TerminalStatus, row.FailureClass, row.CompletedAt = Interrupted, TerminalResumeAvailable, "", 0
 	}
 	projected := a.State.Projection()
-	row.Projection, row.PendingApprovals = &projected, pending(a.State.Approvals)
+	row.Projection = &projected
 	return row
 }
 

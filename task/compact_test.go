@@ -56,7 +56,7 @@ func (s *site) step(id string) (task.Outcome, error) {
 	var out task.Outcome
 	var err error
 	s.with(id, func(r *task.Run) {
-		out, err = r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
+		out, err = r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 	})
 	return out, err
 }

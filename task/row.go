@@ -191,3 +191,8 @@ func (x *Executor) State(ctx context.Context, id string) (session.TaskState, err
 	state.Queues = queues(items)
 	return state, nil
 }
+
+// terminal reports a status that a task does not leave by itself.
+func terminal(status string) bool {
+	return status == Completed || status == Failed || status == Cancelled
+}
