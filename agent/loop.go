@@ -177,7 +177,7 @@ func (r *run) readInbox(ctx context.Context, e *session.Execution) (followUps []
 	if r.Inbox == nil {
 		return nil, false, nil
 	}
-	items, err := r.Inbox.Waiting(ctx)
+	items, err := r.waiting(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -195,6 +195,22 @@ func (r *run) readInbox(ctx context.Context, e *session.Execution) (followUps []
 		cancelled = cancelled || item.Cancel && (item.ExecutionID == "" || item.ExecutionID == e.ID)
 	}
 	return followUps, cancelled, nil
+}
+
+// waiting lists what is in the inbox, without what was taken and is not durable
+// yet.
+func (r *run) waiting(ctx context.Context) ([]Incoming, error) {
+	items, err := r.Inbox.Waiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, record := range r.s.Pending() {
+		if c, ok := record.Change.(session.InboxTaken); ok {
+			taken[c.ItemID] = true
+		}
+	}
+	return slices.DeleteFunc(items, func(item Incoming) bool { return taken[item.ID] }), nil
 }
 
 // record adds changes that the next flush or save makes durable.

@@ -77,7 +77,7 @@ func (r *run) takeResponses(ctx context.Context, step session.Step) error {
 		return nil
 	}
 	if r.Inbox != nil {
-		items, err := r.Inbox.Waiting(ctx)
+		items, err := r.waiting(ctx)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (r *Run) SaveSnapshot(ctx context.Context) (int64, error) {
 	if r.x.c.Snapshot == nil {
 		return 0, &session.UnsupportedError{Store: "an executor without Config.Snapshot", Ability: "snapshots"}
 	}
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return 0, err
 	}

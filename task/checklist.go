@@ -59,7 +59,7 @@ func (r *Run) UpdateChecklist(ctx context.Context, items []ItemInput) (session.C
 func (r *Run) writeChecklist(ctx context.Context, name string, inputs []ItemInput) (session.Checklist, error) {
 	state := r.state()
 	before := state.Checklist
-	items, err := r.items(before.Items, inputs)
+	items, err := r.checklistItems(before.Items, inputs)
 	if err != nil {
 		return session.Checklist{}, err
 	}
@@ -81,9 +81,9 @@ func checklistEvents(name string, before, after session.Checklist) []session.Cha
 	return told
 }
 
-// items are the inputs as a checklist keeps them, or the first thing wrong
+// checklistItems are the inputs as a checklist keeps them, or the first thing wrong
 // with them.
-func (r *Run) items(before []session.ChecklistItem, inputs []ItemInput) ([]session.ChecklistItem, error) {
+func (r *Run) checklistItems(before []session.ChecklistItem, inputs []ItemInput) ([]session.ChecklistItem, error) {
 	inputs = slices.Clone(inputs)
 	if err := checkItems(inputs); err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func (r *Run) compactForWindow(ctx context.Context, model llm.Model, q llm.Reque
 	if g.ratio() < l.ratio && !idle {
 		return false, nil
 	}
-	window := r.state().Loop.Window
+	window := r.state().Loop.Window - 1 // the one that is over
 	err := r.append(ctx, edit{changes: []session.Change{event("context_compaction_started", map[string]any{
 		"continuationWindow": window, "contextRatio": g.ratio(), "thresholdRatio": l.ratio,
 		"toolUseStopStreak": stops, "noMutation": idle, "tokensBefore": g.tokens,

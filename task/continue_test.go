@@ -374,6 +374,9 @@ func TestRunFollowUp_windowIsRenewedOnce(t *testing.T) {
 	id := s.working(sp)
 	full := func() { s.alter(id, func(st *session.TaskState) { st.Loop.Turns = 2 }, nil) }
 	full()
+	if _, err := s.x.QueueFollowUp(context.Background(), id, session.FollowUp{ID: "follow", Message: "go"}); err != nil {
+		t.Fatal(err)
+	}
 	// The model uses up the window again and again.
 	s.with(id, func(r *task.Run) {
 		out, err := r.RunFollowUp(context.Background(), session.FollowUp{ID: "follow", Message: "go"}, task.Caps{MaxIterations: 2})

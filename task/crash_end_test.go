@@ -112,7 +112,9 @@ func (f *crashFound) message(m session.Message, found crashtest.Found) {
 	}
 	if r := m.ToolResult; r != nil {
 		said += r.CallID + " gave " + r.Content
-		found.Results[r.CallID] = true
+		if r.CallID != "ask-1" { // no program has its result
+			found.Results[r.CallID] = true
+		}
 		if strings.Contains(r.Content, "outcome unknown") {
 			found.Unknown[r.CallID] = true
 		}

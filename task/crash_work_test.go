@@ -90,9 +90,14 @@ func (w *taskWorker) finish(ctx context.Context) error {
 		}
 		if row.PendingApprovals > 0 {
 			w.Point("blocked")
-			answer := responseOf("note-1", permission.AllowOnce, "ann")
-			if row.Status == task.Paused {
-				answer = replyTo("ask-1", "all of it")
+			view, viewErr := w.x.View(ctx, crashID, 0)
+			if viewErr != nil {
+				return viewErr
+			}
+			asked := view.Session.PendingCalls()[0]
+			answer := responseOf(asked.ID, permission.AllowOnce, "ann")
+			if asked.Kind == session.PendingQuestion {
+				answer = replyTo(asked.ID, "all of it")
 			}
 			_, err = w.x.Respond(ctx, crashID, answer, task.RespondOptions{})
 		} else {

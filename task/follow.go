@@ -72,6 +72,8 @@ func (w *work) after(s session.Session, c session.Change) edit {
 		}
 	case session.ToolFinished:
 		return w.callFinished(s, c)
+	case session.ExecutionWaiting:
+		return edit{row: waiting(s)}
 	}
 	return edit{}
 }

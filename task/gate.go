@@ -30,11 +30,11 @@ func (g gate) Admit(ctx context.Context, s session.Session, call agent.Call) (ag
 // settings applies the settings that have arrived: they count for this call.
 func (g gate) settings(ctx context.Context, s session.Session) (session.Session, []session.Change, error) {
 	r := g.w.r
-	items, err := r.x.rt.Inbox(ctx, s.ID())
+	r.setLive(&s)
+	items, err := r.items(ctx)
 	if err != nil {
 		return s, nil, err
 	}
-	r.setLive(&s)
 	if err := r.x.applySettings(ctx, r, items); err != nil {
 		return s, nil, err
 	}

@@ -128,7 +128,7 @@ func TestInput_theAnswerIsTheResultOfTheCallAndTheTaskGoesOn(t *testing.T) {
 	if got := h.responded(); len(got) != 1 || got[0].Action != session.RespondAnswer || got[0].Text != "8080, I think" || got[0].By != "ann" {
 		t.Errorf("the responses are %+v", got)
 	}
-	for _, name := range []string{"call_pending", "call_responded", "tool_call", "tool_result", "task_resumed"} {
+	for _, name := range []string{"tool_call", "tool_result", "task_resumed"} {
 		if n := h.count(name); n != 1 {
 			t.Errorf("%s happened %d times", name, n)
 		}
@@ -200,8 +200,8 @@ func TestInput_anAnswerThatWasTakenOutlivesItsProcess(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	other.told("8080")
-	if n := other.count("call_pending"); n != 1 {
-		t.Errorf("asked %d times", n)
+	if n := len(other.responded()); n != 1 {
+		t.Errorf("answered %d times", n)
 	}
 }
 

@@ -171,7 +171,7 @@ func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
 	if step, ok := nextStep(orPlan(state.Plan)); ok && step.Status == stepInProgress {
 		return false, nil // its loop sees it
 	}
-	items, err := x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -310,7 +310,7 @@ func (r *Run) nextFollowUp(ctx context.Context) (session.FollowUp, bool, error) 
 
 // cancelAsked is the cancel that waits in the inbox, if there is one.
 func (r *Run) cancelAsked(ctx context.Context) (store.Item, bool, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return store.Item{}, false, err
 	}

@@ -75,6 +75,22 @@ func feedbackOf(item store.Item) session.StepFeedback {
 	return f
 }
 
+// items lists what is in the inbox, without what was taken and is not durable
+// yet.
+func (r *Run) items(ctx context.Context) ([]store.Item, error) {
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, record := range r.session().Pending() {
+		if c, ok := record.Change.(session.InboxTaken); ok {
+			taken[c.ItemID] = true
+		}
+	}
+	return slices.DeleteFunc(items, func(i store.Item) bool { return taken[i.ID] }), nil
+}
+
 // queues is what waits in an inbox.
 func queues(items []store.Item) session.TaskQueues {
 	q := session.TaskQueues{FollowUps: []session.FollowUp{}, Feedback: []session.StepFeedback{}}
@@ -177,7 +193,7 @@ func (h *followUps) add(id string) {
 // delivers them; those that were not delivered are still queued when the lease
 // ends.
 func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return nil, ofStore(err)
 	}
@@ -195,7 +211,7 @@ func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
 // follow-ups. The loop itself takes cancels and responses.
 func (w *work) drain(ctx context.Context) error {
 	r := w.r
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return err
 	}
@@ -283,7 +299,7 @@ func boolInt(b bool) int {
 
 // feedbackWaiting takes feedback when no loop is running.
 func (r *Run) feedbackWaiting(ctx context.Context) (StopReason, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return "", ofStore(err)
 	}

@@ -17,6 +17,22 @@ func waits(row session.TaskRow) bool {
 	return row.Status == Blocked || row.Status == Paused && row.AwaitingUserInputReasonCode == inputReason
 }
 
+// waiting sets the row of a task whose calls wait: for questions alone it is
+// paused, else blocked.
+func waiting(s session.Session) func(*session.TaskRow) {
+	return func(row *session.TaskRow) {
+		row.Status, row.TerminalStatus, row.AwaitingUserInputReasonCode = Paused, TerminalNeedsUser, inputReason
+		if !asksOnly(s) {
+			row.Status, row.TerminalStatus, row.AwaitingUserInputReasonCode = Blocked, TerminalAwaitingApproval, ""
+		}
+	}
+}
+
+// asksOnly reports that all calls that wait are questions.
+func asksOnly(s session.Session) bool {
+	return !slices.ContainsFunc(s.PendingCalls(), func(p session.PendingCall) bool { return p.Waiting() && p.Kind != session.PendingQuestion })
+}
+
 // RespondOptions say what follows a response.
 type RespondOptions struct {
 	GoOn  bool // a denied call does not pause the task: the model is told
@@ -53,7 +69,11 @@ func (x *Executor) Respond(ctx context.Context, id string, r session.Response, o
 		return x.after(ctx, id, err)
 	}
 	if err := x.rt.Respond(ctx, id, r); err != nil {
-		return x.after(ctx, id, errors.Join(err, undo()))
+		err = errors.Join(err, undo())
+		if row, failed := x.Get(ctx, id); failed == nil && Ended(row.TaskRow) { // meanwhile
+			err = &session.TaskError{ID: id, Status: Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+		}
+		return x.after(ctx, id, err)
 	}
 	if o.NoRun {
 		return x.after(ctx, id, nil)
@@ -93,7 +113,7 @@ func (x *Executor) keepRule(ctx context.Context, s session.Session, p session.Pe
 func (x *Executor) continueWaiting(ctx context.Context, id, pendingID string) error {
 	for range leavingTries {
 		err := x.hold(ctx, id, func(ctx context.Context, r *Run) error {
-			if !waits(r.row()) {
+			if row := r.row(); !waits(row) && row.Status != Interrupted {
 				return nil
 			}
 			if open, err := r.unanswered(ctx); err != nil || open {
@@ -132,7 +152,7 @@ func (r *Run) unanswered(ctx context.Context) (bool, error) {
 	if !waiting {
 		return false, nil
 	}
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	return !slices.ContainsFunc(items, func(i store.Item) bool { return i.Kind == store.ItemResponse }), err
 }
 

@@ -132,7 +132,7 @@ func (x *Executor) resuming(r *Run, said taskResumed) edit {
 // newRun opens another run of a task that has ended. What was meant for the
 // run that is over is taken from the inbox and means nothing any more.
 func (x *Executor) newRun(ctx context.Context, r *Run) (edit, error) {
-	items, err := x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return edit{}, err
 	}

@@ -147,7 +147,7 @@ func (x *Executor) apply(ctx context.Context, r *Run, c setting, taken []session
 
 // takeSettings applies the settings that have arrived.
 func (x *Executor) takeSettings(ctx context.Context, r *Run) error {
-	items, err := x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil || Ended(r.row()) {
 		return err
 	}
@@ -216,7 +216,7 @@ func (x *Executor) QueueFollowUp(ctx context.Context, id string, f session.Follo
 
 // reopen begins another run for a message that still waits.
 func (x *Executor) reopen(ctx context.Context, r *Run, itemID string) error {
-	items, err := x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil || !Ended(r.row()) {
 		return err
 	}

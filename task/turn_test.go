@@ -141,13 +141,14 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 		s := newSite(t, task.Config{Registry: kit{work}}, model)
 		id := s.working(oneStep())
 		s.write(id,
-			session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, StepID: "s1", ToolCalls: []session.ToolCall{
+			session.ExecutionStarted{ExecutionID: "e"}, session.InferenceAnswered{StepID: "i"},
+			session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, ExecutionID: "e", StepID: "i", ToolCalls: []session.ToolCall{
 				callOf("c1", "work", `{}`), callOf("c2", "work", `{}`), callOf("c3", "work", `{}`),
 			}}},
-			session.MessageAdded{Message: session.Message{ID: "b", Role: session.RoleTool, StepID: "s1", ToolResult: &session.ToolResult{CallID: "c1", ToolName: "work", Content: "done"}}},
+			session.MessageAdded{Message: session.Message{ID: "b", Role: session.RoleTool, ExecutionID: "e", StepID: "i", ToolResult: &session.ToolResult{CallID: "c1", ToolName: "work", Content: "done"}}},
+			session.ToolFinished{StepID: "i", CallID: "c1", ToolName: "work"}, session.ToolStarted{StepID: "i", CallID: "c2", ToolName: "work"},
 		)
 		s.alter(id, func(st *session.TaskState) {
-			st.Tools.Started = session.NewSet("c2")
 			st.Loop.LifetimeTurns = 1
 			st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 1, LLMCalls: 1}
 		}, nil)
@@ -165,7 +166,7 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 			t.Errorf("%q: %d calls ran, want %d", c.nature, ran.Load(), want)
 		}
 		got := s.results(id)
-		if r := got["c2"]; r.IsError == c.again || !c.again && (r.Content != "interrupted: outcome unknown" || !r.Synthetic) {
+		if r := got["c2"]; r.IsError == c.again || !c.again && (r.Content != session.UnknownOutcome || !r.Synthetic) {
 			t.Errorf("%q: the call that was running came to %+v", c.nature, r)
 		}
 		if got["c1"].Content != "done" || len(model.Requests()) != 1 {
@@ -183,7 +184,9 @@ func TestTurn_finalAnswerInTheTailIsUsed(t *testing.T) {
 	model := scripted.New()
 	s := newSite(t, task.Config{}, model)
 	id := s.working(oneStep())
-	s.write(id, session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, StepID: "s1", Content: session.Text("it is done")}})
+	s.write(id, session.ExecutionStarted{ExecutionID: "e"}, session.InferenceAnswered{StepID: "i"},
+		session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, ExecutionID: "e", StepID: "i", Content: session.Text("it is done")}},
+		session.StepFinished{StepID: "i", Type: session.StepFinal})
 	s.alter(id, func(st *session.TaskState) {
 		st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 1, LLMCalls: 1}
 	}, nil)

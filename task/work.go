@@ -309,13 +309,10 @@ func (w *work) reason(err error) (StopReason, error, error) {
 		return StopProvider, failed.Err, nil
 	case err != nil:
 		return "", nil, err
-	case s.Waiting():
-		for _, p := range s.PendingCalls() {
-			if p.Waiting() && p.Kind != session.PendingQuestion {
-				return StopApproval, nil, nil
-			}
-		}
+	case s.Waiting() && asksOnly(s):
 		return StopUserInput, nil, nil
+	case s.Waiting():
+		return StopApproval, nil, nil
 	}
 	e := s.Execution()
 	if e.Stop == nil {
