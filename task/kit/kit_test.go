@@ -40,11 +40,11 @@ func TestTools_everyOneDeclaresWhatItDoes(t *testing.T) {
 	}
 	for _, item := range tools {
 		spec := item.Spec()
-		if item.Effects == 0 {
+		if spec.Effects == 0 {
 			t.Errorf("%s declares nothing", spec.Name)
 		}
-		if reads := item.Effects.Within(tool.Read | tool.Network); reads != (spec.Nature == tool.ReadOnly) {
-			t.Errorf("%s is %q and declares %v", spec.Name, spec.Nature, item.Effects.Names())
+		if reads := spec.Effects.Within(tool.Read | tool.Network); reads != (spec.Nature == tool.ReadOnly) {
+			t.Errorf("%s is %q and declares %v", spec.Name, spec.Nature, spec.Effects.Names())
 		}
 	}
 	if len(tools) != 13 {
@@ -55,7 +55,7 @@ func TestTools_everyOneDeclaresWhatItDoes(t *testing.T) {
 func TestTools_followTheWorkspace(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	extra := tool.Tool{Tool: tool.Fake("more", "More.", "x"), Effects: tool.Read}
+	extra := tool.Fake("more", "More.", "x")
 	r := registry(t, kit.Config{More: []tool.Tool{extra}})
 	names := func(w task.Workspace) string {
 		tools, err := r.Tools(ctx, w)
