@@ -90,7 +90,7 @@ func (g gate) request(ctx context.Context, s session.Session, spec tool.Spec) (p
 		w = g.p.Workspace(s)
 	}
 	def, own := s.Definition(), s.Permissions()
-	if s.State().Permissions == nil && s.Task() == nil && g.p.Mode != "" {
+	if s.State().Permissions == nil && g.p.Mode != "" {
 		own.Mode = g.p.Mode
 	}
 	q := permission.Request{

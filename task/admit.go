@@ -65,14 +65,16 @@ const SnapshotEvent = "conversation_snapshot"
 
 // Arrival is a task that began in another program.
 type Arrival struct {
-	Spec     Spec
-	State    session.TaskState // its settings are those of Spec
-	Queues   session.TaskQueues
-	Row      session.TaskRow // how it ended; one that has not ended waits to be resumed
-	Messages []session.Message
-	Summary  string // stands before the messages for what they do not say
-	Format   string // the form it came in
-	Version  int64  // of that form
+	Spec  Spec
+	State session.TaskState // its settings are those of Spec
+	// Permissions are what it may do; the mode is that of Spec.
+	Permissions session.Permissions
+	Queues      session.TaskQueues
+	Row         session.TaskRow // how it ended; one that has not ended waits to be resumed
+	Messages    []session.Message
+	Summary     string // stands before the messages for what they do not say
+	Format      string // the form it came in
+	Version     int64  // of that form
 	// Snapshot makes an event that is written with the task. nil: none.
 	Snapshot func(s Spec, state session.TaskState, seq int64) (json.RawMessage, error)
 }
@@ -153,8 +155,10 @@ func (a Arrival) changes(spec Spec, now time.Time) ([]session.Change, error) {
 	}
 	state := a.State
 	state.Queues = session.TaskQueues{}
+	may := a.Permissions
+	may.Mode = spec.PermissionMode
 	state.Settings = session.TaskSettings{PlanMode: spec.PlanMode, Capabilities: spec.Workspace.Capabilities}
-	changes = append(changes, session.SessionImported{Format: a.Format, Version: a.Version, UpdatedAt: now, Dropped: []string{}}, session.TaskRestored{State: state})
+	changes = append(changes, session.SessionImported{Format: a.Format, Version: a.Version, UpdatedAt: now, Dropped: []string{}}, session.TaskRestored{State: state, Permissions: &may})
 	if state.Plan != nil {
 		changes = append(changes, event("plan_created", planEvent{Plan: *state.Plan}))
 	}

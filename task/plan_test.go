@@ -257,8 +257,8 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 	if state.Loop.Advice != "" || state.Loop.Blocked != nil || state.Tools.PageFailure != nil || state.Recovery.DisabledScope != nil {
 		t.Errorf("what belonged to the old workspace is still there: %+v", state.Loop)
 	}
-	if len(state.Permissions.SessionRules) != 1 || state.Loop.LifetimeTurns != 2+7 {
-		t.Errorf("what belongs to the task is gone: %+v", state.Permissions)
+	if len(h.permissions().SessionRules) != 1 || state.Loop.LifetimeTurns != 2+7 {
+		t.Errorf("what belongs to the task is gone: %+v", h.permissions())
 	}
 	if h.count("workspace_changed") != 1 {
 		t.Errorf("events are %v", h.events())

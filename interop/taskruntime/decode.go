@@ -10,7 +10,7 @@ import (
 
 // decoded is a snapshot that was read.
 type decoded struct {
-	state    session.TaskState
+	state    State
 	turns    []passage
 	summary  *planSummary
 	used     bool // it says what was used
@@ -23,7 +23,7 @@ func (d *decoded) warn(format string, args ...any) {
 
 // decode reads a snapshot into a state of its own: all of it, or a fieldError.
 func (c candidate) decode() (*decoded, error) {
-	d := &decoded{state: session.NewTaskState()}
+	d := &decoded{state: newState()}
 	value, ok := c.object.get("conversationHistory")
 	if !ok {
 		return nil, &fieldError{"conversationHistory", "is missing"}

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/holdfast-dev/holdfast/session"
 )
 
 // bucket is an object of a snapshot. One without fields has the fields of the
@@ -100,7 +98,7 @@ func bucketNamed(name string) bucket {
 	return buckets[i]
 }
 
-func (b bucket) field(s *session.TaskState, name string) (field, bool) {
+func (b bucket) field(s *State, name string) (field, bool) {
 	for _, f := range b.all(s) {
 		if f.name == name {
 			return f, true
@@ -110,7 +108,7 @@ func (b bucket) field(s *session.TaskState, name string) (field, bool) {
 }
 
 // all are the fields of the bucket.
-func (b bucket) all(s *session.TaskState) []field {
+func (b bucket) all(s *State) []field {
 	group, ok := structField(reflect.ValueOf(s).Elem(), b.name)
 	if b.fields != nil || !ok {
 		return b.fields
@@ -124,7 +122,7 @@ func (b bucket) all(s *session.TaskState) []field {
 }
 
 // in is the field in a state.
-func (f field) in(s *session.TaskState) reflect.Value {
+func (f field) in(s *State) reflect.Value {
 	group, name, _ := strings.Cut(f.place, ".")
 	v, _ := structField(reflect.ValueOf(s).Elem(), group)
 	v, _ = structField(v, name)
@@ -134,7 +132,13 @@ func (f field) in(s *session.TaskState) reflect.Value {
 // structField finds a struct's field by its name in JSON, to the letter.
 func structField(v reflect.Value, name string) (reflect.Value, bool) {
 	for i := range v.NumField() {
-		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if inner, ok := structField(v.Field(i), name); ok {
+				return inner, true
+			}
+		}
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
 			return v.Field(i), true
 		}
 	}
@@ -143,7 +147,7 @@ func structField(v reflect.Value, name string) (reflect.Value, bool) {
 
 // read sets the fields of a state that an object has. Fields that are absent
 // or null keep their values; what has no place is given to keep.
-func (b bucket) read(value json.RawMessage, s *session.TaskState, keep func(key string, value json.RawMessage)) error {
+func (b bucket) read(value json.RawMessage, s *State, keep func(key string, value json.RawMessage)) error {
 	o, err := readObject(value)
 	if err != nil {
 		return &fieldError{b.name, err.Error()}
@@ -170,7 +174,7 @@ func (b bucket) read(value json.RawMessage, s *session.TaskState, keep func(key 
 
 // write is the bucket of a state, with the keys that another program left in
 // it.
-func (b bucket) write(s *session.TaskState) member {
+func (b bucket) write(s *State) member {
 	var o object
 	for _, f := range b.all(s) {
 		switch {

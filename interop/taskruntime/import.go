@@ -74,7 +74,8 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 	a := out.arrival(o)
 	if out.Report.Upgraded {
 		a.Snapshot = func(s task.Spec, state session.TaskState, seq int64) (json.RawMessage, error) {
-			v := view{sessionID: s.ID, seq: seq, now: now, model: s.Definition.Model, state: state}
+			v := view{sessionID: s.ID, seq: seq, now: now, model: s.Definition.Model, state: out.State}
+			v.state.TaskState = state
 			v.turns, _ = normalise(turnsOf(out.Messages))
 			return v.payload()
 		}
@@ -87,7 +88,7 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 // cannot be queued is left out with a warning.
 func (out *Restored) arrival(o ImportOptions) task.Arrival {
 	a := task.Arrival{
-		Spec: out.spec(o), State: out.State, Row: out.Row, Messages: out.Messages, Format: out.Report.Source, Version: SnapshotVersion,
+		Spec: out.spec(o), State: out.State.TaskState, Permissions: out.State.Permissions.ofSession(), Row: out.Row, Messages: out.Messages, Format: out.Report.Source, Version: SnapshotVersion,
 	}
 	if block, ok := out.State.Imported.Get("transcript.explicitChatSummaryBlock"); ok {
 		a.Summary = jsonText(block)

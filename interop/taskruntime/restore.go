@@ -67,7 +67,7 @@ const (
 
 // Restored is a task made of what was left of it.
 type Restored struct {
-	State    session.TaskState
+	State    State
 	Messages []session.Message
 	Row      session.TaskRow // what the events say of how it stands
 	Report   Report
@@ -354,7 +354,7 @@ func (r *restorer) restored(c candidate, d *decoded) Restored {
 
 // rebuilt is what events alone make.
 func (r *restorer) rebuilt() Restored {
-	d := &decoded{state: session.NewTaskState()}
+	d := &decoded{state: newState()}
 	out := Restored{Report: Report{Source: SourceEvents, Upgraded: true}}
 	d.state.Usage = lastUsage(r.Events)
 	p := replay{state: &d.state, newID: r.Options.NewID}
@@ -380,7 +380,7 @@ func (r *restorer) finished(out Restored, d *decoded, p replay) Restored {
 		report.warn("conversationHistory[%d]: %s %s", fix.Message, fix.Kind, fix.ID)
 	}
 	repair(&d.state, r.Options, report)
-	out.State = *d.state.Clone()
+	out.State = d.state.clone()
 	out.Messages = messagesOf(p.turns, r.Options.NewID)
 	out.Row = rowFrom(r.Task, r.Events)
 	return out

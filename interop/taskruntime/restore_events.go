@@ -19,7 +19,7 @@ const (
 // readable is a history made of events alone: one message that tells what
 // happened, and one that takes note of it. What was said last goes to the
 // state. Nothing that happened makes no history.
-func readable(t RestoreTask, events []ForeignEvent, s *session.TaskState) []passage {
+func readable(t RestoreTask, events []ForeignEvent, s *State) []passage {
 	lines := []string{"Original task: " + t.Title, "Task details: " + t.Prompt, "", "Previous conversation summary:"}
 	before := len(lines)
 	s.Said.User = t.Prompt
@@ -99,7 +99,7 @@ func textOrJSON(value json.RawMessage) string {
 
 // repair makes a state that came from elsewhere one that can be worked with,
 // and says what it did.
-func repair(s *session.TaskState, o RestoreOptions, report *Report) {
+func repair(s *State, o RestoreOptions, report *Report) {
 	repairChecklist(&s.Checklist, o.NewID, report)
 	for key, g := range s.Permissions.TemporaryGrants.All() {
 		if !g.SurvivesRestart || g.End() <= o.Now {
@@ -123,12 +123,12 @@ func repair(s *session.TaskState, o RestoreOptions, report *Report) {
 		}
 		f.AgentConfigOverride = clean
 	}
-	for _, path := range altered("state", raw(s), raw(s.Clone())) {
+	for _, path := range altered("state", raw(s.TaskState), raw(s.TaskState.Clone())) {
 		report.warn("%s: has more than is kept; the newest stay", path)
 	}
 }
 
-func repairRules(p *session.Permissions, report *Report) {
+func repairRules(p *Permissions, report *Report) {
 	if err := session.CheckPermissionMode(p.Mode); err != nil {
 		report.warn("permissions.mode: %q is no mode; it is default now", p.Mode)
 		p.Mode = session.PermissionDefault
@@ -136,14 +136,14 @@ func repairRules(p *session.Permissions, report *Report) {
 	rules := p.SessionRules
 	p.SessionRules = []session.Rule{}
 	for i, r := range rules {
-		next, added, err := p.WithRule(r)
+		next, added, err := p.ofSession().WithRule(r)
 		switch {
 		case err != nil:
 			report.warn("permissions.sessionRules[%d]: %v; it is left out", i, err)
 		case !added:
 			report.warn("permissions.sessionRules[%d]: says what another says; it is left out", i)
 		}
-		*p = next
+		p.SessionRules = next.SessionRules
 	}
 }
 

@@ -29,10 +29,7 @@ func restoreLog(in RestoreInput) (Restored, error) {
 	if info.Kind != session.KindTask {
 		return Restored{}, &session.SnapshotError{Where: "log", Reason: fmt.Sprintf("is that of a %s, no task", info.Kind)}
 	}
-	out := Restored{State: session.NewTaskState(), Messages: s.WindowMessages(), Report: Report{Source: SourceLog, Seq: s.Seq()}}
-	if t := s.Task(); t != nil {
-		out.State = *t
-	}
+	out := Restored{State: stateOf(s), Messages: s.WindowMessages(), Report: Report{Source: SourceLog, Seq: s.Seq()}}
 	if info.Task != nil {
 		out.Row = *info.Task
 	}

@@ -13,7 +13,7 @@ import (
 
 // replay applies foreign events to a state, and to a history where it speaks.
 type replay struct {
-	state *session.TaskState
+	state *State
 	turns []passage
 	newID func() string
 	speak bool

@@ -30,17 +30,14 @@ type view struct {
 	now       int64
 	model     string
 	override  bool // the model was chosen in the session
-	state     session.TaskState
+	state     State
 	turns     []passage
 	cuts      []cut // of a compact export
 }
 
 func viewOf(t task.View) view {
 	s := t.Session
-	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
-	if t := s.Task(); t != nil {
-		v.state = *t
-	}
+	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: stateOf(s)}
 	v.state.Queues = t.Queues
 	v.addSummary(s)
 	v.turns, _ = normalise(turnsOf(s.WindowMessages()))
