@@ -65,9 +65,9 @@ func (s *story) watch(ctx context.Context) (stop func()) {
 			case session.TaskEvent:
 				s.see(c)
 			case session.CallPending:
-				fmt.Println("  ? " + c.Call.Prompt)
+				s.print("? " + c.Call.Prompt)
 			case session.CallResponded:
-				fmt.Println("  granted by " + c.Response.By)
+				s.print("granted by " + c.Response.By)
 			}
 			s.mu.Lock()
 			s.seen = e.Seq
@@ -108,13 +108,20 @@ func (s *story) see(e session.TaskEvent) {
 	case "task_interrupted":
 		line = said.Message
 	}
+	s.print(line)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if line != "" {
-		fmt.Fprintln(s.out, "   ", strings.SplitN(line, "\n", 2)[0])
-	}
 	if e.Name == "tool_call" && said.Tool == "file_edit" {
 		s.edits++
+	}
+}
+
+// print prints the first line of a text, nothing for none.
+func (s *story) print(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text != "" {
+		fmt.Fprintln(s.out, "   ", strings.SplitN(text, "\n", 2)[0])
 	}
 }
 

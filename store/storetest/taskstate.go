@@ -63,13 +63,13 @@ func fullTask() session.TaskState {
 	return s
 }
 
-func fullPermissions() session.Permissions {
+func fullPermissions() *session.Permissions {
 	scope := session.Scope{Kind: session.ScopeDomain, ToolName: "t", ToolPrefix: "p", Domain: "example.org"}
 	rule := session.Rule{ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: scope, CreatedAt: 1, Metadata: map[string]any{"why": "asked"}}
 	more := func(s session.Scope) session.Rule {
 		return session.Rule{Source: session.SourceSession, Effect: session.EffectDeny, Scope: s}
 	}
-	return session.Permissions{
+	return &session.Permissions{
 		Mode: session.PermissionPlan, SessionRules: []session.Rule{
 			rule, more(session.Scope{Kind: session.ScopePath, Path: "/a"}), more(session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git"}),
 			more(session.Scope{Kind: session.ScopeMCPServer, ServerName: "s"}),
