@@ -267,7 +267,7 @@ func TestRestore_theSecondRestoreEqualsTheFirst(t *testing.T) {
 			t.Errorf("%s: the snapshot at %d says %s", name, saved[0].Seq, at(t, raw, "seq"))
 		}
 		again := restore(t, taskruntime.RestoreInput{Checkpoint: raw})
-		have, want := again.State, s.state(in.Row.ID)
+		have, want := again.State.TaskState, s.state(in.Row.ID)
 		have.Settings, have.Imported, want.Imported = want.Settings, session.Pairs[json.RawMessage]{}, session.Pairs[json.RawMessage]{} // model names are made up where there were none
 		if again.Report.Source != taskruntime.SourceCheckpoint || !reflect.DeepEqual(have, want) {
 			t.Errorf("%s:\nhave %s\nwant %s", name, quote(have), quote(want))

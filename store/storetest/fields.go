@@ -49,6 +49,9 @@ func allFields(t reflect.Type, path string) []string {
 	}
 	var paths []string
 	for i := range t.NumField() {
+		if !t.Field(i).IsExported() && t == reflect.TypeFor[session.TaskState]() {
+			continue // no part of what is kept
+		}
 		paths = append(paths, allFields(t.Field(i).Type, path+"."+t.Field(i).Name)...)
 	}
 	return paths
