@@ -70,7 +70,10 @@ func (g gate) Admit(ctx context.Context, s session.Session, call agent.Call) (ag
 	case call.Approved != nil && (decided.Decision != session.EffectDeny || decided.Soft()):
 		return executed, nil
 	case decided.Decision == session.EffectDeny:
-		refused := agent.Admission{Refusal: &tool.Result{Content: (&session.PermissionDeniedError{Reason: decided.Reason.Summary}).Error(), IsError: true}}
+		refused := agent.Admission{
+			Refusal: &tool.Result{Content: (&session.PermissionDeniedError{Reason: decided.Reason.Summary}).Error(), IsError: true},
+			Reason:  decided.Reason,
+		}
 		if decided.Soft() {
 			refused.Changes = []session.Change{session.PermissionNoted{Scope: scope, Note: session.NoteDenied}}
 		}

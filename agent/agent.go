@@ -72,12 +72,13 @@ type Admission struct {
 	Refusal *tool.Result         // the call does not run; this is its result
 	Pending *session.PendingCall // the call waits for a response; the loop fills in what it knows
 	Changes []session.Change     // written with the start, the refusal or the pending call
+	Reason  any                  // why it is refused, for whoever wraps the gate
 }
 
 // Steps is what a caller does around the steps of the loop: hints, compaction,
 // checklists, budgets of its own. A method that returns an error made by Stop
-// ends the execution with that reason; any other error ends the loop and leaves
-// the execution open.
+// ends the execution with that reason, and the session it returns is kept; any
+// other error ends the loop and leaves the execution open.
 type Steps interface {
 	// Before runs before each inference. What it adds to the session is written
 	// before the model is asked.
@@ -139,15 +140,18 @@ type Config struct {
 	Stream func(llm.Delta) // pieces of answers, void after AttemptFailed; may be nil
 }
 
-// Notice is news from a running loop. It carries no text of messages or tools.
+// Notice is news from a running loop. It carries no text of messages or tools;
+// Err may quote what a provider said.
 type Notice struct {
 	Kind        NoticeKind
 	ExecutionID string
 	StepID      string
 	StepNumber  int
 	Model       string
-	Attempt     int  // at this inference, from 0
-	Retry       bool // the model is going to be asked again
+	Attempt     int           // at this inference, from 0
+	Retry       bool          // the model is going to be asked again
+	Pause       time.Duration // before it is
+	Err         error         // of the attempt that failed
 	CallID      string
 	Tool        string
 	IsError     bool

@@ -16,10 +16,9 @@ import (
 func (r *run) infer(ctx context.Context, e *session.Execution) error {
 	if r.Steps != nil {
 		next, err := r.Steps.Before(ctx, r.s)
-		if err != nil {
+		if err := r.keep(next, err); err != nil {
 			return err
 		}
-		r.s = next
 	}
 	started, stepID := r.Now(), r.NewID()
 	name, model, err := r.Model(r.s)
@@ -69,11 +68,8 @@ func (r *run) noAnswer(ctx, work context.Context, e *session.Execution, f failed
 	}
 	if r.Steps != nil {
 		next, again, err := r.Steps.Failed(ctx, r.s, f.cause)
-		if err != nil {
+		if err := r.keep(next, err); err != nil || again {
 			return err
-		}
-		if r.s = next; again {
-			return nil
 		}
 	}
 	return r.giveUp(f)
@@ -82,14 +78,34 @@ func (r *run) noAnswer(ctx, work context.Context, e *session.Execution, f failed
 // ask calls the model, again after transient errors. Every failed attempt is
 // reported: what it has streamed is void.
 func (r *run) ask(ctx context.Context, stepID string, model llm.Model, request llm.Request) (llm.Response, error) {
-	for {
+	c := r.Config
+	c.Notify = func(n Notice) {
+		n.StepID = stepID
+		r.notify(n)
+	}
+	return c.retry(ctx, request, func(request llm.Request) (llm.Response, error) {
 		r.renamed = map[string]string{}
-		response, err := r.call(ctx, model, request)
-		if err == nil {
+		return r.call(ctx, model, request)
+	})
+}
+
+// Ask asks a model once, outside any execution, with the retries of the
+// configuration. Nothing is streamed or recorded.
+func (c Config) Ask(ctx context.Context, model llm.Model, request llm.Request) (llm.Response, error) {
+	r := &run{Config: Config{}}
+	return c.retry(ctx, request, func(request llm.Request) (llm.Response, error) { return r.call(ctx, model, request) })
+}
+
+func (c Config) retry(ctx context.Context, request llm.Request, call func(llm.Request) (llm.Response, error)) (llm.Response, error) {
+	for {
+		response, failed := call(request)
+		if failed == nil {
 			return response, nil
 		}
-		pause, err := r.retryAfter(ctx, request.Attempt, err)
-		r.notify(Notice{Kind: AttemptFailed, StepID: stepID, Attempt: request.Attempt, Retry: err == nil})
+		pause, err := c.retryAfter(ctx, request.Attempt, failed)
+		if c.Notify != nil {
+			c.Notify(Notice{Kind: AttemptFailed, Attempt: request.Attempt, Retry: err == nil, Pause: pause, Err: failed})
+		}
 		if err != nil {
 			return response, err
 		}
@@ -102,19 +118,19 @@ func (r *run) ask(ctx context.Context, stepID string, model llm.Model, request l
 
 // retryAfter returns how long to wait before the next attempt, or the error of
 // a call that is not tried again.
-func (r *run) retryAfter(ctx context.Context, attempt int, err error) (time.Duration, error) {
+func (c Config) retryAfter(ctx context.Context, attempt int, err error) (time.Duration, error) {
 	var transient *llm.TransientError
-	if ctx.Err() != nil || !errors.As(err, &transient) {
+	if ctx.Err() != nil || !errors.As(err, &transient) || llm.OutOfQuota(err) {
 		return 0, err
 	}
-	if attempt >= r.Retries {
+	if attempt >= c.Retries {
 		return 0, &exhausted{attempts: attempt + 1, err: err}
 	}
 	pause := transient.After
 	if pause == 0 {
-		pause = r.backoff(attempt)
+		pause = c.backoff(attempt)
 	}
-	if pause > r.maxPause() {
+	if pause > c.maxPause() {
 		return 0, &exhausted{attempts: attempt + 1, err: fmt.Errorf("%w (asked to wait %s)", err, pause)}
 	}
 	return pause, nil
@@ -149,16 +165,16 @@ type exhausted struct {
 func (e *exhausted) Error() string { return fmt.Sprintf("%d attempts failed: %v", e.attempts, e.err) }
 func (e *exhausted) Unwrap() error { return e.err }
 
-func (r *run) maxPause() time.Duration {
-	if r.MaxPause > 0 {
-		return r.MaxPause
+func (c Config) maxPause() time.Duration {
+	if c.MaxPause > 0 {
+		return c.MaxPause
 	}
 	return 2 * time.Minute
 }
 
-func (r *run) backoff(attempt int) time.Duration {
-	if r.Backoff != nil {
-		return r.Backoff(attempt)
+func (c Config) backoff(attempt int) time.Duration {
+	if c.Backoff != nil {
+		return c.Backoff(attempt)
 	}
 	return min(250*time.Millisecond<<min(attempt, 10), 8*time.Second)
 }
@@ -198,8 +214,12 @@ func (r *run) giveUp(f failedStep) error {
 }
 
 // usage returns what an answer used. A provider that reports nothing must not
-// make a budget void.
+// make a budget void, nor one that reports less than nothing lower what was
+// used.
 func (r *run) usage(request llm.Request, response llm.Response) session.Usage {
+	for _, n := range []*int64{&response.Usage.Input, &response.Usage.Output, &response.Usage.CacheRead, &response.Usage.CacheWrite, &response.Usage.Reasoning} {
+		*n = max(*n, 0)
+	}
 	b := r.s.Execution().Budget
 	if response.Usage.Total() > 0 || r.Count == nil || b == nil || b.MaxTokens == nil && b.MaxCost == nil {
 		return response.Usage
@@ -211,7 +231,7 @@ func (r *run) usage(request llm.Request, response llm.Response) session.Usage {
 // also when the context has just ended: it is paid for. One that calls tools is
 // durable before the first of them runs.
 func (r *run) recordAnswer(ctx context.Context, stepID string, started time.Time, name string, model llm.Model, response llm.Response) error {
-	cost := response.Cost
+	cost := max(response.Cost, 0)
 	if priced, ok := model.(llm.Priced); ok {
 		cost = priced.Cost(response.Usage)
 	}

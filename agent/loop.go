@@ -145,11 +145,17 @@ func (r *run) judge(ctx context.Context, last session.Step) (again bool, err err
 		return false, nil
 	}
 	next, again, err := r.Steps.Answered(ctx, r.s, r.s.Message(n-1), last.FinishReason)
-	if err != nil {
-		return false, err
+	return again, r.keep(next, err)
+}
+
+// keep continues with the session that Steps returned, also where it stops the
+// execution.
+func (r *run) keep(next session.Session, err error) error {
+	var stop *StopError
+	if err == nil || errors.As(err, &stop) {
+		r.s = next
 	}
-	r.s = next
-	return again, nil
+	return err
 }
 
 // spokenTo reports that somebody spoke after the last answer: that the answer

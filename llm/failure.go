@@ -1,8 +1,11 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/session"
 )
 
 // ProviderError is a request that a model's server refused, or an answer of it
@@ -40,3 +43,33 @@ func (e *ProviderError) Error() string {
 }
 
 func (e *ProviderError) Unwrap() error { return e.Err }
+
+// OutOfQuota reports a failure that nothing but money or a new month helps.
+func OutOfQuota(err error) bool {
+	var provider *ProviderError
+	if !errors.As(err, &provider) {
+		return false
+	}
+	if provider.Status == 402 {
+		return true
+	}
+	code := strings.ToLower(provider.Code)
+	return strings.Contains(code, "quota") || strings.Contains(code, "billing") || strings.Contains(code, "credit")
+}
+
+// TooLong reports a request that was larger than the model's context.
+func TooLong(err error) bool {
+	if errors.Is(err, session.ErrContextLength) {
+		return true
+	}
+	var provider *ProviderError
+	if !errors.As(err, &provider) {
+		return false
+	}
+	if provider.Status == 413 || strings.Contains(strings.ToLower(provider.Code), "context_length") {
+		return true
+	}
+	said := strings.ToLower(provider.Message)
+	return provider.Status == 400 && (strings.Contains(said, "context length") || strings.Contains(said, "context window") ||
+		strings.Contains(said, "prompt is too long") || strings.Contains(said, "too many tokens"))
+}

@@ -107,7 +107,7 @@ func (r Result) Soft() bool {
 // Prompt returns what to store of an ask, so that it can be shown later.
 func (r Result) Prompt(q Request) session.PromptContext {
 	p := session.PromptContext{
-		Scope: &r.Scope, Reason: r.Reason, MatchedRule: r.MatchedRule,
+		Type: q.Type, Scope: &r.Scope, Reason: r.Reason, MatchedRule: r.MatchedRule,
 		ScopePreview: r.ScopePreview, SuggestedActions: r.SuggestedActions, ServerName: serverName(q.Server),
 	}
 	return *p.Clone()

@@ -183,7 +183,7 @@ func (p *Projector) taskEvent(c session.TaskEvent, at Item) {
 		Plan      *session.Plan      `json:"plan"`
 		Step      *session.PlanStep  `json:"step"`
 		Checklist *session.Checklist `json:"checklist"`
-		Approval  *session.Approval  `json:"approval"`
+		Approval  *approval          `json:"approval"`
 	}
 	if json.Unmarshal(c.Data, &told) != nil { // an event of another shape says what it says
 		told.Plan, told.Step, told.Checklist, told.Approval = nil, nil, nil, nil
@@ -253,8 +253,19 @@ func (p *Projector) planStep(s session.PlanStep, event string, at Item) {
 	p.taskItem(Task{Event: event, Plan: &plan}, at, false)
 }
 
+// approval is what a log of an earlier version has in place of a pending call.
+type approval struct {
+	ID          string          `json:"id"`
+	Description string          `json:"description"`
+	Details     json.RawMessage `json:"details"`
+	Status      string          `json:"status"`
+	ExpiresAt   int64           `json:"expiresAt"`
+	Action      string          `json:"action"`
+	By          string          `json:"by"`
+}
+
 // approval shows what a task asks a person to allow, as a pending call.
-func (p *Projector) approval(a session.Approval, at Item) {
+func (p *Projector) approval(a approval, at Item) {
 	if a.Status == "pending" {
 		c := session.PendingCall{ID: a.ID, Kind: session.PendingApproval, Prompt: a.Description, Details: a.Details, AskedAt: at.At}
 		if a.ExpiresAt > 0 {

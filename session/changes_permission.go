@@ -75,10 +75,7 @@ func permissionChange(name string, data any) Change {
 func (s Session) Permissions() Permissions { return s.b.permissions().Clone() }
 
 func (b *body) permissions() Permissions {
-	switch {
-	case b.info.Kind == KindTask && b.st.Task != nil:
-		return b.st.Task.Permissions
-	case b.st.Permissions != nil:
+	if b.st.Permissions != nil {
 		return *b.st.Permissions
 	}
 	return Permissions{Mode: PermissionDefault}
@@ -90,7 +87,7 @@ func (b *body) foldPermission(fold func(*Permissions, json.RawMessage) error, e 
 		return err
 	}
 	b.setPermissions(next)
-	if e.Name == "permission_mode_changed" && b.st.Task != nil {
+	if e.Name == "permission_mode_changed" && b.info.Kind == KindTask {
 		task := b.taskState()
 		task.Settings.ModeSeq = t.seq
 		b.setTask(task)
@@ -99,13 +96,8 @@ func (b *body) foldPermission(fold func(*Permissions, json.RawMessage) error, e 
 }
 
 func (b *body) setPermissions(p Permissions) {
-	if b.info.Kind != KindTask {
-		b.st.Permissions = &p
-		return
-	}
-	task := b.taskState()
-	task.Permissions = p
-	b.setTask(task)
+	p.SessionRules, p.DenialTracking = listOf(p.SessionRules), latest(p.DenialTracking, MaxDenials)
+	b.st.Permissions = &p
 }
 
 func foldRuleAdded(p *Permissions, data json.RawMessage) error {

@@ -9,8 +9,7 @@ import (
 
 // TaskEvent is something that happened in a task. Its kind is its name; what
 // the names mean is the business of the package that runs tasks, but those
-// that carry a plan, a step, a checklist, an approval or a rule move the
-// task's state.
+// that carry a plan, a step, a checklist or a rule move the session's state.
 type TaskEvent struct {
 	Name string
 	Data json.RawMessage
@@ -34,8 +33,8 @@ var taskEvents = map[string]func(*TaskState, json.RawMessage) error{
 	"follow_up_turn_recovery_started": nil, "follow_up_turn_recovery_completed": nil, "follow_up_turn_recovery_blocked": nil,
 	"context_compaction_started": nil, "context_compaction_completed": nil, "context_compaction_failed": nil,
 	"context_capacity_recovery_started": nil, "context_capacity_recovery_completed": nil, "context_capacity_recovery_failed": nil,
-	"approval_requested": foldApproval, "approval_granted": foldApproval, "approval_denied": foldApproval,
-	"approval_expired": foldApproval, "approval_cancelled": foldApproval,
+	// Earlier versions wrote these where pending calls are now.
+	"approval_requested": nil, "approval_granted": nil, "approval_denied": nil, "approval_expired": nil, "approval_cancelled": nil,
 	"permission_rule_added": nil, "permission_rule_removed": nil, "permission_mode_changed": nil,
 	"permission_granted": nil, "permission_grants_dropped": nil, "tool_blocked": nil,
 	"verification_passed": nil, "verification_failed": nil, "workspace_changed": nil, "conversation_snapshot": nil, "error": nil,
@@ -174,23 +173,6 @@ func foldChecklist(s *TaskState, data json.RawMessage) error {
 		return err
 	}
 	s.Checklist = *checklist
-	return nil
-}
-
-func foldApproval(s *TaskState, data json.RawMessage) error {
-	approval, err := part[Approval](data, "approval")
-	if err != nil {
-		return err
-	}
-	if approval.ID == "" {
-		return invalid("approval", "has no id")
-	}
-	s.Approvals = slices.Clone(s.Approvals)
-	if i := slices.IndexFunc(s.Approvals, func(a Approval) bool { return a.ID == approval.ID }); i >= 0 {
-		s.Approvals[i] = *approval
-	} else {
-		s.Approvals = append(s.Approvals, *approval)
-	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -29,11 +30,16 @@ func (c TaskStateChanged) normal() (Change, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := probe.setField(bucket, field, raw); err != nil {
-				return nil, err
+			if bucket != permissionBucket {
+				if err := probe.setField(bucket, field, raw); err != nil {
+					return nil, err
+				}
 			}
 			kept[bucket][field] = raw
 		}
+	}
+	if err := setPermissionFields(&Permissions{Mode: PermissionDefault}, kept[permissionBucket]); err != nil {
+		return nil, err
 	}
 	return TaskStateChanged{Buckets: kept}, nil
 }
@@ -47,11 +53,42 @@ func (c TaskStateChanged) fold(b *body, _ recordTime) error {
 		return err
 	}
 	b.setTask(next)
+	if fields := c.Buckets[permissionBucket]; len(fields) > 0 {
+		p := b.permissions().Clone()
+		if err := setPermissionFields(&p, fields); err != nil {
+			return err
+		}
+		b.setPermissions(p)
+	}
 	return nil
+}
+
+// permissionBucket is where logs of earlier versions have the permissions of a
+// task.
+const permissionBucket = "permissions"
+
+func setPermissionFields(p *Permissions, fields map[string]json.RawMessage) error {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if field == "latestPromptContext" {
+			continue
+		}
+		if err := setByJSON(reflect.ValueOf(p).Elem(), permissionBucket, field, fields[field]); err != nil {
+			return err
+		}
+	}
+	if n := len(p.SessionRules); n > MaxSessionRules {
+		return &RuleError{Field: "sessionRules", Reason: fmt.Sprintf("%d are more than %d", n, MaxSessionRules)}
+	}
+	p.DenialTracking = latest(p.DenialTracking, MaxDenials)
+	p.SessionRules = listOf(p.SessionRules)
+	return CheckPermissionMode(p.Mode)
 }
 
 func (c TaskStateChanged) apply(next *TaskState) error {
 	for _, bucket := range slices.Sorted(maps.Keys(c.Buckets)) {
+		if bucket == permissionBucket {
+			continue
+		}
 		for _, field := range slices.Sorted(maps.Keys(c.Buckets[bucket])) {
 			if err := next.setField(bucket, field, c.Buckets[bucket][field]); err != nil {
 				return err
@@ -64,7 +101,7 @@ func (c TaskStateChanged) apply(next *TaskState) error {
 // movable are the buckets that TaskStateChanged may move; the others have
 // events.
 var movable = []string{
-	"said", "tools", "files", "loop", "steps", "recovery", "permissions", "usage", "settings", "checklist",
+	"said", "tools", "files", "loop", "steps", "recovery", "usage", "settings", "checklist",
 }
 
 // patched is a field of which only parts are given.
@@ -91,6 +128,11 @@ func (s *TaskState) setField(bucket, field string, raw json.RawMessage) error {
 	if !ok || !slices.Contains(movable, bucket) {
 		return invalid("task_state_changed", "there is no bucket %s", quoted(bucket))
 	}
+	return setByJSON(b, bucket, field, raw)
+}
+
+// setByJSON sets a field of a struct by its name in JSON, whole or in parts.
+func setByJSON(b reflect.Value, bucket, field string, raw json.RawMessage) error {
 	f, ok := fieldByJSON(b, field)
 	if !ok {
 		return invalid("task_state_changed", "bucket %s has no field %s", bucket, quoted(field))
@@ -163,7 +205,8 @@ func moved(x, y reflect.Value) (json.RawMessage, error) {
 // snapshot, or was made of the events of another program. What waits in its
 // queues is not part of it.
 type TaskRestored struct {
-	State TaskState `json:"state"`
+	State       TaskState    `json:"state"`
+	Permissions *Permissions `json:"permissions,omitempty"` // nil: none came with it
 }
 
 // Kind is task_restored.
@@ -171,8 +214,16 @@ func (TaskRestored) Kind() string { return "task_restored" }
 
 func (c TaskRestored) normal() (Change, error) {
 	c.State.Queues = TaskQueues{}
+	came := c.Permissions
+	if came == nil {
+		came = c.State.earlier
+	}
 	state, err := c.State.kept()
-	return TaskRestored{State: state}, err
+	if err != nil || came == nil {
+		return TaskRestored{State: state}, err
+	}
+	p, err := came.normal()
+	return TaskRestored{State: state, Permissions: &p}, err
 }
 
 func (c TaskRestored) fold(b *body, _ recordTime) error {
@@ -180,5 +231,8 @@ func (c TaskRestored) fold(b *body, _ recordTime) error {
 		return invalid("kind", "%s is no change of a session of kind %s", c.Kind(), b.info.Kind)
 	}
 	b.setTask(&c.State)
+	if c.Permissions != nil {
+		b.setPermissions(*c.Permissions)
+	}
 	return nil
 }

@@ -108,7 +108,8 @@ func samples() []session.Change {
 	restored.Tools.Calls = pairs("read_file", 2)
 	restored.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{ID: "1", Description: "Sweep.", Status: "pending"}}}
 	restored.Imported = pairs("skills", json.RawMessage(`{"b":null}`))
-	return append(list, session.TaskRestored{State: restored},
+	may := session.Permissions{Mode: session.PermissionDefault, SessionRules: []session.Rule{}}
+	return append(list, session.TaskRestored{State: restored, Permissions: &may},
 		session.CallPending{Call: session.PendingCall{
 			ID: "p-1", Kind: session.PendingApproval, CallID: "call-1", ExecutionID: "e-1", StepID: "s-1", Tool: "shell",
 			Arguments: json.RawMessage(`{"command":"make"}`), Prompt: "Run make?", Context: "in /src",
@@ -244,11 +245,11 @@ func sampleFiles(t failer) map[string][]byte {
 	return files
 }
 
-// goldenName is the file of a kind. Of kinds whose form has changed the first
-// one is kept beside it.
+// goldenName is the file of a kind. Of kinds whose form has changed the earlier
+// ones are kept beside it.
 func goldenName(kind string) string {
 	if kind == "task_state_changed" || kind == "task_restored" {
-		kind += "_v2"
+		kind += "_v3"
 	}
 	return filepath.Join("changes", kind+".json")
 }
@@ -327,7 +328,7 @@ func TestGolden_everyKindOfChangeHasAFileThatStaysAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range stored {
-		if kind := strings.TrimSuffix(strings.TrimSuffix(f.Name(), ".json"), "_v2"); !slices.Contains(session.ChangeKinds(), kind) {
+		if kind := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(f.Name(), ".json"), "_v2"), "_v3"); !slices.Contains(session.ChangeKinds(), kind) {
 			t.Errorf("%s is of a kind this program no longer reads", f.Name())
 		}
 	}

@@ -79,6 +79,7 @@ type Response struct {
 	Text      string         `json:"text,omitempty"`    // the answer, the result, or the reason of a denial
 	IsError   bool           `json:"isError,omitempty"` // the result is an error
 	By        string         `json:"by,omitempty"`
+	GoOn      bool           `json:"goOn,omitempty"`  // a task is not paused by this denial
 	Spent     *Spent         `json:"spent,omitempty"` // by the subagent whose answer this is
 }
 

@@ -264,6 +264,7 @@ type SuggestedAction struct {
 
 // PromptContext is all that is needed to show a prompt, also after a restart.
 type PromptContext struct {
+	Type             string            `json:"type,omitempty"` // what kind of approval it is, such as run_command
 	Scope            *Scope            `json:"scope,omitempty"`
 	Reason           PermissionReason  `json:"reason"`
 	MatchedRule      *Rule             `json:"matchedRule,omitempty"`

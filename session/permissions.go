@@ -11,14 +11,13 @@ const (
 	MaxDenials      = 500 // the scope denied first is forgotten
 )
 
-// Permissions is what a task may do, and what was asked and answered about it.
+// Permissions is what a session may do unasked, and what was answered about it.
 // It is a value: its methods return another one and leave this one as it is.
 type Permissions struct {
-	Mode                string         `json:"mode"`
-	SessionRules        []Rule         `json:"sessionRules"`
-	TemporaryGrants     Pairs[Grant]   `json:"temporaryGrants"`
-	DenialTracking      Pairs[Denial]  `json:"denialTracking"`
-	LatestPromptContext *PromptContext `json:"latestPromptContext"`
+	Mode            string        `json:"mode"`
+	SessionRules    []Rule        `json:"sessionRules"`
+	TemporaryGrants Pairs[Grant]  `json:"temporaryGrants"`
+	DenialTracking  Pairs[Denial] `json:"denialTracking"`
 }
 
 // Clone is a deep copy.
@@ -29,7 +28,6 @@ func (p Permissions) Clone() Permissions {
 	}
 	p.SessionRules = rules
 	p.TemporaryGrants, p.DenialTracking = p.TemporaryGrants.Clone(), p.DenialTracking.Clone()
-	p.LatestPromptContext = p.LatestPromptContext.Clone()
 	return p
 }
 
@@ -55,9 +53,7 @@ func (p Permissions) normal() (Permissions, error) {
 		}
 	}
 	p.DenialTracking = latest(p.DenialTracking, MaxDenials)
-	var err error
-	p.LatestPromptContext, err = p.LatestPromptContext.normal()
-	return p, err
+	return p, nil
 }
 
 // latest drops what came first until at most most pairs are left.

@@ -105,6 +105,9 @@ func cloneVariables(vars map[string]Variable) map[string]Variable {
 func (s State) normal() (State, error) {
 	messages := s.Messages
 	s.Messages = nil
+	if s.Task != nil && s.Task.earlier != nil && s.Permissions == nil {
+		s.Permissions = s.Task.earlier
+	}
 	s = s.clone()
 	s.Messages = messages
 	cleanAll(&s.ParentAgentID, &s.SystemPrompt, &s.Model)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"slices"
 )
 
 // TaskState is everything a task has come to, in groups by what needs it.
@@ -11,22 +10,22 @@ import (
 // The queues are the session's inbox: the fold leaves them empty, and whoever
 // reads a task joins them.
 type TaskState struct {
-	Said        TaskSaid     `json:"said"`
-	Tools       TaskTools    `json:"tools"`
-	Files       TaskFiles    `json:"files"`
-	Loop        TaskLoop     `json:"loop"`
-	Steps       TaskSteps    `json:"steps"`
-	Recovery    TaskRecovery `json:"recovery"`
-	Queues      TaskQueues   `json:"queues"`
-	Permissions Permissions  `json:"permissions"`
-	Checklist   Checklist    `json:"checklist"`
-	Usage       TaskUsage    `json:"usage"`
-	Settings    TaskSettings `json:"settings"`
-	Plan        *Plan        `json:"plan"`
-	Approvals   []Approval   `json:"approvals"`
+	Said      TaskSaid     `json:"said"`
+	Tools     TaskTools    `json:"tools"`
+	Files     TaskFiles    `json:"files"`
+	Loop      TaskLoop     `json:"loop"`
+	Steps     TaskSteps    `json:"steps"`
+	Recovery  TaskRecovery `json:"recovery"`
+	Queues    TaskQueues   `json:"queues"`
+	Checklist Checklist    `json:"checklist"`
+	Usage     TaskUsage    `json:"usage"`
+	Settings  TaskSettings `json:"settings"`
+	Plan      *Plan        `json:"plan"`
 	// Imported keeps what another program's task carried and nothing here
 	// reads. Only the package that imported it knows the keys.
 	Imported Pairs[json.RawMessage] `json:"imported"`
+
+	earlier *Permissions // of a state that an earlier version wrote
 }
 
 // TaskSaid is the newest of each kind of text; the history is the session's
@@ -192,6 +191,7 @@ type StepCounts struct {
 	ContextRecoveries  int    `json:"contextRecoveries"`
 	MaxTokenRecoveries int    `json:"maxTokenRecoveries"`
 	Notes              Set    `json:"notes,omitempty"` // hints that were given, each once
+	Pause              string `json:"pause,omitempty"` // why the step pauses before its next request
 }
 
 // TaskRecovery is what was done about failures.
@@ -278,22 +278,6 @@ type PlanStep struct {
 	Waived               bool   `json:"waived,omitempty"`
 }
 
-// Approval is something a task asked a person to allow.
-type Approval struct {
-	ID          string          `json:"id"`
-	TaskID      string          `json:"taskId"`
-	CallID      string          `json:"callId"`
-	Type        string          `json:"type"`
-	Description string          `json:"description"`
-	Details     json.RawMessage `json:"details,omitempty"`
-	Status      string          `json:"status"` // pending, approved, denied, expired or cancelled
-	RequestedAt int64           `json:"requestedAt"`
-	ExpiresAt   int64           `json:"expiresAt,omitempty"`
-	ResolvedAt  int64           `json:"resolvedAt,omitempty"`
-	Action      string          `json:"action,omitempty"`
-	By          string          `json:"by,omitempty"`
-}
-
 // TaskSettings is how a task was started.
 type TaskSettings struct {
 	Budget     json.RawMessage `json:"budget,omitempty"`
@@ -309,7 +293,6 @@ type TaskSettings struct {
 func NewTaskState() TaskState {
 	s := TaskState{}
 	s.Loop.Window = 1
-	s.Permissions.Mode = "default"
 	return s.normal()
 }
 
@@ -326,8 +309,8 @@ func (p *Plan) Step(id string) (PlanStep, bool) {
 	return PlanStep{}, false
 }
 
-// forkTask leaves behind what belongs to the parent alone: grants, open
-// approvals and the right to go on by itself. A task that has not ended waits
+// forkTask leaves behind what belongs to the parent alone: the right to go on
+// by itself. A task that has not ended waits
 // to be resumed.
 func (b *body) forkTask() {
 	if b.st.Task == nil {
@@ -335,8 +318,7 @@ func (b *body) forkTask() {
 		return
 	}
 	next := b.taskState()
-	next.Permissions.TemporaryGrants, next.Settings.AutoResume = Pairs[Grant]{}, false
-	next.Approvals = slices.DeleteFunc(slices.Clone(next.Approvals), func(a Approval) bool { return a.Status == "pending" })
+	next.Settings.AutoResume = false
 	b.setTask(next)
 	row := TaskRow{}
 	if b.info.Task != nil {

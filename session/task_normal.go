@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 )
 
@@ -34,24 +33,14 @@ func (s *TaskState) copied() (TaskState, error) {
 // kept is a deep copy as a session keeps it.
 func (s TaskState) kept() (TaskState, error) {
 	c, err := s.copied()
-	if err != nil {
-		return c, err
+	if err == nil {
+		err = c.check()
 	}
-	if c.Permissions, err = c.Permissions.normal(); err != nil {
-		return c, err
-	}
-	err = c.check()
 	return c, err
 }
 
 // check refuses what no fold would lead to.
 func (s *TaskState) check() error {
-	if n := len(s.Permissions.SessionRules); n > MaxSessionRules {
-		return &RuleError{Field: "sessionRules", Reason: fmt.Sprintf("%d are more than %d", n, MaxSessionRules)}
-	}
-	if err := CheckPermissionMode(s.Permissions.Mode); err != nil {
-		return err
-	}
 	return s.Plan.check()
 }
 
@@ -78,7 +67,6 @@ const (
 	maxStepOutcomes = 200
 	maxEvidence     = 200
 	maxFilesRead    = 500
-	maxApprovals    = 200
 	maxCreated      = 50
 )
 
@@ -92,20 +80,12 @@ func (s TaskState) normal() TaskState {
 	s.Files.Read = latest(s.Files.Read, maxFilesRead)
 	s.Files.Reads = latest(s.Files.Reads, maxFilesRead)
 	s.Files.Listings = latest(s.Files.Listings, maxFilesRead)
-	s.Permissions.DenialTracking = latest(s.Permissions.DenialTracking, MaxDenials)
-	s.Permissions.SessionRules = listOf(s.Permissions.SessionRules)
-	if p := s.Permissions.LatestPromptContext; p != nil && p.SuggestedActions == nil {
-		p = p.Clone()
-		p.SuggestedActions = []SuggestedAction{}
-		s.Permissions.LatestPromptContext = p
-	}
 	s.Files.Created = capped(s.Files.Created, maxCreated)
 	s.Queues.FollowUps, s.Queues.Feedback = listOf(s.Queues.FollowUps), listOf(s.Queues.Feedback)
 	s.Checklist.Items = listOf(s.Checklist.Items)
 	if s.Plan != nil && s.Plan.Steps == nil {
 		s.Plan = &Plan{Description: s.Plan.Description, Steps: []PlanStep{}}
 	}
-	s.Approvals = cappedApprovals(listOf(s.Approvals))
 	return s
 }
 
@@ -152,18 +132,6 @@ func listOf[T any](list []T) []T {
 // capped keeps the newest.
 func capped[T any](list []T, most int) []T {
 	return listOf(list[max(0, len(list)-most):])
-}
-
-// cappedApprovals drops the oldest that are answered.
-func cappedApprovals(list []Approval) []Approval {
-	for len(list) > maxApprovals {
-		i := slices.IndexFunc(list, func(a Approval) bool { return a.Status != "pending" })
-		if i < 0 {
-			return list
-		}
-		list = slices.Delete(slices.Clone(list), i, i+1)
-	}
-	return list
 }
 
 func firstRunes(text string, n int) string {

@@ -43,24 +43,9 @@ func sampleTask() session.TaskState {
 		Active: true, Failure: "1:local_runtime", Recovered: session.NewSet("0"),
 		Class: ptr("local_runtime"), DisabledScope: ptr("global"), RetryReason: ptr("failed"),
 	}
-	s.Permissions = session.Permissions{
-		Mode: session.PermissionAcceptEdits, SessionRules: []session.Rule{{
-			ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git status"},
-			CreatedAt: 1, Metadata: map[string]any{"why": "asked"},
-		}},
-		TemporaryGrants: pairs("tool:x", session.Grant{GrantedAt: 1, ExpiresAt: 2, Instance: "i", SurvivesRestart: true}),
-		DenialTracking:  pairs("tool:y", session.Denial{ConsecutiveDenials: 1, TotalDenials: 2, PromptedAtTotal: 1}),
-		LatestPromptContext: &session.PromptContext{
-			Scope: &session.Scope{Kind: session.ScopeTool, ToolName: "x"}, Reason: session.PermissionReason{Type: "mode", Summary: "asks", Metadata: map[string]any{"n": 1.0}},
-			MatchedRule:      &session.Rule{Source: session.SourceProfile, Effect: session.EffectAsk, Scope: session.Scope{Kind: session.ScopeTool, ToolName: "x"}},
-			ScopePreview:     "tool x",
-			SuggestedActions: []session.SuggestedAction{{Action: "allow_once", Label: "Allow", Effect: session.EffectAllow, Destination: "session"}},
-			ServerName:       "srv", SecurityContext: json.RawMessage(`{"level":1}`),
-		},
-	}
 	s.Steps = session.TaskSteps{
 		Current: ptr("1"), Counts: &session.StepCounts{
-			StepID: "1", Iterations: 2, LLMCalls: 3, Empty: 1, Recovered: 1, Repeated: 1, ContextRecoveries: 1, MaxTokenRecoveries: 1, Notes: session.NewSet("loop"),
+			StepID: "1", Iterations: 2, LLMCalls: 3, Empty: 1, Recovered: 1, Repeated: 1, ContextRecoveries: 1, MaxTokenRecoveries: 1, Notes: session.NewSet("loop"), Pause: "denied",
 		},
 		Outcomes:       []session.StepOutcome{{StepID: "1", Description: "Sweep.", Status: "completed", Files: []string{"floor.go"}, Summary: "clean"}},
 		Evidence:       []session.Evidence{{Kind: "shell_command", OK: true, Detail: "exit 0", At: 7}},
@@ -77,12 +62,20 @@ func sampleTask() session.TaskState {
 	s.Plan = &session.Plan{Description: "Tidy.", Steps: []session.PlanStep{{
 		ID: "1", Description: "Sweep.", Kind: "verification", Status: "failed", StartedAt: 1, CompletedAt: 2, Error: "no broom", VerificationAttempts: 1, Waived: true,
 	}}}
-	s.Approvals = []session.Approval{{
-		ID: "a", TaskID: "t", CallID: "c", Type: "run_command", Description: "make", Details: json.RawMessage(`{"command":"make"}`), Status: "denied",
-		RequestedAt: 1, ExpiresAt: 9, ResolvedAt: 2, Action: "deny_once", By: "ana",
-	}}
 	s.Imported = pairs("skills", json.RawMessage(`{"b":null,"a":1}`), "permissions.recentSensitiveSources", json.RawMessage(`null`))
 	return s
+}
+
+// samplePermissions has every field set.
+func samplePermissions() session.Permissions {
+	return session.Permissions{
+		Mode: session.PermissionAcceptEdits, SessionRules: []session.Rule{{
+			ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git status"},
+			CreatedAt: 1, Metadata: map[string]any{"why": "asked"},
+		}},
+		TemporaryGrants: pairs("tool:x", session.Grant{GrantedAt: 1, ExpiresAt: 2, Instance: "i", SurvivesRestart: true}),
+		DenialTracking:  pairs("tool:y", session.Denial{ConsecutiveDenials: 1, TotalDenials: 2, PromptedAtTotal: 1}),
+	}
 }
 
 // pairs makes an ordered map of keys and values in turn.
@@ -118,6 +111,9 @@ func TestTaskState_sampleHasEveryField(t *testing.T) {
 			look(v.Elem(), path)
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
+				if !v.Type().Field(i).IsExported() && v.Type() == reflect.TypeFor[session.TaskState]() {
+					continue // no part of what is kept
+				}
 				look(v.Field(i), path+"."+v.Type().Field(i).Name)
 			}
 		case v.Kind() == reflect.Slice && v.Len() > 0 && v.Type().Elem().Kind() == reflect.Struct:
@@ -145,8 +141,8 @@ func TestTaskState_encodesListsNeverNull(t *testing.T) {
 		}
 		for _, want := range []string{
 			`"outcomes":[]`, `"results":[]`, `"calls":[]`, `"found":[]`, `"read":[]`,
-			`"recovered":[]`, `"followUps":[]`, `"feedback":[]`, `"sessionRules":[]`, `"temporaryGrants":[]`, `"evidence":[]`, `"items":[]`,
-			`"created":[]`, `"approvals":[]`, `"imported":[]`, `"window":1`, `"mode":"default"`, `"plan":null`, `"current":null`,
+			`"recovered":[]`, `"followUps":[]`, `"feedback":[]`, `"evidence":[]`, `"items":[]`,
+			`"created":[]`, `"imported":[]`, `"window":1`, `"plan":null`, `"current":null`,
 		} {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("%s: no %s in %s", name, want, raw)
@@ -170,7 +166,6 @@ func TestTaskState_collectionsKeepTheNewest(t *testing.T) {
 		s.Tools.Pages = append(s.Tools.Pages, session.Page{URL: key})
 		s.Steps.Evidence = append(s.Steps.Evidence, session.Evidence{Kind: key})
 		s.Files.Read = s.Files.Read.With(key, session.FileRead{})
-		s.Permissions.DenialTracking = s.Permissions.DenialTracking.With(key, session.Denial{})
 		s.Files.Created = append(s.Files.Created, key)
 	}
 	moves, _, err := session.TaskMoves(session.NewTaskState(), s)
@@ -182,7 +177,7 @@ func TestTaskState_collectionsKeepTheNewest(t *testing.T) {
 		for what, n := range map[string][2]int{
 			"outcomes": {len(have.Steps.Outcomes), 200}, "results": {len(have.Tools.Results), 50},
 			"pages": {len(have.Tools.Pages), 100}, "evidence": {len(have.Steps.Evidence), 200},
-			"read": {have.Files.Read.Len(), 500}, "denialTracking": {have.Permissions.DenialTracking.Len(), 500},
+			"read":    {have.Files.Read.Len(), 500},
 			"created": {len(have.Files.Created), 50},
 			"summary": {len([]rune(have.Tools.Results[0].Summary)), 2000},
 		} {
@@ -201,22 +196,19 @@ func TestTaskState_collectionsKeepTheNewest(t *testing.T) {
 
 func TestTaskState_oneRuleTooManyIsRefusedAndNoneDropped(t *testing.T) {
 	t.Parallel()
-	full := session.NewTaskState()
+	full := session.Permissions{Mode: session.PermissionDefault}
 	for i := range session.MaxSessionRules {
-		full.Permissions.SessionRules = append(full.Permissions.SessionRules, session.Rule{
+		full.SessionRules = append(full.SessionRules, session.Rule{
 			Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeTool, ToolName: fmt.Sprint("tool-", i)},
 		})
 	}
-	s := apply(t, taskSession(t), session.TaskRestored{State: full})
+	s := apply(t, taskSession(t), session.TaskRestored{State: session.NewTaskState(), Permissions: &full})
 	rule := `{"source":"session","effect":"deny","scope":{"kind":"tool","toolName":"more"}}`
-	over := *full.Clone()
-	over.Permissions.SessionRules = append(over.Permissions.SessionRules, session.Rule{Source: "session", Effect: "deny", Scope: session.Scope{Kind: "tool", ToolName: "more"}})
-	moves, _, err := session.TaskMoves(full, over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	over := full.Clone()
+	over.SessionRules = append(over.SessionRules, session.Rule{Source: "session", Effect: "deny", Scope: session.Scope{Kind: "tool", ToolName: "more"}})
+	moves := session.TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{"permissions": {"sessionRules": mustJSON(t, over.SessionRules)}}}
 	for how, c := range map[string]session.Change{
-		"added": event("permission_rule_added", `{"rule":`+rule+`}`), "moved": moves, "restored": session.TaskRestored{State: over},
+		"added": event("permission_rule_added", `{"rule":`+rule+`}`), "moved": moves, "restored": session.TaskRestored{State: session.NewTaskState(), Permissions: &over},
 	} {
 		next, err := s.With(noon, c)
 		var wrong *session.RuleError
@@ -225,12 +217,12 @@ func TestTaskState_oneRuleTooManyIsRefusedAndNoneDropped(t *testing.T) {
 		}
 	}
 	s = apply(t, s, event("permission_rule_added", `{"rule":`+strings.Replace(strings.Replace(rule, "more", "tool-7", 1), "deny", "allow", 1)+`}`))
-	if n := len(s.Task().Permissions.SessionRules); n != session.MaxSessionRules {
+	if n := len(s.Permissions().SessionRules); n != session.MaxSessionRules {
 		t.Errorf("a rule that is there makes %d", n)
 	}
 	s = apply(t, s, event("permission_rule_removed", `{"rule":{"source":"session","effect":"allow","scope":{"kind":"tool","toolName":"tool-7"}}}`))
 	s = apply(t, s, event("permission_rule_added", `{"rule":`+rule+`}`))
-	if rules := s.Task().Permissions.SessionRules; len(rules) != session.MaxSessionRules || rules[len(rules)-1].Effect != session.EffectDeny {
+	if rules := s.Permissions().SessionRules; len(rules) != session.MaxSessionRules || rules[len(rules)-1].Effect != session.EffectDeny {
 		t.Errorf("%d rules, the last %+v", len(rules), rules[len(rules)-1])
 	}
 }
@@ -258,7 +250,6 @@ func TestTaskState_foldingLeavesTheOlderStateAlone(t *testing.T) {
 	got := s.Task()
 	skills, _ := got.Imported.Get("skills")
 	got.Plan.Steps[0].Status, skills[0] = "scribbled", 'x'
-	got.Permissions.SessionRules[0].Metadata["why"] = "scribbled"
 	sameBytes(t, "the session after its copy was written to", document(t, s), before)
 }
 
@@ -285,21 +276,18 @@ func TestTaskRestored_isTheWholeState(t *testing.T) {
 	bad.Plan = &session.Plan{Steps: []session.PlanStep{{ID: "a"}, {ID: "a"}}}
 	_, err := taskSession(t).With(noon, session.TaskRestored{State: bad})
 	refused(t, err, "plan")
-	bad = want
-	bad.Permissions.Mode = "reckless"
-	_, err = taskSession(t).With(noon, session.TaskRestored{State: bad})
+	_, err = taskSession(t).With(noon, session.TaskRestored{State: want, Permissions: &session.Permissions{Mode: "reckless"}})
 	refused(t, err, "permissionMode")
 }
 
 func TestFork_ofATaskLeavesGrantsAndPromptsBehind(t *testing.T) {
 	t.Parallel()
-	work := sampleTask()
-	work.Approvals = append(work.Approvals, session.Approval{ID: "b", Status: "pending"})
+	work, may := sampleTask(), samplePermissions()
 	for status, want := range map[string][2]string{
 		"executing": {"interrupted", "resume_available"}, "blocked": {"interrupted", "resume_available"}, "pending": {"interrupted", "resume_available"},
 		"completed": {"completed", "ok"}, "failed": {"failed", "ok"}, "cancelled": {"cancelled", "ok"},
 	} {
-		s := session.Seal(apply(t, taskSession(t), session.TaskRestored{State: work},
+		s := session.Seal(apply(t, taskSession(t), session.TaskRestored{State: work, Permissions: &may},
 			session.TaskRowChanged{Task: session.TaskRow{Title: "t", Status: status, TerminalStatus: "ok", PendingApprovals: 1, ExecutionMode: "debug"}}), noon)
 		fork, err := s.Fork("t-2", "agent-2", noon)
 		if err != nil {
@@ -310,14 +298,14 @@ func TestFork_ofATaskLeavesGrantsAndPromptsBehind(t *testing.T) {
 			t.Errorf("%s: row %+v", status, row)
 		}
 		have, kept := *fork.Task(), *s.Task()
-		if have.Permissions.TemporaryGrants.Len() != 0 || len(have.Approvals) != 1 || have.Approvals[0].ID != "a" || have.Settings.AutoResume {
-			t.Errorf("%s: grants %v approvals %v autoResume %t", status, have.Permissions.TemporaryGrants, have.Approvals, have.Settings.AutoResume)
+		if fork.Permissions().TemporaryGrants.Len() != 0 || have.Settings.AutoResume {
+			t.Errorf("%s: grants %v autoResume %t", status, fork.Permissions().TemporaryGrants, have.Settings.AutoResume)
 		}
-		kept.Permissions.TemporaryGrants, kept.Approvals, kept.Settings.AutoResume = have.Permissions.TemporaryGrants, have.Approvals, false
+		kept.Settings.AutoResume = false
 		if !reflect.DeepEqual(have, kept) {
 			t.Errorf("%s: the rest differs\nhave %+v\nwant %+v", status, have, kept)
 		}
-		if s.Task().Permissions.TemporaryGrants.Len() != 1 || s.Info().Task.Status != status {
+		if s.Permissions().TemporaryGrants.Len() != 1 || s.Info().Task.Status != status {
 			t.Errorf("%s: the parent changed", status)
 		}
 	}

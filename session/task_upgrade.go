@@ -86,7 +86,45 @@ func (s *TaskState) UnmarshalJSON(data []byte) error {
 		}
 	}
 	type plain TaskState
-	return decodeStrict("task", data, (*plain)(s))
+	if !bytes.Contains(data, []byte(`"permissions":`)) && !bytes.Contains(data, []byte(`"approvals":`)) {
+		return decodeStrict("task", data, (*plain)(s))
+	}
+	data, earlier, err := earlierPermissions(data)
+	if err != nil {
+		return err
+	}
+	if err := decodeStrict("task", data, (*plain)(s)); err != nil {
+		return err
+	}
+	s.earlier = earlier
+	return nil
+}
+
+// earlierPermissions takes out what is no part of a task's state any more:
+// permissions are the session's, and questions are pending calls. A call that
+// an old task waits for is made again.
+func earlierPermissions(data []byte) ([]byte, *Permissions, error) {
+	var buckets map[string]json.RawMessage
+	if err := decodeStrict("task", data, &buckets); err != nil {
+		return nil, nil, err
+	}
+	raw, there := buckets[permissionBucket]
+	delete(buckets, permissionBucket)
+	delete(buckets, "approvals")
+	data, err := JSON(buckets)
+	if err != nil || !there {
+		return data, nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := decodeStrict("task.permissions", raw, &fields); err != nil {
+		return nil, nil, err
+	}
+	delete(fields, "latestPromptContext")
+	if raw, err = JSON(fields); err != nil {
+		return nil, nil, err
+	}
+	var p Permissions
+	return data, &p, decodeStrict("task.permissions", raw, &p)
 }
 
 // upgradeTask gives an old state its present form; one that has it stays as it

@@ -103,10 +103,6 @@ func moved(t *property.T, s session.TaskState) session.TaskState {
 		func() {
 			next.Recovery.Recovered = next.Recovery.Recovered.With(text().Draw(t, "recovered"))
 		},
-		func() { next.Permissions.Mode = session.PermissionPlan },
-		func() {
-			next.Permissions.TemporaryGrants = next.Permissions.TemporaryGrants.With("tool:x", session.Grant{GrantedAt: 2})
-		},
 		func() { next.Usage.Cost = property.Float64Range(0, 10).Draw(t, "cost") },
 		func() {
 			next.Files.Created = append(slices.Clone(next.Files.Created), text().Draw(t, "created"))

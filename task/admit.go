@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,22 +47,17 @@ func (r *Run) SaveSnapshot(ctx context.Context) (int64, error) {
 	if r.x.c.Snapshot == nil {
 		return 0, &session.UnsupportedError{Store: "an executor without Config.Snapshot", Ability: "snapshots"}
 	}
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return 0, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	s := r.session()
 	seq := s.Seq() + 1
 	payload, err := r.x.c.Snapshot(View{Session: s, Queues: queues(items), Seq: seq, At: r.x.c.Clock()})
 	if err != nil {
 		return 0, err
 	}
-	if _, err := r.hold.Append(context.WithoutCancel(ctx), session.TaskEvent{Name: SnapshotEvent, Data: payload}); err != nil {
-		return 0, err
-	}
-	return seq, nil
+	return seq, r.append(ctx, edit{changes: []session.Change{session.TaskEvent{Name: SnapshotEvent, Data: payload}}})
 }
 
 // SnapshotEvent names the event that SaveSnapshot writes.
@@ -69,14 +65,16 @@ const SnapshotEvent = "conversation_snapshot"
 
 // Arrival is a task that began in another program.
 type Arrival struct {
-	Spec     Spec
-	State    session.TaskState // its settings are those of Spec
-	Queues   session.TaskQueues
-	Row      session.TaskRow // how it ended; one that has not ended waits to be resumed
-	Messages []session.Message
-	Summary  string // stands before the messages for what they do not say
-	Format   string // the form it came in
-	Version  int64  // of that form
+	Spec  Spec
+	State session.TaskState // its settings are those of Spec
+	// Permissions are what it may do; the mode is that of Spec.
+	Permissions session.Permissions
+	Queues      session.TaskQueues
+	Row         session.TaskRow // how it ended; one that has not ended waits to be resumed
+	Messages    []session.Message
+	Summary     string // stands before the messages for what they do not say
+	Format      string // the form it came in
+	Version     int64  // of that form
 	// Snapshot makes an event that is written with the task. nil: none.
 	Snapshot func(s Spec, state session.TaskState, seq int64) (json.RawMessage, error)
 }
@@ -113,7 +111,7 @@ func (x *Executor) Admit(ctx context.Context, a Arrival) (Row, error) {
 func (a Arrival) items(newID func() string) ([]store.Item, error) {
 	var items []store.Item
 	for _, f := range a.Queues.FollowUps {
-		f.ID = orText(f.ID, newID())
+		f.ID = cmp.Or(f.ID, newID())
 		item, err := followUpItem(f)
 		if err != nil {
 			return nil, err
@@ -121,7 +119,7 @@ func (a Arrival) items(newID func() string) ([]store.Item, error) {
 		items = append(items, item)
 	}
 	for _, f := range a.Queues.Feedback {
-		f.ID = orText(f.ID, newID())
+		f.ID = cmp.Or(f.ID, newID())
 		item, err := feedbackItem(f)
 		if err != nil {
 			return nil, err
@@ -157,13 +155,15 @@ func (a Arrival) changes(spec Spec, now time.Time) ([]session.Change, error) {
 	}
 	state := a.State
 	state.Queues = session.TaskQueues{}
+	may := a.Permissions
+	may.Mode = spec.PermissionMode
 	state.Settings = session.TaskSettings{PlanMode: spec.PlanMode, Capabilities: spec.Workspace.Capabilities}
-	changes = append(changes, session.SessionImported{Format: a.Format, Version: a.Version, UpdatedAt: now, Dropped: []string{}}, session.TaskRestored{State: state})
+	changes = append(changes, session.SessionImported{Format: a.Format, Version: a.Version, UpdatedAt: now, Dropped: []string{}}, session.TaskRestored{State: state, Permissions: &may})
 	if state.Plan != nil {
-		changes = append(changes, event("plan_created", map[string]any{"plan": state.Plan}))
+		changes = append(changes, event("plan_created", planEvent{Plan: *state.Plan}))
 	}
 	if len(state.Checklist.Items) > 0 {
-		changes = append(changes, event("task_list_created", map[string]any{"checklist": state.Checklist}))
+		changes = append(changes, event("task_list_created", checklistEvent{Checklist: state.Checklist}))
 	}
 	changes = append(changes, session.TaskRowChanged{Task: a.row(spec)})
 	if a.Snapshot == nil {
@@ -184,7 +184,7 @@ func (a Arrival) row(spec Spec) session.TaskRow {
 		row.Status, row.TerminalStatus, row.FailureClass, row.CompletedAt = Interrupted, TerminalResumeAvailable, "", 0
 	}
 	projected := a.State.Projection()
-	row.Projection, row.PendingApprovals = &projected, pending(a.State.Approvals)
+	row.Projection = &projected
 	return row
 }
 

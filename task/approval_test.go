@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // asked is a house whose task waits for the approval of one write.
@@ -29,24 +30,36 @@ func asked(t *testing.T, change ...func(*task.Config)) (*house, *counter) {
 	return h, c
 }
 
-func (h *house) respond(id, action string, o task.RespondOptions) (task.Reply, error) {
-	return h.x.Respond(context.Background(), "t1", id, action, "ann", o)
+func (h *house) respond(id, action string, o task.RespondOptions) (task.Row, error) {
+	return h.x.Respond(context.Background(), "t1", responseOf(id, action, "ann"), o)
+}
+
+// responseOf answers an approval with one of the choices.
+func responseOf(id, choice, by string) session.Response {
+	r := session.Response{PendingID: id, Action: session.RespondApprove, Choice: choice, By: by}
+	if strings.HasPrefix(choice, "deny") {
+		r.Action = session.RespondDeny
+	}
+	return r
+}
+
+func promptOf(t *testing.T, p session.PendingCall) (d session.PromptContext) {
+	t.Helper()
+	if err := json.Unmarshal(p.Details, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func TestApproval_isDurableAndNobodyWaits(t *testing.T) {
 	t.Parallel()
 	h, _ := asked(t)
 	a := h.open()
-	if a.CallID != "c1" || a.TaskID != "t1" || a.Type != "tool" || a.RequestedAt == 0 || a.ExpiresAt != 0 {
+	if a.Kind != session.PendingApproval || a.CallID != "c1" || a.Tool != "write" || a.AskedAt.IsZero() || a.ExpiresAt != nil {
 		t.Errorf("the approval is %+v", a)
 	}
-	var d task.ApprovalDetails
-	if err := json.Unmarshal(a.Details, &d); err != nil {
-		t.Fatal(err)
-	}
-	latest := h.state().Permissions.LatestPromptContext
-	if d.Tool != "write" || d.ScopePreview != "tool write" || latest == nil || latest.ScopePreview != d.ScopePreview {
-		t.Errorf("the prompt is %+v, the latest %+v", d, latest)
+	if d := promptOf(t, a); d.Type != "tool" || d.ScopePreview != "tool write" {
+		t.Errorf("the prompt is %+v", d)
 	}
 	if _, live, err := h.rt.Holder(context.Background(), "t1"); err != nil || live {
 		t.Errorf("the lease is held: %v %v", live, err)
@@ -72,18 +85,17 @@ func TestRespond_allowRunsTheCallOnceAndGoesOn(t *testing.T) {
 	h, c := asked(t)
 	a := h.open()
 	reply, err := h.respond(a.ID, "allow_once", task.RespondOptions{})
-	if err != nil || reply.Result != "handled" || reply.Row.Status != "completed" {
+	if err != nil || reply.Status != "completed" {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	h.stands("completed", "ok", "")
 	if c.ran() != 1 || h.calls() != 2 {
 		t.Errorf("the tool ran %d times, the model was asked %d times", c.ran(), h.calls())
 	}
-	got := h.state().Approvals[0]
-	if got.Status != "approved" || got.Action != "allow_once" || got.By != "ann" || got.ResolvedAt == 0 {
-		t.Errorf("the approval is %+v", got)
+	if got := h.responded(); len(got) != 1 || got[0].Action != session.RespondApprove || got[0].Choice != "allow_once" || got[0].By != "ann" {
+		t.Errorf("the responses are %+v", got)
 	}
-	if h.count("approval_granted") != 1 || h.count("task_resumed") != 1 {
+	if h.count("task_resumed") != 1 {
 		t.Errorf("events are %v", h.events())
 	}
 }
@@ -92,7 +104,7 @@ func TestRespond_denyGivesTheCallAnErrorAndPauses(t *testing.T) {
 	t.Parallel()
 	h, c := asked(t)
 	reply, err := h.respond(h.open().ID, "deny_once", task.RespondOptions{})
-	if err != nil || reply.Result != "handled" {
+	if err != nil {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	h.stands("paused", "needs_user_action", "")
@@ -116,7 +128,7 @@ func TestRespond_denyMayLetTheModelGoOn(t *testing.T) {
 	t.Parallel()
 	h, c := asked(t)
 	reply, err := h.respond(h.open().ID, "deny_once", task.RespondOptions{GoOn: true})
-	if err != nil || reply.Row.Status != "completed" || c.ran() != 0 {
+	if err != nil || reply.Status != "completed" || c.ran() != 0 {
 		t.Errorf("%+v, %v", reply, err)
 	}
 }
@@ -129,15 +141,15 @@ func TestRespond_theFirstAnswerCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := h.seq()
-	if reply, err := h.respond(a.ID, "deny_once", task.RespondOptions{}); err != nil || reply.Result != "duplicate" {
+	if reply, err := h.respond(a.ID, "deny_once", task.RespondOptions{}); err != nil {
 		t.Errorf("the same again: %+v, %v", reply, err)
 	}
 	_, err := h.respond(a.ID, "allow_once", task.RespondOptions{})
-	var resolved *session.ApprovalResolvedError
-	if !errors.As(err, &resolved) || resolved.Action != "deny_once" {
+	var resolved *session.RespondedError
+	if !errors.As(err, &resolved) || resolved.Response.Choice != "deny_once" {
 		t.Errorf("another answer: %v", err)
 	}
-	if reply, err := h.respond("nobody", "allow_once", task.RespondOptions{}); !errors.Is(err, session.ErrApprovalNotFound) || reply.Result != "not_found" {
+	if reply, err := h.respond("nobody", "allow_once", task.RespondOptions{}); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("an unknown one: %+v, %v", reply, err)
 	}
 	if _, err := h.respond(a.ID, "allow_for_ever", task.RespondOptions{}); err == nil {
@@ -169,7 +181,7 @@ func TestRespond_fromAnotherProcess(t *testing.T) {
 	one.start(job())
 	other := houseOn(t, st, script("done"), with(write))
 	reply, err := other.respond(one.open().ID, "allow_once", task.RespondOptions{})
-	if err != nil || reply.Result != "handled" || reply.Row.Status != "completed" || c.ran() != 1 || other.calls() != 1 {
+	if err != nil || reply.Status != "completed" || c.ran() != 1 || other.calls() != 1 {
 		t.Errorf("%+v, %v; the tool ran %d times", reply, err, c.ran())
 	}
 }
@@ -178,7 +190,7 @@ func TestRespond_withoutRunningLeavesATaskThatCanBeResumed(t *testing.T) {
 	t.Parallel()
 	h, c := asked(t)
 	reply, err := h.respond(h.open().ID, "allow_once", task.RespondOptions{NoRun: true})
-	if err != nil || reply.Row.Status != "blocked" || reply.Row.PendingApprovals != 0 || c.ran() != 0 {
+	if err != nil || reply.Status != "blocked" || reply.PendingApprovals != 1 || c.ran() != 0 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	if result, err := h.x.Resume(context.Background(), "t1"); err != nil || result.Row.Status != "completed" || c.ran() != 1 {
@@ -197,7 +209,7 @@ func TestRespond_whatWasAllowedIsStillHeldToHardPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	reply, err := h.respond(h.open().ID, "allow_once", task.RespondOptions{})
-	if err != nil || reply.Row.Status != "completed" || c.ran() != 0 {
+	if err != nil || reply.Status != "completed" || c.ran() != 0 {
 		t.Errorf("%+v, %v; the tool ran %d times", reply, err, c.ran())
 	}
 }
@@ -207,10 +219,10 @@ func TestRespond_aSessionRuleIsKeptWithTheAnswer(t *testing.T) {
 	c, write := writer()
 	h := newHouse(t, script("call:c1:write:{}", "call:c2:write:{}", "done"), with(write))
 	h.start(job())
-	if reply, err := h.respond(h.open().ID, "allow_session", task.RespondOptions{}); err != nil || reply.Row.Status != "completed" {
+	if reply, err := h.respond(h.open().ID, "allow_session", task.RespondOptions{}); err != nil || reply.Status != "completed" {
 		t.Fatalf("%+v, %v", reply, err)
 	}
-	rules := h.state().Permissions.SessionRules
+	rules := h.permissions().SessionRules
 	if c.ran() != 2 || len(rules) != 1 || rules[0].Source != "session" || rules[0].Fingerprint() != "allow:tool:write" {
 		t.Errorf("the tool ran %d times, rules are %+v", c.ran(), rules)
 	}
@@ -223,7 +235,7 @@ func TestRespond_aSessionRuleIsKeptWithTheAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told, ok := e.Change.(session.TaskEvent); ok && (told.Name == "approval_granted" || told.Name == "permission_rule_added") {
+		if kind := e.Change.Kind(); kind == "call_responded" || kind == "permission_rule_added" {
 			i := slices.IndexFunc(commits, func(c store.CommitInfo) bool { return c.FirstSeq <= e.Seq && e.Seq <= c.LastSeq })
 			if at != 0 && commits[i].Version != at {
 				t.Error("the answer and its rule are two writes")
@@ -251,6 +263,9 @@ func (f *fullRules) Add(_ context.Context, _ task.Workspace, r session.Rule) (bo
 	if !f.mended {
 		return false, errors.New("the disk is full")
 	}
+	if slices.ContainsFunc(f.kept, func(have session.Rule) bool { return have.Fingerprint() == r.Fingerprint() }) {
+		return false, nil
+	}
 	f.kept = append(f.kept, r)
 	return true, nil
 }
@@ -269,10 +284,10 @@ func TestRespond_aRuleThatCannotBeKeptLeavesTheApprovalOpen(t *testing.T) {
 	}
 	rules.mended = true
 	reply, err := h.respond(a.ID, "allow_workspace", task.RespondOptions{})
-	if err != nil || reply.Row.Status != "completed" || c.ran() != 1 {
+	if err != nil || reply.Status != "completed" || c.ran() != 1 {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	if len(rules.kept) != 1 || rules.kept[0].Source != "workspace_db" || h.count("permission_rule_added") != 1 || len(h.state().Permissions.SessionRules) != 0 {
+	if len(rules.kept) != 1 || rules.kept[0].Source != "workspace_db" || h.count("permission_rule_added") != 1 || len(h.permissions().SessionRules) != 0 {
 		t.Errorf("kept are %+v", rules.kept)
 	}
 }
@@ -281,13 +296,13 @@ func TestApproval_expiresForWhoeverLooksFirst(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	clock := func(c *task.Config) {
-		c.Clock, c.ApprovalTimeout = func() time.Time { return now }, time.Minute
+		c.Clock, c.PendingTimeout = func() time.Time { return now }, time.Minute
 	}
 	look := map[string]func(h *house, id string) error{
 		"an answer": func(h *house, id string) error {
 			_, err := h.respond(id, "allow_once", task.RespondOptions{})
-			var resolved *session.ApprovalResolvedError
-			if !errors.As(err, &resolved) || resolved.Action != "expired" {
+			var resolved *session.RespondedError
+			if !errors.As(err, &resolved) || resolved.Response.Action != session.RespondExpire {
 				return err
 			}
 			return nil
@@ -301,15 +316,15 @@ func TestApproval_expiresForWhoeverLooksFirst(t *testing.T) {
 		now = time.UnixMilli(1_000_000)
 		h, c := asked(t, clock)
 		a := h.open()
-		if a.ExpiresAt != a.RequestedAt+60_000 {
-			t.Errorf("it ends at %d, asked at %d", a.ExpiresAt, a.RequestedAt)
+		if a.ExpiresAt == nil || !a.ExpiresAt.Equal(a.AskedAt.Add(time.Minute)) {
+			t.Errorf("it ends at %v, asked at %v", a.ExpiresAt, a.AskedAt)
 		}
 		now = now.Add(time.Minute)
 		if err := by(h, a.ID); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		h.stands("paused", "needs_user_action", "")
-		if row := h.row(); row.Error != "Approval request timed out" || h.state().Approvals[0].Status != "expired" || c.ran() != 0 {
+		if row := h.row(); row.Error != "Approval request timed out" || h.responded()[0].Action != session.RespondExpire || c.ran() != 0 {
 			t.Errorf("%s: %+v", name, row)
 		}
 	}
@@ -341,8 +356,8 @@ func TestTerminal_openApprovalsEndWithTheTask(t *testing.T) {
 	if err != nil || row.Status != "cancelled" || row.TerminalStatus != "" || row.PendingApprovals != 0 {
 		t.Fatalf("%+v, %v", row, err)
 	}
-	if got := h.state().Approvals[0].Status; got != "cancelled" {
-		t.Errorf("the approval is %s", got)
+	if got := h.responded(); len(got) != 1 || got[0].Action != session.RespondCancel {
+		t.Errorf("the responses are %+v", got)
 	}
 	before := h.seq()
 	if _, err := h.respond(a.ID, "allow_once", task.RespondOptions{}); !errors.Is(err, session.ErrTaskTerminal) {
@@ -358,17 +373,17 @@ func TestTerminal_openApprovalsEndWithTheTask(t *testing.T) {
 
 func TestApproval_typesFollowWhatTheCallDoes(t *testing.T) {
 	t.Parallel()
-	for effects, want := range map[permission.Effects]string{
-		permission.Delete: "delete_file", permission.Shell: "run_command", permission.Export: "data_export",
-		permission.Location: "location_access", permission.External: "external_service", permission.Browser: "computer_use",
-		permission.Write: "tool", 0: "tool",
+	for effects, want := range map[tool.Effects]string{
+		tool.Delete: "delete_file", tool.Shell: "run_command", tool.Export: "data_export",
+		tool.Location: "location_access", tool.External: "external_service", tool.Browser: "computer_use",
+		tool.Write: "tool", 0: "tool",
 	} {
 		c := &counter{name: "act"}
-		h := newHouse(t, script(`call:c1:act:{"command":"make thing"}`), with(task.Tool{Tool: c, Effects: effects}))
+		h := newHouse(t, script(`call:c1:act:{"command":"make thing"}`), with(declared{c, effects}))
 		s := job()
 		s.Workspace.Capabilities = map[string]bool{"shell": true, "delete": true}
 		h.start(s)
-		if got := h.open().Type; got != want {
+		if got := promptOf(t, h.open()).Type; got != want {
 			t.Errorf("%v: %s, want %s", effects.Names(), got, want)
 		}
 	}

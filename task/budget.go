@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,10 +97,10 @@ func (b Budget) limits(deep bool) (limits, error) {
 	if l.window > 0 {
 		basis = l.window
 	}
-	l.continuation = orText(l.continuation, AdaptiveProgress)
-	l.warning, l.critical, l.breaker = orNumber(l.warning, 2), orNumber(l.critical, 6), orNumber(l.breaker, 30)
-	l.ratio = min(max(orNumber(l.ratio, 0.75), 0.5), 0.95)
-	l.stepTimeout = orNumber(l.stepTimeout, timeout)
+	l.continuation = cmp.Or(l.continuation, AdaptiveProgress)
+	l.warning, l.critical, l.breaker = cmp.Or(l.warning, 2), cmp.Or(l.critical, 6), cmp.Or(l.breaker, 30)
+	l.ratio = min(max(cmp.Or(l.ratio, 0.75), 0.5), 0.95)
+	l.stepTimeout = cmp.Or(l.stepTimeout, timeout)
 	l.fuse = max(2000, 20*basis)
 	if l.lifetime = b.LifetimeTurns; l.lifetime == 0 {
 		l.lifetime = min(max(4*basis, 120), 320)
@@ -143,20 +144,6 @@ func orValue[T any](p *T, otherwise T) T {
 		return otherwise
 	}
 	return *p
-}
-
-func orNumber[T int | int64 | float64 | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // softDeadline is how long a step may take before it is asked to end.
@@ -233,7 +220,7 @@ func (r *Run) checkBudgets(ctx context.Context) error {
 		return lasting
 	}
 	if used := s.Loop.Turns; used >= l.fuse {
-		if err := r.append(ctx, move{changes: []session.Change{event("safety_stop_triggered", map[string]any{
+		if err := r.append(ctx, edit{changes: []session.Change{event("safety_stop_triggered", map[string]any{
 			"taskId": r.ID(), "policy": l.policy, "reason": "emergency_turn_fuse_exceeded",
 			"turnsUsed": used, "emergencyFuseMaxTurns": l.fuse, "nextActions": nextActions(),
 		})}}); err != nil {
@@ -263,7 +250,7 @@ func (r *Run) tellSoftExhausted(ctx context.Context, l limits, loop session.Task
 	if loop.LowTurnsNoted {
 		return nil
 	}
-	return r.append(ctx, move{
+	return r.append(ctx, edit{
 		changes: []session.Change{event("turn_window_soft_exhausted", map[string]any{
 			"taskId": r.ID(), "policy": l.policy, "turnsUsed": loop.Turns, "windowTurnCap": l.window,
 			"lifetimeTurnsUsed": loop.LifetimeTurns, "maxLifetimeTurns": l.lifetime,
@@ -277,7 +264,7 @@ const reserveTurns = 4
 
 // softLanding is the note that asks to finish, with its event, once in a
 // window, when no turns beyond the few that are left can be had.
-func (r *Run) softLanding(it *Iteration) (note string, told session.Change, due bool) {
+func (r *Run) softLanding(mode string) (text string, landing session.Change, due bool) {
 	l, s := r.limits(), r.state()
 	left := l.turnsLeft(s.Loop)
 	more := l.auto && s.Loop.Continuations < l.maxAuto && left.lifetime > left.window
@@ -285,7 +272,7 @@ func (r *Run) softLanding(it *Iteration) (note string, told session.Change, due 
 		return "", nil, false
 	}
 	return fmt.Sprintf(softLandingText, left.left()), event("budget_soft_landing", map[string]any{
-		"phase": it.Mode, "remainingTurns": left.left(), "reserveTurns": reserveTurns, "maxTurns": l.window,
+		"phase": mode, "remainingTurns": left.left(), "reserveTurns": reserveTurns, "maxTurns": l.window,
 		"usedTurns": s.Loop.Turns, "lifetimeRemainingTurns": left.lifetime, "lifetimeMaxTurns": l.lifetime,
 		"lifetimeUsedTurns": s.Loop.LifetimeTurns,
 	}), true

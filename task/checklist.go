@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,14 +59,14 @@ func (r *Run) UpdateChecklist(ctx context.Context, items []ItemInput) (session.C
 func (r *Run) writeChecklist(ctx context.Context, name string, inputs []ItemInput) (session.Checklist, error) {
 	state := r.state()
 	before := state.Checklist
-	items, err := r.items(before.Items, inputs)
+	items, err := r.checklistItems(before.Items, inputs)
 	if err != nil {
 		return session.Checklist{}, err
 	}
 	next := before
 	next.Items, next.UpdatedAt = items, millis(r.x.c.Clock())
 	next = nudged(next, state.Plan, r.row().ExecutionMode)
-	if err := r.append(ctx, move{changes: checklistEvents(name, before, next)}); err != nil {
+	if err := r.append(ctx, edit{changes: checklistEvents(name, before, next)}); err != nil {
 		return session.Checklist{}, err
 	}
 	return r.Checklist(), nil
@@ -73,16 +74,16 @@ func (r *Run) writeChecklist(ctx context.Context, name string, inputs []ItemInpu
 
 // checklistEvents tell of a checklist, and of a nudge that was raised with it.
 func checklistEvents(name string, before, after session.Checklist) []session.Change {
-	told := []session.Change{event(name, map[string]any{"checklist": after})}
+	told := []session.Change{event(name, checklistEvent{Checklist: after})}
 	if after.VerificationNudgeNeeded && !before.VerificationNudgeNeeded {
-		told = append(told, event("task_list_verification_nudged", map[string]any{"checklist": after}))
+		told = append(told, event("task_list_verification_nudged", checklistEvent{Checklist: after}))
 	}
 	return told
 }
 
-// items are the inputs as a checklist keeps them, or the first thing wrong
+// checklistItems are the inputs as a checklist keeps them, or the first thing wrong
 // with them.
-func (r *Run) items(before []session.ChecklistItem, inputs []ItemInput) ([]session.ChecklistItem, error) {
+func (r *Run) checklistItems(before []session.ChecklistItem, inputs []ItemInput) ([]session.ChecklistItem, error) {
 	inputs = slices.Clone(inputs)
 	if err := checkItems(inputs); err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func checkItems(inputs []ItemInput) error {
 	for i := range inputs {
 		in := &inputs[i]
 		in.ID, in.Title = strings.TrimSpace(in.ID), strings.TrimSpace(in.Title)
-		in.Kind = orText(in.Kind, "implementation")
+		in.Kind = cmp.Or(in.Kind, "implementation")
 		switch {
 		case in.Title == "":
 			return refuse("Checklist item %d is missing a title.", i+1)
@@ -222,7 +223,7 @@ func (r *Run) ClearVerificationNudge(ctx context.Context) error {
 	}
 	c.VerificationNudgeNeeded, c.NudgeReason, c.ReminderArmed = false, nil, false
 	c.NudgeClearedFor, c.UpdatedAt = itemsHash(c.Items), millis(r.x.c.Clock())
-	return r.append(ctx, move{changes: []session.Change{event("task_list_updated", map[string]any{"checklist": c})}})
+	return r.append(ctx, edit{changes: []session.Change{event("task_list_updated", checklistEvent{Checklist: c})}})
 }
 
 // ChecklistItems lists the items of the checklist.
@@ -241,7 +242,7 @@ func checklistMode(mode string) bool {
 
 // ChecklistTools let an agent keep its checklist. Without a run they say that
 // there is none to keep.
-func ChecklistTools(r *Run) []Tool {
+func ChecklistTools(r *Run) []tool.Tool {
 	type list struct {
 		Items []ItemInput `json:"items"`
 	}
@@ -278,7 +279,7 @@ func ChecklistTools(r *Run) []Tool {
 	if err := errors.Join(err, failed, broken); err != nil {
 		panic("task: " + err.Error()) // their arguments are structs
 	}
-	return []Tool{{Tool: create}, {Tool: update}, {Tool: show}}
+	return []tool.Tool{create, update, show}
 }
 
 // checklistResult is the checklist as a tool shows it, with the reminder while

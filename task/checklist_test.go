@@ -261,7 +261,7 @@ func TestNudge_followsThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.with(id, func(r *task.Run) {
-		if _, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0])); err != nil {
+		if _, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"}); err != nil {
 			t.Fatal(err)
 		}
 		if !r.Checklist().VerificationNudgeNeeded {

@@ -40,10 +40,10 @@ func (g gauge) ratio() float64 {
 	return float64(g.tokens) / float64(g.capacity)
 }
 
-// gauge measures the next request by the model's own count, where it has one.
-func (r *Run) gauge(a asking) gauge {
+// gauge measures a request by the model's own count, where it has one.
+func (r *Run) gauge(model llm.Model, q llm.Request) gauge {
 	g := gauge{with: memory.With{Now: r.x.c.Clock}}
-	if counter, ok := a.model.(llm.TokenCounter); ok {
+	if counter, ok := model.(llm.TokenCounter); ok {
 		g.with.Count = func(m session.Message) int {
 			if n, by := counter.CountTokens(m); by != "" {
 				return n
@@ -51,39 +51,42 @@ func (r *Run) gauge(a asking) gauge {
 			return memory.Estimate(m)
 		}
 	}
-	if known, ok := a.model.(llm.ContextLength); ok {
+	if known, ok := model.(llm.ContextLength); ok {
 		g.capacity = known.ContextLength()
 	}
-	apart := a.request.System
-	for _, t := range a.request.Tools {
+	apart := q.System
+	for _, t := range q.Tools {
 		apart += t.Name + t.Description + string(t.Schema)
 	}
 	g.apart = g.with.Tokens(session.Message{Content: session.Text(apart)})
 	g.tokens = g.apart
-	for _, m := range a.request.Messages {
+	for _, m := range q.Messages {
 		g.tokens += g.with.Tokens(m)
 	}
-	if a.request.Params.MaxOutputTokens != nil && g.capacity > 0 {
-		g.capacity = max(g.capacity-*a.request.Params.MaxOutputTokens, 1)
+	if q.Params.MaxOutputTokens != nil && g.capacity > 0 {
+		g.capacity = max(g.capacity-*q.Params.MaxOutputTokens, 1)
 	}
 	return g
 }
 
-// compactBeforeTurn makes room when the next request nearly fills the model's
-// context. What fails leaves the window as it was.
-func (r *Run) compactBeforeTurn(ctx context.Context) error {
+// makeRoom compacts the window when the next request nearly fills the model's
+// context, and before the first request of a window also where the one before
+// was rather full or went in circles. What fails leaves the window as it was.
+func (r *Run) makeRoom(ctx context.Context, model llm.Model, q llm.Request) error {
 	if !r.limits().compaction {
 		return nil
 	}
-	a, err := r.asking(ctx)
-	if err != nil {
-		return nil //nolint:nilerr // the request says so itself
+	g := r.gauge(model, q)
+	if first := r.newWindow; first {
+		r.newWindow = false
+		if done, err := r.compactForWindow(ctx, model, q, g); done || err != nil {
+			return err
+		}
 	}
-	g := r.gauge(a)
 	if g.ratio() < fullBeforeTurn {
 		return nil
 	}
-	_, err = r.compact(ctx, a, g, int(afterTurn*float64(g.capacity)), true)
+	_, err := r.compact(ctx, model, q, g, int(afterTurn*float64(g.capacity)), true)
 	return unlessFailed(err)
 }
 
@@ -96,39 +99,27 @@ func unlessFailed(err error) error {
 	return err
 }
 
-// compactBeforeContinuation makes room before a window, when the old one is
-// rather full or has gone in circles.
-func (r *Run) compactBeforeContinuation(ctx context.Context) error {
-	l := r.limits()
-	if !l.compaction {
-		return nil
-	}
-	asked, err := r.asking(ctx)
-	if err != nil {
-		return nil //nolint:nilerr // the request says so itself
-	}
-	assessed, err := r.assessWindow(ctx)
-	if err != nil {
-		return err
-	}
-	g := r.gauge(asked)
-	idle := assessed.stops >= stopsForCompaction
+// compactForWindow makes room for a window whose predecessor was rather full or
+// went in circles. True says that this was tried.
+func (r *Run) compactForWindow(ctx context.Context, model llm.Model, q llm.Request, g gauge) (bool, error) {
+	l, stops := r.limits(), r.idleStops
+	idle := stops >= stopsForCompaction
 	if g.ratio() < l.ratio && !idle {
-		return nil
+		return false, nil
 	}
-	window := r.state().Loop.Window
-	err = r.append(ctx, move{changes: []session.Change{event("context_compaction_started", map[string]any{
+	window := r.state().Loop.Window - 1 // the one that is over
+	err := r.append(ctx, edit{changes: []session.Change{event("context_compaction_started", map[string]any{
 		"continuationWindow": window, "contextRatio": g.ratio(), "thresholdRatio": l.ratio,
-		"toolUseStopStreak": assessed.stops, "noMutation": idle, "tokensBefore": g.tokens,
+		"toolUseStopStreak": stops, "noMutation": idle, "tokensBefore": g.tokens,
 	})}})
 	if err != nil {
-		return err
+		return true, err
 	}
 	room := int(afterTurn * float64(g.capacity))
 	if g.capacity == 0 || g.tokens < room {
 		room = int(afterTurn * float64(g.tokens))
 	}
-	done, err := r.compact(ctx, asked, g, room, true, func(c compacted) session.Change {
+	done, err := r.compact(ctx, model, q, g, room, true, func(c compacted) session.Change {
 		return event("context_compaction_completed", map[string]any{
 			"continuationWindow": window, "tokensBefore": c.before, "tokensAfter": c.after, "removedMessages": c.removed,
 		})
@@ -136,58 +127,56 @@ func (r *Run) compactBeforeContinuation(ctx context.Context) error {
 	var failed *compactionError
 	switch {
 	case err == nil && done:
-		return nil
+		return true, nil
 	case err == nil:
 		failed = &compactionError{errors.New("nothing could leave the window")}
 	case !errors.As(err, &failed):
-		return err
+		return true, err
 	}
-	return r.append(ctx, move{changes: []session.Change{event("context_compaction_failed", map[string]any{
+	return true, r.append(ctx, edit{changes: []session.Change{event("context_compaction_failed", map[string]any{
 		"continuationWindow": window, "reason": failed.Error(), "tokensBefore": g.tokens,
 	})}})
 }
 
-// makeRoom answers a provider that found the request too large.
-func (p *turn) makeRoom(ctx context.Context, it *Iteration, a asking, cause error) (Response, error) {
-	attempt := it.Counters.ContextRecoveries + 1
-	g := p.r.gauge(a)
-	told := func(name string, after int, reason string) session.Change {
+// recoverContext compacts the window after a request that was too large.
+func (w *work) recoverContext(ctx context.Context, cause error) error {
+	r, attempt := w.r, w.counts().ContextRecoveries+1
+	_, model, err := r.x.rt.Model(w.asked.Model)
+	if err != nil {
+		return stop(StopProvider, err)
+	}
+	g := r.gauge(model, w.asked)
+	recovery := func(name string, after int, reason string) session.Change {
 		return event("context_capacity_recovery_"+name, map[string]any{
-			"phase": it.Mode, "stepId": it.StepID, "attempt": attempt, "maxAttempts": maxContextRecoveries, "tokensBefore": g.tokens,
+			"phase": w.mode, "stepId": w.id, "attempt": attempt, "maxAttempts": maxContextRecoveries, "tokensBefore": g.tokens,
 			"tokensAfter": after, "removedApproxTokens": g.tokens - after, "reason": reason, "providerError": firstChars(cause.Error(), maxErrorShown),
 		})
 	}
-	if attempt > maxContextRecoveries {
-		err := p.r.append(ctx, move{changes: []session.Change{told("failed", g.tokens, "no attempts are left")}})
-		if err != nil {
-			return nil, err
+	fails := func(reason string) error {
+		if err := r.append(ctx, edit{changes: []session.Change{recovery("failed", g.tokens, reason)}}); err != nil {
+			return err
 		}
-		return nil, Stop(StopContext, cause)
+		return stop(StopContext, cause)
 	}
-	it.Counters.ContextRecoveries = attempt
-	err := p.r.append(ctx, move{
-		changes: []session.Change{told("started", g.tokens, "the provider found the request too large")},
-		state:   func(s *session.TaskState) { s.Steps.Counts = counters(it) },
+	if attempt > maxContextRecoveries {
+		return fails("no attempts are left")
+	}
+	err = r.append(ctx, edit{
+		changes: []session.Change{recovery("started", g.tokens, "the provider found the request too large")},
+		state:   w.counting(func(c *session.StepCounts) { c.ContextRecoveries = attempt }),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	room := int(afterTooLong * float64(g.capacity))
 	if g.capacity == 0 || g.tokens < room {
 		room = int(afterTooLong * float64(g.tokens))
 	}
-	done, err := p.r.compact(ctx, a, g, room, false, func(c compacted) session.Change { return told("completed", c.after, "") })
-	if err != nil {
-		return nil, err
+	done, err := r.compact(ctx, model, w.asked, g, room, false, func(c compacted) session.Change { return recovery("completed", c.after, "") })
+	if err == nil && !done {
+		return fails("nothing could leave the window")
 	}
-	it.Messages = p.r.session().WindowMessages()
-	if !done {
-		if err := p.r.append(ctx, move{changes: []session.Change{told("failed", g.tokens, "nothing could leave the window")}}); err != nil {
-			return nil, err
-		}
-		return nil, Stop(StopContext, cause)
-	}
-	return Recovered{Messages: it.Messages}, nil
+	return err
 }
 
 // compacted is what a compaction came to.
@@ -202,14 +191,14 @@ func (e *compactionError) Unwrap() error { return e.err }
 // compact moves the window so that the request fits into room tokens, as near
 // as can be. What leaves is summarised; where must is false and there is no
 // summary to be had, it leaves without one. False says that nothing could.
-func (r *Run) compact(ctx context.Context, a asking, g gauge, room int, must bool, tell ...func(compacted) session.Change) (bool, error) {
+func (r *Run) compact(ctx context.Context, model llm.Model, q llm.Request, g gauge, room int, must bool, tell ...func(compacted) session.Change) (bool, error) {
 	s := r.session()
 	c := choose(s, room-g.apart, g.with.Tokens)
 	if len(c.leaving) == 0 {
 		return false, nil
 	}
 	moved := c.moved
-	summary, spent, err := r.summarise(ctx, a, c, room-g.apart)
+	summary, counted, err := r.summarise(ctx, model, q, c, room-g.apart)
 	switch {
 	case err == nil:
 		moved.Strategy, moved.Summary = session.PruneSummary, &summary
@@ -225,14 +214,14 @@ func (r *Run) compact(ctx context.Context, a asking, g gauge, room int, must boo
 		after += g.with.Tokens(session.Message{Content: session.Text(moved.Summary.Text)})
 	}
 	done := compacted{before: g.tokens, after: after, removed: len(c.leaving)}
-	changes := append([]session.Change{moved}, spent.changes...)
+	changes := append([]session.Change{moved}, counted.changes...)
 	for _, t := range tell {
 		changes = append(changes, t(done))
 	}
 	now := millis(r.x.c.Clock())
-	return true, r.append(ctx, move{changes: changes, state: func(s *session.TaskState) {
-		if spent.state != nil {
-			spent.state(s)
+	return true, r.append(ctx, edit{changes: changes, state: func(s *session.TaskState) {
+		if counted.state != nil {
+			counted.state(s)
 		}
 		s.Loop.Compactions++
 		s.Loop.CompactedAt, s.Loop.TokensBefore, s.Loop.TokensAfter = now, int64(done.before), int64(done.after)
@@ -353,42 +342,35 @@ const (
 
 // summarise asks the model what is worth keeping of what leaves. It is a turn
 // like any other.
-func (r *Run) summarise(ctx context.Context, a asking, c choice, room int) (session.Summary, move, error) {
+func (r *Run) summarise(ctx context.Context, model llm.Model, q llm.Request, c choice, room int) (session.Summary, edit, error) {
 	slack := room - c.tokens
 	most := min(max(int(summaryShare*float64(slack)), minSummary), maxSummary)
-	s := r.session()
 	from := c.leaving[0].Seq
 	var lines []string
-	if before := s.Window().Summary; before != nil {
+	if before := r.session().Window().Summary; before != nil {
 		lines, from = append(lines, "Summary so far: "+before.Text), before.FromSeq
 	}
 	for _, m := range c.leaving {
 		lines = append(lines, lineOf(m))
 	}
-	request := a.request
-	request.Tools, request.ResponseFormat, request.System = nil, nil, summaryText
-	request.Params.MaxOutputTokens = &most
-	request.Messages = []session.Message{{
+	q.Tools, q.ResponseFormat, q.System, q.Params.MaxOutputTokens = nil, nil, summaryText, &most
+	q.Messages = []session.Message{{
 		ID: r.x.c.NewID(), Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(strings.Join(lines, "\n\n")),
 	}}
-	request.Inference = r.state().Loop.LifetimeTurns
-	a.request = request
-	response, err := r.ask(ctx, a)
+	response, err := r.ask(ctx, model, q)
 	if err == nil && response.Content.Blank() {
 		err = errors.New("the summary is blank")
 	}
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, session.ErrFenced) {
-			return session.Summary{}, move{}, err
+			return session.Summary{}, edit{}, err
 		}
-		return session.Summary{}, move{}, &compactionError{fmt.Errorf("summarise %d messages: %w", len(c.leaving), err)}
+		return session.Summary{}, edit{}, &compactionError{fmt.Errorf("summarise %d messages: %w", len(c.leaving), err)}
 	}
-	said := r.heard(a, response, "")
-	usage, count := r.counted(said)
 	return session.Summary{
-		Text: strings.TrimSpace(said.message.Content.Text()), FromSeq: from, ToSeq: c.leaving[len(c.leaving)-1].Seq,
-		Model: said.model, Usage: said.usage, Cost: said.cost, CreatedAt: r.x.c.Clock(),
-	}, move{changes: usage, state: count}, nil
+		Text: strings.TrimSpace(response.Content.Text()), FromSeq: from, ToSeq: c.leaving[len(c.leaving)-1].Seq,
+		Model: response.Model, Usage: response.Usage, Cost: max(response.Cost, 0), CreatedAt: r.x.c.Clock(),
+	}, r.counted(spent{response.Model, response.Usage, response.Cost}), nil
 }
 
 // lineOf is a message as a summary is made of it.

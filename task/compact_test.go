@@ -56,7 +56,7 @@ func (s *site) step(id string) (task.Outcome, error) {
 	var out task.Outcome
 	var err error
 	s.with(id, func(r *task.Run) {
-		out, err = r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
+		out, err = r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 	})
 	return out, err
 }
@@ -103,7 +103,7 @@ func TestCompaction_beforeATurn(t *testing.T) {
 	if err := session.ValidTranscript(asked.Messages); err != nil {
 		t.Error(err)
 	}
-	if !strings.HasPrefix(asked.Messages[0].Content.Text(), "Summary of the work so far:") || asked.Messages[1].Content.Text() != "do it" {
+	if !strings.HasPrefix(asked.Messages[0].Content.Text(), "Summary of the conversation so far:") || asked.Messages[1].Content.Text() != "do it" {
 		t.Errorf("the request begins with %q, %q", asked.Messages[0].Content.Text(), asked.Messages[1].Content.Text())
 	}
 	if most := *model.Requests()[0].Params.MaxOutputTokens; most < 800 || most > 4000 {
@@ -211,7 +211,7 @@ func TestCompaction_beforeAContinuation(t *testing.T) {
 			s := newSite(t, task.Config{}, sized{model, 10_000})
 			sp := spec()
 			sp.Budget = &task.Budget{CompactionRatio: c.ratio, Compaction: ptr(!c.off)}
-			sp.Plan.Steps[0].Status, sp.Plan.Steps[1].Status = "completed", "completed"
+			sp.Plan.Steps[0].Status = "completed"
 			id := s.working(sp)
 			c.fill(s, id)
 			s.with(id, func(r *task.Run) {

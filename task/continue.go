@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,9 +55,6 @@ func (r *Run) AutoContinue(ctx context.Context, cause error) (bool, error) {
 		if err != nil || !allowed {
 			return false, err
 		}
-		if err := r.compactBeforeContinuation(ctx); err != nil {
-			return false, err
-		}
 		err = r.goOn(ctx, ContinueAuto)
 		if err == nil {
 			return true, nil
@@ -90,7 +88,7 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 	d := decision{l: r.limits(), a: a, s: r.state()}
 	d.count(&d.s)
 	d.judge()
-	changes := []session.Change{d.event(d.block == "", orText(d.block, "Continuation approved."))}
+	changes := []session.Change{d.event(d.block == "", cmp.Or(d.block, "Continuation approved."))}
 	state := func(s *session.TaskState) { d.count(s) }
 	row := func(t *session.TaskRow) {
 		t.LastProgressScore, t.AutoContinueBlockReason = &a.score, d.block
@@ -106,9 +104,9 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 				s.Loop.Advice = fmt.Sprintf(strategySwitchText, a.repeats, d.dominant())
 			}
 		}
-		return true, r.append(ctx, move{changes: changes, state: state, row: row})
+		return true, r.append(ctx, edit{changes: changes, state: state, row: row})
 	}
-	return false, r.seal(ctx, "task.pause", move{
+	return false, r.seal(ctx, "task.pause", edit{
 		changes: append(changes, r.blocked(d)...),
 		state: func(s *session.TaskState) {
 			d.count(s)
@@ -182,20 +180,20 @@ func (d *decision) event(allowed bool, reason string) session.Change {
 
 // blocked are the events of a task that is not continued.
 func (r *Run) blocked(d decision) []session.Change {
-	var told []session.Change
+	var events []session.Change
 	if !d.quiet {
-		told = append(told, event("safety_stop_triggered", map[string]any{
+		events = append(events, event("safety_stop_triggered", map[string]any{
 			"taskId": r.ID(), "policy": d.l.policy, "reason": d.block, "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
 			"repeatedFingerprintCount": d.a.repeats, "noProgressStreak": d.s.Loop.NoProgress,
 			"continuationCount": d.s.Loop.Continuations, "maxAutoContinuations": d.l.maxAuto, "nextActions": nextActions(),
 		}))
 	}
 	if d.breaker {
-		told = append(told, event("no_progress_circuit_breaker", map[string]any{
+		events = append(events, event("no_progress_circuit_breaker", map[string]any{
 			"noProgressStreak": d.s.Loop.NoProgress, "threshold": d.l.breaker, "dominantFingerprint": d.dominant(), "nextActions": nextActions(),
 		}))
 	}
-	return append(told,
+	return append(events,
 		event("auto_continuation_blocked", map[string]any{
 			"reason": d.block, "suggestion": nextActions()[1], "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
 			"noProgressStreak": d.s.Loop.NoProgress,
@@ -241,9 +239,6 @@ func (r *Run) Continue(ctx context.Context, mode ContinueMode, o ContinueOptions
 		if err := r.decideManually(ctx, l, budget); err != nil {
 			return err
 		}
-		if err := r.compactBeforeContinuation(ctx); err != nil {
-			return err
-		}
 	}
 	return r.goOn(ctx, mode)
 }
@@ -260,7 +255,7 @@ func (r *Run) decideManually(ctx context.Context, l limits, b Budget) error {
 	if err != nil {
 		return fmt.Errorf("encode budget: %w", err)
 	}
-	return r.append(ctx, move{
+	return r.append(ctx, edit{
 		changes: []session.Change{d.event(true, "Manual continuation requested by user.")},
 		state: func(s *session.TaskState) {
 			d.count(s)
@@ -281,11 +276,12 @@ func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
 	next.Continuations++
 	next.Window++
 	m := r.windowReset(next, string(mode), "turn_limit_exhausted")
+	a, err := r.assessWindow(ctx)
+	if err != nil {
+		return err
+	}
+	r.newWindow, r.idleStops = true, a.stops
 	if mode == ContinueAuto {
-		a, err := r.assessWindow(ctx)
-		if err != nil {
-			return err
-		}
 		m.changes = append([]session.Change{event("auto_continuation_started", map[string]any{
 			"mode": mode, "continuationCount": next.Continuations, "continuationWindow": next.Window,
 			"maxAutoContinuations": r.limits().maxAuto, "progressScore": a.score, "loopRiskIndex": a.risk,
@@ -302,11 +298,11 @@ func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
 
 // windowReset begins a window: what was used is kept apart, and what counted
 // for the old one counts no more. Next has the counts of continuations.
-func (r *Run) windowReset(next session.TaskLoop, mode, reason string) move {
+func (r *Run) windowReset(next session.TaskLoop, mode, reason string) edit {
 	u := r.state().Usage
 	input, output := u.EarlierInput+u.Input, u.EarlierOutput+u.Output
 	at := r.session().Seq()
-	return move{
+	return edit{
 		changes: []session.Change{event("budget_reset_for_continuation", map[string]any{
 			"reason": reason, "mode": mode, "continuationCount": next.Continuations, "continuationWindow": next.Window,
 			"previousUsageTotals": map[string]any{"inputTokens": input, "outputTokens": output, "totalTokens": input + output, "cost": costUsed(u)},
@@ -325,7 +321,7 @@ func (r *Run) windowReset(next session.TaskLoop, mode, reason string) move {
 
 // continuationContext tells the model what is done and what is not, and moves
 // the row.
-func (r *Run) continuationContext() move {
+func (r *Run) continuationContext() edit {
 	state := r.state()
 	var done, left []string
 	for _, step := range state.Plan.Steps {
@@ -344,11 +340,11 @@ func (r *Run) continuationContext() move {
 		lines = append(lines, hint)
 	}
 	text := strings.Join(lines, "\n")
-	return move{
+	return edit{
 		changes: []session.Change{
 			session.MessageAdded{Message: session.Message{ID: r.x.c.NewID(), Role: session.RoleUser, Trace: true, Content: session.Text(text)}},
 			session.MessageAdded{Message: session.Message{ID: r.x.c.NewID(), Role: session.RoleAssistant, Trace: true, Content: session.Text(ackText)}},
-			event("executing", map[string]any{"message": "Continuing the plan"}),
+			event("executing", note{Message: "Continuing the plan"}),
 		},
 		state: func(s *session.TaskState) { s.Loop.Advice = "" },
 		row: func(t *session.TaskRow) {
@@ -371,7 +367,7 @@ func (r *Run) renewForFollowUp(ctx context.Context) (bool, error) {
 		reason = fmt.Sprintf("Lifetime turn limit reached (%d/%d).", s.Loop.LifetimeTurns, l.lifetime)
 	}
 	if reason != "" {
-		return false, r.append(ctx, move{
+		return false, r.append(ctx, edit{
 			changes: []session.Change{event("follow_up_turn_recovery_blocked", map[string]any{"reason": reason})},
 			state:   func(s *session.TaskState) { s.Loop.FollowUpBlock = reason },
 		})
@@ -379,7 +375,7 @@ func (r *Run) renewForFollowUp(ctx context.Context) (bool, error) {
 	next := s.Loop
 	next.Continuations++
 	next.Window++
-	m := move{
+	m := edit{
 		changes: []session.Change{event("follow_up_turn_recovery_started", map[string]any{
 			"attempt": attempts + 1, "maxAttempts": 1, "policy": l.policy, "turnsUsed": s.Loop.Turns, "windowTurnCap": l.window,
 			"continuationCount": s.Loop.Continuations, "maxAutoContinuations": l.maxAuto,

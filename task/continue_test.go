@@ -368,15 +368,18 @@ func TestWindowReset_clearsWhatCountedForTheWindow(t *testing.T) {
 
 func TestRunFollowUp_windowIsRenewedOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, task.Config{}, scripted.New())
+	s := newSite(t, task.Config{}, loops())
 	sp := spec()
 	sp.Budget = &task.Budget{MaxTurns: 2}
 	id := s.working(sp)
 	full := func() { s.alter(id, func(st *session.TaskState) { st.Loop.Turns = 2 }, nil) }
 	full()
-	// The policy uses up the window again and again.
+	if _, err := s.x.QueueFollowUp(context.Background(), id, session.FollowUp{ID: "follow", Message: "go"}); err != nil {
+		t.Fatal(err)
+	}
+	// The model uses up the window again and again.
 	s.with(id, func(r *task.Run) {
-		out, err := r.RunFollowUp(context.Background(), task.KernelInput{StepID: "follow"}, &fake{handle: goOn})
+		out, err := r.RunFollowUp(context.Background(), session.FollowUp{ID: "follow", Message: "go"}, task.Caps{MaxIterations: 2})
 		if out.StopReason != task.StopIterations || err != nil {
 			t.Fatalf("ended with %s, %v; the window should have been renewed", out.StopReason, err)
 		}
@@ -397,7 +400,7 @@ func TestRunFollowUp_windowIsRenewedOnce(t *testing.T) {
 
 	full()
 	s.with(id, func(r *task.Run) {
-		out, err := r.RunFollowUp(context.Background(), task.KernelInput{StepID: "follow", MaxIterations: 100}, &fake{})
+		out, err := r.RunFollowUp(context.Background(), session.FollowUp{ID: "follow", Message: "go"}, task.Caps{MaxIterations: 100})
 		if out.StopReason != task.StopTurnLimit || !errors.Is(err, session.ErrBudget) {
 			t.Errorf("a second time it ended with %s, %v; want turn_limit", out.StopReason, err)
 		}

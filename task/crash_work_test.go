@@ -40,13 +40,7 @@ var taskScenario = crashtest.Scenario{
 				plans++
 			}
 		}
-		var lives []crashFound
-		for _, l := range r.Lives {
-			if found, ok := l.State.(crashFound); ok {
-				lives = append(lives, found)
-			}
-		}
-		return taskFaults(lives, r.Last.State.(crashFound), undisturbed.Last.State.(crashFound), plans > 1)
+		return taskFaults(r.Last.State.(crashFound), undisturbed.Last.State.(crashFound), plans > 1)
 	},
 }
 
@@ -69,8 +63,8 @@ func workOnTask(ctx context.Context, process *crashtest.Worker) error {
 	w.x, err = task.New(rt, task.Config{
 		Clock: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }, NewID: w.newID, Snapshots: task.SnapshotEveryStep,
 		Registry: kit{
-			toolOf("look", permission.Read, tool.ReadOnly, w.look),
-			toolOf("note", permission.Write, tool.Once, w.note),
+			toolOf("look", tool.Read, tool.ReadOnly, w.look),
+			toolOf("note", tool.Write, tool.Once, w.note),
 		},
 	})
 	if err == nil {
@@ -94,13 +88,18 @@ func (w *taskWorker) finish(ctx context.Context) error {
 		if err != nil || task.Ended(row.TaskRow) {
 			return err
 		}
-		state, err := w.x.State(ctx, crashID)
-		if err != nil {
-			return err
-		}
 		if row.PendingApprovals > 0 {
 			w.Point("blocked")
-			_, err = w.x.Respond(ctx, crashID, state.Approvals[0].ID, permission.AllowOnce, "ann", task.RespondOptions{})
+			view, viewErr := w.x.View(ctx, crashID, 0)
+			if viewErr != nil {
+				return viewErr
+			}
+			asked := view.Session.PendingCalls()[0]
+			answer := responseOf(asked.ID, permission.AllowOnce, "ann")
+			if asked.Kind == session.PendingQuestion {
+				answer = replyTo(asked.ID, "all of it")
+			}
+			_, err = w.x.Respond(ctx, crashID, answer, task.RespondOptions{})
 		} else {
 			var result task.ResumeResult
 			if result, err = w.x.Resume(ctx, crashID); result.Already { // by a process that is gone, until its lease is
@@ -123,11 +122,13 @@ func (w *taskWorker) answer(_ context.Context, r llm.Request) (llm.Response, err
 
 func (w *taskWorker) reply(r llm.Request) (string, llm.Response) {
 	text := func(key, text string) (string, llm.Response) { return key, says("(" + key + ") " + text) }
-	call := func(key, name string) (string, llm.Response) {
-		response := callsTool(key+"-1", name, "{}")
+	with := func(key, name, arguments string) (string, llm.Response) {
+		response := callsTool(key+"-1", name, arguments)
 		response.Content = session.Text("(" + key + ")")
 		return key, response
 	}
+	call := func(key, name string) (string, llm.Response) { return with(key, name, "{}") }
+	ask := func(key, arguments string) (string, llm.Response) { return with(key, "request_user_input", arguments) }
 	if strings.Contains(lastText(r), "Make a plan") {
 		return "plan", says(`{"description":"d","steps":[{"description":"look around"},{"description":"note it"},{"description":"tell of it"}]}`)
 	}
@@ -141,8 +142,10 @@ func (w *taskWorker) reply(r llm.Request) (string, llm.Response) {
 		}
 	}
 	switch {
+	case result == "" && strings.Contains(step, "tell of it"):
+		return ask("ask", `{"question":"How much?"}`)
 	case strings.Contains(step, "tell of it"):
-		return text("tell", "that is all there is to say")
+		return text("tell", "that is all there is to say: "+result)
 	case result == "" && strings.Contains(step, "look around"):
 		return call("look", "look")
 	case result == "" && strings.Contains(step, "note it"):

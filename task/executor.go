@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -56,7 +58,13 @@ func New(rt *holdfast.Runtime, c Config) (*Executor, error) {
 	if err := c.Budget.Check(); err != nil {
 		return nil, err
 	}
-	return &Executor{rt: rt, c: c, instance: uuid.NewString(), line: line{most: c.MaxConcurrent}}, nil
+	x := &Executor{rt: rt, c: c, instance: uuid.NewString(), line: line{most: c.MaxConcurrent}}
+	p := holdfast.Permissions{Engine: c.Engine, Workspace: workspaceOf, Instance: x.instance, Warn: x.warn}
+	if c.Rules != nil {
+		p.Rules = c.Rules
+	}
+	x.gate = rt.NewGate(p)
+	return x, nil
 }
 
 // Create makes a task that is pending: whoever resumes it begins the work.
@@ -82,9 +90,9 @@ func (x *Executor) checked(s Spec) (Spec, error) {
 	if s.Prompt == "" {
 		return refuse("prompt", "is empty")
 	}
-	s.ID, s.Title = orText(s.ID, x.c.NewID()), orText(strings.TrimSpace(s.Title), title(s.Prompt))
-	s.ExecutionMode, s.PermissionMode = orText(s.ExecutionMode, "execute"), orText(s.PermissionMode, session.PermissionDefault)
-	s.PlanMode, s.Definition.Name = orText(s.PlanMode, PlanAuto), orText(s.Definition.Name, "task")
+	s.ID, s.Title = cmp.Or(s.ID, x.c.NewID()), cmp.Or(strings.TrimSpace(s.Title), title(s.Prompt))
+	s.ExecutionMode, s.PermissionMode = cmp.Or(s.ExecutionMode, "execute"), cmp.Or(s.PermissionMode, session.PermissionDefault)
+	s.PlanMode, s.Definition.Name = cmp.Or(s.PlanMode, PlanAuto), cmp.Or(s.Definition.Name, "task")
 	if !slices.Contains(executionModes, s.ExecutionMode) {
 		return refuse("executionMode", fmt.Sprintf("%q is none of %s", s.ExecutionMode, strings.Join(executionModes, ", ")))
 	}
@@ -147,19 +155,15 @@ func (x *Executor) beginning(s Spec) []session.Change {
 	begun.Said.User = s.Prompt
 	projected := begun.Projection()
 	row.Projection = &projected
-	told := map[string]any{"title": s.Title, "prompt": s.Prompt, "executionMode": s.ExecutionMode, "run": 1}
-	if s.Workspace.ID != "" {
-		told["workspaceId"] = s.Workspace.ID
-	}
 	changes := []session.Change{
-		event("task_created", told),
+		event("task_created", taskCreated{Title: s.Title, Prompt: s.Prompt, Workspace: s.Workspace.ID, ExecutionMode: s.ExecutionMode, Run: 1}),
 		session.MessageAdded{Message: session.Message{ID: x.c.NewID(), CreatedAt: now, Role: session.RoleUser, Content: session.Text(s.Prompt)}},
 	}
 	if s.PermissionMode != session.PermissionDefault {
-		changes = append(changes, event("permission_mode_changed", map[string]any{"mode": s.PermissionMode}))
+		changes = append(changes, session.PermissionModeChanged(s.PermissionMode))
 	}
 	if s.Plan != nil {
-		changes = append(changes, event("plan_created", map[string]any{"plan": s.Plan}))
+		changes = append(changes, event("plan_created", planEvent{Plan: *s.Plan}))
 	}
 	moves, _, err := session.TaskMoves(state, begun)
 	if err != nil {
@@ -180,7 +184,7 @@ func (x *Executor) Start(ctx context.Context, s Spec) (Row, error) {
 		if r.row().Status != Pending {
 			return nil // somebody else was faster, and it is theirs
 		}
-		return x.labour(ctx, r, func(ctx context.Context) error {
+		return x.workUntilIdle(ctx, r, func(ctx context.Context) error {
 			if err := x.begin(ctx, r); err != nil {
 				return err
 			}
@@ -200,9 +204,9 @@ func (x *Executor) begin(ctx context.Context, r *Run) error {
 		status = Executing
 	}
 	now := millis(x.c.Clock())
-	m := move{row: func(row *session.TaskRow) { row.Status, row.StartedAt = status, now }}
+	m := edit{row: func(row *session.TaskRow) { row.Status, row.StartedAt = status, now }}
 	if status == Executing {
-		m.changes = []session.Change{event("executing", map[string]any{"message": executingText})}
+		m.changes = []session.Change{event("executing", note{Message: executingText})}
 	}
 	return r.append(ctx, m)
 }
@@ -232,10 +236,12 @@ func (x *Executor) holding(ctx context.Context, id string, busy holdfast.Busy, f
 		if info := h.Session().Info(); info.Kind != session.KindTask || info.Task == nil {
 			return &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is a %s, no task", id, info.Kind)}
 		}
-		r := &Run{x: x, hold: h, ctx: ctx}
-		stop := x.attend(ctx, r)
-		defer stop()
-		return fn(ctx, r)
+		r := &Run{x: x, hold: h}
+		err := fn(agent.WithoutWriter(ctx), r)
+		if ctx.Err() == nil { // what came after the last look
+			err = errors.Join(err, x.takeSettings(ctx, r))
+		}
+		return err
 	}, holdfast.OnBusy(busy))
 }
 
@@ -244,7 +250,7 @@ func (r *Run) sealed(ctx context.Context, action string) error {
 	if !r.session().HasTail() {
 		return nil
 	}
-	return r.seal(ctx, action, move{})
+	return r.seal(ctx, action, edit{})
 }
 
 // load reads a task with its open tail.
@@ -262,7 +268,7 @@ func (x *Executor) load(ctx context.Context, id string) (session.Session, error)
 // warn tells what a person should know about rules, each thing once.
 func (x *Executor) warn(p *permission.Policy) {
 	for _, text := range p.Warnings() {
-		if _, told := x.told.LoadOrStore(text, true); !told {
+		if _, given := x.warned.LoadOrStore(text, true); !given {
 			x.c.Warn("%s", text)
 		}
 	}

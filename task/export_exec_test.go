@@ -14,28 +14,25 @@ type Wish struct{ Status, TerminalStatus, Class, Error string }
 
 // Settled is what becomes of a wish, given what the row has to show.
 func (w Wish) Settled(row session.TaskRow) Wish {
-	got := wish{w.Status, w.TerminalStatus, w.Class, w.Error}.settled(row)
+	got := outcome{w.Status, w.TerminalStatus, w.Class, w.Error}.settled(row)
 	return Wish{got.status, got.terminalStatus, got.class, got.error}
 }
 
 // Gated is a wish after the look at failed steps.
 func (w Wish) Gated(s session.TaskState) Wish {
-	got := wish{w.Status, w.TerminalStatus, w.Class, w.Error}.gated(s)
+	got := outcome{w.Status, w.TerminalStatus, w.Class, w.Error}.gated(s)
 	return Wish{got.status, got.terminalStatus, got.class, got.error}
 }
 
 // StatusOfKind is the terminal status and class of a kind of result.
 func StatusOfKind(kind, class string) (string, string) { return statusOfKind(kind, class) }
 
-// ResolvedPath is where a path leads.
-func ResolvedPath(root, p string) string { return resolvedPath(root, p) }
-
 // PlanIn finds a plan in an answer.
 func PlanIn(text string) (session.Plan, bool) { return planIn(text) }
 
 // Executing moves a task that is pending to work, and does none.
 func (r *Run) Executing(ctx context.Context) error {
-	return r.append(ctx, move{row: func(row *session.TaskRow) { row.Status = Executing }})
+	return r.append(ctx, edit{row: func(row *session.TaskRow) { row.Status = Executing }})
 }
 
 // Place is where the task works.
@@ -51,7 +48,7 @@ func (r *Run) Perform(ctx context.Context) error {
 
 // Trouble is a state with everything that belongs to one workspace.
 func (r *Run) Trouble(ctx context.Context) error {
-	return r.append(ctx, move{state: func(s *session.TaskState) {
+	return r.append(ctx, edit{state: func(s *session.TaskState) {
 		scope := "global"
 		s.Recovery.DisabledScope, s.Loop.Advice = &scope, "try another way"
 		s.Loop.Blocked, s.Loop.BlockedText = &session.Signature{Tool: "x"}, &scope

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // How often a file is read and a folder listed, without a write in between,
@@ -84,13 +84,13 @@ const (
 	usesAnything // nobody knows which files
 )
 
-func useOf(name string, effects permission.Effects) use {
+func useOf(name string, effects tool.Effects) use {
 	switch {
-	case effects == 0, effects.Has(permission.Shell | permission.System | permission.MCP):
+	case effects == 0, effects.Has(tool.Shell | tool.System | tool.MCP):
 		return usesAnything
-	case effects.Has(permission.Write | permission.Delete):
+	case effects.Has(tool.Write | tool.Delete):
 		return usesWrite
-	case !effects.Has(permission.Read):
+	case !effects.Has(tool.Read):
 		return usesNone
 	case strings.Contains(name, "list"):
 		return usesList
@@ -100,16 +100,17 @@ func useOf(name string, effects permission.Effects) use {
 	return usesRead
 }
 
-// remembered is the result of an equal call of a moment ago, where this one
+// rememberedResult returns the result of an equal call of a moment ago, where this one
 // would be one too many.
-func (r *Run) remembered(s *session.TaskState, call session.ToolCall, t Tool, now int64) (string, bool) {
+func rememberedResult(s session.Session, call session.ToolCall, t tool.Spec, now int64) (string, bool) {
+	files := stateOf(s).Files
 	var seen session.Count
 	span := int64(readSpan)
 	switch useOf(call.Name, t.Effects) {
 	case usesRead:
-		seen, _ = s.Files.Reads.Get(pathOf(call))
+		seen, _ = files.Reads.Get(pathOf(call))
 	case usesList:
-		seen, _ = s.Files.Listings.Get(pathOf(call))
+		seen, _ = files.Listings.Get(pathOf(call))
 		span = listSpan
 	default:
 		return "", false
@@ -117,7 +118,7 @@ func (r *Run) remembered(s *session.TaskState, call session.ToolCall, t Tool, no
 	if seen.Count < readTimesInRow || now-seen.PrevAt >= span {
 		return "", false
 	}
-	result, ok := r.lastResult(call)
+	result, ok := lastResult(s, call)
 	if !ok {
 		return "", false
 	}
@@ -125,10 +126,9 @@ func (r *Run) remembered(s *session.TaskState, call session.ToolCall, t Tool, no
 }
 
 // lastResult is the newest good result of an equal call.
-func (r *Run) lastResult(call session.ToolCall) (string, bool) {
+func lastResult(s session.Session, call session.ToolCall) (string, bool) {
 	input := sortedInput(call.Arguments)
 	results := map[string]string{}
-	s := r.session()
 	for i := s.Len() - 1; i >= 0; i-- {
 		m := s.Message(i)
 		if t := m.ToolResult; t != nil && !t.IsError && !t.Synthetic && t.ToolName == call.Name && !strings.HasPrefix(t.Content, rememberedText) {
@@ -156,11 +156,11 @@ func (r *Run) located(p string) string {
 	if filepath.IsAbs(filepath.FromSlash(p)) {
 		return filepath.FromSlash(p)
 	}
-	return filepath.Join(r.workspace().Root, filepath.FromSlash(p))
+	return filepath.Join(workspaceOf(r.session()).Root, filepath.FromSlash(p))
 }
 
 // exists reports whether the file of a call that writes is there.
-func (r *Run) exists(call session.ToolCall, t Tool) bool {
+func (r *Run) exists(call session.ToolCall, t tool.Spec) bool {
 	p := pathOf(call)
 	if p == "" || useOf(call.Name, t.Effects) != usesWrite {
 		return false
@@ -170,27 +170,32 @@ func (r *Run) exists(call session.ToolCall, t Tool) bool {
 }
 
 // fileEvent is what became of the file of a call that wrote.
-func (r *Run) fileEvent(c running) (session.Change, bool) {
+func (r *Run) fileEvent(c ended) (session.Change, bool) {
 	p := pathOf(c.call)
-	if p == "" || c.result.IsError || useOf(c.call.Name, c.tool.Effects) != usesWrite {
+	if p == "" || c.result.IsError || useOf(c.call.Name, c.spec.Effects) != usesWrite {
 		return nil, false
 	}
 	info, err := os.Lstat(r.located(p))
 	switch {
 	case err == nil && c.existed:
-		return event("file_modified", map[string]any{"path": p, "sizeBytes": info.Size()}), true
+		return event("file_modified", fileChanged{Path: p, Bytes: size(info)}), true
 	case err == nil:
-		return event("file_created", map[string]any{"path": p, "sizeBytes": info.Size()}), true
+		return event("file_created", fileChanged{Path: p, Bytes: size(info)}), true
 	case c.existed:
-		return event("file_deleted", map[string]any{"path": p}), true
+		return event("file_deleted", fileChanged{Path: p}), true
 	}
-	return event("file_modified", map[string]any{"path": p}), true // it lies where this process cannot look
+	return event("file_modified", fileChanged{Path: p}), true // it lies where this process cannot look
+}
+
+func size(info os.FileInfo) *int64 {
+	n := info.Size()
+	return &n
 }
 
 // track keeps which files and folders a call that went well has touched.
-func track(s *session.TaskState, c running, stepID string, now int64) {
+func track(s *session.TaskState, c ended, stepID string, now int64) {
 	p := pathOf(c.call)
-	kind := useOf(c.call.Name, c.tool.Effects)
+	kind := useOf(c.call.Name, c.spec.Effects)
 	switch {
 	case kind == usesAnything:
 		s.Files.Reads, s.Files.Listings = session.Pairs[session.Count]{}, session.Pairs[session.Count]{}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 func TestResolvedPath_followsLinksAndKnowsWhatItCannotKnow(t *testing.T) {
@@ -50,17 +51,17 @@ func TestResolvedPath_followsLinksAndKnowsWhatItCannotKnow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := task.ResolvedPath(root, p); got != want {
+		if got := permission.ResolvePath(root, p); got != want {
 			t.Errorf("%s leads to %q, want %q", p, got, want)
 		}
 	}
-	if got := task.ResolvedPath("", "a"); got != "" {
+	if got := permission.ResolvePath("", "a"); got != "" {
 		t.Errorf("a path without a workspace leads to %q", got)
 	}
 }
 
 // tried is whether a call runs, is asked about or is denied.
-func tried(t *testing.T, s task.Spec, tool task.Tool, arguments string, change ...func(*task.Config)) string {
+func tried(t *testing.T, s task.Spec, tool tool.Tool, arguments string, change ...func(*task.Config)) string {
 	t.Helper()
 	h := newHouse(t, script("call:c1:act:"+arguments, "done"), append(change, with(tool))...)
 	s.ID, s.Prompt, s.PlanMode = "t1", "do it", task.PlanNone
@@ -81,33 +82,33 @@ func TestGuard_decidesByWhatACallDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := map[string]bool{"shell": true, "delete": true}
-	http := permission.Network | permission.Export
+	http := tool.Network | tool.Export
 	for name, c := range map[string]struct {
 		mode      string
-		effects   permission.Effects
+		effects   tool.Effects
 		arguments string
 		able      map[string]bool
 		want      string
 	}{
-		"reading inside":           {"default", permission.Read, `{"path":"a"}`, on, "allow"},
-		"reading outside":          {"default", permission.Read, `{"path":"/etc/passwd"}`, on, "ask"},
-		"reading upwards":          {"default", permission.Read, `{"path":"x/../../a"}`, on, "ask"},
-		"editing inside":           {"accept_edits", permission.Write, `{"path":"a"}`, on, "allow"},
-		"editing through a link":   {"accept_edits", permission.Write, `{"path":"out/a"}`, on, "ask"},
-		"editing outside":          {"accept_edits", permission.Write, `{"path":"/tmp/a"}`, on, "ask"},
-		"moving out":               {"accept_edits", permission.Write, `{"from":"a","to":"../b"}`, on, "ask"},
-		"several paths":            {"accept_edits", permission.Write, `{"paths":["a","/b"]}`, on, "ask"},
-		"editing the rules":        {"accept_edits", permission.Write, `{"path":".holdfast/permissions.json"}`, on, "ask"},
-		"reading the rules":        {"default", permission.Read, `{"path":".holdfast/permissions.json"}`, on, "allow"},
-		"editing in plan mode":     {"plan", permission.Write, `{"path":"a"}`, on, "deny"},
+		"reading inside":           {"default", tool.Read, `{"path":"a"}`, on, "allow"},
+		"reading outside":          {"default", tool.Read, `{"path":"/etc/passwd"}`, on, "ask"},
+		"reading upwards":          {"default", tool.Read, `{"path":"x/../../a"}`, on, "ask"},
+		"editing inside":           {"accept_edits", tool.Write, `{"path":"a"}`, on, "allow"},
+		"editing through a link":   {"accept_edits", tool.Write, `{"path":"out/a"}`, on, "ask"},
+		"editing outside":          {"accept_edits", tool.Write, `{"path":"/tmp/a"}`, on, "ask"},
+		"moving out":               {"accept_edits", tool.Write, `{"from":"a","to":"../b"}`, on, "ask"},
+		"several paths":            {"accept_edits", tool.Write, `{"paths":["a","/b"]}`, on, "ask"},
+		"editing the rules":        {"accept_edits", tool.Write, `{"path":".holdfast/permissions.json"}`, on, "ask"},
+		"reading the rules":        {"default", tool.Read, `{"path":".holdfast/permissions.json"}`, on, "allow"},
+		"editing in plan mode":     {"plan", tool.Write, `{"path":"a"}`, on, "deny"},
 		"unknown in plan mode":     {"plan", 0, `{}`, on, "deny"},
 		"unknown":                  {"dont_ask", 0, `{}`, on, "ask"},
-		"a safe command":           {"dangerous_only", permission.Shell, `{"command":"ls -l"}`, on, "allow"},
-		"a command behind another": {"dangerous_only", permission.Shell, `{"command":"ls; make"}`, on, "ask"},
-		"a command on two lines":   {"dangerous_only", permission.Shell, "{\"command\":\"ls\\nmake\"}", on, "ask"},
-		"no shell here":            {"bypass_permissions", permission.Shell, `{"command":"ls"}`, nil, "deny"},
-		"no deleting here":         {"bypass_permissions", permission.Delete, `{"path":"a"}`, nil, "deny"},
-		"a guardrail":              {"bypass_permissions", permission.Shell, `{"command":"rm -rf /"}`, on, "deny"},
+		"a safe command":           {"dangerous_only", tool.Shell, `{"command":"ls -l"}`, on, "allow"},
+		"a command behind another": {"dangerous_only", tool.Shell, `{"command":"ls; make"}`, on, "ask"},
+		"a command on two lines":   {"dangerous_only", tool.Shell, "{\"command\":\"ls\\nmake\"}", on, "ask"},
+		"no shell here":            {"bypass_permissions", tool.Shell, `{"command":"ls"}`, nil, "deny"},
+		"no deleting here":         {"bypass_permissions", tool.Delete, `{"path":"a"}`, nil, "deny"},
+		"a guardrail":              {"bypass_permissions", tool.Shell, `{"command":"rm -rf /"}`, on, "deny"},
 		"asking the web":           {"default", http, `{"url":"https://example.com/x"}`, on, "allow"},
 		"a head request":           {"default", http, `{"url":"https://example.com/x","method":"HEAD","headers":{}}`, on, "allow"},
 		"sending to the web":       {"bypass_permissions", http, `{"url":"https://example.com/x","method":"POST"}`, on, "ask"},
@@ -115,7 +116,7 @@ func TestGuard_decidesByWhatACallDoes(t *testing.T) {
 		"headers":                  {"bypass_permissions", http, `{"url":"https://example.com/x","headers":{"a":"b"}}`, on, "ask"},
 	} {
 		s := task.Spec{PermissionMode: c.mode, Workspace: task.Workspace{ID: "w", Root: root, Capabilities: c.able}}
-		tool := task.Tool{Tool: &counter{name: "act"}, Effects: c.effects}
+		tool := declared{&counter{name: "act"}, c.effects}
 		if got := tried(t, s, tool, c.arguments); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -133,7 +134,7 @@ func TestGuard_denialsByTheModeTurnIntoAQuestion(t *testing.T) {
 	if h.count("tool_blocked") != 3 || c.ran() != 0 {
 		t.Errorf("%d were blocked", h.count("tool_blocked"))
 	}
-	counted, _ := h.state().Permissions.DenialTracking.Get("tool:write")
+	counted, _ := h.permissions().DenialTracking.Get("tool:write")
 	if counted.ConsecutiveDenials != 3 || counted.TotalDenials != 3 {
 		t.Errorf("counted are %+v", counted)
 	}
@@ -141,10 +142,10 @@ func TestGuard_denialsByTheModeTurnIntoAQuestion(t *testing.T) {
 	if !strings.Contains(string(a.Details), "denial_fallback") {
 		t.Errorf("the details are %s", a.Details)
 	}
-	if reply, err := h.respond(a.ID, "allow_once", task.RespondOptions{}); err != nil || reply.Row.Status != "completed" || c.ran() != 1 {
+	if reply, err := h.respond(a.ID, "allow_once", task.RespondOptions{}); err != nil || reply.Status != "completed" || c.ran() != 1 {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	counted, _ = h.state().Permissions.DenialTracking.Get("tool:write")
+	counted, _ = h.permissions().DenialTracking.Get("tool:write")
 	if counted.ConsecutiveDenials != 0 || counted.TotalDenials != 3 || counted.PromptedAtTotal != 3 {
 		t.Errorf("counted are %+v", counted)
 	}
@@ -164,7 +165,7 @@ func TestGuard_hardAndRuleDenialsAreNotCounted(t *testing.T) {
 	if err != nil || result.Row.Status != "completed" || c.ran() != 0 || h.count("tool_blocked") != 4 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if n := h.state().Permissions.DenialTracking.Len(); n != 0 {
+	if n := h.permissions().DenialTracking.Len(); n != 0 {
 		t.Errorf("%d scopes are counted", n)
 	}
 }
@@ -192,8 +193,8 @@ func TestGrant_countsInItsExecutorUntilItsEnd(t *testing.T) {
 	if result, err := h.x.Resume(context.Background(), "t1"); err != nil || result.Row.Status != "blocked" || c.ran() != 2 {
 		t.Errorf("%+v, %v; the tool ran %d times", result, err, c.ran())
 	}
-	if h.count("permission_grants_dropped") != 1 || h.state().Permissions.TemporaryGrants.Len() != 0 {
-		t.Errorf("grants are %+v", h.state().Permissions.TemporaryGrants)
+	if h.count("permission_grants_dropped") != 1 || h.permissions().TemporaryGrants.Len() != 0 {
+		t.Errorf("grants are %+v", h.permissions().TemporaryGrants)
 	}
 }
 
@@ -242,16 +243,13 @@ func TestSettings_reachATaskAtWorkAndTheNewestModeWins(t *testing.T) {
 	if err := other.x.AddRule(ctx, "t1", rule); err != nil {
 		t.Fatal(err)
 	}
-	for s := h.state(); s.Permissions.Mode != "accept_edits" || len(s.Permissions.SessionRules) == 0; s = h.state() {
-		yieldNow()
-	}
 	close(g.pass)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	state := h.state()
-	if state.Permissions.Mode != "accept_edits" || len(state.Permissions.SessionRules) != 1 || h.row().PermissionMode != "accept_edits" || state.Settings.ModeSeq == 0 {
-		t.Errorf("permissions are %+v, settings %+v", state.Permissions, state.Settings)
+	state, p := h.state(), h.permissions()
+	if p.Mode != "accept_edits" || len(p.SessionRules) != 1 || h.row().PermissionMode != "accept_edits" || state.Settings.ModeSeq == 0 {
+		t.Errorf("permissions are %+v, settings %+v", p, state.Settings)
 	}
 	if err := other.x.SetMode(ctx, "t1", "everything"); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("a mode there is not: %v", err)
@@ -271,7 +269,7 @@ func TestRules_ofASessionAreAddedOnceAndBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if rules := h.state().Permissions.SessionRules; len(rules) != 1 || rules[0].Source != "session" || h.count("permission_rule_added") != 1 {
+	if rules := h.permissions().SessionRules; len(rules) != 1 || rules[0].Source != "session" || h.count("permission_rule_added") != 1 {
 		t.Errorf("rules are %+v", rules)
 	}
 	bad := rule
@@ -279,7 +277,7 @@ func TestRules_ofASessionAreAddedOnceAndBounded(t *testing.T) {
 	if err := h.x.AddRule(ctx, "t1", bad); !errors.Is(err, session.ErrRule) {
 		t.Errorf("a rule about everything: %v", err)
 	}
-	if err := h.x.RemoveRule(ctx, "t1", rule); err != nil || len(h.state().Permissions.SessionRules) != 0 {
-		t.Errorf("removed: %v, %+v", err, h.state().Permissions.SessionRules)
+	if err := h.x.RemoveRule(ctx, "t1", rule); err != nil || len(h.permissions().SessionRules) != 0 {
+		t.Errorf("removed: %v, %+v", err, h.permissions().SessionRules)
 	}
 }

@@ -28,27 +28,22 @@ const (
 
 // hint says to the model what it should know before its next turn: that turns
 // run out, and that it turns in circles.
-func (p *turn) hint(ctx context.Context, it *Iteration) error {
-	if note, told, due := p.r.softLanding(it); due {
-		m := session.Message{ID: p.r.x.c.NewID(), Role: session.RoleUser, StepID: it.StepID, Trace: true, Content: session.Text(note)}
-		err := p.r.append(ctx, move{
-			changes: []session.Change{session.MessageAdded{Message: m}, told},
+func (w *work) hint(ctx context.Context) error {
+	if text, landing, due := w.r.softLanding(w.mode); due {
+		m := w.r.fresh(session.Message{Role: session.RoleUser, Trace: true, Content: session.Text(text)})
+		err := w.r.append(ctx, edit{
+			changes: []session.Change{session.MessageAdded{Message: m}, landing},
 			state:   func(s *session.TaskState) { s.Loop.LandingNoted = true },
 		})
 		if err != nil {
 			return err
 		}
 	}
-	h, err := p.historyOf(ctx, it)
-	if err != nil {
-		return err
-	}
-	name, text := circles(h, it.Counters.Notes)
+	name, text := circles(w.history(), w.counts().Notes)
 	if name == "" {
 		return nil
 	}
-	it.Counters.Notes = it.Counters.Notes.With(name)
-	return p.note(ctx, it, name, text)
+	return w.note(ctx, name, text, nil)
 }
 
 const hintKey = "hint" // in a message's metadata: which one it gives
@@ -67,10 +62,16 @@ type history struct {
 	since int // calls since the hint about a target
 }
 
-func (p *turn) historyOf(ctx context.Context, it *Iteration) (history, error) {
+// history reads what the running execution has done.
+func (w *work) history() history {
 	var h history
-	for _, m := range p.r.session().WindowMessages() {
-		if m.StepID != it.StepID {
+	s := w.r.session()
+	finish := map[string]string{}
+	for _, step := range s.Execution().Steps {
+		finish[step.ID] = step.FinishReason
+	}
+	for _, m := range s.WindowMessages() {
+		if m.ExecutionID != s.Execution().ID {
 			continue
 		}
 		if m.Metadata.String(hintKey) == hintTarget {
@@ -80,21 +81,14 @@ func (p *turn) historyOf(ctx context.Context, it *Iteration) (history, error) {
 			continue
 		}
 		for _, call := range m.ToolCalls {
-			t, known, err := p.r.find(ctx, call.Name)
-			if err != nil {
-				return h, err
-			}
-			u := used{tool: call.Name, target: targetOf(call), input: sortedInput(call.Arguments), use: usesAnything}
-			if known {
-				u.use = useOf(call.Name, t.Effects)
-			}
+			u := used{tool: call.Name, target: targetOf(call), input: sortedInput(call.Arguments), use: useOf(call.Name, w.r.specOf(call.Name).Effects)}
 			h.calls = append(h.calls, u)
 			h.since++
 		}
 		h.stops = inRow(h.stops, len(m.ToolCalls) > 0 && m.Content.Blank())
-		h.cuts = inRow(h.cuts, cutOff(m.Metadata.String(finishKey)))
+		h.cuts = inRow(h.cuts, cutOff(finish[m.StepID]))
 	}
-	return h, nil
+	return h
 }
 
 func inRow(n int, again bool) int {

@@ -2,17 +2,14 @@ package task_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -40,8 +37,12 @@ func (h *house) asks() {
 	}
 }
 
-func (h *house) tell(id, text string) (task.Reply, error) {
-	return h.x.Answer(context.Background(), "t1", id, text, "ann")
+func (h *house) tell(id, text string) (task.Row, error) {
+	return h.x.Respond(context.Background(), "t1", replyTo(id, text), task.RespondOptions{})
+}
+
+func replyTo(id, text string) session.Response {
+	return session.Response{PendingID: id, Action: session.RespondAnswer, Text: text, By: "ann"}
 }
 
 // answers are the results of the question, from first to last.
@@ -85,15 +86,11 @@ func TestInput_theQuestionIsDurableAndNobodyWaits(t *testing.T) {
 	t.Parallel()
 	h := questioned(t, whichPort)
 	a := h.open()
-	if a.CallID != "q1" || a.TaskID != "t1" || a.Type != "tool" || a.Description != "Which port?" || a.RequestedAt == 0 || a.ExpiresAt != 0 {
+	if a.Kind != session.PendingQuestion || a.CallID != "q1" || a.Prompt != "Which port?" || len(a.Choices) != 0 || a.AskedAt.IsZero() || a.ExpiresAt != nil {
 		t.Errorf("the record is %+v", a)
 	}
-	var d map[string]any
-	if err := json.Unmarshal(a.Details, &d); err != nil || d["tool"] != "request_user_input" || jsonOf(t, d["input"]) != `{"question":"Which port?"}` || len(d) != 2 {
-		t.Errorf("the details are %s, %v", a.Details, err)
-	}
-	if q, ok := task.InputOf(a); !ok || q.Question != "Which port?" || len(q.Options) != 0 {
-		t.Errorf("the question is %+v, %t", q, ok)
+	if a.Tool != "request_user_input" || string(a.Arguments) != `{"question":"Which port?"}` {
+		t.Errorf("the call is %s %s", a.Tool, a.Arguments)
 	}
 	if _, live, err := h.rt.Holder(context.Background(), "t1"); err != nil || live {
 		t.Errorf("the lease is held: %v %v", live, err)
@@ -116,7 +113,7 @@ func TestInput_theAnswerIsTheResultOfTheCallAndTheTaskGoesOn(t *testing.T) {
 	t.Parallel()
 	h := questioned(t, whichPort)
 	reply, err := h.tell(h.open().ID, "8080, I think")
-	if err != nil || reply.Result != "handled" || reply.Row.Status != "completed" {
+	if err != nil || reply.Status != "completed" {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	h.stands("completed", "ok", "")
@@ -128,15 +125,10 @@ func TestInput_theAnswerIsTheResultOfTheCallAndTheTaskGoesOn(t *testing.T) {
 	if r := last[len(last)-1].ToolResult; h.calls() != 2 || r == nil || r.Content != "8080, I think" {
 		t.Errorf("asked %d times, the model was told %+v", h.calls(), last[len(last)-1])
 	}
-	got := h.state().Approvals[0]
-	var d struct{ Tool, Answer string }
-	if err := json.Unmarshal(got.Details, &d); err != nil || d.Tool != "request_user_input" || d.Answer != "8080, I think" {
-		t.Errorf("the details are %s, %v", got.Details, err)
+	if got := h.responded(); len(got) != 1 || got[0].Action != session.RespondAnswer || got[0].Text != "8080, I think" || got[0].By != "ann" {
+		t.Errorf("the responses are %+v", got)
 	}
-	if got.Status != "approved" || got.Action != "answered" || got.By != "ann" || got.ResolvedAt == 0 {
-		t.Errorf("the record is %+v", got)
-	}
-	for _, name := range []string{"approval_requested", "approval_granted", "tool_call", "tool_result", "task_resumed"} {
+	for _, name := range []string{"tool_call", "tool_result", "task_resumed"} {
 		if n := h.count(name); n != 1 {
 			t.Errorf("%s happened %d times", name, n)
 		}
@@ -154,7 +146,7 @@ func TestInput_answeredFromAnotherProcess(t *testing.T) {
 	}
 	other.asks()
 	reply, err := other.tell(one.open().ID, "8080")
-	if err != nil || reply.Result != "handled" || reply.Row.Status != "completed" || other.calls() != 1 {
+	if err != nil || reply.Status != "completed" || other.calls() != 1 {
 		t.Errorf("%+v, %v; asked %d times", reply, err, other.calls())
 	}
 	other.told("8080")
@@ -167,17 +159,15 @@ func TestInput_anAnswerThatWasOnlyPostedIsTakenByWhoeverLooksNext(t *testing.T) 
 	one := houseOn(t, st, script(whichPort))
 	one.start(job())
 	a := one.open()
-	said := map[string]any{"approvalId": a.ID, "action": "answered", "text": "8080", "by": "ann", "mark": "m", "at": time.Now().UnixMilli()}
-	item := store.Item{ID: "approval:" + a.ID, Kind: store.ItemApproval, Payload: session.Values{"answer": json.RawMessage(jsonOf(t, said))}}
-	if _, err := one.rt.Post(context.Background(), "t1", item); err != nil {
+	if err := one.rt.Respond(context.Background(), "t1", replyTo(a.ID, "8080")); err != nil {
 		t.Fatal(err)
 	}
 	other := houseOn(t, st, script("done"))
-	if reply, err := other.tell(a.ID, "9090"); !errors.Is(err, session.ErrApprovalResolved) {
+	if reply, err := other.tell(a.ID, "9090"); !errors.Is(err, session.ErrResponded) {
 		t.Errorf("another answer: %+v, %v", reply, err)
 	}
-	if reply, err := other.tell(a.ID, "8080"); err != nil || reply.Result != "duplicate" {
-		t.Errorf("the same again: %+v, %v", reply, err)
+	if err := other.rt.Respond(context.Background(), "t1", replyTo(a.ID, "8080")); err != nil {
+		t.Errorf("the same again: %v", err)
 	}
 	result, err := other.x.Resume(context.Background(), "t1")
 	if err != nil || result.Row.Status != "completed" || other.calls() != 1 {
@@ -200,7 +190,7 @@ func TestInput_anAnswerThatWasTakenOutlivesItsProcess(t *testing.T) {
 		<-ctx.Done()
 		return llm.Response{}, ctx.Err()
 	})
-	if _, err := dying.x.Answer(ctx, "t1", a.ID, "8080", "ann"); err == nil {
+	if _, err := dying.x.Respond(ctx, "t1", replyTo(a.ID, "8080"), task.RespondOptions{}); err == nil {
 		t.Error("the answer was not broken off")
 	}
 	dying.told("8080")
@@ -210,8 +200,8 @@ func TestInput_anAnswerThatWasTakenOutlivesItsProcess(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	other.told("8080")
-	if n := other.count("approval_requested"); n != 1 {
-		t.Errorf("asked %d times", n)
+	if n := len(other.responded()); n != 1 {
+		t.Errorf("answered %d times", n)
 	}
 }
 
@@ -220,20 +210,20 @@ func TestInput_theFirstAnswerCounts(t *testing.T) {
 	h := newHouse(t, script(whichPort, `call:q2:request_user_input:{"question":"And the host?"}`))
 	h.start(job())
 	first := h.open()
-	if reply, err := h.tell(first.ID, "8080"); err != nil || reply.Result != "handled" {
+	if reply, err := h.tell(first.ID, "8080"); err != nil {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	h.asks() // for the host
 	h.unchanged(func() {
-		if reply, err := h.tell(first.ID, "8080"); err != nil || reply.Result != "duplicate" {
+		if reply, err := h.tell(first.ID, "8080"); err != nil {
 			t.Errorf("the same again: %+v, %v", reply, err)
 		}
 		_, err := h.tell(first.ID, "9090")
-		var resolved *session.ApprovalResolvedError
-		if !errors.As(err, &resolved) || resolved.Action != "answered" || resolved.ID != first.ID {
+		var resolved *session.RespondedError
+		if !errors.As(err, &resolved) || resolved.Response.Text != "8080" || resolved.Response.PendingID != first.ID {
 			t.Errorf("another answer: %v", err)
 		}
-		if reply, err := h.tell("nobody", "8080"); !errors.Is(err, session.ErrApprovalNotFound) || reply.Result != "not_found" {
+		if reply, err := h.tell("nobody", "8080"); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("an unknown one: %+v, %v", reply, err)
 		}
 	})
@@ -252,11 +242,11 @@ func TestInput_ofManyAnswersOneCounts(t *testing.T) {
 	for _, text := range []string{"1", "2", "3", "4", "5", "6"} {
 		wg.Go(func() {
 			reply, err := h.tell(id, text)
-			if err == nil && reply.Result != "duplicate" {
+			if err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				handled = append(handled, text)
-			} else if !errors.Is(err, session.ErrApprovalResolved) && !errors.Is(err, session.ErrTaskTerminal) {
+			} else if !errors.Is(err, session.ErrResponded) && !errors.Is(err, session.ErrTaskTerminal) {
 				t.Errorf("%s: %+v, %v", text, reply, err)
 			}
 		})
@@ -272,8 +262,8 @@ func TestInput_onlyWhatTheQuestionTakesIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	h := questioned(t, whichColour)
 	a := h.open()
-	if q, ok := task.InputOf(a); !ok || !slices.Equal(q.Options, []string{"red", "blue"}) {
-		t.Errorf("the question is %+v", q)
+	if len(a.Choices) != 2 || a.Choices[0].Value != "red" || a.Choices[1].Value != "blue" {
+		t.Errorf("the question is %+v", a)
 	}
 	h.unchanged(func() {
 		for _, text := range []string{"green", "Red", "", "  "} {
@@ -282,13 +272,13 @@ func TestInput_onlyWhatTheQuestionTakesIsAnAnswer(t *testing.T) {
 			}
 		}
 		for _, action := range []string{"allow_once", "deny_once", "answered"} {
-			if _, err := h.respond(a.ID, action, task.RespondOptions{}); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "answer it") {
+			if _, err := h.respond(a.ID, action, task.RespondOptions{}); !errors.Is(err, session.ErrInvalid) {
 				t.Errorf("%s: %v", action, err)
 			}
 		}
 	})
 	h.asks()
-	if reply, err := h.tell(a.ID, "blue"); err != nil || reply.Row.Status != "completed" {
+	if reply, err := h.tell(a.ID, "blue"); err != nil || reply.Status != "completed" {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	h.told("blue")
@@ -315,8 +305,8 @@ func TestInput_endsWithTheTask(t *testing.T) {
 	if err != nil || row.Status != "cancelled" || row.PendingApprovals != 0 || row.AwaitingUserInputReasonCode != "" {
 		t.Fatalf("%+v, %v", row, err)
 	}
-	if got := h.state().Approvals[0].Status; got != "cancelled" {
-		t.Errorf("the question is %s", got)
+	if got := h.responded(); len(got) != 1 || got[0].Action != session.RespondCancel {
+		t.Errorf("the responses are %+v", got)
 	}
 	h.unchanged(func() {
 		if _, err := h.tell(a.ID, "8080"); !errors.Is(err, session.ErrTaskTerminal) {
@@ -329,13 +319,13 @@ func TestInput_expiresLikeAnApproval(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	h := questioned(t, whichPort, func(c *task.Config) {
-		c.Clock, c.ApprovalTimeout = func() time.Time { return now }, time.Minute
+		c.Clock, c.PendingTimeout = func() time.Time { return now }, time.Minute
 	})
 	a := h.open()
 	now = now.Add(time.Minute)
 	_, err := h.tell(a.ID, "8080")
-	var resolved *session.ApprovalResolvedError
-	if !errors.As(err, &resolved) || resolved.Action != "expired" {
+	var resolved *session.RespondedError
+	if !errors.As(err, &resolved) || resolved.Response.Action != session.RespondExpire {
 		t.Errorf("a late answer: %v", err)
 	}
 	h.stands("paused", "needs_user_action", "")
@@ -370,7 +360,7 @@ func TestInput_aQuestionThatCannotBeAnsweredIsNotAsked(t *testing.T) {
 		h := newHouse(t, script("call:q1:request_user_input:"+arguments, "done"))
 		h.start(job())
 		h.stands("completed", "ok", "")
-		if got := h.answers(); len(got) != 1 || !got[0].IsError || len(h.state().Approvals) != 0 {
+		if got := h.answers(); len(got) != 1 || !got[0].IsError || len(h.waiting()) != 0 {
 			t.Errorf("%s: %+v", arguments, got)
 		}
 	}
@@ -388,7 +378,7 @@ func TestInput_askedInAnswerToAMessage(t *testing.T) {
 	}
 	h.asks()
 	reply, err := h.tell(h.open().ID, "8080")
-	if err != nil || reply.Row.Status != "completed" || reply.Row.ResultSummary != "it is 8080" {
+	if err != nil || reply.Status != "completed" || reply.ResultSummary != "it is 8080" {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	h.told("8080")
@@ -419,8 +409,8 @@ func TestInput_aQuestionOutlivesTheProcessThatAskedIt(t *testing.T) {
 	if _, err := s.x.Resume(context.Background(), id); !errors.Is(err, session.ErrNotResumable) {
 		t.Errorf("resumed: %v", err)
 	}
-	reply, err := s.x.Answer(context.Background(), id, s.state(id).Approvals[0].ID, "8080", "ann")
-	if err != nil || reply.Row.Status != "completed" || asked != 2 || len(s.events(id, "approval_requested")) != 1 {
+	reply, err := s.x.Respond(context.Background(), id, replyTo("q1", "8080"), task.RespondOptions{})
+	if err != nil || reply.Status != "completed" || asked != 2 || len(s.events(id, "call_pending")) != 1 {
 		t.Errorf("%+v, %v; the model was asked %d times", reply, err, asked)
 	}
 }

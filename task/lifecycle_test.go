@@ -13,7 +13,6 @@ import (
 
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -107,11 +106,11 @@ func (c *counter) ran() int {
 
 // tools is a registry of fixed tools that can check commands.
 type tools struct {
-	list  []task.Tool
+	list  []tool.Tool
 	check func(command string) (string, bool)
 }
 
-func (t tools) Tools(context.Context, task.Workspace) ([]task.Tool, error) { return t.list, nil }
+func (t tools) Tools(context.Context, task.Workspace) ([]tool.Tool, error) { return t.list, nil }
 
 func (t tools) Check(_ context.Context, _ task.Workspace, command string) (string, bool, error) {
 	output, ok := t.check(command)
@@ -138,9 +137,17 @@ func newHouse(t *testing.T, answer func(context.Context, int, llm.Request) (llm.
 func houseOn(t *testing.T, st store.Store, answer func(context.Context, int, llm.Request) (llm.Response, error), change ...func(*task.Config)) *house {
 	t.Helper()
 	h := &house{T: t, player: &player{answer: answer}, st: st}
+	c := task.Config{Warn: func(format string, args ...any) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.warned = append(h.warned, fmt.Sprintf(format, args...))
+	}}
+	for _, f := range change {
+		f(&c)
+	}
 	var err error
 	h.rt, err = holdfast.New(holdfast.Config{
-		Store: st, Models: llm.Map{"m": h.player}, DefaultModel: "m", Poll: 5 * time.Millisecond,
+		Store: st, Models: llm.Map{"m": h.player}, DefaultModel: "m", Poll: 5 * time.Millisecond, Now: c.Clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -150,14 +157,6 @@ func houseOn(t *testing.T, st store.Store, answer func(context.Context, int, llm
 			t.Error(err)
 		}
 	})
-	c := task.Config{Warn: func(format string, args ...any) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.warned = append(h.warned, fmt.Sprintf(format, args...))
-	}}
-	for _, f := range change {
-		f(&c)
-	}
 	if h.x, err = task.New(h.rt, c); err != nil {
 		t.Fatal(err)
 	}
@@ -165,18 +164,30 @@ func houseOn(t *testing.T, st store.Store, answer func(context.Context, int, llm
 }
 
 // with gives an executor tools.
-func with(list ...task.Tool) func(*task.Config) {
+func with(list ...tool.Tool) func(*task.Config) {
 	return func(c *task.Config) { c.Registry = tools{list: list} }
 }
 
-func reader(name string) (*counter, task.Tool) {
-	c := &counter{name: name, nature: tool.ReadOnly}
-	return c, task.Tool{Tool: c, Effects: permission.Read}
+// declared is a tool that does so.
+type declared struct {
+	tool.Tool
+	effects tool.Effects
 }
 
-func writer() (*counter, task.Tool) {
+func (d declared) Spec() tool.Spec {
+	s := d.Tool.Spec()
+	s.Effects = d.effects
+	return s
+}
+
+func reader(name string) (*counter, tool.Tool) {
+	c := &counter{name: name, nature: tool.ReadOnly}
+	return c, declared{c, tool.Read}
+}
+
+func writer() (*counter, tool.Tool) {
 	c := &counter{name: "write"}
-	return c, task.Tool{Tool: c, Effects: permission.Write}
+	return c, declared{c, tool.Write}
 }
 
 // job is a spec without planning.
@@ -248,19 +259,48 @@ func (h *house) seq() int64 {
 	return last
 }
 
-// open is the only approval that waits.
-func (h *house) open() session.Approval {
+// open is the only call that waits for a response.
+func (h *house) open() session.PendingCall {
 	h.Helper()
-	var open []session.Approval
-	for _, a := range h.state().Approvals {
-		if a.Status == "pending" {
-			open = append(open, a)
-		}
-	}
+	open := h.waiting()
 	if len(open) != 1 {
-		h.Fatalf("%d approvals wait", len(open))
+		h.Fatalf("%d calls wait", len(open))
 	}
 	return open[0]
+}
+
+// waiting lists the calls that wait for a response.
+func (h *house) waiting() []session.PendingCall {
+	h.Helper()
+	s, err := h.rt.Get(context.Background(), "t1", holdfast.WithTail())
+	if err != nil {
+		h.Fatal(err)
+	}
+	return slices.DeleteFunc(s.PendingCalls(), func(p session.PendingCall) bool { return !p.Waiting() })
+}
+
+// responded lists how calls were settled.
+func (h *house) responded() []session.Response {
+	h.Helper()
+	var found []session.Response
+	for e, err := range h.rt.Log(context.Background(), "t1", 0) {
+		if err != nil {
+			h.Fatal(err)
+		}
+		if c, ok := e.Change.(session.CallResponded); ok && !e.Discarded {
+			found = append(found, c.Response)
+		}
+	}
+	return found
+}
+
+func (h *house) permissions() session.Permissions {
+	h.Helper()
+	s, err := h.rt.Get(context.Background(), "t1", holdfast.WithTail())
+	if err != nil {
+		h.Fatal(err)
+	}
+	return s.Permissions()
 }
 
 func (h *house) stands(status, terminalStatus, class string) {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -40,17 +41,17 @@ func statusOfKind(kind, class string) (terminalStatus, failureClass string) {
 	case KindSuccess, KindExternal, KindDeterministic:
 		return TerminalOK, ""
 	case KindPartial:
-		return TerminalPartial, orText(class, ClassContract)
+		return TerminalPartial, cmp.Or(class, ClassContract)
 	case KindTimedOut, KindCancelled:
-		return TerminalPartial, orText(class, ClassBudget)
+		return TerminalPartial, cmp.Or(class, ClassBudget)
 	case KindNeedsUser:
 		return TerminalNeedsUser, class
 	}
-	return TerminalFailed, orText(class, ClassUnknown)
+	return TerminalFailed, cmp.Or(class, ClassUnknown)
 }
 
-// wish is what a task is asked to come to.
-type wish struct {
+// outcome is what a task is to end with.
+type outcome struct {
 	status         string // completed, failed, paused, blocked or interrupted
 	terminalStatus string
 	class          string
@@ -79,34 +80,34 @@ func evidence(row session.TaskRow) bool {
 	return shows(row.ResultSummary, row.OutputFiles) || shows(best.ResultSummary, best.OutputFiles)
 }
 
-// settled is what becomes of a wish, given what the row has to show: nobody
+// settled is what becomes of an outcome, given what the row has to show: nobody
 // calls a task that left something useful a failure, and nobody one without
 // its verification a success.
-func (w wish) settled(row session.TaskRow) wish {
+func (w outcome) settled(row session.TaskRow) outcome {
 	hard := w.class == ClassVerification || w.class == ClassUser
 	shows := evidence(row)
 	switch {
 	case w.status == Blocked || w.terminalStatus == TerminalAwaitingApproval:
-		return wish{Blocked, TerminalAwaitingApproval, w.class, w.error}
+		return outcome{Blocked, TerminalAwaitingApproval, w.class, w.error}
 	case w.status == Paused || w.terminalStatus == TerminalNeedsUser && w.status != Completed:
-		return wish{Paused, TerminalNeedsUser, w.class, w.error}
+		return outcome{Paused, TerminalNeedsUser, w.class, w.error}
 	case w.status == Completed && w.terminalStatus == TerminalNeedsUser:
 		return w
 	case w.status == Interrupted:
-		return wish{Interrupted, TerminalResumeAvailable, w.class, w.error}
+		return outcome{Interrupted, TerminalResumeAvailable, w.class, w.error}
 	case w.status == Failed:
 		if shows && !hard {
-			return wish{Completed, TerminalPartial, orText(w.class, ClassContract), w.error}
+			return outcome{Completed, TerminalPartial, cmp.Or(w.class, ClassContract), w.error}
 		}
-		return wish{Failed, TerminalFailed, orText(w.class, ClassUnknown), w.error}
+		return outcome{Failed, TerminalFailed, cmp.Or(w.class, ClassUnknown), w.error}
 	case w.terminalStatus == TerminalFailed:
-		return wish{Failed, TerminalFailed, orText(w.class, ClassUnknown), w.error}
+		return outcome{Failed, TerminalFailed, cmp.Or(w.class, ClassUnknown), w.error}
 	case w.terminalStatus == TerminalPartial:
-		return wish{Completed, TerminalPartial, orText(w.class, ClassContract), w.error}
+		return outcome{Completed, TerminalPartial, cmp.Or(w.class, ClassContract), w.error}
 	case w.class != "" && shows && !hard:
-		return wish{Completed, TerminalPartial, w.class, w.error}
+		return outcome{Completed, TerminalPartial, w.class, w.error}
 	}
-	return wish{Completed, TerminalOK, "", ""}
+	return outcome{Completed, TerminalOK, "", ""}
 }
 
 // unresolved are the failed steps that nothing was done about, and whether one
@@ -126,18 +127,18 @@ func unresolved(s session.TaskState) (ids []string, blocking bool) {
 	return ids, blocking
 }
 
-// gated turns a wish to complete into a failure while a step that matters has
+// gated turns a completion into a failure while a step that matters has
 // failed and nothing was done about it.
-func (w wish) gated(s session.TaskState) wish {
+func (w outcome) gated(s session.TaskState) outcome {
 	open, blocking := unresolved(s)
 	if w.status != Completed || len(open) == 0 {
 		return w
 	}
-	class := orText(w.class, ClassContract)
+	class := cmp.Or(w.class, ClassContract)
 	if blocking {
 		class = ClassVerification
 	}
-	return wish{status: Failed, class: class, error: completionBlockedText + strings.Join(open, ", ")}
+	return outcome{status: Failed, class: class, error: completionBlockedText + strings.Join(open, ", ")}
 }
 
 // shown is what the row has to show of a state: the last words, the files, and

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// labour works on a task under its lease until it comes to rest: first is how
-// it begins. While a task waits for answers that have come already, it goes on.
-func (x *Executor) labour(ctx context.Context, r *Run, first func(context.Context) error) error {
+// workUntilIdle works on a task under its lease until it ends or waits for
+// somebody: first is how it begins. It goes on while responses have come.
+func (x *Executor) workUntilIdle(ctx context.Context, r *Run, first func(context.Context) error) error {
 	leave, err := x.turn(ctx, r)
 	if err != nil {
 		return x.broken(ctx, r, err)
@@ -26,14 +26,13 @@ func (x *Executor) labour(ctx context.Context, r *Run, first func(context.Contex
 		if err != nil || Ended(r.row()) {
 			return err
 		}
-		if _, asked, err := r.cancelWish(ctx); err != nil || asked { // it came too late to be seen on the way
+		if _, asked, err := r.cancelAsked(ctx); err != nil || asked { // it came too late to be seen on the way
 			return errors.Join(err, x.cancelled(ctx, r))
 		}
 		if !waits(r.row()) {
 			return nil
 		}
-		goOn, err := x.takeAnswers(ctx, r)
-		if err != nil || !goOn {
+		if open, err := r.unanswered(ctx); err != nil || open {
 			return err
 		}
 		work = func(ctx context.Context) error {
@@ -49,8 +48,8 @@ func (x *Executor) labour(ctx context.Context, r *Run, first func(context.Contex
 // is queued; one that was at work before stays what it is.
 func (x *Executor) turn(ctx context.Context, r *Run) (leave func(), err error) {
 	if x.line.full() && r.row().Status == Pending {
-		err := r.append(ctx, move{
-			changes: []session.Change{event("task_queued", map[string]any{"message": queuedText})},
+		err := r.append(ctx, edit{
+			changes: []session.Change{event("task_queued", note{Message: queuedText})},
 			row:     func(row *session.TaskRow) { row.Status = Queued },
 		})
 		if err != nil {
@@ -61,6 +60,8 @@ func (x *Executor) turn(ctx context.Context, r *Run) (leave func(), err error) {
 	defer stop()
 	return x.line.enter(waiting)
 }
+
+var errCancelled = errors.New("the task was cancelled")
 
 // listening is a context that ends when somebody cancels the task, for what
 // takes long and does not look at the inbox itself.
@@ -116,7 +117,7 @@ func (x *Executor) interrupt(ctx context.Context, r *Run, cause error) error {
 		err := r.sealed(ctx, "task.interrupt")
 		return errors.Join(err, &session.InterruptedError{ID: r.ID(), Seq: session.Base(r.session()), Err: cause})
 	}
-	if err := x.rest(ctx, r, wish{status: Interrupted}, "interrupted", r.stepBack("interrupted")); err != nil {
+	if err := x.rest(ctx, r, outcome{status: Interrupted}, "interrupted", r.stepBack("interrupted")); err != nil {
 		return err
 	}
 	return &session.InterruptedError{ID: r.ID(), Seq: session.Base(r.session()), Err: cause}
@@ -131,11 +132,14 @@ func (x *Executor) perform(ctx context.Context, r *Run) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, asked, err := r.cancelWish(ctx); err != nil || asked {
+		if _, asked, err := r.cancelAsked(ctx); err != nil || asked {
 			return errors.Join(err, errorIf(asked, errCancelled))
 		}
 		if reason, err := r.feedbackWaiting(ctx); err != nil || reason == StopFeedbackStop {
 			return errors.Join(err, x.rested(ctx, r, reason))
+		}
+		if err := x.takeSettings(ctx, r); err != nil {
+			return err
 		}
 		if over, err := x.wrapsUp(ctx, r); err != nil || over {
 			return err
@@ -167,11 +171,11 @@ func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
 	if step, ok := nextStep(orPlan(state.Plan)); ok && step.Status == stepInProgress {
 		return false, nil // its loop sees it
 	}
-	items, err := x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return false, err
 	}
-	var m move
+	var m edit
 	for _, item := range items {
 		if item.Kind == store.ItemWrapUp {
 			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
@@ -181,11 +185,11 @@ func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
 		return false, nil
 	}
 	if r.row().Status == Planning {
-		if err := r.append(ctx, move{row: func(row *session.TaskRow) { row.Status = Executing }}); err != nil {
+		if err := r.append(ctx, edit{row: func(row *session.TaskRow) { row.Status = Executing }}); err != nil {
 			return false, err
 		}
 	}
-	w := wish{status: Completed}
+	w := outcome{status: Completed}
 	w.terminalStatus, w.class = statusOfKind(wrappedUp(state.Plan), "")
 	return true, x.rest(ctx, r, w, string(StopWrapUp), m)
 }
@@ -195,7 +199,7 @@ func (x *Executor) rested(ctx context.Context, r *Run, reason StopReason) error 
 	if reason == "" {
 		return nil
 	}
-	return x.rest(ctx, r, wish{status: Paused, error: stoppedByUser}, string(reason), move{})
+	return x.rest(ctx, r, outcome{status: Paused, error: stoppedByUser}, string(reason), edit{})
 }
 
 func errorIf(yes bool, err error) error {
@@ -214,13 +218,13 @@ func (x *Executor) unplanned(ctx context.Context, r *Run, err error) error {
 	case ctx.Err() != nil, errors.Is(err, session.ErrFenced), errors.Is(err, errCancelled), errors.As(err, &stored):
 		return err
 	case errors.As(err, &over):
-		return x.rest(ctx, r, wish{status: Paused, class: ClassBudget, error: over.Error()}, over.Kind, move{})
+		return x.rest(ctx, r, outcome{status: Paused, class: ClassBudget, error: over.Error()}, over.Kind, edit{})
 	case Classify(err) == ClassQuota:
-		return x.rest(ctx, r, wish{status: Paused, class: ClassQuota, error: err.Error()}, "provider_error", move{})
+		return x.rest(ctx, r, outcome{status: Paused, class: ClassQuota, error: err.Error()}, "provider_error", edit{})
 	case errors.As(err, &provider):
-		return x.rest(ctx, r, wish{status: Failed, class: ClassDependency, error: err.Error()}, "dependency_unavailable", move{})
+		return x.rest(ctx, r, outcome{status: Failed, class: ClassDependency, error: err.Error()}, "dependency_unavailable", edit{})
 	}
-	return x.rest(ctx, r, wish{status: Failed, class: ClassUnknown, error: err.Error()}, "error", move{})
+	return x.rest(ctx, r, outcome{status: Failed, class: ClassUnknown, error: err.Error()}, "error", edit{})
 }
 
 // runStep runs one step of the plan. GoOn says that there may be more to do.
@@ -230,11 +234,19 @@ func (x *Executor) runStep(ctx context.Context, r *Run, step session.PlanStep) (
 			return false, err
 		}
 	}
-	out, cause := r.RunStep(ctx, KernelInput{StepID: step.ID, Messages: r.stepMessages(step)}, r.stepPolicy(step))
-	if out.StopReason == "" { // the input was refused
-		return false, cause
+	caps, _ := Caps{}.withDefaults() // none are given
+	w := r.newWork(modeStep, step.ID, caps)
+	w.step, w.opening = step, r.stepMessages(step)
+	var after error
+	out, _, err := w.run(ctx, func(ctx context.Context, out Outcome, cause error) error {
+		var err error
+		goOn, after, err = x.stepEnded(ctx, r, step, out, cause)
+		return err
+	})
+	if err != nil || out.StopReason == StopEndedElsewhere {
+		return false, err
 	}
-	return x.stepEnded(ctx, r, step, out, cause)
+	return goOn, after
 }
 
 func (x *Executor) startStep(ctx context.Context, r *Run, step session.PlanStep) (session.PlanStep, error) {
@@ -242,8 +254,8 @@ func (x *Executor) startStep(ctx context.Context, r *Run, step session.PlanStep)
 	if step.StartedAt == 0 {
 		step.StartedAt = millis(x.c.Clock())
 	}
-	err := r.append(ctx, move{
-		changes: []session.Change{event("step_started", map[string]any{"step": step})},
+	err := r.append(ctx, edit{
+		changes: []session.Change{event("step_started", stepEvent{Step: step})},
 		state:   func(s *session.TaskState) { s.Steps.Current = &step.ID },
 		row:     func(row *session.TaskRow) { row.Status = Executing },
 	})
@@ -259,7 +271,7 @@ func (r *Run) stepMessages(step session.PlanStep) []session.Message {
 	}
 	i := slices.IndexFunc(plan.Steps, func(s session.PlanStep) bool { return s.ID == step.ID })
 	text := fmt.Sprintf(stepText, i+1, len(plan.Steps), step.Description)
-	return []session.Message{{Role: session.RoleUser, StepID: step.ID, Content: session.Text(text)}}
+	return []session.Message{{Role: session.RoleUser, Content: session.Text(text)}}
 }
 
 // runOut is a plan without steps that are left: what people said meanwhile is
@@ -270,11 +282,13 @@ func (x *Executor) runOut(ctx context.Context, r *Run) (goOn bool, err error) {
 		return false, err
 	}
 	if ok {
-		out, cause := r.RunFollowUp(ctx, KernelInput{}, r.followUpPolicy(next))
-		if out.StopReason == "" {
-			return false, cause
-		}
-		return x.followUpEnded(ctx, r, out, cause)
+		caps, _ := Caps{}.withDefaults() // none are given
+		_, _, err := r.answerFollowUp(ctx, next, caps, func(ctx context.Context, out Outcome, cause error) error {
+			var err error
+			goOn, err = x.followUpEnded(ctx, r, out, cause)
+			return err
+		})
+		return goOn && err == nil, err
 	}
 	return x.verified(ctx, r)
 }
@@ -294,9 +308,9 @@ func (r *Run) nextFollowUp(ctx context.Context) (session.FollowUp, bool, error) 
 	return waiting[0], true, nil
 }
 
-// cancelWish is the cancel that waits in the inbox, if there is one.
-func (r *Run) cancelWish(ctx context.Context) (store.Item, bool, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+// cancelAsked is the cancel that waits in the inbox, if there is one.
+func (r *Run) cancelAsked(ctx context.Context) (store.Item, bool, error) {
+	items, err := r.items(ctx)
 	if err != nil {
 		return store.Item{}, false, err
 	}
@@ -309,9 +323,9 @@ func (r *Run) cancelWish(ctx context.Context) (store.Item, bool, error) {
 }
 
 // bundleOver drops the grant for the shell calls of a step that has ended.
-func bundleOver(s session.TaskState) []session.Change {
-	if _, ok := s.Permissions.TemporaryGrants.Get(permission.BundleKey); !ok {
+func bundleOver(s session.Session) []session.Change {
+	if _, ok := s.Permissions().TemporaryGrants.Get(permission.BundleKey); !ok {
 		return nil
 	}
-	return []session.Change{event("permission_grants_dropped", map[string]any{"keys": []string{permission.BundleKey}})}
+	return []session.Change{event("permission_grants_dropped", grantsDropped{Keys: []string{permission.BundleKey}})}
 }

@@ -98,8 +98,8 @@ func (x *Executor) plan(ctx context.Context, r *Run) error {
 	if err != nil {
 		return err
 	}
-	return r.seal(ctx, "task.plan", move{
-		changes: []session.Change{event("plan_created", map[string]any{"plan": made}), event("executing", map[string]any{"message": executingText})},
+	return r.seal(ctx, "task.plan", edit{
+		changes: []session.Change{event("plan_created", planEvent{Plan: made}), event("executing", note{Message: executingText})},
 		row:     func(row *session.TaskRow) { row.Status = Executing },
 	})
 }
@@ -134,7 +134,7 @@ func (r *Run) spec() Spec {
 	budget, auto := r.budget(), state.Settings.AutoResume
 	return Spec{
 		ID: r.ID(), Title: row.Title, Prompt: row.Prompt, Workspace: r.workspace(), ExecutionMode: row.ExecutionMode,
-		PermissionMode: state.Permissions.Mode, Budget: &budget, PlanMode: state.Settings.PlanMode, SuccessCriteria: criteria(row),
+		PermissionMode: r.session().Permissions().Mode, Budget: &budget, PlanMode: state.Settings.PlanMode, SuccessCriteria: criteria(row),
 		MaxAttempts: row.MaxAttempts, AutoResume: &auto, Deep: state.Settings.Deep, Definition: r.session().Definition(),
 	}
 }
@@ -160,25 +160,20 @@ func (a asks) Plan(ctx context.Context, s Spec, window []session.Message) (sessi
 		if err := r.checkBudgets(ctx); err != nil {
 			return session.Plan{}, err
 		}
-		ask := asking{name: name, model: model, request: llm.Request{
+		response, err := r.ask(ctx, model, llm.Request{
 			Model: name, System: planSystemText, Messages: session.Sendable(messages), Params: r.session().ModelParams(),
-			Agent: r.session().Info().AgentName, SessionID: r.ID(), Inference: r.state().Loop.LifetimeTurns,
-		}}
-		response, err := r.ask(ctx, ask)
+		})
 		if err != nil {
 			return session.Plan{}, err
 		}
-		answer := r.heard(ask, response, "")
-		usage, count := r.counted(answer)
-		if err := r.append(ctx, move{changes: usage, state: count}); err != nil {
+		if err := r.append(ctx, r.counted(spent{response.Model, response.Usage, response.Cost})); err != nil {
 			return session.Plan{}, err
 		}
-		if made, ok := planIn(answer.message.Content.Text()); ok {
+		if made, ok := planIn(response.Content.Text()); ok {
 			return made, nil
 		}
-		answer.message.ToolCalls = nil
-		if !answer.message.Content.Blank() {
-			messages = append(messages, answer.message)
+		if !response.Content.Blank() {
+			messages = append(messages, session.Message{ID: r.x.c.NewID(), Role: session.RoleAssistant, Content: response.Content})
 		}
 		messages = append(messages, session.Message{
 			ID: "planning-again", Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(planAgainText),

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 const planAnswer = `Here it is: {"description":"two things","steps":[{"description":"one"},{"description":"check","kind":"verification"},{"description":"x","kind":"odd"}]} Good luck.`
@@ -184,7 +184,7 @@ func TestSuccessCriteria_filesMustBeThere(t *testing.T) {
 			}
 		}
 		return says("done"), nil
-	}, with(task.Tool{Tool: write, Effects: permission.Write}))
+	}, with(declared{write, tool.Write}))
 	s := job()
 	s.Workspace = task.Workspace{Root: root}
 	s.SuccessCriteria = &task.SuccessCriteria{Type: "file_exists", Paths: []string{"out.txt"}}
@@ -234,7 +234,7 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 	if err := h.x.AddRule(ctx, "t1", toolRule("session", "deny", "x")); err != nil {
 		t.Fatal(err)
 	}
-	fresh, tool := reader("new")
+	fresh, look := reader("new")
 	err := h.x.Open(ctx, "t1", func(r *task.Run) error {
 		if err := r.Trouble(ctx); err != nil {
 			return err
@@ -242,7 +242,7 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 		if err := r.ApplyWorkspace(ctx, task.Workspace{ID: "bad", Root: there}, failing{}); err == nil || r.Place().ID != "here" {
 			t.Errorf("a failing swap: %v, in %+v", err, r.Place())
 		}
-		if err := r.ApplyWorkspace(ctx, task.Workspace{ID: "there", Root: there}, tools{list: []task.Tool{tool}}); err != nil {
+		if err := r.ApplyWorkspace(ctx, task.Workspace{ID: "there", Root: there}, tools{list: []tool.Tool{look}}); err != nil {
 			return err
 		}
 		return r.Perform(ctx)
@@ -257,8 +257,8 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 	if state.Loop.Advice != "" || state.Loop.Blocked != nil || state.Tools.PageFailure != nil || state.Recovery.DisabledScope != nil {
 		t.Errorf("what belonged to the old workspace is still there: %+v", state.Loop)
 	}
-	if len(state.Permissions.SessionRules) != 1 || state.Loop.LifetimeTurns != 2+7 {
-		t.Errorf("what belongs to the task is gone: %+v", state.Permissions)
+	if len(h.permissions().SessionRules) != 1 || state.Loop.LifetimeTurns != 2+7 {
+		t.Errorf("what belongs to the task is gone: %+v", h.permissions())
 	}
 	if h.count("workspace_changed") != 1 {
 		t.Errorf("events are %v", h.events())
@@ -267,6 +267,6 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 
 type failing struct{}
 
-func (failing) Tools(context.Context, task.Workspace) ([]task.Tool, error) {
+func (failing) Tools(context.Context, task.Workspace) ([]tool.Tool, error) {
 	return nil, errors.New("no tools here")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 func toolRule(source, effect, name string) session.Rule {
@@ -23,7 +24,7 @@ func toolRule(source, effect, name string) session.Rule {
 }
 
 // decision is what a policy makes of a call.
-func decision(t *testing.T, rules *task.Rules, w task.Workspace, effects permission.Effects) permission.Result {
+func decision(t *testing.T, rules *task.Rules, w task.Workspace, effects tool.Effects) permission.Result {
 	t.Helper()
 	p, err := rules.Policy(context.Background(), w)
 	if err != nil {
@@ -54,7 +55,7 @@ func TestRules_evaluationAfterAChangeUsesTheNewOnes(t *testing.T) {
 	w := task.Workspace{ID: "w1", Root: root}
 	expect := func(what, want string) {
 		t.Helper()
-		if got := decision(t, rules, w, permission.Write); got.Decision != want {
+		if got := decision(t, rules, w, tool.Write); got.Decision != want {
 			t.Errorf("%s: %s (%s), want %s", what, got.Decision, got.Reason.Summary, want)
 		}
 	}
@@ -102,10 +103,10 @@ func TestRules_aManifestThatCannotBeReadAsksForAllButReading(t *testing.T) {
 		if _, err := rules.Add(context.Background(), w, toolRule("workspace_db", "allow", "act")); err != nil {
 			t.Fatal(err)
 		}
-		if got := decision(t, rules, w, permission.Write); got.Decision != "ask" || got.Reason.Type != "policy_error" {
+		if got := decision(t, rules, w, tool.Write); got.Decision != "ask" || got.Reason.Type != "policy_error" {
 			t.Errorf("%s: %s for %s", name, got.Decision, got.Reason.Type)
 		}
-		if got := decision(t, rules, w, permission.Read); got.Decision != "allow" {
+		if got := decision(t, rules, w, tool.Read); got.Decision != "allow" {
 			t.Errorf("%s: reading is %s", name, got.Decision)
 		}
 	}
@@ -120,7 +121,7 @@ func TestRules_oneBadRuleIsLeftOutAndToldOnce(t *testing.T) {
 	rules := task.NewRules(h.rt, task.RulesConfig{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }})
 	w := task.Workspace{ID: "w", Root: root}
 	for range 3 {
-		if got := decision(t, rules, w, permission.Write); got.Decision != "allow" {
+		if got := decision(t, rules, w, tool.Write); got.Decision != "allow" {
 			t.Errorf("the good rule says %s", got.Decision)
 		}
 	}

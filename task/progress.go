@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Fingerprint is a call that failed, and how. Two are the same when all their
@@ -93,10 +93,10 @@ func (r *Run) assessWindow(ctx context.Context) (assessment, error) {
 			events = append(events, readHappening(e.Change))
 		}
 	}
-	effects := map[string]permission.Effects{}
+	effects := map[string]tool.Effects{}
 	if tools, err := r.catalogue(ctx); err == nil { // without it, names decide
 		for _, t := range tools {
-			effects[t.Spec().Name] = t.Effects
+			effects[t.Spec().Name] = t.Spec().Effects
 		}
 	}
 	return assess(events, effects), nil
@@ -108,12 +108,12 @@ var lookups = map[string]bool{
 }
 
 // reads reports a call that looks at files, web one that looks at the network.
-func looks(name string, effects map[string]permission.Effects) (file, web bool) {
+func looks(name string, effects map[string]tool.Effects) (file, web bool) {
 	if e, known := effects[name]; known && e != 0 {
-		if ownTool(name) || e.Has(permission.Write|permission.Delete|permission.Shell) {
+		if ownTool(name) || e.Has(tool.Write|tool.Delete|tool.Shell) {
 			return false, false
 		}
-		return e.Has(permission.Read), !e.Has(permission.Read) && e.Has(permission.Network)
+		return e.Has(tool.Read), !e.Has(tool.Read) && e.Has(tool.Network)
 	}
 	if lookups[name] {
 		return true, false
@@ -122,7 +122,7 @@ func looks(name string, effects map[string]permission.Effects) (file, web bool) 
 }
 
 // assess scores a window by what happened in it.
-func assess(events []happening, effects map[string]permission.Effects) assessment {
+func assess(events []happening, effects map[string]tool.Effects) assessment {
 	var raw float64
 	var failures []Fingerprint
 	inputs := map[string]json.RawMessage{}

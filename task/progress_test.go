@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 func toolError(tool, input string) session.Change {
@@ -41,8 +41,8 @@ func times(n int, c session.Change) []session.Change {
 }
 
 func TestAssess_scoreOfAWindow(t *testing.T) {
-	effects := map[string]permission.Effects{
-		"file_read": permission.Read, "http_get": permission.Network, "shell": permission.Shell, "file_write": permission.Write,
+	effects := map[string]tool.Effects{
+		"file_read": tool.Read, "http_get": tool.Network, "shell": tool.Shell, "file_write": tool.Write,
 	}
 	step := event("step_completed", map[string]any{"step": session.PlanStep{ID: "s"}})
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,7 +36,7 @@ func followUpItem(f session.FollowUp) (store.Item, error) {
 	if err != nil {
 		return store.Item{}, err
 	}
-	m.ID = orText(f.ID, "follow-up")
+	m.ID = cmp.Or(f.ID, "follow-up")
 	return store.Item{ID: f.ID, Kind: store.ItemFollowUp, Payload: session.Values{"message": raw(m), followUpKey: raw(f)}}, nil
 }
 
@@ -72,6 +73,22 @@ func feedbackOf(item store.Item) session.StepFeedback {
 	_ = json.Unmarshal(item.Payload[feedbackKey], &f) // what cannot be read asks for nothing and is told so
 	f.ID = item.ID
 	return f
+}
+
+// items lists what is in the inbox, without what was taken and is not durable
+// yet.
+func (r *Run) items(ctx context.Context) ([]store.Item, error) {
+	items, err := r.x.rt.Inbox(ctx, r.ID())
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, record := range session.Unsaved(r.session()) {
+		if c, ok := record.Change.(session.InboxTaken); ok {
+			taken[c.ItemID] = true
+		}
+	}
+	return slices.DeleteFunc(items, func(i store.Item) bool { return taken[i.ID] }), nil
 }
 
 // queues is what waits in an inbox.
@@ -140,31 +157,29 @@ func textOf(data json.RawMessage) string {
 }
 
 // delivery takes a follow-up from the inbox and says it, in one write.
-func (r *Run) delivery(f session.FollowUp, prefix, stepID string) []session.Change {
+func (r *Run) delivery(f session.FollowUp, prefix string) []session.Change {
 	taken := session.InboxTaken{ItemID: f.ID, ItemKind: string(store.ItemFollowUp)}
-	told := event("follow_up_delivered", map[string]any{"id": f.ID})
 	m, err := followUpMessage(f, prefix)
 	if err != nil { // it must not keep the task from ever going on
 		r.x.c.Warn("follow-up %s of task %s is dropped: %v", f.ID, r.ID(), err)
 		return []session.Change{taken}
 	}
-	m.StepID = stepID
-	return []session.Change{taken, session.MessageAdded{Message: r.fresh(m)}, told}
+	return []session.Change{taken, session.MessageAdded{Message: r.fresh(m)}, event("follow_up_delivered", delivered{ID: f.ID})}
 }
 
-// holding is the follow-ups that were handed out to be answered one by one.
-type holding struct {
+// followUps are those that were handed out to be answered one by one.
+type followUps struct {
 	mu  sync.Mutex // guards ids
 	ids map[string]bool
 }
 
-func (h *holding) has(id string) bool {
+func (h *followUps) has(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ids[id]
 }
 
-func (h *holding) add(id string) {
+func (h *followUps) add(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ids == nil {
@@ -178,7 +193,7 @@ func (h *holding) add(id string) {
 // delivers them; those that were not delivered are still queued when the lease
 // ends.
 func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return nil, ofStore(err)
 	}
@@ -192,53 +207,54 @@ func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
 	return waiting, nil
 }
 
-// drain takes what has arrived while the loop runs: a wish to end, then
-// feedback, then follow-ups.
-func (r *Run) drain(ctx context.Context, it *Iteration) error {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+// drain takes what has arrived: a request to finish, settings, feedback, then
+// follow-ups. The loop itself takes cancels and responses.
+func (w *work) drain(ctx context.Context) error {
+	r := w.r
+	items, err := r.items(ctx)
 	if err != nil {
-		return ofStore(err)
+		return err
 	}
 	for _, item := range items {
-		switch item.Kind {
-		case store.ItemCancel: // whoever ends the task takes it
-			return Stop(StopCancelled, nil)
-		case store.ItemWrapUp:
-			err := r.append(ctx, move{
+		if item.Kind == store.ItemWrapUp {
+			err := r.append(ctx, edit{
 				changes: []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}},
 				state:   func(s *session.TaskState) { s.Loop.WrapUp = true },
 			})
 			if err != nil {
 				return err
 			}
-			return Stop(StopWrapUp, nil)
+			return stop(StopWrapUp, nil)
 		}
 	}
+	if err := r.x.applySettings(ctx, r, items); err != nil {
+		return err
+	}
 	running := ""
-	if it.Mode == modeStep {
-		running = it.StepID
+	if w.mode == modeStep {
+		running = w.id
 	}
 	reason, err := r.takeFeedback(ctx, items, running)
 	if err != nil {
 		return err
 	}
 	if reason != "" {
-		return Stop(reason, nil)
+		return stop(reason, nil)
 	}
-	return r.deliver(ctx, items, it)
+	return w.deliver(ctx, items)
 }
 
 // deliver says the follow-ups that arrived during a step.
-func (r *Run) deliver(ctx context.Context, items []store.Item, it *Iteration) error {
+func (w *work) deliver(ctx context.Context, items []store.Item) error {
 	for _, item := range items {
-		if item.Kind != store.ItemFollowUp || r.held.has(item.ID) {
+		if item.Kind != store.ItemFollowUp || w.r.held.has(item.ID) {
 			continue
 		}
 		f, prefix := followUpOf(item), "USER UPDATE: "
-		if it.Mode == modeFollowUp {
+		if w.mode == modeFollowUp {
 			prefix = ""
 		}
-		err := r.append(ctx, move{changes: r.delivery(f, prefix, it.StepID), state: func(s *session.TaskState) {
+		err := w.r.append(ctx, edit{changes: w.r.delivery(f, prefix), state: func(s *session.TaskState) {
 			s.Said.User = f.Message
 			s.Loop.FollowUpRetries = 0
 		}})
@@ -283,7 +299,7 @@ func boolInt(b bool) int {
 
 // feedbackWaiting takes feedback when no loop is running.
 func (r *Run) feedbackWaiting(ctx context.Context) (StopReason, error) {
-	items, err := r.x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil {
 		return "", ofStore(err)
 	}
@@ -298,7 +314,7 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 		id = running
 	}
 	step, known := r.state().Plan.Step(id)
-	m, reason := move{}, StopReason("")
+	m, reason := edit{}, StopReason("")
 	ignored := ""
 	switch {
 	case !known && (!current || f.Action != FeedbackDrift):
@@ -320,20 +336,17 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 		m, reason = r.retried(step, f.Message), StopFeedbackRetry
 	case f.Action == FeedbackDrift:
 		if current {
-			m = r.told("[USER FEEDBACK]: "+f.Message, id)
+			m = r.say("[USER FEEDBACK]: " + f.Message)
 		} else {
-			m = r.told(fmt.Sprintf("[STEP FEEDBACK - Step %q]: %s", id, f.Message), id)
+			m = r.say(fmt.Sprintf("[STEP FEEDBACK - Step %q]: %s", id, f.Message))
 		}
 	default:
 		ignored = "there is no such action"
 	}
-	payload := map[string]any{"id": f.ID, "stepId": id, "action": f.Action}
-	if f.Message != "" {
-		payload["message"] = f.Message
-	}
+	payload := feedbackEvent{ID: f.ID, StepID: id, Action: f.Action, Message: f.Message, Reason: ignored}
 	name := "step_feedback"
 	if ignored != "" {
-		name, payload["reason"], m, reason = "step_feedback_ignored", ignored, move{}, ""
+		name, m, reason = "step_feedback_ignored", edit{}, ""
 	}
 	taken := []session.Change{session.InboxTaken{ItemID: f.ID, ItemKind: string(store.ItemStepFeedback)}, event(name, payload)}
 	m.changes = append(taken, m.changes...)
@@ -343,22 +356,21 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 	return reason, r.append(ctx, m)
 }
 
-// told says something to the model before its next turn.
-func (r *Run) told(text, stepID string) move {
-	return move{changes: []session.Change{session.MessageAdded{Message: session.Message{
-		ID: r.x.c.NewID(), Role: session.RoleUser, StepID: stepID, Content: session.Text(text),
-	}}}, state: func(s *session.TaskState) { s.Said.User = text }}
+// say says something to the model before its next turn.
+func (r *Run) say(text string) edit {
+	m := r.fresh(session.Message{Role: session.RoleUser, Content: session.Text(text)})
+	return edit{changes: []session.Change{session.MessageAdded{Message: m}}, state: func(s *session.TaskState) { s.Said.User = text }}
 }
 
-func (r *Run) skipped(step session.PlanStep) move {
+func (r *Run) skipped(step session.PlanStep) edit {
 	step.Status, step.CompletedAt, step.Error = "skipped", millis(r.x.c.Clock()), ""
-	return move{changes: []session.Change{event("step_skipped", map[string]any{"step": step})}, state: forgetStep(step.ID)}
+	return edit{changes: []session.Change{event("step_skipped", stepEvent{Step: step})}, state: forgetStep(step.ID)}
 }
 
-func (r *Run) stoppedByUser(step session.PlanStep) move {
+func (r *Run) stoppedByUser(step session.PlanStep) edit {
 	step.Status, step.CompletedAt, step.Error = "failed", millis(r.x.c.Clock()), stoppedByUser
-	return move{
-		changes: []session.Change{event("step_failed", map[string]any{"step": step, "error": stoppedByUser})},
+	return edit{
+		changes: []session.Change{event("step_failed", stepEvent{Step: step, Error: stoppedByUser})},
 		state:   forgetStep(step.ID),
 		row: func(t *session.TaskRow) {
 			t.Status, t.TerminalStatus, t.Error = "paused", "needs_user_action", stoppedByUser
@@ -368,7 +380,7 @@ func (r *Run) stoppedByUser(step session.PlanStep) move {
 
 // retried puts a step back: its counts begin anew, and an end that stood for
 // it stands no more.
-func (r *Run) retried(step session.PlanStep, message string) move {
+func (r *Run) retried(step session.PlanStep, message string) edit {
 	plan := *r.state().Plan
 	plan.Steps = slices.Clone(plan.Steps)
 	for i := range plan.Steps {
@@ -376,11 +388,11 @@ func (r *Run) retried(step session.PlanStep, message string) move {
 			plan.Steps[i] = session.PlanStep{ID: step.ID, Description: step.Description, Kind: step.Kind, Status: "pending", VerificationAttempts: step.VerificationAttempts}
 		}
 	}
-	m := move{changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "step_feedback_retry"})}}
+	m := edit{changes: []session.Change{event("plan_revised", planEvent{Plan: plan, Reason: "step_feedback_retry"})}}
 	if message != "" {
-		m = m.and(r.told("[RETRY CONTEXT]: "+message, step.ID))
+		m = m.and(r.say("[RETRY CONTEXT]: " + message))
 	}
-	return m.and(move{state: func(s *session.TaskState) {
+	return m.and(edit{state: func(s *session.TaskState) {
 		forgetStep(step.ID)(s)
 		s.Recovery.Recovered = s.Recovery.Recovered.Without(step.ID)
 	}})

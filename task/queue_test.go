@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 	"github.com/holdfast-dev/holdfast/task"
@@ -128,7 +127,7 @@ func crashFollowUp(t *testing.T, n int, late bool) (writes int) {
 	})
 	var s *site
 	ran := 0
-	post := toolOf("post", permission.Write, tool.Once, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+	post := toolOf("post", tool.Write, tool.Once, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 		ran++
 		_, err := s.x.QueueFollowUp(ctx, "job", session.FollowUp{ID: "f1", Message: "faster"})
 		return tool.Result{Content: "posted"}, err
@@ -180,7 +179,7 @@ func TestFollowUp_overrideForOneTurn(t *testing.T) {
 	t.Parallel()
 	var s *site
 	var asked []string
-	post := toolOf("post", permission.Write, tool.Once, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+	post := toolOf("post", tool.Write, tool.Once, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 		_, err := s.x.QueueFollowUp(ctx, "job", session.FollowUp{
 			Message: "think", AgentConfigOverride: json.RawMessage(`{"systemPrompt":"be brief"}`),
 		})
@@ -242,7 +241,7 @@ func TestStepFeedback_effects(t *testing.T) {
 				if q := s.state(id).Queues; len(q.Feedback) != 1 || q.Feedback[0].ID != entry {
 					t.Errorf("it is not shown as waiting: %+v", q)
 				}
-				out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0]))
+				out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 				if err != nil || out.StopReason != c.want.reason {
 					t.Errorf("ended with %s, %v; want %s", out.StopReason, err, c.want.reason)
 				}
@@ -295,7 +294,7 @@ func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
 		if q := s.state(id).Queues; len(q.Feedback) != 2 || q.Feedback[0].Message != "one" || q.Feedback[1].Message != "two" {
 			t.Fatalf("in line are %+v", q)
 		}
-		if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, sp.Plan.Steps[0])); err != nil || out.StopReason != task.StopCompleted {
+		if out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"}); err != nil || out.StopReason != task.StopCompleted {
 			t.Fatal(out.StopReason, err)
 		}
 	})
@@ -309,25 +308,18 @@ func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		out, _ := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &drains{task.PolicyOfStep(r, sp.Plan.Steps[0])})
+		out, _ := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 		if out.StopReason != task.StopFeedbackStop {
 			t.Errorf("ended with %s, want the stop first", out.StopReason)
 		}
 	})
 }
 
-// drains is a policy that takes what arrived and does nothing else.
-type drains struct{ task.Policy }
-
-func (d *drains) Request(context.Context, *task.Iteration) (task.Response, error) {
-	return task.Stopped{}, nil
-}
-
-// A cancel or a wish to finish ends the loop at its next pass.
+// A cancel or a request to finish ends the loop at its next pass.
 func TestDrain_wrapUpEndsTheStepWithWhatIsThere(t *testing.T) {
 	t.Parallel()
 	var s *site
-	ask := toolOf("ask", permission.Read, tool.ReadOnly, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+	ask := toolOf("ask", tool.Read, tool.ReadOnly, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 		_, err := s.x.WrapUp(ctx, "job")
 		return tool.Result{Content: "asked"}, err
 	})
@@ -422,9 +414,9 @@ func TestRunStep_failingStoreBreaksItOff(t *testing.T) {
 	id := s.working(oneStep())
 	_ = s.x.Open(context.Background(), id, func(r *task.Run) error {
 		armed.Store(true)
-		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, &fake{})
-		if out.StopReason != task.StopCancelled || !errors.Is(err, errOdd) {
-			t.Errorf("ended with %s, %v; want it broken off with the store's error", out.StopReason, err)
+		out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
+		if out.StopReason != "" || !errors.Is(err, errOdd) {
+			t.Errorf("ended with %s, %v; want it interrupted with the store's error", out.StopReason, err)
 		}
 		return nil
 	})

@@ -82,8 +82,10 @@ func (x *Executor) settle(ctx context.Context, id string) (row Row, wants bool, 
 			}
 		case Pending, Queued:
 		default:
-			_, err := x.takeAnswers(ctx, r)
-			return err
+			if r.expired() {
+				return x.goOn(ctx, r)
+			}
+			return nil
 		}
 		wants = r.state().Settings.AutoResume && !Ended(r.row())
 		return nil
@@ -98,15 +100,15 @@ func (x *Executor) settle(ctx context.Context, id string) (row Row, wants bool, 
 // lost writes that whoever worked on a task is gone. One that was to be
 // cancelled is.
 func (x *Executor) lost(ctx context.Context, r *Run) error {
-	_, asked, err := r.cancelWish(ctx)
+	_, asked, err := r.cancelAsked(ctx)
 	if err != nil {
 		return err
 	}
 	if asked {
 		return x.cancelled(ctx, r)
 	}
-	return r.seal(ctx, "task.interrupt", move{
-		changes: []session.Change{event("task_interrupted", map[string]any{"message": lostHolderNote, "reason": "restart"})},
+	return r.seal(ctx, "task.interrupt", edit{
+		changes: []session.Change{event("task_interrupted", note{Message: lostHolderNote, Reason: "restart"})},
 		row: func(row *session.TaskRow) {
 			row.Status, row.TerminalStatus = Interrupted, TerminalResumeAvailable
 		},

@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
@@ -115,7 +114,7 @@ func TestResetForRetry_forgetsFailuresAndKeepsTheRest(t *testing.T) {
 // gone on with by another process.
 func TestHints_oncePerStep(t *testing.T) {
 	t.Parallel()
-	look := answers("look", permission.Network, "the same")
+	look := answers("look", tool.Network, "the same")
 	var replies []scripted.Reply
 	for i := range 9 {
 		replies = append(replies, replyCalls(callOf(fmt.Sprintf("c%d", i), "look", `{"url":"u"}`)))
@@ -138,10 +137,10 @@ func TestHints_oncePerStep(t *testing.T) {
 // beginning and then the rest.
 func TestState_isTheFoldOfTheLog(t *testing.T) {
 	t.Parallel()
-	broken := toolOf("broken", permission.Network, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+	broken := toolOf("broken", tool.Network, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{}, &session.UnsupportedError{Store: "x", Ability: "y"}
 	})
-	s := newSite(t, task.Config{Registry: kit{broken, answers("look", permission.Network, "seen")}}, scripted.New(
+	s := newSite(t, task.Config{Registry: kit{broken, answers("look", tool.Network, "seen")}}, scripted.New(
 		replyCalls(callOf("c1", "task_list_create", `{"items":[{"title":"work","status":"completed"}]}`), callOf("c2", "look", `{"url":"u"}`)),
 		replyCalls(callOf("c3", "broken", `{}`)), reply("the first is done"), scripted.Reply{}, reply("the second is done"),
 	))

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
@@ -89,7 +88,7 @@ func TestChildOfRecovery(t *testing.T) {
 			die()
 		}
 		return answerOf(n, r), nil
-	}, with(task.Tool{Tool: note, Effects: permission.Write}))
+	}, with(declared{note, tool.Write}))
 	s := task.Spec{ID: "t1", Prompt: "note it", PermissionMode: "dont_ask"}
 	if phase == "waiting" {
 		s.PermissionMode = "default"
@@ -142,7 +141,7 @@ func survivor(t *testing.T, dir string) *house {
 			return says(`{"description":"d","steps":[{"description":"note it"},{"description":"tell of it"}]}`), nil
 		}
 		return answerOf(100+n, r), nil
-	}, with(task.Tool{Tool: journal(dir), Effects: permission.Write}))
+	}, with(declared{journal(dir), tool.Write}))
 }
 
 func TestRecover_afterAKillInAnyPhase(t *testing.T) {
@@ -236,7 +235,7 @@ func TestRecover_aTaskThatWaitsStaysAsItIs(t *testing.T) {
 		t.Errorf("recovered %+v, %v", found, err)
 	}
 	reply, err := h.respond(h.open().ID, "allow_once", task.RespondOptions{})
-	if err != nil || reply.Result != "handled" || reply.Row.Status != "completed" || ran(t, dir) != 1 {
+	if err != nil || reply.Status != "completed" || ran(t, dir) != 1 {
 		t.Errorf("%+v, %v; the tool ran %d times", reply, err, ran(t, dir))
 	}
 }

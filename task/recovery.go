@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Classes of failures by what may be done about them, besides ClassUser and
@@ -42,7 +42,7 @@ func Classify(err error) string {
 	switch {
 	case errors.Is(err, session.ErrPermissionDenied):
 		return ClassUser
-	case outOfQuota(err), errors.As(err, &provider) && (provider.Status == 429 || provider.Status == 432):
+	case llm.OutOfQuota(err), errors.As(err, &provider) && (provider.Status == 429 || provider.Status == 432):
 		return ClassQuota
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, session.ErrInvalid):
 		return ClassLocalRuntime
@@ -86,7 +86,7 @@ func (r *Run) planRecovery(ctx context.Context, failed session.PlanStep, cause e
 	note := func(s *session.TaskState) { s.Recovery.Class = &class }
 	row := func(t *session.TaskRow) { t.RecoveryClass = class }
 	if state.Plan == nil || class == ClassUser || class == ClassQuota || failed.Kind == "recovery" || recoveredBefore(&state, failed.ID, signature) {
-		return false, class, r.append(ctx, move{state: note, row: row})
+		return false, class, r.append(ctx, edit{state: note, row: row})
 	}
 	plan := session.Plan{Description: state.Plan.Description}
 	placed := false
@@ -103,8 +103,8 @@ func (r *Run) planRecovery(ctx context.Context, failed session.PlanStep, cause e
 	if !placed {
 		plan.Steps = append(plan.Steps, recovery)
 	}
-	return true, class, r.append(ctx, move{
-		changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "recovery"})},
+	return true, class, r.append(ctx, edit{
+		changes: []session.Change{event("plan_revised", planEvent{Plan: plan, Reason: "recovery"})},
 		state: func(s *session.TaskState) {
 			note(s)
 			s.Recovery.Active, s.Recovery.Failure = true, signature
@@ -153,7 +153,7 @@ func recoveryEnded(s *session.TaskState, step session.PlanStep, completed bool) 
 // counts of the running step begin anew. What was said and used stays.
 func (r *Run) ResetForRetry(ctx context.Context, reason string) error {
 	r.dropTools()
-	return r.append(ctx, move{
+	return r.append(ctx, edit{
 		state: func(s *session.TaskState) {
 			s.Tools.Failures, s.Tools.Results = session.Pairs[session.ToolFailure]{}, nil
 			s.Said.Answer, s.Said.Result, s.Said.Shown = nil, nil, nil
@@ -191,9 +191,9 @@ var (
 	systemicWords = regexp.MustCompile(`(?i)timed? ?out|out of time|deadline exceeded|connection (refused|reset)|network|unavailable|rate.?limit|internal server error|panicked|no such host|broken pipe|\b(429|432|50[0-4])\b`)
 )
 
-func natureOf(t Tool, err error, text string) failureNature {
+func natureOf(t tool.Spec, err error, text string) failureNature {
 	var provider *llm.ProviderError
-	slowWrite := t.Effects.Has(permission.Write) && (errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "out of time"))
+	slowWrite := t.Effects.Has(tool.Write) && (errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "out of time"))
 	switch {
 	case errors.Is(err, session.ErrUnsupported):
 		return final
@@ -205,7 +205,7 @@ func natureOf(t Tool, err error, text string) failureNature {
 		return systemic
 	case severeWords.MatchString(text), slowWrite:
 		return severe
-	case t.Effects.Has(permission.Shell): // what a command says is not what the shell is like
+	case t.Effects.Has(tool.Shell): // what a command says is not what the shell is like
 		if errors.Is(err, context.DeadlineExceeded) {
 			return systemic
 		}
@@ -228,8 +228,8 @@ type disabling struct {
 // failing counts a failure and decides whether the tool is switched off. A
 // tool whose cooldown is over begins at nothing, but is off for longer when it
 // goes on failing.
-func failing(t session.TaskTools, of Tool, err error, text string, now int64) *disabling {
-	d := &disabling{key: of.Spec().Name}
+func failing(t session.TaskTools, of tool.Spec, err error, text string, now int64) *disabling {
+	d := &disabling{key: of.Name}
 	scope := "global"
 	if of.Provider != "" && strings.Contains(strings.ToLower(text), strings.ToLower(of.Provider)) {
 		d.key, scope = providerKey(of), "provider"
@@ -240,7 +240,7 @@ func failing(t session.TaskTools, of Tool, err error, text string, now int64) *d
 	}
 	d.entry.Scope, d.entry.LastError = scope, firstChars(text, maxErrorShown)
 	most := inputFailures
-	if of.Effects.Has(permission.Shell | permission.Browser) {
+	if of.Effects.Has(tool.Shell | tool.Browser) {
 		most = inputFailuresShell
 	}
 	switch natureOf(of, err, text) {
@@ -274,11 +274,11 @@ func (d *disabling) apply(s *session.TaskState) {
 }
 
 // providerKey names a tool as one provider has it.
-func providerKey(t Tool) string { return t.Spec().Name + "@" + t.Provider }
+func providerKey(t tool.Spec) string { return t.Name + "@" + t.Provider }
 
 // disabled is why a tool is off, if it is.
-func disabled(t session.TaskTools, of Tool, now int64) (session.ToolFailure, bool) {
-	for _, key := range []string{of.Spec().Name, providerKey(of)} {
+func disabled(t session.TaskTools, of tool.Spec, now int64) (session.ToolFailure, bool) {
+	for _, key := range []string{of.Name, providerKey(of)} {
 		if f, ok := t.Failures.Get(key); ok && f.DisabledUntil > now {
 			return f, true
 		}

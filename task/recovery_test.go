@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -62,7 +61,7 @@ func TestFailureSignature_masksWhatDiffers(t *testing.T) {
 }
 
 // fails lets a tool fail n times and says when it was switched off.
-func fails(t *testing.T, s *session.TaskState, of Tool, err error, n int, now int64) (offAt int) {
+func fails(t *testing.T, s *session.TaskState, of tool.Spec, err error, n int, now int64) (offAt int) {
 	t.Helper()
 	for i := range n {
 		d := failing(s.Tools, of, err, err.Error(), now)
@@ -75,9 +74,9 @@ func fails(t *testing.T, s *session.TaskState, of Tool, err error, n int, now in
 }
 
 func TestDisabling_thresholds(t *testing.T) {
-	plain := Tool{Tool: named{name: "get"}, Effects: permission.Network}
+	plain := tool.Spec{Name: "get", Effects: tool.Network}
 	for name, c := range map[string]struct {
-		tool Tool
+		tool tool.Spec
 		err  error
 		want int
 	}{
@@ -86,10 +85,10 @@ func TestDisabling_thresholds(t *testing.T) {
 		"systemic":                  {plain, errors.New("connection refused"), 5},
 		"a panic":                   {plain, &session.PanicError{Where: "x", Value: 1}, 5},
 		"the sandbox":               {plain, errors.New("sandbox could not start"), 2},
-		"a write that takes long":   {Tool{Tool: named{name: "w"}, Effects: permission.Write}, fmt.Errorf("write: %w", context.DeadlineExceeded), 2},
+		"a write that takes long":   {tool.Spec{Name: "w", Effects: tool.Write}, fmt.Errorf("write: %w", context.DeadlineExceeded), 2},
 		"input":                     {plain, &session.InvalidError{Field: "url", Reason: "is empty"}, 8},
-		"input of a shell":          {Tool{Tool: named{name: "sh"}, Effects: permission.Shell}, errors.New("exit status 1: timeout"), 10},
-		"input of a browser":        {Tool{Tool: named{name: "b"}, Effects: permission.Browser}, errors.New("no element"), 10},
+		"input of a shell":          {tool.Spec{Name: "sh", Effects: tool.Shell}, errors.New("exit status 1: timeout"), 10},
+		"input of a browser":        {tool.Spec{Name: "b", Effects: tool.Browser}, errors.New("no element"), 10},
 		"input that names a status": {plain, fmt.Errorf("%w: 500", fs.ErrNotExist), 8},
 	} {
 		s := session.NewTaskState()
@@ -102,7 +101,7 @@ func TestDisabling_thresholds(t *testing.T) {
 // When its time is over, a tool begins at nothing; it is not off again after
 // one failure. It is off for longer each time, up to a limit, until it works.
 func TestDisabling_cooldownGrowsAndCountersRestart(t *testing.T) {
-	of := Tool{Tool: named{name: "get"}, Effects: permission.Network}
+	of := tool.Spec{Name: "get", Effects: tool.Network}
 	down := errors.New("connection refused")
 	s := session.NewTaskState()
 	now := int64(1_000)
@@ -125,8 +124,8 @@ func TestDisabling_cooldownGrowsAndCountersRestart(t *testing.T) {
 }
 
 func TestDisabling_scopeOfAProvider(t *testing.T) {
-	one := Tool{Tool: named{name: "search"}, Effects: permission.Network, Provider: "Acme"}
-	two := Tool{Tool: named{name: "search"}, Effects: permission.Network, Provider: "Other"}
+	one := tool.Spec{Name: "search", Effects: tool.Network, Provider: "Acme"}
+	two := tool.Spec{Name: "search", Effects: tool.Network, Provider: "Other"}
 	s := session.NewTaskState()
 	if fails(t, &s, one, errors.New("acme: unauthorized"), 1, 1) != 1 {
 		t.Fatal("a wrong key does not switch it off")

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,14 +13,14 @@ import (
 
 // complete finishes a task with a kind of result.
 func (x *Executor) complete(ctx context.Context, r *Run, kind, reason string) error {
-	w := wish{status: Completed}
+	w := outcome{status: Completed}
 	w.terminalStatus, w.class = statusOfKind(kind, "")
-	return x.rest(ctx, r, w, reason, move{})
+	return x.rest(ctx, r, w, reason, edit{})
 }
 
 // cancelled ends a task because a user wants it so.
 func (x *Executor) cancelled(ctx context.Context, r *Run) error {
-	item, asked, err := r.cancelWish(context.WithoutCancel(ctx))
+	item, asked, err := r.cancelAsked(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
@@ -27,14 +28,14 @@ func (x *Executor) cancelled(ctx context.Context, r *Run) error {
 	if asked {
 		m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
 	}
-	return x.rest(ctx, r, wish{status: Cancelled}, "", m)
+	return x.rest(ctx, r, outcome{status: Cancelled}, "", m)
 }
 
 // rest brings a task to rest: the row, what happened and the end of open
 // approvals are one write. What is wished for may come out differently: a
 // completion with a failed step is none. A task that has ended already is left
 // as it is.
-func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m move) error {
+func (x *Executor) rest(ctx context.Context, r *Run, w outcome, reason string, m edit) error {
 	ctx = context.WithoutCancel(ctx)
 	if Ended(r.row()) {
 		return nil
@@ -60,14 +61,10 @@ func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m mo
 		row.LastRunDurationMS = max(now-row.StartedAt, 0)
 	}
 	if terminal(w.status) {
-		over, err := r.approvalsOver(ctx)
-		if err != nil {
-			return err
-		}
-		row.CompletedAt, m = now, m.and(over)
+		row.CompletedAt = now
+		m.changes = append(r.closing(r.session()), m.changes...)
 	}
-	told := restEvents(row, reason)
-	return r.seal(ctx, "task."+w.status, m.and(move{changes: told, state: func(s *session.TaskState) {
+	return r.seal(ctx, "task."+w.status, m.and(edit{changes: restEvents(row, reason), state: func(s *session.TaskState) {
 		if terminal(w.status) {
 			s.Steps.Current = nil
 		}
@@ -76,90 +73,21 @@ func (x *Executor) rest(ctx context.Context, r *Run, w wish, reason string, m mo
 
 // restEvents say how a task came to rest.
 func restEvents(row session.TaskRow, reason string) []session.Change {
-	status := map[string]any{"status": row.Status}
-	for name, value := range map[string]string{"terminalStatus": row.TerminalStatus, "failureClass": row.FailureClass, "error": row.Error} {
-		if value != "" {
-			status[name] = value
-		}
-	}
-	note := func(message string) map[string]any {
-		said := map[string]any{"message": message}
-		if reason != "" {
-			said["reason"] = reason
-		}
-		return said
-	}
+	status := taskStatus{Status: row.Status, TerminalStatus: row.TerminalStatus, FailureClass: row.FailureClass, Error: row.Error}
 	switch row.Status {
 	case Completed:
-		ended := map[string]any{"status": row.Status, "terminalStatus": row.TerminalStatus, "completedAt": row.CompletedAt, "stopReasons": append([]string{}, row.StopReasons...)}
-		if row.FailureClass != "" {
-			ended["failureClass"] = row.FailureClass
-		}
-		if row.ResultSummary != "" {
-			ended["resultSummary"] = row.ResultSummary
-		}
-		return []session.Change{event("task_completed", ended)}
+		return []session.Change{event("task_completed", taskCompleted{
+			Status: row.Status, TerminalStatus: row.TerminalStatus, FailureClass: row.FailureClass, ResultSummary: row.ResultSummary,
+			CompletedAt: row.CompletedAt, StopReasons: append([]string{}, row.StopReasons...),
+		})}
 	case Cancelled:
-		return []session.Change{event("task_status", status), event("task_cancelled", note(cancelledText))}
+		return []session.Change{event("task_status", status), event("task_cancelled", note{cancelledText, reason})}
 	case Paused:
-		return []session.Change{event("task_paused", note(orText(row.Error, "Paused")))}
+		return []session.Change{event("task_paused", note{cmp.Or(row.Error, "Paused"), reason})}
 	case Interrupted:
-		return []session.Change{event("task_interrupted", note(interruptedNote))}
+		return []session.Change{event("task_interrupted", note{interruptedNote, reason})}
 	}
 	return []session.Change{event("task_status", status)}
-}
-
-// approvalsOver ends what was asked: what was answered and not yet acted on is
-// written down as it was answered, the rest is cancelled. The calls that waited
-// have an error as their result.
-func (r *Run) approvalsOver(ctx context.Context) (move, error) {
-	var m move
-	open := slices.DeleteFunc(slices.Clone(r.state().Approvals), func(a session.Approval) bool { return a.Status != approvalPending })
-	if len(open) == 0 {
-		return m, nil
-	}
-	items, err := r.x.rt.Inbox(ctx, r.ID())
-	if err != nil {
-		return m, err
-	}
-	for _, a := range open {
-		name := "approval_cancelled"
-		a.Status, a.ResolvedAt = approvalCancelled, millis(r.x.c.Clock())
-		for _, item := range items {
-			if said, ok := answerOf(item); ok && item.Kind == store.ItemApproval && said.ApprovalID == a.ID {
-				m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
-				name = said.resolve(&a)
-			}
-		}
-		m.changes = append(m.changes, event(name, map[string]any{"approval": a}))
-		m.changes = append(m.changes, r.refusedCall(a.CallID, approvalEndedText)...)
-	}
-	return m, nil
-}
-
-// refusedCall is an error as the result of a call that waits for one.
-func (r *Run) refusedCall(callID, why string) []session.Change {
-	call, stepID, ok := r.openCall(callID)
-	if !ok {
-		return nil
-	}
-	v := denied(call, session.PermissionReason{Type: "user", Summary: why})
-	return append([]session.Change{r.resultMessage(stepID, call, *v.result, true)}, v.with.changes...)
-}
-
-// openCall finds a call that has no result.
-func (r *Run) openCall(id string) (call session.ToolCall, stepID string, ok bool) {
-	s := r.session()
-	for i := s.Len() - 1; i >= 0; i-- {
-		m := s.Message(i)
-		for _, c := range m.ToolCalls {
-			if c.ID == id {
-				waits := slices.ContainsFunc(r.unanswered(m), func(open session.ToolCall) bool { return open.ID == id })
-				return c, m.StepID, waits
-			}
-		}
-	}
-	return call, "", false
 }
 
 // snapshot leaves one in the log where the executor wants it. That it cannot
@@ -184,7 +112,7 @@ func (x *Executor) Cancel(ctx context.Context, id string) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	wish := store.Item{ID: "cancel:" + x.c.NewID(), Kind: store.ItemCancel}
+	cancel := store.Item{ID: "cancel:" + x.c.NewID(), Kind: store.ItemCancel}
 	for range leavingTries {
 		if Ended(row.TaskRow) {
 			return row, nil
@@ -193,7 +121,7 @@ func (x *Executor) Cancel(ctx context.Context, id string) (Row, error) {
 		if !errors.Is(err, session.ErrBusy) {
 			return x.after(ctx, id, err)
 		}
-		if _, err := x.rt.Post(ctx, id, wish); err != nil {
+		if _, err := x.rt.Post(ctx, id, cancel); err != nil {
 			return row, err
 		}
 		if err := sleep(ctx, leavingPause); err != nil {

@@ -80,26 +80,24 @@ func (x *Executor) resume(ctx context.Context, r *Run) error {
 	return x.goOn(ctx, r)
 }
 
-// ready refuses a task that cannot go on. Answers that wait take effect, and
-// approvals whose time is over end: whoever looks first does that.
+// ready refuses a task that has ended, or waits and has no response.
 func (x *Executor) ready(ctx context.Context, r *Run) error {
 	if row := r.row(); Ended(row) {
 		return &session.TaskError{ID: r.ID(), Status: Canonical(row), Err: session.ErrTaskTerminal}
 	}
-	if pending(r.state().Approvals) > 0 {
-		if _, err := x.takeAnswers(ctx, r); err != nil {
-			return err
-		}
+	if !waits(r.row()) {
+		return nil
 	}
-	if pending(r.state().Approvals) > 0 {
-		return &session.TaskError{ID: r.ID(), Status: Canonical(r.row()), Reason: "it waits for an answer", Err: session.ErrNotResumable}
+	open, err := r.unanswered(ctx)
+	if err == nil && open {
+		err = &session.TaskError{ID: r.ID(), Status: Canonical(r.row()), Reason: "it waits for an answer", Err: session.ErrNotResumable}
 	}
-	return nil
+	return err
 }
 
 // goOn moves the row and works on the task.
 func (x *Executor) goOn(ctx context.Context, r *Run) error {
-	return x.labour(ctx, r, func(ctx context.Context) error {
+	return x.workUntilIdle(ctx, r, func(ctx context.Context) error {
 		if err := x.moveOn(ctx, r); err != nil {
 			return err
 		}
@@ -110,12 +108,12 @@ func (x *Executor) goOn(ctx context.Context, r *Run) error {
 // moveOn is the write by which a task goes on: a version, with the lease and
 // against the version that was read. Grants that count no more are dropped.
 func (x *Executor) moveOn(ctx context.Context, r *Run) error {
-	return r.seal(ctx, "task.resume", x.resuming(r, map[string]any{"message": resumedText}))
+	return r.seal(ctx, "task.resume", x.resuming(r, taskResumed{Message: resumedText}))
 }
 
-func (x *Executor) resuming(r *Run, told map[string]any) move {
+func (x *Executor) resuming(r *Run, said taskResumed) edit {
 	now := millis(x.c.Clock())
-	m := move{changes: []session.Change{event("task_resumed", told)}, row: func(row *session.TaskRow) {
+	m := edit{changes: []session.Change{event("task_resumed", said)}, row: func(row *session.TaskRow) {
 		row.Status = Executing
 		if slices.Contains([]string{TerminalAwaitingApproval, TerminalNeedsUser, TerminalResumeAvailable}, row.TerminalStatus) {
 			row.TerminalStatus, row.FailureClass, row.Error = "", "", ""
@@ -125,27 +123,27 @@ func (x *Executor) resuming(r *Run, told map[string]any) move {
 			row.StartedAt = now
 		}
 	}}
-	if _, dead := r.state().Permissions.WithoutDeadGrants(now, x.instance); len(dead) > 0 {
-		m.changes = append(m.changes, event("permission_grants_dropped", map[string]any{"keys": dead}))
+	if _, dead := r.session().Permissions().WithoutDeadGrants(now, x.instance); len(dead) > 0 {
+		m.changes = append(m.changes, event("permission_grants_dropped", grantsDropped{Keys: dead}))
 	}
 	return m
 }
 
 // newRun opens another run of a task that has ended. What was meant for the
 // run that is over is taken from the inbox and means nothing any more.
-func (x *Executor) newRun(ctx context.Context, r *Run) (move, error) {
-	items, err := x.rt.Inbox(ctx, r.ID())
+func (x *Executor) newRun(ctx context.Context, r *Run) (edit, error) {
+	items, err := r.items(ctx)
 	if err != nil {
-		return move{}, err
+		return edit{}, err
 	}
 	previous := Canonical(r.row())
-	m := x.resuming(r, map[string]any{"message": resumedText, "newRunStarted": true, "previousStatus": previous})
+	m := x.resuming(r, taskResumed{Message: resumedText, NewRun: true, PreviousStatus: previous})
 	for _, item := range items {
-		if item.Kind == store.ItemCancel || item.Kind == store.ItemWrapUp || item.Kind == store.ItemApproval {
+		if item.Kind == store.ItemCancel || item.Kind == store.ItemWrapUp || item.Kind == store.ItemApproval || item.Kind == store.ItemResponse {
 			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
 		}
 	}
-	return m.and(move{
+	return m.and(edit{
 		state: func(s *session.TaskState) {
 			s.Loop.WrapUp, s.Loop.SoftDeadline = false, false
 		},
@@ -171,7 +169,7 @@ func (x *Executor) Continue(ctx context.Context, id string, o ContinueOptions) (
 		if err := r.continuable(o); err != nil {
 			return err
 		}
-		return x.labour(ctx, r, func(ctx context.Context) error {
+		return x.workUntilIdle(ctx, r, func(ctx context.Context) error {
 			if err := x.moveOn(ctx, r); err != nil {
 				return err
 			}
@@ -205,8 +203,8 @@ func (x *Executor) Retry(ctx context.Context, id string) (Row, error) {
 		if err != nil {
 			return err
 		}
-		m = m.and(r.allAgain()).and(move{row: func(row *session.TaskRow) { row.CurrentAttempt = 1 }})
-		return x.labour(ctx, r, func(ctx context.Context) error {
+		m = m.and(r.allAgain()).and(edit{row: func(row *session.TaskRow) { row.CurrentAttempt = 1 }})
+		return x.workUntilIdle(ctx, r, func(ctx context.Context) error {
 			if err := r.seal(ctx, "task.retry", m); err != nil {
 				return err
 			}
@@ -220,21 +218,21 @@ func (x *Executor) Retry(ctx context.Context, id string) (Row, error) {
 }
 
 // retrying is the move by which a retry begins.
-func (x *Executor) retrying(ctx context.Context, r *Run) (move, error) {
+func (x *Executor) retrying(ctx context.Context, r *Run) (edit, error) {
 	if Ended(r.row()) {
 		return x.newRun(ctx, r)
 	}
 	if err := x.ready(ctx, r); err != nil {
-		return move{}, err
+		return edit{}, err
 	}
-	return x.resuming(r, map[string]any{"message": resumedText}), nil
+	return x.resuming(r, taskResumed{Message: resumedText}), nil
 }
 
 // allAgain makes the steps pending that a retry is about.
-func (r *Run) allAgain() move {
+func (r *Run) allAgain() edit {
 	plan := r.state().Plan
 	if plan == nil {
-		return move{}
+		return edit{}
 	}
 	again := func(s session.PlanStep) session.PlanStep {
 		return session.PlanStep{ID: s.ID, Description: s.Description, Kind: s.Kind, Status: stepPending, VerificationAttempts: s.VerificationAttempts}
@@ -252,7 +250,7 @@ func (r *Run) allAgain() move {
 			next.Steps[i] = again(s)
 		}
 	}
-	return move{changes: []session.Change{event("plan_revised", map[string]any{"plan": next, "reason": "retry"})}, state: func(s *session.TaskState) {
+	return edit{changes: []session.Change{event("plan_revised", planEvent{Plan: next, Reason: "retry"})}, state: func(s *session.TaskState) {
 		s.Steps.FailedRequired, s.Steps.Counts = nil, nil
 	}}
 }

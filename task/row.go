@@ -191,3 +191,17 @@ func (x *Executor) State(ctx context.Context, id string) (session.TaskState, err
 	state.Queues = queues(items)
 	return state, nil
 }
+
+// Pending lists the calls of a task that wait for a response, oldest first.
+func (x *Executor) Pending(ctx context.Context, id string) ([]session.PendingCall, error) {
+	s, err := x.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(s.PendingCalls(), func(p session.PendingCall) bool { return !p.Waiting() }), nil
+}
+
+// terminal reports a status that a task does not leave by itself.
+func terminal(status string) bool {
+	return status == Completed || status == Failed || status == Cancelled
+}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Run is the live owner of a task's state, while its lease is held. Its
@@ -15,77 +18,182 @@ import (
 type Run struct {
 	x    *Executor
 	hold *holdfast.Hold
-	ctx  context.Context // ends with the lease
-
-	mu     sync.Mutex // state and log move together
-	failed error      // of the store; nothing is written after it
-
 	box  toolbox
-	held holding
+	held followUps
+
+	ownOnce sync.Once
+	own     []tool.Tool
+
+	newWindow bool // the next request is the first of its window
+	idleStops int  // at the end of the window before: answers in a row that only called tools
+
+	mu     sync.Mutex       // guards the rest
+	failed error            // of the store; nothing is written after it
+	live   *session.Session // what the running action has made so far; nil: none runs
 }
 
-// session is the newest one, the open tail included.
-func (r *Run) session() session.Session { return r.hold.Session() }
+// session returns the newest one, with the open tail and what the running
+// action has made.
+func (r *Run) session() session.Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live != nil {
+		return *r.live
+	}
+	return r.hold.Session()
+}
 
-// ID is the task's id.
+func (r *Run) setLive(s *session.Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.live = s
+}
+
+// ID returns the task's id.
 func (r *Run) ID() string { return r.session().ID() }
 
-// state is a copy of the task's state, without the queues.
-func (r *Run) state() session.TaskState {
-	if s := r.session().Task(); s != nil {
-		return *s
+// state returns a copy of the task's state, without the queues.
+func (r *Run) state() session.TaskState { return stateOf(r.session()) }
+
+func stateOf(s session.Session) session.TaskState {
+	if t := s.Task(); t != nil {
+		return *t
 	}
 	return session.NewTaskState()
 }
 
-// row is the task's row.
-func (r *Run) row() session.TaskRow {
-	if row := r.session().Info().Task; row != nil {
+// row returns the task's row.
+func (r *Run) row() session.TaskRow { return rowIn(r.session()) }
+
+func rowIn(s session.Session) session.TaskRow {
+	if row := s.Info().Task; row != nil {
 		return *row
 	}
 	return session.TaskRow{}
 }
 
-// move is one step of a task: what happened, and what of the state and the row
-// it moves beyond what the events say themselves.
-type move struct {
+// edit is one change of a task: what happened, and what of the state and the
+// row it alters beyond what the events say themselves.
+type edit struct {
 	changes []session.Change
 	state   func(*session.TaskState)
 	row     func(*session.TaskRow)
 }
 
-// append makes a move durable in the open tail, all of it or nothing.
-func (r *Run) append(ctx context.Context, m move) error {
+// and makes two edits one.
+func (m edit) and(n edit) edit {
+	both := edit{changes: append(slices.Clone(m.changes), n.changes...), state: m.state, row: m.row}
+	if n.state != nil {
+		both.state = func(s *session.TaskState) {
+			if m.state != nil {
+				m.state(s)
+			}
+			n.state(s)
+		}
+	}
+	if n.row != nil {
+		both.row = func(row *session.TaskRow) {
+			if m.row != nil {
+				m.row(row)
+			}
+			n.row(row)
+		}
+	}
+	return both
+}
+
+// append makes an edit durable, all of it or nothing: in the open tail at once,
+// or while an action runs with the action's next write. A tool of the task
+// writes through the loop that runs it.
+func (r *Run) append(ctx context.Context, m edit) error {
+	if w := agent.WriterOf(ctx); w != nil {
+		s, err := w.Write(ctx)
+		if err != nil {
+			return err
+		}
+		changes, err := m.made(s, r.x.c.Clock)
+		if err == nil && len(changes) > 0 {
+			_, err = w.Write(ctx, changes...)
+		}
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed != nil {
 		return r.failed
 	}
-	changes, err := m.made(r.session(), r.x.c.Clock)
+	s := r.hold.Session()
+	if r.live != nil {
+		s = *r.live
+	}
+	changes, err := m.made(s, r.x.c.Clock)
 	if err != nil || len(changes) == 0 {
+		return err
+	}
+	if r.live != nil {
+		if s, err = s.With(r.x.c.Clock(), changes...); err == nil {
+			r.live = &s
+		}
 		return err
 	}
 	_, err = r.hold.Append(context.WithoutCancel(ctx), changes...)
 	return r.written(err)
 }
 
-// seal makes a move and a version of it.
-func (r *Run) seal(ctx context.Context, action string, m move) error {
+// seal makes an edit and a version of it. While an action runs, the version is
+// the action's.
+func (r *Run) seal(ctx context.Context, name string, m edit) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failed != nil {
-		return r.failed
+	live := r.live != nil
+	r.mu.Unlock()
+	if live {
+		return r.append(ctx, m)
 	}
-	changes, err := m.made(r.session(), r.x.c.Clock)
-	if err != nil {
+	return r.act(context.WithoutCancel(ctx), name, func(ctx context.Context, _ *holdfast.Environment) error { return r.append(ctx, m) })
+}
+
+// act makes a version of what do does to the live session. When do fails, the
+// open tail stays as do left it.
+func (r *Run) act(ctx context.Context, name string, do func(context.Context, *holdfast.Environment) error) error {
+	r.mu.Lock()
+	failed := r.failed
+	r.mu.Unlock()
+	if failed != nil {
+		return failed
+	}
+	_, err := r.hold.Execute(ctx, action{name: name, do: func(ctx context.Context, s session.Session) (session.Session, error) {
+		r.setLive(&s)
+		defer r.setLive(nil)
+		err := do(ctx, holdfast.Env(ctx))
+		return r.session(), err
+	}})
+	var interrupted *session.InterruptedError
+	if errors.As(err, &interrupted) || err != nil && ctx.Err() != nil {
 		return err
 	}
-	_, err = r.hold.Execute(context.WithoutCancel(ctx), sealing{action, changes, r.x.c.Clock})
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.written(err)
 }
 
-// written is what came of a write. After one that failed nobody knows what is
-// durable, so none follows; what was only too large is known not to be.
+// action is a version of a task in the making.
+type action struct {
+	name string
+	do   func(context.Context, session.Session) (session.Session, error)
+}
+
+func (a action) Name() string { return a.name }
+
+func (a action) Permits(status session.Status) bool {
+	return status == session.Active || status == session.Suspended
+}
+
+func (a action) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	return a.do(ctx, s)
+}
+
+// written returns what came of a write. After one that failed nobody knows what
+// is durable, so none follows; what was only too large is known not to be.
 func (r *Run) written(err error) error {
 	err = ofStore(err)
 	var stored *storeError
@@ -96,7 +204,7 @@ func (r *Run) written(err error) error {
 }
 
 // storeError is what the store could not do. What is durable stays as it was,
-// and nothing more is tried: whoever resumes the task goes on from there.
+// and nothing more is tried: whoever resumes the task continues from there.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return e.err.Error() }
@@ -111,18 +219,15 @@ func ofStore(err error) error {
 	return &storeError{err}
 }
 
-// made is the move as changes of a session: the events, the fields that moved
-// besides, and the row.
-func (m move) made(s session.Session, now clock) ([]session.Change, error) {
+// made returns the edit as changes of a session: the events, the fields that
+// changed besides, and the row.
+func (m edit) made(s session.Session, now clock) ([]session.Change, error) {
 	changes := m.changes
 	next, err := s.With(now(), changes...)
 	if err != nil {
 		return nil, err
 	}
-	state := session.NewTaskState()
-	if t := next.Task(); t != nil {
-		state = *t
-	}
+	state := stateOf(next)
 	if m.state != nil {
 		before := state
 		altered := *state.Clone()
@@ -136,10 +241,7 @@ func (m move) made(s session.Session, now clock) ([]session.Change, error) {
 		}
 		state = altered
 	}
-	before := session.TaskRow{}
-	if row := s.Info().Task; row != nil {
-		before = *row
-	}
+	before := rowIn(s)
 	after := before.Clone()
 	if m.row != nil {
 		m.row(&after)
@@ -148,7 +250,7 @@ func (m move) made(s session.Session, now clock) ([]session.Change, error) {
 		return nil, err
 	}
 	projected := state.Projection()
-	after.Projection, after.PermissionMode, after.PendingApprovals = &projected, state.Permissions.Mode, pending(state.Approvals)
+	after.Projection, after.PermissionMode, after.PendingApprovals = &projected, next.Permissions().Mode, next.Info().Pending
 	if t := s.Task(); t != nil && (verifies(t.Plan) != verifies(state.Plan) || before.ExecutionMode != after.ExecutionMode) {
 		changes = append(changes[:len(changes):len(changes)], renudge(state.Checklist, state.Plan, after.ExecutionMode, millis(now()))...)
 	}
@@ -156,14 +258,4 @@ func (m move) made(s session.Session, now clock) ([]session.Change, error) {
 		changes = append(changes[:len(changes):len(changes)], session.TaskRowChanged{Task: after})
 	}
 	return changes, nil
-}
-
-func pending(approvals []session.Approval) int {
-	n := 0
-	for _, a := range approvals {
-		if a.Status == "pending" {
-			n++
-		}
-	}
-	return n
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -17,9 +16,9 @@ type toolQuery struct {
 }
 
 // searchTool finds deferred tools; those it finds are offered from then on.
-func (r *Run) searchTool() Tool {
+func (r *Run) searchTool() tool.Tool {
 	t, err := tool.Func(tool.Spec{
-		Name: searchTool, Nature: tool.Idempotent,
+		Name: searchTool, Nature: tool.Idempotent, Effects: tool.Read,
 		Description: "Find further tools by words of their names and descriptions. What is found can be called from the next turn on.",
 	}, func(ctx context.Context, q toolQuery) (string, error) {
 		tools, err := r.catalogue(ctx)
@@ -30,7 +29,7 @@ func (r *Run) searchTool() Tool {
 		lines := []string{}
 		for _, t := range tools {
 			spec := t.Spec()
-			if t.Deferred && matches(spec.Name+" "+spec.Description, q.Query) {
+			if spec.Deferred && matches(spec.Name+" "+spec.Description, q.Query) {
 				found = append(found, spec.Name)
 				lines = append(lines, spec.Name+": "+spec.Description)
 			}
@@ -38,7 +37,7 @@ func (r *Run) searchTool() Tool {
 		if len(found) == 0 {
 			return "no tool fits", nil
 		}
-		return strings.Join(lines, "\n"), r.append(ctx, move{state: func(s *session.TaskState) {
+		return strings.Join(lines, "\n"), r.append(ctx, edit{state: func(s *session.TaskState) {
 			for _, name := range found {
 				s.Tools.Found = s.Tools.Found.With(name)
 			}
@@ -47,7 +46,7 @@ func (r *Run) searchTool() Tool {
 	if err != nil {
 		panic("task: " + err.Error()) // its arguments are a struct
 	}
-	return Tool{Tool: t, Effects: permission.Read}
+	return t
 }
 
 // matches reports a text that holds any of the words.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/permission"
@@ -46,10 +47,8 @@ func (x *Executor) AddRule(ctx context.Context, id string, rule session.Rule) er
 	if err != nil {
 		return err
 	}
-	if t := s.Task(); t != nil {
-		if _, _, err := t.Permissions.WithRule(rule); err != nil {
-			return err
-		}
+	if _, _, err := s.Permissions().WithRule(rule); err != nil {
+		return err
 	}
 	return x.set(ctx, id, setting{AddRule: &rule})
 }
@@ -114,26 +113,26 @@ func (x *Executor) set(ctx context.Context, id string, c setting) error {
 
 // apply makes a change, and takes the item it came with in the same write.
 func (x *Executor) apply(ctx context.Context, r *Run, c setting, taken []session.Change) error {
-	m := move{changes: taken}
-	if c.Mode != "" && c.Mode != r.state().Permissions.Mode {
-		m.changes = append(m.changes, event("permission_mode_changed", map[string]any{"mode": c.Mode}))
+	m := edit{changes: taken}
+	if c.Mode != "" && c.Mode != r.session().Permissions().Mode {
+		m.changes = append(m.changes, session.PermissionModeChanged(c.Mode))
 	}
 	if c.AddRule != nil {
-		_, added, err := r.state().Permissions.WithRule(*c.AddRule)
+		_, added, err := r.session().Permissions().WithRule(*c.AddRule)
 		if err != nil {
 			return errors.Join(err, r.append(ctx, m))
 		}
 		if added {
-			m.changes = append(m.changes, event("permission_rule_added", map[string]any{"rule": c.AddRule}))
+			m.changes = append(m.changes, session.PermissionRuleAdded(*c.AddRule))
 		}
 	}
 	if c.DropRule != nil {
-		if _, had := r.state().Permissions.WithoutRule(c.DropRule.Fingerprint()); had {
-			m.changes = append(m.changes, event("permission_rule_removed", map[string]any{"rule": c.DropRule}))
+		if _, had := r.session().Permissions().WithoutRule(c.DropRule.Fingerprint()); had {
+			m.changes = append(m.changes, event("permission_rule_removed", ruleEvent{c.DropRule}))
 		}
 	}
 	if c.Grant != nil {
-		m.changes = append(m.changes, event("permission_granted", map[string]any{"key": c.GrantKey, "grant": c.Grant}))
+		m.changes = append(m.changes, event("permission_granted", granted{c.GrantKey, c.Grant}))
 	}
 	if len(m.changes) > 0 {
 		if err := r.append(ctx, m); err != nil {
@@ -146,35 +145,37 @@ func (x *Executor) apply(ctx context.Context, r *Run, c setting, taken []session
 	return nil
 }
 
-// attend takes the settings that arrive while the lease is held, until stop.
-func (x *Executor) attend(ctx context.Context, r *Run) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			item, err := r.hold.Arrived(ctx, func(i store.Item) bool { return i.Kind == store.ItemSetting })
-			if err != nil {
-				return
-			}
-			var c setting
-			_ = json.Unmarshal(item.Payload[settingKey], &c) // what cannot be read is taken and does nothing
-			err = x.apply(ctx, r, c, []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}})
-			switch {
-			case errors.Is(err, session.ErrTaskTerminal), errors.Is(err, session.ErrFenced):
-				return
-			case err != nil:
-				x.c.Warn("a setting of task %s was not made: %v", r.ID(), err)
-				if sleep(ctx, time.Second) != nil { // it is still there: not at once again
-					return
-				}
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
+// takeSettings applies the settings that have arrived.
+func (x *Executor) takeSettings(ctx context.Context, r *Run) error {
+	items, err := r.items(ctx)
+	if err != nil || Ended(r.row()) {
+		return err
 	}
+	if !slices.ContainsFunc(items, func(i store.Item) bool { return i.Kind == store.ItemSetting }) {
+		return nil
+	}
+	return errors.Join(x.applySettings(ctx, r, items), r.sealed(ctx, "task.setting"))
+}
+
+// applySettings applies the settings among some items. One that is refused is
+// taken and reported.
+func (x *Executor) applySettings(ctx context.Context, r *Run, items []store.Item) error {
+	for _, item := range items {
+		if item.Kind != store.ItemSetting {
+			continue
+		}
+		var c setting
+		_ = json.Unmarshal(item.Payload[settingKey], &c) // what cannot be read is taken and does nothing
+		err := x.apply(ctx, r, c, []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}})
+		var stored *storeError
+		if errors.Is(err, session.ErrTaskTerminal) || errors.Is(err, session.ErrFenced) || errors.As(err, &stored) {
+			return err
+		}
+		if err != nil {
+			x.c.Warn("a setting of task %s was not made: %v", r.ID(), err)
+		}
+	}
+	return nil
 }
 
 // QueueFollowUp leaves a message for a task, from any process, and returns
@@ -215,7 +216,7 @@ func (x *Executor) QueueFollowUp(ctx context.Context, id string, f session.Follo
 
 // reopen begins another run for a message that still waits.
 func (x *Executor) reopen(ctx context.Context, r *Run, itemID string) error {
-	items, err := x.rt.Inbox(ctx, r.ID())
+	items, err := r.items(ctx)
 	if err != nil || !Ended(r.row()) {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -70,6 +69,7 @@ func (s *site) open(c task.Config) {
 	s.t.Helper()
 	rt, err := holdfast.New(holdfast.Config{
 		Store: s.store, Models: llm.Map{"test/model": s.model}, DefaultModel: "test/model", BusyWait: 5 * time.Second, Lease: time.Minute,
+		Now: s.clock,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -187,9 +187,9 @@ func (s *site) messages(id string) []session.Message {
 }
 
 // kit is a registry of fixed tools.
-type kit []task.Tool
+type kit []tool.Tool
 
-func (l kit) Tools(context.Context, task.Workspace) ([]task.Tool, error) { return l, nil }
+func (l kit) Tools(context.Context, task.Workspace) ([]tool.Tool, error) { return l, nil }
 
 // fakeTool is a tool made of a function of its arguments.
 type fakeTool struct {
@@ -202,12 +202,12 @@ func (f fakeTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return f.call(ctx, c)
 }
 
-func toolOf(name string, effects permission.Effects, nature tool.Nature, call func(ctx context.Context, c tool.Call) (tool.Result, error)) task.Tool {
-	return task.Tool{Tool: fakeTool{spec: tool.Spec{Name: name, Nature: nature}, call: call}, Effects: effects}
+func toolOf(name string, effects tool.Effects, nature tool.Nature, call func(ctx context.Context, c tool.Call) (tool.Result, error)) tool.Tool {
+	return fakeTool{spec: tool.Spec{Name: name, Nature: nature, Effects: effects}, call: call}
 }
 
 // answers is a tool that always says the same.
-func answers(name string, effects permission.Effects, text string) task.Tool {
+func answers(name string, effects tool.Effects, text string) tool.Tool {
 	return toolOf(name, effects, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: text}, nil
 	})
@@ -295,8 +295,8 @@ func taskEvent(t *testing.T, name string, payload any) session.Change {
 func ptr[T any](v T) *T { return &v }
 
 // sleeper is a tool that takes its time.
-func sleeper(name string, wait func()) task.Tool {
-	return toolOf(name, permission.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+func sleeper(name string, wait func()) tool.Tool {
+	return toolOf(name, tool.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
 		wait()
 		return tool.Result{Content: "at last"}, nil
 	})

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,12 +10,22 @@ import (
 )
 
 // stepEnded is what the end of a step's loop means for the step and the task.
-// GoOn says that the plan goes on.
-func (x *Executor) stepEnded(ctx context.Context, r *Run, step session.PlanStep, out Outcome, cause error) (goOn bool, err error) {
+// GoOn says that the plan goes on; after is the budget of turns that has to be
+// renewed first.
+func (x *Executor) stepEnded(ctx context.Context, r *Run, step session.PlanStep, out Outcome, cause error) (goOn bool, after, err error) {
+	if out.StopReason == StopTurnLimit {
+		return false, cause, r.append(ctx, r.stepBack(string(out.StopReason)))
+	}
 	now, _ := r.state().Plan.Step(step.ID)
 	if now.Status != stepInProgress && now.ID != "" { // feedback has settled it
-		return x.fedBack(ctx, r, out)
+		goOn, err = x.fedBack(ctx, r, out)
+	} else {
+		goOn, err = x.stepStopped(ctx, r, step, out, cause)
 	}
+	return goOn, nil, err
+}
+
+func (x *Executor) stepStopped(ctx context.Context, r *Run, step session.PlanStep, out Outcome, cause error) (goOn bool, err error) {
 	switch out.StopReason {
 	case StopCompleted:
 		return true, x.stepDone(ctx, r, step)
@@ -23,28 +34,18 @@ func (x *Executor) stepEnded(ctx context.Context, r *Run, step session.PlanStep,
 			return false, err
 		}
 		return false, x.complete(ctx, r, wrappedUp(r.state().Plan), string(StopWrapUp))
-	case StopTurnLimit:
-		if err := r.append(ctx, r.stepBack(string(out.StopReason))); err != nil {
-			return false, err
-		}
-		return false, cause
 	case StopPolicy:
-		return false, x.rest(ctx, r, wish{status: Paused}, string(out.StopReason), r.stepBack(string(out.StopReason)))
+		return false, x.rest(ctx, r, outcome{status: Paused}, string(out.StopReason), r.stepBack(string(out.StopReason)))
 	case StopLifetime, StopFuse, StopIterationLimit, StopTokens, StopCost:
-		return false, x.rest(ctx, r, wish{status: Paused, class: ClassBudget, error: text(cause)}, string(out.StopReason), r.stepBack(string(out.StopReason)))
+		return false, x.rest(ctx, r, outcome{status: Paused, class: ClassBudget, error: text(cause)}, string(out.StopReason), r.stepBack(string(out.StopReason)))
 	case StopApproval:
-		return false, x.rest(ctx, r, wish{status: Blocked}, "", move{})
+		return false, x.rest(ctx, r, outcome{status: Blocked}, "", edit{})
 	case StopUserInput:
-		return false, x.rest(ctx, r, wish{status: Paused}, string(out.StopReason), move{})
+		return false, x.rest(ctx, r, outcome{status: Paused}, string(out.StopReason), edit{})
+	case StopDenied:
+		return false, x.paused(ctx, r, cause)
 	case StopCancelled:
-		if cause == nil {
-			cause = errCancelled
-		}
-		return false, cause
-	case StopEndedElsewhere:
-		return false, nil
-	case StopLeaseLost:
-		return false, cause
+		return false, x.rest(ctx, r, outcome{status: Cancelled}, "", r.stepBack("cancelled"))
 	case StopSoftDeadline:
 		if err := x.stepFailed(ctx, r, step, text(cause)); err != nil {
 			return false, err
@@ -66,11 +67,23 @@ func wrappedUp(p *session.Plan) string {
 func (x *Executor) fedBack(ctx context.Context, r *Run, out Outcome) (bool, error) {
 	switch out.StopReason {
 	case StopFeedbackStop:
-		return false, x.rest(ctx, r, wish{status: Paused, error: stoppedByUser}, string(out.StopReason), move{})
+		return false, x.rest(ctx, r, outcome{status: Paused, error: stoppedByUser}, string(out.StopReason), edit{})
 	case StopCancelled:
-		return false, errCancelled
+		return false, x.rest(ctx, r, outcome{status: Cancelled}, "", edit{})
 	}
-	return true, r.seal(ctx, "task.step", move{state: stepOver})
+	return true, r.seal(ctx, "task.step", edit{state: stepOver})
+}
+
+// paused leaves the task to its user: a call was denied, or nobody answered. The
+// step stays as it is.
+func (x *Executor) paused(ctx context.Context, r *Run, why error) error {
+	return x.rest(ctx, r, outcome{status: Paused, error: why.Error()}, "", edit{state: func(s *session.TaskState) {
+		if s.Steps.Counts != nil {
+			c := *s.Steps.Counts
+			c.Pause = ""
+			s.Steps.Counts = &c
+		}
+	}})
 }
 
 // stepOver is the state without a running step.
@@ -88,8 +101,8 @@ func (x *Executor) stepDone(ctx context.Context, r *Run, step session.PlanStep) 
 		return err
 	}
 	state := r.state()
-	return r.seal(ctx, "task.step", move{
-		changes: append([]session.Change{event("step_completed", map[string]any{"step": step})}, bundleOver(state)...),
+	return r.seal(ctx, "task.step", edit{
+		changes: append([]session.Change{event("step_completed", stepEvent{Step: step})}, bundleOver(r.session())...),
 		state: func(s *session.TaskState) {
 			stepOver(s)
 			recoveryEnded(s, step, true)
@@ -114,8 +127,8 @@ func (x *Executor) stepFailed(ctx context.Context, r *Run, step session.PlanStep
 		return err
 	}
 	state := r.state()
-	return r.seal(ctx, "task.step", move{
-		changes: append([]session.Change{event("step_failed", map[string]any{"step": step, "error": why})}, bundleOver(state)...),
+	return r.seal(ctx, "task.step", edit{
+		changes: append([]session.Change{event("step_failed", stepEvent{Step: step, Error: why})}, bundleOver(r.session())...),
 		state: func(s *session.TaskState) {
 			stepOver(s)
 			recoveryEnded(s, step, false)
@@ -132,7 +145,7 @@ func (x *Executor) stepFailed(ctx context.Context, r *Run, step session.PlanStep
 // good by another step if that promises something. If not, the task ends.
 func (x *Executor) stepLost(ctx context.Context, r *Run, step session.PlanStep, out Outcome, cause error) (bool, error) {
 	class, stopReason := classOf(out.StopReason)
-	why := orText(text(cause), string(out.StopReason))
+	why := cmp.Or(text(cause), string(out.StopReason))
 	if err := x.stepFailed(ctx, r, step, why); err != nil {
 		return false, err
 	}
@@ -142,20 +155,20 @@ func (x *Executor) stepLost(ctx context.Context, r *Run, step session.PlanStep, 
 			return planned, err
 		}
 		if kind == ClassQuota {
-			return false, x.rest(ctx, r, wish{status: Paused, class: ClassQuota, error: why}, string(out.StopReason), r.stepAgain(step.ID))
+			return false, x.rest(ctx, r, outcome{status: Paused, class: ClassQuota, error: why}, string(out.StopReason), r.stepAgain(step.ID))
 		}
 		if kind == ClassUser {
 			class = ClassUser
 		}
 	}
-	return false, x.rest(ctx, r, wish{status: Completed, class: class, error: why}, stopReason, move{})
+	return false, x.rest(ctx, r, outcome{status: Completed, class: class, error: why}, stopReason, edit{})
 }
 
 // classOf is the class of a failure by why a loop ended, and what the row's
 // list of reasons says.
 func classOf(reason StopReason) (class, stopReason string) {
 	switch reason {
-	case StopIterations, StopLLMCalls, StopRecovered, StopRepeated, StopContext:
+	case StopIterations, StopLLMCalls, StopRecovered, StopContext:
 		return ClassBudget, string(reason)
 	case StopEmpty:
 		return ClassDependency, string(reason)
@@ -168,7 +181,7 @@ func classOf(reason StopReason) (class, stopReason string) {
 // followUpEnded is what the end of an answer to a message means for the task.
 func (x *Executor) followUpEnded(ctx context.Context, r *Run, out Outcome, cause error) (goOn bool, err error) {
 	reason := string(out.StopReason)
-	over := move{state: func(s *session.TaskState) { s.Steps.Counts = nil }}
+	over := edit{state: func(s *session.TaskState) { s.Steps.Counts = nil }}
 	switch out.StopReason {
 	case StopCompleted:
 		state := r.state()
@@ -177,54 +190,49 @@ func (x *Executor) followUpEnded(ctx context.Context, r *Run, out Outcome, cause
 	case StopWrapUp:
 		return false, x.complete(ctx, r, wrappedUp(r.state().Plan), reason)
 	case StopApproval:
-		return false, x.rest(ctx, r, wish{status: Blocked}, "", move{})
+		return false, x.rest(ctx, r, outcome{status: Blocked}, "", edit{})
 	case StopUserInput, StopPolicy, StopFeedbackStop:
-		return false, x.rest(ctx, r, wish{status: Paused}, reason, move{})
+		return false, x.rest(ctx, r, outcome{status: Paused}, reason, edit{})
 	case StopFeedbackRetry, StopFeedbackSkip:
 		return true, r.seal(ctx, "task.follow_up", over)
 	case StopTurnLimit, StopLifetime, StopFuse, StopIterationLimit, StopTokens, StopCost:
-		return false, x.rest(ctx, r, wish{status: Paused, class: ClassBudget, error: text(cause)}, reason, move{})
+		return false, x.rest(ctx, r, outcome{status: Paused, class: ClassBudget, error: text(cause)}, reason, edit{})
+	case StopDenied:
+		return false, x.paused(ctx, r, cause)
 	case StopCancelled:
-		if cause == nil {
-			cause = errCancelled
-		}
-		return false, cause
-	case StopEndedElsewhere:
-		return false, nil
-	case StopLeaseLost:
-		return false, cause
+		return false, x.rest(ctx, r, outcome{status: Cancelled}, "", edit{})
 	}
 	class, stopReason := classOf(out.StopReason)
 	if out.StopReason == StopProvider && Classify(cause) == ClassQuota {
-		return false, x.rest(ctx, r, wish{status: Paused, class: ClassQuota, error: text(cause)}, stopReason, move{})
+		return false, x.rest(ctx, r, outcome{status: Paused, class: ClassQuota, error: text(cause)}, stopReason, edit{})
 	}
-	return false, x.rest(ctx, r, wish{status: Failed, class: class, error: orText(text(cause), reason)}, stopReason, over)
+	return false, x.rest(ctx, r, outcome{status: Failed, class: class, error: cmp.Or(text(cause), reason)}, stopReason, over)
 }
 
 // stepBack puts the step that runs back to those that are to run.
-func (r *Run) stepBack(reason string) move {
+func (r *Run) stepBack(reason string) edit {
 	plan := r.state().Plan
 	if plan == nil {
-		return move{}
+		return edit{}
 	}
 	for _, step := range plan.Steps {
 		if step.Status == stepInProgress {
 			step.Status = stepPending
-			return move{changes: []session.Change{event("plan_revised", map[string]any{"plan": revised(plan, step), "reason": reason})}}
+			return edit{changes: []session.Change{event("plan_revised", planEvent{Plan: revised(plan, step), Reason: reason})}}
 		}
 	}
-	return move{}
+	return edit{}
 }
 
 // stepAgain makes a step that failed pending again.
-func (r *Run) stepAgain(id string) move {
+func (r *Run) stepAgain(id string) edit {
 	plan := r.state().Plan
 	step, ok := plan.Step(id)
 	if !ok {
-		return move{}
+		return edit{}
 	}
 	step.Status, step.CompletedAt, step.Error = stepPending, 0, ""
-	return move{changes: []session.Change{event("plan_revised", map[string]any{"plan": revised(plan, step), "reason": "retry"})}}
+	return edit{changes: []session.Change{event("plan_revised", planEvent{Plan: revised(plan, step), Reason: "retry"})}}
 }
 
 // maxOutcome is how much of a step's last words is kept as its outcome.
@@ -238,22 +246,28 @@ func (x *Executor) outcomeOf(ctx context.Context, r *Run, step session.PlanStep)
 		o.Summary = firstChars(strings.TrimSpace(*last), maxOutcome)
 	}
 	running := ""
+	read := func(c session.Change) {
+		e, ok := c.(session.TaskEvent)
+		if !ok {
+			return
+		}
+		switch e.Name {
+		case "step_started":
+			running = stepOf(e)
+		case "file_created", "file_modified", "file_deleted":
+			if p := pathIn(e); running == step.ID && !slices.Contains(o.Files, p) {
+				o.Files = append(o.Files, p)
+			}
+		}
+	}
 	for e, err := range x.rt.Log(context.WithoutCancel(ctx), r.ID(), state.Loop.WindowStart) {
 		if err != nil {
 			return o, err
 		}
-		told, ok := e.Change.(session.TaskEvent)
-		if !ok {
-			continue
-		}
-		switch told.Name {
-		case "step_started":
-			running = stepOf(told)
-		case "file_created", "file_modified", "file_deleted":
-			if p := pathIn(told); running == step.ID && !slices.Contains(o.Files, p) {
-				o.Files = append(o.Files, p)
-			}
-		}
+		read(e.Change)
+	}
+	for _, record := range session.Unsaved(r.session()) { // not in the log yet
+		read(record.Change)
 	}
 	return o, nil
 }

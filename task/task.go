@@ -1,5 +1,5 @@
 // Package task gives an agent a job: a plan with steps, a checklist, budgets,
-// permissions, approvals and recovery, as one session that survives the
+// permissions, questions and recovery, as one session that survives the
 // process.
 //
 // An Executor starts, lists, resumes and ends tasks, from any process. Open
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
@@ -35,24 +36,16 @@ type Config struct {
 	Snapshot      func(View) (json.RawMessage, error)
 	Snapshots     SnapshotMode // when one is written; empty: on_stop
 	MaxConcurrent int          // tasks at work in this process; 0: 4
-	// ApprovalTimeout is how long an approval waits for an answer. 0: for ever.
-	ApprovalTimeout time.Duration
-	Warn            func(format string, args ...any)
+	// PendingTimeout is how long a call waits for a response. 0: as long as the
+	// runtime's Config.PendingTimeout says.
+	PendingTimeout time.Duration
+	Warn           func(format string, args ...any)
 }
 
-// Registry makes the tools that work in a workspace.
+// Registry makes the tools that work in a workspace. A tool without effects is
+// unknown to permissions.
 type Registry interface {
-	Tools(ctx context.Context, w Workspace) ([]Tool, error)
-}
-
-// Tool is a tool with what permissions need to know of it. A tool without
-// effects is unknown.
-type Tool struct {
-	tool.Tool
-	Effects  permission.Effects
-	Server   string // of an MCP tool
-	Provider string // of a tool with several; failures may be the provider's
-	Deferred bool   // offered once it was found by a search
+	Tools(ctx context.Context, w Workspace) ([]tool.Tool, error)
 }
 
 // Checker is a Registry that can run a command in a workspace on behalf of
@@ -64,15 +57,9 @@ type Checker interface {
 
 // RuleStore keeps the rules that outlive a task.
 type RuleStore interface {
-	// Policy is the rules in force in a workspace, made ready. Rules that
-	// cannot be read are part of it: whatever is more than reading is then
-	// asked for.
-	Policy(ctx context.Context, w Workspace) (*permission.Policy, error)
+	holdfast.RuleStore
 	// Rules are those in force in a workspace, of all sources but the session.
 	Rules(ctx context.Context, w Workspace) (rules []session.Rule, warnings []string, err error)
-	// Add keeps a rule for a workspace ("workspace_db") or for the user
-	// ("profile"), as its source says; false says that it was there.
-	Add(ctx context.Context, w Workspace, r session.Rule) (added bool, err error)
 	// Remove takes one back; false says that there was none.
 	Remove(ctx context.Context, w Workspace, r session.Rule) (bool, error)
 	// Forget drops what is remembered of a workspace.
@@ -136,10 +123,13 @@ type Executor struct {
 	rt *holdfast.Runtime
 	c  Config
 
-	instance string   // names this executor in grants
-	line     line     // of those who wait to work
-	told     sync.Map // warnings that were given
+	instance string     // names this executor in grants
+	gate     agent.Gate // decides by permissions
+	line     line       // of those who wait to work
+	warned   sync.Map   // texts of warnings that were given
 }
+
+type clock func() time.Time
 
 func millis(t time.Time) int64 { return t.UnixMilli() }
 
@@ -149,9 +139,4 @@ func raw(v any) json.RawMessage {
 		panic("task: an event is no JSON: " + err.Error()) // they are made of texts, numbers and lists
 	}
 	return data
-}
-
-// event is a task event with what it says.
-func event(name string, payload any) session.TaskEvent {
-	return session.TaskEvent{Name: name, Data: raw(payload)}
 }

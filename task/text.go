@@ -1,11 +1,13 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -34,21 +36,20 @@ const textTimeout = 120 * time.Second
 // answer is a turn, and exactly one message is added to the transcript. A
 // BudgetError says that no turn was left.
 func (r *Run) RunText(ctx context.Context, in TextInput) (TextOutput, error) {
-	a, err := r.asking(ctx)
+	name, model, err := r.x.rt.Model(r.session().Model())
 	if err != nil {
 		return TextOutput{StopReason: StopProvider}, err
 	}
-	a.request.Tools, a.request.ResponseFormat, a.request.System = nil, nil, in.SystemPrompt
+	q := llm.Request{Model: name, System: in.SystemPrompt, Params: r.session().ModelParams()}
 	out := TextOutput{StopReason: StopCompleted}
 	var text string
 	label, most := in.Label, in.MaxTokens
 	for {
-		a.request.Messages = r.prefixed(in.Messages, text)
-		a.request.Inference = r.state().Loop.LifetimeTurns
+		q.Messages = r.prefixed(in.Messages, text)
 		if limit := most; limit > 0 {
-			a.request.Params.MaxOutputTokens = &limit
+			q.Params.MaxOutputTokens = &limit
 		}
-		part, cut, err := r.askText(ctx, a)
+		part, cut, err := r.askText(ctx, model, q)
 		if err != nil {
 			return out, err
 		}
@@ -61,13 +62,13 @@ func (r *Run) RunText(ctx context.Context, in TextInput) (TextOutput, error) {
 			break
 		}
 		label = in.Label + " (continuation)"
-		most = orNumber(in.ContinuationMaxTokens, in.MaxTokens)
+		most = cmp.Or(in.ContinuationMaxTokens, in.MaxTokens)
 	}
 	if out.Text = strings.TrimSpace(text); out.Text == "" {
 		out.Text, out.StopReason = in.EmptyFallback, StopEmpty
 	}
 	m := session.Message{ID: r.x.c.NewID(), Role: session.RoleAssistant, Content: session.Text(out.Text)}
-	return out, r.append(ctx, move{changes: []session.Change{session.MessageAdded{Message: m}}, state: func(s *session.TaskState) {
+	return out, r.append(ctx, edit{changes: []session.Change{session.MessageAdded{Message: m}}, state: func(s *session.TaskState) {
 		if out.Text != "" {
 			s.Said.Answer, s.Said.Result, s.Said.Shown = &out.Text, &out.Text, &out.Text
 		}
@@ -87,20 +88,16 @@ func (r *Run) prefixed(messages []session.Message, begun string) []session.Messa
 }
 
 // askText asks once. The turn is counted before anybody sees the words.
-func (r *Run) askText(ctx context.Context, a asking) (text string, cut bool, err error) {
+func (r *Run) askText(ctx context.Context, model llm.Model, q llm.Request) (text string, cut bool, err error) {
 	if err := r.checkBudgets(ctx); err != nil {
 		return "", false, err
 	}
 	bounded, stop := context.WithTimeoutCause(ctx, textTimeout, errors.New("no answer in time"))
 	defer stop()
-	response, err := r.ask(bounded, a)
+	response, err := r.ask(bounded, model, q)
 	if err != nil {
 		return "", false, err
 	}
-	answer := r.heard(a, response, "")
-	usage, count := r.counted(answer)
-	if err := r.append(ctx, move{changes: usage, state: count}); err != nil {
-		return "", false, err
-	}
-	return answer.message.Content.Text(), cutOff(answer.finish), nil
+	err = r.append(ctx, r.counted(spent{response.Model, response.Usage, response.Cost}))
+	return response.Content.Text(), cutOff(response.FinishReason), err
 }

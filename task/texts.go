@@ -24,16 +24,13 @@ const (
 	shorterText      = "Your answers are cut off at the limit. Say less at a time, and put long texts into files."
 	emptyText        = "Your last answer was empty. Go on with the step, or say what came of it."
 
-	blockedLoopText  = "not run: this very call has failed again and again. Try another way."
-	interruptedText  = "interrupted: outcome unknown"
-	disabledText     = "not run: %s failed too often and is off until %s: %s"
-	modeOnlyText     = "Tool %q is only available in execute, verified, or debug mode."
-	noInputText      = "not asked: nobody waits for questions in chat mode. Say what you want to know."
-	noRunText        = "Session checklist tools are not available in this context."
-	badArgumentsText = "not run: the arguments are not a JSON object"
-	unknownToolText  = "unknown tool %q; available: %s"
-	rememberedText   = "[REMEMBERED] This was read a moment ago and has not been written since; here is that result.\n"
-	cutResultText    = "%s\n\n[cut off: these are the first %d of %d bytes]"
+	blockedLoopText = "not run: this very call has failed again and again. Try another way."
+	notRunText      = "not run: the work was interrupted before it. Call it again if it is still needed."
+	disabledText    = "not run: %s failed too often and is off until %s: %s"
+	modeOnlyText    = "Tool %q is only available in execute, verified, or debug mode."
+	noInputText     = "not asked: nobody waits for questions in chat mode. Say what you want to know."
+	noRunText       = "Session checklist tools are not available in this context."
+	rememberedText  = "[REMEMBERED] This was read a moment ago and has not been written since; here is that result.\n"
 
 	strategySwitchText = "The same call has failed %d times: %s. Do not try it again as it is; choose another way to the same end."
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
@@ -62,7 +61,7 @@ func TestTurn_orderOfWrites(t *testing.T) {
 		}
 		seen = append(seen, at+": "+strings.Join(kinds[1:], " "))
 	}
-	spy := toolOf("spy", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
+	spy := toolOf("spy", tool.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
 		look("tool")
 		return tool.Result{Content: "ok"}, nil
 	})
@@ -96,7 +95,7 @@ func (w watched) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta))
 func TestTurn_callsThatAreNotRun(t *testing.T) {
 	t.Parallel()
 	ran := &atomic.Int32{}
-	work := toolOf("work", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
+	work := toolOf("work", tool.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
 		ran.Add(1)
 		return tool.Result{Content: "ok"}, nil
 	})
@@ -105,7 +104,7 @@ func TestTurn_callsThatAreNotRun(t *testing.T) {
 	id := s.working(oneStep())
 	s.alter(id, func(st *session.TaskState) { st.Loop.Blocked = &session.Signature{Tool: "work", Input: `{"a":1}`} }, nil)
 	s.with(id, func(r *task.Run) {
-		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
+		out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 		if out.StopReason != task.StopCompleted || err != nil {
 			t.Fatalf("%s, %v", out.StopReason, err)
 		}
@@ -134,7 +133,7 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 		again  bool
 	}{{tool.Once, false}, {tool.Idempotent, true}, {tool.ReadOnly, true}} {
 		ran := &atomic.Int32{}
-		work := toolOf("work", permission.Write, c.nature, func(context.Context, tool.Call) (tool.Result, error) {
+		work := toolOf("work", tool.Write, c.nature, func(context.Context, tool.Call) (tool.Result, error) {
 			ran.Add(1)
 			return tool.Result{Content: "ok"}, nil
 		})
@@ -142,18 +141,19 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 		s := newSite(t, task.Config{Registry: kit{work}}, model)
 		id := s.working(oneStep())
 		s.write(id,
-			session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, StepID: "s1", ToolCalls: []session.ToolCall{
+			session.ExecutionStarted{ExecutionID: "e"}, session.InferenceAnswered{StepID: "i"},
+			session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, ExecutionID: "e", StepID: "i", ToolCalls: []session.ToolCall{
 				callOf("c1", "work", `{}`), callOf("c2", "work", `{}`), callOf("c3", "work", `{}`),
 			}}},
-			session.MessageAdded{Message: session.Message{ID: "b", Role: session.RoleTool, StepID: "s1", ToolResult: &session.ToolResult{CallID: "c1", ToolName: "work", Content: "done"}}},
+			session.MessageAdded{Message: session.Message{ID: "b", Role: session.RoleTool, ExecutionID: "e", StepID: "i", ToolResult: &session.ToolResult{CallID: "c1", ToolName: "work", Content: "done"}}},
+			session.ToolFinished{StepID: "i", CallID: "c1", ToolName: "work"}, session.ToolStarted{StepID: "i", CallID: "c2", ToolName: "work"},
 		)
 		s.alter(id, func(st *session.TaskState) {
-			st.Tools.Started = session.NewSet("c2")
 			st.Loop.LifetimeTurns = 1
 			st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 1, LLMCalls: 1}
 		}, nil)
 		s.with(id, func(r *task.Run) {
-			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
+			out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 			if out.StopReason != task.StopCompleted || err != nil || out.LLMCalls != 2 {
 				t.Fatalf("%s after %d calls, %v", out.StopReason, out.LLMCalls, err)
 			}
@@ -166,7 +166,7 @@ func TestTurn_startedCallsAfterACrash(t *testing.T) {
 			t.Errorf("%q: %d calls ran, want %d", c.nature, ran.Load(), want)
 		}
 		got := s.results(id)
-		if r := got["c2"]; r.IsError == c.again || !c.again && (r.Content != "interrupted: outcome unknown" || !r.Synthetic) {
+		if r := got["c2"]; r.IsError == c.again || !c.again && (r.Content != session.UnknownOutcome || !r.Synthetic) {
 			t.Errorf("%q: the call that was running came to %+v", c.nature, r)
 		}
 		if got["c1"].Content != "done" || len(model.Requests()) != 1 {
@@ -184,12 +184,14 @@ func TestTurn_finalAnswerInTheTailIsUsed(t *testing.T) {
 	model := scripted.New()
 	s := newSite(t, task.Config{}, model)
 	id := s.working(oneStep())
-	s.write(id, session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, StepID: "s1", Content: session.Text("it is done")}})
+	s.write(id, session.ExecutionStarted{ExecutionID: "e"}, session.InferenceAnswered{StepID: "i"},
+		session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, ExecutionID: "e", StepID: "i", Content: session.Text("it is done")}},
+		session.StepFinished{StepID: "i", Type: session.StepFinal})
 	s.alter(id, func(st *session.TaskState) {
 		st.Steps.Counts = &session.StepCounts{StepID: "s1", Iterations: 1, LLMCalls: 1}
 	}, nil)
 	s.with(id, func(r *task.Run) {
-		out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
+		out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 		if out.StopReason != task.StopCompleted || err != nil || len(model.Requests()) != 0 {
 			t.Errorf("%s, %v after %d requests; want the answer that is there", out.StopReason, err, len(model.Requests()))
 		}
@@ -200,14 +202,14 @@ func TestTurn_readsThatRepeatAreAnsweredFromMemory(t *testing.T) {
 	t.Parallel()
 	var s *site
 	reads := &atomic.Int32{}
-	read := toolOf("file_read", permission.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+	read := toolOf("file_read", tool.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: fmt.Sprintf("read %d", reads.Add(1))}, nil
 	})
-	list := toolOf("file_list", permission.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+	list := toolOf("file_list", tool.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
 		reads.Add(1)
 		return tool.Result{Content: "a b"}, nil
 	})
-	write := toolOf("file_write", permission.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
+	write := toolOf("file_write", tool.Write, tool.Once, func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Content: "written"}, nil
 	})
 	wait := sleeperOf("wait", func(c tool.Call) {
@@ -253,8 +255,8 @@ func TestTurn_readsThatRepeatAreAnsweredFromMemory(t *testing.T) {
 	}
 }
 
-func sleeperOf(name string, wait func(tool.Call)) task.Tool {
-	return toolOf(name, permission.Network, tool.ReadOnly, func(_ context.Context, c tool.Call) (tool.Result, error) {
+func sleeperOf(name string, wait func(tool.Call)) tool.Tool {
+	return toolOf(name, tool.Network, tool.ReadOnly, func(_ context.Context, c tool.Call) (tool.Result, error) {
 		wait(c)
 		return tool.Result{Content: "waited"}, nil
 	})
@@ -266,12 +268,12 @@ func TestTurn_filesThatWereWritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "old"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write := toolOf("put", permission.Write, tool.Once, func(_ context.Context, c tool.Call) (tool.Result, error) {
+	write := toolOf("put", tool.Write, tool.Once, func(_ context.Context, c tool.Call) (tool.Result, error) {
 		var in struct{ Path string }
 		_ = json.Unmarshal(c.Arguments, &in)
 		return tool.Result{Content: "ok"}, os.WriteFile(filepath.Join(dir, in.Path), []byte("text"), 0o600)
 	})
-	remove := toolOf("rm", permission.Delete, tool.Once, func(_ context.Context, c tool.Call) (tool.Result, error) {
+	remove := toolOf("rm", tool.Delete, tool.Once, func(_ context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{Content: "ok"}, os.Remove(filepath.Join(dir, "old"))
 	})
 	s := newSite(t, task.Config{Registry: kit{write, remove}}, scripted.New(
@@ -297,7 +299,7 @@ func TestTurn_filesThatWereWritten(t *testing.T) {
 func TestTools_offUntilTheirTimeIsOver(t *testing.T) {
 	t.Parallel()
 	works := &atomic.Bool{}
-	fetch := toolOf("fetch", permission.Network, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+	fetch := toolOf("fetch", tool.Network, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
 		if works.Load() {
 			return tool.Result{Content: "page"}, nil
 		}
@@ -314,7 +316,7 @@ func TestTools_offUntilTheirTimeIsOver(t *testing.T) {
 	step := func(name string) {
 		s.open(c) // another process
 		s.with(id, func(r *task.Run) {
-			if out, err := r.RunStep(context.Background(), task.KernelInput{StepID: name}, task.PolicyOfStep(r, session.PlanStep{ID: name})); err != nil {
+			if out, err := r.RunStep(context.Background(), task.StepInput{StepID: name}); err != nil {
 				t.Fatal(out.StopReason, err)
 			}
 		})
@@ -351,8 +353,8 @@ func TestTools_offUntilTheirTimeIsOver(t *testing.T) {
 
 func TestTools_deferredOnesAreFoundBySearch(t *testing.T) {
 	t.Parallel()
-	hidden := answers("rare_tool", permission.Read, "rare")
-	hidden.Deferred = true
+	hidden := answers("rare_tool", tool.Read, "rare").(fakeTool)
+	hidden.spec.Deferred = true
 	model := scripted.New(replyCalls(callOf("c1", "tool_search", `{"query":"RARE things"}`)), replyCalls(callOf("c2", "rare_tool", `{}`)), reply("all done"))
 	s := newSite(t, task.Config{Registry: kit{hidden}}, model)
 	id := s.run(oneStep()).ID
@@ -418,7 +420,7 @@ func TestTurn_retriesAreNoTurns(t *testing.T) {
 		s := newSite(t, task.Config{}, model)
 		id := s.working(oneStep())
 		s.with(id, func(r *task.Run) {
-			out, err := r.RunStep(context.Background(), task.KernelInput{StepID: "s1"}, task.PolicyOfStep(r, session.PlanStep{ID: "s1"}))
+			out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
 			if out.StopReason != task.StopProvider || !errors.Is(err, c.err) {
 				t.Errorf("%s: %s, %v", name, out.StopReason, err)
 			}
@@ -435,7 +437,7 @@ func TestTools_countsAreHalvedAfterFiftyCalls(t *testing.T) {
 	for i := range 49 {
 		many = append(many, callOf(fmt.Sprintf("c%d", i), "work", fmt.Sprintf(`{"n":%d}`, i)))
 	}
-	s := newSite(t, task.Config{Registry: kit{answers("work", permission.Network, "ok"), answers("rare", permission.Network, "ok")}},
+	s := newSite(t, task.Config{Registry: kit{answers("work", tool.Network, "ok"), answers("rare", tool.Network, "ok")}},
 		scripted.New(replyCalls(many...), replyCalls(callOf("r", "rare", `{}`)), reply("all done")))
 	tooling := s.state(s.run(oneStep()).ID).Tools
 	if n, _ := tooling.Calls.Get("work"); n != 24 || tooling.Halvings != 1 || tooling.SinceHalved != 0 {
@@ -454,7 +456,7 @@ func TestTurn_readsFarEnoughApartAreRun(t *testing.T) {
 	t.Parallel()
 	var s *site
 	wait := sleeperOf("wait", func(tool.Call) { s.pass(20 * time.Second) })
-	read := answers("file_read", permission.Read, "text")
+	read := answers("file_read", tool.Read, "text")
 	var replies []scripted.Reply
 	for i, name := range []string{"file_read", "wait", "file_read", "wait", "file_read"} {
 		replies = append(replies, replyCalls(callOf(fmt.Sprintf("c%d", i), name, `{"path":"a"}`)))

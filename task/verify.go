@@ -31,7 +31,7 @@ func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) 
 		s.Steps.Evidence = append(slices.Clone(s.Steps.Evidence), noted)
 	}
 	if ok {
-		err := r.append(ctx, move{changes: []session.Change{event("verification_passed", map[string]any{"attempt": attempt, "message": detail})}, state: note})
+		err := r.append(ctx, edit{changes: []session.Change{event("verification_passed", checked{Attempt: attempt, Message: detail})}, state: note})
 		if err != nil {
 			return false, err
 		}
@@ -39,17 +39,15 @@ func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) 
 	}
 	again := attempt < row.MaxAttempts
 	message := fmt.Sprintf(checkFailedText, attempt, row.MaxAttempts, detail)
-	failed := move{changes: []session.Change{event("verification_failed", map[string]any{
-		"attempt": attempt, "maxAttempts": row.MaxAttempts, "message": detail, "willRetry": again,
-	})}, state: note}
+	failed := edit{changes: []session.Change{event("verification_failed", checked{Attempt: attempt, MaxAttempts: row.MaxAttempts, Message: detail, WillRetry: &again})}, state: note}
 	if !again {
-		return false, x.rest(ctx, r, wish{status: Failed, class: ClassVerification, error: message}, "verification_block", failed)
+		return false, x.rest(ctx, r, outcome{status: Failed, class: ClassVerification, error: message}, "verification_block", failed)
 	}
 	return true, x.tryAgain(ctx, r, failed, message, detail)
 }
 
 // tryAgain adds a step that makes the criteria hold.
-func (x *Executor) tryAgain(ctx context.Context, r *Run, failed move, message, detail string) error {
+func (x *Executor) tryAgain(ctx context.Context, r *Run, failed edit, message, detail string) error {
 	plan := *r.state().Plan
 	plan.Steps = append(slices.Clone(plan.Steps), session.PlanStep{
 		ID: "attempt-" + x.c.NewID(), Description: fmt.Sprintf(checkStepText, detail), Status: stepPending,
@@ -57,8 +55,8 @@ func (x *Executor) tryAgain(ctx context.Context, r *Run, failed move, message, d
 	if err := r.ResetForRetry(ctx, message); err != nil {
 		return err
 	}
-	return r.seal(ctx, "task.verify", failed.and(move{
-		changes: []session.Change{event("plan_revised", map[string]any{"plan": plan, "reason": "verification_failed"})},
+	return r.seal(ctx, "task.verify", failed.and(edit{
+		changes: []session.Change{event("plan_revised", planEvent{Plan: plan, Reason: "verification_failed"})},
 		row:     func(row *session.TaskRow) { row.CurrentAttempt = max(row.CurrentAttempt, 1) + 1 },
 	}))
 }

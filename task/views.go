@@ -29,4 +29,4 @@ func (r *Run) Verification() session.TaskSteps { return r.state().Steps }
 func (r *Run) Recovery() session.TaskRecovery { return r.state().Recovery }
 
 // Permissions is what the task may do.
-func (r *Run) Permissions() session.Permissions { return r.state().Permissions }
+func (r *Run) Permissions() session.Permissions { return r.session().Permissions() }

@@ -8,11 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// workspace is where the task works.
-func (r *Run) workspace() Workspace {
-	row, state := r.row(), r.state()
-	return Workspace{ID: row.WorkspaceID, Root: row.WorkspacePath, Capabilities: maps.Clone(state.Settings.Capabilities)}
+// workspaceOf returns where a task works.
+func workspaceOf(s session.Session) Workspace {
+	row := rowIn(s)
+	return Workspace{ID: row.WorkspaceID, Root: row.WorkspacePath, Capabilities: maps.Clone(stateOf(s).Settings.Capabilities)}
 }
+
+func (r *Run) workspace() Workspace { return workspaceOf(r.session()) }
 
 // ApplyWorkspace makes the task work in another workspace, with the tools that
 // a registry makes for it (nil: the executor's). What was said, counted, used,
@@ -32,12 +34,8 @@ func (r *Run) ApplyWorkspace(ctx context.Context, w Workspace, from Registry) er
 		}
 	}
 	before := r.workspace()
-	payload := map[string]any{"workspaceId": w.ID, "path": w.Root}
-	if before.ID != "" {
-		payload["previousWorkspaceId"] = before.ID
-	}
-	err = r.append(ctx, move{
-		changes: []session.Change{event("workspace_changed", payload)},
+	err = r.append(ctx, edit{
+		changes: []session.Change{event("workspace_changed", workspaceChanged{ID: w.ID, Path: w.Root, Previous: before.ID})},
 		state: func(s *session.TaskState) {
 			s.Settings.Capabilities = maps.Clone(w.Capabilities)
 			s.Recovery.DisabledScope, s.Tools.PageFailure = nil, nil

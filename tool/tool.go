@@ -38,6 +38,12 @@ type Spec struct {
 	Runner  Runner
 	Effects Effects // what a call does to the world, for permissions; none: unknown
 	Server  string  // of an MCP tool
+
+	// Provider names the service behind a tool that has several; failures may
+	// be the provider's alone.
+	Provider string
+	// Deferred says that a task offers the tool only once a search found it.
+	Deferred bool
 }
 
 // Runner says who carries out a call.

@@ -156,15 +156,15 @@ func (s *story) answer(ctx context.Context) error {
 	if err := s.say(ctx, "It has ended: the task waits for a person, in the store. Another process answers."); err != nil {
 		return err
 	}
-	state, err := s.State(ctx, taskID)
+	waiting, err := s.Pending(ctx, taskID)
 	if err != nil {
 		return err
 	}
-	if len(state.Approvals) != 1 {
-		return fmt.Errorf("%d approvals wait, not one", len(state.Approvals))
+	if len(waiting) != 1 {
+		return fmt.Errorf("%d calls wait for an approval, not one", len(waiting))
 	}
-	asked := state.Approvals[0]
-	if _, err := s.Respond(ctx, taskID, asked.ID, permission.AllowOnce, "you", task.RespondOptions{NoRun: true}); err != nil {
+	yes := session.Response{PendingID: waiting[0].ID, Action: session.RespondApprove, Choice: permission.AllowOnce, By: "you"}
+	if _, err := s.Respond(ctx, taskID, yes, task.RespondOptions{NoRun: true}); err != nil {
 		return err
 	}
 	return s.SetMode(ctx, taskID, session.PermissionAcceptEdits) // it need not ask for edits again

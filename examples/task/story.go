@@ -61,8 +61,13 @@ func (s *story) watch(ctx context.Context) (stop func()) {
 			if err != nil {
 				return // the story is over
 			}
-			if told, ok := e.Change.(session.TaskEvent); ok {
-				s.see(told)
+			switch c := e.Change.(type) {
+			case session.TaskEvent:
+				s.see(c)
+			case session.CallPending:
+				s.print("? " + c.Call.Prompt)
+			case session.CallResponded:
+				s.print("granted by " + c.Response.By)
 			}
 			s.mu.Lock()
 			s.seen = e.Seq
@@ -78,11 +83,10 @@ func (s *story) watch(ctx context.Context) (stop func()) {
 // see prints an event.
 func (s *story) see(e session.TaskEvent) {
 	var said struct {
-		Message  string
-		Tool     string
-		Plan     session.Plan
-		Step     session.PlanStep
-		Approval session.Approval
+		Message string
+		Tool    string
+		Plan    session.Plan
+		Step    session.PlanStep
 	}
 	if json.Unmarshal(e.Data, &said) != nil {
 		return
@@ -97,10 +101,6 @@ func (s *story) see(e session.TaskEvent) {
 		line = "✓ " + said.Step.Description
 	case "tool_call":
 		line = "  → " + said.Tool
-	case "approval_requested":
-		line = "? " + said.Approval.Description
-	case "approval_granted":
-		line = "granted by " + said.Approval.By
 	case "verification_failed":
 		line = "✗ the check fails: " + check
 	case "verification_passed":
@@ -108,13 +108,20 @@ func (s *story) see(e session.TaskEvent) {
 	case "task_interrupted":
 		line = said.Message
 	}
+	s.print(line)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if line != "" {
-		fmt.Fprintln(s.out, "   ", strings.SplitN(line, "\n", 2)[0])
-	}
 	if e.Name == "tool_call" && said.Tool == "file_edit" {
 		s.edits++
+	}
+}
+
+// print prints the first line of a text, nothing for none.
+func (s *story) print(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text != "" {
+		fmt.Fprintln(s.out, "   ", strings.SplitN(text, "\n", 2)[0])
 	}
 }
 

@@ -149,9 +149,9 @@ func (p *program) taskAnswerCommand(verb string) *cobra.Command {
 		span string
 		goOn bool
 	)
-	effect, short := "allow", "allow what a task asks for, and go on with it"
+	effect, action, short := "allow", session.RespondApprove, "allow what a task asks for, and go on with it"
 	if verb == "deny" {
-		effect, short = "deny", "refuse what a task asks for"
+		effect, action, short = "deny", session.RespondDeny, "refuse what a task asks for"
 	}
 	cmd := &cobra.Command{Use: verb + " ID [APPROVAL]", Short: short, Args: cobra.RangeArgs(1, 2)}
 	cmd.Flags().StringVar(&span, "for", "once", "`SPAN` of the answer: once, session, workspace or profile")
@@ -165,34 +165,32 @@ func (p *program) taskAnswerCommand(verb string) *cobra.Command {
 		if task.Ended(row.TaskRow) {
 			return row, &session.TaskError{ID: row.ID, Status: task.Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
 		}
-		state, err := d.State(ctx, row.ID)
+		waiting, err := d.Pending(ctx, row.ID)
 		if err != nil {
 			return row, err
 		}
-		id, err := whichApproval(state, args)
+		id, err := whichApproval(waiting, args)
 		if err != nil {
 			return row, err
 		}
-		reply, err := d.Respond(ctx, row.ID, id, effect+"_"+span, "cli", task.RespondOptions{GoOn: goOn})
-		return reply.Row, err
+		r := session.Response{PendingID: id, Action: action, Choice: effect + "_" + span, By: "cli"}
+		return d.Respond(ctx, row.ID, r, task.RespondOptions{GoOn: goOn})
 	})
 	return cmd
 }
 
 // whichApproval is the one that is meant: the named one, or the only one.
-func whichApproval(state session.TaskState, args []string) (string, error) {
+func whichApproval(waiting []session.PendingCall, args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
 	var open []string
-	for _, a := range state.Approvals {
-		if a.Status == "pending" {
-			open = append(open, a.ID)
-		}
+	for _, call := range waiting {
+		open = append(open, call.ID)
 	}
 	switch len(open) {
 	case 0:
-		return "", session.ErrApprovalNotFound
+		return "", &session.NotFoundError{What: "pending approval", Available: []string{}}
 	case 1:
 		return open[0], nil
 	}

@@ -21,18 +21,18 @@ func (p *program) taskSendCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var (
 			text   string
-			asked  session.Approval
+			asked  session.PendingCall
 			answer bool
 		)
 		err := p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) (err error) {
 			if text, err = p.readText(ctx, args[0]); err != nil {
 				return err
 			}
-			state, err := d.State(ctx, row.ID)
+			waiting, err := d.Pending(ctx, row.ID)
 			if err != nil {
 				return err
 			}
-			if asked, answer = openQuestion(state); answer || *work {
+			if asked, answer = openQuestion(waiting); answer || *work {
 				return nil
 			}
 			return p.leave(ctx, d, row, text)
@@ -42,9 +42,9 @@ func (p *program) taskSendCommand() *cobra.Command {
 		}
 		return p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
 			if answer {
-				p.err.status("this answers: %s", oneLine(asked.Description))
-				reply, err := d.Answer(ctx, row.ID, asked.ID, strings.TrimSpace(text), "cli")
-				return reply.Row, err
+				p.err.status("this answers: %s", oneLine(asked.Prompt))
+				r := session.Response{PendingID: asked.ID, Action: session.RespondAnswer, Text: strings.TrimSpace(text), By: "cli"}
+				return d.Respond(ctx, row.ID, r, task.RespondOptions{})
 			}
 			if _, err := d.QueueFollowUp(ctx, row.ID, session.FollowUp{Message: text}); err != nil {
 				return row, err
@@ -69,75 +69,64 @@ func (p *program) leave(ctx context.Context, d *workshop, row task.Row, text str
 }
 
 // openQuestion is the one question that a task has asked.
-func openQuestion(state session.TaskState) (session.Approval, bool) {
-	var open []session.Approval
-	for _, a := range state.Approvals {
-		if _, asks := task.InputOf(a); asks && a.Status == "pending" {
-			open = append(open, a)
-		}
-	}
+func openQuestion(waiting []session.PendingCall) (session.PendingCall, bool) {
+	open := slices.DeleteFunc(waiting, func(c session.PendingCall) bool { return c.Kind != session.PendingQuestion })
 	if len(open) != 1 {
-		return session.Approval{}, false
+		return session.PendingCall{}, false
 	}
 	return open[0], true
 }
 
-// askApproval asks the person at the terminal. Answered is false where nothing
+// askPerson asks the person at the terminal. Answered is false where nothing
 // was said: the task waits.
-func (p *program) askApproval(ctx context.Context, d *workshop, row task.Row, v *taskView) (_ task.Row, answered bool, err error) {
-	state, err := d.State(ctx, row.ID)
-	if err != nil {
+func (p *program) askPerson(ctx context.Context, d *workshop, row task.Row, v *taskView) (_ task.Row, answered bool, err error) {
+	waiting, err := d.Pending(ctx, row.ID)
+	if err != nil || len(waiting) == 0 {
 		return row, false, err
 	}
-	i := slices.IndexFunc(state.Approvals, func(a session.Approval) bool { return a.Status == "pending" })
-	if i < 0 {
-		return row, false, nil
+	ask := p.permissionFromPerson
+	if waiting[0].Kind == session.PendingQuestion {
+		ask = p.answerFromPerson
 	}
-	a := state.Approvals[i]
-	respond := p.permissionFromPerson
-	if _, asks := task.InputOf(a); asks {
-		respond = p.answerFromPerson
-	}
-	var reply func(context.Context) (task.Reply, error)
-	v.aside(func() { reply = respond(ctx, d, a) })
-	if reply == nil {
+	var r *session.Response
+	v.aside(func() { r = ask(ctx, waiting[0]) })
+	if r == nil {
 		return row, false, nil
 	}
 	row, err = p.patiently(ctx, d, row.ID, v, func(ctx context.Context) (task.Row, error) {
-		r, err := reply(ctx)
-		return r.Row, err
+		return d.Respond(ctx, row.ID, *r, task.RespondOptions{})
 	})
 	return row, true, err
 }
 
 // permissionFromPerson asks whether something may be done; nil: nothing was
 // said.
-func (p *program) permissionFromPerson(ctx context.Context, d *workshop, a session.Approval) func(context.Context) (task.Reply, error) {
-	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(a.Description))
+func (p *program) permissionFromPerson(ctx context.Context, asked session.PendingCall) *session.Response {
+	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(asked.Prompt))
 	fmt.Fprint(p.err, "  [y] once  [s] this session  [w] this workspace  [n] no  [enter] later: ")
 	line, err := waitFor(ctx, p.in.readLine)
 	if err != nil {
 		fmt.Fprintln(p.err)
 		return nil
 	}
-	action := map[string]string{
+	choice := map[string]string{
 		"y": "allow_once", "yes": "allow_once", "s": "allow_session", "w": "allow_workspace", "n": "deny_once", "no": "deny_once",
 	}[strings.ToLower(strings.TrimSpace(line))]
-	if action == "" {
+	switch choice {
+	case "":
 		return nil
+	case "deny_once":
+		return &session.Response{PendingID: asked.ID, Action: session.RespondDeny, Choice: choice, By: "cli"}
 	}
-	return func(ctx context.Context) (task.Reply, error) {
-		return d.Respond(ctx, a.TaskID, a.ID, action, "cli", task.RespondOptions{})
-	}
+	return &session.Response{PendingID: asked.ID, Action: session.RespondApprove, Choice: choice, By: "cli"}
 }
 
 // answerFromPerson asks a question of the agent, again where something else
 // than one of its options is said; nil: nothing was said.
-func (p *program) answerFromPerson(ctx context.Context, d *workshop, a session.Approval) func(context.Context) (task.Reply, error) {
-	q, _ := task.InputOf(a)
-	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(a.Description))
-	for _, o := range q.Options {
-		fmt.Fprintf(p.err, "  · %s\n", oneLine(o))
+func (p *program) answerFromPerson(ctx context.Context, asked session.PendingCall) *session.Response {
+	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(asked.Prompt))
+	for _, o := range asked.Choices {
+		fmt.Fprintf(p.err, "  · %s\n", oneLine(o.Value))
 	}
 	for {
 		fmt.Fprint(p.err, "  your answer, [enter] later: ")
@@ -146,14 +135,14 @@ func (p *program) answerFromPerson(ctx context.Context, d *workshop, a session.A
 			fmt.Fprintln(p.err)
 			return nil
 		}
-		text := strings.TrimSpace(line)
+		r := session.Response{PendingID: asked.ID, Action: session.RespondAnswer, Text: strings.TrimSpace(line), By: "cli"}
 		switch {
-		case text == "":
+		case r.Text == "":
 			return nil
-		case len(q.Options) > 0 && !slices.Contains(q.Options, text):
+		case asked.Check(r) != nil:
 			fmt.Fprintln(p.err, "  that is none of them")
 			continue
 		}
-		return func(ctx context.Context) (task.Reply, error) { return d.Answer(ctx, a.TaskID, a.ID, text, "cli") }
+		return &r
 	}
 }

@@ -153,11 +153,11 @@ func (p *program) taskRules(ctx context.Context, d *workshop, ref, verb string, 
 	if err != nil {
 		return p.lateOr(err)
 	}
-	state, err := d.State(ctx, info.ID)
+	view, err := d.View(ctx, info.ID, 0)
 	if err != nil {
 		return err
 	}
-	return p.printRules(state.Permissions.SessionRules)
+	return p.printRules(view.Session.Permissions().SessionRules)
 }
 
 func (p *program) workspaceRules(ctx context.Context, d *workshop, dir, verb string, rule session.Rule) error {

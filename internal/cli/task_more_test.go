@@ -117,7 +117,7 @@ func TestTask_json(t *testing.T) {
 			kinds[kind] = true
 		}
 	}
-	for _, kind := range []string{"plan_created", "step_started", "tool_call", "tool_result", "approval_requested"} {
+	for _, kind := range []string{"plan_created", "step_started", "tool_call", "tool_result", "call_pending"} {
 		if !kinds[kind] {
 			t.Errorf("no %s in\n%s", kind, errs)
 		}

@@ -73,14 +73,18 @@ func (p *program) taskShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			waiting, err := d.Pending(ctx, row.ID)
+			if err != nil {
+				return err
+			}
 			if p.json {
 				if whole {
-					return p.printJSON(map[string]any{"row": row, "state": state})
+					return p.printJSON(map[string]any{"row": row, "state": state, "pending": waiting})
 				}
 				return p.printJSON(row)
 			}
 			var b strings.Builder
-			for _, line := range taskLines(row, state, "", -1) {
+			for _, line := range taskLines(row, state, waiting, "", -1) {
 				b.WriteString(p.out.paint(line.colour, line.text) + "\n")
 			}
 			fmt.Fprintf(&b, "%s\n", p.out.paint(dim, "next: "+nextForTask(row)))
@@ -100,7 +104,7 @@ func (p *program) taskShowCommand() *cobra.Command {
 
 // taskLines draw a task: its plan, its checklist, what it has used and what it
 // asks for. A negative frame is a drawing that stands still.
-func taskLines(row task.Row, state session.TaskState, doing string, frame int) []cell {
+func taskLines(row task.Row, state session.TaskState, waiting []session.PendingCall, doing string, frame int) []cell {
 	lines := []cell{{fmt.Sprintf("%s · %s · %s", oneLine(row.Title), statusText(row), shortID(row.ID)), taskColour(row)}}
 	if state.Plan != nil {
 		for _, s := range state.Plan.Steps {
@@ -122,13 +126,13 @@ func taskLines(row task.Row, state session.TaskState, doing string, frame int) [
 			lines = append(lines, cell{fmt.Sprintf("    %s %s", mark, oneLine(item.Title)), c})
 		}
 	}
-	for _, a := range state.Approvals {
-		if a.Status == "pending" {
-			lines = append(lines, cell{"  ? " + oneLine(a.Description), yellow})
-			q, _ := task.InputOf(a)
-			for _, o := range q.Options {
-				lines = append(lines, cell{"    · " + oneLine(o), yellow})
-			}
+	for _, asked := range waiting {
+		lines = append(lines, cell{"  ? " + oneLine(asked.Prompt), yellow})
+		if asked.Kind != session.PendingQuestion {
+			continue
+		}
+		for _, o := range asked.Choices {
+			lines = append(lines, cell{"    · " + oneLine(o.Value), yellow})
 		}
 	}
 	if n := len(state.Queues.FollowUps); n > 0 {

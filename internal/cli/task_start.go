@@ -131,7 +131,7 @@ func (p *program) work(ctx context.Context, d *workshop, id string, fn func(cont
 	asks := func() bool { return task.Canonical(row.TaskRow) == task.Blocked || asksUser(row) }
 	for err == nil && asks() && p.in.terminal && p.err.terminal && !p.json {
 		var answered bool
-		if row, answered, err = p.askApproval(ctx, d, row, v); !answered {
+		if row, answered, err = p.askPerson(ctx, d, row, v); !answered {
 			break
 		}
 	}

@@ -30,6 +30,7 @@ type taskView struct {
 	seen    int64 // the last change that was heard of; guarded by the canvas, as is the rest
 	row     task.Row
 	state   session.TaskState
+	waiting []session.PendingCall
 	doing   string // the tool that runs
 	writing string // the end of an answer that is coming
 	dirty   bool
@@ -150,10 +151,6 @@ func taskEventLine(t projector.Task) string {
 		return strings.Join(lines, "\n")
 	case "step_started", "step_completed", "step_failed", "step_skipped":
 		return stepLine(t)
-	case "tool_call":
-		return "  → " + t.Tool
-	case "tool_error":
-		return "  ✗ " + t.Tool + " · " + oneLine(t.Text)
 	case "tool_blocked":
 		return "  ✗ " + t.Tool + " · not allowed"
 	case "file_created", "file_modified", "file_deleted":
@@ -201,9 +198,13 @@ func (v *taskView) refresh(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	waiting, err := v.d.Pending(ctx, v.id)
+	if err != nil {
+		return
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.row, v.state = row, state
+	v.row, v.state, v.waiting = row, state, waiting
 }
 
 // lines draw the task, no more than the screen has room for.
@@ -212,7 +213,7 @@ func (v *taskView) lines(columns, height int) []string {
 	if v.ended {
 		frame = -1
 	}
-	cells := taskLines(v.row, v.state, cmp.Or(v.doing, oneLine(v.writing)), frame)
+	cells := taskLines(v.row, v.state, v.waiting, cmp.Or(v.doing, oneLine(v.writing)), frame)
 	if most := max(1, height-2); len(cells) > most {
 		cells = cells[len(cells)-most:]
 	}

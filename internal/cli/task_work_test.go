@@ -72,9 +72,9 @@ func TestTask_asksAndIsAnsweredFromElsewhere(t *testing.T) {
 	b.contains(out, "paused", "▸ ask for the port", "? Which port?", "· 80", "· 8080", "next: holdfast task send "+id[:8])
 	b.run(17, "task", "resume", id)
 	_, errs = b.run(2, "task", "approve", id)
-	b.contains(errs, "answer it")
+	b.contains(errs, "waits for an answer")
 	_, errs = b.run(2, "task", "send", id, "443")
-	b.contains(errs, `"443" is none of: 80, 8080`)
+	b.contains(errs, `"443" is not offered; choose one of 80, 8080`)
 	asked := b.openai.Calls().Received
 	out, errs = b.run(0, "task", "send", id, "8080")
 	b.contains(errs, "this answers: Which port?", "task completed")

@@ -3,18 +3,17 @@ package taskruntime
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// decoded is the content of a snapshot.
+// decoded is a snapshot that was read.
 type decoded struct {
-	state    session.TaskState
-	history  []historyMessage
+	state    State
+	turns    []passage
 	summary  *planSummary
-	hasUsage bool // the snapshot has usage totals
+	used     bool // it says what was used
 	warnings []string
 }
 
@@ -22,15 +21,15 @@ func (d *decoded) warn(format string, args ...any) {
 	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
 }
 
-// decode reads the whole snapshot, or returns a fieldError.
+// decode reads a snapshot into a state of its own: all of it, or a fieldError.
 func (c candidate) decode() (*decoded, error) {
-	d := &decoded{state: session.NewTaskState()}
+	d := &decoded{state: newState()}
 	value, ok := c.object.get("conversationHistory")
 	if !ok {
 		return nil, &fieldError{"conversationHistory", "is missing"}
 	}
 	var err error
-	if d.history, err = readHistory(value); err != nil {
+	if d.turns, err = readHistory(value); err != nil {
 		return nil, err
 	}
 	if err := d.readBuckets(c); err != nil {
@@ -40,13 +39,13 @@ func (c candidate) decode() (*decoded, error) {
 		return nil, err
 	}
 	if value, ok := c.object.get("truncated"); ok && string(value) != "[]" && string(value) != "null" {
-		d.warn("%s: its history was cut by a compact export", c.where)
+		d.warn("%s: parts of its history were cut when it was exported", c.where)
 	}
 	return d, nil
 }
 
-// readBuckets reads the buckets. A snapshot of an older format has only
-// trackerState; the other buckets keep their defaults.
+// readBuckets reads the buckets; of those that a snapshot of an older form has
+// not, the defaults stay.
 func (d *decoded) readBuckets(c candidate) error {
 	for _, b := range buckets {
 		if c.legacy && b.name != "trackerState" {
@@ -70,15 +69,15 @@ func (d *decoded) readBucket(b bucket, value json.RawMessage) error {
 	if err := b.read(value, &d.state, d.keep); err != nil {
 		return err
 	}
-	for _, path := range differences(b.name, value, b.write(&d.state).value) {
-		d.warn("%s: the value was changed to one that a task can keep", path)
+	for _, path := range altered(b.name, value, b.write(&d.state).value) {
+		d.warn("%s: not kept as it came", path)
 	}
 	return nil
 }
 
 const signalKey = "queues.stepFeedbackSignal"
 
-// readSignal puts the feedback that has a field of its own first in the queue.
+// readSignal puts the feedback that stands alone before the rest.
 func (d *decoded) readSignal() error {
 	value, ok := d.state.Imported.Get(signalKey)
 	if !ok {
@@ -94,21 +93,21 @@ func (d *decoded) readSignal() error {
 	return nil
 }
 
-// keep stores an unknown field for the next export, without credentials.
+// keep keeps what nobody here knows, without credentials.
 func (d *decoded) keep(key string, value json.RawMessage) {
 	last := key[strings.LastIndexByte(key, '.')+1:]
 	if session.SecretKey(last) {
 		d.warn("%s: looks like a credential and is left out", key)
 		return
 	}
-	clean, left := removeSecrets(key, value)
+	clean, left := withoutSecrets(key, value)
 	for _, path := range left {
 		d.warn("%s: looks like a credential and is left out", path)
 	}
 	d.state.Imported = d.state.Imported.With(key, clean)
 }
 
-// readTotals reads the totals and keeps unknown fields beside them.
+// readTotals reads the totals and keeps what stands beside them.
 func (d *decoded) readTotals(m member, t *usageTotals) error {
 	o, err := readObject(m.value)
 	if err != nil && string(m.value) != "null" {
@@ -126,7 +125,8 @@ func (d *decoded) readTotals(m member, t *usageTotals) error {
 	return nil
 }
 
-// readRest reads the fields outside buckets and keeps unknown ones.
+// readRest reads what is not in a bucket. What the format knows nothing of is
+// kept as it came.
 func (d *decoded) readRest(c candidate) error {
 	s := &d.state
 	var totals usageTotals
@@ -150,11 +150,11 @@ func (d *decoded) readRest(c candidate) error {
 			into = &d.summary
 			d.state.Imported = d.state.Imported.With(m.key, m.value)
 		case "explicitChatSummaryBlock", "explicitChatSummaryCreatedAt", "explicitChatSummarySourceMessageCount":
-			key := m.key
-			if c.legacy {
-				key = "transcript." + key
+			if !c.legacy {
+				d.keep(m.key, m.value)
+				continue
 			}
-			d.keep(key, m.value)
+			d.keep("transcript."+m.key, m.value)
 			continue
 		case "modelId", "modelKey", "llmProfileUsed", "resolvedModelKey":
 			d.state.Imported = d.state.Imported.With(m.key, m.value)
@@ -162,7 +162,7 @@ func (d *decoded) readRest(c candidate) error {
 		default:
 			switch {
 			case inBucket(m.key):
-				d.warn("%s: has the name of a field inside a bucket and is left out", m.key)
+				d.warn("%s: has the name of a part of another field and is left out", m.key)
 			case !known(m.key):
 				d.keep(m.key, m.value)
 			}
@@ -175,7 +175,7 @@ func (d *decoded) readRest(c candidate) error {
 	if !split {
 		s.Usage = session.TaskUsage{Input: totals.InputTokens, Output: totals.OutputTokens, Cost: totals.Cost}
 	}
-	d.hasUsage = s.Usage != session.TaskUsage{}
+	d.used = s.Usage != session.TaskUsage{}
 	return d.checkPlan()
 }
 
@@ -186,23 +186,23 @@ func (d *decoded) checkPlan() error {
 	seen := map[string]bool{}
 	for i, step := range d.state.Plan.Steps {
 		if step.ID == "" || seen[step.ID] {
-			return &fieldError{fmt.Sprintf("plan.steps[%d].id", i), fmt.Sprintf("%q is empty or a duplicate", step.ID)}
+			return &fieldError{fmt.Sprintf("plan.steps[%d].id", i), fmt.Sprintf("%q is not its own", step.ID)}
 		}
 		seen[step.ID] = true
 	}
 	return nil
 }
 
-// fillOutputs takes the last answers from the history where the snapshot does
-// not have them. Older formats do not have the last user message either.
+// fillOutputs takes what was said last from the history, where the snapshot
+// does not say; those of older forms do not say what the user said either.
 func (d *decoded) fillOutputs(legacy bool) {
 	t := &d.state.Said
-	for _, m := range slices.Backward(d.history) {
-		words := m.plainText()
-		if strings.TrimSpace(words) == "" || words == acknowledgement {
+	for i := len(d.turns) - 1; i >= 0; i-- {
+		words := d.turns[i].words()
+		if strings.TrimSpace(words) == "" || words == takenNoteText { // which is no answer
 			continue
 		}
-		if m.role == roleAssistant {
+		if d.turns[i].role == roleAssistant {
 			for _, out := range []**string{&t.Answer, &t.Result, &t.Shown} {
 				if *out == nil {
 					*out = &words
@@ -211,19 +211,19 @@ func (d *decoded) fillOutputs(legacy bool) {
 			break
 		}
 	}
-	for i := len(d.history) - 1; legacy && i >= 0 && t.User == ""; i-- {
-		if d.history[i].role == roleUser {
-			t.User = d.history[i].plainText()
+	for i := len(d.turns) - 1; legacy && i >= 0 && t.User == ""; i-- {
+		if d.turns[i].role == roleUser {
+			t.User = d.turns[i].words()
 		}
 	}
 }
 
 const previousContext = "PREVIOUS TASK CONTEXT"
 
-// prependPlanSummary puts the summary of a lost plan before the history.
-func prependPlanSummary(history []historyMessage, s planSummary) []historyMessage {
-	if len(history) == 0 || history[0].role != roleUser || strings.Contains(history[0].plainText(), previousContext) {
-		return history
+// withContext begins a history with what is known of a plan that is gone.
+func withContext(turns []passage, s planSummary) []passage {
+	if len(turns) == 0 || turns[0].role != roleUser || strings.Contains(turns[0].words(), previousContext) {
+		return turns
 	}
 	lines := []string{previousContext + ":", "Task plan: " + s.Description}
 	if len(s.CompletedSteps) > 0 {
@@ -239,29 +239,29 @@ func prependPlanSummary(history []historyMessage, s planSummary) []historyMessag
 		}
 	}
 	context := strings.Join(append(lines, ""), "\n")
-	first := historyMessage{role: roleUser}
-	if history[0].text != nil {
-		text := context + "\n" + *history[0].text
+	first := passage{role: roleUser}
+	if turns[0].text != nil {
+		text := context + "\n" + *turns[0].text
 		first.text = &text
 	} else {
-		first.blocks = append([]block{textBlock(context)}, history[0].blocks...)
+		first.blocks = append([]block{textBlock(context)}, turns[0].blocks...)
 	}
-	return append([]historyMessage{first}, history[1:]...)
+	return append([]passage{first}, turns[1:]...)
 }
 
-// removeSecrets removes members whose names say that they are credentials, and
-// returns their paths.
-func removeSecrets(path string, value json.RawMessage) (json.RawMessage, []string) {
-	var left []string
+// withoutSecrets takes out members that by their names are credentials, and
+// names them.
+func withoutSecrets(path string, value json.RawMessage) (json.RawMessage, []string) {
 	if o, err := readObject(value); err == nil {
 		var kept object
+		var left []string
 		for _, m := range o {
 			at := path + "." + m.key
 			if session.SecretKey(m.key) {
 				left = append(left, at)
 				continue
 			}
-			inner, more := removeSecrets(at, m.value)
+			inner, more := withoutSecrets(at, m.value)
 			kept, left = append(kept, member{m.key, inner}), append(left, more...)
 		}
 		if len(left) == 0 {
@@ -273,12 +273,17 @@ func removeSecrets(path string, value json.RawMessage) (json.RawMessage, []strin
 	if !ok {
 		return value, nil
 	}
+	out := []byte{'['}
+	var left []string
 	for i := range list {
-		inner, more := removeSecrets(fmt.Sprintf("%s[%d]", path, i), list[i])
-		list[i], left = inner, append(left, more...)
+		inner, more := withoutSecrets(fmt.Sprintf("%s[%d]", path, i), list[i])
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out, left = append(out, inner...), append(left, more...)
 	}
 	if len(left) == 0 {
 		return value, nil
 	}
-	return rawJSON(list), left
+	return append(out, ']'), left
 }

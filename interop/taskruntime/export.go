@@ -10,34 +10,35 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// ExportOptions choose what Export writes. The zero value is the whole task in
-// its newest state.
+// ExportOptions say what of a task is exported. The zero value is all of it,
+// as it stands.
 type ExportOptions struct {
 	At      int64 // a version; 0: the newest state, the open tail included
 	Compact bool  // long texts are cut and images left out
 }
 
-// Export writes a task as a session_runtime_v2 snapshot. With At it has no
-// queues: what waits in an inbox belongs to no version.
+// Export is a task as a snapshot that others can read. Of an earlier version
+// it has no queues: what waits in an inbox belongs to no version.
 func Export(ctx context.Context, x *task.Executor, id string, o ExportOptions) (json.RawMessage, error) {
 	t, err := x.View(ctx, id, o.At)
 	if err != nil {
 		return nil, err
 	}
-	v := newView(t)
+	v := viewOf(t)
 	if o.Compact {
-		v.history, v.cuts = shorten(v.history)
+		v.turns, v.cuts = shortened(v.turns)
 	}
 	return v.payload()
 }
 
-// Snapshot is for task.Config.Snapshot: it writes a task as Export does.
-func Snapshot(v task.View) (json.RawMessage, error) { return newView(v).payload() }
+// Snapshot is a task as a snapshot that others can read, for
+// task.Config.Snapshot.
+func Snapshot(v task.View) (json.RawMessage, error) { return viewOf(v).payload() }
 
-// The most characters of a text and of a result in a compact export.
+// The most characters that a compact export leaves of a text.
 const (
-	maxText   = 50_000
-	maxResult = 10_000
+	mostText   = 50_000
+	mostResult = 10_000
 )
 
 // cut is a text that a compact export has shortened, or an image it left out.
@@ -47,23 +48,23 @@ type cut struct {
 	OriginalBytes int `json:"originalBytes"`
 }
 
-// shorten cuts long texts and replaces images by a line of text.
-func shorten(history []historyMessage) ([]historyMessage, []cut) {
+// shortened cuts long texts and takes images out.
+func shortened(turns []passage) ([]passage, []cut) {
 	var cuts []cut
-	out := make([]historyMessage, len(history))
-	for i, t := range history {
+	out := make([]passage, len(turns))
+	for i, t := range turns {
 		out[i] = t
 		if t.text != nil {
-			if text, ok := cutText(*t.text, maxText); ok {
+			if text, ok := cutText(*t.text, mostText); ok {
 				cuts = append(cuts, cut{i, 0, len(*t.text)})
-				out[i] = textMessage(t.role, text)
+				out[i] = textPassage(t.role, text)
 			}
 			continue
 		}
-		short := historyMessage{role: t.role}
+		short := passage{role: t.role}
 		before := len(cuts)
 		for j, b := range t.blocks {
-			next, original := b.shorten()
+			next, original := b.shortened()
 			if original > 0 {
 				cuts = append(cuts, cut{i, j, original})
 			}
@@ -76,8 +77,8 @@ func shorten(history []historyMessage) ([]historyMessage, []cut) {
 	return out, cuts
 }
 
-// shorten returns the block, cut if it is long, and its old size if it was cut.
-func (b block) shorten() (block, int) {
+// shortened is the block, cut where it is long, and how long it was then.
+func (b block) shortened() (block, int) {
 	o, err := readObject(b.raw)
 	if err != nil {
 		return b, 0
@@ -85,14 +86,14 @@ func (b block) shorten() (block, int) {
 	switch b.kind {
 	case blockText:
 		text := o.text("text")
-		if short, ok := cutText(text, maxText); ok {
+		if short, ok := cutText(text, mostText); ok {
 			return textBlock(short), len(text)
 		}
 	case blockToolResult:
 		content, _ := o.get("content")
 		text := contentText(content)
-		if short, ok := cutText(text, maxResult); ok || isArray(content) && len(content) > maxResult {
-			b.raw = o.with("content", rawJSON(short)).JSON()
+		if short, ok := cutText(text, mostResult); ok || isArray(content) && len(content) > mostResult {
+			b.raw = o.with("content", raw(short)).JSON()
 			return b, len(content)
 		}
 	case blockImage:
@@ -105,7 +106,7 @@ func (b block) shorten() (block, int) {
 	return b, 0
 }
 
-// with replaces the value at key.
+// with has another value at key.
 func (o object) with(key string, value json.RawMessage) object {
 	next := make(object, len(o))
 	for i, m := range o {
@@ -116,7 +117,7 @@ func (o object) with(key string, value json.RawMessage) object {
 	return next
 }
 
-// cutText cuts a text after n characters and adds a line that says so.
+// cutText ends a text after n characters, with a line that says so.
 func cutText(text string, n int) (string, bool) {
 	if len(text) <= n || utf8.RuneCountInString(text) <= n {
 		return text, false

@@ -88,7 +88,7 @@ func TestExport_grantsThatDoNotSurviveStayBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := s.state(id).Permissions.TemporaryGrants.Len(); n != 2 {
+	if n := s.grants(id); n != 2 {
 		t.Fatalf("%d grants", n)
 	}
 	grants := string(at(t, at(t, s.export(id, taskruntime.ExportOptions{}), "permissions"), "temporaryGrants"))
@@ -119,8 +119,8 @@ func TestFork_ofATaskWaitsToBeResumed(t *testing.T) {
 		if state.Checklist.Items[0].Title != title || row.Status != task.Interrupted || row.TerminalStatus != task.TerminalResumeAvailable || state.Settings.AutoResume {
 			t.Errorf("version %d: %+v %+v", version, state.Checklist, row)
 		}
-		if len(state.Queues.FollowUps) != 0 || len(state.Queues.Feedback) != 0 || state.Permissions.TemporaryGrants.Len() != 0 {
-			t.Errorf("version %d: queues %+v grants %+v", version, state.Queues, state.Permissions.TemporaryGrants)
+		if len(state.Queues.FollowUps) != 0 || len(state.Queues.Feedback) != 0 || s.grants(fork.ID()) != 0 {
+			t.Errorf("version %d: queues %+v grants %d", version, state.Queues, s.grants(fork.ID()))
 		}
 	}
 }

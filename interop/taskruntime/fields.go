@@ -7,88 +7,86 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/holdfast-dev/holdfast/session"
 )
 
-// bucket is an object of a snapshot. A bucket without fields has the fields of
-// the group of the same name in session.TaskState.
+// bucket is an object of a snapshot. One without fields has the fields of the
+// group of the same name in a task's state.
 type bucket struct {
 	name     string
 	required bool
 	fields   []field
 }
 
-// field maps a field of a bucket to a field of session.TaskState.
+// field is a field of a bucket and where a task's state has it.
 type field struct {
-	name     string
-	path     string            // group and field; empty: not used here, kept for the next export
-	fallback string            // for a field without a path that is absent; equal values are not kept, except lists
-	added    bool              // an addition of Holdfast to the format, written if not empty
-	renames  map[string]string // our key inside the value: the format's key
+	name  string
+	place string            // group and field; empty: nothing here reads it, and it is kept as it came
+	none  string            // the value of a field without a place where none came; a list is kept even so
+	added bool              // Holdfast adds it to the format, where it says something
+	parts map[string]string // parts of the value by their names in the state
 }
 
-// buckets and their fields are in the order of the format.
+// buckets are in the order of the format, and so are their fields.
 var buckets = []bucket{
 	{name: "trackerState", fields: []field{
-		{name: "readFiles", fallback: "[]"}, {name: "createdFiles", path: "files.created"}, {name: "directories", fallback: "[]"},
+		{name: "readFiles", none: "[]"}, {name: "createdFiles", place: "files.created"}, {name: "directories", none: "[]"},
 	}},
 	{name: "transcript", required: true, fields: []field{
-		{name: "lastUserMessage", path: "said.user"}, {name: "lastAssistantOutput", path: "said.answer"},
-		{name: "lastNonVerificationOutput", path: "said.result"}, {name: "lastAssistantText", path: "said.shown"},
-		{name: "explicitChatSummaryBlock", fallback: "null"}, {name: "explicitChatSummaryCreatedAt", fallback: "0"},
-		{name: "explicitChatSummarySourceMessageCount", fallback: "0"},
-		{name: "stepOutcomeSummaries", path: "steps.outcomes", renames: map[string]string{"files": "mutatedFiles", "summary": "outcomeSummary"}},
+		{name: "lastUserMessage", place: "said.user"}, {name: "lastAssistantOutput", place: "said.answer"},
+		{name: "lastNonVerificationOutput", place: "said.result"}, {name: "lastAssistantText", place: "said.shown"},
+		{name: "explicitChatSummaryBlock", none: "null"}, {name: "explicitChatSummaryCreatedAt", none: "0"},
+		{name: "explicitChatSummarySourceMessageCount", none: "0"},
+		{name: "stepOutcomeSummaries", place: "steps.outcomes", parts: map[string]string{"files": "mutatedFiles", "summary": "outcomeSummary"}},
 	}},
 	{name: "tooling", required: true, fields: []field{
-		{name: "toolResultMemory", path: "tools.results", renames: map[string]string{"at": "timestamp"}},
-		{name: "webEvidenceMemory", path: "tools.pages", renames: map[string]string{"at": "timestamp", "class": "sourceClass", "published": "publishDate"}},
-		{name: "toolUsageCounts", path: "tools.calls"}, {name: "successfulToolUsageCounts", path: "tools.successes"},
-		{name: "toolUsageEventsSinceDecay", path: "tools.sinceHalved"}, {name: "toolSelectionEpoch", path: "tools.halvings"},
-		{name: "discoveredDeferredToolNames", path: "tools.found"}, {name: "toolFailures", path: "tools.failures", added: true},
-		{name: "lastWebFetchFailure", path: "tools.pageFailure", added: true, renames: map[string]string{"at": "timestamp"}},
-		{name: "budgetCounters", path: "tools.counts", added: true},
+		{name: "toolResultMemory", place: "tools.results", parts: map[string]string{"at": "timestamp"}},
+		{name: "webEvidenceMemory", place: "tools.pages", parts: map[string]string{"at": "timestamp", "class": "sourceClass", "published": "publishDate"}},
+		{name: "toolUsageCounts", place: "tools.calls"}, {name: "successfulToolUsageCounts", place: "tools.successes"},
+		{name: "toolUsageEventsSinceDecay", place: "tools.sinceHalved"}, {name: "toolSelectionEpoch", place: "tools.halvings"},
+		{name: "discoveredDeferredToolNames", place: "tools.found"}, {name: "toolFailures", place: "tools.failures", added: true},
+		{name: "lastWebFetchFailure", place: "tools.pageFailure", added: true, parts: map[string]string{"at": "timestamp"}},
+		{name: "budgetCounters", place: "tools.counts", added: true},
 	}},
 	{name: "files", required: true, fields: []field{
-		{name: "filesReadTracker", path: "files.read", renames: map[string]string{"bytes": "sizeBytes"}},
-		{name: "fileReads", path: "files.reads", added: true}, {name: "dirListings", path: "files.listings", added: true},
+		{name: "filesReadTracker", place: "files.read", parts: map[string]string{"bytes": "sizeBytes"}},
+		{name: "fileReads", place: "files.reads", added: true}, {name: "dirListings", place: "files.listings", added: true},
 	}},
 	{name: "loop", required: true, fields: []field{
-		{name: "globalTurnCount", path: "loop.turns"}, {name: "lifetimeTurnCount", path: "loop.lifetimeTurns"},
-		{name: "continuationCount", path: "loop.continuations"}, {name: "continuationWindow", path: "loop.window"},
-		{name: "windowStartEventCount", path: "loop.windowStart"}, {name: "noProgressStreak", path: "loop.noProgress"},
-		{name: "lastLoopFingerprint", path: "loop.fingerprint"}, {name: "compactionCount", path: "loop.compactions"},
-		{name: "lastCompactionAt", path: "loop.compactedAt"}, {name: "lastCompactionTokensBefore", path: "loop.tokensBefore"},
-		{name: "lastCompactionTokensAfter", path: "loop.tokensAfter"}, {name: "blockedLoopFingerprintForWindow", path: "loop.blockedText"},
-		{name: "pendingLoopStrategySwitchMessage", path: "loop.advice"}, {name: "softDeadlineTriggered", path: "loop.softDeadline"},
-		{name: "wrapUpRequested", path: "loop.wrapUp"}, {name: "turnWindowSoftExhaustedNotified", path: "loop.lowTurnsNoted"},
-		{name: "followUpRecoveryAttemptsInCurrentMessage", path: "loop.followUpRetries"},
-		{name: "lastFollowUpRecoveryBlockReason", path: "loop.followUpBlock"}, {name: "iterationCount", path: "loop.iterations"},
-		{name: "currentStepId", path: "steps.current"}, {name: "lastPreCompactionFlushAt", fallback: "0"},
-		{name: "lastPreCompactionFlushTokenCount", fallback: "0"}, {name: "streakWindow", path: "loop.noProgressWindow", added: true},
-		{name: "softLandingInjected", path: "loop.landingNoted", added: true}, {name: "blockedLoop", path: "loop.blocked", added: true},
-		{name: "kernel", path: "steps.counts", added: true},
+		{name: "globalTurnCount", place: "loop.turns"}, {name: "lifetimeTurnCount", place: "loop.lifetimeTurns"},
+		{name: "continuationCount", place: "loop.continuations"}, {name: "continuationWindow", place: "loop.window"},
+		{name: "windowStartEventCount", place: "loop.windowStart"}, {name: "noProgressStreak", place: "loop.noProgress"},
+		{name: "lastLoopFingerprint", place: "loop.fingerprint"}, {name: "compactionCount", place: "loop.compactions"},
+		{name: "lastCompactionAt", place: "loop.compactedAt"}, {name: "lastCompactionTokensBefore", place: "loop.tokensBefore"},
+		{name: "lastCompactionTokensAfter", place: "loop.tokensAfter"}, {name: "blockedLoopFingerprintForWindow", place: "loop.blockedText"},
+		{name: "pendingLoopStrategySwitchMessage", place: "loop.advice"}, {name: "softDeadlineTriggered", place: "loop.softDeadline"},
+		{name: "wrapUpRequested", place: "loop.wrapUp"}, {name: "turnWindowSoftExhaustedNotified", place: "loop.lowTurnsNoted"},
+		{name: "followUpRecoveryAttemptsInCurrentMessage", place: "loop.followUpRetries"},
+		{name: "lastFollowUpRecoveryBlockReason", place: "loop.followUpBlock"}, {name: "iterationCount", place: "loop.iterations"},
+		{name: "currentStepId", place: "steps.current"}, {name: "lastPreCompactionFlushAt", none: "0"},
+		{name: "lastPreCompactionFlushTokenCount", none: "0"}, {name: "streakWindow", place: "loop.noProgressWindow", added: true},
+		{name: "softLandingInjected", place: "loop.landingNoted", added: true}, {name: "blockedLoop", place: "loop.blocked", added: true},
+		{name: "kernel", place: "steps.counts", added: true},
 	}},
 	{name: "recovery", required: true, fields: []field{
-		{name: "recoveryRequestActive", path: "recovery.active"}, {name: "lastRecoveryFailureSignature", path: "recovery.failure"},
-		{name: "recoveredFailureStepIds", path: "recovery.recovered"}, {name: "lastRecoveryClass", path: "recovery.class"},
-		{name: "lastToolDisabledScope", path: "recovery.disabledScope"}, {name: "lastRetryReason", path: "recovery.retryReason"},
+		{name: "recoveryRequestActive", place: "recovery.active"}, {name: "lastRecoveryFailureSignature", place: "recovery.failure"},
+		{name: "recoveredFailureStepIds", place: "recovery.recovered"}, {name: "lastRecoveryClass", place: "recovery.class"},
+		{name: "lastToolDisabledScope", place: "recovery.disabledScope"}, {name: "lastRetryReason", place: "recovery.retryReason"},
 	}},
 	{name: "queues", required: true, fields: []field{
-		{name: "pendingFollowUps", path: "queues.followUps"}, {name: "stepFeedbackSignal", fallback: "null"}, {name: "feedback", path: "queues.feedback", added: true},
+		{name: "pendingFollowUps", place: "queues.followUps"}, {name: "stepFeedbackSignal", none: "null"}, {name: "feedback", place: "queues.feedback", added: true},
 	}},
-	{name: "worker", required: true, fields: []field{{name: "dispatchedMentionedAgents", fallback: "false"}, {name: "verificationAgentState", fallback: "{}"}}},
+	{name: "worker", required: true, fields: []field{{name: "dispatchedMentionedAgents", none: "false"}, {name: "verificationAgentState", none: "{}"}}},
 	{name: "permissions"},
 	{name: "verification", required: true, fields: []field{
-		{name: "verificationEvidenceEntries", path: "steps.evidence", renames: map[string]string{"at": "capturedAt"}},
-		{name: "nonBlockingVerificationFailedStepIds", path: "steps.failedOptional"},
-		{name: "blockingVerificationFailedStepIds", path: "steps.failedRequired"},
+		{name: "verificationEvidenceEntries", place: "steps.evidence", parts: map[string]string{"at": "capturedAt"}},
+		{name: "nonBlockingVerificationFailedStepIds", place: "steps.failedOptional"},
+		{name: "blockingVerificationFailedStepIds", place: "steps.failedRequired"},
 	}},
 	{name: "checklist"},
 	{name: "usage", fields: []field{
-		{name: "totalInputTokens", path: "usage.input"}, {name: "totalOutputTokens", path: "usage.output"}, {name: "totalCost", path: "usage.cost"},
-		{name: "usageOffsetInputTokens", path: "usage.earlierInput"}, {name: "usageOffsetOutputTokens", path: "usage.earlierOutput"},
-		{name: "usageOffsetCost", path: "usage.earlierCost"},
+		{name: "totalInputTokens", place: "usage.input"}, {name: "totalOutputTokens", place: "usage.output"}, {name: "totalCost", place: "usage.cost"},
+		{name: "usageOffsetInputTokens", place: "usage.earlierInput"}, {name: "usageOffsetOutputTokens", place: "usage.earlierOutput"},
+		{name: "usageOffsetCost", place: "usage.earlierCost"},
 	}},
 }
 
@@ -100,8 +98,8 @@ func bucketNamed(name string) bucket {
 	return buckets[i]
 }
 
-func (b bucket) field(s *session.TaskState, name string) (field, bool) {
-	for _, f := range b.allFields(s) {
+func (b bucket) field(s *State, name string) (field, bool) {
+	for _, f := range b.all(s) {
 		if f.name == name {
 			return f, true
 		}
@@ -109,7 +107,8 @@ func (b bucket) field(s *session.TaskState, name string) (field, bool) {
 	return field{}, false
 }
 
-func (b bucket) allFields(s *session.TaskState) []field {
+// all are the fields of the bucket.
+func (b bucket) all(s *State) []field {
 	group, ok := structField(reflect.ValueOf(s).Elem(), b.name)
 	if b.fields != nil || !ok {
 		return b.fields
@@ -117,31 +116,38 @@ func (b bucket) allFields(s *session.TaskState) []field {
 	var list []field
 	for i := range group.NumField() {
 		name, how, _ := strings.Cut(group.Type().Field(i).Tag.Get("json"), ",")
-		list = append(list, field{name: name, path: b.name + "." + name, added: how != ""})
+		list = append(list, field{name: name, place: b.name + "." + name, added: how != ""})
 	}
 	return list
 }
 
-func (f field) value(s *session.TaskState) reflect.Value {
-	group, name, _ := strings.Cut(f.path, ".")
+// in is the field in a state.
+func (f field) in(s *State) reflect.Value {
+	group, name, _ := strings.Cut(f.place, ".")
 	v, _ := structField(reflect.ValueOf(s).Elem(), group)
 	v, _ = structField(v, name)
 	return v
 }
 
-// structField finds a struct's field by its exact JSON name.
+// structField finds a struct's field by its name in JSON, to the letter.
 func structField(v reflect.Value, name string) (reflect.Value, bool) {
 	for i := range v.NumField() {
-		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); tag == name {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if inner, ok := structField(v.Field(i), name); ok {
+				return inner, true
+			}
+		}
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
 			return v.Field(i), true
 		}
 	}
 	return reflect.Value{}, false
 }
 
-// read sets the fields of a state from an object. Fields that are absent or null
-// keep their values; keep is called for fields without a path.
-func (b bucket) read(value json.RawMessage, s *session.TaskState, keep func(key string, value json.RawMessage)) error {
+// read sets the fields of a state that an object has. Fields that are absent
+// or null keep their values; what has no place is given to keep.
+func (b bucket) read(value json.RawMessage, s *State, keep func(key string, value json.RawMessage)) error {
 	o, err := readObject(value)
 	if err != nil {
 		return &fieldError{b.name, err.Error()}
@@ -150,14 +156,14 @@ func (b bucket) read(value json.RawMessage, s *session.TaskState, keep func(key 
 		f, ok := b.field(s, m.key)
 		switch {
 		case ok && string(m.value) == "null":
-		case !ok, f.path == "":
-			if !ok || f.fallback == "[]" || string(m.value) != f.fallback {
+		case !ok, f.place == "":
+			if !ok || f.none == "[]" || string(m.value) != f.none {
 				keep(b.name+"."+m.key, m.value)
 			}
 		default:
-			v := f.value(s)
+			v := f.in(s)
 			fresh := reflect.New(v.Type())
-			if err := json.Unmarshal(f.renameParts(m.value, true), fresh.Interface()); err != nil {
+			if err := json.Unmarshal(f.renamed(m.value, true), fresh.Interface()); err != nil {
 				return &fieldError{b.name + "." + m.key, reasonOf(err)}
 			}
 			v.Set(fresh.Elem())
@@ -166,20 +172,21 @@ func (b bucket) read(value json.RawMessage, s *session.TaskState, keep func(key 
 	return nil
 }
 
-// write writes the bucket, with the unknown fields that an import kept.
-func (b bucket) write(s *session.TaskState) member {
+// write is the bucket of a state, with the keys that another program left in
+// it.
+func (b bucket) write(s *State) member {
 	var o object
-	for _, f := range b.allFields(s) {
+	for _, f := range b.all(s) {
 		switch {
-		case f.path == "":
+		case f.place == "":
 			value, ok := s.Imported.Get(b.name + "." + f.name)
 			if !ok {
-				value = json.RawMessage(f.fallback)
+				value = json.RawMessage(f.none)
 			}
 			o = append(o, member{f.name, value})
-		case f.added && isEmpty(f.value(s)):
+		case f.added && empty(f.in(s)):
 		default:
-			o = append(o, member{f.name, f.renameParts(rawJSON(f.value(s).Interface()), false)})
+			o = append(o, member{f.name, f.renamed(raw(f.in(s).Interface()), false)})
 		}
 	}
 	for key, value := range s.Imported.All() {
@@ -191,19 +198,19 @@ func (b bucket) write(s *session.TaskState) member {
 	return member{b.name, o.JSON()}
 }
 
-func isEmpty(v reflect.Value) bool {
+func empty(v reflect.Value) bool {
 	return v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0
 }
 
-// renameParts changes keys inside a value to the names of the state (ours), or
-// to those of the format.
-func (f field) renameParts(value json.RawMessage, ours bool) json.RawMessage {
-	if len(f.renames) == 0 {
+// renamed gives the parts of a value the names of the state, or those of the
+// format.
+func (f field) renamed(value json.RawMessage, ours bool) json.RawMessage {
+	if len(f.parts) == 0 {
 		return value
 	}
 	if o, err := readObject(value); err == nil {
 		for i := range o {
-			for our, theirs := range f.renames {
+			for our, theirs := range f.parts {
 				switch {
 				case ours && o[i].key == theirs:
 					o[i].key = our
@@ -222,14 +229,15 @@ func (f field) renameParts(value json.RawMessage, ours bool) json.RawMessage {
 		return value
 	}
 	for i := range list {
-		list[i] = f.renameParts(list[i], ours)
+		list[i] = f.renamed(list[i], ours)
 	}
-	return rawJSON(list)
+	return raw(list)
 }
 
-// differences lists the paths, below path, where the kept value lost or changed
-// something of the value that came. Added keys do not count.
-func differences(path string, came, kept json.RawMessage) []string {
+// altered lists the places where a value that was read says something else
+// than what came: what was cut, repaired or is not known. The paths begin
+// with path. Keys that were added do not count.
+func altered(path string, came, kept json.RawMessage) []string {
 	a, errA := compactJSON(came)
 	b, errB := compactJSON(kept)
 	if errA != nil || errB != nil {
@@ -248,7 +256,7 @@ func differences(path string, came, kept json.RawMessage) []string {
 				list = append(list, path+"."+m.key)
 				continue
 			}
-			list = append(list, differences(path+"."+m.key, m.value, other)...)
+			list = append(list, altered(path+"."+m.key, m.value, other)...)
 		}
 		return list
 	}
@@ -259,7 +267,7 @@ func differences(path string, came, kept json.RawMessage) []string {
 	}
 	var list []string
 	for i := range v {
-		list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), v[i], w[i])...)
+		list = append(list, altered(fmt.Sprintf("%s[%d]", path, i), v[i], w[i])...)
 	}
 	return list
 }

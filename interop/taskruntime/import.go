@@ -18,37 +18,38 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-const defaultMaxBytes = 64 << 20
+// defaultImport is how many bytes an import takes unless told otherwise.
+const defaultImport = 64 << 20
 
-// ImportOptions adjust an import. The zero value is the default.
+// ImportOptions adjust an import. Zero values are useful.
 type ImportOptions struct {
 	ID            string // empty: a new one
-	Title, Prompt string // empty: as the source says
+	Title, Prompt string // empty: as what is imported says
 	Workspace     task.Workspace
-	ExecutionMode string             // empty: as the source says, else execute
+	ExecutionMode string             // empty: as what is imported says, else execute
 	Definition    session.Definition // the agent; an empty name is "task"
-	KeepApprovals bool               // pending approvals stay pending; else they expire
+	KeepApprovals bool               // pending ones stay pending
 	MaxBytes      int64              // 0: 64 MiB
 	Now           func() time.Time   // nil: the clock
 	NewID         func() string      // of messages; nil: random
 }
 
-// Imported is an imported task with a report of how it was read.
+// Imported is a task that was imported, and how.
 type Imported struct {
 	Row    task.Row `json:"row"`
 	Report Report   `json:"report"`
 }
 
-// Import creates a task from a snapshot, a checkpoint, or a task's events as a
-// JSON list or one JSON value per line; the content says which. The task gets a
-// new session at version 1 and waits to be resumed; an ended task stays ended.
-// Its queued follow-ups and feedback go to the inbox.
+// Import makes a task of a snapshot, a checkpoint, or the events of a task as
+// a list or as lines of JSON; the content says which. The task has a session
+// of its own at version 1 and waits to be resumed; one that had ended stays
+// so. What waited in its queues is in its inbox. What was read is not written.
 //
-// UnsupportedVersionError and SnapshotError name what cannot be read, and
-// ErrTooLarge means more than MaxBytes. After an error nothing was created.
+// UnsupportedVersionError and SnapshotError say what cannot be read, and
+// ErrTooLarge that it is more than MaxBytes; nothing was made then.
 func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions) (Imported, error) {
-	if most := cmp.Or(o.MaxBytes, defaultMaxBytes); int64(len(data)) > most {
-		return Imported{}, fmt.Errorf("import of %d bytes, the limit is %d: %w", len(data), most, session.ErrTooLarge)
+	if most := cmp.Or(o.MaxBytes, defaultImport); int64(len(data)) > most {
+		return Imported{}, fmt.Errorf("import of %d bytes, at most %d are taken: %w", len(data), most, session.ErrTooLarge)
 	}
 	in, err := readImport(data)
 	if err != nil {
@@ -68,13 +69,14 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 		return Imported{}, err
 	}
 	if out.Report.Source == SourceEmpty {
-		return Imported{}, &session.SnapshotError{Where: "import", Reason: "has no events and no history of a task"}
+		return Imported{}, &session.SnapshotError{Where: "import", Reason: "says nothing of a task"}
 	}
-	a := out.toArrival(o)
+	a := out.arrival(o)
 	if out.Report.Upgraded {
 		a.Snapshot = func(s task.Spec, state session.TaskState, seq int64) (json.RawMessage, error) {
-			v := view{sessionID: s.ID, seq: seq, now: now, model: s.Definition.Model, state: state}
-			v.history, _ = normalise(historyOf(out.Messages))
+			v := view{sessionID: s.ID, seq: seq, now: now, model: s.Definition.Model, state: out.State}
+			v.state.TaskState = state
+			v.turns, _ = normalise(turnsOf(out.Messages))
 			return v.payload()
 		}
 	}
@@ -82,11 +84,11 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 	return Imported{Row: row, Report: out.Report}, err
 }
 
-// toArrival makes the input of Executor.Admit. Invalid entries of the queues are
-// left out with a warning.
-func (out *Restored) toArrival(o ImportOptions) task.Arrival {
+// arrival is the restored task for an executor. What its queues hold that
+// cannot be queued is left out with a warning.
+func (out *Restored) arrival(o ImportOptions) task.Arrival {
 	a := task.Arrival{
-		Spec: out.spec(o), State: out.State, Row: out.Row, Messages: out.Messages, Format: out.Report.Source, Version: SnapshotVersion,
+		Spec: out.spec(o), State: out.State.TaskState, Permissions: out.State.Permissions.ofSession(), Row: out.Row, Messages: out.Messages, Format: out.Report.Source, Version: SnapshotVersion,
 	}
 	if block, ok := out.State.Imported.Get("transcript.explicitChatSummaryBlock"); ok {
 		a.Summary = jsonText(block)
@@ -108,6 +110,7 @@ func (out *Restored) toArrival(o ImportOptions) task.Arrival {
 	return a
 }
 
+// spec is what the imported task is to do.
 func (out *Restored) spec(o ImportOptions) task.Spec {
 	s := task.Spec{
 		ID: o.ID, Title: cmp.Or(o.Title, out.Row.Title), Prompt: cmp.Or(o.Prompt, out.Row.Prompt), Workspace: o.Workspace,
@@ -116,7 +119,7 @@ func (out *Restored) spec(o ImportOptions) task.Spec {
 	if mode := out.Row.ExecutionMode; s.ExecutionMode == "" && slices.Contains(task.ExecutionModes(), mode) {
 		s.ExecutionMode = mode
 	}
-	for _, m := range out.Messages { // a snapshot has no prompt, but its first user message is one
+	for _, m := range out.Messages { // a snapshot does not say what the task was to do, but its first message does
 		if strings.TrimSpace(s.Prompt) == "" && m.Role == session.RoleUser {
 			s.Prompt = m.Content.Text()
 		}
@@ -125,8 +128,8 @@ func (out *Restored) spec(o ImportOptions) task.Spec {
 	return s
 }
 
-// readImport finds out whether data is a snapshot, a log or events.
-func readImport(data []byte) (in RestoreInput, err error) {
+// readImport finds out what a file holds.
+func readImport(data []byte) (RestoreInput, error) {
 	var values []json.RawMessage
 	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	for {
@@ -136,7 +139,7 @@ func readImport(data []byte) (in RestoreInput, err error) {
 			break
 		}
 		if err != nil {
-			return RestoreInput{}, &session.SnapshotError{Where: fmt.Sprintf("import: value %d", len(values)+1), Reason: "is not JSON: " + err.Error()}
+			return RestoreInput{}, &session.SnapshotError{Where: fmt.Sprintf("import: value %d", len(values)+1), Reason: "is no JSON: " + err.Error()}
 		}
 		values = append(values, value)
 	}
@@ -156,13 +159,21 @@ func readImport(data []byte) (in RestoreInput, err error) {
 	case (history || schema) && len(values) == 1:
 		return RestoreInput{Checkpoint: values[0]}, nil
 	case first.has("kind") && first.has("data") && first.has("seq"):
-		in.Log, err = readEach[session.LogEntry](values, "change")
-		return in, err
+		return readLog(values)
 	case first.has("type") || first.has("legacyType"):
-		in.Events, err = readEach[ForeignEvent](values, "event")
-		return in, err
+		return readEvents(values)
 	}
 	return RestoreInput{}, &session.SnapshotError{Where: "import", Reason: "holds neither a snapshot nor events"}
+}
+
+func readLog(values []json.RawMessage) (in RestoreInput, err error) {
+	in.Log, err = readEach[session.LogEntry](values, "change")
+	return in, err
+}
+
+func readEvents(values []json.RawMessage) (in RestoreInput, err error) {
+	in.Events, err = readEach[ForeignEvent](values, "event")
+	return in, err
 }
 
 func readEach[T any](values []json.RawMessage, what string) ([]T, error) {

@@ -145,7 +145,7 @@ func TestRestore_aLogIsTheTruth(t *testing.T) {
 	out := restore(t, taskruntime.RestoreInput{Log: log, Checkpoint: []byte(`{"schema":"ignored"}`)})
 	want := s.state(id)
 	want.Queues = session.NewTaskState().Queues
-	if out.Report.Source != taskruntime.SourceLog || string(quote(out.State)) != string(quote(want)) || len(out.Report.Warnings) != 0 || out.Row.Status != task.Interrupted {
+	if out.Report.Source != taskruntime.SourceLog || string(quote(out.State.TaskState)) != string(quote(want)) || len(out.Report.Warnings) != 0 || out.Row.Status != task.Interrupted {
 		t.Errorf("%+v\nhave %s\nwant %s", out.Report, quote(out.State), quote(want))
 	}
 	for i, e := range log {

@@ -2,46 +2,46 @@ package taskruntime
 
 import "slices"
 
-// Kinds of Repair.
+// Kinds of repairs of a history.
 const (
 	OrphanToolResult    = "orphan_tool_result"             // a result without its call
 	MissingToolResult   = "missing_tool_result"            // a call without its result
-	DuplicateToolUse    = "duplicate_tool_use"             // a call with the id of an earlier one
-	DuplicateToolResult = "duplicate_tool_result"          // a second result for a call
-	MixedToolResult     = "mixed_tool_result_user_message" // results mixed with other content
+	DuplicateToolUse    = "duplicate_tool_use"             // a call with an id that was used
+	DuplicateToolResult = "duplicate_tool_result"          // a second result
+	MixedToolResult     = "mixed_tool_result_user_message" // results among other words
 )
 
-// Repair is one correction of a history.
+// Repair is something that was wrong with a history and no longer is.
 type Repair struct {
 	Kind    string `json:"kind"`
-	Message int    `json:"message"`      // its index before the repairs
+	Message int    `json:"message"`      // its place before the repairs
 	ID      string `json:"id,omitempty"` // of the call
 }
 
-// normalise makes a history that providers accept: every call has exactly one
-// result, in a message of results directly after it, and every result has its
-// call. It drops only what breaks this rule, and messages that become empty; a
-// correct history stays unchanged.
-func normalise(history []historyMessage) ([]historyMessage, []Repair) {
+// normalise makes a history that providers accept: every call has one result
+// in a message of results directly after it, and no result stands alone. Only
+// what is wrong goes; a message with nothing left goes too. A history that is
+// right stays as it is.
+func normalise(turns []passage) ([]passage, []Repair) {
 	n := normaliser{used: map[string]bool{}}
-	for i := 0; i < len(history); {
+	for i := 0; i < len(turns); {
 		j := i + 1
-		if history[i].role != roleAssistant {
-			n.addAnswers(history[i:j], i, nil)
+		if turns[i].role != roleAssistant {
+			n.answers(turns[i:j], i, nil)
 			i = j
 			continue
 		}
-		for j < len(history) && history[j].role != roleAssistant {
+		for j < len(turns) && turns[j].role != roleAssistant {
 			j++
 		}
-		n.addRound(history[i:j], i)
+		n.round(turns[i:j], i)
 		i = j
 	}
 	return n.out, n.repairs
 }
 
 type normaliser struct {
-	out     []historyMessage
+	out     []passage
 	repairs []Repair
 	used    map[string]bool // ids of calls that have their result
 }
@@ -50,13 +50,13 @@ func (n *normaliser) repair(kind string, message int, id string) {
 	n.repairs = append(n.repairs, Repair{Kind: kind, Message: message, ID: id})
 }
 
-// addRound adds a message of the assistant and all messages up to its next one;
-// at is the index of the first.
-func (n *normaliser) addRound(history []historyMessage, at int) {
-	first := history[0]
+// round takes in what an assistant said and what was said until it spoke
+// again; at is the place of the first.
+func (n *normaliser) round(turns []passage, at int) {
+	said := turns[0]
 	open := map[string]bool{} // calls, and whether they have a result
 	var doubles []int
-	for i, b := range first.blocks {
+	for i, b := range said.blocks {
 		switch {
 		case b.kind != blockToolUse || b.id == "" || b.name == "":
 		case n.used[b.id], has(open, b.id):
@@ -66,10 +66,10 @@ func (n *normaliser) addRound(history []historyMessage, at int) {
 		}
 	}
 	before, place := n.out, len(n.out)
-	n.out = append(slices.Clip(before), first)
-	n.addAnswers(history[1:], at+1, open)
+	n.out = append(slices.Clip(before), said)
+	n.answers(turns[1:], at+1, open)
 
-	first = first.filter(func(i int, b block) bool {
+	said = said.keeping(func(i int, b block) bool {
 		switch {
 		case b.kind == blockToolResult:
 			n.repair(OrphanToolResult, at, b.id)
@@ -86,11 +86,11 @@ func (n *normaliser) addRound(history []historyMessage, at int) {
 		n.used[b.id] = true
 		return true
 	})
-	if first.emptied {
+	if said.emptied {
 		n.out = slices.Delete(n.out, place, place+1)
 		return
 	}
-	n.out[place] = first
+	n.out[place] = said
 }
 
 func has(open map[string]bool, id string) bool {
@@ -98,13 +98,13 @@ func has(open map[string]bool, id string) bool {
 	return ok
 }
 
-// addAnswers adds messages that are not the assistant's: results first, then the
-// rest. Results without an open call are dropped.
-func (n *normaliser) addAnswers(history []historyMessage, at int, open map[string]bool) {
-	var others []historyMessage
-	for k, t := range history {
-		results := t.filter(func(_ int, b block) bool { return b.kind == blockToolResult })
-		rest := t.filter(func(_ int, b block) bool {
+// answers takes in messages that are not an assistant's: results first, then
+// the rest. Results count for calls that are open.
+func (n *normaliser) answers(turns []passage, at int, open map[string]bool) {
+	var others []passage
+	for k, t := range turns {
+		results := t.keeping(func(_ int, b block) bool { return b.kind == blockToolResult })
+		rest := t.keeping(func(_ int, b block) bool {
 			switch b.kind {
 			case blockToolResult:
 				return false
@@ -120,7 +120,7 @@ func (n *normaliser) addAnswers(history []historyMessage, at int, open map[strin
 			}
 			continue
 		}
-		kept := results.filter(func(_ int, b block) bool {
+		kept := results.keeping(func(_ int, b block) bool {
 			answered, ok := open[b.id]
 			switch {
 			case !ok:

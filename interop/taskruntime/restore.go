@@ -23,9 +23,10 @@ type ForeignEvent struct {
 	Payload    json.RawMessage `json:"payload"`
 }
 
-// Kind is the type of the event. Wrapped events carry it in legacyType.
+// Kind is what the event says happened. Wrapped events carry it in legacyType.
 func (e ForeignEvent) Kind() string { return cmp.Or(e.LegacyType, e.Type) }
 
+// name says which event it is.
 func (e ForeignEvent) name(index int) string {
 	if e.ID != "" {
 		return "event " + e.ID
@@ -33,8 +34,8 @@ func (e ForeignEvent) name(index int) string {
 	return fmt.Sprintf("event %d", index+1)
 }
 
-// RestoreInput holds the records of a task. Where Log, a log of Holdfast, is
-// given, the rest is ignored.
+// RestoreInput is what is left of a task. With a log of Holdfast's nothing
+// else is looked at.
 type RestoreInput struct {
 	Log        []session.LogEntry
 	Events     []ForeignEvent // in their order
@@ -43,17 +44,17 @@ type RestoreInput struct {
 	Options    RestoreOptions
 }
 
-// RestoreTask holds what the caller knows of the task's goal.
+// RestoreTask is what the task was to do.
 type RestoreTask struct{ Title, Prompt string }
 
-// RestoreOptions adjust a restore. The zero value is the default.
+// RestoreOptions adjust a restore. Zero values are useful.
 type RestoreOptions struct {
-	KeepApprovals bool          // pending approvals stay pending; else they expire
-	Now           int64         // Unix milliseconds; grants that end before are dropped
-	NewID         func() string // for messages and for items with a duplicate id; nil: a counter
+	KeepApprovals bool          // pending ones stay pending; else they expire
+	Now           int64         // Unix milliseconds; what is over by then goes
+	NewID         func() string // of messages, and of items whose id is taken; nil: counted
 }
 
-// Values of Report.Source.
+// Where a restored task came from.
 const (
 	SourceLog              = "log"
 	SourceCheckpoint       = "checkpoint_v2"
@@ -64,19 +65,19 @@ const (
 	SourceEmpty            = "empty"
 )
 
-// Restored is a task rebuilt from its records.
+// Restored is a task made of what was left of it.
 type Restored struct {
-	State    session.TaskState
+	State    State
 	Messages []session.Message
-	Row      session.TaskRow // title, prompt and status, as the events say
+	Row      session.TaskRow // what the events say of how it stands
 	Report   Report
 }
 
 // Report says how a task was restored.
 type Report struct {
 	Source   string   `json:"source"`
-	Seq      int64    `json:"seq"`      // the last change or event that the source covers
-	Replayed int      `json:"replayed"` // how many later events were applied
+	Seq      int64    `json:"seq"`      // of the last change or event that the source covers
+	Replayed int      `json:"replayed"` // events after it
 	Upgraded bool     `json:"upgraded"` // the source had an older form
 	Repairs  []Repair `json:"repairs,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -86,12 +87,13 @@ func (r *Report) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// RestoreFromEvents rebuilds a task from a checkpoint and events: it takes the
-// newest readable snapshot and applies all later events. It writes nothing.
+// RestoreFromEvents makes a task of a checkpoint and events: of the newest
+// snapshot that can be read, with everything that happened after it on top. It
+// writes nothing.
 //
-// A snapshot with an unknown schema or version is an UnsupportedVersionError, a
-// wrong digest a SnapshotError. An unreadable snapshot is skipped with a
-// warning; if there is nothing else to restore from, it is a SnapshotError.
+// A snapshot of a form that is not known is an UnsupportedVersionError, one
+// that was tampered with a SnapshotError. One that cannot be read is passed
+// over with a warning; where nothing else is left it is a SnapshotError.
 func RestoreFromEvents(ctx context.Context, in RestoreInput) (Restored, error) {
 	if err := ctx.Err(); err != nil {
 		return Restored{}, err
@@ -100,9 +102,10 @@ func RestoreFromEvents(ctx context.Context, in RestoreInput) (Restored, error) {
 		return restoreLog(in)
 	}
 	if in.Options.NewID == nil {
-		in.Options.NewID = countIDs()
+		in.Options.NewID = counted()
 	}
-	r := &restorer{RestoreInput: in, events: readEvents(in.Events)}
+	r := &restorer{RestoreInput: in}
+	r.Events = inOrder(in.Events)
 	candidates, err := r.candidates()
 	if err != nil {
 		return Restored{}, err
@@ -114,23 +117,23 @@ func RestoreFromEvents(ctx context.Context, in RestoreInput) (Restored, error) {
 		d, err := c.decode()
 		var bad *fieldError
 		if errors.As(err, &bad) {
-			r.skip(&session.SnapshotError{Where: strings.TrimSuffix(c.where+": "+bad.field, ": "), Reason: bad.reason})
+			r.failed(&session.SnapshotError{Where: strings.TrimSuffix(c.where+": "+bad.field, ": "), Reason: bad.reason})
 			continue
 		}
 		if err != nil {
 			return Restored{}, err
 		}
-		return r.restoreSnapshot(c, d), nil
+		return r.restored(c, d), nil
 	}
-	out := r.rebuild()
+	out := r.rebuilt()
 	if out.Report.Source == SourceEmpty && r.bad != nil {
 		return Restored{}, r.bad
 	}
 	return out, nil
 }
 
-// countIDs returns a source of the ids message-1, message-2 …
-func countIDs() func() string {
+// counted names things message-1, message-2 …
+func counted() func() string {
 	n := 0
 	return func() string {
 		n++
@@ -138,69 +141,52 @@ func countIDs() func() string {
 	}
 }
 
-// event is a foreign event with its payload read. An event whose payload is
-// not an object has no kind.
-type event struct {
-	ForeignEvent
-	kind string
-	data object
-}
-
-// readEvents sorts events by their numbers, unless one has no number.
-func readEvents(list []ForeignEvent) []event {
-	events := make([]event, len(list))
-	for i, e := range list {
-		events[i] = event{ForeignEvent: e}
-		if o, err := readObject(e.Payload); err == nil {
-			events[i].kind, events[i].data = e.Kind(), o
-		}
+// inOrder sorts events by their numbers, where all have one.
+func inOrder(events []ForeignEvent) []ForeignEvent {
+	events = slices.Clone(events)
+	if slices.ContainsFunc(events, func(e ForeignEvent) bool { return e.Seq <= 0 }) {
+		return events
 	}
-	if allNumbered(events) {
-		slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.Seq, b.Seq) })
-	}
+	slices.SortStableFunc(events, func(a, b ForeignEvent) int { return int(max(min(a.Seq-b.Seq, 1), -1)) })
 	return events
 }
 
-func allNumbered(events []event) bool {
-	return !slices.ContainsFunc(events, func(e event) bool { return e.Seq <= 0 })
-}
-
-// restorer is one restore in progress.
+// restorer is one restore under way.
 type restorer struct {
 	RestoreInput
-	events   []event
 	warnings []string
 	bad      error // the first snapshot that could not be read
 }
 
-func (r *restorer) skip(err *session.SnapshotError) {
+func (r *restorer) failed(err *session.SnapshotError) {
 	if r.bad == nil {
 		r.bad = err
 	}
-	r.warnings = append(r.warnings, fmt.Sprintf("%s: %s; the snapshot is skipped", err.Where, err.Reason))
+	r.warnings = append(r.warnings, fmt.Sprintf("%s: %s; it is passed over", err.Where, err.Reason))
 }
 
 // candidate is a snapshot that may be restored.
 type candidate struct {
 	where  string
-	index  int // of its event; -1 for the checkpoint
+	index  int // of its event; -1: the checkpoint
 	legacy bool
 	object object
 }
 
-// candidates lists the snapshots, the best first: the current format before
-// older ones, and the newest first within each.
+// candidates are the snapshots there are, the best first: those of the present
+// form before older ones, and of each form the newest first.
 func (r *restorer) candidates() ([]candidate, error) {
 	var found []candidate
-	for i, e := range slices.Backward(r.events) {
+	for i := len(r.Events) - 1; i >= 0; i-- {
+		e := r.Events[i]
 		if e.Kind() != task.SnapshotEvent {
 			continue
 		}
-		c, err := r.classify(candidate{where: e.name(i), index: i}, e.Payload)
+		c, err := r.classified(candidate{where: e.name(i), index: i}, e.Payload)
 		var unknown *session.UnsupportedVersionError
 		switch {
-		case errors.As(err, &unknown) && len(found) > 0: // a newer snapshot is there
-			r.warnings = append(r.warnings, unknown.Error()+"; the snapshot is skipped")
+		case errors.As(err, &unknown) && len(found) > 0: // an older one, which nobody needs
+			r.warnings = append(r.warnings, unknown.Error()+"; it is passed over")
 		case err != nil:
 			return nil, err
 		case c.object != nil:
@@ -208,33 +194,40 @@ func (r *restorer) candidates() ([]candidate, error) {
 		}
 	}
 	if len(r.Checkpoint) > 0 {
-		c, err := r.classify(candidate{where: "checkpoint", index: -1}, r.Checkpoint)
+		c, err := r.classified(candidate{where: "checkpoint", index: -1}, r.Checkpoint)
 		if err != nil {
 			return nil, err
 		}
 		if c.object != nil {
-			at := slices.IndexFunc(found, func(other candidate) bool { return other.legacy == c.legacy && !r.isNewer(other, c) })
+			at := slices.IndexFunc(found, func(other candidate) bool { return other.legacy == c.legacy && !r.newer(other, c) })
 			if at < 0 {
 				at = len(found)
 			}
 			found = slices.Insert(found, at, c)
 		}
 	}
-	isLegacy := func(c candidate) bool { return c.legacy }
-	isCurrent := func(c candidate) bool { return !c.legacy }
-	return slices.Concat(slices.DeleteFunc(slices.Clone(found), isLegacy), slices.DeleteFunc(found, isCurrent)), nil
+	slices.SortStableFunc(found, func(a, b candidate) int {
+		switch {
+		case a.legacy == b.legacy:
+			return 0
+		case b.legacy:
+			return -1
+		}
+		return 1
+	})
+	return found, nil
 }
 
-// classify finds out which format a snapshot has. A value that is no snapshot
-// gets a warning and no object.
-func (r *restorer) classify(c candidate, value json.RawMessage) (candidate, error) {
+// classified reads which form a snapshot has. One that is no snapshot is
+// warned of and has no object.
+func (r *restorer) classified(c candidate, value json.RawMessage) (candidate, error) {
 	value, err := compactJSON(value)
 	var o object
 	if err == nil {
 		o, err = readObject(value)
 	}
 	if err != nil {
-		r.skip(&session.SnapshotError{Where: c.where, Reason: err.Error()})
+		r.failed(&session.SnapshotError{Where: c.where, Reason: err.Error()})
 		return c, nil
 	}
 	schema, hasSchema := o.get("schema")
@@ -246,7 +239,7 @@ func (r *restorer) classify(c candidate, value json.RawMessage) (candidate, erro
 	default:
 		c.legacy = true
 		if value, _ := o.get("conversationHistory"); !isArray(value) {
-			r.skip(&session.SnapshotError{Where: c.where + ": conversationHistory", Reason: "is not a list"})
+			r.failed(&session.SnapshotError{Where: c.where + ": conversationHistory", Reason: "is not a list"})
 			return c, nil
 		}
 	}
@@ -261,15 +254,15 @@ func isTwo(version json.RawMessage) bool {
 
 func isArray(value json.RawMessage) bool { return len(value) > 0 && value[0] == '[' }
 
-// isNewer reports whether a snapshot event was written after the checkpoint: by
-// its number, by the event the checkpoint names, or by the clock.
-func (r *restorer) isNewer(event, checkpoint candidate) bool {
+// newer reports a snapshot event that was written after the checkpoint: by its
+// number, by the event the checkpoint names, or by the clock.
+func (r *restorer) newer(event, checkpoint candidate) bool {
 	a, okA := r.seq(event)
 	b, okB := r.seq(checkpoint)
 	if okA && okB {
 		return a > b
 	}
-	if at := r.sourceIndex(checkpoint); at >= 0 {
+	if at := r.sourceOf(checkpoint); at >= 0 {
 		return event.index > at
 	}
 	return r.time(event) > r.time(checkpoint)
@@ -279,21 +272,20 @@ func (r *restorer) seq(c candidate) (int64, bool) {
 	if n, ok := c.object.number("seq"); ok {
 		return n, true
 	}
-	if c.index >= 0 {
-		n := r.events[c.index].Seq
-		return n, n > 0
+	if c.index >= 0 && r.Events[c.index].Seq > 0 {
+		return r.Events[c.index].Seq, true
 	}
 	return 0, false
 }
 
-// sourceIndex finds the event that a checkpoint says it was made after; -1 if
-// it names none or an unknown one.
-func (r *restorer) sourceIndex(c candidate) int {
+// sourceOf is the place of the event that a checkpoint was made after, -1
+// where it names none that is here.
+func (r *restorer) sourceOf(c candidate) int {
 	id := c.object.text("sourceEventId")
 	if id == "" {
 		return -1
 	}
-	return slices.IndexFunc(r.events, func(e event) bool { return e.ID == id })
+	return slices.IndexFunc(r.Events, func(e ForeignEvent) bool { return e.ID == id })
 }
 
 func (r *restorer) time(c candidate) int64 {
@@ -301,28 +293,29 @@ func (r *restorer) time(c candidate) int64 {
 		return n
 	}
 	if c.index >= 0 {
-		return r.events[c.index].Timestamp
+		return r.Events[c.index].Timestamp
 	}
 	return 0
 }
 
-// eventsAfter lists the events that a snapshot does not cover.
-func (r *restorer) eventsAfter(c candidate) []event {
-	if seq, ok := c.object.number("seq"); ok && allNumbered(r.events) && (c.index < 0 || seq <= r.events[c.index].Seq) {
-		return slices.DeleteFunc(slices.Clone(r.events), func(e event) bool { return e.Seq <= seq })
+// after are the events that a snapshot does not cover.
+func (r *restorer) after(c candidate) []ForeignEvent {
+	numbered := len(r.Events) > 0 && !slices.ContainsFunc(r.Events, func(e ForeignEvent) bool { return e.Seq <= 0 })
+	if seq, ok := c.object.number("seq"); ok && numbered && (c.index < 0 || seq <= r.Events[c.index].Seq) {
+		return slices.DeleteFunc(slices.Clone(r.Events), func(e ForeignEvent) bool { return e.Seq <= seq })
 	}
 	if c.index >= 0 {
-		return r.events[c.index+1:]
+		return r.Events[c.index+1:]
 	}
-	if at := r.sourceIndex(c); at >= 0 {
-		return r.events[at+1:]
+	if at := r.sourceOf(c); at >= 0 {
+		return r.Events[at+1:]
 	}
-	written := r.time(c)
-	if written == 0 && len(r.events) > 0 {
-		r.warnings = append(r.warnings, "the checkpoint has neither seq nor timestamp; later events are unknown and none is applied")
+	made := r.time(c)
+	if made == 0 && len(r.Events) > 0 {
+		r.warnings = append(r.warnings, "the checkpoint does not say when it was made; no event is replayed")
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(r.events), func(e event) bool { return e.Timestamp <= written })
+	return slices.DeleteFunc(slices.Clone(r.Events), func(e ForeignEvent) bool { return e.Timestamp <= made })
 }
 
 func (c candidate) source() string {
@@ -337,56 +330,58 @@ func (c candidate) source() string {
 	return SourceSnapshot
 }
 
-// restoreSnapshot builds the task from a snapshot and the events after it.
-func (r *restorer) restoreSnapshot(c candidate, d *decoded) Restored {
+// restored is what a snapshot and the events after it make.
+func (r *restorer) restored(c candidate, d *decoded) Restored {
 	out := Restored{Report: Report{Source: c.source(), Upgraded: c.legacy}}
 	out.Report.Seq, _ = r.seq(c)
-	d.history, out.Report.Repairs = normalise(d.history)
+	d.turns, out.Report.Repairs = normalise(d.turns)
 	if d.summary != nil && d.state.Plan == nil {
-		d.history = prependPlanSummary(d.history, *d.summary)
+		d.turns = withContext(d.turns, *d.summary)
 	}
 	d.fillOutputs(c.legacy)
-	if !d.hasUsage {
-		d.state.Usage = lastUsage(r.events)
+	if !d.used {
+		d.state.Usage = lastUsage(r.Events)
 	}
 	if d.state.Checklist.UpdatedAt == 0 && len(d.state.Checklist.Items) == 0 {
-		if list, ok := lastChecklist(r.events); ok {
+		if list, ok := lastChecklist(r.Events); ok {
 			d.state.Checklist = list
 		}
 	}
-	p := replay{state: &d.state, history: d.history, newID: r.Options.NewID, buildsHistory: true}
-	out.Report.Replayed = p.apply(r.eventsAfter(c))
-	return r.finish(out, d, p)
+	p := replay{state: &d.state, turns: d.turns, newID: r.Options.NewID, speak: true}
+	out.Report.Replayed = p.all(r.after(c))
+	return r.finished(out, d, p)
 }
 
-// rebuild builds the task from events alone.
-func (r *restorer) rebuild() Restored {
-	d := &decoded{state: session.NewTaskState()}
+// rebuilt is what events alone make.
+func (r *restorer) rebuilt() Restored {
+	d := &decoded{state: newState()}
 	out := Restored{Report: Report{Source: SourceEvents, Upgraded: true}}
-	d.state.Usage = lastUsage(r.events)
+	d.state.Usage = lastUsage(r.Events)
 	p := replay{state: &d.state, newID: r.Options.NewID}
-	out.Report.Replayed = p.apply(r.events)
-	d.state.Usage = cmp.Or(lastUsage(r.events), d.state.Usage)
-	p.history = summariseEvents(r.Task, r.events, &d.state)
-	if len(p.history) == 0 {
+	out.Report.Replayed = p.all(r.Events)
+	if usage := lastUsage(r.Events); usage != (session.TaskUsage{}) {
+		d.state.Usage = usage
+	}
+	p.turns = readable(r.Task, r.Events, &d.state)
+	if len(p.turns) == 0 {
 		out.Report.Source, out.Report.Upgraded = SourceEmpty, false
 	}
-	if n := len(r.events); n > 0 {
-		out.Report.Seq = r.events[n-1].Seq
+	if n := len(r.Events); n > 0 {
+		out.Report.Seq = r.Events[n-1].Seq
 	}
-	return r.finish(out, d, p)
+	return r.finished(out, d, p)
 }
 
-// finish repairs the state and writes the report.
-func (r *restorer) finish(out Restored, d *decoded, p replay) Restored {
+// finished repairs what is left to repair.
+func (r *restorer) finished(out Restored, d *decoded, p replay) Restored {
 	report := &out.Report
 	report.Warnings = slices.Concat(r.warnings, d.warnings)
 	for _, fix := range report.Repairs {
 		report.warn("conversationHistory[%d]: %s %s", fix.Message, fix.Kind, fix.ID)
 	}
 	repair(&d.state, r.Options, report)
-	out.State = *d.state.Clone()
-	out.Messages = sessionMessages(p.history, r.Options.NewID)
-	out.Row = rowFrom(r.Task, r.events)
+	out.State = d.state.clone()
+	out.Messages = messagesOf(p.turns, r.Options.NewID)
+	out.Row = rowFrom(r.Task, r.Events)
 	return out
 }

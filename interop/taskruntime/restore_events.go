@@ -10,46 +10,49 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// How many characters of an answer and of a result a summary repeats.
+// How much of what was said is told again.
 const (
-	maxAnswerChars = 500
-	maxResultChars = 1000
+	mostAnswerTold = 500
+	mostResultTold = 1000
 )
 
-// summariseEvents makes a history of events alone: a user message with one line
-// per event, and the assistant's acknowledgement. The last messages also go to
-// the state. Without events that matter there is no history.
-func summariseEvents(t RestoreTask, events []event, s *session.TaskState) []historyMessage {
+// readable is a history made of events alone: one message that tells what
+// happened, and one that takes note of it. What was said last goes to the
+// state. Nothing that happened makes no history.
+func readable(t RestoreTask, events []ForeignEvent, s *State) []passage {
 	lines := []string{"Original task: " + t.Title, "Task details: " + t.Prompt, "", "Previous conversation summary:"}
 	before := len(lines)
 	s.Said.User = t.Prompt
 	for _, e := range events {
-		if line := eventLine(e); line != "" {
+		o, err := readObject(e.Payload)
+		if err != nil {
+			continue
+		}
+		if line := readableLine(e, o); line != "" {
 			lines = append(lines, line)
 		}
-		switch text := e.data.text("message"); {
-		case e.kind == "assistant_message" && text != "":
+		switch text := o.text("message"); {
+		case e.Kind() == "assistant_message" && text != "":
 			s.Said.Answer, s.Said.Result, s.Said.Shown = &text, &text, &text
-		case e.kind == "user_message" && text != "":
+		case e.Kind() == "user_message" && text != "":
 			s.Said.User = text
 		}
 	}
 	if len(lines) == before {
 		return nil
 	}
-	return []historyMessage{
-		textMessage(roleUser, strings.Join(lines, "\n")),
-		{role: roleAssistant, blocks: []block{textBlock(acknowledgement)}},
+	return []passage{
+		textPassage(roleUser, strings.Join(lines, "\n")),
+		{role: roleAssistant, blocks: []block{textBlock(takenNoteText)}},
 	}
 }
 
-const acknowledgement = "I have read what was done so far and go on from there."
+const takenNoteText = "I have read what was done so far and go on from there."
 
-// eventLine describes an event in one line; "" for events that a summary does
-// not need.
-func eventLine(e event) string {
-	o, message := e.data, e.data.text("message")
-	switch e.kind {
+// readableLine is what an event says in words; events that need none give "".
+func readableLine(e ForeignEvent, o object) string {
+	message := o.text("message")
+	switch e.Kind() {
 	case "user_message":
 		return "User: " + message
 	case "log":
@@ -58,12 +61,12 @@ func eventLine(e event) string {
 		}
 		return "System: " + message
 	case "assistant_message":
-		return "Assistant: " + truncate(message, maxAnswerChars)
+		return "Assistant: " + beginning(message, mostAnswerTold)
 	case "tool_call":
 		return fmt.Sprintf("[Used tool: %s]", o.text("tool"))
 	case "tool_result":
 		value, _ := o.get("result")
-		return fmt.Sprintf("[Tool result from %s: %s]", o.text("tool"), truncate(textOrJSON(value), maxResultChars))
+		return fmt.Sprintf("[Tool result from %s: %s]", o.text("tool"), beginning(textOrJSON(value), mostResultTold))
 	case "tool_error":
 		value, _ := o.get("error")
 		return fmt.Sprintf("[Tool error from %s: %s]", o.text("tool"), textOrJSON(value))
@@ -77,8 +80,8 @@ func eventLine(e event) string {
 	return ""
 }
 
-// truncate keeps the first n characters and marks a cut with dots.
-func truncate(text string, n int) string {
+// beginning is the first n characters, with dots where there are more.
+func beginning(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {
 		return text
@@ -94,13 +97,14 @@ func textOrJSON(value json.RawMessage) string {
 	return string(value)
 }
 
-// repair drops or corrects what a task cannot run with, and reports each case.
-func repair(s *session.TaskState, o RestoreOptions, report *Report) {
+// repair makes a state that came from elsewhere one that can be worked with,
+// and says what it did.
+func repair(s *State, o RestoreOptions, report *Report) {
 	repairChecklist(&s.Checklist, o.NewID, report)
 	for key, g := range s.Permissions.TemporaryGrants.All() {
 		if !g.SurvivesRestart || g.End() <= o.Now {
 			s.Permissions.TemporaryGrants = s.Permissions.TemporaryGrants.Without(key)
-			report.warn("permissions.temporaryGrants: %q has ended and is left out", key)
+			report.warn("permissions.temporaryGrants: %q is over", key)
 		}
 	}
 	repairRules(&s.Permissions, report)
@@ -108,38 +112,38 @@ func repair(s *session.TaskState, o RestoreOptions, report *Report) {
 		a := &s.Approvals[i]
 		if a.Status == "pending" && !o.KeepApprovals {
 			a.Status, a.ResolvedAt = "expired", o.Now
-			report.warn("approvals: %q was pending and has expired", a.ID)
+			report.warn("approvals: %q was open and has expired", a.ID)
 		}
 	}
 	for i := range s.Queues.FollowUps {
 		f := &s.Queues.FollowUps[i]
-		clean, left := removeSecrets("agentConfigOverride", f.AgentConfigOverride)
+		clean, left := withoutSecrets("agentConfigOverride", f.AgentConfigOverride)
 		for _, path := range left {
 			report.warn("queues.pendingFollowUps[%d].%s: looks like a credential and is left out", i, path)
 		}
 		f.AgentConfigOverride = clean
 	}
-	for _, path := range differences("state", rawJSON(s), rawJSON(s.Clone())) {
-		report.warn("%s: is longer than a task keeps; the newest entries stay", path)
+	for _, path := range altered("state", raw(s.TaskState), raw(s.TaskState.Clone())) {
+		report.warn("%s: has more than is kept; the newest stay", path)
 	}
 }
 
-func repairRules(p *session.Permissions, report *Report) {
+func repairRules(p *Permissions, report *Report) {
 	if err := session.CheckPermissionMode(p.Mode); err != nil {
-		report.warn("permissions.mode: %q is not a permission mode; the mode is default now", p.Mode)
+		report.warn("permissions.mode: %q is no mode; it is default now", p.Mode)
 		p.Mode = session.PermissionDefault
 	}
 	rules := p.SessionRules
 	p.SessionRules = []session.Rule{}
 	for i, r := range rules {
-		next, added, err := p.WithRule(r)
+		next, added, err := p.ofSession().WithRule(r)
 		switch {
 		case err != nil:
 			report.warn("permissions.sessionRules[%d]: %v; it is left out", i, err)
 		case !added:
-			report.warn("permissions.sessionRules[%d]: repeats another rule; it is left out", i)
+			report.warn("permissions.sessionRules[%d]: says what another says; it is left out", i)
 		}
-		*p = next
+		p.SessionRules = next.SessionRules
 	}
 }
 
@@ -150,7 +154,7 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 	for i, item := range c.Items {
 		item.ID, item.Title, item.Kind = strings.TrimSpace(item.ID), strings.TrimSpace(item.Title), cmp.Or(item.Kind, "implementation")
 		at := fmt.Sprintf("checklist.items[%d]", i)
-		if why := itemProblem(item); why != "" {
+		if why := badItem(item); why != "" {
 			report.warn("%s: %s; it is left out", at, why)
 			continue
 		}
@@ -161,7 +165,7 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 		if item.ID == "" || seen[item.ID] {
 			was := item.ID
 			item.ID = "task_item_" + newID()
-			report.warn("%s: the id %q is empty or a duplicate; it is %s now", at, was, item.ID)
+			report.warn("%s: the id %q is not its own; it is %s now", at, was, item.ID)
 		}
 		if item.Status == "in_progress" && running {
 			item.Status = "pending"
@@ -173,7 +177,7 @@ func repairChecklist(c *session.Checklist, newID func() string, report *Report) 
 	c.Items = kept
 }
 
-func itemProblem(item session.ChecklistItem) string {
+func badItem(item session.ChecklistItem) string {
 	switch {
 	case item.Title == "":
 		return "has no title"
@@ -185,11 +189,11 @@ func itemProblem(item session.ChecklistItem) string {
 	switch item.Status {
 	case "pending", "in_progress", "completed", "blocked":
 	default:
-		return fmt.Sprintf("%q is not a status", item.Status)
+		return fmt.Sprintf("%q is no status", item.Status)
 	}
 	switch item.Kind {
 	case "implementation", "verification", "other":
 		return ""
 	}
-	return fmt.Sprintf("%q is not a kind", item.Kind)
+	return fmt.Sprintf("%q is no kind", item.Kind)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// restoreLog folds a log of Holdfast. Where its newest snapshot differs from
-// the fold, the fold counts and the report has a warning.
+// restoreLog folds a log of Holdfast's. Its newest snapshot is held against
+// the fold, which is the truth.
 func restoreLog(in RestoreInput) (Restored, error) {
 	records := make([]session.Record, len(in.Log))
 	newest := -1
@@ -27,12 +27,9 @@ func restoreLog(in RestoreInput) (Restored, error) {
 	}
 	info := s.Info()
 	if info.Kind != session.KindTask {
-		return Restored{}, &session.SnapshotError{Where: "log", Reason: fmt.Sprintf("belongs to a %s, not to a task", info.Kind)}
+		return Restored{}, &session.SnapshotError{Where: "log", Reason: fmt.Sprintf("is that of a %s, no task", info.Kind)}
 	}
-	out := Restored{State: session.NewTaskState(), Messages: s.WindowMessages(), Report: Report{Source: SourceLog, Seq: s.Seq()}}
-	if t := s.Task(); t != nil {
-		out.State = *t
-	}
+	out := Restored{State: stateOf(s), Messages: s.WindowMessages(), Report: Report{Source: SourceLog, Seq: s.Seq()}}
 	if info.Task != nil {
 		out.Row = *info.Task
 	}
@@ -45,8 +42,9 @@ func restoreLog(in RestoreInput) (Restored, error) {
 	return out, nil
 }
 
-// compare warns of buckets in which a snapshot differs from the log before it.
-// Queues are not part of a log; times and sizes are not part of the task.
+// compare warns of buckets in which a snapshot says something else than the
+// log before it. Queues are no part of a log, and times and sizes no part of
+// the task.
 func compare(s session.Session, r session.Record, report *Report) {
 	e, ok := r.Change.(session.TaskEvent)
 	if !ok {
@@ -56,7 +54,7 @@ func compare(s session.Session, r session.Record, report *Report) {
 	if err != nil {
 		return
 	}
-	payload, err := newView(task.View{Session: s, Seq: r.Seq}).payload()
+	payload, err := viewOf(task.View{Session: s, Seq: r.Seq}).payload()
 	if err != nil {
 		return
 	}
@@ -70,17 +68,20 @@ func compare(s session.Session, r session.Record, report *Report) {
 			continue
 		}
 		if value, _ := have.get(m.key); !bytes.Equal(value, m.value) {
-			report.warn("snapshot %d: %s differs from the log; the log's value is used", r.Seq, m.key)
+			report.warn("snapshot %d: %s differs from the log, which counts", r.Seq, m.key)
 		}
 	}
 }
 
-// rowFrom reads title, prompt and status of a task from its events.
-func rowFrom(t RestoreTask, events []event) session.TaskRow {
+// rowFrom is what events say of how a task stands.
+func rowFrom(t RestoreTask, events []ForeignEvent) session.TaskRow {
 	row := session.TaskRow{Title: t.Title, Prompt: t.Prompt}
 	for _, e := range events {
-		o := e.data
-		switch e.kind {
+		o, err := readObject(e.Payload)
+		if err != nil {
+			continue
+		}
+		switch e.Kind() {
 		case "task_created":
 			row.Title, row.Prompt = cmp.Or(row.Title, o.text("title")), cmp.Or(row.Prompt, o.text("prompt"))
 			row.ExecutionMode = o.text("executionMode")
@@ -92,7 +93,7 @@ func rowFrom(t RestoreTask, events []event) session.TaskRow {
 				row.CompletedAt = n
 			}
 			if value, ok := o.get("stopReasons"); ok {
-				_ = json.Unmarshal(value, &row.StopReasons) // anything but a list is ignored
+				_ = json.Unmarshal(value, &row.StopReasons) // what is no list says nothing
 			}
 		case "task_status":
 			if status := o.text("status"); status != "" {

@@ -11,60 +11,64 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// replay applies foreign events to a state, and to a history if buildsHistory.
+// replay applies foreign events to a state, and to a history where it speaks.
 type replay struct {
-	state         *session.TaskState
-	history       []historyMessage
-	newID         func() string
-	buildsHistory bool
+	state *State
+	turns []passage
+	newID func() string
+	speak bool
 
-	lines []string // lines for the next message
+	lines []string // readable, not yet a message
 }
 
-// apply applies events and counts those that had an effect.
-func (p *replay) apply(events []event) int {
-	results := pairResults(events)
+// all applies events and counts those that meant something.
+func (p *replay) all(events []ForeignEvent) int {
+	results := pairedResults(events)
 	used := map[int]bool{}
 	n := 0
 	for i, e := range events {
-		applied := p.applyToState(e)
-		if p.buildsHistory {
-			applied = p.addToHistory(events, i, results, used) || applied
+		o, err := readObject(e.Payload)
+		if err != nil {
+			continue // it says nothing
 		}
-		if applied {
+		meant := p.fold(e, o)
+		if p.speak {
+			meant = p.say(events, i, o, results, used) || meant
+		}
+		if meant {
 			n++
 		}
 	}
-	p.flushLines()
+	p.flush()
 	return n
 }
 
-// addToHistory adds a message or a call with its result. Calls without a result
-// and results without a call become lines of text.
-func (p *replay) addToHistory(events []event, i int, results map[int]int, used map[int]bool) bool {
-	e, o := events[i], events[i].data
+// say adds what an event says to the history. Calls stand with their results;
+// those that lack one, and results alone, are lines to read.
+func (p *replay) say(events []ForeignEvent, i int, o object, results map[int]int, used map[int]bool) bool {
+	e := events[i]
 	message := o.text("message")
-	switch e.kind {
+	switch e.Kind() {
 	case "user_message":
-		p.flushLines()
-		p.history = append(p.history, textMessage(roleUser, message))
+		p.flush()
+		p.turns = append(p.turns, textPassage(roleUser, message))
 		p.state.Said.User = message
-		p.dequeueFollowUp(o.text("inboxId"), message)
+		p.delivered(o.text("inboxId"), message)
 	case "assistant_message":
-		p.flushLines()
-		p.history = append(p.history, historyMessage{role: roleAssistant, blocks: []block{textBlock(message)}})
-		p.recordAnswer(message)
+		p.flush()
+		p.turns = append(p.turns, passage{role: roleAssistant, blocks: []block{textBlock(message)}})
+		p.answered(message)
 	case "tool_call":
 		at, ok := results[i]
 		if !ok {
-			p.lines = append(p.lines, eventLine(e))
+			p.lines = append(p.lines, readableLine(e, o))
 			return true
 		}
 		used[at] = true
-		p.addCall(events[at], o)
+		p.call(events[at], o)
 	case "tool_result", "tool_error":
 		if !used[i] {
-			p.lines = append(p.lines, eventLine(e))
+			p.lines = append(p.lines, readableLine(e, o))
 		}
 	default:
 		return false
@@ -72,33 +76,38 @@ func (p *replay) addToHistory(events []event, i int, results map[int]int, used m
 	return true
 }
 
-func (p *replay) addCall(end event, call object) {
-	p.flushLines()
+func (p *replay) call(end ForeignEvent, call object) {
+	p.flush()
+	result, err := readObject(end.Payload)
+	if err != nil {
+		return // it was paired as one
+	}
 	id := cmp.Or(call.text("callId"), "call-"+p.newID())
 	input, ok := call.get("input")
 	if !ok || string(input) == "null" {
 		input = json.RawMessage("{}")
 	}
-	r := &session.ToolResult{CallID: id, IsError: end.kind == "tool_error"}
-	value, ok := end.data.get("result")
-	if !ok || r.IsError {
-		value, _ = end.data.get("error")
+	r := &session.ToolResult{CallID: id, IsError: end.Kind() == "tool_error"}
+	if value, ok := result.get("result"); ok && !r.IsError {
+		r.Content = textOrJSON(value)
+	} else {
+		value, _ := result.get("error")
+		r.Content = textOrJSON(value)
 	}
-	r.Content = textOrJSON(value)
-	p.history = append(p.history,
-		historyMessage{role: roleAssistant, blocks: []block{callBlock(id, cmp.Or(call.text("tool"), "tool"), input)}},
-		historyMessage{role: roleUser, blocks: []block{resultBlock(r, false)}})
+	p.turns = append(p.turns,
+		passage{role: roleAssistant, blocks: []block{callBlock(id, cmp.Or(call.text("tool"), "tool"), input)}},
+		passage{role: roleUser, blocks: []block{resultBlock(r, false)}})
 }
 
-// flushLines makes one message of the collected lines.
-func (p *replay) flushLines() {
+// flush makes a message of the lines that wait.
+func (p *replay) flush() {
 	if len(p.lines) > 0 {
-		p.history = append(p.history, textMessage(roleUser, strings.Join(p.lines, "\n")))
+		p.turns = append(p.turns, textPassage(roleUser, strings.Join(p.lines, "\n")))
 		p.lines = nil
 	}
 }
 
-func (p *replay) recordAnswer(text string) {
+func (p *replay) answered(text string) {
 	t := &p.state.Said
 	t.Answer, t.Shown = &text, &text
 	if id := p.state.Steps.Current; id != nil {
@@ -109,17 +118,21 @@ func (p *replay) recordAnswer(text string) {
 	t.Result = &text
 }
 
-// pairResults finds the result of each call: by its id, or, for calls without
-// an id, the first result of the same tool.
-func pairResults(events []event) map[int]int {
+// pairedResults finds the result of each call: by its id, or, where there are
+// none, the first of the same tool.
+func pairedResults(events []ForeignEvent) map[int]int {
 	open := map[string][]int{}
 	pairs := map[int]int{}
 	for i, e := range events {
-		key := "id:" + e.data.text("callId")
-		if key == "id:" {
-			key = "tool:" + e.data.text("tool")
+		o, err := readObject(e.Payload)
+		if err != nil {
+			continue
 		}
-		switch e.kind {
+		key := "id:" + o.text("callId")
+		if key == "id:" {
+			key = "tool:" + o.text("tool")
+		}
+		switch e.Kind() {
 		case "tool_call":
 			open[key] = append(open[key], i)
 		case "tool_result", "tool_error":
@@ -131,22 +144,22 @@ func pairResults(events []event) map[int]int {
 	return pairs
 }
 
-// applyToState changes the state and reports whether the event is about it.
-func (p *replay) applyToState(e event) bool {
-	o, s, l := e.data, p.state, &p.state.Loop
+// fold moves the state as an event says, and reports whether it says anything.
+func (p *replay) fold(e ForeignEvent, o object) bool {
+	s, l := p.state, &p.state.Loop
 	count := func(key string, into *int) {
 		if n, ok := o.number(key); ok && n >= 0 {
 			*into = int(n)
 		}
 	}
-	switch e.kind {
+	switch e.Kind() {
 	case "plan_created", "plan_revised":
 		var plan *session.Plan
 		if value, ok := o.get("plan"); ok && json.Unmarshal(value, &plan) == nil && plan != nil {
-			s.Plan = numberSteps(plan)
+			s.Plan = numbered(plan)
 		}
 	case "step_started", "step_completed", "step_failed", "step_skipped":
-		p.applyStep(e)
+		p.step(e, o)
 	case "task_list_created", "task_list_updated", "task_list_verification_nudged":
 		if list, ok := checklistOf(o); ok {
 			s.Checklist = list
@@ -161,9 +174,9 @@ func (p *replay) applyToState(e event) bool {
 			s.Usage.Cost = max(t.Cost-s.Usage.EarlierCost, 0)
 		}
 	case "follow_up_delivered":
-		p.dequeueFollowUp(o.text("id"), "")
+		p.delivered(o.text("id"), "")
 	case "step_feedback", "step_feedback_ignored":
-		p.dequeueFeedback(o)
+		p.consumed(o)
 	case "continuation_decision":
 		count("noProgressStreak", &l.NoProgress)
 		l.Fingerprint = cmp.Or(o.text("dominantFingerprint"), l.Fingerprint)
@@ -175,7 +188,7 @@ func (p *replay) applyToState(e event) bool {
 	case "budget_reset_for_continuation":
 		count("continuationCount", &l.Continuations)
 		count("continuationWindow", &l.Window)
-		p.startWindow(e)
+		p.newWindow(e)
 	case "turn_window_soft_exhausted":
 		l.LowTurnsNoted = true
 		count("turnsUsed", &l.Turns)
@@ -199,8 +212,8 @@ func (p *replay) applyToState(e event) bool {
 	return true
 }
 
-// startWindow starts another window of turns.
-func (p *replay) startWindow(e event) {
+// newWindow begins another window of turns.
+func (p *replay) newWindow(e ForeignEvent) {
 	t := totalsOf(p.state.Usage)
 	p.state.Usage = session.TaskUsage{
 		EarlierInput: t.InputTokens, EarlierOutput: t.OutputTokens, EarlierCost: t.Cost,
@@ -211,14 +224,13 @@ func (p *replay) startWindow(e event) {
 	l.BlockedText, l.Blocked = nil, nil
 }
 
-// applyStep updates one step of the plan.
-func (p *replay) applyStep(e event) {
-	o := e.data
+// step takes in where a step of the plan has come to.
+func (p *replay) step(e ForeignEvent, o object) {
 	var step *session.PlanStep
 	if value, ok := o.get("step"); !ok || json.Unmarshal(value, &step) != nil || step == nil || step.ID == "" {
 		return
 	}
-	status := strings.TrimPrefix(e.kind, "step_")
+	status := strings.TrimPrefix(e.Kind(), "step_")
 	if status == "started" {
 		status, p.state.Steps.Current = "in_progress", &step.ID
 	} else {
@@ -242,8 +254,8 @@ func (p *replay) applyStep(e event) {
 	p.state.Plan = &session.Plan{Description: p.state.Plan.Description, Steps: steps}
 }
 
-// numberSteps gives an id to steps with no id or a duplicate one.
-func numberSteps(plan *session.Plan) *session.Plan {
+// numbered gives steps without an id of their own one.
+func numbered(plan *session.Plan) *session.Plan {
 	seen := map[string]bool{}
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
@@ -256,9 +268,9 @@ func numberSteps(plan *session.Plan) *session.Plan {
 	return plan
 }
 
-// dequeueFollowUp removes a delivered follow-up: by its id, else the first with
-// this message.
-func (p *replay) dequeueFollowUp(id, message string) {
+// delivered takes a follow-up out of the queue: by its id, else the first that
+// says this.
+func (p *replay) delivered(id, message string) {
 	q := &p.state.Queues
 	at := slices.IndexFunc(q.FollowUps, func(f session.FollowUp) bool {
 		if id != "" && f.ID != "" {
@@ -273,7 +285,8 @@ func (p *replay) dequeueFollowUp(id, message string) {
 
 const followUpPrefix = "USER UPDATE: "
 
-func (p *replay) dequeueFeedback(o object) {
+// consumed takes feedback out of the queue.
+func (p *replay) consumed(o object) {
 	all := slices.Clone(p.state.Queues.Feedback)
 	at := slices.IndexFunc(all, func(f session.StepFeedback) bool {
 		if id := o.text("id"); id != "" && f.ID != "" {
@@ -281,9 +294,10 @@ func (p *replay) dequeueFeedback(o object) {
 		}
 		return f.Action == o.text("action") && (f.StepID == o.text("stepId") || f.StepID == "current")
 	})
-	if at >= 0 {
-		p.state.Queues.Feedback = slices.Delete(all, at, at+1)
+	if at < 0 {
+		return
 	}
+	p.state.Queues.Feedback = slices.Delete(all, at, at+1)
 }
 
 func totalsIn(o object) (usageTotals, bool) {
@@ -295,22 +309,32 @@ func totalsIn(o object) (usageTotals, bool) {
 	return usageTotals{max(t.InputTokens, 0), max(t.OutputTokens, 0), max(t.Cost, 0)}, true
 }
 
-// lastUsage reads the last event with usage totals.
-func lastUsage(events []event) session.TaskUsage {
+// lastUsage is what the last event about usage says.
+func lastUsage(events []ForeignEvent) session.TaskUsage {
 	for _, e := range slices.Backward(events) {
-		if t, ok := totalsIn(e.data); ok && e.kind == "llm_usage" {
-			return session.TaskUsage{Input: t.InputTokens, Output: t.OutputTokens, Cost: t.Cost}
+		if e.Kind() != "llm_usage" {
+			continue
+		}
+		if o, err := readObject(e.Payload); err == nil {
+			if t, ok := totalsIn(o); ok {
+				return session.TaskUsage{Input: t.InputTokens, Output: t.OutputTokens, Cost: t.Cost}
+			}
 		}
 	}
 	return session.TaskUsage{}
 }
 
-// lastChecklist reads the last event with a checklist. Snapshots are left out:
-// the caller has read the one that counts.
-func lastChecklist(events []event) (session.Checklist, bool) {
+// lastChecklist is that of the last event which carries one. Snapshots speak
+// for themselves.
+func lastChecklist(events []ForeignEvent) (session.Checklist, bool) {
 	for _, e := range slices.Backward(events) {
-		if list, ok := checklistOf(e.data); ok && e.kind != task.SnapshotEvent {
-			return list, true
+		if e.Kind() == task.SnapshotEvent {
+			continue
+		}
+		if o, err := readObject(e.Payload); err == nil {
+			if list, ok := checklistOf(o); ok {
+				return list, true
+			}
 		}
 	}
 	return session.Checklist{}, false

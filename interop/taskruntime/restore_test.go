@@ -111,7 +111,7 @@ func TestRestore_theNewestOfTheBestFormWins(t *testing.T) {
 			if out.Report.Source != tt.source || len(out.Messages) == 0 || out.Messages[0].Content.Text() != tt.spoken {
 				t.Errorf("source %s, messages %v; want %s %s", out.Report.Source, texts(out.Messages), tt.source, tt.spoken)
 			}
-			if bad := strings.HasPrefix(name, "bad"); bad != warned(out.Report, "skipped") {
+			if bad := strings.HasPrefix(name, "bad"); bad != warned(out.Report, "passed over") {
 				t.Errorf("warnings %v", out.Report.Warnings)
 			}
 			if out.Report.Upgraded != strings.HasSuffix(tt.source, "legacy") {
@@ -141,7 +141,7 @@ func TestRestore_formsThatAreNotKnownAreRefused(t *testing.T) {
 			}
 		}
 		out := restore(t, taskruntime.RestoreInput{Events: []taskruntime.ForeignEvent{snapshot(bad), snapshot(good)}})
-		if out.Report.Source != taskruntime.SourceSnapshot || !warned(out.Report, "skipped") {
+		if out.Report.Source != taskruntime.SourceSnapshot || !warned(out.Report, "passed over") {
 			t.Errorf("%s before a good one: %+v", name, out.Report)
 		}
 	}
@@ -267,7 +267,7 @@ func TestRestore_theSecondRestoreEqualsTheFirst(t *testing.T) {
 			t.Errorf("%s: the snapshot at %d says %s", name, saved[0].Seq, at(t, raw, "seq"))
 		}
 		again := restore(t, taskruntime.RestoreInput{Checkpoint: raw})
-		have, want := again.State, s.state(in.Row.ID)
+		have, want := again.State.TaskState, s.state(in.Row.ID)
 		have.Settings, have.Imported, want.Imported = want.Settings, session.Pairs[json.RawMessage]{}, session.Pairs[json.RawMessage]{} // model names are made up where there were none
 		if again.Report.Source != taskruntime.SourceCheckpoint || !reflect.DeepEqual(have, want) {
 			t.Errorf("%s:\nhave %s\nwant %s", name, quote(have), quote(want))

@@ -104,6 +104,15 @@ func (s *site) with(id string, fn func(r *task.Run)) {
 	}
 }
 
+func (s *site) grants(id string) int {
+	s.t.Helper()
+	view, err := s.x.View(s.t.Context(), id, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return view.Session.Permissions().TemporaryGrants.Len()
+}
+
 func (s *site) state(id string) session.TaskState {
 	s.t.Helper()
 	state, err := s.x.State(s.t.Context(), id)

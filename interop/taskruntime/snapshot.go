@@ -11,44 +11,41 @@ import (
 	"github.com/holdfast-dev/holdfast/task"
 )
 
-// Schema and version of the snapshots that Export writes.
+// The interchange format of a task.
 const (
 	SnapshotSchema  = "session_runtime_v2"
 	SnapshotVersion = 2
 )
 
-// The most steps that a plan's summary lists.
+// The most that a plan's summary lists.
 const (
-	maxCompleted = 20
-	maxFailed    = 10
+	mostCompleted = 20
+	mostFailed    = 10
 )
 
-// view holds everything that a snapshot shows.
+// view is a task as a snapshot shows it.
 type view struct {
 	sessionID string
-	seq       int64 // the last change that the snapshot covers
+	seq       int64 // the last change it covers
 	now       int64
 	model     string
-	override  bool // the model was changed in the session
-	state     session.TaskState
-	history   []historyMessage
+	override  bool // the model was chosen in the session
+	state     State
+	turns     []passage
 	cuts      []cut // of a compact export
 }
 
-func newView(t task.View) view {
+func viewOf(t task.View) view {
 	s := t.Session
-	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: session.NewTaskState()}
-	if t := s.Task(); t != nil {
-		v.state = *t
-	}
+	v := view{sessionID: s.ID(), seq: t.Seq, now: t.At.UnixMilli(), model: s.Model(), override: s.State().Model != "", state: stateOf(s)}
 	v.state.Queues = t.Queues
 	v.addSummary(s)
-	v.history, _ = normalise(historyOf(s.WindowMessages()))
+	v.turns, _ = normalise(turnsOf(s.WindowMessages()))
 	return v
 }
 
-// addSummary adds the summary at the start of the window, unless it is the
-// imported one.
+// addSummary shows the summary that the window begins with, unless it is the
+// one that was imported.
 func (v *view) addSummary(s session.Session) {
 	const key = "transcript.explicitChatSummary"
 	summary := s.Window().Summary
@@ -58,15 +55,15 @@ func (v *view) addSummary(s session.Session) {
 	if kept, ok := v.state.Imported.Get(key + "Block"); ok && jsonText(kept) == summary.Text {
 		return
 	}
-	v.state.Imported = v.state.Imported.With(key+"Block", rawJSON(summary.Text)).
-		With(key+"CreatedAt", rawJSON(summary.CreatedAt.UnixMilli())).
-		With(key+"SourceMessageCount", rawJSON(max(s.Info().MessageCount-len(s.WindowMessages()), 0)))
+	v.state.Imported = v.state.Imported.With(key+"Block", raw(summary.Text)).
+		With(key+"CreatedAt", raw(summary.CreatedAt.UnixMilli())).
+		With(key+"SourceMessageCount", raw(max(s.Info().MessageCount-len(s.WindowMessages()), 0)))
 }
 
-// addSignal moves the oldest feedback to the field of its own in the format.
+// addSignal shows the oldest feedback alone, as the format has it.
 func (v *view) addSignal() {
 	if q := &v.state.Queues; len(q.Feedback) > 0 {
-		v.state.Imported = v.state.Imported.With(signalKey, rawJSON(q.Feedback[0]))
+		v.state.Imported = v.state.Imported.With(signalKey, raw(q.Feedback[0]))
 		q.Feedback = q.Feedback[1:]
 	}
 	if v.state.Queues.FollowUps == nil {
@@ -74,10 +71,10 @@ func (v *view) addSignal() {
 	}
 }
 
-// The most paths in trackerState.
+// The most paths that trackerState has.
 const (
-	maxTrackedFiles   = 50
-	maxTrackedFolders = 20
+	mostTrackedFiles   = 50
+	mostTrackedFolders = 20
 )
 
 // addTracker adds the files and folders that were read since the import.
@@ -85,12 +82,12 @@ func (v *view) addTracker() {
 	add := func(key string, paths []string, most int) {
 		kept, _ := v.state.Imported.Get(key)
 		var list []string
-		_ = json.Unmarshal(kept, &list) // anything but a list is replaced
+		_ = json.Unmarshal(kept, &list) // what is no list is replaced
 		for _, p := range paths {
 			list = append(slices.DeleteFunc(list, func(other string) bool { return other == p }), p)
 		}
 		if len(list) > 0 {
-			v.state.Imported = v.state.Imported.With(key, rawJSON(list[max(0, len(list)-most):]))
+			v.state.Imported = v.state.Imported.With(key, raw(list[max(0, len(list)-most):]))
 		}
 	}
 	files := v.state.Files
@@ -98,8 +95,8 @@ func (v *view) addTracker() {
 	if _, imported := v.state.Imported.Get("trackerState.readFiles"); !imported {
 		read = pathsIn(files.Read)
 	}
-	add("trackerState.readFiles", read, maxTrackedFiles)
-	add("trackerState.directories", pathsIn(files.Listings), maxTrackedFolders)
+	add("trackerState.readFiles", read, mostTrackedFiles)
+	add("trackerState.directories", pathsIn(files.Listings), mostTrackedFolders)
 }
 
 func pathsIn[V any](p session.Pairs[V]) (paths []string) {
@@ -109,15 +106,16 @@ func pathsIn[V any](p session.Pairs[V]) (paths []string) {
 	return paths
 }
 
-// payload writes the snapshot, its keys in the order of the format. Unknown
-// fields of an imported snapshot go back to where they were.
+// payload is the snapshot, its keys in the order of the format. What another
+// program left in the state stands where it stood, as far as the format says
+// where that is.
 func (v view) payload() (json.RawMessage, error) {
-	v.state.Permissions.TemporaryGrants = survivingGrants(v.state.Permissions.TemporaryGrants)
+	v.state.Permissions.TemporaryGrants = surviving(v.state.Permissions.TemporaryGrants)
 	v.addSignal()
 	v.addTracker()
 	state := &v.state
 
-	o := object{{"schema", rawJSON(SnapshotSchema)}, {"version", rawJSON(SnapshotVersion)}, {"conversationHistory", historyJSON(v.history)}}
+	o := object{{"schema", raw(SnapshotSchema)}, {"version", raw(SnapshotVersion)}, {"conversationHistory", historyJSON(v.turns)}}
 	for _, b := range buckets {
 		if b.name != "usage" {
 			o = append(o, b.write(state))
@@ -126,24 +124,24 @@ func (v view) payload() (json.RawMessage, error) {
 			continue
 		}
 		if state.Plan != nil {
-			o = append(o, member{"planSummary", rawJSON(summarisePlan(state.Plan, state.Recovery.Recovered))})
+			o = append(o, member{"planSummary", raw(summaryOf(state.Plan, state.Recovery.Recovered))})
 		} else if kept, ok := state.Imported.Get("planSummary"); ok {
 			o = append(o, member{"planSummary", kept})
 		}
 	}
-	o = append(o, member{"timestamp", rawJSON(v.now)}, member{"messageCount", rawJSON(len(v.history))})
+	o = append(o, member{"timestamp", raw(v.now)}, member{"messageCount", raw(len(v.turns))})
 	for _, key := range modelKeys {
 		kept, ok := state.Imported.Get(key)
 		switch {
 		case ok && !v.override:
 			o = append(o, member{key, kept})
 		case key == "llmProfileUsed":
-			o = append(o, member{key, rawJSON("")})
+			o = append(o, member{key, raw("")})
 		default:
-			o = append(o, member{key, rawJSON(v.model)})
+			o = append(o, member{key, raw(v.model)})
 		}
 	}
-	totals, _ := readObject(rawJSON(totalsOf(state.Usage)))
+	totals, _ := readObject(raw(totalsOf(state.Usage)))
 	var rest object
 	for key, value := range state.Imported.All() {
 		if extra, ok := strings.CutPrefix(key, "usageTotals."); ok {
@@ -153,25 +151,25 @@ func (v view) payload() (json.RawMessage, error) {
 		}
 	}
 	o = append(append(o, member{"usageTotals", totals.JSON()}), rest...)
-	o = append(o, member{"sessionId", rawJSON(v.sessionID)}, member{"seq", rawJSON(v.seq)})
+	o = append(o, member{"sessionId", raw(v.sessionID)}, member{"seq", raw(v.seq)})
 	if state.Plan != nil {
-		o = append(o, member{"plan", rawJSON(state.Plan)})
+		o = append(o, member{"plan", raw(state.Plan)})
 	}
 	o = append(o, bucketNamed("usage").write(state))
 	if len(state.Approvals) > 0 {
-		o = append(o, member{"approvals", rawJSON(state.Approvals)})
+		o = append(o, member{"approvals", raw(state.Approvals)})
 	}
 	if len(v.cuts) > 0 {
-		o = append(o, member{"truncated", rawJSON(v.cuts)})
+		o = append(o, member{"truncated", raw(v.cuts)})
 	}
-	return sealPayload(o)
+	return sealedPayload(o)
 }
 
-// modelKeys name the model. Imported values stay until the session's model is
-// changed.
+// modelKeys say which model the task was with. Those that came with an import
+// are kept until the session chooses a model of its own.
 var modelKeys = []string{"modelId", "modelKey", "llmProfileUsed", "resolvedModelKey"}
 
-// known reports whether the format has this top-level key.
+// known reports a top-level key that the format gives a place.
 func known(key string) bool {
 	switch key {
 	case "schema", "version", "conversationHistory", "trackerState", "planSummary", "transcript", "tooling", "files", "loop", "recovery",
@@ -182,23 +180,30 @@ func known(key string) bool {
 	return false
 }
 
-// inBucket reports whether an imported key belongs inside a bucket.
+// inBucket reports an imported key that was found inside a bucket.
 func inBucket(key string) bool {
 	name, _, ok := strings.Cut(key, ".")
 	return ok && (name == "usageTotals" || slices.ContainsFunc(buckets, func(b bucket) bool { return b.name == name }))
 }
 
-func historyJSON(history []historyMessage) json.RawMessage {
-	return listJSON(history, historyMessage.JSON)
+func historyJSON(turns []passage) json.RawMessage {
+	out := []byte{'['}
+	for i, t := range turns {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, t.JSON()...)
+	}
+	return append(out, ']')
 }
 
-// sealPayload adds the size and the digest of everything else.
-func sealPayload(o object) (json.RawMessage, error) {
+// sealedPayload adds size and digest, which are those of everything else.
+func sealedPayload(o object) (json.RawMessage, error) {
 	body, err := compactJSON(o.JSON())
 	if err != nil {
 		return nil, &session.SnapshotError{Where: "payload", Reason: err.Error()}
 	}
-	end := object{{"digest", rawJSON(digestOf(body))}, {"estimatedSizeBytes", rawJSON(len(body))}}.JSON()
+	end := object{{"digest", raw(digestOf(body))}, {"estimatedSizeBytes", raw(len(body))}}.JSON()
 	return append(append(body[:len(body)-1], ','), end[1:]...), nil
 }
 
@@ -207,8 +212,8 @@ func digestOf(body []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// checkDigest refuses a snapshot that differs from its digest. A snapshot
-// without a digest passes.
+// checkDigest refuses a payload that is not the one that was written. Where
+// there is no digest nothing is said.
 func checkDigest(where string, o object) error {
 	want, ok := o.get("digest")
 	if !ok {
@@ -225,12 +230,12 @@ func checkDigest(where string, o object) error {
 		return &session.SnapshotError{Where: where, Reason: err.Error()}
 	}
 	if have := digestOf(body); jsonText(want) != have {
-		return &session.SnapshotError{Where: where + ": digest", Reason: "does not match; the snapshot was changed or cut after it was written"}
+		return &session.SnapshotError{Where: where + ": digest", Reason: "is not that of the snapshot, which was changed or cut"}
 	}
 	return nil
 }
 
-func survivingGrants(grants session.Pairs[session.Grant]) session.Pairs[session.Grant] {
+func surviving(grants session.Pairs[session.Grant]) session.Pairs[session.Grant] {
 	var kept session.Pairs[session.Grant]
 	for key, g := range grants.All() {
 		if g.SurvivesRestart {
@@ -240,7 +245,7 @@ func survivingGrants(grants session.Pairs[session.Grant]) session.Pairs[session.
 	return kept
 }
 
-// planSummary shows a plan to programs without plans.
+// planSummary is a plan for readers that know no plans.
 type planSummary struct {
 	Description    string          `json:"description"`
 	CompletedSteps []string        `json:"completedSteps"`
@@ -252,20 +257,20 @@ type failedSummary struct {
 	Error       string `json:"error"`
 }
 
-func summarisePlan(p *session.Plan, recovered session.Set) planSummary {
+func summaryOf(p *session.Plan, recovered session.Set) planSummary {
 	s := planSummary{Description: p.Description, CompletedSteps: []string{}, FailedSteps: []failedSummary{}}
 	for _, step := range p.Steps {
 		switch {
-		case step.Status == "completed" && len(s.CompletedSteps) < maxCompleted:
+		case step.Status == "completed" && len(s.CompletedSteps) < mostCompleted:
 			s.CompletedSteps = append(s.CompletedSteps, step.Description)
-		case step.Status == "failed" && len(s.FailedSteps) < maxFailed && !recovered.Has(step.ID):
+		case step.Status == "failed" && len(s.FailedSteps) < mostFailed && !recovered.Has(step.ID):
 			s.FailedSteps = append(s.FailedSteps, failedSummary{step.Description, step.Error})
 		}
 	}
 	return s
 }
 
-// usageTotals sums the usage of a task over all its windows.
+// usageTotals is what a task has used over all its windows.
 type usageTotals struct {
 	InputTokens  int64   `json:"inputTokens"`
 	OutputTokens int64   `json:"outputTokens"`

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -20,32 +19,37 @@ const (
 	blockImage      = "image"
 )
 
-// historyMessage is one message of a conversationHistory.
-type historyMessage struct {
+// passage is one message of a conversationHistory.
+type passage struct {
 	role   string
-	text   *string // content that is a string; blocks is empty then
+	text   *string // content that is a string; blocks is then empty
 	blocks []block
-	raw    json.RawMessage // the original, unless blocks were dropped
+	raw    json.RawMessage // as it came, as long as nothing of it was dropped
 
-	emptied bool // all blocks were dropped
+	emptied bool // all of it was dropped
 }
 
 // block is one piece of content.
 type block struct {
 	kind string
-	id   string // of a call, or of a result's call
+	id   string // of a call, or of the call that a result answers
 	name string // of a call
 	raw  json.RawMessage
 }
 
-func textMessage(role, text string) historyMessage { return historyMessage{role: role, text: &text} }
+func textPassage(role, text string) passage { return passage{role: role, text: &text} }
 
-func (t historyMessage) hasResults() bool {
-	return slices.ContainsFunc(t.blocks, func(b block) bool { return b.kind == blockToolResult })
+func (t passage) hasResults() bool {
+	for _, b := range t.blocks {
+		if b.kind == blockToolResult {
+			return true
+		}
+	}
+	return false
 }
 
-// filter keeps the blocks that keep accepts.
-func (t historyMessage) filter(keep func(int, block) bool) historyMessage {
+// keeping is the turn with those blocks that keep accepts.
+func (t passage) keeping(keep func(int, block) bool) passage {
 	if t.text != nil || len(t.blocks) == 0 {
 		return t
 	}
@@ -58,39 +62,40 @@ func (t historyMessage) filter(keep func(int, block) bool) historyMessage {
 	if len(kept) == len(t.blocks) {
 		return t
 	}
-	return historyMessage{role: t.role, blocks: kept, emptied: len(kept) == 0}
+	return passage{role: t.role, blocks: kept, emptied: len(kept) == 0}
 }
 
-func readHistory(value json.RawMessage) ([]historyMessage, error) {
+// readHistory reads a conversationHistory.
+func readHistory(value json.RawMessage) ([]passage, error) {
 	list, ok := array(value)
 	if !ok {
 		return nil, &fieldError{"conversationHistory", "is not a list"}
 	}
-	history := make([]historyMessage, len(list))
+	turns := make([]passage, len(list))
 	for i, value := range list {
-		t, err := readHistoryMessage(value)
+		t, err := readPassage(value)
 		if err != nil {
 			return nil, &fieldError{fmt.Sprintf("conversationHistory[%d]%s", i, err.field), err.reason}
 		}
-		history[i] = t
+		turns[i] = t
 	}
-	return history, nil
+	return turns, nil
 }
 
-func readHistoryMessage(value json.RawMessage) (historyMessage, *fieldError) {
+func readPassage(value json.RawMessage) (passage, *fieldError) {
 	o, err := readObject(value)
 	if err != nil {
-		return historyMessage{}, &fieldError{"", err.Error()}
+		return passage{}, &fieldError{"", err.Error()}
 	}
-	t := historyMessage{role: o.text("role"), raw: value}
+	t := passage{role: o.text("role"), raw: value}
 	switch session.Role(t.role) {
 	case session.RoleUser, session.RoleAssistant, session.RoleSystem, session.RoleDeveloper:
 	default:
-		return historyMessage{}, &fieldError{".role", fmt.Sprintf("%q is not a role; use user, assistant, system or developer", t.role)}
+		return passage{}, &fieldError{".role", fmt.Sprintf("%q is neither user nor assistant", t.role)}
 	}
 	content, ok := o.get("content")
 	if !ok {
-		return historyMessage{}, &fieldError{".content", "is missing"}
+		return passage{}, &fieldError{".content", "is missing"}
 	}
 	var text *string
 	if json.Unmarshal(content, &text) == nil && text != nil {
@@ -99,12 +104,12 @@ func readHistoryMessage(value json.RawMessage) (historyMessage, *fieldError) {
 	}
 	list, ok := array(content)
 	if !ok {
-		return historyMessage{}, &fieldError{".content", "is neither a text nor a list of blocks"}
+		return passage{}, &fieldError{".content", "is neither a text nor a list of blocks"}
 	}
 	for i, value := range list {
 		b, err := readBlock(value)
 		if err != nil {
-			return historyMessage{}, &fieldError{fmt.Sprintf(".content[%d]", i), err.Error()}
+			return passage{}, &fieldError{fmt.Sprintf(".content[%d]", i), err.Error()}
 		}
 		t.blocks = append(t.blocks, b)
 	}
@@ -128,66 +133,86 @@ func readBlock(value json.RawMessage) (block, error) {
 	return b, nil
 }
 
-func (t historyMessage) JSON() json.RawMessage {
+// JSON is the turn as a snapshot has it.
+func (t passage) JSON() json.RawMessage {
 	if t.raw != nil {
 		return t.raw
 	}
-	content := listJSON(t.blocks, func(b block) json.RawMessage { return b.raw })
-	if t.text != nil {
-		content = rawJSON(*t.text)
+	content := json.RawMessage("[]")
+	switch {
+	case t.text != nil:
+		content = raw(*t.text)
+	case len(t.blocks) > 0:
+		content = []byte{'['}
+		for i, b := range t.blocks {
+			if i > 0 {
+				content = append(content, ',')
+			}
+			content = append(content, b.raw...)
+		}
+		content = append(content, ']')
 	}
-	return object{{"role", rawJSON(t.role)}, {"content", content}}.JSON()
+	return object{{"role", raw(t.role)}, {"content", content}}.JSON()
 }
 
-func (t historyMessage) plainText() string {
+// words are the text of a turn.
+func (t passage) words() string {
 	if t.text != nil {
 		return *t.text
 	}
 	var texts []string
 	for _, b := range t.blocks {
 		if b.kind == blockText {
-			o, _ := readObject(b.raw)
-			texts = append(texts, o.text("text"))
+			texts = append(texts, readText(b.raw))
 		}
 	}
 	return strings.Join(texts, "\n")
 }
 
+func readText(value json.RawMessage) string {
+	o, err := readObject(value)
+	if err != nil {
+		return ""
+	}
+	return o.text("text")
+}
+
+// textBlock is a block of words.
 func textBlock(text string) block {
-	return block{kind: blockText, raw: object{{"type", rawJSON(blockText)}, {"text", rawJSON(text)}}.JSON()}
+	return block{kind: blockText, raw: object{{"type", raw(blockText)}, {"text", raw(text)}}.JSON()}
 }
 
 func callBlock(id, name string, input json.RawMessage) block {
 	return block{kind: blockToolUse, id: id, name: name, raw: object{
-		{"type", rawJSON(blockToolUse)}, {"id", rawJSON(id)}, {"name", rawJSON(name)}, {"input", input},
+		{"type", raw(blockToolUse)}, {"id", raw(id)}, {"name", raw(name)}, {"input", input},
 	}.JSON()}
 }
 
 func resultBlock(r *session.ToolResult, bare bool) block {
-	o := object{{"type", rawJSON(blockToolResult)}, {"tool_use_id", rawJSON(r.CallID)}, {"content", rawJSON(r.Content)}}
+	o := object{{"type", raw(blockToolResult)}, {"tool_use_id", raw(r.CallID)}, {"content", raw(r.Content)}}
 	if r.IsError || !bare {
-		o = append(o, member{"is_error", rawJSON(r.IsError)})
+		o = append(o, member{"is_error", raw(r.IsError)})
 	}
 	return block{kind: blockToolResult, id: r.CallID, raw: o.JSON()}
 }
 
-// imageBlock writes the recorded size, else the size of the data. A recorded -1
-// means that the original had no size.
-func imageBlock(p session.Part, recorded *int64) block {
-	o := object{{"type", rawJSON(blockImage)}, {"mimeType", rawJSON(p.MediaType)}}
+// imageBlock has the size that was noted, else that of its data. A noted -1 is
+// none.
+func imageBlock(p session.Part, noted *int64) block {
+	o := object{{"type", raw(blockImage)}, {"mimeType", raw(p.MediaType)}}
 	size := int64(-1)
 	if p.Data != "" {
-		o = append(o, member{"data", rawJSON(p.Data)})
+		o = append(o, member{"data", raw(p.Data)})
 		size = int64(base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(p.Data, "="))))
 	}
 	if p.URL != "" {
-		o = append(o, member{"url", rawJSON(p.URL)})
+		o = append(o, member{"url", raw(p.URL)})
 	}
-	if recorded != nil {
-		size = *recorded
+	if noted != nil {
+		size = *noted
 	}
 	if size >= 0 {
-		o = append(o, member{"originalSizeBytes", rawJSON(size)})
+		o = append(o, member{"originalSizeBytes", raw(size)})
 	}
 	return block{kind: blockImage, raw: o.JSON()}
 }

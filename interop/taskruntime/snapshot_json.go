@@ -61,18 +61,19 @@ func (o object) get(key string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// has reports whether key has a value other than null.
+// has reports a key with a value other than null.
 func (o object) has(key string) bool {
 	v, ok := o.get(key)
 	return ok && string(v) != "null"
 }
 
-// text returns the string at key; "" if there is none.
+// text is the string at key, else "".
 func (o object) text(key string) string {
 	v, _ := o.get(key)
 	return jsonText(v)
 }
 
+// number is the integer at key, if there is one.
 func (o object) number(key string) (int64, bool) {
 	v, ok := o.get(key)
 	var n *int64
@@ -82,7 +83,7 @@ func (o object) number(key string) (int64, bool) {
 	return *n, true
 }
 
-// jsonText returns the text of a JSON string; "" for anything else.
+// jsonText is a JSON string's text; of anything else it is "".
 func jsonText(v json.RawMessage) string {
 	var s string
 	if json.Unmarshal(v, &s) != nil {
@@ -91,6 +92,7 @@ func jsonText(v json.RawMessage) string {
 	return s
 }
 
+// JSON is the object, in its order.
 func (o object) JSON() json.RawMessage {
 	size := 2
 	for _, m := range o {
@@ -101,12 +103,13 @@ func (o object) JSON() json.RawMessage {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, rawJSON(m.key)...), ':'), m.value...)
+		out = append(append(append(out, raw(m.key)...), ':'), m.value...)
 	}
 	return append(out, '}')
 }
 
-// compactJSON returns the one form in which snapshots are compared and hashed.
+// compactJSON is a value in the one form that snapshots are compared and hashed
+// in.
 func compactJSON(value json.RawMessage) (json.RawMessage, error) {
 	c, err := session.CompactJSON("snapshot", value)
 	var wrong *session.InvalidError
@@ -116,6 +119,7 @@ func compactJSON(value json.RawMessage) (json.RawMessage, error) {
 	return c, err
 }
 
+// array splits a JSON array.
 func array(value json.RawMessage) ([]json.RawMessage, bool) {
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil || list == nil {
@@ -124,12 +128,12 @@ func array(value json.RawMessage) ([]json.RawMessage, bool) {
 	return list, true
 }
 
-// fieldError names a field of a snapshot that cannot be read.
+// fieldError is a field of a snapshot that cannot be read.
 type fieldError struct{ field, reason string }
 
 func (e *fieldError) Error() string { return strings.TrimPrefix(e.field+": ", ": ") + e.reason }
 
-// reasonOf describes a decoding error without names of Go types.
+// reasonOf says what is wrong with a value, in words of JSON.
 func reasonOf(err error) string {
 	var typed *json.UnmarshalTypeError
 	var invalid *session.InvalidError
@@ -137,29 +141,17 @@ func reasonOf(err error) string {
 	case errors.As(err, &invalid):
 		return invalid.Reason
 	case errors.As(err, &typed) && typed.Field != "":
-		return fmt.Sprintf("%[2]s must not be a JSON %[1]s", typed.Value, typed.Field)
+		return fmt.Sprintf("a JSON %s stands at %s", typed.Value, typed.Field)
 	case errors.As(err, &typed):
-		return fmt.Sprintf("must not be a JSON %s", typed.Value)
+		return fmt.Sprintf("a JSON %s does not belong here", typed.Value)
 	}
 	return err.Error()
 }
 
-// listJSON writes a JSON array without changing the bytes of its elements.
-func listJSON[T any](list []T, encode func(T) json.RawMessage) json.RawMessage {
-	out := []byte{'['}
-	for i, v := range list {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, encode(v)...)
-	}
-	return append(out, ']')
-}
-
-func rawJSON(v any) json.RawMessage {
+func raw(v any) json.RawMessage {
 	data, err := session.JSON(v)
 	if err != nil {
-		panic("taskruntime: cannot encode a value: " + err.Error()) // all values are texts, numbers and lists
+		panic("taskruntime: a value is no JSON: " + err.Error()) // they are made of texts, numbers and lists
 	}
 	return data
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// shape records how an imported message was written where that is not the
-// usual form. It is kept in the message's metadata, so that an export has the
-// same bytes.
+// shape is how a message stood in the snapshot it came with, as far as its
+// words do not say so. It is kept with the message, so that another export
+// has the same bytes.
 type shape struct {
-	Form   string          `json:"form,omitempty"`   // text or blocks, if not the usual one
+	Form   string          `json:"form,omitempty"`   // text or blocks, where another one is usual
 	Bare   bool            `json:"bare,omitempty"`   // a result without is_error
-	Begins bool            `json:"begins,omitempty"` // a result that starts a new message
-	Sizes  []int64         `json:"sizes,omitempty"`  // of images; -1: none given
-	Whole  json.RawMessage `json:"whole,omitempty"`  // the original, where the other fields do not suffice
-	Spans  int             `json:"spans,omitempty"`  // how many messages Whole replaces
+	Begins bool            `json:"begins,omitempty"` // a result that does not share its message with the one before
+	Sizes  []int64         `json:"sizes,omitempty"`  // of images; -1: not given
+	Whole  json.RawMessage `json:"whole,omitempty"`  // the message itself, where the rest cannot tell
+	Spans  int             `json:"spans,omitempty"`  // how many messages Whole stands for
 }
 
 const shapeKey = "snapshot"
@@ -26,13 +26,13 @@ const shapeKey = "snapshot"
 func shapeOf(m session.Message) shape {
 	var s shape
 	if value, ok := m.Metadata[shapeKey]; ok {
-		_ = json.Unmarshal(value, &s) // an unreadable shape counts as the usual one
+		_ = json.Unmarshal(value, &s) // what cannot be read has the usual shape
 	}
 	return s
 }
 
-func (s shape) attach(m session.Message) session.Message {
-	value := rawJSON(s)
+func (s shape) on(m session.Message) session.Message {
+	value := raw(s)
 	if string(value) == "{}" {
 		return m
 	}
@@ -40,36 +40,36 @@ func (s shape) attach(m session.Message) session.Message {
 	return m
 }
 
-// historyOf turns a window into a history: consecutive results become one
+// turnsOf is a window as a history: results that follow one another are one
 // message.
-func historyOf(messages []session.Message) []historyMessage {
-	var history []historyMessage
+func turnsOf(messages []session.Message) []passage {
+	var turns []passage
 	for i := 0; i < len(messages); i++ {
 		m := messages[i]
 		s := shapeOf(m)
 		if s.Whole != nil && i+s.Spans <= len(messages) {
-			if t, err := readHistoryMessage(s.Whole); err == nil {
-				history = append(history, t)
+			if t, err := readPassage(s.Whole); err == nil {
+				turns = append(turns, t)
 				i += max(s.Spans, 1) - 1
 				continue
 			}
 		}
 		if r := m.ToolResult; r != nil {
-			last := len(history) - 1
-			if last < 0 || s.Begins || !history[last].hasResults() || history[last].raw != nil {
-				history = append(history, historyMessage{role: roleUser})
+			last := len(turns) - 1
+			if last < 0 || s.Begins || !turns[last].hasResults() || turns[last].raw != nil {
+				turns = append(turns, passage{role: roleUser})
 				last++
 			}
-			history[last].blocks = append(history[last].blocks, resultBlock(r, s.Bare))
+			turns[last].blocks = append(turns[last].blocks, resultBlock(r, s.Bare))
 			continue
 		}
-		history = append(history, historyMessageOf(m, s))
+		turns = append(turns, turnOf(m, s))
 	}
-	return history
+	return turns
 }
 
-func historyMessageOf(m session.Message, s shape) historyMessage {
-	t := historyMessage{role: string(m.Role)}
+func turnOf(m session.Message, s shape) passage {
+	t := passage{role: string(m.Role)}
 	plain := len(m.ToolCalls) == 0 && (len(m.Content) == 0 || len(m.Content) == 1 && m.Content[0].Type == session.PartText)
 	if plain && (m.Role == session.RoleAssistant) == (s.Form == "text") && s.Form != "blocks" {
 		text := m.Content.Text()
@@ -82,13 +82,13 @@ func historyMessageOf(m session.Message, s shape) historyMessage {
 		case session.PartText:
 			t.blocks = append(t.blocks, textBlock(p.Text))
 		case session.PartImage:
-			var recorded *int64
+			var noted *int64
 			if images < len(s.Sizes) {
-				recorded = &s.Sizes[images]
+				noted = &s.Sizes[images]
 			}
 			images++
-			t.blocks = append(t.blocks, imageBlock(p, recorded))
-		case session.PartReasoning: // only its provider can use it
+			t.blocks = append(t.blocks, imageBlock(p, noted))
+		case session.PartReasoning: // is a provider's own
 		case session.PartFile, session.PartAudio:
 			t.blocks = append(t.blocks, textBlock(fmt.Sprintf("[%s %s %s]", p.Type, p.Name, p.MediaType)))
 		default:
@@ -101,23 +101,24 @@ func historyMessageOf(m session.Message, s shape) historyMessage {
 	return t
 }
 
-// sessionMessages turns a normalised history into messages of a session.
-func sessionMessages(history []historyMessage, newID func() string) []session.Message {
+// messagesOf is a history as messages of a session. It is one that normalise
+// has seen.
+func messagesOf(turns []passage, newID func() string) []session.Message {
 	var messages []session.Message
-	names := map[string]string{} // tool names by call id
-	for _, t := range history {
+	names := map[string]string{} // of tools, by call
+	for _, t := range turns {
 		from := len(messages)
 		made := t.messages(names)
 		if from > 0 && messages[from-1].ToolResult != nil && made[0].ToolResult != nil {
 			s := shapeOf(made[0])
 			s.Begins = true
-			made[0] = s.attach(made[0])
+			made[0] = s.on(made[0])
 		}
-		again := historyOf(made)
+		again := turnsOf(made)
 		if len(again) != 1 || !sameJSON(again[0].JSON(), t.JSON()) {
 			s := shapeOf(made[0])
 			s.Whole, s.Spans = t.JSON(), len(made)
-			made[0] = s.attach(made[0])
+			made[0] = s.on(made[0])
 		}
 		for _, m := range made {
 			m.ID = newID()
@@ -133,15 +134,15 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// messages makes one session message for each result, or one for the whole.
-func (t historyMessage) messages(names map[string]string) []session.Message {
+// messages are what a turn is in a session: one for each result, else one.
+func (t passage) messages(names map[string]string) []session.Message {
 	m := session.Message{Role: session.Role(t.role)}
 	if t.text != nil {
 		if *t.text != "" {
 			m.Content = session.Text(*t.text)
 		}
 		if t.role == roleAssistant {
-			m = shape{Form: "text"}.attach(m)
+			m = shape{Form: "text"}.on(m)
 		}
 		return []session.Message{m}
 	}
@@ -150,7 +151,7 @@ func (t historyMessage) messages(names map[string]string) []session.Message {
 	for _, b := range t.blocks {
 		o, err := readObject(b.raw)
 		if err != nil {
-			continue // cannot happen: readBlock has read it
+			continue // it was read as one
 		}
 		switch b.kind {
 		case blockToolResult:
@@ -169,7 +170,7 @@ func (t historyMessage) messages(names map[string]string) []session.Message {
 			}
 			s.Sizes = append(s.Sizes, size)
 			m.Content = append(m.Content, session.Part{Type: session.PartImage, MediaType: o.text("mimeType"), Data: o.text("data"), URL: o.text("url")})
-		case session.PartFile, session.PartAudio, session.PartReasoning: // a session stores these in its own form
+		case session.PartFile, session.PartAudio, session.PartReasoning: // a session gives these a form of its own
 		default:
 			m.Content = append(m.Content, session.Part{Type: b.kind, Raw: b.raw})
 		}
@@ -180,11 +181,10 @@ func (t historyMessage) messages(names map[string]string) []session.Message {
 	if t.role != roleAssistant && len(t.blocks) == 1 && t.blocks[0].kind == blockText {
 		s.Form = "blocks"
 	}
-	return []session.Message{s.attach(m)}
+	return []session.Message{s.on(m)}
 }
 
-// callInput returns the arguments of a call; a value that is no object is put
-// into one.
+// callInput is what a call is given: an object, or put into one.
 func callInput(o object) json.RawMessage {
 	input, ok := o.get("input")
 	if !ok || string(input) == "null" {
@@ -203,10 +203,10 @@ func resultMessage(o object, tool string) session.Message {
 	}
 	value, given := o.get("is_error")
 	r.IsError = string(value) == "true"
-	return shape{Bare: !given}.attach(session.Message{Role: session.RoleTool, ToolResult: r})
+	return shape{Bare: !given}.on(session.Message{Role: session.RoleTool, ToolResult: r})
 }
 
-// contentText returns the text of a result: a string, or the text of its blocks.
+// contentText is the text of a result: itself, or that of its blocks.
 func contentText(content json.RawMessage) string {
 	var text string
 	if json.Unmarshal(content, &text) == nil {

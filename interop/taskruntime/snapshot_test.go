@@ -194,7 +194,7 @@ func TestImport_exportSaysWhatWasImported(t *testing.T) {
 	samePayload(t, s.export(again.Row.ID, taskruntime.ExportOptions{}), have, "sessionId", "seq")
 }
 
-func TestImport_realSnapshot(t *testing.T) {
+func TestImport_aWholeSnapshot(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("testdata", "snapshot_v2.json"))
 	if err != nil {

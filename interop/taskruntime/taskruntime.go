@@ -1,5 +1,5 @@
 // Package taskruntime reads and writes tasks in the form of another program:
-// snapshots of the schema session_runtime_v2, older snapshots, and event logs.
-// Import creates a task from them, Export writes a snapshot. Import never
-// changes its source.
+// snapshots named session_runtime_v2, the older ones before them, and the
+// events of a task. Import makes a task of them and Export writes one. What
+// is read is never written.
 package taskruntime

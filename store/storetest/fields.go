@@ -57,16 +57,14 @@ func allFields(t reflect.Type, path string) []string {
 	return paths
 }
 
-// missingFields lists the fields of a session that nothing has set. Some are
-// never set: a task's queues are in its inbox, and only tasks keep their last
-// prompt in the permissions (other sessions have it in their pending calls).
+// missingFields lists the fields of a session that nothing has set. A task's
+// queues are never set: they are its inbox.
 func missingFields(set map[string]bool) []string {
 	var missing []string
 	for _, t := range []reflect.Type{reflect.TypeFor[session.Info](), reflect.TypeFor[session.Definition](), reflect.TypeFor[session.State]()} {
 		missing = append(missing, allFields(t, t.Name())...)
 	}
 	return slices.DeleteFunc(missing, func(path string) bool {
-		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task.Queues.") ||
-			strings.HasPrefix(path, "State.Permissions.LatestPromptContext.")
+		return set[path] || path == "State.Partial" || strings.HasPrefix(path, "State.Task.Queues.")
 	})
 }

@@ -200,7 +200,7 @@ func callsWait() []session.Change {
 	second := session.PendingCall{ID: "p2", Kind: session.PendingQuestion, CallID: "c2", Prompt: "which?"}
 	return append(permitted, []session.Change{
 		session.CallPending{Call: call}, session.CallPending{Call: second}, session.ExecutionWaiting{ActiveSeconds: 1.5},
-		session.CallResponded{Response: session.Response{
+		session.CallResponded{Response: session.Response{GoOn: true,
 			PendingID: "p1", Action: session.RespondApprove, Choice: "allow_session", Text: "go", IsError: true, By: "ann",
 			Spent: &session.Spent{Steps: 1, Usage: fullUsage(), Cost: 2},
 		}},
@@ -306,7 +306,7 @@ func taskChanges() []changeSet {
 	}
 	sets := []changeSet{
 		{changes: []session.Change{session.TaskRowChanged{Task: row}}},
-		{changes: []session.Change{session.TaskRestored{State: fullTask()}}},
+		{changes: []session.Change{session.TaskRestored{State: fullTask(), Permissions: fullPermissions()}}},
 		{changes: []session.Change{session.TaskStateChanged{Buckets: map[string]map[string]json.RawMessage{
 			"loop": {"globalTurnCount": []byte("3")}, "tooling": {"toolUsageCounts": []byte(`[["read",2],["a",null]]`)},
 		}}}},

@@ -40,10 +40,9 @@ func fullTask() session.TaskState {
 		Active: true, Failure: "s", Recovered: session.NewSet("1"),
 		Class: text("c"), DisabledScope: text("global"), RetryReason: text("r"),
 	}
-	s.Permissions = fullPermissions()
 	s.Steps = session.TaskSteps{
 		Current: text("1"), Counts: &session.StepCounts{
-			StepID: "1", Iterations: 1, LLMCalls: 2, Empty: 3, Recovered: 4, Repeated: 5, ContextRecoveries: 6, MaxTokenRecoveries: 7, Notes: session.NewSet("n"),
+			StepID: "1", Iterations: 1, LLMCalls: 2, Empty: 3, Recovered: 4, Repeated: 5, ContextRecoveries: 6, MaxTokenRecoveries: 7, Notes: session.NewSet("n"), Pause: "p",
 		},
 		Outcomes:       []session.StepOutcome{{StepID: "1", Description: "d", Status: "completed", Files: []string{"a"}, Summary: "o"}},
 		Evidence:       []session.Evidence{{Kind: "k", OK: true, Detail: "d", At: 1}},
@@ -60,33 +59,22 @@ func fullTask() session.TaskState {
 	s.Plan = &session.Plan{Description: "d", Steps: []session.PlanStep{{
 		ID: "1", Description: "d", Kind: "verification", Status: "failed", StartedAt: 1, CompletedAt: 2, Error: "e", VerificationAttempts: 1, Waived: true,
 	}}}
-	s.Approvals = []session.Approval{{
-		ID: "a", TaskID: "t", CallID: "c", Type: "tool", Description: "d", Details: []byte(`{"k":1}`), Status: "approved", RequestedAt: 1, ExpiresAt: 2, ResolvedAt: 3,
-		Action: "allow_once", By: "ann",
-	}}
 	s.Imported = session.Pairs[json.RawMessage]{}.With("skills", []byte(`{"b":null,"a":[1.0]}`)).With("loop.mood", []byte(`"good"`)).With("numbers", []byte(`{"b":12345678901234567890,"a":1.0}`))
 	return s
 }
 
-func fullPermissions() session.Permissions {
+func fullPermissions() *session.Permissions {
 	scope := session.Scope{Kind: session.ScopeDomain, ToolName: "t", ToolPrefix: "p", Domain: "example.org"}
 	rule := session.Rule{ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: scope, CreatedAt: 1, Metadata: map[string]any{"why": "asked"}}
 	more := func(s session.Scope) session.Rule {
 		return session.Rule{Source: session.SourceSession, Effect: session.EffectDeny, Scope: s}
 	}
-	whole := session.Scope{Kind: "any", ToolName: "t", ToolPrefix: "p", Path: "/a", Prefix: "git", ServerName: "s", Domain: "d"} // shown, never applied
-	return session.Permissions{
+	return &session.Permissions{
 		Mode: session.PermissionPlan, SessionRules: []session.Rule{
 			rule, more(session.Scope{Kind: session.ScopePath, Path: "/a"}), more(session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git"}),
 			more(session.Scope{Kind: session.ScopeMCPServer, ServerName: "s"}),
 		},
 		TemporaryGrants: session.Pairs[session.Grant]{}.With("tool:x", session.Grant{GrantedAt: 1, ExpiresAt: 2, Instance: "i", SurvivesRestart: true}),
 		DenialTracking:  session.Pairs[session.Denial]{}.With("tool:y", session.Denial{ConsecutiveDenials: 1, TotalDenials: 2, PromptedAtTotal: 3}),
-		LatestPromptContext: &session.PromptContext{
-			Scope: &whole, Reason: session.PermissionReason{Type: "mode", Summary: "s", Metadata: map[string]any{"n": 1.5}},
-			MatchedRule: &session.Rule{ID: "m", Source: session.SourceProfile, Effect: session.EffectAsk, Scope: whole, CreatedAt: 1, Metadata: map[string]any{"k": "v"}}, ScopePreview: "p",
-			SuggestedActions: []session.SuggestedAction{{Action: "allow_once", Label: "l", Effect: session.EffectAllow, Destination: "session"}},
-			ServerName:       "s", SecurityContext: []byte(`{"x":1}`),
-		},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
@@ -25,14 +24,14 @@ type Config struct {
 	Basic basic.Config
 
 	// More are tools of the program's own, for every workspace.
-	More []task.Tool
+	More []tool.Tool
 }
 
 // Registry makes the tools of workspaces. Close gives the folders back when no
 // task works any more.
 type Registry struct {
 	c      Config
-	common []task.Tool
+	common []tool.Tool
 
 	mu   sync.Mutex // guards open
 	open map[string]*files.Workspace
@@ -42,18 +41,6 @@ var (
 	_ task.Registry = (*Registry)(nil)
 	_ task.Checker  = (*Registry)(nil)
 )
-
-// effects is what each tool does.
-var effects = map[string]permission.Effects{
-	"file_read": permission.Read, "file_list": permission.Read, "file_find": permission.Read, "file_search": permission.Read,
-	"file_write": permission.Write, "file_edit": permission.Read | permission.Write,
-	"file_move": permission.Read | permission.Write, "file_delete": permission.Delete,
-	"shell":    permission.Shell,
-	"http_get": permission.Network,
-	// What it does depends on what it is asked to send.
-	"http_request": permission.Network | permission.Export,
-	"current_time": permission.Read, "calculator": permission.Read,
-}
 
 // New makes a registry.
 func New(c Config) (*Registry, error) {
@@ -69,20 +56,14 @@ func New(c Config) (*Registry, error) {
 		list = append(list, more...)
 	}
 	r := &Registry{c: c, open: map[string]*files.Workspace{}}
-	for _, t := range list {
-		r.common = append(r.common, declared(t))
-	}
-	r.common = append(r.common, c.More...)
+	r.common = append(list, c.More...)
 	return r, nil
 }
 
-// declared is a tool of the house with its effects.
-func declared(t tool.Tool) task.Tool { return task.Tool{Tool: t, Effects: effects[t.Spec().Name]} }
-
 // Tools are those of a workspace. One without a folder has neither files nor a
 // shell; the shell is there where the workspace permits it.
-func (r *Registry) Tools(_ context.Context, w task.Workspace) ([]task.Tool, error) {
-	list := append([]task.Tool{}, r.common...)
+func (r *Registry) Tools(_ context.Context, w task.Workspace) ([]tool.Tool, error) {
+	list := append([]tool.Tool{}, r.common...)
 	if w.Root == "" {
 		return list, nil
 	}
@@ -90,9 +71,7 @@ func (r *Registry) Tools(_ context.Context, w task.Workspace) ([]task.Tool, erro
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range folder.Tools() {
-		list = append(list, declared(t))
-	}
+	list = append(list, folder.Tools()...)
 	if !w.Capabilities["shell"] {
 		return list, nil
 	}
@@ -100,7 +79,7 @@ func (r *Registry) Tools(_ context.Context, w task.Workspace) ([]task.Tool, erro
 	if err != nil {
 		return nil, err
 	}
-	return append(list, declared(sh)), nil
+	return append(list, sh), nil
 }
 
 func (r *Registry) folder(root string) (*files.Workspace, error) {

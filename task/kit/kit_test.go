@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/task/kit"
@@ -41,11 +40,11 @@ func TestTools_everyOneDeclaresWhatItDoes(t *testing.T) {
 	}
 	for _, item := range tools {
 		spec := item.Spec()
-		if item.Effects == 0 {
+		if spec.Effects == 0 {
 			t.Errorf("%s declares nothing", spec.Name)
 		}
-		if reads := item.Effects.Within(permission.Read | permission.Network); reads != (spec.Nature == tool.ReadOnly) {
-			t.Errorf("%s is %q and declares %v", spec.Name, spec.Nature, item.Effects.Names())
+		if reads := spec.Effects.Within(tool.Read | tool.Network); reads != (spec.Nature == tool.ReadOnly) {
+			t.Errorf("%s is %q and declares %v", spec.Name, spec.Nature, spec.Effects.Names())
 		}
 	}
 	if len(tools) != 13 {
@@ -56,8 +55,8 @@ func TestTools_everyOneDeclaresWhatItDoes(t *testing.T) {
 func TestTools_followTheWorkspace(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	extra := task.Tool{Tool: tool.Fake("more", "More.", "x"), Effects: permission.Read}
-	r := registry(t, kit.Config{More: []task.Tool{extra}})
+	extra := tool.Fake("more", "More.", "x")
+	r := registry(t, kit.Config{More: []tool.Tool{extra}})
 	names := func(w task.Workspace) string {
 		tools, err := r.Tools(ctx, w)
 		if err != nil {
@@ -99,7 +98,7 @@ func TestTools_workInTheirWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(tools, func(t task.Tool) bool { return t.Spec().Name == "file_write" })
+	i := slices.IndexFunc(tools, func(t tool.Tool) bool { return t.Spec().Name == "file_write" })
 	result, err := tools[i].Call(context.Background(), tool.Call{ID: "c", Arguments: json.RawMessage(`{"path":"a.txt","content":"hello"}`)})
 	if err != nil || result.IsError {
 		t.Fatalf("%+v, %v", result, err)
