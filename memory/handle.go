@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -183,9 +184,7 @@ func (o RecallOptions) Check(query string) (RecallOptions, error) {
 			return o, err
 		}
 	}
-	if o.Mode == "" {
-		o.Mode = Hybrid
-	}
+	o.Mode = cmp.Or(o.Mode, Hybrid)
 	if !slices.Contains([]Mode{Hybrid, Keyword, Semantic}, o.Mode) {
 		return o, &session.InvalidError{Field: "mode", Reason: fmt.Sprintf("%q is not hybrid, keyword or semantic", o.Mode)}
 	}
@@ -286,9 +285,7 @@ func (o HistoryOptions) Check() (HistoryOptions, error) {
 	if o.Offset > 0 && (o.AfterSeq > 0 || o.BeforeSeq > 0) {
 		return o, &session.InvalidError{Field: "offset", Reason: "goes with no bound by number"}
 	}
-	if o.Order == "" {
-		o.Order = Newest
-	}
+	o.Order = cmp.Or(o.Order, Newest)
 	if o.Order != Newest && o.Order != Oldest {
 		return o, &session.InvalidError{Field: "order", Reason: fmt.Sprintf("%q is not newest or oldest", o.Order)}
 	}
