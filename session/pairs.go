@@ -163,7 +163,6 @@ func (s Set) Without(text string) Set {
 	return slices.Delete(slices.Clone(s), i, i+1)
 }
 
-
 // MarshalJSON writes [] for an empty set.
 func (s Set) MarshalJSON() ([]byte, error) {
 	if s == nil {
