@@ -41,8 +41,7 @@ type ChangeSystemPrompt struct {
 }
 
 // Name is ChangeSystemPrompt.
-func (ChangeSystemPrompt) Name() string { return "ChangeSystemPrompt" }
-
+func (ChangeSystemPrompt) Name() string               { return "ChangeSystemPrompt" }
 func (ChangeSystemPrompt) statuses() []session.Status { return onlyOpen }
 
 // Execute sets the prompt.
@@ -64,8 +63,7 @@ type ChangeModel struct {
 }
 
 // Name is ChangeModel.
-func (ChangeModel) Name() string { return "ChangeModel" }
-
+func (ChangeModel) Name() string               { return "ChangeModel" }
 func (ChangeModel) statuses() []session.Status { return onlyOpen }
 
 // Execute sets the model, which must exist.

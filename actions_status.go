@@ -10,8 +10,7 @@ import (
 type SuspendSession struct{}
 
 // Name is SuspendSession.
-func (SuspendSession) Name() string { return "SuspendSession" }
-
+func (SuspendSession) Name() string               { return "SuspendSession" }
 func (SuspendSession) statuses() []session.Status { return onlyOpen }
 
 // Execute sets the status.
@@ -23,8 +22,7 @@ func (SuspendSession) Execute(ctx context.Context, s session.Session) (session.S
 type ResumeSession struct{}
 
 // Name is ResumeSession.
-func (ResumeSession) Name() string { return "ResumeSession" }
-
+func (ResumeSession) Name() string               { return "ResumeSession" }
 func (ResumeSession) statuses() []session.Status { return notDeleted }
 
 // Execute sets the status.
@@ -37,7 +35,6 @@ type CompleteSession struct{}
 
 // Name is CompleteSession.
 func (CompleteSession) Name() string { return "CompleteSession" }
-
 func (CompleteSession) statuses() []session.Status {
 	return []session.Status{session.Active, session.Suspended, session.Completed}
 }
@@ -52,7 +49,6 @@ type FailSession struct{ Reason string }
 
 // Name is FailSession.
 func (FailSession) Name() string { return "FailSession" }
-
 func (FailSession) statuses() []session.Status {
 	return []session.Status{session.Active, session.Suspended, session.Failed}
 }
@@ -67,8 +63,7 @@ func (a FailSession) Execute(ctx context.Context, s session.Session) (session.Se
 type DeleteSession struct{}
 
 // Name is DeleteSession.
-func (DeleteSession) Name() string { return "DeleteSession" }
-
+func (DeleteSession) Name() string               { return "DeleteSession" }
 func (DeleteSession) statuses() []session.Status { return session.Statuses() }
 
 // Execute sets the status.
@@ -80,8 +75,7 @@ func (DeleteSession) Execute(ctx context.Context, s session.Session) (session.Se
 type RestoreSession struct{}
 
 // Name is RestoreSession.
-func (RestoreSession) Name() string { return "RestoreSession" }
-
+func (RestoreSession) Name() string               { return "RestoreSession" }
 func (RestoreSession) statuses() []session.Status { return onlyDeleted }
 
 // Execute sets the status.

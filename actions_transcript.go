@@ -14,8 +14,7 @@ import (
 type ClearSession struct{}
 
 // Name is ClearSession.
-func (ClearSession) Name() string { return "ClearSession" }
-
+func (ClearSession) Name() string               { return "ClearSession" }
 func (ClearSession) statuses() []session.Status { return onlyOpen }
 
 // Execute clears.
@@ -29,8 +28,7 @@ func (ClearSession) Execute(ctx context.Context, s session.Session) (session.Ses
 type RewindSession struct{ To int64 }
 
 // Name is RewindSession.
-func (RewindSession) Name() string { return "RewindSession" }
-
+func (RewindSession) Name() string               { return "RewindSession" }
 func (RewindSession) statuses() []session.Status { return onlyOpen }
 
 // Execute rewinds.
@@ -57,8 +55,7 @@ type PruneSession struct {
 }
 
 // Name is PruneSession.
-func (PruneSession) Name() string { return "PruneSession" }
-
+func (PruneSession) Name() string               { return "PruneSession" }
 func (PruneSession) statuses() []session.Status { return onlyOpen }
 
 // Execute moves the window.
@@ -75,8 +72,7 @@ func (a PruneSession) Execute(ctx context.Context, s session.Session) (session.S
 type WidenWindow struct{ FromSeq int64 }
 
 // Name is WidenWindow.
-func (WidenWindow) Name() string { return "WidenWindow" }
-
+func (WidenWindow) Name() string               { return "WidenWindow" }
 func (WidenWindow) statuses() []session.Status { return onlyOpen }
 
 // Execute moves the window.

@@ -13,8 +13,7 @@ type WriteMetadata struct {
 }
 
 // Name is WriteMetadata.
-func (WriteMetadata) Name() string { return "WriteMetadata" }
-
+func (WriteMetadata) Name() string               { return "WriteMetadata" }
 func (WriteMetadata) statuses() []session.Status { return notDeleted }
 
 // Execute writes.
@@ -30,8 +29,7 @@ func (a WriteMetadata) Execute(ctx context.Context, s session.Session) (session.
 type RemoveMetadata struct{ Key string }
 
 // Name is RemoveMetadata.
-func (RemoveMetadata) Name() string { return "RemoveMetadata" }
-
+func (RemoveMetadata) Name() string               { return "RemoveMetadata" }
 func (RemoveMetadata) statuses() []session.Status { return notDeleted }
 
 // Execute removes.
@@ -44,8 +42,7 @@ func (a RemoveMetadata) Execute(ctx context.Context, s session.Session) (session
 type UpdateTask struct{ Tasks []session.TaskItem }
 
 // Name is UpdateTask.
-func (UpdateTask) Name() string { return "UpdateTask" }
-
+func (UpdateTask) Name() string               { return "UpdateTask" }
 func (UpdateTask) statuses() []session.Status { return onlyOpen }
 
 // Execute replaces the list.
@@ -62,8 +59,7 @@ type StoreVariable struct {
 }
 
 // Name is StoreVariable.
-func (StoreVariable) Name() string { return "StoreVariable" }
-
+func (StoreVariable) Name() string               { return "StoreVariable" }
 func (StoreVariable) statuses() []session.Status { return onlyOpen }
 
 // Execute stores.
@@ -86,8 +82,7 @@ type DeleteVariable struct {
 }
 
 // Name is DeleteVariable.
-func (DeleteVariable) Name() string { return "DeleteVariable" }
-
+func (DeleteVariable) Name() string               { return "DeleteVariable" }
 func (DeleteVariable) statuses() []session.Status { return onlyOpen }
 
 // Execute deletes.

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,9 +34,7 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 			ID: id, AgentID: rt.config.NewID(), Name: o.name, Tenant: rt.who.Tenant, UserID: o.user, Kind: o.kind,
 			ExpiresAt: timePtr(o.expires),
 		}
-		if birth.UserID == "" {
-			birth.UserID = rt.who.UserID
-		}
+		birth.UserID = cmp.Or(birth.UserID, rt.who.UserID)
 		o.seed.Messages = slices.Clone(o.seed.Messages)
 		for i := range o.seed.Messages {
 			if o.seed.Messages[i].ID == "" {

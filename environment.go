@@ -28,10 +28,10 @@ func Env(ctx context.Context) *Environment {
 // memory, and actions the agent loop and the open tail. There is no way to a
 // store.
 type Environment struct {
-	x              *execution
-	base           int64 // last change this execution knows to be durable
-	messageWritten bool  // the message to send is in the tail already
-	writeFailed    bool  // a write failed: what is durable stays open
+	x              *execution // in a hook it has no access
+	base           int64      // last change this execution knows to be durable
+	messageWritten bool       // the message to send is in the tail already
+	writeFailed    bool       // a write failed: what is durable stays open
 
 	itemKeys map[string][]store.Key // keys of messages in the inbox, by item
 	answers  *AnswerStream          // of the turn that runs; nil: none does

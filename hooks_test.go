@@ -231,13 +231,13 @@ func TestHooks_haveTheRuntimesClockAndIDs(t *testing.T) {
 				return s, fmt.Errorf("no environment at %s", stage)
 			}
 			if _, err := env.Append(ctx, s); !errors.Is(err, session.ErrInvalid) {
-				return s, fmt.Errorf("a hook appended: %v", err)
+				return s, fmt.Errorf("a hook appended: %w", err)
 			}
 			if _, err := env.Run(ctx, s); !errors.Is(err, session.ErrInvalid) {
-				return s, fmt.Errorf("a hook ran the agent: %v", err)
+				return s, fmt.Errorf("a hook ran the agent: %w", err)
 			}
 			if _, err := (holdfast.SendMessage{Text: "hi"}).Execute(ctx, s); !errors.Is(err, session.ErrInvalid) {
-				return s, fmt.Errorf("a hook sent a message: %v", err)
+				return s, fmt.Errorf("a hook sent a message: %w", err)
 			}
 			stages = append(stages, stage)
 			return s, nil

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -25,9 +26,7 @@ func (rt *Runtime) prune(ctx context.Context, s, loaded session.Session) (pruned
 		return s
 	}
 	strategy, limit := policy.Strategy, 0
-	if strategy == "" {
-		strategy = session.PruneSliding
-	}
+	strategy = cmp.Or(strategy, session.PruneSliding)
 	if policy.Limit != nil {
 		limit = *policy.Limit
 	}
@@ -170,9 +169,7 @@ func (rt *Runtime) pruneWith(s session.Session) memory.With {
 // summarise asks the policy's model, or the session's, for a summary.
 func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *session.MemoryPolicy, previous string, leaving []session.Message) (session.Summary, error) {
 	name := policy.SummaryModel
-	if name == "" {
-		name = s.Model()
-	}
+	name = cmp.Or(name, s.Model())
 	name, model, err := rt.Model(name)
 	if err != nil {
 		return session.Summary{}, err

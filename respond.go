@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,9 +45,7 @@ func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) e
 	if p.Expired(rt.config.Now()) && !p.BySpec() { // a run takes a late answer until it has used the default
 		return &session.InvalidError{Field: "pendingId", Reason: fmt.Sprintf("%s expired at %s", p.ID, p.ExpiresAt.Format(time.RFC3339))}
 	}
-	if r.By == "" {
-		r.By = rt.who.Actor
-	}
+	r.By = cmp.Or(r.By, rt.who.Actor)
 	raw, err := session.JSON(r)
 	if err != nil {
 		return err

@@ -39,9 +39,7 @@ func (a SendMessage) message(newID func() string) (session.Message, error) {
 	if a.Message != nil {
 		m = a.Message.Clone()
 	}
-	if m.Role == "" {
-		m.Role = session.RoleUser
-	}
+	m.Role = cmp.Or(m.Role, session.RoleUser)
 	switch {
 	case m.Role != session.RoleUser:
 		return refuse("its role is " + string(m.Role) + ", not user")

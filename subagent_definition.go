@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -21,9 +22,7 @@ func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, 
 		return session.Definition{}, err
 	}
 	def = def.Clone() // what this child may not have, others may
-	if def.Model == "" {
-		def.Model = parent.Model()
-	}
+	def.Model = cmp.Or(def.Model, parent.Model())
 	above, err := rt.tools(ctx, parent.Definition())
 	if err != nil {
 		return session.Definition{}, err

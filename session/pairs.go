@@ -163,9 +163,6 @@ func (s Set) Without(text string) Set {
 	return slices.Delete(slices.Clone(s), i, i+1)
 }
 
-// clone is a copy.
-func (s Set) clone() Set { return slices.Clone(s) }
-
 // MarshalJSON writes [] for an empty set.
 func (s Set) MarshalJSON() ([]byte, error) {
 	if s == nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -124,9 +125,7 @@ func (p PendingCall) Check(r Response) error {
 	}
 	if r.Choice != "" || r.Action == RespondAnswer && len(p.Choices) > 0 {
 		wanted := r.Choice
-		if wanted == "" {
-			wanted = r.Text
-		}
+		wanted = cmp.Or(wanted, r.Text)
 		values := make([]string, len(p.Choices))
 		for i, c := range p.Choices {
 			values[i] = c.Value

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -33,9 +34,7 @@ func (p Permissions) Clone() Permissions {
 
 // normal is a copy as a session keeps it.
 func (p Permissions) normal() (Permissions, error) {
-	if p.Mode == "" {
-		p.Mode = PermissionDefault
-	}
+	p.Mode = cmp.Or(p.Mode, PermissionDefault)
 	if err := CheckPermissionMode(p.Mode); err != nil {
 		return Permissions{}, err
 	}
