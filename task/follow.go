@@ -20,7 +20,7 @@ const (
 func (w *work) Append(ctx context.Context, s session.Session) (session.Session, error) {
 	booked := w.booked
 	w.r.setLive(&s)
-	err := w.follow()
+	err := w.follow(ctx)
 	if err == nil {
 		s = w.r.session()
 		s, err = w.journal.Append(ctx, s)
@@ -36,7 +36,7 @@ func (w *work) Append(ctx context.Context, s session.Session) (session.Session, 
 
 // follow adds what follows for the task from the changes of the live session
 // that it has not looked at.
-func (w *work) follow() error {
+func (w *work) follow(ctx context.Context) error {
 	s := w.r.session()
 	m := edit{changes: w.events}
 	for _, record := range session.Unsaved(s) {
@@ -44,7 +44,7 @@ func (w *work) follow() error {
 			m = m.and(w.after(s, record.Change))
 		}
 	}
-	if err := w.r.append(context.Background(), m); err != nil {
+	if err := w.r.append(ctx, m); err != nil {
 		return err
 	}
 	w.events, w.booked = nil, w.r.session().Seq()
@@ -224,10 +224,10 @@ func (w *work) callFinished(s session.Session, c session.ToolFinished) edit {
 // unless that person wants it to go on.
 func (w *work) callDenied(call session.ToolCall, answer reply) edit {
 	why, pause := deniedByUserText, userDeniedText
-	switch {
-	case answer.Action == session.RespondExpire:
+	switch answer.Action {
+	case session.RespondExpire:
 		why, pause = approvalOverText, approvalOverText
-	case answer.Action == session.RespondCancel:
+	case session.RespondCancel:
 		why, pause = approvalEndedText, ""
 	}
 	m := edit{changes: []session.Change{blockedEvent(call, session.PermissionReason{Type: "user", Summary: why})}}

@@ -13,13 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-type named struct {
-	tool.Tool
-	name string
-}
-
-func (n named) Spec() tool.Spec { return tool.Spec{Name: n.name} }
-
 func TestClassify_typedErrorsDecideFirst(t *testing.T) {
 	for _, c := range []struct {
 		err  error

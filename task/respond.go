@@ -131,7 +131,7 @@ func (x *Executor) continueWaiting(ctx context.Context, id, pendingID string) er
 		if p, waiting := s.PendingCall(pendingID); !waiting || !p.Waiting() || !waits(rowIn(s)) {
 			return nil
 		}
-		if sleep(ctx, leavingPause) != nil {
+		if pause(ctx) != nil {
 			return nil // the response is in the inbox and will be taken
 		}
 	}
@@ -162,8 +162,9 @@ func (r *Run) expired() bool {
 	return slices.ContainsFunc(r.session().PendingCalls(), func(p session.PendingCall) bool { return p.Waiting() && p.Expired(now) })
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+// pause waits a moment for whoever holds the lease.
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(leavingPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -124,7 +124,7 @@ func (x *Executor) Cancel(ctx context.Context, id string) (Row, error) {
 		if _, err := x.rt.Post(ctx, id, cancel); err != nil {
 			return row, err
 		}
-		if err := sleep(ctx, leavingPause); err != nil {
+		if err := pause(ctx); err != nil {
 			return row, err
 		}
 		if row, err = x.Get(ctx, id); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -16,11 +15,8 @@ type ResumeResult struct {
 	Row     Row  `json:"row"`
 }
 
-// How often a resume that lost a race decides again, and after what pause.
-const (
-	resumeTries = 5
-	resumePause = 20 * time.Millisecond
-)
+// resumeTries is how often a resume that lost a race decides again.
+const resumeTries = 5
 
 var errMoved = errors.New("the task moved")
 
@@ -46,7 +42,7 @@ func (x *Executor) Resume(ctx context.Context, id string) (ResumeResult, error) 
 		})
 		switch {
 		case errors.Is(err, errMoved), errors.Is(err, session.ErrBusy):
-			if err := sleep(ctx, resumePause); err != nil {
+			if err := pause(ctx); err != nil {
 				return ResumeResult{Row: row}, err
 			}
 			continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
@@ -120,5 +121,47 @@ func TestTask_ofAnEarlierVersionGoesOn(t *testing.T) {
 	got := s.results(id)
 	if got["c1"].Content != session.UnknownOutcome || !strings.Contains(got["c2"].Content, "Call it again") {
 		t.Errorf("the results are %+v", got)
+	}
+}
+
+type staff map[string]session.Definition
+
+func (s staff) Get(name string) (session.Definition, error) {
+	if def, ok := s[name]; ok {
+		return def, nil
+	}
+	return session.Definition{}, &session.NotFoundError{What: "definition", ID: name}
+}
+
+// A task gives work to subagents like any agent, and pays for it.
+func TestTask_hasSubagents(t *testing.T) {
+	t.Parallel()
+	model := modelFunc(func(_ context.Context, r llm.Request) (llm.Response, error) {
+		switch last := r.Messages[len(r.Messages)-1]; {
+		case r.Agent == "cook":
+			return says("soup is ready"), nil
+		case last.ToolResult != nil:
+			return says("the cook says: " + last.ToolResult.Content), nil
+		}
+		return callsTool("c1", "spawn_subagent", `{"subagent":"cook","prompt":"make soup"}`), nil
+	})
+	st := inmem.New(inmem.Config{})
+	rt, err := holdfast.New(holdfast.Config{
+		Store: st, Models: llm.Map{"m": model}, DefaultModel: "m", Definitions: staff{"cook": {Name: "cook", Description: "Cooks."}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rt.Close() })
+	x, err := task.New(rt, task.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := x.Start(context.Background(), task.Spec{
+		Prompt: "have soup made", PlanMode: task.PlanNone, PermissionMode: session.PermissionBypass,
+		Definition: session.Definition{Name: "boss", Subagents: []string{"cook"}},
+	})
+	if err != nil || row.Status != task.Completed || !strings.Contains(row.ResultSummary, "soup is ready") {
+		t.Fatalf("%+v, %v", row, err)
 	}
 }

@@ -204,7 +204,7 @@ func (x *Executor) QueueFollowUp(ctx context.Context, id string, f session.Follo
 		if !errors.Is(err, session.ErrBusy) {
 			return item.ID, err
 		}
-		if err := sleep(ctx, leavingPause); err != nil {
+		if err := pause(ctx); err != nil {
 			return item.ID, err
 		}
 		if row, err = x.Get(ctx, id); err != nil {

@@ -165,9 +165,9 @@ func followUpStep(f session.FollowUp) string { return "follow_up:" + f.ID }
 
 // hook runs what the task does between two steps of the loop on the loop's
 // session and returns it with all that was added.
-func (w *work) hook(s session.Session, do func() error) (session.Session, error) {
+func (w *work) hook(ctx context.Context, s session.Session, do func() error) (session.Session, error) {
 	w.r.setLive(&s)
-	err := w.follow()
+	err := w.follow(ctx)
 	if err == nil {
 		err = do()
 	}
@@ -181,7 +181,7 @@ func stop(reason StopReason, cause error) error { return agent.Stop(string(reaso
 // Before decides whether the model is asked: caps, what has arrived, budgets.
 // Then it gives the hints that are due.
 func (w *work) Before(ctx context.Context, s session.Session) (session.Session, error) {
-	return w.hook(s, func() error {
+	return w.hook(ctx, s, func() error {
 		c := w.counts()
 		switch {
 		case c.Pause != "":
@@ -216,7 +216,7 @@ const maxTokenRecoveries = 6
 
 // Answered asks again after an answer that was cut off or empty.
 func (w *work) Answered(ctx context.Context, s session.Session, answer session.Message, finish string) (next session.Session, again bool, err error) {
-	next, err = w.hook(s, func() error {
+	next, err = w.hook(ctx, s, func() error {
 		visible := !answer.Content.Blank()
 		switch {
 		case cutOff(finish) && visible && w.counts().MaxTokenRecoveries < maxTokenRecoveries:
@@ -233,7 +233,7 @@ func (w *work) Answered(ctx context.Context, s session.Session, answer session.M
 
 // Failed compacts the window after a request that was too long.
 func (w *work) Failed(ctx context.Context, s session.Session, cause error) (next session.Session, again bool, err error) {
-	next, err = w.hook(s, func() error {
+	next, err = w.hook(ctx, s, func() error {
 		var asked *agent.StopError
 		if errors.As(cause, &asked) {
 			return asked

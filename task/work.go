@@ -92,7 +92,7 @@ func (w *work) run(ctx context.Context, end func(context.Context, Outcome, error
 		if err != nil {
 			return err
 		}
-		if err := w.follow(); err != nil {
+		if err := w.follow(ctx); err != nil {
 			return err
 		}
 		if reason == StopSoftDeadline {
@@ -244,7 +244,7 @@ func (w *work) configure(c *agent.Config) {
 		return tool.NewSet(watched...)
 	}
 	c.Fit = func(ctx context.Context, s session.Session, m llm.Model, q llm.Request) (session.Session, error) {
-		next, err := w.hook(s, func() error { return r.makeRoom(ctx, m, q) })
+		next, err := w.hook(ctx, s, func() error { return r.makeRoom(ctx, m, q) })
 		if err != nil || next.Seq() != s.Seq() || inner.Fit == nil {
 			return next, err
 		}

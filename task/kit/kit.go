@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -56,7 +57,7 @@ func New(c Config) (*Registry, error) {
 		list = append(list, more...)
 	}
 	r := &Registry{c: c, open: map[string]*files.Workspace{}}
-	r.common = append(list, c.More...)
+	r.common = slices.Concat(list, c.More)
 	return r, nil
 }
 
