@@ -32,6 +32,8 @@ type Environment struct {
 	base           int64      // last change this execution knows to be durable
 	messageWritten bool       // the message to send is in the tail already
 	writeFailed    bool       // a write failed: what is durable stays open
+	readFailed     bool       // so did reading the inbox
+	toolStarted    bool       // the tail records a tool that may have taken effect
 
 	itemKeys map[string][]store.Key // keys of messages in the inbox, by item
 	answers  *AnswerStream          // of the turn that runs; nil: none does
@@ -85,6 +87,10 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		return s, err
 	}
 	e.base = session.Base(next)
+	e.toolStarted = e.toolStarted || slices.ContainsFunc(session.Unsaved(s), func(r session.Record) bool {
+		_, started := r.Change.(session.ToolStarted)
+		return started
+	})
 	return next, nil
 }
 

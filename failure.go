@@ -24,14 +24,16 @@ func (x *execution) loadFailed(ctx context.Context, err error) error {
 }
 
 // actionFailed reports an action that failed or was refused. What it had written to the
-// tail is discarded, so that the state is that of the last version; but an
-// interruption, a lost lease and everything inside a Hold leave the tail open.
+// tail is discarded, so that the state is that of the last version. The tail
+// stays open, to be continued, after an interruption, a lost lease or an error
+// of the store, inside a Hold, and whenever a tool has started: the record of
+// what may have taken effect outlives every refusal, so that nothing runs twice.
 func (x *execution) actionFailed(ctx context.Context, loaded session.Session, env *Environment, err error) error {
 	err = x.explainEnd(ctx, env, err)
 	var tail int64
 	switch {
 	case env.base == session.Base(loaded), errors.Is(context.Cause(ctx), session.ErrFenced):
-	case env.writeFailed, x.interrupted(err), x.held != nil: // what cannot be written to cannot be discarded either
+	case env.writeFailed, env.readFailed, env.toolStarted, x.interrupted(err), x.held != nil: // what cannot be written to cannot be discarded either
 		tail = env.base
 	default:
 		if discardErr := x.discard(ctx, loaded, env); discardErr != nil {

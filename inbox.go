@@ -79,6 +79,7 @@ type inboxReader struct{ e *Environment }
 func (in inboxReader) Waiting(ctx context.Context) ([]agent.Incoming, error) {
 	items, err := in.e.Inbox(ctx)
 	if err != nil {
+		in.e.readFailed = true
 		return nil, err
 	}
 	arrived := make([]agent.Incoming, 0, len(items))
