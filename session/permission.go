@@ -291,35 +291,6 @@ func (p *PromptContext) Clone() *PromptContext {
 	return &c
 }
 
-// normal is a copy as a session keeps it. A scope or rule in it is shown, not
-// applied, and is taken as it came.
-func (p *PromptContext) normal() (*PromptContext, error) {
-	if p == nil {
-		return nil, nil
-	}
-	p = p.Clone()
-	cleanAll(&p.Reason.Type, &p.Reason.Summary, &p.ScopePreview, &p.ServerName)
-	var err error
-	if p.Reason.Metadata, err = plainMap(p.Reason.Metadata); err != nil {
-		return nil, invalid("reason.metadata", "%v", err)
-	}
-	if p.MatchedRule != nil {
-		if p.MatchedRule.Metadata, err = plainMap(p.MatchedRule.Metadata); err != nil {
-			return nil, invalid("matchedRule.metadata", "%v", err)
-		}
-	}
-	for i := range p.SuggestedActions {
-		a := &p.SuggestedActions[i]
-		cleanAll(&a.Action, &a.Label, &a.Effect, &a.Destination)
-	}
-	if len(p.SecurityContext) == 0 {
-		p.SecurityContext = nil
-		return p, nil
-	}
-	p.SecurityContext, err = compact("securityContext", p.SecurityContext)
-	return p, err
-}
-
 // plainMap is a copy made of what JSON gives back, so that a value is the
 // same before and after it was stored. An empty map is nil.
 func plainMap(m map[string]any) (map[string]any, error) {

@@ -123,7 +123,7 @@ func repair(s *State, o RestoreOptions, report *Report) {
 		}
 		f.AgentConfigOverride = clean
 	}
-	for _, path := range altered("state", raw(s.TaskState), raw(s.TaskState.Clone())) {
+	for _, path := range altered("state", raw(s.TaskState), raw(s.Clone())) {
 		report.warn("%s: has more than is kept; the newest stay", path)
 	}
 }

@@ -86,7 +86,7 @@ func (p Permissions) ofSession() session.Permissions {
 }
 
 func (s State) clone() State {
-	s.TaskState = *s.TaskState.Clone()
+	s.TaskState = *s.Clone()
 	s.Approvals = slices.Clone(s.Approvals)
 	return s
 }
