@@ -114,18 +114,9 @@ func turnScenario(storeName, protocol string) *crashtest.Scenario {
 // replyToTurn reads which step a request asks for, and answers slowly enough
 // for a crash to come in between.
 func replyToTurn(r *crashtest.Run, body []byte) (key, detail string, reply provtest.Reply, err error) {
-	var request struct{ Messages []struct{ Role string } }
-	if err := json.Unmarshal(body, &request); err != nil {
+	step, err := requestedStep(body, len(crashCalls))
+	if err != nil {
 		return "", "", reply, err
-	}
-	step := 1
-	for _, m := range request.Messages {
-		if m.Role == "assistant" {
-			step++
-		}
-	}
-	if step > len(crashCalls) {
-		return "", "", reply, fmt.Errorf("there is no answer %d", step)
 	}
 	n := int64(step)
 	reply = provtest.Reply{
@@ -137,6 +128,25 @@ func replyToTurn(r *crashtest.Run, body []byte) (key, detail string, reply provt
 		reply.Text = []string{"All ", "is ", "booked."}
 	}
 	return answerKey(step), withoutID(string(body), r.ID), reply, nil
+}
+
+// requestedStep returns which of so many answers a request asks for: the one
+// after those it contains.
+func requestedStep(body []byte, most int) (int, error) {
+	var request struct{ Messages []struct{ Role string } }
+	if err := json.Unmarshal(body, &request); err != nil {
+		return 0, err
+	}
+	step := 1
+	for _, m := range request.Messages {
+		if m.Role == "assistant" {
+			step++
+		}
+	}
+	if step > most {
+		return 0, fmt.Errorf("there is no answer %d", step)
+	}
+	return step, nil
 }
 
 // workOnTurn brings the turn to its end.

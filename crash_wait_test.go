@@ -2,7 +2,6 @@ package holdfast_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -88,18 +87,9 @@ func resultsIn(s session.Session) map[string]string {
 }
 
 func replyToWaitingTurn(_ *crashtest.Run, body []byte) (key, detail string, reply provtest.Reply, err error) {
-	var request struct{ Messages []struct{ Role string } }
-	if err := json.Unmarshal(body, &request); err != nil {
+	step, err := requestedStep(body, len(waitCalls))
+	if err != nil {
 		return "", "", reply, err
-	}
-	step := 1
-	for _, m := range request.Messages {
-		if m.Role == "assistant" {
-			step++
-		}
-	}
-	if step > len(waitCalls) {
-		return "", "", reply, fmt.Errorf("there is no answer %d", step)
 	}
 	return answerKey(step), "", provtest.Reply{Text: []string{"Step."}, Calls: waitCalls[step-1]}, nil
 }
