@@ -9,6 +9,7 @@ BENCH         ?= .
 BENCHTIME     ?= 200ms
 FUZZTIME      ?= 10s
 KILLS         ?= 500
+CHAOS         ?= 5m
 TIMEOUT       ?= 30m
 LINT_VERSION  := 2.14.0
 
@@ -31,7 +32,7 @@ FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path 
 .PHONY: help
 help: ## print this help
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: BENCH=%s BENCHTIME=%s FUZZTIME=%s KILLS=%s\n' '$(BENCH)' '$(BENCHTIME)' '$(FUZZTIME)' '$(KILLS)'
+	@printf '\nVariables: BENCH=%s BENCHTIME=%s FUZZTIME=%s KILLS=%s CHAOS=%s\n' '$(BENCH)' '$(BENCHTIME)' '$(FUZZTIME)' '$(KILLS)' '$(CHAOS)'
 
 .PHONY: build
 build: ## compile everything; the holdfast command goes to bin/
@@ -103,6 +104,10 @@ crash-workflows: ## workflow runs killed at every moment on every durable store,
 .PHONY: crash-tasks
 crash-tasks: ## tasks killed at every write point of SQLite and at every other moment; takes minutes
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash_' ./task -args -crash.whole
+
+.PHONY: chaos
+chaos: ## chats, tasks and runs in several processes while databases, connections and processes fail at random for CHAOS, with the table in docs/durability.md
+	$(GO) test -count=1 -timeout 24h -v ./internal/chaostest -args -chaos.for=$(CHAOS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"time"
@@ -24,8 +25,9 @@ type Action interface {
 
 var actionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
-func checkAction(action Action) error {
-	if action == nil {
+// checkAction refuses what is no action, or says more than the limits allow.
+func checkAction(action Action, l Limits) error {
+	if v := reflect.ValueOf(action); action == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return &session.InvalidError{Field: "action", Reason: "is nil"}
 	}
 	name := action.Name()
@@ -35,14 +37,30 @@ func checkAction(action Action) error {
 	if _, own := action.(builtIn); !own && slices.Contains(builtInNames, name) {
 		return &session.InvalidError{Field: "action", Reason: fmt.Sprintf("the name %q is taken by a built-in action", name)}
 	}
+	if send, ok := action.(sender); ok {
+		return l.checkSend(send.sent())
+	}
 	return nil
 }
 
-// builtIn marks the actions of this package. Their names cannot be taken.
-type builtIn interface{ statuses() []session.Status }
+// What the runtime asks of an action are methods, so that a pointer to an action
+// and a type that embeds one are treated as the action.
+type (
+	// builtIn marks the actions of this package. Their names cannot be taken.
+	builtIn interface{ statuses() []session.Status }
+	// agentRunner marks those that run the agent loop.
+	agentRunner interface{ runsAgent() }
+	// conversationChanger marks those that a session refuses whose conversation
+	// belongs to the package that made it.
+	conversationChanger interface{ changesConversation() }
+	// sender is an action that sends a message.
+	sender interface{ sent() SendMessage }
+	// restorer marks the one that leaves deleted.
+	restorer interface{ restores() }
+)
 
 var builtInNames = []string{
-	"SendMessage", "ContinueExecution", "AbandonExecution", "ClearSession", "RewindSession", "UpdateTask", "ChangeModel",
+	"SendMessage", "ContinueExecution", "RetryExecution", "AbandonExecution", "ClearSession", "RewindSession", "UpdateTask", "ChangeModel",
 	"ChangeSystemPrompt", "PruneSession", "WidenWindow", "StoreVariable", "DeleteVariable", "WriteMetadata", "RemoveMetadata", "RenameSession",
 	"SetExpiry", "SuspendSession", "ResumeSession", "CompleteSession", "FailSession", "DeleteSession", "RestoreSession",
 	"Fork", "create", "fork", "import", "purge",
@@ -76,26 +94,18 @@ func leased(a Action) bool {
 	return ok && long.Leased()
 }
 
-// runsAgent reports the two actions that run the agent loop.
 func runsAgent(a Action) bool {
-	switch a.(type) {
-	case SendMessage, ContinueExecution:
-		return true
-	}
-	return false
+	_, runs := a.(agentRunner)
+	return runs
 }
 
 // ownsConversation reports a kind of session whose conversation belongs to
 // the package that made it.
 func ownsConversation(k session.Kind) bool { return k == session.KindTask || k == session.KindWorkflow }
 
-// changesConversation reports actions that such a session refuses.
 func changesConversation(a Action) bool {
-	switch a.(type) {
-	case SendMessage, ContinueExecution, AbandonExecution, ClearSession, RewindSession:
-		return true
-	}
-	return false
+	_, changes := a.(conversationChanger)
+	return changes
 }
 
 // actionTime is when an action happens: the runtime's time, or the machine's for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -483,5 +484,134 @@ func TestPurge_removesForGood(t *testing.T) {
 	var query store.Query
 	if page, err := h.List(t.Context(), query); err != nil || len(page.Items) != 1 {
 		t.Errorf("%d left, %v", len(page.Items), err)
+	}
+}
+
+// politely is a user's action that embeds one of the package's.
+type politely struct{ holdfast.SendMessage }
+
+// A pointer to an action, and a type that embeds one, are treated as the action.
+func TestAction_pointersAndEmbeddedOnesAreTheAction(t *testing.T) {
+	h := open(t, nil)
+	chat := h.create()
+	for name, action := range map[string]holdfast.Action{
+		"pointer": &holdfast.SendMessage{Text: "hi"}, "embedded": politely{holdfast.SendMessage{Text: "hi"}}, "pointer to embedded": &politely{holdfast.SendMessage{Text: "hi"}},
+	} {
+		if got, err := h.Execute(t.Context(), chat.ID(), action, holdfast.OnBusy(holdfast.Enqueue)); err != nil || got.Reply() != "hello" {
+			t.Errorf("%s: %q, %v", name, got.Reply(), err)
+		}
+	}
+	h.do(chat.ID(), holdfast.DeleteSession{})
+	h.do(chat.ID(), &holdfast.RestoreSession{})
+
+	task := h.create(holdfast.WithKind(session.KindTask))
+	for _, action := range []holdfast.Action{
+		&holdfast.ClearSession{}, &holdfast.RewindSession{To: 1}, &holdfast.SendMessage{Text: "hi"}, politely{holdfast.SendMessage{Text: "hi"}},
+		&holdfast.ContinueExecution{}, &holdfast.RetryExecution{}, &holdfast.AbandonExecution{},
+	} {
+		var invalid *session.InvalidError
+		if _, err := h.Execute(t.Context(), task.ID(), action); !errors.As(err, &invalid) || invalid.Field != "kind" {
+			t.Errorf("%T on a task: %v", action, err)
+		}
+	}
+	h.unchanged(task)
+	if _, err := h.Execute(t.Context(), chat.ID(), (*holdfast.SendMessage)(nil)); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("a nil pointer: %v", err)
+	}
+}
+
+// The failure of another session's execution is an error like any other.
+func TestExecute_theFailureOfAnotherSessionIsNotItsOwn(t *testing.T) {
+	foreign := &session.ExecutionError{ID: "another", Version: 7, ExecutionID: "e", Err: errors.New("no answer")}
+	h := open(t, nil)
+	s := h.create()
+	for name, result := range map[string]func(session.Session) session.Session{
+		"same": func(s session.Session) session.Session { return s },
+		"zero": func(session.Session) session.Session { return session.Session{} },
+	} {
+		_, err := h.Execute(t.Context(), s.ID(), custom{name: "Ask", run: func(_ context.Context, s session.Session) (session.Session, error) {
+			return result(s), fmt.Errorf("ask another: %w", foreign)
+		}})
+		var got *session.ExecutionError
+		if !errors.As(err, &got) || got.Version != 7 || got.ID != "another" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.unchanged(s)
+}
+
+// An action that has written nothing leaves nothing that could be continued.
+func TestExecute_aShortActionThatIsCutOffSaysThatNothingHappened(t *testing.T) {
+	h := open(t, nil)
+	s := h.create()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := h.Execute(ctx, s.ID(), custom{name: "Slow", run: func(ctx context.Context, s session.Session) (session.Session, error) {
+		cancel()
+		<-ctx.Done()
+		return s, ctx.Err()
+	}})
+	if !errors.Is(err, context.Canceled) || errors.Is(err, session.ErrInterrupted) || contains(err.Error(), "continued") {
+		t.Errorf("%v", err)
+	}
+	h.unchanged(s)
+}
+
+// One session that cannot be swept does not keep the others.
+func TestSweep_goesOnAfterARefusal(t *testing.T) {
+	stubborn := map[string]session.Stage{"a": session.BeforeSave, "c": session.AfterSave}
+	h := open(t, func(c *holdfast.Config) {
+		c.Hooks = holdfast.HookFunc(func(_ context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+			if s.Status() == session.Deleted && stubborn[s.ID()] == stage {
+				return s, errors.New("no")
+			}
+			return s, nil
+		})
+	})
+	for _, id := range []string{"a", "b", "c", "d"} {
+		h.create(holdfast.WithID(id), holdfast.WithExpiry(time.Now().Add(-time.Hour)))
+	}
+	swept, err := h.Sweep(t.Context(), holdfast.Retention{Expired: true})
+	slices.Sort(swept)
+	if !slices.Equal(swept, []string{"b", "c", "d"}) || !errors.Is(err, session.ErrHook) || !errors.Is(err, session.ErrAfterSave) {
+		t.Errorf("swept %v, %v", swept, err)
+	}
+}
+
+func TestClose_refusesSweepAndRecover(t *testing.T) {
+	h := open(t, nil)
+	s := h.create(holdfast.WithExpiry(time.Now().Add(-time.Hour)))
+	h.interrupt(s.ID())
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if swept, err := h.Sweep(t.Context(), holdfast.Retention{Expired: true, Purge: true}); !errors.Is(err, session.ErrClosed) || len(swept) != 0 {
+		t.Errorf("swept %v, %v", swept, err)
+	}
+	if done, err := h.Recover(t.Context()); !errors.Is(err, session.ErrClosed) || len(done) != 0 {
+		t.Errorf("recovered %v, %v", done, err)
+	}
+}
+
+// Events name types of package session only.
+func TestEvents_anErrorOfTheStoreHasNoTypeOfItsOwn(t *testing.T) {
+	st := newFaultyStore()
+	h := open(t, func(c *holdfast.Config) { c.Store = st })
+	s := h.create()
+	st.inject(func(n int, _ store.Ref) fault { return when(n > 3, fails) })
+	if _, err := h.Execute(t.Context(), s.ID(), holdfast.SendMessage{Text: "hi"}); err == nil {
+		t.Fatal("nothing failed")
+	}
+	st.inject(nil)
+	failures := 0
+	for _, e := range h.heard.all() {
+		if failed, ok := e.(holdfast.SessionActionFailed); ok {
+			failures++
+			if failed.ErrorType != "error" {
+				t.Errorf("type %q", failed.ErrorType)
+			}
+		}
+	}
+	if failures != 1 {
+		t.Errorf("%d failures were heard", failures)
 	}
 }

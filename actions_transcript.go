@@ -16,6 +16,7 @@ type ClearSession struct{}
 // Name is ClearSession.
 func (ClearSession) Name() string               { return "ClearSession" }
 func (ClearSession) statuses() []session.Status { return onlyOpen }
+func (ClearSession) changesConversation()       {}
 
 // Execute clears.
 func (ClearSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {
@@ -30,6 +31,7 @@ type RewindSession struct{ To int64 }
 // Name is RewindSession.
 func (RewindSession) Name() string               { return "RewindSession" }
 func (RewindSession) statuses() []session.Status { return onlyOpen }
+func (RewindSession) changesConversation()       {}
 
 // Execute rewinds.
 func (a RewindSession) Execute(ctx context.Context, s session.Session) (session.Session, error) {

@@ -14,7 +14,7 @@ import (
 // call to a model that is in progress is interrupted and what it has streamed is
 // dropped; tools that run are told to end and have their results written. The
 // execution is saved as stopped, by whoever runs it, and so are its subagents'.
-// One that was interrupted is ended at once. With neither it is an InvalidError.
+// One that was interrupted is ended at once. With neither it is a NothingToDoError.
 func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 	ref, err := rt.openRef(id)
 	if err != nil {
@@ -45,7 +45,7 @@ func (rt *Runtime) Cancel(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return &session.InvalidError{Field: "execution", Reason: "there is nothing to cancel"}
+	return &session.NothingToDoError{ID: id, What: "cancel"}
 }
 
 // postCancel asks an execution to end, once however often it is called.

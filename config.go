@@ -54,6 +54,10 @@ type Config struct {
 	// PendingTimeout is how long a pending call waits for a response. 0: for ever.
 	PendingTimeout time.Duration
 
+	// RecoverLimit is how often Recover continues one execution that nobody asks
+	// for before it sets the session aside. 0: 5.
+	RecoverLimit int
+
 	BusyWait time.Duration // how long Wait waits for a lease; 0: 30 s
 	Lease    time.Duration // length of a lease; 0: 10 s
 	Poll     time.Duration // how often to look where the store cannot wake; 0: 200 ms
@@ -62,6 +66,8 @@ type Config struct {
 	// actions. Nil: there are none.
 	Requests        func(session.Request) (Action, error)
 	MaxRequestBytes int // how large a request may be; 0: 1 MiB
+
+	Limits Limits // how large messages, sessions and requests to models may be
 
 	Offline bool // refuse every model that is not marked as offline
 
@@ -100,8 +106,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil {
 		return c, &session.InvalidError{Field: "Config.Store", Reason: "is required"}
 	}
-	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.PendingTimeout < 0 || c.MaxRequestBytes < 0 {
-		return c, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll, PendingTimeout and MaxRequestBytes are not negative"}
+	if c.BusyWait < 0 || c.Lease < 0 || c.Poll < 0 || c.PendingTimeout < 0 || c.MaxRequestBytes < 0 || c.RecoverLimit < 0 {
+		return c, &session.InvalidError{Field: "Config", Reason: "BusyWait, Lease, Poll, PendingTimeout, MaxRequestBytes and RecoverLimit are not negative"}
 	}
 	if c.ModelRetries != nil && *c.ModelRetries < 0 {
 		return c, &session.InvalidError{Field: "Config.ModelRetries", Reason: "is negative"}
@@ -109,10 +115,15 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkSecretValues(c.Secrets); err != nil {
 		return c, err
 	}
+	var err error
+	if c.Limits, err = c.Limits.withDefaults(); err != nil {
+		return c, err
+	}
 	steps, retries := int64(50), 3
 	c.BusyWait = cmp.Or(c.BusyWait, 30*time.Second)
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.Poll = cmp.Or(c.Poll, 200*time.Millisecond)
+	c.RecoverLimit = cmp.Or(c.RecoverLimit, 5)
 	c.MaxDepth = cmp.Or(c.MaxDepth, defaultDepth)
 	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, defaultRequestBytes)
 	c.DefaultBudget = cmp.Or(c.DefaultBudget, &session.Budget{MaxSteps: &steps})

@@ -11,7 +11,9 @@ import (
 )
 
 // Create makes a session of a definition and stores it as version 1. It takes
-// WithID, WithName, WithUser, WithKind, WithSeed, WithChanges and WithExpiry.
+// WithID, WithName, WithUser, WithKind, WithSeed, WithChanges, WithExpiry and
+// IdempotencyKey: the same request under the same key returns the session that
+// the first one made.
 //
 // DefinitionError and InvalidError, HookError, ConflictError: nothing was
 // stored. AfterSaveError: the session was stored and is returned with it.
@@ -21,20 +23,30 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 		return session.Session{}, err
 	}
 	defer done()
-	o, optErr := collectOptions("Create", opts, "WithID", "WithName", "WithUser", "WithKind", "WithSeed", "WithChanges", "WithExpiry")
-	id := rt.chooseID(o.id, optErr)
-	return creation{rt: rt, id: id, action: "create", put: rt.store.Create, build: func() (session.Session, error) {
-		if optErr != nil {
-			return session.Session{}, optErr
+	o, err := collectOptions("Create", opts, "WithID", "WithName", "WithUser", "WithKind", "WithSeed", "WithChanges", "WithExpiry", "IdempotencyKey")
+	c := creation{rt: rt, id: o.id, action: "create", put: rt.store.Create}
+	if err == nil {
+		o.user = cmp.Or(o.user, rt.who.UserID)
+		request := []any{def, o.name, o.user, o.kind, o.seed, o.expires}
+		for _, change := range o.changes {
+			request = append(request, change.Kind(), change)
+		}
+		c.id, c.keys, err = rt.createKeys(o, "create", request)
+	}
+	c.build = func() (session.Session, error) {
+		if err != nil {
+			return session.Session{}, err
+		}
+		if err := rt.config.Limits.checkNew(def.SystemPrompt, o.seed.Messages, o.seed.Metadata); err != nil {
+			return session.Session{}, err
 		}
 		if err := rt.checkDefinition(ctx, def, ""); err != nil {
 			return session.Session{}, err
 		}
 		birth := session.Birth{
-			ID: id, AgentID: rt.config.NewID(), Name: o.name, Tenant: rt.who.Tenant, UserID: o.user, Kind: o.kind,
+			ID: c.id, AgentID: rt.config.NewID(), Name: o.name, Tenant: rt.who.Tenant, UserID: o.user, Kind: o.kind,
 			ExpiresAt: timePtr(o.expires),
 		}
-		birth.UserID = cmp.Or(birth.UserID, rt.who.UserID)
 		o.seed.Messages = slices.Clone(o.seed.Messages)
 		for i := range o.seed.Messages {
 			if o.seed.Messages[i].ID == "" {
@@ -47,16 +59,8 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 			return session.Session{}, err
 		}
 		return s.With(now, o.changes...)
-	}}.run(ctx)
-}
-
-// chooseID returns the id that was asked for, or a new one. After bad options no
-// id is made, so that events do not name one that nobody asked for.
-func (rt *Runtime) chooseID(asked string, optErr error) string {
-	if asked != "" || optErr != nil {
-		return asked
 	}
-	return rt.config.NewID()
+	return c.run(ctx)
 }
 
 func timePtr(t time.Time) *time.Time {

@@ -28,14 +28,14 @@ func Env(ctx context.Context) *Environment {
 // memory, and actions the agent loop and the open tail. There is no way to a
 // store.
 type Environment struct {
-	x              *execution // in a hook it has no access
-	base           int64      // last change this execution knows to be durable
-	messageWritten bool       // the message to send is in the tail already
-	writeFailed    bool       // a write failed: what is durable stays open
-	readFailed     bool       // so did reading the inbox
-	toolStarted    bool       // the tail records a tool that may have taken effect
+	x           *execution // in a hook it has no access
+	base        int64      // last change this execution knows to be durable
+	writeFailed bool       // a write failed: what is durable stays open
+	readFailed  bool       // so did reading the inbox
+	toolStarted bool       // the tail records a tool that may have taken effect
 
 	itemKeys map[string][]store.Key // keys of messages in the inbox, by item
+	keyItems map[string]string      // the item that a key came with
 	answers  *AnswerStream          // of the turn that runs; nil: none does
 
 	info   session.Info          // of the session as it was loaded
@@ -163,7 +163,7 @@ func (e *Environment) notify(n agent.Notice) {
 	case agent.ToolFinished:
 		rt.bus.emit(ToolFinished{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool, IsError: n.IsError})
 	case agent.StepFinished:
-		rt.bus.emit(StepFinished{About: about, StepID: n.StepID})
+		rt.bus.emit(StepFinished{About: about, StepID: n.StepID, Model: n.Model, Usage: n.Usage, Cost: n.Cost})
 	case agent.ExecutionFinished:
 		rt.bus.emit(ExecutionFinished{About: about, ExecutionID: n.ExecutionID, Status: n.Status, Stop: n.Stop})
 	}

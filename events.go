@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"errors"
 	"reflect"
 	"time"
 
@@ -138,7 +137,10 @@ type (
 	// StepFinished says that a step is done.
 	StepFinished struct {
 		About
-		StepID string `json:"stepId"`
+		StepID string        `json:"stepId"`
+		Model  string        `json:"model"`
+		Usage  session.Usage `json:"usage"`
+		Cost   session.Cost  `json:"cost"`
 	}
 	// ExecutionFinished says how the agent loop ended.
 	ExecutionFinished struct {
@@ -186,20 +188,27 @@ func (rt *Runtime) failure(id string, err error) Failure {
 }
 
 // errorType is the name of the first type of package session in the error, or
-// of the error itself.
+// "error": what other packages call their errors is no promise.
 func errorType(err error) string {
-	name := typeOf(err).Name()
-	for e := err; e != nil; {
-		if t := typeOf(e); t.PkgPath() == typeOf(&session.InvalidError{}).PkgPath() {
-			return t.Name()
-		}
-		if several, ok := e.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
-			e = several.Unwrap()[0]
+	if t := typeOf(err); t.PkgPath() == typeOf(&session.InvalidError{}).PkgPath() {
+		return t.Name()
+	}
+	var inside []error
+	switch e := err.(type) { //nolint:errorlint // it looks at each error of the chain itself
+	case interface{ Unwrap() []error }:
+		inside = e.Unwrap()
+	case interface{ Unwrap() error }:
+		inside = []error{e.Unwrap()}
+	}
+	for _, e := range inside {
+		if e == nil {
 			continue
 		}
-		e = errors.Unwrap(e)
+		if name := errorType(e); name != "error" {
+			return name
+		}
 	}
-	return name
+	return "error"
 }
 
 func typeOf(err error) reflect.Type {

@@ -28,7 +28,7 @@ func (rt *Runtime) Execute(ctx context.Context, id string, action Action, opts .
 		rt.bus.emit(SessionLoadFailed{rt.failure(id, err)})
 		return session.Session{}, err
 	}
-	if s, found, err := x.replay(ctx, nil); found || err != nil {
+	if s, found, err := x.replay(ctx); found || err != nil {
 		return s, err
 	}
 	s, err := x.attempt(ctx)
@@ -54,10 +54,10 @@ func (rt *Runtime) prepare(id string, action Action, opts []Option) (*execution,
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAction(action); err != nil {
+	if err := checkAction(action, rt.config.Limits); err != nil {
 		return nil, err
 	}
-	_, sends := action.(SendMessage)
+	_, sends := action.(sender)
 	if o.busy == Enqueue && !sends {
 		return nil, &session.InvalidError{Field: "OnBusy", Reason: "only SendMessage can be enqueued, not " + action.Name()}
 	}
@@ -92,8 +92,8 @@ func (x *execution) runWith(ctx context.Context, need leaseNeed) (session.Sessio
 	defer a.release(ctx)
 	s, err := x.run(ctx)
 	if len(x.keys) > 0 && !x.overtaken && errors.Is(err, session.ErrConflict) { // the same call may have won elsewhere
-		if again, found, keyErr := x.replay(ctx, nil); found && keyErr == nil {
-			return again, nil
+		if again, found, keyErr := x.replay(ctx); found {
+			return again, keyErr
 		}
 	}
 	return s, err

@@ -29,7 +29,7 @@ func (x *execution) loadFailed(ctx context.Context, err error) error {
 // of the store, inside a Hold, and whenever a tool has started: the record of
 // what may have taken effect outlives every refusal, so that nothing runs twice.
 func (x *execution) actionFailed(ctx context.Context, loaded session.Session, env *Environment, err error) error {
-	err = x.explainEnd(ctx, env, err)
+	err = x.explainEnd(ctx, loaded, env, err)
 	var tail int64
 	switch {
 	case env.base == session.Base(loaded), errors.Is(context.Cause(ctx), session.ErrFenced):
@@ -54,18 +54,21 @@ func (x *execution) interrupted(err error) bool {
 }
 
 // explainEnd returns what the end of a context means: a lost lease is a
-// FencedError, anything else an interruption that can be continued.
-func (x *execution) explainEnd(ctx context.Context, env *Environment, err error) error {
+// FencedError, anything else an interruption, which can be continued where
+// something was written.
+func (x *execution) explainEnd(ctx context.Context, loaded session.Session, env *Environment, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case cause == nil, x.interrupted(err):
 		return err
 	case errors.Is(cause, session.ErrFenced):
 		return cause
-	case errors.Is(err, ctx.Err()), errors.Is(err, cause):
-		return &session.InterruptedError{ID: x.ref.ID, Seq: env.base, Err: cause}
+	case !errors.Is(err, ctx.Err()) && !errors.Is(err, cause):
+		return err
+	case env.base == session.Base(loaded) && !loaded.HasTail() && !loaded.Running():
+		return fmt.Errorf("%s was interrupted and changed nothing: %w", x.action.Name(), cause)
 	}
-	return err
+	return &session.InterruptedError{ID: x.ref.ID, Seq: env.base, Err: cause}
 }
 
 func (x *execution) discard(ctx context.Context, loaded session.Session, env *Environment) error {

@@ -33,28 +33,32 @@ func (x *execution) deliver(ctx context.Context, s session.Session) (session.Ses
 }
 
 // enqueue leaves a message in the inbox of a running session. If the session
-// became idle meanwhile, the message is taken from there at once.
+// became idle meanwhile, the message is taken from there at once. One that is
+// being answered, or waits already, is not left there again.
 func (x *execution) enqueue(ctx context.Context) (session.Session, error) {
 	rt := x.rt
-	send, ok := x.action.(SendMessage)
+	send, ok := x.action.(sender)
 	if !ok {
 		return session.Session{}, &session.InvalidError{Field: "OnBusy", Reason: "only SendMessage can be enqueued"}
 	}
-	m, err := send.message(rt.config.NewID)
+	m, err := send.sent().message(rt.config.NewID)
 	if err != nil {
 		return session.Session{}, err
 	}
-	if len(x.keys) > 0 && send.Message == nil {
-		m.ID = x.keys[0].Name // the same key twice is one item
+	item := store.Item{ID: m.ID, Kind: store.ItemFollowUp, Payload: session.Values{}}
+	if len(x.keys) > 0 {
+		item.ID = x.keys[0].Name // the same key twice is one item
 	}
-	payload := session.Values{}
-	for name, value := range map[string]any{"message": m, "keys": x.keys} {
-		if payload[name], err = session.JSON(value); err != nil {
-			return session.Session{}, err
-		}
+	if s, done, err := x.replay(ctx); done || err != nil {
+		return s, err
 	}
-	item, err := rt.Post(ctx, x.ref.ID, store.Item{ID: m.ID, Kind: store.ItemFollowUp, Payload: payload})
-	if err != nil {
+	if x.repeats {
+		return session.Session{}, &session.QueuedError{ID: x.ref.ID, InboxID: item.ID}
+	}
+	if item.Payload["message"], err = session.JSON(m); err != nil {
+		return session.Session{}, err
+	}
+	if err := rt.post(ctx, x.ref, &item, x.keys); err != nil {
 		return session.Session{}, err
 	}
 	if _, live, err := rt.leases.Holding(ctx, x.ref); err != nil || live {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -54,18 +53,23 @@ func (g gate) Admit(ctx context.Context, s session.Session, call agent.Call) (ag
 	if spec.Runner != tool.ByProgram {
 		return agent.Admission{}, nil
 	}
-	q, err := g.request(ctx, s, spec)
+	q, err := g.request(ctx, s)
 	if err != nil {
 		return agent.Admission{}, err
 	}
-	request, decided := g.p.Engine.Strictest(q.ForCall(call.ToolCall, spec))
+	requests := q.ForCall(call.ToolCall, spec)
+	request, decided := g.p.Engine.Strictest(requests)
 	scope := decided.Scope.Fingerprint()
-	executed := agent.Admission{Changes: []session.Change{session.PermissionNoted{Scope: scope, Note: session.NoteExecuted}}}
+	permit := g.permitFor(spec, requests)
+	executed := agent.Admission{Permit: permit}
+	if _, counted := q.Denials.Get(scope); counted || decided.Decision != session.EffectAllow { // else there is nothing to reset
+		executed.Changes = append(executed.Changes, session.PermissionNoted{Scope: scope, Note: session.NoteExecuted})
+	}
+	if !q.Tainted && slices.ContainsFunc(requests, permission.Request.Taints) {
+		executed.Changes = append(executed.Changes, session.PermissionNoted{Scope: scope, Note: session.NoteTainted})
+	}
 	switch {
 	case decided.Decision == session.EffectAllow:
-		if _, counted := q.Denials.Get(scope); !counted {
-			executed.Changes = nil // there is nothing to reset
-		}
 		return executed, nil
 	case call.Approved != nil && (decided.Decision != session.EffectDeny || decided.Soft()):
 		return executed, nil
@@ -80,11 +84,15 @@ func (g gate) Admit(ctx context.Context, s session.Session, call agent.Call) (ag
 		return refused, nil
 	}
 	asked, err := g.pendingCall(request, decided)
-	return agent.Admission{Pending: asked}, err
+	if err != nil {
+		return agent.Admission{}, err
+	}
+	describeCall(ctx, asked, call, permit)
+	return agent.Admission{Pending: asked}, nil
 }
 
-// request is what permissions need to know of a session and a tool.
-func (g gate) request(ctx context.Context, s session.Session, spec tool.Spec) (permission.Request, error) {
+// request is what permissions need to know of a session.
+func (g gate) request(ctx context.Context, s session.Session) (permission.Request, error) {
 	var w permission.Workspace
 	if g.p.Workspace != nil {
 		w = g.p.Workspace(s)
@@ -98,12 +106,8 @@ func (g gate) request(ctx context.Context, s session.Session, spec tool.Spec) (p
 		Restrictions: permission.Restrictions{Allowed: def.Tools, Denied: def.ToolsDeny},
 		Rules:        own.SessionRules, Grants: own.TemporaryGrants, Denials: own.DenialTracking,
 		AllowPersistence: true, Now: g.rt.config.Now().UnixMilli(),
-	}
-	if w.Root != "" && !spec.Effects.Within(tool.Read|tool.Network) { // who may write the rules may do everything
-		q.Rules = append(slices.Clip(q.Rules), session.Rule{
-			Source: session.SourceSession, Effect: session.EffectAsk,
-			Scope: session.Scope{Kind: session.ScopePath, Path: path.Join(w.Root, path.Dir(permission.ManifestPath))},
-		})
+		// A subagent is told what its parent has read.
+		Tainted: own.Tainted || s.Info().Origin == session.OriginSubagent,
 	}
 	if g.p.Rules == nil {
 		return q, nil
@@ -128,7 +132,7 @@ func (g gate) pendingCall(q permission.Request, decided permission.Result) (*ses
 		return nil, err
 	}
 	p := &session.PendingCall{
-		Kind: session.PendingApproval, Prompt: fmt.Sprintf("%s (%s)", decided.Reason.Summary, decided.ScopePreview), Details: details,
+		Kind: session.PendingApproval, Prompt: fmt.Sprintf("%s (%s)", decided.Reason.Summary, askedFor(q, decided)), Details: details,
 	}
 	for _, action := range decided.SuggestedActions {
 		source, kept := ruleSources[action.Destination]

@@ -158,7 +158,7 @@ func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (sess
 	if err != nil {
 		return h.Session(), err
 	}
-	if err := checkAction(action); err != nil {
+	if err := checkAction(action, h.rt.config.Limits); err != nil {
 		return h.Session(), err
 	}
 	now := h.Session()

@@ -5,8 +5,8 @@
 // A Runtime loads a session, executes an action on it and saves the result as
 // exactly one new version:
 //
-//	rt, err := holdfast.New(holdfast.Config{Store: st, Models: models})
-//	s, err := rt.Create(ctx, session.Definition{Name: "weather", Model: "offline/echo"})
+//	rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{"demo": offline.Model{}}})
+//	s, err := rt.Create(ctx, session.Definition{Name: "weather", Model: "demo"})
 //	s, err = rt.Execute(ctx, s.ID(), holdfast.SendMessage{Text: "Do I need a coat?"})
 //	fmt.Println(s.Reply(), s.Version())
 //

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,32 +12,33 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
+
+// This file recognises a call that was made before. All entry points use it:
+// Execute and Submit, messages that wait in an inbox, Post, Create and Fork.
 
 // findKeys finds the keys under which a repetition of this call is known: the
 // idempotency key, and the id of the message it sends.
 func (x *execution) findKeys() ([]store.Key, error) {
 	var names []string
 	if slices.Contains(x.opts.given, "IdempotencyKey") {
-		if x.rt.keys == nil {
-			return nil, x.rt.unsupported("idempotency keys")
-		}
-		if err := checkKey(x.opts.key); err != nil {
+		name, err := x.rt.keyName(x.opts.key)
+		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256([]byte(x.opts.key)) // a store takes fewer bytes than a key may have
-		names = append(names, "key:"+hex.EncodeToString(sum[:]))
+		names = append(names, name)
 	}
-	if send, ok := x.action.(SendMessage); ok && x.rt.keys != nil && send.Message != nil && send.Message.ID != "" {
-		sum := sha256.Sum256([]byte(send.Message.ID))
-		names = append(names, "message:"+hex.EncodeToString(sum[:]))
+	if send, ok := x.action.(sender); ok && x.rt.keys != nil && send.sent().Message != nil && send.sent().Message.ID != "" {
+		names = append(names, "message:"+hashed(send.sent().Message.ID))
 	}
 	if len(names) == 0 {
 		return nil, nil
 	}
-	mark, err := fingerprint(x.action)
+	mark, err := fingerprint(x.action.Name(), x.action)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +47,20 @@ func (x *execution) findKeys() ([]store.Key, error) {
 		keys[i] = store.Key{Name: name, Fingerprint: mark}
 	}
 	return keys, nil
+}
+
+// keyName is the name by which a store knows an idempotency key.
+func (rt *Runtime) keyName(key string) (string, error) {
+	if rt.keys == nil {
+		return "", rt.unsupported("idempotency keys")
+	}
+	return "key:" + hashed(key), checkKey(key)
+}
+
+// hashed makes a name of any length fit a store.
+func hashed(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
 }
 
 func checkKey(key string) error {
@@ -59,63 +75,128 @@ func checkKey(key string) error {
 	return nil
 }
 
-// fingerprint tells one action from another by name and content.
-func fingerprint(a Action) (string, error) {
-	raw, err := json.Marshal(a)
+// fingerprint tells one request from another by name and content.
+func fingerprint(name string, content any) (string, error) {
+	raw, err := json.Marshal(content)
 	if err != nil {
-		return "", &session.InvalidError{Field: "action", Reason: fmt.Sprintf("%s cannot be told from another by an idempotency key: %v", a.Name(), err)}
+		return "", &session.InvalidError{Field: "action", Reason: fmt.Sprintf("%s cannot be told from another by an idempotency key: %v", name, err)}
 	}
-	h := sha256.Sum256(append([]byte(a.Name()+"\n"), raw...))
+	h := sha256.Sum256(append([]byte(name+"\n"), raw...))
 	return hex.EncodeToString(h[:16]), nil
 }
 
-// replay answers a repeated call with the version the first one made. A first
-// one that was interrupted is continued instead: env learns that its message
-// is written already.
-func (x *execution) replay(ctx context.Context, env *Environment) (session.Session, bool, error) {
-	rt := x.rt
-	for _, key := range x.keys {
-		use, found, err := rt.keys.Key(ctx, x.ref, key.Name)
-		if errors.Is(err, session.ErrNotFound) {
-			continue // the load says so
-		}
-		if err != nil {
-			return session.Session{}, false, err
-		}
+// keyUse looks up the keys of a request and returns the first use of one.
+// Another request under the same key is a ConflictError.
+func (rt *Runtime) keyUse(ctx context.Context, ref store.Ref, keys []store.Key) (first store.KeyUse, found bool, err error) {
+	for _, key := range keys {
+		use, known, err := rt.keys.Key(ctx, ref, key.Name)
 		switch {
-		case !found:
-		case use.Fingerprint != key.Fingerprint:
-			return session.Session{}, false, &session.ConflictError{ID: x.ref.ID, Reason: session.ReasonKeyReused}
-		case use.Version == 0:
-			if env != nil {
-				env.messageWritten = true
-			}
-		default:
-			s, open, err := x.loadKeyVersion(ctx, use.Version)
-			if err != nil || !open {
-				return s, err == nil, err
-			}
-			if env != nil {
-				env.messageWritten = true
-			}
+		case errors.Is(err, session.ErrNotFound): // the load says so
+		case err != nil:
+			return first, false, err
+		case known && use.Fingerprint != key.Fingerprint:
+			return first, false, &session.ConflictError{ID: ref.ID, Reason: session.ReasonKeyReused}
+		case known && (!found || use.Version > 0):
+			first, found = use, true
 		}
 	}
-	return session.Session{}, false, nil
+	return first, found, nil
+}
+
+// replay answers a repeated call with the version the first one made, or with
+// the failure recorded in it. A first one that is at work or was interrupted is
+// not over: x.repeats then says that its message is written already.
+func (x *execution) replay(ctx context.Context) (s session.Session, done bool, err error) {
+	x.repeats = false
+	use, found, err := x.rt.keyUse(ctx, x.ref, x.keys)
+	switch {
+	case err != nil || !found:
+		return session.Session{}, false, err
+	case use.Version == 0:
+		x.repeats = true
+		return session.Session{}, false, nil
+	}
+	s, x.repeats, err = x.loadKeyVersion(ctx, use.Version)
+	if err != nil || x.repeats {
+		return s, false, err
+	}
+	failed, err := x.failedIn(ctx, s)
+	if err != nil || failed == nil {
+		return s, err == nil, err
+	}
+	return s, true, failed
+}
+
+// failedIn returns the failure of the execution that this call ran, as a version
+// records it; nil if there is none.
+func (x *execution) failedIn(ctx context.Context, s session.Session) (*session.ExecutionError, error) {
+	e := s.Execution()
+	if e.Cause() == nil {
+		return nil, nil
+	}
+	if !runsAgent(x.action) { // the failure may be older
+		if x.rt.logs == nil || s.Version() < 2 {
+			return nil, nil
+		}
+		before, err := x.rt.logs.LoadAt(ctx, x.ref, s.Version()-1)
+		if err != nil {
+			return nil, err
+		}
+		if old := before.Execution(); old != nil && old.ID == e.ID && !old.Open() {
+			return nil, nil
+		}
+	}
+	return &session.ExecutionError{ID: s.ID(), Version: s.Version(), ExecutionID: e.ID, Err: e.Cause()}, nil
 }
 
 // loadKeyVersion loads the version a key led to, and reports whether the
 // execution in it is still open: another action may have sealed one that was
-// interrupted. If that execution has ended since, the session is returned as
-// it is now.
+// interrupted, or one that failed is being retried. If that execution has ended
+// since, the session is returned as it is now.
 func (x *execution) loadKeyVersion(ctx context.Context, version int64) (s session.Session, open bool, err error) {
 	rt := x.rt
 	s, err = rt.loadAt(ctx, x.ref, options{at: version, atSet: rt.logs != nil})
-	if err != nil || !s.Running() {
+	if err != nil || !s.Running() && s.Execution().Cause() == nil {
 		return s, false, err
 	}
 	now, err := rt.store.Load(ctx, x.ref, rt.tails != nil)
 	if err != nil {
 		return s, false, err
 	}
-	return now, now.Running() && now.Execution().ID == s.Execution().ID, nil
+	same := now.Execution() != nil && now.Execution().ID == s.Execution().ID
+	if !same && !s.Running() {
+		return s, false, nil
+	}
+	return now, same && now.Running(), nil
+}
+
+// createKeys gives a request to create or fork a session an id and a key of its
+// own. The id follows from the key, so that the same request twice meets itself.
+func (rt *Runtime) createKeys(o options, name string, content any) (id string, keys []store.Key, err error) {
+	if !slices.Contains(o.given, "IdempotencyKey") {
+		return cmp.Or(o.id, rt.config.NewID()), nil, nil
+	}
+	if o.id != "" {
+		return "", nil, &session.InvalidError{Field: "option", Reason: "WithID and IdempotencyKey both choose the id; give one of the two"}
+	}
+	key, err := rt.keyName(o.key)
+	if err != nil {
+		return "", nil, err
+	}
+	mark, err := fingerprint(name, content)
+	if err != nil {
+		return "", nil, err
+	}
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(rt.who.Tenant+"\n"+key)).String(), []store.Key{{Name: key, Fingerprint: mark}}, nil
+}
+
+// replay returns the session that an earlier request with the same key created.
+func (c creation) replay(ctx context.Context) (s session.Session, found bool, err error) {
+	ref := store.Ref{Tenant: c.rt.who.Tenant, ID: c.id}
+	use, found, err := c.rt.keyUse(ctx, ref, c.keys)
+	if err != nil || !found {
+		return session.Session{}, false, err
+	}
+	s, err = c.rt.loadAt(ctx, ref, options{at: use.Version, atSet: c.rt.logs != nil})
+	return s, err == nil, err
 }

@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// On calls fn for every event of the type it takes: higher priorities first,
+// On calls fn for every event of the type it takes, of the tenant that rt sees:
+// higher priorities first,
 // equal ones in the order they were added. Delivery is synchronous; fn must
 // not wait for the runtime. A panic of fn is recovered and logged. The
 // returned function unsubscribes and may be called twice. A type that no event
 // has does not compile; Wiretap takes all events.
 func On[E EventType](rt *Runtime, fn func(E), priority int) (stop func()) {
 	return rt.bus.add(listener{
-		kind: reflect.TypeFor[E](), priority: priority,
+		tenant: rt.who.Tenant, kind: reflect.TypeFor[E](), priority: priority,
 		call: func(e Event) {
 			if own, ok := e.(E); ok {
 				fn(own)
@@ -24,9 +25,10 @@ func On[E EventType](rt *Runtime, fn func(E), priority int) (stop func()) {
 	})
 }
 
-// Wiretap calls fn for every event, after the listeners of its type.
+// Wiretap calls fn for every event of the tenant that rt sees, after the
+// listeners of its type.
 func (rt *Runtime) Wiretap(fn func(Event)) (stop func()) {
-	return rt.bus.add(listener{call: fn})
+	return rt.bus.add(listener{tenant: rt.who.Tenant, call: fn})
 }
 
 type eventBus struct {
@@ -37,9 +39,10 @@ type eventBus struct {
 	next      int
 }
 
-// listener gets one type of event, or every type when kind is nil.
+// listener gets one type of event of a tenant, or every type when kind is nil.
 type listener struct {
 	id       int
+	tenant   string
 	kind     reflect.Type
 	priority int
 	call     func(Event)
@@ -70,7 +73,7 @@ func (b *eventBus) emit(e Event) {
 	listeners := b.listeners
 	b.mu.Unlock()
 	for _, l := range listeners {
-		if l.kind == nil || l.kind == reflect.TypeOf(e) {
+		if l.tenant == e.Subject().Tenant && (l.kind == nil || l.kind == reflect.TypeOf(e)) {
 			b.deliver(l, e)
 		}
 	}

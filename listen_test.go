@@ -27,6 +27,24 @@ func TestEvents_sayWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
+func TestWiretap_hearsItsTenantAlone(t *testing.T) {
+	h := open(t, nil)
+	other := h.For(holdfast.Identity{Tenant: "other"})
+	heard := map[string]int{}
+	other.Wiretap(func(e holdfast.Event) { heard["tap "+e.Subject().Tenant]++ })
+	holdfast.On(other, func(e holdfast.SessionSaved) { heard["on "+e.Subject().Tenant]++ }, 0)
+	h.create()
+	if len(heard) != 0 {
+		t.Errorf("the view of another tenant heard %v", heard)
+	}
+	if _, err := other.Create(t.Context(), session.Definition{Name: "tester", Model: "demo"}); err != nil {
+		t.Fatal(err)
+	}
+	if heard["tap other"] == 0 || heard["on other"] == 0 || len(heard) != 2 {
+		t.Errorf("a view heard %v of its own tenant", heard)
+	}
+}
+
 // On takes the types of EventType only, so that nobody listens for what never
 // comes. An event that is missing there could not be listened to.
 func TestEventType_hasEveryEvent(t *testing.T) {

@@ -71,7 +71,7 @@ func WithKind(k session.Kind) Option { return option("WithKind", func(o *options
 // WithSeed gives a new session a state to begin with.
 func WithSeed(s session.Seed) Option { return option("WithSeed", func(o *options) { o.seed = s }) }
 
-// WithChanges makes further changes part of a new session's first version.
+// WithChanges makes further changes part of the first version of a new session or a fork.
 func WithChanges(changes ...session.Change) Option {
 	return option("WithChanges", func(o *options) { o.changes = changes })
 }

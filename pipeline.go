@@ -18,6 +18,7 @@ type creation struct {
 	rt     *Runtime
 	id     string
 	action string // recorded with the commit: create, fork or import
+	keys   []store.Key
 	build  func() (session.Session, error)
 	put    func(context.Context, session.Session, store.Commit) (session.Session, error)
 }
@@ -26,6 +27,9 @@ type creation struct {
 func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 	rt := c.rt
 	defer func() { err = rt.redactError(err) }()
+	if s, found, err := c.replay(ctx); found || err != nil {
+		return s, err
+	}
 	// 1, 2. Validate and build: version 0, nothing stored yet.
 	s, err := c.build()
 	if err != nil {
@@ -37,11 +41,23 @@ func (c creation) run(ctx context.Context) (_ session.Session, err error) {
 			return session.Session{}, c.createFailed(err)
 		}
 	}
+	if s.Info().Fork == nil { // a fork brings nothing new
+		if err := rt.config.Limits.checkNew(s.SystemPrompt(), s.Messages(), s.Metadata()); err != nil {
+			return session.Session{}, c.createFailed(err)
+		}
+	}
 	if s, err = rt.redactSession(s); err != nil {
 		return session.Session{}, c.createFailed(err)
 	}
 	// 5. Store.
-	saved, err := c.put(ctx, s, rt.commit(c.action))
+	commit := rt.commit(c.action)
+	commit.Keys = c.keys
+	saved, err := c.put(ctx, s, commit)
+	if errors.Is(err, session.ErrConflict) { // the same request may have won elsewhere
+		if s, found, keyErr := c.replay(ctx); found || keyErr != nil {
+			return s, keyErr
+		}
+	}
 	if err != nil {
 		rt.bus.emit(SessionSaveFailed{rt.failure(c.id, err)})
 		return session.Session{}, err
@@ -80,6 +96,10 @@ type execution struct {
 	// anybody could notice but the event of the load.
 	overtaken     bool
 	loadedEmitted bool // SessionLoaded was emitted
+
+	// repeats says that an earlier call with the same key is not over: its
+	// message is written already.
+	repeats bool
 }
 
 // run executes the action and stores one version. The caller has taken the
@@ -91,7 +111,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, x.loadFailed(ctx, err)
 	}
-	if s, done, err := x.replay(ctx, env); done || err != nil {
+	if s, done, err := x.replay(ctx); done || err != nil {
 		return s, err
 	}
 	env.base, env.info, env.policy = session.Base(loaded), loaded.Info(), loaded.Definition().Memory
@@ -110,12 +130,11 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
 	// 6. The action. A failed execution is a result worth saving.
-	s, err = x.act(ctx, env, s)
+	s, failed, err := x.act(ctx, env, s)
 	if x.overtaken = x.wasOvertaken(env, err); x.overtaken {
 		return loaded, err
 	}
-	var failed *session.ExecutionError
-	if err != nil && !errors.As(err, &failed) {
+	if err != nil {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
 	}
 	// 7. Hooks.
@@ -127,6 +146,11 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	// 9. Hooks.
 	if s, err = rt.runHooks(ctx, session.BeforeSave, s); err != nil {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
+	}
+	if changesMetadata(s) {
+		if err := rt.config.Limits.checkMetadata(s.Metadata()); err != nil {
+			return loaded, x.actionFailed(ctx, loaded, env, err)
+		}
 	}
 	if s, err = rt.redactSession(s); err != nil {
 		return loaded, x.actionFailed(ctx, loaded, env, err)
@@ -149,6 +173,7 @@ func (x *execution) run(ctx context.Context) (session.Session, error) {
 	if failed != nil {
 		failed.Version = saved.Version()
 	}
+	rt.endOrphans(ctx, loaded, saved)
 	// 12. Hooks: what they change is in the returned value only.
 	returned, err := rt.runHooks(ctx, session.AfterSave, saved)
 	if err != nil {
@@ -187,24 +212,39 @@ func (x *execution) checkPermitted(s session.Session) error {
 	return nil
 }
 
-// act runs the action and checks what it returns.
-func (x *execution) act(ctx context.Context, env *Environment, s session.Session) (next session.Session, err error) {
+// act runs the action and checks what it returns. Failed is the failure of this
+// session's own execution; that of another one is an error like any.
+func (x *execution) act(ctx context.Context, env *Environment, s session.Session) (next session.Session, failed *session.ExecutionError, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			next, err = s, &session.PanicError{Where: "action " + x.action.Name(), Value: v}
+			next, failed, err = s, nil, &session.PanicError{Where: "action " + x.action.Name(), Value: v}
 		}
 	}()
 	next, err = x.action.Execute(withEnv(agent.WithoutWriter(ctx), env), s)
-	if err != nil && !errors.Is(err, session.ErrExecutionFailed) {
-		return s, err
+	if err != nil {
+		if failed = ownFailure(next, err); failed == nil {
+			return s, nil, err
+		}
 	}
 	if kept := checkIdentity(s, next); kept != nil {
-		return s, kept
+		return s, nil, kept
 	}
-	if _, restore := x.action.(RestoreSession); !restore && s.Status() == session.Deleted && next.Status() != session.Deleted {
-		return s, &session.InvalidError{Field: "status", Reason: "only RestoreSession leaves deleted"}
+	if _, restore := x.action.(restorer); !restore && s.Status() == session.Deleted && next.Status() != session.Deleted {
+		return s, nil, &session.InvalidError{Field: "status", Reason: "only RestoreSession leaves deleted"}
 	}
-	return next, err
+	return next, failed, nil
+}
+
+// ownFailure finds in an error the failure of the session's last execution.
+func ownFailure(s session.Session, err error) *session.ExecutionError {
+	var failed *session.ExecutionError
+	if s.IsZero() || !errors.As(err, &failed) || failed.ID != s.ID() {
+		return nil
+	}
+	if e := s.Execution(); e == nil || e.ID != failed.ExecutionID || e.Cause() == nil {
+		return nil
+	}
+	return failed
 }
 
 // save stores the version. Finished work of a long action is saved even when

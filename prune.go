@@ -60,6 +60,9 @@ func (rt *Runtime) emitPruned(before, after session.Session, strategy session.St
 // fitWindow compares a request with what its model can take in. With a memory
 // policy it moves the window so that the request fits; without one it refuses.
 func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.Model, r llm.Request) (session.Session, error) {
+	if err := rt.config.Limits.checkRequest(r); err != nil {
+		return s, err
+	}
 	known, ok := model.(llm.ContextLength)
 	if !ok || known.ContextLength() == 0 {
 		return s, nil

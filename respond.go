@@ -25,6 +25,9 @@ func (rt *Runtime) Respond(ctx context.Context, id string, r session.Response) e
 	if rt.inboxes == nil {
 		return rt.unsupported("an inbox")
 	}
+	if err := checkSize("the response", len(r.Text), rt.config.Limits.Message, "Message"); err != nil {
+		return err
+	}
 	s, err := rt.store.Load(ctx, ref, rt.tails != nil)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -95,8 +96,14 @@ type Retention struct {
 
 // Sweep deletes or purges sessions that are no longer wanted and returns their
 // ids. Sessions that are executing, interrupted or have an unread inbox are
-// left alone. Nothing is swept unless this is called.
+// left alone. Nothing is swept unless this is called. One that cannot be swept
+// does not keep the others: all errors come together, each with its session.
 func (rt *Runtime) Sweep(ctx context.Context, r Retention) ([]string, error) {
+	ctx, done, err := rt.beginCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if rt.sweeps == nil {
 		return nil, rt.unsupported("sweeping")
 	}
@@ -113,16 +120,22 @@ func (rt *Runtime) Sweep(ctx context.Context, r Retention) ([]string, error) {
 		return nil, err
 	}
 	var swept []string
+	var refused []error
 	for _, info := range found {
-		if err := rt.sweepOne(ctx, info, r); err != nil {
-			if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrConflict) || errors.Is(err, session.ErrBusy) {
-				continue // it was used or removed meanwhile
-			}
-			return swept, err
+		err := rt.sweepOne(ctx, info, r)
+		if err == nil || errors.Is(err, session.ErrAfterSave) {
+			swept = append(swept, info.ID)
 		}
-		swept = append(swept, info.ID)
+		switch {
+		case err == nil, errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrConflict), errors.Is(err, session.ErrBusy):
+			continue // it was used or removed meanwhile
+		}
+		refused = append(refused, fmt.Errorf("sweep %s: %w", info.ID, err))
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return swept, nil
+	return swept, errors.Join(refused...)
 }
 
 func (rt *Runtime) sweepOne(ctx context.Context, info session.Info, r Retention) error {

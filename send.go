@@ -26,6 +26,9 @@ type SendMessage struct {
 // Name is SendMessage.
 func (SendMessage) Name() string               { return "SendMessage" }
 func (SendMessage) statuses() []session.Status { return onlyActive }
+func (SendMessage) runsAgent()                 {}
+func (SendMessage) changesConversation()       {}
+func (a SendMessage) sent() SendMessage        { return a }
 
 // message returns the message to send, or why it cannot be sent.
 func (a SendMessage) message(newID func() string) (session.Message, error) {
@@ -70,8 +73,8 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	if err := env.x.rt.checkClientTools(ctx, s, a.Tools); err != nil {
 		return s, err
 	}
-	if env.messageWritten { // an earlier call with this key was interrupted after its message was written
-		return env.continueExecution(ctx, s)
+	if env.x.repeats { // an earlier call with this key was interrupted after its message was written
+		return env.continueExecution(ctx, s, session.ExecutionContinued{})
 	}
 	if !s.Running() {
 		return env.startExecution(ctx, s, &m, a.Tools)
@@ -92,14 +95,19 @@ func (a SendMessage) Execute(ctx context.Context, s session.Session) (session.Se
 	return env.writeAndRun(ctx, s, env.x.keys, true)
 }
 
-// ContinueExecution takes up an execution that was interrupted or waits, or
-// messages that wait in the inbox. With nothing to continue it is an
-// InvalidError; so is an execution whose calls still wait for a response.
-type ContinueExecution struct{}
+// ContinueExecution takes up an execution that was interrupted, waits or was set
+// aside, or messages that wait in the inbox. With nothing to continue it is a
+// NothingToDoError; an execution whose calls still wait for a response is an
+// InvalidError.
+type ContinueExecution struct {
+	recovery bool // nobody asked for it: Recover does it
+}
 
 // Name is ContinueExecution.
 func (ContinueExecution) Name() string               { return "ContinueExecution" }
-func (ContinueExecution) statuses() []session.Status { return onlyActive }
+func (ContinueExecution) statuses() []session.Status { return onlyOpen }
+func (ContinueExecution) runsAgent()                 {}
+func (ContinueExecution) changesConversation()       {}
 
 // Execute continues where the session stopped.
 func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
@@ -107,14 +115,14 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 	if err != nil {
 		return s, err
 	}
+	if s, err = env.reactivate(s, a); err != nil {
+		return s, err
+	}
 	if s.Running() || s.HasTail() {
-		if err := env.x.rt.checkRunnable(ctx, s); err != nil {
-			return s, err
-		}
 		if err := env.x.checkResponded(ctx, s); err != nil {
 			return s, err
 		}
-		return env.continueExecution(ctx, s)
+		return env.continueExecution(ctx, s, session.ExecutionContinued{Recovery: a.recovery})
 	}
 	waiting, err := inboxReader{env}.Waiting(ctx)
 	if err != nil {
@@ -128,7 +136,50 @@ func (a ContinueExecution) Execute(ctx context.Context, s session.Session) (sess
 			return env.startExecution(ctx, s, nil, nil)
 		}
 	}
-	return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to continue"}
+	return s, &session.NothingToDoError{ID: s.ID(), What: "continue"}
+}
+
+// RetryExecution runs an execution again that failed: the same one goes on from
+// its last step, with what it has spent so far. So the message it was to answer
+// is sent once, and no tool that has run runs again. One that was interrupted or
+// set aside is continued. With neither it is a NothingToDoError.
+type RetryExecution struct{}
+
+// Name is RetryExecution.
+func (RetryExecution) Name() string               { return "RetryExecution" }
+func (RetryExecution) statuses() []session.Status { return onlyOpen }
+func (RetryExecution) runsAgent()                 {}
+func (RetryExecution) changesConversation()       {}
+
+// Execute runs the last execution again.
+func (a RetryExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	env, err := requireEnv(ctx, a)
+	if err != nil {
+		return s, err
+	}
+	if s, err = env.reactivate(s, a); err != nil {
+		return s, err
+	}
+	e := s.Execution()
+	if e == nil || !e.Open() && e.Status != session.ExecutionFailed {
+		return s, &session.NothingToDoError{ID: s.ID(), What: "retry"}
+	}
+	if err := env.x.checkResponded(ctx, s); err != nil {
+		return s, err
+	}
+	return env.continueExecution(ctx, s, session.ExecutionContinued{Retry: true})
+}
+
+// reactivate makes a session active again that was set aside. Any other that is
+// suspended was suspended on purpose.
+func (e *Environment) reactivate(s session.Session, a Action) (session.Session, error) {
+	switch {
+	case s.Status() == session.Active:
+		return s, nil
+	case s.SetAside():
+		return s.WithStatus(session.Active, "", e.Now())
+	}
+	return s, &session.StatusError{ID: s.ID(), Status: s.Status(), Action: a.Name()}
 }
 
 // AbandonExecution ends an interrupted execution as stopped, without
@@ -140,6 +191,7 @@ type AbandonExecution struct {
 // Name is AbandonExecution.
 func (AbandonExecution) Name() string               { return "AbandonExecution" }
 func (AbandonExecution) statuses() []session.Status { return onlyOpen }
+func (AbandonExecution) changesConversation()       {}
 
 // Execute ends the execution.
 func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (session.Session, error) {
@@ -151,7 +203,7 @@ func (a AbandonExecution) Execute(ctx context.Context, s session.Session) (sessi
 		if s.HasTail() {
 			return s, nil // it has ended: the save seals it
 		}
-		return s, &session.InvalidError{Field: "execution", Reason: "there is nothing to abandon"}
+		return s, &session.NothingToDoError{ID: s.ID(), What: "abandon"}
 	}
 	return stopExecution(s, cmp.Or(a.reason, session.StopInterrupted), "abandoned", env.Now())
 }
@@ -186,17 +238,24 @@ func (e *Environment) startExecution(ctx context.Context, s session.Session, m *
 	return e.writeAndRun(ctx, s, e.x.keys, false)
 }
 
-// continueExecution continues an open execution; the save seals one that has
-// ended.
-func (e *Environment) continueExecution(ctx context.Context, s session.Session) (session.Session, error) {
-	if !s.Running() {
+// continueExecution continues an execution; the save seals one that has ended.
+// How it is continued is written before anything is tried, so that a process
+// that dies of it leaves a trace.
+func (e *Environment) continueExecution(ctx context.Context, s session.Session, how session.ExecutionContinued) (session.Session, error) {
+	if !s.Running() && !how.Retry {
 		return s, nil
 	}
-	s, err := s.With(e.Now(), session.ExecutionContinued{})
+	s, err := s.With(e.Now(), how)
 	if err != nil {
 		return s, err
 	}
-	return e.writeAndRun(ctx, s, nil, true)
+	if s, err = e.append(ctx, s, nil); err != nil {
+		return s, err
+	}
+	if err := e.x.rt.checkRunnable(ctx, s); err != nil {
+		return s, err
+	}
+	return e.runExecution(ctx, s, true)
 }
 
 // writeAndRun makes the beginning durable, together with the keys of the call,
@@ -206,6 +265,10 @@ func (e *Environment) writeAndRun(ctx context.Context, s session.Session, keys [
 	if err != nil {
 		return s, err
 	}
+	return e.runExecution(ctx, s, continued)
+}
+
+func (e *Environment) runExecution(ctx context.Context, s session.Session, continued bool) (session.Session, error) {
 	e.x.rt.bus.emit(ExecutionStarted{About: e.x.rt.about(s.ID()), ExecutionID: s.Execution().ID, Continued: continued})
 	return e.Run(ctx, s)
 }

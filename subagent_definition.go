@@ -10,7 +10,7 @@ import (
 
 // childDefinition is what the other agent is: its definition, with no tool,
 // scope or budget that its parent has not.
-func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, name string, allowed []string) (session.Definition, error) {
+func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, callID, name string, allowed []string) (session.Definition, error) {
 	if depth := parent.Info().Depth + 1; depth > rt.config.MaxDepth {
 		return session.Definition{}, &session.DepthError{Depth: depth, Max: rt.config.MaxDepth}
 	}
@@ -48,7 +48,8 @@ func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, 
 			}
 		}
 	}
-	def.Budget = rt.remainingBudget(def.Budget, parent.Execution())
+	calls := openSpawns(parent)
+	def.Budget = rt.remainingBudget(def.Budget, parent.Execution(), max(slices.Index(calls, callID), 0), max(len(calls), 1))
 	return def, rt.checkDefinition(ctx, def, "")
 }
 
@@ -67,9 +68,11 @@ func narrowScopes(scopes []string, parent *session.MemoryPolicy) []string {
 	return kept
 }
 
-// remainingBudget limits a child's budget to what its parent has left. Time
-// needs no share: the parent's limit ends the call.
-func (rt *Runtime) remainingBudget(own *session.Budget, above *session.Execution) *session.Budget {
+// remainingBudget limits a child's budget to its share of what its parent has
+// left. Children that run at the same time, of which this is number i of n,
+// share it, so that together they stay within it. Time needs no share: the
+// parent's limit ends the call.
+func (rt *Runtime) remainingBudget(own *session.Budget, above *session.Execution, i, n int) *session.Budget {
 	if own == nil {
 		own = rt.config.DefaultBudget
 	}
@@ -77,24 +80,48 @@ func (rt *Runtime) remainingBudget(own *session.Budget, above *session.Execution
 	if above == nil || above.Budget == nil {
 		return &b
 	}
+	var tokens int64 // what the dearest step took
+	var cost session.Cost
+	for _, step := range above.Steps {
+		tokens, cost = max(tokens, step.Usage.Total()), max(cost, step.Cost)
+	}
 	limit := above.Budget
-	b.MaxSteps = remainingLimit(b.MaxSteps, limit.MaxSteps, int64(len(above.Steps)+above.ChildSteps))
-	b.MaxTokens = remainingLimit(b.MaxTokens, limit.MaxTokens, above.Usage.Total())
-	b.MaxCost = remainingLimit(b.MaxCost, limit.MaxCost, above.Cost)
+	b.MaxSteps = remainingLimit(b.MaxSteps, limit.MaxSteps, int64(len(above.Steps)+above.ChildSteps), 1, i, n)
+	b.MaxTokens = remainingLimit(b.MaxTokens, limit.MaxTokens, above.Usage.Total(), tokens, i, n)
+	b.MaxCost = remainingLimit(b.MaxCost, limit.MaxCost, above.Cost, cost, i, n)
 	if limit.Deadline != nil && (b.Deadline == nil || limit.Deadline.Before(*b.Deadline)) {
 		b.Deadline = limit.Deadline
 	}
 	return &b
 }
 
-// remainingLimit returns the smaller of a limit and what is left of another.
-func remainingLimit[T ~int64](own, above *T, used T) *T {
+// remainingLimit returns the smaller of a limit and a share of what is left of
+// another.
+func remainingLimit[T ~int64](own, above *T, used, least T, i, n int) *T {
 	if above == nil {
 		return own
 	}
-	left := max(*above-used, 0)
+	left := shareOf(max(*above-used, 0), least, i, n)
 	if own != nil {
 		left = min(left, *own)
 	}
 	return &left
+}
+
+// shareOf divides what is left among n, of whom this is number i. Nobody gets
+// less than one step is likely to take, because a step that has begun is paid
+// for: where there is not enough, the last ones get nothing.
+func shareOf[T ~int64](left, least T, i, n int) T {
+	among := T(n)
+	if least > 0 {
+		among = min(among, max(left/least, 1))
+	}
+	share := left / among
+	switch at := T(i); {
+	case at >= among:
+		return 0
+	case at < left%among:
+		return share + 1
+	}
+	return share
 }

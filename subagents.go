@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -62,7 +63,7 @@ func (t spawnTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	def, err := t.rt.childDefinition(ctx, parent, work.Subagent, t.names)
+	def, err := t.rt.childDefinition(ctx, parent, c.ID, work.Subagent, t.names)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -80,6 +81,50 @@ func (t spawnTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 func childID(parent session.Session, callID string) string {
 	sum := sha256.Sum256([]byte(parent.AgentID() + "\x00" + parent.ID() + "\x00" + callID))
 	return "sub-" + hex.EncodeToString(sum[:16])
+}
+
+// openSpawns returns the calls by which a session gave work to others and that
+// have no result yet, in their order.
+func openSpawns(s session.Session) []string {
+	if !s.Running() {
+		return nil
+	}
+	var calls []string
+	for _, step := range s.Execution().Steps {
+		for _, e := range step.ToolExecutions {
+			if e.ToolName == spawnName && e.CompletedAt == nil {
+				calls = append(calls, e.CallID)
+			}
+		}
+	}
+	return calls
+}
+
+// openChildren returns the ids of the children that a session waits for.
+func openChildren(s session.Session) []string {
+	var ids []string
+	for _, call := range openSpawns(s) {
+		ids = append(ids, childID(s, call))
+	}
+	return ids
+}
+
+// endOrphans ends the children that a session waited for before an action and
+// no longer waits for. One that cannot be ended is left to Recover.
+func (rt *Runtime) endOrphans(ctx context.Context, before, after session.Session) {
+	children := openChildren(before)
+	if len(children) == 0 {
+		return
+	}
+	still := openChildren(after)
+	for _, id := range children {
+		if slices.Contains(still, id) {
+			continue
+		}
+		if err := rt.Cancel(ctx, id); err != nil && !errors.Is(err, session.ErrNothingToDo) && !errors.Is(err, session.ErrNotFound) {
+			rt.config.Logger.Warn("subagent not ended", "session", id, "error", rt.redactText(err.Error()))
+		}
+	}
 }
 
 // createChild creates the child, unless an earlier run of the same call has.
@@ -103,27 +148,51 @@ func (rt *Runtime) createChild(ctx context.Context, parent session.Session, id s
 }
 
 // runChild has the child answer. A call that runs again gets the answer that
-// was given, or continues where the child was interrupted.
+// was given, or continues where the child was interrupted. An error is either a
+// refusal, of which the model is told because nothing has happened, or an
+// UnfinishedError: told of that, a model would give the work to a second child.
 func (rt *Runtime) runChild(ctx context.Context, id, callID, prompt string) (tool.Result, error) {
 	work, done := rt.childContext(ctx, id)
 	child, err := rt.sendPrompt(work, id, callID, prompt)
 	done()
-	if child.IsZero() {
-		if err == nil || ctx.Err() != nil {
-			err = ctx.Err()
+	if errors.Is(err, session.ErrAfterSave) && !errors.Is(err, session.ErrExecutionFailed) {
+		rt.config.Logger.Warn("subagent answered, then a hook failed", "session", id, "error", rt.redactText(err.Error()))
+		err = nil
+	}
+	if err == nil {
+		result := childResult(child)
+		if child.Waiting() {
+			result.Pending = &session.PendingCall{Kind: session.PendingResult, ChildID: id, Prompt: "the subagent waits for a response"}
 		}
-		return tool.Result{ChildSessionID: id}, fmt.Errorf("subagent session %s: %w", id, err)
+		return result, nil
 	}
-	result := childResult(child)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	err = fmt.Errorf("subagent session %s: %w", id, err)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return result, ctx.Err()
-	case err != nil:
-		return result, fmt.Errorf("subagent session %s: %w", id, err)
-	case child.Waiting():
-		result.Pending = &session.PendingCall{Kind: session.PendingResult, ChildID: id, Prompt: "the subagent waits for a response"}
+	case errors.Is(err, session.ErrExecutionFailed):
+		return childResult(child), err
+	case ctx.Err() == nil && !rt.refusedUntouched(ctx, id, err):
+		return tool.Result{ChildSessionID: id}, &agent.UnfinishedError{Err: err}
 	}
-	return result, nil
+	return tool.Result{ChildSessionID: id}, err
+}
+
+// refusedUntouched reports an error that says that a child was not to run, and
+// left nothing of a run behind.
+func (rt *Runtime) refusedUntouched(ctx context.Context, id string, err error) bool {
+	refusals := []error{
+		session.ErrHook, session.ErrInvalid, session.ErrStatus, session.ErrDefinition, session.ErrNotFound, session.ErrCorrupt,
+		session.ErrNewerFormat, session.ErrUnsupported, session.ErrSecret,
+	}
+	var conflict *session.ConflictError
+	if !slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) }) &&
+		(!errors.As(err, &conflict) || conflict.Reason != session.ReasonKeyReused) {
+		return false
+	}
+	child, err := rt.store.Load(ctx, store.Ref{Tenant: rt.who.Tenant, ID: id}, rt.tails != nil)
+	return err == nil && !child.Running() || errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerFormat)
 }
 
 // childResult is what a subagent's last execution came to.
@@ -182,14 +251,15 @@ func (rt *Runtime) respondToParent(ctx context.Context, child session.Session) e
 }
 
 // childContext is the context of a child's execution. It ends with its
-// parent's call, except by a cancel: the child is cancelled then, so that it
-// comes to an end of its own. The caller calls done.
+// parent's call. When the parent's execution ends, by a cancel or because its
+// time is over, the child is cancelled instead, so that it comes to an end of
+// its own. The caller calls done.
 func (rt *Runtime) childContext(ctx context.Context, id string) (work context.Context, done func()) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(over)
-		if !agent.Cancelled(ctx) || rt.Cancel(work, id) != nil { // it may not have begun
+		if !agent.Ended(ctx) || rt.Cancel(work, id) != nil { // it may not have begun
 			end(context.Cause(ctx))
 		}
 	})

@@ -73,6 +73,7 @@ type Admission struct {
 	Pending *session.PendingCall // the call waits for a response; the loop fills in what it knows
 	Changes []session.Change     // written with the start, the refusal or the pending call
 	Reason  any                  // why it is refused, for whoever wraps the gate
+	Permit  tool.Permit          // what a call that runs may do beyond its workspace and its host
 }
 
 // Steps is what a caller does around the steps of the loop: hints, compaction,
@@ -155,6 +156,8 @@ type Notice struct {
 	CallID      string
 	Tool        string
 	IsError     bool
+	Usage       session.Usage // of a step that finished
+	Cost        session.Cost
 	Status      session.ExecutionStatus
 	Stop        session.StopReason
 }
@@ -239,3 +242,11 @@ func (e *StopError) Error() string {
 }
 
 func (e *StopError) Unwrap() error { return e.Err }
+
+// UnfinishedError is returned by a tool that could not come to a result but can
+// be continued by the same call: a subagent whose store is away, say. The loop
+// ends with it and leaves the call started.
+type UnfinishedError struct{ Err error }
+
+func (e *UnfinishedError) Error() string { return e.Err.Error() }
+func (e *UnfinishedError) Unwrap() error { return e.Err }

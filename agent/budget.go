@@ -57,5 +57,5 @@ func (r *run) bound(ctx context.Context, e *session.Execution) (context.Context,
 	if b.Deadline != nil {
 		left = min(left, b.Deadline.Sub(r.Now()))
 	}
-	return context.WithTimeout(ctx, max(left, 0))
+	return context.WithTimeoutCause(ctx, max(left, 0), errTimeOver)
 }

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +42,7 @@ func (r *run) settle(ctx context.Context, step session.Step) error {
 	if err != nil {
 		return err
 	}
-	r.notify(Notice{Kind: StepFinished, StepID: step.ID, StepNumber: step.Number})
+	r.notify(Notice{Kind: StepFinished, StepID: step.ID, StepNumber: step.Number, Model: step.Model, Usage: step.Usage, Cost: step.Cost})
 	return nil
 }
 
@@ -130,6 +132,7 @@ func (r *run) runGroup(ctx, work context.Context, step session.Step, calls []ses
 		return nil, err
 	}
 	var running []session.ToolCall
+	permits := map[string]tool.Permit{}
 	for _, call := range calls {
 		t, _ := tools.Get(call.Name)
 		d, err := r.decide(ctx, work, Call{ToolCall: call, StepID: step.ID, Tool: t}, tools)
@@ -150,6 +153,7 @@ func (r *run) runGroup(ctx, work context.Context, step session.Step, calls []ses
 			// It runs once the calls before it have their results.
 		default:
 			running = append(running, call)
+			permits[call.ID] = d.Permit
 			if err = r.record(session.ToolStarted{StepID: step.ID, CallID: call.ID, ToolName: call.Name}); err == nil {
 				err = r.record(d.Changes...)
 			}
@@ -170,8 +174,12 @@ func (r *run) runGroup(ctx, work context.Context, step session.Step, calls []ses
 		r.notify(Notice{Kind: ToolStarted, StepID: step.ID, StepNumber: step.Number, CallID: call.ID, Tool: call.Name})
 		t, _ := tools.Get(call.Name)
 		use := tool.Call{ID: call.ID, SessionID: r.s.ID(), Arguments: call.Arguments}
+		inside := context.WithValue(work, writerKey{}, callWriter{writes, use.ID})
+		if r.Gate != nil {
+			inside = tool.WithPermit(inside, permits[call.ID])
+		}
 		go func() {
-			result, err := r.invoke(context.WithValue(work, writerKey{}, callWriter{writes, use.ID}), t, use)
+			result, err := r.invoke(inside, t, use)
 			outcomes <- outcome{call: call, result: result, err: err}
 		}()
 	}
@@ -189,11 +197,15 @@ type outcome struct {
 // The last is durable before the next tool runs or the model is asked.
 func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan outcome, writes <-chan writeRequest, n int) error {
 	var failed error // of recording: the calls are waited for even so
-	cutOff := false
+	var cutOff error // why a call has no result: whether it took effect is decided on resume
 	for left := n - 1; left >= 0; left-- {
 		o := r.next(ctx, outcomes, writes)
 		if o.err != nil && ctx.Err() != nil {
-			cutOff = true // whether it took effect is decided on resume
+			cutOff = ctx.Err()
+			continue
+		}
+		if unfinished := (*UnfinishedError)(nil); errors.As(o.err, &unfinished) {
+			cutOff = cmp.Or(cutOff, o.err)
 			continue
 		}
 		if failed != nil {
@@ -211,10 +223,7 @@ func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan ou
 			failed = r.flush(context.WithoutCancel(ctx))
 		}
 	}
-	if failed == nil && cutOff {
-		return ctx.Err()
-	}
-	return failed
+	return cmp.Or(failed, cutOff)
 }
 
 // next waits for a call to end, and meanwhile writes what the others ask for.
@@ -238,7 +247,7 @@ type decision struct {
 
 // decide says whether a call runs, is refused or waits. A call that was running
 // when the process ended runs again only if its tool says that this does no
-// harm.
+// harm, and if the gate still admits it: the log may come from elsewhere.
 func (r *run) decide(ctx, work context.Context, call Call, tools tool.Set) (decision, error) {
 	step, _ := lastStep(r.s.Execution())
 	started := stateOf(step, call.ID) == callStarted // by a process that ended
@@ -250,9 +259,6 @@ func (r *run) decide(ctx, work context.Context, call Call, tools tool.Set) (deci
 	}
 	if started && (call.Tool == nil || call.Tool.Spec().Nature == tool.Once) { // a tool that is gone says nothing about harm
 		return decision{refuse(session.UnknownOutcome), true, nil}, nil
-	}
-	if started {
-		return decision{}, nil
 	}
 	if call.Tool == nil {
 		return decision{Admission: refuse(fmt.Sprintf("unknown tool %q; available: %s", call.Name, strings.Join(tools.Names(), ", ")))}, nil
@@ -272,6 +278,9 @@ func (r *run) decide(ctx, work context.Context, call Call, tools tool.Set) (deci
 	}
 	if d.Refusal == nil && d.Pending == nil && call.Tool.Spec().Runner != tool.ByProgram {
 		d.Admission = remoteCall(call)
+	}
+	if d.Pending != nil && started { // nobody can say any more what was approved
+		return decision{refuse(session.UnknownOutcome), true, nil}, nil
 	}
 	if d.Pending != nil && r.settling {
 		return decision{refuse(cancelledText), true, nil}, nil

@@ -17,6 +17,16 @@ var errCancelled = errors.New("the execution was cancelled")
 // continued.
 func Cancelled(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errCancelled) }
 
+// errTimeOver is why the context of a call ended that was running when the
+// execution's time was over.
+var errTimeOver = errors.New("the execution's time is over")
+
+// Ended reports that the context of a running call ended because the execution
+// does: somebody cancelled it, or its time is over.
+func Ended(ctx context.Context) bool {
+	return Cancelled(ctx) || errors.Is(context.Cause(ctx), errTimeOver)
+}
+
 // callContext returns the context of calls to a model or to tools. It ends with
 // the execution's time or deadline, and when somebody cancels the execution.
 // The caller calls done.

@@ -261,7 +261,7 @@ func (r *run) recordAnswer(ctx context.Context, stepID string, started time.Time
 	if err := r.flush(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	r.notify(Notice{Kind: StepFinished, StepID: stepID})
+	r.notify(Notice{Kind: StepFinished, StepID: stepID, Model: name, Usage: response.Usage, Cost: cost})
 	return nil
 }
 

@@ -68,10 +68,7 @@ func (r *run) failure(e *session.Execution) error {
 		return nil
 	}
 	if r.cause == nil {
-		r.cause = errors.New("the model failed")
-		if n := len(e.Errors); n > 0 {
-			r.cause = errors.New(e.Errors[n-1].Message)
-		}
+		r.cause = e.Cause()
 	}
 	return &session.ExecutionError{ID: r.s.ID(), ExecutionID: e.ID, Err: r.cause}
 }
@@ -108,8 +105,6 @@ func (r *run) advance(ctx context.Context, e *session.Execution) error {
 	last, _ := lastStep(e)
 	cut := finishSignal(last.FinishReason)
 	switch {
-	case last.Type == session.StepError:
-		return r.finish(session.Signal{Reason: session.StopError, Message: "the model call failed", Source: "agent"})
 	case len(cut) > 0 && !r.spokenTo(), last.Type == session.StepFinal && len(followUps) == 0 && r.answered():
 		again, err := r.judge(ctx, last)
 		if err != nil || again {

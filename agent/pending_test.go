@@ -252,3 +252,27 @@ func TestRun_callIDsAreUniqueInTheSession(t *testing.T) {
 		}
 	}
 }
+
+// The log of a session may come from elsewhere: that a call had started does
+// not mean that anybody here allowed it.
+func TestPending_aCallThatHadStartedIsDecidedAgain(t *testing.T) {
+	for name, gate := range map[string]agent.Gate{"no gate": nil, "a gate that asks": &askAll{}} {
+		work := &counter{name: "work", nature: tool.Idempotent}
+		r := newRig(t, scripted.New(scripted.Reply{Text: "done"}), work)
+		s, err := r.begin(nil).With(r.now,
+			session.InferenceAnswered{StepID: "step"},
+			session.MessageAdded{Message: session.Message{ID: "a", Role: session.RoleAssistant, StepID: "step", ExecutionID: "e", ToolCalls: []session.ToolCall{call("call-work", "work")}}},
+			session.ToolStarted{StepID: "step", CallID: "call-work", ToolName: "work"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.config.Gate = gate
+		s = r.run(s)
+		if ran := work.runs["call-work"]; ran != map[bool]int{true: 1}[gate == nil] || s.Reply() != "done" {
+			t.Errorf("%s: ran %d times, results %v", name, ran, results(s))
+		}
+		if gate != nil && results(s)["call-work"] != session.UnknownOutcome {
+			t.Errorf("%s: %v", name, results(s))
+		}
+	}
+}

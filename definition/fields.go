@@ -41,7 +41,10 @@ func (r *reader) definition(d *session.Definition) field {
 		may("responseFormat", document.Ptr(&d.ResponseFormat, responseFormat)),
 		may("budget", document.Ptr(&d.Budget, budget)),
 		may("memory", document.Ptr(&d.Memory, memory)),
-		may("metadata", values(&d.Metadata)),
+		may("metadata", func(v value) {
+			r.secretKeys(v)
+			values(&d.Metadata)(v)
+		}),
 	)
 }
 

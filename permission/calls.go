@@ -26,9 +26,13 @@ func (q Request) ForCall(call session.ToolCall, spec tool.Spec) []Request {
 	if spec.Effects.Has(tool.Shell) {
 		q.Command = named.text("command", "cmd", "script")
 	}
-	q.Domain = named.host()
+	q.Domain, q.URL = named.host(), named.text(urlNames...)
 	q.Type = approvalType(q.Effects)
+	q.Deep = spec.Deep
 	paths := named.paths()
+	if len(paths) == 0 && spec.Deep {
+		paths = []string{"."}
+	}
 	if len(paths) == 0 || q.Effects.Within(tool.Network|tool.Export|tool.Shell) {
 		return []Request{q}
 	}
@@ -131,9 +135,12 @@ func (a arguments) paths() []string {
 	return found
 }
 
+// urlNames are what tools call the address they ask.
+var urlNames = []string{"url", "uri", "href", "endpoint"}
+
 // host returns the host that the arguments name.
 func (a arguments) host() string {
-	if u, err := url.Parse(a.text("url", "uri", "href", "endpoint")); err == nil && u.Hostname() != "" {
+	if u, err := url.Parse(a.text(urlNames...)); err == nil && u.Hostname() != "" {
 		return u.Hostname()
 	}
 	return a.text("domain", "host")

@@ -17,7 +17,8 @@ type line struct {
 	commands  []command // each is decided on its own
 	hidden    []command // in substitutions and wrappers: may be denied or asked about, never allowed
 	opaque    string    // why its effect cannot be known; empty if it can
-	writes    []string  // targets of redirections
+	reads     []string  // sources of redirections
+	writes    []string  // their targets
 	forkBomb  bool      // a function starts itself twice
 	tooNested bool      // too many nested commands to check
 }
@@ -43,26 +44,53 @@ const (
 	opaqueEval         = "it evaluates a text"
 	opaqueStatement    = "it is a script, not a plain command"
 	opaqueBraces       = "it has a brace expansion"
+	opaqueExpansion    = "the shell expands parts of it"
+	opaqueState        = "it changes the shell that runs the rest"
 )
 
-// readLine parses a line as bash does. If a POSIX shell would read it differently,
-// both readings are checked and the line is opaque.
+// readLine reads a line. Only one of plain commands shows what it does. Any other
+// is opaque; it is parsed as bash and as a POSIX shell parse it, to find what is
+// denied.
 func readLine(text string) line {
 	l := line{text: text}
 	l.read(text, 0, true)
-	if strings.ContainsAny(text, "$&<>{([") {
-		posix := line{text: text}
-		if file, err := parse(text, syntax.LangPOSIX); err == nil {
-			r := reader{line: &posix}
-			r.stmts(file.Stmts, true)
-			if !slices.EqualFunc(l.commands, posix.commands, slices.Equal) {
-				l.markOpaque(opaqueDialect)
-				l.hidden = append(append(l.hidden, posix.commands...), posix.hidden...)
-			}
+	plain, ok := scanPlain(text)
+	switch {
+	case !ok:
+		l.readPOSIX()
+		l.markOpaque(opaqueExpansion)
+	case !slices.EqualFunc(l.commands, plain, slices.Equal):
+		l.markOpaque(opaqueDialect)
+		for _, c := range plain {
+			l.hide(c, 0)
 		}
+	case len(plain) > 1 && slices.ContainsFunc(plain, command.changesShell):
+		l.markOpaque(opaqueState)
 	}
 	return l
 }
+
+// readPOSIX adds what a POSIX shell would run. Where the line cannot be parsed
+// so, another shell may find commands in it that bash does not.
+func (l *line) readPOSIX() {
+	file, err := parse(l.text, syntax.LangPOSIX)
+	if err != nil {
+		l.markOpaque(opaqueDialect)
+		l.guess(l.text, 0)
+		return
+	}
+	posix := line{text: l.text}
+	reader{line: &posix}.stmts(file.Stmts, true)
+	if !slices.EqualFunc(l.commands, posix.commands, slices.Equal) {
+		l.markOpaque(opaqueDialect)
+		l.hidden = append(append(l.hidden, posix.commands...), posix.hidden...)
+	}
+}
+
+// shellState are commands that change how the shell reads or runs what follows.
+var shellState = strings.Fields("cd pushd popd alias unalias export set unset readonly local declare typeset trap eval . source exec umask ulimit hash command builtin enable shopt read getopts return exit shift")
+
+func (c command) changesShell() bool { return slices.Contains(shellState, c[0].text) }
 
 func (l *line) markOpaque(why string) {
 	if l.opaque == "" {
@@ -75,11 +103,16 @@ func (l *line) plain() (command, bool) {
 	if l.opaque != "" || len(l.commands) != 1 {
 		return nil, false
 	}
-	return l.commands[0], l.commands[0].literal()
+	return l.commands[0], l.commands[0].fixed()
 }
 
 func (c command) literal() bool {
 	return !slices.ContainsFunc(c, func(w word) bool { return !w.literal })
+}
+
+// fixed reports a command in which nothing expands, file names neither.
+func (c command) fixed() bool {
+	return !slices.ContainsFunc(c, func(w word) bool { return !w.literal || w.glob })
 }
 
 // prefix returns the command as the prefix of a rule: all words, quoted if
@@ -143,6 +176,9 @@ func (l *line) guess(text string, depth int) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(";&|\n\r(){}`\x00", r) })
 	for _, part := range parts {
 		fields := strings.Fields(part)
+		for len(fields) > 1 && (strings.ContainsAny(fields[0], "<>=") || slices.Contains(reserved, fields[0])) {
+			fields = fields[1:] // a redirection, an assignment, a keyword
+		}
 		for i, f := range fields {
 			fields[i] = strings.Trim(f, `"'\$`)
 		}
@@ -332,24 +368,36 @@ func (r reader) redirect(d *syntax.Redirect) {
 	if !target.literal || target.text != "/dev/null" {
 		r.line.markOpaque(opaqueRedirection)
 	}
-	if d.Op != syntax.RdrIn && d.Op != syntax.DplIn {
+	if d.Op == syntax.RdrIn || d.Op == syntax.DplIn {
+		r.line.reads = append(r.line.reads, target.text)
+	} else {
 		r.line.writes = append(r.line.writes, target.text)
 	}
 }
 
-// isForkBomb reports a function that pipes itself into itself.
+// isForkBomb reports a function that starts itself in the background or in a
+// pipe: each start makes another.
 func isForkBomb(f *syntax.FuncDecl) bool {
 	if f.Name == nil {
 		return false
 	}
-	calls := func(s *syntax.Stmt) bool {
-		c, ok := s.Cmd.(*syntax.CallExpr)
-		return ok && len(c.Args) > 0 && readWord(c.Args[0]).text == f.Name.Value
+	callsItself := func(node syntax.Node) bool {
+		found := false
+		syntax.Walk(node, func(n syntax.Node) bool {
+			if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && readWord(c.Args[0]).text == f.Name.Value {
+				found = true
+			}
+			return !found
+		})
+		return found
 	}
 	found := false
 	syntax.Walk(f.Body, func(n syntax.Node) bool {
-		if b, ok := n.(*syntax.BinaryCmd); ok && calls(b.X) && calls(b.Y) {
-			found = true
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			found = found || n.Background && callsItself(n)
+		case *syntax.BinaryCmd:
+			found = found || (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && callsItself(n)
 		}
 		return !found
 	})

@@ -22,12 +22,12 @@ func TestCommand_prefixIsWholeWords(t *testing.T) {
 		"git status 2>&1":            "allow",
 		"git status 2>/dev/null":     "allow",
 		"git status >/dev/null 2>&1": "allow",
-		"git status &>/dev/null":     "allow",
+		"git status &>/dev/null":     "ask",
 		"git status </dev/null":      "allow",
-		"git status 2>&-":            "allow",
-		"git status $HOME":           "allow",
-		"git status *.go":            "allow",
-		"! git status":               "allow",
+		"git status 2>&-":            "ask",
+		"git status $HOME":           "ask",
+		"git status *.go":            "ask",
+		"! git status":               "ask",
 
 		"git statusx":      "ask",
 		"git":              "ask",
@@ -60,7 +60,7 @@ func TestCommand_everyPartIsDecided(t *testing.T) {
 		"ls; cat x":                "allow",
 		"ls && cat x || ls":        "allow",
 		"ls | cat":                 "allow",
-		"ls |& cat":                "allow",
+		"ls |& cat":                "ask",
 		"ls & cat x":               "allow",
 		"ls &":                     "allow",
 		"ls\ncat x":                "allow",
@@ -95,8 +95,8 @@ func TestCommand_everyPartIsDecided(t *testing.T) {
 	}
 }
 
-// What nobody can see through is allowed by a mode alone, and denied by what
-// is found inside.
+// What nobody can see through is asked about in every mode but the one that
+// bypasses permissions, and denied by what is found inside.
 func TestCommand_opaqueLines(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -149,10 +149,11 @@ func TestCommand_opaqueLines(t *testing.T) {
 			{name + ": no allow rule", everything, "ask", "mode"},
 			{name + ": no grant", granted(plain, permission.BundleKey, fresh), "ask", "mode"},
 			{name + ": no safe list", in("dangerous_only", plain), "ask", "mode"},
-			{name + ": a mode may", in("dont_ask", plain), "allow", "mode"},
-			{name + ": deny rules look inside", in("dont_ask", under(plain, rule("deny", prefix("git push")))), "deny", "rule"},
-			{name + ": ask rules look inside", in("dont_ask", under(plain, rule("ask", prefix("git push")))), "ask", "rule"},
-			{name + ": only what is there", in("dont_ask", under(plain, rule("deny", prefix("git pull")))), "allow", "mode"},
+			{name + ": most modes ask", in("allow_known", plain), "ask", "mode"},
+			{name + ": bypass does not", in("bypass_permissions", plain), "allow", "mode"},
+			{name + ": deny rules look inside", in("allow_known", under(plain, rule("deny", prefix("git push")))), "deny", "rule"},
+			{name + ": ask rules look inside", in("allow_known", under(plain, rule("ask", prefix("git push")))), "ask", "rule"},
+			{name + ": only what is there", in("allow_known", under(plain, rule("deny", prefix("svn")))), "ask", "mode"},
 		})
 		if actions := evaluate(plain).SuggestedActions; len(actions) != 2 {
 			t.Errorf("%s: an answer could be kept: %v", name, actions)
@@ -172,8 +173,8 @@ func TestCommand_wrappersHideNothing(t *testing.T) {
 	} {
 		expect(t, []decision{
 			{line + ": denied", in("bypass_permissions", under(command(line), rule("deny", prefix("git push")))), "deny", "rule"},
-			{line + ": asked", in("dont_ask", under(command(line), rule("ask", prefix("git push")))), "ask", "rule"},
-			{line + ": another", in("dont_ask", under(command(line), rule("deny", prefix("git pull")))), "allow", "mode"},
+			{line + ": asked", in("allow_known", under(command(line), rule("ask", prefix("git push")))), "ask", "rule"},
+			{line + ": another", in("allow_known", under(command(line), rule("deny", prefix("git pull")))), "ask", "mode"},
 		})
 		if strings.HasPrefix(line, `\`) {
 			continue // the same command, written otherwise
@@ -189,7 +190,7 @@ func TestCommand_shellsThatDisagree(t *testing.T) {
 	const line = `ls $'a\'; git push #'`
 	expect(t, []decision{
 		{"not allowed", under(command(line), rule("allow", prefix("ls"))), "ask", "mode"},
-		{"denied", in("dont_ask", under(command(line), rule("deny", prefix("git push")))), "deny", "rule"},
+		{"denied", in("allow_known", under(command(line), rule("deny", prefix("git push")))), "deny", "rule"},
 	})
 }
 
@@ -229,7 +230,7 @@ func TestCommand_longHereDocumentsAreNotGuessedAt(t *testing.T) {
 	t.Parallel()
 	line := "cat > a.go <<'EOF'\n" + strings.Repeat("if f(a[1]) { g(b) }\ngit push\nreboot\n", 1_000) + "EOF\n"
 	expect(t, []decision{
-		{"is no command", in("dont_ask", under(command(line), rule("deny", prefix("git push")))), "allow", "mode"},
+		{"is no command", in("bypass_permissions", under(command(line), rule("deny", prefix("svn")))), "allow", "mode"},
 		{"is opaque", under(command(line), rule("allow", prefix("cat"))), "ask", "mode"},
 	})
 }

@@ -25,9 +25,23 @@ func (e Engine) decide(f *facts) verdict {
 		return v
 	}
 	if f.location {
-		return newVerdict(session.EffectAsk, ReasonMode, map[string]any{"effect": "location"}, textLocation)
+		return f.denyIfUnasked(newVerdict(session.EffectAsk, ReasonMode, map[string]any{"effect": "location"}, textLocation))
 	}
-	return f.askAfterDenials(f.askIfRulesMissing(f.decideByRules()))
+	v := f.checkDenied(f.decideByRules())
+	v = f.askIfProtected(v)
+	v = f.askIfDataLeaves(v)
+	v = f.askIfRulesMissing(v)
+	v = f.askAfterDenials(v)
+	return f.denyIfUnasked(v)
+}
+
+// denyIfUnasked denies in the mode dont_ask what another mode would ask for.
+func (f *facts) denyIfUnasked(v verdict) verdict {
+	if v.decision != session.EffectAsk || f.mode != session.PermissionDontAsk {
+		return v
+	}
+	about := map[string]any{"mode": f.mode, "originalReason": map[string]any{"type": v.reason.Type, "summary": v.reason.Summary}}
+	return newVerdict(session.EffectDeny, ReasonMode, about, textDontAsk, v.reason.Summary)
 }
 
 func (f *facts) checkRestrictions() (verdict, bool) {
@@ -72,12 +86,15 @@ func (f *facts) decideByRules() verdict {
 	}
 	var worst verdict
 	take := func(v verdict) {
-		if v.strictness() > worst.strictness() {
+		if d := v.strictness() - worst.strictness(); d > 0 || d == 0 && worst.byMode && !v.byMode {
 			worst = v
 		}
 	}
-	for _, c := range f.line.commands {
-		take(f.decideOne(c))
+	f.exact = make([]bool, len(f.line.commands))
+	for i, c := range f.line.commands {
+		v := f.decideOne(c)
+		f.exact[i] = v.exact
+		take(v)
 	}
 	if len(f.line.commands) == 0 {
 		take(f.decideOne(nil))
@@ -98,10 +115,14 @@ func (f *facts) decideOne(c command) verdict {
 		return ruleVerdict(best)
 	}
 	if key, ok := f.granted(c); ok {
-		return newVerdict(session.EffectAllow, ReasonBundleGrant, map[string]any{"grant": key}, textGrant)
+		v := newVerdict(session.EffectAllow, ReasonBundleGrant, map[string]any{"grant": key}, textGrant)
+		v.exact = key != BundleKey
+		return v
 	}
 	if best != nil && (best.Effect == session.EffectAllow || f.mode != session.PermissionBypass) {
-		return ruleVerdict(best)
+		v := ruleVerdict(best)
+		v.exact = best.Effect == session.EffectAllow && best.Scope.Kind == session.ScopeCommandPrefix && len(prefixWords(best)) == len(c)
+		return v
 	}
 	v := f.byMode(c)
 	v.byMode = true
@@ -111,7 +132,7 @@ func (f *facts) decideOne(c command) verdict {
 // byMode decides by the mode what no rule or grant has decided.
 func (f *facts) byMode(c command) verdict {
 	mode, strict := f.mode, session.EffectAsk
-	if mode == session.PermissionPlan {
+	if mode == session.PermissionPlan || mode == session.PermissionDontAsk {
 		strict = session.EffectDeny
 	}
 	about := map[string]any{"mode": mode}
@@ -135,12 +156,18 @@ func (f *facts) byMode(c command) verdict {
 }
 
 func (f *facts) modeAllows(mode string, c command) bool {
+	if f.isCommand && f.unsandboxed && mode != session.PermissionBypass {
+		return false
+	}
 	switch mode {
 	case session.PermissionAcceptEdits:
 		return f.reads() || f.edits()
 	case session.PermissionDangerousOnly:
 		return f.reads() || f.edits() || f.safe(c)
-	case session.PermissionDontAsk, session.PermissionBypass:
+	case session.PermissionAllowKnown:
+		_, understood := c.understood()
+		return !f.isCommand || understood && f.staysInside(c)
+	case session.PermissionBypass:
 		return true
 	}
 	return f.reads()
@@ -161,7 +188,7 @@ func (f *facts) askIfRulesMissing(v verdict) verdict {
 
 // askAfterDenials asks instead of denying for ever what the mode alone denies.
 func (f *facts) askAfterDenials(v verdict) verdict {
-	if v.decision != session.EffectDeny || !v.byMode {
+	if v.decision != session.EffectDeny || !v.byMode || f.mode == session.PermissionDontAsk {
 		return v
 	}
 	d, ok := f.q.Denials.Get(f.scope.Fingerprint())

@@ -17,7 +17,8 @@ func TestEvaluate_modes(t *testing.T) {
 	edit := on(call("write_file", permission.Read|permission.Write), "/w/a")
 	unplaced := call("save_note", permission.Write)
 	remove := on(call("delete_file", permission.Delete), "/w/a")
-	safe, shell, opaque := command("git status -s"), command("make install"), command("git status > out")
+	safe, change, shell, opaque := command("git status -s"), command("mkdir out"), command("make install"), command("git status > out")
+	guarded := on(edit, "/w/.git/config")
 	export := call("http_request", permission.Export)
 	external := call("post_message", permission.External|permission.Network)
 	browser, system := call("browser_click", permission.Browser), call("press_key", permission.System)
@@ -32,27 +33,29 @@ func TestEvaluate_modes(t *testing.T) {
 	calls := []struct {
 		name string
 		q    permission.Request
-		want [6]string // in the order of modes below
+		want [7]string // in the order of modes below
 	}{
-		{"read", read, [6]string{"allow", "allow", "allow", "allow", "allow", "allow"}},
-		{"fetch", fetch, [6]string{"allow", "allow", "allow", "allow", "allow", "allow"}},
-		{"edit", edit, [6]string{"deny", "ask", "allow", "allow", "allow", "allow"}},
-		{"edit nobody knows where", unplaced, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"delete", remove, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"safe command", safe, [6]string{"deny", "ask", "ask", "allow", "allow", "allow"}},
-		{"command", shell, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"opaque command", opaque, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"export", export, [6]string{"deny", "ask", "ask", "ask", "ask", "ask"}},
-		{"external service", external, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"browser", browser, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"system", system, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"MCP by effect", mcp, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"MCP by server", served, [6]string{"deny", "ask", "ask", "ask", "allow", "allow"}},
-		{"declares nothing", silent, [6]string{"deny", "ask", "ask", "ask", "ask", "allow"}},
-		{"not registered", stranger, [6]string{"deny", "ask", "ask", "ask", "ask", "allow"}},
-		{"read outside", outside, [6]string{"deny", "ask", "ask", "ask", "ask", "ask"}},
+		{"read", read, [7]string{"allow", "allow", "allow", "allow", "allow", "allow", "allow"}},
+		{"fetch", fetch, [7]string{"allow", "allow", "allow", "allow", "allow", "allow", "allow"}},
+		{"edit", edit, [7]string{"deny", "ask", "deny", "allow", "allow", "allow", "allow"}},
+		{"edit nobody knows where", unplaced, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"delete", remove, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"safe command", safe, [7]string{"deny", "ask", "deny", "ask", "allow", "allow", "allow"}},
+		{"command that writes", change, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"command not understood", shell, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "allow"}},
+		{"opaque command", opaque, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "allow"}},
+		{"edit of a protected place", guarded, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "allow"}},
+		{"export", export, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "ask"}},
+		{"external service", external, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"browser", browser, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"system", system, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"MCP by effect", mcp, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"MCP by server", served, [7]string{"deny", "ask", "deny", "ask", "ask", "allow", "allow"}},
+		{"declares nothing", silent, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "allow"}},
+		{"not registered", stranger, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "allow"}},
+		{"read outside", outside, [7]string{"deny", "ask", "deny", "ask", "ask", "ask", "ask"}},
 	}
-	modes := []string{"plan", "default", "accept_edits", "dangerous_only", "dont_ask", "bypass_permissions"}
+	modes := []string{"plan", "default", "dont_ask", "accept_edits", "dangerous_only", "allow_known", "bypass_permissions"}
 	for _, c := range calls {
 		for i, mode := range modes {
 			expect(t, []decision{{c.name + " in " + mode, in(mode, c.q), c.want[i], ""}})
@@ -104,7 +107,7 @@ func TestEvaluate_firstDecisionStands(t *testing.T) {
 		{"a grant before a rule that asks", askedByRule, "allow", "bundle_grant"},
 		{"a grant before the mode", granted(in("plan", command("git push")), "command_prefix:git push", fresh), "allow", "bundle_grant"},
 		{"a rule before the mode", in("plan", under(command("git push"), rule("allow", prefix("git push")))), "allow", "rule"},
-		{"a rule that asks before the mode", in("dont_ask", under(command("git push"), rule("ask", prefix("git push")))), "ask", "rule"},
+		{"a rule that asks before the mode", in("allow_known", under(command("git push"), rule("ask", prefix("git push")))), "ask", "rule"},
 	})
 	for _, q := range []permission.Request{located, typed} {
 		if got := evaluate(q).SuggestedActions; len(got) != 2 {
@@ -117,7 +120,7 @@ func TestEvaluate_capabilities(t *testing.T) {
 	t.Parallel()
 	with := func(q permission.Request, capabilities map[string]bool) permission.Request {
 		q.Workspace.Capabilities = capabilities
-		return in("dont_ask", q)
+		return in("allow_known", q)
 	}
 	type on = map[string]bool
 	for name, c := range map[string]struct {
@@ -164,7 +167,7 @@ func TestEvaluate_outsideTheWorkspaceNoModeAllows(t *testing.T) {
 	link := place("/w/link", "/etc/passwd")
 	expect(t, []decision{
 		{"inside", place("/w/a/b", "/w/a/b"), "allow", "mode"},
-		{"the root itself", place("/w", "/w"), "allow", "mode"},
+		{"the root itself", place("/w", "/w"), "ask", "protected_path"},
 		{"relative", place("a/b", "/w/a/b"), "allow", "mode"},
 		{"back and forth", place("/w/a/../b", "/w/b"), "allow", "mode"},
 		{"root with a slash", slashed, "allow", "mode"},
@@ -292,8 +295,8 @@ func TestEvaluate_exportNeedsAPerson(t *testing.T) {
 	typed.Type = "data_export"
 	expect(t, []decision{
 		{"bypass", in("bypass_permissions", export), "ask", "mode"},
-		{"dont_ask", in("dont_ask", export), "ask", "mode"},
-		{"by type", in("dont_ask", typed), "ask", "mode"},
+		{"allow_known", in("allow_known", export), "ask", "mode"},
+		{"by type", in("allow_known", typed), "ask", "mode"},
 		{"by rule", under(export, rule("allow", domain)), "allow", "rule"},
 		{"by grant", granted(export, domain.Fingerprint(), fresh), "allow", "bundle_grant"},
 	})

@@ -18,17 +18,22 @@ type facts struct {
 	hasPath        bool
 	path, resolved string // clean and absolute; empty if unknown
 	inside         bool   // both paths are in the workspace
+	deep           bool   // the call is about everything below the path
 
 	server, domain string
 
 	isCommand bool
 	line      line
+	exact     []bool // by command: a person allowed just this
 
 	unknown  bool
 	export   bool
 	location bool
 
+	own   []rule // Rules of the request
 	scope session.Scope
+
+	unsandboxed bool // a command could do anything
 }
 
 func readFacts(q *Request) facts {
@@ -36,6 +41,7 @@ func readFacts(q *Request) facts {
 		q:         q,
 		mode:      q.Mode,
 		hasPath:   q.Path != "" || q.ResolvedPath != "",
+		deep:      q.Deep || !q.Effects.Within(Read|Network),
 		server:    serverName(q.Server),
 		domain:    host(q.Domain),
 		isCommand: q.Effects.Has(Shell) || q.Command != "",
@@ -45,6 +51,10 @@ func readFacts(q *Request) facts {
 	}
 	if session.CheckPermissionMode(f.mode) != nil {
 		f.mode = session.PermissionDefault
+	}
+	f.own = make([]rule, len(q.Rules))
+	for i := range q.Rules {
+		f.own[i].Rule = &q.Rules[i]
 	}
 	if f.hasPath {
 		f.resolvePaths()
@@ -97,10 +107,8 @@ func (f *facts) edits() bool {
 
 // rules yields the rules that may apply to the call or to one command of it.
 func (f *facts) rules(c command, yield func(r *rule)) {
-	var r rule
-	for i := range f.q.Rules {
-		r.Rule = &f.q.Rules[i]
-		yield(&r)
+	for i := range f.own {
+		yield(&f.own[i])
 	}
 	f.q.Policy.each(f, c, yield)
 }
@@ -142,6 +150,9 @@ func (f *facts) bestHidden(c command) *session.Rule {
 	return best.Rule
 }
 
+// vouched reports whether a person has allowed just this command of the line.
+func (f *facts) vouched(i int) bool { return i < len(f.exact) && f.exact[i] }
+
 // granted returns the key of a valid grant for the call or one command of it.
 func (f *facts) granted(c command) (string, bool) {
 	if f.q.Grants.Len() == 0 || f.isCommand && f.line.opaque != "" {
@@ -153,7 +164,7 @@ func (f *facts) granted(c command) (string, bool) {
 	keys := []string{f.scope.Fingerprint()}
 	if f.isCommand {
 		keys = keys[:0]
-		if c.literal() && len(c) > 0 {
+		if c.fixed() && len(c) > 0 {
 			keys = append(keys, session.Scope{Kind: session.ScopeCommandPrefix, Prefix: c.prefix()}.Fingerprint())
 		}
 		if f.q.Effects.Has(Shell) {

@@ -17,6 +17,10 @@ const ManifestPath = ".holdfast/permissions.json"
 
 const fileVersion = 1
 
+// maxFileRules is how many rules a file has at most: all of them are compiled
+// before the first decision.
+const maxFileRules = 2000
+
 type ruleFile struct {
 	Version int               `json:"version"`
 	Rules   []json.RawMessage `json:"rules"`
@@ -24,8 +28,8 @@ type ruleFile struct {
 
 // DecodeRules reads a file of rules and sets their source. A relative path in a
 // rule starts at root, which is absolute. An invalid rule is left out with a
-// warning. An error means that the file has another format or version, and that
-// none of its rules is known.
+// warning. An error means that the file has another format or version, or too
+// many rules, and that none of them is known.
 func DecodeRules(data []byte, source, root string) ([]session.Rule, []string, error) {
 	var file ruleFile
 	if err := strict(data, &file); err != nil {
@@ -33,6 +37,9 @@ func DecodeRules(data []byte, source, root string) ([]session.Rule, []string, er
 	}
 	if file.Version != fileVersion {
 		return nil, nil, &session.RuleError{Field: "version", Reason: fmt.Sprintf("%d is not supported, only %d", file.Version, fileVersion)}
+	}
+	if n := len(file.Rules); n > maxFileRules {
+		return nil, nil, &session.RuleError{Field: "rules", Reason: fmt.Sprintf("there are %d, at most %d are read", n, maxFileRules)}
 	}
 	rules, warnings := []session.Rule{}, []string{}
 	for i, raw := range file.Rules {

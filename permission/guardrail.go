@@ -12,6 +12,7 @@ import (
 // What the built-in guardrails deny.
 const (
 	harmDelete   = "it deletes the root folder, the home folder or everything"
+	harmRights   = "it changes the owner or the rights of everything"
 	harmFormat   = "it makes a file system"
 	harmDevice   = "it writes to a device"
 	harmForkBomb = "it is a fork bomb: it starts itself without end"
@@ -95,64 +96,126 @@ func (e Engine) configured(text string) string {
 	return ""
 }
 
-// harmOf is what one command, taken as it is, would do.
+// harmOf is what one command, taken as it is, would do. A pattern in the place of
+// the program may be any that it matches, and an expansion may be rm.
 func harmOf(c command) string {
-	name, args := path.Base(c[0].text), c[1:]
-	switch {
-	case name == "rm":
-		if hasOption(args, "rR", "--recursive") && slices.ContainsFunc(args, everything) {
-			return harmDelete
+	for _, known := range harms {
+		for _, name := range known.names {
+			if c[0].is(name) || !c[0].literal && name == "rm" {
+				if known.by == nil || known.by(c[1:]) {
+					return known.harm
+				}
+			}
 		}
-	case name == "find":
-		if len(args) > 0 && everything(args[0]) && hasOption(args[1:], "", "-delete") {
-			return harmDelete
-		}
-	case name == "mkfs" || strings.HasPrefix(name, "mkfs."):
+	}
+	if strings.HasPrefix(path.Base(c[0].text), "mkfs.") {
 		return harmFormat
-	case name == "dd":
-		if slices.ContainsFunc(args, func(w word) bool { to, ok := strings.CutPrefix(w.text, "of="); return ok && device(to) }) {
-			return harmDevice
-		}
-	case name == "tee" || name == "shred" || name == "wipefs":
-		if slices.ContainsFunc(args, func(w word) bool { return device(w.text) }) {
-			return harmDevice
-		}
-	case name == "cp" || name == "mv":
-		if len(args) > 0 && device(args[len(args)-1].text) {
-			return harmDevice
-		}
-	case name == "shutdown" || name == "reboot" || name == "poweroff" || name == "halt":
-		return harmShutdown
-	case name == "systemctl" || name == "init" || name == "telinit":
-		if slices.ContainsFunc(args, func(w word) bool { return slices.Contains([]string{"reboot", "poweroff", "halt", "0", "6"}, w.text) }) {
-			return harmShutdown
+	}
+	return harmBehind(c)
+}
+
+// is reports a word that runs a program of that name.
+func (w word) is(name string) bool { return w.literal && w.mayBe(name, path.Base(w.text)) }
+
+// harmBehind looks for a recursive delete of everything behind any other program:
+// it may be one that starts its arguments.
+func harmBehind(c command) string {
+	for i := 1; i < len(c) && i < maxArguments; i++ {
+		if c[i].literal && !c[i].glob && path.Base(c[i].text) == "rm" && deletesEverything(c[i+1:]) {
+			return harmDelete
 		}
 	}
 	return ""
 }
 
-// hasOption finds a long option or a short one among others: -rf has r.
+// harms lists programs with the arguments that make them harmful; nil: any.
+var harms = []struct {
+	harm  string
+	names []string
+	by    func(args []word) bool
+}{
+	{harmDelete, []string{"rm"}, deletesEverything},
+	{harmDelete, []string{"find"}, findDeletesEverything},
+	{harmRights, []string{"chmod", "chown", "chgrp"}, func(args []word) bool {
+		return hasOption(args, "R", "--recursive") && slices.ContainsFunc(args, everything)
+	}},
+	{harmFormat, []string{"mkfs", "mke2fs", "mkswap"}, nil},
+	{harmDevice, []string{"dd"}, func(args []word) bool {
+		return slices.ContainsFunc(args, func(w word) bool { to, ok := strings.CutPrefix(w.text, "of="); return ok && device(to) })
+	}},
+	{harmDevice, []string{"tee", "shred", "wipefs", "blkdiscard", "fdisk", "sfdisk", "sgdisk", "parted", "badblocks"}, func(args []word) bool {
+		return slices.ContainsFunc(args, func(w word) bool { return device(w.text) })
+	}},
+	{harmDevice, []string{"cp", "mv"}, func(args []word) bool { return len(args) > 0 && device(args[len(args)-1].text) }},
+	{harmShutdown, []string{"shutdown", "reboot", "poweroff", "halt"}, nil},
+	{harmShutdown, []string{"systemctl", "loginctl", "init", "telinit"}, func(args []word) bool {
+		return slices.ContainsFunc(args, func(w word) bool {
+			return slices.Contains([]string{"reboot", "poweroff", "halt", "kexec", "0", "6"}, w.text)
+		})
+	}},
+}
+
+func deletesEverything(args []word) bool {
+	return hasOption(args, "rR", "--recursive") && slices.ContainsFunc(args, everything) || hasOption(args, "", "--no-preserve-root")
+}
+
+// findDeletesEverything looks at where find starts: its arguments before the
+// first test, options such as -L left out.
+func findDeletesEverything(args []word) bool {
+	all := false
+	for i, w := range args {
+		switch text := w.text; {
+		case text == "-L" || text == "-H" || text == "-P" || strings.HasPrefix(text, "-O") || text == "-D":
+		case strings.HasPrefix(text, "-") || text == "!" || text == "(":
+			return all && removes(args[i:])
+		default:
+			all = all || everything(w)
+		}
+	}
+	return false
+}
+
+// removes reports tests and actions of find that remove files.
+func removes(actions []word) bool {
+	return slices.ContainsFunc(actions, func(w word) bool { return w.text == "-delete" }) ||
+		slices.ContainsFunc(behindActions(actions), func(c command) bool { return c[0].is("rm") || c[0].is("shred") || c[0].is("unlink") })
+}
+
+// hasOption finds a long option, also abbreviated, or a short one among others:
+// -rf has r.
 func hasOption(args []word, short, long string) bool {
 	return slices.ContainsFunc(args, func(w word) bool {
-		if w.text == long {
-			return true
+		if strings.HasPrefix(w.text, "--") {
+			return len(w.text) > 2 && strings.HasPrefix(long, w.text)
 		}
-		return strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.ContainsAny(w.text, short)
+		return strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, short)
 	})
 }
 
-// everything reports the root folder, the home folder or all of a folder.
+// systemFolders are those without which no system runs.
+var systemFolders = strings.Fields("/bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /sbin /sys /usr /var /Users /System /Library /Applications")
+
+// everything reports the root folder, a folder of the system, the home folder or
+// all of a folder.
 func everything(w word) bool {
 	if w.text == "" {
 		return false
 	}
-	all := strings.TrimRight(path.Clean(w.text), "*/")
-	return all == "" || all == "~" || all == "$HOME"
+	clean := path.Clean(w.text)
+	all := strings.TrimRight(clean, "*/")
+	if all == "" || all == "~" || all == "$HOME" || slices.Contains(systemFolders, all) {
+		return true
+	}
+	return w.glob && strings.Count(clean, "/") == 1 && clean[0] == '/' // /?*
 }
 
-// device reports a path in /dev that is not a stream.
+// device reports a path in /dev that is not a stream, and the kernel's own
+// switch.
 func device(p string) bool {
 	p = path.Clean(p)
+	if p == "/proc/sysrq-trigger" {
+		return true
+	}
 	name, ok := strings.CutPrefix(p, "/dev/")
 	if !ok {
 		return false

@@ -34,7 +34,7 @@ func TestGuardrails_leaveTheRestAlone(t *testing.T) {
 		"man mkfs", "grep reboot log", "git commit -m 'reboot later'", "cat shutdown.md", "cat > a.md <<EOF\nreboot\nmkfs x\nEOF", "ls ~", "dd if=a of=b", "echo x > /dev/null", "echo x > /dev/stderr",
 		"cat /dev/sda", "tee /dev/tty", "f() { ls | cat; }; f", "systemctl status x", "systemctl start poweroffd",
 	} {
-		if got := evaluate(in("dont_ask", command(line))); got.Decision != "allow" {
+		if got := evaluate(in("bypass_permissions", command(line))); got.Decision != "allow" {
 			t.Errorf("%q: %s because of %s (%s)", line, got.Decision, got.Reason.Type, got.Reason.Summary)
 		}
 	}
@@ -70,8 +70,7 @@ func TestSafeList_onlyLooks(t *testing.T) {
 		"pwd", "ls", "ls -la src", "ls /w/src", "ls *.go", "tree -L 2", "cat a.txt", "cat ./a/../b", "head -n 5 a", "tail -f log", "grep -rn TODO .", "rg TODO src",
 		"find . -name '*.go' -type f", "find src -newer a", "sed -n 1,20p a", "sed -n '$p' a", "sed -n p a",
 		"git status", "git status -s", "git diff HEAD~1..HEAD -- a", "git log --oneline -5", "git show HEAD", "git rev-parse HEAD", "git ls-files",
-		"go test ./...", "go test -race -count=1 ./a", "go vet ./...", "npm test", "npm run lint", "pytest -q tests", "cargo test", "make test", "eslint src",
-		"go version", "node --version", "ls | grep x | head -3", "git status && git diff", "ls; pwd", "grep x a 2>/dev/null",
+		"node --version", "wc -l a", "sort -r a", "uniq -c a", "diff -u a b", "echo done", "find . ! -name x", "ls | grep x | head -3", "git status && git diff", "ls; pwd", "grep x a 2>/dev/null",
 	} {
 		expect(t, []decision{{line, in("dangerous_only", command(line)), "allow", "mode"}})
 	}
@@ -81,6 +80,8 @@ func TestSafeList_onlyLooks(t *testing.T) {
 		"sed -i s/a/b/ x", "sed -n 1w/tmp/x a", "sed -n 's/a/b/w x' a", "sed -n '1e id' a", "sed -n 1p a -i", "sed -n -f x a", "sed -n", "sed 1p a",
 		"git push", "git diff --output=x", "git diff --outpu=x", "git log --ext-diff", "git diff --no-index a b", "git -c a=b status", "git -C / status", "git statusx", "git log *",
 		"tree -o x", "tree -ao x", "rg --pre=x y", "rg --pre x y", "rg *", "go test -exec x", "go test -toolexec=x ./...", "go test -o x", "go build ./...", "go vet -vettool=x",
+		"go test ./...", "go vet ./...", "npm test", "npm run lint", "pytest -q tests", "cargo test", "make test", "eslint src", "go version", "yarn --version",
+		"sort -o x a", "sort --compress-program=x a", "uniq a b", "wc --files0-from=x", "date -s now", "file -C", "cat .?/x", "head .*/x", "grep -r X .?", "ls .[.]",
 		"npm test -- --x", "npm run build", "npm install", "pytest -p x", "pytest --basetemp=x", "eslint --fix src", "make install", "make test install", "python x.py", "tsc", "go version x",
 		"ls > x", "ls $(id)", "X=1 ls", "ls; make", "ls | sh", "sudo ls", "/bin/ls", "env ls", "time ls", "$X", "ls `id`", "bash -c ls", "awk 1 x", "xargs ls", "cd / && ls",
 	} {

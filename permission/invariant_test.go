@@ -25,9 +25,9 @@ var (
 		{"make", false}, {"git statusx", false}, {"git", false}, {"sudo git status", false}, {"curl x", false}, {"git push", false}, {"sh -c 'git status'", false},
 		{"git status > x", false}, {"git status $(id)", false}, {"git status `id`", false}, {"X=1 git status", false}, {"git status <(id)", false}, {"eval git status", false},
 		{"git status <<< x", false}, {`git status "$(id)"`, false}, {"git status >> x", false}, {"if git status; then git status; fi", false}, {"git status >&x", false},
-		{"git status ${X:-`id`}", false}, {"f() { git status; }", false}, {"for i in 1; do git status; done", false}, {"git status )", false},
+		{"git status ${X:-`id`}", false}, {"f() { git status; }", false}, {"for i in 1; do git status; done", false}, {"git status )", false}, {"git status |& git status", false},
 	}
-	joins = []string{"; ", ";", " && ", "&&", " || ", " | ", "|", " |& ", " & ", "\n", "\n\n"}
+	joins = []string{"; ", ";", " && ", "&&", " || ", " | ", "|", " & ", "\n", "\n\n"}
 )
 
 // Of a line put together at random, exactly those are allowed by a rule whose

@@ -16,15 +16,22 @@ type Config struct {
 	// Guardrails are regular expressions. A command line that matches one, as a
 	// whole or in any part, is denied whatever the rules say.
 	Guardrails []string
+
+	// Unsandboxed says that commands run without a sandbox that would hold them.
+	// Then no mode but bypass_permissions lets one run unasked.
+	Unsandboxed bool
 }
 
 // Engine makes decisions. It is immutable and safe for concurrent use; the zero
 // value has only the built-in guardrails.
-type Engine struct{ guardrails []*regexp.Regexp }
+type Engine struct {
+	guardrails  []*regexp.Regexp
+	unsandboxed bool
+}
 
 // New makes an engine. An invalid regular expression is an InvalidError.
 func New(c Config) (Engine, error) {
-	var e Engine
+	e := Engine{unsandboxed: c.Unsandboxed}
 	for i, text := range c.Guardrails {
 		pattern, err := regexp.Compile(text)
 		if err != nil || text == "" {
@@ -48,14 +55,17 @@ type Request struct {
 	// ResolvedPath is Path with every symbolic link followed. Empty means that
 	// this failed: Path may lead anywhere.
 	ResolvedPath string
+	Deep         bool // the call reads everything below Path
 
 	Server string // MCP
 	Domain string // the host of a network request
+	URL    string // of a network request
 	Type   string // of the approval this call would need
 
 	Workspace    Workspace
 	Mode         string // empty: default
 	Instance     string // of the executor
+	Tainted      bool   // the session has read secrets, or texts of strangers
 	Restrictions Restrictions
 
 	Rules  []session.Rule // of the session, and others that are not in Policy
@@ -117,10 +127,11 @@ func (r Result) Prompt(q Request) session.PromptContext {
 // on the order of rules.
 func (e Engine) Evaluate(q Request) Result {
 	f := readFacts(&q)
+	f.unsandboxed = e.unsandboxed
 	v := e.decide(&f)
 	r := Result{
 		Decision: v.decision, Reason: v.reason,
-		Scope: f.scope, ScopePreview: Preview(f.scope), SuggestedActions: []session.SuggestedAction{},
+		Scope: f.scope, ScopePreview: f.preview(), SuggestedActions: []session.SuggestedAction{},
 	}
 	if v.rule != nil {
 		rule := v.rule.Clone()

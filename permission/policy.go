@@ -10,7 +10,12 @@ import (
 // Policy is an index of rules: the cost of a decision depends only on how many
 // rules are about the same thing. It is immutable.
 type Policy struct {
-	tools, paths, commands, servers, domains map[string][]rule
+	tools, servers, domains map[string][]rule
+	paths, commands         map[string][]rule // that are allowed
+	restrictedPaths         []rule            // that are denied or asked about
+	restrictedCommands      []rule
+
+	closed []string // paths that programs must not reach
 
 	broken   string
 	warnings []string
@@ -33,6 +38,9 @@ func Compile(rules []session.Rule, cause error) *Policy {
 		if err == nil {
 			err = p.add(rule{Rule: &normal})
 		}
+		if err == nil && closes(&normal) {
+			p.closed = append(p.closed, normal.Scope.Path)
+		}
 		if err != nil {
 			p.warnings = append(p.warnings, fmt.Sprintf("rule %d of %s is left out: %v", i+1, given.Source, err))
 		}
@@ -46,11 +54,19 @@ func (p *Policy) add(r rule) error {
 	case session.ScopeTool:
 		p.tools[s.ToolName] = append(p.tools[s.ToolName], r)
 	case session.ScopePath:
+		if r.Effect != session.EffectAllow {
+			p.restrictedPaths = append(p.restrictedPaths, r)
+			break
+		}
 		p.paths[s.Path] = append(p.paths[s.Path], r)
 	case session.ScopeCommandPrefix:
 		r.words = prefixWords(r.Rule)
 		if len(r.words) == 0 {
 			return &session.RuleError{Field: "scope.prefix", Reason: "is not the beginning of one plain command"}
+		}
+		if r.Effect != session.EffectAllow {
+			p.restrictedCommands = append(p.restrictedCommands, r)
+			break
 		}
 		p.commands[r.words[0]] = append(p.commands[r.words[0]], r)
 	case session.ScopeMCPServer:
@@ -89,6 +105,7 @@ func (p *Policy) each(f *facts, c command, yield func(r *rule)) {
 	}
 	if len(c) > 0 {
 		all(p.commands[c[0].text])
+		all(p.restrictedCommands)
 	}
 	all(p.tools[f.q.Tool])
 	if f.server != "" {
@@ -97,7 +114,11 @@ func (p *Policy) each(f *facts, c command, yield func(r *rule)) {
 	if f.domain != "" {
 		all(p.domains[f.domain])
 	}
-	if len(p.paths) == 0 || !f.hasPath {
+	if !f.hasPath {
+		return
+	}
+	all(p.restrictedPaths)
+	if len(p.paths) == 0 {
 		return
 	}
 	eachParent(f.path, func(dir string) { all(p.paths[dir]) })

@@ -18,6 +18,8 @@ const (
 	ReasonOutsideWorkspace    = "outside_workspace"
 	ReasonDenialFallback      = "denial_fallback"
 	ReasonPolicyError         = "policy_error"
+	ReasonProtected           = "protected_path"
+	ReasonDataLeaves          = "data_leaves"
 )
 
 // Summaries for a person.
@@ -34,6 +36,10 @@ const (
 	textUnknown    = "The effects of %s are not known."
 	textOutside    = "%s is outside the workspace."
 	textFallback   = "The mode has denied this %d times, %d of them in a row."
+	textProtected  = "Other programs take orders from %s: a change is asked for each time."
+	textDataLeaves = "This session has read secrets or texts of strangers, and the address could carry data to %s."
+	textDontAsk    = "Mode dont_ask does not permit what must be asked for: %s"
+	textPossible   = "A rule (%s) denies %s, and it cannot be ruled out that this does it."
 	textPolicy     = "The rules of the workspace cannot be read: %s."
 )
 
@@ -42,6 +48,7 @@ type verdict struct {
 	reason   session.PermissionReason
 	rule     *session.Rule
 	byMode   bool // decided by the mode alone
+	exact    bool // a person allowed the very command
 }
 
 // strictness orders decisions: the strictest counts.
@@ -57,5 +64,12 @@ func ruleVerdict(r *session.Rule) verdict {
 	v := newVerdict(r.Effect, ReasonRule, map[string]any{"source": r.Source, "fingerprint": r.Fingerprint()},
 		textRule, r.Source, r.Effect, Preview(r.Scope))
 	v.rule = r
+	return v
+}
+
+// possibleVerdict asks about what a rule may deny.
+func possibleVerdict(r *session.Rule) verdict {
+	v := ruleVerdict(r)
+	v.decision, v.reason.Summary = session.EffectAsk, fmt.Sprintf(textPossible, r.Source, Preview(r.Scope))
 	return v
 }

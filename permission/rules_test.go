@@ -10,20 +10,20 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-func TestRules_theNarrowestDecides(t *testing.T) {
+func TestRules_denyWinsThenTheNarrowest(t *testing.T) {
 	t.Parallel()
 	q := on(call("write_file", permission.Write|permission.Network), "/w/src/a.go")
 	q.Domain, q.Server = "example.org", "files"
 	all := permission.Shell | q.Effects
 	shell := q
-	shell.Command, shell.Effects = "git push origin", all
+	shell.Command, shell.Effects = "git log origin", all
 
 	// Each beats those before it.
 	ladder := []session.Scope{
 		tool("write_file"),
 		{Kind: "mcp_server", ServerName: "files"},
 		prefix("git"),
-		prefix("git push"),
+		prefix("git log"),
 		below("/w"),
 		below("/w/src"),
 		{Kind: "domain", Domain: "example.org"},
@@ -35,13 +35,19 @@ func TestRules_theNarrowestDecides(t *testing.T) {
 	}
 	for i, wide := range ladder {
 		for _, narrow := range ladder[i+1:] {
-			for _, effects := range [][2]string{{"deny", "allow"}, {"allow", "deny"}, {"deny", "ask"}} {
+			for _, effects := range [][2]string{{"ask", "allow"}, {"allow", "ask"}, {"allow", "deny"}} {
 				older, newer := rule(effects[0], wide), rule(effects[1], narrow)
 				older.CreatedAt = 5 // being newer, or of a higher source, does not help
 				newer.Source = session.SourceLegacySettings
 				got := evaluate(under(shell, older, newer))
 				if got.Decision != effects[1] || got.MatchedRule.Scope != narrow {
 					t.Errorf("%s against %s: %s", narrow.Fingerprint(), wide.Fingerprint(), got.Decision)
+				}
+			}
+			for _, effect := range []string{"allow", "ask"} {
+				got := evaluate(under(shell, rule("deny", wide), rule(effect, narrow)))
+				if got.Decision != "deny" || got.MatchedRule.Scope != wide {
+					t.Errorf("%s %s won against the denial of %s", effect, narrow.Fingerprint(), wide.Fingerprint())
 				}
 			}
 		}
@@ -57,8 +63,11 @@ func TestRules_thenSourceThenEffectThenAge(t *testing.T) {
 	}
 	for i, low := range sources {
 		for _, high := range sources[i+1:] {
-			if got := evaluate(under(q, with(low, "deny", 9), with(high, "allow", 1))); got.MatchedRule.Source != high || got.Decision != "allow" {
+			if got := evaluate(under(q, with(low, "ask", 9), with(high, "allow", 1))); got.MatchedRule.Source != high || got.Decision != "allow" {
 				t.Errorf("%s won against %s", low, high)
+			}
+			if got := evaluate(under(q, with(low, "deny", 1), with(high, "allow", 9))); got.Decision != "deny" {
+				t.Errorf("what %s allows won against what %s denies", high, low)
 			}
 		}
 	}
@@ -101,8 +110,10 @@ func TestRules_matching(t *testing.T) {
 		"folder":             {edit, below("/w/src"), "allow ask deny"},
 		"folder, slash":      {edit, below("/w/src/"), "allow ask deny"},
 		"folder, dots":       {edit, below("/w/x/../src"), "allow ask deny"},
+		"folder, case":       {edit, below("/w/SRC"), "ask deny"},
 		"part of a name":     {edit, below("/w/sr"), ""},
-		"below":              {edit, below("/w/src/a.go/b"), ""},
+		"below":              {edit, below("/w/src/a.go/b"), "ask deny"},
+		"below, reading":     {on(call("read_file", permission.Read), "/w/src"), below("/w/src/a.go"), ""},
 		"root":               {edit, below("/"), "allow ask deny"},
 		"no path":            {edit, below(""), ""},
 		"any path":           {edit, below("*"), ""},
@@ -168,7 +179,7 @@ var (
 	someDomains  = []string{"a.org", "b.org"}
 	someSources  = []string{"session", "workspace_db", "profile", "else"}
 	someLines    = []string{"git push", "ls; git push", "ls $(rm x)", "echo 'a b'", "sudo git push", "rm x | ls", "ls > x", "git status", "FOO=1 ls", "ls {a,b}"}
-	someModes    = []string{"plan", "default", "accept_edits", "dangerous_only", "dont_ask", "bypass_permissions"}
+	someModes    = []string{"plan", "default", "dont_ask", "accept_edits", "dangerous_only", "allow_known", "bypass_permissions"}
 )
 
 func pick(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }

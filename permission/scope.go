@@ -30,6 +30,16 @@ func (f *facts) answerScope() session.Scope {
 	return session.Scope{Kind: session.ScopeTool, ToolName: q.Tool}
 }
 
+// preview describes what a saved answer would allow.
+func (f *facts) preview() string {
+	if c, plain := f.line.plain(); f.isCommand && plain {
+		if _, understood := c.understood(); !understood {
+			return `the command "` + f.scope.Prefix + `"`
+		}
+	}
+	return Preview(f.scope)
+}
+
 // Preview describes a scope in words.
 func Preview(s session.Scope) string {
 	switch s.Kind {
@@ -85,7 +95,7 @@ var (
 // is exactly what was asked.
 func (f *facts) actions() []session.SuggestedAction {
 	actions := append([]session.SuggestedAction{}, onceActions...)
-	if !f.q.AllowPersistence || f.location {
+	if !f.q.AllowPersistence || f.location || f.changesProtected() != "" {
 		return actions
 	}
 	if f.isCommand {

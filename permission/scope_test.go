@@ -27,20 +27,21 @@ func TestScope_offered(t *testing.T) {
 		q              permission.Request
 		print, preview string
 	}{
-		"network":            {fetch, "domain:tool=web_fetch:example.org", "web_fetch on domain example.org"},
-		"browser":            {browse, "domain:prefix=browser_:example.org", "browser_* on domain example.org"},
-		"export":             {post, "domain:tool=http_request:example.org", "http_request on domain example.org"},
-		"network, no host":   {blind, "tool:web_fetch", "tool web_fetch"},
-		"path":               {on(call("write_file", permission.Write), "/w/a"), "path:write_file:/w/a", "write_file on path /w/a"},
-		"no use of the host": {local, "path:lookup:/w/b", "lookup on path /w/b"},
-		"command":            {command("git  push 'a b'"), "command_prefix:git push 'a b'", `commands starting with "git push 'a b'"`},
-		"command in place":   {on(command("git push"), "/w"), "command_prefix:git push", `commands starting with "git push"`},
-		"compound command":   {command("git push; ls"), "tool:run_command", "tool run_command"},
-		"opaque command":     {command("git push $(x)"), "tool:run_command", "tool run_command"},
-		"command to expand":  {command("git push $X"), "tool:run_command", "tool run_command"},
-		"server":             {served, "mcp_server:github", "MCP server github"},
-		"path on a server":   {remote, "path:search:/w/a", "search on path /w/a"},
-		"nothing else":       {call("note", permission.Write), "tool:note", "tool note"},
+		"network":                    {fetch, "domain:tool=web_fetch:example.org", "web_fetch on domain example.org"},
+		"browser":                    {browse, "domain:prefix=browser_:example.org", "browser_* on domain example.org"},
+		"export":                     {post, "domain:tool=http_request:example.org", "http_request on domain example.org"},
+		"network, no host":           {blind, "tool:web_fetch", "tool web_fetch"},
+		"path":                       {on(call("write_file", permission.Write), "/w/a"), "path:write_file:/w/a", "write_file on path /w/a"},
+		"no use of the host":         {local, "path:lookup:/w/b", "lookup on path /w/b"},
+		"command":                    {command("git  push 'a b'"), "command_prefix:git push 'a b'", `the command "git push 'a b'"`},
+		"command in place":           {on(command("git push"), "/w"), "command_prefix:git push", `the command "git push"`},
+		"command that is understood": {command("ls src"), "command_prefix:ls src", `commands starting with "ls src"`},
+		"compound command":           {command("git push; ls"), "tool:run_command", "tool run_command"},
+		"opaque command":             {command("git push $(x)"), "tool:run_command", "tool run_command"},
+		"command to expand":          {command("git push $X"), "tool:run_command", "tool run_command"},
+		"server":                     {served, "mcp_server:github", "MCP server github"},
+		"path on a server":           {remote, "path:search:/w/a", "search on path /w/a"},
+		"nothing else":               {call("note", permission.Write), "tool:note", "tool note"},
 	} {
 		got := evaluate(c.q)
 		if got.Scope.Fingerprint() != c.print || got.ScopePreview != c.preview {

@@ -37,11 +37,11 @@ func readWord(w *syntax.Word) word {
 	return out
 }
 
-func (out *word) parts(b *strings.Builder, parts []syntax.WordPart, inQuotes bool) {
+func (w *word) parts(b *strings.Builder, parts []syntax.WordPart, inQuotes bool) {
 	for _, part := range parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			out.lit(b, p.Value, inQuotes)
+			w.lit(b, p.Value, inQuotes)
 		case *syntax.SglQuoted:
 			if p.Dollar {
 				b.WriteString(unescapeC(p.Value))
@@ -49,15 +49,15 @@ func (out *word) parts(b *strings.Builder, parts []syntax.WordPart, inQuotes boo
 				b.WriteString(p.Value)
 			}
 		case *syntax.DblQuoted:
-			out.parts(b, p.Parts, true)
+			w.parts(b, p.Parts, true)
 		case *syntax.ParamExp:
-			out.literal = false
+			w.literal = false
 			b.WriteByte('$')
 			if p.Param != nil {
 				b.WriteString(p.Param.Value)
 			}
 		default:
-			out.literal = false
+			w.literal = false
 			b.WriteString("$()")
 		}
 	}
@@ -65,7 +65,7 @@ func (out *word) parts(b *strings.Builder, parts []syntax.WordPart, inQuotes boo
 
 // lit removes backslashes. In double quotes they are literal before most
 // characters.
-func (out *word) lit(b *strings.Builder, text string, inQuotes bool) {
+func (w *word) lit(b *strings.Builder, text string, inQuotes bool) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
@@ -76,7 +76,7 @@ func (out *word) lit(b *strings.Builder, text string, inQuotes bool) {
 			}
 			c = text[i]
 		case !inQuotes && strings.IndexByte("*?[", c) >= 0:
-			out.glob = true
+			w.glob = true
 		}
 		b.WriteByte(c)
 	}
@@ -169,10 +169,5 @@ func expandBraces(w *syntax.Word, most int) ([]*syntax.Word, bool) {
 	return texts, true
 }
 
-func quote(text string) string {
-	quoted, err := syntax.Quote(text, syntax.LangBash)
-	if err != nil {
-		return text
-	}
-	return quoted
-}
+// quote returns a text as one word that stands for itself.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

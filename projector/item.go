@@ -161,6 +161,7 @@ const (
 	WorkRunning  WorkState = "running" // or halted, where nobody works on the run
 	WorkFinished WorkState = "finished"
 	WorkFailed   WorkState = "failed" // it may be taken up again
+	WorkReset    WorkState = "reset"  // what it did was taken back; it is done again
 )
 
 // Work is a unit of a workflow run.

@@ -111,6 +111,9 @@ func (p *Projector) workflowChange(c session.Change, at Item) bool {
 			w.Agent, w.State, w.EndedAt, w.Error = cmp.Or(c.Agent, w.Agent), WorkFailed, at.At, &c.Error
 		})
 		return true
+	case session.UnitsReset:
+		p.resetUnits(c.Units, at)
+		return true
 	case session.WorkflowRowChanged:
 		s.Status, s.Name, s.Message = c.Workflow.Status, c.Workflow.Name, c.Workflow.Error
 	case session.ArtifactWritten:
@@ -136,11 +139,21 @@ func (p *Projector) work(unit string, at Item, change func(*Work)) {
 	}
 	w := *i.Work
 	change(&w)
-	i.Work, i.Done = &w, w.State != WorkRunning
+	i.Work, i.Done = &w, w.State == WorkFinished || w.State == WorkFailed
 	if e != nil {
 		p.update(e, at.Seq, i)
 	} else {
 		p.add(i)
+	}
+}
+
+// resetUnits shows units whose work was taken back. What waited there waits no more.
+func (p *Projector) resetUnits(units []string, at Item) {
+	p.settle(func(i Item) bool { return slices.Contains(units, i.Unit) }, at.Seq)
+	for _, unit := range units {
+		if p.last(unitKey(unit), anyItem) != nil {
+			p.work(unit, at, func(w *Work) { w.State, w.Result, w.Error, w.Input = WorkReset, nil, nil, "" })
+		}
 	}
 }
 

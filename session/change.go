@@ -187,6 +187,7 @@ var decoders = map[string]func([]byte) (Change, error){
 	"unit_advanced":           decoderOf[UnitAdvanced],
 	"unit_finished":           decoderOf[UnitFinished],
 	"unit_failed":             decoderOf[UnitFailed],
+	"units_reset":             decoderOf[UnitsReset],
 	"question_put":            decoderOf[QuestionPut],
 	"question_answered":       decoderOf[QuestionAnswered],
 	"artifact_written":        decoderOf[ArtifactWritten],

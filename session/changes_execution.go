@@ -42,25 +42,41 @@ func (c ExecutionStarted) fold(b *body, t recordTime) error {
 	return nil
 }
 
-// ExecutionContinued says that a broken-off execution was taken up again.
-type ExecutionContinued struct{}
+// ExecutionContinued says that an interrupted execution was taken up again.
+type ExecutionContinued struct {
+	Recovery bool `json:"recovery,omitempty"` // nobody asked for it: a process took up what another left
+	Retry    bool `json:"retry,omitempty"`    // somebody asked for it; an execution that failed is open again
+}
 
 // Kind is execution_continued.
 func (ExecutionContinued) Kind() string { return "execution_continued" }
 
-func (c ExecutionContinued) normal() (Change, error) { return c, nil }
+func (c ExecutionContinued) normal() (Change, error) {
+	if c.Recovery && c.Retry {
+		return nil, invalid("execution_continued", "is either a recovery or a retry")
+	}
+	return c, nil
+}
 
 func (c ExecutionContinued) fold(b *body, _ recordTime) error {
-	if !b.st.Execution.Open() {
+	e := b.st.Execution
+	failed := e != nil && e.Status == ExecutionFailed && c.Retry
+	if !e.Open() && !failed {
 		return invalid("execution", "there is none to continue")
 	}
-	if b.st.Execution.Status == ExecutionInProgress {
+	if e.Status == ExecutionInProgress && !c.Recovery && e.Recoveries == 0 {
 		return nil
 	}
-	return b.updateExecution(func(e *Execution) error {
-		e.Status = ExecutionInProgress
-		return nil
-	})
+	next := *e
+	next.Status, next.Recoveries = ExecutionInProgress, 0
+	if c.Recovery {
+		next.Recoveries = e.Recoveries + 1
+	}
+	if failed {
+		next.Stop, next.CompletedAt, next.Signals = nil, nil, []Signal{}
+	}
+	b.st.Execution = &next
+	return nil
 }
 
 // InferenceAnswered opens a step: the model has answered. The message follows

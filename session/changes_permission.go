@@ -31,10 +31,12 @@ const (
 	NoteExecuted PermissionNote = "executed"
 	NoteDenied   PermissionNote = "denied"
 	NoteAnswered PermissionNote = "answered"
+	NoteTainted  PermissionNote = "tainted"
 )
 
-// PermissionNoted counts what became of a call of a scope: it ran, the mode
-// denied it, or a person answered about it.
+// PermissionNoted notes what became of a call of a scope: it ran, the mode
+// denied it, or a person answered about it. The last note is that it reads what
+// taints the session.
 type PermissionNoted struct {
 	Scope string         `json:"scope"` // a fingerprint
 	Note  PermissionNote `json:"note"`
@@ -45,7 +47,7 @@ func (PermissionNoted) Kind() string { return "permission_noted" }
 
 func (c PermissionNoted) normal() (Change, error) {
 	cleanAll(&c.Scope)
-	return c, oneOf("note", c.Note, []PermissionNote{NoteExecuted, NoteDenied, NoteAnswered})
+	return c, oneOf("note", c.Note, []PermissionNote{NoteExecuted, NoteDenied, NoteAnswered, NoteTainted})
 }
 
 func (c PermissionNoted) fold(b *body, _ recordTime) error {
@@ -57,6 +59,8 @@ func (c PermissionNoted) fold(b *body, _ recordTime) error {
 		next = next.WithDenial(c.Scope)
 	case NoteAnswered:
 		next = next.WithAnswer(c.Scope)
+	case NoteTainted:
+		next.Tainted = true
 	}
 	b.setPermissions(next)
 	return nil

@@ -71,8 +71,8 @@ func (c SessionForked) normal() (Change, error) {
 	if err := checkToken("agentId", c.AgentID); err != nil {
 		return nil, err
 	}
-	if c.Fork.Version < 0 || c.Fork.Seq < 0 {
-		return nil, invalid("fork", "version and seq are not negative")
+	if c.Fork.Version < 0 || c.Fork.Seq < 0 || c.Fork.Depth < 0 {
+		return nil, invalid("fork", "version, seq and depth are not negative")
 	}
 	if err := checkID("parentId", c.ParentID); err != nil {
 		return nil, err

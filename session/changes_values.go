@@ -34,10 +34,25 @@ func checkMetadataKey(key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if key == reservedKey || strings.HasPrefix(key, reservedSpace) {
+	if isReserved(key) {
 		return invalid("key", "%s is reserved", quoted(key))
 	}
 	return nil
+}
+
+func isReserved(key string) bool {
+	return key == reservedKey || strings.HasPrefix(key, reservedSpace)
+}
+
+// reservedMetadata reports a change of a metadata key that has a method of its own.
+func reservedMetadata(c Change) (key string, reserved bool) {
+	switch c := c.(type) {
+	case MetadataWritten:
+		return c.Key, isReserved(c.Key)
+	case MetadataRemoved:
+		return c.Key, isReserved(c.Key)
+	}
+	return "", false
 }
 
 // MetadataRemoved removes a metadata key; a missing one is no error.

@@ -26,10 +26,7 @@ type WorkflowBegun struct {
 func (WorkflowBegun) Kind() string { return "workflow_begun" }
 
 func (c WorkflowBegun) normal() (Change, error) {
-	c.Variables = cloneList(c.Variables)
-	for i := range c.Variables {
-		cleanAll(&c.Variables[i].Name, &c.Variables[i].Value)
-	}
+	c.Variables = cleanVariables(c.Variables)
 	var err error
 	if c.Spec, err = compact("spec", c.Spec); err != nil {
 		return nil, err
@@ -43,6 +40,14 @@ func (c WorkflowBegun) normal() (Change, error) {
 	return c, err
 }
 
+func cleanVariables(list []RunVariable) []RunVariable {
+	list = cloneList(list)
+	for i := range list {
+		cleanAll(&list[i].Name, &list[i].Value)
+	}
+	return list
+}
+
 func (c WorkflowBegun) fold(b *body, t recordTime) error {
 	if b.st.Workflow != nil {
 		return invalid("workflow", "the run has begun already")
@@ -53,16 +58,18 @@ func (c WorkflowBegun) fold(b *body, t recordTime) error {
 	})
 }
 
-// WorkflowSpecChanged puts another spec in force.
+// WorkflowSpecChanged puts another spec in force, or other variables.
 type WorkflowSpecChanged struct {
-	Spec    json.RawMessage `json:"spec"`
-	Runtime json.RawMessage `json:"runtime"`
+	Spec      json.RawMessage `json:"spec"`
+	Runtime   json.RawMessage `json:"runtime"`
+	Variables []RunVariable   `json:"variables,omitempty"` // empty: they stay as they are
 }
 
 // Kind is workflow_spec_changed.
 func (WorkflowSpecChanged) Kind() string { return "workflow_spec_changed" }
 
 func (c WorkflowSpecChanged) normal() (Change, error) {
+	c.Variables = cleanVariables(c.Variables)
 	var err error
 	if c.Spec, err = compact("spec", c.Spec); err != nil {
 		return nil, err
@@ -160,6 +167,38 @@ func (c UnitFailed) normal() (Change, error) {
 func (c UnitFailed) fold(b *body, t recordTime) error {
 	return b.addToLedger(c, t, func(w *Workflow) error {
 		w.Seconds = c.Seconds
+		return nil
+	})
+}
+
+// UnitsReset takes back what units have done, and the questions that were asked
+// in the place of some: they are done and asked again. What was said stays in
+// the log, and what was used stays counted.
+type UnitsReset struct {
+	Units    []string `json:"units"`
+	Finished int      `json:"finished"` // how many of them had been finished or answered
+}
+
+// Kind is units_reset.
+func (UnitsReset) Kind() string { return "units_reset" }
+
+func (c UnitsReset) normal() (Change, error) {
+	c.Units = cleanList(c.Units)
+	for _, unit := range c.Units {
+		if err := checkUnit(unit); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Units) == 0 || c.Finished < 0 || c.Finished > len(c.Units) {
+		return nil, invalid("units", "%d of %d were finished", c.Finished, len(c.Units))
+	}
+	return c, nil
+}
+
+func (c UnitsReset) fold(b *body, t recordTime) error {
+	b.dropPending(func(p PendingCall) bool { return slices.Contains(c.Units, p.Unit) })
+	return b.addToLedger(c, t, func(w *Workflow) error {
+		w.Units = max(0, w.Units-c.Finished)
 		return nil
 	})
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"slices"
 	"sort"
 	"time"
 )
@@ -75,16 +76,52 @@ func (b *body) renumberWindow() Window {
 
 // Imported is a document's session as a new one: version 0, a log of its own,
 // origin import, and the old version and time in an import change. An empty
-// id keeps the document's.
+// id keeps the document's. Whoever wrote the document decides nothing about
+// this machine: what its permissions allow is dropped, and approvals are asked
+// for again when the session continues. The import change names all that.
 func (s Session) Imported(id, agentID, tenant string, dropped []string, format string, at time.Time) (Session, error) {
 	from := *s.b
 	oldVersion, oldTime := from.info.Version, from.info.UpdatedAt
 	from.info.ID, from.info.Tenant = cmp.Or(id, from.info.ID), cmp.Or(tenant, from.info.Tenant)
 	from.st.AgentID = cmp.Or(agentID, from.st.AgentID)
 	from.info.UpdatedAt, from.st.UpdatedAt = Instant(at), Instant(at)
+	dropped = slices.Concat(dropped, from.dropAllowed(), from.dropApprovals())
 	rooted, err := Detach(Session{&from})
 	if err != nil {
 		return Session{}, err
 	}
 	return rooted.With(at, SessionImported{Format: format, Version: oldVersion, UpdatedAt: oldTime, Dropped: dropped})
+}
+
+// dropAllowed removes what permissions let the session do unasked.
+func (b *body) dropAllowed() (dropped []string) {
+	if b.st.Permissions == nil {
+		return nil
+	}
+	kept, dropped := b.st.Permissions.Restricted()
+	b.st.Permissions = &kept
+	if t := b.info.Task; t != nil {
+		row := *t
+		row.PermissionMode = kept.Mode
+		b.info.Task = &row
+	}
+	return dropped
+}
+
+// dropApprovals removes the approvals that were asked for or given. An
+// execution that waited for nothing else is interrupted: it asks again.
+func (b *body) dropApprovals() (dropped []string) {
+	b.dropPending(func(p PendingCall) bool {
+		if p.Kind != PendingApproval {
+			return false
+		}
+		dropped = append(dropped, "pending: the approval of "+p.Tool+"; it is asked for again")
+		return true
+	})
+	if e := b.st.Execution; len(dropped) > 0 && b.info.Pending == 0 && e != nil && e.Status == ExecutionWaits {
+		interrupted := *e
+		interrupted.Status = ExecutionInProgress
+		b.st.Execution = &interrupted
+	}
+	return dropped
 }

@@ -14,6 +14,8 @@ var (
 	ErrConflict        = errors.New("conflict")
 	ErrInvalid         = errors.New("invalid")
 	ErrStatus          = errors.New("wrong status")
+	ErrNothingToDo     = errors.New("nothing to do")
+	ErrSetAside        = errors.New("set aside")
 	ErrBusy            = errors.New("busy")
 	ErrFenced          = errors.New("fenced")
 	ErrQueued          = errors.New("queued")
@@ -154,6 +156,30 @@ func (e *StatusError) Error() string {
 }
 func (e *StatusError) Unwrap() error { return ErrStatus }
 
+// NothingToDoError is a request to continue, retry, abandon or cancel an
+// execution where there is none that could be. It is an InvalidError too.
+type NothingToDoError struct {
+	ID   string
+	What string // "continue", "retry" …
+}
+
+func (e *NothingToDoError) Error() string {
+	return fmt.Sprintf("session %s: there is nothing to %s", quoted(e.ID), e.What)
+}
+func (e *NothingToDoError) Unwrap() []error { return []error{ErrNothingToDo, ErrInvalid} }
+
+// SetAsideError says that a session was suspended because its execution was
+// recovered so often without coming to an end. It continues on request.
+type SetAsideError struct {
+	ID         string
+	Recoveries int
+}
+
+func (e *SetAsideError) Error() string {
+	return fmt.Sprintf("session %s was set aside: its execution was recovered %d times and did not end; retry or abandon it", quoted(e.ID), e.Recoveries)
+}
+func (e *SetAsideError) Unwrap() error { return ErrSetAside }
+
 // BusyError is a lease or lock somebody else holds. Until is zero where the
 // holder set no end.
 type BusyError struct {
@@ -223,7 +249,7 @@ type InterruptedError struct {
 }
 
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("session %s: interrupted after change %d, can be continued%s", quoted(e.ID), e.Seq, because(e.Err))
+	return fmt.Sprintf("session %s was interrupted and can be continued%s", quoted(e.ID), because(e.Err))
 }
 func (e *InterruptedError) Unwrap() []error { return []error{ErrInterrupted, e.Err} }
 
@@ -235,15 +261,21 @@ type UnknownOutcomeError struct {
 }
 
 func (e *UnknownOutcomeError) Error() string {
-	return fmt.Sprintf("session %s: whether commit %s was saved is unknown, reload before retrying%s", quoted(e.ID), quoted(e.CommitID), because(e.Err))
+	what := "the write"
+	if e.CommitID != "" {
+		what = "commit " + quoted(e.CommitID)
+	}
+	return fmt.Sprintf("session %s: whether %s was saved is unknown, reload before retrying%s", quoted(e.ID), what, because(e.Err))
 }
 func (e *UnknownOutcomeError) Unwrap() []error { return []error{ErrUnknownOutcome, e.Err} }
 
 // CorruptError is stored data that cannot be used. It is left as it is. Path
-// is a file, or a place inside a document.
+// is a file, or a place inside a document or a store. Record is the number of
+// the log's record that is wrong, 0 where it is none of them.
 type CorruptError struct {
 	ID     string `json:"id"`
 	Path   string `json:"path,omitempty"`
+	Record int64  `json:"record,omitempty"`
 	Reason string `json:"reason"`
 }
 
@@ -251,6 +283,9 @@ func (e *CorruptError) Error() string {
 	text := fmt.Sprintf("session %s is corrupt", quoted(e.ID))
 	if e.Path != "" {
 		text += " (" + e.Path + ")"
+	}
+	if e.Record > 0 {
+		text += fmt.Sprintf(": record %d", e.Record)
 	}
 	return text + ": " + e.Reason
 }
@@ -396,7 +431,21 @@ func (e *AmbiguousError) Error() string {
 }
 func (e *AmbiguousError) Unwrap() error { return ErrAmbiguous }
 
-// DepthError is a subagent that would lie deeper than allowed.
+// LimitError is something larger than allowed. Nothing was changed. Field is the
+// setting that raises the limit.
+type LimitError struct {
+	What        string // "the message"
+	Size, Limit int    // bytes
+	Field       string // "Config.Limits.Message"
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s has %d bytes, the limit is %d: send less, or raise %s", e.What, e.Size, e.Limit, e.Field)
+}
+func (e *LimitError) Unwrap() error { return ErrTooLarge }
+
+// DepthError is a subagent, or a fork of forks, that would lie deeper than
+// allowed.
 type DepthError struct{ Depth, Max int }
 
 func (e *DepthError) Error() string {
@@ -467,6 +516,15 @@ type RuleError struct{ Field, Reason string }
 
 func (e *RuleError) Error() string { return fmt.Sprintf("invalid rule: %s: %s", e.Field, e.Reason) }
 func (e *RuleError) Unwrap() error { return ErrRule }
+
+// RuleFileError is a file of permission rules that cannot be used. None of its
+// rules counts; Next says what to do about it.
+type RuleFileError struct{ File, Reason, Next string }
+
+func (e *RuleFileError) Error() string {
+	return fmt.Sprintf("the rules in %s cannot be used: %s; %s", e.File, e.Reason, e.Next)
+}
+func (e *RuleFileError) Unwrap() error { return ErrRule }
 
 // PermissionDeniedError is a call that the permissions refused. It did not run.
 type PermissionDeniedError struct{ Reason string }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -159,6 +160,19 @@ type Execution struct {
 	Errors        []Failure       `json:"errors"`
 	RequestID     string          `json:"requestId,omitempty"`
 	RootRequestID string          `json:"rootRequestId,omitempty"`
+	Recoveries    int             `json:"recoveries,omitempty"` // since somebody last asked for it
+}
+
+// Cause returns why an execution failed, as it was recorded; nil where it did
+// not fail.
+func (e *Execution) Cause() error {
+	if e == nil || e.Status != ExecutionFailed {
+		return nil
+	}
+	if n := len(e.Errors); n > 0 {
+		return errors.New(e.Errors[n-1].Message)
+	}
+	return errors.New("the model failed")
 }
 
 // Open reports an execution that has not ended.
@@ -216,7 +230,7 @@ func (e *Execution) normal() (*Execution, error) {
 	e = e.clone()
 	cleanAll(&e.ID, &e.RequestID, &e.RootRequestID)
 	e.StartedAt, e.CompletedAt = Instant(e.StartedAt), instantPtr(e.CompletedAt)
-	if e.ID == "" || e.Number < 0 || e.ChildSteps < 0 {
+	if e.ID == "" || e.Number < 0 || e.ChildSteps < 0 || e.Recoveries < 0 {
 		return nil, invalid("execution", "has no id or a negative number")
 	}
 	if err := oneOf("execution.status", e.Status, executionStatuses()); err != nil {

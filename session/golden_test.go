@@ -123,6 +123,7 @@ func samples() []session.Change {
 		}, Unit: "step/1"},
 		session.ExecutionWaiting{ActiveSeconds: 1.5},
 		session.PermissionNoted{Scope: "tool:shell", Note: session.NoteDenied},
+		session.UnitsReset{Units: []string{"step/1", "step/2"}, Finished: 1},
 	)
 }
 

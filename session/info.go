@@ -11,6 +11,7 @@ import (
 type ForkPoint struct {
 	Version int64 `json:"version"`
 	Seq     int64 `json:"seq"`
+	Depth   int   `json:"depth,omitempty"` // how many forks lie above this one
 }
 
 // TaskRow is the part of a task that listings show.
@@ -173,8 +174,8 @@ func (i Info) check() error {
 	if err := oneOf("status", i.Status, Statuses()); err != nil {
 		return err
 	}
-	if i.Fork != nil && (i.Fork.Version < 0 || i.Fork.Seq < 0) {
-		return invalid("fork", "version and seq are not negative")
+	if i.Fork != nil && (i.Fork.Version < 0 || i.Fork.Seq < 0 || i.Fork.Depth < 0) {
+		return invalid("fork", "version, seq and depth are not negative")
 	}
 	if i.Version < 0 || i.Seq < 0 || i.Depth < 0 || i.MessageCount < 0 || i.Pending < 0 {
 		return invalid("header", "version, seq, depth, messageCount and pending are not negative")

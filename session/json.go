@@ -23,6 +23,15 @@ func (v Values) MarshalJSON() ([]byte, error) {
 	return encode(map[string]json.RawMessage(v))
 }
 
+// Size returns how many bytes the keys and values have.
+func (v Values) Size() int {
+	size := 0
+	for key, raw := range v {
+		size += len(key) + len(raw)
+	}
+	return size
+}
+
 // Clone is a deep copy; a nil map gives an empty one.
 func (v Values) Clone() Values {
 	c := make(Values, len(v))

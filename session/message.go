@@ -44,6 +44,21 @@ type Message struct {
 	Metadata      Values      `json:"metadata,omitempty"`
 }
 
+// Size returns how many bytes a message has, without the names of its fields.
+func (m Message) Size() int {
+	size := m.Metadata.Size()
+	for _, p := range m.Content {
+		size += p.Size()
+	}
+	for _, c := range m.ToolCalls {
+		size += len(c.ID) + len(c.Name) + len(c.Arguments)
+	}
+	if r := m.ToolResult; r != nil {
+		size += len(r.CallID) + len(r.ToolName) + len(r.Content)
+	}
+	return size
+}
+
 // ToolCall is a model's wish to have a tool run. Arguments is always an object.
 type ToolCall struct {
 	ID        string          `json:"id"`
@@ -89,6 +104,11 @@ type Part struct {
 	FileID    string          `json:"fileId,omitempty"`
 	Signature string          `json:"signature,omitempty"` // a provider's seal on a reasoning part
 	Raw       json.RawMessage `json:"-"`
+}
+
+// Size returns how many bytes a part has, without the names of its fields.
+func (p Part) Size() int {
+	return len(p.Text) + len(p.URL) + len(p.Data) + len(p.MediaType) + len(p.Name) + len(p.FileID) + len(p.Signature) + len(p.Raw)
 }
 
 func knownPart(kind string) bool {

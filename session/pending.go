@@ -39,6 +39,7 @@ type PendingCall struct {
 	Arguments   json.RawMessage `json:"arguments,omitempty"`
 	Prompt      string          `json:"prompt,omitempty"`  // what a person is asked
 	Context     string          `json:"context,omitempty"` // what a person should know to respond
+	Diff        string          `json:"diff,omitempty"`    // what an approved call would change, as a unified diff
 	ChildID     string          `json:"childId,omitempty"` // the subagent's session that waits, and whose answer is the result
 	Choices     []Choice        `json:"choices,omitempty"` // empty: any text answers a question
 	Details     json.RawMessage `json:"details,omitempty"` // why it is asked, for views: a PromptContext for approvals

@@ -10,17 +10,18 @@ import (
 
 // The modes of permission: what becomes of a call that no rule decides.
 const (
-	PermissionPlan          = "plan"               // reads only
+	PermissionPlan          = "plan"               // reads, and deny the rest
 	PermissionDefault       = "default"            // reads, and ask for the rest
+	PermissionDontAsk       = "dont_ask"           // reads, and deny what default asks for
 	PermissionAcceptEdits   = "accept_edits"       // edits in the workspace too
 	PermissionDangerousOnly = "dangerous_only"     // harmless commands too
-	PermissionDontAsk       = "dont_ask"           // all but the unknown and exports
+	PermissionAllowKnown    = "allow_known"        // all whose effect is known, but no exports
 	PermissionBypass        = "bypass_permissions" // all but exports and what is denied
 )
 
 // CheckPermissionMode refuses a mode there is not.
 func CheckPermissionMode(mode string) error {
-	modes := []string{PermissionPlan, PermissionDefault, PermissionAcceptEdits, PermissionDangerousOnly, PermissionDontAsk, PermissionBypass}
+	modes := []string{PermissionPlan, PermissionDefault, PermissionDontAsk, PermissionAcceptEdits, PermissionDangerousOnly, PermissionAllowKnown, PermissionBypass}
 	if !slices.Contains(modes, mode) {
 		return invalid("permissionMode", "%s is none of %s", quoted(mode), listed(modes))
 	}

@@ -19,6 +19,9 @@ type Permissions struct {
 	SessionRules    []Rule        `json:"sessionRules"`
 	TemporaryGrants Pairs[Grant]  `json:"temporaryGrants"`
 	DenialTracking  Pairs[Denial] `json:"denialTracking"`
+	// Tainted says that the session has read secrets or texts of strangers: it
+	// may be led to send data out.
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // Clone is a deep copy.
@@ -61,6 +64,30 @@ func latest[V any](p Pairs[V], most int) Pairs[V] {
 		return p
 	}
 	return Pairs[V]{slices.Clone(p.list[p.Len()-most:])}
+}
+
+// Restricted keeps what limits a session and drops what lets it do something
+// unasked: a mode that does more than default, rules that allow, and grants. A
+// file from elsewhere may bring no more than that. Dropped names the rest.
+func (p Permissions) Restricted() (kept Permissions, dropped []string) {
+	kept = p.Clone()
+	if p.Mode != PermissionDefault && p.Mode != PermissionPlan && p.Mode != "" {
+		kept.Mode = PermissionDefault
+		dropped = append(dropped, "permissions.mode: "+p.Mode+"; it is default now")
+	}
+	kept.SessionRules = []Rule{}
+	for _, r := range p.SessionRules {
+		if r.Effect != EffectDeny && r.Effect != EffectAsk {
+			dropped = append(dropped, "permissions.sessionRules: "+r.Fingerprint())
+			continue
+		}
+		kept.SessionRules = append(kept.SessionRules, r.Clone())
+	}
+	for key := range p.TemporaryGrants.All() {
+		kept.TemporaryGrants = kept.TemporaryGrants.Without(key)
+		dropped = append(dropped, "permissions.temporaryGrants: "+key)
+	}
+	return kept, dropped
 }
 
 // WithRule adds a rule of the session; its source is made so. A rule that says

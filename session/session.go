@@ -66,6 +66,7 @@ type body struct {
 	spans []Span // the stretches of the log that make the transcript
 
 	base    int64 // last change known to be durable, sealed or in the open tail
+	sum     baseSum
 	live    int   // durable changes since the last version that are in force
 	seq     int64 // last change, unsaved ones included
 	unsaved *link
@@ -116,6 +117,11 @@ func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) 
 	if err != nil {
 		return Session{}, err
 	}
+	for key := range seed.Metadata {
+		if err := checkMetadataKey(key); err != nil {
+			return Session{}, err
+		}
+	}
 	at = Instant(at)
 	created := at
 	if !birth.CreatedAt.IsZero() {
@@ -165,13 +171,17 @@ func New(birth Birth, def Definition, seed Seed, at time.Time) (Session, error) 
 func (s Session) IsZero() bool { return s.b == nil }
 
 // With applies changes at a moment, all of them or none. Creation, forks,
-// rewinds and discarded tails have methods of their own and are refused here.
+// rewinds, discarded tails and the list of tasks have methods of their own and
+// are refused here.
 func (s Session) With(at time.Time, changes ...Change) (Session, error) {
 	next := s
 	for _, c := range changes {
 		switch c.(type) {
 		case SessionCreated, SessionForked, SessionRewound, TailDiscarded:
 			return s, invalid("change", "%s cannot be applied to an existing session", c.Kind())
+		}
+		if key, reserved := reservedMetadata(c); reserved {
+			return s, invalid("key", "%s is reserved", quoted(key))
 		}
 		var err error
 		if next, err = next.record(at, c); err != nil {
@@ -318,6 +328,12 @@ func (s Session) Execution() *Execution { return s.b.st.Execution.clone() }
 
 // Running reports an execution that has not ended.
 func (s Session) Running() bool { return s.b.st.Execution.Open() }
+
+// SetAside reports a session that was suspended because its execution was
+// recovered again and again without coming to an end.
+func (s Session) SetAside() bool {
+	return s.Status() == Suspended && s.Running() && s.b.st.Execution.Recoveries > 0
+}
 
 // InferenceCount is the number of inferences answered or given up, for ever.
 func (s Session) InferenceCount() int { return s.b.st.InferenceCount }

@@ -318,3 +318,21 @@ func TestZeroSession_isNull(t *testing.T) {
 		t.Errorf("null was read as %+v, %v", s, err)
 	}
 }
+
+func TestWith_refusesReservedMetadata(t *testing.T) {
+	s, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, session.Seed{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"tasks", "holdfast.statusBeforeDeletion"} {
+		for _, change := range []session.Change{session.MetadataWritten{Key: key, Value: []byte("1")}, session.MetadataRemoved{Key: key}} {
+			if _, err := s.With(time.Now(), change); !errors.Is(err, session.ErrInvalid) {
+				t.Errorf("%s of %s: %v", change.Kind(), key, err)
+			}
+		}
+		seed := session.Seed{Metadata: session.Values{key: []byte("1")}}
+		if _, err := session.New(session.Birth{ID: "s", AgentID: "a"}, session.Definition{Name: "x"}, seed, time.Now()); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("a seed with %s: %v", key, err)
+		}
+	}
+}

@@ -28,6 +28,21 @@ func Unsaved(s Session) []Record {
 // store refuses to save a session whose base is not the store's last change.
 func Base(s Session) int64 { return s.b.base }
 
+// baseSum is the checksum of a change.
+type baseSum struct{ seq, sum int64 }
+
+// BaseSum returns the checksum that a store has given to the change that Base
+// names. It is false where the value does not have it.
+func BaseSum(s Session) (int64, bool) { return s.b.sum.sum, s.b.base > 0 && s.b.sum.seq == s.b.base }
+
+// WithBaseSum returns the session with the checksum of the change that Base
+// names, for a store that chains the checksum of the next change to it.
+func WithBaseSum(s Session, sum int64) Session {
+	b := *s.b
+	b.sum = baseSum{seq: b.base, sum: sum}
+	return Session{&b}
+}
+
 // Spans lists the ranges of the log whose messages make the transcript.
 func Spans(s Session) []Span { return slices.Clone(s.b.spans) }
 

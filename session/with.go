@@ -131,7 +131,7 @@ func (s Session) WithTasks(items []TaskItem, at time.Time) (Session, error) {
 	if err != nil {
 		return s, err
 	}
-	return s.With(at, MetadataWritten{Key: reservedKey, Value: raw})
+	return s.record(at, MetadataWritten{Key: reservedKey, Value: raw})
 }
 
 // Tasks is the task list.
@@ -154,10 +154,11 @@ func (s Session) Fork(newID, newAgentID string, at time.Time) (Session, error) {
 	if newAgentID == s.AgentID() || newID == s.ID() {
 		return Session{}, invalid("fork", "a fork needs an id and an agent id of its own")
 	}
-	return s.record(at, SessionForked{
-		SessionID: newID, AgentID: newAgentID, ParentID: s.ID(),
-		Fork: ForkPoint{Version: s.Version(), Seq: s.b.info.Seq},
-	})
+	point := ForkPoint{Version: s.Version(), Seq: s.b.info.Seq}
+	if above := s.b.info.Fork; above != nil {
+		point.Depth = above.Depth + 1
+	}
+	return s.record(at, SessionForked{SessionID: newID, AgentID: newAgentID, ParentID: s.ID(), Fork: point})
 }
 
 // Rewound is the session with the state, transcript and window it had when

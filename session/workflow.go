@@ -178,7 +178,7 @@ func InLedger(c Change) bool {
 		return change.Call.Unit != ""
 	case CallResponded:
 		return change.Unit != ""
-	case WorkflowBegun, WorkflowSpecChanged, UnitStarted, UnitAdvanced, UnitFinished, UnitFailed, QuestionPut, QuestionAnswered,
+	case WorkflowBegun, WorkflowSpecChanged, UnitStarted, UnitAdvanced, UnitFinished, UnitFailed, UnitsReset, QuestionPut, QuestionAnswered,
 		ArtifactWritten, BudgetWarned:
 		return true
 	}

@@ -78,6 +78,27 @@ func TestWorkflow_headSaysWhereTheRunStands(t *testing.T) {
 	}
 }
 
+func TestWorkflow_resetTakesBackWhatUnitsDid(t *testing.T) {
+	t.Parallel()
+	s := advanced(t, flow(t), append(unit("step/0"), unit("step/1")...)...)
+	s = advanced(t, s,
+		session.QuestionPut{Question: session.Question{Unit: "step/2", Prompt: "Good?"}},
+		session.UnitsReset{Units: []string{"step/1", "step/2"}, Finished: 1},
+	)
+	if w := s.Workflow(); w.Units != 1 || w.Steps != 2 || w.Agents["writer"].Calls != 2 {
+		t.Errorf("the head is %+v, want one unit, and all that was used", w)
+	}
+	if waiting := s.PendingCalls(); len(waiting) != 0 {
+		t.Errorf("%v still waits", waiting)
+	}
+	var invalid *session.InvalidError
+	for _, c := range []session.UnitsReset{{}, {Units: []string{""}}, {Units: []string{"a"}, Finished: 2}, {Units: []string{"a"}, Finished: -1}} {
+		if _, err := s.With(at(3), c); !errors.As(err, &invalid) {
+			t.Errorf("%+v gave %v, want an InvalidError", c, err)
+		}
+	}
+}
+
 func TestWorkflow_headDoesNotGrowWithFinishedUnits(t *testing.T) {
 	t.Parallel()
 	size := func(units int) int {
@@ -234,7 +255,7 @@ func workflowChange(t *property.T) session.Change {
 	key := property.SampledFrom([]string{"step/0", "branch/é/step/1", "bad\xff", ""}).Draw(t, "unit")
 	agent := name().Draw(t, "agent")
 	seconds := property.Float64Range(0, 1e6).Draw(t, "seconds")
-	switch property.IntRange(0, 9).Draw(t, "kind") {
+	switch property.IntRange(0, 10).Draw(t, "kind") {
 	case 0:
 		return session.UnitStarted{Unit: key, Lane: text().Draw(t, "lane"), Agent: agent, System: optional(text()).Draw(t, "system")}
 	case 1:
@@ -255,6 +276,8 @@ func workflowChange(t *property.T) session.Change {
 		return session.QuestionAnswered{Unit: key, Response: text().Draw(t, "response")}
 	case 7:
 		return session.ArtifactWritten{Path: text().Draw(t, "path"), SHA256: text().Draw(t, "sum")}
+	case 9:
+		return session.UnitsReset{Units: []string{key, "step/0"}, Finished: property.IntRange(0, 2).Draw(t, "finished")}
 	case 8:
 		return session.WorkflowSpecChanged{Spec: jsonValue().Draw(t, "spec"), Runtime: jsonValue().Draw(t, "runtime")}
 	}

@@ -22,8 +22,14 @@ import (
 // Ref names a session. Two tenants may use the same id for different sessions.
 type Ref struct{ Tenant, ID string }
 
-// RefOf returns the ref of a session.
-func RefOf(s session.Session) Ref { return Ref{Tenant: s.Tenant(), ID: s.ID()} }
+// RefOf returns the ref of a session; of the zero session, the zero Ref, which
+// Check refuses.
+func RefOf(s session.Session) Ref {
+	if s.IsZero() {
+		return Ref{}
+	}
+	return Ref{Tenant: s.Tenant(), ID: s.ID()}
+}
 
 // Check refuses a ref whose parts break their rules.
 func (r Ref) Check() error {
@@ -51,8 +57,8 @@ type Commit struct {
 // Store keeps sessions. All methods are safe for concurrent use. What they
 // return is isolated: nothing a caller does to it reaches the store. Every
 // method returns ErrClosed after Close, the context's error when the context
-// ends before the work is done, and InvalidError for an id or a tenant that
-// breaks its rules.
+// ends before the work is done, and InvalidError for the zero session and for an
+// id or a tenant that breaks its rules.
 type Store interface {
 	// Create stores a version-0 session as version 1. The checks run in this
 	// order: InvalidError (id), ConflictError exists (deleted and corrupt
@@ -207,6 +213,9 @@ type Inboxes interface {
 	// Inbox reads what is not taken, in order of arrival; an item given back
 	// has its old place. ErrNotFound where there is no session.
 	Inbox(ctx context.Context, r Ref) ([]Item, error)
+	// Unread lists the sessions with an item that is not taken, and no live
+	// lease.
+	Unread(ctx context.Context, tenant string) ([]Ref, error)
 }
 
 // Wakes tells waiting readers that there may be something new. It is a hint: a

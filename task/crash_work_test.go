@@ -99,7 +99,10 @@ func (w *taskWorker) finish(ctx context.Context) error {
 			if asked.Kind == session.PendingQuestion {
 				answer = replyTo(asked.ID, "all of it")
 			}
-			_, err = w.x.Respond(ctx, crashID, answer, task.RespondOptions{})
+			if _, err = w.x.Respond(ctx, crashID, answer, task.RespondOptions{NoRun: true}); err == nil {
+				w.Point("answered: " + asked.CallID)
+				err = w.recover(ctx)
+			}
 		} else {
 			var result task.ResumeResult
 			if result, err = w.x.Resume(ctx, crashID); result.Already { // by a process that is gone, until its lease is
@@ -111,6 +114,15 @@ func (w *taskWorker) finish(ctx context.Context) error {
 		}
 	}
 	return errors.New("the task does not come to an end")
+}
+
+// recover goes on with a task whose answer has come.
+func (w *taskWorker) recover(ctx context.Context) error {
+	found, err := w.x.Recover(ctx)
+	for _, f := range found {
+		err = errors.Join(err, f.Err)
+	}
+	return err
 }
 
 // answer is what the model says, by what it was told alone. Each answer begins

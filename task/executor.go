@@ -184,12 +184,7 @@ func (x *Executor) Start(ctx context.Context, s Spec) (Row, error) {
 		if r.row().Status != Pending {
 			return nil // somebody else was faster, and it is theirs
 		}
-		return x.workUntilIdle(ctx, r, func(ctx context.Context) error {
-			if err := x.begin(ctx, r); err != nil {
-				return err
-			}
-			return x.perform(ctx, r)
-		})
+		return x.goOn(ctx, r)
 	})
 	if errors.Is(err, session.ErrBusy) {
 		err = nil
@@ -204,11 +199,11 @@ func (x *Executor) begin(ctx context.Context, r *Run) error {
 		status = Executing
 	}
 	now := millis(x.c.Clock())
-	m := edit{row: func(row *session.TaskRow) { row.Status, row.StartedAt = status, now }}
+	m := edit{changes: x.dropGrants(r), row: func(row *session.TaskRow) { row.Status, row.StartedAt = status, now }}
 	if status == Executing {
-		m.changes = []session.Change{event("executing", note{Message: executingText})}
+		m.changes = append(m.changes, event("executing", note{Message: executingText}))
 	}
-	return r.append(ctx, m)
+	return r.seal(ctx, "task.begin", m)
 }
 
 // after is the row as it stands now, with an error that came before.

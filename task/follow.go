@@ -245,13 +245,16 @@ func blockedEvent(call session.ToolCall, why session.PermissionReason) session.C
 func (w *work) callEnded(call session.ToolCall, result session.ToolResult) edit {
 	now := millis(w.r.x.c.Clock())
 	w.mu.Lock()
-	seen := w.ran[call.ID]
+	seen, returned := w.ran[call.ID]
 	w.mu.Unlock()
+	if !returned && w.started[call.ID] {
+		seen.err = context.DeadlineExceeded // it was given up
+	}
 	c := ended{call: call, spec: w.r.specOf(call.Name), result: result, existed: seen.existed}
 	var m edit
 	var failed *disabling
 	if result.IsError {
-		failed = failing(w.r.state().Tools, c.spec, seen.err, result.Content, now)
+		failed = failing(w.r.state().Tools, c.spec, hostOf(call), seen.err, result.Content, now)
 		told := toolFailed{CallID: call.ID, Tool: call.Name, Input: call.Arguments, Error: firstChars(result.Content, maxEventText)}
 		if failed.off {
 			told.Disabled, told.DisabledScope = true, failed.entry.Scope
@@ -272,7 +275,9 @@ func (w *work) callEnded(call session.ToolCall, result session.ToolResult) edit 
 			return
 		}
 		track(s, c, w.id, now)
-		s.Tools.Failures = s.Tools.Failures.Without(call.Name).Without(providerKey(c.spec))
+		for _, key := range failureKeys(c.spec, hostOf(call)) {
+			s.Tools.Failures = s.Tools.Failures.Without(key)
+		}
 	}
 	return m
 }

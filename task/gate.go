@@ -76,14 +76,18 @@ func (g gate) unfit(s session.Session, call agent.Call) (text string, remembered
 	now := millis(g.w.r.x.c.Clock())
 	spec := call.Tool.Spec()
 	switch {
+	case state.Loop.WrapUp:
+		return wrappingUpText, false, true
 	case blocks(state.Loop, call.ToolCall):
 		return blockedLoopText, false, true
 	case checklistTool(call.Name) && !checklistMode(mode):
 		return fmt.Sprintf(modeOnlyText, call.Name), false, true
 	case call.Name == tool.AskPersonName && !inputMode(mode):
 		return noInputText, false, true
+	case !ownTool(call.Name) && !usableIn(mode, spec):
+		return fmt.Sprintf(readsOnlyText, mode, call.Name), false, true
 	}
-	if f, off := disabled(state.Tools, spec, now); off {
+	if f, off := disabled(state.Tools, spec, hostOf(call.ToolCall), now); off {
 		return fmt.Sprintf(disabledText, call.Name, time.UnixMilli(f.DisabledUntil).UTC().Format(time.RFC3339), f.LastError), false, true
 	}
 	text, remembered = rememberedResult(s, call.ToolCall, spec, now)
@@ -94,6 +98,15 @@ func (g gate) unfit(s session.Session, call agent.Call) (text string, remembered
 func (g gate) Responded(ctx context.Context, s session.Session, p session.PendingCall, r session.Response) ([]session.Change, error) {
 	g.w.replies[p.CallID] = reply{Response: r, kept: p.Default != nil}
 	return g.inner.Responded(ctx, s, p, r)
+}
+
+// usableIn reports a tool that an agent may use in a mode. One that plans, analyzes
+// or chats changes nothing, whatever permissions allow.
+func usableIn(mode string, spec tool.Spec) bool {
+	if mode != "plan" && mode != "analyze" && mode != "chat" {
+		return true
+	}
+	return spec.Runner == tool.ByPerson || spec.Effects.Within(tool.Read|tool.Network)
 }
 
 // inputMode reports a mode in which an agent may ask. One that chats just says

@@ -102,7 +102,10 @@ func TestGuard_decidesByWhatACallDoes(t *testing.T) {
 		"reading the rules":        {"default", tool.Read, `{"path":".holdfast/permissions.json"}`, on, "allow"},
 		"editing in plan mode":     {"plan", tool.Write, `{"path":"a"}`, on, "deny"},
 		"unknown in plan mode":     {"plan", 0, `{}`, on, "deny"},
-		"unknown":                  {"dont_ask", 0, `{}`, on, "ask"},
+		"unknown":                  {"allow_known", 0, `{}`, on, "ask"},
+		"unknown, never asked":     {"dont_ask", 0, `{}`, on, "deny"},
+		"editing git":              {"accept_edits", tool.Write, `{"path":".git/config"}`, on, "ask"},
+		"editing git, never asked": {"dont_ask", tool.Write, `{"path":".git/config"}`, on, "deny"},
 		"a safe command":           {"dangerous_only", tool.Shell, `{"command":"ls -l"}`, on, "allow"},
 		"a command behind another": {"dangerous_only", tool.Shell, `{"command":"ls; make"}`, on, "ask"},
 		"a command on two lines":   {"dangerous_only", tool.Shell, "{\"command\":\"ls\\nmake\"}", on, "ask"},
@@ -119,6 +122,22 @@ func TestGuard_decidesByWhatACallDoes(t *testing.T) {
 		tool := declared{&counter{name: "act"}, c.effects}
 		if got := tried(t, s, tool, c.arguments); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Whoever plans, analyzes or chats changes nothing, even where nothing is asked.
+func TestGuard_modesThatOnlyLookOfferAndRunNothingElse(t *testing.T) {
+	t.Parallel()
+	for _, effects := range []tool.Effects{tool.Read, tool.Network, tool.Read | tool.Write, tool.Delete, tool.Shell, tool.MCP, tool.External, 0} {
+		for _, mode := range task.ExecutionModes() {
+			c := &counter{name: "act"}
+			s := task.Spec{PermissionMode: "bypass_permissions", ExecutionMode: mode, Workspace: task.Workspace{ID: "w", Root: t.TempDir(), Capabilities: map[string]bool{"shell": true, "delete": true}}}
+			tried(t, s, declared{c, effects}, `{"command":"ls"}`)
+			looks := mode == "plan" || mode == "analyze" || mode == "chat"
+			if want := !looks || effects.Within(tool.Read|tool.Network); (c.ran() == 1) != want {
+				t.Errorf("%v in %s ran %d times", effects.Names(), mode, c.ran())
+			}
 		}
 	}
 }

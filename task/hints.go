@@ -14,6 +14,7 @@ const (
 	hintEscalation = "low_progress"
 	hintCalls      = "tool_stops"
 	hintCut        = "token_stops"
+	hintWrapUp     = "wrap_up"
 )
 
 const (

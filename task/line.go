@@ -15,39 +15,59 @@ type line struct {
 	waiting []chan struct{}
 }
 
-// full reports that whoever comes now has to wait.
-func (l *line) full() bool {
+// join takes the last place of the line. Whoever joins calls enter or abandon.
+func (l *line) join() place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inside >= l.most || len(l.waiting) > 0
+	p := place{line: l, turn: make(chan struct{})}
+	if l.inside < l.most && len(l.waiting) == 0 {
+		l.inside++
+		close(p.turn)
+		return p
+	}
+	l.waiting = append(l.waiting, p.turn)
+	return p
+}
+
+// place is one in the line.
+type place struct {
+	line *line
+	turn chan struct{} // closed when its turn has come
+}
+
+// waits reports that its turn has not come yet.
+func (p place) waits() bool {
+	select {
+	case <-p.turn:
+		return false
+	default:
+		return true
+	}
 }
 
 // enter waits for its turn. Leave is called once.
-func (l *line) enter(ctx context.Context) (leave func(), err error) {
-	l.mu.Lock()
-	if l.inside < l.most && len(l.waiting) == 0 {
-		l.inside++
-		l.mu.Unlock()
-		return sync.OnceFunc(l.leave), nil
-	}
-	turn := make(chan struct{})
-	l.waiting = append(l.waiting, turn)
-	l.mu.Unlock()
+func (p place) enter(ctx context.Context) (leave func(), err error) {
 	select {
-	case <-turn:
-		return sync.OnceFunc(l.leave), nil
+	case <-p.turn:
+		return sync.OnceFunc(p.line.leave), nil
 	case <-ctx.Done():
+		p.abandon()
+		return nil, context.Cause(ctx)
 	}
+}
+
+// abandon gives the place up.
+func (p place) abandon() {
+	l := p.line
 	l.mu.Lock()
-	i := slices.Index(l.waiting, turn)
+	i := slices.Index(l.waiting, p.turn)
 	if i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	l.mu.Unlock()
-	if i < 0 { // its turn came meanwhile
+	if i < 0 { // its turn has come
 		l.leave()
 	}
-	return nil, context.Cause(ctx)
 }
 
 // leave hands the place to whoever waits longest.

@@ -138,7 +138,7 @@ func (w outcome) gated(s session.TaskState) outcome {
 	if blocking {
 		class = ClassVerification
 	}
-	return outcome{status: Failed, class: class, error: completionBlockedText + strings.Join(open, ", ")}
+	return outcome{status: Failed, class: class, error: cmp.Or(w.error, completionBlockedText+strings.Join(open, ", "))}
 }
 
 // shown is what the row has to show of a state: the last words, the files, and

@@ -47,18 +47,20 @@ func (x *Executor) workUntilIdle(ctx context.Context, r *Run, first func(context
 // turn waits until fewer tasks than may be are at work. A new task that waits
 // is queued; one that was at work before stays what it is.
 func (x *Executor) turn(ctx context.Context, r *Run) (leave func(), err error) {
-	if x.line.full() && r.row().Status == Pending {
+	p := x.line.join() // first: whoever is seen to be queued has a place
+	if p.waits() && r.row().Status == Pending {
 		err := r.append(ctx, edit{
 			changes: []session.Change{event("task_queued", note{Message: queuedText})},
 			row:     func(row *session.TaskRow) { row.Status = Queued },
 		})
 		if err != nil {
+			p.abandon()
 			return nil, err
 		}
 	}
 	waiting, stop := r.listening(ctx)
 	defer stop()
-	return x.line.enter(waiting)
+	return p.enter(waiting)
 }
 
 var errCancelled = errors.New("the task was cancelled")
@@ -165,35 +167,6 @@ func (x *Executor) perform(ctx context.Context, r *Run) error {
 	}
 }
 
-// wrapsUp finishes a task between two steps when a person has asked for it.
-func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
-	state := r.state()
-	if step, ok := nextStep(orPlan(state.Plan)); ok && step.Status == stepInProgress {
-		return false, nil // its loop sees it
-	}
-	items, err := r.items(ctx)
-	if err != nil {
-		return false, err
-	}
-	var m edit
-	for _, item := range items {
-		if item.Kind == store.ItemWrapUp {
-			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
-		}
-	}
-	if len(m.changes) == 0 && !state.Loop.WrapUp {
-		return false, nil
-	}
-	if r.row().Status == Planning {
-		if err := r.append(ctx, edit{row: func(row *session.TaskRow) { row.Status = Executing }}); err != nil {
-			return false, err
-		}
-	}
-	w := outcome{status: Completed}
-	w.terminalStatus, w.class = statusOfKind(wrappedUp(state.Plan), "")
-	return true, x.rest(ctx, r, w, string(StopWrapUp), m)
-}
-
 // rested brings a task to rest that feedback has stopped.
 func (x *Executor) rested(ctx context.Context, r *Run, reason StopReason) error {
 	if reason == "" {
@@ -290,7 +263,7 @@ func (x *Executor) runOut(ctx context.Context, r *Run) (goOn bool, err error) {
 		})
 		return goOn && err == nil, err
 	}
-	return x.verified(ctx, r)
+	return x.verified(ctx, r, nil)
 }
 
 // nextFollowUp is the message to be answered next: one whose answer was broken

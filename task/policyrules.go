@@ -7,12 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	holdfast "github.com/holdfast-dev/holdfast"
@@ -23,16 +22,19 @@ import (
 // RulesConfig says where rules are kept that no store has.
 type RulesConfig struct {
 	Profile string                           // the user's file; empty: there is none
-	Warn    func(format string, args ...any) // may be nil
+	Trust   *Trust                           // in workspaces; nil: none is trusted
+	Warn    func(format string, args ...any) // may be nil; the same warning is given once
 }
 
 // Rules is the RuleStore that keeps the rules of a workspace in the runtime's
 // store, in a session of kind policy that listings hide, and those of the user
-// in a file. It reads the workspace's own file as well and never writes it.
+// in a file. It reads the workspace's own file as well and never writes it; what
+// that allows counts only where the user trusts the workspace.
 type Rules struct {
 	rt    *holdfast.Runtime
 	c     RulesConfig
 	cache permission.Cache
+	told  sync.Map // the warnings that were given
 }
 
 var _ RuleStore = (*Rules)(nil)
@@ -62,38 +64,17 @@ func policyName(w Workspace) string {
 	return name
 }
 
-// file is a file of rules as it was read.
-type file struct {
-	source string
-	data   []byte
-	err    error // it is there and cannot be read
+// files are the workspace's own, with how far it is trusted, and the user's.
+type files struct {
+	manifest, profile ruleFile
+	trust             trustVerdict
+	trustErr          error
 }
 
-func readRules(path, source string) file {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || path == "" {
-		return file{source: source}
-	}
-	return file{source, data, err}
-}
-
-func (f file) hash() string {
-	switch {
-	case f.err != nil:
-		return "error: " + f.err.Error()
-	case f.data == nil:
-		return ""
-	}
-	return permission.Hash(f.data)
-}
-
-// files are the workspace's own and the user's.
-func (s *Rules) files(w Workspace) []file {
-	manifest := ""
-	if w.Root != "" {
-		manifest = filepath.Join(filepath.FromSlash(w.Root), filepath.FromSlash(permission.ManifestPath))
-	}
-	return []file{readRules(manifest, session.SourceWorkspaceManifest), readRules(s.c.Profile, session.SourceProfile)}
+func (s *Rules) files(w Workspace) files {
+	f := files{manifest: readManifest(w.Root), profile: readProfile(s.c.Profile)}
+	f.trust, f.trustErr = s.c.Trust.of(w.Root, f.manifest)
+	return f
 }
 
 // Policy is the rules in force, compiled. They are read anew when the stored
@@ -108,14 +89,16 @@ func (s *Rules) Policy(ctx context.Context, w Workspace) (*permission.Policy, er
 		return nil, err
 	}
 	found := s.files(w)
-	key := permission.Key{Workspace: w.ID, Version: version, ManifestHash: w.Root + "\n" + found[0].hash() + "\n" + found[1].hash()}
+	key := permission.Key{Workspace: w.ID, Version: version, ManifestHash: strings.Join([]string{w.Root, string(found.trust), found.manifest.hash(), found.profile.hash()}, "\n")}
 	return s.cache.Get(key, func() (*permission.Policy, error) {
 		rules, warnings, broken, err := s.read(ctx, w, found)
 		if err != nil {
 			return nil, err
 		}
 		for _, text := range warnings {
-			s.c.Warn("%s", text)
+			if _, told := s.told.LoadOrStore(text, true); !told {
+				s.c.Warn("%s", text)
+			}
 		}
 		return permission.Compile(rules, broken), nil
 	})
@@ -128,26 +111,22 @@ func (s *Rules) Rules(ctx context.Context, w Workspace) ([]session.Rule, []strin
 	return rules, warnings, errors.Join(err, broken)
 }
 
-func (s *Rules) read(ctx context.Context, w Workspace, found []file) (rules []session.Rule, warnings []string, broken, err error) {
+func (s *Rules) read(ctx context.Context, w Workspace, found files) (rules []session.Rule, warnings []string, broken, err error) {
 	if rules, err = s.stored(ctx, w); err != nil {
 		return nil, nil, nil, err
 	}
-	for _, f := range found {
-		if f.err != nil {
-			broken = errors.Join(broken, fmt.Errorf("%s: %w", f.source, f.err))
-			continue
-		}
-		if f.data == nil {
-			continue
-		}
-		more, told, err := permission.DecodeRules(f.data, f.source, w.Root)
-		if err != nil {
-			broken = errors.Join(broken, fmt.Errorf("%s: %w", f.source, err))
-			continue
-		}
-		rules, warnings = append(rules, more...), append(warnings, told...)
+	brought, warnings, broken := found.manifest.decode(w.Root)
+	if found.trustErr != nil {
+		warnings = append(warnings, found.trustErr.Error())
 	}
-	return rules, warnings, broken, nil
+	if found.trust != trusted {
+		var ignored string
+		if brought, ignored = restrict(brought, found.trust, w.Root, found.manifest.path); ignored != "" {
+			warnings = append(warnings, ignored)
+		}
+	}
+	own, more, err := found.profile.decode(w.Root)
+	return slices.Concat(rules, brought, own), append(warnings, more...), errors.Join(broken, err), nil
 }
 
 const rulePrefix = "rule:"
@@ -287,40 +266,24 @@ func (s *Rules) alterProfile(w Workspace, alter func([]session.Rule) ([]session.
 	if s.c.Profile == "" {
 		return false, &session.UnsupportedError{Store: "this program", Ability: "rules of a user"}
 	}
-	if err := os.MkdirAll(filepath.Dir(s.c.Profile), 0o700); err != nil {
-		return false, err
-	}
-	lock, err := os.OpenFile(s.c.Profile+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := lockFile(lock); err != nil {
-		return false, err
-	}
-	f := readRules(s.c.Profile, session.SourceProfile)
-	if f.err != nil {
-		return false, f.err
-	}
-	var rules []session.Rule
-	if f.data != nil {
-		var warnings []string
-		if rules, warnings, err = permission.DecodeRules(f.data, session.SourceProfile, w.Root); err != nil {
-			return false, err
+	err = lockedFile(s.c.Profile, func() error {
+		rules, warnings, err := readProfile(s.c.Profile).decode(w.Root)
+		if err != nil {
+			return err
 		}
 		if len(warnings) > 0 {
-			return false, &session.RuleError{Field: "file", Reason: s.c.Profile + " has a rule that cannot be understood: " + warnings[0]}
+			return &session.RuleFileError{File: s.c.Profile, Reason: warnings[0], Next: "correct the rule or remove it"}
 		}
-	}
-	rules, changed = alter(rules)
-	if !changed {
-		return false, nil
-	}
-	data, err := permission.EncodeRules(rules)
-	if err != nil {
-		return false, err
-	}
-	return true, replaceFile(s.c.Profile, data)
+		if rules, changed = alter(rules); !changed {
+			return nil
+		}
+		data, err := permission.EncodeRules(rules)
+		if err != nil {
+			return err
+		}
+		return replaceFile(s.c.Profile, data)
+	})
+	return changed && err == nil, err
 }
 
 // replaceFile puts a file in the place of another at once.

@@ -69,7 +69,7 @@ func TestRules_evaluationAfterAChangeUsesTheNewOnes(t *testing.T) {
 	if added, err := rules.Add(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || !added {
 		t.Fatal(added, err)
 	}
-	expect("the store allows", "allow")
+	expect("the store allows, which is no answer to a denial", "deny")
 	other := task.NewRules(h.rt, task.RulesConfig{Profile: profile}) // another process
 	if removed, err := other.Remove(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || !removed {
 		t.Fatal(removed, err)
@@ -115,13 +115,13 @@ func TestRules_aManifestThatCannotBeReadAsksForAllButReading(t *testing.T) {
 func TestRules_oneBadRuleIsLeftOutAndToldOnce(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	manifest(t, root, `{"version":1,"rules":[{"effect":"allow","scope":{"kind":"command_prefix","prefix":"*"}},{"effect":"allow","scope":{"kind":"tool","toolName":"act"}}]}`)
+	manifest(t, root, `{"version":1,"rules":[{"effect":"allow","scope":{"kind":"command_prefix","prefix":"*"}},{"effect":"deny","scope":{"kind":"tool","toolName":"act"}}]}`)
 	h := newHouse(t, script())
 	var warned []string
 	rules := task.NewRules(h.rt, task.RulesConfig{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }})
 	w := task.Workspace{ID: "w", Root: root}
 	for range 3 {
-		if got := decision(t, rules, w, tool.Write); got.Decision != "allow" {
+		if got := decision(t, rules, w, tool.Write); got.Decision != "deny" {
 			t.Errorf("the good rule says %s", got.Decision)
 		}
 	}

@@ -207,25 +207,12 @@ func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
 	return waiting, nil
 }
 
-// drain takes what has arrived: a request to finish, settings, feedback, then
-// follow-ups. The loop itself takes cancels and responses.
+// drain takes what has arrived: settings, feedback, then follow-ups. The loop itself takes cancels and responses.
 func (w *work) drain(ctx context.Context) error {
 	r := w.r
 	items, err := r.items(ctx)
 	if err != nil {
 		return err
-	}
-	for _, item := range items {
-		if item.Kind == store.ItemWrapUp {
-			err := r.append(ctx, edit{
-				changes: []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}},
-				state:   func(s *session.TaskState) { s.Loop.WrapUp = true },
-			})
-			if err != nil {
-				return err
-			}
-			return stop(StopWrapUp, nil)
-		}
 	}
 	if err := r.x.applySettings(ctx, r, items); err != nil {
 		return err

@@ -315,25 +315,6 @@ func TestStepFeedback_inLineAndStopFirst(t *testing.T) {
 	})
 }
 
-// A cancel or a request to finish ends the loop at its next pass.
-func TestDrain_wrapUpEndsTheStepWithWhatIsThere(t *testing.T) {
-	t.Parallel()
-	var s *site
-	ask := toolOf("ask", tool.Read, tool.ReadOnly, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
-		_, err := s.x.WrapUp(ctx, "job")
-		return tool.Result{Content: "asked"}, err
-	})
-	model := scripted.New(replyCalls(callOf("c1", "ask", `{}`)), reply("never asked for"))
-	s = newSite(t, task.Config{Registry: kit{ask}}, model)
-	row, err := s.x.Start(context.Background(), spec())
-	if err != nil || row.Status != task.Completed || !slices.Contains(row.StopReasons, "wrap_up_requested") {
-		t.Fatalf("%s %v, %v; want it completed for wrap_up_requested", row.Status, row.StopReasons, err)
-	}
-	if n := len(model.Requests()); n != 1 {
-		t.Errorf("the model was asked %d times, want once", n)
-	}
-}
-
 // A model that is being asked is left when the task is cancelled.
 func TestCancel_breaksOffACall(t *testing.T) {
 	t.Parallel()

@@ -18,15 +18,23 @@ type Rescued struct {
 }
 
 // Recover finds the tasks whose holder is gone. They are interrupted; those
-// that want it are gone on with, as many at a time as this executor works on,
-// until they come to rest. Tasks that wait for a person stay as they are.
+// that want it are resumed, as many at a time as this executor works on, until
+// they come to rest. So are tasks that wait and whose response has come. Tasks
+// that wait for a person, and those that a person has interrupted, stay as they
+// are.
 func (x *Executor) Recover(ctx context.Context) ([]Rescued, error) {
 	var ids []string
-	for row, err := range x.List(ctx, Filter{Statuses: []string{Pending, Queued, Planning, Executing}}) {
+	for row, err := range x.rows(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, row.ID)
+		stuck, err := x.stuck(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		if stuck {
+			ids = append(ids, row.ID)
+		}
 	}
 	slices.Reverse(ids) // those that came first go first
 	found := make([]*Rescued, len(ids))
@@ -61,6 +69,29 @@ func (x *Executor) Recover(ctx context.Context) ([]Rescued, error) {
 	return all, nil
 }
 
+// stuck reports a task that could go on and that nobody need do anything for.
+func (x *Executor) stuck(ctx context.Context, row Row) (bool, error) {
+	switch Canonical(row.TaskRow) {
+	case Pending, Queued, Planning, Executing:
+		return true, nil
+	case Interrupted:
+		n := len(row.StopReasons)
+		return n > 0 && row.StopReasons[n-1] == stopRestart, nil
+	}
+	if !waits(row.TaskRow) {
+		return false, nil
+	}
+	s, err := x.load(ctx, row.ID)
+	if err != nil {
+		return false, err
+	}
+	items, err := x.rt.Inbox(ctx, row.ID)
+	return !unanswered(s, items, x.c.Clock()), err
+}
+
+// stopRestart is why a task is interrupted whose process was gone.
+const stopRestart = "restart"
+
 // Settle brings one task to rest whose holder is gone, without going on with
 // it: it is interrupted, answers that wait take effect and approvals whose
 // time is over end. A task that somebody works on is left alone.
@@ -80,12 +111,15 @@ func (x *Executor) settle(ctx context.Context, id string) (row Row, wants bool, 
 			if err := x.lost(ctx, r); err != nil {
 				return err
 			}
-		case Pending, Queued:
+		case Pending, Queued, Interrupted:
 		default:
+			open, err := r.unanswered(ctx)
+			if err != nil || open || !waits(r.row()) {
+				return err
+			}
 			if r.expired() {
 				return x.goOn(ctx, r)
 			}
-			return nil
 		}
 		wants = r.state().Settings.AutoResume && !Ended(r.row())
 		return nil
@@ -108,9 +142,10 @@ func (x *Executor) lost(ctx context.Context, r *Run) error {
 		return x.cancelled(ctx, r)
 	}
 	return r.seal(ctx, "task.interrupt", edit{
-		changes: []session.Change{event("task_interrupted", note{Message: lostHolderNote, Reason: "restart"})},
+		changes: []session.Change{event("task_interrupted", note{Message: lostHolderNote, Reason: stopRestart})},
 		row: func(row *session.TaskRow) {
 			row.Status, row.TerminalStatus = Interrupted, TerminalResumeAvailable
+			row.StopReasons = withReason(row.StopReasons, stopRestart)
 		},
 	})
 }

@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -89,7 +91,7 @@ func TestChildOfRecovery(t *testing.T) {
 		}
 		return answerOf(n, r), nil
 	}, with(declared{note, tool.Write}))
-	s := task.Spec{ID: "t1", Prompt: "note it", PermissionMode: "dont_ask"}
+	s := task.Spec{ID: "t1", Prompt: "note it", PermissionMode: "allow_known"}
 	if phase == "waiting" {
 		s.PermissionMode = "default"
 	}
@@ -295,5 +297,118 @@ func TestRecover_takesUpWhatWasQueuedByAProcessThatIsGone(t *testing.T) {
 	found, err := h.x.Recover(context.Background())
 	if err != nil || len(found) != 1 || !found[0].Resumed || found[0].Row.Status != "completed" || h.count("task_interrupted") != 0 {
 		t.Errorf("recovered %+v, %v", found, err)
+	}
+}
+
+// A process that is killed after a response was taken in and before the task
+// moved leaves a task that nobody need answer any more.
+func TestRecover_aTaskWhoseAnswerHasComeGoesOn(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, goOn := range map[string]func(h *house, id string) error{
+		"recover": func(h *house, _ string) error {
+			found, err := h.x.Recover(ctx)
+			if len(found) != 1 || !found[0].Resumed {
+				h.Errorf("recovered %+v", found)
+			}
+			return err
+		},
+		"resume": func(h *house, _ string) error {
+			_, err := h.x.Resume(ctx, "t1")
+			return err
+		},
+		"the same answer": func(h *house, id string) error {
+			_, err := h.respond(id, "allow_once", task.RespondOptions{})
+			return err
+		},
+	} {
+		h, c := asked(t)
+		id := h.open().ID
+		if row, err := h.respond(id, "allow_once", task.RespondOptions{NoRun: true}); err != nil || row.Status != "blocked" {
+			t.Fatal(row.Status, err)
+		}
+		if waiting, err := h.x.Pending(ctx, "t1"); err != nil || len(waiting) != 0 {
+			t.Errorf("%s: %d calls are shown as waiting, %v", name, len(waiting), err)
+		}
+		if err := goOn(h, id); err != nil {
+			t.Fatal(name, err)
+		}
+		h.stands("completed", "ok", "")
+		if c.ran() != 1 {
+			t.Errorf("%s: the tool ran %d times", name, c.ran())
+		}
+	}
+}
+
+// A process that recovers tasks may be killed as well.
+func TestRecover_goesOnWithWhatAnotherHasBegunToRecover(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	h := newHouse(t, script("done"))
+	if _, err := h.x.Create(ctx, job()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.x.Open(ctx, "t1", func(r *task.Run) error { return r.Executing(ctx) }); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := h.x.Settle(ctx, "t1"); err != nil || row.Status != "interrupted" {
+		t.Fatal(row.Status, err)
+	}
+	if found, err := h.x.Recover(ctx); err != nil || len(found) != 1 || found[0].Row.Status != "completed" {
+		t.Errorf("recovered %+v, %v", found, err)
+	}
+}
+
+// A task whose process was killed is shown as interrupted, and looking at it
+// changes nothing.
+func TestList_aTaskNobodyWorksOnIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	h := newHouse(t, script("done"))
+	if _, err := h.x.Create(ctx, job()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.x.Open(ctx, "t1", func(r *task.Run) error {
+		for row, err := range h.x.List(ctx, task.Filter{Statuses: []string{"executing"}}) {
+			t.Error("before it begins it is", row.Status, err)
+		}
+		if err := r.Executing(ctx); err != nil {
+			return err
+		}
+		row, err := h.x.Show(ctx, "t1")
+		if row.Status != "executing" {
+			t.Errorf("at work it is %s", row.Status)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before := h.seq()
+	n := 0
+	for row, err := range h.x.List(ctx, task.Filter{Statuses: []string{"interrupted"}}) {
+		if n++; err != nil || row.Status != "interrupted" || row.TerminalStatus != "resume_available" {
+			t.Errorf("listed as %s/%s, %v", row.Status, row.TerminalStatus, err)
+		}
+	}
+	if row, err := h.x.Show(ctx, "t1"); err != nil || row.Status != "interrupted" || n != 1 || h.seq() != before {
+		t.Errorf("shown as %s, listed %d times, %d changes; %v", row.Status, n, h.seq()-before, err)
+	}
+}
+
+func TestSaveSnapshot_ofAnEndedTaskChangesNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	h := newHouse(t, script("done"), func(c *task.Config) {
+		c.Snapshot = func(task.View) (json.RawMessage, error) { return json.RawMessage(`{}`), nil }
+	})
+	h.start(job())
+	before, version := h.seq(), h.row().Version
+	err := h.x.Open(ctx, "t1", func(r *task.Run) error {
+		_, err := r.SaveSnapshot(ctx)
+		return err
+	})
+	s, getErr := h.rt.Get(ctx, "t1", holdfast.WithTail())
+	if !errors.Is(err, session.ErrTaskTerminal) || getErr != nil || s.HasTail() || h.seq() != before || h.row().Version != version {
+		t.Errorf("%v, %v; %d changes were left", err, getErr, h.seq()-before)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -168,7 +170,7 @@ func (r *Run) ResetForRetry(ctx context.Context, reason string) error {
 // When a tool is switched off, and for how long.
 const (
 	systemicFailures   = 5
-	severeFailures     = 2 // of a sandbox, or a write that takes too long
+	severeFailures     = 2 // writes that take too long
 	inputFailures      = 8
 	inputFailuresShell = 10
 	firstCooldown      = 2 * time.Minute
@@ -185,34 +187,24 @@ const (
 	final // it will not work the next time either
 )
 
-var (
-	finalWords    = regexp.MustCompile(`(?i)api key|unauthori[sz]ed|forbidden|not configured|not supported|unsupported|payment required|quota exceeded|\b(401|402|403)\b`)
-	severeWords   = regexp.MustCompile(`(?i)sandbox`)
-	systemicWords = regexp.MustCompile(`(?i)timed? ?out|out of time|deadline exceeded|connection (refused|reset)|network|unavailable|rate.?limit|internal server error|panicked|no such host|broken pipe|\b(429|432|50[0-4])\b`)
-)
-
-func natureOf(t tool.Spec, err error, text string) failureNature {
-	var provider *llm.ProviderError
-	slowWrite := t.Effects.Has(tool.Write) && (errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "out of time"))
-	switch {
+// natureOf decides by the error's type alone: what a tool has to say is about
+// what it was asked for.
+func natureOf(t tool.Spec, err error) failureNature {
+	var (
+		provider  *llm.ProviderError
+		transient *llm.TransientError
+		network   net.Error
+	)
+	switch late := errors.Is(err, context.DeadlineExceeded); {
 	case errors.Is(err, session.ErrUnsupported):
 		return final
 	case errors.As(err, &provider) && (provider.Status == 401 || provider.Status == 402 || provider.Status == 403):
 		return final
 	case errors.Is(err, session.ErrInvalid), errors.Is(err, fs.ErrNotExist):
 		return inputDependent
-	case errors.Is(err, session.ErrPanic):
-		return systemic
-	case severeWords.MatchString(text), slowWrite:
+	case late && t.Effects.Has(tool.Write):
 		return severe
-	case t.Effects.Has(tool.Shell): // what a command says is not what the shell is like
-		if errors.Is(err, context.DeadlineExceeded) {
-			return systemic
-		}
-		return inputDependent
-	case finalWords.MatchString(text):
-		return final
-	case systemicWords.MatchString(text):
+	case late, provider != nil, errors.Is(err, session.ErrPanic), errors.As(err, &transient), errors.As(err, &network):
 		return systemic
 	}
 	return inputDependent
@@ -228,10 +220,13 @@ type disabling struct {
 // failing counts a failure and decides whether the tool is switched off. A
 // tool whose cooldown is over begins at nothing, but is off for longer when it
 // goes on failing.
-func failing(t session.TaskTools, of tool.Spec, err error, text string, now int64) *disabling {
+func failing(t session.TaskTools, of tool.Spec, host string, err error, text string, now int64) *disabling {
 	d := &disabling{key: of.Name}
 	scope := "global"
-	if of.Provider != "" && strings.Contains(strings.ToLower(text), strings.ToLower(of.Provider)) {
+	switch {
+	case host != "":
+		d.key, scope = hostKey(of, host), "host"
+	case of.Provider != "":
 		d.key, scope = providerKey(of), "provider"
 	}
 	d.entry, _ = t.Failures.Get(d.key)
@@ -243,7 +238,7 @@ func failing(t session.TaskTools, of tool.Spec, err error, text string, now int6
 	if of.Effects.Has(tool.Shell | tool.Browser) {
 		most = inputFailuresShell
 	}
-	switch natureOf(of, err, text) {
+	switch natureOf(of, err) {
 	case final:
 		d.entry.Systemic++
 		d.off = true
@@ -276,9 +271,26 @@ func (d *disabling) apply(s *session.TaskState) {
 // providerKey names a tool as one provider has it.
 func providerKey(t tool.Spec) string { return t.Name + "@" + t.Provider }
 
-// disabled is why a tool is off, if it is.
-func disabled(t session.TaskTools, of tool.Spec, now int64) (session.ToolFailure, bool) {
-	for _, key := range []string{of.Name, providerKey(of)} {
+// hostKey names a tool as it works with one host.
+func hostKey(t tool.Spec, host string) string { return t.Name + "@//" + host }
+
+// hostOf returns the host that a call is about, "" for none.
+func hostOf(call session.ToolCall) string {
+	u, err := url.Parse(argument(call, "url", "uri"))
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// failureKeys are the names under which failures of a call are kept.
+func failureKeys(of tool.Spec, host string) []string {
+	return []string{of.Name, providerKey(of), hostKey(of, host)}
+}
+
+// disabled is why a tool is off for a host, if it is.
+func disabled(t session.TaskTools, of tool.Spec, host string, now int64) (session.ToolFailure, bool) {
+	for _, key := range failureKeys(of, host) {
 		if f, ok := t.Failures.Get(key); ok && f.DisabledUntil > now {
 			return f, true
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestFailureSignature_masksWhatDiffers(t *testing.T) {
 func fails(t *testing.T, s *session.TaskState, of tool.Spec, err error, n int, now int64) (offAt int) {
 	t.Helper()
 	for i := range n {
-		d := failing(s.Tools, of, err, err.Error(), now)
+		d := failing(s.Tools, of, "", err, err.Error(), now)
 		d.apply(s)
 		if d.off {
 			return i + 1
@@ -65,6 +66,8 @@ func fails(t *testing.T, s *session.TaskState, of tool.Spec, err error, n int, n
 	}
 	return 0
 }
+
+var down = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 
 func TestDisabling_thresholds(t *testing.T) {
 	plain := tool.Spec{Name: "get", Effects: tool.Network}
@@ -74,10 +77,11 @@ func TestDisabling_thresholds(t *testing.T) {
 		want int
 	}{
 		"it will never work":        {plain, &session.UnsupportedError{Store: "x", Ability: "y"}, 1},
-		"a wrong key":               {plain, errors.New("invalid API key"), 1},
-		"systemic":                  {plain, errors.New("connection refused"), 5},
+		"a wrong key":               {plain, &llm.ProviderError{Status: 401, Message: "no"}, 1},
+		"a server that is down":     {plain, &llm.ProviderError{Status: 500, Message: "no"}, 5},
+		"a network that is down":    {plain, down, 5},
+		"words alone":               {plain, errors.New("403 forbidden: no API key, sandbox, connection refused"), 8},
 		"a panic":                   {plain, &session.PanicError{Where: "x", Value: 1}, 5},
-		"the sandbox":               {plain, errors.New("sandbox could not start"), 2},
 		"a write that takes long":   {tool.Spec{Name: "w", Effects: tool.Write}, fmt.Errorf("write: %w", context.DeadlineExceeded), 2},
 		"input":                     {plain, &session.InvalidError{Field: "url", Reason: "is empty"}, 8},
 		"input of a shell":          {tool.Spec{Name: "sh", Effects: tool.Shell}, errors.New("exit status 1: timeout"), 10},
@@ -95,22 +99,21 @@ func TestDisabling_thresholds(t *testing.T) {
 // one failure. It is off for longer each time, up to a limit, until it works.
 func TestDisabling_cooldownGrowsAndCountersRestart(t *testing.T) {
 	of := tool.Spec{Name: "get", Effects: tool.Network}
-	down := errors.New("connection refused")
 	s := session.NewTaskState()
 	now := int64(1_000)
 	for i, want := range []int64{2, 4, 8, 16, 16} {
 		if n := fails(t, &s, of, down, 9, now); n != 5 {
 			t.Fatalf("round %d: off after %d failures, want 5", i, n)
 		}
-		f, off := disabled(s.Tools, of, now)
+		f, off := disabled(s.Tools, of, "", now)
 		if !off || f.DisabledUntil-now != want*time.Minute.Milliseconds() {
 			t.Fatalf("round %d: off for %d ms, want %v minutes", i, f.DisabledUntil-now, want)
 		}
-		if _, off := disabled(s.Tools, of, f.DisabledUntil-1); !off {
+		if _, off := disabled(s.Tools, of, "", f.DisabledUntil-1); !off {
 			t.Fatalf("round %d: on before its time", i)
 		}
 		now = f.DisabledUntil
-		if _, off := disabled(s.Tools, of, now); off {
+		if _, off := disabled(s.Tools, of, "", now); off {
 			t.Fatalf("round %d: off after its time", i)
 		}
 	}
@@ -120,19 +123,33 @@ func TestDisabling_scopeOfAProvider(t *testing.T) {
 	one := tool.Spec{Name: "search", Effects: tool.Network, Provider: "Acme"}
 	two := tool.Spec{Name: "search", Effects: tool.Network, Provider: "Other"}
 	s := session.NewTaskState()
-	if fails(t, &s, one, errors.New("acme: unauthorized"), 1, 1) != 1 {
+	if fails(t, &s, one, &llm.ProviderError{Status: 401}, 1, 1) != 1 {
 		t.Fatal("a wrong key does not switch it off")
 	}
-	if f, off := disabled(s.Tools, one, 2); !off || f.Scope != "provider" || *s.Recovery.DisabledScope != "provider" {
+	if f, off := disabled(s.Tools, one, "", 2); !off || f.Scope != "provider" || *s.Recovery.DisabledScope != "provider" {
 		t.Errorf("scope %q, off %v; want provider", f.Scope, off)
 	}
-	if _, off := disabled(s.Tools, two, 2); off {
+	if _, off := disabled(s.Tools, two, "", 2); off {
 		t.Error("another provider is off too")
 	}
-	if fails(t, &s, one, errors.New("unauthorized"), 1, 1); *s.Recovery.DisabledScope != "global" {
-		t.Error("an error that names nobody is a provider's")
+}
+
+// A host that fails does not keep a tool from working with others, and pages
+// that refuse do not switch it off.
+func TestDisabling_scopeOfAHost(t *testing.T) {
+	get := tool.Spec{Name: "http_get", Effects: tool.Network}
+	s := session.NewTaskState()
+	for range systemicFailures {
+		failing(s.Tools, get, "one.test", down, "no", 1).apply(&s)
 	}
-	if _, off := disabled(s.Tools, two, 2); !off {
-		t.Error("a tool that is off for all is on for another provider")
+	if f, off := disabled(s.Tools, get, "one.test", 2); !off || f.Scope != "host" {
+		t.Errorf("off %v, scope %q", off, f.Scope)
+	}
+	if _, off := disabled(s.Tools, get, "two.test", 2); off {
+		t.Error("it is off for another host")
+	}
+	failing(s.Tools, get, "two.test", nil, "Status: 403\nforbidden, unauthorized", 3).apply(&s)
+	if _, off := disabled(s.Tools, get, "two.test", 4); off {
+		t.Error("one page that refuses switches it off")
 	}
 }

@@ -141,19 +141,16 @@ func (x *Executor) continueWaiting(ctx context.Context, id, pendingID string) er
 // unanswered reports a task whose calls wait, with no response to any of them
 // and time left.
 func (r *Run) unanswered(ctx context.Context) (bool, error) {
-	now, waiting := r.x.c.Clock(), false
-	s := r.session()
-	for _, p := range s.PendingCalls() {
-		if !p.Waiting() || p.Expired(now) {
-			return false, nil
-		}
-		waiting = true
-	}
-	if !waiting {
-		return false, nil
-	}
 	items, err := r.items(ctx)
-	return !slices.ContainsFunc(items, func(i store.Item) bool { return i.Kind == store.ItemResponse }), err
+	return unanswered(r.session(), items, r.x.c.Clock()), err
+}
+
+func unanswered(s session.Session, items []store.Item, now time.Time) bool {
+	calls := s.PendingCalls()
+	if slices.ContainsFunc(calls, func(p session.PendingCall) bool { return !p.Waiting() || p.Expired(now) }) {
+		return false
+	}
+	return len(calls) > 0 && !slices.ContainsFunc(items, func(i store.Item) bool { return i.Kind == store.ItemResponse })
 }
 
 // expired reports a call whose time is over.

@@ -50,8 +50,8 @@ func (x *Executor) rest(ctx context.Context, r *Run, w outcome, reason string, m
 		w = w.gated(state).settled(row)
 	}
 	row.Status, row.TerminalStatus, row.FailureClass, row.Error = w.status, w.terminalStatus, w.class, w.error
-	if reason != "" && !slices.Contains(row.StopReasons, reason) {
-		row.StopReasons = append(slices.Clone(row.StopReasons), reason)
+	if reason != "" {
+		row.StopReasons = withReason(row.StopReasons, reason)
 	}
 	row.AwaitingUserInputReasonCode = ""
 	if reason == string(StopUserInput) {
@@ -68,7 +68,19 @@ func (x *Executor) rest(ctx context.Context, r *Run, w outcome, reason string, m
 		if terminal(w.status) {
 			s.Steps.Current = nil
 		}
+		if terminal(w.status) || reason == string(StopWrapUp) {
+			wrapUpOver(s)
+		}
 	}, row: func(r *session.TaskRow) { *r = row }}))
+}
+
+// withReason adds a reason to those of a row. The last one is why it rests now.
+func withReason(reasons []string, reason string) []string {
+	return append(withoutReason(reasons, reason), reason)
+}
+
+func withoutReason(reasons []string, reason string) []string {
+	return slices.DeleteFunc(slices.Clone(reasons), func(r string) bool { return r == reason })
 }
 
 // restEvents say how a task came to rest.
@@ -132,34 +144,6 @@ func (x *Executor) Cancel(ctx context.Context, id string) (Row, error) {
 		}
 	}
 	return row, nil
-}
-
-// WrapUp asks a task to finish with what it has. Where nobody works on it, it
-// is finished at once.
-func (x *Executor) WrapUp(ctx context.Context, id string) (Row, error) {
-	row, err := x.Get(ctx, id)
-	if err != nil || Ended(row.TaskRow) {
-		return row, err
-	}
-	err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
-		if Ended(r.row()) {
-			return nil
-		}
-		if err := x.moveOn(ctx, r); err != nil {
-			return err
-		}
-		plan := r.state().Plan
-		if step, ok := nextStep(orPlan(plan)); ok && step.Status == stepInProgress {
-			if err := x.stepDone(ctx, r, step); err != nil {
-				return err
-			}
-		}
-		return x.complete(ctx, r, wrappedUp(r.state().Plan), string(StopWrapUp))
-	})
-	if errors.Is(err, session.ErrBusy) {
-		_, err = x.rt.Post(ctx, id, store.Item{Kind: store.ItemWrapUp})
-	}
-	return x.after(ctx, id, err)
 }
 
 func orPlan(p *session.Plan) *session.Plan {

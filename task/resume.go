@@ -104,6 +104,9 @@ func (x *Executor) goOn(ctx context.Context, r *Run) error {
 // moveOn is the write by which a task goes on: a version, with the lease and
 // against the version that was read. Grants that count no more are dropped.
 func (x *Executor) moveOn(ctx context.Context, r *Run) error {
+	if status := r.row().Status; status == Pending || status == Queued {
+		return x.begin(ctx, r)
+	}
 	return r.seal(ctx, "task.resume", x.resuming(r, taskResumed{Message: resumedText}))
 }
 
@@ -115,14 +118,22 @@ func (x *Executor) resuming(r *Run, said taskResumed) edit {
 			row.TerminalStatus, row.FailureClass, row.Error = "", "", ""
 		}
 		row.AwaitingUserInputReasonCode = ""
+		row.StopReasons = withoutReason(row.StopReasons, stopRestart)
 		if row.StartedAt == 0 {
 			row.StartedAt = now
 		}
 	}}
-	if _, dead := r.session().Permissions().WithoutDeadGrants(now, x.instance); len(dead) > 0 {
-		m.changes = append(m.changes, event("permission_grants_dropped", grantsDropped{Keys: dead}))
-	}
+	m.changes = append(m.changes, x.dropGrants(r)...)
 	return m
+}
+
+// dropGrants drops the grants that count no more.
+func (x *Executor) dropGrants(r *Run) []session.Change {
+	_, dead := r.session().Permissions().WithoutDeadGrants(millis(x.c.Clock()), x.instance)
+	if len(dead) == 0 {
+		return nil
+	}
+	return []session.Change{event("permission_grants_dropped", grantsDropped{Keys: dead})}
 }
 
 // newRun opens another run of a task that has ended. What was meant for the

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -142,7 +143,8 @@ type Filter struct {
 	Statuses []string // canonical ones; empty: all
 }
 
-// List goes over tasks, those first that moved last. It reads rows only.
+// List goes over tasks, those first that moved last, as Show shows them. It
+// reads rows and leases only.
 func (x *Executor) List(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for _, status := range f.Statuses {
@@ -151,6 +153,48 @@ func (x *Executor) List(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 				return
 			}
 		}
+		for row, err := range x.rows(ctx) {
+			if err == nil {
+				row, err = x.shown(ctx, row)
+			}
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, Canonical(row.TaskRow)) {
+				continue
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Show returns the row of a task as people see it: one whose process is gone
+// is interrupted, although nobody has written that yet. Nothing is written.
+func (x *Executor) Show(ctx context.Context, id string) (Row, error) {
+	row, err := x.Get(ctx, id)
+	if err != nil {
+		return row, err
+	}
+	return x.shown(ctx, row)
+}
+
+func (x *Executor) shown(ctx context.Context, row Row) (Row, error) {
+	if status := Canonical(row.TaskRow); status != Planning && status != Executing {
+		return row, nil
+	}
+	_, live, err := x.rt.Holder(ctx, row.ID)
+	if err == nil && !live {
+		row.Status, row.TerminalStatus = Interrupted, TerminalResumeAvailable
+	}
+	return row, err
+}
+
+// rows goes over all tasks, as they are stored.
+func (x *Executor) rows(ctx context.Context) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
 		q := store.Query{Kinds: []session.Kind{session.KindTask}}
 		for {
 			page, err := x.rt.List(ctx, q)
@@ -160,7 +204,7 @@ func (x *Executor) List(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 			}
 			for _, info := range page.Items {
 				row, err := rowOf(info)
-				if err != nil || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, Canonical(row.TaskRow)) {
+				if err != nil {
 					continue // a session of this kind without a row is no task yet
 				}
 				if !yield(row, nil) {
@@ -192,13 +236,25 @@ func (x *Executor) State(ctx context.Context, id string) (session.TaskState, err
 	return state, nil
 }
 
-// Pending lists the calls of a task that wait for a response, oldest first.
+// Pending lists the calls of a task that wait for a response, oldest first. A
+// call whose response is in the inbox does not.
 func (x *Executor) Pending(ctx context.Context, id string) ([]session.PendingCall, error) {
 	s, err := x.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(s.PendingCalls(), func(p session.PendingCall) bool { return !p.Waiting() }), nil
+	items, err := x.rt.Inbox(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	answered := map[string]bool{}
+	for _, item := range items {
+		var r session.Response
+		if item.Kind == store.ItemResponse && json.Unmarshal(item.Payload["response"], &r) == nil {
+			answered[r.PendingID] = true
+		}
+	}
+	return slices.DeleteFunc(s.PendingCalls(), func(p session.PendingCall) bool { return !p.Waiting() || answered[p.ID] }), nil
 }
 
 // terminal reports a status that a task does not leave by itself.

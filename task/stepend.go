@@ -30,10 +30,7 @@ func (x *Executor) stepStopped(ctx context.Context, r *Run, step session.PlanSte
 	case StopCompleted:
 		return true, x.stepDone(ctx, r, step)
 	case StopWrapUp:
-		if err := x.stepDone(ctx, r, step); err != nil {
-			return false, err
-		}
-		return false, x.complete(ctx, r, wrappedUp(r.state().Plan), string(StopWrapUp))
+		return true, r.seal(ctx, "task.step", r.stepBack(string(out.StopReason)))
 	case StopPolicy:
 		return false, x.rest(ctx, r, outcome{status: Paused}, string(out.StopReason), r.stepBack(string(out.StopReason)))
 	case StopLifetime, StopFuse, StopIterationLimit, StopTokens, StopCost:
@@ -53,14 +50,6 @@ func (x *Executor) stepStopped(ctx context.Context, r *Run, step session.PlanSte
 		return false, x.complete(ctx, r, KindTimedOut, string(out.StopReason))
 	}
 	return x.stepLost(ctx, r, step, out, cause)
-}
-
-// wrappedUp is the kind of result a task has that was asked to finish.
-func wrappedUp(p *session.Plan) string {
-	if p == nil || pendingSteps(p) {
-		return KindPartial
-	}
-	return KindSuccess
 }
 
 // fedBack is a step that feedback has moved.
@@ -188,7 +177,7 @@ func (x *Executor) followUpEnded(ctx context.Context, r *Run, out Outcome, cause
 		over.row = func(row *session.TaskRow) { shown(row, &state, millis(x.c.Clock())) }
 		return true, r.seal(ctx, "task.follow_up", over)
 	case StopWrapUp:
-		return false, x.complete(ctx, r, wrappedUp(r.state().Plan), reason)
+		return true, r.seal(ctx, "task.follow_up", over)
 	case StopApproval:
 		return false, x.rest(ctx, r, outcome{status: Blocked}, "", edit{})
 	case StopUserInput, StopPolicy, StopFeedbackStop:

@@ -190,10 +190,12 @@ func (w *work) Before(ctx context.Context, s session.Session) (session.Session, 
 			return stop(StopIterations, nil)
 		case c.LLMCalls >= w.caps.MaxLLMCalls:
 			return stop(StopLLMCalls, nil)
-		case w.r.state().Loop.WrapUp:
-			return stop(StopWrapUp, nil)
 		}
-		if err := w.drain(ctx); err != nil {
+		wrapsUp, err := w.wrapUpAsked(ctx)
+		if err == nil && !wrapsUp {
+			err = w.drain(ctx)
+		}
+		if err != nil {
 			return err
 		}
 		if c.Empty >= w.caps.MaxEmptyResponses {
@@ -205,6 +207,9 @@ func (w *work) Before(ctx context.Context, s session.Session) (session.Session, 
 				return stop(StopReason(over.Kind), over)
 			}
 			return err
+		}
+		if wrapsUp {
+			return nil
 		}
 		return w.hint(ctx)
 	})

@@ -13,6 +13,9 @@ const (
 	modeDebugText    = "You are looking for the cause of a fault. Find it before you repair anything, and show that the repair holds."
 	modeChatText     = "You are talking with a user about a task. Answer what was asked."
 
+	workspaceText  = "\n\nYou work in the folder %s on %s."
+	agentsFileText = " Its AGENTS.md says how to work in it:\n\n%s"
+
 	summaryText = "Earlier parts of this conversation leave the window now. Write down what is needed to go on without them: " +
 		"the goal, decisions and why, what was done, files and their state, results, open ends. No introduction."
 
@@ -24,11 +27,14 @@ const (
 	shorterText      = "Your answers are cut off at the limit. Say less at a time, and put long texts into files."
 	emptyText        = "Your last answer was empty. Go on with the step, or say what came of it."
 
+	wrapUpText      = "[WRAP_UP] The user asks you to stop here. Call no more tools. Say what is done, what is not, and what to do next."
+	wrappingUpText  = "not run: the user asked to stop here. Say what is done and what is not."
 	blockedLoopText = "not run: this very call has failed again and again. Try another way."
 	notRunText      = "not run: the work was interrupted before it. Call it again if it is still needed."
 	disabledText    = "not run: %s failed too often and is off until %s: %s"
 	modeOnlyText    = "Tool %q is only available in execute, verified, or debug mode."
 	noInputText     = "not asked: nobody waits for questions in chat mode. Say what you want to know."
+	readsOnlyText   = "not run: in %s mode only tools that read may be used, and %s does more. Say what you would do."
 	noRunText       = "Session checklist tools are not available in this context."
 	rememberedText  = "[REMEMBERED] This was read a moment ago and has not been written since; here is that result.\n"
 

@@ -101,11 +101,11 @@ func (r *Run) offers(s session.Session, spec tool.Spec, deferred bool) bool {
 		return deferred
 	case name == tool.AskPersonName:
 		return inputMode(mode)
-	case spec.Deferred && !state.Tools.Found.Has(name), slices.Contains(def.ToolsDeny, name),
+	case !usableIn(mode, spec), spec.Deferred && !state.Tools.Found.Has(name), slices.Contains(def.ToolsDeny, name),
 		r.ofWorkspace(name) && def.Tools != nil && !slices.Contains(def.Tools, name):
 		return false
 	}
-	_, off := disabled(state.Tools, spec, millis(r.x.c.Clock()))
+	_, off := disabled(state.Tools, spec, "", millis(r.x.c.Clock()))
 	return !off
 }
 

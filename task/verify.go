@@ -8,12 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // verified checks what success was said to be, and finishes the task or has it
-// tried again.
-func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) {
+// tried again. A task that is being wrapped up is not tried again; last is its
+// last step where that was stopped before its end.
+func (x *Executor) verified(ctx context.Context, r *Run, last *session.PlanStep) (goOn bool, err error) {
 	row := r.row()
 	want := criteria(row)
 	if open, _ := unresolved(r.state()); want == nil || len(open) > 0 {
@@ -32,14 +35,21 @@ func (x *Executor) verified(ctx context.Context, r *Run) (goOn bool, err error) 
 	}
 	if ok {
 		err := r.append(ctx, edit{changes: []session.Change{event("verification_passed", checked{Attempt: attempt, Message: detail})}, state: note})
+		if err == nil && last != nil {
+			err = x.stepDone(ctx, r, *last)
+		}
 		if err != nil {
 			return false, err
 		}
 		return false, x.complete(ctx, r, KindSuccess, "completed")
 	}
-	again := attempt < row.MaxAttempts
+	wrapsUp := r.state().Loop.WrapUp && (attempt < row.MaxAttempts || last != nil)
+	again := attempt < row.MaxAttempts && !wrapsUp
 	message := fmt.Sprintf(checkFailedText, attempt, row.MaxAttempts, detail)
 	failed := edit{changes: []session.Change{event("verification_failed", checked{Attempt: attempt, MaxAttempts: row.MaxAttempts, Message: detail, WillRetry: &again})}, state: note}
+	if wrapsUp {
+		return false, x.rest(ctx, r, outcome{status: Interrupted, error: message}, string(StopWrapUp), failed)
+	}
 	if !again {
 		return false, x.rest(ctx, r, outcome{status: Failed, class: ClassVerification, error: message}, "verification_block", failed)
 	}
@@ -91,7 +101,13 @@ func (x *Executor) check(ctx context.Context, r *Run, c SuccessCriteria) (ok boo
 		if on := w.Capabilities; on != nil && !on["shell"] {
 			return false, "the workspace does not permit shell", nil
 		}
-		output, ok, err := checker.Check(ctx, w, c.Command)
+		q := permission.Request{Rules: r.session().Permissions().SessionRules}
+		if x.c.Rules != nil {
+			if q.Policy, err = x.c.Rules.Policy(ctx, w); err != nil {
+				return false, "", err
+			}
+		}
+		output, ok, err := checker.Check(tool.WithPermit(ctx, tool.Permit{Denied: q.DeniedPaths()}), w, c.Command)
 		if err != nil && ctx.Err() != nil {
 			return false, "", context.Cause(ctx)
 		}

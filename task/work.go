@@ -222,12 +222,13 @@ func (w *work) configure(c *agent.Config) {
 		}
 		return inner.Model(s)
 	}
+	about := aboutWorkspace(workspaceOf(r.session()))
 	c.System = func(s session.Session) string {
 		system := overriding(s).SystemPrompt
 		if system == "" {
 			system = inner.System(s)
 		}
-		return strings.TrimSpace(system + "\n\n" + modeNote(rowIn(s).ExecutionMode))
+		return strings.TrimSpace(system + "\n\n" + modeNote(rowIn(s).ExecutionMode) + about)
 	}
 	c.Tools = func(ctx context.Context, s session.Session) (tool.Set, error) {
 		w.r.box.mu.Lock()
@@ -286,14 +287,19 @@ type observed struct {
 // Call calls the tool.
 func (t observed) Call(ctx context.Context, c tool.Call) (result tool.Result, err error) {
 	call := session.ToolCall{ID: c.ID, Name: t.Spec().Name, Arguments: c.Arguments}
-	seen := ran{existed: t.w.r.exists(call, t.Spec())}
+	seen := ran{existed: t.w.r.exists(call, t.Spec()), err: session.ErrPanic}
+	returned := false
 	defer func() {
-		seen.err = err
+		if returned {
+			seen.err = err
+		}
 		t.w.mu.Lock()
 		defer t.w.mu.Unlock()
 		t.w.ran[c.ID] = seen
 	}()
-	return t.Tool.Call(ctx, c)
+	result, err = t.Tool.Call(ctx, c)
+	returned = true
+	return result, err
 }
 
 // reason returns why the loop ended, and the cause. An error says that it was
@@ -314,13 +320,17 @@ func (w *work) reason(err error) (StopReason, error, error) {
 	case s.Waiting():
 		return StopApproval, nil, nil
 	}
+	done := StopCompleted
+	if stateOf(s).Loop.WrapUp { // the answer says where the step stands, not that it is done
+		done = StopWrapUp
+	}
 	e := s.Execution()
 	if e.Stop == nil {
-		return StopCompleted, nil, nil
+		return done, nil, nil
 	}
 	switch e.Stop.Reason {
 	case session.StopCompleted, session.StopFinishReason:
-		return StopCompleted, nil, nil
+		return done, nil, nil
 	case session.StopUserRequested:
 		return StopCancelled, nil, nil
 	case session.StopTime, session.StopDeadline:

@@ -2,10 +2,15 @@ package task
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // workspaceOf returns where a task works.
@@ -77,4 +82,38 @@ func resolvedWorkspace(w Workspace) (Workspace, error) {
 		w.ID = w.Root
 	}
 	return w, nil
+}
+
+// agentsFile is where a workspace tells agents how to work in it.
+const (
+	agentsFile    = "AGENTS.md"
+	maxAgentsFile = 32 << 10
+)
+
+// aboutWorkspace tells the agent where it works, and what the workspace asks of
+// agents. A file that is none, or leads out of the workspace, is not read.
+func aboutWorkspace(w Workspace) string {
+	if w.Root == "" {
+		return ""
+	}
+	about := fmt.Sprintf(workspaceText, w.Root, runtime.GOOS)
+	root, err := os.OpenRoot(filepath.FromSlash(w.Root))
+	if err != nil {
+		return about // its tools say what is wrong with it
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	info, err := root.Stat(agentsFile)
+	if err != nil || !info.Mode().IsRegular() {
+		return about
+	}
+	file, err := root.Open(agentsFile)
+	if err != nil {
+		return about
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxAgentsFile+1))
+	if err != nil {
+		return about
+	}
+	return about + fmt.Sprintf(agentsFileText, tool.Head(string(text), maxAgentsFile))
 }

@@ -26,6 +26,10 @@ const (
 	MCP                          // is a tool of an MCP server
 )
 
+// ShellPath is the one shell that command lines are for: permissions read its
+// language, and a tool runs it.
+const ShellPath = "/bin/sh"
+
 // Interact is the effects that act in the user's stead.
 const Interact = Browser | System
 

@@ -37,6 +37,7 @@ type Spec struct {
 
 	Runner  Runner
 	Effects Effects // what a call does to the world, for permissions; none: unknown
+	Deep    bool    // a call reads everything below the folder it names, or below the workspace
 	Server  string  // of an MCP tool
 
 	// Provider names the service behind a tool that has several; failures may
@@ -44,6 +45,10 @@ type Spec struct {
 	Provider string
 	// Deferred says that a task offers the tool only once a search found it.
 	Deferred bool
+
+	// Diff shows what a call would change, as a unified diff, to the person who
+	// is asked about it. It changes nothing. Nil: the arguments say it all.
+	Diff func(ctx context.Context, c Call) (string, error)
 }
 
 // Runner says who carries out a call.

@@ -69,6 +69,7 @@ func (x *runner) complete(ctx context.Context, r *run, out output, p program, en
 			return &RunError{Kind: KindArtifact, Unit: artifactsUnit, Err: err}
 		}
 		changes = append(changes, session.ArtifactWritten{Path: f.path, SHA256: spec.Hash(f.data)})
+		x.wrote = append(x.wrote, f.path)
 	}
 	return x.commit(ctx, r, artifactsUnit, "workflow.complete", StatusCompleted, "", changes...)
 }

@@ -24,6 +24,8 @@ type attempt struct {
 	strict bool
 	accept bool
 	noWait bool
+	reopen bool
+	redo   string // the unit to begin with again; empty: none
 
 	rt      *holdfast.Runtime
 	run     *run
@@ -87,7 +89,7 @@ func (a *attempt) advance(ctx context.Context, h *holdfast.Hold) (err error) {
 		defer func() { err = errors.Join(err, a.runner.tools.Close()) }()
 	}
 	a.runner.completeNotes(a.run)
-	ctx, stop := suspendable(ctx, h)
+	ctx, stop := a.stoppable(ctx, h)
 	defer stop()
 	a.emitStart()
 	for {
@@ -107,8 +109,8 @@ func (a *attempt) open(ctx context.Context, h *holdfast.Hold) error {
 	if err != nil {
 		return err
 	}
-	if row := s.Info().Workflow; row != nil && row.Status == string(StatusCompleted) {
-		return &session.StatusError{ID: s.ID(), Status: session.Completed, Action: "resume"}
+	if err := a.mayOpen(s); err != nil {
+		return err
 	}
 	if a.run, err = readRun(s); err != nil {
 		return err
@@ -127,7 +129,27 @@ func (a *attempt) open(ctx context.Context, h *holdfast.Hold) error {
 	if err := a.activate(ctx, s); err != nil {
 		return err
 	}
+	if err := a.takeBack(ctx); err != nil {
+		return err
+	}
 	return a.settleQuestions(ctx)
+}
+
+// mayOpen refuses a run that has ended, unless the caller wants that undone, and
+// a session that is deleted.
+func (a *attempt) mayOpen(s session.Session) error {
+	if s.Status() == session.Deleted {
+		return &session.StatusError{ID: s.ID(), Status: session.Deleted, Action: "resume"}
+	}
+	row := s.Info().Workflow
+	if row == nil || a.redo != "" {
+		return nil
+	}
+	switch status := Status(row.Status); {
+	case status == StatusCompleted, status == StatusCancelled && !a.reopen:
+		return &session.StatusError{ID: s.ID(), Status: session.Status(status), Action: "resume"}
+	}
+	return nil
 }
 
 // describe fills in what is known of the run before anything is done.
@@ -140,7 +162,8 @@ func (a *attempt) describe(s session.Session) {
 
 // activate makes a suspended session active again. Requests to suspend that
 // came too late for the attempt they were meant for are dropped: whoever resumes
-// a run wants it to continue.
+// a run wants it to continue. One to cancel counts, unless the caller reopens
+// the run.
 func (a *attempt) activate(ctx context.Context, s session.Session) error {
 	items, err := a.rt.Inbox(ctx, s.ID())
 	if err != nil && !errors.Is(err, session.ErrUnsupported) {
@@ -148,7 +171,11 @@ func (a *attempt) activate(ctx context.Context, s session.Session) error {
 	}
 	var changes []session.Change
 	for _, item := range items {
-		if item.Kind == store.ItemSuspend && !a.fresh {
+		switch {
+		case a.fresh:
+		case item.Kind == store.ItemCancel && !a.reopen && a.redo == "":
+			return a.recordStop(ctx, &stopRequest{[]store.Item{item}})
+		case item.Kind == store.ItemSuspend, item.Kind == store.ItemCancel:
 			changes = append(changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
 		}
 	}
@@ -169,28 +196,6 @@ func (a *attempt) commitSame(ctx context.Context, what, action string, changes .
 	}
 	row := a.runner.hold.Session().Info().Workflow
 	return a.runner.commit(ctx, a.run, what, action, Status(row.Status), row.Error, changes...)
-}
-
-// suspended is why a context ended: somebody asked for it.
-type suspended struct{ item store.Item }
-
-func (*suspended) Error() string { return "the run was suspended" }
-
-// suspendable returns a context that ends when the session is asked to suspend.
-func suspendable(ctx context.Context, h *holdfast.Hold) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		item, err := h.Arrived(ctx, func(i store.Item) bool { return i.Kind == store.ItemSuspend })
-		if err == nil {
-			cancel(&suspended{item})
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-done
-	}
 }
 
 // emitStart reports that the run continues, before anything else is reported.
@@ -223,7 +228,7 @@ func (a *attempt) runProgram(ctx context.Context) (again bool, err error) {
 			return false, nil
 		}
 	}
-	if errors.Is(err, errWaiting) {
+	if errors.Is(err, errWaiting) && a.runner.stopCause(ctx) == nil {
 		return a.wait(ctx)
 	}
 	return false, a.recordEnd(ctx, err)
@@ -235,7 +240,7 @@ func (a *attempt) recordEnd(ctx context.Context, err error) error {
 	if errors.As(err, &stored) {
 		return err
 	}
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := a.runner.stopCause(ctx); cause != nil {
 		return a.recordStop(ctx, cause)
 	}
 	var failed *RunError
@@ -249,15 +254,23 @@ func (a *attempt) recordEnd(ctx context.Context, err error) error {
 	return failed
 }
 
-// recordStop leaves a run paused that somebody has stopped.
+// recordStop leaves a run paused, or cancelled, that somebody has stopped.
 func (a *attempt) recordStop(ctx context.Context, cause error) error {
 	if errors.Is(cause, session.ErrFenced) {
 		return cause
 	}
 	var changes []session.Change
-	var asked *suspended
+	var asked *stopRequest
 	if errors.As(cause, &asked) {
-		changes = append(changes, session.InboxTaken{ItemID: asked.item.ID, ItemKind: string(asked.item.Kind)}, session.StatusChanged{Status: session.Suspended})
+		changes = asked.taken()
+		if asked.cancels() {
+			changes = append(changes, a.run.index.withdraw(a.runner.hold.Session())...)
+			if err := a.runner.commit(ctx, a.run, "the cancellation", "workflow.cancel", StatusCancelled, "", changes...); err != nil {
+				return err
+			}
+			return &CancelledError{ID: a.run.id}
+		}
+		changes = append(changes, session.StatusChanged{Status: session.Suspended})
 	}
 	if err := a.runner.commit(ctx, a.run, "the pause", "workflow.pause", StatusPaused, "", changes...); err != nil {
 		return err
@@ -272,7 +285,7 @@ func (a *attempt) report(ctx context.Context, h *holdfast.Hold) {
 	a.describe(s)
 	w := s.Workflow()
 	a.result.LastResponse, a.result.Agent, a.result.Usage, a.result.Artifacts = end.text, end.agent, usageOf(w), w.Artifacts
-	a.result.Changed = a.changed
+	a.result.Changed, a.result.Wrote = a.changed, a.runner.wrote
 	_, a.result.Cost = s.Usage()
 	if a.result.Status != StatusPaused {
 		return

@@ -129,7 +129,7 @@ func (p *evaluator) evaluate(ctx context.Context, r *run, n int) error {
 		p.history = append(p.history, p.historyEntry(n))
 		return nil
 	}
-	return fmt.Errorf("evaluation %d could not be read after 2 tries", n)
+	return &unusableAnswer{p.judge[len(p.judge)-2:], fmt.Errorf("evaluation %d could not be read after 2 tries", n)}
 }
 
 func (p *evaluator) judgeInput(r *run, again bool) (string, error) {

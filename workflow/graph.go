@@ -28,7 +28,7 @@ type graph struct {
 	tokens int
 	paused *int // tokens when the last question was asked
 	last   final
-	before []string // the path that the run took before it came here
+	before imported
 }
 
 func newGraph(c *spec.Graph) *graph {
@@ -55,7 +55,7 @@ func (p *graph) set(id string, result spec.Map[any]) {
 }
 
 func (p *graph) run(ctx context.Context, r *run) (final, error) {
-	p.before = r.index.pathBefore()
+	p.before = r.index.imported()
 	for {
 		node, ok := p.c.Nodes.Get(p.current)
 		if !ok {
@@ -75,6 +75,9 @@ func (p *graph) run(ctx context.Context, r *run) (final, error) {
 			return final{}, err
 		}
 		p.path = append(p.path, p.current)
+		if len(p.path) == len(p.before.Path) {
+			p.tokens = max(p.tokens, p.before.Tokens)
+		}
 		next, err := p.next()
 		if err != nil {
 			return final{}, err
@@ -86,16 +89,19 @@ func (p *graph) run(ctx context.Context, r *run) (final, error) {
 	}
 }
 
-// pathBefore returns the nodes that a run visited before it came here: what they
-// answered at earlier visits, on which the path depends, may not be recorded.
-func (x *index) pathBefore() []string {
-	var extra struct {
-		Path []string `json:"execution_path"`
+// imported is what a run did before it came here: the nodes it visited, and the
+// words that it counted. What the nodes answered at earlier visits, on which
+// both depend, may not be recorded.
+type imported struct {
+	Path   []string `json:"execution_path"`
+	Tokens int      `json:"cumulative_tokens"`
+}
+
+func (x *index) imported() (before imported) {
+	if x.begun.Extra == nil || json.Unmarshal(x.begun.Extra, &before) != nil {
+		return imported{}
 	}
-	if x.begun.Extra == nil || json.Unmarshal(x.begun.Extra, &extra) != nil {
-		return nil
-	}
-	return extra.Path
+	return before
 }
 
 // work visits an agent's node.
@@ -169,8 +175,8 @@ func (p *graph) ask(ctx context.Context, r *run, n spec.Node, visit int) error {
 
 // next returns where the first edge from the current node leads; "" is the end.
 func (p *graph) next() (string, error) {
-	if n := len(p.path); n < len(p.before) {
-		return p.before[n], nil
+	if n := len(p.path); n < len(p.before.Path) {
+		return p.before.Path[n], nil
 	}
 	i := slices.IndexFunc(p.c.Edges, func(e spec.Edge) bool { return e.From == p.current })
 	if i < 0 {

@@ -30,6 +30,10 @@ type Host struct {
 	// WorkDir is where relative paths of notes lie; empty: the working directory.
 	WorkDir string
 
+	// Stop, once it is closed, lets calls in flight finish and begins nothing new;
+	// the run is paused. To break off at once, end the context. Nil: nobody stops.
+	Stop <-chan struct{}
+
 	// The next three are called by one goroutine at a time. Each may be nil.
 
 	OnEvent  func(Event)                      // progress, after it was written

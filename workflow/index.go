@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,6 +24,7 @@ type index struct {
 	answered  []*question          // in the order of the answers
 	systems   map[string]string    // the prompt of an agent in a lane
 	timedOut  *question            // the last one that nobody answered in time
+	withdrawn map[string]string    // the last id of questions that were reset, by unit
 }
 
 // entry is one unit of work.
@@ -75,7 +77,7 @@ func readIndex(s session.Session) (*index, error) {
 }
 
 func newIndex() *index {
-	return &index{units: map[string]*entry{}, questions: map[string]*question{}, systems: map[string]string{}}
+	return &index{units: map[string]*entry{}, questions: map[string]*question{}, systems: map[string]string{}, withdrawn: map[string]string{}}
 }
 
 // apply adds one change.
@@ -85,6 +87,9 @@ func (x *index) apply(c session.Change, at time.Time) {
 		x.begun, x.spec, x.runtime = c, c.Spec, c.Runtime
 	case session.WorkflowSpecChanged:
 		x.spec, x.runtime = c.Spec, c.Runtime
+		if len(c.Variables) > 0 {
+			x.begun.Variables = c.Variables
+		}
 	case session.UnitStarted:
 		e := x.unit(c.Unit) // one that was started before starts again
 		e.lane, e.agent, e.failure, e.messages, e.changes = c.Lane, c.Agent, nil, nil, nil
@@ -103,6 +108,8 @@ func (x *index) apply(c session.Change, at time.Time) {
 		x.finish(c, at)
 	case session.UnitFailed:
 		x.unit(c.Unit).failure = &c.Error
+	case session.UnitsReset:
+		x.reset(c.Units)
 	case session.CallPending, session.CallResponded, session.QuestionPut, session.QuestionAnswered:
 		x.applyPending(c, at)
 	}
@@ -131,6 +138,22 @@ func (x *index) finish(c session.UnitFinished, at time.Time) {
 		e.result = result{}
 	}
 	x.finished = append(x.finished, e)
+}
+
+// reset forgets units and the questions in the place of some.
+func (x *index) reset(units []string) {
+	for _, unit := range units {
+		delete(x.units, unit)
+		if q := x.questions[unit]; q != nil {
+			x.withdrawn[unit] = q.ID
+			delete(x.questions, unit)
+		}
+	}
+	x.finished = slices.DeleteFunc(x.finished, func(e *entry) bool { return slices.Contains(units, e.key) })
+	x.answered = slices.DeleteFunc(x.answered, func(q *question) bool { return slices.Contains(units, q.Unit) })
+	if q := x.timedOut; q != nil && slices.Contains(units, q.Unit) {
+		x.timedOut = nil
+	}
 }
 
 // applyPending adds a question of the spec or its answer. A call that waits

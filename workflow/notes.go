@@ -27,7 +27,11 @@ func (x *runner) lastNotes(r *run) string {
 	if n == nil {
 		return ""
 	}
-	data, err := os.ReadFile(x.notesPath(n))
+	path, err := x.notesPath(n)
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.warn("the notes cannot be read: %v", err)
@@ -46,11 +50,14 @@ func (r *run) notes() *spec.Notes {
 	return r.spec.Context.Notes
 }
 
-func (x *runner) notesPath(n *spec.Notes) string {
-	if filepath.IsAbs(n.File) {
-		return n.File
+// notesPath returns where the notes file lies: below the working directory, as
+// artifacts lie below theirs.
+func (x *runner) notesPath(n *spec.Notes) (string, error) {
+	path := filepath.Join(x.host.WorkDir, n.File)
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", path)
 	}
-	return filepath.Join(x.host.WorkDir, n.File)
+	return path, output{dir: x.host.WorkDir}.inside(path)
 }
 
 // noteHeading begins an entry: what an agent has said may hold headings too.
@@ -87,7 +94,11 @@ func (x *runner) addNote(r *run, note string) {
 	if n == nil || note == "" {
 		return
 	}
-	if err := appendNotes(x.notesPath(n), []string{note}, false); err != nil {
+	path, err := x.notesPath(n)
+	if err == nil {
+		err = appendNotes(path, []string{note}, false)
+	}
+	if err != nil {
 		r.warn("a note cannot be written: %v", err)
 	}
 }
@@ -104,7 +115,11 @@ func (x *runner) completeNotes(r *run) {
 			notes = append(notes, e.note)
 		}
 	}
-	if err := appendNotes(x.notesPath(n), notes, true); err != nil {
+	path, err := x.notesPath(n)
+	if err == nil {
+		err = appendNotes(path, notes, true)
+	}
+	if err != nil {
 		r.warn("the notes cannot be completed: %v", err)
 	}
 }

@@ -54,6 +54,24 @@ func TestNotes_areWrittenAndShownToAgentsThatComeLater(t *testing.T) {
 	}
 }
 
+func TestNotes_areNotWrittenThroughALink(t *testing.T) {
+	t.Parallel()
+	s, elsewhere := newScene(t, echo), t.TempDir()
+	s.host.WorkDir = t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(s.host.WorkDir, "notes")); err != nil {
+		t.Skip(err)
+	}
+	if _, err := s.start(noted("markdown", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(elsewhere); err != nil || len(left) != 0 {
+		t.Errorf("%v was written elsewhere (%v)", left, err)
+	}
+	if !strings.Contains(s.warnings(), "leads out of") {
+		t.Errorf("warned: %s", s.warnings())
+	}
+}
+
 func TestNotes_asJSON(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, echo)

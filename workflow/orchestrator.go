@@ -100,7 +100,7 @@ func (p *orchestrator) makePlan(ctx context.Context, r *run) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("the plan could not be read after %d tries", planTries)
+	return &unusableAnswer{p.planner, fmt.Errorf("the plan could not be read after %d tries", planTries)}
 }
 
 func (p *orchestrator) reviewPlan(ctx context.Context, r *run) error {

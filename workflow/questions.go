@@ -95,6 +95,7 @@ func (r *run) find(p prompt) (state HITLState, asked, answered bool) {
 	if q == nil {
 		return HITLState{}, false, false
 	}
+	r.reach(p.unit, nil)
 	if r.trial != nil && r.trial.unit == p.unit && q.answer == nil {
 		r.trial.refused = p.refuse(*r.trial)
 	}
@@ -168,7 +169,14 @@ func waitingCalls(s session.Session) []session.PendingCall {
 // call renders the question of a place as a pending call. A text that cannot be
 // rendered is shown as it is, or as the reason: it never fails a run.
 func (r *run) call(p prompt) session.PendingCall {
-	call := session.PendingCall{ID: session.QuestionID(p.unit), Kind: session.PendingQuestion, Unit: p.unit, Prompt: p.ask.Prompt, Default: p.ask.Default}
+	r.mu.Lock()
+	before, again := r.index.withdrawn[p.unit]
+	r.mu.Unlock()
+	id := session.QuestionID(p.unit)
+	if again {
+		id = nextID(session.PendingCall{ID: before, Unit: p.unit})
+	}
+	call := session.PendingCall{ID: id, Kind: session.PendingQuestion, Unit: p.unit, Prompt: p.ask.Prompt, Default: p.ask.Default}
 	if template.HasDelimiters(call.Prompt) {
 		t, err := template.Options{KeepNewline: true}.Compile(p.pointer+"/prompt", call.Prompt)
 		if err == nil {

@@ -181,7 +181,7 @@ func (a *attempt) wait(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	text, err := a.askPerson(ctx, open[0])
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := a.runner.stopCause(ctx); cause != nil {
 		return false, a.recordStop(ctx, cause)
 	}
 	if err != nil {
@@ -215,6 +215,9 @@ func (a *attempt) responsesArrived(ctx context.Context) (bool, error) {
 // askPerson asks the person who is there. The run does not work until the
 // answer is there, so that the time does not count.
 func (a *attempt) askPerson(ctx context.Context, q HITLState) (string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.runner.soft, cancel)() //nolint:contextcheck // the stop of the whole run
 	since := a.host.Now()
 	defer func() { a.runner.began = a.runner.began.Add(a.host.Now().Sub(since)) }()
 	return a.ask(ctx, q)

@@ -46,7 +46,7 @@ func (p *routing) run(ctx context.Context, r *run) (final, error) {
 // choose has the router choose, again where its answer cannot be read.
 func (p *routing) choose(ctx context.Context, r *run) error {
 	c := p.c.Router
-	var earlier []string
+	var earlier, tries []string
 	for k := range c.MaxRetries + 1 {
 		key := fmt.Sprintf("router#%d", k)
 		e, err := r.work(ctx, unit{
@@ -65,6 +65,7 @@ func (p *routing) choose(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
+		tries = append(tries, key)
 		if e.result.Value == nil {
 			earlier = append(earlier, key)
 			continue
@@ -73,12 +74,12 @@ func (p *routing) choose(ctx context.Context, r *run) error {
 			return fmt.Errorf("read the route of %s: %w", key, err)
 		}
 		if !p.c.Routes.Has(p.choice) {
-			return p.unknownRoute(p.choice)
+			return &unusableAnswer{tries, p.unknownRoute(p.choice)}
 		}
 		p.executed, p.response, p.chosen = true, e.response(), p.choice
 		return nil
 	}
-	return fmt.Errorf("the router's answer could not be read after %d tries", c.MaxRetries+1)
+	return &unusableAnswer{tries, fmt.Errorf("the router's answer could not be read after %d tries", c.MaxRetries+1)}
 }
 
 func (p *routing) unknownRoute(route string) error {

@@ -31,6 +31,8 @@ type run struct {
 	recorder *Recorder // adds to the index what was done elsewhere
 	finished []source  // what is finished, in the order of the program
 	started  []source  // what was started and is not finished
+	reached  []reached // units and questions that the log has, in the order of the program
+	at       []member  // what the program is in at present
 
 	mu      sync.Mutex // guards what follows
 	index   *index
@@ -242,6 +244,9 @@ func (r *run) work(ctx context.Context, u unit) (*entry, error) {
 		r.recorder.unit(u)
 	}
 	e, ok := r.done(u.key)
+	if e != nil {
+		r.reach(u.key, u.read)
+	}
 	switch {
 	case ok && r.runner == nil:
 		r.finished = append(r.finished, r.sourceOf(u))
@@ -301,9 +306,12 @@ func (r *run) failed() error {
 // order of their numbers; one after the other where the run only replays.
 func (r *run) each(n int, most *int, do func(i int) error) []error {
 	errs := make([]error, n)
-	if r.runner == nil || n == 1 {
+	if r.runner == nil {
+		group := len(r.reached)
 		for i := range n {
+			r.at = append(r.at, member{group, i})
 			errs[i] = do(i)
+			r.at = r.at[:len(r.at)-1]
 		}
 		return errs
 	}

@@ -29,22 +29,37 @@ type runner struct {
 	active     int        // agents' units that work at present
 	compacting sync.Mutex // one summary at a time: who waits for it may need none
 
+	wrote []string // artifacts
+
 	calls int // units of agents that are done; guarded by the run's lock
 
 	reporting sync.Mutex // guards reported
 	reported  map[string]bool
 
 	mu sync.Mutex // one writer: log and index are in the same order
+
+	soft  context.Context         // ends when nothing new is to begin: what is in flight ends in order
+	drain context.CancelCauseFunc // of soft
 }
 
 // newRunner makes the runner of a run that was just read.
 func newRunner(host Host, hold *holdfast.Hold, ix *index, before float64) *runner {
-	x := &runner{host: host, hold: hold, began: host.Now(), before: before, reported: map[string]bool{}}
+	x := &runner{host: host, hold: hold, began: host.Now(), before: before}
+	x.soft, x.drain = context.WithCancelCause(context.Background())
 	for key, e := range ix.units {
-		x.reported[key] = e.done
 		if e.done && e.agent != "" && !isSummary(key) {
 			x.calls++
 		}
+	}
+	x.markReported(ix)
+	return x
+}
+
+// markReported notes what the log has: it is not reported again.
+func (x *runner) markReported(ix *index) {
+	x.reported = map[string]bool{}
+	for key, e := range ix.units {
+		x.reported[key] = e.done
 	}
 	for key, q := range ix.questions {
 		x.reported[key] = q.answer != nil
@@ -52,7 +67,6 @@ func newRunner(host Host, hold *holdfast.Hold, ix *index, before float64) *runne
 			x.reported[string(kind)+" "+key] = true
 		}
 	}
-	return x
 }
 
 // work does a unit that is not finished, from its start or from where its log
@@ -106,10 +120,20 @@ func (x *runner) stopped(ctx context.Context, r *run) error {
 	if r.failed() != nil {
 		return errStopped
 	}
+	return x.stopCause(ctx)
+}
+
+// stopCause returns why somebody wants the run to stop; nil: nobody does.
+func (x *runner) stopCause(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return nil
+	select {
+	case <-x.host.Stop:
+		x.drain(errAskedToStop)
+	default:
+	}
+	return context.Cause(x.soft) //nolint:contextcheck // the stop of the whole run
 }
 
 // begin records what the unit is asked. One that was begun before keeps the
@@ -169,7 +193,7 @@ func (x *runner) finish(ctx context.Context, r *run, u unit, e *entry, input str
 // end of the run and a store that cannot be written are no failures of the unit.
 func (x *runner) recordFailure(ctx context.Context, r *run, u unit, err error) error {
 	var stored *CommitError
-	if errors.As(err, &stored) || errors.Is(err, session.ErrInterrupted) || ctx.Err() != nil {
+	if errors.As(err, &stored) || errors.Is(err, session.ErrInterrupted) || ctx.Err() != nil || errors.Is(err, context.Cause(x.soft)) { //nolint:contextcheck // the stop of the whole run
 		return err
 	}
 	failed := &RunError{Kind: patternKinds[r.spec.Pattern.Type], Unit: u.key, Err: err}

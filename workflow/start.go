@@ -16,6 +16,7 @@ import (
 type RunOptions struct {
 	Host
 	ID       string           // of the session; empty: a new one
+	Name     string           // of the session; empty: none
 	Vars     spec.Map[string] // those the spec was loaded with
 	Out      string           // where artifacts go; empty: ./artifacts
 	Force    bool             // replace files that are there
@@ -35,6 +36,7 @@ type ResumeOptions struct {
 	Out           string
 	Force         bool
 	NoWait        bool // do not wait for the end of a silent holder's lease
+	Reopen        bool // continue also a run that was cancelled
 	Trace         bool
 	Ask           func(ctx context.Context, q HITLState) (string, error)
 }
@@ -76,10 +78,14 @@ func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions
 // interruption or a kill. Nothing but the session is needed. An answer that the
 // question does not take changes nothing; the first answer to it counts.
 func Resume(ctx context.Context, rt *holdfast.Runtime, id string, o ResumeOptions) (Result, error) {
-	return drive(ctx, rt, id, &attempt{
+	return drive(ctx, rt, id, o.attempt())
+}
+
+func (o ResumeOptions) attempt() *attempt {
+	return &attempt{
 		host: o.withDefaults(), out: output{cmp.Or(o.Out, "artifacts"), o.Force}, ask: o.Ask, trace: o.Trace,
-		answer: o.Answer, target: o.Target, strict: o.Strict, accept: o.AcceptChanges, noWait: o.NoWait,
-	})
+		answer: o.Answer, target: o.Target, strict: o.Strict, accept: o.AcceptChanges, noWait: o.NoWait, reopen: o.Reopen,
+	}
 }
 
 // asksPeople reports a spec with a question somewhere.
@@ -99,9 +105,14 @@ func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.
 		return "", err
 	}
 	row := session.WorkflowRow{Name: s.Name, SpecHash: snap.SHA256, Pattern: string(s.Pattern.Type), Status: string(StatusRunning)}
-	made, err := rt.Create(ctx, Definition(s),
+	opts := []holdfast.Option{
 		holdfast.WithID(cmp.Or(o.ID, NewSessionID())), holdfast.WithKind(session.KindWorkflow),
-		holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row}))
+		holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row}),
+	}
+	if o.Name != "" {
+		opts = append(opts, holdfast.WithName(o.Name))
+	}
+	made, err := rt.Create(ctx, Definition(s), opts...)
 	if err != nil {
 		return "", err
 	}

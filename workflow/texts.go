@@ -138,6 +138,11 @@ func routerText(input string, routes []string, again bool) string {
 	return text + `Answer with JSON only, in the form {"route": "<name>"}. The routes are: ` + strings.Join(routes, ", ") + "."
 }
 
+// outputText asks for an answer that fits its schema.
+func outputText(problem string) string {
+	return "Your last answer does not fit the schema: " + cut(problem, 500) + " Answer with JSON only that fits it."
+}
+
 const evaluationForm = `Answer with JSON only, in the form {"score": <0 to 100>, "issues": ["..."], "fixes": ["..."]}.`
 
 // evaluatorText asks for a judgement of a draft.

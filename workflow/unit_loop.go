@@ -34,8 +34,12 @@ func (x *runner) runLoop(ctx context.Context, r *run, u unit, e *entry) (input s
 		return "", err
 	}
 	system, _ := r.system(u)
+	shape, err := r.outputOf(u, made)
+	if err != nil {
+		return "", err
+	}
 	s, err := x.unitSession(r, u, e, r.remembered(u), session.Definition{
-		Name: DefinitionName(u.agent), SystemPrompt: system, ModelParams: params(r.spec.ModelOf(made)),
+		Name: DefinitionName(u.agent), SystemPrompt: system, ModelParams: params(r.spec.ModelOf(made)), ResponseFormat: shape.format(),
 	})
 	if err != nil {
 		return "", err
@@ -45,7 +49,7 @@ func (x *runner) runLoop(ctx context.Context, r *run, u unit, e *entry) (input s
 	if err != nil {
 		return "", err
 	}
-	if s, err = x.converse(ctx, r, u, s, exchange{name: name, model: model, tools: set, input: input}); err != nil {
+	if s, err = x.converse(ctx, r, u, s, exchange{name: name, model: model, tools: set, input: input, output: shape}); err != nil {
 		return "", err
 	}
 	if stop := s.Execution().Stop; stop != nil && stop.Reason == session.StopSteps {
@@ -160,22 +164,28 @@ type exchange struct {
 	model  llm.Model
 	tools  tool.Set
 	input  string
-	silent bool // nobody is shown the answer as it comes
+	silent bool         // nobody is shown the answer as it comes
+	output *outputShape // the shape of the answer; nil: any
 }
 
 // converse runs a loop. What it writes is in the log of the run, whatever
 // becomes of the unit. It returns errWaiting when calls wait for responses.
 func (x *runner) converse(ctx context.Context, r *run, u unit, s session.Session, with exchange) (session.Session, error) {
 	j := &journal{x: x, r: r, u: u}
+	ctx, halt := context.WithCancelCause(ctx)
+	defer halt(nil)
 	retry := r.spec.Runtime.FailurePolicy.Retry()
 	config := agent.Config{
 		Journal: j, Now: x.host.Now, NewID: uuid.NewString, Retries: retry.Retries, MaxPause: seconds(retry.WaitMax),
 		Backoff: func(attempt int) time.Duration { return backoff(retry, attempt+1) },
 		Model: func(session.Session) (string, llm.Model, error) {
-			return with.name, &meteredModel{Model: with.model, x: x, r: r, retry: retry, input: with.input, estimated: &j.estimated}, nil
+			return with.name, &meteredModel{Model: with.model, x: x, r: r, retry: retry, input: with.input, estimated: &j.estimated, halt: halt}, nil
 		},
 		Tools: func(context.Context, session.Session) (tool.Set, error) { return with.tools, nil },
 		Inbox: unitInbox{x.hold, u.key}, Gate: x.gate,
+	}
+	if with.output != nil {
+		config.Steps = outputSteps{with.output, x}
 	}
 	if !with.silent {
 		defer x.stream(u.key, &config)()
@@ -257,9 +267,14 @@ type meteredModel struct {
 	retry     spec.Retry
 	input     string
 	estimated *atomic.Bool
+	halt      context.CancelCauseFunc // interrupts the unit
 }
 
 func (m *meteredModel) Infer(ctx context.Context, request llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	if cause := m.x.stopCause(ctx); cause != nil {
+		m.halt(cause)
+		return llm.Response{}, ctx.Err()
+	}
 	if over := m.x.overBudget(m.r, false); over != nil {
 		return llm.Response{}, &RunError{Kind: KindBudget, Err: over}
 	}

@@ -22,6 +22,7 @@
 package workflow
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -42,11 +43,12 @@ const (
 	StatusPaused    Status = "paused"
 	StatusCompleted Status = "completed"
 	StatusFailed    Status = "failed"
+	StatusCancelled Status = "cancelled" // for good: only Redo, a fork and ResumeOptions.Reopen go on with it
 )
 
 // Statuses lists them.
 func Statuses() []Status {
-	return []Status{StatusRunning, StatusPaused, StatusCompleted, StatusFailed}
+	return []Status{StatusRunning, StatusPaused, StatusCompleted, StatusFailed, StatusCancelled}
 }
 
 // Result says how far a run has come. Status paused comes with what it waits
@@ -63,7 +65,8 @@ type Result struct {
 	Waiting      []session.PendingCall
 	Usage        TokenUsage
 	Cost         session.Cost
-	Artifacts    []string
+	Artifacts    []string // files of the run
+	Wrote        []string // those that were written now
 	Version      int64
 	Error        string // "<Kind>: <message>" of a failed run
 	Resumed      bool   // it was there before
@@ -103,6 +106,7 @@ const (
 	KindProvider Kind = "ProviderError"
 	KindArtifact Kind = "ArtifactError"
 	KindBudget   Kind = "BudgetExceededError"
+	KindOutput   Kind = "OutputError" // an answer that does not fit its output_schema
 )
 
 var patternKinds = map[spec.PatternType]Kind{
@@ -127,6 +131,14 @@ func (e *RunError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }
+
+// CancelledError says that somebody cancelled a run. What its units did is kept.
+type CancelledError struct{ ID string }
+
+func (e *CancelledError) Error() string { return fmt.Sprintf("run %q was cancelled", e.ID) }
+
+// Is makes it a cancellation like any other.
+func (e *CancelledError) Is(target error) bool { return target == context.Canceled }
 
 // UnsupportedError says why a spec cannot be run here.
 type UnsupportedError struct {

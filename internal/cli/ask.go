@@ -38,7 +38,7 @@ func (e *waitingError) Unwrap() error { return errWaiting }
 
 // hint says how to respond.
 func (e *waitingError) hint() string {
-	return "respond with: " + respondCommandFor(e.info.ID, e.call) + "; see all: holdfast pending"
+	return "respond with: " + respondCommandFor(e.info.ID, e.call) + "; see all of it: holdfast pending show " + shortID(e.call.ID)
 }
 
 func respondCommandFor(id string, call session.PendingCall) string {
@@ -151,7 +151,9 @@ func (p *program) askAll(ctx context.Context, e *env, id string, read lineReader
 		if !ok {
 			return false, nil
 		}
-		if err := e.Respond(ctx, id, response); err != nil {
+		if err := e.Respond(ctx, id, response); errors.Is(err, session.ErrResponded) {
+			p.err.status("this was answered elsewhere: %v", err)
+		} else if err != nil {
 			return false, err
 		}
 	}
@@ -226,23 +228,20 @@ func actionOf(c session.Choice) session.ResponseAction {
 	return session.RespondDeny
 }
 
+// describeCall shows a question, or a call with everything it would do.
+func (p *program) describeCall(call session.PendingCall) string {
+	lines := callLines(call, maxCallLines)
+	if call.Kind == session.PendingQuestion || call.Tool == "" {
+		lines = append([]cell{{printable(call.Prompt), plain}}, lines...)
+	}
+	return p.err.paint(yellow, "?") + " " + painted(p.err, "", lines[:1]) + painted(p.err, "  ", lines[1:])
+}
+
 // callQuestion shows all that a person needs to decide: the whole call, the
 // reason, and the choices with the rules that they add.
 func (p *program) callQuestion(call session.PendingCall) string {
 	var b strings.Builder
-	if call.Kind == session.PendingQuestion {
-		fmt.Fprintf(&b, "%s %s\n", p.err.paint(yellow, "?"), printable(call.Prompt))
-	} else {
-		fmt.Fprintf(&b, "%s the agent wants to use %s\n", p.err.paint(yellow, "?"), p.err.paint(bold, oneLine(call.Tool)))
-		for _, a := range argumentsOf(call.Arguments) {
-			fmt.Fprintf(&b, "    %s: %s\n", oneLine(a.name), strings.ReplaceAll(printable(a.value), "\n", "\n      "))
-		}
-	}
-	for _, text := range []string{call.Context, reasonOf(call)} {
-		if text != "" {
-			fmt.Fprintf(&b, "  %s\n", printable(text))
-		}
-	}
+	b.WriteString(p.describeCall(call))
 	if call.Kind == session.PendingApproval {
 		b.WriteString("  [y] yes, once  [n] no\n")
 	}

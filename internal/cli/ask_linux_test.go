@@ -59,7 +59,7 @@ func TestChat_asksAPersonAboutACallAndContinues(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"? the agent wants to use file_write", "path: note.txt", "content: one\n      two", "Mode default asks before this.",
+		"? the agent wants to use file_write", "path: note.txt", "+one\n    +two\n", "Mode default asks before this.",
 		"or add a rule about file_write on path " + dir + "/note.txt:\n", "[2] Allow in this session\n", "that is not one of the choices",
 	} {
 		if !strings.Contains(told, want) {

@@ -173,7 +173,7 @@ func (ch chart) sum(s *spec.Spec, c *course, elapsed time.Duration) string {
 			finished++
 		}
 	}
-	text := fmt.Sprintf("%d done", c.count(markDone))
+	text := fmt.Sprintf("%d done", finished)
 	if whole {
 		text = fmt.Sprintf("%d of %d done", finished, len(rows))
 	}

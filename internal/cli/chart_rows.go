@@ -163,7 +163,7 @@ func (c *course) workerRows(p *spec.Orchestrator) []row {
 	}
 	members := make([][]row, c.workers())
 	for i := range members {
-		r := c.row(fmt.Sprintf("worker/%d", i), fmt.Sprintf("worker %d", i+1), p.Worker.Agent, nil)
+		r := c.row(fmt.Sprintf("worker/%d", i), fmt.Sprintf("worker %d", i), p.Worker.Agent, nil)
 		if r.piece != nil {
 			r.note = r.piece.task
 		}

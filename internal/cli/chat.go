@@ -22,7 +22,13 @@ import (
 func (p *program) chatCommand() *cobra.Command {
 	var agent, name, ref, model string
 	cmd := &cobra.Command{
-		Use: "chat", Short: "talk to an agent; the session is saved as you go", Args: cobra.NoArgs,
+		Use: "chat", Short: "talk to an agent; the session is saved as you go",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("chat takes no argument %q; continue a session with --session %s, or send one message with: holdfast send REF \"…\"", args[0], args[0])
+			}
+			return nil
+		},
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
 answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
 the line, the up key brings earlier lines back, and a pasted block is one message.

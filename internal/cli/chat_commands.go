@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	helpCommand = "/help"
-	quitCommand = "/quit"
+	helpCommand  = "/help"
+	quitCommand  = "/quit"
+	retryCommand = "/retry"
 )
 
 // chatCommand is a command inside a conversation.
@@ -71,6 +72,8 @@ func (c *chat) runCommand(ctx context.Context, command chatCommand, arg string) 
 	case helpCommand:
 		c.err.status("%s", chatHelp())
 		return false, nil
+	case retryCommand:
+		return c.turn(ctx, holdfast.RetryExecution{})
 	}
 	ctx, stop := c.interrupts.watch(ctx)
 	err = command.run(c, ctx, arg)
@@ -101,6 +104,7 @@ func chatCommands() []chatCommand {
 	return []chatCommand{
 		{name: helpCommand, about: "this list"},
 		{name: quitCommand, about: "leave; so does Ctrl-D"},
+		{name: retryCommand, about: "run the last turn again, if it failed", personal: true},
 		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
 		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
 		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,10 +56,12 @@ type program struct {
 	json        bool
 	noColor     bool
 	offline     bool
+	noWeb       bool // agents get no tools that use the web
 	debug       bool // a stack when the program fails
 	permissions permissions
 
 	agentsRun bool // this command runs agents
+	reads     bool // this command makes no store
 
 	begun bool // a command's own work has begun: errors are no longer about usage
 }
@@ -110,12 +113,14 @@ restart of the machine: leave it at any moment and continue where it was.
   holdfast pending                  list tool calls that wait for your response
   holdfast sessions show REF        show one session
   holdfast models list              list the models
+  holdfast serve                    offer the sessions over HTTP
 
 ` + refHelp + `
 
 Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that name none;
 HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
-names them; NO_COLOR no colours; HOLDFAST_DEBUG prints a stack when the program fails;
+names them; HOLDFAST_NO_WEB no tools that use the web, whatever else is allowed; NO_COLOR no
+colours; HOLDFAST_DEBUG prints a stack when the program fails;
 HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms.
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
@@ -123,26 +128,37 @@ failed, 12 file or store I/O, 17 the session's state does not allow it (not foun
 conflict, wrong status, corrupt), 18 not supported or not configured here, 19 waiting for a
 person, 20 budget used up or only part done, 21 interrupted and resumable, 22 cancelled, 70
 a bug in holdfast.`,
+		Version:           thisBuild().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return p.begin() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.begin(cmd) },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
 	flags.StringVar(&p.tenant, "tenant", "", "work with the sessions of the tenant `NAME`")
 	flags.BoolVar(&p.json, "json", false, "print results and errors as JSON")
 	flags.BoolVar(&p.offline, "offline", false, "refuse every model that is not built in")
+	flags.BoolVar(&p.noWeb, "no-web", false, "give agents no tools that use the web, like $HOLDFAST_NO_WEB")
 	flags.BoolVar(&p.noColor, "no-color", false, "print no colours, like $NO_COLOR")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.keysCommand(), p.versionCommand())
 	return root
 }
 
+// reading are the commands that only look: they make no store.
+var reading = []string{
+	"pending", "recover", "sessions list", "sessions show", "sessions log", "sessions history", "sessions diff", "sessions usage",
+	"sessions export", "task list", "task show", "task log", "task watch", "task export",
+}
+
 // begin runs once the command line is parsed.
-func (p *program) begin() error {
+func (p *program) begin(cmd *cobra.Command) error {
+	p.reads = slices.Contains(reading, strings.TrimPrefix(cmd.CommandPath(), "holdfast "))
 	plain := p.noColor || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
+	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""
 	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
 	p.begun = true
 	return nil
@@ -170,7 +186,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(), p.suspendCommand(), p.resumeCommand(), p.deleteCommand(), p.cleanupCommand(),
-		p.continueCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
+		p.continueCommand(), p.retryCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
 		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
 		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())
 	return group("sessions", "list, show and change sessions", commands...)

@@ -169,6 +169,8 @@ func (c *course) work(i projector.Item) {
 	switch w.State {
 	case projector.WorkFinished:
 		p.mark, p.note, p.took = markDone, resultNote(w.Result), w.EndedAt.Sub(p.began)
+	case projector.WorkReset:
+		p.mark, p.note, p.writing = markAhead, "", ""
 	case projector.WorkFailed:
 		p.mark, p.note, p.writing = markFailed, w.Error.Message, ""
 	default:
@@ -222,17 +224,6 @@ func (c *course) halt() {
 			p.mark = markHalted
 		}
 	}
-}
-
-// count is how many pieces have a mark.
-func (c *course) count(m mark) int {
-	n := 0
-	for _, p := range c.order {
-		if p.mark == m {
-			n++
-		}
-	}
-	return n
 }
 
 // last is the piece of the highest number among those whose units begin so.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/tool/sandbox"
 )
 
 // storeHealth is what the doctor found.
@@ -22,13 +24,22 @@ type storeHealth struct {
 	Sessions    int                     `json:"sessions"`
 	Statuses    map[session.Status]int  `json:"statuses"`
 	Interrupted []string                `json:"interrupted"`
+	SetAside    []string                `json:"setAside"` // recovered too often without an end
 	Corrupt     []*session.CorruptError `json:"corrupt"`
 	Problems    []string                `json:"problems"` // of the store itself
 	Models      []string                `json:"models"`
+	Sandbox     sandboxHealth           `json:"sandbox"`
 	Build       build                   `json:"build"`
 	*repairReport
 
+	kinds    map[string]session.Kind // of sessions that are not chats
 	writeErr error
+}
+
+// sandboxHealth is what holds the commands of agents on this machine.
+type sandboxHealth struct {
+	Complete bool     `json:"complete"`
+	Missing  []string `json:"missing"`
 }
 
 // repairReport is what the doctor did, where it was asked to do something.
@@ -116,9 +127,11 @@ func (p *program) printRepaired(mended []string) error {
 // checkStore looks at everything and changes nothing.
 func (p *program) checkStore(ctx context.Context, e *env) (storeHealth, error) {
 	found := storeHealth{
-		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
-		Models: p.reachable(e), Build: thisBuild(),
+		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, SetAside: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
+		Models: p.reachable(e), Build: thisBuild(), kinds: map[string]session.Kind{},
 	}
+	status := sandbox.Probe()
+	found.Sandbox = sandboxHealth{Complete: status.Complete(), Missing: append([]string{}, status.Missing...)}
 	found.writeErr = e.url.writable()
 	found.Writable = found.writeErr == nil
 	if doctor, ok := e.store.(store.Doctors); ok {
@@ -140,6 +153,10 @@ func (p *program) checkStore(ctx context.Context, e *env) (storeHealth, error) {
 	refs, err := tails.Interrupted(ctx, e.tenant)
 	for _, ref := range refs {
 		found.Interrupted = append(found.Interrupted, ref.ID)
+		s, err := e.store.Load(ctx, ref, true)
+		if err == nil && s.SetAside() {
+			found.SetAside = append(found.SetAside, ref.ID)
+		}
 	}
 	return found, err
 }
@@ -157,6 +174,9 @@ func (p *program) checkSessions(ctx context.Context, e *env, found *storeHealth)
 		for _, i := range page.Items {
 			found.Sessions++
 			found.Statuses[i.Status]++
+			if i.Kind != session.KindChat {
+				found.kinds[i.ID] = i.Kind
+			}
 			if err := e.findCorrupt(ctx, i.ID); err != nil {
 				found.Corrupt = append(found.Corrupt, err)
 			}
@@ -236,6 +256,14 @@ func (p *program) healthText(found storeHealth) string {
 		models += " (no provider is configured)"
 	}
 	line(plain, "models", "%s", models)
+	switch missing := strings.Join(found.Sandbox.Missing, "; "); {
+	case missing == "":
+		line(green, "sandbox", "complete")
+	case found.Sandbox.Complete:
+		line(green, "sandbox", "holds, but %s", missing)
+	default:
+		line(yellow, "sandbox", "%s", missing)
+	}
 	var counts []string
 	for _, status := range session.Statuses() {
 		if n := found.Statuses[status]; n > 0 {
@@ -252,7 +280,11 @@ func (p *program) healthText(found storeHealth) string {
 		}
 	}
 	for _, id := range found.Interrupted {
-		line(yellow, "interrupted", "%s · continue with: holdfast chat --session %s", id, shortID(id))
+		if slices.Contains(found.SetAside, id) {
+			line(yellow, "set aside", "%s · recovered too often without an end; continue with: holdfast sessions retry %s", id, shortID(id))
+			continue
+		}
+		line(yellow, "interrupted", "%s · continue with: %s", id, continueCommand(found.kinds[id], id))
 	}
 	for _, text := range found.Problems {
 		line(red, "problem", "%s", text)

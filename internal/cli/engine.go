@@ -175,7 +175,7 @@ type kit struct {
 // its tools are missing.
 func (j *job) kit(ctx context.Context, s *spec.Spec, snap *spec.Snapshot) (workflow.Toolbox, error) {
 	box, err := tools.New(tools.Config{
-		Spec: s, Snapshot: snap, AllowPaths: j.order.paths, HTTP: j.http, Getenv: j.getenv,
+		Spec: s, Snapshot: snap, AllowPaths: j.order.paths, HTTP: j.http, NoWeb: j.noWeb, Getenv: j.getenv,
 		Providers: []string{offlineProvider}, Now: j.now, Warn: func(text string) { j.view.warn("%s", text) },
 	})
 	if err != nil {

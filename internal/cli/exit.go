@@ -71,6 +71,8 @@ var outcomes = []struct {
 	{session.ErrBusy, "BusyError", exitSession},
 	{session.ErrFenced, "FencedError", exitSession},
 	{session.ErrAmbiguous, "AmbiguousError", exitSession},
+	{session.ErrNothingToDo, "NothingToDoError", exitSession},
+	{session.ErrSetAside, "SetAsideError", exitSession},
 	{session.ErrInvalid, "InvalidError", exitUsage},
 	{session.ErrDepth, "DepthError", exitUsage},
 	{session.ErrScope, "ScopeError", exitUsage},

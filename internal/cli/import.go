@@ -18,7 +18,8 @@ func (p *program) importCommand() *cobra.Command {
 		Use: "import FILE", Short: "store an exported session, or one of instructor-php or strands-cli; - reads standard input", Args: cobra.ExactArgs(1),
 		Long: `Store a session from a file: what "sessions export" printed, or a session file of
 instructor-php, whose credentials are never taken over. A directory is that of a run of
-strands-cli, which "holdfast run --resume" then continues. What was left out is listed on standard
+strands-cli, which "holdfast run --resume" then continues. What the session was allowed is not
+taken over, and its approvals are asked for again. What was left out is listed on standard
 error. With --json: the header.`,
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
@@ -80,8 +81,16 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 	if err != nil {
 		return session.Session{}, instructor.Report{}, err
 	}
-	s, err = s.Imported(id, agentID, tenant, nil, session.Format, p.now())
-	return s, instructor.Report{}, err
+	if s, err = s.Imported(id, agentID, tenant, nil, session.Format, p.now()); err != nil {
+		return s, instructor.Report{}, err
+	}
+	var report instructor.Report
+	for _, r := range session.Unsaved(s) {
+		if c, ok := r.Change.(session.SessionImported); ok {
+			report.Dropped = c.Dropped
+		}
+	}
+	return s, report, nil
 }
 
 // printImportReport says what an import left out, changed or will need.

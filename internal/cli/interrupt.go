@@ -29,6 +29,35 @@ func listenForSignals() *interrupts {
 
 func (i *interrupts) close() { i.release() }
 
+// watchInOrder is watch for work that can stop in order: the first Ctrl-C calls
+// stop, and the next signal ends the context. SIGTERM ends it at once.
+func (i *interrupts) watchInOrder(ctx context.Context, first func()) (work context.Context, stop func()) {
+	work, cancel := context.WithCancel(ctx)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for asked := false; ; asked = true {
+			select {
+			case s := <-i.signals:
+				if s == os.Interrupt && !asked {
+					first()
+					continue
+				}
+				i.release()
+				cancel()
+			case <-over:
+			}
+			return
+		}
+	}()
+	return work, func() {
+		close(over)
+		<-done
+		cancel()
+		i.catch()
+	}
+}
+
 // watch returns a context that ends at the first signal. Stop ends the watching
 // and returns the signal that came, or nil.
 func (i *interrupts) watch(ctx context.Context) (work context.Context, stop func() os.Signal) {

@@ -67,7 +67,10 @@ func (j *job) load(ctx context.Context, path string) error {
 		}
 	}
 	if err := s.Complete(); err != nil {
-		return &inputsError{err}
+		if len(s.Missing()) > 0 {
+			err = &inputsError{err}
+		}
+		return err
 	}
 	for _, w := range s.Warnings {
 		j.warnEarly("%s: %s", w.Pointer, w.Reason)
@@ -92,9 +95,7 @@ func (p *program) warnEarly(format string, args ...any) {
 		p.err.warn(format, args...)
 		return
 	}
-	if raw, err := session.JSON(map[string]string{"warning": fmt.Sprintf(format, args...)}); err == nil {
-		fmt.Fprintf(p.err, "%s\n", raw)
-	}
+	p.errJSON(map[string]string{"warning": fmt.Sprintf(format, args...)})
 }
 
 // do starts the run, or goes on with the one that was asked for.
@@ -106,7 +107,7 @@ func (j *job) do(ctx context.Context, h *env) error {
 	case id == "":
 		return j.attend(ctx, h, newCourse(), func(rt *holdfast.Runtime, host workflow.Host) (workflow.Result, error) {
 			return workflow.Start(ctx, rt, j.spec, workflow.RunOptions{
-				Host: host, Vars: j.vars, Out: j.order.out, Force: j.order.force, Volatile: j.order.forget, Trace: j.order.trace, Ask: j.asker(),
+				Host: host, Name: j.order.name, Vars: j.vars, Out: j.order.out, Force: j.order.force, Volatile: j.order.forget, Trace: j.order.trace, Ask: j.asker(),
 			})
 		})
 	}
@@ -122,10 +123,14 @@ func (j *job) do(ctx context.Context, h *env) error {
 	}
 	j.result.SessionID = id
 	return j.attend(ctx, h, courseOf(s, false), func(rt *holdfast.Runtime, host workflow.Host) (workflow.Result, error) {
-		return workflow.Resume(ctx, rt, id, workflow.ResumeOptions{
+		o := workflow.ResumeOptions{
 			Host: host, Answer: j.order.answer, Target: j.order.target, Strict: j.order.strict, AcceptChanges: j.order.accept,
-			Out: j.order.out, Force: j.order.force, NoWait: j.order.noWait, Trace: j.order.trace, Ask: j.asker(),
-		})
+			Out: j.order.out, Force: j.order.force, NoWait: j.order.noWait, Trace: j.order.trace, Ask: j.asker(), Reopen: j.order.reopen,
+		}
+		if j.order.redo != "" {
+			return workflow.Redo(ctx, rt, id, j.order.redo, o)
+		}
+		return workflow.Resume(ctx, rt, id, o)
 	})
 }
 
@@ -210,7 +215,7 @@ func (j *job) attend(ctx context.Context, h *env, before *course, pass func(*hol
 	id := j.result.SessionID
 	j.result, err = pass(rt, workflow.Host{
 		Models: j.engine.model, Env: j.engine.env(), Tools: j.kit, AllowPrivate: j.http.AllowPrivate, Now: j.now,
-		OnEvent: j.view.hear, OnUpdate: j.view.update, Warn: j.view.warn,
+		Stop: j.order.stop, OnEvent: j.view.hear, OnUpdate: j.view.update, Warn: j.view.warn,
 	})
 	if j.result.SessionID == "" {
 		j.result.SessionID = id

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
 
@@ -26,7 +28,7 @@ func (p *program) listCommand() *cobra.Command {
 		Long: "List sessions, the last used first. With --json: an array of headers.",
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 			q := q
-			keep, err := queryByStatus(&q, statuses)
+			keep, err := queryByStatus(&q, statuses, e.interrupted(ctx))
 			if err != nil {
 				return err
 			}
@@ -48,7 +50,7 @@ func (p *program) listCommand() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&statuses, "status", nil, "only these, as `STATUS`[,…]: active, suspended, completed, failed, deleted; of workflow runs: running, paused, completed, failed")
+	f.StringSliceVar(&statuses, "status", nil, "only these, as `STATUS`[,…]: active, suspended, completed, failed, deleted; of workflow runs: running, paused, completed, failed, cancelled; of tasks: those of \"holdfast task list\"")
 	f.StringVar(&q.Agent, "agent", "", "only of the agent `NAME`")
 	f.StringVar(&q.UserID, "user", "", "only of the user `NAME`")
 	f.StringVar(&q.Name, "name", "", "only with this `NAME`")
@@ -73,19 +75,20 @@ func parsePairs(args []string) (map[string]string, error) {
 	return m, nil
 }
 
-// queryByStatus puts the statuses that were asked for into a query. A run has the
-// status of its own, so what a query cannot say keep does; nil keeps all.
-func queryByStatus(q *store.Query, statuses []string) (keep func(session.Info) bool, err error) {
+// queryByStatus puts the statuses that were asked for into a query. Runs and tasks
+// have a status of their own, so what a query cannot say keep does; nil keeps all.
+func queryByStatus(q *store.Query, statuses []string, interrupted func(session.Info) bool) (keep func(session.Info) bool, err error) {
 	if len(statuses) == 0 {
 		return nil, nil
 	}
 	runs, stored := 0, 0
 	for _, s := range statuses {
 		run, own := slices.Contains(workflow.Statuses(), workflow.Status(s)), slices.Contains(session.Statuses(), session.Status(s))
+		ofTask := slices.Contains(task.Statuses(), s)
 		switch {
-		case !run && !own:
-			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is not a status of a session or a workflow run", s)}
-		case run && !own:
+		case !run && !own && !ofTask:
+			return nil, &session.InvalidError{Field: "status", Reason: fmt.Sprintf("%q is not a status of a session, a task or a workflow run", s)}
+		case run && !own && !ofTask:
 			runs++
 		case s == string(session.Suspended) || s == string(session.Deleted):
 			stored++
@@ -103,14 +106,21 @@ func queryByStatus(q *store.Query, statuses []string) (keep func(session.Info) b
 		return nil, nil
 	}
 	return func(i session.Info) bool {
+		if i.Task != nil && interrupted(i) {
+			return slices.Contains(statuses, task.Interrupted)
+		}
 		return slices.Contains(statuses, statusOf(i)) || i.Status == session.Suspended && slices.Contains(statuses, string(i.Status))
 	}, nil
 }
 
-// statusOf returns the status that listings show: a run's own.
+// statusOf returns the status that listings show: a run's or a task's own.
 func statusOf(i session.Info) string {
-	if i.Workflow != nil && i.Status != session.Deleted {
+	switch {
+	case i.Status == session.Deleted:
+	case i.Workflow != nil:
 		return i.Workflow.Status
+	case i.Task != nil:
+		return task.Canonical(*i.Task)
 	}
 	return string(i.Status)
 }
@@ -148,18 +158,36 @@ func (p *program) printPage(ctx context.Context, e *env, page store.Page) error 
 		p.err.status("no sessions here; start one with: holdfast chat")
 	}
 	for _, c := range page.Corrupt {
-		p.err.warn("%v", c)
+		p.warnEarly("%v", c)
 	}
-	if page.Next != "" {
-		p.err.status("there are more sessions; next page: --cursor %s", page.Next)
-	}
+	p.printNext(page.Next)
 	return nil
 }
 
-// interrupted reports the runs that say they run while nobody works on them.
+// printNext says where the next page begins: to a program as a line of JSON.
+func (p *program) printNext(cursor string) {
+	switch {
+	case cursor == "":
+	case p.json:
+		p.errJSON(map[string]string{"next": cursor})
+	default:
+		p.err.status("there are more sessions; next page: --cursor %s", cursor)
+	}
+}
+
+// errJSON prints a line of JSON beside the result.
+func (p *program) errJSON(v any) {
+	if raw, err := session.JSON(v); err == nil {
+		fmt.Fprintf(p.err, "%s\n", raw)
+	}
+}
+
+// interrupted reports the runs and tasks that say they run while nobody works
+// on them.
 func (e *env) interrupted(ctx context.Context) func(session.Info) bool {
 	return func(i session.Info) bool {
-		if i.Workflow == nil || i.Workflow.Status != string(workflow.StatusRunning) {
+		status := statusOf(i)
+		if (i.Workflow == nil || status != string(workflow.StatusRunning)) && (i.Task == nil || status != task.Executing && status != task.Planning) {
 			return false
 		}
 		_, live, err := e.Holder(ctx, i.ID)
@@ -175,14 +203,25 @@ func (p *program) printInfos(infos session.Infos, interrupted func(session.Info)
 	if len(infos) == 0 {
 		return nil
 	}
-	t := table{head: []string{"ID", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, flex: 1}
+	t := table{head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, flex: 2}
 	for _, i := range infos {
-		status := cell{statusOf(i), statusColour(i.Status)}
-		if i.Workflow != nil && i.Status != session.Deleted {
+		status, name := cell{statusOf(i), statusColour(i.Status)}, i.Name
+		switch {
+		case i.Status == session.Deleted:
+		case i.Workflow != nil:
 			status = cell{runStatus(i.Workflow.Status, !interrupted(i)), runColour(workflow.Status(i.Workflow.Status))}
+		case i.Task != nil:
+			row := *i.Task
+			if interrupted(i) {
+				row.Status = task.Interrupted
+			}
+			status = cell{task.Canonical(row), taskColour(task.Row{TaskRow: row})}
+		}
+		if i.Task != nil {
+			name = cmp.Or(name, i.Task.Title)
 		}
 		t.add(
-			cell{shortID(i.ID), cyan}, cell{oneLine(i.Name), bold}, cell{oneLine(i.AgentName), plain},
+			cell{shortID(i.ID), cyan}, cell{string(i.Kind), plain}, cell{oneLine(name), bold}, cell{oneLine(i.AgentName), plain},
 			status, cell{strconv.FormatInt(i.Version, 10), plain},
 			cell{strconv.Itoa(i.MessageCount), plain}, cell{ago(i.UpdatedAt, p.now()), dim},
 		)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +140,8 @@ func runChangeText(c session.Change) (text string, ok bool) {
 		return of(c.Unit, c.Agent, "")
 	case session.UnitFailed:
 		return of(c.Unit, c.Agent, shortened(c.Error.Message, 80))
+	case session.UnitsReset:
+		return of(strings.Join(c.Units, ", "), "", "")
 	case session.UnitAdvanced:
 		if answered, ok := c.Change.(session.InferenceAnswered); ok {
 			return of(c.Unit, "", spentText(answered.Usage, answered.Cost))

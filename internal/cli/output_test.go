@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 func TestAgo_readsAsAPersonWouldSay(t *testing.T) {
@@ -77,7 +79,7 @@ func TestPaint_onlyWhereThereAreColours(t *testing.T) {
 			getenv: func(name string) string { return c.env[name] },
 		}
 		p.out.terminal = c.terminal
-		if err := p.begin(); err != nil {
+		if err := p.begin(&cobra.Command{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.out.paint(red, "x") != "x"; got != c.want {

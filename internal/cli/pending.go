@@ -18,7 +18,8 @@ func (p *program) pendingCommand() *cobra.Command {
 		Use: "pending", Short: "list the tool calls that wait for a response, of all sessions", Args: cobra.NoArgs,
 		Long: `List the tool calls that wait for a response, of all chats, tasks and workflow runs:
 approvals, questions, and results that another program sends. Respond to one with
-"holdfast respond". With --json: an array of calls, each with the header of its session.`,
+"holdfast respond"; see all of it with "holdfast pending show". With --json: an array of calls,
+each with the header of its session.`,
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 			page, err := e.Pending(ctx, q)
 			if err != nil {
@@ -31,13 +32,12 @@ approvals, questions, and results that another program sends. Respond to one wit
 	f.StringVar(&q.UserID, "user", "", "only in sessions of the user `NAME`")
 	f.IntVar(&q.Limit, "limit", 0, "calls of at most `N` sessions (default 50, at most 1000)")
 	f.StringVar(&q.Cursor, "cursor", "", "start where the previous page ended")
+	cmd.AddCommand(p.pendingShowCommand())
 	return cmd
 }
 
 func (p *program) printPending(page holdfast.PendingPage) error {
-	if page.Next != "" {
-		defer p.err.status("there are more sessions; next page: --cursor %s", page.Next)
-	}
+	defer p.printNext(page.Next)
 	if p.json {
 		return p.printJSON(page.Items)
 	}

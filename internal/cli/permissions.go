@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/permission"
@@ -18,11 +19,12 @@ import (
 // that read, where the tools work, and which calls run without asking.
 type permissions struct {
 	write, shell, web, mcp bool
+	network                bool   // for the commands of the shell
 	workspace              string // a directory; empty: the working directory
 	mode                   string // empty: default
 }
 
-const permissionModes = "plan, default, accept_edits, dangerous_only, dont_ask or bypass_permissions"
+const permissionModes = "plan, default, dont_ask, accept_edits, dangerous_only, allow_known or bypass_permissions"
 
 // addPermissionFlags gives a command on which agents run the flags that offer
 // them more tools.
@@ -30,12 +32,17 @@ func (p *program) addPermissionFlags(cmd *cobra.Command) *cobra.Command {
 	cmd.PreRun = func(*cobra.Command, []string) { p.agentsRun = true }
 	f := cmd.Flags()
 	f.BoolVar(&p.permissions.write, "allow-write", false, "offer the agent tools that change files in the workspace")
-	f.BoolVar(&p.permissions.shell, "allow-shell", false, "offer the agent a shell, which runs commands as you and without a sandbox")
+	f.BoolVar(&p.permissions.shell, "allow-shell", false, "offer the agent a shell, which runs commands in a sandbox")
+	p.addNetworkFlag(f)
 	f.BoolVar(&p.permissions.web, "allow-web", false, "offer the agent tools that read and call public web addresses")
 	f.BoolVar(&p.permissions.mcp, "allow-mcp", false, "start and reach the tool servers that the agent's definition lists, as you")
 	f.StringVar(&p.permissions.workspace, "workspace", "", "the `DIR` that the tools work in (default: this directory)")
 	f.StringVar(&p.permissions.mode, "permission-mode", "", "which tool calls run without asking: `MODE` is "+permissionModes+" (default: default)")
 	return cmd
+}
+
+func (p *program) addNetworkFlag(f *pflag.FlagSet) {
+	f.BoolVar(&p.permissions.network, "allow-network", false, "let the commands of the agent's shell use the network")
 }
 
 // offersEffects reports a command line that offers tools which do more than
@@ -105,7 +112,7 @@ func (p *program) newPermissions(st store.Store) (*holdfast.Permissions, error) 
 		return nil, err
 	}
 	w.Capabilities = map[string]bool{"shell": a.shell, "delete": a.write}
-	engine, err := permission.New(permission.Config{})
+	engine, err := newEngine()
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +122,17 @@ func (p *program) newPermissions(st store.Store) (*holdfast.Permissions, error) 
 // newRules opens the rules of workspaces, which the store keeps, and those of
 // the user, which a file keeps.
 func (p *program) newRules(rt *holdfast.Runtime) *task.Rules {
-	profile := ""
-	if dir, err := os.UserConfigDir(); err == nil {
-		profile = filepath.Join(dir, "holdfast", "permissions.json")
+	c := task.RulesConfig{Warn: p.warnEarly}
+	if dir, err := userDir(); err == nil {
+		c.Profile, c.Trust = filepath.Join(dir, "permissions.json"), task.NewTrust(filepath.Join(dir, "trust.json"))
 	}
-	return task.NewRules(rt, task.RulesConfig{Profile: profile, Warn: p.warnEarly})
+	return task.NewRules(rt, c)
+}
+
+// userDir is where the user's own rules and trust are, outside every workspace.
+func userDir() (string, error) {
+	dir, err := os.UserConfigDir()
+	return filepath.Join(dir, "holdfast"), err
 }
 
 // workspaceAt returns a folder as a workspace, with a shell.

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
@@ -21,19 +23,28 @@ func (p *program) report(err error) int {
 			Error struct {
 				Type    string `json:"type"`
 				Message string `json:"message"`
+				Hint    string `json:"hint,omitempty"`
 			} `json:"error"`
 		}
-		problem.Error.Type, problem.Error.Message = kind, err.Error()
-		if raw, jsonErr := session.JSON(problem); jsonErr == nil {
-			fmt.Fprintf(p.err, "%s\n", raw)
-		}
+		problem.Error.Type, problem.Error.Message, problem.Error.Hint = kind, messageOf(err), p.hint(err)
+		p.errJSON(problem)
 		return code
 	}
-	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(red, "holdfast:"), printable(err.Error()))
+	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(red, "holdfast:"), printable(messageOf(err)))
 	if hint := p.hint(err); hint != "" {
 		fmt.Fprintf(p.err, "%s\n", p.err.paint(dim, "  "+hint))
 	}
 	return code
+}
+
+// messageOf returns the text of an error. That a context was cancelled is what an
+// interruption is, and goes without saying.
+func messageOf(err error) string {
+	var interrupted *session.InterruptedError
+	if errors.As(err, &interrupted) && errors.Is(interrupted.Err, context.Canceled) {
+		return (&session.InterruptedError{ID: shortID(interrupted.ID)}).Error()
+	}
+	return err.Error()
 }
 
 // hint returns what to do about an error, or "".
@@ -52,8 +63,11 @@ func (p *program) hint(err error) string {
 		run         *passError
 		resting     *restError
 		waits       *waitingError
+		live        *liveRunError
 	)
 	switch {
+	case errors.As(err, &usage) && strings.HasPrefix(usage.Error(), "accepts "): // of the wrong number of arguments
+		return "put a text of several words in quotes; see: " + usage.command + " --help"
 	case errors.As(err, &usage):
 		return "see: " + usage.command + " --help"
 	case errors.As(err, &run):
@@ -65,8 +79,10 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &interrupted):
 		id := shortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
+	case errors.As(err, &live):
+		return live.hint()
 	case errors.As(err, &busy) && busy.Holder != "":
-		return holderText(busy.Holder) + " is running a turn of it; see: holdfast sessions show " + shortID(busy.ID)
+		return holderText(busy.Holder) + " works on it; see: holdfast sessions show " + shortID(busy.ID)
 	case errors.As(err, &stopped):
 		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
 	case errors.As(err, &told) && !errors.Is(err, errModel) && refusedKey(err):
@@ -81,6 +97,10 @@ func (p *program) hint(err error) string {
 		return "give more characters of the id; see: holdfast sessions list"
 	case errors.As(err, &corrupt):
 		return "the file was not changed; see: holdfast doctor"
+	case errors.As(err, &missing) && missing.What == "session" && len(missing.ID) < 4:
+		return "the beginning of an id needs 4 characters or more; list all sessions with: holdfast sessions list --all"
+	case errors.As(err, &missing) && missing.What == "store":
+		return "is --store right? This command makes no store; a chat, a run or a task does"
 	case errors.As(err, &missing) && missing.What == "session":
 		return "list all sessions with: holdfast sessions list --all"
 	}

@@ -62,7 +62,7 @@ func (j *job) tell(err error) error {
 	case errors.Is(err, errQuestionPrinted):
 		j.showWaiting()
 	case err == nil:
-		for _, path := range j.result.Artifacts {
+		for _, path := range j.result.Wrote {
 			j.err.status("wrote %s", path)
 		}
 		if j.view != nil && j.view.live {
@@ -88,7 +88,10 @@ func (j *job) outcome(err error) outcomeOfRun {
 		o.Status, o.Pattern = &r.Status, &r.Pattern
 	}
 	if r.Agent != "" {
-		o.Agent, o.LastResponse = &r.Agent, &r.LastResponse
+		o.Agent = &r.Agent
+	}
+	if r.Agent != "" || r.LastResponse != "" { // that of several branches is nobody's
+		o.LastResponse = &r.LastResponse
 	}
 	if !j.final.IsZero() && j.final.Workflow() != nil {
 		o.Usage.Estimated = estimated(j.final)
@@ -163,6 +166,8 @@ func (e *passError) hint() string {
 		status  *session.StatusError
 		changed *workflow.ChangedError
 		failed  *workflow.RunError
+
+		cancelled *workflow.CancelledError
 	)
 	switch {
 	case errors.As(e.err, &busy):
@@ -171,8 +176,14 @@ func (e *passError) hint() string {
 			text += ", for now until " + busy.Until.Local().Format(time.TimeOnly)
 		}
 		return text + "; see: holdfast sessions show " + shortID(busy.ID)
+	case errors.As(e.err, &cancelled):
+		return "go on with it all the same: " + e.next + " --reopen"
+	case errors.As(e.err, &status) && status.Status == session.Status(workflow.StatusCancelled):
+		return "it was cancelled; go on with it all the same: " + e.next + " --reopen"
+	case errors.As(e.err, &status) && status.Status == session.Deleted:
+		return "bring it back first: holdfast sessions restore " + shortID(status.ID)
 	case errors.As(e.err, &status) && status.Status == session.Completed:
-		return "it is complete; try another course from an earlier version: holdfast sessions fork " + shortID(status.ID) + " --at VERSION"
+		return "it is complete; do a part of it again: " + e.next + " --redo UNIT, or fork an earlier version: holdfast sessions fork " + shortID(status.ID) + " --at VERSION"
 	case errors.As(e.err, &changed) && changed.Unit != "":
 		return "go on without the changes: " + e.next
 	case errors.As(e.err, &changed):

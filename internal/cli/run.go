@@ -25,10 +25,14 @@ type order struct {
 	strict      bool
 	accept      bool
 	noWait      bool
-	forget      bool // the session is not kept
+	redo        string // a unit
+	reopen      bool
+	name        string // of the session
+	forget      bool   // the session is not kept
 	paths       []string
 	trace       bool
 	verbose     bool
+	stop        <-chan struct{} // closed when the run is to stop in order
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -44,6 +48,9 @@ with --resume it goes on where it was, and nothing that was answered is asked ag
   holdfast run --resume ID --hitl-response yes
                                           answer the question it waits with
   holdfast run SPEC --auto-resume         go on with the last run of this spec, or start one
+  holdfast run --resume ID --redo step/1  do a unit again, and everything after it
+
+The first Ctrl-C lets calls in flight finish and begins nothing new; the second breaks off.
 
 The final response goes to standard output, everything else to standard error. At a
 terminal that is a drawing of the run as it goes on. With --json standard error has the
@@ -57,6 +64,7 @@ A run that waits for a person ends with exit code 19 and says how to answer.`,
 	f.BoolVarP(&o.ask, "ask", "a", false, "ask for the required inputs that have no value")
 	f.StringVarP(&o.resume, "resume", "r", "", "go on with the run `ID`")
 	f.BoolVar(&o.autoResume, "auto-resume", false, "go on with the last unfinished run of SPEC, if there is one")
+	f.StringVar(&o.name, "name", "", "`NAME` of the session, by which it can be resumed")
 	save := f.Bool("save-session", true, "keep the session in the store")
 	f.BoolVar(&o.forget, "no-save-session", false, "run in memory and keep nothing")
 	p.runFlags(f, o)
@@ -71,11 +79,23 @@ A run that waits for a person ends with exit code 19 and says how to answer.`,
 		if err := o.check(path); err != nil {
 			return err
 		}
-		ctx, stop := p.interrupts.watch(cmd.Context())
+		ctx, stop := p.interrupts.watchInOrder(cmd.Context(), o.askToStop(p))
 		defer stop()
 		return p.runSpec(ctx, path, o)
 	}
 	return cmd
+}
+
+// askToStop returns what the first Ctrl-C does: the run stops in order.
+func (o *order) askToStop(p *program) func() {
+	stop := make(chan struct{})
+	o.stop = stop
+	return func() {
+		close(stop)
+		if !p.json {
+			p.err.status("waiting for calls in flight; Ctrl-C again breaks them off")
+		}
+	}
 }
 
 // runFlags are the flags of every command that goes on with runs.
@@ -88,6 +108,8 @@ func (p *program) runFlags(f *pflag.FlagSet, o *order) {
 	f.BoolVar(&o.strict, "strict", false, "refuse to go on when the spec's files have changed")
 	f.BoolVar(&o.accept, "accept-changes", false, "go on with the spec's files as they are now, where nothing that is done depends on the change")
 	f.BoolVar(&o.noWait, "no-wait", false, "do not wait for the end of a lease whose holder is silent")
+	f.StringVar(&o.redo, "redo", "", "do the `UNIT` again, also one that is done, and everything after it")
+	f.BoolVar(&o.reopen, "reopen", false, "go on also with a run that was cancelled")
 	f.StringArrayVar(&o.paths, "allow-path", nil, "let file tools reach `DIR` besides the working directory; may be repeated")
 	f.Bool("bypass-tool-consent", false, "accepted and without effect: tools never ask")
 	f.BoolVar(&o.trace, "trace", false, "write the course of the run to NAME-trace.json, and show it to artifacts")
@@ -118,6 +140,9 @@ func (o *order) check(path string) error {
 		{o.target != "" && o.answer == nil, "hitl-target", "it says whom --hitl-response answers"},
 		{o.strict && o.accept, "strict", "give --strict or --accept-changes, one of the two"},
 		{(o.strict || o.accept) && !resumes, "spec", "--strict and --accept-changes are for a run that is resumed"},
+		{(o.redo != "" || o.reopen) && o.resume == "", "redo", "--redo and --reopen are for a run that is resumed: give --resume ID"},
+		{o.redo != "" && o.answer != nil, "redo", "give --redo or --hitl-response, one of the two"},
+		{o.name != "" && o.resume != "", "name", "a run keeps its name; see: holdfast sessions rename"},
 		{o.forget && resumes, "no-save-session", "a run that is resumed is in the store"},
 	} {
 		if rule.broken {
@@ -185,7 +210,7 @@ result of the run, or the header of the session.
 				own = f.Name
 			}
 		})
-		ctx, stop := p.interrupts.watch(cmd.Context())
+		ctx, stop := p.interrupts.watchInOrder(cmd.Context(), o.askToStop(p))
 		defer stop()
 		return p.resumeAny(ctx, o, own)
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/internal/provtest"
@@ -36,7 +37,7 @@ func newBench(t *testing.T, choose func(said string, r provtest.Request) provtes
 	for _, server := range []*provtest.Server{b.openai, b.anthropic, b.ollama} {
 		t.Cleanup(server.Close)
 	}
-	b.env = append(os.Environ(), "GORACE="+noSleep, "HOME="+b.dir, "XDG_DATA_HOME=", "XDG_CONFIG_HOME=",
+	b.env = append(os.Environ(), "GORACE="+noSleep, "HOME="+b.dir, "XDG_DATA_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=",
 		"HOLDFAST_STORE=sqlite:"+filepath.Join(b.dir, "sessions.db"),
 		"OPENAI_API_KEY="+goodKey, "OPENAI_BASE_URL="+b.openai.URL,
 		"ANTHROPIC_API_KEY="+goodKey, "ANTHROPIC_BASE_URL="+b.anthropic.URL,
@@ -70,11 +71,30 @@ func lastSaid(r provtest.Request) string {
 }
 
 // command is the program with arguments, not yet started.
-func (b *bench) command(args ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
-	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+func (b *bench) command(args ...string) (cmd *exec.Cmd, out, errs *output) {
+	out, errs = &output{}, &output{}
 	cmd = exec.CommandContext(b.t.Context(), "holdfast", args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, b.env, out, errs
 	return cmd, out, errs
+}
+
+// output is what a program has written so far. It may be read while the program
+// writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(data []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(data)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // run runs the program, which must end with a code.

@@ -80,6 +80,17 @@ func (b *bench) asked(text string) int {
 	return n
 }
 
+// tells waits until the program has said something.
+func (b *bench) tells(errs func() string, want string) {
+	b.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		if strings.Contains(errs(), want) {
+			return
+		}
+	}
+	b.t.Fatalf("it never said %q: %s", want, errs())
+}
+
 // begin starts the program and waits until it is stuck.
 func (b *bench) begin(received int, args ...string) (cmd *exec.Cmd, errs func() string) {
 	b.t.Helper()
@@ -105,6 +116,12 @@ func TestRun_interruptedGoesOnWithoutARepeatedCall(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		b, path, let := stuck(t)
 		cmd, errs := b.begin(2, "run", path)
+		if signal == syscall.SIGINT { // the first waits for the call in flight, which never ends
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			b.tells(errs, "Ctrl-C again breaks them off")
+		}
 		if code := b.signal(cmd, signal); code != 21 || !strings.Contains(errs(), "go on with: holdfast run --resume ") {
 			t.Fatalf("%v: exit code %d: %s", signal, code, errs())
 		}
@@ -181,7 +198,7 @@ func TestRun_secondResumeNamesTheHolder(t *testing.T) {
 		t.Errorf("shown as\n%s", out)
 	}
 	let.Store(true)
-	if code := b.signal(first, syscall.SIGINT); code != 21 {
+	if code := b.signal(first, syscall.SIGTERM); code != 21 {
 		t.Errorf("the first ended with %d", code)
 	}
 	b.run(0, "run", "--resume", id)
@@ -195,7 +212,10 @@ func TestSuspend_stopsALiveRun(t *testing.T) {
 	b, path, let := stuck(t)
 	cmd, errs := b.begin(2, "run", path)
 	id := b.only()
-	if out, _ := b.run(0, "sessions", "suspend", id); !strings.HasPrefix(out, "suspended ") {
+	if out, _ := b.run(0, "sessions", "suspend", id); !strings.HasPrefix(out, "asked ") {
+		t.Errorf("told %q, while a call is in flight", out)
+	}
+	if out, _ := b.run(0, "sessions", "suspend", id); !strings.HasPrefix(out, "suspended ") && !strings.HasPrefix(out, "asked ") {
 		t.Errorf("told %q", out)
 	}
 	_ = cmd.Wait() // the code is looked at instead
@@ -212,6 +232,41 @@ func TestSuspend_stopsALiveRun(t *testing.T) {
 	}
 }
 
+// In whichever process: a live run ends, and does not go on unless that is said.
+func TestCancel_endsALiveRun(t *testing.T) {
+	t.Parallel()
+	b, path, let := stuck(t)
+	cmd, errs := b.begin(2, "run", path, "--name", "tea")
+	id := b.only()
+	if _, told := b.run(17, "sessions", "delete", id); !strings.Contains(told, "end it first: holdfast sessions cancel ") {
+		t.Errorf("to delete it: %s", told)
+	}
+	b.run(0, "sessions", "cancel", "tea")
+	_ = cmd.Wait() // the code is looked at instead
+	if code := cmd.ProcessState.ExitCode(); code != 22 || !strings.Contains(errs(), "was cancelled") {
+		t.Errorf("it ended with %d: %s", code, errs())
+	}
+	if out, _ := b.run(0, "sessions", "list", "--status", "cancelled"); !strings.Contains(out, "cancelled") {
+		t.Errorf("listed as\n%s", out)
+	}
+	let.Store(true)
+	if _, told := b.run(17, "run", "--resume", id); !strings.Contains(told, "--reopen") {
+		t.Errorf("to resume it: %s", told)
+	}
+	out, _ := b.run(0, "run", "--resume", id, "--reopen")
+	if out != "re: the third step, plain\n" || b.asked("first") != 1 {
+		t.Errorf("it ends with %q; the first step was asked %d times", out, b.asked("first"))
+	}
+	b.run(0, "run", "--resume", id, "--redo", "step/2")
+	if b.asked("third") != 2 || b.asked("second") != 2 {
+		t.Errorf("the third step was asked %d times, the second %d times", b.asked("third"), b.asked("second"))
+	}
+	b.run(0, "sessions", "delete", id)
+	if _, told := b.run(17, "run", "--resume", id); !strings.Contains(told, "sessions restore") {
+		t.Errorf("to resume what was deleted: %s", told)
+	}
+}
+
 // The run is paused at once; ending a tool server that does not want to takes
 // a while, which a second signal does not wait for.
 func TestRun_secondSignalEndsAtOnce(t *testing.T) {
@@ -220,7 +275,7 @@ func TestRun_secondSignalEndsAtOnce(t *testing.T) {
 	path := b.write("stubborn.yaml", strings.Replace(threeSteps, "agents:", "tools: {mcp: [{id: sea, command: stubborn-server}]}\nagents:", 1))
 	cmd, errs := b.begin(2, "run", path)
 	id := b.only()
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	for paused := false; !paused; {

@@ -199,7 +199,7 @@ func TestChart_drawsEveryPattern(t *testing.T) {
 			at(c, "plan#0", markDone, "")
 			at(c, "worker/1", markGoing, "")
 			c.at("worker/1").task = "the fair"
-		}, "    ✓ plan      desk\n  ┌ · worker 1  reporter\n  └ ▸ worker 2  reporter    the fair\n    · reduce    a person\n    · writeup   a person"},
+		}, "    ✓ plan      desk\n  ┌ · worker 0  reporter\n  └ ▸ worker 1  reporter    the fair\n    · reduce    a person\n    · writeup   a person"},
 		{"graph-bug-triage", func(c *course) {
 			at(c, "node/cause@1", markDone, "")
 			at(c, "node/fix@1", markDone, "")
@@ -216,5 +216,21 @@ func TestChart_drawsEveryPattern(t *testing.T) {
 		if got != one.want {
 			t.Errorf("%s is drawn as\n%s\nwant\n%s", one.example, got, one.want)
 		}
+	}
+}
+
+func TestRun_saysWhatSeveralBranchesAnswered(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	path, out := specFile(t, `
+version: 1
+name: branches
+runtime: {provider: offline}
+agents: {clerk: {prompt: You write., tools: []}}
+pattern: {type: parallel, config: {branches: [{id: l, steps: [{agent: clerk, input: left}]}, {id: r, steps: [{agent: clerk, input: right}]}]}}
+`)
+	got := d.must("", "run", path, "--out", out, "--json")
+	if !strings.Contains(got, `"agent":null,"last_response":"Branch l:`) {
+		t.Errorf("it ends with %s", got)
 	}
 }

@@ -75,7 +75,7 @@ func (p *program) nextStep(st standing) string {
 	switch {
 	case st.Live:
 		return "holdfast sessions log " + shortID(id) + " --follow"
-	case st.Metadata.Status == workflow.StatusCompleted:
+	case st.Metadata.Status == workflow.StatusCompleted, st.Metadata.Status == workflow.StatusCancelled:
 		return ""
 	case st.Question != nil:
 		return p.nextRun(id) + " --hitl-response '…'"
@@ -163,7 +163,7 @@ func runColour(s workflow.Status) colour {
 		return cyan
 	case workflow.StatusPaused:
 		return yellow
-	case workflow.StatusFailed:
+	case workflow.StatusFailed, workflow.StatusCancelled:
 		return red
 	case workflow.StatusCompleted:
 		return green
@@ -175,8 +175,9 @@ func (p *program) suspendCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "suspend REF", Short: "keep a session and let nothing run on it", Args: cobra.ExactArgs(1),
 		Long: `Keep a session and let nothing run on it until it is resumed. A workflow run that is at
-work, in whichever process, is asked to stop: what its units have done so far is kept, and
-"sessions resume" goes on from there. With --json: the header.`,
+work, in whichever process, lets calls in flight finish and begins nothing new; suspended a
+second time it breaks them off. "sessions resume" goes on from there. With --json: the
+header.`,
 		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
 			if i.Kind != session.KindWorkflow {
 				return p.execute(ctx, h, i, holdfast.SuspendSession{}, "suspended")
@@ -186,7 +187,7 @@ work, in whichever process, is asked to stop: what its units have done so far is
 				return err
 			}
 			if pending {
-				if err := h.awaitRest(ctx, i); err != nil {
+				if err := h.awaitRest(ctx, i, session.StatusChanged{}.Kind()); err != nil {
 					return err
 				}
 			}
@@ -202,12 +203,12 @@ work, in whichever process, is asked to stop: what its units have done so far is
 	}
 }
 
-// awaitRest waits a moment until nothing runs on a session.
-func (e *env) awaitRest(ctx context.Context, i session.Info) error {
+// awaitRest waits a moment for the change that says that a run has stopped.
+func (e *env) awaitRest(ctx context.Context, i session.Info, kind string) error {
 	moment, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	for entry, err := range e.Watch(moment, i.ID, i.Seq) {
-		if _, over := entry.Change.(session.StatusChanged); over || err != nil {
+		if err != nil || entry.Change.Kind() == kind {
 			return err
 		}
 	}
@@ -217,12 +218,44 @@ func (e *env) awaitRest(ctx context.Context, i session.Info) error {
 func (p *program) deleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete REF", Short: "hide a session; restore brings it back", Args: cobra.ExactArgs(1),
+		Long: "Hide a session; restore brings it back. A workflow run that somebody works on is not\ndeleted: cancel it first. With --json: the header.",
 		RunE: p.onSession(func(ctx context.Context, h *env, i session.Info, _ []string) error {
+			if lease, live, err := h.Holder(ctx, i.ID); err == nil && live && i.Kind == session.KindWorkflow {
+				return &liveRunError{&session.BusyError{ID: i.ID, Holder: lease.Holder, Until: lease.Until}}
+			}
 			return p.execute(ctx, h, i, holdfast.DeleteSession{}, "deleted")
 		}),
 	}
 	cmd.Flags().BoolP("force", "f", false, "accepted and without effect: nothing is asked, and restore brings it back")
 	return cmd
+}
+
+// liveRunError is a run that cannot be deleted, because somebody works on it.
+type liveRunError struct{ busy *session.BusyError }
+
+func (e *liveRunError) Error() string { return e.busy.Error() }
+func (e *liveRunError) Unwrap() error { return e.busy }
+func (e *liveRunError) hint() string {
+	return "end it first: holdfast sessions cancel " + shortID(e.busy.ID)
+}
+
+// cancelRun ends a workflow run for good.
+func (p *program) cancelRun(ctx context.Context, e *env, i session.Info) error {
+	pending, err := workflow.Cancel(ctx, e.Runtime, i.ID)
+	if err == nil && pending {
+		err = e.awaitRest(ctx, i, session.WorkflowRowChanged{}.Kind())
+	}
+	if err != nil {
+		return err
+	}
+	now, err := e.Info(ctx, i.ID)
+	switch {
+	case err != nil:
+		return err
+	case statusOf(now) == string(workflow.StatusCancelled):
+		return p.printDone("cancelled", now)
+	}
+	return p.printResult(now, "asked %s to stop", title(now))
 }
 
 func (p *program) cleanupCommand() *cobra.Command {

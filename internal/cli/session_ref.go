@@ -28,6 +28,17 @@ func title(i session.Info) string {
 	return shortID(i.ID) + " “" + oneLine(i.Name) + "”"
 }
 
+// continueCommand returns the command that continues an interrupted session.
+func continueCommand(kind session.Kind, id string) string {
+	switch kind {
+	case session.KindTask:
+		return "holdfast task resume " + shortID(id)
+	case session.KindWorkflow:
+		return "holdfast run --resume " + shortID(id)
+	}
+	return "holdfast chat --session " + shortID(id)
+}
+
 // onSession makes the work of a command whose first argument is a REF.
 func (p *program) onSession(work func(ctx context.Context, e *env, i session.Info, args []string) error) func(*cobra.Command, []string) error {
 	return p.inEnv(func(ctx context.Context, e *env, args []string) error {

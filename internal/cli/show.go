@@ -168,9 +168,12 @@ func (p *program) executionText(s session.Session, w activity) string {
 	key := p.out.paint(dim, fmt.Sprintf("%-10s", "execution")) + " "
 	e := s.Execution()
 	switch {
+	case s.SetAside():
+		return key + p.out.paint(yellow, "set aside") + fmt.Sprintf(": recovered %s without an end\n", countOf(e.Recoveries, "time")) +
+			"           continue with: holdfast sessions retry " + shortID(s.ID()) + "\n"
 	case w.interrupted:
 		return key + p.out.paint(yellow, "interrupted") + "\n" +
-			"           continue with: holdfast chat --session " + shortID(s.ID()) + "\n"
+			"           continue with: " + continueCommand(s.Info().Kind, s.ID()) + "\n"
 	case w.holder != "":
 		return key + "running, by " + holderText(w.holder) + "\n"
 	case e == nil:
@@ -188,6 +191,9 @@ func (p *program) executionText(s session.Session, w activity) string {
 	}
 	for _, failure := range e.Errors {
 		text += "\n           " + oneLine(failure.Message)
+	}
+	if e.Status == session.ExecutionFailed && s.Status() == session.Active {
+		text += "\n           run it again with: holdfast sessions retry " + shortID(s.ID())
 	}
 	return key + text + "\n"
 }

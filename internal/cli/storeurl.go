@@ -141,6 +141,14 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 		}
 		shown.report(done, total)
 	}
+	if p.reads && u.missing() {
+		switch {
+		case p.store != "":
+			return nil, &session.NotFoundError{What: "store", ID: u.String()}
+		case u.scheme == "sqlite": // the user's own, which is made when it is needed
+			return inmem.New(inmem.Config{}), nil
+		}
+	}
 	switch u.scheme {
 	case "inmem":
 		return inmem.New(inmem.Config{}), nil
@@ -152,6 +160,20 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 		return sqlite.Open(ctx, u.path, sqlite.Config{OnMigrate: onMigrate})
 	}
 	return postgres.Open(ctx, u.path, postgres.Config{OnMigrate: onMigrate})
+}
+
+// files are those that a local store consists of, none for others.
+func (u storeURL) files() []string {
+	path, err := filepath.Abs(u.path)
+	switch {
+	case err != nil:
+		return nil
+	case u.scheme == "sqlite":
+		return []string{path, path + "-wal", path + "-shm", path + "-journal"}
+	case u.scheme == "file" || u.scheme == "strands":
+		return []string{path}
+	}
+	return nil
 }
 
 // dataDir returns where this user's data of Holdfast belongs.
@@ -186,6 +208,21 @@ func (p *program) configDir() string {
 		return filepath.Join(home, "Library", "Application Support", "holdfast")
 	}
 	return filepath.Join(home, ".config", "holdfast")
+}
+
+// cacheDir returns where files are that can be made again, "" where there is no
+// home.
+func (p *program) cacheDir() string {
+	home := p.homeDir()
+	switch dir := p.getenv("XDG_CACHE_HOME"); {
+	case filepath.IsAbs(dir):
+		return filepath.Join(dir, "holdfast")
+	case !filepath.IsAbs(home):
+		return ""
+	case runtime.GOOS == "darwin":
+		return filepath.Join(home, "Library", "Caches", "holdfast")
+	}
+	return filepath.Join(home, ".cache", "holdfast")
 }
 
 func (p *program) homeDir() string {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	taskkit "github.com/holdfast-dev/holdfast/task/kit"
+	"github.com/holdfast-dev/holdfast/tool/shell"
 	"github.com/holdfast-dev/holdfast/tool/web"
 )
 
@@ -21,7 +22,7 @@ func (p *program) taskCommand() *cobra.Command {
 		p.taskStartCommand(), p.taskListCommand(), p.taskShowCommand(), p.taskLogCommand(), p.taskWatchCommand(),
 		p.taskSendCommand(), p.taskFeedbackCommand(), p.taskAnswerCommand("approve"), p.taskAnswerCommand("deny"),
 		p.taskContinueCommand(), p.taskResumeCommand(), p.taskRetryCommand(), p.taskCancelCommand(), p.taskWrapUpCommand(),
-		p.taskChecklistCommand(), p.taskRulesCommand(), p.taskModeCommand(), p.taskWorkspaceCommand(),
+		p.taskChecklistCommand(), p.taskRulesCommand(), p.taskTrustCommand(), p.taskModeCommand(), p.taskWorkspaceCommand(),
 		p.taskSnapshotCommand(), p.taskExportCommand(), p.taskImportCommand(),
 	)
 	cmd.Long = `Give an agent a job and let it work: through a plan, under budgets and permissions. A task
@@ -35,6 +36,7 @@ run again.
   holdfast task resume ID                 go on with one
 
 ` + refHelp
+	p.addNetworkFlag(cmd.PersistentFlags())
 	return cmd
 }
 
@@ -48,12 +50,23 @@ type workshop struct {
 
 // workshop opens the executor. The caller closes it.
 func (p *program) workshop(h *env) (*workshop, error) {
-	registry, err := taskkit.New(taskkit.Config{Web: &web.Config{}})
+	c := taskkit.Config{Shell: &shell.Config{Sandbox: p.newSandboxConfig()}}
+	if !p.noWeb {
+		c.Web = &web.Config{}
+	}
+	registry, err := taskkit.New(c)
 	if err != nil {
 		return nil, err
 	}
+	engine, err := newEngine()
+	if err != nil {
+		return nil, err
+	}
+	if p.agentsRun {
+		p.warnUnsandboxed()
+	}
 	rules := p.newRules(h.Runtime)
-	x, err := task.New(h.Runtime, task.Config{Registry: registry, Rules: rules, Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
+	x, err := task.New(h.Runtime, task.Config{Registry: registry, Engine: engine, Rules: rules, Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
 	if err != nil {
 		return nil, errors.Join(err, registry.Close())
 	}
@@ -72,18 +85,14 @@ func (p *program) atWork(work func(ctx context.Context, d *workshop, args []stri
 	})
 }
 
-// onTask makes the work of a command whose first argument is a task. Whoever
-// worked on the task and is gone is noticed first.
+// onTask makes the work of a command whose first argument is a task.
 func (p *program) onTask(work func(ctx context.Context, d *workshop, row task.Row, args []string) error) func(*cobra.Command, []string) error {
 	return p.atWork(func(ctx context.Context, d *workshop, args []string) error {
 		info, err := d.h.Resolve(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		if _, err := d.Get(ctx, info.ID); err != nil {
-			return err
-		}
-		row, err := d.Settle(ctx, info.ID)
+		row, err := d.Show(ctx, info.ID)
 		if err != nil {
 			return err
 		}
@@ -154,7 +163,7 @@ func asksUser(row task.Row) bool {
 func nextForTask(row task.Row) string {
 	id := shortID(row.ID)
 	switch status := task.Canonical(row.TaskRow); {
-	case status == task.Blocked:
+	case status == task.Blocked && row.PendingApprovals > 0:
 		return "holdfast task approve " + id + " (or deny)"
 	case asksUser(row):
 		return "holdfast task send " + id + " \"…\""
@@ -178,14 +187,22 @@ func (p *program) tellRow(row task.Row) error {
 		}
 		return p.withoutText(rest(row))
 	}
-	if err := rest(row); err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%s is %s\n", shortID(row.ID), statusText(row))
-	if row.ResultSummary != "" && task.Ended(row.TaskRow) {
+	notDone := rest(row)
+	text := ""
+	switch {
+	case row.ResultSummary != "" && hasResult(row):
 		text = strings.TrimRight(printable(row.ResultSummary), "\n") + "\n"
+	case notDone == nil:
+		text = fmt.Sprintf("%s is %s\n", shortID(row.ID), statusText(row))
 	}
-	return p.out.print(text)
+	return errors.Join(p.out.print(text), notDone)
+}
+
+// hasResult reports a task whose summary is its result: it has ended, or was
+// asked to wrap up.
+func hasResult(row task.Row) bool {
+	n := len(row.StopReasons)
+	return task.Ended(row.TaskRow) || row.Status == task.Interrupted && n > 0 && row.StopReasons[n-1] == string(task.StopWrapUp)
 }
 
 // withoutText is an error whose text is not told: standard output has it.

@@ -110,7 +110,10 @@ func (p *program) taskWrapUpCommand() *cobra.Command {
 			if err != nil {
 				return p.lateOr(err)
 			}
-			return p.said(row, "%s was asked to wrap up", shortID(row.ID))
+			if status := task.Canonical(row.TaskRow); status == task.Executing || status == task.Planning {
+				return p.said(row, "%s was asked to wrap up", shortID(row.ID))
+			}
+			return p.said(row, "%s is %s", shortID(row.ID), statusText(row))
 		}),
 	}
 }
@@ -168,6 +171,10 @@ func (p *program) taskAnswerCommand(verb string) *cobra.Command {
 		waiting, err := d.Pending(ctx, row.ID)
 		if err != nil {
 			return row, err
+		}
+		if len(waiting) == 0 && len(args) == 0 && task.Canonical(row.TaskRow) == task.Blocked {
+			res, err := d.Resume(ctx, row.ID) // what it waited for has its response
+			return res.Row, err
 		}
 		id, err := whichApproval(waiting, args)
 		if err != nil {
@@ -231,7 +238,7 @@ func (p *program) taskChecklistCommand() *cobra.Command {
 		Use: "checklist ID", Short: "print the agent's own list of what is to be done", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
 			if clearNudge {
-				if err := d.Open(ctx, row.ID, func(r *task.Run) error { return r.ClearVerificationNudge(ctx) }); err != nil {
+				if err := d.openIdle(ctx, row, func(r *task.Run) error { return r.ClearVerificationNudge(ctx) }); err != nil {
 					return p.lateOr(err)
 				}
 			}

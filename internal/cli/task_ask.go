@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -88,37 +91,108 @@ func (p *program) askPerson(ctx context.Context, d *workshop, row task.Row, v *t
 	if waiting[0].Kind == session.PendingQuestion {
 		ask = p.answerFromPerson
 	}
+	asking, settled, stop := untilSettled(ctx, d, row.ID, waiting[0].ID)
+	defer stop()
 	var r *session.Response
-	v.aside(func() { r = ask(ctx, waiting[0]) })
-	if r == nil {
+	v.aside(func() { r = ask(asking, waiting[0]) })
+	switch {
+	case settled():
+		return p.settledElsewhere(ctx, d, row)
+	case r == nil:
 		return row, false, nil
 	}
-	row, err = p.patiently(ctx, d, row.ID, v, func(ctx context.Context) (task.Row, error) {
+	after, err := p.patiently(ctx, d, row.ID, v, func(ctx context.Context) (task.Row, error) {
 		return d.Respond(ctx, row.ID, *r, task.RespondOptions{})
 	})
-	return row, true, err
+	if errors.Is(err, session.ErrResponded) {
+		return p.settledElsewhere(ctx, d, row)
+	}
+	return after, true, err
 }
 
-// permissionFromPerson asks whether something may be done; nil: nothing was
-// said.
+// settledElsewhere says that somebody else has responded, and where the task
+// stands.
+func (p *program) settledElsewhere(ctx context.Context, d *workshop, row task.Row) (task.Row, bool, error) {
+	p.err.status("this was answered elsewhere; see how it goes on: holdfast task watch %s", shortID(row.ID))
+	row, err := d.Get(ctx, row.ID)
+	return row, false, err
+}
+
+// settledPoll is how often a prompt looks whether somebody else has responded.
+const settledPoll = time.Second
+
+// untilSettled returns a context that ends when somebody else responds to a
+// call. Settled looks whether that is so. The caller calls stop.
+func untilSettled(ctx context.Context, d *workshop, id, pendingID string) (asking context.Context, settled func() bool, stop func()) {
+	asking, cancel := context.WithCancel(ctx)
+	settled = func() bool {
+		waiting, err := d.Pending(ctx, id)
+		return err == nil && !slices.ContainsFunc(waiting, func(c session.PendingCall) bool { return c.ID == pendingID })
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(settledPoll)
+		defer tick.Stop()
+		for {
+			select {
+			case <-asking.Done():
+				return
+			case <-tick.C:
+			}
+			if settled() {
+				cancel()
+				return
+			}
+		}
+	}()
+	return asking, settled, func() {
+		cancel()
+		<-over
+	}
+}
+
+// spans are what can be typed besides y and n, with the choices they stand for.
+var spans = []struct{ key, text, choice string }{
+	{"s", "this session", permission.AllowSession}, {"w", "this workspace", permission.AllowWorkspace},
+}
+
+// permissionFromPerson shows a call in full and asks whether it may be made;
+// nil: nothing was said. Only what is possible is offered.
 func (p *program) permissionFromPerson(ctx context.Context, asked session.PendingCall) *session.Response {
-	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(asked.Prompt))
-	fmt.Fprint(p.err, "  [y] once  [s] this session  [w] this workspace  [n] no  [enter] later: ")
-	line, err := waitFor(ctx, p.in.readLine)
-	if err != nil {
-		fmt.Fprintln(p.err)
-		return nil
+	offered := map[string]string{"y": permission.AllowOnce, "yes": permission.AllowOnce, "n": permission.DenyOnce, "no": permission.DenyOnce}
+	prompt := "  [y] once"
+	for _, span := range spans {
+		if slices.ContainsFunc(asked.Choices, func(c session.Choice) bool { return c.Value == span.choice }) {
+			offered[span.key] = span.choice
+			prompt += fmt.Sprintf("  [%s] %s", span.key, span.text)
+		}
 	}
-	choice := map[string]string{
-		"y": "allow_once", "yes": "allow_once", "s": "allow_session", "w": "allow_workspace", "n": "deny_once", "no": "deny_once",
-	}[strings.ToLower(strings.TrimSpace(line))]
-	switch choice {
-	case "":
-		return nil
-	case "deny_once":
-		return &session.Response{PendingID: asked.ID, Action: session.RespondDeny, Choice: choice, By: "cli"}
+	fmt.Fprint(p.err, p.describeCall(asked))
+	if len(offered) > 4 {
+		fmt.Fprintf(p.err, "  [s] and [w] add a rule that allows %s\n", ruleScope(asked))
 	}
-	return &session.Response{PendingID: asked.ID, Action: session.RespondApprove, Choice: choice, By: "cli"}
+	for {
+		fmt.Fprint(p.err, prompt+"  [n] no  [enter] later: ")
+		line, err := waitFor(ctx, p.in.readLine)
+		if err != nil {
+			fmt.Fprintln(p.err)
+			return nil
+		}
+		text := strings.ToLower(strings.TrimSpace(line))
+		if text == "" {
+			return nil
+		}
+		r := &session.Response{PendingID: asked.ID, Action: session.RespondApprove, Choice: offered[text], By: "cli"}
+		switch r.Choice {
+		case "":
+			fmt.Fprintln(p.err, "  that is not one of the choices")
+			continue
+		case permission.DenyOnce:
+			r.Action = session.RespondDeny
+		}
+		return r
+	}
 }
 
 // answerFromPerson asks a question of the agent, again where something else

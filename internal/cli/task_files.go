@@ -18,7 +18,7 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 		Use: "snapshot ID", Short: "leave a snapshot of a task in its log", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
 			var seq int64
-			err := d.Open(ctx, row.ID, func(r *task.Run) (err error) {
+			err := d.openIdle(ctx, row, func(r *task.Run) (err error) {
 				seq, err = r.SaveSnapshot(ctx)
 				return err
 			})
@@ -31,6 +31,19 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 			return p.out.print(fmt.Sprintf("snapshot at change %d\n", seq))
 		}),
 	}
+}
+
+// openIdle opens a task that nobody works on. It waits for nobody: a task that
+// is worked on is a BusyError.
+func (d *workshop) openIdle(ctx context.Context, row task.Row, fn func(*task.Run) error) error {
+	lease, live, err := d.h.Holder(ctx, row.ID)
+	if err != nil {
+		return err
+	}
+	if live {
+		return &session.BusyError{ID: row.ID, Holder: lease.Holder, Until: lease.Until}
+	}
+	return d.Open(ctx, row.ID, fn)
 }
 
 func (p *program) taskExportCommand() *cobra.Command {

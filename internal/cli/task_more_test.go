@@ -20,7 +20,7 @@ func TestTask_watchedFromElsewhere(t *testing.T) {
 		}
 		return nil
 	}, "leave a mark", "repair the file")
-	work, _ := b.begin(3, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "dont_ask")
+	work, _ := b.begin(3, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "bypass_permissions")
 	id := b.task()
 	_, errs := b.run(0, "task", "resume", id)
 	b.contains(errs, "somebody is at work on it", "holdfast task watch "+id[:8])
@@ -120,6 +120,62 @@ func TestTask_json(t *testing.T) {
 	for _, kind := range []string{"plan_created", "step_started", "tool_call", "tool_result", "call_pending"} {
 		if !kinds[kind] {
 			t.Errorf("no %s in\n%s", kind, errs)
+		}
+	}
+}
+
+// What is refused changes nothing, and a snapshot waits for nobody.
+func TestTask_refusedCommandsChangeNothing(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	b, folder := workbench(t, func(said string, _ bool) *provtest.Reply {
+		if strings.Contains(said, "read the file") {
+			<-gate
+		}
+		return nil
+	}, "read the file")
+	cmd, _, errs := b.command("task", "start", "repair it", "--workspace", folder, "--model", taskModel)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.until(2)
+	id := b.task()
+	_, told := b.run(17, "task", "snapshot", id)
+	b.contains(told, "busy")
+	close(gate)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err, errs.String())
+	}
+	before, _ := b.run(0, "sessions", "show", id, "--json")
+	_, told = b.run(17, "task", "snapshot", id, "--json")
+	if problem, _ := jsonOf(t, told)["error"].(map[string]any); problem["type"] != "TaskError" {
+		t.Errorf("refused with %s", told)
+	}
+	for _, refused := range [][]string{{"mode", id, "plan"}, {"approve", id}, {"continue", id}, {"resume", id}} {
+		b.run(17, append([]string{"task"}, refused...)...)
+	}
+	if after, _ := b.run(0, "sessions", "show", id, "--json"); after != before {
+		t.Errorf("refused commands have made\n%s\nof\n%s", after, before)
+	}
+	out, _ := b.run(0, "doctor")
+	if strings.Contains(out, "interrupted") {
+		t.Errorf("the doctor finds\n%s", out)
+	}
+}
+
+// A response that no process has acted on yet is enough: nobody is asked again.
+func TestTask_approvedElsewhereGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"approve", "resume"} {
+		b, folder := workbench(t, nil, "repair the file")
+		b.start(19, folder)
+		id := b.task()
+		b.run(0, "respond", id, "approve")
+		out, _ := b.run(0, "task", "show", id)
+		b.contains(out, "next: holdfast task resume "+id[:8])
+		out, _ = b.run(0, "task", verb, id)
+		if out != "It is 30 now.\n" {
+			t.Errorf("%s: it ends with %q", verb, out)
 		}
 	}
 }

@@ -77,28 +77,25 @@ func (p *program) taskShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				if whole {
-					return p.printJSON(map[string]any{"row": row, "state": state, "pending": waiting})
-				}
-				return p.printJSON(row)
+			row.PendingApprovals = len(waiting) // without those that have their response
+			switch {
+			case whole:
+				return p.printJSON(map[string]any{"row": row, "state": state, "pending": waiting})
+			case p.json:
+				return p.printJSON(struct {
+					task.Row
+					Pending []session.PendingCall `json:"pending,omitempty"` // whole, for whoever is to respond
+				}{row, waiting})
 			}
 			var b strings.Builder
 			for _, line := range taskLines(row, state, waiting, "", -1) {
 				b.WriteString(p.out.paint(line.colour, line.text) + "\n")
 			}
 			fmt.Fprintf(&b, "%s\n", p.out.paint(dim, "next: "+nextForTask(row)))
-			if whole {
-				raw, err := session.JSON(state)
-				if err != nil {
-					return err
-				}
-				b.WriteString(indented(raw) + "\n")
-			}
 			return p.out.print(b.String())
 		}),
 	}
-	cmd.Flags().BoolVar(&whole, "state", false, "everything: the whole state as JSON")
+	cmd.Flags().BoolVar(&whole, "state", false, "everything, as JSON: row, state and pending calls")
 	return cmd
 }
 
@@ -128,6 +125,11 @@ func taskLines(row task.Row, state session.TaskState, waiting []session.PendingC
 	}
 	for _, asked := range waiting {
 		lines = append(lines, cell{"  ? " + oneLine(asked.Prompt), yellow})
+		if frame < 0 { // a drawing that moves has no room for a whole call
+			for _, line := range callLines(asked, maxCallLines) {
+				lines = append(lines, cell{"    " + line.text, line.colour})
+			}
+		}
 		if asked.Kind != session.PendingQuestion {
 			continue
 		}
@@ -141,7 +143,7 @@ func taskLines(row task.Row, state session.TaskState, waiting []session.PendingC
 	if row.Error != "" {
 		lines = append(lines, cell{"  " + oneLine(row.Error), red})
 	}
-	if row.ResultSummary != "" && task.Ended(row.TaskRow) {
+	if row.ResultSummary != "" && hasResult(row) {
 		lines = append(lines, cell{"  " + oneLine(row.ResultSummary), plain})
 	}
 	return append(lines, cell{"  " + usedText(row, state), dim})
@@ -188,6 +190,9 @@ func usedText(row task.Row, state session.TaskState) string {
 	}
 	if row.WorkspacePath != "" {
 		parts = append(parts, row.WorkspacePath)
+	}
+	if row.PermissionMode != "" {
+		parts = append(parts, "mode "+row.PermissionMode)
 	}
 	return strings.Join(parts, " · ")
 }
@@ -263,7 +268,7 @@ func (p *program) taskWatchCommand() *cobra.Command {
 				return err
 			}
 			for ctx.Err() == nil {
-				if row, err = d.Get(ctx, row.ID); err != nil {
+				if row, err = d.Show(ctx, row.ID); err != nil {
 					break
 				}
 				if _, live, holdErr := d.h.Holder(ctx, row.ID); holdErr != nil || !live {

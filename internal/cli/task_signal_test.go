@@ -61,10 +61,24 @@ func TestTask_killedGoesOnWithoutARepeatedTool(t *testing.T) {
 	t.Parallel()
 	gate, let := hangs("leave a mark")
 	b, folder := workbench(t, gate, "read the file", "leave a mark", "repair the file")
-	cmd, _ := b.begin(5, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "dont_ask")
+	cmd, _ := b.begin(5, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "bypass_permissions")
 	b.signal(cmd, syscall.SIGKILL)
 	id := b.task()
-	out, _ := b.run(0, "task", "show", id)
+	out, _ := b.run(0, "task", "list")
+	b.contains(out, id[:8], "repair it", "interrupted")
+	out, _ = b.run(0, "sessions", "list")
+	b.contains(out, "KIND", id[:8], "task", "repair it", "interrupted")
+	out, _ = b.run(0, "sessions", "list", "--status", "interrupted", "--json")
+	b.contains(out, id)
+	out, _ = b.run(0, "doctor")
+	b.contains(out, "interrupted", "continue with: holdfast task resume "+id[:8])
+	out, _ = b.run(0, "sessions", "show", id)
+	b.contains(out, "interrupted", "continue with: holdfast task resume "+id[:8])
+	out, _ = b.run(0, "task", "log", id)
+	if strings.Contains(out, "task interrupted") {
+		t.Error("looking at it has changed it")
+	}
+	out, _ = b.run(0, "task", "show", id)
 	b.contains(out, "interrupted", "✓ read the file", "▸ leave a mark", "· repair the file", "next: holdfast task resume")
 	let.Store(true)
 	out, _ = b.run(0, "task", "resume", id)
@@ -83,7 +97,7 @@ func TestTask_interruptedTwice(t *testing.T) {
 	t.Parallel()
 	gate, let := hangs("leave a mark")
 	b, folder := workbench(t, gate, "leave a mark", "repair the file")
-	cmd, errs := b.beginTold(3, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "dont_ask")
+	cmd, errs := b.beginTold(3, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "bypass_permissions")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -91,21 +105,30 @@ func TestTask_interruptedTwice(t *testing.T) {
 	if code := b.signal(cmd, syscall.SIGINT); code != 21 {
 		t.Fatalf("exit code %d: %s", code, errs())
 	}
+	b.contains(errs(), "is interrupted (resume available)", "next: holdfast task resume")
 	let.Store(true)
 	out, _ := b.run(0, "task", "show", b.task(), "--json")
 	if row := jsonOf(t, out); row["status"] != "interrupted" || row["terminalStatus"] != "resume_available" {
 		t.Errorf("it is %v, %v", row["status"], row["terminalStatus"])
 	}
 	// The wish to wrap up was heard: what is under way is finished, no more.
-	b.run(20, "task", "resume", b.task())
+	b.run(21, "task", "resume", b.task())
 	if b.read("work", "marks") != "x\n" || b.read("work", "service.ini") != "timeout = 3O\n" {
 		t.Errorf("it left %q and %q", b.read("work", "marks"), b.read("work", "service.ini"))
 	}
 }
 
-// One Ctrl-C has the agent finish with what it has.
+// One Ctrl-C or SIGTERM has the agent finish what it is at. The rest is left to
+// be resumed.
 func TestTask_interruptedOnceWrapsUp(t *testing.T) {
 	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		interruptOnce(t, signal)
+	}
+}
+
+func interruptOnce(t *testing.T, signal syscall.Signal) {
+	t.Helper()
 	gate := make(chan struct{})
 	b, folder := workbench(t, func(said string, ran bool) *provtest.Reply {
 		if strings.Contains(said, "leave a mark") && ran {
@@ -113,16 +136,45 @@ func TestTask_interruptedOnceWrapsUp(t *testing.T) {
 		}
 		return nil
 	}, "leave a mark", "repair the file")
-	cmd, errs := b.beginTold(3, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "dont_ask")
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+	cmd, errs := b.beginTold(3, "task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "bypass_permissions")
+	if err := cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
 	b.comes(errs, "Ctrl-C again interrupts")
 	close(gate)
 	_ = cmd.Wait() // the code is looked at instead
-	if code := cmd.ProcessState.ExitCode(); code != 20 {
+	if code := cmd.ProcessState.ExitCode(); code != 21 {
 		t.Errorf("exit code %d: %s", code, errs())
 	}
 	out, _ := b.run(0, "task", "show", b.task())
-	b.contains(out, "completed (partial success)", "✓ leave a mark", "· repair the file")
+	b.contains(out, "interrupted (resume available)", "✓ leave a mark", "· repair the file")
+}
+
+// A check that was given is run before a task that was wrapped up is called
+// done, and the agent's last words are the result.
+func TestTask_wrappedUpIsChecked(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	b, folder := workbench(t, func(said string, ran bool) *provtest.Reply {
+		if strings.Contains(said, "leave a mark") && !ran {
+			<-gate
+		}
+		if strings.Contains(said, "[WRAP_UP]") {
+			last := saying("Half of it is done.")
+			return &last
+		}
+		return nil
+	}, "leave a mark")
+	cmd, out, errs := b.command("task", "start", "repair it", "--workspace", folder, "--model", taskModel, "--permission-mode", "bypass_permissions", "--check", "false")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.until(2)
+	b.run(0, "task", "wrap-up", b.task())
+	close(gate)
+	_ = cmd.Wait() // the code is looked at instead
+	if code := cmd.ProcessState.ExitCode(); code != 21 || out.String() != "Half of it is done.\n" {
+		t.Errorf("exit code %d, %q: %s", code, out.String(), errs.String())
+	}
+	b.contains(errs.String(), "verification failed", "criteria of the task are not met", "next: holdfast task resume")
 }

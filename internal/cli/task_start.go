@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ PROMPT - reads the job from standard input.`,
 	f.StringVar(&o.title, "title", "", "a short `NAME` (default: the beginning of PROMPT)")
 	f.StringVar(&o.workspace, "workspace", "", "the `DIR` it may work in (default: none, so no files and no shell)")
 	f.StringVar(&o.mode, "mode", "execute", "execute, chat, plan, analyze, verified or debug")
-	f.StringVar(&o.permissions, "permission-mode", "default", "plan, default, accept_edits, dangerous_only, dont_ask or bypass_permissions")
+	f.StringVar(&o.permissions, "permission-mode", "default", "plan, default, dont_ask, accept_edits, dangerous_only, allow_known or bypass_permissions")
 	f.IntVar(&o.maxTurns, "max-turns", 0, "turns of one window; `N`")
 	f.IntVar(&o.lifetimeTurns, "lifetime-turns", 0, "turns in all; `N`")
 	f.Int64Var(&o.tokens, "tokens", 0, "tokens in all; `N`")
@@ -46,8 +47,8 @@ PROMPT - reads the job from standard input.`,
 	f.BoolVar(&o.deep, "deep", false, "long work: more turns, longer steps")
 	f.StringVar(&o.plan, "plan", "auto", "auto, none, or a JSON `FILE` with {description, steps: [{description}]}")
 	f.StringVar(&o.check, "check", "", "the task is done only when this `CMD` succeeds in the workspace")
-	f.StringVar(&o.model, "model", "", "the `MODEL` that works on it")
-	f.BoolVar(&o.detach, "detach", false, "make the task and leave it to whoever resumes it")
+	f.StringVar(&o.model, "model", "", "the `MODEL` that works on it (default $HOLDFAST_MODEL)")
+	f.BoolVar(&o.detach, "detach", false, "make the task and leave it to \"task resume\" or \"holdfast recover\"")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return p.withEnv(cmd.Context(), func(h *env) error { return p.startTask(cmd, h, o, args[0]) })
 	}
@@ -60,6 +61,9 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 		return err
 	}
 	defer func() { err = errors.Join(err, d.tools.Close()) }()
+	if err := p.checkTaskModel(h, o.model); err != nil {
+		return err
+	}
 	prompt, err := p.readText(cmd.Context(), arg)
 	if err != nil {
 		return err
@@ -67,6 +71,12 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 	spec, err := o.spec(prompt)
 	if err != nil {
 		return err
+	}
+	if p.noWeb { // also for whoever resumes the task
+		if spec.Workspace.Capabilities == nil {
+			spec.Workspace.Capabilities = map[string]bool{}
+		}
+		spec.Workspace.Capabilities["network"] = false
 	}
 	row, err := d.Create(cmd.Context(), spec)
 	if err != nil {
@@ -79,6 +89,19 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 		res, err := d.Resume(ctx, row.ID)
 		return res.Row, err
 	})
+}
+
+// checkTaskModel refuses a task that no model could do. The built-in model only
+// repeats what it is told, so it has to be named.
+func (p *program) checkTaskModel(h *env, model string) error {
+	model = cmp.Or(model, p.getenv("HOLDFAST_MODEL"))
+	if model == "" {
+		return &unavailableError{
+			what: "a task needs a model and none is named", remedy: "give --model or set HOLDFAST_MODEL; \"holdfast models list\" shows them",
+		}
+	}
+	_, err := h.models.Model(model)
+	return err
 }
 
 // spec is the job as the command line says it.
@@ -136,6 +159,9 @@ func (p *program) work(ctx context.Context, d *workshop, id string, fn func(cont
 		}
 	}
 	v.end(ctx)
+	if errors.Is(err, session.ErrInterrupted) && row.Status == task.Interrupted {
+		err = nil // the row says so
+	}
 	if err != nil {
 		return p.lateOr(err)
 	}
@@ -181,7 +207,7 @@ func (p *program) patiently(ctx context.Context, d *workshop, id string, v *task
 
 // lateOr is an error as it is told: of a task that has ended, where it stands.
 func (p *program) lateOr(err error) error {
-	if ended, ok := late(err); ok {
+	if ended, ok := late(err); ok && !p.json {
 		p.err.status("task %s is %s", shortID(ended.ID), ended.Status)
 	}
 	return err

@@ -122,7 +122,11 @@ func taskLine(c projector.Change) string {
 	}
 	switch i := c.Item; {
 	case i.Pending != nil && c.Op == projector.Added:
-		return "? " + oneLine(i.Pending.Prompt)
+		lines := []string{"? " + oneLine(i.Pending.Prompt)}
+		for _, line := range callLines(i.Pending.PendingCall, maxCallLines) {
+			lines = append(lines, "    "+line.text)
+		}
+		return strings.Join(lines, "\n")
 	case i.Pending != nil && c.Op == projector.Finished && i.Pending.Response != nil:
 		words := map[session.ResponseAction]string{
 			session.RespondApprove: "granted", session.RespondDeny: "denied", session.RespondExpire: "expired", session.RespondAnswer: "answered",

@@ -204,7 +204,7 @@ func TestTask_sendFeedbackModeAndCancel(t *testing.T) {
 	b, folder := workbench(t, nil, "read the file", "repair the file", "leave a mark")
 	b.start(19, folder)
 	id := b.task()
-	b.run(0, "task", "mode", id, "dont_ask")
+	b.run(0, "task", "mode", id, "allow_known")
 	b.run(0, "task", "send", id, "in brief, please")
 	out, _ := b.run(0, "task", "show", id)
 	b.contains(out, "waiting: 1 message")

@@ -64,13 +64,18 @@ func (p *program) openTools(st store.Store) (_ *toolbox, err error) {
 		all = append(all, box.workspace.Tools()...)
 	}
 	if p.permissions.shell {
-		sh, err := shell.New(shell.Config{Dir: p.permissions.dir()})
+		c := shell.Config{Sandbox: p.newSandboxConfig()}
+		c.Sandbox.Dir = p.permissions.dir()
+		if p.agentsRun {
+			p.warnUnsandboxed()
+		}
+		sh, err := shell.New(c)
 		if err != nil {
 			return box, err
 		}
 		all = append(all, sh)
 	}
-	if p.permissions.web {
+	if p.permissions.web && !p.noWeb {
 		pages, err := web.Tools(web.Config{})
 		if err != nil {
 			return box, err

@@ -13,19 +13,34 @@ import (
 )
 
 func (p *program) continueCommand() *cobra.Command {
-	var stream bool
-	cmd := &cobra.Command{
-		Use: "continue REF", Short: "continue a turn that was interrupted, or answer queued messages", Args: cobra.ExactArgs(1),
+	return p.turnCommand(holdfast.ContinueExecution{}, &cobra.Command{
+		Use: "continue REF", Short: "continue a turn that was interrupted, or answer queued messages",
 		Long: `Continue a turn that was interrupted, or answer the messages in the inbox, and print the
 answer. The model is not asked again for what it has answered, and tools that have finished
 do not run again. With --json: the session document after the turn.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
-			if stream && p.json {
-				return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
-			}
-			return p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, stream)
-		}),
-	}
+	})
+}
+
+func (p *program) retryCommand() *cobra.Command {
+	return p.turnCommand(holdfast.RetryExecution{}, &cobra.Command{
+		Use: "retry REF", Short: "run the last turn again, if it failed",
+		Long: `Run the last turn again, if it failed, with the message it had, and print the answer. It goes
+on after its last step: tools that have finished do not run again. A turn that was
+interrupted, or set aside because it never ended, is continued. With --json: the session
+document after the turn.`,
+	})
+}
+
+// turnCommand completes a command that runs a turn without a new message.
+func (p *program) turnCommand(a holdfast.Action, cmd *cobra.Command) *cobra.Command {
+	var stream bool
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		if stream && p.json {
+			return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
+		}
+		return p.sendTurn(ctx, e, i, a, stream)
+	})
 	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer while the model writes it")
 	return p.addPermissionFlags(cmd)
 }
@@ -42,12 +57,18 @@ func (p *program) abandonCommand() *cobra.Command {
 
 func (p *program) cancelCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel REF", Short: "stop the turn that a session is running, from any terminal", Args: cobra.ExactArgs(1),
+		Use: "cancel REF", Short: "stop the turn that a session is running, or end a workflow run, from any terminal", Args: cobra.ExactArgs(1),
 		Long: `Stop the turn that a session is running, in any process, for good: the answer of the model
 is interrupted, tools are told to end, and the turn is saved as stopped. A turn that was
 interrupted ends at once. With --json: the header as it is now. It needs a store with an
-inbox.`,
+inbox.
+
+A workflow run ends with the status cancelled: whoever works on it breaks off, and what
+waited is withdrawn. "run --resume ID --reopen" goes on with it all the same.`,
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			if i.Kind == session.KindWorkflow {
+				return p.cancelRun(ctx, e, i)
+			}
 			if err := e.Cancel(ctx, i.ID); err != nil {
 				return err
 			}

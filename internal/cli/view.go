@@ -92,15 +92,12 @@ func (v *view) update(u holdfast.Update) {
 	}
 	switch {
 	case v.json:
-	case v.live:
+	case v.live: // the next frame shows it
 		for _, c := range changes {
 			if text := v.kept(c); text != "" {
 				v.erase()
 				fmt.Fprintln(v.err, text)
 			}
-		}
-		if u.Delta == nil { // the next frame shows what is being written
-			v.draw()
 		}
 	default:
 		if v.course.route != before {

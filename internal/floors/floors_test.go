@@ -35,6 +35,9 @@ var building = map[string]place{
 	// The one reader of YAML and JSON files.
 	"internal/document": {floor: 0},
 
+	// The one reader of files that somebody else put there.
+	"internal/regular": {floor: 0},
+
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
@@ -62,16 +65,23 @@ var building = map[string]place{
 	"llm/catalog":       {floor: 3, picks: true},
 
 	"tool/internal/group": {floor: 1},
-	"tool/egress":         {floor: 1},
+	"tool/egress":         {floor: 1, also: []string{"tool"}},
 	"tool/basic":          {floor: 2, leaf: true},
 	"tool/files":          {floor: 2, leaf: true},
-	"tool/shell":          {floor: 2, leaf: true},
+	"tool/sandbox":        {floor: 2, leaf: true},
+	"tool/shell":          {floor: 2, leaf: true, also: []string{"tool/sandbox"}},
 	"tool/web":            {floor: 2, leaf: true},
 	"tool/mcp":            {floor: 2, leaf: true},
 
 	".": {floor: 3},
 
 	"projector": {floor: 4},
+
+	// Sessions over HTTP: who may ask, the errors on the wire, both ends.
+	"apikey":           {floor: 4},
+	"internal/problem": {floor: 1},
+	"server":           {floor: 5},
+	"client":           {floor: 4},
 
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
@@ -111,6 +121,7 @@ var building = map[string]place{
 	// For tests that kill processes.
 	"internal/crashtest/child": {floor: 1},
 	"internal/crashtest":       {floor: 3, picks: true},
+	"internal/chaostest":       {floor: 6},
 
 	// For tests of the stores and, in a module of its own, their measurement.
 	"internal/pgserver":              {floor: 0},

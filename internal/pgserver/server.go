@@ -29,6 +29,15 @@ type Server struct {
 // below parent, or below the system's temporary folder if parent is empty. The
 // caller stops it; at the latest it ends with the process.
 func Start(parent string) (*Server, error) {
+	s, err := newServer(parent)
+	if err != nil {
+		return nil, err
+	}
+	return s.orStop(s.begin("", func() error { return nil }))
+}
+
+// newServer makes the folder of a server.
+func newServer(parent string) (*Server, error) {
 	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
@@ -42,14 +51,57 @@ func Start(parent string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{bin: bin, dir: dir, as: as}
-	if err := s.begin(); err != nil {
-		if s.lifeline != nil {
-			s.Stop()
-		}
+	if err := s.own(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
 }
+
+// orStop returns a server that has started, and removes one that has not.
+func (s *Server) orStop(err error) (*Server, error) {
+	if err == nil {
+		return s, nil
+	}
+	if s.lifeline != nil {
+		s.Stop()
+	}
+	return nil, errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// StartPair starts a server and a standby that follows it synchronously: what the
+// first acknowledges, both have. The caller stops both.
+func StartPair(parent string) (primary, standby *Server, err error) {
+	if primary, err = newServer(parent); err != nil {
+		return nil, nil, err
+	}
+	if standby, err = newServer(parent); err != nil {
+		_, err = primary.orStop(err)
+		return nil, nil, err
+	}
+	if primary, err = primary.orStop(primary.begin("synchronous_standby_names = 'standby'\n", func() error { return standby.copyOf(primary) })); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(standby.dir))
+	}
+	settings := fmt.Sprintf("unix_socket_directories = '%s'\nsynchronous_standby_names = ''\nprimary_conninfo = 'user=holdfast application_name=standby host=%s'\n", standby.dir, primary.dir)
+	if standby, err = standby.orStop(standby.launch(settings)); err != nil {
+		primary.Stop()
+		return nil, nil, err
+	}
+	return primary, standby, nil
+}
+
+// copyOf makes the files of a standby from those of a primary that does not run.
+func (s *Server) copyOf(primary *Server) error {
+	if err := s.run("/bin/cp", "-Rp", primary.data(), s.data()); err != nil {
+		return err
+	}
+	return s.run("/bin/sh", "-c", `: > "$1/standby.signal"`, "sh", s.data())
+}
+
+// Promote makes a standby a server that writes.
+func (s *Server) Promote() error { return s.control("promote") }
+
+// Kill stops the server like a crash. It stays down.
+func (s *Server) Kill() error { return s.control("stop", "-m", "immediate") }
 
 // URL returns the address of the server.
 func (s *Server) URL() string { return "postgres:///postgres?user=holdfast&host=" + s.dir }
@@ -97,16 +149,32 @@ func unprivilegedUser() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 }
 
-func (s *Server) begin() error {
-	if s.as != nil {
-		if err := os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			return err
-		}
+// own gives the folder to the server's user.
+func (s *Server) own() error {
+	if s.as == nil {
+		return nil
 	}
+	return os.Chown(s.dir, int(s.as.Uid), int(s.as.Gid))
+}
+
+// begin makes an empty database, lets copied copy its files, and starts the
+// server with additional settings.
+func (s *Server) begin(more string, copied func() error) error {
 	if err := s.run("initdb", "-D", s.data(), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"); err != nil {
 		return err
 	}
 	settings := fmt.Sprintf("listen_addresses = ''\nunix_socket_directories = '%s'\nmax_connections = 300\nfsync = on\n", s.dir)
+	if err := s.appendConfig(settings); err != nil {
+		return err
+	}
+	if err := copied(); err != nil {
+		return err
+	}
+	return s.launch(more)
+}
+
+// launch starts the server with additional settings.
+func (s *Server) launch(settings string) error {
 	if err := s.appendConfig(settings); err != nil {
 		return err
 	}
@@ -150,11 +218,14 @@ func (s *Server) control(what string, more ...string) error {
 // run runs a program of the server. Its output goes to a file: a started server
 // would keep a pipe open.
 func (s *Server) run(program string, args ...string) error {
-	out, err := os.OpenFile(filepath.Join(s.dir, program+".out"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(s.bin, program)
+	}
+	out, err := os.OpenFile(filepath.Join(s.dir, filepath.Base(program)+".out"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(filepath.Join(s.bin, program), args...) //nolint:noctx // it has its own timeout
+	cmd := exec.Command(program, args...) //nolint:noctx // it has its own timeout
 	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	err = errors.Join(cmd.Run(), out.Close())
@@ -163,7 +234,7 @@ func (s *Server) run(program string, args ...string) error {
 		if errors.Is(readErr, fs.ErrNotExist) {
 			readErr = nil
 		}
-		return fmt.Errorf("%s: %w\n%s", program, errors.Join(err, readErr), output)
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(program), errors.Join(err, readErr), output)
 	}
 	return nil
 }

@@ -12,6 +12,17 @@ type Server struct{}
 // Start is ErrUnsupported.
 func Start(string) (*Server, error) { return nil, errors.ErrUnsupported }
 
+// StartPair is ErrUnsupported.
+func StartPair(string) (primary, standby *Server, err error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+// Promote is not reached.
+func (*Server) Promote() error { return errors.ErrUnsupported }
+
+// Kill is not reached.
+func (*Server) Kill() error { return errors.ErrUnsupported }
+
 // URL is not reached.
 func (*Server) URL() string { return "" }
 

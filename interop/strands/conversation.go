@@ -75,7 +75,7 @@ func (d Dir) Conversations(id string, agents []string) ([]Conversation, error) {
 	var found []Conversation
 	from := map[Place]string{}
 	for _, entry := range entries {
-		if !entry.IsDir() {
+		if !entry.IsDir() || d.superseded(id, entry.Name(), agents) {
 			continue
 		}
 		folder := filepath.Join(d.AgentsDir(), entry.Name())
@@ -100,6 +100,22 @@ func (d Dir) Conversations(id string, agents []string) ([]Conversation, error) {
 		return strings.Compare(a.Place.Lane, b.Place.Lane)
 	})
 	return found, nil
+}
+
+// superseded reports a folder whose agent has another in the other layout: the
+// documented one once all of it was written anew, until then the new one.
+func (d Dir) superseded(id, folder string, agents []string) bool {
+	has := func(parts ...string) bool {
+		_, err := os.Stat(filepath.Join(append([]string{d.AgentsDir()}, parts...)...))
+		return err == nil
+	}
+	place := ParseFolder(id, folder, agents)
+	documented, written := encodeName(place.Agent), FolderName(id, place, agents)
+	if place.Lane != "" || !has(documented, agentFile) {
+		return false
+	}
+	whole := has(written, agentsDir, defaultAgent, agentFile)
+	return folder == documented && whole || folder == written && !whole
 }
 
 // readConversation reads one folder, if it has an agent in it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -158,6 +159,13 @@ func TestImport_goesOnWithoutRepeatingWhatIsRecorded(t *testing.T) {
 			state: `{"router_executed": true, "chosen_route": "x", "router_decision": {"chosen_route": "x", "response": "x it is"},
   "route_state": {"current_step": 0, "step_history": []}}`,
 			asked: "x", last: "re: x",
+		},
+		"a route that waits for its review": {
+			spec: `pattern: {type: routing, config: {router: {agent: r, input: "?", review_router: {type: hitl, prompt: "so?"}},
+  routes: {x: {then: [{agent: a, input: x}]}, y: {then: [{agent: b, input: y}]}}}}`,
+			state: `{"router_decision": {"chosen_route": "x", "response": "x it is"},
+  "hitl_state": {"active": true, "router_review": true, "prompt": "is x right?", "context_display": ""}}`,
+			answer: "approved", asked: "x", last: "re: x",
 		},
 		"a route that was lost": {
 			spec: `pattern: {type: routing, config: {router: {agent: r, input: "?"}, routes: {x: {then: [{agent: a, input: x}]},
@@ -371,5 +379,53 @@ func TestImport_unitsWithUnusualNames(t *testing.T) {
 		if err != nil || res.LastResponse != "re: z" || len(a.asked) != 1 {
 			t.Errorf("%s: %+v (%v) after %d calls", name, res, err, len(a.asked))
 		}
+	}
+}
+
+func TestImport_countsWhatAGraphHadCounted(t *testing.T) {
+	t.Parallel()
+	b, _ := importDir(t, foreignDir(t, t.TempDir(), `
+pattern: {type: graph, config: {nodes: {one: {agent: a, input: one}, ask: {type: hitl, prompt: "ok?"}, two: {agent: b, input: two}, again: {type: hitl, prompt: "sure?"}},
+  edges: [{from: one, to: [ask]}, {from: ask, to: [two]}, {from: two, to: [again]}]}}`,
+		`{"current_node": "ask", "node_results": {"one": {"response": "1", "agent": "a", "status": "success", "iteration": 1},
+    "ask": {"response": null, "type": "hitl", "prompt": "ok?", "status": "waiting_for_user", "iteration": 1}}, "iteration_counts": {"one": 1, "ask": 1},
+  "total_steps": 1, "execution_path": ["one"], "cumulative_tokens": 7, "hitl_state": {"active": true, "node_id": "ask", "prompt": "ok?", "context_display": ""}}`))
+	tokens := func() any {
+		count, _ := b.state(t, 0).Pattern.Get("cumulative_tokens")
+		return count
+	}
+	if got := tokens(); got != 7 {
+		t.Errorf("the run had counted 7, and now counts %v", got)
+	}
+	res, err := workflow.Resume(t.Context(), b.rt, b.id, workflow.ResumeOptions{Host: (&clerk{}).host(), Out: b.out, Answer: ptr("yes")})
+	if err != nil || res.Question == nil {
+		t.Fatalf("the run is %+v (%v)", res, err)
+	}
+	if got := tokens(); got != 10 { // "two" and "re: two"
+		t.Errorf("the run counts %v, want 10", got)
+	}
+}
+
+// The documented layout names an agent's folder by the agent alone.
+func TestStore_goesOnWithTheDocumentedLayout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := foreignDir(t, dir, `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {type: hitl, prompt: "ok?"}, {agent: a, input: y}]}}`,
+		`{"current_step": 1, "step_history": [{"index": 0, "agent": "a", "response": "first", "tokens_estimated": 2}],
+  "hitl_state": {"active": true, "step_index": 1, "prompt": "ok?", "context_display": ""}}`, "user:x", "assistant:first")
+	written := filepath.Join(d.AgentsDir(), strands.FolderName(id, strands.Place{Agent: "a"}, nil))
+	documented := filepath.Join(d.AgentsDir(), "a")
+	if err := errors.Join(os.Rename(filepath.Join(written, "agents", "agent_default"), documented), os.RemoveAll(written)); err != nil {
+		t.Fatal(err)
+	}
+	b, a := begun{rt: newRuntime(t, openStore(t, dir, strands.StoreConfig{})), out: t.TempDir(), id: id}, &clerk{}
+	for range 2 { // to look at it changes nothing
+		if res, err := workflow.Resume(t.Context(), b.rt, id, workflow.ResumeOptions{Host: a.host(), Out: b.out}); err != nil || res.Question == nil {
+			t.Fatalf("the run is %+v (%v)", res, err)
+		}
+	}
+	res, err := workflow.Resume(t.Context(), b.rt, id, workflow.ResumeOptions{Host: a.host(), Out: b.out, Answer: ptr("yes")})
+	if err != nil || res.LastResponse != "re: y" || len(a.asked) != 1 || len(a.asked[0].Messages) != 3 {
+		t.Errorf("the run ended as %+v (%v) after %d calls", res, err, len(a.asked))
 	}
 }

@@ -198,11 +198,11 @@ func TestImport_saysWhatIsMissing(t *testing.T) {
 func TestExport_takesPromptsAndSummariesAlong(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 1200)
-	notes := filepath.Join(t.TempDir(), "notes.md")
-	text := "context_policy: {compaction: {enabled: true, when_tokens_over: 1000, summary_ratio: 0.9, preserve_recent_messages: 1}, notes: {file: " + notes + `}}
+	dir := t.TempDir()
+	text := `context_policy: {compaction: {enabled: true, when_tokens_over: 1000, summary_ratio: 0.9, preserve_recent_messages: 1}, notes: {file: notes.md}}
 pattern: {type: chain, config: {steps: [
   {agent: a, input: "` + long + `"}, {agent: a, input: "two"}, {agent: a, input: "three"}, {type: hitl, prompt: "on?"}, {agent: a, input: "four"}]}}`
-	a := &actor{}
+	a := &actor{dir: dir}
 	b, res, err := start(t, text, a, nil)
 	if err != nil || res.Question == nil {
 		t.Fatalf("%+v (%v)", res, err)
@@ -222,10 +222,10 @@ pattern: {type: chain, config: {steps: [
 	if again.id, _, err = strands.Import(t.Context(), again.rt, d, strands.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(notes); err != nil {
+	if err := os.Remove(filepath.Join(dir, "notes.md")); err != nil {
 		t.Fatal(err)
 	}
-	here, there := &actor{}, &actor{}
+	here, there := &actor{dir: dir}, &actor{dir: dir}
 	again.toTheEnd(t, there)
 	b.toTheEnd(t, here)
 	if fmt.Sprint(here.asked) != fmt.Sprint(there.asked) || len(here.asked) != 1 || !strings.Contains(here.asked[0], "|6|four") {

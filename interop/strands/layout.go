@@ -33,6 +33,10 @@ func newLayout(s session.Session) (layout, error) {
 		return layout{}, err
 	}
 	l := layout{id: s.ID(), spec: run.Snapshot.Spec, files: run.Snapshot.Files, agents: run.Spec.Agents.Names()}
+	if st.Metadata.Status == workflow.StatusCancelled { // the other program knows no such status
+		text := "cancelled"
+		st.Metadata.Status, st.Metadata.Error = workflow.StatusFailed, &text
+	}
 	if l.state, err = stateOf(st); err != nil {
 		return layout{}, err
 	}

@@ -1,6 +1,7 @@
 package strands
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,7 +23,6 @@ type patternState struct {
 	Steps []stepResult          `json:"step_history"`
 	Tasks map[string]stepResult `json:"task_results"`
 
-	Routed   bool   `json:"router_executed"`
 	Route    string `json:"chosen_route"`
 	Decision *struct {
 		Route    string `json:"chosen_route"`
@@ -92,16 +92,20 @@ const knownKeys = " hitl_state hitl_pending hitl_timeout_occurred hitl_timeout_a
 	"completed_branches branch_results branch_states reduce_executed final_response " +
 	"current_iteration current_draft iteration_history final_score accepted pending_revision " +
 	"orchestrator_response orchestrator_subtasks workers_executed worker_states worker_results reduce_response writeup_executed writeup_response " +
-	"current_node node_results iteration_counts total_steps cumulative_tokens "
+	"current_node node_results iteration_counts total_steps "
+
+// pathKeys are known too, but those of a graph of the other program are kept:
+// what its nodes answered at earlier visits, on which both depend, is not
+// recorded.
+const pathKeys = " execution_path cumulative_tokens "
 
 // unknownKeys returns what a run keeps of a pattern state as it is; nil for
-// nothing. A graph of the other program brings its path along: what its nodes
-// answered at earlier visits, on which the path depends, is not recorded.
+// nothing.
 func (s State) unknownKeys() (json.RawMessage, error) {
 	var kept Object
 	for key, value := range s.Pattern.All() {
-		if !strings.Contains(knownKeys, " "+key+" ") && (key != "execution_path" || s.Holdfast == nil) {
-			kept.Set(key, value)
+		if key := " " + key + " "; !strings.Contains(knownKeys, key) && (!strings.Contains(pathKeys, key) || s.Holdfast == nil) {
+			kept.Set(strings.TrimSpace(key), value)
 		}
 	}
 	if kept.Len() == 0 {
@@ -173,16 +177,14 @@ func routePrefix(route string) string { return workflow.UnitKey("route/", route,
 
 func (h *history) readRoute(c *spec.Routing) {
 	st := h.state
-	if !st.Routed {
-		h.readLostRoute(c)
-		return
-	}
 	router, choice := answered(nil), st.Route
 	if st.Decision != nil {
 		router.Response = &st.Decision.Response
-		if st.Decision.Route != "" {
-			choice = st.Decision.Route
-		}
+		choice = cmp.Or(st.Decision.Route, choice)
+	}
+	if choice == "" { // a decision is enough: a run that waits for its review has nothing else
+		h.readLostRoute(c)
+		return
 	}
 	router.Value = encoded(choice)
 	h.records["router"] = router

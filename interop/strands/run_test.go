@@ -24,6 +24,8 @@ import (
 // actor is a model whose answers depend on nothing but what it is asked, and
 // that remembers what it was asked.
 type actor struct {
+	dir string // where relative paths of notes lie
+
 	mu    sync.Mutex
 	asked []string
 	fail  string // an input that is not answered
@@ -98,6 +100,8 @@ func host(a *actor) workflow.Host {
 		Models: func(m spec.Model) (string, llm.Model, error) { return "scripted/m", a, nil },
 		Env:    spec.Env{Providers: []string{"scripted", "openai"}},
 		Tools:  func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) { return box{}, nil },
+
+		WorkDir: a.dir,
 	}
 }
 

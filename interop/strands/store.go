@@ -159,9 +159,9 @@ func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (se
 	if !v.IsZero() && v.Info().Kind == session.KindWorkflow && store.RefOf(v).Check() == nil {
 		found, err := s.compare(ctx, store.RefOf(v))
 		switch {
-		case err == nil && found.is == changed:
+		case err == nil && found.is == changed && v.Version() <= found.log.Version:
 			return session.Session{}, &session.ConflictError{ID: v.ID(), Reason: session.ReasonStale, Want: v.Version(), Have: v.Version() + 1}
-		case err == nil && found.is == unknown:
+		case err == nil && (found.is == unknown || found.is == changed):
 			if err := s.reconcile(ctx, store.RefOf(v), false); err != nil {
 				return session.Session{}, err
 			}
@@ -183,25 +183,40 @@ func (s *Store) Append(ctx context.Context, v session.Session, a store.Append) (
 	return s.logs.Append(ctx, v, a)
 }
 
-// Load reads a session, after taking over what the other program did since the
-// last save. To load a run that was never saved here writes nothing.
+// Load reads a session with what the other program did since the last save. It
+// writes nothing that is the other program's.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
 	found, err := s.compare(ctx, r)
-	switch {
-	case err != nil:
-		return session.Session{}, err
-	case found.is == unknown:
-		c, err := s.at(r).contents("")
-		if err != nil {
-			return session.Session{}, err
-		}
-		made, _, err := c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
-		return session.Seal(made, c.state.Metadata.UpdatedAt), err
+	if err == nil && (found.is == unknown || found.is == changed) {
+		next, at, _, err := s.extended(ctx, r, found.is)
+		return session.Seal(next, at), err
 	}
-	if err := s.reconcile(ctx, r, false); err != nil {
+	if err == nil {
+		err = s.reconcile(ctx, r, false)
+	}
+	if err != nil {
 		return session.Session{}, err
 	}
 	return s.logs.Load(ctx, r, tail)
+}
+
+// extended returns a session with what its files say beyond its log, as changes
+// that are not saved, and when that was. Notes say what could not be taken over.
+func (s *Store) extended(ctx context.Context, r store.Ref, is relation) (next session.Session, at time.Time, notes []string, err error) {
+	c, err := s.at(r).contents("")
+	if err != nil {
+		return next, at, nil, err
+	}
+	at = c.state.Metadata.UpdatedAt
+	if is == unknown {
+		next, notes, err = c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
+		return next, at, notes, err
+	}
+	if next, err = s.logs.Load(ctx, r, true); err != nil {
+		return next, at, nil, err
+	}
+	next, notes, err = c.extend(next) //nolint:contextcheck // to look at a log waits for nothing
+	return next, at, notes, err
 }
 
 // Interrupted lists the runs that were interrupted here. What the other program left

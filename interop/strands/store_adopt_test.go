@@ -97,3 +97,31 @@ func TestStore_takesInMoreAndRefusesWhatContradictsTheLog(t *testing.T) {
 		}
 	}
 }
+
+func TestStore_toLoadWhatTheOtherProgramWentOnWithWritesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := foreignDir(t, dir, `pattern: {type: chain, config: {steps: [{agent: a, input: x}, {agent: b, input: y}]}}`, `{}`)
+	st, r := openStore(t, dir, strands.StoreConfig{}), store.Ref{Tenant: session.DefaultTenant, ID: id}
+	takeOver(t, st, r)
+	asStrands(t, d, func(s *strands.State) {
+		s.Pattern = object(t, `{"step_history": [{"index": 0, "agent": "a", "response": "first", "tokens_estimated": 2}]}`)
+	})
+	before := listing(t, d)
+	loaded, err := st.Load(t.Context(), r, true)
+	if err != nil || loaded.Version() != 2 || loaded.Workflow().Units != 1 {
+		t.Fatalf("loaded is version %d (%v)", loaded.Version(), err)
+	}
+	if after := listing(t, d); after != before {
+		t.Errorf("to load changed the directory from\n%s\nto\n%s", before, after)
+	}
+	if loaded, err = loaded.With(at(90), session.MetadataWritten{Key: "k", Value: json.RawMessage("1")}); err != nil {
+		t.Fatal(err)
+	}
+	if saved, err := st.Save(t.Context(), loaded, store.Commit{ID: "c", At: at(90)}); err != nil || saved.Version() != 3 {
+		t.Fatalf("saved is version %d (%v)", saved.Version(), err)
+	}
+	if again, err := st.Load(t.Context(), r, true); err != nil || again.Version() != 3 || again.Workflow().Units != 1 {
+		t.Errorf("stored is version %d with %+v (%v)", again.Version(), again.Workflow(), err)
+	}
+}

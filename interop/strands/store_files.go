@@ -143,31 +143,18 @@ func (s *Store) compareConversations(ctx context.Context, r store.Ref) (relation
 // adopt makes a log of what the other program left, or adds to the log what it
 // did since.
 func (s *Store) adopt(ctx context.Context, r store.Ref, is relation) error {
-	c, err := s.at(r).contents("")
+	next, at, notes, err := s.extended(ctx, r, is)
 	if err != nil {
 		return err
 	}
-	var next, saved session.Session
-	var notes []string
-	commit := store.Commit{ID: uuid.NewString(), Action: "adopt", At: c.state.Metadata.UpdatedAt}
+	var saved session.Session
+	commit := store.Commit{ID: uuid.NewString(), Action: "adopt", At: at}
 	if is == unknown {
-		next, notes, err = c.newSession(session.Birth{ID: r.ID, Tenant: r.Tenant}) //nolint:contextcheck // to look at a log waits for nothing
-		if err != nil {
-			return err
-		}
 		if saved, err = s.logs.Create(ctx, next, commit); errors.Is(err, session.ErrConflict) {
 			return nil // somebody else was faster
 		}
-	} else {
-		if next, err = s.logs.Load(ctx, r, true); err != nil {
-			return err
-		}
-		if next, notes, err = c.extend(next); err != nil { //nolint:contextcheck // to look at a log waits for nothing
-			return err
-		}
-		if saved, err = s.logs.Save(ctx, next, commit); errors.Is(err, session.ErrBusy) {
-			return nil // it is run here; whoever runs it will meet the change
-		}
+	} else if saved, err = s.logs.Save(ctx, next, commit); errors.Is(err, session.ErrBusy) {
+		return nil // it is run here; whoever runs it will meet the change
 	}
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ type Imported struct {
 // a list or as lines of JSON; the content says which. The task has a session
 // of its own at version 1 and waits to be resumed; one that had ended stays
 // so. What waited in its queues is in its inbox. What was read is not written.
+// Its permissions are kept as far as they deny or ask; the report names the rest.
 //
 // UnsupportedVersionError and SnapshotError say what cannot be read, and
 // ErrTooLarge that it is more than MaxBytes; nothing was made then.
@@ -71,6 +72,7 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 	if out.Report.Source == SourceEmpty {
 		return Imported{}, &session.SnapshotError{Where: "import", Reason: "says nothing of a task"}
 	}
+	out.restrict()
 	a := out.arrival(o)
 	if out.Report.Upgraded {
 		a.Snapshot = func(s task.Spec, state session.TaskState, seq int64) (json.RawMessage, error) {
@@ -82,6 +84,18 @@ func Import(ctx context.Context, x *task.Executor, data []byte, o ImportOptions)
 	}
 	row, err := x.Admit(ctx, a)
 	return Imported{Row: row, Report: out.Report}, err
+}
+
+// restrict leaves out what the file would let the task do unasked: whoever
+// wrote it decides nothing about this machine.
+func (out *Restored) restrict() {
+	kept, dropped := out.State.Permissions.ofSession().Restricted()
+	prompt := out.State.Permissions.LatestPromptContext
+	out.State.Permissions = permissionsOf(kept)
+	out.State.Permissions.LatestPromptContext = prompt
+	for _, what := range dropped {
+		out.Report.warn("%s: an import cannot allow anything; it is left out", what)
+	}
 }
 
 // arrival is the restored task for an executor. What its queues hold that

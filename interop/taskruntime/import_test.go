@@ -183,3 +183,30 @@ func TestImport_aSummaryIsShownToTheModel(t *testing.T) {
 	}
 	samePayload(t, s.export(in.Row.ID, taskruntime.ExportOptions{}), raw, "permissions", "queues")
 }
+
+// A snapshot says what its task may do unasked. Whoever wrote the file does not
+// decide that here.
+func TestImport_bringsNoPermission(t *testing.T) {
+	t.Parallel()
+	s := importing(t)
+	in, err := s.importData(put(t, json.RawMessage(foreign), "permissions", json.RawMessage(`{"mode":"bypass_permissions",
+		"sessionRules":[{"source":"session","effect":"allow","scope":{"kind":"tool","toolName":"shell"}},{"source":"session","effect":"deny","scope":{"kind":"tool","toolName":"http_get"}}],
+		"temporaryGrants":[["tool:shell",{"grantedAt":99999999999999,"survivesRestart":true}]],"denialTracking":[],"latestPromptContext":null}`)), taskruntime.ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.rt.Get(t.Context(), in.Row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := got.Permissions()
+	if p.Mode != "default" || in.Row.PermissionMode != "default" || len(p.SessionRules) != 1 || p.SessionRules[0].Effect != "deny" || p.TemporaryGrants.Len() != 0 {
+		t.Errorf("the task may %+v", p)
+	}
+	told := strings.Join(in.Report.Warnings, "\n")
+	for _, want := range []string{"bypass_permissions", "allow:", "tool:shell"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("the report does not name %s: %q", want, told)
+		}
+	}
+}

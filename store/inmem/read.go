@@ -142,12 +142,22 @@ func (f found) matches(q store.Query) (session.Info, bool, error) {
 
 // Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.unheld(ctx, tenant, func(w *row) bool { return w.live > 0 || w.running })
+}
+
+// Unread lists sessions whose inbox waits for somebody.
+func (s *Store) Unread(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.unheld(ctx, tenant, func(w *row) bool { return w.inbox.unread() > 0 })
+}
+
+// unheld lists sessions of a tenant that nobody holds.
+func (s *Store) unheld(ctx context.Context, tenant string, want func(*row) bool) ([]store.Ref, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
 	now := s.data.now()
 	var refs []store.Ref
-	for _, f := range s.ofTenant(tenant, func(w *row) bool { return (w.live > 0 || w.running) && !w.lease.Live(now) }) {
+	for _, f := range s.ofTenant(tenant, func(w *row) bool { return want(w) && !w.lease.Live(now) }) {
 		refs = append(refs, store.Ref{Tenant: tenant, ID: f.id})
 	}
 	return refs, nil

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -17,13 +16,13 @@ import (
 // takes the lease too, and the lease keeps the write's id.
 const (
 	moveTail = `WITH s AS (UPDATE sessions SET last_seq = @last, live = live + @added, running = @running::boolean,
-		at_work = @running::boolean OR live + @added > 0, write_id = @write, unfolded = unfolded + @weight`
+		at_work = @running::boolean OR live + @added > 0, write_id = @write, unfolded = unfolded + @weight, last_sum = @last_sum::bigint`
 	moveRows  = `, tail_rows = @tail_rows`
 	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
 
-	admitTail = ` WHERE ` + admitted + ` RETURNING sid, snap_version, snap_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
-	leaseLeft = ` SELECT snap_version, snap_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
+	admitTail = ` WHERE ` + admitted + ` RETURNING sid, snap_version, head_bytes, unfolded, ` + leaseColumns + ` AS lease_live)`
+	leaseLeft = ` SELECT snap_version, head_bytes, unfolded, lease_token, lease_holder, lease_until, lease_ended, lease_live FROM s`
 )
 
 var (
@@ -72,42 +71,43 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 	}
 	pending := session.Unsaved(next)
 	if invalid := admission.CheckAppend(pending); invalid != nil {
-		if err := s.refusal(ctx, next, a.Fence); err != nil {
+		if _, err := s.refusal(ctx, next, a.Fence); err != nil {
 			return session.Session{}, err
 		}
 		return session.Session{}, invalid
 	}
 	var left fold
-	w, err := s.sendUntilDecided(ctx, next, a.Fence, func() (*write, error) { return s.newAppend(next, a, pending, lease, &left) })
+	w, err := s.sendUntilDecided(ctx, next, a.Fence, func(base store.Sum) (*write, error) {
+		return s.newAppend(next, a, pending, base, lease, &left)
+	})
 	var lost *answerLostError
 	switch {
 	case err == nil:
 		if left.due(next.Version()) {
 			s.snapshotsDue.set(store.RefOf(next), true)
 		}
-		return session.Flush(next), nil
+		return session.WithBaseSum(session.Flush(next), int64(w.last)), nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
 	case s.askAppend(ctx, w, lease) == made:
-		return session.Flush(next), nil
+		return session.WithBaseSum(session.Flush(next), int64(w.last)), nil
 	}
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), Err: lost.err}
 }
 
-func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, lease *leaseRequest, left *fold) (*write, error) {
+func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, base store.Sum, lease *leaseRequest, left *fold) (*write, error) {
 	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running()}
-	admit(args, next, a.Fence)
-	if err := addChanges(args, pending); err != nil {
+	admit(args, next, a.Fence, base)
+	last, err := addChanges(args, pending, next.Version()+1, base)
+	if err != nil {
 		return nil, err
 	}
 	rows := admission.MovesRows(pending)
 	if rows {
 		info := next.Info()
-		raw, err := json.Marshal(tailRows{Task: info.Task, Workflow: info.Workflow})
-		if err != nil {
+		if args["tail_rows"], err = (tailRows{Task: info.Task, Workflow: info.Workflow}).encode(info.ID); err != nil {
 			return nil, err
 		}
-		args["tail_rows"] = raw
 		addStatuses(args, info)
 	}
 	name, into := "append", []any{&left.snapVersion, &left.snapBytes, &left.unfolded}
@@ -117,6 +117,7 @@ func (s *Store) newAppend(next session.Session, a store.Append, pending []sessio
 		into = append(into, lease.taken.columns()...)
 	}
 	w := s.newWrite(name, store.RefOf(next), args, into...)
+	w.last = last
 	switch {
 	case lease != nil && rows:
 		w.add(beginTailAndRows.of(len(pending)), nil)

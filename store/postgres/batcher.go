@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,6 +17,13 @@ const (
 	maxInFlight = 4
 	// maxBatch is how many writes one request holds at most.
 	maxBatch = 32
+
+	// countsFor is how long a request counts as one of those. A slower one hangs,
+	// on a locked session or a silent connection, and must not hold up others.
+	countsFor = time.Second
+	// lockFor is how long a batch waits for a locked session. After that its
+	// writes are sent one by one, and only those of that session wait on.
+	lockFor = "500ms"
 )
 
 // batcher sends writes to the database. While fewer than maxInFlight run, each
@@ -90,8 +98,8 @@ func (b *batcher) withdraw(p *pendingWrite) bool {
 	return true
 }
 
-// next is called when a request has ended. The first queued write sends the
-// next batch.
+// next is called when a request has ended or no longer counts. The first queued
+// write sends the next batch.
 func (b *batcher) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +121,9 @@ var errPanicked = errors.New("the request was interrupted")
 // flush sends a batch and gives every write of it its outcome, whatever
 // happens, so that no caller waits for ever.
 func (s *Store) flush(batch []*pendingWrite) {
-	defer s.batcher.next()
+	next := sync.OnceFunc(s.batcher.next)
+	defer next()
+	defer time.AfterFunc(s.countsFor, next).Stop()
 	first := batch[0]
 	if len(batch) == 1 {
 		first.err = s.sendAlone(first.ctx, first.write, &first.admitted)
@@ -151,16 +161,18 @@ func (s *Store) sendTogether(batch []*pendingWrite) error {
 	defer cancel()
 	return s.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var request pgx.Batch
+		request.Queue(`SELECT set_config('lock_timeout', $1, true)`, lockFor)
 		for _, p := range sorted {
 			s.config.OnWrite("before " + p.name)
 			p.queue(&request)
 		}
 		results := conn.SendBatch(ctx, &request)
-		var err error
+		_, err := results.Exec()
 		for _, p := range sorted {
-			if err = p.receive(results, &p.admitted); err != nil {
+			if err != nil {
 				break
 			}
+			err = p.receive(results, &p.admitted)
 		}
 		err = closeBatch(results, err)
 		for _, p := range sorted {

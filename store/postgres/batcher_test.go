@@ -37,6 +37,7 @@ func newJam(t *testing.T, prepare func(st store.Store)) jam {
 			<-ended
 		}
 	}})
+	j.SetCountsFor(time.Hour)
 	j.clear = sync.OnceFunc(func() { close(ended); group.Wait() })
 	t.Cleanup(j.clear)
 	prepare(j)

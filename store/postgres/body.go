@@ -4,10 +4,11 @@ import (
 	"bytes"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
-// A log row holds its change as the JSON of the record. A message is stored
-// without its number and time where the record has the same:
+// A log row holds its change as the JSON of the record, after its checksum. A
+// message is stored without its number and time where the record has the same:
 //
 //	{"seq":7,"at":"…","kind":"message_added","data":{"message":{"id":"a","seq":7,"createdAt":"…","role":"user",…}}}
 //	{"seq":7,"at":"…","kind":"message_added","data":{"id":"a","role":"user",…}}
@@ -17,8 +18,17 @@ const (
 	shortMessage = `,"kind":"` + messageAdded + `","data":{"id":`
 )
 
-// encodeBody encodes a record for a log row.
-func encodeBody(r session.Record) ([]byte, error) {
+// encodeBody encodes a record for a log row that follows another.
+func encodeBody(before store.Sum, r session.Record, version int64) ([]byte, store.Sum, error) {
+	raw, err := encodeRecord(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	sum := before.Next(store.Logged{Seq: r.Seq, Version: version, Kind: r.Change.Kind(), Body: raw})
+	return append(appendSum(make([]byte, 0, sumLength+len(raw)), int64(sum)), raw...), sum, nil
+}
+
+func encodeRecord(r session.Record) ([]byte, error) {
 	raw, err := r.MarshalJSON()
 	if err != nil {
 		return nil, err
@@ -58,8 +68,15 @@ func stampOf(begin []byte) []byte {
 	return append(stamp, ',')
 }
 
-// decodeBody decodes the record of a log row.
+// decodeBody checks and decodes the record of a log row.
 func decodeBody(body []byte) (session.Record, error) {
+	sum, body, err := cutSum(body)
+	if err != nil {
+		return session.Record{}, err
+	}
+	if store.Sum(sum).Check("", store.Logged{Body: body}) != nil {
+		return session.Record{}, errOtherSum
+	}
 	if begin, message, short := cut(body, shortMessage); short {
 		whole := make([]byte, 0, len(body)+96)
 		whole = append(whole, begin...)
@@ -71,6 +88,6 @@ func decodeBody(body []byte) (session.Record, error) {
 		body = whole
 	}
 	var r session.Record
-	err := r.UnmarshalJSON(body)
+	err = r.UnmarshalJSON(body)
 	return r, err
 }

@@ -26,7 +26,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 		return session.Session{}, err
 	}
 	for { // again if the parent is deleted in between
-		parent, err := s.creatable(ctx, next)
+		parent, base, err := s.creatable(ctx, next)
 		if err != nil {
 			return session.Session{}, err
 		}
@@ -36,7 +36,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 				return session.Session{}, err
 			}
 		}
-		created, ok, err := s.insert(ctx, whole, c, parent)
+		created, ok, err := s.insert(ctx, whole, c, parent, base)
 		if ok || err != nil {
 			return created, err
 		}
@@ -44,34 +44,41 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 }
 
 // creatable checks whether a session can be created and finds the parent whose
-// log it shares, 0 for none.
-func (s *Store) creatable(ctx context.Context, next session.Session) (parent int64, err error) {
+// log it shares, 0 for none, with the sum of the last record it shares.
+func (s *Store) creatable(ctx context.Context, next session.Session) (parent int64, last store.Sum, err error) {
 	of, isFork := admission.ParentOf(next)
 	args := pgx.NamedArgs{"tenant": next.Tenant(), "id": next.ID(), "parent": of.Ref.ID, "agent": of.AgentID, "version": of.At.Version, "seq": of.At.Seq}
 	var exists bool
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id),
-			coalesce((SELECT p.sid FROM sessions p JOIN commits c ON c.log = p.sid
-				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND c.version = @version AND c.last_seq = @seq), 0)`,
-			args).Scan(&exists, &parent)
+		var body []byte
+		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE tenant = @tenant AND id = @id), coalesce(p.sid, 0), p.body
+			FROM (SELECT 1) one LEFT JOIN (SELECT p.sid, `+sumOfBody+` AS body FROM sessions p JOIN commits k ON k.log = p.sid JOIN changes c ON c.log = p.sid AND c.seq = k.last_seq
+				WHERE p.tenant = @tenant AND p.id = @parent AND p.agent_id = @agent AND k.version = @version AND k.last_seq = @seq) p ON true`,
+			args).Scan(&exists, &parent, &body)
+		if err == nil && parent != 0 {
+			var sum int64
+			sum, _, err = cutSum(body)
+			last, err = store.Sum(sum), unreadableRecord(of.Ref.ID, of.At.Seq, err)
+		}
+		return err
 	})
 	if err == nil {
 		err = admission.CheckCreate(next, exists)
 	}
 	if err != nil || !isFork {
-		return 0, err
+		return 0, 0, err
 	}
-	return parent, nil
+	return parent, last, nil
 }
 
 // A fork has its parent's stretches of the log up to the fork point, and then
 // its own.
 var insertSession = committing(`WITH s AS (
 	INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, write_id, format, header, header_sum, messages, shown_from, shown_to,
-		live, running, at_work, updated_at, snap_version, snap_bytes)
+		live, running, at_work, updated_at, snap_version, head_bytes, last_sum, row_sum)
 	SELECT @tenant::text, @id::text, @agent::text, @of_version::bigint, @seq::bigint, @seq::bigint, @write::uuid, @format::integer,
 		@header::bytea, @header_sum::bytea, @messages::bigint, @shown_from::bigint[], @shown_to::bigint[],
-		0, @running::boolean, @running::boolean, @updated_at::timestamptz, @of_version::bigint, octet_length(@head::bytea)
+		0, @running::boolean, @running::boolean, @updated_at::timestamptz, @of_version::bigint, octet_length(@head::bytea), @last_sum::bigint, @row_sum::bigint
 	WHERE @parent_sid::bigint = 0 OR EXISTS (SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint)
 	ON CONFLICT (tenant, id) DO NOTHING RETURNING sid),
 	listed AS (INSERT INTO listing (sid, tenant, updated_slot, created_at, expires_at,
@@ -90,12 +97,13 @@ var lockParent = named(`SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint F
 
 // insert writes version 1. It is not ok if the session was created or the
 // parent deleted in the meantime.
-func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit, parent int64) (created session.Session, ok bool, err error) {
+func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit, parent int64, base store.Sum) (created session.Session, ok bool, err error) {
 	sealed := session.Seal(next, c.At)
-	w, err := s.newCreation(next, sealed, c, parent)
+	w, err := s.newCreation(next, sealed, c, parent, base)
 	if err != nil {
 		return session.Session{}, false, err
 	}
+	sealed = session.WithBaseSum(sealed, int64(w.last))
 	ok, err = s.send(ctx, w)
 	var lost *answerLostError
 	if errors.As(err, &lost) {
@@ -114,7 +122,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 	return sealed, true, nil
 }
 
-func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64) (*write, error) {
+func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64, base store.Sum) (*write, error) {
 	info := sealed.Info()
 	args := versionArgs(sealed, info)
 	addWindow(args, sealed)
@@ -125,21 +133,23 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 	if err != nil {
 		return nil, err
 	}
-	args["head"] = head
 	after := int64(0) // the last change it shares
 	if parent != 0 {
 		after = next.Info().Fork.Seq
 	}
 	pending := session.Unsaved(next)
-	if err := addChanges(args, pending); err != nil {
+	last, err := addChanges(args, pending, info.Version, base)
+	if err != nil {
 		return nil, err
 	}
-	addCommit(args, c, after+1)
+	args["head"] = withLogSum(head, last)
+	addCommit(args, c, after+1, info, last)
 	args["agent"], args["parent_sid"], args["base"], args["forever"] = next.AgentID(), parent, after, int64(forever)
 	args["format"], args["kind"], args["user_id"] = session.FormatVersion, column(string(info.Kind)), column(info.UserID)
 	args["parent_id"], args["agent_name"], args["created_at"] = column(info.ParentID), column(info.AgentName), info.CreatedAt
 	var sid int64
 	w := s.newWrite("create", store.RefOf(next), args, &sid)
+	w.last = last
 	if parent != 0 {
 		w.add(lockParent, nil)
 		w.locks = 1

@@ -24,13 +24,14 @@ func (e *examination) compareSnapshots(context.Context, pgx.Tx) error {
 			e.wrong("there is no head of version %d", version)
 			continue
 		}
-		s, err := decodeHead(e.ref.ID, kept.head)
+		s, last, err := decodeHead(e.ref.ID, kept.head)
 		if errors.Is(err, session.ErrNewerFormat) {
 			return err
 		}
 		var again []byte
 		if err == nil {
 			again, err = session.EncodeHead(s) // another program may have written the same in other bytes
+			again = withLogSum(again, last)
 		}
 		if err != nil || !bytes.Equal(again, want.head) || kept.seq != want.seq {
 			e.wrong("the head of version %d is not what the log makes", version)
@@ -88,11 +89,11 @@ type rowPart struct {
 
 var (
 	rowParts = []rowPart{
-		{[]string{"agent_id", "version", "seq", "last_seq"}, "the row does not say where the log ends"},
+		{[]string{"agent_id", "version", "seq", "last_seq", "last_sum"}, "the row does not say where the log ends"},
 		{[]string{"live", "running", "at_work"}, "the row does not say what the open tail is"},
 		{[]string{"shown_from", "shown_to"}, "the row does not say where the window's messages are"},
-		{[]string{"snap_version", "snap_bytes", "unfolded"}, "the row does not say which head is the newest"},
-		{[]string{"format", "messages", "updated_at"}, "the row's copies of the header are not what the header says"},
+		{[]string{"snap_version", "head_bytes", "unfolded"}, "the row does not say which head is the newest"},
+		{[]string{"format", "messages", "updated_at", "row_sum"}, "the row's copies of the header are not what the header says"},
 	}
 	listingPart = rowPart{[]string{
 		"tenant", "kind", "status", "origin", "name", "user_id", "parent_id", "agent_name", "task_status", "flow_status",
@@ -144,9 +145,9 @@ func (e *examination) rowArgs() (pgx.NamedArgs, error) {
 		}
 	}
 	maps.Copy(args, pgx.NamedArgs{
-		"sid": e.sid, "tenant": e.ref.Tenant, "agent_id": e.last.AgentID(), "version": e.last.Version(), "last_seq": e.whole.Seq(),
+		"sid": e.sid, "tenant": e.ref.Tenant, "agent_id": e.last.AgentID(), "version": e.last.Version(), "last_seq": e.whole.Seq(), "last_sum": int64(e.sums[e.whole.Seq()]),
 		"live": live, "running": e.whole.Running(), "at_work": e.whole.Running() || live > 0,
-		"snap_version": newest.version, "snap_bytes": int64(len(newest.head)), "unfolded": unfolded,
+		"snap_version": newest.version, "head_bytes": int64(len(newest.head)), "unfolded": unfolded,
 		"format": session.FormatVersion, "kind": column(string(info.Kind)), "user_id": column(info.UserID),
 		"parent_id": column(info.ParentID), "agent_name": column(info.AgentName), "created_at": info.CreatedAt,
 	})
@@ -221,19 +222,23 @@ func (e *examination) takings() map[string]int64 {
 	return taken
 }
 
-// compareInbox checks that exactly the items are taken that the log takes. The
-// log cannot tell which items there are.
+// compareInbox checks items, and that exactly those are taken that the log takes.
+// The log cannot tell which items there are.
 func (e *examination) compareInbox(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT i.item_id, i.taken, coalesce(t.seq, 0) FROM inbox i LEFT JOIN takings t ON t.sid = i.sid AND t.item_id = i.item_id
+	rows, err := tx.Query(ctx, `SELECT i.item_id, i.body, i.taken, coalesce(t.seq, 0) FROM inbox i LEFT JOIN takings t ON t.sid = i.sid AND t.item_id = i.item_id
 		WHERE i.sid = $1 ORDER BY i.item_id`, e.sid)
 	if err != nil {
 		return err
 	}
 	takings := e.takings()
-	var item string
+	var a arrived
 	var taken bool
 	var by int64
-	_, err = pgx.ForEachRow(rows, []any{&item, &taken, &by}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&a.ItemID, &a.Body, &taken, &by}, func() error {
+		if _, err := a.item(); err != nil {
+			e.others = append(e.others, fmt.Sprintf("its inbox: %v", err))
+		}
+		item := a.ItemID
 		if takings[item] != by || taken != (by > 0) {
 			e.wrong("whether item %q of the inbox is taken is not what the log says", item)
 		}

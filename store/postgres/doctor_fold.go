@@ -18,14 +18,15 @@ type examination struct {
 	ref store.Ref
 	sid int64
 
-	kept      map[int64]snapshot // by version, as stored
-	snapshots map[int64]snapshot // by version, as they must be
-	changes   []logged           // of its own log
-	last      session.Session    // the last version
-	whole     session.Session    // and the open tail
+	kept      map[int64]snapshot  // by version, as stored
+	snapshots map[int64]snapshot  // by version, as they must be
+	changes   []logged            // of its own log
+	sums      map[int64]store.Sum // by record
+	last      session.Session     // the last version
+	whole     session.Session     // and the open tail
 
 	repairable []string
-	others     []string // what is wrong with the log itself
+	others     []string // what is wrong with what does not follow from the log
 }
 
 type snapshot struct {
@@ -35,9 +36,7 @@ type snapshot struct {
 
 // logged is a row of the log with what its record says.
 type logged struct {
-	stored
-	version   int64
-	kind      string
+	logRow
 	own       bool
 	record    session.Record
 	discarded bool // by a change of the same log
@@ -47,7 +46,7 @@ type logged struct {
 // and NewerFormatError where its log cannot be folded or a newer program wrote
 // any of it.
 func examine(ctx context.Context, tx pgx.Tx, r store.Ref, sid int64) (*examination, error) {
-	e := &examination{ref: r, sid: sid, snapshots: map[int64]snapshot{}}
+	e := &examination{ref: r, sid: sid, snapshots: map[int64]snapshot{}, sums: map[int64]store.Sum{}}
 	for _, step := range []func(context.Context, pgx.Tx) error{
 		e.readSnapshots, e.fold, e.compareSnapshots, e.compareHeader, e.compareRow, e.compareDiscards, e.compareInbox,
 	} {
@@ -88,7 +87,7 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	commits, err := readCommits(ctx, tx, e.sid)
+	commits, err := commitsOf(ctx, tx, e.ref.ID, allCommits, pgx.NamedArgs{"sid": e.sid})
 	if err != nil {
 		return err
 	}
@@ -117,7 +116,6 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 				return store.Unreadable(e.ref.ID, "log", err)
 			}
 		}
-		e.checkColumns(rest[:n], c.Version)
 		s, rest = session.Seal(s, c.At), rest[n:]
 		if _, ok := e.kept[c.Version]; ok || c.Version == 1 || c.Version-newest >= foldVersionsLimit {
 			if err := e.expectSnapshot(s); err != nil {
@@ -126,7 +124,6 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 			newest = c.Version
 		}
 	}
-	e.checkColumns(rest, s.Version()+1)
 	e.last = s
 	if e.whole, err = session.ApplyTail(s, recordsOf(rest)); err != nil {
 		return store.Unreadable(e.ref.ID, "tail", err)
@@ -139,27 +136,32 @@ func (e *examination) fold(ctx context.Context, tx pgx.Tx) error {
 
 func (e *examination) expectSnapshot(s session.Session) error {
 	head, err := session.EncodeHead(s)
-	e.snapshots[s.Version()] = snapshot{s.Version(), s.Seq(), head}
+	e.snapshots[s.Version()] = snapshot{s.Version(), s.Seq(), withLogSum(head, e.sums[s.Seq()])}
 	return err
 }
 
 // readLog reads a session's whole log, that of its ancestors first.
 func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) {
-	rows, err := tx.Query(ctx, `SELECT c.seq, c.body, c.version, c.kind, l.log = l.sid FROM lineage l
+	rows, err := tx.Query(ctx, `SELECT c.seq, c.version, c.kind, c.body, l.log = l.sid FROM lineage l
 		JOIN changes c ON c.log = l.log AND c.seq > l.after_seq AND c.seq <= l.upto_seq WHERE l.sid = $1 ORDER BY c.seq`, e.sid)
 	if err != nil {
 		return nil, err
 	}
 	var all []logged
 	var c logged
-	_, err = pgx.ForEachRow(rows, []any{&c.Seq, &c.Body, &c.version, &c.kind, &c.own}, func() error {
+	chain := store.Chain{ID: e.ref.ID}
+	_, err = pgx.ForEachRow(rows, []any{&c.Seq, &c.Version, &c.Kind, &c.Body, &c.own}, func() error {
 		var err error
 		if c.record, err = decodeBody(c.Body); err != nil {
-			return store.Unreadable(e.ref.ID, "log", fmt.Errorf("change %d: %w", c.Seq, err))
+			return unreadableRecord(e.ref.ID, c.Seq, err)
 		}
 		if c.record.Seq != c.Seq {
-			return e.corrupt("change %d says that it is %d", c.Seq, c.record.Seq)
+			return unreadableRecord(e.ref.ID, c.Seq, errOtherPlace)
 		}
+		if err := follow(&chain, c.logRow); err != nil {
+			return err
+		}
+		e.sums[c.Seq] = chain.Sum
 		all = append(all, c)
 		return nil
 	})
@@ -176,13 +178,7 @@ func (e *examination) readLog(ctx context.Context, tx pgx.Tx) ([]logged, error) 
 	return all, nil
 }
 
-func readCommits(ctx context.Context, tx pgx.Tx, sid int64) ([]store.CommitInfo, error) {
-	rows, err := tx.Query(ctx, `SELECT id, version, first_seq, last_seq, action, actor, at FROM commits WHERE log = $1 ORDER BY version`, sid)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, commitOf)
-}
+var allCommits = `SELECT id, version, first_seq, last_seq, action, actor, at, ` + sumOfCommit + ` FROM commits k WHERE log = @sid ORDER BY version`
 
 func recordsOf(changes []logged) []session.Record {
 	records := make([]session.Record, len(changes))
@@ -190,14 +186,4 @@ func recordsOf(changes []logged) []session.Record {
 		records[i] = c.record
 	}
 	return records
-}
-
-// checkColumns compares the columns of log rows with their records.
-func (e *examination) checkColumns(changes []logged, version int64) {
-	for _, c := range changes {
-		if c.version != version || c.kind != c.record.Change.Kind() {
-			e.others = append(e.others, fmt.Sprintf("change %d is kept as a %s of version %d, and is a %s of version %d",
-				c.Seq, c.kind, c.version, c.record.Change.Kind(), version))
-		}
-	}
 }

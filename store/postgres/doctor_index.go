@@ -178,13 +178,17 @@ func (m memoryRow) words() []int64 {
 	if !m.Present {
 		return []int64{}
 	}
-	return hashes(store.Words(store.EntryWords(m.Key, m.Value)))
+	value, _ := checked(m.Value, m.Key)
+	return hashes(store.Words(store.EntryWords(m.Key, value)))
 }
 
 func (m memoryRow) problem() string {
+	_, damage := checked(m.Value, m.Key)
 	switch {
 	case m.Present && m.Value == nil:
 		return fmt.Sprintf("its newest version, %d, is not there", m.Version)
+	case m.Present && damage != nil:
+		return fmt.Sprintf("its newest version, %d: %v", m.Version, damage)
 	case m.Highest > m.Version:
 		return fmt.Sprintf("it has version %d, later than the newest, %d", m.Highest, m.Version)
 	case !m.Present && m.Versions > 0:

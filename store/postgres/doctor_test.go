@@ -274,14 +274,14 @@ func same(t *testing.T, got, want session.Session) {
 func TestRepair_leavesEveryByteOfWhatItCannotMend(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ statement, want string }{
-		"a change altered":     {`UPDATE changes SET body = convert_to(replace(convert_from(body, 'UTF8'), '"seq":1,', '"seq":9,'), 'UTF8') WHERE seq = 1`, "change 1"},
-		"a change cut":         {`UPDATE changes SET body = substr(body, 5) WHERE seq = 2`, "change 2"},
-		"a change missing":     {`DELETE FROM changes WHERE seq = 5`, "does not follow"},
-		"a change of the tail": {`DELETE FROM changes c USING sessions s WHERE c.log = s.sid AND c.seq = s.last_seq - 1 AND s.live > 0`, "follows change"},
-		"another kind":         {`UPDATE changes SET kind = 'name_changed' WHERE seq = 2`, "is kept as a name_changed"},
-		"another version":      {`UPDATE changes SET version = version + 1 WHERE seq = (SELECT max(last_seq) FROM sessions)`, "is kept as a"},
+		"a change altered":     {`UPDATE changes SET body = convert_to(replace(convert_from(body, 'UTF8'), '"seq":1,', '"seq":9,'), 'UTF8') WHERE seq = 1`, "record 1: it does not match its checksum"},
+		"a change cut":         {`UPDATE changes SET body = substr(body, 5) WHERE seq = 2`, "record 2: there is no checksum before it"},
+		"a change missing":     {`DELETE FROM changes WHERE seq = 5`, "record 5: it is missing"},
+		"a change of the tail": {`DELETE FROM changes c USING sessions s WHERE c.log = s.sid AND c.seq = s.last_seq - 1 AND s.live > 0`, "it is missing"},
+		"another kind":         {`UPDATE changes SET kind = 'name_changed' WHERE seq = 2`, "record 2: it does not follow"},
+		"another version":      {`UPDATE changes SET version = version + 1 WHERE seq = (SELECT max(last_seq) FROM sessions)`, "it does not follow the record before it"},
 		"a commit missing":     {`UPDATE changes SET sealed_at = NULL WHERE version = 2`, "does not follow the one before it"},
-		"a commit misplaced":   {`UPDATE changes SET first_seq = first_seq + 1 WHERE version = 2 AND sealed_at IS NOT NULL`, "does not follow the one before it"},
+		"a commit misplaced":   {`UPDATE changes SET first_seq = first_seq + 1 WHERE version = 2 AND sealed_at IS NOT NULL`, "that of version 2: it does not match its checksum"},
 		"a newer program":      {`UPDATE sessions SET format = 99`, "format version"},
 		"no lineage":           {`DELETE FROM lineage`, "it has no log"},
 		"a log of nobody":      {`INSERT INTO changes VALUES (999, 1, 1, 'x', '')`, "log 999 belongs to no session"},

@@ -25,6 +25,7 @@ const (
 
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	readOnlyTransaction  = "25006"
 	connectionClass      = "08"
 	operatorClass        = "57P" // shut down, restarted, not ready yet
 	tooManyConnections   = "53300"
@@ -41,7 +42,14 @@ func unsent(err error) bool {
 // try may succeed.
 func rolledBack(err error) bool {
 	var p *pgconn.PgError
-	return errors.As(err, &p) && (p.Code == serializationFailure || p.Code == deadlockDetected)
+	return errors.As(err, &p) && (p.Code == serializationFailure || p.Code == deadlockDetected || p.Code == readOnlyTransaction)
+}
+
+// isReadOnly reports a server that refuses to write: a standby, or a primary that
+// is being replaced.
+func isReadOnly(err error) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && p.Code == readOnlyTransaction
 }
 
 // answerLost reports that the connection was lost while the request ran, so

@@ -2,7 +2,11 @@ package postgres
 
 import (
 	"context"
+	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // OpenAt opens a store that goes by another clock than the database's.
@@ -36,6 +40,9 @@ func OpenMeasured(ctx context.Context, url string, c Config, now func() time.Tim
 // SetRetryFor sets how long calls go on trying while the database is away.
 func (s *Store) SetRetryFor(d time.Duration) { s.retryFor = d }
 
+// SetCountsFor sets how long a request counts as one in flight.
+func (s *Store) SetCountsFor(d time.Duration) { s.countsFor = d }
+
 // ForgetSnapshotsDue makes a store forget which sessions should have a snapshot.
 func (s *Store) ForgetSnapshotsDue() {
 	s.snapshotsDue.mu.Lock()
@@ -55,3 +62,17 @@ func (s *Store) Queued() int {
 
 // Translated is an error of the driver as a caller gets it.
 func Translated(err error) error { return translate(context.Background(), err) }
+
+// StoredBody is a record as a log row holds it that follows a session.
+func StoredBody(t testing.TB, s session.Session, r session.Record) []byte {
+	t.Helper()
+	last, _ := session.BaseSum(s)
+	body, _, err := encodeBody(store.Sum(last), r, s.Version()+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// StoredValue is the value of an entry as a row holds it.
+func StoredValue(key, value string) []byte { return withSum([]byte(value), key) }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,7 +33,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
-	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": raw}
+	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": withSum(raw, it.ID)}
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { // the same item twice is one
 		var batch pgx.Batch
 		batch.Queue(countPost, args)
@@ -58,12 +59,15 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return nil, err
 	}
-	var rows []stored
+	var rows []arrived
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		rows, err = collect(ctx, conn, `WITH s AS MATERIALIZED (SELECT sid FROM sessions WHERE tenant = @tenant AND id = @id)
-			SELECT 0::bigint AS arrival, ''::bytea AS body FROM s
-			UNION ALL SELECT i.arrival, i.body FROM s JOIN inbox i ON i.sid = s.sid WHERE `+unread+` ORDER BY arrival`,
+		found, err := conn.Query(ctx, `WITH s AS MATERIALIZED (SELECT sid FROM sessions WHERE tenant = @tenant AND id = @id)
+			SELECT 0::bigint AS arrival, '' AS item_id, ''::bytea AS body FROM s
+			UNION ALL SELECT i.arrival, i.item_id, i.body FROM s JOIN inbox i ON i.sid = s.sid WHERE `+unread+` ORDER BY arrival`,
 			pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID})
+		if err == nil {
+			rows, err = pgx.CollectRows(found, pgx.RowToStructByPos[arrived])
+		}
 		return err
 	})
 	if err != nil {
@@ -74,11 +78,29 @@ func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	}
 	var items []store.Item
 	for _, row := range rows[1:] {
-		var it store.Item
-		if err := json.Unmarshal(row.Body, &it); err != nil {
+		it, err := row.item()
+		if err != nil {
 			return nil, store.Unreadable(r.ID, "inbox", err)
 		}
 		items = append(items, it)
 	}
 	return items, nil
+}
+
+// arrived is an item as it is stored.
+type arrived struct {
+	Arrival int64
+	ItemID  string
+	Body    []byte
+}
+
+func (a arrived) item() (it store.Item, err error) {
+	raw, err := checked(a.Body, a.ItemID)
+	if err == nil {
+		err = json.Unmarshal(raw, &it)
+	}
+	if err != nil {
+		return it, fmt.Errorf("item %s: %w", a.ItemID, err)
+	}
+	return it, nil
 }

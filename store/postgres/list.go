@@ -68,7 +68,7 @@ func (l *listed) columns() []any {
 
 // metadata is that of the last version.
 func (l *listed) metadata() (session.Values, error) {
-	head, err := decodeHead(l.ID, l.Head)
+	head, _, err := decodeHead(l.ID, l.Head)
 	if err != nil {
 		return nil, err
 	}

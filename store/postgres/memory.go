@@ -94,7 +94,7 @@ type memoWrite struct {
 func (s *Store) newMemoWrite(o store.Owner, m store.Memo) *memoWrite {
 	r := &memoWrite{store: s, owner: o, memo: m, id: uuid.NewString(), args: keyArgs(o, m.Key)}
 	maps.Copy(r.args, pgx.NamedArgs{
-		"want": m.IfVersion, "at": m.At, "value": []byte(m.Value), "session": m.SessionID, "call": m.CallID, "write": r.id,
+		"want": m.IfVersion, "at": m.At, "value": withSum(m.Value, m.Key), "session": m.SessionID, "call": m.CallID, "write": r.id,
 		"words": hashes(store.Words(store.EntryWords(m.Key, m.Value))),
 	})
 	r.sql = `WITH k AS (` + firstVersion + `)` + withVersion

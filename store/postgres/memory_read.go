@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,10 +18,17 @@ const entryColumns = `SELECT m.key, v.value, v.version, m.created_at, v.updated_
 
 func entryOf(row pgx.CollectableRow) (store.Entry, error) {
 	var e store.Entry
+	var value []byte
 	var created, updated time.Time
-	err := row.Scan(&e.Key, (*[]byte)(&e.Value), &e.Version, &created, &updated, &e.SessionID)
+	if err := row.Scan(&e.Key, &value, &e.Version, &created, &updated, &e.SessionID); err != nil {
+		return e, err
+	}
 	e.CreatedAt, e.UpdatedAt = session.Instant(created), session.Instant(updated)
-	return e, err
+	var err error
+	if e.Value, err = checked(value, e.Key); err != nil {
+		return e, fmt.Errorf("memory is %w: entry %s, version %d: %w", session.ErrCorrupt, e.Key, e.Version, err)
+	}
+	return e, nil
 }
 
 // Entry reads an entry.

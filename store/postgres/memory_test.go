@@ -125,13 +125,12 @@ func underWay(t *testing.T, conn *pgx.Conn) pgx.Tx {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{
-		`UPDATE memories SET version = version + 1`,
-		`INSERT INTO memory_versions SELECT mid, version, '"late"', now(), '', gen_random_uuid() FROM memories`,
-	} {
-		if _, err := tx.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := tx.Exec(t.Context(), `UPDATE memories SET version = version + 1`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `INSERT INTO memory_versions SELECT mid, version, $1::bytea, now(), '', gen_random_uuid() FROM memories`,
+		postgres.StoredValue("drink", `"late"`)); err != nil {
+		t.Fatal(err)
 	}
 	return tx
 }

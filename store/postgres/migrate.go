@@ -64,6 +64,11 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progre
 			if _, err := tx.Conn().PgConn().Exec(ctx, steps[n-1]).ReadAll(); err != nil {
 				return fmt.Errorf("migration %d: %w", n, err)
 			}
+			if n == sumsSchema {
+				if err := addMissingSums(ctx, tx); err != nil {
+					return fmt.Errorf("migration %d: %w", n, err)
+				}
+			}
 			if _, err := tx.Exec(ctx, `INSERT INTO holdfast_schema (version) VALUES ($1)`, n); err != nil {
 				return err
 			}

@@ -1,11 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -60,8 +63,9 @@ func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc)
 // once makes a call on a connection of the pool, without a retry and within the
 // call timeout, whatever the caller's context says: a connection that went
 // silent must hold up neither this call nor the others that wait for it. If
-// there was no connection the error is an unsentError.
-func (s *Store) once(caller context.Context, do func(context.Context, *pgx.Conn) error) error {
+// there was no connection the error is an unsentError. A connection to a server
+// that does not write is replaced, which finds the primary among several hosts.
+func (s *Store) once(caller context.Context, do func(context.Context, *pgx.Conn) error) (err error) {
 	ctx, cancel := s.bound(caller)
 	defer cancel()
 	silent := func() bool { return ctx.Err() != nil && caller.Err() == nil }
@@ -70,11 +74,15 @@ func (s *Store) once(caller context.Context, do func(context.Context, *pgx.Conn)
 	case err != nil && s.closed.Load():
 		return &unsentError{session.ErrClosed}
 	case err != nil && silent():
+		s.pool.Reset() // the other idle connections are probably silent too
 		return &unsentError{&silentError{s.config.CallTimeout}}
 	case err != nil:
 		return &unsentError{err}
 	}
 	defer func() {
+		if isReadOnly(err) { // of a server that no longer is the primary, or not yet
+			closeConn(caller, conn.Conn())
+		}
 		broke := conn.Conn().IsClosed() && caller.Err() == nil
 		conn.Release()
 		if broke { // the others are probably broken too
@@ -85,6 +93,17 @@ func (s *Store) once(caller context.Context, do func(context.Context, *pgx.Conn)
 		return &silentError{s.config.CallTimeout}
 	}
 	return err
+}
+
+// connectTimeout is how long one host may take to connect. With several, a silent
+// one must leave time for the others within one call.
+func connectTimeout(c *pgconn.Config, call time.Duration) time.Duration {
+	limit := min(cmp.Or(c.ConnectTimeout, connectFor), call)
+	others := slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != c.Host || f.Port != c.Port })
+	if others {
+		limit = min(limit, call/time.Duration(len(c.Fallbacks)+2))
+	}
+	return limit
 }
 
 // closeConn ends a connection, waiting for the server if that is possible.

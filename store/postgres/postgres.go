@@ -38,6 +38,12 @@
 //
 // # Failover
 //
+// Name all hosts in the URL, and ask for the one that writes:
+//
+//	postgres://user@a:5432,b:5432/db?target_session_attrs=read-write
+//
+// When a standby is promoted, the store finds it by itself. A host that stays
+// silent costs each new connection a part of Config.CallTimeout, not all of it.
 // With an asynchronous standby a failover can lose acknowledged saves and
 // hand out lease tokens again, as with any program. Use a synchronous one, and
 // do not point the store at a replica.
@@ -109,6 +115,7 @@ type Store struct {
 	pool         *pgxpool.Pool
 	now          func() time.Time // nil: the database's clock, always but in tests
 	retryFor     time.Duration
+	countsFor    time.Duration // how long a request counts as in flight
 	snapshotsDue snapshotsDue
 	batcher      batcher
 	bells        store.Bells
@@ -155,9 +162,6 @@ func newStore(url string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, &session.InvalidError{Field: "url", Reason: err.Error()} // it shows no password
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectFor
-	}
 	if c.Pooled {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
@@ -169,7 +173,8 @@ func newStore(url string, c Config) (*Store, error) {
 	}
 	c.CallTimeout = cmp.Or(c.CallTimeout, defaultCallTimeout)
 	config.ConnConfig.DialFunc = dial(c.CallTimeout)
-	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, c.CallTimeout)
+	config.ConnConfig.ConnectTimeout = connectTimeout(&config.ConnConfig.Config, c.CallTimeout)
+	config.PingTimeout = c.CallTimeout / 4
 	if c.Poll == 0 {
 		c.Poll = defaultPoll
 	}
@@ -179,7 +184,7 @@ func newStore(url string, c Config) (*Store, error) {
 	if c.OnWrite == nil {
 		c.OnWrite = func(string) {}
 	}
-	s := &Store{config: c, retryFor: defaultRetryFor, closing: make(chan struct{})}
+	s := &Store{config: c, retryFor: defaultRetryFor, countsFor: countsFor, closing: make(chan struct{})}
 	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1)}
 	s.listener = &listener{store: s}
 	switch {

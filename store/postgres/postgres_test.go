@@ -50,6 +50,7 @@ func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 				FROM (SELECT sid, `+fmt.Sprintf(newer, "header")+` AS header FROM sessions) h
 				WHERE h.sid = s.sid AND s.tenant = $1 AND s.id = $2`, r.Tenant, r.ID)
 		},
+		Damages: damages(url),
 		Written: func() int64 {
 			if meter == nil {
 				meter = pgtest.Connect(t, url)

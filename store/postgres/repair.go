@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -117,7 +116,7 @@ func (e *examination) repairRow(ctx context.Context, tx pgx.Tx) error {
 	last, shown := e.last.Info(), e.info()
 	args["tail_rows"] = nil
 	if e.whole.HasTail() && (shown.Task != nil || shown.Workflow != nil || last.Task != nil || last.Workflow != nil) {
-		if args["tail_rows"], err = json.Marshal(tailRows{Task: shown.Task, Workflow: shown.Workflow}); err != nil {
+		if args["tail_rows"], err = (tailRows{Task: shown.Task, Workflow: shown.Workflow}).encode(shown.ID); err != nil {
 			return err
 		}
 	}

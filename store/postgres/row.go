@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -22,6 +24,8 @@ func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
 	args := make(pgx.NamedArgs, 32) // as many as a save has
 	args["of_version"], args["seq"], args["messages"] = info.Version, info.Seq, int64(info.MessageCount)
 	args["updated_at"], args["running"] = info.UpdatedAt, sealed.Running()
+	messages := int64(info.MessageCount)
+	args["row_sum"] = rowSum(info.Tenant, info.ID, info.Version, info.Seq, &messages, info.UpdatedAt)
 	return args
 }
 
@@ -93,24 +97,42 @@ func column(text string) *string {
 // headerRow is a stored header. What changes more often than the rest is in
 // columns of its own.
 type headerRow struct {
+	Tenant    string
 	ID        string
 	Header    []byte
+	HeaderSum []byte
 	TailRows  []byte // nil: the open tail has none of its own
 	Version   int64
 	Seq       int64
 	Messages  *int64 // nil: as the header says
 	UpdatedAt time.Time
+	Sum       int64 // of the row
 }
 
-const headerColumns = `s.id, s.header, s.tail_rows, s.version, s.seq, s.messages, s.updated_at`
+const headerColumns = `s.tenant, s.id, s.header, s.header_sum, s.tail_rows, s.version, s.seq, s.messages, s.updated_at, s.row_sum`
 
 func (h *headerRow) columns() []any {
-	return []any{&h.ID, &h.Header, &h.TailRows, &h.Version, &h.Seq, &h.Messages, &h.UpdatedAt}
+	return []any{&h.Tenant, &h.ID, &h.Header, &h.HeaderSum, &h.TailRows, &h.Version, &h.Seq, &h.Messages, &h.UpdatedAt, &h.Sum}
+}
+
+// check returns why a header that can be decoded is not the one that was
+// written.
+func (h *headerRow) check() error {
+	if sum := sha256.Sum256(h.Header); !bytes.Equal(sum[:], h.HeaderSum) {
+		return errOtherSum
+	}
+	if rowSum(h.Tenant, h.ID, h.Version, h.Seq, h.Messages, h.UpdatedAt) != h.Sum {
+		return rowDamage(h.ID)
+	}
+	return nil
 }
 
 // info is the whole header, with the rows of the open tail.
 func (h *headerRow) info() (session.Info, error) {
 	i, err := session.DecodeHeader(h.Header)
+	if err == nil {
+		err = h.check()
+	}
 	if err != nil {
 		return session.Info{}, store.Unreadable(h.ID, "header", err)
 	}
@@ -119,8 +141,8 @@ func (h *headerRow) info() (session.Info, error) {
 		i.MessageCount = int(*h.Messages)
 	}
 	if h.TailRows != nil {
-		var rows tailRows
-		if err := json.Unmarshal(h.TailRows, &rows); err != nil {
+		rows, err := decodeTailRows(h.TailRows, h.ID)
+		if err != nil {
 			return session.Info{}, store.Unreadable(h.ID, "header", err)
 		}
 		i.Task, i.Workflow = rows.Task, rows.Workflow
@@ -134,13 +156,32 @@ type tailRows struct {
 	Workflow *session.WorkflowRow `json:"workflow"`
 }
 
-// decodeHead decodes a snapshot: a version without its messages.
-func decodeHead(id string, raw []byte) (session.Session, error) {
+func (r tailRows) encode(id string) ([]byte, error) {
+	raw, err := json.Marshal(r)
+	return withSum(raw, id), err
+}
+
+func decodeTailRows(stored []byte, id string) (rows tailRows, err error) {
+	raw, err := checked(stored, id)
+	if err == nil {
+		err = json.Unmarshal(raw, &rows)
+	}
+	return rows, err
+}
+
+// decodeHead decodes a snapshot: a version without its messages. It returns the
+// sum of the last record that the version holds, too.
+func decodeHead(id string, stored []byte) (session.Session, store.Sum, error) {
+	raw, last, sumErr := checkedHead(stored)
 	s, err := session.DecodeHead(raw, nil)
-	if err == nil && s.ID() != id {
+	switch {
+	case errors.Is(err, session.ErrNewerFormat): // a newer program may count in another way
+	case sumErr != nil:
+		err = sumErr
+	case err == nil && s.ID() != id:
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
 	}
-	return s, store.Unreadable(id, "head", err)
+	return s, last, store.Unreadable(id, "head", err)
 }
 
 // shown returns the first and last changes of the spans that hold the messages

@@ -16,6 +16,7 @@ import (
 // written from what that returns, so only if the update was made.
 const (
 	moveOn = `WITH s AS (UPDATE sessions SET version = @of_version::bigint, seq = @seq::bigint, last_seq = @seq::bigint, write_id = @write,
+		last_sum = @last_sum::bigint, row_sum = @row_sum::bigint,
 		messages = @messages, updated_at = @updated_at::timestamptz, live = 0, running = @running::boolean, at_work = @running::boolean, lease_ended = lease_ended OR @release`
 
 	setHeader   = `, header = @header, header_sum = @header_sum, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to`
@@ -24,10 +25,10 @@ const (
 
 	writeSnapshot = `, kept AS (INSERT INTO snapshots (sid, version, seq, head) SELECT s.sid, @of_version::bigint, @seq::bigint, @head::bytea FROM s)`
 
-	endFold    = `, snap_version = @of_version::bigint, snap_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admitted + returnFold
-	returnFold = ` RETURNING sid, snap_version, snap_bytes, unfolded)`
+	endFold    = `, snap_version = @of_version::bigint, head_bytes = octet_length(@head::bytea), unfolded = 0 WHERE ` + admitted + returnFold
+	returnFold = ` RETURNING sid, snap_version, head_bytes, unfolded)`
 
-	foldLeft = ` SELECT snap_version, snap_bytes, unfolded FROM s`
+	foldLeft = ` SELECT snap_version, head_bytes, unfolded FROM s`
 )
 
 // The bytes to fold are counted as they are written. A version that would leave
@@ -48,20 +49,22 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	}
 	sealed, r := session.Seal(next, c.At), store.RefOf(next)
 	var left fold
-	w, err := s.sendUntilDecided(ctx, next, c.Fence, func() (*write, error) { return s.newSave(next, sealed, c, s.snapshotsDue.has(r), &left) })
+	w, err := s.sendUntilDecided(ctx, next, c.Fence, func(before store.Sum) (*write, error) {
+		return s.newSave(next, sealed, c, s.snapshotsDue.has(r), before, &left)
+	})
 	var lost *answerLostError
 	switch {
 	case err == nil:
 		s.snapshotsDue.set(r, left.due(sealed.Version()))
-		return sealed, nil
+		return session.WithBaseSum(sealed, int64(w.last)), nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
 	}
 	switch s.askCommit(ctx, w, sealed.Version()) {
 	case made:
-		return sealed, nil
+		return session.WithBaseSum(sealed, int64(w.last)), nil
 	case replaced: // what refuses it now is the answer, in the order of the checks
-		if err := s.refusal(ctx, next, c.Fence); isOurs(err) {
+		if _, err := s.refusal(ctx, next, c.Fence); isOurs(err) {
 			return session.Session{}, err
 		}
 		return session.Session{}, &session.ConflictError{ID: next.ID(), Reason: session.ReasonStale, Want: next.Version(), Have: sealed.Version()}
@@ -69,15 +72,16 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), CommitID: c.ID, Err: lost.err}
 }
 
-func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot bool, left *fold) (*write, error) {
+func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot bool, base store.Sum, left *fold) (*write, error) {
 	before, info, pending := next.Info(), sealed.Info(), session.Unsaved(next)
 	args := versionArgs(sealed, info)
-	admit(args, next, c.Fence)
-	addCommit(args, c, before.Seq+1)
+	admit(args, next, c.Fence, base)
 	args["release"] = admission.Releases(c)
-	if err := addChanges(args, pending); err != nil {
+	last, err := addChanges(args, pending, info.Version, base)
+	if err != nil {
 		return nil, err
 	}
+	addCommit(args, c, before.Seq+1, info, last)
 	header := !onlyAdds(next, before, info, pending)
 	if header {
 		addWindow(args, sealed)
@@ -90,9 +94,10 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 		if err != nil {
 			return nil, err
 		}
-		args["head"] = head
+		args["head"] = withLogSum(head, last)
 	}
 	w := s.newWrite("save", store.RefOf(next), args, &left.snapVersion, &left.snapBytes, &left.unfolded)
+	w.last = last
 	switch {
 	case header && snapshot:
 		w.add(saveWithHeaderAndSnapshot.of(len(pending)), nil)
@@ -108,9 +113,12 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 	return w, nil
 }
 
-// addCommit adds the columns of a commit whose changes begin with first.
-func addCommit(args pgx.NamedArgs, c store.Commit, first int64) {
-	args["first_seq"], args["commit_id"], args["action"], args["actor"] = first, []byte(c.ID), []byte(c.Action), []byte(c.Actor)
+// addCommit adds the columns of a commit whose changes begin with first and end
+// with the record that has this sum.
+func addCommit(args pgx.NamedArgs, c store.Commit, first int64, info session.Info, last store.Sum) {
+	i := store.CommitInfo{Version: info.Version, FirstSeq: first, LastSeq: info.Seq, Action: c.Action, Actor: c.Actor, At: info.UpdatedAt}
+	args["commit_id"] = withSum([]byte(c.ID), commitSum(last, i)...)
+	args["first_seq"], args["action"], args["actor"] = first, []byte(c.Action), []byte(c.Actor)
 }
 
 // The kinds of change that statements name.

@@ -358,8 +358,8 @@ func spansOf(ctx context.Context, tx pgx.Tx, sids []int64) (map[int64][]session.
 	}
 	var sid int64
 	var id string
-	var row stored
-	ids, kept := map[int64]string{}, map[int64][]stored{} // a snapshot, then the changes since
+	var row logRow
+	ids, kept := map[int64]string{}, map[int64][]logRow{} // a snapshot, then the changes since
 	_, err = pgx.ForEachRow(rows, []any{&sid, &id, &row.Seq, &row.Body}, func() error {
 		ids[sid], kept[sid] = id, append(kept[sid], row)
 		return nil
@@ -378,8 +378,8 @@ func spansOf(ctx context.Context, tx pgx.Tx, sids []int64) (map[int64][]session.
 
 // foldedAll returns a session without its messages, folded from a snapshot and
 // all changes since.
-func foldedAll(id string, rows []stored) (session.Session, error) {
-	s, err := decodeHead(id, rows[0].Body)
+func foldedAll(id string, rows []logRow) (session.Session, error) {
+	s, _, err := decodeHead(id, rows[0].Body)
 	if err != nil {
 		return session.Session{}, err
 	}

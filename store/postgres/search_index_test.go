@@ -150,10 +150,7 @@ func TestIndex_passesNoChangeThatIsStillToAppear(t *testing.T) {
 	st, slow, conn := busy(t, url), pgtest.Connect(t, url), pgtest.Connect(t, url)
 	a, b := save(t, st, create(t, st, "a"), "tea early"), create(t, st, "b")
 	next := said(t, a, "tea late")
-	body, err := session.Unsaved(next)[0].MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := postgres.StoredBody(t, a, session.Unsaved(next)[0])
 	tx, err := slow.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func TestStore_aSilentDatabaseHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Schema(t)
 	p, url := newSilence(t, direct)
-	st := open(t, url, postgres.Config{CallTimeout: 500 * time.Millisecond})
+	st := open(t, url, postgres.Config{CallTimeout: 3 * time.Second})
 	st.SetRetryFor(200 * time.Millisecond)
 	s, other := create(t, st, "a"), create(t, st, "b")
 	save := func(s session.Session, text string) error {
@@ -148,7 +148,7 @@ func TestStore_aSilentDatabaseHoldsNobodyUp(t *testing.T) {
 func TestClose_returnsWhileTheDatabaseIsSilent(t *testing.T) {
 	t.Parallel()
 	p, url := newSilence(t, pgtest.Schema(t))
-	st, err := postgres.Open(t.Context(), url, postgres.Config{CallTimeout: 500 * time.Millisecond})
+	st, err := postgres.Open(t.Context(), url, postgres.Config{CallTimeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

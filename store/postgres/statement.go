@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // statement is SQL with named parameters, parsed once. The driver's own named
@@ -108,15 +109,18 @@ func writeChanges(n int, commit bool) string {
 		LEFT JOIN (SELECT cardinality(@kinds::text[])` + last + `) AS f (n, first_seq, write_id, commit_id, action, actor, sealed_at) ON f.n = c.n)`
 }
 
-// addChanges adds log rows. They are numbered from the base on.
-func addChanges(args pgx.NamedArgs, records []session.Record) error {
+// addChanges adds log rows of a version, or of the tail that will be one. They
+// are numbered from the base on and follow the record with this sum; the sum of
+// the last one is returned.
+func addChanges(args pgx.NamedArgs, records []session.Record, version int64, last store.Sum) (store.Sum, error) {
 	var kinds []string
 	var bodies [][]byte
 	weight := int64(0)
 	for i, r := range records {
-		body, err := encodeBody(r)
-		if err != nil {
-			return err
+		var body []byte
+		var err error
+		if body, last, err = encodeBody(last, r, version); err != nil {
+			return 0, err
 		}
 		weight += int64(len(body))
 		if len(records) > fewChanges {
@@ -127,7 +131,8 @@ func addChanges(args pgx.NamedArgs, records []session.Record) error {
 		args["kind_"+n], args["body_"+n] = r.Change.Kind(), body
 	}
 	args["kinds"], args["bodies"], args["weight"] = kinds, bodies, weight
-	return nil
+	args["last_sum"] = int64(last)
+	return last, nil
 }
 
 // values are a statement's parameters in order, each taken from the first of

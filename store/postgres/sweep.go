@@ -13,6 +13,16 @@ import (
 
 // Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.unheld(ctx, tenant, "at_work")
+}
+
+// Unread lists sessions whose inbox waits for somebody.
+func (s *Store) Unread(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.unheld(ctx, tenant, "sid IN (SELECT i.sid FROM inbox i WHERE "+unread+")")
+}
+
+// unheld lists sessions of a tenant that nobody holds.
+func (s *Store) unheld(ctx context.Context, tenant, condition string) ([]store.Ref, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
@@ -20,7 +30,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	var refs []store.Ref
 	err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT tenant, id FROM sessions
-			WHERE tenant = @tenant AND at_work AND NOT `+held+` ORDER BY id`, args)
+			WHERE tenant = @tenant AND `+condition+` AND NOT `+held+` ORDER BY id`, args)
 		if err == nil {
 			refs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Ref])
 		}

@@ -224,7 +224,9 @@ func (g *backlogScan) findEntries(ctx context.Context) error {
 	var value []byte
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{&mid, &version, &key, &value, &at}, func() error {
-		g.waiting = append(g.waiting, unembedded{store.Unembedded{Token: entryToken(mid, version), Text: store.EntryWords(key, value)}, at})
+		if text, err := checked(value, key); err == nil { // a damaged one is not embedded
+			g.waiting = append(g.waiting, unembedded{store.Unembedded{Token: entryToken(mid, version), Text: store.EntryWords(key, text)}, at})
+		}
 		return nil
 	})
 	return err

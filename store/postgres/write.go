@@ -26,8 +26,9 @@ type write struct {
 	ref   store.Ref
 	id    pgtype.UUID
 	args  pgx.NamedArgs
-	into  []any // destinations of the deciding statement's row
-	locks int   // how many statements only lock
+	into  []any     // destinations of the deciding statement's row
+	last  store.Sum // of the last record of the session, when it is written
+	locks int       // how many statements only lock
 	parts []part
 }
 
@@ -130,12 +131,13 @@ func closeBatch(results pgx.BatchResults, err error) error {
 // admitted is the condition under which a write is made; admission.State says
 // why not. Nobody else has written since the writer loaded the session, and its
 // lease, or that it has none, is in order.
-const admitted = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND NOT unreadable
+const admitted = `tenant = @tenant AND id = @id AND agent_id = @agent AND version = @of_version::bigint - 1 AND last_seq = @base AND last_sum = @base_sum AND NOT unreadable
 	AND CASE WHEN @fence::bigint = 0 THEN NOT ` + held + ` ELSE lease_token = @fence::bigint AND NOT lease_ended END`
 
 // admit adds what the condition compares.
-func admit(args pgx.NamedArgs, next session.Session, fence int64) {
+func admit(args pgx.NamedArgs, next session.Session, fence int64, base store.Sum) {
 	args["agent"], args["of_version"], args["base"], args["fence"] = next.AgentID(), next.Version()+1, session.Base(next), fence
+	args["base_sum"] = int64(base)
 }
 
 // maxTries bounds how often a write is refused for a reason that is gone when
@@ -143,12 +145,22 @@ func admit(args pgx.NamedArgs, next session.Session, fence int64) {
 const maxTries = 100
 
 // sendUntilDecided sends a write until it is admitted or refusal finds a reason
-// why not. Without a reason a snapshot may be due, so each try builds the write
-// again.
-func (s *Store) sendUntilDecided(ctx context.Context, next session.Session, fence int64, build func() (*write, error)) (*write, error) {
+// why not. Build gets the sum of the last record of the session. A session that
+// was loaded here has it; of any other it is read first. Without a reason a
+// snapshot may be due, or the sum may be that of another store, so each try
+// builds the write again.
+func (s *Store) sendUntilDecided(ctx context.Context, next session.Session, fence int64, build func(store.Sum) (*write, error)) (*write, error) {
 	r := store.RefOf(next)
+	known, ok := session.BaseSum(next)
+	base := store.Sum(known)
+	if !ok {
+		var err error
+		if base, err = s.refusal(ctx, next, fence); err != nil {
+			return nil, err
+		}
+	}
 	for range maxTries {
-		w, err := build()
+		w, err := build(base)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +172,7 @@ func (s *Store) sendUntilDecided(ctx context.Context, next session.Session, fenc
 			s.announce(r)
 			return w, nil
 		}
-		if err := s.refusal(ctx, next, fence); err != nil {
+		if base, err = s.refusal(ctx, next, fence); err != nil {
 			return nil, err
 		}
 		s.snapshotsDue.set(r, true)
@@ -168,25 +180,26 @@ func (s *Store) sendUntilDecided(ctx context.Context, next session.Session, fenc
 	return nil, fmt.Errorf("write session %s: other writers were faster %d times, try again", r.ID, maxTries)
 }
 
-// refusal returns why a write is not admitted, nil where it would be by now.
-func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) error {
+// refusal returns why a write is not admitted, nil where it would be by now, and
+// the sum of the session's last record.
+func (s *Store) refusal(ctx context.Context, next session.Session, fence int64) (last store.Sum, _ error) {
 	r := store.RefOf(next)
 	var l leaseRow
 	var agent string
-	var version, last int64
+	var version, lastSeq int64
 	var format int
 	var header []byte
 	var damaged bool
-	err := s.row(ctx, r, `SELECT agent_id, version, last_seq, format, header, unreadable, `+leaseColumns+` FROM sessions`,
-		&agent, &version, &last, &format, &header, &damaged, &l.token, &l.holder, &l.until, &l.ended, &l.live)
+	err := s.row(ctx, r, `SELECT agent_id, version, last_seq, last_sum, format, header, unreadable, `+leaseColumns+` FROM sessions`,
+		&agent, &version, &lastSeq, &last, &format, &header, &damaged, &l.token, &l.holder, &l.until, &l.ended, &l.live)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	have := admission.State{AgentID: agent, Version: version, LastSeq: last, Lease: l.lease(), Live: l.isLive}
+	have := admission.State{AgentID: agent, Version: version, LastSeq: lastSeq, Lease: l.lease(), Live: l.isLive}
 	if damaged {
 		have.Damage = damage(r.ID, format, header)
 	}
-	return have.Admit(next, fence)
+	return last, have.Admit(next, fence)
 }
 
 // damage returns why a session's row cannot be read.
@@ -262,7 +275,7 @@ func (s *Store) ask(ctx context.Context, w *write, sql string, args pgx.NamedArg
 // askCommit finds the outcome of a save or a creation: the commit of its version
 // has its id, or that of another write.
 func (s *Store) askCommit(ctx context.Context, w *write, version int64) outcome {
-	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN c.write_id = @write THEN 1 ELSE 2 END
+	return s.ask(ctx, w, `SELECT coalesce((SELECT CASE WHEN k.write_id = @write THEN 1 ELSE 2 END
 		FROM sessions s`+commitAt+` WHERE s.tenant = @tenant AND s.id = @id), 0)`,
 		pgx.NamedArgs{"version": version})
 }

@@ -112,7 +112,7 @@ func TestCommits_idsComeBackAsTheyWere(t *testing.T) {
 // What is kept of a turn is hardly more than its text.
 func TestSave_takesLittleMoreRoomThanItsText(t *testing.T) {
 	t.Parallel()
-	const saves, length, most = 200, 1000, 1.2
+	const saves, length, most = 200, 1000, 1.22
 	st := open(t, filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{})
 	s := create(t, st, "s")
 	dice := rand.New(rand.NewPCG(1, 2))

@@ -3,10 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
-	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -20,7 +18,11 @@ func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string,
 		return nil, err
 	}
 	if err := s.read(ctx, func(ctx context.Context, c *conn) error {
-		problems, err = c.damage(ctx)
+		if problems, err = c.damage(ctx); err != nil {
+			return err
+		}
+		items, err := c.damagedItems(ctx)
+		problems = append(problems, items...)
 		return err
 	}); err != nil {
 		return nil, err
@@ -96,15 +98,34 @@ WHERE version < (SELECT max(version) FROM memory_entries WHERE key = k.id)`,
 	return problems, nil
 }
 
+// damagedItems lists the items of inboxes, taken or not, that were altered.
+func (c *conn) damagedItems(ctx context.Context) (problems []string, err error) {
+	err = c.each(ctx, "SELECT i.log, s.id, s.tenant, i.id, i.data, i.sum FROM inbox i JOIN sessions s USING (log)", nil, func(rows *sql.Rows) error {
+		var log, sum int64
+		var r store.Ref
+		var id string
+		var data sql.RawBytes
+		if err := rows.Scan(&log, &r.ID, &r.Tenant, &id, &data, &sum); err != nil {
+			return err
+		}
+		if itemSum(log, id, data) != sum {
+			problems = append(problems, fmt.Sprintf("session %s of %s: item %s of its inbox does not match its checksum", r.ID, r.Tenant, id))
+		}
+		return nil
+	})
+	return problems, err
+}
+
 // examineSession examines a session, which may be gone.
 func (s *Store) examineSession(ctx context.Context, r store.Ref) (e examination, err error) {
-	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		w, found, err := c.find(ctx, r, 0)
+		if err != nil || !found { // deleted meanwhile
+			return err
+		}
 		e, err = c.examine(ctx, r, w)
 		return err
 	})
-	if errors.Is(err, session.ErrNotFound) { // deleted meanwhile
-		return examination{}, nil
-	}
 	return e, err
 }
 

@@ -66,8 +66,9 @@ func (c *conn) examine(ctx context.Context, r store.Ref, w row) (examination, er
 func (c *conn) bound(ctx context.Context, e *examination) error {
 	w := &e.log
 	_, err := c.one(ctx, `SELECT coalesce((SELECT max(upto_seq) FROM lineage WHERE log = ?1), 0),
-	max(coalesce((SELECT max(seq) FROM changes WHERE log = ?1), 0), coalesce((SELECT max(upto_seq) FROM lineage WHERE log = ?1), 0))`,
-		[]any{w.log}, &w.forkedAt, &w.last)
+	max(coalesce((SELECT max(seq) FROM changes WHERE log = ?1), 0), coalesce((SELECT max(upto_seq) FROM lineage WHERE log = ?1), 0)),
+	coalesce((SELECT sum FROM changes WHERE log = ?1 ORDER BY seq DESC LIMIT 1), 0)`,
+		[]any{w.log}, &w.forkedAt, &w.last, (*int64)(&w.lastSum))
 	return err
 }
 
@@ -163,8 +164,8 @@ func (c *conn) eachVersion(ctx context.Context, r store.Ref, w row, visit func(s
 }
 
 // compareRow compares the session's row with its log.
-func (e *examination) compareRow(ctx context.Context, c *conn, _ store.Ref) error {
-	names, want, err := e.columns()
+func (e *examination) compareRow(ctx context.Context, c *conn, r store.Ref) error {
+	names, want, err := e.columns(r)
 	if err != nil {
 		return err
 	}
@@ -198,11 +199,15 @@ func (e *examination) compareRow(ctx context.Context, c *conn, _ store.Ref) erro
 }
 
 // columns are those of the session's row that follow from the log.
-func (e *examination) columns() (names []string, values []any, err error) {
+func (e *examination) columns(r store.Ref) (names []string, values []any, err error) {
 	i := e.sealed.Info()
 	shown := e.whole.Info()
 	i.Task, i.Workflow = shown.Task, shown.Workflow
 	header, err := encodeHeader(i)
+	w := row{
+		agentID: e.sealed.AgentID(), version: i.Version, seq: i.Seq, last: e.log.last, forkedAt: e.log.forkedAt,
+		lastSum: e.log.lastSum, headerSum: headerSum(r, header),
+	}
 	open := int64(0)
 	if e.live > 0 || e.whole.Running() {
 		open = 1
@@ -230,6 +235,9 @@ func (e *examination) columns() (names []string, values []any, err error) {
 		{"created_at", micros(i.CreatedAt)},
 		{"updated_at", micros(i.UpdatedAt)},
 		{"header", header},
+		{"last_sum", int64(w.lastSum)},
+		{"header_sum", w.headerSum},
+		{"row_sum", w.checksum(r)},
 	} {
 		names, values = append(names, column.name), append(values, column.value)
 	}
@@ -257,12 +265,13 @@ func (c *conn) replay(ctx context.Context, r store.Ref, w row) (replayed, error)
 		return replayed{}, err
 	}
 	var f replayed
-	for _, p := range parts {
-		records, err := c.recordsIn(ctx, r.ID, p)
-		if err != nil {
-			return replayed{}, err
-		}
-		f.records = append(f.records, records...)
+	err = c.follow(ctx, r, w, parts, reading{upTo: w.last}, func(l logRow) error {
+		record, err := l.record(r.ID)
+		f.records = append(f.records, record)
+		return err
+	})
+	if err != nil {
+		return replayed{}, err
 	}
 	return f, store.Unreadable(r.ID, "log", f.fold(w.forkedAt))
 }
@@ -302,9 +311,9 @@ func (f *replayed) seal(commit store.CommitInfo) error {
 // headsOf reads all heads of a session, by version.
 func (c *conn) headsOf(ctx context.Context, log int64) (map[int64]head, error) {
 	heads := map[int64]head{}
-	err := c.each(ctx, "SELECT n, version, seq, sum, data FROM heads WHERE log = ?", []any{log}, func(rows *sql.Rows) error {
+	err := c.each(ctx, "SELECT n, version, seq, log_sum, sum, data FROM heads WHERE log = ?", []any{log}, func(rows *sql.Rows) error {
 		var h head
-		err := rows.Scan(&h.n, &h.version, &h.seq, &h.sum, &h.data)
+		err := rows.Scan(&h.n, &h.version, &h.seq, &h.logSum, &h.sum, &h.data)
 		heads[h.version] = h
 		return err
 	})

@@ -54,8 +54,8 @@ func TestCheck_findsNothingInHealthyData(t *testing.T) {
 func TestCheck_namesEveryDamage(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ statement, want string }{
-		"a change altered":   {`UPDATE changes SET data = CAST(replace(CAST(data AS TEXT), 'tester', 'taster') AS BLOB) WHERE seq = 1`, "not what the log makes"},
-		"a change missing":   {"DELETE FROM changes WHERE seq = 5", "change 6 follows change 4"},
+		"a change altered":   {`UPDATE changes SET data = CAST(replace(CAST(data AS TEXT), 'tester', 'taster') AS BLOB) WHERE seq = 1`, "record 1: what is stored does not match its checksum"},
+		"a change missing":   {"DELETE FROM changes WHERE seq = 5", "record 5: it is missing"},
 		"a head altered":     {`UPDATE heads SET data = CAST(replace(CAST(data AS TEXT), 'tester', 'taster') AS BLOB)`, "checksum"},
 		"no head":            {"DELETE FROM heads", "there is no head"},
 		"a head of nothing":  {"UPDATE heads SET version = 9999 WHERE version > 40", "belongs to no version"},

@@ -14,12 +14,13 @@ import (
 // selectCommits reads the commits of log ?1 after version ?2, up to and with
 // ?3. Versions follow the order of the log, so the heads around them say where
 // in it to look.
-const selectCommits = `SELECT commit_id, commit_uuid, version, first_seq, seq, action, actor, sealed_at FROM changes
+const selectCommits = `SELECT commit_id, commit_uuid, version, first_seq, seq, action, actor, sealed_at, sum, commit_sum FROM changes
 WHERE log = ?1 AND version > ?2 AND version <= ?3 AND first_seq IS NOT NULL
 	AND seq > coalesce((SELECT max(seq) FROM heads WHERE log = ?1 AND version <= ?2), 0)
 	AND seq <= coalesce((SELECT min(seq) FROM heads WHERE log = ?1 AND version >= ?3), ?4)
 UNION ALL
-SELECT id, NULL, version, first_seq, last_seq, action, actor, at FROM commits WHERE log = ?1 AND version > ?2 AND version <= ?3
+SELECT id, NULL, version, first_seq, last_seq, action, actor, at,
+	coalesce((SELECT c.sum FROM changes c WHERE c.log = ?1 AND c.seq = last_seq), 0), sum FROM commits WHERE log = ?1 AND version > ?2 AND version <= ?3
 ORDER BY version`
 
 // commitsIn reads commits after a version, up to and including another. Each
@@ -33,13 +34,16 @@ func (c *conn) commitsIn(ctx context.Context, id string, log, after, upTo int64,
 		var info store.CommitInfo
 		var text sql.NullString
 		var packed sql.RawBytes
-		var at int64
-		if err := rows.Scan(&text, &packed, &info.Version, &info.FirstSeq, &info.LastSeq, &info.Action, &info.Actor, &at); err != nil {
-			return err
+		var at, last, sum int64
+		if err := rows.Scan(&text, &packed, &info.Version, &info.FirstSeq, &info.LastSeq, &info.Action, &info.Actor, &at, &last, &sum); err != nil {
+			return scanError(id, "commits", err)
 		}
 		var err error
 		info.ID, err = joinID(text, packed)
 		info.At = instant(at)
+		if err == nil && commitSum(store.Sum(last), info) != sum {
+			err = fmt.Errorf("commit %d does not match its checksum", info.Version)
+		}
 		commits = append(commits, info)
 		return store.Unreadable(id, "commits", err)
 	})
@@ -75,8 +79,8 @@ UNION ALL SELECT 1 FROM commits WHERE log = ?1 AND version = ?2 AND last_seq = ?
 }
 
 // addCommit writes a commit that no change carries.
-func (c *conn) addCommit(ctx context.Context, log int64, i store.CommitInfo) error {
-	_, err := c.exec(ctx, "INSERT INTO commits (log, version, id, first_seq, last_seq, action, actor, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		log, i.Version, i.ID, i.FirstSeq, i.LastSeq, i.Action, i.Actor, micros(i.At))
+func (c *conn) addCommit(ctx context.Context, w row, i store.CommitInfo) error {
+	_, err := c.exec(ctx, "INSERT INTO commits (log, version, id, first_seq, last_seq, action, actor, at, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		w.log, i.Version, i.ID, i.FirstSeq, i.LastSeq, i.Action, i.Actor, micros(i.At), commitSum(w.lastSum, i))
 	return err
 }

@@ -96,13 +96,25 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	}
 	w.seq = w.forkedAt
 	i := v.sealed.Info()
+	if len(history) > 0 {
+		parent := history[len(history)-1]
+		if _, err := c.one(ctx, "SELECT sum FROM changes WHERE log = ? AND seq = ?", []any{parent.log, parent.upTo}, (*int64)(&w.lastSum)); err != nil {
+			return err
+		}
+	}
+	w.lastSum = addSums(v.changes, w.lastSum, i.Version)
+	made := row{
+		agentID: v.sealed.AgentID(), version: i.Version, seq: i.Seq, last: i.Seq, forkedAt: w.forkedAt,
+		lastSum: w.lastSum, headerSum: headerSum(r, v.header),
+	}
 	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, open,
-	kind, status, name, user_id, parent_id, origin, agent_name, task_status, workflow_status, created_at, updated_at, header)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
+	kind, status, name, user_id, parent_id, origin, agent_name, task_status, workflow_status, created_at, updated_at, header,
+	last_sum, header_sum, row_sum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
 		[]any{
 			r.Tenant, r.ID, v.sealed.AgentID(), i.Version, i.Seq, i.Seq, w.forkedAt, v.sealed.Running(),
 			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, taskStatus(i), workflowStatus(i),
-			micros(i.CreatedAt), micros(i.UpdatedAt), v.header,
+			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r),
 		}, &w.log)
 	if err != nil {
 		return err
@@ -115,7 +127,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING lo
 	if err := c.addVersion(ctx, w, v); err != nil {
 		return err
 	}
-	if err := c.addHead(ctx, w.log, v.sealed); err != nil {
+	if err := c.addHead(ctx, w, v.sealed); err != nil {
 		return err
 	}
 	return c.addKeys(ctx, w, v.commit.Keys, i.Seq, s.now())

@@ -14,6 +14,11 @@ func (s *Store) Rewrite(ctx context.Context, statement string, args ...any) erro
 	}})
 }
 
+// Resum gives all rows their sums anew, as the migration does.
+func (s *Store) Resum(ctx context.Context) error {
+	return s.write(ctx, &request{do: func(ctx context.Context, c *conn) error { return c.addMissingSums(ctx) }})
+}
+
 // Count is the number a query finds.
 func (s *Store) Count(ctx context.Context, query string) (n int64, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {

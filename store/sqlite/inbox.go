@@ -22,7 +22,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, item store.Item) error {
 		return fmt.Errorf("encode inbox item %s: %w", item.ID, err)
 	}
 	return s.writeSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		_, err := c.exec(ctx, "INSERT INTO inbox (log, id, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", w.log, item.ID, raw)
+		_, err := c.exec(ctx, "INSERT INTO inbox (log, id, data, sum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", w.log, item.ID, raw, itemSum(w.log, item.ID, raw))
 		return err
 	})
 }
@@ -40,13 +40,19 @@ func (c *conn) takeItem(ctx context.Context, log int64, ch change) error {
 func (s *Store) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	var unread []store.Item
 	err := s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		return c.each(ctx, "SELECT data FROM inbox WHERE log = ? AND taken = 0 ORDER BY n", []any{w.log}, func(rows *sql.Rows) error {
+		return c.each(ctx, "SELECT id, data, sum FROM inbox WHERE log = ? AND taken = 0 ORDER BY n", []any{w.log}, func(rows *sql.Rows) error {
+			var id string
 			var raw sql.RawBytes
-			if err := rows.Scan(&raw); err != nil {
-				return err
+			var sum int64
+			if err := rows.Scan(&id, &raw, &sum); err != nil {
+				return scanError(r.ID, "inbox", err)
 			}
 			var item store.Item
-			if err := json.Unmarshal(raw, &item); err != nil {
+			err := json.Unmarshal(raw, &item)
+			if err == nil && itemSum(w.log, id, raw) != sum {
+				err = fmt.Errorf("item %s does not match its checksum", id)
+			}
+			if err != nil {
 				return store.Unreadable(r.ID, "inbox", err)
 			}
 			unread = append(unread, item)

@@ -27,7 +27,7 @@ type passage struct {
 
 // scanPlace scans a row of changes that begins with its place.
 func scanPlace(rows *sql.Rows) (at place, r logRow, err error) {
-	err = rows.Scan(&at.n, &at.log, &r.seq, &r.version, &r.kind, &r.at, &r.discarded, (*sql.RawBytes)(&r.data))
+	err = r.scan(rows, &at.n, &at.log)
 	at.seq = r.seq
 	return at, r, err
 }

@@ -73,14 +73,15 @@ func (l *listing) read(ctx context.Context, c *conn) error {
 // readUnreadable reports the sessions whose header does not have our form. The
 // condition must be the same text as that of the index.
 func (l *listing) readUnreadable(ctx context.Context, c *conn) error {
-	return c.each(ctx, `SELECT id, header FROM sessions INDEXED BY sessions_unreadable WHERE tenant = ?
+	return c.each(ctx, `SELECT id, header, header_sum FROM sessions INDEXED BY sessions_unreadable WHERE tenant = ?
 AND header NOT GLOB '{"format":"holdfast.session","formatVersion":1,"header":{*}}' ORDER BY id`,
 		[]any{l.tenant}, func(rows *sql.Rows) error {
 			var id, header string
-			if err := rows.Scan(&id, &header); err != nil {
+			var sum int64
+			if err := rows.Scan(&id, &header, &sum); err != nil {
 				return err
 			}
-			if _, err := decodeHeader(store.Ref{Tenant: l.tenant, ID: id}, header); err != nil {
+			if _, err := decodeHeader(store.Ref{Tenant: l.tenant, ID: id}, header, sum); err != nil {
 				l.report(id, err)
 			}
 			return nil
@@ -103,6 +104,7 @@ func (l *listing) report(id string, err error) {
 type listed struct {
 	position store.Position
 	header   string
+	sum      int64 // of the header
 }
 
 // next reads the rows that fit, from where the last page ended.
@@ -116,12 +118,12 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 	if l.index.name != "" {
 		from += " INDEXED BY " + l.index.name
 	}
-	text := fmt.Sprintf("SELECT id, %s, header FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)
+	text := fmt.Sprintf("SELECT id, %s, header, header_sum FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)
 	var found []listed
 	err := c.eachOf(ctx, text, append(f.args, limit), func(rows *sql.Rows) error {
 		var r listed
 		var at int64
-		err := rows.Scan(&r.position.ID, &at, &r.header)
+		err := rows.Scan(&r.position.ID, &at, &r.header, &r.sum)
 		if l.query.Order != store.IDAsc {
 			r.position.Time = instant(at)
 		}
@@ -137,7 +139,7 @@ func (l *listing) add(ctx context.Context, c *conn, r listed) error {
 		return nil
 	}
 	at := store.Ref{Tenant: l.tenant, ID: r.position.ID}
-	info, err := decodeHeader(at, r.header)
+	info, err := decodeHeader(at, r.header, r.sum)
 	if err != nil {
 		l.report(at.ID, err)
 		return nil

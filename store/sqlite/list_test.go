@@ -31,6 +31,9 @@ SELECT tenant, 'x' || i, agent_id, version, seq, last_seq, forked_at, open, kind
 	agent_name, created_at, updated_at + i * 1000000,
 	replace(replace(replace(replace(header, '"updatedAt":"2026-03-04T12:00:00Z"', strftime('"updatedAt":"%Y-%m-%dT%H:%M:%SZ"', updated_at / 1000000 + i, 'unixepoch')), '"x0"', '"x' || i || '"'), '"status":"active"', '"status":"' || made.status || '"'), '"userId":"user"', '"userId":"' || user || '"')
 FROM sessions, made`, n)
+	if err := st.Resum(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestList_findsTheFewAndTheManyAlike(t *testing.T) {

@@ -21,6 +21,7 @@ type change struct {
 	data   []byte       // as a row has it
 	covers session.Span // of a tail_discarded: what it discards
 	itemID string       // of an inbox_taken: what it takes
+	sum    store.Sum    // set when the change before it is known
 }
 
 // encodeChanges encodes records for their rows, and returns the size of their
@@ -94,7 +95,7 @@ func hasKind(changes []change, kinds ...string) bool {
 	return slices.ContainsFunc(changes, func(c change) bool { return slices.Contains(kinds, c.kind) })
 }
 
-// addChanges writes changes to the end of a session's log and applies them to its
+// addChanges writes changes, which have their sums, to the end of a session's log and applies them to its
 // inbox, its keys and its tail. It never discards changes that a version holds.
 // The last change carries the commit, if there is one.
 func (c *conn) addChanges(ctx context.Context, w row, changes []change, commit *store.CommitInfo) error {
@@ -102,12 +103,12 @@ func (c *conn) addChanges(ctx context.Context, w row, changes []change, commit *
 		var err error
 		if commit != nil && i == len(changes)-1 {
 			text, packed := splitID(commit.ID)
-			_, err = c.exec(ctx, `INSERT INTO changes (log, seq, version, kind, at, data, first_seq, commit_id, commit_uuid, action, actor, sealed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data,
-				commit.FirstSeq, text, packed, commit.Action, commit.Actor, micros(commit.At))
+			_, err = c.exec(ctx, `INSERT INTO changes (log, seq, version, kind, at, data, sum, first_seq, commit_id, commit_uuid, action, actor, sealed_at, commit_sum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data, int64(ch.sum),
+				commit.FirstSeq, text, packed, commit.Action, commit.Actor, micros(commit.At), commitSum(ch.sum, *commit))
 		} else {
-			_, err = c.exec(ctx, "INSERT INTO changes (log, seq, version, kind, at, data) VALUES (?, ?, ?, ?, ?, ?)",
-				w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data)
+			_, err = c.exec(ctx, "INSERT INTO changes (log, seq, version, kind, at, data, sum) VALUES (?, ?, ?, ?, ?, ?, ?)",
+				w.log, ch.seq, w.version+1, ch.kind, micros(ch.at), ch.data, int64(ch.sum))
 		}
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, w.log, ch.seq, w.version+1, ch.kin
 		case tailDiscarded:
 			from, to := max(ch.covers.From, w.seq+1), ch.covers.To
 			for _, statement := range []string{
-				"UPDATE changes SET discarded = 1 WHERE log = ? AND seq BETWEEN ? AND ?",
+				"UPDATE changes SET discarded = ~sum WHERE log = ? AND seq BETWEEN ? AND ?",
 				"UPDATE inbox SET taken = 0 WHERE log = ? AND taken BETWEEN ? AND ?",
 				"DELETE FROM message_vectors WHERE log = ? AND seq BETWEEN ? AND ?",
 			} {
@@ -162,22 +163,48 @@ type logRow struct {
 	seq, version int64
 	kind         string
 	at           sql.NullInt64
+	mark         int64 // 0, or the complement of the sum: the change is discarded
 	discarded    bool
-	data         []byte
+	data         []byte // nil where it was not read
+	sum          store.Sum
 }
 
-// columns are those of a logRow, as scan expects them.
-const columns = "seq, version, kind, at, discarded, data"
+const (
+	// columns are those of a logRow, as scan expects them.
+	columns = "seq, version, kind, at, discarded, data, sum"
 
-func (r *logRow) scan(rows *sql.Rows) error {
-	return rows.Scan(&r.seq, &r.version, &r.kind, &r.at, &r.discarded, (*sql.RawBytes)(&r.data))
+	// messageColumns leave out the data of changes that are no messages.
+	messageColumns = "seq, version, kind, at, discarded, CASE WHEN kind = 'message_added' THEN data END, sum"
+)
+
+// scan reads the columns of a logRow and those before them.
+func (r *logRow) scan(rows *sql.Rows, before ...any) error {
+	err := rows.Scan(append(before, &r.seq, &r.version, &r.kind, &r.at, &r.mark, (*sql.RawBytes)(&r.data), (*int64)(&r.sum))...)
+	r.discarded = r.mark != 0
+	return err
 }
 
-// record decodes the change. It holds no memory of the row.
+func (r logRow) logged() store.Logged {
+	return store.Logged{Seq: r.seq, Version: r.version, Kind: r.kind, Body: r.data, Bare: true, At: r.at.Int64}
+}
+
+// check returns a CorruptError if the change is not the one that was written.
+func (r logRow) check(id string) error {
+	if r.discarded && r.mark != ^int64(r.sum) {
+		return &session.CorruptError{ID: id, Path: "log", Record: r.seq, Reason: "whether it is discarded was altered"}
+	}
+	return r.sum.Check(id, r.logged())
+}
+
+// record decodes the change, after a check. It holds no memory of the row. Data
+// of a newer program is reported as such.
 func (r logRow) record(id string) (session.Record, error) {
 	raw := r.data
 	if r.at.Valid { // else the data is a whole record
 		raw = r.whole()
+	}
+	if err := r.check(id); err != nil {
+		return session.Record{}, err
 	}
 	var record session.Record
 	err := record.UnmarshalJSON(raw)
@@ -208,36 +235,102 @@ func (r logRow) whole() []byte {
 	return append(raw, "}}"...)
 }
 
-// entriesIn reads a stretch, at most limit changes.
-func (c *conn) entriesIn(ctx context.Context, id string, p stretch, limit int) ([]session.LogEntry, error) {
-	var entries []session.LogEntry
-	err := c.each(ctx, "SELECT "+columns+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-		[]any{p.log, p.after, p.upTo, limit}, func(rows *sql.Rows) error {
-			var r logRow
-			if err := r.scan(rows); err != nil {
-				return err
-			}
-			record, err := r.record(id)
-			entries = append(entries, session.LogEntry{Record: record, Version: r.version, Discarded: r.discarded})
-			return err
-		})
-	return entries, err
+// reading says which changes of a log to read.
+type reading struct {
+	after, upTo int64
+	limit       int        // 0: none
+	messages    bool       // only the messages have data
+	before      *store.Sum // of change after; nil: it is read as well
 }
 
-// recordsIn reads a stretch whole.
-func (c *conn) recordsIn(ctx context.Context, id string, p stretch) ([]session.Record, error) {
-	if p.after >= p.upTo {
-		return nil, nil
+// follow reads the changes of a session's log in order, and checks that they
+// are all there, that each follows the one before it, and that the log ends
+// where the row says. Parts is the session's history.
+func (c *conn) follow(ctx context.Context, r store.Ref, w row, parts []stretch, what reading, visit func(logRow) error) error {
+	if what.after >= what.upTo {
+		return nil
 	}
-	entries, err := c.entriesIn(ctx, id, p, math.MaxInt)
+	chain := store.Chain{ID: r.ID, Seq: what.after}
+	from := what.after // changes after it are read
+	switch {
+	case what.before != nil:
+		chain.Sum = *what.before
+	case what.after > 0:
+		from, chain.Seq = what.after-1, what.after-1
+	}
+	most := math.MaxInt
+	if what.limit > 0 {
+		most = what.limit
+	}
+	shown := columns
+	if what.messages {
+		shown = messageColumns
+	}
+	n := 0
+	for _, p := range parts {
+		p.after, p.upTo = max(p.after, from), min(p.upTo, what.upTo)
+		if p.after >= p.upTo || n >= most {
+			continue
+		}
+		rest := most - n
+		if p.log == w.log && p.upTo == w.last {
+			p.upTo = math.MaxInt64 // what is written behind the end is found, too
+		}
+		if chain.Seq < what.after {
+			rest = max(rest, rest+1) // without overflow: the change before is one more
+		}
+		err := c.each(ctx, "SELECT "+shown+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+			[]any{p.log, p.after, p.upTo, rest}, func(rows *sql.Rows) error {
+				var l logRow
+				if err := l.scan(rows); err != nil {
+					return scanError(r.ID, "log", err)
+				}
+				if l.seq == what.after { // only its sum is needed
+					chain.Seq, chain.Sum = l.seq, l.sum
+					return nil
+				}
+				if err := chain.Follow(l.logged(), l.sum); err != nil {
+					return err
+				}
+				n++
+				return visit(l)
+			})
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case n >= most && chain.Seq < what.upTo:
+		return nil
+	case what.upTo == w.last:
+		return chain.End(w.last, w.lastSum)
+	}
+	return chain.End(what.upTo, chain.Sum)
+}
+
+// ends checks that a session's log ends where its row says, for readers that do
+// not read the end.
+func (c *conn) ends(ctx context.Context, r store.Ref, w row) error {
+	chain := store.Chain{ID: r.ID, Seq: w.forkedAt}
+	if _, err := c.one(ctx, "SELECT seq, sum FROM changes WHERE log = ? ORDER BY seq DESC LIMIT 1", []any{w.log}, &chain.Seq, (*int64)(&chain.Sum)); err != nil {
+		return err
+	}
+	return chain.End(w.last, w.lastSum)
+}
+
+// records reads changes whole.
+func (c *conn) records(ctx context.Context, r store.Ref, w row, what reading) ([]session.Record, error) {
+	parts, err := c.history(ctx, w, w.last)
 	if err != nil {
 		return nil, err
 	}
-	records := make([]session.Record, len(entries))
-	for i, e := range entries {
-		records[i] = e.Record
-	}
-	return records, nil
+	var records []session.Record
+	err = c.follow(ctx, r, w, parts, what, func(l logRow) error {
+		record, err := l.record(r.ID)
+		records = append(records, record)
+		return err
+	})
+	return records, err
 }
 
 // fill adds the messages up to a change to a session that has the later ones: of
@@ -246,17 +339,34 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 	if s.Info().MessageCount == 0 {
 		return s, nil
 	}
-	parts, err := c.history(ctx, w, after)
+	parts, err := c.history(ctx, w, w.last)
 	if err != nil {
 		return session.Session{}, err
 	}
 	var messages []session.Message
-	shown := store.ShownSpans(session.Spans(s), s.Window(), whole)
-	for _, p := range parts {
-		for _, span := range shown {
-			if messages, err = c.messagesIn(ctx, s.ID(), p.within(span), messages); err != nil {
-				return session.Session{}, err
+	for _, span := range store.ShownSpans(session.Spans(s), s.Window(), whole) {
+		what := reading{after: span.From - 1, upTo: after, messages: true}
+		if span.To != 0 {
+			what.upTo = min(after, span.To)
+		}
+		if what.after >= what.upTo {
+			continue
+		}
+		err := c.follow(ctx, store.RefOf(s), w, parts, what, func(l logRow) error {
+			if l.kind != messageAdded {
+				return nil
 			}
+			record, err := l.record(s.ID())
+			if err != nil {
+				return err
+			}
+			if added, ok := record.Change.(session.MessageAdded); ok {
+				messages = append(messages, added.Message)
+			}
+			return nil
+		})
+		if err != nil {
+			return session.Session{}, err
 		}
 	}
 	for _, m := range s.All() {
@@ -269,38 +379,4 @@ func (c *conn) fill(ctx context.Context, w row, s session.Session, after int64, 
 		return session.Session{}, store.Unreadable(s.ID(), "log", err)
 	}
 	return full, nil
-}
-
-// within is the part of a stretch that lies in a span.
-func (p stretch) within(span session.Span) stretch {
-	p.after = max(p.after, span.From-1)
-	if span.To != 0 {
-		p.upTo = min(p.upTo, span.To)
-	}
-	return p
-}
-
-// messagesIn adds the messages of a stretch to a list.
-func (c *conn) messagesIn(ctx context.Context, id string, p stretch, messages []session.Message) ([]session.Message, error) {
-	if p.after >= p.upTo {
-		return messages, nil
-	}
-	err := c.each(ctx, "SELECT "+columns+" FROM changes WHERE log = ? AND seq > ? AND seq <= ? AND kind = ? ORDER BY seq",
-		[]any{p.log, p.after, p.upTo, messageAdded}, func(rows *sql.Rows) error {
-			var r logRow
-			if err := r.scan(rows); err != nil {
-				return err
-			}
-			record, err := r.record(id)
-			if err != nil {
-				return err
-			}
-			added, ok := record.Change.(session.MessageAdded)
-			if !ok {
-				return &session.CorruptError{ID: id, Path: "log", Reason: "a message is not where it belongs"}
-			}
-			messages = append(messages, added.Message)
-			return nil
-		})
-	return messages, err
 }

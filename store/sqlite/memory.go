@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/admission"
 )
@@ -86,8 +88,8 @@ func (c *conn) memoryKey(ctx context.Context, o store.Owner, name string) (id, l
 
 // addEntry writes a version of a key and indexes it in place of the last one.
 func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.Entry, callID string) error {
-	if _, err := c.exec(ctx, "INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value) VALUES (?, ?, ?, ?, ?, ?)",
-		id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value)); err != nil {
+	if _, err := c.exec(ctx, "INSERT INTO memory_entries (key, version, created_at, updated_at, session_id, value, sum) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		id, e.Version, micros(e.CreatedAt), micros(e.UpdatedAt), e.SessionID, []byte(e.Value), entrySum(e)); err != nil {
 		return err
 	}
 	if _, err := c.exec(ctx, "UPDATE memory_keys SET version = ? WHERE id = ?", e.Version, id); err != nil {
@@ -105,7 +107,7 @@ func (c *conn) addEntry(ctx context.Context, id int64, o store.Owner, e store.En
 	return c.indexEntry(ctx, id, entryTokens(o, e))
 }
 
-const selectEntry = `SELECT k.name, e.version, e.created_at, e.updated_at, e.session_id, e.value
+const selectEntry = `SELECT e.sum, k.name, e.version, e.created_at, e.updated_at, e.session_id, e.value
 FROM memory_keys k JOIN memory_entries e ON e.key = k.id `
 
 // entry reads a version of an entry, 0 for the newest.
@@ -114,17 +116,31 @@ func (c *conn) entry(ctx context.Context, o store.Owner, key string, version int
 WHERE k.tenant = ?2 AND k.scope = ?3 AND k.owner = ?4 AND k.name = ?5`,
 		[]any{version, o.Tenant, string(o.Scope), o.Name, key}, func(rows *sql.Rows) (err error) {
 			found = true
-			e, err = scanEntry(rows)
+			e, err = readEntry(rows)
 			return err
 		})
 	return e, found, err
 }
 
-func scanEntry(rows *sql.Rows) (store.Entry, error) {
+// readEntry scans a row of selectEntry and checks it.
+func readEntry(rows *sql.Rows) (store.Entry, error) {
+	var sum int64
+	e, err := scanEntry(rows, &sum)
+	if err != nil {
+		return e, fmt.Errorf("memory is %w: a column cannot be read: %w", session.ErrCorrupt, err)
+	}
+	if entrySum(e) != sum {
+		return e, fmt.Errorf("memory is %w: entry %s, version %d, does not match its checksum", session.ErrCorrupt, e.Key, e.Version)
+	}
+	return e, nil
+}
+
+// scanEntry scans a row that ends with the columns of an entry.
+func scanEntry(rows *sql.Rows, before ...any) (store.Entry, error) {
 	var e store.Entry
 	var created, updated int64
 	var value []byte
-	err := rows.Scan(&e.Key, &e.Version, &created, &updated, &e.SessionID, &value)
+	err := rows.Scan(append(before, &e.Key, &e.Version, &created, &updated, &e.SessionID, &value)...)
 	e.CreatedAt, e.UpdatedAt, e.Value = instant(created), instant(updated), json.RawMessage(value)
 	return e, err
 }
@@ -165,7 +181,7 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND k.name > ?`, []any{o.Tena
 	var entries []store.Entry
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, query+" ORDER BY k.name LIMIT ?", append(args, limit), func(rows *sql.Rows) error {
-			e, err := scanEntry(rows)
+			e, err := readEntry(rows)
 			entries = append(entries, e)
 			return err
 		})

@@ -13,12 +13,17 @@ import (
 // Load reads the last version, with the open tail where asked.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded session.Session, err error) {
 	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+		if w.last == w.head.seq || w.last > w.seq && !tail {
+			if err := c.ends(ctx, r, w); err != nil {
+				return err
+			}
+		}
 		last, err := c.load(ctx, r, w, w.version, false)
 		if err != nil || !tail {
 			loaded = last
 			return err
 		}
-		records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: w.seq, upTo: w.last})
+		records, err := c.records(ctx, r, w, reading{after: w.seq, upTo: w.last})
 		if err != nil {
 			return err
 		}
@@ -79,8 +84,8 @@ func (c *conn) folded(ctx context.Context, r store.Ref, w row, version int64) (s
 func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int64) (_ session.Session, after int64, _ error) {
 	from := w.head
 	if from.n.Valid && from.version > version {
-		if _, err := c.one(ctx, "SELECT n, version, seq, sum FROM heads WHERE log = ? AND version <= ? ORDER BY base DESC LIMIT 1",
-			[]any{w.log, version}, &from.n, &from.version, &from.seq, &from.sum); err != nil {
+		if _, err := c.one(ctx, "SELECT n, version, seq, log_sum, sum FROM heads WHERE log = ? AND version <= ? ORDER BY base DESC LIMIT 1",
+			[]any{w.log, version}, &from.n, &from.version, &from.seq, (*int64)(&from.logSum), &from.sum); err != nil {
 			return session.Session{}, 0, err
 		}
 		from.data = nil
@@ -97,9 +102,9 @@ func (c *conn) foldedAfter(ctx context.Context, r store.Ref, w row, version int6
 		return session.Session{}, 0, err
 	}
 	if n := int64(len(commits)); n == 0 || n != version-from.version {
-		return session.Session{}, 0, &session.CorruptError{ID: r.ID, Path: "commits", Reason: fmt.Sprintf("%d of %d are there", n, version-from.version)}
+		return session.Session{}, 0, &session.CorruptError{ID: r.ID, Path: "commits", Reason: fmt.Sprintf("%d of the %d after version %d are there", n, version-from.version, from.version)}
 	}
-	records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: from.seq, upTo: commits[len(commits)-1].LastSeq})
+	records, err := c.records(ctx, r, w, reading{after: from.seq, upTo: commits[len(commits)-1].LastSeq, before: &from.logSum})
 	if err != nil {
 		return session.Session{}, 0, err
 	}
@@ -118,8 +123,9 @@ func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
 		return session.Info{}, err
 	}
 	var header string
+	var sum int64
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
-		found, err := c.one(ctx, "SELECT header FROM sessions WHERE tenant = ? AND id = ?", []any{r.Tenant, r.ID}, &header)
+		found, err := c.one(ctx, "SELECT header, header_sum FROM sessions WHERE tenant = ? AND id = ?", []any{r.Tenant, r.ID}, &header, &sum)
 		if err == nil && !found {
 			err = session.NotFound(r.ID)
 		}
@@ -128,7 +134,7 @@ func (s *Store) Info(ctx context.Context, r store.Ref) (session.Info, error) {
 	if err != nil {
 		return session.Info{}, err
 	}
-	return decodeHeader(r, header)
+	return decodeHeader(r, header, sum)
 }
 
 // Log reads changes.
@@ -143,23 +149,15 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 		if err != nil {
 			return err
 		}
-		for _, p := range parts {
-			p.after = max(p.after, after)
-			if p.after >= p.upTo || len(entries) >= limit {
-				continue
+		return c.follow(ctx, r, w, parts, reading{after: max(after, 0), upTo: w.last, limit: limit}, func(l logRow) error {
+			record, err := l.record(r.ID)
+			entry := session.LogEntry{Record: record, Version: l.version, Discarded: l.discarded}
+			if l.seq > w.seq {
+				entry.Version = 0 // in the open tail
 			}
-			found, err := c.entriesIn(ctx, r.ID, p, limit-len(entries))
-			if err != nil {
-				return err
-			}
-			for _, entry := range found {
-				if p.log == w.log && entry.Version > w.version {
-					entry.Version = 0 // in the open tail
-				}
-				entries = append(entries, entry)
-			}
-		}
-		return nil
+			entries = append(entries, entry)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -173,8 +171,23 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 		return nil, err
 	}
 	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		commits, err = c.commitsIn(ctx, r.ID, w.log, after, w.version, limit)
-		return err
+		if commits, err = c.commitsIn(ctx, r.ID, w.log, after, w.version, limit); err != nil {
+			return err
+		}
+		next := max(after, 0)
+		for _, commit := range commits {
+			if next++; commit.Version != next {
+				return missingCommit(r.ID, next)
+			}
+		}
+		if next < w.version && len(commits) < limit {
+			return missingCommit(r.ID, next+1)
+		}
+		return nil
 	})
 	return commits, err
+}
+
+func missingCommit(id string, version int64) error {
+	return &session.CorruptError{ID: id, Path: "commits", Reason: fmt.Sprintf("that of version %d is missing", version)}
 }

@@ -76,7 +76,7 @@ func (c *conn) repair(ctx context.Context, r store.Ref, e examination) error {
 			return err
 		}
 	}
-	names, values, err := e.columns()
+	names, values, err := e.columns(r)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,10 @@ func (c *conn) rebuildHeads(ctx context.Context, r store.Ref, w row) error {
 		if w.head.version > 0 && !(versionWrite{sealed: s}).headDue(w) {
 			return nil
 		}
-		if err := c.addHead(ctx, w.log, s); err != nil {
+		if _, err := c.one(ctx, "SELECT sum FROM changes WHERE log = ? AND seq = ?", []any{w.log, s.Seq()}, (*int64)(&w.lastSum)); err != nil {
+			return err
+		}
+		if err := c.addHead(ctx, w, s); err != nil {
 			return err
 		}
 		w.head = head{version: s.Version(), seq: s.Seq()}
@@ -111,7 +114,7 @@ func (c *conn) rebuildHeads(ctx context.Context, r store.Ref, w row) error {
 	if err := c.sizeAfter(ctx, &w, w.last); err != nil {
 		return err
 	}
-	_, err := c.exec(ctx, "UPDATE sessions SET unfolded = ? WHERE log = ?", w.unfolded, w.log)
+	_, err := c.exec(ctx, "UPDATE sessions SET since_head = ? WHERE log = ?", w.unfolded, w.log)
 	return err
 }
 

@@ -25,15 +25,16 @@ func (s *Store) Sweepable(ctx context.Context, tenant string, r store.Retention,
 	clock := s.now()
 	var infos []session.Info
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.each(ctx, `SELECT id, header, lease_token, lease_holder, lease_until, lease_open FROM sessions s
+		return c.each(ctx, `SELECT id, header, header_sum, lease_token, lease_holder, lease_until, lease_open FROM sessions s
 WHERE tenant = ? AND tail_live = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE log = s.log AND taken = 0)
 ORDER BY updated_at, id`, []any{tenant}, func(rows *sql.Rows) error {
 			var id, header string
-			l, err := scanLease(rows, &id, &header)
+			var sum int64
+			l, err := scanLease(rows, &id, &header, &sum)
 			if err != nil {
 				return err
 			}
-			info, err := decodeHeader(store.Ref{Tenant: tenant, ID: id}, header)
+			info, err := decodeHeader(store.Ref{Tenant: tenant, ID: id}, header, sum)
 			if err == nil && r.Fits(info, now) && !l.Live(clock) {
 				infos = append(infos, info)
 			}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"hash/crc32"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -26,6 +25,10 @@ type row struct {
 	lease    admission.Lease
 	header   string
 	head     head // the newest
+
+	lastSum   store.Sum // of the last change
+	headerSum int64
+	sum       int64 // of the row
 }
 
 // head is the folded state of a version.
@@ -33,6 +36,7 @@ type head struct {
 	n       sql.NullInt64 // null: it is missing
 	version int64
 	seq     int64
+	logSum  store.Sum // of its last change
 	sum     int64
 	size    int64
 	data    []byte // nil if it was not read
@@ -43,9 +47,9 @@ const (
 	// the row of its session.
 	smallHead = 16 << 10
 
-	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.unfolded,
-	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header,
-	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
+	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.since_head,
+	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header, s.last_sum, s.header_sum, s.row_sum,
+	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.log_sum, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
 	CASE WHEN length(h.data) <= ? THEN h.data END
 FROM sessions s LEFT JOIN heads h ON h.n = (SELECT n FROM heads WHERE log = s.log ORDER BY base DESC LIMIT 1)
 WHERE s.tenant = ? AND s.id = ?`
@@ -57,17 +61,21 @@ func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, fou
 	var lease leaseRow
 	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
 		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.unfolded,
-		&lease.Token, &lease.Holder, &lease.until, &lease.open, &w.header,
-		&w.head.n, &w.head.version, &w.head.seq, &w.head.sum, &w.head.size, &w.head.data)
+		&lease.Token, &lease.Holder, &lease.until, &lease.open, &w.header, (*int64)(&w.lastSum), &w.headerSum, &w.sum,
+		&w.head.n, &w.head.version, &w.head.seq, (*int64)(&w.head.logSum), &w.head.sum, &w.head.size, &w.head.data)
 	w.lease = lease.lease()
 	return w, found, err
 }
 
-// mustFind is find for a session that must be there.
+// mustFind is find for a session that must be there, with a row that is whole.
 func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	w, found, err := c.find(ctx, r, smallHead)
-	if err == nil && !found {
+	switch {
+	case err != nil:
+	case !found:
 		err = session.NotFound(r.ID)
+	default:
+		err = w.damage(r)
 	}
 	return w, err
 }
@@ -91,7 +99,7 @@ func (h head) decode(r store.Ref) (session.Session, error) {
 	case err != nil:
 	case store.RefOf(s) != r:
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
-	case int64(crc32.ChecksumIEEE(h.data)) != h.sum:
+	case h.checksum() != h.sum:
 		err = &session.InvalidError{Field: "head", Reason: "does not match its checksum"}
 	}
 	return s, store.Unreadable(r.ID, "head", err)
@@ -101,7 +109,7 @@ func (h head) decode(r store.Ref) (session.Session, error) {
 // not decoded. Data that was not read counts as readable, because it is read
 // before the next head is written.
 func (h head) readable(r store.Ref) error {
-	if h.n.Valid && (h.data == nil || int64(crc32.ChecksumIEEE(h.data)) == h.sum) {
+	if h.n.Valid && (h.data == nil || h.checksum() == h.sum) {
 		return nil
 	}
 	_, err := h.decode(r)
@@ -120,10 +128,14 @@ func encodeHeader(i session.Info) (string, error) {
 	return string(raw), err
 }
 
-func decodeHeader(r store.Ref, header string) (session.Info, error) {
+func decodeHeader(r store.Ref, header string, sum int64) (session.Info, error) {
 	i, err := session.DecodeHeader([]byte(header))
-	if err == nil && (i.ID != r.ID || i.Tenant != r.Tenant) {
+	switch {
+	case err != nil:
+	case i.ID != r.ID || i.Tenant != r.Tenant:
 		err = &session.InvalidError{Field: "header.sessionId", Reason: "is that of another session"}
+	case headerSum(r, header) != sum:
+		err = &session.InvalidError{Field: "header", Reason: "does not match its checksum"}
 	}
 	return i, store.Unreadable(r.ID, "header", err)
 }

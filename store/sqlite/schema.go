@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strconv"
 
+	codes "modernc.org/sqlite/lib"
+
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -16,6 +18,9 @@ import (
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
+
+// sumsSchema is the schema that added checksums. Its step fills them in.
+const sumsSchema = 8
 
 // applicationID marks a database file as one of ours ("Hold").
 const applicationID = 0x486f6c64
@@ -109,8 +114,15 @@ func (m *migration) run(ctx context.Context, c *conn) error {
 // step makes one step, unless another process has made the last one meanwhile.
 func (m *migration) step(ctx context.Context, c *conn) (err error) {
 	m.onWrite("before migration begin")
-	if err := c.run(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
+	for {
+		err := c.run(ctx, "BEGIN IMMEDIATE")
+		if err == nil {
+			break
+		}
+		// Another process may migrate a large database for longer than SQLite waits.
+		if ctx.Err() != nil || !isCode(err, codes.SQLITE_BUSY) {
+			return err
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -130,6 +142,11 @@ func (m *migration) step(ctx context.Context, c *conn) (err error) {
 		mark := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schema+1)
 		if err := c.run(ctx, string(text)+mark); err != nil {
 			return fmt.Errorf("make schema %d: %w", schema+1, err)
+		}
+		if schema+1 == sumsSchema {
+			if err := c.addMissingSums(ctx); err != nil {
+				return fmt.Errorf("make schema %d: %w", schema+1, err)
+			}
 		}
 	}
 	m.onWrite("before migration commit")

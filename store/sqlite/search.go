@@ -240,7 +240,7 @@ func (s *search) message(ctx context.Context, c *conn, from candidate) (p store.
 // entry reads an entry.
 func (s *search) entry(ctx context.Context, c *conn, from candidate) (p store.Passage, found bool, err error) {
 	err = c.each(ctx, selectEntry+"AND e.version = k.version WHERE k.id = ?", []any{from.n}, func(rows *sql.Rows) error {
-		e, err := scanEntry(rows)
+		e, err := readEntry(rows)
 		found = true
 		p = store.Passage{
 			Owner: from.owner, Key: e.Key, Version: e.Version,

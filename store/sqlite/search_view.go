@@ -94,7 +94,7 @@ func (c *conn) spansOf(ctx context.Context, r store.Ref, w row) ([]session.Span,
 	if err != nil {
 		return nil, err
 	}
-	records, err := c.recordsIn(ctx, r.ID, stretch{log: w.log, after: w.seq, upTo: w.last})
+	records, err := c.records(ctx, r, w, reading{after: w.seq, upTo: w.last})
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ WHERE log = (SELECT log FROM sessions WHERE tenant = ? AND id = ?)`,
 					rewrite(t, open(t, path, sqlite.Config{}), statement, r.Tenant, r.ID)
 				}
 			},
+			Damages: damages(path, &damaged),
 			Written: writtenByUs(t),
 		}
 	})

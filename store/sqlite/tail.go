@@ -87,6 +87,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 		}
 		w.lease = *wanted
 	}
+	w.lastSum = addSums(a.changes, w.lastSum, w.version+1)
 	if err := c.addChanges(ctx, w, a.changes, nil); err != nil {
 		return err
 	}
@@ -97,15 +98,16 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 			return err
 		}
 	}
+	if err := c.showRows(ctx, &w, a.next); err != nil {
+		return err
+	}
 	w.last, w.unfolded = a.next.Seq(), w.unfolded+a.size
-	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, unfolded = ? WHERE log = ?",
-		w.last, w.live, w.unfolded, w.log); err != nil {
+	w.sum = w.checksum(r)
+	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, since_head = ?, last_sum = ?, row_sum = ? WHERE log = ?",
+		w.last, w.live, w.unfolded, int64(w.lastSum), w.sum, w.log); err != nil {
 		return err
 	}
 	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running()); err != nil {
-		return err
-	}
-	if err := c.showRows(ctx, &w, a.next); err != nil {
 		return err
 	}
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
@@ -116,13 +118,14 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 }
 
 // showRows puts the task and workflow rows of a session into the stored header
-// if its pending changes move them.
+// if its pending changes move them. The sum of the row is left to the caller.
 func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error {
 	if !admission.MovesRows(session.Unsaved(next)) {
 		return nil
 	}
 	info := next.Info()
-	shown, err := decodeHeader(store.Ref{Tenant: info.Tenant, ID: info.ID}, w.header)
+	r := store.RefOf(next)
+	shown, err := decodeHeader(r, w.header, w.headerSum)
 	if err != nil {
 		return err
 	}
@@ -130,8 +133,9 @@ func (c *conn) showRows(ctx context.Context, w *row, next session.Session) error
 	if w.header, err = encodeHeader(shown); err != nil {
 		return err
 	}
-	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, task_status = ?, workflow_status = ? WHERE log = ?",
-		w.header, taskStatus(shown), workflowStatus(shown), w.log)
+	w.headerSum = headerSum(r, w.header)
+	_, err = c.exec(ctx, "UPDATE sessions SET header = ?, header_sum = ?, task_status = ?, workflow_status = ? WHERE log = ?",
+		w.header, w.headerSum, taskStatus(shown), workflowStatus(shown), w.log)
 	return err
 }
 
@@ -152,6 +156,16 @@ WHERE s.tenant = ? AND s.id = ? AND s.agent_id = ? AND c.seq = ? AND c.at = ? AN
 
 // Interrupted lists sessions whose execution was interrupted.
 func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.unheld(ctx, tenant, "open > 0")
+}
+
+// Unread lists sessions whose inbox waits for somebody.
+func (s *Store) Unread(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return s.unheld(ctx, tenant, "log IN (SELECT log FROM inbox WHERE taken = 0)")
+}
+
+// unheld lists sessions of a tenant that nobody holds.
+func (s *Store) unheld(ctx context.Context, tenant, condition string) ([]store.Ref, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
 	}
@@ -159,7 +173,7 @@ func (s *Store) Interrupted(ctx context.Context, tenant string) ([]store.Ref, er
 	var refs []store.Ref
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, `SELECT id, lease_token, lease_holder, lease_until, lease_open FROM sessions
-WHERE tenant = ? AND open > 0 ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
+WHERE tenant = ? AND `+condition+` ORDER BY id`, []any{tenant}, func(rows *sql.Rows) error {
 			var id string
 			l, err := scanLease(rows, &id)
 			if err == nil && !l.Live(now) {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"hash/crc32"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -68,11 +67,12 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v versionWrite) 
 	if err := w.admit(v.next, v.commit.Fence, now); err != nil {
 		return err
 	}
+	w.lastSum = addSums(v.changes, w.lastSum, w.version+1)
 	if err := c.addVersion(ctx, w, v); err != nil {
 		return err
 	}
 	if due {
-		if err := c.addHead(ctx, w.log, v.sealed); err != nil {
+		if err := c.addHead(ctx, w, v.sealed); err != nil {
 			return err
 		}
 		w.unfolded = 0
@@ -83,7 +83,7 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v versionWrite) 
 	if err := c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now); err != nil {
 		return err
 	}
-	if err := c.moveRow(ctx, &w, v); err != nil {
+	if err := c.moveRow(ctx, r, &w, v); err != nil {
 		return err
 	}
 	if due {
@@ -112,15 +112,16 @@ func (v versionWrite) headDue(w row) bool {
 	return w.unfolded*headShare >= w.head.size || versions >= maxVersions
 }
 
-// addHead writes the folded state of a version.
-func (c *conn) addHead(ctx context.Context, log int64, sealed session.Session) error {
+// addHead writes the folded state of a version that ends with the row's last
+// change.
+func (c *conn) addHead(ctx context.Context, w row, sealed session.Session) error {
 	data, err := session.EncodeHead(sealed)
 	if err != nil {
 		return err
 	}
-	i := sealed.Info()
-	_, err = c.exec(ctx, "INSERT INTO heads (log, base, version, seq, sum, data) VALUES (?, ?, ?, ?, ?, ?)",
-		log, i.Version, i.Version, i.Seq, crc32.ChecksumIEEE(data), data)
+	h := head{version: sealed.Version(), seq: sealed.Seq(), logSum: w.lastSum, data: data}
+	_, err = c.exec(ctx, "INSERT INTO heads (log, base, version, seq, log_sum, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		w.log, h.version, h.version, h.seq, int64(h.logSum), h.checksum(), data)
 	c.onWrite("after head")
 	return err
 }
@@ -134,7 +135,7 @@ func (c *conn) addVersion(ctx context.Context, w row, v versionWrite) error {
 	}
 	err := c.addChanges(ctx, w, v.changes, &commit)
 	if err == nil && len(v.changes) == 0 {
-		err = c.addCommit(ctx, w.log, commit)
+		err = c.addCommit(ctx, w, commit)
 	}
 	c.onWrite("after version")
 	return err
@@ -143,12 +144,15 @@ func (c *conn) addVersion(ctx context.Context, w row, v versionWrite) error {
 // moveRow updates a session's row to the new version. SQLite writes to every
 // index of a column that is set, so columns that hardly ever change have a
 // statement of their own, which runs only if they may have changed.
-func (c *conn) moveRow(ctx context.Context, w *row, v versionWrite) error {
+func (c *conn) moveRow(ctx context.Context, r store.Ref, w *row, v versionWrite) error {
 	i := v.sealed.Info()
 	hadTail := w.last > w.seq
 	w.version, w.seq, w.last, w.live, w.header = i.Version, i.Seq, i.Seq, 0, v.header
-	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, unfolded = ?, lease_open = ?, updated_at = ?, header = ?
-WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, !w.lease.Released, micros(i.UpdatedAt), v.header, w.log); err != nil {
+	w.headerSum = headerSum(r, v.header)
+	w.sum = w.checksum(r)
+	if _, err := c.exec(ctx, `UPDATE sessions SET version = ?, seq = ?, last_seq = ?, tail_live = 0, since_head = ?, lease_open = ?, updated_at = ?, header = ?,
+	last_sum = ?, header_sum = ?, row_sum = ? WHERE log = ?`, i.Version, i.Seq, i.Seq, w.unfolded, !w.lease.Released, micros(i.UpdatedAt), v.header,
+		int64(w.lastSum), w.headerSum, w.sum, w.log); err != nil {
 		return err
 	}
 	if err := c.setOpen(ctx, w, v.sealed.Running()); err != nil {

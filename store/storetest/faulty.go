@@ -200,6 +200,11 @@ func (f *FaultyStore) Post(ctx context.Context, r store.Ref, item store.Item) er
 	return f.only("Post", func() error { return f.store.Post(ctx, r, item) })
 }
 
+// Unread may fail as "Unread".
+func (f *FaultyStore) Unread(ctx context.Context, tenant string) ([]store.Ref, error) {
+	return faulty(f, "Unread", func() ([]store.Ref, error) { return f.store.Unread(ctx, tenant) })
+}
+
 // Inbox may fail as "Inbox".
 func (f *FaultyStore) Inbox(ctx context.Context, r store.Ref) ([]store.Item, error) {
 	return faulty(f, "Inbox", func() ([]store.Item, error) { return f.store.Inbox(ctx, r) })

@@ -26,6 +26,7 @@ func inboxBehaviours() []behaviour {
 		{name: "inbox/fencedTakerTakesNothing", needs: []string{Inboxes, Tails, Leases}, check: fencedTaker},
 		{name: "inbox/badItemsAreRefused", needs: []string{Inboxes}, check: badItems},
 		{name: "inbox/concurrentPostsAllArrive", needs: []string{Inboxes}, check: concurrentPosts},
+		{name: "inbox/unreadOnesAreListed", needs: []string{Inboxes, Leases, Tails}, check: unreadOnesAreListed},
 		{name: "inbox/goesWithItsSession", needs: []string{Inboxes}, check: inboxGoesWithItsSession},
 	}
 }
@@ -284,4 +285,50 @@ func inboxGoesWithItsSession(t testing.TB, d Data) {
 	wantUnread(t, st, ref("remade"))
 	post(t, st, ref("remade"), item("a"))
 	wantUnread(t, st, ref("remade"), "a")
+}
+
+func unreadOnesAreListed(t testing.TB, d Data) {
+	st := openHandles(t, d, 1)[0]
+	inboxes, leases := ability[store.Inboxes](t, st), ability[store.Leases](t, st)
+	want := func(ids ...string) {
+		t.Helper()
+		refs, err := inboxes.Unread(t.Context(), session.DefaultTenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := []string{}
+		for _, r := range refs {
+			have = append(have, r.ID)
+		}
+		slices.Sort(have)
+		if !slices.Equal(have, ids) {
+			t.Errorf("unread %v, want %v", have, ids)
+		}
+	}
+	a := create(t, st, newSession(t, "a"))
+	create(t, st, newSession(t, "b"))
+	create(t, st, newSession(t, "read"))
+	want()
+	post(t, st, ref("a"), item("1"))
+	post(t, st, ref("a"), item("2"))
+	post(t, st, ref("b"), item("1"))
+	want("a", "b")
+	lease, err := leases.Acquire(t.Context(), ref("b"), "somebody", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("a")
+	if err := leases.Release(t.Context(), ref("b"), lease); err != nil {
+		t.Fatal(err)
+	}
+	a = save(t, st, withItemTaken(t, a, "1"))
+	want("a", "b")
+	save(t, st, withItemTaken(t, a, "2"))
+	want("b")
+	if refs, err := inboxes.Unread(t.Context(), "another"); err != nil || len(refs) != 0 {
+		t.Errorf("of another tenant: %v, %v", refs, err)
+	}
+	if _, err := inboxes.Unread(t.Context(), "no tenant!"); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("of a bad tenant: %v", err)
+	}
 }

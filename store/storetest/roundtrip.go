@@ -87,6 +87,7 @@ func everyFieldAndEveryChange(t testing.TB, d Data) {
 			s = seen(back, save(t, st, back))
 		}
 		child := newFork(t, s, s.ID()+"-fork")
+		child = newFork(t, seen(child, create(t, st, child)), s.ID()+"-fork-of-fork")
 		seen(child, create(t, st, child))
 	}
 	for _, kind := range session.ChangeKinds() {
@@ -185,7 +186,7 @@ func callsWait() []session.Change {
 	expires, otherwise := start().Add(time.Hour), "no"
 	call := session.PendingCall{
 		ID: "p1", Kind: session.PendingApproval, CallID: "c1", ExecutionID: "e1", StepID: "s1", Tool: "look", Arguments: []byte(`{"at":"it"}`),
-		Prompt: "look?", Context: "at it", ChildID: "child", Details: []byte(`{"k":1}`), Default: &otherwise, AskedAt: start(), ExpiresAt: &expires,
+		Prompt: "look?", Context: "at it", ChildID: "child", Diff: "-a\n+b\n", Details: []byte(`{"k":1}`), Default: &otherwise, AskedAt: start(), ExpiresAt: &expires,
 	}
 	var permitted []session.Change
 	for i, s := range []session.Scope{
@@ -207,14 +208,14 @@ func callsWait() []session.Change {
 		session.PermissionModeChanged(session.PermissionPlan),
 		session.TaskEvent{Name: "permission_granted", Data: []byte(`{"key":"tool:x","grant":{"grantedAt":1,"expiresAt":2,"instance":"i","survivesRestart":true}}`)},
 		session.PermissionNoted{Scope: "tool:y", Note: session.NoteDenied}, session.PermissionNoted{Scope: "tool:y", Note: session.NoteAnswered},
-		session.PermissionNoted{Scope: "tool:y", Note: session.NoteDenied}, session.PermissionNoted{Scope: "tool:z", Note: session.NoteExecuted},
+		session.PermissionNoted{Scope: "tool:y", Note: session.NoteDenied}, session.PermissionNoted{Scope: "tool:z", Note: session.NoteExecuted}, session.PermissionNoted{Scope: "tool:z", Note: session.NoteTainted},
 	}...)
 }
 
 func executionEnds() []session.Change {
 	signal := session.Signal{Reason: session.StopError, Message: "broke", Context: session.Values{"n": []byte(`1`)}, Source: "model"}
 	return []session.Change{
-		session.ExecutionContinued{},
+		session.ExecutionContinued{Recovery: true},
 		session.ToolFinished{StepID: "s1", CallID: "c1", ToolName: "look", IsError: true, Synthetic: true, ChildSessionID: "child", ActiveSeconds: 2,
 			Spent: &session.Spent{Steps: 2, Usage: session.Usage{Input: 3}, Cost: 4}},
 		session.MessageAdded{Message: session.Message{ID: "t1", Role: session.RoleTool, StepID: "s1", ExecutionID: "e1", CreatedAt: start(),
@@ -357,7 +358,8 @@ func runChanges() []changeSet {
 		}},
 		{changes: []session.Change{
 			session.QuestionAnswered{Unit: "step/2", Response: "yes", TimedOut: true},
-			session.WorkflowSpecChanged{Spec: []byte(`{"spec":"Yg=="}`), Runtime: []byte(`{}`)},
+			session.WorkflowSpecChanged{Spec: []byte(`{"spec":"Yg=="}`), Runtime: []byte(`{}`), Variables: []session.RunVariable{{Name: "n", Value: "w"}}},
+			session.UnitsReset{Units: []string{"step/0"}, Finished: 1},
 			session.ArtifactWritten{Path: "/out/a.md", SHA256: "00"},
 			session.BudgetWarned{Budget: "max_tokens", Used: 8, Limit: 10},
 			session.UnitFailed{Unit: "step/3", Agent: "writer", Error: session.Failure{Kind: "error", Message: "broke"}, Seconds: 3},

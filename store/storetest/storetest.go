@@ -41,6 +41,11 @@ type Data struct {
 	// the suite cannot reach the data.
 	Newer func(t testing.TB, r store.Ref)
 
+	// Damages alter what is stored of one session, each in a way of its own, and
+	// each so that something of the session is not what was written. Nil: the
+	// suite cannot reach the data.
+	Damages map[string]func(t testing.TB, r store.Ref)
+
 	// Written counts the bytes the store has written so far. Nil: nobody counts.
 	Written func() int64
 }
@@ -66,6 +71,7 @@ const (
 	settableClock = "settable clock"
 	corruptHook   = "way to corrupt a session"
 	newerHook     = "way to make a session newer"
+	damageHook    = "way to damage a session"
 )
 
 // Abilities names the optional interfaces of package store that s implements.
@@ -128,6 +134,7 @@ func behaviours() []behaviour {
 		keysBehaviours(),
 		listBehaviours(),
 		corruptBehaviours(),
+		damageBehaviours(),
 		forkBehaviours(),
 		historyBehaviours(),
 		wakeBehaviours(),
@@ -170,6 +177,9 @@ func firstMissing(t testing.TB, d Data, needs []string) string {
 	}
 	if d.Newer != nil {
 		have = append(have, newerHook)
+	}
+	if d.Damages != nil {
+		have = append(have, damageHook)
 	}
 	for _, need := range needs {
 		if !slices.Contains(have, need) {

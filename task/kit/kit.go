@@ -104,7 +104,7 @@ func (r *Registry) shell(w task.Workspace) (tool.Tool, error) {
 	if r.c.Shell != nil {
 		c = *r.c.Shell
 	}
-	c.Dir = w.Root
+	c.Sandbox.Dir = w.Root
 	return shell.New(c)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Config says where requests may go. The zero value reaches every public
@@ -100,9 +101,10 @@ type Request struct {
 
 // Do sends a request and follows its redirects. To another origin it takes
 // neither headers, which may be credentials, nor a body. Response.Request has
-// the URL that answered; the caller closes the body. What may not be asked is
-// ErrRefused. Errors do not repeat the method and the URL.
+// the URL that answered; the caller closes the body. Where a call has a permit,
+// it decides about every other host. What may not be asked is ErrRefused. Errors do not repeat the method and the URL.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
+	asked := hostOf(r.URL)
 	for redirects := 0; ; redirects++ {
 		if err := c.guard.address(r.URL); err != nil {
 			return nil, err
@@ -124,6 +126,11 @@ func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 		}
 		if r, err = r.redirected(resp.StatusCode, next); err != nil {
 			return nil, err
+		}
+		if host := hostOf(next); host != asked {
+			if err := tool.CheckHost(ctx, host); err != nil {
+				return nil, refused("redirected to %s: %v; ask for it yourself if you need it", next.Redacted(), err)
+			}
 		}
 	}
 }

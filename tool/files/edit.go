@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -21,57 +22,68 @@ type editArguments struct {
 
 func (w *Workspace) editTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_edit", Effects: tool.Read | tool.Write, Nature: tool.Once, Timeout: timeout,
+		Name: "file_edit", Effects: tool.Read | tool.Write, Nature: tool.Once, Timeout: timeout, Diff: previewed(w.editedTexts),
 		Description: "Replace a piece of a file of the workspace by another. The piece must match exactly, white space included, and stand there once; a few lines around the change make it so.",
 	}, w.edit)
 }
 
-func (w *Workspace) edit(_ context.Context, in editArguments) (string, error) {
-	switch in.Old {
-	case "":
-		return "", &session.InvalidError{Field: "old", Reason: "is empty; file_write makes a file"}
-	case in.New:
-		return "", &session.InvalidError{Field: "new", Reason: "is the same as old"}
-	}
-	name, err := w.localChangeable(in.Path)
+func (w *Workspace) edit(ctx context.Context, in editArguments) (string, error) {
+	w, name, leave, err := w.enterChangeable(ctx, in.Path)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	w.write.Lock()
 	defer w.write.Unlock()
 	if name, err = w.followLinks(name); err != nil {
 		return "", err
 	}
-	raw, err := w.content(name)
+	before, after, places, err := w.replaced(name, in)
 	if err != nil {
 		return "", err
 	}
+	if _, err := regular.Replace(w.root, name, w.shown(name), []byte(after)); err != nil {
+		return "", err
+	}
+	if len(places) == 1 {
+		return fmt.Sprintf("Replaced it in %s at line %d.", w.shown(name), lineAt(before, places[0])), nil
+	}
+	return fmt.Sprintf("Replaced it in %s %d times.", w.shown(name), len(places)), nil
+}
+
+// replaced returns a file's text before and after an edit, and where it was
+// changed.
+func (w *Workspace) replaced(name string, in editArguments) (before, after string, places []int, err error) {
+	switch in.Old {
+	case "":
+		return "", "", nil, &session.InvalidError{Field: "old", Reason: "is empty; file_write makes a file"}
+	case in.New:
+		return "", "", nil, &session.InvalidError{Field: "new", Reason: "is the same as old"}
+	}
+	raw, err := w.content(name)
+	if err != nil {
+		return "", "", nil, err
+	}
 	if binary(raw) {
-		return "", fmt.Errorf("%s is binary", slashed(name))
+		return "", "", nil, fmt.Errorf("%s is binary", w.shown(name))
 	}
 	text, old, to := string(raw), in.Old, in.New
 	if strings.Contains(text, "\r\n") && !strings.Contains(old, "\r") {
 		// file_read shows such lines without the return.
 		old, to = strings.ReplaceAll(old, "\n", "\r\n"), strings.ReplaceAll(strings.ReplaceAll(to, "\r\n", "\n"), "\n", "\r\n")
 	}
-	places := occurrences(text, old)
+	places = occurrences(text, old)
 	switch {
 	case len(places) == 0:
-		return "", errors.New(explainMissing(slashed(name), text, in.Old))
+		return "", "", nil, errors.New(explainMissing(w.shown(name), text, in.Old))
 	case len(places) > 1 && !in.All:
-		return "", fmt.Errorf("it stands in %s %d times, at lines %s; add lines around it, or set all", slashed(name), len(places), someLines(text, places))
+		return "", "", nil, fmt.Errorf("it stands in %s %d times, at lines %s; add lines around it, or set all", w.shown(name), len(places), someLines(text, places))
 	}
-	text = strings.ReplaceAll(text, old, to)
-	if size := int64(len(text)); size > w.config.MaxFile {
-		return "", &TooLongError{slashed(name), size, w.config.MaxFile}
+	after = strings.ReplaceAll(text, old, to)
+	if size := int64(len(after)); size > w.config.MaxFile {
+		return "", "", nil, &regular.TooLongError{Name: w.shown(name), Size: size, Most: w.config.MaxFile}
 	}
-	if _, err := ReplaceFile(w.root, name, slashed(name), []byte(text)); err != nil {
-		return "", err
-	}
-	if len(places) == 1 {
-		return fmt.Sprintf("Replaced it in %s at line %d.", slashed(name), lineAt(string(raw), places[0])), nil
-	}
-	return fmt.Sprintf("Replaced it in %s %d times.", slashed(name), len(places)), nil
+	return text, after, places, nil
 }
 
 // occurrences lists where a piece begins, without overlap.

@@ -1,7 +1,8 @@
 // Package files lets an agent work on the files of one folder. Nothing outside
-// is reachable: every access goes through an os.Root, so that neither a path
-// nor a symbolic link nor a race between the two leads out. Hard links and
-// mounts inside the folder count as inside.
+// is reachable, except what a permit of the call names (tool.Permit): every
+// access goes through an os.Root, so that neither a path nor a symbolic link
+// nor a race between the two leads out. Hard links and mounts inside the folder
+// count as inside.
 package files
 
 import (
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -34,9 +36,11 @@ type Config struct {
 type Workspace struct {
 	config Config
 	root   *os.Root
-	bases  []string   // the folder's absolute names: as given, and with links resolved
-	write  sync.Mutex // held from reading a file to replacing it
+	bases  []string    // the folder's absolute names: as given, and with links resolved
+	write  *sync.Mutex // held from reading a file to replacing it
 	tools  []tool.Tool
+
+	outside string // the folder, where it is not the workspace but one outside; see enter
 }
 
 // timeout bounds one call. Searching is what may need it.
@@ -66,7 +70,7 @@ func Open(c Config) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	w := &Workspace{config: c, root: root, bases: []string{given, resolved}}
+	w := &Workspace{config: c, root: root, bases: []string{given, resolved}, write: &sync.Mutex{}}
 	if err := w.makeTools(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -129,14 +133,14 @@ func (w *Workspace) followLinks(name string) (string, error) {
 			return name, nil
 		}
 		if err != nil {
-			return "", ShortError(slashed(name), err)
+			return "", regular.ShortError(w.shown(name), err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return name, nil
 		}
 		to, err := w.root.Readlink(name)
 		if err != nil {
-			return "", ShortError(slashed(name), err)
+			return "", regular.ShortError(w.shown(name), err)
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(name), to)
@@ -145,17 +149,17 @@ func (w *Workspace) followLinks(name string) (string, error) {
 			return "", fmt.Errorf("a symbolic link leads out: %w", err)
 		}
 	}
-	return "", fmt.Errorf("%s: too many symbolic links", slashed(name))
+	return "", fmt.Errorf("%s: too many symbolic links", w.shown(name))
 }
 
 // open opens a regular file for reading.
 func (w *Workspace) open(name string) (*os.File, fs.FileInfo, error) {
-	return OpenRegular(w.root, name, slashed(name))
+	return regular.Open(w.root, name, w.shown(name))
 }
 
 // content reads a whole file, if it is not too long.
 func (w *Workspace) content(name string) ([]byte, error) {
-	return ReadRegular(w.root, name, slashed(name), w.config.MaxFile)
+	return regular.Read(w.root, name, w.shown(name), w.config.MaxFile)
 }
 
 // slashed returns a name as results show it, the same on every system.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -34,11 +35,11 @@ func (w *Workspace) find(ctx context.Context, in findArguments) (string, error) 
 		return "", err
 	}
 	out := report{most: w.config.MaxResult}
-	err = w.walk(ctx, in.Path, &out, func(name, below string, e fs.DirEntry) error {
+	err = w.walk(ctx, in.Path, &out, func(w *Workspace, name, below string, e fs.DirEntry) error {
 		if !pattern.match(below) {
 			return nil
 		}
-		shown := strings.ReplaceAll(slashed(name), "\n", "␊")
+		shown := strings.ReplaceAll(w.shown(name), "\n", "␊")
 		if e.IsDir() {
 			shown += "/"
 		}
@@ -59,11 +60,12 @@ var errEnough = errors.New("enough")
 
 // walk visits what is below a folder, by local name and by name below the
 // folder, in order. What cannot be read is noted and stops nothing else.
-func (w *Workspace) walk(ctx context.Context, path string, out *report, visit func(name, below string, e fs.DirEntry) error) error {
+func (w *Workspace) walk(ctx context.Context, path string, out *report, visit func(w *Workspace, name, below string, e fs.DirEntry) error) error {
 	if path == "" {
 		path = "."
 	}
-	start, err := w.local(path)
+	w, start, leave, err := w.enter(ctx, path, true)
+	defer leave()
 	if err == nil {
 		start, err = w.followLinks(start)
 	}
@@ -77,7 +79,7 @@ func (w *Workspace) walk(ctx context.Context, path string, out *report, visit fu
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil && name == start:
-			return ShortError(slashed(name), err)
+			return regular.ShortError(w.shown(name), err)
 		case err != nil:
 			unreadable++
 			return nil
@@ -91,7 +93,7 @@ func (w *Workspace) walk(ctx context.Context, path string, out *report, visit fu
 			return errEnough
 		}
 		below := strings.TrimPrefix(name, start+"/")
-		return visit(filepath.FromSlash(name), below, e)
+		return visit(w, filepath.FromSlash(name), below, e)
 	})
 	if unreadable > 0 {
 		out.note("%d could not be read", unreadable)
@@ -113,7 +115,7 @@ type searchArguments struct {
 
 func (w *Workspace) searchTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_search", Effects: tool.Read, Nature: tool.ReadOnly, Timeout: timeout,
+		Name: "file_search", Effects: tool.Read, Deep: true, Nature: tool.ReadOnly, Timeout: timeout,
 		Description: "Search the text files of the workspace for a regular expression. Each match is shown as path:line:text. Binary files and folders called .git are left out.",
 	}, w.search)
 }
@@ -123,7 +125,7 @@ func (w *Workspace) search(ctx context.Context, in searchArguments) (string, err
 	if err != nil {
 		return "", err
 	}
-	err = w.walk(ctx, in.Path, &s.out, func(name, below string, e fs.DirEntry) error {
+	err = w.walk(ctx, in.Path, &s.out, func(w *Workspace, name, below string, e fs.DirEntry) error {
 		if e.IsDir() || (s.files != nil && !s.files.match(below)) {
 			return nil
 		}
@@ -199,7 +201,7 @@ func (s *search) file(w *Workspace, name string) error {
 			if s.pattern.MatchString(strings.TrimSuffix(lines[at], "\r")) {
 				mark = ":"
 			}
-			s.out.add(slashed(name) + mark + strconv.Itoa(at+1) + mark + clip(visible(strings.TrimSuffix(lines[at], "\r")), 400))
+			s.out.add(w.shown(name) + mark + strconv.Itoa(at+1) + mark + clip(visible(strings.TrimSuffix(lines[at], "\r")), 400))
 		}
 		shown = max(shown, end)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -33,10 +34,11 @@ func (w *Workspace) read(ctx context.Context, in readArguments) (string, error) 
 	if in.From < 0 || in.To < 0 || (in.To > 0 && in.To < in.From) {
 		return "", &session.InvalidError{Field: "from", Reason: fmt.Sprintf("lines %d to %d are no range", in.From, in.To)}
 	}
-	name, err := w.local(in.Path)
+	w, name, leave, err := w.enter(ctx, in.Path, false)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	f, info, err := w.open(name)
 	if err != nil {
 		return "", err
@@ -44,13 +46,13 @@ func (w *Workspace) read(ctx context.Context, in readArguments) (string, error) 
 	defer f.Close() //nolint:errcheck // nothing was written
 	lines := bufio.NewReaderSize(f, 64<<10)
 	if start, err := lines.Peek(sniffBytes); binary(start) {
-		return "", fmt.Errorf("%s is binary, %d bytes: it cannot be shown", slashed(name), info.Size())
+		return "", fmt.Errorf("%s is binary, %d bytes: it cannot be shown", w.shown(name), info.Size())
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	}
 	s := span{from: max(in.From, 1), to: in.To, most: w.config.MaxResult}
 	if err := s.read(ctx, lines); err != nil {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	}
 	return s.text(in.Numbers), nil
 }
@@ -167,27 +169,28 @@ func (w *Workspace) listTool() (tool.Tool, error) {
 	}, w.list)
 }
 
-func (w *Workspace) list(_ context.Context, in listArguments) (string, error) {
+func (w *Workspace) list(ctx context.Context, in listArguments) (string, error) {
 	if in.Path == "" {
 		in.Path = "."
 	}
-	name, err := w.local(in.Path)
+	w, name, leave, err := w.enter(ctx, in.Path, true)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	if info, err := w.root.Stat(name); err != nil {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	} else if !info.IsDir() {
-		return "", fmt.Errorf("%s is no folder", slashed(name))
+		return "", fmt.Errorf("%s is no folder", w.shown(name))
 	}
 	f, err := w.root.Open(name)
 	if err != nil {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	entries, err := f.ReadDir(maxListed + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	}
 	if len(entries) == 0 {
 		return "[the folder is empty]", nil

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -19,18 +20,19 @@ type writeArguments struct {
 
 func (w *Workspace) writeTool() (tool.Tool, error) {
 	return tool.Func(tool.Spec{
-		Name: "file_write", Effects: tool.Write, Nature: tool.Idempotent, Timeout: timeout,
+		Name: "file_write", Effects: tool.Write, Nature: tool.Idempotent, Timeout: timeout, Diff: previewed(w.writtenTexts),
 		Description: "Write a whole file of the workspace, new or instead of what was there. Use file_edit to change a part.",
 	}, w.writeFile)
 }
 
-func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, error) {
-	name, err := w.localChangeable(in.Path)
+func (w *Workspace) writeFile(ctx context.Context, in writeArguments) (string, error) {
+	w, name, leave, err := w.enterChangeable(ctx, in.Path)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	if size := int64(len(in.Content)); size > w.config.MaxFile {
-		return "", &TooLongError{slashed(name), size, w.config.MaxFile}
+		return "", &regular.TooLongError{Name: w.shown(name), Size: size, Most: w.config.MaxFile}
 	}
 	w.write.Lock()
 	defer w.write.Unlock()
@@ -39,29 +41,29 @@ func (w *Workspace) writeFile(_ context.Context, in writeArguments) (string, err
 	}
 	if in.CreateDirs {
 		if err := w.root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			return "", ShortError(slashed(name), err)
+			return "", regular.ShortError(w.shown(name), err)
 		}
 	}
-	replaced, err := ReplaceFile(w.root, name, slashed(name), []byte(in.Content))
+	replaced, err := regular.Replace(w.root, name, w.shown(name), []byte(in.Content))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !in.CreateDirs:
 		return "", fmt.Errorf("%w; create_dirs makes missing folders", err)
 	case err != nil:
 		return "", err
 	case replaced:
-		return fmt.Sprintf("Wrote %d bytes to %s, instead of what was there.", len(in.Content), slashed(name)), nil
+		return fmt.Sprintf("Wrote %d bytes to %s, instead of what was there.", len(in.Content), w.shown(name)), nil
 	}
-	return fmt.Sprintf("Wrote %d bytes to the new file %s.", len(in.Content), slashed(name)), nil
+	return fmt.Sprintf("Wrote %d bytes to the new file %s.", len(in.Content), w.shown(name)), nil
 }
 
-// localChangeable is local for a path that is to be changed: any but the
+// enterChangeable is enter for a path that is to be changed: any but the
 // workspace itself.
-func (w *Workspace) localChangeable(path string) (string, error) {
-	name, err := w.local(path)
+func (w *Workspace) enterChangeable(ctx context.Context, path string) (*Workspace, string, func(), error) {
+	in, name, leave, err := w.enter(ctx, path, false)
 	if err == nil && name == "." {
-		return "", &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%q is the workspace itself", path)}
+		return nil, "", leave, &session.InvalidError{Field: "path", Reason: fmt.Sprintf("%q is the workspace itself", path)}
 	}
-	return name, err
+	return in, name, leave, err
 }
 
 type moveArguments struct {
@@ -77,33 +79,51 @@ func (w *Workspace) moveTool() (tool.Tool, error) {
 	}, w.move)
 }
 
-func (w *Workspace) move(_ context.Context, in moveArguments) (string, error) {
-	from, err := w.localChangeable(in.From)
+func (w *Workspace) move(ctx context.Context, in moveArguments) (string, error) {
+	there, to, leaveThere, err := w.enterChangeable(ctx, in.To)
 	if err != nil {
 		return "", err
 	}
-	to, err := w.localChangeable(in.To)
+	defer leaveThere()
+	w, from, leave, err := w.enterChangeable(ctx, in.From)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	w.write.Lock()
 	defer w.write.Unlock()
 	if _, err := w.root.Lstat(from); err != nil {
-		return "", ShortError(slashed(from), err)
+		return "", regular.ShortError(w.shown(from), err)
 	}
-	switch info, err := w.root.Lstat(to); {
+	switch info, err := there.root.Lstat(to); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return "", ShortError(slashed(to), err)
+		return "", regular.ShortError(there.shown(to), err)
 	case info.IsDir():
-		return "", fmt.Errorf("%s is a folder: say the new name too, such as %s", slashed(to), slashed(filepath.Join(to, filepath.Base(from))))
+		return "", fmt.Errorf("%s is a folder: say the new name too, such as %s", there.shown(to), there.shown(filepath.Join(to, filepath.Base(from))))
 	case !in.Overwrite:
-		return "", fmt.Errorf("%s is there already; overwrite replaces it", slashed(to))
+		return "", fmt.Errorf("%s is there already; overwrite replaces it", there.shown(to))
 	}
-	if err := w.root.Rename(from, to); err != nil {
-		return "", ShortError(slashed(from)+" to "+slashed(to), err)
+	if err := w.rename(from, there, to); err != nil {
+		return "", regular.ShortError(w.shown(from)+" to "+there.shown(to), err)
 	}
-	return fmt.Sprintf("Moved %s to %s.", slashed(from), slashed(to)), nil
+	return fmt.Sprintf("Moved %s to %s.", w.shown(from), there.shown(to)), nil
+}
+
+// rename moves within one folder at once. Between the workspace and a folder
+// outside a file is copied, durably, and then removed.
+func (w *Workspace) rename(from string, there *Workspace, to string) error {
+	if w == there {
+		return w.root.Rename(from, to)
+	}
+	content, err := w.content(from)
+	if err != nil {
+		return err
+	}
+	if _, err := regular.Replace(there.root, to, there.shown(to), content); err != nil {
+		return err
+	}
+	return w.root.Remove(from)
 }
 
 type deleteArguments struct {
@@ -118,16 +138,17 @@ func (w *Workspace) deleteTool() (tool.Tool, error) {
 	}, w.remove)
 }
 
-func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error) {
-	name, err := w.localChangeable(in.Path)
+func (w *Workspace) remove(ctx context.Context, in deleteArguments) (string, error) {
+	w, name, leave, err := w.enterChangeable(ctx, in.Path)
 	if err != nil {
 		return "", err
 	}
+	defer leave()
 	w.write.Lock()
 	defer w.write.Unlock()
 	info, err := w.root.Lstat(name)
 	if err != nil {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	}
 	if in.Recursive && info.IsDir() {
 		err = w.root.RemoveAll(name)
@@ -135,7 +156,7 @@ func (w *Workspace) remove(_ context.Context, in deleteArguments) (string, error
 		err = w.root.Remove(name)
 	}
 	if err != nil {
-		return "", ShortError(slashed(name), err)
+		return "", regular.ShortError(w.shown(name), err)
 	}
-	return fmt.Sprintf("Deleted %s.", slashed(name)), nil
+	return fmt.Sprintf("Deleted %s.", w.shown(name)), nil
 }

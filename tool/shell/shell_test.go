@@ -6,9 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/tool/sandbox"
 	"github.com/holdfast-dev/holdfast/tool/shell"
 )
 
@@ -25,12 +26,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newShell(t *testing.T, c shell.Config) (tool.Tool, string) {
 	t.Helper()
-	c.Dir = t.TempDir()
+	c.Sandbox.Dir = t.TempDir()
 	sh, err := shell.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sh, c.Dir
+	return sh, c.Sandbox.Dir
 }
 
 func call(ctx context.Context, t *testing.T, sh tool.Tool, in map[string]any) (tool.Result, error) {
@@ -64,12 +65,14 @@ func TestShell_outputAndExitCode(t *testing.T) {
 		"echo no; exit 3":                 {Content: "exit code 3\nno\n", IsError: true},
 		"pwd -P":                          {Content: "exit code 0\n" + resolved + "\n"},
 		"cat":                             {Content: "exit code 0\n[no output]"}, // no input to wait for
-		"kill -9 $$":                      {Content: "ended by signal: killed\n[no output]", IsError: true},
 		`printf '\033[31mred\033[0m\377'`: {Content: "exit code 0\nred\uFFFD"},
 	} {
 		if got := run(t, sh, line); got != want {
 			t.Errorf("%s: got %+v, want %+v", line, got, want)
 		}
+	}
+	if got := run(t, sh, "kill -9 $$"); !got.IsError || !strings.HasPrefix(got.Content, "exit code 137\n") {
+		t.Errorf("a killed shell: %+v", got)
 	}
 	if spec := sh.Spec(); spec.Nature != tool.Once || spec.Concurrent() {
 		t.Errorf("it is %q and may run beside others: %v", spec.Nature, spec.Concurrent())
@@ -90,7 +93,7 @@ func TestShell_badCallsRunNothing(t *testing.T) {
 		t.Errorf("something ran: %v, %v", left, err)
 	}
 	for _, dir := range []string{"", "/dev/null", filepath.Join(dir, "missing")} {
-		if _, err := shell.New(shell.Config{Dir: dir}); err == nil {
+		if _, err := shell.New(shell.Config{Sandbox: sandbox.Config{Dir: dir}}); err == nil {
 			t.Errorf("made a shell in %q", dir)
 		}
 	}
@@ -99,7 +102,7 @@ func TestShell_badCallsRunNothing(t *testing.T) {
 func TestShell_seesOnlyTheVariablesItMay(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_KEY", "sesame")
 	t.Setenv("HOLDFAST_TEST_OPEN", "handed on")
-	sh, _ := newShell(t, shell.Config{Env: []string{"HOLDFAST_TEST_OPEN"}})
+	sh, _ := newShell(t, shell.Config{Sandbox: sandbox.Config{Env: []string{"HOLDFAST_TEST_OPEN"}}})
 	got := run(t, sh, "env").Content
 	if strings.Contains(got, "sesame") || !strings.Contains(got, "HOLDFAST_TEST_OPEN=handed on\n") || !strings.Contains(got, "PATH=") {
 		t.Errorf("the environment is %q", got)
@@ -116,78 +119,72 @@ func TestShell_longOutputKeepsBothEnds(t *testing.T) {
 	}
 }
 
-// gone waits for a process to end.
-func gone(t *testing.T, pid int) {
+// openPipe makes a named pipe in the workspace and opens its reading end. Read
+// only, it ends when no process of a command holds the other end open any more.
+// (The numbers of processes mean nothing outside their namespace.)
+func openPipe(t *testing.T, path string, flag int) *os.File {
 	t.Helper()
-	for range 500 {
-		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) || zombie(pid) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // there is nothing to wait on: it is not our child
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	t.Errorf("process %d is still there", pid)
-}
-
-// zombie reports a process that has ended and that nobody has asked about.
-func zombie(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return err == nil && strings.Contains(string(stat), ") Z ")
-}
-
-func pidIn(t *testing.T, file string) int {
-	t.Helper()
-	raw, err := os.ReadFile(file)
+	pipe, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
+	t.Cleanup(func() { _ = pipe.Close() })
+	if err := pipe.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return pid
+	return pipe
+}
+
+// expectReleased waits until nobody holds the pipe open.
+func expectReleased(t *testing.T, pipe *os.File) {
+	t.Helper()
+	if _, err := io.ReadAll(pipe); err != nil {
+		t.Errorf("a process is still there: %v", err)
+	}
 }
 
 func TestShell_outOfTimeEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	sh, dir := newShell(t, shell.Config{})
-	got, err := call(t.Context(), t, sh, map[string]any{"command": "echo begun; sleep 600 & echo $! > pid; wait", "timeout": 2})
-	if err != nil || !got.IsError || got.Content != "stopped after 2s\nbegun\n" {
+	pipe := openPipe(t, filepath.Join(dir, "held"), os.O_RDONLY)
+	got, err := call(t.Context(), t, sh, map[string]any{"command": "exec 9> held; echo begun; sleep 600 & wait", "timeout": 5})
+	if err != nil || !got.IsError || got.Content != "stopped after 5s\nbegun\n" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	gone(t, pidIn(t, filepath.Join(dir, "pid")))
+	expectReleased(t, pipe)
 }
 
 func TestShell_nothingStaysInTheBackground(t *testing.T) {
 	t.Parallel()
 	sh, dir := newShell(t, shell.Config{})
-	start := time.Now()
-	if got := run(t, sh, "sleep 600 & echo $! > pid; echo done"); got.Content != "exit code 0\ndone\n" {
+	pipe := openPipe(t, filepath.Join(dir, "held"), os.O_RDONLY)
+	if got := run(t, sh, "exec 9> held; sleep 600 & echo done"); got.Content != "exit code 0\ndone\n" {
 		t.Errorf("got %+v", got)
 	}
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("it waited for the background: %v", took)
-	}
-	gone(t, pidIn(t, filepath.Join(dir, "pid")))
+	expectReleased(t, pipe)
 }
 
 func TestShell_cancelEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	sh, dir := newShell(t, shell.Config{})
+	pipe := openPipe(t, filepath.Join(dir, "held"), os.O_RDONLY)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	pid := filepath.Join(dir, "pid")
+	begins, begun := openPipe(t, filepath.Join(dir, "begins"), os.O_RDWR), make(chan error, 1)
 	go func() {
 		defer cancel()
-		for range 1000 {
-			if raw, err := os.ReadFile(pid); err == nil && len(raw) > 0 {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		_, err := begins.Read(make([]byte, 1))
+		begun <- err
 	}()
-	got, err := call(ctx, t, sh, map[string]any{"command": "sleep 600 & echo $! > pid; wait"})
+	got, err := call(ctx, t, sh, map[string]any{"command": "exec 9> held; echo > begins; sleep 600 & wait"})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	gone(t, pidIn(t, pid))
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	expectReleased(t, pipe)
 }

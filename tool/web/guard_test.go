@@ -205,3 +205,52 @@ func TestCall_cancelEndsARequest(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestRedirect_toAnotherHostNeedsThePermitOfTheCall(t *testing.T) {
+	t.Parallel()
+	var port string
+	reached := atomic.Int64{}
+	port = server(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, "http://other.test:"+port+"/there", http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/hello", http.StatusFound)
+		case "/there":
+			reached.Add(1)
+			fmt.Fprint(w, "hello")
+		default:
+			fmt.Fprint(w, "hello")
+		}
+	})
+	c := here(web.Config{Resolver: &names{answers: map[string][]string{"good.test": {"127.0.0.1"}, "other.test": {"127.0.0.1"}}}}, port)
+	c.Private = append(c.Private, "other.test:"+port)
+	denied := func(host string) error { return fmt.Errorf("%s is denied", host) }
+	for name, tt := range map[string]struct {
+		path   string
+		permit *tool.Permit
+		reach  bool
+	}{
+		"no permissions":         {"/away", nil, true},
+		"no other host":          {"/away", &tool.Permit{}, false},
+		"a host that is denied":  {"/away", &tool.Permit{Host: denied}, false},
+		"a host that is allowed": {"/away", &tool.Permit{Host: func(string) error { return nil }}, true},
+		"the same host":          {"/round", &tool.Permit{Host: denied}, true},
+	} {
+		ctx := t.Context()
+		if tt.permit != nil {
+			ctx = tool.WithPermit(ctx, *tt.permit)
+		}
+		before := reached.Load()
+		got, err := call(ctx, t, c, "http_get", map[string]any{"url": "http://good.test:" + port + tt.path})
+		if tt.reach {
+			if err != nil || !strings.Contains(got.Content, "hello") {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			continue
+		}
+		if !errors.Is(err, web.ErrRefused) || !strings.Contains(err.Error(), "redirected to http://other.test:"+port+"/there") || reached.Load() != before {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}

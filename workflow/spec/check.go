@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,6 +41,9 @@ func Check(s *Spec, env Env) []Issue {
 	c.secrets()
 	c.tools()
 	c.pattern()
+	if p := s.Context; p != nil && p.Notes != nil && !filepath.IsLocal(p.Notes.File) {
+		c.add("/context_policy/notes/file", "write a path below the working directory", "the notes file %q leads out of the working directory", p.Notes.File)
+	}
 	return c.issues
 }
 

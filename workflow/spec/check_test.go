@@ -19,6 +19,12 @@ func TestCheck_saysWhyASpecCannotBeRunAndWhatToDo(t *testing.T) {
 		section string
 		want    spec.Issue
 	}{
+		"notes elsewhere": {"context_policy: {notes: {file: ../n.md}}", spec.Issue{
+			Pointer: "/context_policy/notes/file", Reason: `the notes file "../n.md" leads out of the working directory`, Remediation: "write a path below the working directory",
+		}},
+		"notes anywhere": {"context_policy: {notes: {file: /n.md}}", spec.Issue{
+			Pointer: "/context_policy/notes/file", Reason: `the notes file "/n.md" leads out of the working directory`, Remediation: "write a path below the working directory",
+		}},
 		"empty config": {config("routing", ""), spec.Issue{
 			Pointer: "/pattern/config", Reason: "the config is empty", Remediation: "write router, routes under config",
 		}},

@@ -3,6 +3,8 @@ package spec
 import (
 	"math"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +24,8 @@ func (s *Spec) fill(vars Map[string]) {
 			}
 		}
 	}
+	s.known = slices.Concat(in.Required.Names(), in.Optional.Names(), in.Values.Names())
+	s.given = vars
 	for _, v := range vars {
 		in.Values = in.Values.With(v.Name, v.Value)
 	}
@@ -52,14 +56,49 @@ func (s *Spec) Missing() []string {
 	return names
 }
 
-// Complete is nil for a spec whose required inputs all have a value, else an
-// *session.InvalidError that lists those that have none.
+// Complete is nil for a spec whose required inputs all have a value, and whose
+// variables are known and fit their declarations. Else it is an
+// *session.InvalidError that says which and why.
 func (s *Spec) Complete() error {
+	if err := s.checkVariables(); err != nil {
+		return err
+	}
 	missing := s.Missing()
 	if missing == nil {
 		return nil
 	}
 	return &session.InvalidError{Field: "inputs", Reason: "no value for required " + strings.Join(missing, ", ")}
+}
+
+// checkVariables refuses a variable that nothing in the spec can use, and one
+// that does not fit its declaration.
+func (s *Spec) checkVariables() error {
+	for _, v := range s.given {
+		declared, ok := s.Inputs.Required.Get(v.Name)
+		if !ok {
+			declared, ok = s.Inputs.Optional.Get(v.Name)
+		}
+		if !ok && !slices.Contains(s.known, v.Name) && !s.mentions(v.Name) {
+			names := slices.Compact(slices.Sorted(slices.Values(s.known)))
+			if len(names) == 0 {
+				return &session.InvalidError{Field: "inputs." + v.Name, Reason: "the spec has no such input; it has none"}
+			}
+			return &session.InvalidError{Field: "inputs." + v.Name, Reason: "the spec has no such input; " +
+				suggestion(v.Name, names, "it has "+strings.Join(names, ", "))}
+		}
+		if reason := declared.mismatch(v.Value); ok && reason != "" {
+			return &session.InvalidError{Field: "inputs." + v.Name, Reason: reason}
+		}
+	}
+	return nil
+}
+
+// mentions reports a name that a text of the spec can use without that it is
+// declared. The planner of an orchestrator is shown all inputs.
+func (s *Spec) mentions(name string) bool {
+	word := regexp.MustCompile(`(^|[^\w.])` + regexp.QuoteMeta(name) + `($|\W)`)
+	return s.Pattern.Orchestrator != nil && len(s.known) == 0 ||
+		slices.ContainsFunc(s.Texts(), func(t Text) bool { return word.MatchString(t.Text) })
 }
 
 // mismatch says how a value does not fit its declaration, "" if it does.

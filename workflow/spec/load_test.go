@@ -3,6 +3,7 @@ package spec_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ func TestLoad_fillsInDefaults(t *testing.T) {
 		"tools: {http_executors: [{id: x, base_url: 'https://a.org'}]}"))
 	if got, want := *s.Telemetry.OTel, (spec.OTel{SampleRatio: 1}); got != want {
 		t.Errorf("otel is %+v", got)
+	}
+	if len(s.Warnings) != 1 || s.Warnings[0].Pointer != "/telemetry" || !strings.Contains(s.Warnings[0].Reason, "has no effect") {
+		t.Errorf("the warnings are %v", s.Warnings)
 	}
 	if got, want := s.Telemetry.Redact, (spec.Redact{ToolInputs: true}); got != want {
 		t.Errorf("redact is %+v", got)
@@ -124,8 +128,38 @@ func TestLoad_valuesAreWrittenThenDefaultsThenVariables(t *testing.T) {
 	if !reflect.DeepEqual(s.Inputs.Values, want) {
 		t.Errorf("got  %v\nwant %v", s.Inputs.Values, want)
 	}
-	if s.Missing() != nil || s.Complete() != nil || s.Warnings != nil {
+	if s.Missing() != nil || s.Warnings != nil {
 		t.Errorf("missing %v, warnings %v", s.Missing(), s.Warnings)
+	}
+}
+
+func TestComplete_refusesVariablesThatNothingUses(t *testing.T) {
+	t.Parallel()
+	const inputs = `inputs: {required: {topic: string, guests: {type: integer}}, optional: {kind: {type: string, enum: [a, b]}}, values: {v: 1}}`
+	for name, c := range map[string]struct {
+		name, value, reason string
+	}{
+		"a typo":           {"topci", "x", `the spec has no such input; did you mean "topic"?`},
+		"another":          {"anything", "x", "the spec has no such input; it has guests, kind, topic, v"},
+		"a wrong type":     {"guests", "many", "has a value that is not of type integer"},
+		"none of its kind": {"kind", "c", "has a value that is not in its enum"},
+		"written":          {"v", "2", ""},
+		"in a template":    {"x", "2", ""},
+		"declared":         {"kind", "a", ""},
+	} {
+		text := yamlOf(inputs, `outputs: {artifacts: [{path: p, from: "{{ x }}"}]}`)
+		vars := []spec.Entry[string]{{Name: "topic", Value: "t"}, {Name: "guests", Value: "1"}}
+		if i := slices.IndexFunc(vars, func(v spec.Entry[string]) bool { return v.Name == c.name }); i >= 0 {
+			vars = slices.Delete(vars, i, i+1)
+		}
+		err := load(t, text, append(vars, spec.Entry[string]{Name: c.name, Value: c.value})...).Complete()
+		var invalid *session.InvalidError
+		switch {
+		case c.reason == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.reason != "" && (!errors.As(err, &invalid) || invalid.Field != "inputs."+c.name || invalid.Reason != c.reason):
+			t.Errorf("%s: %v, want %q", name, err, c.reason)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (s *Spec) agentOf(beside value, key string) *document.Node {
 }
 
 // onlyAgent is the one agent of a file: the whole document, or the only entry
-// of its agents, or its only entry.
+// of its agents, or its only entry. Of a complete spec nothing else is used.
 func onlyAgent(root *document.Node) (*document.Node, error) {
 	if root.Kind != document.Map {
 		return nil, fmt.Errorf("is %s, not an agent", root.Kind)
@@ -92,9 +92,6 @@ func onlyAgent(root *document.Node) (*document.Node, error) {
 	}
 	agents := root
 	if inner := root.Get("agents"); inner != nil {
-		if len(root.Entries) > 1 {
-			return nil, errors.New("holds more than its agent")
-		}
 		agents = inner
 	}
 	switch {

@@ -32,9 +32,11 @@ func TestLoad_agentInAFileOfItsOwn(t *testing.T) {
 		"flows/s.yaml": yamlOf(`agents:
   a: {$ref: ../lib/bare.yaml, model_id: mine, inference: {max_tokens: 5}}
   b: {ref: ../lib/listed.yml}
-  c: {$ref: ../lib/named.json, tools: []}`),
+  c: {$ref: ../lib/named.json, tools: []}
+  d: {$ref: ../lib/whole.yaml}`),
 		"lib/bare.yaml":  "prompt: Bare\nmodel_id: theirs\nprovider: p\ntools: [grep]\ninference: {temperature: 1}\ninput_schema: in/x.json\noutput_schema: {type: object}\n",
 		"lib/listed.yml": "agents:\n  whoever: {prompt: Listed}\n",
+		"lib/whole.yaml": "version: 1\nname: other\nruntime: {provider: p}\nagents: {whoever: {prompt: Whole}}\npattern: {type: chain, config: {steps: [{agent: whoever, input: x}]}}\n",
 		"lib/named.json": `{"whoever": {"prompt": "Named", "tools": ["head"], "input_schema": "../y.json"}}`,
 	})
 	s, err := spec.Loader{}.Load(filepath.Join(dir, "flows", "s.yaml"), nil)
@@ -49,6 +51,7 @@ func TestLoad_agentInAFileOfItsOwn(t *testing.T) {
 		}},
 		{Name: "b", Value: spec.Agent{Prompt: "Listed"}},
 		{Name: "c", Value: spec.Agent{Prompt: "Named", Tools: []string{}, InputSchema: &spec.Schema{Path: "../y.json"}}},
+		{Name: "d", Value: spec.Agent{Prompt: "Whole"}},
 	}
 	if !reflect.DeepEqual(s.Agents, want) {
 		t.Errorf("got  %s\nwant %s", jsonOf(t, s.Agents), jsonOf(t, want))
@@ -60,7 +63,6 @@ func TestLoad_refusesReferencesThatLeadNowhere(t *testing.T) {
 	files := map[string]string{
 		"several.yaml": "a: {prompt: x}\nb: {prompt: y}\n",
 		"two.yaml":     "agents: {a: {prompt: x}, b: {prompt: y}}\n",
-		"more.yaml":    "agents: {a: {prompt: x}}\nname: y\n",
 		"none.yaml":    "agents: {}\n",
 		"list.yaml":    "- a\n",
 		"broken.yaml":  "a: [\n",
@@ -76,7 +78,6 @@ func TestLoad_refusesReferencesThatLeadNowhere(t *testing.T) {
 		"missing":       {"$ref: gone.yaml", "/agents/a/$ref", `refers to "gone.yaml", which does not exist (line 4)`},
 		"several":       {"$ref: several.yaml", "/agents/a/$ref", `refers to "several.yaml", which holds 2 agents, not one (line 4)`},
 		"two":           {"ref: two.yaml", "/agents/a/ref", `refers to "two.yaml", which holds 2 agents, not one (line 4)`},
-		"more":          {"$ref: more.yaml", "/agents/a/$ref", `refers to "more.yaml", which holds more than its agent (line 4)`},
 		"none":          {"$ref: none.yaml", "/agents/a/$ref", `refers to "none.yaml", which holds no agent (line 4)`},
 		"list":          {"$ref: list.yaml", "/agents/a/$ref", `refers to "list.yaml", which is a list, not an agent (line 4)`},
 		"broken":        {"$ref: broken.yaml", "/agents/a/$ref", `refers to "broken.yaml", which is not YAML: sequence end token ']' not found (line 1) (line 4)`},

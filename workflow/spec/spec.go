@@ -7,6 +7,9 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 // Spec is a workflow as its author wrote it, checked, with every reference to
@@ -37,6 +40,8 @@ type Spec struct {
 	// Warnings are likely mistakes that stop nothing.
 	Warnings []Warning `json:"-"`
 
+	known  []string    // inputs that the spec declares or gives a value
+	given  Map[string] // the variables it was loaded with
 	source Source
 	refs   []File // agents' files, as they were read
 }
@@ -176,10 +181,31 @@ type Agent struct {
 }
 
 // Schema is a JSON Schema in a file, by its path from the spec's folder, or
-// in place. It is kept and not enforced.
+// in place. That of outputs is enforced, that of inputs is kept.
 type Schema struct {
 	Path   string
 	Object Map[any]
+}
+
+// Read returns the schema, from the copies of a snapshot where it stands in a
+// file.
+func (s Schema) Read(snap *Snapshot) (json.RawMessage, error) {
+	if s.Path == "" {
+		return s.Object.MarshalJSON()
+	}
+	for _, f := range snap.Files {
+		if f.Kind == SchemaFile && f.As == filepath.ToSlash(s.Path) {
+			root, err := parse(s.Path, s.Path, f.Data)
+			if err != nil {
+				return nil, fmt.Errorf("read the schema %s: %w", s.Path, err)
+			}
+			if root.Kind != document.Map {
+				return nil, fmt.Errorf("read the schema %s: it is %s, not a map", s.Path, root.Kind)
+			}
+			return entriesOf(root).MarshalJSON()
+		}
+	}
+	return nil, fmt.Errorf("read the schema %s: there is no such file", s.Path)
 }
 
 // MarshalJSON writes the path or the object.

@@ -15,6 +15,9 @@ func (s *Spec) addWarnings() {
 	if g := s.Security.Guardrails; g != nil && g.PIIRedaction {
 		s.warn("/security/guardrails/pii_redaction", "has no effect: nothing is redacted")
 	}
+	if s.Telemetry != nil {
+		s.warn("/telemetry", "has no effect: no traces are sent")
+	}
 	if len(s.Env.Mounts) > 0 {
 		s.warn("/env/mounts", "has no effect")
 	}

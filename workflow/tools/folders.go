@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
 // maxFile bounds the bytes of a file that is read or written.
@@ -34,7 +34,7 @@ func newFolders(work string, allowed []string) (folders, error) {
 			resolved, err = filepath.EvalSymlinks(resolved)
 		}
 		if err != nil {
-			return folders{}, &session.InvalidError{Field: field, Reason: files.ShortError(dir, err).Error()}
+			return folders{}, &session.InvalidError{Field: field, Reason: regular.ShortError(dir, err).Error()}
 		}
 		if info, err := os.Stat(resolved); err != nil || !info.IsDir() {
 			return folders{}, &session.InvalidError{Field: field, Reason: dir + " is no directory"}
@@ -119,7 +119,7 @@ func (f folders) root(path string, create bool) (root *os.Root, name string, err
 		return nil, "", err
 	}
 	root, err = os.OpenRoot(at.folder)
-	return root, at.name, files.ShortError(displayPath(path), err)
+	return root, at.name, regular.ShortError(displayPath(path), err)
 }
 
 // open opens a regular file for reading.
@@ -129,7 +129,7 @@ func (f folders) open(path string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	return files.OpenRegular(root, name, displayPath(path))
+	return regular.Open(root, name, displayPath(path))
 }
 
 // read reads a whole file that is not too long.
@@ -139,8 +139,8 @@ func (f folders) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	data, err := files.ReadRegular(root, name, displayPath(path), maxFile)
-	if long := (*files.TooLongError)(nil); errors.As(err, &long) {
+	data, err := regular.Read(root, name, displayPath(path), maxFile)
+	if long := (*regular.TooLongError)(nil); errors.As(err, &long) {
 		return nil, tooLong(path)
 	}
 	return data, err

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
-	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
 type readArguments struct {
@@ -85,7 +85,7 @@ func (b *Box) head(_ context.Context, in linesArguments) (string, error) {
 	limit := valueOr(in.BytesLimit, headBytes)
 	data, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
 	if err != nil {
-		return "", files.ShortError(displayPath(in.Path), err)
+		return "", regular.ShortError(displayPath(in.Path), err)
 	}
 	cut := len(data) > limit
 	lines, err := linesOf(in.Path, data[:min(len(data), limit)])
@@ -120,11 +120,11 @@ func (b *Box) tail(ctx context.Context, in linesArguments) (string, error) {
 	start := max(0, info.Size()-limit)
 	before, err := countLines(ctx, file, start)
 	if err != nil {
-		return "", files.ShortError(displayPath(in.Path), err)
+		return "", regular.ShortError(displayPath(in.Path), err)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, limit))
 	if err != nil {
-		return "", files.ShortError(displayPath(in.Path), err)
+		return "", regular.ShortError(displayPath(in.Path), err)
 	}
 	lines, err := linesOf(in.Path, data)
 	if err != nil {

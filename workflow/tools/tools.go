@@ -33,7 +33,8 @@ type Config struct {
 	WorkDir    string
 	AllowPaths []string
 
-	HTTP HTTP
+	HTTP  HTTP
+	NoWeb bool // no tool of the box uses the web
 
 	Getenv    func(name string) string // nil: nothing is set
 	Providers []string                 // of models that are served whatever the environment says; for spec_verify
@@ -159,11 +160,11 @@ func (b *Box) For(names []string, listed bool) []tool.Tool {
 func (b *Box) find(name string) (tool.Tool, bool) {
 	for _, e := range b.executors {
 		if e.ID == name {
-			return e.tool, !b.offline() && b.allows(name)
+			return e.tool, !b.offline() && !b.config.NoWeb && b.allows(name)
 		}
 	}
 	short := spec.NativeTool(name)
-	if b.offline() && slices.Contains([]string{"http_request", "web_fetch", "tavily_search"}, short) {
+	if (b.offline() || b.config.NoWeb) && slices.Contains([]string{"http_request", "web_fetch", "tavily_search"}, short) {
 		return nil, false
 	}
 	t, ok := b.native[short]

@@ -120,6 +120,15 @@ tools:
 	}
 }
 
+func TestFor_noWeb(t *testing.T) {
+	t.Parallel()
+	all := []string{"calculator", "http_request", "web_fetch", "tavily_search", "crm", "grep"}
+	b := newBox(t, tools.Config{NoWeb: true, Spec: parse(t, "tools:\n  http_executors: [{id: crm, base_url: \"https://crm.example.com\"}]\n")})
+	if got, want := namesOf(b.For(all, true)), []string{"calculator", "grep"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestFor_guardrails(t *testing.T) {
 	t.Parallel()
 	const section = `

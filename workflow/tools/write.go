@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
-	"github.com/holdfast-dev/holdfast/tool/files"
 )
 
 type writeArguments struct {
@@ -50,10 +50,10 @@ func (b *Box) writeFile(_ context.Context, in writeArguments) (string, error) {
 	}
 	if in.CreateDirs {
 		if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-			return "", files.ShortError(displayPath(in.Path), err)
+			return "", regular.ShortError(displayPath(in.Path), err)
 		}
 	}
-	_, err = files.ReplaceFile(root, name, displayPath(in.Path), data)
+	_, err = regular.Replace(root, name, displayPath(in.Path), data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !in.CreateDirs:
 		return "", fmt.Errorf("%w; create_dirs makes missing directories", err)

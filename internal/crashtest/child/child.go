@@ -33,6 +33,7 @@ type Child struct {
 	config Config
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
+	wake   func() error // set by Stop
 	stderr strings.Builder
 
 	mu       sync.Mutex // guards what follows

@@ -94,6 +94,19 @@ func Start(t testing.TB) Server {
 	return Server{s}
 }
 
+// StartPair starts a server and its synchronous standby, and stops both at the
+// end of the test.
+func StartPair(t testing.TB) (primary, standby Server) {
+	t.Helper()
+	first, second, err := pgserver.StartPair("")
+	if err != nil {
+		skip(t, err)
+	}
+	t.Cleanup(first.Stop)
+	t.Cleanup(second.Stop)
+	return Server{first}, Server{second}
+}
+
 // Schema returns the URL of a new schema, removed with the server.
 func (s Server) Schema(t testing.TB) string {
 	t.Helper()

@@ -1,5 +1,5 @@
 //go:build !unix
 
-package files
+package regular
 
 const noWait = 0

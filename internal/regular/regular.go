@@ -1,4 +1,7 @@
-package files
+// Package regular reads and replaces regular files that somebody else may have
+// put there: it never waits for a pipe, touches a device or reads more than it
+// was told to.
+package regular
 
 import (
 	"crypto/rand"
@@ -10,17 +13,35 @@ import (
 	"path/filepath"
 )
 
-// OpenRegular opens a regular file of root for reading. It does not wait for a
-// pipe or touch a device. The errors call the file shown.
-func OpenRegular(root *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
-	info, err := root.Stat(name)
+// folder is where a file is opened: an os.Root, which no link leads out of, or
+// the whole system.
+type folder interface {
+	Stat(name string) (fs.FileInfo, error)
+	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
+}
+
+type system struct{}
+
+func (system) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+func (system) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag, mode)
+}
+
+// Open opens a regular file of root for reading. The errors call the file shown.
+func Open(root *os.Root, name, shown string) (*os.File, fs.FileInfo, error) {
+	return open(root, name, shown)
+}
+
+func open(in folder, name, shown string) (*os.File, fs.FileInfo, error) {
+	info, err := in.Stat(name)
 	if err == nil {
 		err = checkRegular(shown, info)
 	}
 	if err != nil {
 		return nil, nil, ShortError(shown, err)
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|noWait, 0)
+	f, err := in.OpenFile(name, os.O_RDONLY|noWait, 0)
 	if err != nil {
 		return nil, nil, ShortError(shown, err)
 	}
@@ -34,10 +55,17 @@ func OpenRegular(root *os.Root, name, shown string) (*os.File, fs.FileInfo, erro
 	return f, info, nil
 }
 
-// ReadRegular reads a regular file of at most most bytes. The errors call the
+// Read reads a regular file of root, of at most most bytes. The errors call the
 // file shown.
-func ReadRegular(root *os.Root, name, shown string, most int64) ([]byte, error) {
-	f, info, err := OpenRegular(root, name, shown)
+func Read(root *os.Root, name, shown string, most int64) ([]byte, error) {
+	return read(root, name, shown, most)
+}
+
+// ReadPath is Read for a path anywhere in the system; links are followed.
+func ReadPath(path string, most int64) ([]byte, error) { return read(system{}, path, path, most) }
+
+func read(in folder, name, shown string, most int64) ([]byte, error) {
+	f, info, err := open(in, name, shown)
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +83,11 @@ func ReadRegular(root *os.Root, name, shown string, most int64) ([]byte, error) 
 	return data, nil
 }
 
-// ReplaceFile writes a file at once: whoever opens it sees the old content or
+// Replace writes a file at once: whoever opens it sees the old content or
 // the new, and after a crash it has one of them. The permissions stay. A crash
 // may leave a file called .holdfast-….tmp behind. The errors call the file
 // shown.
-func ReplaceFile(root *os.Root, name, shown string, content []byte) (replaced bool, err error) {
+func Replace(root *os.Root, name, shown string, content []byte) (replaced bool, err error) {
 	mode := fs.FileMode(0)
 	info, err := root.Lstat(name)
 	if err == nil {

@@ -1,0 +1,303 @@
+// Package apikey keeps the keys that callers of the server show.
+//
+// A key is a random secret of which only the hash is stored. It belongs to one
+// tenant, may belong to one user, has scopes and may expire. All keys of a store
+// are the variables of one session in a tenant of their own: who created or
+// revoked a key, and when, is in that session's log.
+package apikey
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Scope is something a key permits.
+type Scope string
+
+// The scopes. None includes another, except that admin includes all.
+const (
+	Read    Scope = "read"    // see sessions
+	Write   Scope = "write"   // create and change them
+	Approve Scope = "approve" // respond to approvals; apart from write, so that an agent's own key cannot approve its calls
+	Admin   Scope = "admin"   // keys, and everything else
+	Metrics Scope = "metrics" // the numbers for monitoring
+)
+
+// Scopes lists every scope.
+func Scopes() []Scope { return []Scope{Read, Write, Approve, Admin, Metrics} }
+
+// Tenant is the tenant that the keys themselves are kept in. No key may belong
+// to it.
+const Tenant = "holdfast-keys"
+
+const (
+	sessionID = "keys"
+	prefix    = "hf"
+	maxLabel  = 200
+	maxTries  = 50 // to write while others write
+
+	// maxAge is how long a node trusts what it read: a revoked key works at most
+	// this long on other nodes.
+	maxAge = time.Second
+)
+
+// Key is what is known about a key. The secret is not part of it.
+type Key struct {
+	ID        string     `json:"id"`
+	Label     string     `json:"label,omitempty"`
+	Tenant    string     `json:"tenant"`
+	UserID    string     `json:"userId,omitempty"`
+	Scopes    []Scope    `json:"scopes"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	RevokedAt *time.Time `json:"revokedAt,omitempty"`
+}
+
+// Has reports whether the key permits something.
+func (k Key) Has(s Scope) bool {
+	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, Admin)
+}
+
+// Identity is on whose behalf a request with the key acts.
+func (k Key) Identity() holdfast.Identity {
+	return holdfast.Identity{Tenant: k.Tenant, UserID: k.UserID, Actor: "key:" + k.ID}
+}
+
+// stored is a key as its variable keeps it.
+type stored struct {
+	Key
+	Hash string `json:"hash"` // SHA-256 of the whole secret, in hex; it has full entropy, so no salt is needed
+}
+
+// ErrUnknown is a secret that is no key: never created, expired or revoked.
+var ErrUnknown = errors.New("the API key is not known, has expired or was revoked")
+
+// Keys creates, finds and revokes keys. It is safe for concurrent use.
+type Keys struct {
+	rt  *holdfast.Runtime // of the keys' own tenant
+	now func() time.Time
+
+	mu     sync.Mutex
+	cached map[string]stored // by id; guarded by mu
+	readAt time.Time         // guarded by mu
+}
+
+// New returns the keys in the runtime's store. Now may be nil.
+func New(rt *holdfast.Runtime, now func() time.Time) *Keys {
+	if now == nil {
+		now = time.Now
+	}
+	return &Keys{rt: rt.For(holdfast.Identity{Tenant: Tenant, Actor: "keys"}), now: now}
+}
+
+// Create makes a key of the given label, tenant, user, scopes and expiry, and
+// returns it with its secret, which cannot be had again.
+func (k *Keys) Create(ctx context.Context, want Key, actor string) (Key, string, error) {
+	if want.Tenant == "" {
+		want.Tenant = session.DefaultTenant
+	}
+	if err := k.check(want); err != nil {
+		return Key{}, "", err
+	}
+	id, err := randomText(10)
+	if err != nil {
+		return Key{}, "", err
+	}
+	random, err := randomText(43) // 256 bits
+	if err != nil {
+		return Key{}, "", err
+	}
+	want.ID, want.CreatedAt, want.RevokedAt = id, k.now().UTC().Truncate(time.Millisecond), nil
+	secret := prefix + "_" + id + "_" + random
+	if err := k.write(ctx, stored{want, hash(secret)}, actor); err != nil {
+		return Key{}, "", err
+	}
+	return want, secret, nil
+}
+
+func (k *Keys) check(want Key) error {
+	if err := session.CheckTenant(want.Tenant); err != nil {
+		return err
+	}
+	switch {
+	case want.Tenant == Tenant:
+		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("%q is reserved for the keys themselves", Tenant)}
+	case len(want.Scopes) == 0:
+		return &session.InvalidError{Field: "scopes", Reason: "a key needs at least one of " + scopeNames()}
+	case len(want.Label) > maxLabel:
+		return &session.InvalidError{Field: "label", Reason: fmt.Sprintf("is longer than %d bytes", maxLabel)}
+	case want.ExpiresAt != nil && !want.ExpiresAt.After(k.now()):
+		return &session.InvalidError{Field: "expiresAt", Reason: "is in the past"}
+	}
+	for _, s := range want.Scopes {
+		if !slices.Contains(Scopes(), s) {
+			return &session.InvalidError{Field: "scopes", Reason: fmt.Sprintf("%q is not one of %s", s, scopeNames())}
+		}
+	}
+	return nil
+}
+
+func scopeNames() string {
+	names := make([]string, 0, len(Scopes()))
+	for _, s := range Scopes() {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// List returns all keys of a tenant, revoked ones too, oldest first; those of
+// all tenants for "".
+func (k *Keys) List(ctx context.Context, tenant string) ([]Key, error) {
+	all, err := k.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Key{}
+	for _, s := range all {
+		if tenant == "" || s.Tenant == tenant {
+			list = append(list, s.Key)
+		}
+	}
+	slices.SortFunc(list, func(a, b Key) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return list, nil
+}
+
+// Revoke ends a key of a tenant, or of any tenant for "". Other nodes refuse it
+// within a second. Revoking it again changes nothing.
+func (k *Keys) Revoke(ctx context.Context, tenant, id, actor string) (Key, error) {
+	all, err := k.read(ctx)
+	if err != nil {
+		return Key{}, err
+	}
+	found, ok := all[id]
+	if !ok || tenant != "" && found.Tenant != tenant {
+		return Key{}, &session.NotFoundError{What: "key", ID: id}
+	}
+	if found.RevokedAt != nil {
+		return found.Key, nil
+	}
+	at := k.now().UTC().Truncate(time.Millisecond)
+	found.RevokedAt = &at
+	return found.Key, k.write(ctx, found, actor)
+}
+
+// form is what a secret looks like.
+var form = regexp.MustCompile(`^` + prefix + `_([0-9A-Za-z]{10})_[0-9A-Za-z]{43}$`)
+
+// Find returns the key of a secret, or ErrUnknown.
+func (k *Keys) Find(ctx context.Context, secret string) (Key, error) {
+	match := form.FindStringSubmatch(secret)
+	if match == nil {
+		return Key{}, ErrUnknown
+	}
+	all, err := k.recent(ctx, match[1])
+	if err != nil {
+		return Key{}, err
+	}
+	found, ok := all[match[1]]
+	if !ok || subtle.ConstantTimeCompare([]byte(found.Hash), []byte(hash(secret))) != 1 ||
+		found.RevokedAt != nil || found.ExpiresAt != nil && !found.ExpiresAt.After(k.now()) {
+		return Key{}, ErrUnknown
+	}
+	return found.Key, nil
+}
+
+// recent returns what was read lately. A key that is not among it may be new.
+func (k *Keys) recent(ctx context.Context, id string) (map[string]stored, error) {
+	k.mu.Lock()
+	cached, age := k.cached, k.now().Sub(k.readAt)
+	k.mu.Unlock()
+	if _, known := cached[id]; cached != nil && age >= 0 && age < maxAge && (known || age < maxAge/10) {
+		return cached, nil
+	}
+	return k.read(ctx)
+}
+
+// read returns all keys as the store has them now.
+func (k *Keys) read(ctx context.Context) (map[string]stored, error) {
+	at := k.now()
+	s, err := k.rt.Get(ctx, sessionID)
+	if errors.Is(err, session.ErrNotFound) {
+		return map[string]stored{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the API keys: %w", err)
+	}
+	all := map[string]stored{}
+	for id, v := range s.Variables() {
+		var one stored
+		if err := json.Unmarshal(v.Value, &one); err != nil {
+			return nil, &session.CorruptError{ID: sessionID, Reason: fmt.Sprintf("the key %s cannot be read: %v", id, err)}
+		}
+		all[id] = one
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cached, k.readAt = all, at
+	return maps.Clone(all), nil
+}
+
+// write stores a key in the session of keys, which the first one creates.
+func (k *Keys) write(ctx context.Context, s stored, actor string) error {
+	rt := k.rt.For(holdfast.Identity{Tenant: Tenant, Actor: actor})
+	for try := 0; ; try++ {
+		_, err := rt.Execute(ctx, sessionID, holdfast.StoreVariable{Key: s.ID, Value: s})
+		if errors.Is(err, session.ErrNotFound) {
+			_, err = rt.Create(ctx, session.Definition{Name: "keys"}, holdfast.WithID(sessionID), holdfast.WithKind(session.KindPolicy))
+			if err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, session.ErrConflict) || try == maxTries { // else another process was faster
+			return fmt.Errorf("write the API key: %w", err)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cached = nil
+	return nil
+}
+
+func hash(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// randomText returns n random letters and digits.
+func randomText(n int) (string, error) {
+	text := make([]byte, n)
+	for i := range text {
+		at, err := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
+		if err != nil {
+			return "", fmt.Errorf("make a random text: %w", err)
+		}
+		text[i] = alphabet[at.Int64()]
+	}
+	return string(text), nil
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow"
+)
+
+// recovered is a session that was continued, or why it was not.
+type recovered struct {
+	ID     string       `json:"id"`
+	Kind   session.Kind `json:"kind"`
+	Status string       `json:"status,omitempty"`
+	Error  string       `json:"error,omitempty"`
+	Next   string       `json:"next,omitempty"`
+}
+
+func (p *program) recoverCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "recover", Short: "continue every chat and task that no process works on", Args: cobra.NoArgs,
+		Long: `Continue every chat and task that could go on and that no process works on: those whose
+process was killed, tasks made with --detach, and tasks whose approval has come. Tasks work
+until they end or wait for a person. Workflow runs are listed, with the command that
+continues them. With --json: an array of {id, kind, status, error, next}.`,
+		PreRun: func(*cobra.Command, []string) { p.agentsRun = true },
+	}
+	cmd.RunE = p.atWork(func(ctx context.Context, d *workshop, _ []string) error {
+		found, failed := p.recoverAll(ctx, d)
+		if p.json {
+			return errors.Join(p.printJSON(found), failed)
+		}
+		if len(found) == 0 && failed == nil {
+			p.err.status("every session has what it needs")
+		}
+		for _, f := range found {
+			line := fmt.Sprintf("%s %s", f.Kind, shortID(f.ID))
+			for _, more := range []string{f.Status, f.Error, f.Next} {
+				if more != "" {
+					line += " · " + oneLine(more)
+				}
+			}
+			failed = errors.Join(failed, p.out.print(line+"\n"))
+		}
+		return failed
+	})
+	return p.addPermissionFlags(cmd)
+}
+
+// recoverAll continues what it can. The error is that of the first session that
+// could not be continued.
+func (p *program) recoverAll(ctx context.Context, d *workshop) (found []recovered, failed error) {
+	found = []recovered{}
+	chats, err := d.h.Recover(ctx)
+	if err != nil {
+		return found, err
+	}
+	note := func(r recovered, err error) {
+		if err != nil {
+			r.Error = messageOf(err)
+			if failed == nil {
+				failed = fmt.Errorf("%s %s: %w", r.Kind, shortID(r.ID), err)
+			}
+		}
+		found = append(found, r)
+	}
+	for _, c := range chats {
+		note(recovered{ID: c.ID, Kind: session.KindChat}, c.Err)
+	}
+	tasks, err := d.Recover(ctx)
+	if err != nil {
+		return found, err
+	}
+	for _, t := range tasks {
+		note(recovered{ID: t.ID, Kind: session.KindTask, Status: statusText(t.Row), Next: nextForTask(t.Row)}, t.Err)
+	}
+	q := store.Query{Kinds: []session.Kind{session.KindWorkflow}, WorkflowStatuses: []string{string(workflow.StatusRunning)}}
+	interrupted := d.h.interrupted(ctx)
+	for {
+		page, err := d.h.List(ctx, q)
+		if err != nil {
+			return found, err
+		}
+		for _, i := range page.Items {
+			if interrupted(i) {
+				found = append(found, recovered{ID: i.ID, Kind: i.Kind, Status: "interrupted", Next: continueCommand(i.Kind, i.ID)})
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return found, failed
+		}
+	}
+}

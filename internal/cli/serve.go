@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/server"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// serving is how a server runs.
+type serving struct {
+	listen    string
+	hosts     []string
+	origins   []string
+	cert, key string
+	drain     time.Duration
+	quiet     bool
+}
+
+func (p *program) serveCommand() *cobra.Command {
+	var s serving
+	cmd := &cobra.Command{
+		Use: "serve", Short: "offer the sessions of a store over HTTP", Args: cobra.NoArgs,
+		Long: `Offer the sessions of a store over HTTP, until Ctrl-C or SIGTERM.
+
+  holdfast serve                                     on 127.0.0.1:8420, for this machine
+  holdfast serve --listen :8420 --host api.example   for others, behind a proxy that ends TLS
+  curl -H "Authorization: Bearer $KEY" localhost:8420/v1/sessions
+
+Every request needs a key, also on this machine: "holdfast keys create" makes one. The
+first start makes an administrator's key and prints it once. docs/server.md has the first
+requests, docs/openapi.json every route.
+
+At the end the server takes no new streams, gives turns --drain to finish and then
+interrupts them: nothing is lost, any process can continue them.`,
+		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.serve(ctx, e, s) }),
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.listen, "listen", "127.0.0.1:8420", "the `ADDRESS` to listen on")
+	f.StringSliceVar(&s.hosts, "host", nil, "a `NAME` that requests may be addressed to, besides localhost and IP addresses")
+	f.StringSliceVar(&s.origins, "cors-origin", nil, "an `ORIGIN` whose pages may read responses, such as https://app.example")
+	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
+	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of the certificate")
+	f.DurationVar(&s.drain, "drain", 30*time.Second, "how long turns may go on at the end")
+	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
+	return p.addPermissionFlags(cmd)
+}
+
+// serve runs a server until the context ends.
+func (p *program) serve(ctx context.Context, e *env, s serving) error {
+	if (s.cert == "") != (s.key == "") {
+		return &session.InvalidError{Field: "tls-cert", Reason: "give both --tls-cert and --tls-key"}
+	}
+	if err := e.CheckDurable(); err != nil {
+		p.err.warn("%v", err)
+	}
+	keys := apikey.New(e.Runtime, p.now)
+	api, err := server.New(server.Config{
+		Runtime: e.Runtime, Keys: keys, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.listen, err)
+	}
+	first, err := p.firstKey(ctx, keys)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	web := &http.Server{
+		Handler: api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(p.requestLog(s.quiet).Handler(), slog.LevelWarn),
+	}
+	web.RegisterOnShutdown(api.Drain)
+	scheme := "http"
+	if s.cert != "" {
+		scheme = "https"
+	}
+	p.err.status("listening on %s://%s · store %s", scheme, listener.Addr(), e.url)
+	if first != "" {
+		p.err.status("an administrator's key, shown this once: %s", first)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if s.cert != "" {
+			ended <- web.ServeTLS(listener, s.cert, s.key)
+			return
+		}
+		ended <- web.Serve(listener)
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	p.err.status("ending: turns have %s to finish", s.drain)
+	return p.endServer(context.WithoutCancel(ctx), web, s.drain)
+}
+
+// endServer ends a server: streams at once, requests when they are done or
+// their time is over. What is interrupted then can be continued.
+func (p *program) endServer(ctx context.Context, web *http.Server, drain time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	if err := web.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	p.err.status("the time is over: what still runs is interrupted and can be continued")
+	return web.Close()
+}
+
+// firstKey makes an administrator's key in a store that has no key yet.
+func (p *program) firstKey(ctx context.Context, keys *apikey.Keys) (string, error) {
+	list, err := keys.List(ctx, "")
+	if err != nil || len(list) > 0 {
+		return "", err
+	}
+	_, secret, err := keys.Create(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli")
+	return secret, err
+}
+
+// requestLog returns where requests are logged: standard error, as JSON.
+func (p *program) requestLog(quiet bool) *slog.Logger {
+	if quiet {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewJSONHandler(p.err, nil))
+}
+
+// modelNames lists the models that can be used.
+func (o *agentSetup) modelNames() []string {
+	var names []string
+	for _, m := range offerOf(o.models.providers.Catalog, false).Models {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// toolList describes the tools that agents get.
+func (o *agentSetup) toolList() []server.Tool {
+	var list []server.Tool
+	for _, t := range o.tools.All() {
+		list = append(list, server.Tool{Name: t.Spec().Name, Description: t.Spec().Description})
+	}
+	return list
+}

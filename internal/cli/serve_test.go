@@ -1,0 +1,130 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// served is a real process that serves a store.
+type served struct {
+	cmd   *exec.Cmd
+	lines chan string // of standard error
+	url   string
+}
+
+// listening finds the address and the key in what a server says first.
+var (
+	listening = regexp.MustCompile(`listening on (http://\S+)`)
+	firstKey  = regexp.MustCompile(`\bhf_\w+`)
+)
+
+func startServer(t *testing.T, store string, args ...string) *served {
+	t.Helper()
+	s := &served{cmd: exec.CommandContext(t.Context(), "holdfast", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), lines: make(chan string, 1000)}
+	s.cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store, "HOLDFAST_OFFLINE_PACE=0s", "GORACE="+noSleep)
+	out, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
+	go func() {
+		defer close(s.lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			s.lines <- scan.Text()
+		}
+	}()
+	s.url = listening.FindStringSubmatch(s.await(t, "listening on"))[1]
+	return s
+}
+
+// await returns the next line with a text.
+func (s *served) await(t *testing.T, text string) string {
+	t.Helper()
+	for over := time.After(time.Minute); ; {
+		select {
+		case line, ok := <-s.lines:
+			if !ok {
+				t.Fatalf("the server ended before it said %q", text)
+			}
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-over:
+			t.Fatalf("the server did not say %q", text)
+		}
+	}
+}
+
+func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + filepath.Join(t.TempDir(), "s.db")
+	s := startServer(t, store, "--quiet")
+	key := firstKey.FindString(s.await(t, "administrator's key"))
+	c, err := client.New(client.Config{URL: s.url, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	made, err := c.Create(ctx, client.NewSession{Definition: &session.Definition{Name: "echo"}, Name: "trip"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := c.Send(ctx, "trip", holdfast.SendMessage{Text: "hello"})
+	if err != nil || !strings.Contains(turn.Reply, "hello") {
+		t.Fatalf("%+v, %v", turn, err)
+	}
+	// The terminal works on the same store at the same time.
+	send := exec.CommandContext(ctx, "holdfast", "send", "trip", "from a terminal")
+	send.Env = append(os.Environ(), "HOLDFAST_STORE="+store, "GORACE="+noSleep)
+	if out, err := send.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if i, err := c.Info(ctx, made.ID); err != nil || i.Version != 3 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	following := make(chan error, 1)
+	go func() {
+		for range c.Follow(ctx, made.ID, 0) {
+			select {
+			case following <- nil:
+			default:
+			}
+		}
+	}()
+	<-following
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("a server that was told to end: %v", err)
+	}
+	// A second start shows no key again.
+	again := startServer(t, store)
+	if again.url == "" {
+		t.Error("no address")
+	}
+	revoke := exec.CommandContext(ctx, "holdfast", "keys", "list", "--json")
+	revoke.Env = append(os.Environ(), "HOLDFAST_STORE="+store, "GORACE="+noSleep)
+	out, err := revoke.Output()
+	if err != nil || strings.Count(string(out), `"scopes"`) != 1 || strings.Contains(string(out), key) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

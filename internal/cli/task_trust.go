@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/task"
+)
+
+func (p *program) taskTrustCommand() *cobra.Command {
+	var remove, list bool
+	cmd := &cobra.Command{
+		Use: "trust [DIR]", Short: "let the rules that a workspace brings allow something", Args: cobra.MaximumNArgs(1),
+		Long: `Trust the rules that a workspace brings in ` + permission.ManifestPath + `. Without trust they can deny
+and ask, but not allow. Trust is for the file as it is now: when it changes, it must be given
+again. It is kept in your configuration folder, outside the workspace. DIR is the working
+directory unless you say otherwise.
+
+  holdfast task trust             trust the workspace here; prints the rules that now count
+  holdfast task trust --remove    take the trust back
+  holdfast task trust --list      the workspaces that you trust`,
+	}
+	cmd.Flags().BoolVar(&remove, "remove", false, "take the trust back")
+	cmd.Flags().BoolVar(&list, "list", false, "list the workspaces that you trust")
+	cmd.MarkFlagsMutuallyExclusive("remove", "list")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		dir, err := userDir()
+		if err != nil {
+			return err
+		}
+		trust, root := task.NewTrust(filepath.Join(dir, "trust.json")), "."
+		if len(args) > 0 {
+			root = args[0]
+		}
+		if root, err = filepath.Abs(root); err != nil {
+			return err
+		}
+		switch {
+		case list:
+			return p.listTrusted(trust)
+		case remove:
+			removed, err := trust.Remove(root)
+			if err == nil && !removed {
+				err = &session.NotFoundError{What: "trusted workspace", ID: root}
+			}
+			if err != nil {
+				return err
+			}
+			return p.printResult(map[string]any{"root": root, "trusted": false}, "%s is not trusted any more", printable(root))
+		}
+		rules, err := trust.Add(root, p.now())
+		if err != nil {
+			return err
+		}
+		for _, r := range rules {
+			p.err.status("%s %s", r.Effect, permission.Preview(r.Scope))
+		}
+		return p.printResult(map[string]any{"root": root, "trusted": true, "rules": rules}, "%s is trusted until its rules change", printable(root))
+	}
+	return cmd
+}
+
+func (p *program) listTrusted(trust *task.Trust) error {
+	all, err := trust.List()
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(append([]task.TrustedWorkspace{}, all...))
+	}
+	if len(all) == 0 {
+		p.err.status("no workspace is trusted")
+		return nil
+	}
+	t := table{head: []string{"WORKSPACE", "RULES", "TRUSTED"}, flex: 0}
+	for _, w := range all {
+		state, c := "as trusted", green
+		if !w.Current() {
+			state, c = "changed since", yellow
+		}
+		t.add(cell{printable(w.Root), plain}, cell{state, c}, cell{ago(w.TrustedAt, p.now()), dim})
+	}
+	return p.out.print(t.layout(p.out))
+}

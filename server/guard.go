@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/problem"
+)
+
+// open are the paths that need no key: they tell nothing about sessions.
+var open = []string{"/livez", "/readyz", "/openapi.json", "/login", "/logout"}
+
+// guard lets a request through that is addressed to this server, shows a key
+// or the cookie of a login, and is within its limits.
+func (s *Server) guard(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setSafetyHeaders(w.Header())
+		if !s.knowsHost(r.Host) {
+			writeProblem(w, problem.New(http.StatusMisdirectedRequest, problem.CodeWrongHost, "this server does not answer for the host "+quoteShort(r.Host)+"; name it with --host"))
+			return
+		}
+		if s.answerCORS(w, r) {
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, s.config.MaxBody+1) // huma answers at its own limit first
+		if slices.Contains(open, r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		secret, cookie := credentials(r)
+		if cookie {
+			if err := crossOrigin.Check(r); err != nil {
+				writeProblem(w, problem.New(http.StatusForbidden, problem.CodeCrossOrigin, "a page of another origin may not use this login"))
+				return
+			}
+		}
+		key, err := s.config.Keys.Find(r.Context(), secret)
+		if err != nil {
+			refuse(w, secret, err)
+			return
+		}
+		if wait := s.limits.admit(key.ID); wait > 0 {
+			p := problem.New(http.StatusTooManyRequests, problem.CodeRateLimited, "too many requests with this key")
+			p.RetryAfter = int(wait/time.Second) + 1
+			writeProblem(w, p)
+			return
+		}
+		c := caller{Key: key, rt: s.rt.For(key.Identity())}
+		s.listen(c.rt, key.Tenant)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	})
+}
+
+// refuse answers a request without a valid key.
+func refuse(w http.ResponseWriter, secret string, err error) {
+	if !errors.Is(err, apikey.ErrUnknown) {
+		writeProblem(w, problem.Of(err))
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast"`)
+	detail := "send an API key: Authorization: Bearer hf_…; make one with: holdfast keys create"
+	if secret != "" {
+		detail = apikey.ErrUnknown.Error()
+	}
+	writeProblem(w, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, detail))
+}
+
+// permit refuses a caller whose key lacks a scope.
+func (s *Server) permit(c caller, scope apikey.Scope) error {
+	if c.Has(scope) {
+		return nil
+	}
+	return problem.New(http.StatusForbidden, problem.CodeForbidden, "the key "+c.ID+" does not have the scope "+string(scope))
+}
+
+// credentials returns what a request shows, and whether it is the cookie of a
+// login.
+func credentials(r *http.Request) (secret string, cookie bool) {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(token), false
+	}
+	if c, err := r.Cookie(cookieName(r)); err == nil {
+		return c.Value, true
+	}
+	return "", false
+}
+
+// knowsHost reports whether a request is addressed to this server: by an
+// address, as localhost, or by a name that it was given.
+func (s *Server) knowsHost(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if _, err := netip.ParseAddr(name); err == nil || name == "localhost" {
+		return true
+	}
+	return slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+// answerCORS adds the headers for pages of allowed origins, and answers the
+// question that browsers ask before a request.
+func (s *Server) answerCORS(w http.ResponseWriter, r *http.Request) (done bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" || !slices.Contains(s.config.Origins, origin) {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "ETag, Location, Retry-After")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Last-Event-ID, Prefer, Traceparent")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// setSafetyHeaders says what browsers may do with a response: nothing.
+func setSafetyHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+}
+
+func quoteShort(text string) string {
+	if len(text) > 100 {
+		text = text[:100] + "…"
+	}
+	return `"` + strings.ToValidUTF8(text, "?") + `"`
+}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (s *Server) addMemory() {
+	tags := []string{"memory"}
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "recall", Method: http.MethodGet, Path: "/v1/sessions/{ref}/recall",
+		Summary: "Find what was said or stored", Tags: tags,
+	}, recall)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "list-memory", Method: http.MethodGet, Path: "/v1/sessions/{ref}/memory/{scope}",
+		Summary: "List what is stored", Tags: tags,
+	}, listMemory)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "get-memory", Method: http.MethodGet, Path: "/v1/sessions/{ref}/memory/{scope}/{key}",
+		Summary: "Read a stored value", Tags: tags,
+	}, getMemory)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "put-memory", Method: http.MethodPut, Path: "/v1/sessions/{ref}/memory/{scope}/{key}",
+		Summary: "Store a value", Tags: tags, SkipValidateBody: true,
+	}, putMemory)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "delete-memory", Method: http.MethodDelete, Path: "/v1/sessions/{ref}/memory/{scope}/{key}",
+		Summary: "Remove a stored value", Tags: tags,
+	}, deleteMemory)
+}
+
+// MemoryRef is the part of a request that names a memory.
+type MemoryRef struct {
+	SessionRef
+	Scope string `path:"scope" enum:"session,user,agent"`
+}
+
+func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory.Scope, error) {
+	i, err := in.resolve(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := c.rt.Memory(ctx, i.ID)
+	return m, memory.Scope(in.Scope), err
+}
+
+type recallInput struct {
+	SessionRef
+	Query     string   `query:"q" required:"true" minLength:"1"`
+	Mode      string   `query:"mode" enum:"hybrid,keyword,semantic" default:"hybrid"`
+	Scope     []string `query:"scope,explode" doc:"session, user or agent; session by default"`
+	Limit     int      `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
+	Threshold float64  `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; the default of the mode if it is negative"`
+}
+
+type recallOutput struct {
+	Body struct {
+		Items []memory.Hit `json:"items"`
+	}
+}
+
+func recall(ctx context.Context, c caller, in *recallInput) (*recallOutput, error) {
+	i, err := in.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.rt.Memory(ctx, i.ID)
+	if err != nil {
+		return nil, err
+	}
+	o := memory.RecallOptions{Mode: memory.Mode(in.Mode), Limit: in.Limit}
+	if in.Threshold >= 0 {
+		o.Threshold = &in.Threshold
+	}
+	for _, scope := range in.Scope {
+		o.Scopes = append(o.Scopes, memory.Scope(scope))
+	}
+	hits, err := m.Recall(ctx, in.Query, o)
+	if err != nil {
+		return nil, err
+	}
+	out := &recallOutput{}
+	out.Body.Items = append([]memory.Hit{}, hits...)
+	return out, nil
+}
+
+type listMemoryInput struct {
+	MemoryRef
+	Prefix string `query:"prefix"`
+	After  string `query:"after" doc:"Only keys after this one"`
+}
+
+type listMemoryOutput struct {
+	Body struct {
+		Items []memory.Entry `json:"items"`
+	}
+}
+
+func listMemory(ctx context.Context, c caller, in *listMemoryInput) (*listMemoryOutput, error) {
+	m, scope, err := in.handle(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := m.Keys(ctx, scope, in.Prefix, memory.KeyPage{After: in.After})
+	if err != nil {
+		return nil, err
+	}
+	out := &listMemoryOutput{}
+	out.Body.Items = append([]memory.Entry{}, entries...)
+	return out, nil
+}
+
+// EntryRef is the part of a request that names a stored value.
+type EntryRef struct {
+	MemoryRef
+	Key     string `path:"key" doc:"Slashes in it are written as %2F"`
+	IfMatch string `header:"If-Match" doc:"Change the value only at this version, as its ETag says it; \"v0\" if there must be none"`
+}
+
+// options returns the version that a request demands.
+func (in EntryRef) options() ([]memory.Option, error) {
+	if in.IfMatch == "" {
+		return nil, nil
+	}
+	var version int64
+	if _, err := fmt.Sscanf(in.IfMatch, `"v%d"`, &version); err != nil || version < 0 {
+		return nil, &session.InvalidError{Field: "If-Match", Reason: fmt.Sprintf("%s is not an entity tag such as \"v7\"", quoteShort(in.IfMatch))}
+	}
+	return []memory.Option{memory.IfVersion(version)}, nil
+}
+
+type entryOutput struct {
+	ETag string `header:"ETag"`
+	Body memory.Entry
+}
+
+func getMemory(ctx context.Context, c caller, in *EntryRef) (*entryOutput, error) {
+	m, scope, err := in.handle(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	e, found, err := m.Get(ctx, scope, in.Key)
+	if err == nil && !found {
+		err = &session.NotFoundError{What: "memory", ID: in.Key}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &entryOutput{ETag: etag(e.Version), Body: e}, nil
+}
+
+type putInput struct {
+	EntryRef
+	Body json.RawMessage `doc:"Any JSON value"`
+}
+
+func putMemory(ctx context.Context, c caller, in *putInput) (*entryOutput, error) {
+	m, scope, err := in.handle(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := in.options()
+	if err != nil {
+		return nil, err
+	}
+	e, err := m.Store(ctx, scope, in.Key, in.Body, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &entryOutput{ETag: etag(e.Version), Body: e}, nil
+}
+
+type deletedOutput struct {
+	Body struct {
+		Key     string `json:"key"`
+		Deleted bool   `json:"deleted" doc:"Whether there was such a key"`
+	}
+}
+
+func deleteMemory(ctx context.Context, c caller, in *EntryRef) (*deletedOutput, error) {
+	m, scope, err := in.handle(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := in.options()
+	if err != nil {
+		return nil, err
+	}
+	out := &deletedOutput{}
+	out.Body.Key = in.Key
+	out.Body.Deleted, err = m.Delete(ctx, scope, in.Key, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

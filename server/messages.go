@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// turn is what a turn, or any other execution, came to.
+type turn struct {
+	Session   session.Info            `json:"session"`
+	Reply     string                  `json:"reply,omitempty" doc:"The answer, if there is one"`
+	Execution session.ExecutionStatus `json:"execution,omitempty" doc:"How the execution ended"`
+	Stop      *session.Signal         `json:"stop,omitempty" doc:"Why it ended before an answer"`
+	Pending   []session.PendingCall   `json:"pending,omitempty" doc:"Calls that wait for a response"`
+	Usage     session.Usage           `json:"usage"`
+	Cost      session.Cost            `json:"cost"`
+	Problem   *problem.Problem        `json:"problem,omitempty" doc:"What failed although the session was saved"`
+}
+
+type turnOutput struct {
+	Status   int
+	ETag     string `header:"ETag"`
+	Location string `header:"Location"`
+	Body     turn
+}
+
+// turnOf returns the response for a session that was executed on, or the error
+// that nothing was saved with. Before is the session's header from then.
+func turnOf(before session.Info, s session.Session, err error) (*turnOutput, error) {
+	p := problem.Of(err)
+	switch {
+	case p != nil && !p.Saved():
+		return nil, err
+	case p != nil && p.Status == http.StatusAccepted: // an inbox item was saved
+		return &turnOutput{Status: p.Status, Location: "/v1/sessions/" + before.ID + "/inbox", Body: turn{Session: before, Problem: p}}, nil
+	}
+	t := turn{Session: s.Info(), Reply: s.Reply(), Problem: p}
+	if e := s.Execution(); e != nil {
+		t.Execution, t.Stop, t.Usage, t.Cost = e.Status, e.Stop, e.Usage, e.Cost
+	}
+	for _, call := range s.PendingCalls() {
+		if call.Waiting() {
+			t.Pending = append(t.Pending, call)
+		}
+	}
+	return &turnOutput{Status: http.StatusOK, ETag: etag(s.Version()), Body: t}, nil
+}
+
+func (s *Server) addMessages() {
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "send-message", Method: http.MethodPost, Path: "/v1/sessions/{ref}/messages",
+		Summary: "Send a message and wait for the answer", Tags: []string{"messages"}, SkipValidateBody: true,
+		Description: "The words of the answer can be followed at /events meanwhile. If the caller goes away, the execution is interrupted and can be continued.",
+		Responses:   turnResponses(s),
+	}, send)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "list-messages", Method: http.MethodGet, Path: "/v1/sessions/{ref}/messages",
+		Summary: "Read messages, also those that the model no longer sees", Tags: []string{"messages"},
+	}, history)
+}
+
+// turnResponses documents that an execution answers with a turn, or with the
+// inbox item that was written instead.
+func turnResponses(s *Server) map[string]*huma.Response {
+	schemas := s.api.OpenAPI().Components.Schemas
+	return map[string]*huma.Response{
+		"200":     {Description: "The execution ended and was saved", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
+		"202":     {Description: "The message waits in the inbox of the session", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
+		"default": {Description: "Nothing was saved", Content: map[string]*huma.MediaType{problem.ContentType: {Schema: schemaOf[problem.Problem](schemas)}}},
+	}
+}
+
+type sendInput struct {
+	SessionRef
+	WriteHeaders
+	Body struct {
+		Text    string               `json:"text,omitempty"`
+		Message *session.Message     `json:"message,omitempty" doc:"A whole message instead of a text; one with an id is sent once"`
+		Tools   []session.ClientTool `json:"tools,omitempty" doc:"Tools that the caller carries out, for this execution"`
+	}
+}
+
+func send(ctx context.Context, c caller, in *sendInput) (*turnOutput, error) {
+	return execute(ctx, c, in.SessionRef, in.WriteHeaders, holdfast.SendMessage{Text: in.Body.Text, Message: in.Body.Message, Tools: in.Body.Tools})
+}
+
+// execute executes an action on the session that a request names.
+func execute(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a holdfast.Action) (*turnOutput, error) {
+	opts, err := in.options()
+	if err != nil {
+		return nil, err
+	}
+	i, err := on.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.rt.Execute(ctx, i.ID, a, opts...)
+	out, err := turnOf(i, s, err)
+	return out, in.stale(err)
+}
+
+type historyInput struct {
+	SessionRef
+	Limit          int    `query:"limit" minimum:"0" maximum:"1000" doc:"10 by default"`
+	Before         int64  `query:"before" doc:"Only messages before this number"`
+	After          int64  `query:"after" doc:"Only messages after this number"`
+	Order          string `query:"order" enum:"newest,oldest" default:"newest"`
+	IncludeTrace   bool   `query:"includeTrace" doc:"Also tool calls and their results"`
+	IncludeCleared bool   `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
+}
+
+type historyOutput struct{ Body memory.Page }
+
+func history(ctx context.Context, c caller, in *historyInput) (*historyOutput, error) {
+	i, err := in.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.rt.Memory(ctx, i.ID)
+	if err != nil {
+		return nil, err
+	}
+	page, err := m.History(ctx, memory.HistoryOptions{
+		Limit: in.Limit, Order: memory.Order(in.Order), BeforeSeq: in.Before, AfterSeq: in.After,
+		IncludeTrace: in.IncludeTrace, IncludeCleared: in.IncludeCleared,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if page.Messages == nil {
+		page.Messages = []session.Message{}
+	}
+	return &historyOutput{Body: page}, nil
+}

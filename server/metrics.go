@@ -1,0 +1,63 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"time"
+
+	counters "github.com/VictoriaMetrics/metrics"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// metrics counts what this node does. Names of sessions, users and tenants are
+// not among the labels: their number has no limit.
+type metrics struct{ set *counters.Set }
+
+func newMetrics() *metrics { return &metrics{set: counters.NewSet()} }
+
+// listen counts what happens in the tenant of a runtime's view.
+func (m *metrics) listen(rt *holdfast.Runtime) {
+	holdfast.On(rt, func(holdfast.ExecutionStarted) { m.set.GetOrCreateCounter("holdfast_executions_started_total").Inc() }, 0)
+	holdfast.On(rt, func(e holdfast.ExecutionFinished) {
+		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_executions_finished_total{status=%q}", e.Status)).Inc()
+	}, 0)
+	holdfast.On(rt, func(e holdfast.StepFinished) {
+		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_steps_total{model=%q}", e.Model)).Inc()
+		for kind, n := range map[string]int64{"input": e.Usage.Input, "output": e.Usage.Output, "cache_read": e.Usage.CacheRead, "cache_write": e.Usage.CacheWrite} {
+			m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_tokens_total{model=%q,kind=%q}", e.Model, kind)).AddInt64(n)
+		}
+		m.set.GetOrCreateFloatCounter(fmt.Sprintf("holdfast_cost_dollars_total{model=%q}", e.Model)).Add(dollars(e.Cost))
+	}, 0)
+	holdfast.On(rt, func(e holdfast.ToolFinished) {
+		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_tool_calls_total{error=%q}", fmt.Sprint(e.IsError))).Inc()
+	}, 0)
+	holdfast.On(rt, func(holdfast.AttemptFailed) { m.set.GetOrCreateCounter("holdfast_model_failures_total").Inc() }, 0)
+	holdfast.On(rt, func(holdfast.SessionSaved) { m.set.GetOrCreateCounter("holdfast_saves_total").Inc() }, 0)
+	holdfast.On(rt, func(holdfast.SessionSaveFailed) { m.set.GetOrCreateCounter("holdfast_save_failures_total").Inc() }, 0)
+}
+
+func dollars(c session.Cost) float64 { return float64(c) / float64(session.Dollars(1)) }
+
+// request counts a request by the pattern of its route, never by its path.
+func (m *metrics) request(route string, status int, took time.Duration) {
+	route = cmp.Or(route, "none")
+	m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_requests_total{route=%q,status=\"%d\"}", route, status)).Inc()
+	m.set.GetOrCreatePrometheusHistogram(fmt.Sprintf("holdfast_request_seconds{route=%q}", route)).Update(took.Seconds())
+}
+
+// writeMetrics writes the numbers of this node as Prometheus reads them.
+func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request) {
+	if err := s.permit(callerOf(r.Context()), apikey.Metrics); err != nil {
+		writeProblem(w, problem.Of(err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	fmt.Fprintf(w, "holdfast_streams_open %d\n", s.limits.openStreams())
+	s.metrics.set.WritePrometheus(w)
+	counters.WriteProcessMetrics(w)
+}

@@ -1,0 +1,199 @@
+// Package server offers sessions over HTTP.
+//
+// One rule decides about status codes: a response is 2xx if and only if
+// something was saved, or the request only read. Everything else is an RFC 9457
+// problem with a stable code.
+package server
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Config says what a server offers. Runtime and Keys are required.
+type Config struct {
+	Runtime *holdfast.Runtime
+	Keys    *apikey.Keys
+
+	Agents Agents          // what sessions can be created of by name; nil: only whole definitions
+	Models func() []string // the names of the models that can be used; nil: none are listed
+	Tools  func() []Tool   // the tools that agents may use; nil: none are listed
+
+	// Hosts are names that requests may be addressed to besides localhost and
+	// IP addresses. It protects a server on loopback from pages that point a name
+	// of their own at it.
+	Hosts []string
+	// Origins may read responses from a browser. They authenticate with a key,
+	// never with the cookie. Empty: none.
+	Origins []string
+
+	MaxBody    int64         // bytes of a request; 0: 8 MiB
+	MaxStreams int           // open event streams per key; 0: 100
+	Rate       float64       // requests per second and key; 0: 200
+	Heartbeat  time.Duration // of a silent event stream; 0: 15 s
+	WriteWait  time.Duration // how long a reader may take for one event; 0: 30 s
+
+	Version string       // of the program, for /v1/system/info
+	Logger  *slog.Logger // nil: silent
+	Now     func() time.Time
+}
+
+// Agents are the definitions that sessions can be created of.
+type Agents interface {
+	Get(name string) (session.Definition, error)
+	Names() []string
+}
+
+// Tool describes a tool that agents may use.
+type Tool struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// Server serves the API. It is an http.Handler; who listens, and with which
+// limits for connections, is the caller's choice.
+type Server struct {
+	config   Config
+	rt       *holdfast.Runtime
+	api      huma.API
+	handler  http.Handler
+	limits   *limits
+	codes    *codes
+	metrics  *metrics
+	feeds    *feeds
+	tenants  sync.Map // those that were heard of and are listened to, by name
+	log      *slog.Logger
+	draining atomic.Bool
+
+	drain     chan struct{} // closed by Drain
+	drainOnce sync.Once
+}
+
+// New checks the configuration and builds the routes.
+func New(c Config) (*Server, error) {
+	switch {
+	case c.Runtime == nil:
+		return nil, &session.InvalidError{Field: "Runtime", Reason: "is missing"}
+	case c.Keys == nil:
+		return nil, &session.InvalidError{Field: "Keys", Reason: "is missing"}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.MaxBody = cmp.Or(c.MaxBody, 8<<20)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
+	c.Rate = cmp.Or(c.Rate, 200)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
+	c.WriteWait = cmp.Or(c.WriteWait, 30*time.Second)
+	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
+	s.limits = newLimits(c)
+	s.codes = newCodes(c.Now)
+	s.metrics = newMetrics()
+	s.feeds = newFeeds(c.Runtime, s.drain)
+	mux := http.NewServeMux()
+	s.api = newAPI(mux, c)
+	s.addSessions()
+	s.addMessages()
+	s.addActions()
+	s.addHistory()
+	s.addMemory()
+	s.addPending()
+	s.addCatalogue()
+	s.addKeys()
+	s.addSystem(mux)
+	mux.HandleFunc("GET /metrics", s.writeMetrics)
+	s.addEvents(mux)
+	s.addTopics(mux)
+	s.addLogin(mux)
+	s.handler = s.logged(s.guard(recordRoute(mux)))
+	return s, nil
+}
+
+// ServeHTTP serves one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Drain begins the end: /readyz fails, event streams are told to go elsewhere
+// and end. Requests at work go on. It may be called twice.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.drainOnce.Do(func() { close(s.drain) })
+}
+
+// newAPI makes the API without routes.
+func newAPI(mux *http.ServeMux, c Config) huma.API {
+	config := huma.DefaultConfig("Holdfast", cmp.Or(c.Version, "dev"))
+	config.Info.Description = "Durable agent sessions. A response is 2xx if and only if something was saved, or the request only read; every other response is a problem (RFC 9457) with a stable code."
+	config.CreateHooks = nil // bodies get no $schema
+	config.OpenAPIPath = ""  // served by ourselves, so that it needs no key
+	config.DocsPath, config.SchemasPath = "", ""
+	config.RejectUnknownQueryParameters = true
+	config.Transformers = []huma.Transformer{asProblem}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key": {Type: "http", Scheme: "bearer", Description: "An API key, made with: holdfast keys create"},
+	}
+	config.Components.Schemas = newSchemas()
+	return humago.New(mux, config)
+}
+
+// listen listens to a tenant, from its first request on: a runtime's view hears
+// its own tenant alone.
+func (s *Server) listen(rt *holdfast.Runtime, tenant string) {
+	if _, listening := s.tenants.LoadOrStore(tenant, true); !listening {
+		s.metrics.listen(rt)
+		s.feeds.listen(rt)
+	}
+}
+
+// Document returns the OpenAPI document of the API.
+func (s *Server) Document() *huma.OpenAPI { return s.api.OpenAPI() }
+
+// caller is who makes a request: a key, and the runtime as that key sees it.
+type caller struct {
+	apikey.Key
+	rt *holdfast.Runtime
+}
+
+// callerKey is where the context of a request holds its caller.
+type callerKey struct{}
+
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// register adds an operation that needs a scope. Its errors become problems.
+func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle func(ctx context.Context, c caller, in *I) (*O, error)) {
+	op.Security = []map[string][]string{{"key": {}}}
+	op.Description = describeScope(op.Description, scope)
+	op.MaxBodyBytes = s.config.MaxBody
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		c := callerOf(ctx)
+		if err := s.permit(c, scope); err != nil {
+			return nil, err
+		}
+		out, err := handle(ctx, c, in)
+		if err != nil {
+			return nil, s.fail(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+func describeScope(text string, scope apikey.Scope) string {
+	if text != "" {
+		text += " "
+	}
+	return text + "Needs the scope " + string(scope) + "."
+}

@@ -1,0 +1,149 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// ForkOptions say how a fork of a run differs from it.
+type ForkOptions struct {
+	At        int64             // the version; 0: the last one
+	ID, Name  string            // of the new session; an empty id is made
+	Variables spec.Map[string]  // other values; what is done stays as it is
+	Outputs   map[string]string // other answers of finished units; what came after them is done again
+}
+
+// Fork starts a new run with the same history up to a version, as
+// Runtime.Fork does, and with other variables and answers. All of it is one
+// version: a crash leaves the whole fork or none.
+func Fork(ctx context.Context, rt *holdfast.Runtime, id string, o ForkOptions) (session.Session, error) {
+	opts := []holdfast.Option{holdfast.Whole()}
+	if o.At != 0 {
+		opts = append(opts, holdfast.At(o.At))
+	}
+	s, err := rt.Get(ctx, id, opts...)
+	if err != nil {
+		return s, err
+	}
+	if s.Workflow() == nil {
+		return s, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is no workflow run", id)}
+	}
+	changes, err := o.changes(ctx, s)
+	if err != nil {
+		return s, err
+	}
+	opts = []holdfast.Option{holdfast.At(s.Version()), holdfast.WithID(cmp.Or(o.ID, NewSessionID())), holdfast.WithChanges(changes...)}
+	if o.Name != "" {
+		opts = append(opts, holdfast.WithName(o.Name))
+	}
+	return rt.Fork(ctx, id, opts...)
+}
+
+// changes returns what makes the fork differ.
+func (o ForkOptions) changes(ctx context.Context, s session.Session) ([]session.Change, error) {
+	r, err := readRun(s)
+	if err != nil {
+		return nil, err
+	}
+	var changes []session.Change
+	if len(o.Variables) > 0 {
+		changed, err := r.withVariables(o.Variables)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, changed)
+	}
+	if len(o.Outputs) > 0 {
+		edited, err := r.withOutputs(ctx, o.Outputs)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, edited...)
+	}
+	if row := r.row(StatusPaused, ""); len(changes) > 0 && *s.Info().Workflow != row {
+		changes = append(changes, session.WorkflowRowChanged{Workflow: row})
+	}
+	return changes, nil
+}
+
+// withVariables puts other variables in force.
+func (r *run) withVariables(vars spec.Map[string]) (session.WorkflowSpecChanged, error) {
+	change := session.WorkflowSpecChanged{Spec: r.index.spec, Runtime: r.index.runtime}
+	all := slices.Clone(r.vars)
+	for _, v := range vars {
+		all = all.With(v.Name, v.Value)
+	}
+	made, err := spec.Loader{Lenient: true}.Parse(r.snap.Source(), all)
+	if err == nil {
+		err = made.Complete()
+	}
+	for _, v := range all {
+		change.Variables = append(change.Variables, session.RunVariable{Name: v.Name, Value: v.Value})
+	}
+	return change, err
+}
+
+// withOutputs gives units other answers.
+func (r *run) withOutputs(ctx context.Context, outputs map[string]string) ([]session.Change, error) {
+	replayed := r.replayer()
+	_, _, _ = replayed.replay(ctx) // how far it comes does not matter
+	var units []string
+	for unit := range outputs {
+		if e := r.index.units[unit]; e == nil || !e.done || e.agent == "" {
+			return nil, &session.InvalidError{Field: "unit", Reason: fmt.Sprintf("no agent has finished %q", unit)}
+		}
+		reset, err := r.resetFrom(ctx, unit)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range reset.Units {
+			if !slices.Contains(units, key) {
+				units = append(units, key)
+			}
+		}
+	}
+	slices.Sort(units)
+	changes := []session.Change{r.index.resetOf(units)}
+	for _, o := range replayed.reached { // in the order of the program
+		text, edited := outputs[o.key]
+		if !edited {
+			continue
+		}
+		made, err := r.answeredWith(o, text)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, made...)
+	}
+	return changes, nil
+}
+
+// answeredWith returns a finished unit that was asked the same and gave another
+// answer.
+func (r *run) answeredWith(o reached, text string) ([]session.Change, error) {
+	e := r.index.units[o.key]
+	u := unit{key: e.key, agent: e.agent, lane: e.lane}
+	input, _ := e.input()
+	res := result{Tokens: countWords(input, text)}
+	if o.read != nil {
+		var err error
+		if res.Value, err = o.read(text); err != nil {
+			return nil, &session.InvalidError{Field: "output", Reason: fmt.Sprintf("%s: %v", o.key, err)}
+		}
+	}
+	return []session.Change{
+		session.UnitStarted{Unit: u.key, Lane: u.lane, Agent: u.agent}, u.message(input),
+		session.MessageAdded{Message: session.Message{
+			ID: uuid.NewString(), Role: session.RoleAssistant, Unit: u.key, Lane: u.lane, ExecutionID: u.key, Content: session.Text(text),
+		}},
+		session.UnitFinished{Unit: u.key, Agent: u.agent, Result: res.json()},
+	}, nil
+}
