@@ -76,3 +76,6 @@ func StoredBody(t testing.TB, s session.Session, r session.Record) []byte {
 
 // StoredValue is the value of an entry as a row holds it.
 func StoredValue(key, value string) []byte { return withSum([]byte(value), key) }
+
+// MigrationLock is the lock under which the schema is migrated.
+const MigrationLock = migrationLock

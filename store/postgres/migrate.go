@@ -49,6 +49,10 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progre
 	}
 	// Each statement must see what others committed while this waited for the lock.
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		// A timeout made for requests must not end a migration of a large store, nor the wait for one.
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
 		}

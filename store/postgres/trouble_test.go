@@ -19,8 +19,8 @@ import (
 func TestSave_statementTimeoutLeavesNothing(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Schema(t)
-	st := open(t, pgtest.With(t, direct, "statement_timeout", "100"), postgres.Config{})
-	s := create(t, st, "a")
+	s := create(t, open(t, direct, postgres.Config{}), "a")
+	st := open(t, pgtest.With(t, direct, "statement_timeout", "2000"), postgres.Config{})
 	tx, err := pgtest.Connect(t, direct).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +42,36 @@ func TestSave_statementTimeoutLeavesNothing(t *testing.T) {
 		t.Errorf("its key is there (%v)", err)
 	}
 	save(t, st, s, "the next one")
+}
+
+// A timeout that the database has for requests does not end a migration.
+func TestOpen_migratesWithoutTheStatementTimeout(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.Schema(t)
+	holder, err := pgtest.Connect(t, direct).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, int64(postgres.MigrationLock)); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		st, err := postgres.Open(t.Context(), pgtest.With(t, direct, "statement_timeout", "2000"), postgres.Config{})
+		if err == nil {
+			err = st.Close()
+		}
+		opened <- err
+	}()
+	if _, err := holder.Exec(t.Context(), `SELECT pg_sleep(2.5)`); err != nil { // longer than the timeout
+		t.Fatal(err)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
 }
 
 // The database is away for longer than a call waits, and comes back.
