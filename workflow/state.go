@@ -78,17 +78,25 @@ type HITLState struct {
 // Project returns the state of a run. The session must be whole: it is read with
 // Get(ctx, id, Whole(), WithTail()), or with At for what it was.
 func Project(s session.Session) (*State, error) {
-	if s.Workflow() == nil {
-		return nil, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is no workflow run", s.ID())}
-	}
-	if s.Partial() {
-		return nil, &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was not read whole", s.ID())}
+	if err := checkRun(s); err != nil {
+		return nil, err
 	}
 	r, err := readRun(s)
 	if err != nil {
 		return nil, err
 	}
 	return r.project(s)
+}
+
+// checkRun refuses a session that is no run, or that was not read whole.
+func checkRun(s session.Session) error {
+	if s.Workflow() == nil {
+		return &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q is no workflow run", s.ID())}
+	}
+	if s.Partial() {
+		return &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%q was not read whole", s.ID())}
+	}
+	return nil
 }
 
 // project replays what the log has; nobody is asked.

@@ -29,8 +29,9 @@ type standing struct {
 	Next         string               `json:"next,omitempty"`
 }
 
-// showRun shows where a run stands. At is a version, nil for the newest state.
-func (p *program) showRun(ctx context.Context, h *env, id string, at *int64) error {
+// showRun shows where a run stands. At is a version, nil for the newest state. With
+// a format it prints the graph of the run.
+func (p *program) showRun(ctx context.Context, h *env, id string, at *int64, format string) error {
 	opts := []holdfast.Option{holdfast.Whole()}
 	if at != nil {
 		opts = append(opts, holdfast.At(*at))
@@ -40,6 +41,13 @@ func (p *program) showRun(ctx context.Context, h *env, id string, at *int64) err
 	s, err := h.Get(ctx, id, opts...)
 	if err != nil {
 		return err
+	}
+	if format != "" {
+		g, err := workflow.RunGraph(s) //nolint:contextcheck // it reads what is there and waits for nobody
+		if err != nil {
+			return err
+		}
+		return p.out.print(graphText(g, format))
 	}
 	state, err := workflow.Project(s) //nolint:contextcheck // it reads what is there and waits for nobody
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 
 func (p *program) showCommand() *cobra.Command {
 	var (
-		at   int64
-		last int
+		at     int64
+		last   int
+		format string
 	)
 	cmd := &cobra.Command{
 		Use: "show REF", Short: "show one session", Args: cobra.ExactArgs(1),
@@ -28,15 +29,22 @@ func (p *program) showCommand() *cobra.Command {
 workflow run: its pattern with a mark for each unit, ✓ done, ▸ at work, ‖ interrupted,
 ? waiting for a person, ✗ failed, · ahead; and what to do next. With --json: the session
 document; of a run its state, {metadata, variables, runtime_config, token_usage,
-artifacts_written, pattern_state, question, pending, live, next}.`,
+artifacts_written, pattern_state, question, pending, live, next}. With --format mermaid or
+dot: a workflow run as a graph, for Mermaid or Graphviz.`,
 	}
 	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		if format != "" && !slices.Contains(graphFormats, format) {
+			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not %s", format, strings.Join(graphFormats, " or "))}
+		}
 		if i.Kind == session.KindWorkflow {
 			var version *int64
 			if cmd.Flags().Changed("at") {
 				version = &at
 			}
-			return p.showRun(ctx, e, i.ID, version)
+			return p.showRun(ctx, e, i.ID, version, format)
+		}
+		if format != "" {
+			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is no workflow run, which has a graph", i.ID)}
 		}
 		var opts []holdfast.Option
 		if cmd.Flags().Changed("at") {
@@ -67,6 +75,7 @@ artifacts_written, pattern_state, question, pending, live, next}.`,
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
 	cmd.Flags().IntVarP(&last, "messages", "n", 6, "show the last `N` messages")
+	cmd.Flags().StringVar(&format, "format", "", "a run as a graph, in the `LANGUAGE` mermaid or dot")
 	return cmd
 }
 

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 	"github.com/holdfast-dev/holdfast/workflow/tools"
 )
@@ -92,14 +94,18 @@ func (p *program) planCommand() *cobra.Command {
 		Use: "plan SPEC", Short: "say what running a workflow spec would do, and what keeps it from running here", Args: cobra.ExactArgs(1),
 		Long: `Say what running a workflow spec would do: its agents, its units in their order, and what
 keeps it from running on this machine, if anything. Nothing is run and nobody is asked. The
-exit code is 0 also for a spec that cannot be run here.`,
+exit code is 0 also for a spec that cannot be run here. With --format mermaid or dot: the
+spec as a graph, for Mermaid or Graphviz.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if format != "md" && format != "json" {
-				return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not md or json", format)}
+			if format != "md" && format != "json" && !slices.Contains(graphFormats, format) {
+				return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not md, json, %s", format, strings.Join(graphFormats, " or "))}
 			}
 			s, err := p.readSpec(args[0], true)
 			if err != nil {
 				return err
+			}
+			if slices.Contains(graphFormats, format) {
+				return p.out.print(graphText(workflow.SpecGraph(s), format))
 			}
 			made := planOf(s, spec.Check(s, (&engine{program: p}).env()))
 			if p.json || format == "json" {
@@ -108,8 +114,18 @@ exit code is 0 also for a spec that cannot be run here.`,
 			return p.out.print(planText(s, made))
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "md", "`FORM` of the plan: md or json")
+	cmd.Flags().StringVar(&format, "format", "md", "`FORM` of the plan: md, json, mermaid or dot")
 	return cmd
+}
+
+// graphFormats are the languages that a graph is printed in.
+var graphFormats = []string{"mermaid", "dot"}
+
+func graphText(g *workflow.Graph, format string) string {
+	if format == "dot" {
+		return g.Dot()
+	}
+	return g.Mermaid()
 }
 
 func planOf(s *spec.Spec, issues []spec.Issue) plan {
@@ -131,46 +147,8 @@ func planOf(s *spec.Spec, issues []spec.Issue) plan {
 // the order in which they may begin.
 func unitsOf(s *spec.Spec) []string {
 	units := []string{}
-	steps := func(prefix string, list []spec.Step) {
-		for i := range list {
-			units = append(units, fmt.Sprintf("%sstep/%d", prefix, i))
-		}
-	}
-	switch p := s.Pattern; {
-	case p.Chain != nil:
-		steps("", p.Chain.Steps)
-	case p.Workflow != nil:
-		for _, layer := range p.Workflow.Layers() {
-			for _, i := range layer {
-				units = append(units, "task/"+p.Workflow.Tasks[i].ID)
-			}
-		}
-	case p.Routing != nil:
-		units = append(units, "router#0")
-		for _, r := range p.Routing.Routes {
-			steps("route/"+r.Name+"/", r.Value.Then)
-		}
-	case p.Parallel != nil:
-		for _, b := range p.Parallel.Branches {
-			steps("branch/"+b.ID+"/", b.Steps)
-		}
-		if p.Parallel.Reduce != nil {
-			units = append(units, "reduce")
-		}
-	case p.Evaluator != nil:
-		units = append(units, "draft", "eval/2#0", "revise/2")
-	case p.Orchestrator != nil:
-		units = append(units, "plan#0", "worker/0")
-		if p.Orchestrator.Reduce != nil {
-			units = append(units, "reduce")
-		}
-		if p.Orchestrator.Writeup != nil {
-			units = append(units, "writeup")
-		}
-	case p.Graph != nil:
-		for _, n := range p.Graph.Nodes {
-			units = append(units, "node/"+n.Name+"@1")
-		}
+	for _, n := range workflow.SpecGraph(s).Nodes {
+		units = append(units, n.Unit)
 	}
 	return append(units, "artifacts")
 }
