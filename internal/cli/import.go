@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/interop/instructor"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store/file"
 )
 
 func (p *program) importCommand() *cobra.Command {
@@ -77,7 +78,11 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 			NewID: id, AgentID: agentID, Tenant: tenant, Now: p.now(), NewMessageID: uuid.NewString,
 		})
 	}
-	s, err := session.Decode(data)
+	document, err := file.Document(data)
+	if err != nil {
+		return session.Session{}, instructor.Report{}, err
+	}
+	s, err := session.Decode(document)
 	if err != nil {
 		return session.Session{}, instructor.Report{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/file"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -24,8 +25,19 @@ func TestConformance(t *testing.T) {
 			},
 			Newer: func(t testing.TB, r store.Ref) {
 				damage(t, logOf(dir, r), func(raw []byte) []byte {
-					return bytes.Replace(raw, []byte(`"formatVersion":1`), []byte(`"formatVersion":99`), 1)
+					document, err := file.Document(raw)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return bytes.Replace(document, []byte(`"formatVersion":1`), []byte(`"formatVersion":99`), 1)
 				})
+			},
+			Damages: map[string]func(testing.TB, store.Ref){
+				"a message": func(t testing.TB, r store.Ref) {
+					damage(t, logOf(dir, r), func(raw []byte) []byte {
+						return bytes.Replace(raw, []byte("message 1"), []byte("message 9"), 1)
+					})
+				},
 			},
 		}
 	})

@@ -100,17 +100,12 @@ func TestDocument_garbledBytesNeverPanicAndAreNeverOverwritten(t *testing.T) {
 	s := save(t, st, said(t, create(t, st, "a"), "one"), store.Commit{At: noon()})
 	path := documentOf(dir, ref("a"))
 	whole, more := readFile(t, path), said(t, s, "more")
-	corrupt := 0
 	for n := 0; n < len(whole); n += 3 {
 		garbled := slices.Clone(whole)
 		garbled[n] ^= 0x55
 		writeFile(t, path, garbled)
 		_, loadErr := st.Load(t.Context(), ref("a"), true)
-		if loadErr == nil {
-			continue // a letter of a text: nobody can tell
-		}
-		corrupt++
-		if !errors.Is(loadErr, session.ErrCorrupt) && !errors.Is(loadErr, session.ErrNewerFormat) {
+		if !errors.Is(loadErr, session.ErrCorrupt) {
 			t.Errorf("byte %d: load: %v", n, loadErr)
 		}
 		if _, err := st.Save(t.Context(), more, store.Commit{}); err == nil {
@@ -119,9 +114,6 @@ func TestDocument_garbledBytesNeverPanicAndAreNeverOverwritten(t *testing.T) {
 		if !bytes.Equal(readFile(t, path), garbled) {
 			t.Fatalf("byte %d: the document was written over", n)
 		}
-	}
-	if corrupt < len(whole)/6 {
-		t.Errorf("only %d of %d bytes made a difference", corrupt, len(whole)/3)
 	}
 }
 
@@ -164,7 +156,7 @@ func TestDocument_firstThingWrongIsTheReason(t *testing.T) {
 			st := open(t, dir, file.Config{})
 			s := create(t, st, "a")
 			path := documentOf(dir, ref("a"))
-			writeFile(t, path, c.damage(t, readFile(t, path)))
+			writeFile(t, path, c.damage(t, bare(t, readFile(t, path))))
 			err := refused(t, st, dir, s, name)
 			var corrupt *session.CorruptError
 			if !errors.As(err, &corrupt) || corrupt.ID != "a" || corrupt.Path != path || !strings.Contains(corrupt.Reason, c.reason) {
@@ -183,7 +175,7 @@ func TestDocument_ofANewerFormatIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sessions")
 	st := open(t, dir, file.Config{})
 	s := create(t, st, "a")
-	rewrite(t, documentOf(dir, ref("a")), func(raw []byte) []byte { return replaceOnce(t, raw, `"formatVersion":1`, `"formatVersion":2`) })
+	rewrite(t, documentOf(dir, ref("a")), func(raw []byte) []byte { return changed(t, raw, `"formatVersion":1`, `"formatVersion":2`) })
 	if err := refused(t, st, dir, s, "newer"); !errors.Is(err, session.ErrNewerFormat) {
 		t.Errorf("%v, want NewerFormatError", err)
 	}

@@ -98,9 +98,13 @@ func (p place) readDocument(f *os.File) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, p.unreadable(p.document(), err)
 	}
-	s, err := session.Decode(raw)
+	document, err := Document(raw)
 	if err != nil {
-		return session.Session{}, p.diagnose(raw, err)
+		return session.Session{}, p.corrupt(wrongSum)
+	}
+	s, err := session.Decode(document)
+	if err != nil {
+		return session.Session{}, p.diagnose(document, err)
 	}
 	return s, p.checkOwner(s.Info(), s.Partial())
 }
@@ -164,9 +168,13 @@ const headerPrefix = 4 << 10
 
 // readHeader reads a document only as far as its header, in steps that double.
 func (p place) readHeader(f *os.File) (session.Info, error) {
+	head, err := p.readHead(f)
+	if err != nil {
+		return session.Info{}, err
+	}
 	var raw []byte
 	for size := int64(headerPrefix); ; size *= 2 {
-		more, err := io.ReadAll(io.LimitReader(f, size-int64(len(raw))))
+		more, err := io.ReadAll(io.LimitReader(head, size-int64(len(raw))))
 		if err != nil {
 			return session.Info{}, p.unreadable(p.document(), err)
 		}
@@ -184,11 +192,11 @@ func (p place) readHeader(f *os.File) (session.Info, error) {
 	}
 }
 
-// peek reads the head of a document that is known to be good. The head comes
-// before everything that grows.
-func peek(f *os.File) (head, error) {
+// peek reads the head of a document that is known to be good, and returns where
+// it ends. The head comes before everything that grows.
+func peek(document io.Reader) (head, int64, error) {
 	var h head
-	dec := json.NewDecoder(f)
+	dec := json.NewDecoder(document)
 	err := walk(dec, func(key string) (done bool, err error) {
 		switch key {
 		case "header":
@@ -210,7 +218,7 @@ func peek(f *os.File) (head, error) {
 	if err == nil && (h.agent == "" || h.version < 1) {
 		err = errors.New("no head")
 	}
-	return h, err
+	return h, dec.InputOffset(), err
 }
 
 // walk calls visit for each key of an object until it is done; visit reads

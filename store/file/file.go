@@ -8,11 +8,14 @@
 // The directory is the store's own (mode 0700, files 0600):
 //
 //	{id}.json    the session document of the last version
-//	{id}.tail    the open tail: one JSON line per append, with a checksum
+//	{id}.tail    the open tail: one JSON line per append
 //	{id}.lease   who may execute
 //	{id}.lock    locked around every write; never removed
 //	.tokens      the last fencing token handed out
 //	tenants/T/   the same again for a tenant other than "default"
+//
+// Documents, tails and leases have checksums. Whoever changes a document by hand
+// removes its fields "sum", "headSum" and "headSize": it is then read without.
 //
 // Several processes may use one directory at the same time. Writers lock the
 // session's lock file; readers lock nothing and never wait. The locks are those

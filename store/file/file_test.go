@@ -23,9 +23,10 @@ func TestConformance(t *testing.T) {
 			},
 			Newer: func(t testing.TB, r store.Ref) {
 				rewrite(t, documentOf(dir, r), func(raw []byte) []byte {
-					return replaceOnce(t, raw, `"formatVersion":1`, `"formatVersion":99`)
+					return changed(t, raw, `"formatVersion":1`, `"formatVersion":99`)
 				})
 			},
+			Damages: damages(dir),
 		}
 	})
 }
@@ -93,6 +94,27 @@ func writeFile(t testing.TB, path string, raw []byte) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// changed is a document in which one text was replaced by a program that knows
+// checksums.
+func changed(t testing.TB, raw []byte, old, with string) []byte {
+	t.Helper()
+	sealed, err := file.Seal(replaceOnce(t, bare(t, raw), old, with))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+// bare is a document without checksums, as earlier programs wrote it.
+func bare(t testing.TB, raw []byte) []byte {
+	t.Helper()
+	document, err := file.Document(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
 }
 
 func rewrite(t testing.TB, path string, change func([]byte) []byte) {

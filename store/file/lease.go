@@ -25,6 +25,8 @@ type leaseFile struct {
 	Until  time.Time `json:"until"`
 }
 
+const leaseKey = "lease"
+
 func (p place) readLease() (admission.Lease, error) {
 	raw, err := readRegular(p.lease())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,6 +34,14 @@ func (p place) readLease() (admission.Lease, error) {
 	}
 	if err != nil {
 		return admission.Lease{}, p.unreadable(p.lease(), err)
+	}
+	if bytes.HasPrefix(raw, []byte(sumKey)) { // those of earlier programs have none
+		line, ended := bytes.CutSuffix(raw, []byte("\n"))
+		value, ok := openLine(leaseKey, line)
+		if !ended || !ok {
+			return admission.Lease{}, corruptFile(p, p.lease(), wrongSum)
+		}
+		raw = value
 	}
 	var l leaseFile
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -50,7 +60,7 @@ func (s *Store) writeLease(p place, l store.Lease) error {
 	if err != nil {
 		return fmt.Errorf("encode lease of session %s: %w", p.ref.ID, err)
 	}
-	if _, err := s.disk.replace("lease", p.lease(), append(raw, '\n')); err != nil {
+	if _, err := s.disk.replace("lease", p.lease(), sealLine(leaseKey, raw)); err != nil {
 		return fmt.Errorf("write lease of session %s: %w", p.ref.ID, err)
 	}
 	s.bells.Ring(p.ref)

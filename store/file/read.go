@@ -103,7 +103,11 @@ func (s *Store) info(ctx context.Context, p place) (session.Info, error) {
 		if _, err := f.Seek(0, 0); err != nil {
 			return p.unreadable(p.document(), err)
 		}
-		h, err := peek(f)
+		head, err := p.readHead(f)
+		if err != nil {
+			return err
+		}
+		h, _, err := peek(head)
 		if err != nil {
 			return p.corrupt("%v", err)
 		}

@@ -2,8 +2,6 @@ package file
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,14 +29,9 @@ type appended struct {
 	Records []session.Record `json:"records"`
 }
 
-const (
-	linePrefix = `{"sum":"`
-	lineMiddle = `","append":`
-	lineSuffix = '}'
-	sumLen     = 2 * sha256.Size
-)
+const lineKey = "append"
 
-// line encodes one append. Its checksum covers the bytes of the value beside it.
+// line encodes one append.
 func (a appended) line() ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
@@ -46,28 +39,20 @@ func (a appended) line() ([]byte, error) {
 	if err := enc.Encode(a); err != nil {
 		return nil, err
 	}
-	raw := bytes.TrimSuffix(body.Bytes(), []byte("\n"))
-	return fmt.Appendf(nil, "%s%s%s%s%c\n", linePrefix, checksum(raw), lineMiddle, raw, lineSuffix), nil
+	return sealLine(lineKey, bytes.TrimSuffix(body.Bytes(), []byte("\n"))), nil
 }
 
-func checksum(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// verifyLine returns the value of a line if its checksum is right.
-func verifyLine(line []byte) ([]byte, bool) {
-	rest, ok := bytes.CutPrefix(line, []byte(linePrefix))
-	if !ok || len(rest) < sumLen {
-		return nil, false
+// torn reports whether a crash can have left this last line, before it was
+// acknowledged: without its end, or with blocks that were never written and
+// read as zeros. One zero inside a line is a flipped bit, and so is another byte
+// where a whole line ends.
+func torn(line []byte, ended bool) bool {
+	if ended {
+		return len(line) > 0 && line[0] == 0 || bytes.Count(line, []byte{0}) > 1
 	}
-	sum := string(rest[:sumLen])
-	raw, ok := bytes.CutPrefix(rest[sumLen:], []byte(lineMiddle))
-	if !ok || len(raw) == 0 || raw[len(raw)-1] != lineSuffix {
-		return nil, false
-	}
-	raw = raw[:len(raw)-1]
-	return raw, checksum(raw) == sum
+	last := len(line) - 1
+	_, whole := openLine(lineKey, line[:last])
+	return !whole || line[last] == 0
 }
 
 // badLine is a damaged line that no crash explains.
@@ -110,20 +95,20 @@ func readFrom(path string, offset int64) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// parse reads more lines. A line without an end, or a last one with zero bytes,
-// was torn by a crash before it was acknowledged: it counts as absent.
+// parse reads more lines. A torn one counts as absent.
 func (t tail) parse(h head, data []byte) (tail, error) {
 	t.size = t.good + int64(len(data))
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
-		if end < 0 {
-			return t, nil
+		ended := end >= 0
+		if !ended {
+			end = len(data)
 		}
 		line := data[:end]
-		data = data[end+1:]
-		raw, ok := verifyLine(line)
-		if !ok {
-			if len(data) == 0 && bytes.IndexByte(line, 0) >= 0 {
+		data = data[min(end+1, len(data)):]
+		raw, ok := openLine(lineKey, line)
+		if !ok || !ended {
+			if len(data) == 0 && torn(line, ended) {
 				return t, nil
 			}
 			return t, &badLine{fmt.Sprintf("the line at byte %d has a wrong checksum", t.good)}

@@ -266,8 +266,10 @@ func (s *Store) stored(p place) (known, error) {
 	k := s.cache.get(p.ref)
 	good := false
 	if k.fits(info) {
-		h, err := peek(f)
-		good = err == nil && h == k.head
+		if head, err := p.readHead(f); err == nil {
+			h, _, err := peek(head)
+			good = err == nil && h == k.head
+		}
 	}
 	if !good {
 		if _, err := f.Seek(0, 0); err != nil {
@@ -314,6 +316,9 @@ func (s *Store) writeDocument(ctx context.Context, p place, v session.Session, c
 	}
 	sealed := session.Seal(v, c.At)
 	raw, err := sealed.MarshalJSON()
+	if err == nil {
+		raw, err = seal(raw)
+	}
 	if err != nil {
 		return session.Session{}, fmt.Errorf("save session %s: %w", v.ID(), err)
 	}

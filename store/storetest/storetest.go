@@ -59,6 +59,7 @@ const (
 	Forks    = "Forks"
 	Inboxes  = "Inboxes"
 	Wakes    = "Wakes"
+	Work     = "Work"
 	Keys     = "Keys"
 	Sweeps   = "Sweeps"
 	Memories = "Memories"
@@ -96,6 +97,8 @@ func Abilities(s store.Store) []string {
 	add(Inboxes, ok)
 	_, ok = s.(store.Wakes)
 	add(Wakes, ok)
+	_, ok = s.(store.Work)
+	add(Work, ok)
 	_, ok = s.(store.Keys)
 	add(Keys, ok)
 	_, ok = s.(store.Sweeps)
@@ -139,6 +142,7 @@ func behaviours() []behaviour {
 		historyBehaviours(),
 		wakeBehaviours(),
 		watchBehaviours(),
+		workBehaviours(),
 		retentionBehaviours(),
 		tenantsBehaviours(),
 		flatBehaviours(),
