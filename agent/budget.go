@@ -2,8 +2,11 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -16,32 +19,52 @@ func (r *run) overBudget(e *session.Execution, step bool) (session.Signal, bool)
 	if b == nil {
 		return session.Signal{}, false
 	}
-	if taken := len(e.Steps) + e.ChildSteps; step && b.MaxSteps != nil && int64(taken) >= *b.MaxSteps {
-		return limit(session.StopSteps, "steps", taken, *b.MaxSteps), true
-	}
-	if step && b.MaxTokens != nil && e.Usage.Total() >= *b.MaxTokens {
-		return limit(session.StopTokens, "tokens", e.Usage.Total(), *b.MaxTokens), true
-	}
-	if active := r.active(); b.MaxSeconds != nil && active >= *b.MaxSeconds {
-		return limit(session.StopTime, "seconds", active, *b.MaxSeconds), true
-	}
-	if b.MaxCost != nil && e.Cost >= *b.MaxCost {
-		return limit(session.StopCost, "dollars", e.Cost, *b.MaxCost), true
+	if use, over := session.FirstUsedUp(r.budgetUses(e, step)...); over {
+		number := func(n float64) json.RawMessage { return strconv.AppendFloat(nil, n, 'f', -1, 64) }
+		return stopAt(session.StopReason(use.Kind), number(use.Used), number(use.Max)), true
 	}
 	if now := r.Now(); b.Deadline != nil && !now.Before(*b.Deadline) {
-		return limit(session.StopDeadline, "deadline", session.Instant(now), *b.Deadline), true
+		return stopAt(session.StopDeadline, timeText(now), timeText(*b.Deadline)), true
 	}
 	return session.Signal{}, false
 }
 
-func limit(reason session.StopReason, what string, used, most any) session.Signal {
-	s := session.Signal{Reason: reason, Message: fmt.Sprintf("%s used up: %v of %v", what, used, most), Context: session.Values{}, Source: "budget"}
-	for key, value := range map[string]any{"used": used, "limit": most} {
-		if raw, err := session.JSON(value); err == nil { // numbers and times always encode
-			s.Context[key] = raw
-		}
+// budgetUses lists the limits of an execution, except its deadline.
+func (r *run) budgetUses(e *session.Execution, step bool) []session.BudgetUse {
+	b := e.Budget
+	var uses []session.BudgetUse
+	if step && b.MaxSteps != nil {
+		uses = append(uses, session.BudgetUse{Kind: string(session.StopSteps), Used: float64(len(e.Steps) + e.ChildSteps), Max: float64(*b.MaxSteps)})
 	}
-	return s
+	if step && b.MaxTokens != nil {
+		uses = append(uses, session.BudgetUse{Kind: string(session.StopTokens), Used: float64(e.Usage.Total()), Max: float64(*b.MaxTokens)})
+	}
+	if b.MaxSeconds != nil {
+		uses = append(uses, session.BudgetUse{Kind: string(session.StopTime), Used: r.active(), Max: *b.MaxSeconds})
+	}
+	if b.MaxCost != nil {
+		uses = append(uses, session.BudgetUse{Kind: string(session.StopCost), Used: e.Cost.Dollars(), Max: b.MaxCost.Dollars()})
+	}
+	return uses
+}
+
+// units names what each limit counts.
+var units = map[session.StopReason]string{
+	session.StopSteps: "steps", session.StopTokens: "tokens", session.StopTime: "seconds", session.StopCost: "dollars", session.StopDeadline: "deadline",
+}
+
+// stopAt is the signal of a limit that is used up. Used and most are numbers or
+// times as JSON.
+func stopAt(reason session.StopReason, used, most json.RawMessage) session.Signal {
+	shown := func(raw json.RawMessage) string { return strings.Trim(string(raw), `"`) }
+	return session.Signal{
+		Reason: reason, Message: fmt.Sprintf("%s used up: %s of %s", units[reason], shown(used), shown(most)),
+		Context: session.Values{"used": used, "limit": most}, Source: "budget",
+	}
+}
+
+func timeText(t time.Time) json.RawMessage {
+	return strconv.AppendQuote(nil, session.Instant(t).Format(time.RFC3339Nano))
 }
 
 // bound ends a call when the execution's time or deadline does.

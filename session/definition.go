@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Definition is what an agent is: prompt, model, tools and limits. It has no
@@ -56,16 +55,6 @@ type ResponseFormat struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Name   string          `json:"name,omitempty"`
 	Strict bool            `json:"strict,omitempty"`
-}
-
-// Budget bounds one execution, subagents included. A nil field is no limit,
-// zero lets nothing run.
-type Budget struct {
-	MaxSteps   *int64     `json:"maxSteps,omitempty"`
-	MaxTokens  *int64     `json:"maxTokens,omitempty"`  // input + output
-	MaxSeconds *float64   `json:"maxSeconds,omitempty"` // active time
-	MaxCost    *Cost      `json:"maxCost,omitempty"`    // US dollars
-	Deadline   *time.Time `json:"deadline,omitempty"`
 }
 
 // MemoryPolicy says how the window is kept short and what the agent may remember.

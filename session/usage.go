@@ -13,6 +13,9 @@ type Cost int64
 // Dollars is a cost from a number of US dollars, rounded to a micro-dollar.
 func Dollars(d float64) Cost { return Cost(math.Round(d * 1e6)) }
 
+// Dollars is the cost as a number of US dollars.
+func (c Cost) Dollars() float64 { return float64(c) / 1e6 }
+
 // String is the cost in dollars with as many digits as it needs.
 func (c Cost) String() string {
 	sign, n := "", uint64(c)

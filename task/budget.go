@@ -194,55 +194,56 @@ func tokensUsed(u session.TaskUsage) int64 {
 
 func costUsed(u session.TaskUsage) float64 { return u.EarlierCost + u.Cost }
 
-// lasting is the first budget used up that a new window does not renew.
-func (l limits) lasting(s *session.TaskState) *session.BudgetError {
-	if used := s.Loop.LifetimeTurns; used >= l.lifetime {
-		return &session.BudgetError{Kind: session.BudgetLifetime, Used: float64(used), Max: float64(l.lifetime)}
+// lasting are the budgets that a new window does not renew.
+func (l limits) lasting(s *session.TaskState) []session.BudgetUse {
+	uses := []session.BudgetUse{{Kind: session.BudgetLifetime, Used: float64(s.Loop.LifetimeTurns), Max: float64(l.lifetime)}}
+	if l.tokens != nil {
+		uses = append(uses, session.BudgetUse{Kind: session.BudgetTokens, Used: float64(tokensUsed(s.Usage)), Max: float64(*l.tokens)})
 	}
-	if used := tokensUsed(s.Usage); l.tokens != nil && used >= *l.tokens {
-		return &session.BudgetError{Kind: session.BudgetTokens, Used: float64(used), Max: float64(*l.tokens)}
+	if l.cost != nil {
+		uses = append(uses, session.BudgetUse{Kind: session.BudgetCost, Used: session.Dollars(costUsed(s.Usage)).Dollars(), Max: session.Dollars(*l.cost).Dollars()})
 	}
-	if used := costUsed(s.Usage); l.cost != nil && used >= *l.cost {
-		return &session.BudgetError{Kind: session.BudgetCost, Used: used, Max: *l.cost}
+	return uses
+}
+
+// usedUp is the error of the first budget that leaves no room, nil while all do.
+func usedUp(uses ...session.BudgetUse) error {
+	use, over := session.FirstUsedUp(uses...)
+	if !over {
+		return nil
 	}
-	return nil
+	failed := session.BudgetError(use)
+	return &failed
 }
 
 // checkBudgets is asked before each request. A BudgetError says which one is
 // used up first.
 func (r *Run) checkBudgets(ctx context.Context) error {
 	l, s := r.limits(), r.state()
-	over := func(kind string, used, most int) error {
-		return &session.BudgetError{Kind: kind, Used: float64(used), Max: float64(most)}
-	}
 	lasting := l.lasting(&s)
-	if lasting != nil && lasting.Kind == session.BudgetLifetime {
-		return lasting
+	if err := usedUp(lasting[0]); err != nil { // the turns of the task's life
+		return err
 	}
-	if used := s.Loop.Turns; used >= l.fuse {
-		if err := r.append(ctx, edit{changes: []session.Change{event("safety_stop_triggered", map[string]any{
-			"taskId": r.ID(), "policy": l.policy, "reason": "emergency_turn_fuse_exceeded",
-			"turnsUsed": used, "emergencyFuseMaxTurns": l.fuse, "nextActions": nextActions(),
-		})}}); err != nil {
-			return err
+	turns := float64(s.Loop.Turns)
+	if err := usedUp(session.BudgetUse{Kind: session.BudgetFuse, Used: turns, Max: float64(l.fuse)}); err != nil {
+		return cmp.Or(r.append(ctx, edit{changes: []session.Change{event("safety_stop_triggered", fuseBlown{
+			TaskID: r.ID(), Policy: l.policy, Reason: "emergency_turn_fuse_exceeded",
+			Turns: s.Loop.Turns, Fuse: l.fuse, NextActions: nextActions(),
+		})}}), err)
+	}
+	if l.window > 0 {
+		over := usedUp(session.BudgetUse{Kind: session.BudgetTurns, Used: turns, Max: float64(l.window)})
+		if over != nil && l.policy == HardWindow {
+			return over
 		}
-		return over(session.BudgetFuse, used, l.fuse)
-	}
-	if used := s.Loop.Turns; l.window > 0 && used >= l.window {
-		if l.policy == HardWindow {
-			return over(session.BudgetTurns, used, l.window)
-		}
-		if err := r.tellSoftExhausted(ctx, l, s.Loop); err != nil {
-			return err
+		if over != nil {
+			if err := r.tellSoftExhausted(ctx, l, s.Loop); err != nil {
+				return err
+			}
 		}
 	}
-	if used := s.Loop.Iterations; used >= l.iterations {
-		return over(session.BudgetIterations, used, l.iterations)
-	}
-	if lasting != nil {
-		return lasting
-	}
-	return nil
+	iterations := session.BudgetUse{Kind: session.BudgetIterations, Used: float64(s.Loop.Iterations), Max: float64(l.iterations)}
+	return usedUp(append([]session.BudgetUse{iterations}, lasting...)...)
 }
 
 // tellSoftExhausted says once in a window that its turns are used up.
@@ -251,9 +252,8 @@ func (r *Run) tellSoftExhausted(ctx context.Context, l limits, loop session.Task
 		return nil
 	}
 	return r.append(ctx, edit{
-		changes: []session.Change{event("turn_window_soft_exhausted", map[string]any{
-			"taskId": r.ID(), "policy": l.policy, "turnsUsed": loop.Turns, "windowTurnCap": l.window,
-			"lifetimeTurnsUsed": loop.LifetimeTurns, "maxLifetimeTurns": l.lifetime,
+		changes: []session.Change{event("turn_window_soft_exhausted", windowExhausted{
+			TaskID: r.ID(), Policy: l.policy, Turns: loop.Turns, Window: l.window, LifetimeTurns: loop.LifetimeTurns, Lifetime: l.lifetime,
 		})},
 		state: func(s *session.TaskState) { s.Loop.LowTurnsNoted = true },
 	})
@@ -271,9 +271,8 @@ func (r *Run) softLanding(mode string) (text string, landing session.Change, due
 	if s.Loop.LandingNoted || more || left.left() > reserveTurns {
 		return "", nil, false
 	}
-	return fmt.Sprintf(softLandingText, left.left()), event("budget_soft_landing", map[string]any{
-		"phase": mode, "remainingTurns": left.left(), "reserveTurns": reserveTurns, "maxTurns": l.window,
-		"usedTurns": s.Loop.Turns, "lifetimeRemainingTurns": left.lifetime, "lifetimeMaxTurns": l.lifetime,
-		"lifetimeUsedTurns": s.Loop.LifetimeTurns,
+	return fmt.Sprintf(softLandingText, left.left()), event("budget_soft_landing", softLanding{
+		Phase: mode, Left: left.left(), Reserve: reserveTurns, Window: l.window, Turns: s.Loop.Turns,
+		LifetimeLeft: left.lifetime, Lifetime: l.lifetime, LifetimeTurns: s.Loop.LifetimeTurns,
 	}), true
 }

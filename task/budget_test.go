@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Each budget stops the loop with its own reason, and of several that are used
@@ -192,4 +194,62 @@ func TestBudget_whatCannotBeMeantIsRefused(t *testing.T) {
 	if err := (task.Budget{}).Check(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
+}
+
+// Money and tokens of a task also bound the subagents of its steps, and what
+// they use counts.
+func TestBudgets_subagentsShareThem(t *testing.T) {
+	t.Parallel()
+	helper := toolOf("helper", tool.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "done", Spent: &session.Spent{Steps: 2, Usage: session.Usage{Input: 100, Output: 20}, Cost: session.Dollars(0.3)}}, nil
+	})
+	s := newSite(t, task.Config{Registry: kit{helper}}, scripted.New(replyCalls(callOf("c1", "helper", `{}`)), reply("never said")))
+	sp := spec()
+	sp.Budget = &task.Budget{MaxTokens: ptr(int64(1000)), MaxCost: ptr(0.5)}
+	id := s.working(sp)
+	s.alter(id, func(state *session.TaskState) { state.Usage.EarlierInput, state.Usage.EarlierCost = 400, 0.25 }, nil)
+	s.with(id, func(r *task.Run) {
+		out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
+		var over *session.BudgetError
+		if !errors.As(err, &over) || over.Kind != session.BudgetCost || over.Used != 0.55 || out.LLMCalls != 1 {
+			t.Errorf("ended with %s after %d requests, %v; want cost_budget after one", out.StopReason, out.LLMCalls, err)
+		}
+	})
+	if u := s.state(id).Usage; u.Input != 110 || u.Output != 25 || u.Cost != 0.3 {
+		t.Errorf("counted %+v", u)
+	}
+	now, err := s.rt.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := now.Execution().Budget; b == nil || *b.MaxTokens != 600 || *b.MaxCost != session.Dollars(0.25) {
+		t.Errorf("the execution, from which subagents get their share, may use %+v", b)
+	}
+}
+
+// A budget that is raised while a step is interrupted counts when it goes on.
+func TestBudgets_raisedWhileAStepIsOpen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	look := toolOf("look", tool.Read, tool.ReadOnly, func(context.Context, tool.Call) (tool.Result, error) {
+		cancel()
+		return tool.Result{Content: "seen"}, nil
+	})
+	s := newSite(t, task.Config{Registry: kit{look}}, scripted.New(replyCalls(callOf("c1", "look", `{}`)), replyCalls(callOf("c2", "look", `{}`)), reply("done")))
+	sp := spec()
+	sp.Budget = &task.Budget{MaxTokens: ptr(int64(20))}
+	id := s.working(sp)
+	s.with(id, func(r *task.Run) {
+		if _, err := r.RunStep(ctx, task.StepInput{StepID: "s1"}); err == nil {
+			t.Error("the step was not interrupted")
+		}
+	})
+	s.alter(id, func(state *session.TaskState) { state.Settings.Budget = json.RawMessage(`{"maxTokens":500}`) }, nil)
+	s.with(id, func(r *task.Run) {
+		out, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"})
+		if err != nil || out.StopReason != task.StopCompleted || out.LLMCalls != 3 {
+			t.Errorf("ended with %s after %d requests, %v; want it completed after 3", out.StopReason, out.LLMCalls, err)
+		}
+	})
 }

@@ -108,9 +108,8 @@ func (r *Run) compactForWindow(ctx context.Context, model llm.Model, q llm.Reque
 		return false, nil
 	}
 	window := r.state().Loop.Window - 1 // the one that is over
-	err := r.append(ctx, edit{changes: []session.Change{event("context_compaction_started", map[string]any{
-		"continuationWindow": window, "contextRatio": g.ratio(), "thresholdRatio": l.ratio,
-		"toolUseStopStreak": stops, "noMutation": idle, "tokensBefore": g.tokens,
+	err := r.append(ctx, edit{changes: []session.Change{event("context_compaction_started", compactionStarted{
+		Window: window, Ratio: g.ratio(), Threshold: l.ratio, Stops: stops, NoMutation: idle, TokensBefore: g.tokens,
 	})}})
 	if err != nil {
 		return true, err
@@ -120,8 +119,8 @@ func (r *Run) compactForWindow(ctx context.Context, model llm.Model, q llm.Reque
 		room = int(afterTurn * float64(g.tokens))
 	}
 	done, err := r.compact(ctx, model, q, g, room, true, func(c compacted) session.Change {
-		return event("context_compaction_completed", map[string]any{
-			"continuationWindow": window, "tokensBefore": c.before, "tokensAfter": c.after, "removedMessages": c.removed,
+		return event("context_compaction_completed", compactionCompleted{
+			Window: window, TokensBefore: c.before, TokensAfter: c.after, Removed: c.removed,
 		})
 	})
 	var failed *compactionError
@@ -133,8 +132,8 @@ func (r *Run) compactForWindow(ctx context.Context, model llm.Model, q llm.Reque
 	case !errors.As(err, &failed):
 		return true, err
 	}
-	return true, r.append(ctx, edit{changes: []session.Change{event("context_compaction_failed", map[string]any{
-		"continuationWindow": window, "reason": failed.Error(), "tokensBefore": g.tokens,
+	return true, r.append(ctx, edit{changes: []session.Change{event("context_compaction_failed", compactionFailed{
+		Window: window, Reason: failed.Error(), TokensBefore: g.tokens,
 	})}})
 }
 
@@ -147,9 +146,9 @@ func (w *work) recoverContext(ctx context.Context, cause error) error {
 	}
 	g := r.gauge(model, w.asked)
 	recovery := func(name string, after int, reason string) session.Change {
-		return event("context_capacity_recovery_"+name, map[string]any{
-			"phase": w.mode, "stepId": w.id, "attempt": attempt, "maxAttempts": maxContextRecoveries, "tokensBefore": g.tokens,
-			"tokensAfter": after, "removedApproxTokens": g.tokens - after, "reason": reason, "providerError": firstChars(cause.Error(), maxErrorShown),
+		return event("context_capacity_recovery_"+name, contextRecovery{
+			Phase: w.mode, StepID: w.id, Attempt: attempt, MaxAttempts: maxContextRecoveries, TokensBefore: g.tokens,
+			TokensAfter: after, Removed: g.tokens - after, Reason: reason, ProviderError: firstChars(cause.Error(), maxErrorShown),
 		})
 	}
 	fails := func(reason string) error {

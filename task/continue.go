@@ -95,9 +95,8 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 	}
 	if d.block == "" {
 		if d.a.repeats >= d.l.warning {
-			changes = append(changes, event("step_contract_escalated", map[string]any{
-				"reason": "loop_warning_threshold_reached", "repeatedFingerprintCount": a.repeats,
-				"threshold": d.l.warning, "dominantFingerprint": d.dominant(),
+			changes = append(changes, event("step_contract_escalated", contractEscalated{
+				Reason: "loop_warning_threshold_reached", Repeats: a.repeats, Threshold: d.l.warning, Dominant: d.dominant(),
 			}))
 			state = func(s *session.TaskState) {
 				d.count(s)
@@ -170,11 +169,10 @@ func (d *decision) dominant() string {
 
 // event is the decision as the log has it.
 func (d *decision) event(allowed bool, reason string) session.Change {
-	return event("continuation_decision", map[string]any{
-		"policy": d.l.continuation, "continuationWindow": d.s.Loop.Window, "continuationCount": d.s.Loop.Continuations,
-		"maxAutoContinuations": d.l.maxAuto, "progressScore": d.a.score, "progressThreshold": d.l.minScore, "loopRiskIndex": d.a.risk,
-		"repeatedFingerprintCount": d.a.repeats, "dominantFingerprint": d.dominant(), "noProgressStreak": d.s.Loop.NoProgress,
-		"loopWarningThreshold": d.l.warning, "loopCriticalThreshold": d.l.critical, "allowed": allowed, "reason": reason,
+	return event("continuation_decision", continuationDecision{
+		Policy: d.l.continuation, Window: d.s.Loop.Window, Continuations: d.s.Loop.Continuations, MaxContinuations: d.l.maxAuto,
+		Score: d.a.score, MinScore: d.l.minScore, Risk: d.a.risk, Repeats: d.a.repeats, Dominant: d.dominant(), NoProgress: d.s.Loop.NoProgress,
+		Warning: d.l.warning, Critical: d.l.critical, Allowed: allowed, Reason: reason,
 	})
 }
 
@@ -182,24 +180,22 @@ func (d *decision) event(allowed bool, reason string) session.Change {
 func (r *Run) blocked(d decision) []session.Change {
 	var events []session.Change
 	if !d.quiet {
-		events = append(events, event("safety_stop_triggered", map[string]any{
-			"taskId": r.ID(), "policy": d.l.policy, "reason": d.block, "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
-			"repeatedFingerprintCount": d.a.repeats, "noProgressStreak": d.s.Loop.NoProgress,
-			"continuationCount": d.s.Loop.Continuations, "maxAutoContinuations": d.l.maxAuto, "nextActions": nextActions(),
+		events = append(events, event("safety_stop_triggered", safetyStop{
+			TaskID: r.ID(), Policy: d.l.policy, Reason: d.block, Score: d.a.score, Risk: d.a.risk, Repeats: d.a.repeats,
+			NoProgress: d.s.Loop.NoProgress, Continuations: d.s.Loop.Continuations, MaxContinuations: d.l.maxAuto, NextActions: nextActions(),
 		}))
 	}
 	if d.breaker {
-		events = append(events, event("no_progress_circuit_breaker", map[string]any{
-			"noProgressStreak": d.s.Loop.NoProgress, "threshold": d.l.breaker, "dominantFingerprint": d.dominant(), "nextActions": nextActions(),
+		events = append(events, event("no_progress_circuit_breaker", breakerTripped{
+			NoProgress: d.s.Loop.NoProgress, Threshold: d.l.breaker, Dominant: d.dominant(), NextActions: nextActions(),
 		}))
 	}
 	return append(events,
-		event("auto_continuation_blocked", map[string]any{
-			"reason": d.block, "suggestion": nextActions()[1], "progressScore": d.a.score, "loopRiskIndex": d.a.risk,
-			"noProgressStreak": d.s.Loop.NoProgress,
+		event("auto_continuation_blocked", continuationBlocked{
+			Reason: d.block, Suggestion: nextActions()[1], Score: d.a.score, Risk: d.a.risk, NoProgress: d.s.Loop.NoProgress,
 		}),
-		event("error", map[string]any{
-			"message": d.block, "errorCode": "TURN_LIMIT_EXCEEDED", "actionHint": map[string]any{"type": "continue_task", "label": "Continue"},
+		event("error", turnLimitError{
+			Message: d.block, Code: "TURN_LIMIT_EXCEEDED", Hint: actionHint{Type: "continue_task", Label: "Continue"},
 		}))
 }
 
@@ -232,8 +228,8 @@ func (r *Run) Continue(ctx context.Context, mode ContinueMode, o ContinueOptions
 	if err != nil {
 		return err
 	}
-	if over := l.lasting(&state); over != nil {
-		return over
+	if err := usedUp(l.lasting(&state)...); err != nil {
+		return err
 	}
 	if mode == ContinueManual {
 		if err := r.decideManually(ctx, l, budget); err != nil {
@@ -282,9 +278,8 @@ func (r *Run) goOn(ctx context.Context, mode ContinueMode) error {
 	}
 	r.newWindow, r.idleStops = true, a.stops
 	if mode == ContinueAuto {
-		m.changes = append([]session.Change{event("auto_continuation_started", map[string]any{
-			"mode": mode, "continuationCount": next.Continuations, "continuationWindow": next.Window,
-			"maxAutoContinuations": r.limits().maxAuto, "progressScore": a.score, "loopRiskIndex": a.risk,
+		m.changes = append([]session.Change{event("auto_continuation_started", continuationStarted{
+			Mode: mode, Continuations: next.Continuations, Window: next.Window, MaxContinuations: r.limits().maxAuto, Score: a.score, Risk: a.risk,
 		})}, m.changes...)
 	}
 	if pendingSteps(state.Plan) {
@@ -303,9 +298,9 @@ func (r *Run) windowReset(next session.TaskLoop, mode, reason string) edit {
 	input, output := u.EarlierInput+u.Input, u.EarlierOutput+u.Output
 	at := r.session().Seq()
 	return edit{
-		changes: []session.Change{event("budget_reset_for_continuation", map[string]any{
-			"reason": reason, "mode": mode, "continuationCount": next.Continuations, "continuationWindow": next.Window,
-			"previousUsageTotals": map[string]any{"inputTokens": input, "outputTokens": output, "totalTokens": input + output, "cost": costUsed(u)},
+		changes: []session.Change{event("budget_reset_for_continuation", budgetReset{
+			Reason: reason, Mode: mode, Continuations: next.Continuations, Window: next.Window,
+			Before: usageSum{Input: input, Output: output, Total: input + output, Cost: costUsed(u)},
 		})},
 		state: func(s *session.TaskState) {
 			s.Usage = session.TaskUsage{EarlierInput: input, EarlierOutput: output, EarlierCost: costUsed(u)}
@@ -368,7 +363,7 @@ func (r *Run) renewForFollowUp(ctx context.Context) (bool, error) {
 	}
 	if reason != "" {
 		return false, r.append(ctx, edit{
-			changes: []session.Change{event("follow_up_turn_recovery_blocked", map[string]any{"reason": reason})},
+			changes: []session.Change{event("follow_up_turn_recovery_blocked", recoveryBlocked{reason})},
 			state:   func(s *session.TaskState) { s.Loop.FollowUpBlock = reason },
 		})
 	}
@@ -376,15 +371,14 @@ func (r *Run) renewForFollowUp(ctx context.Context) (bool, error) {
 	next.Continuations++
 	next.Window++
 	m := edit{
-		changes: []session.Change{event("follow_up_turn_recovery_started", map[string]any{
-			"attempt": attempts + 1, "maxAttempts": 1, "policy": l.policy, "turnsUsed": s.Loop.Turns, "windowTurnCap": l.window,
-			"continuationCount": s.Loop.Continuations, "maxAutoContinuations": l.maxAuto,
-			"lifetimeTurnsUsed": s.Loop.LifetimeTurns, "maxLifetimeTurns": l.lifetime, "canRecover": true,
+		changes: []session.Change{event("follow_up_turn_recovery_started", recoveryStarted{
+			Attempt: attempts + 1, MaxAttempts: 1, Policy: l.policy, Turns: s.Loop.Turns, Window: l.window,
+			Continuations: s.Loop.Continuations, MaxContinuations: l.maxAuto, LifetimeTurns: s.Loop.LifetimeTurns, Lifetime: l.lifetime, CanRecover: true,
 		})},
 		state: func(s *session.TaskState) { s.Loop.FollowUpRetries++ },
 	}.and(r.windowReset(next, modeFollowUp, "follow_up_turn_limit_recovery"))
-	m.changes = append(m.changes, event("follow_up_turn_recovery_completed", map[string]any{
-		"attempt": attempts + 1, "continuationCount": next.Continuations, "continuationWindow": next.Window,
+	m.changes = append(m.changes, event("follow_up_turn_recovery_completed", recoveryCompleted{
+		Attempt: attempts + 1, Continuations: next.Continuations, Window: next.Window,
 	}))
 	return true, r.append(ctx, m)
 }

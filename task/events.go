@@ -133,6 +133,153 @@ type (
 		Path     string `json:"path"`
 		Previous string `json:"previousWorkspaceId,omitempty"`
 	}
+	fuseBlown struct {
+		TaskID      string   `json:"taskId"`
+		Policy      string   `json:"policy"`
+		Reason      string   `json:"reason"`
+		Turns       int      `json:"turnsUsed"`
+		Fuse        int      `json:"emergencyFuseMaxTurns"`
+		NextActions []string `json:"nextActions"`
+	}
+	windowExhausted struct {
+		TaskID        string `json:"taskId"`
+		Policy        string `json:"policy"`
+		Turns         int    `json:"turnsUsed"`
+		Window        int    `json:"windowTurnCap"`
+		LifetimeTurns int    `json:"lifetimeTurnsUsed"`
+		Lifetime      int    `json:"maxLifetimeTurns"`
+	}
+	softLanding struct {
+		Phase         string `json:"phase"`
+		Left          int    `json:"remainingTurns"`
+		Reserve       int    `json:"reserveTurns"`
+		Window        int    `json:"maxTurns"`
+		Turns         int    `json:"usedTurns"`
+		LifetimeLeft  int    `json:"lifetimeRemainingTurns"`
+		Lifetime      int    `json:"lifetimeMaxTurns"`
+		LifetimeTurns int    `json:"lifetimeUsedTurns"`
+	}
+	compactionStarted struct {
+		Window       int     `json:"continuationWindow"`
+		Ratio        float64 `json:"contextRatio"`
+		Threshold    float64 `json:"thresholdRatio"`
+		Stops        int     `json:"toolUseStopStreak"`
+		NoMutation   bool    `json:"noMutation"`
+		TokensBefore int     `json:"tokensBefore"`
+	}
+	compactionCompleted struct {
+		Window       int `json:"continuationWindow"`
+		TokensBefore int `json:"tokensBefore"`
+		TokensAfter  int `json:"tokensAfter"`
+		Removed      int `json:"removedMessages"`
+	}
+	compactionFailed struct {
+		Window       int    `json:"continuationWindow"`
+		Reason       string `json:"reason"`
+		TokensBefore int    `json:"tokensBefore"`
+	}
+	contextRecovery struct {
+		Phase         string `json:"phase"`
+		StepID        string `json:"stepId"`
+		Attempt       int    `json:"attempt"`
+		MaxAttempts   int    `json:"maxAttempts"`
+		TokensBefore  int    `json:"tokensBefore"`
+		TokensAfter   int    `json:"tokensAfter"`
+		Removed       int    `json:"removedApproxTokens"`
+		Reason        string `json:"reason"`
+		ProviderError string `json:"providerError"`
+	}
+	contractEscalated struct {
+		Reason    string `json:"reason"`
+		Repeats   int    `json:"repeatedFingerprintCount"`
+		Threshold int    `json:"threshold"`
+		Dominant  string `json:"dominantFingerprint"`
+	}
+	continuationDecision struct {
+		Policy           string  `json:"policy"`
+		Window           int     `json:"continuationWindow"`
+		Continuations    int     `json:"continuationCount"`
+		MaxContinuations int     `json:"maxAutoContinuations"`
+		Score            float64 `json:"progressScore"`
+		MinScore         float64 `json:"progressThreshold"`
+		Risk             float64 `json:"loopRiskIndex"`
+		Repeats          int     `json:"repeatedFingerprintCount"`
+		Dominant         string  `json:"dominantFingerprint"`
+		NoProgress       int     `json:"noProgressStreak"`
+		Warning          int     `json:"loopWarningThreshold"`
+		Critical         int     `json:"loopCriticalThreshold"`
+		Allowed          bool    `json:"allowed"`
+		Reason           string  `json:"reason"`
+	}
+	safetyStop struct {
+		TaskID           string   `json:"taskId"`
+		Policy           string   `json:"policy"`
+		Reason           string   `json:"reason"`
+		Score            float64  `json:"progressScore"`
+		Risk             float64  `json:"loopRiskIndex"`
+		Repeats          int      `json:"repeatedFingerprintCount"`
+		NoProgress       int      `json:"noProgressStreak"`
+		Continuations    int      `json:"continuationCount"`
+		MaxContinuations int      `json:"maxAutoContinuations"`
+		NextActions      []string `json:"nextActions"`
+	}
+	breakerTripped struct {
+		NoProgress  int      `json:"noProgressStreak"`
+		Threshold   int      `json:"threshold"`
+		Dominant    string   `json:"dominantFingerprint"`
+		NextActions []string `json:"nextActions"`
+	}
+	continuationBlocked struct {
+		Reason     string  `json:"reason"`
+		Suggestion string  `json:"suggestion"`
+		Score      float64 `json:"progressScore"`
+		Risk       float64 `json:"loopRiskIndex"`
+		NoProgress int     `json:"noProgressStreak"`
+	}
+	actionHint struct {
+		Type  string `json:"type"`
+		Label string `json:"label"`
+	}
+	turnLimitError struct {
+		Message string     `json:"message"`
+		Code    string     `json:"errorCode"`
+		Hint    actionHint `json:"actionHint"`
+	}
+	continuationStarted struct {
+		Mode             ContinueMode `json:"mode"`
+		Continuations    int          `json:"continuationCount"`
+		Window           int          `json:"continuationWindow"`
+		MaxContinuations int          `json:"maxAutoContinuations"`
+		Score            float64      `json:"progressScore"`
+		Risk             float64      `json:"loopRiskIndex"`
+	}
+	budgetReset struct {
+		Reason        string   `json:"reason"`
+		Mode          string   `json:"mode"`
+		Continuations int      `json:"continuationCount"`
+		Window        int      `json:"continuationWindow"`
+		Before        usageSum `json:"previousUsageTotals"`
+	}
+	recoveryBlocked struct {
+		Reason string `json:"reason"`
+	}
+	recoveryStarted struct {
+		Attempt          int    `json:"attempt"`
+		MaxAttempts      int    `json:"maxAttempts"`
+		Policy           string `json:"policy"`
+		Turns            int    `json:"turnsUsed"`
+		Window           int    `json:"windowTurnCap"`
+		Continuations    int    `json:"continuationCount"`
+		MaxContinuations int    `json:"maxAutoContinuations"`
+		LifetimeTurns    int    `json:"lifetimeTurnsUsed"`
+		Lifetime         int    `json:"maxLifetimeTurns"`
+		CanRecover       bool   `json:"canRecover"`
+	}
+	recoveryCompleted struct {
+		Attempt       int `json:"attempt"`
+		Continuations int `json:"continuationCount"`
+		Window        int `json:"continuationWindow"`
+	}
 	checklistEvent struct {
 		Checklist session.Checklist `json:"checklist"`
 	}

@@ -71,7 +71,7 @@ func (w *work) after(s session.Session, c session.Change) edit {
 			return w.callStarted(s, c.CallID)
 		}
 	case session.ToolFinished:
-		return w.callFinished(s, c)
+		return w.callFinished(s, c).and(countSpent(c.Spent))
 	case session.ExecutionWaiting:
 		return edit{row: waiting(s)}
 	}
@@ -85,13 +85,25 @@ type spent struct {
 	cost  session.Cost
 }
 
+// countSpent counts what a subagent used.
+func countSpent(by *session.Spent) edit {
+	if by == nil {
+		return edit{}
+	}
+	return edit{state: func(s *session.TaskState) {
+		s.Usage.Input += by.Usage.Input
+		s.Usage.Output += by.Usage.Output
+		s.Usage.Cost += by.Cost.Dollars()
+	}}
+}
+
 // counted returns a turn in usage and counts.
 func (r *Run) counted(a spent) edit {
 	a.cost = max(a.cost, 0)
 	for _, n := range []*int64{&a.usage.Input, &a.usage.Output, &a.usage.CacheRead, &a.usage.CacheWrite} {
 		*n = max(*n, 0)
 	}
-	dollars := float64(a.cost) / 1e6
+	dollars := a.cost.Dollars()
 	m := edit{state: func(s *session.TaskState) {
 		s.Loop.Iterations++
 		s.Loop.Turns++

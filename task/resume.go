@@ -193,10 +193,10 @@ func (r *Run) continuable(o ContinueOptions) error {
 		return session.ErrNoPlan
 	}
 	l, err := o.raised(r.budget()).limits(state.Settings.Deep)
-	if over := l.lasting(&state); err == nil && over != nil {
-		err = over
+	if err != nil {
+		return err
 	}
-	return err
+	return usedUp(l.lasting(&state)...)
 }
 
 // Retry tries a task once more: its failed steps are pending again, or all of

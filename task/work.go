@@ -52,6 +52,10 @@ type work struct {
 	ran map[string]ran
 }
 
+// stopRaised ends an execution that used up a budget which has been raised since
+// it began. Another one goes on with the step.
+const stopRaised StopReason = "budget_raised"
+
 // reply is how a pending call was settled.
 type reply struct {
 	session.Response
@@ -83,16 +87,11 @@ func (w *work) run(ctx context.Context, end func(context.Context, Outcome, error
 		return w.outcome(StopEndedElsewhere), nil, nil
 	}
 	err = w.r.act(ctx, "task."+w.mode, func(ctx context.Context, env *holdfast.Environment) error {
-		if err := w.begin(ctx, env); err != nil {
-			return err
+		reason, failed, err := w.execute(ctx, env)
+		for err == nil && reason == stopRaised {
+			reason, failed, err = w.execute(ctx, env)
 		}
-		s, err := env.Run(ctx, w.r.session(), w.configure)
-		w.r.setLive(&s)
-		reason, failed, err := w.reason(err)
 		if err != nil {
-			return err
-		}
-		if err := w.follow(ctx); err != nil {
 			return err
 		}
 		if reason == StopSoftDeadline {
@@ -107,6 +106,28 @@ func (w *work) run(ctx context.Context, end func(context.Context, Outcome, error
 		return end(ctx, out, cause)
 	})
 	return out, cause, err
+}
+
+// execute runs one execution and returns why it ended, and the cause.
+func (w *work) execute(ctx context.Context, env *holdfast.Environment) (StopReason, error, error) {
+	if err := w.begin(ctx, env); err != nil {
+		return "", nil, err
+	}
+	s, err := env.Run(ctx, w.r.session(), w.configure)
+	w.r.setLive(&s)
+	reason, cause, err := w.reason(err)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := w.follow(ctx); err != nil || reason != stopRaised {
+		return reason, cause, err
+	}
+	err = w.r.checkBudgets(ctx)
+	var over *session.BudgetError
+	if errors.As(err, &over) {
+		return StopReason(over.Kind), over, nil
+	}
+	return stopRaised, nil, err
 }
 
 // begin opens an execution, or continues the one that was interrupted or
@@ -140,13 +161,21 @@ func (w *work) begin(ctx context.Context, env *holdfast.Environment) error {
 	return err
 }
 
-// budget bounds a step by its soft deadline.
+// budget bounds an execution, and with it the subagents, by what is left of the
+// task's tokens and money, and a step by its soft deadline.
 func (w *work) budget() *session.Budget {
-	if w.mode != modeStep {
-		return nil
+	l, used := w.r.limits(), w.r.state().Usage
+	var b session.Budget
+	if w.mode == modeStep {
+		b.MaxSeconds = new(l.softDeadline().Seconds())
 	}
-	seconds := w.r.limits().softDeadline().Seconds()
-	return &session.Budget{MaxSeconds: &seconds}
+	if l.tokens != nil {
+		b.MaxTokens = new(max(*l.tokens-tokensUsed(used), 0))
+	}
+	if l.cost != nil {
+		b.MaxCost = new(max(session.Dollars(*l.cost)-session.Dollars(costUsed(used)), 0))
+	}
+	return &b
 }
 
 // open returns what is said when the counts begin.
@@ -335,6 +364,8 @@ func (w *work) reason(err error) (StopReason, error, error) {
 		return StopCancelled, nil, nil
 	case session.StopTime, session.StopDeadline:
 		return StopSoftDeadline, nil, nil
+	case session.StopTokens, session.StopCost:
+		return stopRaised, nil, nil // unless the task's own budgets are used up
 	}
 	return StopPolicy, errors.New(e.Stop.Message), nil
 }

@@ -8,47 +8,43 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// used is one budget and how much of it is used.
-type used struct {
-	name        string
-	have, limit float64
-}
-
 // overBudget returns the first budget that leaves no room for another unit, or
 // for another call within one; nil while there is room.
 func (x *runner) overBudget(r *run, unit bool) error {
+	var uses []session.BudgetUse
 	for _, u := range x.budgets(r) {
-		if u.name == "max_steps" {
+		if u.Kind == "max_steps" {
 			if !unit {
 				continue
 			}
-			u.have += float64(x.active)
+			u.Used += float64(x.active)
 		}
-		if u.have >= u.limit {
-			return fmt.Errorf("%s used up: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)
-		}
+		uses = append(uses, u)
+	}
+	if u, over := session.FirstUsedUp(uses...); over {
+		return fmt.Errorf("%s used up: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.Kind, u.Used, u.Max)
 	}
 	return nil
 }
 
 // budgets lists those that the spec sets, with what is used of them.
-func (x *runner) budgets(r *run) []used {
+func (x *runner) budgets(r *run) []session.BudgetUse {
 	b := r.spec.Runtime.Budgets
 	if b == nil {
 		return nil
 	}
 	s := x.hold.Session()
 	w := s.Workflow()
-	var list []used
+	var list []session.BudgetUse
 	if b.MaxSteps != nil {
-		list = append(list, used{"max_steps", float64(w.Steps), float64(*b.MaxSteps)})
+		list = append(list, session.BudgetUse{Kind: "max_steps", Used: float64(w.Steps), Max: float64(*b.MaxSteps)})
 	}
 	if b.MaxTokens != nil {
 		u := usageOf(w)
-		list = append(list, used{"max_tokens", float64(u.Input + u.Output), float64(*b.MaxTokens)})
+		list = append(list, session.BudgetUse{Kind: "max_tokens", Used: float64(u.Input + u.Output), Max: float64(*b.MaxTokens)})
 	}
 	if b.MaxDurationS != nil {
-		list = append(list, used{"max_duration_s", x.seconds(), float64(*b.MaxDurationS)})
+		list = append(list, session.BudgetUse{Kind: "max_duration_s", Used: x.seconds(), Max: float64(*b.MaxDurationS)})
 	}
 	return list
 }
@@ -60,13 +56,13 @@ func (x *runner) afterUnit(ctx context.Context, r *run) error {
 	defer x.budget.Unlock()
 	for _, u := range x.budgets(r) {
 		threshold := r.spec.Runtime.Budgets.Warn()
-		if u.have < threshold*u.limit || x.hold.Session().Workflow().Warned {
+		if u.Used < threshold*u.Max || x.hold.Session().Workflow().Warned {
 			continue
 		}
-		if err := x.append(ctx, r, "the budget's warning", session.BudgetWarned{Budget: u.name, Used: u.have, Limit: u.limit}); err != nil {
+		if err := x.append(ctx, r, "the budget's warning", session.BudgetWarned{Budget: u.Kind, Used: u.Used, Limit: u.Max}); err != nil {
 			return err
 		}
-		x.emit(r, BudgetWarning, BudgetData{u.name, u.have, u.limit})
+		x.emit(r, BudgetWarning, BudgetData{u.Kind, u.Used, u.Max})
 	}
 	return x.overspent(r)
 }
@@ -74,9 +70,9 @@ func (x *runner) afterUnit(ctx context.Context, r *run) error {
 // overspent returns the first budget of which more was used than there is.
 func (x *runner) overspent(r *run) error {
 	for _, u := range x.budgets(r) {
-		if u.have > u.limit {
+		if u.Used > u.Max {
 			return &RunError{Kind: KindBudget, Err: fmt.Errorf(
-				"%s exceeded: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.name, u.have, u.limit)}
+				"%s exceeded: %.6g of %.6g; raise it in the spec and resume with --accept-changes", u.Kind, u.Used, u.Max)}
 		}
 	}
 	return nil

@@ -70,6 +70,7 @@ const (
 	Forks    = "Forks"
 	Inboxes  = "Inboxes"
 	Wakes    = "Wakes"
+	Work     = "Work"
 	Keys     = "Keys"
 	Sweeps   = "Sweeps"
 	Memories = "Memories"
@@ -107,6 +108,8 @@ func Abilities(s store.Store) []string {
 	add(Inboxes, ok)
 	_, ok = s.(store.Wakes)
 	add(Wakes, ok)
+	_, ok = s.(store.Work)
+	add(Work, ok)
 	_, ok = s.(store.Keys)
 	add(Keys, ok)
 	_, ok = s.(store.Sweeps)
@@ -150,6 +153,7 @@ func behaviours() []behaviour {
 		historyBehaviours(),
 		wakeBehaviours(),
 		watchBehaviours(),
+		workBehaviours(),
 		retentionBehaviours(),
 		tenantsBehaviours(),
 		flatBehaviours(),

@@ -1,0 +1,74 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The errors of definitions and workflow specs. Their sentinels are in errors.go.
+
+// Problem is one thing wrong with a definition.
+type Problem struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// DefinitionError lists everything wrong with a definition. Source is the
+// file or name it came from.
+type DefinitionError struct {
+	Source   string
+	Problems []Problem
+}
+
+func (e *DefinitionError) Error() string {
+	source := "definition"
+	if e.Source != "" {
+		source += " " + quoted(e.Source)
+	}
+	if len(e.Problems) == 1 {
+		return fmt.Sprintf("%s: %s: %s", source, e.Problems[0].Field, e.Problems[0].Message)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s has %d problems:", source, len(e.Problems))
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\n  %s: %s", p.Field, p.Message)
+	}
+	return b.String()
+}
+func (e *DefinitionError) Unwrap() error { return ErrDefinition }
+
+// SpecError is a workflow spec that cannot be taken. Pointer and Reason are the
+// first thing wrong with it, Also the others, in the order of the file.
+type SpecError struct {
+	File    string
+	Pointer string // RFC 6901; empty: the file as a whole
+	Reason  string
+	Also    []SpecProblem
+}
+
+// SpecProblem is one more thing wrong with a spec.
+type SpecProblem struct {
+	Pointer string `json:"pointer"`
+	Reason  string `json:"reason"`
+}
+
+func (e *SpecError) Error() string {
+	first := SpecProblem{Pointer: e.Pointer, Reason: e.Reason}
+	if len(e.Also) == 0 {
+		return fmt.Sprintf("spec %s: %s", quoted(e.File), first)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "spec %s has %d problems:\n  %s", quoted(e.File), 1+len(e.Also), first)
+	for _, p := range e.Also {
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	return b.String()
+}
+func (e *SpecError) Unwrap() error { return ErrSpec }
+
+func (p SpecProblem) String() string {
+	if p.Pointer == "" {
+		return p.Reason
+	}
+	return p.Pointer + ": " + p.Reason
+}
