@@ -35,17 +35,24 @@ func (b *Bells) Bell(r Ref) (ring <-chan struct{}, stop func()) {
 	}
 }
 
-// Ring wakes the readers of sessions. A reader that has not taken its last
+// Ring wakes the readers of sessions, and those of every session. A reader that has not taken its last
 // ring gets no second one.
 func (b *Bells) Ring(refs ...Ref) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(refs) > 0 {
+		b.ring(Ref{})
+	}
 	for _, r := range refs {
-		for bell := range b.waiting[r] {
-			select {
-			case bell <- struct{}{}:
-			default:
-			}
+		b.ring(r)
+	}
+}
+
+func (b *Bells) ring(r Ref) {
+	for bell := range b.waiting[r] {
+		select {
+		case bell <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -2,7 +2,7 @@
 //
 // Store is what every store does. Everything more is an optional ability: a
 // small interface of its own (Tails, Leases, Starts, Logs, Forks, Inboxes,
-// Wakes, Keys, Sweeps, Memories, Vectors, Doctors) that a store implements or does not;
+// Wakes, Work, Keys, Sweeps, Memories, Vectors, Doctors) that a store implements or does not;
 // the runtime asks once.
 // A store that implements Store alone works: it keeps sessions and decides races
 // by version, but an execution interrupted by a crash cannot be resumed and
@@ -221,8 +221,9 @@ type Inboxes interface {
 // Wakes tells waiting readers that there may be something new. It is a hint: a
 // ring may come without news, and a reader must poll as well.
 type Wakes interface {
-	// Bell rings after writes to the session, its lease or its inbox. The
-	// channel holds one ring. Stop ends it and may be called twice.
+	// Bell rings after writes to the session, its lease or its inbox. The zero Ref
+	// stands for every session. The channel holds one ring. Stop ends it and may be
+	// called twice.
 	Bell(r Ref) (ring <-chan struct{}, stop func())
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -116,10 +117,17 @@ func (c *course) routeRows(p *spec.Routing) (rows []row, whole bool) {
 
 func (c *course) branchRows(p *spec.Parallel) []row {
 	var members [][]row
-	for _, b := range p.Branches {
+	branches := p.Branches
+	if p.ForEach != nil && len(c.pieces) == 0 {
+		branches = []spec.Branch{p.ForEach.Each()}
+	}
+	for _, b := range branches {
 		steps := c.stepRows(b.ID+" ", "branch/"+b.ID+"/step/", b.Steps)
 		if len(steps) == 1 {
 			steps[0].label = b.ID
+		}
+		if p.ForEach != nil {
+			steps[0].note = eachText(p, b, len(c.pieces) == 0)
 		}
 		members = append(members, steps)
 	}
@@ -128,6 +136,30 @@ func (c *course) branchRows(p *spec.Parallel) []row {
 		rows = append(rows, c.row("reduce", "reduce", p.Reduce.Agent, p.Reduce.Ask))
 	}
 	return rows
+}
+
+// eachText returns the item of a branch or, before a run, which items there are.
+func eachText(p *spec.Parallel, b spec.Branch, before bool) string {
+	if !before {
+		if text, ok := b.Item.(string); ok {
+			return text
+		}
+		raw, err := json.Marshal(b.Item)
+		if err != nil {
+			return ""
+		}
+		return string(raw)
+	}
+	text := "for each of " + countOf(len(p.Branches), "item")
+	switch each := p.ForEach; {
+	case each.File != "":
+		return text + " in " + each.File
+	case each.Input != "" && len(p.Branches) == 0:
+		return "for each item of the input " + each.Input
+	case each.Input != "":
+		return text + " of the input " + each.Input
+	}
+	return text
 }
 
 // draftRows returns the draft, and each judgement and revision as it comes.

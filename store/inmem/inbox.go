@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/admission"
@@ -19,7 +20,8 @@ type inbox struct {
 type item struct {
 	id    string
 	data  []byte // store.Item
-	taken int64  // number of the change in the tail that took it, 0: unread
+	at    time.Time
+	taken int64 // number of the change in the tail that took it, 0: unread
 }
 
 // apply takes and gives back items as the changes say: all of them or, with an
@@ -84,7 +86,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 			w.inbox.seen = map[string]bool{}
 		}
 		w.inbox.seen[it.ID] = true
-		w.inbox.items = append(w.inbox.items, item{id: it.ID, data: raw})
+		w.inbox.items = append(w.inbox.items, item{id: it.ID, data: raw, at: s.data.now()})
 		return nil
 	})
 }

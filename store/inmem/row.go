@@ -3,6 +3,7 @@ package inmem
 import (
 	"hash/crc32"
 	"slices"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -25,8 +26,9 @@ type row struct {
 	log  log
 	tail []change // the open tail
 
-	live    int  // changes of the tail that are in force
-	running bool // an execution is open, tail included
+	live    int        // changes of the tail that are in force
+	running bool       // an execution is open, tail included
+	due     *time.Time // when somebody should work on it; nil: never
 
 	commits   []store.CommitInfo // of version 1, 2, …
 	snapshots []snapshot
@@ -95,7 +97,7 @@ func (w *row) seal(sealed session.Session, enc encodedSave, c store.Commit) {
 	first := w.log.last() + 1
 	marked := markDiscarded(first, append(slices.Clone(w.tail), enc.changes...))
 	w.log = w.log.with(info.Version, marked)
-	w.tail, w.live, w.running = nil, 0, sealed.Running()
+	w.tail, w.live, w.running, w.due = nil, 0, sealed.Running(), dueOf(sealed)
 	w.head, w.sum, w.header = enc.head, crc32.ChecksumIEEE(enc.head), enc.header
 	w.agentID = sealed.AgentID()
 	w.commits = append(w.commits, store.CommitInfo{

@@ -214,7 +214,7 @@ func (w *row) append(next session.Session, changes []change, used []store.Key, n
 	if err := w.inbox.apply(w.last()+1, changes); err != nil {
 		return err
 	}
-	w.header, w.running = header, next.Running()
+	w.header, w.running, w.due = header, next.Running(), dueOf(session.Flush(next))
 	w.extend(changes)
 	w.keys.apply(changes)
 	w.keys.add(used, keyUse{seq: w.last(), at: now})

@@ -16,7 +16,7 @@ import (
 // takes the lease too, and the lease keeps the write's id.
 const (
 	moveTail = `WITH s AS (UPDATE sessions SET last_seq = @last, live = live + @added, running = @running::boolean,
-		at_work = @running::boolean OR live + @added > 0, write_id = @write, unfolded = unfolded + @weight, last_sum = @last_sum::bigint`
+		at_work = @running::boolean OR live + @added > 0, due = @due::timestamptz, write_id = @write, unfolded = unfolded + @weight, last_sum = @last_sum::bigint`
 	moveRows  = `, tail_rows = @tail_rows`
 	listRows  = `, listed AS (UPDATE listing l SET task_status = @task_status, flow_status = @flow_status FROM s WHERE l.sid = s.sid)`
 	takeLease = `, lease_token = nextval('lease_tokens'), lease_holder = @holder, lease_until = ` + leaseEnd + `, lease_ended = false, lease_id = @write`
@@ -96,7 +96,7 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 }
 
 func (s *Store) newAppend(next session.Session, a store.Append, pending []session.Record, base store.Sum, lease *leaseRequest, left *fold) (*write, error) {
-	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running()}
+	args := pgx.NamedArgs{"last": next.Seq(), "added": int64(len(pending)), "running": next.Running(), "due": dueOf(session.Flush(next))}
 	admit(args, next, a.Fence, base)
 	last, err := addChanges(args, pending, next.Version()+1, base)
 	if err != nil {

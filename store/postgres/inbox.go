@@ -16,8 +16,8 @@ import (
 // and items arrive in the order of their numbers.
 const (
 	countPost  = `UPDATE sessions SET posts = posts + 1 WHERE tenant = @tenant AND id = @id RETURNING sid`
-	insertItem = `INSERT INTO inbox (sid, item_id, body)
-		SELECT sid, @item::text, @body::bytea FROM sessions WHERE tenant = @tenant AND id = @id ON CONFLICT (sid, item_id) DO NOTHING`
+	insertItem = `INSERT INTO inbox (sid, item_id, body, tenant, posted_at)
+		SELECT sid, @item::text, @body::bytea, tenant, ` + dbNow + ` FROM sessions WHERE tenant = @tenant AND id = @id ON CONFLICT (sid, item_id) DO NOTHING`
 )
 
 // Post adds an item to a session's inbox.
@@ -33,7 +33,7 @@ func (s *Store) Post(ctx context.Context, r store.Ref, it store.Item) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
-	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": withSum(raw, it.ID)}
+	args := pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "item": it.ID, "body": withSum(raw, it.ID), "now": s.clock()}
 	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error { // the same item twice is one
 		var batch pgx.Batch
 		batch.Queue(countPost, args)

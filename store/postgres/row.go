@@ -24,6 +24,7 @@ func versionArgs(sealed session.Session, info session.Info) pgx.NamedArgs {
 	args := make(pgx.NamedArgs, 32) // as many as a save has
 	args["of_version"], args["seq"], args["messages"] = info.Version, info.Seq, int64(info.MessageCount)
 	args["updated_at"], args["running"] = info.UpdatedAt, sealed.Running()
+	args["due"] = dueOf(sealed)
 	messages := int64(info.MessageCount)
 	args["row_sum"] = rowSum(info.Tenant, info.ID, info.Version, info.Seq, &messages, info.UpdatedAt)
 	return args

@@ -17,7 +17,7 @@ import (
 const (
 	moveOn = `WITH s AS (UPDATE sessions SET version = @of_version::bigint, seq = @seq::bigint, last_seq = @seq::bigint, write_id = @write,
 		last_sum = @last_sum::bigint, row_sum = @row_sum::bigint,
-		messages = @messages, updated_at = @updated_at::timestamptz, live = 0, running = @running::boolean, at_work = @running::boolean, lease_ended = lease_ended OR @release`
+		messages = @messages, updated_at = @updated_at::timestamptz, live = 0, running = @running::boolean, at_work = @running::boolean, due = @due::timestamptz, lease_ended = lease_ended OR @release`
 
 	setHeader   = `, header = @header, header_sum = @header_sum, tail_rows = NULL, shown_from = @shown_from, shown_to = @shown_to`
 	moveListing = `, listed AS (UPDATE listing l SET updated_slot = @updated_slot, status = @status, origin = @origin, name = @name,

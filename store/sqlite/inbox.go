@@ -22,7 +22,8 @@ func (s *Store) Post(ctx context.Context, r store.Ref, item store.Item) error {
 		return fmt.Errorf("encode inbox item %s: %w", item.ID, err)
 	}
 	return s.writeSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
-		_, err := c.exec(ctx, "INSERT INTO inbox (log, id, data, sum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", w.log, item.ID, raw, itemSum(w.log, item.ID, raw))
+		_, err := c.exec(ctx, "INSERT INTO inbox (log, id, data, sum, tenant, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			w.log, item.ID, raw, itemSum(w.log, item.ID, raw), r.Tenant, micros(s.now()))
 		return err
 	})
 }

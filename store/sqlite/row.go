@@ -21,6 +21,7 @@ type row struct {
 	forkedAt int64
 	live     int64
 	open     bool
+	due      any // when somebody should work on it; nil: never
 	unfolded int64
 	lease    admission.Lease
 	header   string
@@ -47,7 +48,7 @@ const (
 	// the row of its session.
 	smallHead = 16 << 10
 
-	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.since_head,
+	selectRow = `SELECT s.log, s.agent_id, s.version, s.seq, s.last_seq, s.forked_at, s.tail_live, s.open, s.due, s.since_head,
 	s.lease_token, s.lease_holder, s.lease_until, s.lease_open, s.header, s.last_sum, s.header_sum, s.row_sum,
 	h.n, coalesce(h.version, 0), coalesce(h.seq, 0), coalesce(h.log_sum, 0), coalesce(h.sum, 0), coalesce(length(h.data), 0),
 	CASE WHEN length(h.data) <= ? THEN h.data END
@@ -60,7 +61,7 @@ WHERE s.tenant = ? AND s.id = ?`
 func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, found bool, err error) {
 	var lease leaseRow
 	found, err = c.one(ctx, selectRow, []any{maxHead, r.Tenant, r.ID},
-		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.unfolded,
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, &w.live, &w.open, &w.due, &w.unfolded,
 		&lease.Token, &lease.Holder, &lease.until, &lease.open, &w.header, (*int64)(&w.lastSum), &w.headerSum, &w.sum,
 		&w.head.n, &w.head.version, &w.head.seq, (*int64)(&w.head.logSum), &w.head.sum, &w.head.size, &w.head.data)
 	w.lease = lease.lease()

@@ -119,6 +119,8 @@ func scan(values []driver.Value, into []any) error {
 		case *[]byte:
 			*p, ok = value.([]byte)
 			ok = ok || value == nil
+		case *any:
+			*p = value
 		case sql.Scanner:
 			if err := p.Scan(value); err != nil {
 				return err

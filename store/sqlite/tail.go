@@ -107,7 +107,7 @@ func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *a
 		w.last, w.live, w.unfolded, int64(w.lastSum), w.sum, w.log); err != nil {
 		return err
 	}
-	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running()); err != nil {
+	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running(), session.Flush(a.next)); err != nil {
 		return err
 	}
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {

@@ -155,7 +155,7 @@ func (c *conn) moveRow(ctx context.Context, r store.Ref, w *row, v versionWrite)
 		int64(w.lastSum), w.headerSum, w.sum, w.log); err != nil {
 		return err
 	}
-	if err := c.setOpen(ctx, w, v.sealed.Running()); err != nil {
+	if err := c.setOpen(ctx, w, v.sealed.Running(), v.sealed); err != nil {
 		return err
 	}
 	if !hadTail && !hasKind(v.changes, statusChanged, nameChanged, sessionImported, taskRowChanged, workflowRowChanged) {
@@ -167,13 +167,15 @@ WHERE log = ?6 AND NOT (status = ?1 AND name = ?2 AND origin = ?3 AND task_statu
 	return err
 }
 
-// setOpen marks a session that has a tail in force or a running execution.
-func (c *conn) setOpen(ctx context.Context, w *row, open bool) error {
-	if open == w.open {
+// setOpen marks a session that has a tail in force or a running execution, and
+// when somebody should work on it.
+func (c *conn) setOpen(ctx context.Context, w *row, open bool, now session.Session) error {
+	due := dueOf(now)
+	if open == w.open && due == w.due {
 		return nil
 	}
-	w.open = open
-	_, err := c.exec(ctx, "UPDATE sessions SET open = ? WHERE log = ?", open, w.log)
+	w.open, w.due = open, due
+	_, err := c.exec(ctx, "UPDATE sessions SET open = ?, due = ? WHERE log = ?", open, due, w.log)
 	return err
 }
 

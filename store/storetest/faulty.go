@@ -20,6 +20,7 @@ type Full interface {
 	store.Forks
 	store.Inboxes
 	store.Wakes
+	store.Work
 	store.Keys
 	store.Sweeps
 	store.Memories
@@ -203,6 +204,11 @@ func (f *FaultyStore) Post(ctx context.Context, r store.Ref, item store.Item) er
 // Unread may fail as "Unread".
 func (f *FaultyStore) Unread(ctx context.Context, tenant string) ([]store.Ref, error) {
 	return faulty(f, "Unread", func() ([]store.Ref, error) { return f.store.Unread(ctx, tenant) })
+}
+
+// Waiting may fail as "Waiting".
+func (f *FaultyStore) Waiting(ctx context.Context, after string, limit int) ([]store.Waiting, error) {
+	return faulty(f, "Waiting", func() ([]store.Waiting, error) { return f.store.Waiting(ctx, after, limit) })
 }
 
 // Inbox may fail as "Inbox".

@@ -46,8 +46,19 @@ type Data struct {
 	// suite cannot reach the data.
 	Damages map[string]func(t testing.TB, r store.Ref)
 
+	// Cases is how many random histories are compared with a model. 0: 100. The
+	// environment variable HOLDFAST_TEST_CASES overrides it.
+	Cases int
+
 	// Written counts the bytes the store has written so far. Nil: nobody counts.
 	Written func() int64
+}
+
+func (d Data) cases() int {
+	if d.Cases == 0 {
+		return 100
+	}
+	return d.Cases
 }
 
 // Names of the abilities, as Abilities and skipped subtests give them.
@@ -59,6 +70,7 @@ const (
 	Forks    = "Forks"
 	Inboxes  = "Inboxes"
 	Wakes    = "Wakes"
+	Work     = "Work"
 	Keys     = "Keys"
 	Sweeps   = "Sweeps"
 	Memories = "Memories"
@@ -96,6 +108,8 @@ func Abilities(s store.Store) []string {
 	add(Inboxes, ok)
 	_, ok = s.(store.Wakes)
 	add(Wakes, ok)
+	_, ok = s.(store.Work)
+	add(Work, ok)
 	_, ok = s.(store.Keys)
 	add(Keys, ok)
 	_, ok = s.(store.Sweeps)
@@ -139,6 +153,7 @@ func behaviours() []behaviour {
 		historyBehaviours(),
 		wakeBehaviours(),
 		watchBehaviours(),
+		workBehaviours(),
 		retentionBehaviours(),
 		tenantsBehaviours(),
 		flatBehaviours(),
