@@ -62,6 +62,7 @@ type program struct {
 
 	agentsRun bool // this command runs agents
 	reads     bool // this command makes no store
+	repair    bool // of the doctor: open a store without what is lost
 
 	begun bool // a command's own work has begun: errors are no longer about usage
 }
