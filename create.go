@@ -11,9 +11,9 @@ import (
 )
 
 // Create makes a session of a definition and stores it as version 1. It takes
-// WithID, WithName, WithUser, WithKind, WithSeed, WithChanges, WithExpiry and
-// IdempotencyKey: the same request under the same key returns the session that
-// the first one made.
+// WithID, WithName, WithUser, WithKind, WithSeed, WithChanges, WithExpiry,
+// IdempotencyKey and KeyedRequest: the same request under the same key returns
+// the session that the first one made.
 //
 // DefinitionError and InvalidError, HookError, ConflictError: nothing was
 // stored. AfterSaveError: the session was stored and is returned with it.
@@ -23,7 +23,7 @@ func (rt *Runtime) Create(ctx context.Context, def session.Definition, opts ...O
 		return session.Session{}, err
 	}
 	defer done()
-	o, err := collectOptions("Create", opts, "WithID", "WithName", "WithUser", "WithKind", "WithSeed", "WithChanges", "WithExpiry", "IdempotencyKey")
+	o, err := collectOptions("Create", opts, "WithID", "WithName", "WithUser", "WithKind", "WithSeed", "WithChanges", "WithExpiry", "IdempotencyKey", "KeyedRequest")
 	c := creation{rt: rt, id: o.id, action: "create", put: rt.store.Create}
 	if err == nil {
 		o.user = cmp.Or(o.user, rt.who.UserID)

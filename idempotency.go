@@ -183,6 +183,9 @@ func (rt *Runtime) createKeys(o options, name string, content any) (id string, k
 	if err != nil {
 		return "", nil, err
 	}
+	if o.keyFor != nil {
+		content = o.keyFor
+	}
 	mark, err := fingerprint(name, content)
 	if err != nil {
 		return "", nil, err

@@ -34,6 +34,7 @@ type options struct {
 	ifVersion *int64
 	busy      Busy
 	key       string
+	keyFor    any
 	stream    func(llm.Delta)
 	cascade   bool
 }
@@ -116,6 +117,13 @@ func OnBusy(b Busy) Option { return option("OnBusy", func(o *options) { o.busy =
 // characters.
 func IdempotencyKey(key string) Option {
 	return option("IdempotencyKey", func(o *options) { o.key = key })
+}
+
+// KeyedRequest says by what a repetition of this request under its idempotency
+// key is recognised, instead of by what it creates. It is for callers whose new
+// sessions have random ids and times in them. It must be JSON.
+func KeyedRequest(request any) Option {
+	return option("KeyedRequest", func(o *options) { o.keyFor = request })
 }
 
 // Stream hands pieces of the model's answers to fn as they arrive. What it got

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -332,64 +331,4 @@ func TestDocument_isCommitted(t *testing.T) {
 	if !bytes.Equal(committed, data) {
 		t.Errorf("%s is not what the server offers; run: HOLDFAST_UPDATE=1 go test ./server -run TestDocument", path)
 	}
-}
-
-// Whoever asks with another tenant's key sees nothing and changes nothing, on
-// every route that names a session.
-func TestTenants_everyRouteHidesOtherTenants(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	made := n.create(request{})
-	at := "/v1/sessions/" + made.ID
-	want[turn](t, n.do("POST", at+"/messages", request{body: map[string]any{"text": "secret"}}), 200)
-	other := n.key("other", apikey.Admin)
-	data, err := json.Marshal(n.server.Document())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		Paths map[string]map[string]struct{ OperationID string }
-	}
-	if err := json.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
-	bodies := map[string]string{
-		"send-message": `{"text":"x"}`, "rewind-session": `{"to":1}`, "respond": `{"action":"approve"}`, "put-memory": `1`, "fork-session": `{}`,
-	}
-	queries := map[string]string{"recall": "?q=secret", "diff-versions": "?from=1&to=2"}
-	names := strings.NewReplacer("{ref}", made.ID, "{name}", "ClearSession", "{id}", "x", "{scope}", "session", "{key}", "k")
-	asked := 0
-	for pattern, methods := range doc.Paths {
-		for method, op := range methods {
-			if !strings.Contains(pattern, "{ref}") {
-				continue
-			}
-			r := request{key: other}
-			if body, ok := bodies[op.OperationID]; ok {
-				r.body = body
-			}
-			asked++
-			refused(t, n.do(strings.ToUpper(method), names.Replace(pattern)+queries[op.OperationID], r), 404, "not_found")
-			if t.Failed() {
-				t.Fatal(op.OperationID)
-			}
-		}
-	}
-	if asked < 20 {
-		t.Errorf("only %d routes were asked", asked)
-	}
-	for _, path := range []string{"/v1/sessions", "/v1/pending", "/v1/keys"} {
-		r := n.do("GET", path, request{key: other})
-		if strings.Contains(string(r.body), made.ID) {
-			t.Errorf("%s shows another tenant's session", path)
-		}
-	}
-	if i := want[session.Info](t, n.do("GET", at+"?view=info", request{}), 200); i.Version != 2 {
-		t.Errorf("%+v", i)
-	}
-	keys, err := n.keys.List(context.Background(), "default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused(t, n.do("DELETE", "/v1/keys/"+keys[0].ID, request{key: other}), 404, "not_found")
 }

@@ -49,8 +49,14 @@ func (s *Server) addEvents(mux *http.ServeMux) {
 func (s *Server) streamResponses() map[string]*huma.Response {
 	return map[string]*huma.Response{
 		"200":     {Description: "The events", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
-		"default": {Description: "Error", Content: map[string]*huma.MediaType{problem.ContentType: {Schema: schemaOf[problem.Problem](s.api.OpenAPI().Components.Schemas)}}},
+		"default": s.problemResponse("Error"),
 	}
+}
+
+// problemResponse documents a response that is a problem.
+func (s *Server) problemResponse(text string) *huma.Response {
+	schema := schemaOf[problem.Problem](s.api.OpenAPI().Components.Schemas)
+	return &huma.Response{Description: text, Content: map[string]*huma.MediaType{problem.ContentType: {Schema: schema}}}
 }
 
 // events sends what happens to a session, until the reader goes away or the

@@ -74,7 +74,7 @@ func turnResponses(s *Server) map[string]*huma.Response {
 	return map[string]*huma.Response{
 		"200":     {Description: "The execution ended and was saved", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
 		"202":     {Description: "The message waits in the inbox of the session", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
-		"default": {Description: "Nothing was saved", Content: map[string]*huma.MediaType{problem.ContentType: {Schema: schemaOf[problem.Problem](schemas)}}},
+		"default": s.problemResponse("Nothing was saved"),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/task"
 )
 
 // schemaOf returns the schema of a type.
@@ -25,6 +26,10 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agentDefinition]():      "Definition",
 	reflect.TypeFor[logEntry]():             "Record",
 	reflect.TypeFor[turn]():                 "Turn",
+	reflect.TypeFor[task.Row]():             "Task",
+	reflect.TypeFor[run]():                  "Run",
+	reflect.TypeFor[task.Budget]():          "TaskBudget",
+	reflect.TypeFor[task.ItemInput]():       "NewChecklistItem",
 	reflect.TypeFor[store.Page]():           "SessionPage",
 	reflect.TypeFor[store.CommitInfo]():     "Version",
 	reflect.TypeFor[store.Item]():           "InboxItem",
@@ -35,6 +40,9 @@ var names = map[reflect.Type]string{
 }
 
 func schemaName(t reflect.Type, hint string) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	if name, ok := names[t]; ok {
 		return name
 	}

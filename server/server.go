@@ -30,6 +30,11 @@ type Config struct {
 	Agents Agents          // what sessions can be created of by name; nil: only whole definitions
 	Models func() []string // the names of the models that can be used; nil: none are listed
 	Tools  func() []Tool   // the tools that agents may use; nil: none are listed
+	Tasks  *Tasks          // nil: no tasks are worked on here
+	Runs   *Runs           // nil: no workflow specs are run here
+	// MaxWork is how many tasks, runs and turns that nobody waits for are worked
+	// on at a time; 0: 8. More of them wait.
+	MaxWork int
 
 	// Hosts are names that requests may be addressed to besides localhost and
 	// IP addresses. It protects a server on loopback from pages that point a name
@@ -73,6 +78,7 @@ type Server struct {
 	codes    *codes
 	metrics  *metrics
 	feeds    *feeds
+	work     *work
 	tenants  sync.Map // those that were heard of and are listened to, by name
 	log      *slog.Logger
 	draining atomic.Bool
@@ -97,11 +103,13 @@ func New(c Config) (*Server, error) {
 	c.Rate = cmp.Or(c.Rate, 200)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
 	c.WriteWait = cmp.Or(c.WriteWait, 30*time.Second)
+	c.MaxWork = cmp.Or(c.MaxWork, 8)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
 	s.limits = newLimits(c)
 	s.codes = newCodes(c.Now)
 	s.metrics = newMetrics()
 	s.feeds = newFeeds(c.Runtime, s.drain)
+	s.work = newWork(c.MaxWork, s.log)
 	mux := http.NewServeMux()
 	s.api = newAPI(mux, c)
 	s.addSessions()
@@ -110,6 +118,8 @@ func New(c Config) (*Server, error) {
 	s.addHistory()
 	s.addMemory()
 	s.addPending()
+	s.addTasks()
+	s.addRuns()
 	s.addCatalogue()
 	s.addKeys()
 	s.addSystem(mux)
@@ -125,10 +135,19 @@ func New(c Config) (*Server, error) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Drain begins the end: /readyz fails, event streams are told to go elsewhere
-// and end. Requests at work go on. It may be called twice.
+// and end, and background work is interrupted, which other processes continue.
+// Requests at work go on. It may be called twice.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.drainOnce.Do(func() { close(s.drain) })
+	s.work.close()
+}
+
+// Close drains the server and waits for the background work to end. Call it
+// before the runtime is closed.
+func (s *Server) Close() {
+	s.Drain()
+	s.work.all.Wait()
 }
 
 // newAPI makes the API without routes.

@@ -28,6 +28,7 @@ import (
 // node is a server under test, on a real listener and a real SQLite file.
 type node struct {
 	t      *testing.T
+	store  store.Store
 	rt     *holdfast.Runtime
 	keys   *apikey.Keys
 	server *server.Server
@@ -77,13 +78,13 @@ func newNodeOn(t *testing.T, st store.Store, adjust ...func(*holdfast.Config, *s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rt.Close() })
-	n := &node{t: t, rt: rt, keys: apikey.New(rt, nil)}
+	n := &node{t: t, store: st, rt: rt, keys: apikey.New(rt, nil)}
 	sc.Runtime, sc.Keys = rt, n.keys
 	if n.server, err = server.New(sc); err != nil {
 		t.Fatal(err)
 	}
 	n.http = httptest.NewServer(n.server)
-	t.Cleanup(func() { n.server.Drain(); n.http.Close() })
+	t.Cleanup(func() { n.server.Close(); n.http.Close() })
 	n.schema = newSchemas(t, n.server)
 	n.admin = n.key("default", apikey.Admin)
 	return n

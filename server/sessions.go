@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
@@ -54,17 +55,30 @@ type KeyHeader struct {
 	Key string `header:"Idempotency-Key" doc:"A repetition with the same key returns what the first request did"`
 }
 
-// option returns the option for the key, without the quotes that some clients
-// put around it.
-func (in KeyHeader) option() []holdfast.Option {
+// key returns the key without the quotes that some clients put around it.
+func (in KeyHeader) key() string {
 	key, ok := strings.CutPrefix(in.Key, `"`)
 	if ok {
 		key = strings.TrimSuffix(key, `"`)
 	}
-	if key == "" {
-		return nil
+	return key
+}
+
+// option returns the option for the key.
+func (in KeyHeader) option() []holdfast.Option {
+	if key := in.key(); key != "" {
+		return []holdfast.Option{holdfast.IdempotencyKey(key)}
 	}
-	return []holdfast.Option{holdfast.IdempotencyKey(key)}
+	return nil
+}
+
+// itemID returns the id of an inbox item that follows from the key, so that a
+// repetition leaves none; without a key it is empty, and one is made.
+func (in KeyHeader) itemID() string {
+	if key := in.key(); key != "" {
+		return uuid.NewSHA1(uuid.NameSpaceOID, []byte("item\n"+key)).String()
+	}
+	return ""
 }
 
 // stale turns the conflict of a version that was demanded with If-Match into

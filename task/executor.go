@@ -70,11 +70,21 @@ func New(rt *holdfast.Runtime, c Config) (*Executor, error) {
 // Create makes a task that is pending: whoever resumes it begins the work.
 // What cannot be meant so is refused, and nothing is made.
 func (x *Executor) Create(ctx context.Context, s Spec) (Row, error) {
+	asked := s
 	s, err := x.checked(s)
 	if err != nil {
 		return Row{}, err
 	}
-	made, err := x.rt.Create(ctx, s.Definition, holdfast.WithID(s.ID), holdfast.WithKind(session.KindTask), holdfast.WithChanges(x.beginning(s)...))
+	opts := []holdfast.Option{holdfast.WithKind(session.KindTask), holdfast.WithChanges(x.beginning(s)...)}
+	switch {
+	case asked.Key == "":
+		opts = append(opts, holdfast.WithID(s.ID))
+	case asked.ID != "":
+		return Row{}, &session.InvalidError{Field: "id", Reason: "a key chooses the id as well; give one of the two"}
+	default:
+		opts = append(opts, holdfast.IdempotencyKey(asked.Key), holdfast.KeyedRequest(asked))
+	}
+	made, err := x.rt.Create(ctx, s.Definition, opts...)
 	if err != nil {
 		return Row{}, err
 	}

@@ -119,7 +119,11 @@ func (x *Executor) interrupt(ctx context.Context, r *Run, cause error) error {
 		err := r.sealed(ctx, "task.interrupt")
 		return errors.Join(err, &session.InterruptedError{ID: r.ID(), Seq: session.Base(r.session()), Err: cause})
 	}
-	if err := x.rest(ctx, r, outcome{status: Interrupted}, "interrupted", r.stepBack("interrupted")); err != nil {
+	reason := "interrupted"
+	if errors.Is(cause, session.ErrClosed) { // the process ends; nobody wanted the task to stop
+		reason = stopRestart
+	}
+	if err := x.rest(ctx, r, outcome{status: Interrupted}, reason, r.stepBack(reason)); err != nil {
 		return err
 	}
 	return &session.InterruptedError{ID: r.ID(), Seq: session.Base(r.session()), Err: cause}

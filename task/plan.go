@@ -69,6 +69,49 @@ func normalPlan(p session.Plan, prompt string) (session.Plan, error) {
 	return p, nil
 }
 
+// SetPlan gives a task a plan, or replaces the steps that have not begun; those
+// that have begun stay and must be part of the new plan. Somebody who works on
+// the task is a BusyError: nothing was changed.
+func (x *Executor) SetPlan(ctx context.Context, id string, p session.Plan) (session.Plan, error) {
+	err := x.hold(ctx, id, func(ctx context.Context, r *Run) error {
+		row := r.row()
+		if Ended(row) {
+			return &session.TaskError{ID: id, Status: Canonical(row), Err: session.ErrTaskTerminal}
+		}
+		next, err := replacePlan(r.state().Plan, p, row.Prompt)
+		if err != nil {
+			return err
+		}
+		p = next
+		return r.seal(ctx, "task.plan", edit{changes: []session.Change{event("plan_revised", planEvent{Plan: next, Reason: "set by a person"})}})
+	})
+	return p, err
+}
+
+// replacePlan is a new plan with the steps of the old one that have begun as
+// they are.
+func replacePlan(old *session.Plan, p session.Plan, prompt string) (session.Plan, error) {
+	p.Steps = slices.Clone(p.Steps)
+	for i := range p.Steps { // what became of a step is not for the caller to say
+		p.Steps[i] = session.PlanStep{ID: p.Steps[i].ID, Description: p.Steps[i].Description, Kind: p.Steps[i].Kind}
+	}
+	p, err := normalPlan(p, prompt)
+	if err != nil {
+		return p, err
+	}
+	for _, begun := range orPlan(old).Steps {
+		if begun.Status == stepPending {
+			continue
+		}
+		i := slices.IndexFunc(p.Steps, func(s session.PlanStep) bool { return s.ID == begun.ID })
+		if i < 0 {
+			return p, &session.InvalidError{Field: "plan", Reason: fmt.Sprintf("the step %q has begun and is missing", begun.ID)}
+		}
+		p.Steps[i] = begun
+	}
+	return p, nil
+}
+
 // revised is a plan with one step replaced.
 func revised(p *session.Plan, step session.PlanStep) session.Plan {
 	next := session.Plan{Description: p.Description, Steps: slices.Clone(p.Steps)}

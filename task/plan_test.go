@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
@@ -243,4 +244,21 @@ type failing struct{}
 
 func (failing) Tools(context.Context, task.Workspace) ([]tool.Tool, error) {
 	return nil, errors.New("no tools here")
+}
+
+// A plan that a person sets keeps what has begun.
+func TestSetPlan_keepsStepsThatHaveBegun(t *testing.T) {
+	t.Parallel()
+	h := newSite(t, task.Config{}, scripted.New())
+	id := h.create(task.Spec{Prompt: "work", Plan: &session.Plan{Steps: []session.PlanStep{{ID: "a", Description: "one", Status: "completed"}, {ID: "b", Description: "two"}}}})
+	if _, err := h.x.SetPlan(t.Context(), id, session.Plan{Steps: []session.PlanStep{{ID: "c", Description: "three"}}}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("a plan without what has begun: %v", err)
+	}
+	if _, err := h.x.SetPlan(t.Context(), id, session.Plan{Steps: []session.PlanStep{{ID: "a", Description: "other", Status: "pending"}, {ID: "c", Description: "three", Status: "completed"}}}); err != nil {
+		t.Fatal(err)
+	}
+	plan := h.state(id).Plan
+	if len(plan.Steps) != 2 || plan.Steps[0].Description != "one" || plan.Steps[0].Status != "completed" || plan.Steps[1].Status != "pending" {
+		t.Errorf("%+v", plan)
+	}
 }

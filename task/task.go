@@ -87,6 +87,7 @@ const (
 // Spec is a job to be done.
 type Spec struct {
 	ID              string // empty: a new one
+	Key             string // an idempotency key, instead of an ID: the same job under it is one task
 	Title           string // empty: the beginning of the prompt
 	Prompt          string
 	Workspace       Workspace

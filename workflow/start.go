@@ -16,6 +16,7 @@ import (
 type RunOptions struct {
 	Host
 	ID       string           // of the session; empty: a new one
+	Key      string           // an idempotency key, instead of an ID: the same spec and variables under it are one run
 	Name     string           // of the session; empty: none
 	Vars     spec.Map[string] // those the spec was loaded with
 	Out      string           // where artifacts go; empty: ./artifacts
@@ -45,34 +46,41 @@ type ResumeOptions struct {
 // to a failure. What can be seen to be wrong is refused before the session is
 // created.
 func Start(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions) (Result, error) {
-	o.Host = o.withDefaults()
-	if err := s.Complete(); err != nil {
+	made, err := Create(ctx, rt, s, o)
+	if err != nil {
 		return Result{}, err
 	}
+	return drive(ctx, rt, made.ID(), &attempt{host: o.withDefaults(), out: o.output(), ask: o.Ask, trace: o.Trace, fresh: true})
+}
+
+// Create creates the session of a run, which Resume then begins. It refuses what
+// Start refuses.
+func Create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, o RunOptions) (session.Session, error) {
+	var none session.Session
+	if err := s.Complete(); err != nil {
+		return none, err
+	}
 	if issues := spec.Check(s, o.Env); len(issues) > 0 {
-		return Result{}, &UnsupportedError{File: s.Path(), Issues: issues}
+		return none, &UnsupportedError{File: s.Path(), Issues: issues}
 	}
 	if o.Volatile && asksPeople(s) {
-		return Result{}, &session.InvalidError{Field: "session", Reason: "the spec asks a person, and a session that is not saved cannot wait for the answer"}
+		return none, &session.InvalidError{Field: "session", Reason: "the spec asks a person, and a session that is not saved cannot wait for the answer"}
 	}
 	snap, err := s.Snapshot()
 	if err != nil {
-		return Result{}, err
+		return none, err
 	}
-	out := output{cmp.Or(o.Out, "artifacts"), o.Force}
 	dry, err := newRun("", newIndex(), s, snap, o.Vars)
 	if err != nil {
-		return Result{}, err
+		return none, err
 	}
-	if err := dry.precheck(out); err != nil {
-		return Result{}, err
+	if err := dry.precheck(o.output()); err != nil {
+		return none, err
 	}
-	id, err := create(ctx, rt, s, snap, o)
-	if err != nil {
-		return Result{}, err
-	}
-	return drive(ctx, rt, id, &attempt{host: o.Host, out: out, ask: o.Ask, trace: o.Trace, fresh: true})
+	return create(ctx, rt, s, snap, o)
 }
+
+func (o RunOptions) output() output { return output{cmp.Or(o.Out, "artifacts"), o.Force} }
 
 // Resume continues a run: with the answer to a question, after a failure, an
 // interruption or a kill. Nothing but the session is needed. An answer that the
@@ -99,24 +107,25 @@ func asksPeople(s *spec.Spec) bool {
 }
 
 // create makes the session: its first version holds all that a resume needs.
-func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.Snapshot, o RunOptions) (string, error) {
+func create(ctx context.Context, rt *holdfast.Runtime, s *spec.Spec, snap *spec.Snapshot, o RunOptions) (session.Session, error) {
 	begun, err := Beginning(s, snap, o.Vars)
 	if err != nil {
-		return "", err
+		return session.Session{}, err
 	}
 	row := session.WorkflowRow{Name: s.Name, SpecHash: snap.SHA256, Pattern: string(s.Pattern.Type), Status: string(StatusRunning)}
-	opts := []holdfast.Option{
-		holdfast.WithID(cmp.Or(o.ID, NewSessionID())), holdfast.WithKind(session.KindWorkflow),
-		holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row}),
+	opts := []holdfast.Option{holdfast.WithKind(session.KindWorkflow), holdfast.WithChanges(begun, session.WorkflowRowChanged{Workflow: row})}
+	switch {
+	case o.Key == "":
+		opts = append(opts, holdfast.WithID(cmp.Or(o.ID, NewSessionID())))
+	case o.ID != "":
+		return session.Session{}, &session.InvalidError{Field: "ID", Reason: "a Key chooses the id as well; give one of the two"}
+	default:
+		opts = append(opts, holdfast.IdempotencyKey(o.Key))
 	}
 	if o.Name != "" {
 		opts = append(opts, holdfast.WithName(o.Name))
 	}
-	made, err := rt.Create(ctx, Definition(s), opts...)
-	if err != nil {
-		return "", err
-	}
-	return made.ID(), nil
+	return rt.Create(ctx, Definition(s), opts...)
 }
 
 // Definition returns the definition of a session that runs a spec.

@@ -64,13 +64,18 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		p.err.warn("%v", err)
 	}
 	keys := apikey.New(e.Runtime, p.now)
-	api, err := server.New(server.Config{
+	config := server.Config{
 		Runtime: e.Runtime, Keys: keys, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
-	})
+	}
+	if err := p.addWork(e, &config); err != nil {
+		return err
+	}
+	api, err := server.New(config)
 	if err != nil {
 		return err
 	}
+	defer api.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", s.listen, err)

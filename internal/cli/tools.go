@@ -39,6 +39,7 @@ func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.To
 type toolbox struct {
 	tools     tool.Set
 	workspace *files.Workspace // nil: this directory cannot be read
+	others    []io.Closer      // that are closed with it
 }
 
 // openTools makes the tools that the command line offers. A directory that
@@ -86,11 +87,18 @@ func (p *program) openTools(st store.Store) (_ *toolbox, err error) {
 	return box, err
 }
 
+// closeLater closes something when no agent works any more.
+func (b *toolbox) closeLater(c io.Closer) { b.others = append(b.others, c) }
+
 func (b *toolbox) close() error {
-	if b.workspace == nil {
-		return nil
+	var errs []error
+	for _, c := range b.others {
+		errs = append(errs, c.Close())
 	}
-	return b.workspace.Close()
+	if b.workspace != nil {
+		errs = append(errs, b.workspace.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // toolNames returns what an agent can call here, for a person to know. A server that

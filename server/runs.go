@@ -1,0 +1,285 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+// Runs says how a server runs workflow specs.
+type Runs struct {
+	// Host returns what a run needs, for a runtime's view. It is asked for each
+	// request.
+	Host func(rt *holdfast.Runtime) (workflow.Host, error)
+	// Check refuses a spec that needs what this server does not offer. Nil: none.
+	Check func(s *spec.Spec) error
+}
+
+func (s *Server) addRuns() {
+	tags := []string{"runs"}
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "start-run", Method: http.MethodPost, Path: "/v1/runs", DefaultStatus: http.StatusCreated,
+		Summary: "Run a workflow spec", Tags: tags,
+		Description: "The run is saved and this node begins to work on it. The spec may not reach outside of itself: see docs/server.md.",
+	}, s.startRun)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "list-runs", Method: http.MethodGet, Path: "/v1/runs",
+		Summary: "List workflow runs, the last used first", Tags: tags,
+	}, listRuns)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "get-run", Method: http.MethodGet, Path: "/v1/runs/{ref}",
+		Summary: "Read how far a workflow run has come", Tags: tags,
+	}, getRun)
+	background := workResponses[run](s)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "resume-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/resume",
+		Summary: "Continue a workflow run", Tags: tags, Responses: background,
+		Description: "After a failure, an interruption or the responses it waited for. Nothing that was answered is asked again.",
+	}, s.resumeRun)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "redo-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/redo",
+		Summary: "Do a unit of a workflow run again, and everything that came after it", Tags: tags, Responses: background,
+	}, s.redoRun)
+	for _, a := range []struct {
+		path, summary string
+		stop          func(context.Context, *holdfast.Runtime, string) (bool, error)
+	}{
+		{"cancel", "End a workflow run for good", workflow.Cancel},
+		{"suspend", "Keep a workflow run from continuing until it is resumed", workflow.Suspend},
+	} {
+		register(s, apikey.Write, huma.Operation{
+			OperationID: a.path + "-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/" + a.path, DefaultStatus: http.StatusAccepted,
+			Summary: a.summary, Tags: tags,
+			Description: "A node that works on it is told; the run may not show it yet.",
+		}, func(ctx context.Context, c caller, in *keyedRef) (*runOutput, error) {
+			i, err := in.resolveRun(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := a.stop(ctx, c.rt, i.ID); err != nil {
+				return nil, err
+			}
+			return readRun(ctx, c, i.ID, http.StatusAccepted)
+		})
+	}
+}
+
+// resolveRun finds the workflow run that a request names.
+func (in SessionRef) resolveRun(ctx context.Context, c caller) (session.Info, error) {
+	i, err := in.resolve(ctx, c)
+	if err == nil && i.Kind != session.KindWorkflow {
+		err = &session.NotFoundError{What: "run", ID: i.ID}
+	}
+	return i, err
+}
+
+// run is how far a workflow run has come.
+type run struct {
+	Session   session.Info          `json:"session"`
+	Status    workflow.Status       `json:"status"`
+	Pattern   string                `json:"pattern"`
+	Agent     string                `json:"agent,omitempty" doc:"Who gave the response"`
+	Response  string                `json:"response,omitempty" doc:"The last response, once there is one"`
+	Error     string                `json:"error,omitempty" doc:"Why it failed"`
+	Variables map[string]string     `json:"variables"`
+	Pending   []session.PendingCall `json:"pending" doc:"What waits for a response"`
+	Usage     workflow.TokenUsage   `json:"usage"`
+	Cost      session.Cost          `json:"cost"`
+	Artifacts []string              `json:"artifacts" doc:"Files that it has written"`
+}
+
+type runOutput struct {
+	Status   int
+	Location string `header:"Location"`
+	ETag     string `header:"ETag"`
+	Body     run
+}
+
+// readRun reads a run as it stands.
+func readRun(ctx context.Context, c caller, id string, status int) (*runOutput, error) {
+	s, err := c.rt.Get(ctx, id, holdfast.Whole(), holdfast.WithTail())
+	if err != nil {
+		return nil, err
+	}
+	state, err := workflow.Project(s) //nolint:contextcheck // it reads what is there and waits for nobody
+	if err != nil {
+		return nil, err
+	}
+	out := &runOutput{Status: status, Location: "/v1/runs/" + id, ETag: etag(s.Version())}
+	out.Body = run{
+		Session: s.Info(), Status: state.Metadata.Status, Pattern: string(state.Metadata.PatternType), Agent: state.Agent, Response: state.Final,
+		Variables: map[string]string{}, Pending: append([]session.PendingCall{}, state.Waiting...), Usage: state.Usage, Artifacts: append([]string{}, state.Artifacts...),
+	}
+	if state.Metadata.Error != nil {
+		out.Body.Error = *state.Metadata.Error
+	}
+	for _, v := range state.Variables {
+		out.Body.Variables[v.Name] = v.Value
+	}
+	_, out.Body.Cost = s.Usage()
+	return out, nil
+}
+
+type listRunsInput struct {
+	Status []string `query:"status,explode" doc:"running, paused, completed, failed or cancelled"`
+	Limit  int      `query:"limit" minimum:"0" maximum:"200" doc:"50 by default"`
+	Cursor string   `query:"cursor"`
+}
+
+func listRuns(ctx context.Context, c caller, in *listRunsInput) (*listTasksOutput, error) {
+	return listKind(ctx, c, store.Query{Kinds: []session.Kind{session.KindWorkflow}, WorkflowStatuses: in.Status, Limit: in.Limit, Cursor: in.Cursor})
+}
+
+func getRun(ctx context.Context, c caller, in *SessionRef) (*runOutput, error) {
+	i, err := in.resolveRun(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return readRun(ctx, c, i.ID, http.StatusOK)
+}
+
+type startRunInput struct {
+	KeyHeader
+	Body struct {
+		Spec      specText          `json:"spec"`
+		Variables map[string]string `json:"variables,omitempty" doc:"Values of the spec's inputs"`
+		Name      string            `json:"name,omitempty" doc:"Of the session"`
+	}
+}
+
+// specText is a workflow spec in a request.
+type specText struct{ json.RawMessage }
+
+// Schema returns the schema.
+func (specText) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Description: "A workflow spec: a text in YAML or JSON, or the object itself",
+		OneOf:       []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: true}},
+	}
+}
+
+// source returns the spec as it is parsed. It has no files: Source.Read is nil.
+func (t specText) source() spec.Source {
+	var text string
+	if json.Unmarshal(t.RawMessage, &text) == nil {
+		return spec.Source{Path: "/request.yaml", Data: []byte(text)}
+	}
+	return spec.Source{Path: "/request.json", Data: bytes.Clone(t.RawMessage)}
+}
+
+func (s *Server) startRun(ctx context.Context, c caller, in *startRunInput) (*runOutput, error) {
+	host, err := s.host(c)
+	if err != nil {
+		return nil, err
+	}
+	var vars spec.Map[string]
+	for _, name := range slices.Sorted(maps.Keys(in.Body.Variables)) {
+		vars = vars.With(name, in.Body.Variables[name])
+	}
+	parsed, err := spec.Loader{}.Parse(in.Body.Spec.source(), vars)
+	if err == nil {
+		err = s.checkSpec(parsed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.work.reserve()
+	if err != nil {
+		return nil, err
+	}
+	made, err := workflow.Create(ctx, c.rt, parsed, workflow.RunOptions{Host: host, Key: in.key(), Name: in.Body.Name, Vars: vars})
+	if err != nil {
+		p.giveBack()
+		return nil, err
+	}
+	out, err := readRun(ctx, c, made.ID(), http.StatusCreated)
+	if err != nil || out.Body.Session.Version != 1 || out.Body.Session.Seq != made.Info().Seq { // a repeated request: it has begun
+		p.giveBack()
+		return out, err
+	}
+	p.begin(ctx, made.ID(), func(ctx context.Context) error {
+		_, err := workflow.Resume(ctx, c.rt, made.ID(), workflow.ResumeOptions{Host: host})
+		return err
+	})
+	return out, nil
+}
+
+type resumeRunInput struct {
+	SessionRef
+	KeyHeader
+	Body *resumeRunBody
+}
+
+type resumeRunBody struct {
+	Reopen bool `json:"reopen,omitempty" doc:"Continue also a run that was cancelled"`
+}
+
+func (s *Server) resumeRun(ctx context.Context, c caller, in *resumeRunInput) (*runOutput, error) {
+	return s.workOnRun(ctx, c, in.SessionRef, func(ctx context.Context, id string, o workflow.ResumeOptions) error {
+		o.Reopen = in.Body != nil && in.Body.Reopen
+		_, err := workflow.Resume(ctx, c.rt, id, o)
+		return err
+	})
+}
+
+type redoRunInput struct {
+	SessionRef
+	KeyHeader
+	Body struct {
+		Unit string `json:"unit" minLength:"1" doc:"Such as step/1"`
+	}
+}
+
+func (s *Server) redoRun(ctx context.Context, c caller, in *redoRunInput) (*runOutput, error) {
+	return s.workOnRun(ctx, c, in.SessionRef, func(ctx context.Context, id string, o workflow.ResumeOptions) error {
+		_, err := workflow.Redo(ctx, c.rt, id, in.Body.Unit, o)
+		return err
+	})
+}
+
+// workOnRun lets fn work on a run in the background. The response is 202 once
+// it has begun, and 200 if it has ended by then.
+func (s *Server) workOnRun(ctx context.Context, c caller, ref SessionRef, fn func(context.Context, string, workflow.ResumeOptions) error) (*runOutput, error) {
+	host, err := s.host(c)
+	if err != nil {
+		return nil, err
+	}
+	i, err := ref.resolveRun(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	now, err := c.rt.Get(ctx, i.ID, holdfast.Whole())
+	if err != nil {
+		return nil, err
+	}
+	contents, err := workflow.ReadContents(now) //nolint:contextcheck // it reads what is there and waits for nobody
+	if err == nil {
+		err = s.checkSpec(contents.Spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.work.run(ctx, c.rt, i.ID, func(ctx context.Context) error {
+		return fn(ctx, i.ID, workflow.ResumeOptions{Host: host, NoWait: true})
+	})
+	if err != nil && !failedRun(err) {
+		return nil, err
+	}
+	status := http.StatusAccepted
+	if done {
+		status = http.StatusOK
+	}
+	return readRun(ctx, c, i.ID, status)
+}
