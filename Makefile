@@ -87,10 +87,10 @@ bench-stores: ## the durable stores against their targets, into docs/performance
 	cd internal/benchstores && $(GO) run . -write
 
 .PHONY: soak
-soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store
+soak: ## the store suites and the crash tests again and longer: KILLS random kills of a child process per durable store, and one at every write point
 	@pkgs=$$($(GO) list -f '{{$$p := .ImportPath}}{{range .XTestImports}}{{if eq . "github.com/holdfast-dev/holdfast/store/storetest"}}{{$$p}} {{end}}{{end}}' ./store/...); \
 		if [ -z "$$pkgs" ]; then echo "no package runs the store suite"; exit 1; fi; \
-		set -x; $(GO) test $(RACE) -count=1 -timeout 60m $$pkgs -args -storetest.kills=$(KILLS)
+		set -x; HOLDFAST_TEST_CASES=100 $(GO) test $(RACE) -count=1 -timeout 60m $$pkgs -args -storetest.kills=$(KILLS)
 	$(MAKE) --no-print-directory crash
 
 .PHONY: crash

@@ -25,6 +25,7 @@ import (
 // What a run leaves in its directory.
 const (
 	specFile  = "spec.yaml"
+	itemsFile = "items.jsonl"
 	notesFile = "notes.md"
 	outDir    = "out"
 )
@@ -37,6 +38,7 @@ type crashSpec struct {
 	minor         bool              // another has the same pattern
 	summarised    bool              // agents are shown summaries
 	remote        bool              // answers come through the inbox, and calls of units wait too
+	items         bool              // it has a file of items
 }
 
 // crashSpecs are all patterns, and all places where persons are asked. One has
@@ -51,6 +53,7 @@ var crashSpecs = []crashSpec{
 	}},
 	{name: "parallel", pattern: "parallel", concurrent: true, answers: map[string]string{"branch/left/step/1": "left is fine", "branch/right/step/1": ""}},
 	{name: "parallel-human", pattern: "parallel", minor: true, concurrent: true, answers: map[string]string{"reduce": "both"}},
+	{name: "each", pattern: "parallel", minor: true, concurrent: true, items: true},
 	{name: "evaluator", pattern: "evaluator_optimizer", answers: map[string]string{"gate/2": "go on"}},
 	{name: "orchestrator", pattern: "orchestrator_workers", concurrent: true, answers: map[string]string{
 		"plan/review": "fine", "reduce/review": "good", "writeup": "the end",
@@ -80,11 +83,11 @@ func (s crashSpec) scenario() *crashtest.Scenario {
 	}
 	return &crashtest.Scenario{
 		Name: "run", Row: s.pattern, Work: workOnRun, MostLost: mostLost,
-		// The spec is a copy, which goes when the run has begun.
+		// The spec and its items are copies, which go when the run has begun.
 		Prepare: func(_ context.Context, r *crashtest.Run, _ store.Store) (any, error) {
-			raw, err := os.ReadFile(filepath.Join("testdata", "crash", s.name+".yaml"))
-			if err == nil {
-				err = os.WriteFile(filepath.Join(r.Dir, specFile), raw, 0o600)
+			err := copyTo(filepath.Join(r.Dir, specFile), filepath.Join("testdata", "crash", s.name+".yaml"))
+			if err == nil && s.items {
+				err = copyTo(filepath.Join(r.Dir, itemsFile), filepath.Join("testdata", "crash", s.name+".jsonl"))
 			}
 			return runJob{Answers: s.answers, Remote: s.remote}, err
 		},
@@ -99,6 +102,14 @@ func (s crashSpec) scenario() *crashtest.Scenario {
 			return got.Differ(want)
 		},
 	}
+}
+
+func copyTo(to, from string) error {
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, raw, 0o600)
 }
 
 // loadRun reads the run as the next process would find it. From its begin on
@@ -125,7 +136,7 @@ func loadRun(ctx context.Context, r *crashtest.Run, st store.Store) (f crashtest
 			f.Results[m.ToolResult.CallID] = true
 		}
 	}
-	return f, os.RemoveAll(filepath.Join(r.Dir, specFile))
+	return f, errors.Join(os.RemoveAll(filepath.Join(r.Dir, specFile)), os.RemoveAll(filepath.Join(r.Dir, itemsFile)))
 }
 
 // workOnRun brings the run to its end, with the answers of the persons it asks.

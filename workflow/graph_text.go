@@ -34,7 +34,7 @@ func (g *Graph) Mermaid() string {
 	for _, e := range g.Edges {
 		label := ""
 		if e.Label != "" {
-			label = fmt.Sprintf("|\"%s\"|", mermaidText([]string{e.Label}))
+			label = `|"` + mermaidText([]string{e.Label}) + `"|`
 		}
 		fmt.Fprintf(&b, "    n%d -->%s n%d\n", number[e.From], label, number[e.To])
 	}

@@ -66,9 +66,14 @@ const (
 )
 
 // SpecGraph returns the graph of a spec: what a run of it may do. The workers of
-// a plan, which is yet to be made, are one node.
+// a plan, which is yet to be made, are one node; the items of a list have one
+// branch.
 func SpecGraph(s *spec.Spec) *Graph {
-	return drawGraph(s.Pattern, newIndex(), nil, 0)
+	pattern := s.Pattern
+	if p := pattern.Parallel; p != nil && p.ForEach != nil {
+		pattern.Parallel = &spec.Parallel{Branches: []spec.Branch{p.ForEach.Each()}, ForEach: p.ForEach, Reduce: p.Reduce}
+	}
+	return drawGraph(pattern, newIndex(), nil, 0)
 }
 
 // RunGraph returns the graph of a run with how far each node has come. The
@@ -86,9 +91,10 @@ func RunGraph(s session.Session) (*Graph, error) {
 		waits[p.Unit] = true
 	}
 	workers := 0
-	if r.spec.Pattern.Orchestrator != nil {
-		p, _, _ := r.replay(context.Background()) // how far it comes does not matter
-		workers = len(p.(*orchestrator).tasks)
+	if c := r.spec.Pattern.Orchestrator; c != nil {
+		p := newOrchestrator(c)
+		_, _ = p.run(context.Background(), r) // how far it comes does not matter
+		workers = len(p.tasks)
 	}
 	return drawGraph(r.spec.Pattern, r.index, waits, workers), nil
 }
@@ -118,7 +124,7 @@ func drawGraph(p spec.Pattern, x *index, waits map[string]bool, workers int) *Gr
 	case p.Graph != nil:
 		d.graph(p.Graph)
 	}
-	d.Graph.arrange()
+	d.arrange()
 	return d.Graph
 }
 

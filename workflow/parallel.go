@@ -33,10 +33,15 @@ type branch struct {
 func newParallel(c *spec.Parallel) *parallel {
 	p := &parallel{c: c}
 	for i, b := range c.Branches {
-		p.branches = append(p.branches, &branch{id: b.ID, steps: &steps{
+		made := &branch{id: b.ID, steps: &steps{
 			prefix: UnitKey("branch/", b.ID, "/"), pointer: fmt.Sprintf("/pattern/config/branches/%d/steps", i), steps: b.Steps, branch: true,
 			place: HITLState{BranchID: &c.Branches[i].ID, StepType: ptr("branch")},
-		}})
+		}}
+		if c.ForEach != nil {
+			made.pointer, made.item = "/pattern/config/for_each/steps", &b.Item
+			made.around = template.Scope{"item": value(b.Item), "item_index": template.Int(i)}
+		}
+		p.branches = append(p.branches, made)
 	}
 	return p
 }
@@ -173,7 +178,10 @@ func (p *parallel) earlier(agent string) []string {
 
 // joined returns the final response where nothing reduces.
 func (p *parallel) joined() string {
-	ordered := slices.SortedFunc(slices.Values(p.branches), func(a, b *branch) int { return strings.Compare(a.id, b.id) })
+	ordered := slices.Clone(p.branches)
+	if p.c.ForEach == nil {
+		slices.SortFunc(ordered, func(a, b *branch) int { return strings.Compare(a.id, b.id) })
+	}
 	texts := make([]string, len(ordered))
 	for i, b := range ordered {
 		texts[i] = fmt.Sprintf("Branch %s:\n%s", b.id, b.last.text)
@@ -257,8 +265,12 @@ func (p *parallel) scope() template.Scope {
 }
 
 func (b *branch) result() spec.Map[any] {
-	return spec.Map[any]{
+	result := spec.Map[any]{
 		{Name: "response", Value: b.last.text}, {Name: "status", Value: "success"}, {Name: "tokens_estimated", Value: b.tokens},
 		{Name: "step_history", Value: b.historyList()},
 	}
+	if b.item != nil {
+		result = result.With("item", *b.item)
+	}
+	return result
 }

@@ -15,6 +15,7 @@ type steps struct {
 	place           HITLState      // of its questions, without the index
 	around          template.Scope // what is in scope besides the steps
 	branch          bool           // the response of the step before is in scope
+	item            *any           // of a ForEach
 
 	history []spec.Map[any] // what the state shows
 	list    template.List   // what templates see
@@ -54,7 +55,7 @@ func (p *steps) step(ctx context.Context, r *run, i int) error {
 	}
 	e, err := r.work(ctx, unit{
 		key: p.key(i), agent: s.Agent, lane: LaneMain, data: UnitData{StepIndex: &i}, tools: s.ToolOverrides, number: number,
-		earlier: p.earlier(i), source: []any{s.Input, s.Vars, s.ToolOverrides}, input: func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
+		earlier: p.earlier(i), source: []any{s.Input, s.Vars, s.ToolOverrides, p.item}, input: func() (string, error) { return r.render(pointer+"/input", s.Input, scope) },
 	})
 	if err != nil {
 		return err

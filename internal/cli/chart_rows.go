@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -116,10 +117,17 @@ func (c *course) routeRows(p *spec.Routing) (rows []row, whole bool) {
 
 func (c *course) branchRows(p *spec.Parallel) []row {
 	var members [][]row
-	for _, b := range p.Branches {
+	branches := p.Branches
+	if p.ForEach != nil && len(c.pieces) == 0 {
+		branches = []spec.Branch{p.ForEach.Each()}
+	}
+	for _, b := range branches {
 		steps := c.stepRows(b.ID+" ", "branch/"+b.ID+"/step/", b.Steps)
 		if len(steps) == 1 {
 			steps[0].label = b.ID
+		}
+		if p.ForEach != nil {
+			steps[0].note = eachText(p, b, len(c.pieces) == 0)
 		}
 		members = append(members, steps)
 	}
@@ -128,6 +136,30 @@ func (c *course) branchRows(p *spec.Parallel) []row {
 		rows = append(rows, c.row("reduce", "reduce", p.Reduce.Agent, p.Reduce.Ask))
 	}
 	return rows
+}
+
+// eachText returns the item of a branch or, before a run, which items there are.
+func eachText(p *spec.Parallel, b spec.Branch, before bool) string {
+	if !before {
+		if text, ok := b.Item.(string); ok {
+			return text
+		}
+		raw, err := json.Marshal(b.Item)
+		if err != nil {
+			return ""
+		}
+		return string(raw)
+	}
+	text := "for each of " + countOf(len(p.Branches), "item")
+	switch each := p.ForEach; {
+	case each.File != "":
+		return text + " in " + each.File
+	case each.Input != "" && len(p.Branches) == 0:
+		return "for each item of the input " + each.Input
+	case each.Input != "":
+		return text + " of the input " + each.Input
+	}
+	return text
 }
 
 // draftRows returns the draft, and each judgement and revision as it comes.
@@ -146,13 +178,20 @@ func (c *course) draftRows(p *spec.Evaluator) []row {
 			rows = append(rows, row{label: fmt.Sprintf("revise %d", n-1), agent: p.Producer, piece: revised})
 		}
 	}
-	if len(rows) == 1 {
-		rows = append(rows, row{
-			label: "judge 1", agent: p.Judge.Agent,
-			note: fmt.Sprintf("score %d is good enough, %d tries", p.Accept.MinScore, p.Accept.MaxIters),
-		})
+	if len(rows) > 1 {
+		return rows
 	}
-	return rows
+	rows = append(rows, row{
+		label: "judge 1", agent: p.Judge.Agent,
+		note: fmt.Sprintf("score %d is good enough, %d tries", p.Accept.MinScore, p.Accept.MaxIters),
+	})
+	if len(c.pieces) > 0 {
+		return rows
+	}
+	if p.Gate != nil {
+		rows = append(rows, row{label: "gate 1", agent: person, note: "where it is not good enough"})
+	}
+	return append(rows, row{label: "revise 1", agent: p.Producer, note: "where it is not good enough, then judge 2"})
 }
 
 // workerRows returns the plan, a line for each of its tasks, and what follows.
@@ -206,7 +245,7 @@ func (c *course) nodeRows(g *spec.Graph) []row {
 	var rows []row
 	for _, n := range g.Nodes {
 		at := c.last("node/" + n.Name + "@")
-		r := row{label: n.Name, agent: n.Value.Agent, piece: at, note: leads(g, n.Name)}
+		r := row{label: n.Name, agent: n.Value.Agent, piece: at, note: leads(g, n.Name, len(c.pieces) == 0)}
 		if n.Value.Ask != nil {
 			r.agent = person
 		}
@@ -220,14 +259,17 @@ func (c *course) nodeRows(g *spec.Graph) []row {
 	return rows
 }
 
-// leads returns where a node leads.
-func leads(g *spec.Graph, node string) string {
+// leads returns where a node leads and, where it is wanted, on which condition.
+func leads(g *spec.Graph, node string, conditions bool) string {
 	for _, e := range g.Edges {
 		if e.From != node {
 			continue
 		}
 		to := slices.Clone(e.To)
 		for _, choice := range e.Choose {
+			if conditions {
+				choice.To += " (" + choice.When + ")"
+			}
 			to = append(to, choice.To)
 		}
 		return "→ " + strings.Join(slices.Compact(to), " or ")

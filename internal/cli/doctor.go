@@ -49,18 +49,19 @@ type repairReport struct {
 }
 
 func (p *program) doctorCommand() *cobra.Command {
-	var repair, reindex bool
+	var reindex bool
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "check the store and print what is wrong with it", Args: cobra.NoArgs,
 		Long: `Check the store: whether it opens and can be written, which sessions cannot be read and
 which were interrupted. It changes nothing. It fails when something is wrong.
 
 With --repair it first rebuilds from the logs what does not agree with them, in all
-tenants, and prints what it repaired; it removes nothing and changes no log. With --reindex
-it first rebuilds the index of words.`,
+tenants, and prints what it repaired; it removes nothing and changes no log. A SQLite
+database whose write-ahead log is damaged is opened without the commits that are lost. With
+--reindex it first rebuilds the index of words.`,
 	}
 	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-		done, err := p.repairStore(ctx, e, repair, reindex)
+		done, err := p.repairStore(ctx, e, p.repair, reindex)
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ it first rebuilds the index of words.`,
 		}
 		return errors.Join(err, found.verdict())
 	})
-	cmd.Flags().BoolVar(&repair, "repair", false, "first repair what can be rebuilt from the log")
+	cmd.Flags().BoolVar(&p.repair, "repair", false, "first repair what can be rebuilt from the log")
 	cmd.Flags().BoolVar(&reindex, "reindex", false, "first rebuild the index of words")
 	return cmd
 }

@@ -3,11 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
 // sick is a store with something to mend.
@@ -95,5 +100,52 @@ func TestDoctor_storeThatCannotBeMended(t *testing.T) {
 	}
 	if code := d.run(strings.NewReader(""), "doctor"); code != exitOK {
 		t.Errorf("plain: exit code %d, %s", code, d.err)
+	}
+}
+
+func TestDoctor_opensADatabaseWithADamagedLogOnlyToRepairIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, err := sqlite.Open(t.Context(), filepath.Join(dir, "whole.db"), sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := storetest.Create(t, st, "s")
+	for range 6 {
+		if s, err = st.Save(t.Context(), storetest.AddMessage(t, s, "more"), store.Commit{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "copy.db")
+	for _, ext := range []string{"", "-wal"} { // what a crash leaves
+		raw, err := os.ReadFile(filepath.Join(dir, "whole.db") + ext)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ext == "-wal" {
+			raw[len(raw)/2] ^= 1
+		}
+		if err := os.WriteFile(path+ext, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	told := newTranscript()
+	p := &program{err: newScreen(told)}
+	if _, err := p.openStore(t.Context(), storeURL{scheme: "sqlite", path: path}); !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "doctor --repair") {
+		t.Errorf("open: %v, want what to do about the damaged log", err)
+	}
+	p.repair = true
+	repaired, err := p.openStore(t.Context(), storeURL{scheme: "sqlite", path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(told.String(), path+"-wal.damaged") {
+		t.Errorf("it does not say what was given up: %s", told)
+	}
+	if err := repaired.Close(); err != nil {
+		t.Error(err)
 	}
 }

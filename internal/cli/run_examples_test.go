@@ -146,6 +146,7 @@ const (
 var exampleRuns = map[string]example{
 	"hello-chain.yaml":            {vars: []string{"who=sea"}, answers: []string{"louder"}, ends: "The reader says: louder", writes: "hello-sea.txt"},
 	"hello-tasks.yaml":            {ends: "menu for tonight: soup"},
+	"hello-each.yaml":             {ends: "Write a guide to these towns"},
 	"chain-briefing.yaml":         {vars: []string{"topic=tea"}, says: [][2]string{{"Facts:", "Tea is old."}}, calls: 3, ends: "Tea is old.", writes: "briefing-tea.md"},
 	"chain-approved-letter.yaml":  {vars: []string{"customer=Ann", "complaint=late"}, says: [][2]string{{"final form", "Dear Ann"}}, answers: []string{"yes"}, calls: 2, ends: "Dear Ann", writes: "letter.txt"},
 	"chain-shared-agents.yaml":    {says: [][2]string{{"Repair", "Short."}}, calls: 4, ends: "Short."},

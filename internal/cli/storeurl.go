@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -157,7 +158,13 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 	case "strands":
 		return strands.Open(u.path, strands.StoreConfig{})
 	case "sqlite":
-		return sqlite.Open(ctx, u.path, sqlite.Config{OnMigrate: onMigrate})
+		st, err := sqlite.Open(ctx, u.path, sqlite.Config{OnMigrate: onMigrate})
+		var damaged *sqlite.DamagedLogError
+		if p.repair && errors.As(err, &damaged) {
+			p.err.status("gave up %d or more commits; the log they were in is kept as %s.damaged", damaged.Commits, damaged.Path)
+			return sqlite.Open(ctx, u.path, sqlite.Config{OnMigrate: onMigrate, DropDamaged: true})
+		}
+		return st, err
 	}
 	return postgres.Open(ctx, u.path, postgres.Config{OnMigrate: onMigrate})
 }

@@ -193,7 +193,7 @@ func Postgres(t testing.TB) string {
 	t.Helper()
 	base := os.Getenv("HOLDFAST_TEST_POSTGRES")
 	if base == "" {
-		server, err := pgserver.Start(os.Getenv("TMPDIR"))
+		server, err := pgserver.StartVolatile(os.Getenv("TMPDIR"))
 		switch {
 		case err == nil:
 			t.Cleanup(server.Stop)

@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// Server is a running PostgreSQL. It acknowledges nothing before it is on disk,
-// like a server in production.
+// Server is a running PostgreSQL. Unless it is volatile it acknowledges nothing
+// before it is on disk, like a server in production.
 type Server struct {
 	bin, dir string
 	as       *syscall.Credential // nil: the user of this process
@@ -28,12 +28,20 @@ type Server struct {
 // Start starts the newest installed server with an empty database in a new folder
 // below parent, or below the system's temporary folder if parent is empty. The
 // caller stops it; at the latest it ends with the process.
-func Start(parent string) (*Server, error) {
+func Start(parent string) (*Server, error) { return start(parent, "") }
+
+// StartVolatile starts a server that does not wait for the disk. What it
+// acknowledges outlives the server, but not the machine.
+func StartVolatile(parent string) (*Server, error) {
+	return start(parent, "fsync = off\nfull_page_writes = off\n")
+}
+
+func start(parent, settings string) (*Server, error) {
 	s, err := newServer(parent)
 	if err != nil {
 		return nil, err
 	}
-	return s.orStop(s.begin("", func() error { return nil }))
+	return s.orStop(s.begin(settings, func() error { return nil }))
 }
 
 // newServer makes the folder of a server.

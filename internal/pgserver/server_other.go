@@ -12,6 +12,9 @@ type Server struct{}
 // Start is ErrUnsupported.
 func Start(string) (*Server, error) { return nil, errors.ErrUnsupported }
 
+// StartVolatile is ErrUnsupported.
+func StartVolatile(string) (*Server, error) { return nil, errors.ErrUnsupported }
+
 // StartPair is ErrUnsupported.
 func StartPair(string) (primary, standby *Server, err error) {
 	return nil, nil, errors.ErrUnsupported

@@ -58,7 +58,14 @@ func (t *T) choose(most uint64, pick func(*rand.Rand) uint64) uint64 {
 // Check fails the test unless the property holds for every case.
 func Check(t testing.TB, property func(*T)) {
 	t.Helper()
-	cases, discarded := setting(t, "HOLDFAST_TEST_CASES", strconv.Atoi, 100), 0
+	CheckCases(t, 100, property)
+}
+
+// CheckCases is Check with another number of cases, for properties that are slow
+// to test. HOLDFAST_TEST_CASES counts for these too.
+func CheckCases(t testing.TB, cases int, property func(*T)) {
+	t.Helper()
+	cases, discarded := setting(t, "HOLDFAST_TEST_CASES", strconv.Atoi, cases), 0
 	seed := setting(t, "HOLDFAST_TEST_SEED", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }, rand.Uint64())
 	for n := 0; n < cases; seed++ {
 		c := &T{TB: t, random: rand.New(rand.NewPCG(seed, 0))}

@@ -17,10 +17,18 @@ type Lease struct {
 	Released bool
 }
 
-// CheckLength refuses a lease that would end before it begins.
+// MaxLength is the longest lease. One that ends later than that from now was
+// taken by a clock that was ahead, and is over.
+const MaxLength = 24 * time.Hour
+
+// CheckLength refuses a lease that would end before it begins, and one that is
+// too long.
 func CheckLength(length time.Duration) error {
-	if length <= 0 {
+	switch {
+	case length <= 0:
 		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("a lease of %s ends before it begins", length)}
+	case length > MaxLength:
+		return &session.InvalidError{Field: "length", Reason: fmt.Sprintf("a lease of %s is longer than %s", length, MaxLength)}
 	}
 	return nil
 }
@@ -30,10 +38,10 @@ func NewLease(name string, now time.Time, length time.Duration) Lease {
 	return Lease{Lease: store.Lease{Holder: name, Until: session.Instant(now.Add(length))}}
 }
 
-// Live reports a lease that has not ended and whose holder is not known to be
-// dead.
+// Live reports a lease that has not ended, that a clock like now's can have
+// begun, and whose holder is not known to be dead.
 func (l Lease) Live(now time.Time) bool {
-	return l.Token != 0 && !l.Released && now.Before(l.Until) && !holder.Dead(l.Holder)
+	return l.Token != 0 && !l.Released && now.Before(l.Until) && !l.Until.After(now.Add(MaxLength)) && !holder.Dead(l.Holder)
 }
 
 // Is reports whether a token is the newest and was not released. A lease that

@@ -38,10 +38,10 @@ func damages(dir string) map[string]func(t testing.TB, r store.Ref) {
 	}
 }
 
-// ask reads everything there is of a session.
-func ask(ctx context.Context, st *file.Store, id string) storetest.Answers {
-	got := storetest.Ask(ctx, st, ref(id))
-	l, held, err := st.Holding(ctx, ref(id))
+// ask reads everything there is of session a.
+func ask(ctx context.Context, st *file.Store) storetest.Answers {
+	got := storetest.Ask(ctx, st, ref("a"))
+	l, held, err := st.Holding(ctx, ref("a"))
 	raw, encoding := json.Marshal(l)
 	got["lease"] = storetest.Answer{Text: string(raw), Err: errors.Join(err, encoding)}
 	if !held {
@@ -73,7 +73,7 @@ func TestRead_neverReturnsWhatABitFlipMade(t *testing.T) {
 	if _, err := st.Append(t.Context(), said(t, s, "last of the tail"), store.Append{Fence: l.Token}); err != nil {
 		t.Fatal(err)
 	}
-	want := ask(t.Context(), st, "a")
+	want := ask(t.Context(), st)
 	for question, a := range want {
 		if a.Err != nil {
 			t.Fatalf("%s: %v", question, a.Err)
@@ -96,7 +96,7 @@ func TestRead_neverReturnsWhatABitFlipMade(t *testing.T) {
 			if err := os.WriteFile(path, flipped, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := ask(t.Context(), st, "a")
+			got := ask(t.Context(), st)
 			if problem := got.Differ(want); problem != "" {
 				t.Errorf("%s, byte %d of %d, bit %d: %s", name, bit/8, len(whole), bit%8, problem)
 			}
@@ -118,13 +118,13 @@ func TestRead_filesWithoutChecksumsAreRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sessions")
 	st := open(t, dir, file.Config{Now: noon})
 	s := save(t, st, said(t, create(t, st, "a"), "one"), store.Commit{At: noon()})
-	want := ask(t.Context(), st, "a")
+	want := ask(t.Context(), st)
 	path := documentOf(dir, ref("a"))
 	rewrite(t, path, func(raw []byte) []byte { return bare(t, raw) })
 	if bytes.Contains(readFile(t, path), []byte(`"sum"`)) {
 		t.Fatal("the document still has a checksum")
 	}
-	if problem := ask(t.Context(), st, "a").Differ(want); problem != "" {
+	if problem := ask(t.Context(), st).Differ(want); problem != "" {
 		t.Error(problem)
 	}
 	writeFile(t, filepath.Join(dir, "a.lease"), []byte(`{"token":7,"holder":"somebody","until":"2100-01-01T00:00:00Z"}`+"\n"))

@@ -30,7 +30,7 @@ func newJam(t *testing.T, prepare func(st store.Store)) jam {
 		reached, ended = make(chan struct{}), make(chan struct{})
 		group          sync.WaitGroup
 	)
-	j := jam{url: pgtest.Schema(t)}
+	j := jam{url: migrated.Copy(t)}
 	j.Store = open(t, j.url, postgres.Config{OnWrite: func(point string) {
 		if point == "before save" && on.Load() {
 			reached <- struct{}{}

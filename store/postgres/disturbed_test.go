@@ -129,7 +129,7 @@ func disturbed(t *testing.T, url string, disturb func()) {
 
 func TestSave_terminatedBackendsLoseNothing(t *testing.T) {
 	t.Parallel()
-	url := pgtest.With(t, pgtest.Schema(t), "application_name", "victims")
+	url := pgtest.With(t, migrated.Copy(t), "application_name", "victims")
 	killer := pgtest.Connect(t, url)
 	if _, err := killer.Exec(t.Context(), `SET application_name = 'killer'`); err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func damage(t *testing.T, conn *pgx.Conn, sql string) {
 
 func TestCheck_findsNothingInHealthyData(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := family(t, url)
 	if problems := check(t, st); len(problems) > 0 {
 		t.Errorf("found %q", problems)
@@ -226,7 +226,7 @@ func TestRepair_mendsWhatFollowsFromTheLog(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Schema(t)
+			url := migrated.Copy(t)
 			st, conn := family(t, url), pgtest.Connect(t, url)
 			want, log := load(t, st, "s"), truth(t, conn)
 			damage(t, conn, c.statement)
@@ -294,7 +294,7 @@ func TestRepair_leavesEveryByteOfWhatItCannotMend(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Schema(t)
+			url := migrated.Copy(t)
 			st, conn := family(t, url), pgtest.Connect(t, url)
 			damage(t, conn, c.statement)
 			problems := check(t, st)
@@ -317,7 +317,7 @@ func TestRepair_leavesEveryByteOfWhatItCannotMend(t *testing.T) {
 // wrong with its row.
 func TestRepair_doesNotTouchASessionThatCannotBeFolded(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, conn := family(t, url), pgtest.Connect(t, url)
 	damage(t, conn, `UPDATE changes SET body = substr(body, 5) WHERE kind = 'session_created'`)
 	damage(t, conn, `UPDATE sessions SET live = 7, at_work = false`)
@@ -335,7 +335,7 @@ func TestRepair_doesNotTouchASessionThatCannotBeFolded(t *testing.T) {
 // somebody has put it right meanwhile, and gone on.
 func TestRepair_looksAgainUnderTheLock(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other := busy(t, url), pgtest.Connect(t, url)
 	s := save(t, st, create(t, st, "a"), "tea")
 	damage(t, other, `UPDATE sessions SET live = 7, at_work = true`)
@@ -365,7 +365,7 @@ func TestRepair_looksAgainUnderTheLock(t *testing.T) {
 
 func TestReindex_buildsTheIndexAnewAndCountsIt(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, conn := family(t, url), pgtest.Connect(t, url)
 	damage(t, conn, `UPDATE passages SET words = '{}'`)
 	damage(t, conn, `INSERT INTO passages SELECT 999, seq, at, trace, words FROM passages WHERE seq > 2`)
@@ -384,7 +384,7 @@ func TestReindex_buildsTheIndexAnewAndCountsIt(t *testing.T) {
 
 func TestReindex_takesLongLogsInSteps(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, conn := busy(t, url), pgtest.Connect(t, url)
 	s := fresh(t, "long")
 	for i := range 1200 {

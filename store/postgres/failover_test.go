@@ -103,7 +103,7 @@ func TestStore_leavesAServerThatDoesNotWrite(t *testing.T) {
 // and of one that shares a request with another. No other session waits for them.
 func TestSave_aLockedSessionHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	st := open(t, direct, postgres.Config{CallTimeout: 5 * time.Minute})
 	var locked []session.Session
 	for i := range postgres.MaxInFlight + 1 {

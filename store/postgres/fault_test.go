@@ -21,7 +21,7 @@ const mark = "the-marked-request"
 // statements through a proxy, with a session in it.
 func behindProxy(t *testing.T, f fault) (*proxy, *postgres.Store, session.Session, string) {
 	t.Helper()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p := newProxy(t, direct, mark, f)
 	st := open(t, p.url(direct), postgres.Config{MaxConns: 2})
 	s := create(t, st, "a")
@@ -131,7 +131,7 @@ func TestSave_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 // Somebody else saves while the request is on its way: it can never be made.
 func TestSave_lostToAnotherWriterIsAConflict(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	other := open(t, direct, postgres.Config{})
 	s := create(t, other, "a")
 	p := newProxy(t, direct, mark, dropRequest)
@@ -153,7 +153,7 @@ func TestSave_lostToAnotherWriterIsAConflict(t *testing.T) {
 func TestSave_outcomeOfARunningSaveIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	const name = "asks for a running save"
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p := newProxy(t, direct, mark, hangUp)
 	st := open(t, pgtest.With(t, p.url(direct), "application_name", name), postgres.Config{})
 	s := create(t, st, "a")
@@ -257,7 +257,7 @@ func waiters(t *testing.T, watcher *pgx.Conn, name string, want int, done <-chan
 func TestAcquire_givenUpLeavesNoLease(t *testing.T) {
 	t.Parallel()
 	const name = "gives up a lease"
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p := newProxy(t, direct, mark, hangUp)
 	st := open(t, pgtest.With(t, p.url(direct), "application_name", name), postgres.Config{})
 	s := create(t, st, "a")

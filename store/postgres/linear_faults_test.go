@@ -23,7 +23,7 @@ func each(urls int, url string) []string {
 func TestHistory_linearizableWhenBackendsAreTerminated(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds {
-		url := pgtest.With(t, pgtest.Schema(t), "application_name", "players")
+		url := pgtest.With(t, migrated.Copy(t), "application_name", "players")
 		killer := pgtest.Connect(t, url)
 		if _, err := killer.Exec(t.Context(), `SET application_name = 'killer'`); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func count(t *testing.T, conn *pgx.Conn) (n int64) {
 func TestHistory_linearizableThroughABadNetwork(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds {
-		direct := pgtest.Schema(t)
+		direct := migrated.Copy(t)
 		f := newFlaky(t, direct, seed)
 		played(t, seed, append(each(3, f.url(direct)), direct), 60, func(stop <-chan struct{}) { <-stop })
 		f.mu.Lock()

@@ -43,7 +43,7 @@ func TestRemember_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 	t.Parallel()
 	behind := func(t *testing.T, f fault) (*proxy, *postgres.Store, *postgres.Store) {
 		t.Helper()
-		direct := pgtest.Schema(t)
+		direct := migrated.Copy(t)
 		p := newProxy(t, direct, mark, f)
 		st := open(t, p.url(direct), postgres.Config{MaxConns: 2})
 		remember(t, st, memo("water"))
@@ -89,7 +89,7 @@ func TestRemember_lostConnectionNeverGivesAWrongAnswer(t *testing.T) {
 
 func TestForget_lostAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p := newProxy(t, direct, mark, dropAnswer)
 	p.mayRepeat.Store(true)
 	other := open(t, direct, postgres.Config{})
@@ -106,7 +106,7 @@ func TestForget_lostAnswerIsGivenAgain(t *testing.T) {
 
 func TestForgetAll_lostAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p := newProxy(t, direct, "commit\x00", dropAnswer)
 	p.mayRepeat.Store(true)
 	remember(t, open(t, direct, postgres.Config{}), memo("water"))
@@ -137,7 +137,7 @@ func underWay(t *testing.T, conn *pgx.Conn) pgx.Tx {
 
 func TestForget_takesAVersionUnderWayToo(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
 	remember(t, st, memo("water"))
 	tx := underWay(t, other)
@@ -164,7 +164,7 @@ func TestForget_takesAVersionUnderWayToo(t *testing.T) {
 
 func TestForget_comparesWithAVersionUnderWay(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
 	version := remember(t, st, memo("water")).Version
 	tx := underWay(t, other)
@@ -185,7 +185,7 @@ func TestForget_comparesWithAVersionUnderWay(t *testing.T) {
 
 func TestRemember_comparesWithAVersionUnderWay(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
 	remember(t, st, memo("water"))
 	tx := underWay(t, other)
@@ -211,7 +211,7 @@ func TestRemember_comparesWithAVersionUnderWay(t *testing.T) {
 // owner is forgotten meanwhile.
 func TestRemember_besideForgetAllWritesNoFirstVersion(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
 	remember(t, st, memo("water"))
 	tx, err := other.Begin(t.Context())
@@ -241,7 +241,7 @@ func TestRemember_besideForgetAllWritesNoFirstVersion(t *testing.T) {
 
 func TestEntries_goOnAfterAnyBytes(t *testing.T) {
 	t.Parallel()
-	st := open(t, pgtest.Schema(t), postgres.Config{})
+	st := open(t, migrated.Copy(t), postgres.Config{})
 	for _, key := range []string{"a", "a b", "a/b", "a0", "b", "ÿ"} {
 		m := memo("x")
 		m.Key = key

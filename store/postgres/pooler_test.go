@@ -4,19 +4,17 @@ package postgres_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
 	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
@@ -26,17 +24,21 @@ import (
 // prepared statements, in a database that sorts as people do, and where it
 // refuses what it cannot put in one order, which is then tried again.
 func TestConformance_pooledSerializableAndLocalized(t *testing.T) {
-	database := pgtest.Database(t, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+	localized := pgtest.NewTemplate("TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'", initialize)
+	database := localized.Copy(t)
 	var sorted bool
 	if err := pgtest.Connect(t, database).QueryRow(t.Context(), `SELECT 'a' < 'B' AND 'B' < 'c'`).Scan(&sorted); err != nil || !sorted {
 		t.Fatalf("the database does not sort as people do (%v)", err)
 	}
 	p := startPgBouncer(t, database)
 	storetest.Run(t, func(t testing.TB) storetest.Data {
-		direct := pgtest.SchemaIn(t, database)
+		direct := localized.Copy(t)
 		d := data(t, direct, postgres.Config{})
 		pooled := data(t, p.url(t, direct), postgres.Config{Pooled: true, Poll: 20 * time.Millisecond})
 		d.Open, d.Clock = pooled.Open, pooled.Clock
+		// A pooler changes neither what is stored nor what is made of it.
+		d.Cases = 5
+		maps.DeleteFunc(d.Damages, func(name string, _ func(testing.TB, store.Ref)) bool { return name != "a body" })
 		return d
 	})
 }
@@ -47,9 +49,6 @@ type pooler struct {
 	dir    string
 	port   int
 	cmd    *exec.Cmd
-
-	mu        sync.Mutex
-	databases strings.Builder // guarded by mu: one for each schema
 }
 
 func startPgBouncer(t *testing.T, database string) *pooler {
@@ -88,8 +87,7 @@ func startPgBouncer(t *testing.T, database string) *pooler {
 	return p
 }
 
-// await waits until the pooler listens: before that a signal to read its
-// settings again would end it.
+// await waits until the pooler listens.
 func (p *pooler) await(t testing.TB) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
@@ -107,7 +105,7 @@ func (p *pooler) await(t testing.TB) {
 func (p *pooler) configure(t testing.TB) {
 	t.Helper()
 	settings := fmt.Sprintf(`[databases]
-%s
+* = host=%s port=%d user=%s connect_query='SET default_transaction_isolation TO serializable'
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -118,7 +116,7 @@ default_pool_size = 4
 max_user_connections = 100
 server_idle_timeout = 1
 max_client_conn = 1000
-`, p.databases.String(), p.port)
+`, p.server.Host, p.server.Port, p.server.User, p.port)
 	if err := os.WriteFile(filepath.Join(p.dir, "pgbouncer.ini"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -127,34 +125,14 @@ max_client_conn = 1000
 	}
 }
 
-// url is how a schema is reached through the pooler. A pooler passes on no
-// settings, so each schema is a database of its own to it.
+// url is how a database is reached through the pooler.
 func (p *pooler) url(t testing.TB, direct string) string {
 	t.Helper()
-	u, err := url.Parse(direct)
+	c, err := pgx.ParseConfig(direct)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := u.Query().Get("search_path")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fmt.Fprintf(&p.databases, "%s = host=%s port=%d dbname=%s user=%s connect_query='SET search_path TO %s; SET default_transaction_isolation TO serializable'\n",
-		schema, p.server.Host, p.server.Port, p.server.Database, p.server.User, schema)
-	p.configure(t)
-	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	at := fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", p.server.User, p.port, schema)
-	for until := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		conn, err := pgx.Connect(t.Context(), at)
-		if err == nil {
-			_ = conn.Close(t.Context())
-			return at
-		}
-		if time.Now().After(until) {
-			t.Fatalf("the pooler does not come: %v", err)
-		}
-	}
+	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", c.User, p.port, c.Database)
 }
 
 func executable(path string) bool {

@@ -285,5 +285,5 @@ func (s *Store) clock() *time.Time {
 // Pieces of SQL that many statements share.
 const (
 	dbNow = `coalesce(@now::timestamptz, clock_timestamp())`
-	held  = `(NOT lease_ended AND ` + dbNow + ` < lease_until)`
+	held  = `(NOT lease_ended AND ` + dbNow + ` < lease_until AND lease_until <= ` + dbNow + ` + interval '24 hours')` // admission.MaxLength
 )

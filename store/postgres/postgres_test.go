@@ -15,10 +15,24 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Data { return data(t, pgtest.Schema(t), postgres.Config{}) })
+	storetest.Run(t, func(t testing.TB) storetest.Data { return data(t, migrated.Copy(t), postgres.Config{}) })
 }
 
-// data is an empty schema for the suite.
+// migrated is a database with an empty store.
+var migrated = pgtest.NewTemplate("", initialize)
+
+// initialize makes an empty store.
+func initialize(t testing.TB, url string) {
+	st, err := postgres.Open(t.Context(), url, postgres.Config{})
+	if err == nil {
+		err = st.Close()
+	}
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+// data is an empty store for the suite.
 func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 	clock := storetest.NewClock()
 	var meter *pgx.Conn
@@ -51,6 +65,7 @@ func data(t testing.TB, url string, c postgres.Config) storetest.Data {
 				WHERE h.sid = s.sid AND s.tenant = $1 AND s.id = $2`, r.Tenant, r.ID)
 		},
 		Damages: damages(url),
+		Cases:   20,
 		Written: func() int64 {
 			if meter == nil {
 				meter = pgtest.Connect(t, url)

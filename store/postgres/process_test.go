@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
-	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/store/storetest"
 )
 
@@ -20,6 +19,6 @@ func TestProcesses(t *testing.T) {
 	t.Parallel()
 	storetest.RunProcesses(t, storetest.Processes{
 		Open:   openURL,
-		NewURL: pgtest.Schema,
+		NewURL: migrated.Copy,
 	})
 }

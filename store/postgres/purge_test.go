@@ -43,7 +43,7 @@ func rowsLeft(t *testing.T, url string) map[string]int {
 
 func TestDelete_keepsWhatForksShareAndNoMore(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	parent := save(t, st, create(t, st, "parent"), "one")
 	child := save(t, st, fork(t, st, parent, "child"), "two")
@@ -81,7 +81,7 @@ func TestDelete_keepsWhatForksShareAndNoMore(t *testing.T) {
 
 func TestDelete_ofForksAtOnceLeavesNothing(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	for round := range 10 {
 		parent := save(t, st, create(t, st, "parent"), "one")
@@ -107,7 +107,7 @@ func TestDelete_ofForksAtOnceLeavesNothing(t *testing.T) {
 
 func TestFork_besideTheDeletionOfItsParentIsWholeOrRefused(t *testing.T) {
 	t.Parallel()
-	st := open(t, pgtest.Schema(t), postgres.Config{})
+	st := open(t, migrated.Copy(t), postgres.Config{})
 	for round := range 20 {
 		parent := save(t, st, create(t, st, "parent"), "one")
 		id := fmt.Sprint("fork-", round)
@@ -139,7 +139,7 @@ func TestFork_besideTheDeletionOfItsParentIsWholeOrRefused(t *testing.T) {
 // comes in between waits for it.
 func TestFork_waitsForADeletionUnderWay(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	parent := save(t, st, create(t, st, "parent"), "one")
 	f, err := parent.Fork("fork", "agent-fork", noon())
@@ -174,7 +174,7 @@ func TestFork_waitsForADeletionUnderWay(t *testing.T) {
 // another session that has the id by then.
 func TestDelete_triedAgainSparesASuccessor(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	other := open(t, direct, postgres.Config{})
 	create(t, other, "a")
 	p := newProxy(t, direct, "commit\x00", dropAnswer)

@@ -66,7 +66,7 @@ func wantMark(t testing.TB, conn *pgx.Conn, id string, upto int64, passages int)
 
 func TestIndex_isReadUpToItsMarkAndTheLogBehindIt(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, conn := busy(t, url), pgtest.Connect(t, url)
 	s := save(t, st, create(t, st, "a"), "tea one")
 	st.Index(t.Context())
@@ -83,7 +83,7 @@ func TestIndex_isReadUpToItsMarkAndTheLogBehindIt(t *testing.T) {
 // The index knows numbers in the place of words, and two words may share one.
 func TestSearch_doesNotBelieveTheIndex(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := busy(t, url)
 	s := save(t, st, create(t, st, "a"), "tea")
 	s = save(t, st, s, "tea and scones")
@@ -96,7 +96,7 @@ func TestSearch_doesNotBelieveTheIndex(t *testing.T) {
 
 func TestSearch_tellsWordsApartThatShareANumber(t *testing.T) {
 	t.Parallel()
-	st := busy(t, pgtest.Schema(t))
+	st := busy(t, migrated.Copy(t))
 	const one, other = "w673879", "w1180600"
 	s := save(t, st, create(t, st, "a"), one)
 	save(t, st, s, one+" "+other)
@@ -111,7 +111,7 @@ func TestSearch_tellsWordsApartThatShareANumber(t *testing.T) {
 
 func TestSearch_looksFurtherWhenTheBestAreNotInTheTranscript(t *testing.T) {
 	t.Parallel()
-	st := busy(t, pgtest.Schema(t))
+	st := busy(t, migrated.Copy(t))
 	s := save(t, st, create(t, st, "a"), "tea first")
 	s, err := s.Fork("b", "agent-b", noon())
 	if err != nil {
@@ -146,7 +146,7 @@ func TestSearch_looksFurtherWhenTheBestAreNotInTheTranscript(t *testing.T) {
 // both would have passed it.
 func TestIndex_passesNoChangeThatIsStillToAppear(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, slow, conn := busy(t, url), pgtest.Connect(t, url), pgtest.Connect(t, url)
 	a, b := save(t, st, create(t, st, "a"), "tea early"), create(t, st, "b")
 	next := said(t, a, "tea late")
@@ -177,7 +177,7 @@ func TestIndex_passesNoChangeThatIsStillToAppear(t *testing.T) {
 
 func TestIndex_isFilledWhenTheNodeIsIdle(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, conn := open(t, url, postgres.Config{}), pgtest.Connect(t, url)
 	s := save(t, st, create(t, st, "a"), "tea")
 	wantFound(t, st, "a", "tea", "tea")
@@ -196,7 +196,7 @@ func TestIndex_isFilledWhenTheNodeIsIdle(t *testing.T) {
 // kept up to date.
 func TestIndex_beginsWithTheFirstSearch(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, conn := busy(t, url), pgtest.Connect(t, url)
 	a, b := save(t, st, create(t, st, "a"), "tea one"), save(t, st, create(t, st, "b"), "tea one")
 	wantFound(t, st, "b", "tea", "tea one")
@@ -213,7 +213,7 @@ func TestIndex_beginsWithTheFirstSearch(t *testing.T) {
 
 func TestClose_indexesWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	first, second, conn := busy(t, url), busy(t, url), pgtest.Connect(t, url)
 	a, b := save(t, first, create(t, first, "a"), "tea"), save(t, second, create(t, second, "b"), "tea")
 	wantFound(t, first, "a", "tea", "tea")
@@ -227,7 +227,7 @@ func TestClose_indexesWhatIsLeft(t *testing.T) {
 
 func TestIndex_leavesLogsThatAnotherNodeHasInHand(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other, conn := busy(t, url), pgtest.Connect(t, url), pgtest.Connect(t, url)
 	save(t, st, create(t, st, "a"), "tea")
 	b := save(t, st, create(t, st, "b"), "tea")
@@ -256,7 +256,7 @@ func holdLog(t *testing.T, conn *pgx.Conn, id string) pgx.Tx {
 
 func TestDelete_waitsForIndexingUnderWay(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st, other := busy(t, url), pgtest.Connect(t, url)
 	save(t, st, create(t, st, "a"), "tea")
 	tx := holdLog(t, other, "a")
@@ -282,7 +282,7 @@ func TestDelete_waitsForIndexingUnderWay(t *testing.T) {
 
 func TestDelete_keepsTheIndexOfWhatForksShare(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := busy(t, url)
 	parent := save(t, st, create(t, st, "parent"), "tea shared")
 	fork(t, st, parent, "child")

@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
-	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
 )
 
 // TestSearch_findsWhatReadingEverythingFinds does random things to sessions of
@@ -23,9 +22,9 @@ import (
 // found against what a reader of every log finds.
 func TestSearch_findsWhatReadingEverythingFinds(t *testing.T) {
 	t.Parallel()
-	st := busy(t, pgtest.Schema(t))
+	st := busy(t, migrated.Copy(t))
 	round := 0
-	property.Check(t, func(rt *property.T) {
+	property.CheckCases(t, 10, func(rt *property.T) {
 		round++
 		m := &machine{T: rt, test: t, store: st, tenants: []string{fmt.Sprint("t", round), fmt.Sprint("t", round, "-")}}
 		steps := map[string]func(){

@@ -97,7 +97,7 @@ func (p *silence) pass(from io.Reader, to io.Writer, lost bool) {
 // nobody can cancel, and the store goes on by itself when it answers again.
 func TestStore_aSilentDatabaseHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p, url := newSilence(t, direct)
 	st := open(t, url, postgres.Config{CallTimeout: 3 * time.Second})
 	st.SetRetryFor(200 * time.Millisecond)
@@ -147,7 +147,7 @@ func TestStore_aSilentDatabaseHoldsNobodyUp(t *testing.T) {
 
 func TestClose_returnsWhileTheDatabaseIsSilent(t *testing.T) {
 	t.Parallel()
-	p, url := newSilence(t, pgtest.Schema(t))
+	p, url := newSilence(t, migrated.Copy(t))
 	st, err := postgres.Open(t.Context(), url, postgres.Config{CallTimeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestSave_snapshotsAreNeitherFarApartNorMany(t *testing.T) {
 	for name, forget := range map[string]bool{"a node that remembers": false, "a node that forgets": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Schema(t)
+			url := migrated.Copy(t)
 			st := open(t, url, postgres.Config{})
 			s := fresh(t, "a")
 			for i := range 4 {

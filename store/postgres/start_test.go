@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/postgres"
-	"github.com/holdfast-dev/holdfast/store/postgres/internal/pgtest"
 )
 
 func begin(length time.Duration) store.Beginning {
@@ -17,7 +16,7 @@ func begin(length time.Duration) store.Beginning {
 
 func TestStart_takesTheLeaseWithTheFirstWrite(t *testing.T) {
 	t.Parallel()
-	st := open(t, pgtest.Schema(t), postgres.Config{})
+	st := open(t, migrated.Copy(t), postgres.Config{})
 	s := create(t, st, "a")
 	begun, l, err := st.Start(t.Context(), said(t, s, "question"), begin(time.Minute))
 	if err != nil {
@@ -42,7 +41,7 @@ func TestStart_takesTheLeaseWithTheFirstWrite(t *testing.T) {
 
 func TestStart_refusedTakesNothing(t *testing.T) {
 	t.Parallel()
-	st := open(t, pgtest.Schema(t), postgres.Config{})
+	st := open(t, migrated.Copy(t), postgres.Config{})
 	s := create(t, st, "a")
 	save(t, st, s, "somebody else")
 	if _, _, err := st.Start(t.Context(), said(t, s, "stale"), begin(time.Minute)); !errors.Is(err, session.ErrConflict) {
@@ -101,7 +100,7 @@ func TestStart_lostAnswerIsLearnt(t *testing.T) {
 
 func TestStart_ofManyOneWins(t *testing.T) {
 	t.Parallel()
-	st := open(t, pgtest.Schema(t), postgres.Config{})
+	st := open(t, migrated.Copy(t), postgres.Config{})
 	s := create(t, st, "a")
 	const many = 16
 	errs := make(chan error, many)

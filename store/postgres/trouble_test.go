@@ -18,7 +18,7 @@ import (
 // its writer is told so, and the next one works.
 func TestSave_statementTimeoutLeavesNothing(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	s := create(t, open(t, direct, postgres.Config{}), "a")
 	st := open(t, pgtest.With(t, direct, "statement_timeout", "2000"), postgres.Config{})
 	tx, err := pgtest.Connect(t, direct).Begin(t.Context())
@@ -47,7 +47,7 @@ func TestSave_statementTimeoutLeavesNothing(t *testing.T) {
 // A timeout that the database has for requests does not end a migration.
 func TestOpen_migratesWithoutTheStatementTimeout(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	holder, err := pgtest.Connect(t, direct).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestOpen_migratesWithoutTheStatementTimeout(t *testing.T) {
 // The database is away for longer than a call waits, and comes back.
 func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.Schema(t)
+	direct := migrated.Copy(t)
 	p := newProxy(t, direct, "nothing has this mark", dropRequest)
 	st := open(t, p.url(direct), postgres.Config{Poll: 10 * time.Millisecond})
 	st.SetRetryFor(200 * time.Millisecond)
@@ -114,7 +114,7 @@ func TestStore_recoversWithoutBeingOpenedAgain(t *testing.T) {
 
 func TestOpen_databaseDownIsToldInGoodTime(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, pgtest.Schema(t), "nothing has this mark", dropRequest)
+	p := newProxy(t, migrated.Copy(t), "nothing has this mark", dropRequest)
 	p.refuse.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -131,7 +131,7 @@ func TestOpen_databaseDownIsToldInGoodTime(t *testing.T) {
 // order, although its listening is cut off again and again.
 func TestWatch_cutOffListenerMissesNothing(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	reader := open(t, url, postgres.Config{Poll: time.Hour, ListenURL: pgtest.With(t, url, "application_name", "ear of the reader")})
 	writer := open(t, url, postgres.Config{})
 	s := create(t, writer, "a")

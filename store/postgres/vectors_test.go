@@ -56,7 +56,7 @@ func number(t testing.TB, url, sql string, args ...any) (n int) {
 // Marks keep logs that have nothing to embed from being read again and again.
 func TestUnembedded_leavesNoLogBehind(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	const behind = `SELECT count(*) FROM sessions s LEFT JOIN embedded e ON e.log = s.sid WHERE s.last_seq > coalesce(e.upto, 0)`
 	s := save(t, st, create(t, st, "s"), "one")
@@ -90,7 +90,7 @@ func TestUnembedded_leavesNoLogBehind(t *testing.T) {
 // one that has some.
 func TestUnembedded_looksBeyondManyLogs(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	for i := range 300 {
 		create(t, st, fmt.Sprint("mute-", i))
@@ -109,7 +109,7 @@ func TestUnembedded_looksBeyondManyLogs(t *testing.T) {
 
 func TestDelete_takesVectorsAndMarksAlong(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	parent := save(t, st, create(t, st, "parent"), "shared")
 	save(t, st, fork(t, st, parent, "child"), "the child's")
@@ -136,7 +136,7 @@ func TestDelete_takesVectorsAndMarksAlong(t *testing.T) {
 // it, and are dropped then.
 func TestEmbedded_besideADeleteLeavesNothing(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	deleting := open(t, url, postgres.Config{OnWrite: func(point string) {
 		if point == "before delete commit" {
@@ -181,7 +181,7 @@ func TestCheck_namesWhatIsWrongWithVectors(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Schema(t)
+			url := migrated.Copy(t)
 			st := family(t, url)
 			embedAll(t, st, east)
 			if problems := check(t, st); len(problems) > 0 {

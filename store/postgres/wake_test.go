@@ -54,7 +54,7 @@ func TestBell_ringsForOtherNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Schema(t)
+			url := migrated.Copy(t)
 			reader, writer := open(t, url, c.config(url)), open(t, url, postgres.Config{})
 			s := create(t, writer, "a")
 			bell, stop := reader.Bell(ref("a"))
@@ -90,7 +90,7 @@ func TestBell_ringsForOtherNodes(t *testing.T) {
 
 func TestBell_listensAgainWhenCutOff(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	named := pgtest.With(t, url, "application_name", "listener")
 	reader, writer := open(t, url, postgres.Config{Poll: time.Hour, ListenURL: named}), open(t, url, postgres.Config{})
 	s := create(t, writer, "a")
@@ -113,7 +113,7 @@ func TestBell_listensAgainWhenCutOff(t *testing.T) {
 // second sees what the first one did, so that no item is left unseen.
 func TestPost_waitsForTheSessionsRow(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Schema(t)
+	url := migrated.Copy(t)
 	st := open(t, url, postgres.Config{})
 	create(t, st, "a")
 	other := pgtest.Connect(t, url)

@@ -65,6 +65,11 @@ type Config struct {
 	// date. May be nil.
 	OnMigrate store.Progress
 
+	// DropDamaged opens a database whose write-ahead log is damaged, without the
+	// commits that are lost, where Open else returns a DamagedLogError. The log is
+	// kept beside the database, as -wal.damaged.
+	DropDamaged bool
+
 	// OnWrite is called around each step that touches the disk, as "before
 	// commit" and "after commit", by the goroutine that does it. Tests end the
 	// process inside it to see what a crash at that point leaves behind. May be
@@ -106,7 +111,8 @@ var (
 // Open opens the store in a file, which is made where it is missing, with its
 // directory. An older schema is brought up to date first, a newer one is
 // NewerFormatError and stays untouched, and a file that is no SQLite database
-// or that of another program is InvalidError. The caller closes the store.
+// or that of another program is InvalidError. DamagedLogError if commits would be
+// lost. The caller closes the store.
 func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if path == "" {
 		return nil, &session.InvalidError{Field: "path", Reason: "is empty"}
@@ -126,6 +132,9 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 		c.OnWrite = func(string) {}
 	}
 	if err := makeFile(abs); err != nil {
+		return nil, fmt.Errorf("open sqlite store: %w", err)
+	}
+	if err := checkLog(abs, c.DropDamaged); err != nil {
 		return nil, fmt.Errorf("open sqlite store: %w", err)
 	}
 	if s.conns, err = newConnector(abs, c.Synchronous); err != nil {

@@ -60,6 +60,7 @@ WHERE log = (SELECT log FROM sessions WHERE tenant = ? AND id = ?)`,
 				}
 			},
 			Damages: damages(path, &damaged),
+			Cases:   20,
 			Written: writtenByUs(t),
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/admission"
 )
 
 func leaseBehaviours() []behaviour {
@@ -29,7 +30,36 @@ func leaseBehaviours() []behaviour {
 		{name: "lease/expiredButUntakenAdmitsItsHolder", needs: timed, check: expiredButUntaken},
 		{name: "lease/saveWithoutFenceReleasesNothing", needs: timed, check: saveWithoutFenceReleasesNothing},
 		{name: "lease/clockGoingBackEndsNothing", needs: timed, check: clockGoingBack},
+		{name: "lease/ofAClockThatWasAheadIsOver", needs: timed, check: leaseOfAClockAhead},
 	}
+}
+
+// leaseOfAClockAhead takes a lease while the clock is years ahead. Once the clock
+// is right, nobody waits for that moment.
+func leaseOfAClockAhead(t testing.TB, d Data) {
+	st := d.Open(t)
+	leases := ability[store.Leases](t, st)
+	s := create(t, st, newSession(t, "ahead"))
+	right := d.Clock.Now()
+	d.Clock.Advance(10 * 365 * 24 * time.Hour)
+	old := acquire(t, st, ref("ahead"), "first")
+	d.Clock.Set(right)
+	if l, live, err := leases.Holding(t.Context(), ref("ahead")); err != nil || live {
+		t.Errorf("holding: %+v, %t, %v; want nobody", l, live, err)
+	}
+	if _, err := leases.Renew(t.Context(), ref("ahead"), old, admission.MaxLength); err != nil {
+		t.Errorf("the holder cannot renew it: %v", err)
+	}
+	if _, live, err := leases.Holding(t.Context(), ref("ahead")); err != nil || !live {
+		t.Errorf("the longest lease is not live: %t, %v", live, err)
+	}
+	d.Clock.Set(right.Add(-time.Minute))
+	l := acquire(t, st, ref("ahead"), "second")
+	if l.Token <= old.Token {
+		t.Errorf("token %d after %d", l.Token, old.Token)
+	}
+	_, err := st.Save(t.Context(), withNote(t, s, "late"), store.Commit{Fence: old.Token})
+	wantErr(t, "save under the old lease", err, session.ErrFenced)
 }
 
 func oneHolderAtATime(t testing.TB, d Data) {
@@ -225,7 +255,7 @@ func badLeaseRequests(t testing.TB, d Data) {
 	_, _, err = leases.Holding(t.Context(), ref("nobody"))
 	wantErr(t, "holding without a session", err, session.ErrNotFound)
 	create(t, st, newSession(t, "held"))
-	for _, length := range []time.Duration{0, -time.Second} {
+	for _, length := range []time.Duration{0, -time.Second, admission.MaxLength + 1} {
 		_, err := leases.Acquire(t.Context(), ref("held"), "me", length)
 		wantErr(t, fmt.Sprintf("acquire for %s", length), err, session.ErrInvalid)
 	}
@@ -345,7 +375,7 @@ func clockGoingBack(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := create(t, st, newSession(t, "back"))
 	l := acquire(t, st, ref("back"), "me")
-	d.Clock.Advance(-24 * time.Hour)
+	d.Clock.Advance(-23 * time.Hour) // more than admission.MaxLength would end it
 	_, err := ability[store.Leases](t, st).Acquire(t.Context(), ref("back"), "other", time.Second)
 	wantErr(t, "acquire after the clock went back", err, session.ErrBusy)
 	c := commit(s, "test")

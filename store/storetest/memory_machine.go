@@ -17,7 +17,7 @@ import (
 func memoryAgreesWithModel(t testing.TB, d Data) {
 	st := d.Open(t)
 	runs := 0
-	property.Check(t, func(run *property.T) {
+	property.CheckCases(t, d.cases(), func(run *property.T) {
 		runs++
 		m := &memoryMachine{T: run, memories: ability[store.Memories](t, st), tenant: fmt.Sprint("run-", runs), known: map[slot]*slotState{}}
 		for range run.Repeat(1, 30) {

@@ -19,7 +19,7 @@ import (
 func searchAgreesWithModel(t testing.TB, d Data) {
 	st := d.Open(t)
 	runs := 0
-	property.Check(t, func(run *property.T) {
+	property.CheckCases(t, d.cases(), func(run *property.T) {
 		runs++
 		w := newModelTenant(run, st, fmt.Sprint("run-", runs))
 		for range run.Repeat(1, 20) {

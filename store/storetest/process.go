@@ -36,6 +36,9 @@ type Processes struct {
 const (
 	killsFlag = "storetest.kills"
 	seedFlag  = "storetest.seed"
+
+	defaultKills = 20
+	somePoints   = 16 // how many write points a worker is killed at by default
 )
 
 // Main is the TestMain of a package that calls RunProcesses. The suite starts
@@ -46,7 +49,7 @@ const (
 //	func TestMain(m *testing.M) { storetest.Main(m, open) }
 func Main(m *testing.M, open func(url string, onWrite func(point string)) (store.Store, error), holder ...func() (string, error)) {
 	child.Main(map[string]child.Program{program: func(ctx context.Context, p *child.Process) error { return work(ctx, p, open, holder) }})
-	flag.Int(killsFlag, 20, "how often RunProcesses kills a worker under load")
+	flag.Int(killsFlag, defaultKills, "how often RunProcesses kills a worker under load; with more than the default it also kills one at every write point, not at some")
 	flag.Uint64(seedFlag, 0, "seed of the random kills (0: a new one)")
 	os.Exit(m.Run())
 }

@@ -5,9 +5,12 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -27,8 +30,8 @@ func (p Processes) lease() time.Duration {
 }
 
 // killedAtEveryWritePoint lets one worker live through all of a session's
-// writes and records the points; then, for each point, lets another one do the
-// same on fresh data and die there. What it leaves must be the session as last
+// writes and records the points; then, for each point, or for some of them, lets
+// another one do the same on fresh data and die there. What it leaves must be the session as last
 // acknowledged, or as the write it died in would have made it.
 func killedAtEveryWritePoint(t *testing.T, p Processes) {
 	url := p.NewURL(t)
@@ -45,11 +48,29 @@ func killedAtEveryWritePoint(t *testing.T, p Processes) {
 		t.Fatalf("%d write points in %d writes: %q", len(points), len(snapshots)-1, points)
 	}
 	for i := range points {
+		if child.Flag[int](killsFlag) <= defaultKills && !chosen(i, len(points)) {
+			continue
+		}
 		t.Run(fmt.Sprintf("%03d %s", i+1, points[i]), func(t *testing.T) {
 			t.Parallel()
 			checkKilledAt(t, p, i+1, snapshots)
 		})
 	}
+}
+
+// pointsSeed decides which write points are chosen.
+var pointsSeed = sync.OnceValue(func() uint64 {
+	if seed := child.Flag[uint64](seedFlag); seed != 0 {
+		return seed
+	}
+	return rand.Uint64()
+})
+
+// chosen reports whether a worker is killed at the i-th of n write points when
+// it is not killed at all of them. The chosen ones are spread evenly.
+func chosen(i, n int) bool {
+	every := max(n/somePoints, 1)
+	return i%every == int(pointsSeed()%uint64(every)) //nolint:gosec // every is small and positive
 }
 
 // checkKilledAt kills a worker at the n-th write point and checks what it left.

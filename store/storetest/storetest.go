@@ -46,8 +46,19 @@ type Data struct {
 	// suite cannot reach the data.
 	Damages map[string]func(t testing.TB, r store.Ref)
 
+	// Cases is how many random histories are compared with a model. 0: 100. The
+	// environment variable HOLDFAST_TEST_CASES overrides it.
+	Cases int
+
 	// Written counts the bytes the store has written so far. Nil: nobody counts.
 	Written func() int64
+}
+
+func (d Data) cases() int {
+	if d.Cases == 0 {
+		return 100
+	}
+	return d.Cases
 }
 
 // Names of the abilities, as Abilities and skipped subtests give them.

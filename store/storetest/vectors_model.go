@@ -16,7 +16,7 @@ import (
 func vectorsAgreeWithModel(t testing.TB, d Data) {
 	st := d.Open(t)
 	runs := 0
-	property.Check(t, func(run *property.T) {
+	property.CheckCases(t, d.cases(), func(run *property.T) {
 		runs++
 		w := &embeddings{
 			modelTenant: newModelTenant(run, st, fmt.Sprint("run-", runs)),

@@ -62,7 +62,7 @@ func openSQLite(tb testing.TB) *sqlite.Store {
 
 func TestCopy_everythingArrives(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(rt *property.T) {
+	property.CheckCases(t, 40, func(rt *property.T) {
 		w := newWorld(rt)
 		to := inmem.New(inmem.Config{})
 		mustCopyAll(rt, t, w.st, to)
@@ -80,7 +80,7 @@ func TestCopy_everythingArrives(t *testing.T) {
 // grown or discarded, items taken, parents purged.
 func TestCopy_continuesWhatIsThere(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(rt *property.T) {
+	property.CheckCases(t, 40, func(rt *property.T) {
 		w := newWorld(rt)
 		to := inmem.New(inmem.Config{})
 		mustCopyAll(rt, t, w.st, to)
@@ -95,11 +95,7 @@ func TestCopy_continuesWhatIsThere(t *testing.T) {
 func TestCopy_throughSQLiteAndBack(t *testing.T) {
 	t.Parallel()
 	between := openSQLite(t)
-	round := 0
-	property.Check(t, func(rt *property.T) {
-		if round++; round > 20 { // each costs a hundred times what one in memory does
-			return
-		}
+	property.CheckCases(t, 8, func(rt *property.T) { // each costs a hundred times what one in memory does
 		w := newWorld(rt)
 		back := inmem.New(inmem.Config{})
 		empty(t, between)
@@ -140,10 +136,8 @@ func allIDs(t testing.TB, st store.Store) []string {
 func TestCopy_toFilesLastVersionAndTail(t *testing.T) {
 	t.Parallel()
 	dir, round := t.TempDir(), 0
-	property.Check(t, func(rt *property.T) {
-		if round++; round > 20 { // flushing files takes its time
-			return
-		}
+	property.CheckCases(t, 8, func(rt *property.T) { // flushing files takes its time
+		round++
 		to, err := file.Open(filepath.Join(dir, fmt.Sprint(round)), file.Config{})
 		if err != nil {
 			rt.Fatal(err)
@@ -231,7 +225,7 @@ func state(t failer, s session.Session) string {
 func TestCopy_goesOnAfterAnyFailure(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	property.Check(t, func(rt *property.T) {
+	property.CheckCases(t, 40, func(rt *property.T) {
 		w := newWorld(rt)
 		kept := inmem.New(inmem.Config{})
 		call := property.SampledFrom([]string{"Create", "Fork", "Save", "Append", "Post", "Log", "Commits"}).Draw(rt, "call")

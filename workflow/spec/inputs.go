@@ -65,7 +65,8 @@ func (s *Spec) Complete() error {
 	}
 	missing := s.Missing()
 	if missing == nil {
-		return nil
+		_, err := s.inputItems()
+		return err
 	}
 	return &session.InvalidError{Field: "inputs", Reason: "no value for required " + strings.Join(missing, ", ")}
 }

@@ -83,6 +83,7 @@ func (l Loader) Parse(src Source, vars Map[string]) (*Spec, error) {
 		return nil, err
 	}
 	s.fill(vars)
+	s.expand(r)
 	l.compile(s, r)
 	s.addWarnings()
 	if err := specError(src.Path, r.Problems()); err != nil {

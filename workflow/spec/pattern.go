@@ -171,16 +171,31 @@ type Route struct {
 	Then []Step `json:"then,omitempty"`
 }
 
-// Parallel is branches at the same time, and what becomes of their results.
+// Parallel is branches at the same time, and what becomes of their results. With
+// ForEach, Branches are those of its items.
 type Parallel struct {
 	Branches []Branch `json:"branches"`
+	ForEach  *ForEach `json:"for_each,omitempty"`
 	Reduce   *Step    `json:"reduce,omitempty"`
+}
+
+// MarshalJSON writes the branches, or what makes them.
+func (p Parallel) MarshalJSON() ([]byte, error) {
+	type plain Parallel
+	if p.ForEach == nil {
+		return marshal(plain(p))
+	}
+	return marshal(struct {
+		ForEach *ForEach `json:"for_each"`
+		Reduce  *Step    `json:"reduce,omitempty"`
+	}{p.ForEach, p.Reduce})
 }
 
 // Branch is a chain of its own.
 type Branch struct {
 	ID    string `json:"id"`
 	Steps []Step `json:"steps"`
+	Item  any    `json:"-"` // of a ForEach
 }
 
 // Evaluator is a draft that is judged and revised until it is good enough. A

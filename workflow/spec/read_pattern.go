@@ -17,6 +17,12 @@ func patternField(pat *Pattern) field {
 			return
 		}
 		fields := configFields(pat)
+		if pat.Parallel != nil && config.Get("for_each") != nil {
+			fields[0].Required = false // its branches are made
+			if config.Get("branches") != nil {
+				config.Problem("has both branches and for_each; keep one")
+			}
+		}
 		if pat.misfit = fit(config.Node, fields); pat.misfit != nil {
 			config.Node = pat.misfit.own
 		}
@@ -87,6 +93,7 @@ func configFields(pat *Pattern) []document.Key {
 		pat.Parallel = &Parallel{}
 		return []document.Key{
 			must("branches", some(2, &pat.Parallel.Branches, branchField)),
+			may("for_each", document.Ptr(&pat.Parallel.ForEach, forEachField)),
 			may("reduce", document.Ptr(&pat.Parallel.Reduce, stepField)),
 		}
 	case EvaluatorPattern:

@@ -3,6 +3,8 @@ package spec_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -28,7 +30,8 @@ func again(s *spec.Spec) (*spec.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := spec.Loader{Lenient: true}.Parse(spec.Source{Path: "again.json", Data: data}, nil)
+	src := spec.Source{Path: filepath.Join(filepath.Dir(s.Path()), "again.json"), Data: data, Read: os.ReadFile}
+	made, err := spec.Loader{Lenient: true}.Parse(src, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, data)
 	}
@@ -233,6 +236,14 @@ func (m *maker) pattern() spec.Pattern {
 			p.Routing.Router.Review = m.ask()
 		}
 	case spec.ParallelPattern:
+		if m.yes() {
+			each := &spec.ForEach{Items: append([]any{}, few(m, 0, m.scalar)...), Steps: few(m, 1, m.step)}
+			p.Parallel = &spec.Parallel{ForEach: each, Reduce: maybe(m, m.step)}
+			for i, item := range each.Items {
+				p.Parallel.Branches = append(p.Parallel.Branches, spec.Branch{ID: fmt.Sprint(i), Steps: each.Steps, Item: item})
+			}
+			break
+		}
 		p.Parallel = &spec.Parallel{Reduce: maybe(m, m.step), Branches: few(m, 2, func() spec.Branch { return spec.Branch{ID: m.name(), Steps: few(m, 1, m.step)} })}
 	case spec.EvaluatorPattern:
 		p.Evaluator = &spec.Evaluator{

@@ -30,6 +30,7 @@ const (
 	RefFile    FileKind = "ref"    // an agent
 	SchemaFile FileKind = "schema" // an agent's input or output
 	SkillFile  FileKind = "skill"  // a text of a skill
+	DataFile   FileKind = "data"   // the items of a ForEach
 )
 
 // File is a copy of a file a spec refers to.

@@ -44,8 +44,12 @@ func (p Pattern) steps() (all []stepAt) {
 			list(document.Pointer("/routes", route.Name, "then"), route.Value.Then)
 		}
 	case p.Parallel != nil:
-		for i, b := range p.Parallel.Branches {
-			list(document.Pointer("/branches", i, "steps"), b.Steps)
+		if each := p.Parallel.ForEach; each != nil {
+			list("/for_each/steps", each.Steps)
+		} else {
+			for i, b := range p.Parallel.Branches {
+				list(document.Pointer("/branches", i, "steps"), b.Steps)
+			}
 		}
 		optional("/reduce", p.Parallel.Reduce)
 	case p.Evaluator != nil:

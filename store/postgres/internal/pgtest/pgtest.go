@@ -21,7 +21,7 @@ import (
 const Variable = "HOLDFAST_TEST_POSTGRES"
 
 // shared is the one server of a test binary. It ends with the process.
-var shared = sync.OnceValues(func() (*pgserver.Server, error) { return pgserver.Start(os.Getenv("TMPDIR")) })
+var shared = sync.OnceValues(func() (*pgserver.Server, error) { return pgserver.StartVolatile(os.Getenv("TMPDIR")) })
 
 // Schema returns the URL of a new schema on the shared server. A private server
 // is removed as a whole; on another one the schema is dropped after the test.
@@ -52,23 +52,72 @@ func Database(t testing.TB, options string) string {
 	return u.String()
 }
 
+// Template is a database whose copies tests work in. To copy one is several times
+// cheaper than to fill it.
+type Template struct {
+	options string
+	fill    func(t testing.TB, url string)
+
+	once sync.Once
+	name string
+}
+
+// NewTemplate returns a template that is made when it is first copied, with
+// these options of CREATE DATABASE, and filled by fill, which leaves no
+// connection open.
+func NewTemplate(options string, fill func(t testing.TB, url string)) *Template {
+	return &Template{options: options, fill: fill}
+}
+
+// Copy returns the URL of a new copy, dropped after the test.
+func (p *Template) Copy(t testing.TB) string {
+	t.Helper()
+	if os.Getenv(Variable) != "" { // nobody would drop the template there
+		return Database(t, p.options)
+	}
+	p.once.Do(func() {
+		made := Database(t, p.options)
+		p.fill(t, made)
+		p.name = databaseOf(t, made)
+	})
+	at := Database(t, "TEMPLATE "+p.name+" STRATEGY FILE_COPY")
+	t.Cleanup(func() { Exec(t, serverURL(t), "DROP DATABASE "+databaseOf(t, at)+" WITH (FORCE)") })
+	return at
+}
+
+func databaseOf(t testing.TB, at string) string {
+	t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
 func uniqueName() string { return "test_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 // create makes a schema or database with a unique name on the shared server.
 func create(t testing.TB, thing, options, drop string) (base, name string) {
 	t.Helper()
-	name, base = uniqueName(), os.Getenv(Variable)
-	if base == "" {
-		server, err := shared()
-		if err != nil {
-			skip(t, err)
-		}
-		base = server.URL()
-	} else {
+	name, base = uniqueName(), serverURL(t)
+	if os.Getenv(Variable) != "" {
 		t.Cleanup(func() { Exec(t, base, "DROP "+thing+" "+name+" "+drop) })
 	}
 	Exec(t, base, "CREATE "+thing+" "+name+" "+options)
 	return base, name
+}
+
+// serverURL returns the address of the shared server.
+func serverURL(t testing.TB) string {
+	t.Helper()
+	if base := os.Getenv(Variable); base != "" {
+		return base
+	}
+	server, err := shared()
+	if err != nil {
+		skip(t, err)
+	}
+	return server.URL()
 }
 
 // skip skips a test without a server, or fails it in CI.
