@@ -34,14 +34,17 @@ func (s *Server) addSchedules() {
 	}, s.getSchedule)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "pause-schedule", Method: http.MethodPost, Path: "/v1/schedules/{id}/pause", Summary: "Stop a schedule for a while", Tags: tags,
-	}, func(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) { return s.pauseSchedule(ctx, c, in, true) })
+	}, func(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) {
+		return s.pauseSchedule(ctx, c, in, true)
+	})
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "resume-schedule", Method: http.MethodPost, Path: "/v1/schedules/{id}/resume",
 		Summary: "Let a schedule go on; what passed meanwhile is not sent", Tags: tags,
-	}, func(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) { return s.pauseSchedule(ctx, c, in, false) })
+	}, func(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) {
+		return s.pauseSchedule(ctx, c, in, false)
+	})
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{id}", Summary: "Remove a schedule", Tags: tags,
-		DefaultStatus: http.StatusNoContent,
 	}, s.deleteSchedule)
 }
 
@@ -141,7 +144,10 @@ func (s *Server) pauseSchedule(ctx context.Context, c caller, in *onSchedule, pa
 	return &scheduleOutput{Body: changed}, err
 }
 
-func (s *Server) deleteSchedule(ctx context.Context, c caller, in *onSchedule) (*nothing, error) {
-	return &nothing{}, s.config.Schedules.Delete(ctx, c.Tenant, in.ID, c.Identity().Actor)
+func (s *Server) deleteSchedule(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) {
+	found, err := s.config.Schedules.Get(ctx, c.Tenant, in.ID)
+	if err == nil {
+		err = s.config.Schedules.Delete(ctx, c.Tenant, in.ID, c.Identity().Actor)
+	}
+	return &scheduleOutput{Body: found}, err
 }
-

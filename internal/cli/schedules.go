@@ -143,4 +143,3 @@ func (p *program) schedulesDeleteCommand() *cobra.Command {
 		}),
 	}
 }
-
