@@ -85,12 +85,12 @@ func TestRuns_throughTheClient(t *testing.T) {
 	n := newNode(t, llm.Map{offline.Name: offline.Model{}})
 	c, ctx := n.client(t), context.Background()
 	n.cut.Store(1)
-	r, err := c.StartRun(ctx, client.NewRun{Spec: oneStep, Name: "one-run"})
-	if err != nil {
+	if _, err := c.StartRun(ctx, client.NewRun{Spec: oneStep, Name: "one-run"}); err != nil {
 		t.Fatal(err)
 	}
 	done := func(r client.Run) bool { return r.Status == workflow.StatusCompleted }
-	if r = await(t, func() (client.Run, error) { return c.Run(ctx, "one-run") }, done); r.Response == "" {
+	r := await(t, func() (client.Run, error) { return c.Run(ctx, "one-run") }, done)
+	if r.Response == "" {
 		t.Errorf("%+v", r)
 	}
 	if page, err := c.Runs(ctx, client.Page{}); err != nil || len(page.Items) != 1 {

@@ -42,7 +42,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-func (p *pipes) dial(t *testing.T) net.Conn {
+func (p *pipes) dial(t testing.TB) net.Conn {
 	t.Helper()
 	mine, theirs := net.Pipe()
 	select {
@@ -87,7 +87,7 @@ func backTo(t *testing.T, before int) {
 }
 
 // hostileNode is a node on pipes that waits so long for headers and bodies.
-func hostileNode(t *testing.T, streams int, headers, body time.Duration) (*node, *pipes) {
+func hostileNode(t testing.TB, streams int, headers, body time.Duration) (*node, *pipes) {
 	t.Helper()
 	n := newNode(t, func(_ *holdfast.Config, c *server.Config) {
 		c.BodyWait, c.MaxBody, c.MaxStreams, c.Rate = body, 64<<10, streams, 1e6
@@ -140,7 +140,7 @@ func TestHostile_clientsAreRefused(t *testing.T) { //nolint:paralleltest // it c
 		{"bytes that are no text", get(key, "/v1/sessions/%ff%fe"), 404, "not_found"},
 		{"a method that is none", "BREW " + at + " HTTP/1.1\r\n" + key + "\r\n", 404, "no_route"},
 		{"a number that is too large", get(key, at+"?version=99999999999999999999"), 422, "invalid"},
-		{"an unknown parameter", get(key, at+"?versoin=1"), 422, "invalid"},
+		{"an unknown parameter", get(key, at+"?colour=1"), 422, "invalid"},
 	} {
 		status, body := p.raw(t, tt.text)
 		if status != tt.status || !strings.Contains(body, tt.says) {
@@ -196,7 +196,11 @@ func TestHostile_manyStreams(t *testing.T) { //nolint:paralleltest // it counts 
 		all = append(all, c)
 		caught.Add(1)
 		heard.Add(1)
-		readers.Go(func() { readStream(c, ask, caught.Done, heard.Done) })
+		readers.Go(func() {
+			first := sync.OnceFunc(heard.Done)
+			defer first()
+			readStream(c, ask, caught.Done, first)
+		})
 	}
 	caught.Wait()
 	if status, body := p.raw(t, ask); status != 429 || !strings.Contains(body, "rate_limited") {
@@ -214,12 +218,11 @@ func TestHostile_manyStreams(t *testing.T) { //nolint:paralleltest // it counts 
 	backTo(t, before)
 }
 
-// readStream follows a session and tells when it has caught up, and when it has
-// heard of the change after that.
-func readStream(c net.Conn, ask string, caughtUp, heard func()) {
-	caughtUp, heard = sync.OnceFunc(caughtUp), sync.OnceFunc(heard)
+// readStream follows a session and tells when it has caught up, and of each
+// change after that.
+func readStream(c net.Conn, ask string, caughtUp, changed func()) {
+	caughtUp = sync.OnceFunc(caughtUp)
 	defer caughtUp()
-	defer heard()
 	if _, err := io.WriteString(c, ask); err != nil {
 		return
 	}
@@ -230,7 +233,7 @@ func readStream(c net.Conn, ask string, caughtUp, heard func()) {
 			caught = true
 			caughtUp()
 		case caught && lines.Text() == "event: record":
-			heard()
+			changed()
 		}
 	}
 }
