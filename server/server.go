@@ -19,7 +19,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/worker"
 )
 
 // Config says what a server offers. Runtime and Keys are required.
@@ -35,6 +38,10 @@ type Config struct {
 	// MaxWork is how many tasks, runs and turns that nobody waits for are worked
 	// on at a time; 0: 32. More of them wait.
 	MaxWork int
+
+	Schedules *schedule.Schedules  // nil: none are offered
+	Work      store.Work           // what waits in the store; nil: it is not shown
+	Loads     func() []worker.Load // how busy the worker of this process is; nil: there is none
 
 	// Hosts are names that requests may be addressed to besides localhost and
 	// IP addresses. It protects a server on loopback from pages that point a name
@@ -125,6 +132,8 @@ func New(c Config) (*Server, error) {
 	s.addStats()
 	s.addCatalogue()
 	s.addKeys()
+	s.addSchedules()
+	s.addWaiting()
 	s.addSystem(mux)
 	mux.HandleFunc("GET /metrics", s.writeMetrics)
 	s.addEvents(mux)

@@ -146,14 +146,14 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.keysCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.versionCommand())
 	return root
 }
 
 // reading are the commands that only look: they make no store.
 var reading = []string{
 	"pending", "recover", "sessions list", "sessions show", "sessions log", "sessions history", "sessions diff", "sessions usage",
-	"sessions export", "task list", "task show", "task log", "task watch", "task export",
+	"sessions export", "schedules list", "task list", "task show", "task log", "task watch", "task export",
 }
 
 // begin runs once the command line is parsed.
