@@ -19,7 +19,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/worker"
 )
 
 // Config says what a server offers. Runtime and Keys are required.
@@ -33,8 +36,12 @@ type Config struct {
 	Tasks  *Tasks          // nil: no tasks are worked on here
 	Runs   *Runs           // nil: no workflow specs are run here
 	// MaxWork is how many tasks, runs and turns that nobody waits for are worked
-	// on at a time; 0: 8. More of them wait.
+	// on at a time; 0: 32. More of them wait.
 	MaxWork int
+
+	Schedules *schedule.Schedules  // nil: none are offered
+	Work      store.Work           // what waits in the store; nil: it is not shown
+	Loads     func() []worker.Load // how busy the worker of this process is; nil: there is none
 
 	// Hosts are names that requests may be addressed to besides localhost and
 	// IP addresses. It protects a server on loopback from pages that point a name
@@ -103,7 +110,7 @@ func New(c Config) (*Server, error) {
 	c.Rate = cmp.Or(c.Rate, 200)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
 	c.WriteWait = cmp.Or(c.WriteWait, 30*time.Second)
-	c.MaxWork = cmp.Or(c.MaxWork, 8)
+	c.MaxWork = cmp.Or(c.MaxWork, 32)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
 	s.limits = newLimits(c)
 	s.codes = newCodes(c.Now)
@@ -120,8 +127,11 @@ func New(c Config) (*Server, error) {
 	s.addPending()
 	s.addTasks()
 	s.addRuns()
+	s.addStats()
 	s.addCatalogue()
 	s.addKeys()
+	s.addSchedules()
+	s.addWaiting()
 	s.addSystem(mux)
 	mux.HandleFunc("GET /metrics", s.writeMetrics)
 	s.addEvents(mux)

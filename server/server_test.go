@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -79,7 +80,8 @@ func newNodeOn(t *testing.T, st store.Store, adjust ...func(*holdfast.Config, *s
 	}
 	t.Cleanup(func() { _ = rt.Close() })
 	n := &node{t: t, store: st, rt: rt, keys: apikey.New(rt, nil)}
-	sc.Runtime, sc.Keys = rt, n.keys
+	sc.Runtime, sc.Keys, sc.Schedules = rt, n.keys, schedule.New(rt, nil, nil)
+	sc.Work, _ = st.(store.Work)
 	if n.server, err = server.New(sc); err != nil {
 		t.Fatal(err)
 	}

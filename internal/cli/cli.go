@@ -125,7 +125,8 @@ Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that n
 HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
 names them; HOLDFAST_NO_WEB no tools that use the web, whatever else is allowed; NO_COLOR no
 colours; HOLDFAST_DEBUG prints a stack when the program fails;
-HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms.
+HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms;
+HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
 failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
@@ -148,14 +149,14 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.keysCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.versionCommand())
 	return root
 }
 
 // reading are the commands that only look: they make no store.
 var reading = []string{
 	"pending", "recover", "sessions list", "sessions show", "sessions log", "sessions history", "sessions diff", "sessions usage",
-	"sessions export", "task list", "task show", "task log", "task watch", "task export",
+	"sessions export", "schedules list", "task list", "task show", "task log", "task watch", "task export",
 }
 
 // begin runs once the command line is parsed.
