@@ -63,24 +63,17 @@ func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.M
 	if err := rt.config.Limits.checkRequest(r); err != nil {
 		return s, err
 	}
-	known, ok := model.(llm.ContextLength)
-	if !ok || known.ContextLength() == 0 {
-		return s, nil
-	}
-	most, answer := known.ContextLength(), 0
-	if r.Params.MaxOutputTokens != nil {
-		answer = *r.Params.MaxOutputTokens
-	}
-	var estimate memory.With
-	if bytesOfToken*(messageTokens(estimate, r.Messages)+otherTokens(estimate, r))+answer <= most {
+	rough := memory.With{}.Measure(model, r)
+	if most := rough.Capacity; most == 0 || bytesOfToken*rough.Tokens()+rough.Answer <= most {
 		return s, nil
 	}
 	with := rt.pruneWith(s)
-	have, apart := messageTokens(with, r.Messages), otherTokens(with, r)+answer
-	if have+apart <= most {
+	size := with.Measure(model, r)
+	most, apart := size.Capacity, size.Other+size.Answer
+	if size.Messages+apart <= most {
 		return s, nil
 	}
-	tooLong := &session.ContextLengthError{Model: r.Model, Have: have + apart, Max: most}
+	tooLong := &session.ContextLengthError{Model: r.Model, Have: size.Messages + apart, Max: most}
 	policy := s.Definition().Memory
 	if policy == nil || policy.Strategy == session.PruneAll {
 		return s, tooLong
@@ -89,7 +82,8 @@ func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.M
 	if err != nil {
 		return s, err
 	}
-	if tooLong.Have = messageTokens(with, agent.Transcript(next)) + apart; tooLong.Have > most {
+	r.Messages = agent.Transcript(next)
+	if tooLong.Have = with.Measure(model, r).Messages + apart; tooLong.Have > most {
 		return s, tooLong
 	}
 	rt.emitPruned(s, next, session.PruneTokens)
@@ -101,30 +95,10 @@ func (rt *Runtime) fitWindow(ctx context.Context, s session.Session, model llm.M
 // and what fits by it need not be counted, which is slow.
 const bytesOfToken = 4
 
-func messageTokens(with memory.With, messages []session.Message) int {
-	n := 0
-	for _, m := range messages {
-		n += with.Tokens(m)
-	}
-	return n
-}
-
-// otherTokens counts what a request holds besides its messages.
-func otherTokens(with memory.With, r llm.Request) int {
-	text := r.System
-	for _, t := range r.Tools {
-		text += t.Name + t.Description + string(t.Schema)
-	}
-	if text == "" {
-		return 0
-	}
-	return with.Tokens(session.Message{Role: session.RoleSystem, Content: session.Text(text)})
-}
-
 // countUsage counts what an inference used, by the same measure as pruning.
 func (rt *Runtime) countUsage(s session.Session, r llm.Request, answer session.Message) session.Usage {
 	with := rt.pruneWith(s)
-	return session.Usage{Input: int64(messageTokens(with, r.Messages) + otherTokens(with, r)), Output: int64(with.Tokens(answer))}
+	return session.Usage{Input: int64(with.Measure(nil, r).Tokens()), Output: int64(with.Tokens(answer))}
 }
 
 func addedMessages(s, loaded session.Session) bool {
@@ -145,13 +119,8 @@ func worthSummary(s session.Session, policy *session.MemoryPolicy, limit int) bo
 func (rt *Runtime) pruneWith(s session.Session) memory.With {
 	with := memory.With{Now: rt.config.Now}
 	_, model, err := rt.Model(s.Model())
-	if counter, ok := model.(llm.TokenCounter); err == nil && ok {
-		with.Count = func(m session.Message) int {
-			if n, by := counter.CountTokens(m); by != "" {
-				return n
-			}
-			return memory.Estimate(m)
-		}
+	if err == nil {
+		with.Count = memory.CountBy(model)
 	}
 	if rt.canEmbed() {
 		with.Index = func(ctx context.Context, _ []session.Message) error {

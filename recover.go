@@ -59,6 +59,24 @@ func (rt *Runtime) Recover(ctx context.Context) ([]Recovered, error) {
 	return done, nil
 }
 
+// RecoverSession is Recover for one session. It reports whether there was
+// something to do.
+func (rt *Runtime) RecoverSession(ctx context.Context, id string) (did bool, err error) {
+	ctx, finished, err := rt.beginCall(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer finished()
+	if rt.tails == nil {
+		return false, rt.unsupported("resuming")
+	}
+	done := rt.recoverOne(ctx, store.Ref{Tenant: rt.who.Tenant, ID: id})
+	if done == nil {
+		return false, nil
+	}
+	return true, done.Err
+}
+
 // unattended lists the sessions that nobody holds and that have work left: an
 // interrupted execution, or something in the inbox.
 func (rt *Runtime) unattended(ctx context.Context) ([]store.Ref, error) {

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +23,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/table"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -47,10 +47,8 @@ func Scopes() []Scope { return []Scope{Read, Write, Approve, Admin, Metrics} }
 const Tenant = "holdfast-keys"
 
 const (
-	sessionID = "keys"
-	prefix    = "hf"
-	maxLabel  = 200
-	maxTries  = 50 // to write while others write
+	prefix   = "hf"
+	maxLabel = 200
 
 	// maxAge is how long a node trusts what it read: a revoked key works at most
 	// this long on other nodes.
@@ -90,8 +88,8 @@ var ErrUnknown = errors.New("the API key is not known, has expired or was revoke
 
 // Keys creates, finds and revokes keys. It is safe for concurrent use.
 type Keys struct {
-	rt  *holdfast.Runtime // of the keys' own tenant
-	now func() time.Time
+	table table.Table[stored]
+	now   func() time.Time
 
 	mu     sync.Mutex
 	cached map[string]stored // by id; guarded by mu
@@ -103,7 +101,7 @@ func New(rt *holdfast.Runtime, now func() time.Time) *Keys {
 	if now == nil {
 		now = time.Now
 	}
-	return &Keys{rt: rt.For(holdfast.Identity{Tenant: Tenant, Actor: "keys"}), now: now}
+	return &Keys{table: table.New[stored](rt, Tenant, "keys"), now: now}
 }
 
 // Create makes a key of the given label, tenant, user, scopes and expiry, and
@@ -237,20 +235,9 @@ func (k *Keys) recent(ctx context.Context, id string) (map[string]stored, error)
 // read returns all keys as the store has them now.
 func (k *Keys) read(ctx context.Context) (map[string]stored, error) {
 	at := k.now()
-	s, err := k.rt.Get(ctx, sessionID)
-	if errors.Is(err, session.ErrNotFound) {
-		return map[string]stored{}, nil
-	}
+	all, _, err := k.table.Read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the API keys: %w", err)
-	}
-	all := map[string]stored{}
-	for id, v := range s.Variables() {
-		var one stored
-		if err := json.Unmarshal(v.Value, &one); err != nil {
-			return nil, &session.CorruptError{ID: sessionID, Reason: fmt.Sprintf("the key %s cannot be read: %v", id, err)}
-		}
-		all[id] = one
+		return nil, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -258,23 +245,9 @@ func (k *Keys) read(ctx context.Context) (map[string]stored, error) {
 	return maps.Clone(all), nil
 }
 
-// write stores a key in the session of keys, which the first one creates.
 func (k *Keys) write(ctx context.Context, s stored, actor string) error {
-	rt := k.rt.For(holdfast.Identity{Tenant: Tenant, Actor: actor})
-	for try := 0; ; try++ {
-		_, err := rt.Execute(ctx, sessionID, holdfast.StoreVariable{Key: s.ID, Value: s})
-		if errors.Is(err, session.ErrNotFound) {
-			_, err = rt.Create(ctx, session.Definition{Name: "keys"}, holdfast.WithID(sessionID), holdfast.WithKind(session.KindPolicy))
-			if err == nil {
-				continue
-			}
-		}
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, session.ErrConflict) || try == maxTries { // else another process was faster
-			return fmt.Errorf("write the API key: %w", err)
-		}
+	if err := k.table.Write(ctx, s.ID, s, actor); err != nil {
+		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

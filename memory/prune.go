@@ -1,5 +1,6 @@
 // Package memory decides which part of a session the model sees. It knows no
-// store and no model: callers pass functions for what it needs of them.
+// store, and of a model only how many tokens it takes in: callers pass functions
+// for what it needs of them.
 package memory
 
 import (

@@ -25,7 +25,7 @@ func (e Engine) decide(f *facts) verdict {
 		return v
 	}
 	if f.location {
-		return f.denyIfUnasked(newVerdict(session.EffectAsk, ReasonMode, map[string]any{"effect": "location"}, textLocation))
+		return f.denyIfUnasked(newVerdict(session.EffectAsk, ReasonMode, session.ReasonDetails{Effect: "location"}, textLocation))
 	}
 	v := f.checkDenied(f.decideByRules())
 	v = f.askIfProtected(v)
@@ -40,7 +40,7 @@ func (f *facts) denyIfUnasked(v verdict) verdict {
 	if v.decision != session.EffectAsk || f.mode != session.PermissionDontAsk {
 		return v
 	}
-	about := map[string]any{"mode": f.mode, "originalReason": map[string]any{"type": v.reason.Type, "summary": v.reason.Summary}}
+	about := session.ReasonDetails{Mode: f.mode, OriginalReason: v.original()}
 	return newVerdict(session.EffectDeny, ReasonMode, about, textDontAsk, v.reason.Summary)
 }
 
@@ -49,7 +49,7 @@ func (f *facts) checkRestrictions() (verdict, bool) {
 	if (r.Allowed == nil || slices.Contains(r.Allowed, tool)) && !slices.Contains(r.Denied, tool) {
 		return verdict{}, false
 	}
-	return newVerdict(session.EffectDeny, ReasonTaskRestriction, map[string]any{"tool": tool}, textRestricted, tool), true
+	return newVerdict(session.EffectDeny, ReasonTaskRestriction, session.ReasonDetails{Tool: tool}, textRestricted, tool), true
 }
 
 // checkCapabilities checks what the workspace permits.
@@ -67,7 +67,7 @@ func (f *facts) checkCapabilities() (verdict, bool) {
 		{"network", f.q.Effects.Has(Network) || f.export, off(on, "network")},
 	} {
 		if c.needed && c.off {
-			return newVerdict(session.EffectDeny, ReasonWorkspaceCapability, map[string]any{"capability": c.name}, textCapability, c.name), true
+			return newVerdict(session.EffectDeny, ReasonWorkspaceCapability, session.ReasonDetails{Capability: c.name}, textCapability, c.name), true
 		}
 	}
 	return verdict{}, false
@@ -115,7 +115,7 @@ func (f *facts) decideOne(c command) verdict {
 		return ruleVerdict(best)
 	}
 	if key, ok := f.granted(c); ok {
-		v := newVerdict(session.EffectAllow, ReasonBundleGrant, map[string]any{"grant": key}, textGrant)
+		v := newVerdict(session.EffectAllow, ReasonBundleGrant, session.ReasonDetails{Grant: key}, textGrant)
 		v.exact = key != BundleKey
 		return v
 	}
@@ -135,19 +135,19 @@ func (f *facts) byMode(c command) verdict {
 	if mode == session.PermissionPlan || mode == session.PermissionDontAsk {
 		strict = session.EffectDeny
 	}
-	about := map[string]any{"mode": mode}
+	about := session.ReasonDetails{Mode: mode}
 	switch {
 	case f.hasPath && !f.inside:
-		about["path"], about["resolvedPath"] = f.q.Path, f.q.ResolvedPath
+		about.Path, about.ResolvedPath = f.q.Path, f.q.ResolvedPath
 		return newVerdict(strict, ReasonOutsideWorkspace, about, textOutside, f.q.Path)
 	case f.unknown && mode != session.PermissionBypass:
-		about["tool"] = f.q.Tool
+		about.Tool = f.q.Tool
 		return newVerdict(strict, ReasonUnknownTool, about, textUnknown, f.q.Tool)
 	case !f.export && f.modeAllows(mode, c):
 		return newVerdict(session.EffectAllow, ReasonMode, about, textModeAllow, mode)
 	}
 	if f.isCommand && f.line.opaque != "" {
-		about["opaque"] = f.line.opaque
+		about.Opaque = f.line.opaque
 	}
 	if strict == session.EffectDeny {
 		return newVerdict(strict, ReasonMode, about, textModeDeny, mode)
@@ -181,7 +181,7 @@ func (f *facts) askIfRulesMissing(v verdict) verdict {
 		return v
 	}
 	if v.decision == session.EffectAllow || v.decision == session.EffectAsk && v.byMode {
-		return newVerdict(session.EffectAsk, ReasonPolicyError, map[string]any{"error": p.broken}, textPolicy, p.broken)
+		return newVerdict(session.EffectAsk, ReasonPolicyError, session.ReasonDetails{Error: p.broken}, textPolicy, p.broken)
 	}
 	return v
 }
@@ -195,8 +195,7 @@ func (f *facts) askAfterDenials(v verdict) verdict {
 	if !ok || d.ConsecutiveDenials < maxDenialsInARow && d.TotalDenials-d.PromptedAtTotal < maxDenials {
 		return v
 	}
-	return newVerdict(session.EffectAsk, ReasonDenialFallback, map[string]any{
-		"consecutiveDenials": d.ConsecutiveDenials, "totalDenials": d.TotalDenials, "promptedAtTotal": d.PromptedAtTotal,
-		"originalReason": map[string]any{"type": v.reason.Type, "summary": v.reason.Summary},
+	return newVerdict(session.EffectAsk, ReasonDenialFallback, session.ReasonDetails{
+		ConsecutiveDenials: d.ConsecutiveDenials, TotalDenials: d.TotalDenials, PromptedAtTotal: d.PromptedAtTotal, OriginalReason: v.original(),
 	}, textFallback, d.TotalDenials, d.ConsecutiveDenials)
 }

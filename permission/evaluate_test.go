@@ -219,8 +219,7 @@ func TestEvaluate_denialsFallBackToAsking(t *testing.T) {
 		{"a guardrail does not", denied(in("plan", command("rm -rf /")), count(9, 99, 0)), "deny", "guardrail"},
 	})
 	got := evaluate(denied(edit, count(3, 7, 2))).Reason.Metadata
-	original, ok := got["originalReason"].(map[string]any)
-	if got["consecutiveDenials"] != 3 || got["totalDenials"] != 7 || got["promptedAtTotal"] != 2 || !ok || original["type"] != "mode" {
+	if got.ConsecutiveDenials != 3 || got.TotalDenials != 7 || got.PromptedAtTotal != 2 || got.OriginalReason == nil || got.OriginalReason.Type != "mode" {
 		t.Errorf("the reason says %v", got)
 	}
 	other := edit
@@ -355,7 +354,7 @@ func TestPrompt_holdsAllThatIsShown(t *testing.T) {
 		!reflect.DeepEqual(p.Reason, r.Reason) || !reflect.DeepEqual(p.SuggestedActions, r.SuggestedActions) {
 		t.Errorf("%+v of %+v", p, r)
 	}
-	p.SuggestedActions[0].Action, p.MatchedRule.Effect, p.Reason.Metadata["x"] = "changed", "allow", 1
+	p.SuggestedActions[0].Action, p.MatchedRule.Effect, p.Reason.Metadata.Source = "changed", "allow", "changed"
 	if again := evaluate(q); !reflect.DeepEqual(again, r) {
 		t.Errorf("changing a prompt changed the next result into %+v", again)
 	}

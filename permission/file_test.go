@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,7 +15,7 @@ import (
 func TestFile_rulesComeBack(t *testing.T) {
 	t.Parallel()
 	rules := []session.Rule{
-		{ID: "r1", Source: "workspace_manifest", Effect: "deny", Scope: prefix("git push"), CreatedAt: 7, Metadata: map[string]any{"why": "<policy>"}},
+		{ID: "r1", Source: "workspace_manifest", Effect: "deny", Scope: prefix("git push"), CreatedAt: 7, Metadata: session.Values{"why": json.RawMessage(`"<policy>"`)}},
 		{Source: "workspace_manifest", Effect: "allow", Scope: session.Scope{Kind: "domain", Domain: "a.org", ToolPrefix: "browser_"}},
 		{Source: "workspace_manifest", Effect: "ask", Scope: session.Scope{Kind: "domain", Domain: "b.org", ToolName: "fetch"}},
 		{Source: "workspace_manifest", Effect: "ask", Scope: session.Scope{Kind: "path", Path: "/w/a", ToolName: "write_file"}},

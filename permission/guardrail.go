@@ -45,7 +45,7 @@ func (e Engine) checkGuardrails(f *facts) (verdict, bool) {
 		return verdict{}, false
 	}
 	if harm := e.harm(&f.line); harm != "" {
-		return newVerdict(session.EffectDeny, ReasonGuardrail, map[string]any{"guardrail": harm}, textGuardrail, harm), true
+		return newVerdict(session.EffectDeny, ReasonGuardrail, session.ReasonDetails{Guardrail: harm}, textGuardrail, harm), true
 	}
 	return verdict{}, false
 }

@@ -98,7 +98,7 @@ func TestHold_deniedCommandsStayDenied(t *testing.T) {
 	t.Parallel()
 	denied := []session.Rule{rule("deny", prefix("rm")), rule("deny", prefix("git push")), rule("allow", tool("run_command")), rule("allow", prefix("rm x")), rule("allow", prefix("timeout 5 rm x"))}
 	for _, line := range []string{
-		"rm x", "timeout 5 rm x", "timeout -k 1 5 rm x", "/bin/r? x", "/bin/rm x", "r? x", "*m x", "RM x", `r\m x`, `"rm" x`, "env -S 'rm x'", "env -iS'rm x'", "env --split-string='rm x'", "env A=1 rm x",
+		"rm x", "A=1 rm x", "timeout 5 rm x", "timeout -k 1 5 rm x", "/bin/r? x", "/bin/rm x", "r? x", "*m x", "RM x", `r\m x`, `"rm" x`, "env -S 'rm x'", "env -iS'rm x'", "env --split-string='rm x'", "env A=1 rm x",
 		"find . -exec rm {} +", "find . -name a -execdir /bin/rm {} ';'", "busybox rm x", "toybox rm x", "stdbuf -oL rm x", "ionice -c 3 rm x", "flock a rm x", "flock a -c 'rm x'", "chroot . rm x", "nsenter rm x",
 		"xargs -n 1 rm", "ls | xargs rm", "sh -c 'rm x'", "su -c 'rm x'", "watch rm x", "pwd &>/dev/null rm x", "ls & rm x", "eval 'rm x'", "trap 'rm x' EXIT", "strace rm x", "sudo timeout 5 env rm x",
 		"git push", "git -C . push", "git --no-pager push", "git -c a=b push", "git push origin main", "git --git-dir=x push", "git -P push", "/usr/bin/git push", "timeout 9 git -C x push", "git p?sh", "if true; then git push; fi",
@@ -111,7 +111,7 @@ func TestHold_deniedCommandsStayDenied(t *testing.T) {
 	// What may be it is asked for even where nothing is.
 	for _, line := range []string{
 		"$X x", "$(echo rm) x", "git -c alias.x='!rm x' x", "git x", "python -c 'import os; os.system(\"rm x\")'", "awk 'BEGIN{system(\"rm x\")}'", "perl -e 'unlink'", "sed '1e rm x' a", "echo rm x | sh", "parallel rm", "tar --to-command='rm x' -xf a",
-		"ssh h 'rm x'", "unknown rm x", "unknown --run=rm", "bash x.sh", "xargs -I{} sh -c {}", "eval $X",
+		"ssh h 'rm x'", "unknown rm x", "unknown --run=rm", "bash x.sh", "awk -f x", "sed -f x a", "vim -S x", "gdb -x y", "tar -xf a", "rsync a b", "crontab x", "xargs -I{} sh -c {}", "eval $X",
 	} {
 		got := evaluate(in("bypass_permissions", under(command(line), rule("deny", prefix("rm")))))
 		if got.Decision == "allow" {

@@ -201,7 +201,7 @@ func checkAdditions(t *testing.T, line string, rules []session.Rule) {
 	for _, mode := range lineModes {
 		q := in(mode, under(command(line), rules...))
 		before := evaluate(q)
-		if before.Decision == "allow" || before.Reason.Metadata["opaque"] == "it cannot be parsed" {
+		if before.Decision == "allow" || before.Reason.Metadata.Opaque == "it cannot be parsed" {
 			continue // what is added may complete what was torn
 		}
 		for _, a := range additions {

@@ -34,7 +34,7 @@ func (f *facts) askIfProtected(v verdict) verdict {
 		return v
 	}
 	if where := f.changesProtected(); where != "" {
-		return newVerdict(session.EffectAsk, ReasonProtected, map[string]any{"path": where}, textProtected, where)
+		return newVerdict(session.EffectAsk, ReasonProtected, session.ReasonDetails{Path: where}, textProtected, where)
 	}
 	return v
 }

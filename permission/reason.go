@@ -54,14 +54,19 @@ type verdict struct {
 // strictness orders decisions: the strictest counts.
 func (v verdict) strictness() int { return effectRank(v.decision) }
 
-func newVerdict(decision, kind string, metadata map[string]any, format string, args ...any) verdict {
+// original is the reason of a decision that another one replaces.
+func (v verdict) original() *session.PermissionReason {
+	return &session.PermissionReason{Type: v.reason.Type, Summary: v.reason.Summary}
+}
+
+func newVerdict(decision, kind string, about session.ReasonDetails, format string, args ...any) verdict {
 	return verdict{decision: decision, reason: session.PermissionReason{
-		Type: kind, Summary: fmt.Sprintf(format, args...), Metadata: metadata,
+		Type: kind, Summary: fmt.Sprintf(format, args...), Metadata: about,
 	}}
 }
 
 func ruleVerdict(r *session.Rule) verdict {
-	v := newVerdict(r.Effect, ReasonRule, map[string]any{"source": r.Source, "fingerprint": r.Fingerprint()},
+	v := newVerdict(r.Effect, ReasonRule, session.ReasonDetails{Source: r.Source, Fingerprint: r.Fingerprint()},
 		textRule, r.Source, r.Effect, Preview(r.Scope))
 	v.rule = r
 	return v

@@ -58,7 +58,7 @@ func (f *facts) askIfDataLeaves(v verdict) verdict {
 	if v.reason.Type == ReasonBundleGrant || v.rule != nil && v.rule.Scope.Kind == session.ScopeDomain {
 		return v
 	}
-	return newVerdict(session.EffectAsk, ReasonDataLeaves, map[string]any{"url": f.q.URL}, textDataLeaves, f.domain)
+	return newVerdict(session.EffectAsk, ReasonDataLeaves, session.ReasonDetails{URL: f.q.URL}, textDataLeaves, f.domain)
 }
 
 // Limits of an address that says no more than which page it is.

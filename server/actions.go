@@ -76,6 +76,9 @@ func (s *Server) addActions() {
 			OperationID: a.path + "-session", Method: http.MethodPost, Path: "/v1/sessions/{ref}/" + a.path,
 			Summary: a.summary, Tags: []string{"actions"}, Responses: turnResponses(s),
 		}, func(ctx context.Context, c caller, in *plainInput) (*turnOutput, error) {
+			if in.async() {
+				return s.executeAsync(ctx, c, in.SessionRef, in.WriteHeaders, a.action)
+			}
 			return execute(ctx, c, in.SessionRef, in.WriteHeaders, a.action)
 		})
 	}
@@ -96,6 +99,7 @@ func (s *Server) addActions() {
 type plainInput struct {
 	SessionRef
 	WriteHeaders
+	PreferHeader
 }
 
 type rewindInput struct {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -53,10 +54,28 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			writeProblem(w, p)
 			return
 		}
+		if media, ok := isJSON(r); !ok {
+			writeProblem(w, problem.New(http.StatusUnsupportedMediaType, problem.CodeMediaType,
+				"the body is "+quoteShort(media)+"; send JSON with the header Content-Type: application/json (curl: use --json instead of -d)"))
+			return
+		}
 		c := caller{Key: key, rt: s.rt.For(key.Identity())}
 		s.listen(c.rt, key.Tenant)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// isJSON reports whether a request has no body or one that says it is JSON.
+func isJSON(r *http.Request) (media string, ok bool) {
+	text := r.Header.Get("Content-Type")
+	if text == "" || r.ContentLength == 0 {
+		return "", true
+	}
+	media, _, err := mime.ParseMediaType(text)
+	if err != nil {
+		return text, false
+	}
+	return media, media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
 // refuse answers a request without a valid key.

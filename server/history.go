@@ -1,11 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/session"
@@ -17,6 +20,12 @@ func (s *Server) addHistory() {
 		OperationID: "list-versions", Method: http.MethodGet, Path: "/v1/sessions/{ref}/versions",
 		Summary: "List the versions of a session: who did what when", Tags: []string{"history"},
 	}, versions)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "get-version", Method: http.MethodGet, Path: "/v1/sessions/{ref}/versions/{version}",
+		Summary: "Read a session as it was at a version", Tags: []string{"history"},
+	}, func(ctx context.Context, c caller, in *versionInput) (*document, error) {
+		return getSession(ctx, c, &getInput{SessionRef: in.SessionRef, Version: in.Version, View: in.View, IfNoneMatch: in.IfNoneMatch})
+	})
 	register(s, apikey.Read, huma.Operation{
 		OperationID: "diff-versions", Method: http.MethodGet, Path: "/v1/sessions/{ref}/diff",
 		Summary: "Read the changes between two versions", Tags: []string{"history"},
@@ -33,6 +42,11 @@ func (s *Server) addHistory() {
 		OperationID: "get-inbox", Method: http.MethodGet, Path: "/v1/sessions/{ref}/inbox",
 		Summary: "Read what waits for a session", Tags: []string{"history"},
 	}, inbox)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "post-inbox", Method: http.MethodPost, Path: "/v1/sessions/{ref}/inbox", DefaultStatus: http.StatusAccepted,
+		Summary: "Leave a message in the inbox of a session", Tags: []string{"history"},
+		Description: "Whoever executes on the session takes it, or the next execution does.",
+	}, postInbox)
 	register(s, apikey.Read, huma.Operation{
 		OperationID: "get-lease", Method: http.MethodGet, Path: "/v1/sessions/{ref}/lease",
 		Summary: "Read who executes on a session", Tags: []string{"history"},
@@ -42,6 +56,13 @@ func (s *Server) addHistory() {
 type versionsInput struct {
 	SessionRef
 	After int64 `query:"after" minimum:"0" doc:"Only versions after this one"`
+}
+
+type versionInput struct {
+	SessionRef
+	Version     int64  `path:"version" minimum:"1"`
+	View        string `query:"view" enum:"info,window,whole" default:"window"`
+	IfNoneMatch string `header:"If-None-Match"`
 }
 
 type versionsOutput struct {
@@ -172,6 +193,28 @@ func inbox(ctx context.Context, c caller, in *SessionRef) (*inboxOutput, error) 
 	out := &inboxOutput{}
 	out.Body.Items = append([]store.Item{}, items...)
 	return out, nil
+}
+
+type postInboxInput struct {
+	SessionRef
+	KeyHeader
+	Body struct {
+		Text string `json:"text" minLength:"1"`
+	}
+}
+
+func postInbox(ctx context.Context, c caller, in *postInboxInput) (*queuedOutput, error) {
+	i, err := in.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	id := cmp.Or(in.itemID(), uuid.NewString())
+	message, err := json.Marshal(session.Message{ID: id, Role: session.RoleUser, Content: session.Text(in.Body.Text)})
+	if err != nil {
+		return nil, err
+	}
+	item, err := c.rt.Post(ctx, i.ID, store.Item{ID: id, Kind: store.ItemFollowUp, Payload: session.Values{"message": message}})
+	return queuedOutputOf(i.ID, item.ID), err
 }
 
 type leaseOutput struct {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -29,6 +30,7 @@ type turnOutput struct {
 	Status   int
 	ETag     string `header:"ETag"`
 	Location string `header:"Location"`
+	Applied  string `header:"Preference-Applied"`
 	Body     turn
 }
 
@@ -58,9 +60,9 @@ func (s *Server) addMessages() {
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "send-message", Method: http.MethodPost, Path: "/v1/sessions/{ref}/messages",
 		Summary: "Send a message and wait for the answer", Tags: []string{"messages"}, SkipValidateBody: true,
-		Description: "The words of the answer can be followed at /events meanwhile. If the caller goes away, the execution is interrupted and can be continued.",
+		Description: "The words of the answer can be followed at /events meanwhile. If the caller goes away, the execution is interrupted and can be continued; with Prefer: respond-async it goes on.",
 		Responses:   turnResponses(s),
-	}, send)
+	}, s.send)
 	register(s, apikey.Read, huma.Operation{
 		OperationID: "list-messages", Method: http.MethodGet, Path: "/v1/sessions/{ref}/messages",
 		Summary: "Read messages, also those that the model no longer sees", Tags: []string{"messages"},
@@ -73,14 +75,30 @@ func turnResponses(s *Server) map[string]*huma.Response {
 	schemas := s.api.OpenAPI().Components.Schemas
 	return map[string]*huma.Response{
 		"200":     {Description: "The execution ended and was saved", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
-		"202":     {Description: "The message waits in the inbox of the session", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
+		"202":     {Description: "The message waits in the inbox of the session, or, with Prefer: respond-async, the execution has begun", Content: map[string]*huma.MediaType{"application/json": {Schema: schemaOf[turn](schemas)}}},
 		"default": s.problemResponse("Nothing was saved"),
 	}
+}
+
+// PreferHeader is the part of a request that may be answered before the end.
+type PreferHeader struct {
+	Prefer string `header:"Prefer" doc:"respond-async: answer with 202 as soon as the first change is saved, and execute in the background"`
+}
+
+// async reports that the caller does not want to wait.
+func (in PreferHeader) async() bool {
+	for preference := range strings.SplitSeq(in.Prefer, ",") {
+		if strings.EqualFold(strings.TrimSpace(preference), "respond-async") {
+			return true
+		}
+	}
+	return false
 }
 
 type sendInput struct {
 	SessionRef
 	WriteHeaders
+	PreferHeader
 	Body struct {
 		Text    string               `json:"text,omitempty"`
 		Message *session.Message     `json:"message,omitempty" doc:"A whole message instead of a text; one with an id is sent once"`
@@ -88,8 +106,12 @@ type sendInput struct {
 	}
 }
 
-func send(ctx context.Context, c caller, in *sendInput) (*turnOutput, error) {
-	return execute(ctx, c, in.SessionRef, in.WriteHeaders, holdfast.SendMessage{Text: in.Body.Text, Message: in.Body.Message, Tools: in.Body.Tools})
+func (s *Server) send(ctx context.Context, c caller, in *sendInput) (*turnOutput, error) {
+	message := holdfast.SendMessage{Text: in.Body.Text, Message: in.Body.Message, Tools: in.Body.Tools}
+	if in.async() {
+		return s.executeAsync(ctx, c, in.SessionRef, in.WriteHeaders, message)
+	}
+	return execute(ctx, c, in.SessionRef, in.WriteHeaders, message)
 }
 
 // execute executes an action on the session that a request names.
@@ -105,6 +127,29 @@ func execute(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a ho
 	s, err := c.rt.Execute(ctx, i.ID, a, opts...)
 	out, err := turnOf(i, s, err)
 	return out, in.stale(err)
+}
+
+// executeAsync executes an action in the background. The response is the turn
+// if it has ended before its first change was saved.
+func (s *Server) executeAsync(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a holdfast.Action) (*turnOutput, error) {
+	opts, err := in.options()
+	if err != nil {
+		return nil, err
+	}
+	i, err := on.resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var after session.Session
+	done, err := s.work.run(ctx, c.rt, i.ID, func(ctx context.Context) (err error) {
+		after, err = c.rt.Execute(ctx, i.ID, a, opts...)
+		return err
+	})
+	if done {
+		out, err := turnOf(i, after, err)
+		return out, in.stale(err)
+	}
+	return &turnOutput{Status: http.StatusAccepted, Location: "/v1/sessions/" + i.ID, Applied: "respond-async", Body: turn{Session: i}}, nil
 }
 
 type historyInput struct {

@@ -100,7 +100,7 @@ func (s schema) example(defs map[string]schema, depth int) any {
 	if len(s.Enum) > 0 {
 		return s.Enum[0]
 	}
-	if choices := append(s.OneOf, s.AnyOf...); len(choices) > 0 {
+	if choices := slices.Concat(s.OneOf, s.AnyOf); len(choices) > 0 {
 		return choices[0].example(defs, depth+1)
 	}
 	kind, _ := s.Type.(string)
@@ -187,7 +187,7 @@ func (e estate) fill(r route) string {
 	if strings.HasPrefix(r.path, "/v1/keys/") {
 		id = e.key
 	}
-	path := strings.NewReplacer("{ref}", ref, "{name}", "ClearSession", "{id}", id, "{scope}", "session", "{key}", ownKey).Replace(r.path)
+	path := strings.NewReplacer("{ref}", ref, "{name}", "ClearSession", "{id}", id, "{scope}", "session", "{key}", ownKey, "{version}", "1").Replace(r.path)
 	if r.id == "follow-topics" {
 		r.query.Set("topics", "session:"+e.chat)
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
@@ -22,8 +21,8 @@ func (s *Server) host(c caller) (workflow.Host, error) {
 // sends a spec need not be who runs the server.
 func (s *Server) checkSpec(p *spec.Spec) error {
 	var found []session.SpecProblem
-	refuse := func(pointer, format string, args ...any) {
-		found = append(found, session.SpecProblem{Pointer: pointer, Reason: fmt.Sprintf(format, args...)})
+	refuse := func(pointer, reason string) {
+		found = append(found, session.SpecProblem{Pointer: pointer, Reason: reason})
 	}
 	if p.Runtime.Host != "" {
 		refuse("/runtime/host", "a server runs no spec that says where models are; use the models of the server")

@@ -42,6 +42,10 @@ func (s *Server) addRuns() {
 		OperationID: "get-run", Method: http.MethodGet, Path: "/v1/runs/{ref}",
 		Summary: "Read how far a workflow run has come", Tags: tags,
 	}, getRun)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "get-graph", Method: http.MethodGet, Path: "/v1/runs/{ref}/graph",
+		Summary: "Read a workflow run as a graph to draw, with coordinates", Tags: tags,
+	}, getGraph)
 	background := workResponses[run](s)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "resume-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/resume",
@@ -148,6 +152,27 @@ func getRun(ctx context.Context, c caller, in *SessionRef) (*runOutput, error) {
 		return nil, err
 	}
 	return readRun(ctx, c, i.ID, http.StatusOK)
+}
+
+type graphOutput struct {
+	ETag string `header:"ETag"`
+	Body workflow.Graph
+}
+
+func getGraph(ctx context.Context, c caller, in *SessionRef) (*graphOutput, error) {
+	i, err := in.resolveRun(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.rt.Get(ctx, i.ID, holdfast.Whole(), holdfast.WithTail())
+	if err != nil {
+		return nil, err
+	}
+	graph, err := workflow.RunGraph(s) //nolint:contextcheck // it reads what is there and waits for nobody
+	if err != nil {
+		return nil, err
+	}
+	return &graphOutput{ETag: etag(s.Version()), Body: *graph}, nil
 }
 
 type startRunInput struct {

@@ -33,7 +33,7 @@ type Config struct {
 	Tasks  *Tasks          // nil: no tasks are worked on here
 	Runs   *Runs           // nil: no workflow specs are run here
 	// MaxWork is how many tasks, runs and turns that nobody waits for are worked
-	// on at a time; 0: 8. More of them wait.
+	// on at a time; 0: 32. More of them wait.
 	MaxWork int
 
 	// Hosts are names that requests may be addressed to besides localhost and
@@ -103,7 +103,7 @@ func New(c Config) (*Server, error) {
 	c.Rate = cmp.Or(c.Rate, 200)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
 	c.WriteWait = cmp.Or(c.WriteWait, 30*time.Second)
-	c.MaxWork = cmp.Or(c.MaxWork, 8)
+	c.MaxWork = cmp.Or(c.MaxWork, 32)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
 	s.limits = newLimits(c)
 	s.codes = newCodes(c.Now)
@@ -120,6 +120,7 @@ func New(c Config) (*Server, error) {
 	s.addPending()
 	s.addTasks()
 	s.addRuns()
+	s.addStats()
 	s.addCatalogue()
 	s.addKeys()
 	s.addSystem(mux)

@@ -61,7 +61,7 @@ func (p place) giveBack() { <-p.w.queue }
 func (p place) begin(ctx context.Context, id string, fn func(context.Context) error) (done <-chan error) {
 	w, result := p.w, make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(w.ended, func() { cancel(session.ErrClosed) })
+	stop := context.AfterFunc(w.ended, func() { cancel(session.ErrClosed) }) //nolint:contextcheck // it ends with the server, not with a request
 	w.all.Go(func() {
 		defer p.giveBack()
 		defer cancel(nil)

@@ -25,9 +25,9 @@ func TestDueAt_interruptedTasks(t *testing.T) {
 		state := session.NewTaskState()
 		state.Settings.AutoResume = c.auto
 		changes := []session.Change{session.TaskRowChanged{Task: session.TaskRow{Title: "t", Status: "interrupted", StopReasons: c.reasons}}}
-		if moved, any, err := session.TaskMoves(session.NewTaskState(), state); err != nil {
+		if moved, changed, err := session.TaskMoves(session.NewTaskState(), state); err != nil {
 			t.Fatal(err)
-		} else if any {
+		} else if changed {
 			changes = append(changes, moved)
 		}
 		s, err := session.New(session.Birth{ID: "t", AgentID: "a", Kind: session.KindTask}, session.Definition{Name: "a"}, session.Seed{}, at)

@@ -56,12 +56,12 @@ const (
 
 // Rule allows or denies what lies in its scope, or has it asked for.
 type Rule struct {
-	ID        string         `json:"id,omitempty"`
-	Source    string         `json:"source"`
-	Effect    string         `json:"effect"`
-	Scope     Scope          `json:"scope"`
-	CreatedAt int64          `json:"createdAt,omitempty"`
-	Metadata  map[string]any `json:"metadata,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Source    string `json:"source"`
+	Effect    string `json:"effect"`
+	Scope     Scope  `json:"scope"`
+	CreatedAt int64  `json:"createdAt,omitempty"`
+	Metadata  Values `json:"metadata,omitempty"`
 }
 
 // Fingerprint is the effect and the scope: two rules of one fingerprint say
@@ -82,7 +82,9 @@ func (r Rule) Normal() (Rule, error) {
 	if r.Scope, err = r.Scope.normal(); err != nil {
 		return Rule{}, err
 	}
-	if r.Metadata, err = plainMap(r.Metadata); err != nil {
+	if len(r.Metadata) == 0 {
+		r.Metadata = nil
+	} else if r.Metadata, err = compactValues("metadata", r.Metadata, 0); err != nil {
 		return Rule{}, &RuleError{Field: "metadata", Reason: err.Error()}
 	}
 	return r, nil
@@ -90,7 +92,9 @@ func (r Rule) Normal() (Rule, error) {
 
 // Clone is a deep copy.
 func (r Rule) Clone() Rule {
-	r.Metadata = cloneAny(r.Metadata)
+	if r.Metadata != nil {
+		r.Metadata = r.Metadata.Clone()
+	}
 	return r
 }
 
@@ -250,9 +254,31 @@ type Denial struct {
 
 // PermissionReason says why a call was decided as it was.
 type PermissionReason struct {
-	Type     string         `json:"type"`
-	Summary  string         `json:"summary"`
-	Metadata map[string]any `json:"metadata,omitempty"`
+	Type     string        `json:"type"`
+	Summary  string        `json:"summary"`
+	Metadata ReasonDetails `json:"metadata,omitzero"`
+}
+
+// ReasonDetails are the things that a decision is about. Each type of reason has
+// its own.
+type ReasonDetails struct {
+	Mode               string            `json:"mode,omitempty"`
+	Tool               string            `json:"tool,omitempty"`
+	Effect             string            `json:"effect,omitempty"`
+	Capability         string            `json:"capability,omitempty"`
+	Guardrail          string            `json:"guardrail,omitempty"`
+	Grant              string            `json:"grant,omitempty"`       // its key
+	Source             string            `json:"source,omitempty"`      // of a rule
+	Fingerprint        string            `json:"fingerprint,omitempty"` // of a rule
+	Path               string            `json:"path,omitempty"`
+	ResolvedPath       string            `json:"resolvedPath,omitempty"`
+	URL                string            `json:"url,omitempty"`
+	Opaque             string            `json:"opaque,omitempty"` // why a command line does not show what it does
+	Error              string            `json:"error,omitempty"`  // why rules could not be loaded
+	ConsecutiveDenials int               `json:"consecutiveDenials,omitempty"`
+	TotalDenials       int               `json:"totalDenials,omitempty"`
+	PromptedAtTotal    int               `json:"promptedAtTotal,omitempty"`
+	OriginalReason     *PermissionReason `json:"originalReason,omitempty"` // of a decision that this one replaces
 }
 
 // SuggestedAction is one answer a person may give to a prompt.
@@ -282,7 +308,7 @@ func (p *PromptContext) Clone() *PromptContext {
 	}
 	c := *p
 	c.Scope = clonePtr(p.Scope)
-	c.Reason.Metadata = cloneAny(p.Reason.Metadata)
+	c.Reason.Metadata.OriginalReason = clonePtr(p.Reason.Metadata.OriginalReason)
 	if p.MatchedRule != nil {
 		rule := p.MatchedRule.Clone()
 		c.MatchedRule = &rule
@@ -290,45 +316,4 @@ func (p *PromptContext) Clone() *PromptContext {
 	c.SuggestedActions = cloneList(p.SuggestedActions)
 	c.SecurityContext = slices.Clone(p.SecurityContext)
 	return &c
-}
-
-// plainMap is a copy made of what JSON gives back, so that a value is the
-// same before and after it was stored. An empty map is nil.
-func plainMap(m map[string]any) (map[string]any, error) {
-	if len(m) == 0 {
-		return nil, nil
-	}
-	raw, err := encode(m)
-	if err != nil {
-		return nil, err
-	}
-	var plain map[string]any
-	err = json.Unmarshal(raw, &plain)
-	return plain, err
-}
-
-// cloneAny copies the maps and lists that JSON is made of.
-func cloneAny(m map[string]any) map[string]any {
-	if m == nil {
-		return nil
-	}
-	c := make(map[string]any, len(m))
-	for key, v := range m {
-		c[key] = cloneValue(v)
-	}
-	return c
-}
-
-func cloneValue(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return cloneAny(v)
-	case []any:
-		c := make([]any, len(v))
-		for i := range v {
-			c[i] = cloneValue(v[i])
-		}
-		return c
-	}
-	return v
 }

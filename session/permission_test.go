@@ -48,7 +48,7 @@ func TestRule_refusesWhatStandsForEverything(t *testing.T) {
 		{"effect", session.Rule{Effect: "permit", Scope: tool}},
 		{"effect", session.Rule{Scope: tool}},
 		{"createdAt", session.Rule{Effect: "allow", Scope: tool, CreatedAt: -1}},
-		{"metadata", session.Rule{Effect: "allow", Scope: tool, Metadata: map[string]any{"f": func() {}}}},
+		{"metadata", session.Rule{Effect: "allow", Scope: tool, Metadata: session.Values{"f": json.RawMessage("{")}}},
 		{"scope.kind", session.Rule{Effect: "allow"}},
 		{"scope.kind", session.Rule{Effect: "allow", Scope: session.Scope{Kind: "Tool", ToolName: "t"}}},
 		{"scope.toolName", session.Rule{Effect: "allow", Scope: session.Scope{Kind: "tool"}}},
@@ -85,7 +85,7 @@ func TestPermissions_jsonIsExact(t *testing.T) {
 		t.Errorf("an empty bucket is %s", got)
 	}
 	rule := session.Rule{
-		ID: "r1", Source: "profile", Effect: "allow", CreatedAt: 7, Metadata: map[string]any{"n": 1},
+		ID: "r1", Source: "profile", Effect: "allow", CreatedAt: 7, Metadata: session.Values{"n": json.RawMessage("1")},
 		Scope: session.Scope{Kind: "domain", ToolName: "a", ToolPrefix: "b", Domain: "c.org"},
 	}
 	p, added, err := p.WithRule(rule)
@@ -125,12 +125,12 @@ func TestPermissions_refuseUnknownModesAndNegativeCounts(t *testing.T) {
 
 func TestPermissions_cloneSharesNothing(t *testing.T) {
 	t.Parallel()
-	rule := session.Rule{Effect: "allow", Scope: session.Scope{Kind: "tool", ToolName: "t"}, Metadata: map[string]any{"list": []any{map[string]any{"deep": "x"}}}}
+	rule := session.Rule{Effect: "allow", Scope: session.Scope{Kind: "tool", ToolName: "t"}, Metadata: session.Values{"why": json.RawMessage(`"x"`)}}
 	p := session.Permissions{SessionRules: []session.Rule{rule}}
 	before := asJSON(t, p)
 	c := p.Clone()
 	c.SessionRules[0].Effect = "deny"
-	c.SessionRules[0].Metadata["list"].([]any)[0].(map[string]any)["deep"] = "y"
+	c.SessionRules[0].Metadata["why"][1] = 'y'
 	if after := asJSON(t, p); after != before {
 		t.Errorf("changing a copy changed\n%s into\n%s", before, after)
 	}

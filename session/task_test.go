@@ -71,7 +71,7 @@ func samplePermissions() session.Permissions {
 	return session.Permissions{
 		Mode: session.PermissionAcceptEdits, SessionRules: []session.Rule{{
 			ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: session.Scope{Kind: session.ScopeCommandPrefix, Prefix: "git status"},
-			CreatedAt: 1, Metadata: map[string]any{"why": "asked"},
+			CreatedAt: 1, Metadata: session.Values{"why": json.RawMessage(`"asked"`)},
 		}},
 		TemporaryGrants: pairs("tool:x", session.Grant{GrantedAt: 1, ExpiresAt: 2, Instance: "i", SurvivesRestart: true}),
 		DenialTracking:  pairs("tool:y", session.Denial{ConsecutiveDenials: 1, TotalDenials: 2, PromptedAtTotal: 1}),

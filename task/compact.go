@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -18,14 +17,12 @@ const (
 	fullBeforeTurn     = 0.85
 	afterTurn          = 0.70
 	afterTooLong       = 0.35
-	pathShare          = 0.15 // of the room, for what names files in use
-	pathMessages       = 4    // the last messages, whose files are in use
 	stopsForCompaction = 6
 
 	maxContextRecoveries = 2
 )
 
-// gauge measures a window.
+// gauge measures a request to a model.
 type gauge struct {
 	with     memory.With
 	capacity int // 0: not known
@@ -40,33 +37,19 @@ func (g gauge) ratio() float64 {
 	return float64(g.tokens) / float64(g.capacity)
 }
 
-// gauge measures a request by the model's own count, where it has one.
+// target returns how many tokens a share of the model's capacity is, or of the
+// request where that is smaller or the capacity is not known.
+func (g gauge) target(share float64) int {
+	if room := int(share * float64(g.capacity)); g.capacity != 0 && g.tokens >= room {
+		return room
+	}
+	return int(share * float64(g.tokens))
+}
+
 func (r *Run) gauge(model llm.Model, q llm.Request) gauge {
-	g := gauge{with: memory.With{Now: r.x.c.Clock}}
-	if counter, ok := model.(llm.TokenCounter); ok {
-		g.with.Count = func(m session.Message) int {
-			if n, by := counter.CountTokens(m); by != "" {
-				return n
-			}
-			return memory.Estimate(m)
-		}
-	}
-	if known, ok := model.(llm.ContextLength); ok {
-		g.capacity = known.ContextLength()
-	}
-	apart := q.System
-	for _, t := range q.Tools {
-		apart += t.Name + t.Description + string(t.Schema)
-	}
-	g.apart = g.with.Tokens(session.Message{Content: session.Text(apart)})
-	g.tokens = g.apart
-	for _, m := range q.Messages {
-		g.tokens += g.with.Tokens(m)
-	}
-	if q.Params.MaxOutputTokens != nil && g.capacity > 0 {
-		g.capacity = max(g.capacity-*q.Params.MaxOutputTokens, 1)
-	}
-	return g
+	with := memory.With{Now: r.x.c.Clock, Count: memory.CountBy(model)}
+	size := with.Measure(model, q)
+	return gauge{with: with, capacity: size.Room(), tokens: size.Tokens(), apart: size.Other}
 }
 
 // makeRoom compacts the window when the next request nearly fills the model's
@@ -86,7 +69,7 @@ func (r *Run) makeRoom(ctx context.Context, model llm.Model, q llm.Request) erro
 	if g.ratio() < fullBeforeTurn {
 		return nil
 	}
-	_, err := r.compact(ctx, model, q, g, int(afterTurn*float64(g.capacity)), true)
+	_, err := r.compact(ctx, model, q, g, g.target(afterTurn), true)
 	return unlessFailed(err)
 }
 
@@ -114,11 +97,7 @@ func (r *Run) compactForWindow(ctx context.Context, model llm.Model, q llm.Reque
 	if err != nil {
 		return true, err
 	}
-	room := int(afterTurn * float64(g.capacity))
-	if g.capacity == 0 || g.tokens < room {
-		room = int(afterTurn * float64(g.tokens))
-	}
-	done, err := r.compact(ctx, model, q, g, room, true, func(c compacted) session.Change {
+	done, err := r.compact(ctx, model, q, g, g.target(afterTurn), true, func(c compacted) session.Change {
 		return event("context_compaction_completed", compactionCompleted{
 			Window: window, TokensBefore: c.before, TokensAfter: c.after, Removed: c.removed,
 		})
@@ -167,11 +146,7 @@ func (w *work) recoverContext(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	room := int(afterTooLong * float64(g.capacity))
-	if g.capacity == 0 || g.tokens < room {
-		room = int(afterTooLong * float64(g.tokens))
-	}
-	done, err := r.compact(ctx, model, w.asked, g, room, false, func(c compacted) session.Change { return recovery("completed", c.after, "") })
+	done, err := r.compact(ctx, model, w.asked, g, g.target(afterTooLong), false, func(c compacted) session.Change { return recovery("completed", c.after, "") })
 	if err == nil && !done {
 		return fails("nothing could leave the window")
 	}
@@ -192,28 +167,32 @@ func (e *compactionError) Unwrap() error { return e.err }
 // summary to be had, it leaves without one. False says that nothing could.
 func (r *Run) compact(ctx context.Context, model llm.Model, q llm.Request, g gauge, room int, must bool, tell ...func(compacted) session.Change) (bool, error) {
 	s := r.session()
-	c := choose(s, room-g.apart, g.with.Tokens)
-	if len(c.leaving) == 0 {
+	c := memory.Compact(s, room-g.apart, g.with, pathOf)
+	if len(c.Leaving) == 0 {
 		return false, nil
 	}
-	moved := c.moved
-	summary, counted, err := r.summarise(ctx, model, q, c, room-g.apart)
-	switch {
-	case err == nil:
-		moved.Strategy, moved.Summary = session.PruneSummary, &summary
-	case must:
-		return false, err
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	default:
-		moved.Strategy = session.PruneTokens
+	var counted edit
+	g.with.Summarise = func(ctx context.Context, previous string, leaving []session.Message) (summary session.Summary, err error) {
+		summary, counted, err = r.summarise(ctx, model, q, previous, leaving, room-g.apart-c.Tokens)
+		return summary, err
 	}
-	after := c.tokens + g.apart
-	if moved.Summary != nil {
-		after += g.with.Tokens(session.Message{Content: session.Text(moved.Summary.Text)})
+	if err := c.Summarise(ctx, s, g.with); err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case errors.Is(err, session.ErrFenced):
+			return false, err
+		case must:
+			return false, &compactionError{err}
+		}
+		c.Moved.Strategy = session.PruneTokens
 	}
-	done := compacted{before: g.tokens, after: after, removed: len(c.leaving)}
-	changes := append([]session.Change{moved}, counted.changes...)
+	after := c.Tokens + g.apart
+	if c.Moved.Summary != nil {
+		after += g.with.Tokens(session.Message{Content: session.Text(c.Moved.Summary.Text)})
+	}
+	done := compacted{before: g.tokens, after: after, removed: len(c.Leaving)}
+	changes := append([]session.Change{c.Moved}, counted.changes...)
 	for _, t := range tell {
 		changes = append(changes, t(done))
 	}
@@ -227,111 +206,6 @@ func (r *Run) compact(ctx context.Context, model llm.Model, q llm.Request, g gau
 	}})
 }
 
-// choice is what leaves a window and what stays.
-type choice struct {
-	moved   session.WindowMoved
-	leaving []session.Message
-	tokens  int // of what stays
-}
-
-// choose keeps the first message, the newest group, then what names files in
-// use, up to a share of the room, then the newest of the rest. A call stays
-// with its results.
-func choose(s session.Session, room int, count func(session.Message) int) choice {
-	shown := s.WindowMessages()
-	groups := session.Groups(shown)
-	cost := make([]int, len(groups))
-	for i, g := range groups {
-		for _, m := range shown[g.From:g.To] {
-			cost[i] += count(m)
-		}
-	}
-	stays := make([]bool, len(groups))
-	left := room
-	keep := func(i int) {
-		if !stays[i] {
-			stays[i] = true
-			left -= cost[i]
-		}
-	}
-	for i, g := range groups {
-		m := shown[g.From]
-		if i == 0 || i == len(groups)-1 || g.Open || m.Role == session.RoleSystem || m.Role == session.RoleDeveloper {
-			keep(i)
-		}
-	}
-	share, recent := int(pathShare*float64(room)), max(0, len(shown)-pathMessages)
-	inUse := pathsIn(shown[recent:])
-	for i := len(groups) - 1; i >= 0; i-- {
-		if !stays[i] && groups[i].To <= recent && cost[i] <= min(share, left) && names(shown[groups[i].From:groups[i].To], inUse) {
-			share -= cost[i]
-			keep(i)
-		}
-	}
-	from := len(groups)
-	for from > 0 && (stays[from-1] || cost[from-1] <= left) {
-		from--
-		keep(from)
-	}
-	return leave(s, shown, groups, stays, from, cost)
-}
-
-// leave is the change that shows the groups that stay and everything from one
-// on.
-func leave(s session.Session, shown []session.Message, groups []session.Group, stays []bool, from int, cost []int) choice {
-	window := s.Window()
-	c := choice{moved: session.WindowMoved{Limit: len(groups), From: window.FromSeq, Keep: []int64{}}}
-	c.moved.To = s.Seq() + 1
-	if from < len(groups) {
-		c.moved.To = shown[groups[from].From].Seq
-	}
-	for i, g := range groups {
-		if stays[i] {
-			c.tokens += cost[i]
-			if i < from {
-				for _, m := range shown[g.From:g.To] {
-					c.moved.Keep = append(c.moved.Keep, m.Seq)
-				}
-			}
-			continue
-		}
-		c.leaving = append(c.leaving, shown[g.From:g.To]...)
-		c.moved.Groups++
-		c.moved.Tokens += cost[i]
-	}
-	return c
-}
-
-// pathsIn are the files that the calls of some messages are about.
-func pathsIn(messages []session.Message) []string {
-	var paths []string
-	for _, m := range messages {
-		for _, call := range m.ToolCalls {
-			if p := pathOf(call); p != "" && !slices.Contains(paths, p) {
-				paths = append(paths, p)
-			}
-		}
-	}
-	return paths
-}
-
-// names reports messages that speak of one of some files.
-func names(messages []session.Message, paths []string) bool {
-	for _, m := range messages {
-		text := m.Content.Text()
-		if m.ToolResult != nil {
-			text += m.ToolResult.Content
-		}
-		for _, call := range m.ToolCalls {
-			text += string(call.Arguments)
-		}
-		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(text, p) }) {
-			return true
-		}
-	}
-	return false
-}
-
 const (
 	minSummary     = 800
 	maxSummary     = 4000
@@ -340,16 +214,14 @@ const (
 )
 
 // summarise asks the model what is worth keeping of what leaves. It is a turn
-// like any other.
-func (r *Run) summarise(ctx context.Context, model llm.Model, q llm.Request, c choice, room int) (session.Summary, edit, error) {
-	slack := room - c.tokens
+// like any other. Slack is how many tokens what stays leaves free.
+func (r *Run) summarise(ctx context.Context, model llm.Model, q llm.Request, previous string, leaving []session.Message, slack int) (session.Summary, edit, error) {
 	most := min(max(int(summaryShare*float64(slack)), minSummary), maxSummary)
-	from := c.leaving[0].Seq
 	var lines []string
-	if before := r.session().Window().Summary; before != nil {
-		lines, from = append(lines, "Summary so far: "+before.Text), before.FromSeq
+	if previous != "" {
+		lines = append(lines, "Summary so far: "+previous)
 	}
-	for _, m := range c.leaving {
+	for _, m := range leaving {
 		lines = append(lines, lineOf(m))
 	}
 	q.Tools, q.ResponseFormat, q.System, q.Params.MaxOutputTokens = nil, nil, summaryText, &most
@@ -357,18 +229,11 @@ func (r *Run) summarise(ctx context.Context, model llm.Model, q llm.Request, c c
 		ID: r.x.c.NewID(), Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(strings.Join(lines, "\n\n")),
 	}}
 	response, err := r.ask(ctx, model, q)
-	if err == nil && response.Content.Blank() {
-		err = errors.New("the summary is blank")
-	}
 	if err != nil {
-		if ctx.Err() != nil || errors.Is(err, session.ErrFenced) {
-			return session.Summary{}, edit{}, err
-		}
-		return session.Summary{}, edit{}, &compactionError{fmt.Errorf("summarise %d messages: %w", len(c.leaving), err)}
+		return session.Summary{}, edit{}, err
 	}
 	return session.Summary{
-		Text: strings.TrimSpace(response.Content.Text()), FromSeq: from, ToSeq: c.leaving[len(c.leaving)-1].Seq,
-		Model: response.Model, Usage: response.Usage, Cost: max(response.Cost, 0), CreatedAt: r.x.c.Clock(),
+		Text: strings.TrimSpace(response.Content.Text()), Model: response.Model, Usage: response.Usage, Cost: max(response.Cost, 0), CreatedAt: r.x.c.Clock(),
 	}, r.counted(spent{response.Model, response.Usage, response.Cost}), nil
 }
 

@@ -51,13 +51,7 @@ func (x *Executor) Recover(ctx context.Context) ([]Rescued, error) {
 			}
 			continue
 		}
-		wg.Go(func() {
-			result, err := x.Resume(ctx, id)
-			if result.Already || errors.Is(err, session.ErrTaskTerminal) { // another was faster
-				return
-			}
-			found[i] = &Rescued{ID: id, Resumed: true, Row: result.Row, Err: err}
-		})
+		wg.Go(func() { found[i] = x.resumeLost(ctx, id) })
 	}
 	wg.Wait()
 	var all []Rescued
@@ -67,6 +61,35 @@ func (x *Executor) Recover(ctx context.Context) ([]Rescued, error) {
 		}
 	}
 	return all, nil
+}
+
+// RecoverTask is Recover for one task. It reports whether there was something to
+// do.
+func (x *Executor) RecoverTask(ctx context.Context, id string) (did bool, err error) {
+	row, err := x.Get(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if stuck, err := x.stuck(ctx, row); err != nil || !stuck {
+		return false, err
+	}
+	settled, wants, err := x.settle(ctx, id)
+	if err != nil || !wants {
+		return settled.Status != row.Status, err
+	}
+	if done := x.resumeLost(ctx, id); done != nil {
+		return true, done.Err
+	}
+	return false, nil
+}
+
+// resumeLost resumes a task; nil if another process was faster.
+func (x *Executor) resumeLost(ctx context.Context, id string) *Rescued {
+	result, err := x.Resume(ctx, id)
+	if result.Already || errors.Is(err, session.ErrTaskTerminal) {
+		return nil
+	}
+	return &Rescued{ID: id, Resumed: true, Row: result.Row, Err: err}
 }
 
 // stuck reports a task that could go on and that nobody need do anything for.

@@ -101,4 +101,10 @@ func TestRules_theUsersFileMayBeALinkButNoPipe(t *testing.T) {
 	if _, _, err := rules.Rules(context.Background(), task.Workspace{ID: "w"}); !errors.Is(err, session.ErrRule) {
 		t.Errorf("a pipe: %v", err)
 	}
+	if err := errors.Join(os.Remove(profile), os.Symlink(filepath.Join(dir, "gone.json"), profile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := rules.Rules(context.Background(), task.Workspace{ID: "w"}); !errors.Is(err, session.ErrRule) {
+		t.Errorf("a link that leads nowhere: %v", err)
+	}
 }

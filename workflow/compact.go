@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
@@ -65,11 +66,7 @@ func (r *run) tooLong(u unit, c spec.Compaction, model llm.Model) (upTo string, 
 	all := r.remembered(u)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tokens := 0
-	for _, m := range all {
-		tokens += countTokens(model, m)
-	}
-	if tokens < c.WhenTokensOver {
+	if (memory.With{Count: memory.CountBy(model)}).Measure(model, llm.Request{Messages: all}).Messages < c.WhenTokensOver {
 		return "", nil
 	}
 	most := min(int(c.SummaryRatio*float64(len(all))), len(all)-c.PreserveRecentMessages)
@@ -97,24 +94,6 @@ func (r *run) summaryOf(u unit) (covers int, summary *session.Message) {
 		}
 	}
 	return 0, nil
-}
-
-// countTokens counts the tokens of a message: exactly where the model can, else
-// as about four letters each.
-func countTokens(model llm.Model, m session.Message) int {
-	if counter, ok := model.(llm.TokenCounter); ok {
-		if n, name := counter.CountTokens(m); name != "" {
-			return n
-		}
-	}
-	n := len(m.Content.Text())
-	for _, call := range m.ToolCalls {
-		n += len(call.Name) + len(call.Arguments)
-	}
-	if m.ToolResult != nil {
-		n += len(m.ToolResult.Content)
-	}
-	return n/4 + 4
 }
 
 // summarise asks for the summary, unless that was done before, and commits it.

@@ -43,6 +43,23 @@ type Host struct {
 	Now func() time.Time // nil: the machine's clock
 }
 
+// HostFromCatalog returns a host whose models are found by their names, such as
+// openai/gpt-4.1; a *catalog.Catalog finds them. A spec with a model that cannot
+// be found is refused. Where a model's server is, the catalog knows: runtime.host
+// of a spec has no effect. The host has no tools; set Tools for some.
+func HostFromCatalog(models llm.Models) Host {
+	return Host{
+		Models: func(m spec.Model) (string, llm.Model, error) {
+			model, err := models.Model(m.Name())
+			return m.Name(), model, err
+		},
+		Env: spec.Env{Getenv: os.Getenv, Reach: func(m spec.Model) error {
+			_, err := models.Model(m.Name())
+			return err
+		}},
+	}
+}
+
 // Toolbox has the tools of a run.
 type Toolbox interface {
 	// For returns the tools of a unit, by the names its spec lists; where it has

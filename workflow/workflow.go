@@ -12,6 +12,8 @@
 // client's result. Runtime.Respond brings the response, from any process; the
 // next Resume takes it.
 //
+//	models, err := catalog.New(catalog.Config{})
+//	host := workflow.HostFromCatalog(models)
 //	spec, err := workflow.Load("review.yaml", nil)
 //	res, err := workflow.Start(ctx, rt, spec, workflow.RunOptions{Host: host})
 //	// res.Status is paused: a person is asked something

@@ -178,13 +178,20 @@ func (c *course) draftRows(p *spec.Evaluator) []row {
 			rows = append(rows, row{label: fmt.Sprintf("revise %d", n-1), agent: p.Producer, piece: revised})
 		}
 	}
-	if len(rows) == 1 {
-		rows = append(rows, row{
-			label: "judge 1", agent: p.Judge.Agent,
-			note: fmt.Sprintf("score %d is good enough, %d tries", p.Accept.MinScore, p.Accept.MaxIters),
-		})
+	if len(rows) > 1 {
+		return rows
 	}
-	return rows
+	rows = append(rows, row{
+		label: "judge 1", agent: p.Judge.Agent,
+		note: fmt.Sprintf("score %d is good enough, %d tries", p.Accept.MinScore, p.Accept.MaxIters),
+	})
+	if len(c.pieces) > 0 {
+		return rows
+	}
+	if p.Gate != nil {
+		rows = append(rows, row{label: "gate 1", agent: person, note: "where it is not good enough"})
+	}
+	return append(rows, row{label: "revise 1", agent: p.Producer, note: "where it is not good enough, then judge 2"})
 }
 
 // workerRows returns the plan, a line for each of its tasks, and what follows.
@@ -238,7 +245,7 @@ func (c *course) nodeRows(g *spec.Graph) []row {
 	var rows []row
 	for _, n := range g.Nodes {
 		at := c.last("node/" + n.Name + "@")
-		r := row{label: n.Name, agent: n.Value.Agent, piece: at, note: leads(g, n.Name)}
+		r := row{label: n.Name, agent: n.Value.Agent, piece: at, note: leads(g, n.Name, len(c.pieces) == 0)}
 		if n.Value.Ask != nil {
 			r.agent = person
 		}
@@ -252,14 +259,17 @@ func (c *course) nodeRows(g *spec.Graph) []row {
 	return rows
 }
 
-// leads returns where a node leads.
-func leads(g *spec.Graph, node string) string {
+// leads returns where a node leads and, where it is wanted, on which condition.
+func leads(g *spec.Graph, node string, conditions bool) string {
 	for _, e := range g.Edges {
 		if e.From != node {
 			continue
 		}
 		to := slices.Clone(e.To)
 		for _, choice := range e.Choose {
+			if conditions {
+				choice.To += " (" + choice.When + ")"
+			}
 			to = append(to, choice.To)
 		}
 		return "→ " + strings.Join(slices.Compact(to), " or ")

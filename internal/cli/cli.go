@@ -122,7 +122,8 @@ Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that n
 HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
 names them; HOLDFAST_NO_WEB no tools that use the web, whatever else is allowed; NO_COLOR no
 colours; HOLDFAST_DEBUG prints a stack when the program fails;
-HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms.
+HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms;
+HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
 
 Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
 failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,

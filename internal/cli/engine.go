@@ -28,6 +28,7 @@ import (
 // engine finds the models of the specs that are run here.
 type engine struct {
 	*program
+	instead string // the name of a model that is asked in place of those of specs; empty: none
 
 	mu    sync.Mutex
 	found map[spec.Connection]llm.Model // guarded by mu
@@ -38,11 +39,43 @@ const offlineProvider = "offline"
 
 // env returns what there is to run specs with.
 func (e *engine) env() spec.Env {
-	return spec.Env{Getenv: e.getenv, Providers: []string{offlineProvider}}
+	made := spec.Env{Getenv: e.getenv, Providers: []string{offlineProvider}}
+	if e.instead != "" {
+		made.Reach = func(spec.Model) error {
+			_, _, err := e.modelInstead()
+			return err
+		}
+	}
+	return made
+}
+
+// modelInstead finds the model that is asked in place of those of specs.
+func (e *engine) modelInstead() (string, llm.Model, error) {
+	if e.instead == offline.Name {
+		pace, err := e.pace()
+		return offline.Name, offline.Model{Pace: pace}, err
+	}
+	if e.offline {
+		return "", nil, e.refuseServer(fmt.Sprintf("the model %q", e.instead))
+	}
+	all, err := e.catalog()
+	if err != nil {
+		return "", nil, err
+	}
+	model, err := all.Model(e.instead)
+	return e.instead, model, err
+}
+
+// refuseServer says that something runs on a server where there is to be none.
+func (e *engine) refuseServer(what string) error {
+	return &unavailableError{what: what + " runs on a server, and --offline refuses it", remedy: "run without --offline"}
 }
 
 // model finds a model. It is a workflow.Host's Models.
 func (e *engine) model(m spec.Model) (string, llm.Model, error) {
+	if e.instead != "" {
+		return e.modelInstead()
+	}
 	if m.Provider == offlineProvider {
 		pace, err := e.pace()
 		return offline.Name, offline.Model{Pace: pace}, err
@@ -53,7 +86,7 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 	}
 	name := conn.Provider + "/" + conn.ModelID
 	if e.offline { // of a spec that was changed meanwhile
-		return "", nil, &unavailableError{what: fmt.Sprintf("the model %q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
+		return "", nil, e.refuseServer(fmt.Sprintf("the model %q", name))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,9 +106,12 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 
 // check refuses a spec with models on servers where there is to be none.
 func (e *engine) check(s *spec.Spec) error {
+	if e.instead != "" {
+		return nil // env refuses that one
+	}
 	for _, a := range s.Agents {
 		if e.offline && s.ModelOf(a.Value).Provider != offlineProvider {
-			return &unavailableError{what: fmt.Sprintf("the model of agent %q runs on a server, and --offline refuses it", a.Name), remedy: "run without --offline"}
+			return e.refuseServer(fmt.Sprintf("the model of agent %q", a.Name))
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func (p *program) newJob(o *order) (*job, error) {
 		return nil, err
 	}
 	j := &job{program: p, order: o, http: http}
-	j.engine = &engine{program: p}
+	j.engine = &engine{program: p, instead: o.model}
 	j.vars, err = parseVariables(o.vars)
 	return j, err
 }

@@ -6,10 +6,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/catalog"
 	"github.com/holdfast-dev/holdfast/llm/tiktoken"
+	"github.com/holdfast-dev/holdfast/session"
 )
 
 // catalog has the providers of the environment, what is known of models, and
@@ -28,6 +30,13 @@ func (p *program) catalogWith(variables []string, more ...catalog.Provider) (*ca
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, fmt.Errorf("HOLDFAST_MODEL_CARDS %s: %w", path, err)
 		}
+	}
+	if text := p.getenv("HOLDFAST_MODEL_SILENCE"); text != "" {
+		silence, err := time.ParseDuration(text)
+		if err != nil || silence <= 0 {
+			return nil, &session.InvalidError{Field: "HOLDFAST_MODEL_SILENCE", Reason: fmt.Sprintf("%q is not a duration such as 20m", text)}
+		}
+		c.Idle = silence
 	}
 	return catalog.New(c)
 }

@@ -31,6 +31,7 @@ type order struct {
 	forget      bool   // the session is not kept
 	paths       []string
 	trace       bool
+	model       string // in place of those of the spec
 	verbose     bool
 	stop        <-chan struct{} // closed when the run is to stop in order
 }
@@ -112,6 +113,7 @@ func (p *program) runFlags(f *pflag.FlagSet, o *order) {
 	f.BoolVar(&o.reopen, "reopen", false, "go on also with a run that was cancelled")
 	f.StringArrayVar(&o.paths, "allow-path", nil, "let file tools reach `DIR` besides the working directory; may be repeated")
 	f.Bool("bypass-tool-consent", false, "accepted and without effect: tools never ask")
+	f.StringVar(&o.model, "model", "", "ask the model `NAME`, such as openai/gpt-4.1, in place of those of the spec; for this command only")
 	f.BoolVar(&o.trace, "trace", false, "write the course of the run to NAME-trace.json, and show it to artifacts")
 	f.BoolVar(&p.debug, "debug", false, "as --verbose, and a stack when the program itself fails")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show what each unit answered")

@@ -80,7 +80,11 @@ func (p *program) taskShowCommand() *cobra.Command {
 			row.PendingApprovals = len(waiting) // without those that have their response
 			switch {
 			case whole:
-				return p.printJSON(map[string]any{"row": row, "state": state, "pending": waiting})
+				return p.printJSON(struct {
+					Row     task.Row              `json:"row"`
+					State   session.TaskState     `json:"state"`
+					Pending []session.PendingCall `json:"pending"`
+				}{row, state, waiting})
 			case p.json:
 				return p.printJSON(struct {
 					task.Row

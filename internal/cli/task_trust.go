@@ -49,7 +49,7 @@ directory unless you say otherwise.
 			if err != nil {
 				return err
 			}
-			return p.printResult(map[string]any{"root": root, "trusted": false}, "%s is not trusted any more", printable(root))
+			return p.printResult(trustChange{Root: root}, "%s is not trusted any more", printable(root))
 		}
 		rules, err := trust.Add(root, p.now())
 		if err != nil {
@@ -58,9 +58,16 @@ directory unless you say otherwise.
 		for _, r := range rules {
 			p.err.status("%s %s", r.Effect, permission.Preview(r.Scope))
 		}
-		return p.printResult(map[string]any{"root": root, "trusted": true, "rules": rules}, "%s is trusted until its rules change", printable(root))
+		return p.printResult(trustChange{Root: root, Trusted: true, Rules: rules}, "%s is trusted until its rules change", printable(root))
 	}
 	return cmd
+}
+
+// trustChange is what --json prints of it.
+type trustChange struct {
+	Root    string         `json:"root"`
+	Trusted bool           `json:"trusted"`
+	Rules   []session.Rule `json:"rules,omitempty"`
 }
 
 func (p *program) listTrusted(trust *task.Trust) error {

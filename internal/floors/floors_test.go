@@ -78,10 +78,15 @@ var building = map[string]place{
 	"projector": {floor: 4},
 
 	// Sessions over HTTP: who may ask, the errors on the wire, both ends.
-	"apikey":           {floor: 4},
+	"internal/table":   {floor: 4},
+	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
 	"server":           {floor: 5},
 	"client":           {floor: 4},
+
+	// What waits is worked on.
+	"schedule": {floor: 4, also: []string{"internal/table"}},
+	"worker":   {floor: 5},
 
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},

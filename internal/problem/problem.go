@@ -65,6 +65,7 @@ const (
 	CodeBadRequest      = "bad_request"
 	CodeInternal        = "internal"
 	CodeCancelled       = "cancelled"
+	CodeMediaType       = "unsupported_media_type"
 )
 
 // kind is one row of the table of errors.

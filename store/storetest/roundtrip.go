@@ -193,7 +193,7 @@ func callsWait() []session.Change {
 		scope, {Kind: session.ScopePath, Path: "/a"}, {Kind: session.ScopeCommandPrefix, Prefix: "git"}, {Kind: session.ScopeMCPServer, ServerName: "s"},
 	} {
 		rule := session.Rule{
-			ID: fmt.Sprint("r", i), Source: session.SourceSession, Effect: session.EffectAllow, Scope: s, CreatedAt: 1, Metadata: map[string]any{"why": "asked"},
+			ID: fmt.Sprint("r", i), Source: session.SourceSession, Effect: session.EffectAllow, Scope: s, CreatedAt: 1, Metadata: session.Values{"why": json.RawMessage(`"asked"`)},
 		}
 		call.Choices = append(call.Choices, session.Choice{Value: "allow_session", Label: "always", Rule: &rule})
 		permitted = append(permitted, session.PermissionRuleAdded(rule))

@@ -65,7 +65,7 @@ func fullTask() session.TaskState {
 
 func fullPermissions() *session.Permissions {
 	scope := session.Scope{Kind: session.ScopeDomain, ToolName: "t", ToolPrefix: "p", Domain: "example.org"}
-	rule := session.Rule{ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: scope, CreatedAt: 1, Metadata: map[string]any{"why": "asked"}}
+	rule := session.Rule{ID: "r", Source: session.SourceSession, Effect: session.EffectAllow, Scope: scope, CreatedAt: 1, Metadata: session.Values{"why": json.RawMessage(`"asked"`)}}
 	more := func(s session.Scope) session.Rule {
 		return session.Rule{Source: session.SourceSession, Effect: session.EffectDeny, Scope: s}
 	}

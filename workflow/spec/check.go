@@ -15,6 +15,9 @@ type Env struct {
 	Getenv func(name string) string
 	// Providers are served whatever the environment says.
 	Providers []string
+	// Reach, where it is set, says why a model cannot be reached, whatever the
+	// environment says.
+	Reach func(m Model) error
 	// Tools are the native tools there are; nil: all that come with the program.
 	Tools []string
 }
@@ -63,10 +66,10 @@ func (c *checker) providers() {
 	reported := map[string]bool{}
 	for _, a := range c.spec.Agents {
 		m := c.spec.ModelOf(a.Value)
-		if slices.Contains(c.env.Providers, m.Provider) {
+		if slices.Contains(c.env.Providers, m.Provider) && c.env.Reach == nil {
 			continue
 		}
-		_, lacks := m.connect(c.env.getenv)
+		lacks := c.lacks(m)
 		if lacks == nil {
 			continue
 		}
@@ -79,6 +82,18 @@ func (c *checker) providers() {
 			c.add(p, lacks.remediation, "%s", lacks.reason)
 		}
 	}
+}
+
+// lacks returns what is missing to reach a model, nil where nothing is.
+func (c *checker) lacks(m Model) *missing {
+	if c.env.Reach == nil {
+		_, lacks := m.connect(c.env.getenv)
+		return lacks
+	}
+	if err := c.env.Reach(m); err != nil {
+		return &missing{"provider", err.Error(), "set it up, or use another provider"}
+	}
+	return nil
 }
 
 // Connection is how an agent's model is reached from here. A spec without issues

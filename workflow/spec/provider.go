@@ -46,6 +46,11 @@ var providers = map[string]provider{
 	},
 }
 
+// Name returns provider/model, with the provider's usual model where m names none.
+func (m Model) Name() string {
+	return m.Provider + "/" + cmp.Or(m.ModelID, providers[m.Provider].model)
+}
+
 // missing is a setting without which a model cannot be reached.
 type missing struct {
 	key                 string // of the runtime or an agent

@@ -1,0 +1,61 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/catalog"
+	"github.com/holdfast-dev/holdfast/store/inmem"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
+)
+
+func TestHostFromCatalog_findsModelsByName(t *testing.T) {
+	t.Parallel()
+	rt := runtime(t, inmem.New(inmem.Config{}))
+	model := &actor{answer: echo}
+	host := workflow.HostFromCatalog(llm.Map{"anthropic/claude-sonnet-4-20250514": model, "mine/m": model})
+	text := `
+version: 1
+name: x
+runtime: {provider: anthropic}
+agents: {a: {prompt: A.}, b: {prompt: B., provider: PROVIDER, model_id: m}}
+pattern: {type: chain, config: {steps: [{agent: a, input: one}, {agent: b, input: two}]}}`
+	res, err := workflow.Start(t.Context(), rt, load(t, strings.ReplaceAll(text, "PROVIDER", "mine"), nil), workflow.RunOptions{Host: host, Out: t.TempDir()})
+	if err != nil || res.LastResponse != "re: two" || model.calls() != 2 {
+		t.Errorf("the run ended as %+v, %v", res, err)
+	}
+	_, err = workflow.Start(t.Context(), rt, load(t, strings.ReplaceAll(text, "PROVIDER", "theirs"), nil), workflow.RunOptions{Host: host, Out: t.TempDir()})
+	var refused *workflow.UnsupportedError
+	if !errors.As(err, &refused) || len(refused.Issues) != 1 || refused.Issues[0].Pointer != "/agents/b/provider" || !strings.Contains(refused.Issues[0].Reason, "theirs/m") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func ExampleHostFromCatalog() {
+	ctx := context.Background()
+	rt, err := holdfast.New(holdfast.Config{Store: inmem.New(inmem.Config{})})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	models, err := catalog.New(catalog.Config{}) // by the keys of the environment
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	host := workflow.HostFromCatalog(models)
+	host.OnEvent = func(e workflow.Event) { fmt.Println(e.Type) }
+	review, err := workflow.Load("review.yaml", spec.Map[string]{{Name: "topic", Value: "tea"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := workflow.Start(ctx, rt, review, workflow.RunOptions{Host: host})
+	fmt.Println(res.Status, res.LastResponse, err)
+}
