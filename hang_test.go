@@ -1,7 +1,6 @@
 package holdfast_test
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,11 +18,7 @@ import (
 func TestClose_returnsWhenTheStoreDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for silentFrom, over := int64(1), false; !over; silentFrom++ {
-		t.Run(fmt.Sprintf("from call %d", silentFrom), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				over = closesThoughSilent(t, silentFrom)
-			})
-		})
+		synctest.Test(t, func(t *testing.T) { over = closesThoughSilent(t, silentFrom) })
 	}
 }
 
@@ -60,10 +55,10 @@ func closesThoughSilent(t *testing.T, silentFrom int64) (over bool) {
 	select {
 	case err := <-closed:
 		if err != nil {
-			t.Errorf("close: %v", err)
+			t.Errorf("silent from call %d on: close: %v", silentFrom, err)
 		}
 	case <-time.After(time.Hour):
-		t.Fatal("Close has not returned after an hour")
+		t.Fatalf("silent from call %d on: Close has not returned after an hour", silentFrom)
 	}
 	if err := <-ended; over && err != nil {
 		t.Errorf("the undisturbed turn ended with %v", err)

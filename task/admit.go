@@ -102,8 +102,9 @@ func (x *Executor) Admit(ctx context.Context, a Arrival) (Row, error) {
 	for _, item := range items {
 		if _, err := x.rt.Post(ctx, made.ID(), item); err != nil {
 			finishing, done := store.Finish(ctx)
-			defer done()
-			return Row{}, errors.Join(err, x.rt.Purge(finishing, made.ID()))
+			err = errors.Join(err, x.rt.Purge(finishing, made.ID()))
+			done()
+			return Row{}, err
 		}
 	}
 	return rowOf(made.Info())

@@ -149,7 +149,8 @@ func (p *program) checkStore(ctx context.Context, e *env, only string) (storeHea
 		found.Warnings = append(found.Warnings, warnings...)
 	}
 	if only != "" {
-		return found, e.checkSession(ctx, only, &found)
+		err := e.checkSession(ctx, only, &found)
+		return found, err
 	}
 	if doctor, ok := e.store.(store.Doctors); ok {
 		shown := p.progress("checking", "step")
