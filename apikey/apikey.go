@@ -48,6 +48,7 @@ const Tenant = "holdfast-keys"
 
 const (
 	prefix   = "hf"
+	reserved = "holdfast-" // tenants of keys, schedules and nodes
 	maxLabel = 200
 
 	// maxAge is how long a node trusts what it read: a revoked key works at most
@@ -134,8 +135,8 @@ func (k *Keys) check(want Key) error {
 		return err
 	}
 	switch {
-	case want.Tenant == Tenant:
-		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("%q is reserved for the keys themselves", Tenant)}
+	case strings.HasPrefix(want.Tenant, reserved):
+		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("names that begin with %q are reserved", reserved)}
 	case len(want.Scopes) == 0:
 		return &session.InvalidError{Field: "scopes", Reason: "a key needs at least one of " + scopeNames()}
 	case len(want.Label) > maxLabel:

@@ -120,8 +120,8 @@ func (s *Schedules) check(want Schedule) (time.Time, error) {
 	switch {
 	case len(want.ID) > maxID:
 		return refuse("id", fmt.Sprintf("is longer than %d bytes", maxID))
-	case want.Tenant == Tenant:
-		return refuse("tenant", fmt.Sprintf("%q is reserved for the schedules themselves", Tenant))
+	case strings.HasPrefix(want.Tenant, "holdfast-"):
+		return refuse("tenant", `names that begin with "holdfast-" are reserved`)
 	case (want.SessionID == "") == (want.Agent == nil):
 		return refuse("sessionId", "give a session or an agent, one of the two")
 	case strings.TrimSpace(want.Text) == "":

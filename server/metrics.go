@@ -58,6 +58,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	fmt.Fprintf(w, "holdfast_streams_open %d\n", s.limits.openStreams())
+	s.writeWork(r.Context(), w)
 	s.metrics.set.WritePrometheus(w)
 	counters.WriteProcessMetrics(w)
 }

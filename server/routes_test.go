@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/workflow"
@@ -130,9 +131,9 @@ func (s schema) example(defs map[string]schema, depth int) any {
 }
 
 // estate is what one tenant has: a chat with a pending call and a memory, a task,
-// a run and a key.
+// a run, a key and a schedule.
 type estate struct {
-	chat, task, run, pending, key string
+	chat, task, run, pending, key, schedule string
 }
 
 const ownKey = "own-key"
@@ -171,6 +172,8 @@ func newEstate(n *node) estate {
 		n.t.Fatal(err)
 	}
 	e.key = keys[0].ID
+	planned := want[schedule.Schedule](n.t, n.do("POST", "/v1/schedules", request{body: map[string]any{"cron": "@daily", "sessionId": e.chat, "text": "secret"}}), 201)
+	e.schedule = planned.ID
 	return e
 }
 
@@ -184,8 +187,11 @@ func (e estate) fill(r route) string {
 		ref = e.run
 	}
 	id := e.pending
-	if strings.HasPrefix(r.path, "/v1/keys/") {
+	switch {
+	case strings.HasPrefix(r.path, "/v1/keys/"):
 		id = e.key
+	case strings.HasPrefix(r.path, "/v1/schedules/"):
+		id = e.schedule
 	}
 	path := strings.NewReplacer("{ref}", ref, "{name}", "ClearSession", "{id}", id, "{scope}", "session", "{key}", ownKey, "{version}", "1").Replace(r.path)
 	if r.id == "follow-topics" {
@@ -219,10 +225,11 @@ func (e estate) standing(n *node) string {
 	b.Write(n.do("GET", "/v1/sessions/"+e.chat+"/memory/session", request{}).body)
 	list := want[struct{ Items []struct{ ID string } }](n.t, n.do("GET", "/v1/keys", request{}), 200)
 	b.WriteString(jsonText(n.t, list))
+	b.Write(n.do("GET", "/v1/schedules/"+e.schedule, request{}).body)
 	return b.String()
 }
 
-func jsonText(t *testing.T, v any) string {
+func jsonText(t testing.TB, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -244,7 +251,7 @@ func TestRoutes_hideOtherTenants(t *testing.T) {
 	n, e := newEstateNode(t)
 	other := n.key("other", apikey.Admin)
 	before := e.standing(n)
-	own := []string{e.chat, e.task, e.run, e.pending, e.key, ownKey, "secret"}
+	own := []string{e.chat, e.task, e.run, e.pending, e.key, e.schedule, ownKey, "secret"}
 	named := 0
 	for _, r := range documented(n) {
 		path := e.fill(r)

@@ -19,7 +19,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/worker"
 )
 
 // Config says what a server offers. Runtime and Keys are required.
@@ -36,6 +39,10 @@ type Config struct {
 	// on at a time; 0: 32. More of them wait.
 	MaxWork int
 
+	Schedules *schedule.Schedules  // nil: none are offered
+	Work      store.Work           // what waits in the store; nil: it is not shown
+	Loads     func() []worker.Load // how busy the worker of this process is; nil: there is none
+
 	// Hosts are names that requests may be addressed to besides localhost and
 	// IP addresses. It protects a server on loopback from pages that point a name
 	// of their own at it.
@@ -45,6 +52,7 @@ type Config struct {
 	Origins []string
 
 	MaxBody    int64         // bytes of a request; 0: 8 MiB
+	BodyWait   time.Duration // how long the body of a request may take to arrive; 0: 30 s
 	MaxStreams int           // open event streams per key; 0: 100
 	Rate       float64       // requests per second and key; 0: 200
 	Heartbeat  time.Duration // of a silent event stream; 0: 15 s
@@ -99,6 +107,7 @@ func New(c Config) (*Server, error) {
 		c.Now = time.Now
 	}
 	c.MaxBody = cmp.Or(c.MaxBody, 8<<20)
+	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
 	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
 	c.Rate = cmp.Or(c.Rate, 200)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
@@ -123,6 +132,8 @@ func New(c Config) (*Server, error) {
 	s.addStats()
 	s.addCatalogue()
 	s.addKeys()
+	s.addSchedules()
+	s.addWaiting()
 	s.addSystem(mux)
 	mux.HandleFunc("GET /metrics", s.writeMetrics)
 	s.addEvents(mux)
@@ -197,7 +208,7 @@ func callerOf(ctx context.Context) caller {
 func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle func(ctx context.Context, c caller, in *I) (*O, error)) {
 	op.Security = []map[string][]string{{"key": {}}}
 	op.Description = describeScope(op.Description, scope)
-	op.MaxBodyBytes = s.config.MaxBody
+	op.MaxBodyBytes, op.BodyReadTimeout = s.config.MaxBody, s.config.BodyWait
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
 		if err := s.permit(c, scope); err != nil {

@@ -83,6 +83,9 @@ func (p *program) run(args []string) (code int) {
 		p.json = p.json || asksForJSON(args) // the flags may not have been read
 		err = &usageError{command: cmd.CommandPath(), err: err}
 	}
+	if err == nil && p.out.failed != nil {
+		err = fmt.Errorf("not all of the output was written: %w; the session has it", p.out.failed)
+	}
 	return p.report(err)
 }
 
@@ -146,14 +149,14 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.keysCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.versionCommand())
 	return root
 }
 
 // reading are the commands that only look: they make no store.
 var reading = []string{
 	"pending", "recover", "sessions list", "sessions show", "sessions log", "sessions history", "sessions diff", "sessions usage",
-	"sessions export", "task list", "task show", "task log", "task watch", "task export",
+	"sessions export", "schedules list", "task list", "task show", "task log", "task watch", "task export",
 }
 
 // begin runs once the command line is parsed.
@@ -189,7 +192,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(), p.suspendCommand(), p.resumeCommand(), p.deleteCommand(), p.cleanupCommand(),
 		p.continueCommand(), p.retryCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
-		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
+		p.createCommand(), p.failCommand(), p.expireCommand(), p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
 		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())
 	return group("sessions", "list, show and change sessions", commands...)
 }

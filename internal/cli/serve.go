@@ -12,8 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/worker"
 )
 
 // serving is how a server runs.
@@ -22,8 +25,9 @@ type serving struct {
 	hosts     []string
 	origins   []string
 	cert, key string
-	drain     time.Duration
 	quiet     bool
+	noWork    bool
+	slots     slots
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -40,6 +44,9 @@ Every request needs a key, also on this machine: "holdfast keys create" makes on
 first start makes an administrator's key and prints it once. docs/server.md has the first
 requests, docs/openapi.json every route.
 
+Beside that it works on what waits in the store, as "holdfast work" does: interrupted
+turns, inboxes, tasks, runs and schedules. --no-work leaves that to others.
+
 At the end the server takes no new streams, gives turns --drain to finish and then
 interrupts them: nothing is lost, any process can continue them.`,
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.serve(ctx, e, s) }),
@@ -50,7 +57,8 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.StringSliceVar(&s.origins, "cors-origin", nil, "an `ORIGIN` whose pages may read responses, such as https://app.example")
 	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of the certificate")
-	f.DurationVar(&s.drain, "drain", 30*time.Second, "how long turns may go on at the end")
+	s.slots.addFlags(cmd)
+	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
 	return p.addPermissionFlags(cmd)
 }
@@ -65,11 +73,19 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	}
 	keys := apikey.New(e.Runtime, p.now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
 	if err := p.addWork(e, &config); err != nil {
 		return err
+	}
+	var background *worker.Worker
+	if config.Work != nil && !s.noWork {
+		var err error
+		if background, err = p.newWorker(e, config, s.slots, config.Logger); err != nil {
+			return err
+		}
+		config.Loads = background.Loads
 	}
 	api, err := server.New(config)
 	if err != nil {
@@ -97,6 +113,13 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if first != "" {
 		p.err.status("an administrator's key, shown this once: %s", first)
 	}
+	worked := make(chan struct{})
+	go func() {
+		defer close(worked)
+		if background != nil {
+			background.Run(ctx)
+		}
+	}()
 	ended := make(chan error, 1)
 	go func() {
 		if s.cert != "" {
@@ -110,8 +133,16 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	p.err.status("ending: turns have %s to finish", s.drain)
-	return p.endServer(context.WithoutCancel(ctx), web, s.drain)
+	p.err.status("ending: turns have %s to finish", s.slots.drain)
+	err = p.endServer(context.WithoutCancel(ctx), web, s.slots.drain)
+	<-worked
+	return err
+}
+
+// workOf returns what says which work waits in a store; nil if it cannot.
+func workOf(st store.Store) store.Work {
+	work, _ := st.(store.Work)
+	return work
 }
 
 // endServer ends a server: streams at once, requests when they are done or

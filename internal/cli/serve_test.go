@@ -34,8 +34,13 @@ var (
 
 func startServer(t *testing.T, store string, args ...string) *served {
 	t.Helper()
+	return startServerWith(t, store, []string{"HOLDFAST_OFFLINE_PACE=0s"}, args...)
+}
+
+func startServerWith(t *testing.T, store string, env []string, args ...string) *served {
+	t.Helper()
 	s := &served{cmd: exec.CommandContext(t.Context(), "holdfast", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), lines: make(chan string, 1000)}
-	s.cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store, "HOLDFAST_OFFLINE_PACE=0s", "GORACE="+noSleep)
+	s.cmd.Env = append(append(os.Environ(), "HOLDFAST_STORE="+store, "GORACE="+noSleep), env...)
 	out, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -126,5 +131,62 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	out, err := revoke.Output()
 	if err != nil || strings.Count(string(out), `"scopes"`) != 1 || strings.Contains(string(out), key) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A server that is killed in the middle of an answer leaves it to whoever works
+// on the store.
+func TestWork_continuesWhatAKilledServerBegan(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + filepath.Join(t.TempDir(), "s.db")
+	s := startServerWith(t, store, []string{"HOLDFAST_OFFLINE_PACE=10m"}, "--quiet")
+	c, err := client.New(client.Config{URL: s.url, Key: firstKey.FindString(s.await(t, "administrator's key"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	made, err := c.Create(ctx, client.NewSession{Definition: &session.Definition{Name: "echo"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = c.Send(ctx, made.ID, holdfast.SendMessage{Text: "hello"}) }() // nobody answers it here
+	for u, err := range c.Follow(ctx, made.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Record == nil {
+			continue
+		}
+		if _, begun := u.Record.Change.(session.ExecutionStarted); begun {
+			break
+		}
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Wait() // it was killed
+	work := exec.CommandContext(ctx, "holdfast", "work", "--quiet")
+	work.Env = append(os.Environ(), "HOLDFAST_STORE="+store, "HOLDFAST_OFFLINE_PACE=0s", "GORACE="+noSleep)
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		show := exec.CommandContext(ctx, "holdfast", "sessions", "history", made.ID)
+		show.Env = work.Env
+		out, err := show.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if strings.Count(string(out), "hello") > 1 { // the message, and the answer to it
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := work.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Wait(); err != nil {
+		t.Errorf("a worker that was told to end: %v", err)
 	}
 }

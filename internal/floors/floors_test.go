@@ -81,8 +81,8 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5},
-	"client":           {floor: 4},
+	"server":           {floor: 5, also: []string{"worker"}},
+	"client":           {floor: 5},
 
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},
