@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,14 +70,14 @@ func (rt *Runtime) checkDefinition(ctx context.Context, def session.Definition, 
 		}
 		if m.SummaryModel != "" {
 			if _, _, err := rt.Model(m.SummaryModel); err != nil {
-				add("memory.summaryModel", "%v", err)
+				problems = append(problems, modelProblem("memory.summaryModel", err))
 			}
 		}
 	}
 	model = cmp.Or(model, def.Model)
 	name, found, err := rt.Model(model)
 	if err != nil && model != "" { // without any model only sending is refused
-		add("model", "%v", err)
+		problems = append(problems, modelProblem("model", err))
 	}
 	if _, priced := found.(llm.Priced); err == nil && !priced && def.Budget != nil && def.Budget.MaxCost != nil {
 		add("budget.maxCost", "needs a price for the model %q, which has none", name)
@@ -87,13 +88,18 @@ func (rt *Runtime) checkDefinition(ctx context.Context, def session.Definition, 
 	return nil
 }
 
+// modelProblem is a model that cannot be used.
+func modelProblem(field string, err error) session.Problem {
+	return session.Problem{Field: field, Message: err.Error(), Unconfigured: errors.Is(err, session.ErrUnsupported)}
+}
+
 // checkRunnable refuses, before anything is written, what could not run.
 func (rt *Runtime) checkRunnable(ctx context.Context, s session.Session) error {
 	if err := rt.checkDefinition(ctx, s.Definition(), s.Model()); err != nil {
 		return err
 	}
 	if _, _, err := rt.Model(s.Model()); err != nil {
-		return &session.DefinitionError{Source: s.Info().AgentName, Problems: []session.Problem{{Field: "model", Message: err.Error()}}}
+		return &session.DefinitionError{Source: s.Info().AgentName, Problems: []session.Problem{modelProblem("model", err)}}
 	}
 	return nil
 }

@@ -49,6 +49,16 @@ func (rt *Runtime) get(ctx context.Context, id string, opts []Option) (session.S
 	return rt.runHooks(ctx, session.AfterLoad, s)
 }
 
+// Exists reports whether a session is there, deleted ones included: no hooks, no
+// events. One whose data cannot be read is an error.
+func (rt *Runtime) Exists(ctx context.Context, id string) (bool, error) {
+	_, err := rt.Info(ctx, id)
+	if errors.Is(err, session.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Info reads a session's header: no hooks, no events.
 func (rt *Runtime) Info(ctx context.Context, id string) (session.Info, error) {
 	ref, err := rt.openRef(id)

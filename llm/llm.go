@@ -4,7 +4,6 @@ package llm
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -99,7 +98,12 @@ type TransientError struct {
 	Err   error
 }
 
-func (e *TransientError) Error() string { return fmt.Sprintf("for now: %v", e.Err) }
+func (e *TransientError) Error() string {
+	if e.Err == nil {
+		return "it may work later"
+	}
+	return e.Err.Error()
+}
 func (e *TransientError) Unwrap() error { return e.Err }
 
 // Map is a fixed set of models by name.

@@ -27,6 +27,13 @@ func TestGuard_aKeyIsNeeded(t *testing.T) {
 		if refused(t, r, 401, "unauthenticated"); r.header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s: no WWW-Authenticate", name)
 		}
+		for header, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+		} {
+			if got := r.header.Get(header); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, header, got, want)
+			}
+		}
 	}
 	for _, header := range []string{"Basic " + n.admin, n.admin, "Bearer", "Bearer  "} {
 		refused(t, n.do("GET", "/v1/sessions", request{key: "-", header: map[string]string{"Authorization": header}}), 401, "unauthenticated")

@@ -342,7 +342,11 @@ type ExecutionError struct {
 }
 
 func (e *ExecutionError) Error() string {
-	return fmt.Sprintf("session %s was saved as version %d; its execution %s failed%s", quoted(e.ID), e.Version, quoted(e.ExecutionID), because(e.Err))
+	cause := e.Err
+	if cause == nil {
+		cause = ErrExecutionFailed
+	}
+	return fmt.Sprintf("%v; session %s was saved as version %d", cause, quoted(e.ID), e.Version)
 }
 func (e *ExecutionError) Unwrap() []error { return []error{ErrExecutionFailed, e.Err} }
 

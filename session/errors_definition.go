@@ -7,10 +7,13 @@ import (
 
 // The errors of definitions and workflow specs. Their sentinels are in errors.go.
 
-// Problem is one thing wrong with a definition.
+// Problem is one thing wrong with a definition, or with the place it is to run
+// in: Unconfigured says that the definition is right and something that it
+// needs, such as a key, is missing here.
 type Problem struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
+	Field        string `json:"field"`
+	Message      string `json:"message"`
+	Unconfigured bool   `json:"unconfigured,omitempty"`
 }
 
 // DefinitionError lists everything wrong with a definition. Source is the

@@ -47,7 +47,7 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.NewerFormatError{What: "format version", Have: "2", Know: "1"}, session.ErrNewerFormat, []string{"format version 2", "1"}, nil},
 		{&session.HookError{Stage: session.BeforeSave, Hook: "audit", Err: cause}, session.ErrHook, []string{`"audit"`, "before_save"}, cause},
 		{&session.AfterSaveError{ID: "s-1", Version: 4, Stage: session.AfterSave, Hook: "mail", Err: cause}, session.ErrAfterSave, []string{`"s-1"`, "saved as version 4", `"mail"`, "after_save"}, cause},
-		{&session.ExecutionError{ID: "s-1", Version: 4, ExecutionID: "x-1", Err: cause}, session.ErrExecutionFailed, []string{`"s-1"`, "saved as version 4", `"x-1"`}, cause},
+		{&session.ExecutionError{ID: "s-1", Version: 4, ExecutionID: "x-1", Err: cause}, session.ErrExecutionFailed, []string{"the cause; session", `"s-1"`, "saved as version 4"}, cause},
 		{&session.DefinitionError{Source: "a.yaml", Problems: []session.Problem{{Field: "name", Message: "is missing"}}}, session.ErrDefinition, []string{"a.yaml", "name: is missing"}, nil},
 		{&session.DefinitionError{Problems: []session.Problem{{Field: "a", Message: "x"}, {Field: "b", Message: "y"}}}, session.ErrDefinition, []string{"2 problems", "a: x", "b: y"}, nil},
 		{&session.SpecError{File: "a.yaml", Pointer: "/name", Reason: "is missing"}, session.ErrSpec, []string{"a.yaml", "/name: is missing"}, nil},

@@ -106,7 +106,7 @@ pattern: {type: chain, config: {steps: [{agent: a, input: a}, {agent: a, input: 
 	if strings.Join(voids, ",") != "step/1,step/1,step/1" {
 		t.Errorf("void: %q", voids)
 	}
-	if st := s.state(); *st.Metadata.Error != "ProviderError: step/1: 3 attempts failed: for now: busy" {
+	if st := s.state(); *st.Metadata.Error != "ProviderError: step/1: 3 attempts failed: busy" {
 		t.Errorf("the error is %q", *st.Metadata.Error)
 	}
 	busy.Store(false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,47 @@ func (p *program) statusCommands() []*cobra.Command {
 		})
 	}
 	return commands
+}
+
+func (p *program) failCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "fail REF", Short: "close a session as failed", Args: cobra.ExactArgs(1),
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			return p.execute(ctx, e, i, holdfast.FailSession{Reason: reason}, "failed")
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, as `TEXT`")
+	return cmd
+}
+
+func (p *program) expireCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "expire REF WHEN", Short: "say when a session may be swept; \"never\" takes it back", Args: cobra.ExactArgs(2),
+		Long: "Say when a session may be swept (\"holdfast sessions sweep\"): WHEN is a time such as\n2026-12-31T18:00:00Z, or how long from now, such as 72h. \"never\" takes it back.",
+		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+			at, err := p.parseExpiry(args[0])
+			if err != nil {
+				return err
+			}
+			return p.execute(ctx, e, i, holdfast.SetExpiry{At: at}, "expiry set:")
+		}),
+	}
+}
+
+// parseExpiry reads a time or how long from now; the zero time is never.
+func (p *program) parseExpiry(text string) (time.Time, error) {
+	if text == "never" {
+		return time.Time{}, nil
+	}
+	if after, err := time.ParseDuration(text); err == nil && after > 0 {
+		return p.now().Add(after), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, &session.InvalidError{Field: "expiry", Reason: fmt.Sprintf("%q is neither a time such as 2026-12-31T18:00:00Z, nor how long from now, such as 72h, nor never", text)}
+	}
+	return at, nil
 }
 
 func (p *program) rewindCommand() *cobra.Command {

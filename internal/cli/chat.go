@@ -151,12 +151,12 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 
 // loadAgent returns the definition of a new session: from a file, by a name of the
 // registry, or the assistant.
-func (c *chat) loadAgent(given string) (session.Definition, error) {
+func (p *program) loadAgent(given string) (session.Definition, error) {
 	switch {
 	case given == "":
 		return assistant(), nil
 	case filepath.Ext(given) == "" && !strings.ContainsAny(given, `/\`):
-		return c.registry().Get(given)
+		return p.registry().Get(given)
 	}
 	return definition.Load(given)
 }

@@ -84,6 +84,9 @@ func (p *program) run(args []string) (code int) {
 		p.json = p.json || asksForJSON(args) // the flags may not have been read
 		err = &usageError{command: cmd.CommandPath(), err: err}
 	}
+	if err == nil && p.out.failed != nil {
+		err = fmt.Errorf("not all of the output was written: %w; the session has it", p.out.failed)
+	}
 	return p.report(err)
 }
 
@@ -190,7 +193,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func (p *program) sessionsCommand() *cobra.Command {
 	commands := append(p.statusCommands(), p.suspendCommand(), p.resumeCommand(), p.deleteCommand(), p.cleanupCommand(),
 		p.continueCommand(), p.retryCommand(), p.abandonCommand(), p.cancelCommand(), p.historyCommand(), p.recallCommand(), p.rememberCommand(), p.usageCommand(),
-		p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
+		p.createCommand(), p.failCommand(), p.expireCommand(), p.listCommand(), p.showCommand(), p.logCommand(), p.diffCommand(), p.forkCommand(), p.rewindCommand(), p.renameCommand(),
 		p.setModelCommand(), p.setPromptCommand(), p.setMetaCommand(), p.purgeCommand(), p.sweepCommand(), p.exportCommand(), p.importCommand(), p.copyCommand())
 	return group("sessions", "list, show and change sessions", commands...)
 }

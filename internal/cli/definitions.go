@@ -84,17 +84,20 @@ type fileReport struct {
 }
 
 func (p *program) definitionsCheckCommand() *cobra.Command {
-	return p.addPermissionFlags(&cobra.Command{
+	strict := false
+	cmd := &cobra.Command{
 		Use: "check [FILE|DIR …]", Short: "check definition files and print all problems",
-		Long: "Check definition files and print all problems: of the files given, or of all files of the\nuser and the project, skills and capabilities included. With --json: an array of files, each with its problems.",
+		Long: "Check definition files and print all problems: of the files given, or of all files of the\nuser and the project, skills and capabilities included. With --json: an array of files, each with its problems.\n\nA definition that is right and only needs something that is missing here, such as the key\nof a provider, is a warning; with --strict it is a problem.",
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			verdicts, err := p.checkPaths(cmd.Context(), paths)
 			if err != nil {
 				return err
 			}
-			return p.printFileReports(verdicts)
+			return p.printFileReports(verdicts, strict)
 		},
-	})
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "what is only missing here is a problem too")
+	return p.addPermissionFlags(cmd)
 }
 
 // checkPaths checks files and directories, those of the registry where none are given.
@@ -163,11 +166,18 @@ func problems(err error) []session.Problem {
 	return []session.Problem{{Field: "file", Message: err.Error()}}
 }
 
-func (p *program) printFileReports(verdicts []fileReport) error {
+// printFileReports prints what is wrong. Strict makes a problem of what is only
+// missing here.
+func (p *program) printFileReports(verdicts []fileReport, strict bool) error {
 	all := &session.DefinitionError{}
 	for _, v := range verdicts {
 		for _, problem := range v.Problems {
-			all.Problems = append(all.Problems, session.Problem{Field: v.Source + ": " + problem.Field, Message: problem.Message})
+			problem.Field = v.Source + ": " + problem.Field
+			if problem.Unconfigured && !strict {
+				p.warnEarly("%s: %s", problem.Field, problem.Message)
+				continue
+			}
+			all.Problems = append(all.Problems, problem)
 		}
 	}
 	if p.json {

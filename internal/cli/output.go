@@ -21,7 +21,8 @@ type screen struct {
 	w        io.Writer
 	terminal bool
 	colour   bool
-	gone     bool // nobody reads any more
+	gone     bool  // nobody reads any more
+	failed   error // the first that was met when writing
 }
 
 func newScreen(w io.Writer) *screen { return &screen{w: w, terminal: isTerminal(w)} }
@@ -40,6 +41,9 @@ func (s *screen) Write(data []byte) (int, error) {
 	if errors.Is(err, syscall.EPIPE) {
 		s.gone = true
 		return n, errReaderGone
+	}
+	if err != nil && s.failed == nil {
+		s.failed = err
 	}
 	return n, err
 }

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 func TestAgo_readsAsAPersonWouldSay(t *testing.T) {
@@ -85,5 +88,26 @@ func TestPaint_onlyWhereThereAreColours(t *testing.T) {
 		if got := p.out.paint(red, "x") != "x"; got != c.want {
 			t.Errorf("%+v: coloured is %t", c, got)
 		}
+	}
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// Output that cannot be written is an error, also where the words of an answer
+// are only streamed.
+func TestOutput_thatCannotBeWrittenIsAnError(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var errs bytes.Buffer
+	p := &program{
+		in: newInput(strings.NewReader("hello\n")), out: newScreen(fullDisk{}), err: newScreen(&errs), getenv: func(string) string { return "" },
+		now: time.Now, failures: newFailures(), interrupts: &interrupts{signals: d.signals, catch: func() {}, release: func() {}},
+		open: func(context.Context, storeURL) (store.Store, error) { return d.store.Handle(), nil },
+	}
+	if code := p.run([]string{"--store", "inmem:", "chat", "--model", "offline/echo"}); code != exitIO || !strings.Contains(errs.String(), "no space left on device") {
+		t.Errorf("ended with %d:\n%s", code, &errs)
 	}
 }

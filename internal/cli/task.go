@@ -182,7 +182,7 @@ func nextForTask(row task.Row) string {
 // tellRow says what became of a task, and is its error where it is not done.
 func (p *program) tellRow(row task.Row) error {
 	if p.json {
-		if err := p.printJSON(row); err != nil {
+		if err := p.printJSON(newTaskJSON(row)); err != nil {
 			return err
 		}
 		return p.withoutText(rest(row))

@@ -121,7 +121,7 @@ func (p *program) taskWrapUpCommand() *cobra.Command {
 // said tells a row, or a sentence about it.
 func (p *program) said(row task.Row, format string, args ...any) error {
 	if p.json {
-		return p.printJSON(row)
+		return p.printJSON(newTaskJSON(row))
 	}
 	return p.out.print(fmt.Sprintf(format, args...) + "\n")
 }

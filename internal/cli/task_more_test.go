@@ -1,11 +1,13 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/provtest"
 )
@@ -75,8 +77,14 @@ func TestTask_givenPlanStoppedAndWrappedUp(t *testing.T) {
 	b.contains(out, "✓ read the file", "✗ repair the file", "Stopped by user")
 	b.run(0, "task", "wrap-up", id)
 	out, _ = b.run(0, "task", "show", id, "--json")
-	if row := jsonOf(t, out); row["completedAt"] == nil || row["status"] == "executing" {
+	row := jsonOf(t, out)
+	if row["completedAt"] == nil || row["status"] == "executing" {
 		t.Errorf("it is %s", out)
+	}
+	for _, name := range []string{"createdAt", "updatedAt", "startedAt", "completedAt"} {
+		if _, err := time.Parse(time.RFC3339, fmt.Sprint(row[name])); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if got := b.read("work", "service.ini"); got != "timeout = 3O\n" {
 		t.Errorf("stopped, it made %q", got)

@@ -28,7 +28,11 @@ func (p *program) taskListCommand() *cobra.Command {
 				rows = append(rows, row)
 			}
 			if p.json {
-				return p.printJSON(rows)
+				shown := make([]taskJSON, len(rows))
+				for i, row := range rows {
+					shown[i] = newTaskJSON(row)
+				}
+				return p.printJSON(shown)
 			}
 			if len(rows) == 0 {
 				p.err.status("no tasks; begin one with: holdfast task start \"…\"")
@@ -81,15 +85,14 @@ func (p *program) taskShowCommand() *cobra.Command {
 			switch {
 			case whole:
 				return p.printJSON(struct {
-					Row     task.Row              `json:"row"`
+					Row     taskJSON              `json:"row"`
 					State   session.TaskState     `json:"state"`
 					Pending []session.PendingCall `json:"pending"`
-				}{row, state, waiting})
+				}{newTaskJSON(row), state, waiting})
 			case p.json:
-				return p.printJSON(struct {
-					task.Row
-					Pending []session.PendingCall `json:"pending,omitempty"` // whole, for whoever is to respond
-				}{row, waiting})
+				shown := newTaskJSON(row)
+				shown.Pending = waiting
+				return p.printJSON(shown)
 			}
 			var b strings.Builder
 			for _, line := range taskLines(row, state, waiting, "", -1) {

@@ -26,37 +26,53 @@ type Conversation struct {
 // longer one can be saved by its new messages alone. The agents are those of the
 // spec.
 func (d Dir) SaveConversation(id string, c Conversation, agents []string) error {
-	if err := c.save(filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents))); err != nil {
-		return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, id, err)
+	return d.saveConversations(id, []Conversation{c}, agents)
+}
+
+// saveConversations writes the messages of all, and then the agents, which count
+// messages that must be there.
+func (d Dir) saveConversations(id string, all []Conversation, agents []string) error {
+	var messages, counts batch
+	for _, c := range all {
+		if err := c.save(filepath.Join(d.AgentsDir(), FolderName(id, c.Place, agents)), &messages, &counts); err != nil {
+			return fmt.Errorf("save agent %s of session %s: %w", c.Place.Agent, id, err)
+		}
+	}
+	err := messages.commit()
+	if err == nil {
+		err = counts.commit()
+	}
+	if err != nil {
+		return fmt.Errorf("save agents of session %s: %w", id, err)
 	}
 	return nil
 }
 
-func (c Conversation) save(folder string) error {
+// save adds the files of a folder to the two batches in which they are written.
+func (c Conversation) save(folder string, first, last *batch) error {
 	agent := filepath.Join(folder, agentsDir, defaultAgent)
 	messages := filepath.Join(agent, messagesDir)
 	for _, dir := range []string{filepath.Join(folder, multiAgentsDir), messages} {
-		if err := makeDir(dir); err != nil {
+		if err := first.makeDir(dir); err != nil {
 			return err
 		}
 	}
-	write := func(path string, value any) error {
+	write := func(to *batch, path string, value any) error {
 		data, err := encodeUTF8(value)
 		if err != nil {
 			return err
 		}
-		return update(path, data)
+		return to.update(path, data)
 	}
-	if err := write(filepath.Join(folder, sessionFile), c.Session); err != nil {
+	if err := write(first, filepath.Join(folder, sessionFile), c.Session); err != nil {
 		return err
 	}
 	for _, m := range c.Messages {
-		if err := write(filepath.Join(messages, messageFile(m.Number)), m); err != nil {
+		if err := write(first, filepath.Join(messages, messageFile(m.Number)), m); err != nil {
 			return err
 		}
 	}
-	// Last, because it counts messages that must be there.
-	return write(filepath.Join(agent, agentFile), c.Agent)
+	return write(last, filepath.Join(agent, agentFile), c.Agent)
 }
 
 func messageFile(n int) string { return messagePrefix + strconv.Itoa(n) + ".json" }

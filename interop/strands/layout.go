@@ -134,10 +134,8 @@ func (l layout) write(d Dir) error {
 			return err
 		}
 	}
-	for _, c := range l.conversations {
-		if err := d.SaveConversation(l.id, c, l.agents); err != nil {
-			return err
-		}
+	if err := d.saveConversations(l.id, l.conversations, l.agents); err != nil {
+		return err
 	}
 	if err := update(d.SnapshotPath(), l.spec); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -179,7 +180,7 @@ func decodeSpecFiles(data []byte) ([]specFile, error) {
 		switch {
 		case !filepath.IsLocal(filepath.FromSlash(entry.File)):
 			return nil, &session.InvalidError{Field: "file", Reason: fmt.Sprintf("%q lies outside the session", entry.File)}
-		case entry.Kind != spec.RefFile && entry.Kind != spec.SchemaFile && entry.Kind != spec.SkillFile:
+		case !slices.Contains(spec.FileKinds(), entry.Kind):
 			return nil, &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is unknown", entry.Kind)}
 		}
 	}

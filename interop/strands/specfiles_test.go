@@ -24,8 +24,8 @@ func TestSpecFiles_lieWhereTheSpecLooksIfThatIsSafe(t *testing.T) {
 		"spec_files/x", "agents/session_x/session.json", "holdfast/log", ".lock", "x/.hidden", "c:\\windows", "SCHEMA.json", "schema.json/below", "skills", "",
 	}
 	var files []spec.File
-	for _, as := range []string{"agents.d/tea.yaml", "./schema.json", "skills/brew/../brew/SKILL.md", "ü.md"} {
-		files = append(files, spec.File{As: as, Kind: spec.SkillFile, Data: []byte("copy of " + as)})
+	for i, as := range []string{"agents.d/tea.yaml", "./schema.json", "skills/brew/../brew/SKILL.md", "ü.md"} {
+		files = append(files, spec.File{As: as, Kind: spec.FileKinds()[i], Data: []byte("copy of " + as)})
 	}
 	for _, as := range elsewhere {
 		files = append(files, spec.File{As: as, Kind: spec.RefFile, Data: []byte("copy of " + as)})

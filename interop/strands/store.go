@@ -29,7 +29,9 @@ type StoreConfig struct {
 // file. After every commit of a workflow run the files of the layout are
 // written from it, so that the other program can list and show the run at any
 // moment, and resume it while nobody runs it here; whoever runs it here holds
-// the lock on the file .lock. Sessions of other kinds live in their log alone
+// the lock on the file .lock. While a run is held its files follow its commits in
+// the background, and versions that come faster are passed over; before the run
+// is released they say what the log says. Sessions of other kinds live in their log alone
 // and are invisible to the other program.
 //
 // Runs that the other program made are listed and loaded as they are, and get
@@ -46,8 +48,9 @@ type Store struct {
 
 	writing sync.Mutex // one writer of a run's files at a time
 
-	mu   sync.Mutex // guards held
-	held map[store.Ref]holding
+	mu      sync.Mutex // guards what follows
+	held    map[store.Ref]holding
+	writers map[store.Ref]*fileWriter
 }
 
 // holding is a session that is run here.
@@ -87,7 +90,7 @@ func Open(dir string, c StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open strands store: %w", err)
 	}
-	return &Store{dir: abs, log: c.Logger, logs: logs, held: map[store.Ref]holding{}}, nil
+	return &Store{dir: abs, log: c.Logger, logs: logs, held: map[store.Ref]holding{}, writers: map[store.Ref]*fileWriter{}}, nil
 }
 
 // folders tells package file where the logs of sessions lie.
@@ -124,6 +127,7 @@ func (s *Store) String() string { return "the strands store" }
 // Close releases the locks of running sessions. Every later call is
 // session.ErrClosed.
 func (s *Store) Close() error {
+	s.awaitAllFiles()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -167,13 +171,20 @@ func (s *Store) Save(ctx context.Context, v session.Session, c store.Commit) (se
 			}
 		}
 	}
-	saved, err := s.logs.Save(ctx, v, c)
-	if err != nil {
-		return saved, err
-	}
-	s.writeFiles(ctx, saved)
 	if c.Release {
+		s.awaitFiles(store.RefOf(v))
+	}
+	saved, err := s.logs.Save(ctx, v, c)
+	switch {
+	case err != nil:
+		return saved, err
+	case c.Release:
+		s.writeFiles(ctx, saved)
 		s.unlockRun(store.RefOf(v), c.Fence)
+	case s.holds(store.RefOf(v), c.Fence):
+		s.queueFiles(saved) //nolint:contextcheck // the files are written after the call
+	default:
+		s.writeFiles(ctx, saved)
 	}
 	return saved, nil
 }

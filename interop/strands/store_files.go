@@ -90,7 +90,11 @@ func (s *Store) reconcile(ctx context.Context, r store.Ref, closely bool) error 
 	}
 	s.mu.Lock()
 	_, mine := s.held[r]
+	queued := s.writers[r] != nil
 	s.mu.Unlock()
+	if queued && found.is == behind {
+		return nil // they are being written
+	}
 	if !mine {
 		unlock, err := s.at(r).Lock()
 		if errors.Is(err, session.ErrBusy) {

@@ -89,6 +89,7 @@ func (s *Store) Renew(ctx context.Context, r store.Ref, l store.Lease, length ti
 
 // Release releases lease and lock.
 func (s *Store) Release(ctx context.Context, r store.Ref, l store.Lease) error {
+	s.awaitFiles(r)
 	err := s.logs.Release(ctx, r, l)
 	if err == nil {
 		s.unlockRun(r, l.Token)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
@@ -310,6 +311,52 @@ func TestStore_aRunHoldsTheLock(t *testing.T) {
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The files of a run that is held follow its commits, and are those of the last
+// one when it is released.
+func TestStore_filesOfAHeldRunFollowItsCommits(t *testing.T) {
+	t.Parallel()
+	b, dir, st := asking(t)
+	r := store.Ref{Tenant: session.DefaultTenant, ID: b.id}
+	l, err := st.Acquire(t.Context(), r, "me", 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := st.Load(t.Context(), r, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rename := func(name string) {
+		if v, err = v.With(at(1), session.NameChanged{Name: name}); err == nil {
+			v, err = st.Save(t.Context(), v, store.Commit{ID: name, At: at(1), Fence: l.Token})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := func() int64 {
+		files, err := dirOf(dir).Load()
+		if err != nil || files.Holdfast == nil {
+			t.Fatalf("the files: %+v, %v", files.Holdfast, err)
+		}
+		return files.Holdfast.Version
+	}
+	for i := range 5 {
+		rename(fmt.Sprint("held ", i))
+	}
+	for deadline := time.Now().Add(time.Minute); written() != v.Version(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the files are of version %d, want %d", written(), v.Version())
+		}
+	}
+	rename("last")
+	if err := st.Release(t.Context(), r, l); err != nil {
+		t.Fatal(err)
+	}
+	if got := written(); got != v.Version() {
+		t.Errorf("the files of a released run are of version %d, want %d", got, v.Version())
 	}
 }
 

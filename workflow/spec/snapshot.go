@@ -33,6 +33,9 @@ const (
 	DataFile   FileKind = "data"   // the items of a ForEach
 )
 
+// FileKinds lists them.
+func FileKinds() []FileKind { return []FileKind{RefFile, SchemaFile, SkillFile, DataFile} }
+
 // File is a copy of a file a spec refers to.
 type File struct {
 	As     string   `json:"as"` // the path from the spec's folder, with slashes
