@@ -110,6 +110,10 @@ crash-tasks: ## tasks killed at every write point of SQLite and at every other m
 chaos: ## chats, tasks and runs in several processes while databases, connections and processes fail at random for CHAOS, with the table in docs/durability.md
 	$(GO) test -count=1 -timeout 24h -v ./internal/chaostest -args -chaos.for=$(CHAOS)
 
+.PHONY: streams
+streams: ## 10,000 event streams of one server at once: each gets every change, nothing of them stays
+	HOLDFAST_STREAMS=10000 $(GO) test -count=1 -timeout 30m -v -run TestHostile_manyStreams ./server
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$($(GO) list ./...); do \

@@ -81,7 +81,9 @@ func (k *leaseKeeper) stop() {
 func (k *leaseKeeper) release(ctx context.Context) {
 	k.once.Do(func() {
 		k.stop()
-		if err := k.rt.leases.Release(context.WithoutCancel(ctx), k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
+		finishing, done := store.Finish(ctx)
+		defer done()
+		if err := k.rt.leases.Release(finishing, k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
 			k.rt.config.Logger.Warn("lease not released", "session", k.ref.ID, "error", k.rt.redactText(err.Error()))
 		}
 	})

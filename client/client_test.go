@@ -23,6 +23,9 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
+	"github.com/holdfast-dev/holdfast/task"
+	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // node is a real server, and what stands between it and its clients.
@@ -47,7 +50,16 @@ func newNode(t *testing.T, models llm.Models) *node {
 	}
 	t.Cleanup(func() { _ = rt.Close() })
 	keys := apikey.New(rt, nil)
-	api, err := server.New(server.Config{Runtime: rt, Keys: keys})
+	api, err := server.New(server.Config{
+		Runtime: rt, Keys: keys,
+		Tasks: &server.Tasks{Executor: func(rt *holdfast.Runtime) (*task.Executor, error) { return task.New(rt, task.Config{}) }},
+		Runs: &server.Runs{Host: func(*holdfast.Runtime) (workflow.Host, error) {
+			return workflow.Host{Env: spec.Env{Providers: []string{"offline"}}, Models: func(spec.Model) (string, llm.Model, error) {
+				model, err := models.Model(offline.Name)
+				return offline.Name, model, err
+			}}, nil
+		}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +71,7 @@ func newNode(t *testing.T, models llm.Models) *node {
 		}
 		api.ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() { api.Drain(); s.Close() })
+	t.Cleanup(func() { api.Close(); s.Close() })
 	n.url = s.URL
 	if _, n.key, err = keys.Create(context.Background(), apikey.Key{Scopes: []apikey.Scope{apikey.Admin}}, "test"); err != nil {
 		t.Fatal(err)

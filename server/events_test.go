@@ -25,7 +25,7 @@ type event struct {
 
 // listener reads the events of a session.
 type listener struct {
-	t     *testing.T
+	t     testing.TB
 	lines *bufio.Scanner
 	close func()
 }

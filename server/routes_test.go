@@ -229,7 +229,7 @@ func (e estate) standing(n *node) string {
 	return b.String()
 }
 
-func jsonText(t *testing.T, v any) string {
+func jsonText(t testing.TB, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {

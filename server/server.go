@@ -52,6 +52,7 @@ type Config struct {
 	Origins []string
 
 	MaxBody    int64         // bytes of a request; 0: 8 MiB
+	BodyWait   time.Duration // how long the body of a request may take to arrive; 0: 30 s
 	MaxStreams int           // open event streams per key; 0: 100
 	Rate       float64       // requests per second and key; 0: 200
 	Heartbeat  time.Duration // of a silent event stream; 0: 15 s
@@ -106,6 +107,7 @@ func New(c Config) (*Server, error) {
 		c.Now = time.Now
 	}
 	c.MaxBody = cmp.Or(c.MaxBody, 8<<20)
+	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
 	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
 	c.Rate = cmp.Or(c.Rate, 200)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
@@ -206,7 +208,7 @@ func callerOf(ctx context.Context) caller {
 func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle func(ctx context.Context, c caller, in *I) (*O, error)) {
 	op.Security = []map[string][]string{{"key": {}}}
 	op.Description = describeScope(op.Description, scope)
-	op.MaxBodyBytes = s.config.MaxBody
+	op.MaxBodyBytes, op.BodyReadTimeout = s.config.MaxBody, s.config.BodyWait
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
 		if err := s.permit(c, scope); err != nil {

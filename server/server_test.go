@@ -28,7 +28,7 @@ import (
 
 // node is a server under test, on a real listener and a real SQLite file.
 type node struct {
-	t      *testing.T
+	t      testing.TB
 	store  store.Store
 	rt     *holdfast.Runtime
 	keys   *apikey.Keys
@@ -57,7 +57,7 @@ func (a agents) Names() []string {
 	return names
 }
 
-func newNode(t *testing.T, adjust ...func(*holdfast.Config, *server.Config)) *node {
+func newNode(t testing.TB, adjust ...func(*holdfast.Config, *server.Config)) *node {
 	t.Helper()
 	st, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "test.db"), sqlite.Config{})
 	if err != nil {
@@ -67,7 +67,7 @@ func newNode(t *testing.T, adjust ...func(*holdfast.Config, *server.Config)) *no
 	return newNodeOn(t, st, adjust...)
 }
 
-func newNodeOn(t *testing.T, st store.Store, adjust ...func(*holdfast.Config, *server.Config)) *node {
+func newNodeOn(t testing.TB, st store.Store, adjust ...func(*holdfast.Config, *server.Config)) *node {
 	t.Helper()
 	hc := holdfast.Config{Store: st, Models: llm.Map{offline.Name: offline.Model{}}, DefaultModel: offline.Name}
 	sc := server.Config{Agents: agents{"echo": {Name: "echo", Label: "Echo"}}, Models: func() []string { return []string{offline.Name} }, Version: "test"}
@@ -167,7 +167,7 @@ func (n *node) do(method, path string, r request) reply {
 }
 
 // want reads a response of the given status.
-func want[T any](t *testing.T, r reply, status int) T {
+func want[T any](t testing.TB, r reply, status int) T {
 	t.Helper()
 	var v T
 	if r.status != status {
@@ -190,7 +190,7 @@ type fault struct {
 }
 
 // refused checks that a request was refused with a problem.
-func refused(t *testing.T, r reply, status int, code string) fault {
+func refused(t testing.TB, r reply, status int, code string) fault {
 	t.Helper()
 	p := want[fault](t, r, status)
 	if p.Code != code || p.Status != status || p.Detail == "" || r.header.Get("Content-Type") != "application/problem+json" {
@@ -223,7 +223,7 @@ type operation struct {
 	} `json:"responses"`
 }
 
-func newSchemas(t *testing.T, s *server.Server) *schemas {
+func newSchemas(t testing.TB, s *server.Server) *schemas {
 	t.Helper()
 	data, err := json.Marshal(s.Document())
 	if err != nil {
@@ -241,7 +241,7 @@ func newSchemas(t *testing.T, s *server.Server) *schemas {
 }
 
 // check fails the test if a response is not as the document says.
-func (s *schemas) check(t *testing.T, method, path string, r reply) {
+func (s *schemas) check(t testing.TB, method, path string, r reply) {
 	t.Helper()
 	path, _, _ = strings.Cut(path, "?")
 	var op operation
@@ -280,7 +280,7 @@ func (s *schemas) check(t *testing.T, method, path string, r reply) {
 	}
 }
 
-func (s *schemas) schema(t *testing.T, raw json.RawMessage) *jsonschema.Resolved {
+func (s *schemas) schema(t testing.TB, raw json.RawMessage) *jsonschema.Resolved {
 	t.Helper()
 	if r, ok := s.resolved[string(raw)]; ok {
 		return r

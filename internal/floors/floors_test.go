@@ -82,7 +82,7 @@ var building = map[string]place{
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
 	"server":           {floor: 5, also: []string{"worker"}},
-	"client":           {floor: 4},
+	"client":           {floor: 5},
 
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},
