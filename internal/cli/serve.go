@@ -66,7 +66,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	s.slots.addFlags(cmd)
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
-	return p.addPermissionFlags(cmd)
+	return p.addSettings(p.addPermissionFlags(cmd))
 }
 
 // address returns where other nodes reach the server, "" if it cannot be known
