@@ -39,6 +39,7 @@ var (
 		{fault: restart},
 		{fault: refuse, length: 4 * time.Second},
 		{fault: slow, length: time.Second},
+		{fault: drainNode},
 		{fault: stopNode, length: 3 * time.Second},
 		{fault: halfOpen, length: time.Second},
 		{fault: silence, length: 2 * time.Second},
@@ -46,7 +47,7 @@ var (
 	shortSQLite = []planned{
 		{fault: killNode, length: time.Second},
 		{fault: stopNode, length: 3 * time.Second},
-		{fault: killNode},
+		{fault: drainNode},
 		{fault: stopNode, length: 11 * time.Second},
 		{fault: killNode},
 	}
@@ -59,7 +60,7 @@ func TestChaos_postgres(t *testing.T) {
 	}
 	db := newDatabase(t)
 	runChaos(t, setup{store: "postgres", url: db.url, wire: db.wire, server: db.server, nodes: 3, short: shortPostgres,
-		faults: []fault{refuse, refuse, silence, halfOpen, slow, cut, restart, killNode, killNode, stopNode}})
+		faults: []fault{refuse, refuse, silence, halfOpen, slow, cut, restart, killNode, killNode, drainNode, stopNode}})
 }
 
 func TestChaos_sqlite(t *testing.T) {
@@ -67,7 +68,7 @@ func TestChaos_sqlite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes")
 	}
-	runChaos(t, setup{store: "sqlite", url: t.TempDir() + "/store.db", nodes: 3, short: shortSQLite, faults: []fault{killNode, killNode, stopNode}})
+	runChaos(t, setup{store: "sqlite", url: t.TempDir() + "/store.db", nodes: 3, short: shortSQLite, faults: []fault{killNode, killNode, drainNode, stopNode}})
 }
 
 // stuck is how long anything may take once all faults are over. It is no

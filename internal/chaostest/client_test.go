@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -90,6 +92,9 @@ func (cs *clients) send(ctx context.Context, q request) error {
 	if address == "" {
 		return fmt.Errorf("%s starts", n.name)
 	}
+	if q.Kind == session.KindChat {
+		return cs.chat(ctx, address, q)
+	}
 	body, err := json.Marshal(q)
 	if err != nil {
 		return err
@@ -107,6 +112,16 @@ func (cs *clients) send(ctx context.Context, q request) error {
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", q.Kind, text)
 	}
+	return err
+}
+
+// chat sends a message as users of the server do.
+func (cs *clients) chat(ctx context.Context, address string, q request) error {
+	c, err := client.New(client.Config{URL: "http://" + address, Key: cs.cluster.key, Retries: -1})
+	if err != nil {
+		return err
+	}
+	_, err = c.Send(ctx, q.Session, holdfast.SendMessage{Text: q.Key}, client.IdempotencyKey(q.Key))
 	return err
 }
 

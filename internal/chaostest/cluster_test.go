@@ -13,6 +13,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/internal/pgserver"
@@ -52,6 +53,7 @@ type cluster struct {
 	t     *testing.T
 	ctx   context.Context //nolint:containedctx // of all processes
 	dir   string
+	key   string // of the server's API
 	nodes []*node
 
 	mu     sync.Mutex
@@ -73,7 +75,10 @@ func newCluster(t *testing.T, ctx context.Context, s setup) *cluster { //nolint:
 	if err := os.WriteFile(filepath.Join(c.dir, specFile), []byte(specText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := c.withRuntime(func(rt *holdfast.Runtime, _ store.Store) error {
+	err := c.withRuntime(func(rt *holdfast.Runtime, _ store.Store) (err error) {
+		if _, c.key, err = apikey.New(rt, nil).Create(ctx, apikey.Key{Scopes: []apikey.Scope{apikey.Read, apikey.Write}}, "test"); err != nil {
+			return err
+		}
 		for i := range chatters - sharers + 1 {
 			if _, err := rt.Create(ctx, session.Definition{Name: "clerk", Model: "m"}, holdfast.WithID(chatOf(i))); err != nil {
 				return err

@@ -41,6 +41,18 @@ var (
 		pause(ctx, length)
 		return in.cluster.start(n)
 	}}
+	drainNode = fault{"process ended in order", 0, time.Second, func(ctx context.Context, in *injector, length time.Duration) error {
+		n := in.anyNode()
+		if err := n.child.GoOn(); err != nil {
+			return err
+		}
+		<-n.child.Gone
+		if _, err := n.child.Wait(); err != nil {
+			return err
+		}
+		pause(ctx, length)
+		return in.cluster.start(n)
+	}}
 	stopNode = fault{"process stopped", time.Second, 15 * time.Second, func(ctx context.Context, in *injector, length time.Duration) error {
 		n := in.anyNode()
 		switch err := n.child.Stop(); {

@@ -15,13 +15,16 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/crashtest"
 	"github.com/holdfast-dev/holdfast/internal/crashtest/child"
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
+	"github.com/holdfast-dev/holdfast/worker"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
@@ -31,6 +34,9 @@ type job struct {
 	Store, URL, Dir string
 }
 
+// drain is how long a node that ends in order lets its work go on.
+const drain = 2 * time.Second
+
 // request is what a client asks a node for. Its key is unique, and is the text
 // of the message, the id of the task or the id of the run.
 type request struct {
@@ -39,10 +45,11 @@ type request struct {
 	Key     string
 }
 
-// program is a node's end of the work: it serves requests and recovers what
-// other nodes have left.
+// program is a node's end of the work: it serves requests, chats over the API of
+// package server, and works on what other nodes have left.
 type program struct {
 	dir  string
+	st   store.Store
 	rt   *holdfast.Runtime
 	x    *task.Executor
 	host workflow.Host
@@ -92,7 +99,7 @@ func runNode(ctx context.Context, p *child.Process) (err error) {
 	if err != nil {
 		return err
 	}
-	n := &program{dir: j.Dir, rt: rt, x: x, host: workflow.Host{
+	n := &program{dir: j.Dir, st: st, rt: rt, x: x, host: workflow.Host{
 		Models:  func(spec.Model) (string, llm.Model, error) { return "recorded", clerk{}, nil },
 		Env:     spec.Env{Providers: []string{"recorded"}},
 		Tools:   func(context.Context, *spec.Spec, *spec.Snapshot) (workflow.Toolbox, error) { return kit{charge}, nil },
@@ -113,7 +120,7 @@ func openPatiently(ctx context.Context, j job) (store.Store, error) {
 	}
 }
 
-// serve answers requests and recovers in a loop, until the test ends the node.
+// serve answers requests and works on what waits, until the test ends the node.
 func (n *program) serve(ctx context.Context, p *child.Process) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,41 +128,56 @@ func (n *program) serve(ctx context.Context, p *child.Process) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(n.answer), ReadHeaderTimeout: time.Minute}
+	api, err := server.New(server.Config{Runtime: n.rt, Keys: apikey.New(n.rt, nil)})
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	work, err := n.newWorker()
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", api)
+	mux.HandleFunc("/", n.answer)
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	web.RegisterOnShutdown(api.Drain)
 	var both sync.WaitGroup
-	both.Go(func() { _ = server.Serve(listener) })
-	both.Go(func() { n.recoverForEver(ctx) })
+	both.Go(func() { _ = web.Serve(listener) })
+	both.Go(func() { work.Run(ctx) })
 	p.Report(listener.Addr().String())
 	p.Ready()
 	p.Wait()
 	cancel()
-	_ = server.Close() // the clients are done
+	ending, ended := context.WithTimeout(context.Background(), drain)
+	defer ended()
+	if web.Shutdown(ending) != nil {
+		_ = web.Close() // what is interrupted another node continues
+	}
 	both.Wait()
 	return nil
 }
 
-// recoverForEver takes up what others have left. What fails is tried again.
-func (n *program) recoverForEver(ctx context.Context) {
-	for ctx.Err() == nil {
-		_, _ = n.rt.Recover(ctx)
-		_, _ = n.x.Recover(ctx)
-		if page, err := n.rt.List(ctx, store.Query{WorkflowStatuses: []string{string(workflow.StatusRunning), string(workflow.StatusPaused)}}); err == nil {
-			for _, info := range page.Items {
-				_, _ = workflow.Resume(ctx, n.rt, info.ID, workflow.ResumeOptions{Host: n.host, NoWait: true, Out: filepath.Join(n.dir, info.ID)})
-			}
-		}
-		pause(ctx, 300*time.Millisecond)
-	}
+// newWorker returns what takes up the work that others have left.
+func (n *program) newWorker() (*worker.Worker, error) {
+	return worker.New(worker.Config{
+		Runtime: n.rt, Store: n.st, Drain: drain, Poll: 300 * time.Millisecond,
+		Kinds: map[session.Kind]worker.Kind{
+			session.KindChat: worker.Chats(8),
+			session.KindTask: worker.Tasks(8, func(*holdfast.Runtime) (*task.Executor, error) { return n.x, nil }),
+			session.KindWorkflow: worker.Runs(8, func(*holdfast.Runtime) (workflow.ResumeOptions, error) {
+				return workflow.ResumeOptions{Host: n.host, Out: filepath.Join(n.dir, "artifacts")}, nil
+			}),
+		},
+	})
 }
 
-// answer does what a request asks for. 200 acknowledges it.
+// answer does what a request about a task or a run asks for. 200 acknowledges it.
 func (n *program) answer(w http.ResponseWriter, r *http.Request) {
 	var q request
 	err := json.NewDecoder(r.Body).Decode(&q)
 	if err == nil {
 		switch q.Kind {
-		case session.KindChat:
-			_, err = n.rt.Execute(r.Context(), q.Session, holdfast.SendMessage{Text: q.Key}, holdfast.IdempotencyKey(q.Key))
 		case session.KindTask:
 			err = n.doTask(r.Context(), q.Key)
 		case session.KindWorkflow:
