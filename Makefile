@@ -91,6 +91,7 @@ soak: ## the store suites and the crash tests again and longer: KILLS random kil
 	@pkgs=$$($(GO) list -f '{{$$p := .ImportPath}}{{range .XTestImports}}{{if eq . "github.com/holdfast-dev/holdfast/store/storetest"}}{{$$p}} {{end}}{{end}}' ./store/...); \
 		if [ -z "$$pkgs" ]; then echo "no package runs the store suite"; exit 1; fi; \
 		set -x; HOLDFAST_TEST_CASES=100 $(GO) test $(RACE) -count=1 -timeout 60m $$pkgs -args -storetest.kills=$(KILLS)
+	HOLDFAST_TEST_CASES=1000 $(GO) test $(RACE) -count=1 -timeout 60m ./session
 	$(MAKE) --no-print-directory crash
 
 .PHONY: crash

@@ -112,7 +112,7 @@ func (s *AnswerStream) beforeAppend(c session.Change) {
 	if s.answer == nil {
 		return
 	}
-	if unit, step := answeredStep(c); unit == s.unit && step == s.answer.name.StepID {
+	if unit, step := AnsweredStep(c); unit == s.unit && step == s.answer.name.StepID {
 		s.release()
 		s.broadcast.settle(s.answer, true)
 		return
@@ -129,9 +129,9 @@ func (s *AnswerStream) beforeAppend(c session.Change) {
 	}
 }
 
-// answeredStep returns the unit and the step that a change is the answer of; no
-// step for any other change.
-func answeredStep(c session.Change) (unit, step string) {
+// AnsweredStep returns the unit and the step that a change is the answer of,
+// whose deltas it ends; no step for any other change.
+func AnsweredStep(c session.Change) (unit, step string) {
 	if in, ok := c.(session.UnitAdvanced); ok {
 		unit, c = in.Unit, in.Change
 	}

@@ -3,7 +3,10 @@ package holdfast
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +60,11 @@ type Config struct {
 	// RecoverLimit is how often Recover continues one execution that nobody asks
 	// for before it sets the session aside. 0: 5.
 	RecoverLimit int
+
+	// Address is where other processes reach this one, such as
+	// http://10.0.0.7:8420. They read it from the lease of a session that this
+	// process works on; see AddressOf. Empty: nowhere.
+	Address string
 
 	BusyWait time.Duration // how long Wait waits for a lease; 0: 30 s
 	Lease    time.Duration // length of a lease; 0: 10 s
@@ -129,6 +137,11 @@ func (c Config) withDefaults() (Config, error) {
 	c.DefaultBudget = cmp.Or(c.DefaultBudget, &session.Budget{MaxSteps: &steps})
 	c.ModelRetries = cmp.Or(c.ModelRetries, &retries)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Address != "" {
+		if u, err := url.Parse(c.Address); err != nil || u.Host == "" || u.User != nil || strings.Contains(c.Address, addressMark) {
+			return c, &session.InvalidError{Field: "Address", Reason: fmt.Sprintf("%q is not an address such as http://10.0.0.7:8420", c.Address)}
+		}
+	}
 	if c.Loop == nil {
 		c.Loop = agent.Loop{}
 	}

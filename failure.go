@@ -77,7 +77,9 @@ func (x *execution) discard(ctx context.Context, loaded session.Session, env *En
 	if err != nil {
 		return err
 	}
-	_, err = rt.tails.Append(context.WithoutCancel(ctx), s, store.Append{Fence: x.access.fence})
+	finishing, done := store.Finish(ctx)
+	defer done()
+	_, err = rt.tails.Append(finishing, s, store.Append{Fence: x.access.fence})
 	return err
 }
 

@@ -133,7 +133,7 @@ func (f *follower) record(ctx context.Context, e session.LogEntry, err error) bo
 		}
 		return false
 	}
-	unit, step := answeredStep(e.Change)
+	unit, step := AnsweredStep(e.Change)
 	for _, r := range f.readings {
 		switch {
 		case r.ended:

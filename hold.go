@@ -166,8 +166,12 @@ func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (sess
 	s, err := x.run(ctx)
 	if !x.saved.IsZero() {
 		h.set(x.saved)
-	} else if again, loadErr := h.rt.store.Load(context.WithoutCancel(ctx), h.ref, true); loadErr == nil {
-		h.set(again) // it may have written to the tail
+	} else {
+		finishing, done := store.Finish(ctx)
+		defer done()
+		if again, loadErr := h.rt.store.Load(finishing, h.ref, true); loadErr == nil {
+			h.set(again) // it may have written to the tail
+		}
 	}
 	return s, h.rt.redactError(err)
 }

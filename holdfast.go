@@ -65,7 +65,7 @@ func New(c Config) (*Runtime, error) {
 		return nil, err
 	}
 	core := &core{
-		config: c, storeAbilities: findAbilities(c.Store), bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID()),
+		config: c, storeAbilities: findAbilities(c.Store), bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID(), c.Address),
 		servers: &servers{dial: c.MCP}, secrets: sortSecrets(c.Secrets), memoryTools: sync.OnceValues(makeMemoryTools),
 	}
 	core.closing, core.close = context.WithCancel(context.Background())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,7 +82,9 @@ func (k *leaseKeeper) stop() {
 func (k *leaseKeeper) release(ctx context.Context) {
 	k.once.Do(func() {
 		k.stop()
-		if err := k.rt.leases.Release(context.WithoutCancel(ctx), k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
+		finishing, done := store.Finish(ctx)
+		defer done()
+		if err := k.rt.leases.Release(finishing, k.ref, k.lease); err != nil && !errors.Is(err, session.ErrNotFound) {
 			k.rt.config.Logger.Warn("lease not released", "session", k.ref.ID, "error", k.rt.redactText(err.Error()))
 		}
 	})
@@ -92,10 +95,22 @@ func (k *leaseKeeper) markReleased() { k.once.Do(k.stop) }
 
 // processHolder names this process and runtime. Where the system does not
 // tell when a process began, a lease of a dead one runs out instead.
-func processHolder(runtime string) string {
+func processHolder(runtime, address string) string {
 	name, err := holder.Name()
 	if err != nil {
 		name = fmt.Sprintf("unknown/%d", os.Getpid())
 	}
-	return fmt.Sprintf("%s/%.8s", name, runtime)
+	name = fmt.Sprintf("%s/%.8s", name, runtime)
+	if address != "" {
+		name += addressMark + address
+	}
+	return name
+}
+
+const addressMark = "@"
+
+// AddressOf returns where the holder of a lease can be reached, or "".
+func AddressOf(l store.Lease) string {
+	_, address, _ := strings.Cut(l.Holder, addressMark)
+	return address
 }

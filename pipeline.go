@@ -257,7 +257,9 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 			lease.stop()
 			commit.Release = true
 		}
-		ctx = context.WithoutCancel(ctx)
+		finishing, done := store.Finish(ctx)
+		defer done()
+		ctx = finishing
 	}
 	saved, err := x.rt.store.Save(ctx, s, commit)
 	if err != nil {

@@ -259,7 +259,9 @@ func (rt *Runtime) childContext(ctx context.Context, id string) (work context.Co
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(over)
-		if !agent.Ended(ctx) || rt.Cancel(work, id) != nil { // it may not have begun
+		finishing, done := store.Finish(work)
+		defer done()
+		if !agent.Ended(ctx) || rt.Cancel(finishing, id) != nil { // it may not have begun
 			end(context.Cause(ctx))
 		}
 	})

@@ -217,7 +217,7 @@ func start(ctx context.Context, c Config, s session.Session, work func(*run, con
 		return r.s, nil
 	}
 	if err != nil && interrupted(ctx, err) {
-		if err := r.flush(context.WithoutCancel(ctx)); err != nil { // it is paid for
+		if err := r.flushAnyway(ctx); err != nil { // it is paid for
 			return r.s, err
 		}
 		err = &session.InterruptedError{ID: r.s.ID(), Seq: session.Base(r.s), Err: context.Cause(ctx)}

@@ -220,7 +220,7 @@ func (r *run) collect(ctx context.Context, step session.Step, outcomes <-chan ou
 			failed = r.recordResult(step, o.call, o.result, false)
 		}
 		if failed == nil && left > 0 {
-			failed = r.flush(context.WithoutCancel(ctx))
+			failed = r.flushAnyway(ctx)
 		}
 	}
 	return cmp.Or(failed, cutOff)

@@ -258,7 +258,7 @@ func (r *run) recordAnswer(ctx context.Context, stepID string, started time.Time
 	if err := r.record(changes...); err != nil {
 		return err
 	}
-	if err := r.flush(context.WithoutCancel(ctx)); err != nil {
+	if err := r.flushAnyway(ctx); err != nil {
 		return err
 	}
 	r.notify(Notice{Kind: StepFinished, StepID: stepID, Model: name, Usage: response.Usage, Cost: cost})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // errWaits ends the loop because calls wait for responses.
@@ -233,6 +234,13 @@ func (r *run) flush(ctx context.Context) error {
 	}
 	r.s = next
 	return nil
+}
+
+// flushAnyway is flush for what must be kept although the execution is ending.
+func (r *run) flushAnyway(ctx context.Context) error {
+	finishing, done := store.Finish(ctx)
+	defer done()
+	return r.flush(finishing)
 }
 
 // finish records the end of the execution.

@@ -90,7 +90,7 @@ func (r *run) serve(ctx context.Context, q writeRequest) {
 	err := error(nil)
 	if len(q.changes) > 0 {
 		if err = r.record(q.changes...); err == nil {
-			err = r.flush(context.WithoutCancel(ctx))
+			err = r.flushAnyway(ctx)
 		}
 		if err != nil {
 			r.s = before

@@ -309,9 +309,6 @@ func readProblem(res *http.Response, data []byte) error {
 	if err := json.Unmarshal(data, &p); err != nil || p.Code == "" {
 		return fmt.Errorf("the server answered %s: %s", res.Status, strings.TrimSpace(string(data[:min(len(data), 200)])))
 	}
-	if p.Code == "conflict_stale" && p.Status == http.StatusPreconditionFailed {
-		p.Status = http.StatusConflict
-	}
 	return p.Err()
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 // manyRules are n rules of all kinds, none of which is about the calls below
@@ -40,7 +41,7 @@ func BenchmarkEvaluate_500rules(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, q := range map[string]permission.Request{
-		"path":     on(call("write_file", permission.Write), "/w/src/package496/a/b.go"),
+		"path":     on(call("write_file", tools.Write), "/w/src/package496/a/b.go"),
 		"command":  command("make target497 -j 4"),
 		"pipeline": command("git log --oneline | head -20 && make target497 2>&1"),
 	} {

@@ -56,8 +56,18 @@ func (e Engine) Strictest(requests []Request) (Request, Result) {
 	return first, decided
 }
 
+// OfHTTP returns the effect of an HTTP request: Export if it can send data,
+// else Network.
+func OfHTTP(method string, hasBody, hasCustomHeaders bool) tool.Effects {
+	asks := strings.EqualFold(method, "GET") || strings.EqualFold(method, "HEAD")
+	if asks && !hasBody && !hasCustomHeaders {
+		return tool.Network
+	}
+	return tool.Export
+}
+
 // approvalType names what kind of approval a call needs.
-func approvalType(e Effects) string {
+func approvalType(e tool.Effects) string {
 	switch {
 	case e == 0:
 		return "tool"

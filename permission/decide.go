@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // After so many denials by the mode the engine asks instead.
@@ -61,10 +62,10 @@ func (f *facts) checkCapabilities() (verdict, bool) {
 		off    bool
 	}{
 		{"shell", f.isCommand, !on["shell"]},
-		{"delete", f.q.Effects.Has(Delete), !on["delete"]},
-		{"read", f.q.Effects.Has(Read), off(on, "read")},
-		{"write", f.q.Effects.Has(Write), off(on, "write")},
-		{"network", f.q.Effects.Has(Network) || f.export, off(on, "network")},
+		{"delete", f.q.Effects.Has(tool.Delete), !on["delete"]},
+		{"read", f.q.Effects.Has(tool.Read), off(on, "read")},
+		{"write", f.q.Effects.Has(tool.Write), off(on, "write")},
+		{"network", f.q.Effects.Has(tool.Network) || f.export, off(on, "network")},
 	} {
 		if c.needed && c.off {
 			return newVerdict(session.EffectDeny, ReasonWorkspaceCapability, session.ReasonDetails{Capability: c.name}, textCapability, c.name), true

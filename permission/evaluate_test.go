@@ -8,25 +8,26 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 func TestEvaluate_modes(t *testing.T) {
 	t.Parallel()
-	read := on(call("read_file", permission.Read), "/w/a")
-	fetch := call("web_fetch", permission.Network)
-	edit := on(call("write_file", permission.Read|permission.Write), "/w/a")
-	unplaced := call("save_note", permission.Write)
-	remove := on(call("delete_file", permission.Delete), "/w/a")
+	read := on(call("read_file", tools.Read), "/w/a")
+	fetch := call("web_fetch", tools.Network)
+	edit := on(call("write_file", tools.Read|tools.Write), "/w/a")
+	unplaced := call("save_note", tools.Write)
+	remove := on(call("delete_file", tools.Delete), "/w/a")
 	safe, change, shell, opaque := command("git status -s"), command("mkdir out"), command("make install"), command("git status > out")
 	guarded := on(edit, "/w/.git/config")
-	export := call("http_request", permission.Export)
-	external := call("post_message", permission.External|permission.Network)
-	browser, system := call("browser_click", permission.Browser), call("press_key", permission.System)
-	mcp := call("github_search", permission.Read|permission.MCP)
-	served := call("github_search", permission.Read)
+	export := call("http_request", tools.Export)
+	external := call("post_message", tools.External|tools.Network)
+	browser, system := call("browser_click", tools.Browser), call("press_key", tools.System)
+	mcp := call("github_search", tools.Read|tools.MCP)
+	served := call("github_search", tools.Read)
 	served.Server = "github"
 	silent := call("mystery", 0)
-	stranger := call("mystery", permission.Read)
+	stranger := call("mystery", tools.Read)
 	stranger.Known = false
 	outside := on(read, "/etc/passwd")
 
@@ -86,8 +87,8 @@ func TestEvaluate_firstDecisionStands(t *testing.T) {
 	incapable.Workspace.Capabilities = nil
 	incapableHarm := incapable
 	incapableHarm.Command = "rm -rf /"
-	located := unlimited(call("get_location", permission.Location))
-	typed := unlimited(call("get_location", permission.Read))
+	located := unlimited(call("get_location", tools.Location))
+	typed := unlimited(call("get_location", tools.Read))
 	typed.Type = "location_access"
 	deniedByRule := granted(under(command("git push"), rule("deny", prefix("git push"))), "command_prefix:git push", fresh)
 	askedByRule := granted(under(command("git push"), rule("ask", prefix("git push"))), "command_prefix:git push", fresh)
@@ -130,16 +131,16 @@ func TestEvaluate_capabilities(t *testing.T) {
 		"shell unsaid":     {with(command("ls"), nil), "deny"},
 		"shell off":        {with(command("ls"), on{"shell": false}), "deny"},
 		"shell on":         {with(command("ls"), on{"shell": true}), "allow"},
-		"delete unsaid":    {with(call("rm", permission.Delete), on{"shell": true}), "deny"},
-		"delete on":        {with(call("rm", permission.Delete), on{"delete": true}), "allow"},
-		"read unsaid":      {with(call("r", permission.Read), nil), "allow"},
-		"read off":         {with(call("r", permission.Read), on{"read": false}), "deny"},
-		"write unsaid":     {with(call("w", permission.Write), nil), "allow"},
-		"write off":        {with(call("w", permission.Write), on{"write": false}), "deny"},
-		"network unsaid":   {with(call("n", permission.Network), nil), "allow"},
-		"network off":      {with(call("n", permission.Network), on{"network": false}), "deny"},
-		"export off":       {with(call("n", permission.Export), on{"network": false}), "deny"},
-		"another thing on": {with(call("n", permission.Network), on{"network": true, "read": false}), "allow"},
+		"delete unsaid":    {with(call("rm", tools.Delete), on{"shell": true}), "deny"},
+		"delete on":        {with(call("rm", tools.Delete), on{"delete": true}), "allow"},
+		"read unsaid":      {with(call("r", tools.Read), nil), "allow"},
+		"read off":         {with(call("r", tools.Read), on{"read": false}), "deny"},
+		"write unsaid":     {with(call("w", tools.Write), nil), "allow"},
+		"write off":        {with(call("w", tools.Write), on{"write": false}), "deny"},
+		"network unsaid":   {with(call("n", tools.Network), nil), "allow"},
+		"network off":      {with(call("n", tools.Network), on{"network": false}), "deny"},
+		"export off":       {with(call("n", tools.Export), on{"network": false}), "deny"},
+		"another thing on": {with(call("n", tools.Network), on{"network": true, "read": false}), "allow"},
 	} {
 		got := evaluate(c.q)
 		if got.Decision != c.want || (c.want == "deny") != (got.Reason.Type == "workspace_capability") {
@@ -150,7 +151,7 @@ func TestEvaluate_capabilities(t *testing.T) {
 
 func TestEvaluate_outsideTheWorkspaceNoModeAllows(t *testing.T) {
 	t.Parallel()
-	edit := call("write_file", permission.Write)
+	edit := call("write_file", tools.Write)
 	place := func(named, resolved string) permission.Request {
 		q := edit
 		q.Path, q.ResolvedPath = named, resolved
@@ -198,7 +199,7 @@ func TestEvaluate_outsideTheWorkspaceNoModeAllows(t *testing.T) {
 
 func TestEvaluate_denialsFallBackToAsking(t *testing.T) {
 	t.Parallel()
-	edit := on(in("plan", call("write_file", permission.Write)), "/w/a")
+	edit := on(in("plan", call("write_file", tools.Write)), "/w/a")
 	count := func(c, n, p int) session.Denial {
 		return session.Denial{ConsecutiveDenials: c, TotalDenials: n, PromptedAtTotal: p}
 	}
@@ -230,7 +231,7 @@ func TestEvaluate_denialsFallBackToAsking(t *testing.T) {
 
 func TestResult_softIsWhatTheModeDenied(t *testing.T) {
 	t.Parallel()
-	edit := on(in("plan", call("write_file", permission.Write)), "/w/a")
+	edit := on(in("plan", call("write_file", tools.Write)), "/w/a")
 	restricted := edit
 	restricted.Restrictions.Denied = []string{"write_file"}
 	for name, c := range map[string]struct {
@@ -254,7 +255,7 @@ func TestResult_softIsWhatTheModeDenied(t *testing.T) {
 
 func TestEvaluate_grants(t *testing.T) {
 	t.Parallel()
-	edit := on(call("write_file", permission.Write), "/w/a")
+	edit := on(call("write_file", tools.Write), "/w/a")
 	const key = "path:write_file:/w/a"
 	with := func(change func(*session.Grant)) permission.Request {
 		g := fresh
@@ -272,7 +273,7 @@ func TestEvaluate_grants(t *testing.T) {
 		{"of another executor", with(func(g *session.Grant) { g.Instance = "you" }), "ask", "mode"},
 		{"of another executor that survives", with(func(g *session.Grant) { g.Instance, g.SurvivesRestart = "you", true }), "allow", "bundle_grant"},
 		{"for another path", granted(edit, "path:write_file:/w/b", fresh), "ask", "mode"},
-		{"for an export", granted(call("post", permission.Export), "tool:post", fresh), "allow", "bundle_grant"},
+		{"for an export", granted(call("post", tools.Export), "tool:post", fresh), "allow", "bundle_grant"},
 
 		{"of the step", bundle("make install"), "allow", "bundle_grant"},
 		{"of the step, several commands", bundle("make && make install"), "allow", "bundle_grant"},
@@ -287,10 +288,10 @@ func TestEvaluate_grants(t *testing.T) {
 
 func TestEvaluate_exportNeedsAPerson(t *testing.T) {
 	t.Parallel()
-	export := call("http_request", permission.OfHTTP("POST", true, false))
+	export := call("http_request", tools.Export)
 	export.Domain = "api.example.org"
 	domain := session.Scope{Kind: "domain", Domain: "api.example.org", ToolName: "http_request"}
-	typed := call("send", permission.Read)
+	typed := call("send", tools.Read)
 	typed.Type = "data_export"
 	expect(t, []decision{
 		{"bypass", in("bypass_permissions", export), "ask", "mode"},
@@ -303,8 +304,8 @@ func TestEvaluate_exportNeedsAPerson(t *testing.T) {
 
 func TestEvaluate_bypassPassesOverRulesThatAsk(t *testing.T) {
 	t.Parallel()
-	edit := on(in("bypass_permissions", call("write_file", permission.Write)), "/w/a")
-	export := in("bypass_permissions", call("post", permission.Export))
+	edit := on(in("bypass_permissions", call("write_file", tools.Write)), "/w/a")
+	export := in("bypass_permissions", call("post", tools.Export))
 	expect(t, []decision{
 		{"ask rule", under(edit, rule("ask", tool("write_file"))), "allow", "mode"},
 		{"deny rule", under(edit, rule("deny", tool("write_file"))), "deny", "rule"},
@@ -320,9 +321,9 @@ func TestEvaluate_missingRulesAreDistrusted(t *testing.T) {
 		q.Policy = permission.Compile([]session.Rule{rule("deny", prefix("git push"))}, errors.New("cannot be read"))
 		return q
 	}
-	edit := on(call("write_file", permission.Write), "/w/a")
+	edit := on(call("write_file", tools.Write), "/w/a")
 	expect(t, []decision{
-		{"reading goes on", broken(on(call("read_file", permission.Read), "/w/a")), "allow", "mode"},
+		{"reading goes on", broken(on(call("read_file", tools.Read), "/w/a")), "allow", "mode"},
 		{"an edit that would be asked for", broken(edit), "ask", "policy_error"},
 		{"an edit that would be allowed", broken(in("accept_edits", edit)), "ask", "policy_error"},
 		{"bypass", broken(in("bypass_permissions", command("make"))), "ask", "policy_error"},
@@ -345,7 +346,7 @@ func TestNew_refusesBadGuardrails(t *testing.T) {
 
 func TestPrompt_holdsAllThatIsShown(t *testing.T) {
 	t.Parallel()
-	q := call("search", permission.Read|permission.MCP)
+	q := call("search", tools.Read|tools.MCP)
 	q.Server = " GitHub"
 	q = under(q, rule("ask", session.Scope{Kind: "mcp_server", ServerName: "github"}))
 	r := evaluate(q)
@@ -362,16 +363,16 @@ func TestPrompt_holdsAllThatIsShown(t *testing.T) {
 
 func TestEffects_haveNames(t *testing.T) {
 	t.Parallel()
-	e, err := permission.ParseEffects("read", "shell", "mcp")
-	if err != nil || e != permission.Read|permission.Shell|permission.MCP || fmt.Sprint(e.Names()) != "[read shell mcp]" {
+	e, err := tools.ParseEffects("read", "shell", "mcp")
+	if err != nil || e != tools.Read|tools.Shell|tools.MCP || fmt.Sprint(e.Names()) != "[read shell mcp]" {
 		t.Errorf("%v, %v", e.Names(), err)
 	}
-	if _, err := permission.ParseEffects("read", "fly"); !errors.Is(err, session.ErrInvalid) {
+	if _, err := tools.ParseEffects("read", "fly"); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("an effect there is not gave %v", err)
 	}
-	all := permission.Read | permission.Write | permission.Delete | permission.Shell | permission.Network | permission.Export |
-		permission.External | permission.Interact | permission.Location | permission.MCP
-	if back, err := permission.ParseEffects(all.Names()...); back != all || err != nil || len(all.Names()) != 11 {
+	all := tools.Read | tools.Write | tools.Delete | tools.Shell | tools.Network | tools.Export |
+		tools.External | tools.Interact | tools.Location | tools.MCP
+	if back, err := tools.ParseEffects(all.Names()...); back != all || err != nil || len(all.Names()) != 11 {
 		t.Errorf("%v came back as %v, %v", all.Names(), back.Names(), err)
 	}
 }
@@ -381,11 +382,11 @@ func TestOfHTTP_onlyAskingIsNoExport(t *testing.T) {
 	for _, c := range []struct {
 		method        string
 		body, headers bool
-		want          permission.Effects
+		want          tools.Effects
 	}{
-		{"GET", false, false, permission.Network}, {"head", false, false, permission.Network},
-		{"GET", true, false, permission.Export}, {"GET", false, true, permission.Export},
-		{"POST", false, false, permission.Export}, {"OPTIONS", false, false, permission.Export}, {"", false, false, permission.Export},
+		{"GET", false, false, tools.Network}, {"head", false, false, tools.Network},
+		{"GET", true, false, tools.Export}, {"GET", false, true, tools.Export},
+		{"POST", false, false, tools.Export}, {"OPTIONS", false, false, tools.Export}, {"", false, false, tools.Export},
 	} {
 		if got := permission.OfHTTP(c.method, c.body, c.headers); got != c.want {
 			t.Errorf("%+v is %v", c, got.Names())

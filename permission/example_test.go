@@ -5,12 +5,13 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 func ExampleEngine_Evaluate() {
 	var engine permission.Engine
 	q := permission.Request{
-		Tool: "run_command", Known: true, Effects: permission.Shell,
+		Tool: "run_command", Known: true, Effects: tools.Shell,
 		Workspace: permission.Workspace{ID: "w1", Root: "/home/ann/project", Capabilities: map[string]bool{"shell": true}},
 		Mode:      session.PermissionDefault,
 		Rules: []session.Rule{{

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // BundleKey is the key of the grant for all shell calls of the running step.
@@ -41,13 +42,13 @@ func readFacts(q *Request) facts {
 		q:         q,
 		mode:      q.Mode,
 		hasPath:   q.Path != "" || q.ResolvedPath != "",
-		deep:      q.Deep || !q.Effects.Within(Read|Network),
+		deep:      q.Deep || !q.Effects.Within(tool.Read|tool.Network),
 		server:    serverName(q.Server),
 		domain:    host(q.Domain),
-		isCommand: q.Effects.Has(Shell) || q.Command != "",
+		isCommand: q.Effects.Has(tool.Shell) || q.Command != "",
 		unknown:   !q.Known || q.Effects == 0,
-		export:    q.Effects.Has(Export) || q.Type == "data_export",
-		location:  q.Effects.Has(Location) || q.Type == "location_access",
+		export:    q.Effects.Has(tool.Export) || q.Type == "data_export",
+		location:  q.Effects.Has(tool.Location) || q.Type == "location_access",
 	}
 	if session.CheckPermissionMode(f.mode) != nil {
 		f.mode = session.PermissionDefault
@@ -93,16 +94,16 @@ func absolute(root, p string) string {
 }
 
 // mcp reports whether the tool is one of an MCP server.
-func (f *facts) mcp() bool { return f.q.Effects.Has(MCP) || f.server != "" }
+func (f *facts) mcp() bool { return f.q.Effects.Has(tool.MCP) || f.server != "" }
 
 // reads reports a call that declares only reading.
 func (f *facts) reads() bool {
-	return !f.unknown && !f.isCommand && !f.export && !f.mcp() && f.q.Effects.Within(Read|Network)
+	return !f.unknown && !f.isCommand && !f.export && !f.mcp() && f.q.Effects.Within(tool.Read|tool.Network)
 }
 
 // edits reports a call that changes a file in the workspace.
 func (f *facts) edits() bool {
-	return !f.unknown && !f.isCommand && !f.export && !f.mcp() && f.inside && f.q.Effects.Within(Read|Write|Network)
+	return !f.unknown && !f.isCommand && !f.export && !f.mcp() && f.inside && f.q.Effects.Within(tool.Read|tool.Write|tool.Network)
 }
 
 // rules yields the rules that may apply to the call or to one command of it.
@@ -167,7 +168,7 @@ func (f *facts) granted(c command) (string, bool) {
 		if c.fixed() && len(c) > 0 {
 			keys = append(keys, session.Scope{Kind: session.ScopeCommandPrefix, Prefix: c.prefix()}.Fingerprint())
 		}
-		if f.q.Effects.Has(Shell) {
+		if f.q.Effects.Has(tool.Shell) {
 			keys = append(keys, BundleKey)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 // FuzzCommand feeds any line: nothing panics, nothing is allowed that a parser
@@ -59,7 +60,7 @@ func FuzzEvaluate(f *testing.F) {
 		}
 		r := rand.New(rand.NewPCG(seed, 9))
 		q := someRequest(r)
-		q.Tool, q.Path, q.ResolvedPath, q.Command, q.Domain, q.Effects = name, named, resolved, line, domain, permission.Effects(effects)
+		q.Tool, q.Path, q.ResolvedPath, q.Command, q.Domain, q.Effects = name, named, resolved, line, domain, tools.Effects(effects)
 		q.Rules = append(q.Rules, session.Rule{Source: "session", Effect: effect, Scope: prefix(words)},
 			session.Rule{Source: words, Effect: effect, Scope: session.Scope{Kind: "domain", Domain: domain, ToolPrefix: name}},
 			session.Rule{Effect: effect, Scope: below(named)}, session.Rule{Effect: effect, Scope: tool(words)})
@@ -76,7 +77,7 @@ func FuzzEvaluate(f *testing.F) {
 			if q.Mode != "bypass_permissions" && (!q.Known || effects == 0) {
 				t.Fatalf("an unknown tool is allowed in %s", q.Mode)
 			}
-			if q.Effects.Has(permission.Export | permission.Location) {
+			if q.Effects.Has(tools.Export | tools.Location) {
 				t.Fatalf("%v is allowed in %s", q.Effects.Names(), q.Mode)
 			}
 			if named != "" && resolved == "" {

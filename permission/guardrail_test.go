@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 func TestGuardrails_holdWhateverIsAllowed(t *testing.T) {
@@ -90,13 +91,13 @@ func TestSafeList_onlyLooks(t *testing.T) {
 	remote := in("dangerous_only", command("ls"))
 	remote.Server = "ssh"
 	extern := in("dangerous_only", command("ls"))
-	extern.Effects |= permission.External
+	extern.Effects |= tools.External
 	elsewhere := in("dangerous_only", command("ls"))
 	elsewhere.Path, elsewhere.ResolvedPath = "/etc", "/etc"
 	rootless := in("dangerous_only", command("cat /w/a"))
 	rootless.Workspace.Root = ""
 	undeclared := in("dangerous_only", command("ls"))
-	undeclared.Effects = permission.Read
+	undeclared.Effects = tools.Read
 	deeper := in("dangerous_only", on(command("cat ../a"), "/w/sub"))
 	tooDeep := in("dangerous_only", on(command("cat ../../a"), "/w/sub"))
 	expect(t, []decision{

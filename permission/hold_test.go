@@ -148,14 +148,14 @@ func TestHold_deniedPathsStayDenied(t *testing.T) {
 		expect(t, []decision{{line, in("dangerous_only", under(command(line), rule("deny", below("/w/secrets")))), "allow", "mode"}})
 	}
 
-	search := on(call("file_search", permission.Read), "/w")
+	search := on(call("file_search", tools.Read), "/w")
 	search.Deep = true
 	inModes(t, "search from a parent", under(search, rules...), "ddddddd")
 	inModes(t, "search beside it", under(func() permission.Request { q := on(search, "/w/src"); q.Deep = true; return q }(), rules...), "aaaaaaa")
-	inModes(t, "read a parent", under(on(call("file_list", permission.Read), "/w"), rules...), "aaaaaaa")
-	inModes(t, "move a parent", under(on(call("file_move", permission.Read|permission.Write), "/w"), rules...), "ddddddd")
-	inModes(t, "delete a parent", under(on(call("file_delete", permission.Delete), "/w"), append(rules, rule("allow", tool("file_delete")))...), "ddddddd")
-	inModes(t, "a narrower rule that allows", under(on(call("file_read", permission.Read), "/w/secrets/a"), rules...), "ddddddd")
+	inModes(t, "read a parent", under(on(call("file_list", tools.Read), "/w"), rules...), "aaaaaaa")
+	inModes(t, "move a parent", under(on(call("file_move", tools.Read|tools.Write), "/w"), rules...), "ddddddd")
+	inModes(t, "delete a parent", under(on(call("file_delete", tools.Delete), "/w"), append(rules, rule("allow", tool("file_delete")))...), "ddddddd")
+	inModes(t, "a narrower rule that allows", under(on(call("file_read", tools.Read), "/w/secrets/a"), rules...), "ddddddd")
 }
 
 // A search without a path is one of the whole workspace.
@@ -180,7 +180,7 @@ func TestHold_protectedPlacesAsk(t *testing.T) {
 		".holdfast/permissions.json", ".git/config", ".git/hooks/pre-commit", ".git", ".GIT/config", "sub/.git/config", ".envrc", ".vscode/tasks.json", ".idea/x.xml", ".github/workflows/ci.yml", ".github",
 		".gitlab-ci.yml", "Jenkinsfile", ".bashrc", ".zshenv", ".profile", ".vimrc", ".husky/pre-commit", "x.code-workspace", ".circleci/config.yml", ".mcp.json", ".devcontainer/devcontainer.json", ".",
 	} {
-		edit := on(call("file_write", permission.Write), "/w/"+strings.TrimPrefix(p, "."+"/"))
+		edit := on(call("file_write", tools.Write), "/w/"+strings.TrimPrefix(p, "."+"/"))
 		if p == "." {
 			edit = on(edit, "/w")
 		}
@@ -194,14 +194,14 @@ func TestHold_protectedPlacesAsk(t *testing.T) {
 		linked.Path = "/w/link"
 		inModes(t, p+" by a link", linked, "qqdqqqa")
 		if p != "." {
-			inModes(t, "reading "+p, on(call("file_read", permission.Read), edit.Path), "aaaaaaa")
+			inModes(t, "reading "+p, on(call("file_read", tools.Read), edit.Path), "aaaaaaa")
 		}
 	}
 	for _, line := range []string{"cp x .git/hooks/pre-commit", "mv x .github/workflows/a.yml", "mkdir .vscode", "rm -r .git", "touch .envrc", "cp -r x/.git .", "tee .git/config", "ln -s .git/hooks h"} {
 		program, _, _ := strings.Cut(line, " ")
 		inModes(t, line, under(command(line), rule("allow", prefix(program)), rule("allow", prefix(line)), rule("allow", tool("run_command"))), "qqdqqqa")
 	}
-	inModes(t, "an edit elsewhere", on(call("file_write", permission.Write), "/w/Makefile"), "dqdaaaa")
+	inModes(t, "an edit elsewhere", on(call("file_write", tools.Write), "/w/Makefile"), "dqdaaaa")
 }
 
 // Recursive deletes, formats, raw writes, fork bombs and shutdowns are refused in
@@ -232,7 +232,7 @@ func TestHold_taintedSessionsAskBeforeDataLeaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := call("http_get", permission.Network)
+		q := call("http_get", tools.Network)
 		q.Tainted = tainted
 		return q.ForCall(session.ToolCall{ID: "c", Name: "http_get", Arguments: raw}, spec)[0]
 	}
@@ -254,8 +254,8 @@ func TestHold_taintedSessionsAskBeforeDataLeaves(t *testing.T) {
 
 func TestRequest_whatTaints(t *testing.T) {
 	t.Parallel()
-	read := func(p string) permission.Request { return on(call("file_read", permission.Read), p) }
-	search := call("file_search", permission.Read)
+	read := func(p string) permission.Request { return on(call("file_read", tools.Read), p) }
+	search := call("file_search", tools.Read)
 	search.Deep = true
 	linked := read("/w/a")
 	linked.ResolvedPath = "/w/.env"
@@ -269,10 +269,10 @@ func TestRequest_whatTaints(t *testing.T) {
 		"a key":                {read("/w/server.key"), true},
 		"in .ssh":              {read("/home/u/.ssh/config"), true},
 		"by a link":            {linked, true},
-		"writing .env":         {on(call("file_write", permission.Write), "/w/.env"), false},
+		"writing .env":         {on(call("file_write", tools.Write), "/w/.env"), false},
 		"search":               {search, true},
-		"a page":               {call("http_get", permission.Network), true},
-		"an MCP result":        {call("x", permission.MCP), true},
+		"a page":               {call("http_get", tools.Network), true},
+		"an MCP result":        {call("x", tools.MCP), true},
 		"a command that looks": {command("ls -l; cat main.go"), false},
 		"cat .env":             {command("cat .env"), true},
 		"grep -r":              {command("grep -r KEY ."), true},
@@ -290,7 +290,7 @@ func TestRequest_whatTaints(t *testing.T) {
 // The mode dont_ask never asks, and never turns denials into a question.
 func TestHold_dontAskNeverAsks(t *testing.T) {
 	t.Parallel()
-	edit := on(call("write_file", permission.Write), "/w/a")
+	edit := on(call("write_file", tools.Write), "/w/a")
 	many := denied(in("dont_ask", edit), session.Denial{ConsecutiveDenials: 9, TotalDenials: 99})
 	broken := edit
 	broken.Policy = permission.Compile(nil, session.ErrInvalid)
@@ -299,8 +299,8 @@ func TestHold_dontAskNeverAsks(t *testing.T) {
 		{"a rule that asks", in("dont_ask", under(edit, rule("ask", tool("write_file")))), "deny", "mode"},
 		{"a rule that allows", in("dont_ask", under(edit, rule("allow", tool("write_file")))), "allow", "rule"},
 		{"a grant", in("dont_ask", granted(edit, "path:write_file:/w/a", fresh)), "allow", "bundle_grant"},
-		{"a location", in("dont_ask", call("where", permission.Location)), "deny", "mode"},
-		{"outside", in("dont_ask", on(call("read_file", permission.Read), "/etc/x")), "deny", "outside_workspace"},
+		{"a location", in("dont_ask", call("where", tools.Location)), "deny", "mode"},
+		{"outside", in("dont_ask", on(call("read_file", tools.Read), "/etc/x")), "deny", "outside_workspace"},
 		{"missing rules", in("dont_ask", under(broken, rule("allow", tool("write_file")))), "deny", "mode"},
 	})
 }

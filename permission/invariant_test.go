@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 // Lines put together from parts whose meaning is known: which of them may be
@@ -118,7 +119,7 @@ func TestInvariant_nothingOutsideTheWorkspaceIsAllowed(t *testing.T) {
 		}
 		return len(at) > 0 && at[0] == "w"
 	}
-	effects := []permission.Effects{permission.Read, permission.Write, permission.Read | permission.Write, permission.Delete, permission.Network | permission.Read, permission.Shell}
+	effects := []tools.Effects{tools.Read, tools.Write, tools.Read | tools.Write, tools.Delete, tools.Network | tools.Read, tools.Shell}
 	count := [2]int{}
 	for range 40_000 {
 		q := call("tool", effects[r.IntN(len(effects))])
@@ -134,7 +135,7 @@ func TestInvariant_nothingOutsideTheWorkspaceIsAllowed(t *testing.T) {
 				q.ResolvedPath = path.Join(root, q.Path)
 			}
 		}
-		if q.Effects.Has(permission.Shell) {
+		if q.Effects.Has(tools.Shell) {
 			q.Command = "git status"
 			q = granted(q, permission.BundleKey, fresh)
 		}
@@ -180,7 +181,7 @@ func TestInvariant_noUnknownToolIsAllowed(t *testing.T) {
 		case q.Mode == "bypass_permissions":
 		case got.Decision == "allow":
 			t.Fatalf("%+v is allowed because of %s", q, got.Reason.Type)
-		case q.Mode == "plan" && got.Decision != "deny" && !q.Effects.Has(permission.Location):
+		case q.Mode == "plan" && got.Decision != "deny" && !q.Effects.Has(tools.Location):
 			t.Fatalf("%+v is decided %s in plan", q, got.Decision)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Config adds to the rules of each request.
@@ -46,7 +47,7 @@ func New(c Config) (Engine, error) {
 type Request struct {
 	Tool    string
 	Known   bool // this program has registered the tool
-	Effects Effects
+	Effects tool.Effects
 	Input   json.RawMessage
 
 	Command string // the command line for a shell

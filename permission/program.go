@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // program is what is known of a program that starts no other and writes only to
@@ -205,7 +206,7 @@ func (f *facts) safe(c command) bool {
 // staysInside reports a command of a local shell that names nothing outside the
 // workspace.
 func (f *facts) staysInside(c command) bool {
-	declares := f.q.Effects.Has(Shell) && f.q.Effects.Within(Shell|Read|Write|Delete|Network)
+	declares := f.q.Effects.Has(tool.Shell) && f.q.Effects.Within(tool.Shell|tool.Read|tool.Write|tool.Delete|tool.Network)
 	return declares && !f.mcp() && f.line.opaque == "" && !slices.ContainsFunc(c[1:], f.leavesWorkspace)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 func TestRequest_pathsThatProgramsMustNotReach(t *testing.T) {
@@ -39,7 +40,7 @@ func TestEngine_withoutASandboxCommandsAreAskedAbout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := call("shell", permission.Shell)
+	line := call("shell", tools.Shell)
 	line.Command = "cat a.txt"
 	line.Workspace.Capabilities = map[string]bool{"shell": true}
 	line.Mode = session.PermissionDangerousOnly
@@ -63,7 +64,7 @@ func TestEngine_withoutASandboxCommandsAreAskedAbout(t *testing.T) {
 	if got := loose.Evaluate(line).Decision; got != session.EffectAllow {
 		t.Errorf("with a rule: %s", got)
 	}
-	read := on(call("file_read", permission.Read), "/w/a")
+	read := on(call("file_read", tools.Read), "/w/a")
 	read.Mode = session.PermissionDangerousOnly
 	if got, want := loose.Evaluate(read).Decision, held.Evaluate(read).Decision; got != want {
 		t.Errorf("a file: %s, want %s", got, want)

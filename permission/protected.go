@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // protectedNames are files and folders from which other programs run code or take
@@ -44,7 +45,7 @@ func (f *facts) changesProtected() string {
 	if f.isCommand {
 		return f.line.changesProtected(f.folder())
 	}
-	if !f.hasPath || f.q.Effects.Within(Read|Network) {
+	if !f.hasPath || f.q.Effects.Within(tool.Read|tool.Network) {
 		return ""
 	}
 	root := f.q.Workspace.Root

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 const (
@@ -16,14 +17,14 @@ const (
 var capable = permission.Workspace{ID: "ws", Root: root, Capabilities: map[string]bool{"shell": true, "delete": true}}
 
 // call is a call of a known tool in a capable workspace.
-func call(tool string, effects permission.Effects) permission.Request {
+func call(tool string, effects tools.Effects) permission.Request {
 	return permission.Request{
 		Tool: tool, Known: true, Effects: effects, Workspace: capable, Instance: "me", Now: now, AllowPersistence: true,
 	}
 }
 
 func command(line string) permission.Request {
-	q := call("run_command", permission.Shell)
+	q := call("run_command", tools.Shell)
 	q.Command = line
 	return q
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 func TestRules_denyWinsThenTheNarrowest(t *testing.T) {
 	t.Parallel()
-	q := on(call("write_file", permission.Write|permission.Network), "/w/src/a.go")
+	q := on(call("write_file", tools.Write|tools.Network), "/w/src/a.go")
 	q.Domain, q.Server = "example.org", "files"
-	all := permission.Shell | q.Effects
+	all := tools.Shell | q.Effects
 	shell := q
 	shell.Command, shell.Effects = "git log origin", all
 
@@ -56,7 +57,7 @@ func TestRules_denyWinsThenTheNarrowest(t *testing.T) {
 
 func TestRules_thenSourceThenEffectThenAge(t *testing.T) {
 	t.Parallel()
-	q := call("t", permission.Write)
+	q := call("t", tools.Write)
 	sources := []string{"of another program", "legacy_builtin_settings", "legacy_guardrails", "profile", "workspace_manifest", "workspace_db", "session"}
 	with := func(source, effect string, at int64) session.Rule {
 		return session.Rule{Source: source, Effect: effect, Scope: tool("t"), CreatedAt: at}
@@ -89,12 +90,12 @@ func TestRules_thenSourceThenEffectThenAge(t *testing.T) {
 
 func TestRules_matching(t *testing.T) {
 	t.Parallel()
-	edit := on(call("write_file", permission.Write), "/w/src/a.go")
+	edit := on(call("write_file", tools.Write), "/w/src/a.go")
 	link := edit
 	link.ResolvedPath = "/w/vendor/a.go"
-	fetch := call("browser_open", permission.Browser)
+	fetch := call("browser_open", tools.Browser)
 	fetch.Domain = "Example.ORG"
-	served := call("search", permission.MCP)
+	served := call("search", tools.MCP)
 	served.Server = " GitHub"
 	for name, c := range map[string]struct {
 		q     permission.Request
@@ -113,7 +114,7 @@ func TestRules_matching(t *testing.T) {
 		"folder, case":       {edit, below("/w/SRC"), "ask deny"},
 		"part of a name":     {edit, below("/w/sr"), ""},
 		"below":              {edit, below("/w/src/a.go/b"), "ask deny"},
-		"below, reading":     {on(call("read_file", permission.Read), "/w/src"), below("/w/src/a.go"), ""},
+		"below, reading":     {on(call("read_file", tools.Read), "/w/src"), below("/w/src/a.go"), ""},
 		"root":               {edit, below("/"), "allow ask deny"},
 		"no path":            {edit, below(""), ""},
 		"any path":           {edit, below("*"), ""},
@@ -208,10 +209,10 @@ func someRule(r *rand.Rand) session.Rule {
 }
 
 func someRequest(r *rand.Rand) permission.Request {
-	q := call(pick(r, someTools), permission.Effects(r.IntN(1<<11)))
+	q := call(pick(r, someTools), tools.Effects(r.IntN(1<<11)))
 	q.Known, q.Mode = r.IntN(8) > 0, pick(r, someModes)
 	if r.IntN(2) == 0 {
-		q.Effects, q.Command = permission.Shell, pick(r, someLines)
+		q.Effects, q.Command = tools.Shell, pick(r, someLines)
 	}
 	if r.IntN(2) == 0 {
 		q.Path, q.ResolvedPath = pick(r, somePaths), pick(r, somePaths)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // browserTools is the prefix of the names of browser tools.
@@ -17,9 +18,9 @@ func (f *facts) answerScope() session.Scope {
 	case f.isCommand && plain:
 		return session.Scope{Kind: session.ScopeCommandPrefix, Prefix: c.prefix()}
 	case f.isCommand:
-	case f.domain != "" && q.Effects.Has(Browser):
+	case f.domain != "" && q.Effects.Has(tool.Browser):
 		return session.Scope{Kind: session.ScopeDomain, ToolPrefix: browserTools, Domain: f.domain}
-	case f.domain != "" && (q.Effects.Has(Network) || f.export):
+	case f.domain != "" && (q.Effects.Has(tool.Network) || f.export):
 		return session.Scope{Kind: session.ScopeDomain, ToolName: q.Tool, Domain: f.domain}
 	case f.path != "":
 		return session.Scope{Kind: session.ScopePath, ToolName: q.Tool, Path: f.path}

@@ -7,20 +7,21 @@ import (
 
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	tools "github.com/holdfast-dev/holdfast/tool"
 )
 
 func TestScope_offered(t *testing.T) {
 	t.Parallel()
-	fetch := call("web_fetch", permission.Network)
+	fetch := call("web_fetch", tools.Network)
 	fetch.Domain = "Example.org"
-	browse := call("browser_click", permission.Browser|permission.Network)
+	browse := call("browser_click", tools.Browser|tools.Network)
 	browse.Domain = "example.org"
-	post := on(call("http_request", permission.Export|permission.Read), "/w/a")
+	post := on(call("http_request", tools.Export|tools.Read), "/w/a")
 	post.Domain = "example.org"
-	blind := call("web_fetch", permission.Network)
-	local := on(call("lookup", permission.Read), "a/../b")
+	blind := call("web_fetch", tools.Network)
+	local := on(call("lookup", tools.Read), "a/../b")
 	local.Domain = "example.org"
-	served := call("search", permission.MCP)
+	served := call("search", tools.MCP)
 	served.Server = "GitHub"
 	remote := on(served, "/w/a")
 	for name, c := range map[string]struct {
@@ -31,7 +32,7 @@ func TestScope_offered(t *testing.T) {
 		"browser":                    {browse, "domain:prefix=browser_:example.org", "browser_* on domain example.org"},
 		"export":                     {post, "domain:tool=http_request:example.org", "http_request on domain example.org"},
 		"network, no host":           {blind, "tool:web_fetch", "tool web_fetch"},
-		"path":                       {on(call("write_file", permission.Write), "/w/a"), "path:write_file:/w/a", "write_file on path /w/a"},
+		"path":                       {on(call("write_file", tools.Write), "/w/a"), "path:write_file:/w/a", "write_file on path /w/a"},
 		"no use of the host":         {local, "path:lookup:/w/b", "lookup on path /w/b"},
 		"command":                    {command("git  push 'a b'"), "command_prefix:git push 'a b'", `the command "git push 'a b'"`},
 		"command in place":           {on(command("git push"), "/w"), "command_prefix:git push", `the command "git push"`},
@@ -41,7 +42,7 @@ func TestScope_offered(t *testing.T) {
 		"command to expand":          {command("git push $X"), "tool:run_command", "tool run_command"},
 		"server":                     {served, "mcp_server:github", "MCP server github"},
 		"path on a server":           {remote, "path:search:/w/a", "search on path /w/a"},
-		"nothing else":               {call("note", permission.Write), "tool:note", "tool note"},
+		"nothing else":               {call("note", tools.Write), "tool:note", "tool note"},
 	} {
 		got := evaluate(c.q)
 		if got.Scope.Fingerprint() != c.print || got.ScopePreview != c.preview {
@@ -60,15 +61,15 @@ func TestScope_offered(t *testing.T) {
 // Whoever says yes for the session is not asked the same again.
 func TestScope_answersThatAreKeptCount(t *testing.T) {
 	t.Parallel()
-	fetch := call("http_request", permission.Export)
+	fetch := call("http_request", tools.Export)
 	fetch.Domain = "example.org"
-	click := call("browser_click", permission.Browser)
+	click := call("browser_click", tools.Browser)
 	click.Domain = "example.org"
-	served := call("search", permission.MCP)
+	served := call("search", tools.MCP)
 	served.Server = "GitHub"
 	for _, q := range []permission.Request{
-		fetch, click, served, on(call("write_file", permission.Write), "/w/a"), on(call("write_file", permission.Write), "/etc/a"),
-		call("note", permission.Write), call("mystery", 0), command("make install"), command(`echo "a  b" '' \$X 'it'"'"'s' "*"`), command("echo 'a\nb'"),
+		fetch, click, served, on(call("write_file", tools.Write), "/w/a"), on(call("write_file", tools.Write), "/etc/a"),
+		call("note", tools.Write), call("mystery", 0), command("make install"), command(`echo "a  b" '' \$X 'it'"'"'s' "*"`), command("echo 'a\nb'"),
 	} {
 		r := evaluate(q)
 		if r.Decision != "ask" {
@@ -102,18 +103,18 @@ func TestActions_onlyWhatAnAnswerCanMean(t *testing.T) {
 	const once = "deny_once allow_once"
 	const most = once + " deny_session allow_session deny_workspace allow_workspace"
 	const all = most + " deny_profile allow_profile"
-	fleeting := on(call("write_file", permission.Write), "/w/a")
+	fleeting := on(call("write_file", tools.Write), "/w/a")
 	fleeting.AllowPersistence = false
-	export := call("post", permission.Export)
+	export := call("post", tools.Export)
 	for name, c := range map[string]struct {
 		q    permission.Request
 		want string
 	}{
-		"edit":             {on(call("write_file", permission.Write), "/w/a"), all},
+		"edit":             {on(call("write_file", tools.Write), "/w/a"), all},
 		"command":          {command("make install"), all},
 		"unknown tool":     {call("mystery", 0), all},
 		"export":           {export, most},
-		"location":         {call("where", permission.Location), once},
+		"location":         {call("where", tools.Location), once},
 		"compound":         {command("make; make install"), once},
 		"opaque":           {command("make > x"), once},
 		"something to set": {command("make $X"), once},

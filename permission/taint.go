@@ -7,19 +7,20 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Taints reports a call whose result may contain a secret, or the text of a
 // stranger who wants one: from then on the agent may be led to send data out.
 func (q Request) Taints() bool {
-	if q.Effects.Has(Network | Export | External | Browser | MCP) {
+	if q.Effects.Has(tool.Network | tool.Export | tool.External | tool.Browser | tool.MCP) {
 		return true
 	}
-	if q.Effects.Has(Shell) || q.Command != "" {
+	if q.Effects.Has(tool.Shell) || q.Command != "" {
 		l := readLine(q.Command)
 		return l.opaque != "" || slices.ContainsFunc(l.commands, mayReadSecret)
 	}
-	return q.Deep || q.Effects.Has(Read) && (secret(q.Path) || secret(q.ResolvedPath))
+	return q.Deep || q.Effects.Has(tool.Read) && (secret(q.Path) || secret(q.ResolvedPath))
 }
 
 // mayReadSecret reports a command that names a secret, or reads what it does not

@@ -109,23 +109,36 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, c caller, after 
 	defer done()
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	updates := make(chan update)
-	finished := make(chan struct{})
+	updates := s.updates(ctx, r, c, i.ID, after, now.Seq())
+	defer func() {
+		stop()
+		for range updates { // until it is closed
+		}
+	}()
+	out := newEventWriter(w, s.config.WriteWait)
+	s.stream(ctx, out, updates, after, now.Seq())
+	return nil
+}
+
+// updates follows a session until the context ends, and then closes the channel.
+// Seq is the number of the session's last change.
+func (s *Server) updates(ctx context.Context, r *http.Request, c caller, id string, after, seq int64) <-chan update {
+	own := make(chan update)
 	go func() {
-		defer close(finished)
-		defer close(updates)
-		for u, err := range c.rt.Follow(ctx, i.ID, after) {
+		defer close(own)
+		for u, err := range c.rt.Follow(ctx, id, after) {
 			select {
-			case updates <- update{u, err}:
+			case own <- update{u, err}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	defer func() { stop(); <-finished }()
-	out := newEventWriter(w, s.config.WriteWait)
-	s.stream(ctx, out, updates, after, now.Seq())
-	return nil
+	if s.config.Address == "" || r.Header.Get(peerHeader) != "" {
+		return own
+	}
+	secret, _ := credentials(r)
+	return s.addPeer(ctx, c, secret, id, seq, own)
 }
 
 // openStream counts a stream of a caller. The caller ends it with done.

@@ -9,7 +9,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +41,10 @@ type Config struct {
 	// MaxWork is how many tasks, runs and turns that nobody waits for are worked
 	// on at a time; 0: 32. More of them wait.
 	MaxWork int
+
+	// Address is the Address of the runtime. With it, followers of a session that
+	// another node works on get the pieces of its answers from that node.
+	Address string
 
 	Schedules *schedule.Schedules  // nil: none are offered
 	Work      store.Work           // what waits in the store; nil: it is not shown
@@ -90,6 +97,7 @@ type Server struct {
 	tenants  sync.Map // those that were heard of and are listened to, by name
 	log      *slog.Logger
 	draining atomic.Bool
+	peers    *http.Transport // to other nodes
 
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once
@@ -106,6 +114,13 @@ func New(c Config) (*Server, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Address != "" {
+		own, err := url.Parse(c.Address)
+		if err != nil {
+			return nil, &session.InvalidError{Field: "Address", Reason: err.Error()}
+		}
+		c.Hosts = append(slices.Clone(c.Hosts), own.Hostname())
+	}
 	c.MaxBody = cmp.Or(c.MaxBody, 8<<20)
 	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
 	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
@@ -114,6 +129,7 @@ func New(c Config) (*Server, error) {
 	c.WriteWait = cmp.Or(c.WriteWait, 30*time.Second)
 	c.MaxWork = cmp.Or(c.MaxWork, 32)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
+	s.peers = &http.Transport{DialContext: (&net.Dialer{Timeout: peerDial}).DialContext, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}
 	s.limits = newLimits(c)
 	s.codes = newCodes(c.Now)
 	s.metrics = newMetrics()
@@ -160,6 +176,7 @@ func (s *Server) Drain() {
 func (s *Server) Close() {
 	s.Drain()
 	s.work.all.Wait()
+	s.peers.CloseIdleConnections()
 }
 
 // newAPI makes the API without routes.

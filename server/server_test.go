@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -74,6 +76,14 @@ func newNodeOn(t testing.TB, st store.Store, adjust ...func(*holdfast.Config, *s
 	for _, f := range adjust {
 		f(&hc, &sc)
 	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hc.Address == ownAddress {
+		hc.Address = "http://" + listener.Addr().String()
+		sc.Address = hc.Address
+	}
 	rt, err := holdfast.New(hc)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +95,8 @@ func newNodeOn(t testing.TB, st store.Store, adjust ...func(*holdfast.Config, *s
 	if n.server, err = server.New(sc); err != nil {
 		t.Fatal(err)
 	}
-	n.http = httptest.NewServer(n.server)
+	n.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: n.server, ReadHeaderTimeout: time.Minute}}
+	n.http.Start()
 	t.Cleanup(func() { n.server.Close(); n.http.Close() })
 	n.schema = newSchemas(t, n.server)
 	n.admin = n.key("default", apikey.Admin)

@@ -123,11 +123,10 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 	defer func() { stop(); following.Wait() }()
 	for _, f := range t.sessions {
 		following.Go(func() {
-			for u, err := range c.rt.Follow(ctx, f.id, f.after) {
+			for u := range s.updates(ctx, r, c, f.id, f.after, f.last) {
 				select {
-				case updates <- topicUpdate{f, update{u, err}}:
+				case updates <- topicUpdate{f, u}:
 				case <-ctx.Done():
-					return
 				}
 			}
 		})

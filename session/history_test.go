@@ -160,7 +160,7 @@ func sameMessages(t failer, have, want []session.Message) {
 
 func TestFold_logMakesTheValue(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		folded, err := session.Fold(h.log)
@@ -181,7 +181,7 @@ func TestFold_logMakesTheValue(t *testing.T) {
 // the spans; what was discarded, cleared or rewound must not lie in them.
 func TestSpans_pickTheTranscriptFromTheLog(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		picked := []session.Message{}
@@ -217,7 +217,7 @@ func throughJSON(t failer, records []session.Record) []session.Record {
 
 func TestFoldFrom_prefixAndRestMakeTheWhole(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		cut := property.IntRange(1, len(h.log)).Draw(t, "cut")
@@ -245,7 +245,7 @@ func TestFoldFrom_prefixAndRestMakeTheWhole(t *testing.T) {
 
 func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		saved := h.versions[len(h.versions)-1]
@@ -268,7 +268,7 @@ func TestWithTail_reloadedSessionEqualsTheOneInMemory(t *testing.T) {
 
 func TestDocument_encodeDecodeCyclesAreStable(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		first := document(t, h.now)
@@ -309,7 +309,7 @@ func sameParts(t failer, have, want session.Session) {
 
 func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		head, err := session.EncodeHead(h.now)
@@ -343,7 +343,7 @@ func TestHead_withItsMessagesIsTheSession(t *testing.T) {
 
 func TestRooted_forkHasALogOfItsOwn(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		fork, err := h.now.Fork("s-2", "agent-2", moment().Draw(t, "at"))

@@ -91,7 +91,7 @@ func TestScramble_reachesEverything(t *testing.T) {
 func TestSession_whatIsHandedOutIsACopy(t *testing.T) {
 	t.Parallel()
 	handOut(t, sampleSession(t)) // has every part
-	property.Check(t, func(t *property.T) { handOut(t, newHistory(t).now) })
+	property.CheckCases(t, 25, func(t *property.T) { handOut(t, newHistory(t).now) })
 }
 
 // handOut calls every method that takes no argument, changes all it returns,
@@ -119,7 +119,7 @@ func handOut(t failer, s session.Session) {
 
 func TestSession_whatIsHandedInIsCopied(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		old := h.now
 		before := document(t, old)
@@ -147,7 +147,7 @@ func TestSession_whatIsHandedInIsCopied(t *testing.T) {
 
 func TestNew_copiesDefinitionAndSeed(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		def := definition().Draw(t, "definition")
 		expires := noon
 		birth := session.Birth{ID: "s-1", AgentID: "agent-1", ExpiresAt: &expires}
@@ -168,7 +168,7 @@ func TestNew_copiesDefinitionAndSeed(t *testing.T) {
 
 func TestFold_copiesRecordsHeadsAndMessages(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		want := document(t, h.now)

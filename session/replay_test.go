@@ -13,7 +13,7 @@ import (
 // the same log, and the value is the one that made it.
 func TestReplay_recordsAreKeptAsTheyAre(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		replayed, err := session.Replay(session.Session{}, throughJSON(t, h.log), 0)
@@ -32,7 +32,7 @@ func TestReplay_recordsAreKeptAsTheyAre(t *testing.T) {
 // already, and the rest follows.
 func TestReplay_continuesAnOpenTail(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.flush()
 		saved, tail := h.versions[len(h.versions)-1], h.log[h.tail:]
@@ -60,7 +60,7 @@ func TestReplay_continuesAnOpenTail(t *testing.T) {
 
 func TestReplay_forkKnowsItsParent(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		h := newHistory(t)
 		h.seal(t)
 		fork, err := h.now.Fork("s-2", "agent-2", moment().Draw(t, "at"))

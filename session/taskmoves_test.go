@@ -120,7 +120,7 @@ func moved(t *property.T, s session.TaskState) session.TaskState {
 // byte, the order of pairs included.
 func TestTaskMoves_leadFromOneStateToTheOther(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		older := session.NewTaskState()
 		if property.Bool().Draw(t, "full") {
 			older = sampleTask()
@@ -188,7 +188,7 @@ func TestTaskStateChanged_refusesWhatItDoesNotKnow(t *testing.T) {
 // the checklist there is.
 func TestChecklist_foldsFromItsEventsAlone(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		s := taskSession(t)
 		alone := session.NewTaskState().Checklist
 		for range t.Repeat(1, 25) {
@@ -222,7 +222,7 @@ func TestChecklist_foldsFromItsEventsAlone(t *testing.T) {
 // state, also when the beginning was stored as a head between.
 func TestTaskFold_anyPrefixPlusTheRest(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		s := taskSession(t)
 		start := s
 		for range t.Repeat(1, 20) {

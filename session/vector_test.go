@@ -24,7 +24,7 @@ func elements(v vector[int]) []int {
 func TestVector_isASliceThatBranches(t *testing.T) {
 	t.Parallel()
 	sizes := property.OneOf(property.IntRange(0, 100), property.SampledFrom([]int{31, 32, 33, 1023, 1024, 1025, 1055, 1056, 1057}), property.Just(32*1024+40))
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		first := make([]int, sizes.Draw(t, "size"))
 		for i := range first {
 			first[i] = i
@@ -65,7 +65,7 @@ func TestVector_iterationStopsWhenAsked(t *testing.T) {
 
 func TestSpans_cutAndClip(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		spans := []Span{{From: 1}}
 		in := func(seq int64) bool { return true }
 		for range t.Repeat(0, 4) {

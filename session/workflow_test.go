@@ -221,7 +221,7 @@ func sameLedger(t *testing.T, have, want session.Session) {
 // its log, and its document reads back.
 func TestWorkflow_logFoldsToTheSameRun(t *testing.T) {
 	t.Parallel()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 25, func(t *property.T) {
 		s := flow(t)
 		start := s
 		var records []session.Record

@@ -261,6 +261,10 @@ type Doctors interface {
 	// run while the store is in use. An error means that it could not read.
 	Check(ctx context.Context, p Progress) (problems []string, err error)
 
+	// CheckSession reads everything of one session and lists what is wrong. A
+	// session that does not exist is ErrNotFound.
+	CheckSession(ctx context.Context, r Ref) (problems []string, err error)
+
 	// Reindex builds the index of words anew and returns its number of passages.
 	Reindex(ctx context.Context, p Progress) (int, error)
 

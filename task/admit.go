@@ -101,7 +101,10 @@ func (x *Executor) Admit(ctx context.Context, a Arrival) (Row, error) {
 	}
 	for _, item := range items {
 		if _, err := x.rt.Post(ctx, made.ID(), item); err != nil {
-			return Row{}, errors.Join(err, x.rt.Purge(context.WithoutCancel(ctx), made.ID()))
+			finishing, done := store.Finish(ctx)
+			err = errors.Join(err, x.rt.Purge(finishing, made.ID()))
+			done()
+			return Row{}, err
 		}
 	}
 	return rowOf(made.Info())

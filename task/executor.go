@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 const (
@@ -218,7 +219,9 @@ func (x *Executor) begin(ctx context.Context, r *Run) error {
 
 // after is the row as it stands now, with an error that came before.
 func (x *Executor) after(ctx context.Context, id string, failed error) (Row, error) {
-	row, err := x.Get(context.WithoutCancel(ctx), id)
+	finishing, done := store.Finish(ctx)
+	defer done()
+	row, err := x.Get(finishing, id)
 	return row, errors.Join(failed, err)
 }
 

@@ -103,7 +103,9 @@ func (x *Executor) keepRule(ctx context.Context, s session.Session, p session.Pe
 		return none, err
 	}
 	return func() error {
-		_, err := x.c.Rules.Remove(context.WithoutCancel(ctx), workspaceOf(s), rule)
+		finishing, done := store.Finish(ctx)
+		defer done()
+		_, err := x.c.Rules.Remove(finishing, workspaceOf(s), rule)
 		return err
 	}, nil
 }
@@ -124,7 +126,9 @@ func (x *Executor) continueWaiting(ctx context.Context, id, pendingID string) er
 		if !errors.Is(err, session.ErrBusy) {
 			return err
 		}
-		s, err := x.load(context.WithoutCancel(ctx), id)
+		finishing, done := store.Finish(ctx)
+		s, err := x.load(finishing, id)
+		done()
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,9 @@ func (x *Executor) complete(ctx context.Context, r *Run, kind, reason string) er
 
 // cancelled ends a task because a user wants it so.
 func (x *Executor) cancelled(ctx context.Context, r *Run) error {
-	item, asked, err := r.cancelAsked(context.WithoutCancel(ctx))
+	finishing, done := store.Finish(ctx)
+	defer done()
+	item, asked, err := r.cancelAsked(finishing)
 	if err != nil {
 		return err
 	}

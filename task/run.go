@@ -10,6 +10,7 @@ import (
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
@@ -136,7 +137,9 @@ func (r *Run) append(ctx context.Context, m edit) error {
 		}
 		return err
 	}
-	_, err = r.hold.Append(context.WithoutCancel(ctx), changes...)
+	finishing, done := store.Finish(ctx)
+	defer done()
+	_, err = r.hold.Append(finishing, changes...)
 	return r.written(err)
 }
 
@@ -149,7 +152,9 @@ func (r *Run) seal(ctx context.Context, name string, m edit) error {
 	if live {
 		return r.append(ctx, m)
 	}
-	return r.act(context.WithoutCancel(ctx), name, func(ctx context.Context, _ *holdfast.Environment) error { return r.append(ctx, m) })
+	finishing, done := store.Finish(ctx)
+	defer done()
+	return r.act(finishing, name, func(ctx context.Context, _ *holdfast.Environment) error { return r.append(ctx, m) })
 }
 
 // act makes a version of what do does to the live session. When do fails, the

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // stepEnded is what the end of a step's loop means for the step and the task.
@@ -249,7 +250,9 @@ func (x *Executor) outcomeOf(ctx context.Context, r *Run, step session.PlanStep)
 			}
 		}
 	}
-	for e, err := range x.rt.Log(context.WithoutCancel(ctx), r.ID(), state.Loop.WindowStart) {
+	finishing, done := store.Finish(ctx)
+	defer done()
+	for e, err := range x.rt.Log(finishing, r.ID(), state.Loop.WindowStart) {
 		if err != nil {
 			return o, err
 		}

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,12 @@ type crashSpec struct {
 	summarised    bool              // agents are shown summaries
 	remote        bool              // answers come through the inbox, and calls of units wait too
 	items         bool              // it has a file of items
+	after         string            // what is done with a run that is there already
+	spec          string            // its file; empty: as its name
+}
+
+func (s crashSpec) file(ext string) string {
+	return filepath.Join("testdata", "crash", cmp.Or(s.spec, s.name)+ext)
 }
 
 // crashSpecs are all patterns, and all places where persons are asked. One has
@@ -60,12 +67,16 @@ var crashSpecs = []crashSpec{
 	}},
 	{name: "orchestrator-human", pattern: "orchestrator_workers", minor: true, concurrent: true, answers: map[string]string{"reduce": "in short"}},
 	{name: "graph", pattern: "graph", answers: map[string]string{"node/check@1": "again", "node/check@2": "good"}},
+	{name: "redo", pattern: "redo of a unit", spec: "chain", minor: true, after: afterRedo, answers: map[string]string{"step/1": "yes"}},
+	{name: "fork", pattern: "fork with an edit", spec: "chain", minor: true, after: afterFork, answers: map[string]string{"step/1": "yes"}},
+	{name: "cancel", pattern: "cancel", spec: "chain", minor: true, after: afterCancel},
 }
 
 // runJob is what the processes of a run are told.
 type runJob struct {
 	Answers map[string]string
 	Remote  bool // answers come through the inbox
+	After   string
 	NoWait  bool // give up when another works on the run
 }
 
@@ -84,12 +95,15 @@ func (s crashSpec) scenario() *crashtest.Scenario {
 	return &crashtest.Scenario{
 		Name: "run", Row: s.pattern, Work: workOnRun, MostLost: mostLost,
 		// The spec and its items are copies, which go when the run has begun.
-		Prepare: func(_ context.Context, r *crashtest.Run, _ store.Store) (any, error) {
-			err := copyTo(filepath.Join(r.Dir, specFile), filepath.Join("testdata", "crash", s.name+".yaml"))
+		Prepare: func(ctx context.Context, r *crashtest.Run, st store.Store) (any, error) {
+			err := copyTo(filepath.Join(r.Dir, specFile), s.file(".yaml"))
 			if err == nil && s.items {
-				err = copyTo(filepath.Join(r.Dir, itemsFile), filepath.Join("testdata", "crash", s.name+".jsonl"))
+				err = copyTo(filepath.Join(r.Dir, itemsFile), s.file(".jsonl"))
 			}
-			return runJob{Answers: s.answers, Remote: s.remote}, err
+			if err == nil && s.after != "" {
+				err = prepareRun(ctx, r, st, s.after)
+			}
+			return runJob{Answers: s.answers, Remote: s.remote, After: s.after}, err
 		},
 		Reply: replyToRun,
 		Load:  loadRun,
@@ -99,7 +113,7 @@ func (s crashSpec) scenario() *crashtest.Scenario {
 			if err != nil || undisturbedErr != nil {
 				return []error{err, undisturbedErr}
 			}
-			return got.Differ(want)
+			return append(got.Differ(want), s.checkAfter(undisturbed))
 		},
 	}
 }
@@ -162,7 +176,7 @@ func workOnRun(ctx context.Context, w *crashtest.Worker) (err error) {
 	if j.Remote {
 		o.Permissions = &holdfast.Permissions{}
 	}
-	res, err := startRun(ctx, rt, w, o)
+	res, err := startRun(ctx, rt, w, j.After, o)
 	for err == nil && res.Status == workflow.StatusPaused {
 		w.Point("paused: " + res.Waiting[0].Unit)
 		if j.Remote {
@@ -185,6 +199,7 @@ func workOnRun(ctx context.Context, w *crashtest.Worker) (err error) {
 		res, err = workflow.Resume(ctx, rt, w.Run, o)
 	}
 	switch {
+	case err == nil && res.Status == workflow.StatusCancelled && j.After == afterCancel:
 	case err == nil && res.Status != workflow.StatusCompleted:
 		return fmt.Errorf("the run is %s", res.Status)
 	case errors.Is(err, session.ErrStatus) && res.Status == "": // a process before this one came to the end
@@ -214,7 +229,10 @@ func respondToAll(ctx context.Context, rt *holdfast.Runtime, w *crashtest.Worker
 }
 
 // startRun starts the run, or goes on with it where there is one.
-func startRun(ctx context.Context, rt *holdfast.Runtime, w *crashtest.Worker, o workflow.ResumeOptions) (workflow.Result, error) {
+func startRun(ctx context.Context, rt *holdfast.Runtime, w *crashtest.Worker, after string, o workflow.ResumeOptions) (workflow.Result, error) {
+	if after != "" {
+		return startAfter(ctx, rt, w, after, o)
+	}
 	_, err := rt.Info(ctx, w.Run)
 	if err == nil {
 		return workflow.Resume(ctx, rt, w.Run, o)

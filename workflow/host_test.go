@@ -9,10 +9,9 @@ import (
 
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/llm/catalog"
+	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/workflow"
-	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 func TestHostFromCatalog_findsModelsByName(t *testing.T) {
@@ -38,24 +37,19 @@ pattern: {type: chain, config: {steps: [{agent: a, input: one}, {agent: b, input
 }
 
 func ExampleHostFromCatalog() {
-	ctx := context.Background()
 	rt, err := holdfast.New(holdfast.Config{Store: inmem.New(inmem.Config{})})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	models, err := catalog.New(catalog.Config{}) // by the keys of the environment
+	// A *catalog.Catalog has the models of the providers whose keys are set.
+	host := workflow.HostFromCatalog(llm.Map{offline.Name: offline.Model{}})
+	hello, err := workflow.Load("../examples/workflows/hello-tasks.yaml", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	host := workflow.HostFromCatalog(models)
-	host.OnEvent = func(e workflow.Event) { fmt.Println(e.Type) }
-	review, err := workflow.Load("review.yaml", spec.Map[string]{{Name: "topic", Value: "tea"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	res, err := workflow.Start(ctx, rt, review, workflow.RunOptions{Host: host})
-	fmt.Println(res.Status, res.LastResponse, err)
+	res, err := workflow.Start(context.Background(), rt, hello, workflow.RunOptions{Host: host})
+	fmt.Println(res.Status, err)
+	// Output: completed <nil>
 }

@@ -12,6 +12,7 @@ import (
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 // runner does the work of a run: under the session's lease, with models and
@@ -272,7 +273,9 @@ func (x *runner) append(ctx context.Context, r *run, what string, changes ...ses
 func (x *runner) write(ctx context.Context, r *run, what string, changes []session.Change, do func(context.Context, []session.Change) error) error {
 	changes, err := x.hold.Masked(changes...) // the index says what the log says
 	if err == nil {
-		err = do(context.WithoutCancel(ctx), changes)
+		finishing, done := store.Finish(ctx)
+		defer done()
+		err = do(finishing, changes)
 	}
 	if err != nil {
 		return &CommitError{Unit: what, Err: err}

@@ -56,8 +56,9 @@ type program struct {
 	json        bool
 	noColor     bool
 	offline     bool
-	noWeb       bool // agents get no tools that use the web
-	debug       bool // a stack when the program fails
+	address     string // where other nodes reach this one
+	noWeb       bool   // agents get no tools that use the web
+	debug       bool   // a stack when the program fails
 	permissions permissions
 
 	agentsRun bool // this command runs agents

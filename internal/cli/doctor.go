@@ -27,6 +27,7 @@ type storeHealth struct {
 	SetAside    []string                `json:"setAside"` // recovered too often without an end
 	Corrupt     []*session.CorruptError `json:"corrupt"`
 	Problems    []string                `json:"problems"` // of the store itself
+	Warnings    []string                `json:"warnings"` // of settings that may cost data
 	Models      []string                `json:"models"`
 	Sandbox     sandboxHealth           `json:"sandbox"`
 	Build       build                   `json:"build"`
@@ -50,6 +51,7 @@ type repairReport struct {
 
 func (p *program) doctorCommand() *cobra.Command {
 	var reindex bool
+	var only string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "check the store and print what is wrong with it", Args: cobra.NoArgs,
 		Long: `Check the store: whether it opens and can be written, which sessions cannot be read and
@@ -58,14 +60,15 @@ which were interrupted. It changes nothing. It fails when something is wrong.
 With --repair it first rebuilds from the logs what does not agree with them, in all
 tenants, and prints what it repaired; it removes nothing and changes no log. A SQLite
 database whose write-ahead log is damaged is opened without the commits that are lost. With
---reindex it first rebuilds the index of words.`,
+--reindex it first rebuilds the index of words. With --session it looks at one session
+alone, which takes no time in a large store.`,
 	}
 	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 		done, err := p.repairStore(ctx, e, p.repair, reindex)
 		if err != nil {
 			return err
 		}
-		found, err := p.checkStore(ctx, e)
+		found, err := p.checkStore(ctx, e, only)
 		if err != nil {
 			return err
 		}
@@ -79,6 +82,7 @@ database whose write-ahead log is damaged is opened without the commits that are
 	})
 	cmd.Flags().BoolVar(&p.repair, "repair", false, "first repair what can be rebuilt from the log")
 	cmd.Flags().BoolVar(&reindex, "reindex", false, "first rebuild the index of words")
+	cmd.Flags().StringVar(&only, "session", "", "check this session alone: an id, the beginning of one or a name")
 	return cmd
 }
 
@@ -125,16 +129,29 @@ func (p *program) printRepaired(mended []string) error {
 	return p.out.print(b.String())
 }
 
-// checkStore looks at everything and changes nothing.
-func (p *program) checkStore(ctx context.Context, e *env) (storeHealth, error) {
+// checkStore looks at everything, or at one session alone, and changes nothing.
+func (p *program) checkStore(ctx context.Context, e *env, only string) (storeHealth, error) {
 	found := storeHealth{
-		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, SetAside: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{},
+		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, SetAside: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{}, Warnings: []string{},
 		Models: p.reachable(e), Build: thisBuild(), kinds: map[string]session.Kind{},
 	}
 	status := sandbox.Probe()
 	found.Sandbox = sandboxHealth{Complete: status.Complete(), Missing: append([]string{}, status.Missing...)}
 	found.writeErr = e.url.writable()
 	found.Writable = found.writeErr == nil
+	if warner, ok := e.store.(interface {
+		Warnings(ctx context.Context) ([]string, error)
+	}); ok {
+		warnings, err := warner.Warnings(ctx)
+		if err != nil {
+			return found, err
+		}
+		found.Warnings = append(found.Warnings, warnings...)
+	}
+	if only != "" {
+		err := e.checkSession(ctx, only, &found)
+		return found, err
+	}
 	if doctor, ok := e.store.(store.Doctors); ok {
 		shown := p.progress("checking", "step")
 		problems, err := doctor.Check(ctx, shown.report)
@@ -160,6 +177,38 @@ func (p *program) checkStore(ctx context.Context, e *env) (storeHealth, error) {
 		}
 	}
 	return found, err
+}
+
+// checkSession looks at one session, by a reference or, if that cannot be read,
+// by its whole id.
+func (e *env) checkSession(ctx context.Context, text string, found *storeHealth) error {
+	i, err := e.Resolve(ctx, text)
+	switch {
+	case errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNotFound) && session.CheckID(text) == nil:
+		i = session.Info{ID: text}
+	case err != nil:
+		return err
+	}
+	r := store.Ref{Tenant: e.tenant, ID: i.ID}
+	_, err = e.store.Load(ctx, r, true)
+	if errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	found.Sessions = 1
+	if i.Status != "" {
+		found.Statuses[i.Status] = 1
+	}
+	if corrupt := e.findCorrupt(ctx, i.ID); corrupt != nil {
+		found.Corrupt = append(found.Corrupt, corrupt)
+	}
+	if doctor, ok := e.store.(store.Doctors); ok {
+		problems, err := doctor.CheckSession(ctx, r)
+		if err != nil {
+			return err
+		}
+		found.Problems = append(found.Problems, problems...)
+	}
+	return nil
 }
 
 // checkSessions loads every session of the tenant.
@@ -286,6 +335,9 @@ func (p *program) healthText(found storeHealth) string {
 			continue
 		}
 		line(yellow, "interrupted", "%s · continue with: %s", id, continueCommand(found.kinds[id], id))
+	}
+	for _, text := range found.Warnings {
+		line(yellow, "warning", "%s", text)
 	}
 	for _, text := range found.Problems {
 		line(red, "problem", "%s", text)

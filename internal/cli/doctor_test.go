@@ -36,6 +36,10 @@ func (s *sick) Check(_ context.Context, p store.Progress) ([]string, error) {
 	return append(s.problems, s.beyond...), nil
 }
 
+func (s *sick) CheckSession(context.Context, store.Ref) ([]string, error) {
+	return append(s.problems, s.beyond...), nil
+}
+
 func (s *sick) Reindex(_ context.Context, p store.Progress) (int, error) {
 	p.Report(1, 1)
 	return 42, s.err
@@ -147,5 +151,34 @@ func TestDoctor_opensADatabaseWithADamagedLogOnlyToRepairIt(t *testing.T) {
 	}
 	if err := repaired.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// exposed is a store whose server may lose data.
+type exposed struct{ *inmem.Store }
+
+func (exposed) Warnings(context.Context) ([]string, error) { return []string{"fsync is off"}, nil }
+
+func TestDoctor_warnsAndEndsWell(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.open = func() store.Store { return exposed{d.store.Handle()} }
+	if code := d.run(strings.NewReader(""), "doctor"); code != exitOK || !strings.Contains(d.out.String(), "warning      fsync is off") {
+		t.Errorf("exit code %d\n%s%s", code, d.out, d.err)
+	}
+	if code := d.run(strings.NewReader(""), "doctor", "--json"); code != exitOK || !strings.Contains(d.out.String(), `"warnings":["fsync is off"]`) {
+		t.Errorf("as JSON: exit code %d\n%s%s", code, d.out, d.err)
+	}
+}
+
+func TestDoctor_ofOneSessionReadsNoOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	storetest.Create(t, d.store, "good")
+	patient := &sick{problems: []string{"the head of good is not what its log makes"}}
+	d.open = func() store.Store { return patient.visited(d.store.Handle()) }
+	if code := d.run(strings.NewReader(""), "doctor", "--session", "good"); code != exitSession ||
+		!strings.Contains(d.out.String(), "sessions     1 (1 active)") || !strings.Contains(d.out.String(), "problem      the head of good") {
+		t.Errorf("exit code %d\n%s%s", code, d.out, d.err)
 	}
 }

@@ -102,6 +102,7 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 	}
 	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
+		Address:      p.address,
 		Embedder:     given.embedder,
 		Hooks:        holdfast.HookStack{}.With(given.embedder, 0, "meaning"),
 		MCP:          p.dial,

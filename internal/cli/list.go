@@ -217,11 +217,15 @@ func (p *program) printInfos(infos session.Infos, interrupted func(session.Info)
 			}
 			status = cell{task.Canonical(row), taskColour(task.Row{TaskRow: row})}
 		}
+		kind, agent := string(i.Kind), i.AgentName
 		if i.Task != nil {
 			name = cmp.Or(name, i.Task.Title)
 		}
+		if i.Workflow != nil { // a run has several agents, in a pattern
+			name, kind, agent = cmp.Or(name, i.Workflow.Name), kind+" "+i.Workflow.Pattern, ""
+		}
 		t.add(
-			cell{shortID(i.ID), cyan}, cell{string(i.Kind), plain}, cell{oneLine(name), bold}, cell{oneLine(i.AgentName), plain},
+			cell{shortID(i.ID), cyan}, cell{oneLine(kind), plain}, cell{oneLine(name), bold}, cell{oneLine(agent), plain},
 			status, cell{strconv.FormatInt(i.Version, 10), plain},
 			cell{strconv.Itoa(i.MessageCount), plain}, cell{ago(i.UpdatedAt, p.now()), dim},
 		)

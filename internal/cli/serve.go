@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ import (
 // serving is how a server runs.
 type serving struct {
 	listen    string
+	advertise string
 	hosts     []string
 	origins   []string
 	cert, key string
@@ -49,10 +51,14 @@ turns, inboxes, tasks, runs and schedules. --no-work leaves that to others.
 
 At the end the server takes no new streams, gives turns --drain to finish and then
 interrupts them: nothing is lost, any process can continue them.`,
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.serve(ctx, e, s) }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.address = s.address()
+			return p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.serve(ctx, e, s) })(cmd, args)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8420", "the `ADDRESS` to listen on")
+	f.StringVar(&s.advertise, "advertise", "", "the `URL` at which other nodes reach this one (default: made of --listen)")
 	f.StringSliceVar(&s.hosts, "host", nil, "a `NAME` that requests may be addressed to, besides localhost and IP addresses")
 	f.StringSliceVar(&s.origins, "cors-origin", nil, "an `ORIGIN` whose pages may read responses, such as https://app.example")
 	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
@@ -60,7 +66,29 @@ interrupts them: nothing is lost, any process can continue them.`,
 	s.slots.addFlags(cmd)
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
-	return p.addPermissionFlags(cmd)
+	return p.addSettings(p.addPermissionFlags(cmd))
+}
+
+// address returns where other nodes reach the server, "" if it cannot be known
+// before it listens.
+func (s serving) address() string {
+	host, port, err := net.SplitHostPort(s.listen)
+	if s.advertise != "" || err != nil || port == "0" {
+		return s.advertise
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		if host, err = os.Hostname(); err != nil {
+			return ""
+		}
+	}
+	return s.scheme() + "://" + net.JoinHostPort(host, port)
+}
+
+func (s serving) scheme() string {
+	if s.cert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // serve runs a server until the context ends.
@@ -73,7 +101,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	}
 	keys := apikey.New(e.Runtime, p.now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
 	if err := p.addWork(e, &config); err != nil {
@@ -105,11 +133,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		ErrorLog: slog.NewLogLogger(p.requestLog(s.quiet).Handler(), slog.LevelWarn),
 	}
 	web.RegisterOnShutdown(api.Drain)
-	scheme := "http"
-	if s.cert != "" {
-		scheme = "https"
-	}
-	p.err.status("listening on %s://%s · store %s", scheme, listener.Addr(), e.url)
+	p.err.status("listening on %s://%s · store %s", s.scheme(), listener.Addr(), e.url)
 	if first != "" {
 		p.err.status("an administrator's key, shown this once: %s", first)
 	}

@@ -61,7 +61,7 @@ is killed, another takes up.`,
 	}
 	s.addFlags(cmd)
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "do not log what fails")
-	return p.addPermissionFlags(cmd)
+	return p.addSettings(p.addPermissionFlags(cmd))
 }
 
 // newWorker makes a worker for everything that a server with this configuration

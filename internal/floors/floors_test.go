@@ -81,7 +81,7 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5, also: []string{"worker"}},
+	"server":           {floor: 5, also: []string{"worker", "client"}},
 	"client":           {floor: 5},
 
 	// What waits is worked on.

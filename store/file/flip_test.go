@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -127,7 +128,7 @@ func TestRead_filesWithoutChecksumsAreRead(t *testing.T) {
 	if problem := ask(t.Context(), st).Differ(want); problem != "" {
 		t.Error(problem)
 	}
-	writeFile(t, filepath.Join(dir, "a.lease"), []byte(`{"token":7,"holder":"somebody","until":"2100-01-01T00:00:00Z"}`+"\n"))
+	writeFile(t, filepath.Join(dir, "a.lease"), fmt.Appendf(nil, `{"token":7,"holder":"somebody","until":%q}`+"\n", noon().Add(time.Hour).Format(time.RFC3339)))
 	if l, held, err := st.Holding(t.Context(), ref("a")); err != nil || !held || l.Token != 7 {
 		t.Errorf("holding %v %t, %v", l, held, err)
 	}

@@ -57,6 +57,55 @@ func (s *Store) Check(ctx context.Context, p store.Progress) (problems []string,
 	return append(problems, found...), nil
 }
 
+// CheckSession lists what is wrong with one session.
+func (s *Store) CheckSession(ctx context.Context, r store.Ref) ([]string, error) {
+	ctx = unbounded(ctx)
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return nil, err
+	}
+	one := storedSession{Ref: r}
+	err := s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT sid FROM sessions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&one.SID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return session.NotFound(r.ID)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	repairable, others, err := s.checkSession(ctx, one)
+	return one.name(slices.Concat(repairable, others)), err
+}
+
+// Warnings lists settings of the server with which it may lose what it has
+// acknowledged.
+func (s *Store) Warnings(ctx context.Context) (warnings []string, err error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off' ORDER BY name`)
+		if err != nil {
+			return err
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		warnings = nil
+		for _, name := range names {
+			warnings = append(warnings, fmt.Sprintf("PostgreSQL has %s = off: %s", name, unsafeSettings[name]))
+		}
+		return err
+	})
+	return warnings, err
+}
+
+// unsafeSettings says what each of these settings costs when it is off.
+var unsafeSettings = map[string]string{
+	"fsync":              "a machine that loses power may damage the whole database",
+	"full_page_writes":   "a machine that loses power may damage pages that were being written",
+	"synchronous_commit": "a server that crashes may lose the last acknowledged writes",
+}
+
 // inventory lists everything that is checked.
 type inventory struct {
 	sessions []storedSession

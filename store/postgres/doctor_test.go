@@ -400,3 +400,21 @@ func TestReindex_takesLongLogsInSteps(t *testing.T) {
 	wantMark(t, conn, "long", s.Seq(), 1200)
 	wantFound(t, st, "long", "1111", "tea 1111")
 }
+
+func TestWarnings_nameSettingsThatCostData(t *testing.T) {
+	t.Parallel()
+	warned := func(url string) bool {
+		warnings, err := open(t, url, postgres.Config{}).Warnings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(strings.Join(warnings, "\n"), "synchronous_commit = off")
+	}
+	url := migrated.Copy(t)
+	if warned(url) {
+		t.Error("a warning of a setting that is on")
+	}
+	if !warned(pgtest.With(t, url, "synchronous_commit", "off")) {
+		t.Error("no warning of synchronous_commit = off")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -114,6 +115,25 @@ func (c *conn) damagedItems(ctx context.Context) (problems []string, err error) 
 		return nil
 	})
 	return problems, err
+}
+
+// CheckSession lists what is wrong with one session.
+func (s *Store) CheckSession(ctx context.Context, r store.Ref) ([]string, error) {
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return nil, err
+	}
+	var e examination
+	err := s.read(ctx, func(ctx context.Context, c *conn) error {
+		w, found, err := c.find(ctx, r, 0)
+		if err == nil && !found {
+			return session.NotFound(r.ID)
+		}
+		if err == nil {
+			e, err = c.examine(ctx, r, w)
+		}
+		return err
+	})
+	return e.described(r), err
 }
 
 // examineSession examines a session, which may be gone.

@@ -243,6 +243,15 @@ func namesTheCorrupt(t testing.TB, d Data) {
 			if names(problems, "talk") {
 				t.Errorf("a good session is among the problems: %q", problems)
 			}
+			doctors := ability[store.Doctors](t, st)
+			if problems, err := doctors.CheckSession(t.Context(), ref("bad")); err != nil || !names(problems, "bad") {
+				t.Errorf("a check of the corrupt session alone: %q, %v", problems, err)
+			}
+			if problems, err := doctors.CheckSession(t.Context(), ref("talk")); err != nil || len(problems) > 0 {
+				t.Errorf("a check of a good session alone: %q, %v", problems, err)
+			}
+			_, err := doctors.CheckSession(t.Context(), ref("nobody"))
+			wantErr(t, "a check of no session", err, session.ErrNotFound)
 		}
 		_, err := st.Load(t.Context(), ref("bad"), false)
 		wantCorrupt(t, "load after a check", err)
@@ -287,6 +296,7 @@ func doctorRefuses(t testing.TB, d Data) {
 	every := func(ctx context.Context) map[string]error {
 		errs := map[string]error{}
 		_, errs["Check"] = doctors.Check(ctx, nil)
+		_, errs["CheckSession"] = doctors.CheckSession(ctx, ref("talk"))
 		_, errs["Reindex"] = doctors.Reindex(ctx, nil)
 		_, errs["Repair"] = doctors.Repair(ctx, nil)
 		return errs

@@ -65,6 +65,18 @@ func (c clinic) Check(ctx context.Context, p store.Progress) ([]string, error) {
 	return problems, c.looks(ctx, p)
 }
 
+func (c clinic) CheckSession(ctx context.Context, r store.Ref) ([]string, error) {
+	if _, err := c.Info(ctx, r); err != nil {
+		return nil, err
+	}
+	for _, bad := range c.damage.list() {
+		if bad == r {
+			return []string{fmt.Sprintf("session %s of %s cannot be read", r.ID, r.Tenant)}, nil
+		}
+	}
+	return nil, nil
+}
+
 func (c clinic) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	return 1, c.looks(ctx, p)
 }

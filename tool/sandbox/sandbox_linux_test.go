@@ -265,6 +265,7 @@ func TestSandbox_deniedPathsInTheWorkspaceStayClosed(t *testing.T) {
 		{"cp .env copy; cat copy"},
 		{"mv .env x", "cat x"},
 		{"ln .env x", "cat x"},
+		{"cat hard.link"},
 		{"ln -s .env x; cat x"},
 		{"mv sub/private sub/open", "cat sub/open/key"},
 		{"mv sub other", "cat other/private/key"},
@@ -280,6 +281,9 @@ func TestSandbox_deniedPathsInTheWorkspaceStayClosed(t *testing.T) {
 			write(t, filepath.Join(p.workspace, ".env"), secret)
 			write(t, filepath.Join(p.workspace, "sub", "private", "key"), secret)
 			write(t, filepath.Join(p.workspace, "open", "file"), "open text\n")
+			if err := os.Link(filepath.Join(p.workspace, ".env"), filepath.Join(p.workspace, "hard.link")); err != nil {
+				t.Fatal(err)
+			}
 			before := tree(t, filepath.Join(p.workspace, ".env")) + tree(t, filepath.Join(p.workspace, "sub", "private"))
 			s := newSandbox(t, sandbox.Config{Dir: p.workspace, Deny: []string{
 				filepath.Join(p.workspace, ".env"), filepath.Join(p.workspace, "sub", "private"), filepath.Join(p.workspace, "missing"),
