@@ -21,6 +21,7 @@ type broadcasts struct {
 type broadcast struct {
 	ref   store.Ref
 	users int
+	reads sharedReads
 
 	mu      sync.Mutex // guards the rest, and the changing fields of answers
 	answers []*answer  // in progress, one for each unit, the oldest first

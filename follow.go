@@ -13,7 +13,8 @@ import (
 
 // Update is what happened to a session: exactly one of its fields is set.
 type Update struct {
-	// Record is a change of the log. Its number is the cursor to go on from.
+	// Record is a change of the log. Its number is the cursor to go on from. What
+	// it holds is shared with other followers and must not be changed.
 	Record *session.LogEntry `json:"record,omitempty"`
 	// Delta is a piece of an answer in progress. It is no part of the log: it
 	// has no number and is not seen again.
@@ -97,7 +98,7 @@ func (f *follower) follow(ctx context.Context) {
 		now = f.broadcast.current(now[:0])
 		over := slices.ContainsFunc(f.readings, func(r *reading) bool { return !r.ended && !slices.Contains(now, r.answer) })
 		if unread || over || slices.ContainsFunc(now, func(a *answer) bool { return a.base > f.cursor }) {
-			if !f.rt.readLog(ctx, f.ref, &f.cursor, func(e session.LogEntry, err error) bool { return f.record(ctx, e, err) }) {
+			if !f.readLog(ctx) {
 				return
 			}
 		}
@@ -112,6 +113,15 @@ func (f *follower) follow(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// readLog yields what the log holds after the cursor. It reports whether to
+// continue.
+func (f *follower) readLog(ctx context.Context) bool {
+	yield := func(e session.LogEntry, err error) bool { return f.record(ctx, e, err) }
+	return readPages(&f.cursor, yield, func(after int64) ([]session.LogEntry, error) {
+		return f.broadcast.reads.read(ctx, after, func(ctx context.Context) ([]session.LogEntry, error) { return f.rt.logs.Log(ctx, f.ref, after, 0) })
+	})
 }
 
 // record yields a change, after what it ends: the rest of the answer whose

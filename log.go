@@ -26,8 +26,13 @@ func (rt *Runtime) Log(ctx context.Context, id string, after int64) iter.Seq2[se
 // readLog yields what the log holds after a number, which it advances. It
 // reports whether to continue.
 func (rt *Runtime) readLog(ctx context.Context, ref store.Ref, after *int64, yield func(session.LogEntry, error) bool) bool {
+	return readPages(after, yield, func(after int64) ([]session.LogEntry, error) { return rt.logs.Log(ctx, ref, after, 0) })
+}
+
+// readPages yields what is read page by page.
+func readPages(after *int64, yield func(session.LogEntry, error) bool, read func(after int64) ([]session.LogEntry, error)) bool {
 	for {
-		entries, err := rt.logs.Log(ctx, ref, *after, 0)
+		entries, err := read(*after)
 		if err != nil {
 			yield(session.LogEntry{}, err)
 			return false

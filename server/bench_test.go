@@ -93,7 +93,7 @@ func (n *node) send(path string, body any) {
 		n.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 200 {
+	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK {
 		n.t.Fatalf("%d %s %v", res.StatusCode, text, err)
 	}
 }
