@@ -17,7 +17,8 @@ import (
 // TestMain is also where the processes begin that the crash tests kill.
 func TestMain(m *testing.M) {
 	crashtest.Main(map[string]crashtest.Work{"run": workOnRun})
-	goleak.VerifyTestMain(m)
+	// The clock of patterns ends by itself, some time after the last search.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dlclark/regexp2/v2.runClock"))
 }
 
 // A process works on a run of a spec and is killed: when the model's server

@@ -149,7 +149,7 @@ func (n *program) serve(ctx context.Context, p *child.Process) error {
 	p.Ready()
 	p.Wait()
 	cancel()
-	ending, ended := context.WithTimeout(context.Background(), drain)
+	ending, ended := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer ended()
 	if web.Shutdown(ending) != nil {
 		_ = web.Close() // what is interrupted another node continues
