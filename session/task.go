@@ -59,7 +59,8 @@ type ToolMemory struct {
 	At      int64  `json:"at"`
 }
 
-// Page is a web page that was read.
+// Page is a web page that was read. Only an imported task knows the class of
+// a page and when it was published.
 type Page struct {
 	Tool      string `json:"tool"`
 	URL       string `json:"url"`
@@ -275,7 +276,7 @@ type PlanStep struct {
 	CompletedAt          int64  `json:"completedAt,omitempty"`
 	Error                string `json:"error,omitempty"`
 	VerificationAttempts int    `json:"verificationAttempts,omitempty"`
-	Waived               bool   `json:"waived,omitempty"`
+	Waived               bool   `json:"waived,omitempty"` // the task may complete though the step failed
 }
 
 // TaskSettings is how a task was started.

@@ -307,11 +307,14 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 	case !known && (!current || f.Action != FeedbackDrift):
 		ignored = "there is no such step"
 	case f.Action == FeedbackSkip:
-		if step.Status != "in_progress" && step.Status != "pending" {
+		switch {
+		case step.Status == stepFailed && !step.Waived:
+			m = r.waived(step)
+		case step.Status != stepInProgress && step.Status != stepPending:
 			ignored = "the step is over"
-			break
+		default:
+			m, reason = r.skipped(step), StopFeedbackSkip
 		}
-		m, reason = r.skipped(step), StopFeedbackSkip
 	case f.Action == FeedbackStop:
 		m, reason = r.stoppedByUser(step), StopFeedbackStop
 		current = true // it ends the run, whichever step it names
@@ -354,6 +357,30 @@ func (r *Run) skipped(step session.PlanStep) edit {
 	return edit{changes: []session.Change{event("step_skipped", stepEvent{Step: step})}, state: forgetStep(step.ID)}
 }
 
+// waived lets a task complete without a step that failed.
+func (r *Run) waived(step session.PlanStep) edit {
+	step.Waived = true
+	return edit{
+		changes: []session.Change{event("plan_revised", planEvent{Plan: revised(r.state().Plan, step), Reason: string(StopFeedbackSkip)})},
+		state:   failedVerification(step),
+	}
+}
+
+// failedVerification notes a verification step that failed: the task may
+// complete with it only if it is waived.
+func failedVerification(step session.PlanStep) func(*session.TaskState) {
+	return func(s *session.TaskState) {
+		f := &s.Steps
+		switch {
+		case step.Kind != "verification":
+		case step.Waived:
+			f.FailedOptional, f.FailedRequired = f.FailedOptional.With(step.ID), f.FailedRequired.Without(step.ID)
+		case !f.FailedOptional.Has(step.ID):
+			f.FailedRequired = f.FailedRequired.With(step.ID)
+		}
+	}
+}
+
 func (r *Run) stoppedByUser(step session.PlanStep) edit {
 	step.Status, step.CompletedAt, step.Error = "failed", millis(r.x.c.Clock()), stoppedByUser
 	return edit{
@@ -382,6 +409,7 @@ func (r *Run) retried(step session.PlanStep, message string) edit {
 	return m.and(edit{state: func(s *session.TaskState) {
 		forgetStep(step.ID)(s)
 		s.Recovery.Recovered = s.Recovery.Recovered.Without(step.ID)
+		s.Steps.FailedOptional = s.Steps.FailedOptional.Without(step.ID)
 	}})
 }
 

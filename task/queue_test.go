@@ -276,6 +276,47 @@ func orDefault(s, otherwise string) string {
 	return s
 }
 
+// A step that failed keeps the task from completing until a person says to skip
+// it; a retry takes that back.
+func TestStepFeedback_skipWaivesAStepThatFailed(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newSite(t, task.Config{}, scripted.New(reply("one"), reply("two"), reply("three")))
+	sp := spec()
+	sp.Plan.Steps[1].Kind = "verification"
+	sp.Plan.Steps[1].Status = "failed"
+	id := s.working(sp)
+	s.alter(id, func(st *session.TaskState) { st.Steps.FailedRequired = session.NewSet("s2") }, nil)
+	say := func(action string) session.TaskState {
+		s.with(id, func(r *task.Run) {
+			if _, err := s.x.SetStepFeedback(ctx, id, session.StepFeedback{StepID: "s2", Action: action}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.RunStep(ctx, task.StepInput{StepID: "s1"}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return s.state(id)
+	}
+	st := say("skip")
+	if step := st.Plan.Steps[1]; step.Status != "failed" || !step.Waived || !st.Steps.FailedOptional.Has("s2") || st.Steps.FailedRequired.Has("s2") {
+		t.Errorf("the step is %+v, of %+v", step, st.Steps)
+	}
+	if told := s.only(id, "plan_revised").Data["reason"]; told != "step_feedback_skip" {
+		t.Errorf("the plan was revised because of %v", told)
+	}
+	if w := (task.Wish{Status: task.Completed}).Gated(st); w.Status != task.Completed {
+		t.Errorf("it does not complete: %+v", w)
+	}
+	if say("skip"); len(s.events(id, "step_feedback_ignored")) != 1 {
+		t.Error("a second skip was not ignored")
+	}
+	st = say("retry")
+	if step := st.Plan.Steps[1]; step.Status != "pending" || step.Waived || st.Steps.FailedOptional.Has("s2") {
+		t.Errorf("after a retry the step is %+v, of %+v", step, st.Steps)
+	}
+}
+
 // Feedback waits in line: a second does not take the place of the first, and a
 // stop comes before all.
 func TestStepFeedback_inLineAndStopFirst(t *testing.T) {

@@ -247,7 +247,7 @@ func (r *Run) allAgain() edit {
 	next := session.Plan{Description: plan.Description, Steps: slices.Clone(plan.Steps)}
 	left := false
 	for i, s := range next.Steps {
-		if s.Status == stepFailed {
+		if s.Status == stepFailed && !s.Waived {
 			next.Steps[i] = again(s)
 		}
 		left = left || next.Steps[i].Status == stepPending || s.Status == stepInProgress

@@ -123,9 +123,7 @@ func (x *Executor) stepFailed(ctx context.Context, r *Run, step session.PlanStep
 			stepOver(s)
 			recoveryEnded(s, step, false)
 			s.Steps.Outcomes = append(slices.Clone(s.Steps.Outcomes), came)
-			if step.Kind == "verification" && !s.Steps.FailedOptional.Has(step.ID) {
-				s.Steps.FailedRequired = s.Steps.FailedRequired.With(step.ID)
-			}
+			failedVerification(step)(s)
 		},
 		row: func(row *session.TaskRow) { shown(row, &state, now) },
 	})

@@ -48,6 +48,28 @@ func (s *site) results(id string) map[string]session.ToolResult {
 	return found
 }
 
+// A page that was read is remembered with the title that the tool shows before
+// its body, not with a line of the body.
+func TestTurn_remembersPagesWithTheirTitles(t *testing.T) {
+	t.Parallel()
+	get := toolOf("get", tool.Network, tool.ReadOnly, func(_ context.Context, c tool.Call) (tool.Result, error) {
+		if strings.Contains(string(c.Arguments), "named") {
+			return tool.Result{Content: "Status: 200\nURL: https://b.example/\nTitle: A fair: part 2\nBody:\nhello"}, nil
+		}
+		return tool.Result{Content: "Status: 200\nBody:\nTitle: not this"}, nil
+	})
+	s := newSite(t, task.Config{Registry: kit{get}}, scripted.New(
+		replyCalls(callOf("c1", "get", `{"url":"https://a.example/named"}`)), replyCalls(callOf("c2", "get", `{"url":"https://a.example/"}`)), reply("all done")))
+	row := s.run(oneStep())
+	var got []string
+	for _, p := range s.state(row.ID).Tools.Pages {
+		got = append(got, p.URL+" "+p.Title)
+	}
+	if want := []string{"https://a.example/named A fair: part 2", "https://a.example/ "}; !slices.Equal(got, want) {
+		t.Errorf("remembered %q, want %q", got, want)
+	}
+}
+
 // Within a turn the answer is written before a call begins, that it began
 // before it runs, and its result before the model is asked again.
 func TestTurn_orderOfWrites(t *testing.T) {
