@@ -82,7 +82,7 @@ func (p *program) run(args []string) (code int) {
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err != nil && !p.begun {
 		p.json = p.json || asksForJSON(args) // the flags may not have been read
-		err = &usageError{command: cmd.CommandPath(), err: err}
+		err = newUsageError(cmd, err)
 	}
 	if err == nil && p.out.failed != nil {
 		err = fmt.Errorf("not all of the output was written: %w; the session has it", p.out.failed)

@@ -142,15 +142,6 @@ var (
 	errModel           = errors.New("the model failed")
 )
 
-// usageError is a command line that cannot be understood.
-type usageError struct {
-	command string
-	err     error
-}
-
-func (e *usageError) Error() string   { return e.err.Error() }
-func (e *usageError) Unwrap() []error { return []error{errUsage, e.err} }
-
 // stoppedError is an execution that ended before its answer. The session was saved.
 type stoppedError struct {
 	id   string

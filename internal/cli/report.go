@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
@@ -66,10 +65,8 @@ func (p *program) hint(err error) string {
 		live        *liveRunError
 	)
 	switch {
-	case errors.As(err, &usage) && strings.HasPrefix(usage.Error(), "accepts "): // of the wrong number of arguments
-		return "put a text of several words in quotes; see: " + usage.command + " --help"
 	case errors.As(err, &usage):
-		return "see: " + usage.command + " --help"
+		return usage.hint()
 	case errors.As(err, &run):
 		return run.hint()
 	case errors.As(err, &resting):

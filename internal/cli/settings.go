@@ -92,8 +92,8 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, from string, value []string) e
 	if len(value) != 1 {
 		return &session.InvalidError{Field: from, Reason: "is a list, and takes one value"}
 	}
-	if flags.Set(f.Name, value[0]) != nil {
-		return &session.InvalidError{Field: from, Reason: fmt.Sprintf("%q is no %s", value[0], f.Value.Type())}
+	if err := flags.Set(f.Name, value[0]); err != nil {
+		return &session.InvalidError{Field: from, Reason: fmt.Sprintf("cannot be %q: %s", value[0], flagTakes(f, err))}
 	}
 	return nil
 }

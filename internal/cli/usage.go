@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	command string
+	surplus bool // there are more arguments than the command takes
+	err     error
+}
+
+func (e *usageError) Error() string   { return e.err.Error() }
+func (e *usageError) Unwrap() []error { return []error{errUsage, e.err} }
+
+func (e *usageError) hint() string {
+	if e.surplus {
+		return "put a text of several words in quotes; see: " + e.command + " --help"
+	}
+	return "see: " + e.command + " --help"
+}
+
+// newUsageError puts what the parser of the command line says in words that
+// name the flag or the arguments and what they take.
+func newUsageError(cmd *cobra.Command, err error) *usageError {
+	u := &usageError{command: cmd.CommandPath(), err: err}
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	given := cmd.Flags().NArg()
+	switch invalid := (*pflag.InvalidValueError)(nil); {
+	case errors.As(err, &invalid):
+		u.err = checkFlag(invalid)
+	case strings.HasPrefix(err.Error(), "accepts "): // the wrong number of arguments
+		u.err = fmt.Errorf("%s takes %s; this has %s", u.command, takes, countArguments(given))
+		u.surplus = given > len(strings.Fields(takes))
+	case !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command "): // cobra's word for any argument where none is taken
+		u.err = fmt.Errorf("%s takes no arguments; this has %q", u.command, cmd.Flags().Arg(0))
+	}
+	return u
+}
+
+func countArguments(n int) string {
+	switch n {
+	case 0:
+		return "no arguments"
+	case 1:
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
+}
+
+// checkFlag says which flag has a value that it does not take, and why.
+func checkFlag(e *pflag.InvalidValueError) error {
+	return fmt.Errorf("--%s cannot be %q: %s", e.GetFlag().Name, e.GetValue(), flagTakes(e.GetFlag(), e.Unwrap()))
+}
+
+// flagTakes says what the values of a flag look like. The cause is for a flag
+// whose type says too little.
+func flagTakes(flag *pflag.Flag, cause error) string {
+	switch flag.Value.Type() {
+	case "int", "int64":
+		return "it takes a whole number, such as 20"
+	case "float64":
+		return "it takes a number, such as 0.5"
+	case "duration":
+		return "it takes a time with its unit, such as 90s, 5m or 2h"
+	case "bool":
+		return "it takes true or false"
+	}
+	return cause.Error()
+}
