@@ -280,7 +280,6 @@ func orDefault(s, otherwise string) string {
 // it; a retry takes that back.
 func TestStepFeedback_skipWaivesAStepThatFailed(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	s := newSite(t, task.Config{}, scripted.New(reply("one"), reply("two"), reply("three")))
 	sp := spec()
 	sp.Plan.Steps[1].Kind = "verification"
@@ -289,10 +288,10 @@ func TestStepFeedback_skipWaivesAStepThatFailed(t *testing.T) {
 	s.alter(id, func(st *session.TaskState) { st.Steps.FailedRequired = session.NewSet("s2") }, nil)
 	say := func(action string) session.TaskState {
 		s.with(id, func(r *task.Run) {
-			if _, err := s.x.SetStepFeedback(ctx, id, session.StepFeedback{StepID: "s2", Action: action}); err != nil {
+			if _, err := s.x.SetStepFeedback(context.Background(), id, session.StepFeedback{StepID: "s2", Action: action}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.RunStep(ctx, task.StepInput{StepID: "s1"}); err != nil {
+			if _, err := r.RunStep(context.Background(), task.StepInput{StepID: "s1"}); err != nil {
 				t.Fatal(err)
 			}
 		})
