@@ -32,7 +32,7 @@ func metadataIsFoundAsItIs(t testing.TB, d Data) {
 	s = save(t, st, withNote(t, s, "changed"))
 	wantByNote(t, st, "changed", "born")
 	wantByNote(t, st, "changed", "changed", "s")
-	s = save(t, st, withMessage(t, s, "hello"))
+	save(t, st, withMessage(t, s, "hello"))
 	wantByNote(t, st, "nothing changed", "changed", "s")
 	s = save(t, st, withChanges(t, load(t, st, ref("s")), session.MetadataRemoved{Key: "note"}))
 	wantByNote(t, st, "removed", "changed")
@@ -49,7 +49,7 @@ func metadataIsFoundAsItIs(t testing.TB, d Data) {
 	}
 	s = save(t, st, back)
 	wantByNote(t, st, "rewound", "born", "s")
-	s = save(t, st, withChanges(t, s, session.StatusChanged{Status: session.Deleted}))
+	save(t, st, withChanges(t, s, session.StatusChanged{Status: session.Deleted}))
 	wantByNote(t, st, "marked as deleted", "born", "s")
 	if got := find(t, st, store.Query{Metadata: map[string]string{"note": "born"}}); len(got) != 0 {
 		t.Errorf("marked as deleted and listed: %v", got)
