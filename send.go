@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -224,11 +225,11 @@ func (e *Environment) startExecution(ctx context.Context, s session.Session, m *
 	if budget == nil {
 		budget = e.x.rt.config.DefaultBudget
 	}
-	started := session.ExecutionStarted{ExecutionID: id, Budget: budget, Tools: tools}
+	started := session.ExecutionStarted{ExecutionID: id, Budget: budget, Tools: tools, RootRequestID: llm.Traceparent(ctx)}
 	changes := []session.Change{started}
 	if m != nil {
 		m.ExecutionID = id
-		started.RequestID, started.RootRequestID = m.RequestID, m.RootRequestID
+		started.RequestID, started.RootRequestID = m.RequestID, cmp.Or(m.RootRequestID, started.RootRequestID)
 		changes = []session.Change{session.MessageAdded{Message: *m}, started}
 	}
 	s, err := s.With(e.Now(), changes...)

@@ -332,3 +332,21 @@ func TestDocument_isCommitted(t *testing.T) {
 		t.Errorf("%s is not what the server offers; run: HOLDFAST_UPDATE=1 go test ./server -run TestDocument", path)
 	}
 }
+
+// The trace that a request belongs to is recorded with its turn.
+func TestMessages_belongToTheTraceOfTheirRequest(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	chat := n.create(request{})
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for i, header := range []string{parent, "nonsense"} {
+		want[turn](t, n.do("POST", "/v1/sessions/"+chat.ID+"/messages", request{body: map[string]any{"text": "hello"}, header: map[string]string{"Traceparent": header}}), 200)
+		s, err := n.rt.Get(t.Context(), chat.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Execution().RootRequestID; (got == parent) != (i == 0) {
+			t.Errorf("traceparent %q was recorded as %q", header, got)
+		}
+	}
+}

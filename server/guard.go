@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/llm"
 )
 
 // open are the paths that need no key: they tell nothing about sessions.
@@ -61,7 +62,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		c := caller{Key: key, rt: s.rt.For(key.Identity())}
 		s.listen(c.rt, key.Tenant)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		ctx := llm.WithTraceparent(context.WithValue(r.Context(), callerKey{}, c), r.Header.Get("Traceparent"))
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/problem"
-	"github.com/holdfast-dev/holdfast/session"
 )
 
 // metrics counts what this node does. Names of sessions, users and tenants are
@@ -31,7 +30,7 @@ func (m *metrics) listen(rt *holdfast.Runtime) {
 		for kind, n := range map[string]int64{"input": e.Usage.Input, "output": e.Usage.Output, "cache_read": e.Usage.CacheRead, "cache_write": e.Usage.CacheWrite} {
 			m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_tokens_total{model=%q,kind=%q}", e.Model, kind)).AddInt64(n)
 		}
-		m.set.GetOrCreateFloatCounter(fmt.Sprintf("holdfast_cost_dollars_total{model=%q}", e.Model)).Add(dollars(e.Cost))
+		m.set.GetOrCreateFloatCounter(fmt.Sprintf("holdfast_cost_dollars_total{model=%q}", e.Model)).Add(e.Cost.Dollars())
 	}, 0)
 	holdfast.On(rt, func(e holdfast.ToolFinished) {
 		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_tool_calls_total{error=%q}", fmt.Sprint(e.IsError))).Inc()
@@ -40,8 +39,6 @@ func (m *metrics) listen(rt *holdfast.Runtime) {
 	holdfast.On(rt, func(holdfast.SessionSaved) { m.set.GetOrCreateCounter("holdfast_saves_total").Inc() }, 0)
 	holdfast.On(rt, func(holdfast.SessionSaveFailed) { m.set.GetOrCreateCounter("holdfast_save_failures_total").Inc() }, 0)
 }
-
-func dollars(c session.Cost) float64 { return float64(c) / float64(session.Dollars(1)) }
 
 // request counts a request by the pattern of its route, never by its path.
 func (m *metrics) request(route string, status int, took time.Duration) {

@@ -100,7 +100,7 @@ func (c SessionForked) fold(b *body, t recordTime) error {
 	b.info.CreatedAt, b.info.UpdatedAt = t.at, t.at
 	b.st.AgentID, b.st.ParentAgentID, b.st.Execution = c.AgentID, "", nil
 	b.st.CreatedAt = t.at
-	b.st.Metadata = b.st.Metadata.without(restoreKey)
+	b.setMetadata(b.st.Metadata.without(restoreKey))
 	return nil
 }
 
@@ -174,9 +174,9 @@ func (c SessionRewound) fold(b *body, t recordTime) error {
 	}
 	b.st.Permissions = old.Permissions // going back does not bring back a right that was withdrawn
 	b.setPending(nil)
-	b.st.Metadata = b.st.Metadata.without(restoreKey) // it goes with the status, which stays
+	b.setMetadata(b.st.Metadata.without(restoreKey)) // it goes with the status, which stays
 	if raw, ok := old.Metadata[restoreKey]; ok {
-		b.st.Metadata = b.st.Metadata.with(restoreKey, raw)
+		b.setMetadata(b.st.Metadata.with(restoreKey, raw))
 	}
 	b.info.MessageCount = c.MessageCount
 	b.spans = append(clip(c.Spans, c.Seq), Span{From: t.seq + 1})
@@ -215,9 +215,9 @@ func (c StatusChanged) fold(b *body, _ recordTime) error {
 		if err != nil {
 			return err
 		}
-		b.st.Metadata = b.st.Metadata.with(restoreKey, raw)
+		b.setMetadata(b.st.Metadata.with(restoreKey, raw))
 	case c.Status != Deleted:
-		b.st.Metadata = b.st.Metadata.without(restoreKey)
+		b.setMetadata(b.st.Metadata.without(restoreKey))
 	}
 	b.info.Status = c.Status
 	return nil

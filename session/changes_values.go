@@ -26,7 +26,7 @@ func (c MetadataWritten) normal() (Change, error) {
 }
 
 func (c MetadataWritten) fold(b *body, _ recordTime) error {
-	b.st.Metadata = b.st.Metadata.with(c.Key, c.Value)
+	b.setMetadata(b.st.Metadata.with(c.Key, c.Value))
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (MetadataRemoved) Kind() string { return "metadata_removed" }
 func (c MetadataRemoved) normal() (Change, error) { return c, checkKey(c.Key) }
 
 func (c MetadataRemoved) fold(b *body, _ recordTime) error {
-	b.st.Metadata = b.st.Metadata.without(c.Key)
+	b.setMetadata(b.st.Metadata.without(c.Key))
 	return nil
 }
 

@@ -70,6 +70,8 @@ type body struct {
 	live    int   // durable changes since the last version that are in force
 	seq     int64 // last change, unsaved ones included
 	unsaved *link
+
+	retag bool // the metadata may differ from that of the last version
 }
 
 // link is one unsaved change and the body before it. A refused one is

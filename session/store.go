@@ -51,7 +51,7 @@ func Spans(s Session) []Span { return slices.Clone(s.b.spans) }
 func Seal(s Session, at time.Time) Session {
 	b := *s.b
 	b.info.Version++
-	b.info.Seq, b.base, b.live, b.unsaved = b.seq, b.seq, 0, nil
+	b.info.Seq, b.base, b.live, b.unsaved, b.retag = b.seq, b.seq, 0, nil, false
 	if b.info.Version == 1 {
 		b.info.UpdatedAt = maxTime(Instant(at), b.info.CreatedAt)
 	} else {

@@ -57,6 +57,7 @@ type program struct {
 	noColor     bool
 	offline     bool
 	address     string // where other nodes reach this one
+	otlp        string // the collector that spans are sent to
 	noWeb       bool   // agents get no tools that use the web
 	debug       bool   // a stack when the program fails
 	permissions permissions

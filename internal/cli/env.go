@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/trace"
 )
 
 // env is what a command works with: a store, a runtime on it and the set-up of
@@ -100,11 +101,20 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 	if err != nil {
 		return nil, err
 	}
+	hooks := holdfast.HookStack{}.With(given.embedder, 0, "meaning")
+	if p.otlp != "" {
+		exporter, err := trace.New(trace.Config{Endpoint: p.otlp, Version: thisBuild().Version, Logger: p.requestLog(false)})
+		if err != nil {
+			return nil, err
+		}
+		given.closeLater(exporter)
+		hooks = hooks.With(exporter, 0, "trace")
+	}
 	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
 		Address:      p.address,
 		Embedder:     given.embedder,
-		Hooks:        holdfast.HookStack{}.With(given.embedder, 0, "meaning"),
+		Hooks:        hooks,
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,

@@ -64,6 +64,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of the certificate")
 	s.slots.addFlags(cmd)
+	p.addTraceFlag(cmd)
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
 	return p.addSettings(p.addPermissionFlags(cmd))

@@ -31,6 +31,11 @@ func (s *slots) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&s.drain, "drain", 30*time.Second, "how long work may go on at the end")
 }
 
+// addTraceFlag lets a command send spans.
+func (p *program) addTraceFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.otlp, "otlp-endpoint", p.getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "send a span for each turn, answer and tool call to the collector at `URL`")
+}
+
 func (p *program) workCommand() *cobra.Command {
 	var s slots
 	var quiet bool
@@ -60,6 +65,7 @@ is killed, another takes up.`,
 		}),
 	}
 	s.addFlags(cmd)
+	p.addTraceFlag(cmd)
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "do not log what fails")
 	return p.addSettings(p.addPermissionFlags(cmd))
 }

@@ -76,6 +76,7 @@ var building = map[string]place{
 	".": {floor: 3},
 
 	"projector": {floor: 4},
+	"trace":     {floor: 4},
 
 	// Sessions over HTTP: who may ask, the errors on the wire, both ends.
 	"internal/table":   {floor: 4},

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -82,10 +83,11 @@ var insertSession = committing(`WITH s AS (
 	WHERE @parent_sid::bigint = 0 OR EXISTS (SELECT 1 FROM sessions WHERE sid = @parent_sid::bigint)
 	ON CONFLICT (tenant, id) DO NOTHING RETURNING sid),
 	listed AS (INSERT INTO listing (sid, tenant, updated_slot, created_at, expires_at,
-			kind, status, origin, name, user_id, parent_id, agent_name, task_status, flow_status)
+			kind, status, origin, name, user_id, parent_id, agent_name, task_status, flow_status, tagged)
 		SELECT s.sid, @tenant::text, @updated_slot::bigint, @created_at::timestamptz, @expires_at::timestamptz,
-			@kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text, @agent_name::text, @task_status::text, @flow_status::text
+			@kind::text, @status::text, @origin::text, @name::text, @user_id::text, @parent_id::text, @agent_name::text, @task_status::text, @flow_status::text, @tagged::boolean
 		FROM s),
+	found AS (INSERT INTO tags (tenant, tag, sid) SELECT @tenant::text, t.tag, s.sid FROM s, unnest(@tags::bigint[]) AS t (tag)),
 	lines AS (INSERT INTO lineage (sid, log, after_seq, upto_seq)
 		SELECT s.sid, l.log, l.after_seq, least(l.upto_seq, @base::bigint) FROM s, lineage l
 			WHERE l.sid = @parent_sid::bigint AND l.after_seq < @base::bigint
@@ -147,6 +149,7 @@ func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent
 	args["agent"], args["parent_sid"], args["base"], args["forever"] = next.AgentID(), parent, after, int64(forever)
 	args["format"], args["kind"], args["user_id"] = session.FormatVersion, column(string(info.Kind)), column(info.UserID)
 	args["parent_id"], args["agent_name"], args["created_at"] = column(info.ParentID), column(info.AgentName), info.CreatedAt
+	maps.Copy(args, tagArgs(sealed))
 	var sid int64
 	w := s.newWrite("create", store.RefOf(next), args, &sid)
 	w.last = last

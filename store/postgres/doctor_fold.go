@@ -48,7 +48,7 @@ type logged struct {
 func examine(ctx context.Context, tx pgx.Tx, r store.Ref, sid int64) (*examination, error) {
 	e := &examination{ref: r, sid: sid, snapshots: map[int64]snapshot{}, sums: map[int64]store.Sum{}}
 	for _, step := range []func(context.Context, pgx.Tx) error{
-		e.readSnapshots, e.fold, e.compareSnapshots, e.compareHeader, e.compareRow, e.compareDiscards, e.compareInbox,
+		e.readSnapshots, e.fold, e.compareSnapshots, e.compareHeader, e.compareRow, e.compareTags, e.compareDiscards, e.compareInbox,
 	} {
 		if err := step(ctx, tx); err != nil {
 			return nil, err

@@ -68,20 +68,27 @@ func (l *listed) columns() []any {
 
 // metadata is that of the last version.
 func (l *listed) metadata() (session.Values, error) {
-	head, _, err := decodeHead(l.ID, l.Head)
+	last, err := foldSince(l.ID, l.Head, l.Since)
 	if err != nil {
 		return nil, err
 	}
-	records := make([]session.Record, len(l.Since))
-	for i, body := range l.Since {
+	return last.Metadata(), nil
+}
+
+// foldSince folds the last version, without its messages, from what
+// sinceSnapshot reads.
+func foldSince(id string, stored []byte, since [][]byte) (session.Session, error) {
+	head, _, err := decodeHead(id, stored)
+	if err != nil {
+		return session.Session{}, err
+	}
+	records := make([]session.Record, len(since))
+	for i, body := range since {
 		if records[i], err = decodeBody(body); err != nil {
-			return nil, store.Unreadable(l.ID, "log", err)
+			return session.Session{}, store.Unreadable(id, "log", err)
 		}
 	}
-	if head, err = folded(head, records, head.Version(), time.Time{}); err != nil {
-		return nil, err
-	}
-	return head.Metadata(), nil
+	return folded(head, records, head.Version(), time.Time{})
 }
 
 // findUnreadable reports the sessions that cannot be read, whatever the query.
@@ -241,6 +248,7 @@ func (c *conditions) filter(q store.Query) {
 			c.args[name] = moment(t, strings.HasSuffix(name, "before"))
 		}
 	}
+	c.addTagFilter(q.Metadata)
 	slices.Sort(c.texts) // one text for one query, so that it is prepared once
 }
 

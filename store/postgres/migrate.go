@@ -77,6 +77,9 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progre
 				return err
 			}
 		}
+		if err := tagMissing(ctx, tx); err != nil {
+			return fmt.Errorf("tag the sessions of an earlier program: %w", err)
+		}
 		p.Report(len(steps)-have, len(steps)-have)
 		return nil
 	})

@@ -86,7 +86,7 @@ func (s *Store) repairSession(ctx context.Context, p storedSession) (repaired []
 
 // repair writes everything that follows from the log.
 func (e *examination) repair(ctx context.Context, tx pgx.Tx) error {
-	for _, part := range []func(context.Context, pgx.Tx) error{e.repairSnapshots, e.repairRow, e.repairDiscards, e.repairInbox} {
+	for _, part := range []func(context.Context, pgx.Tx) error{e.repairSnapshots, e.repairRow, e.repairTags, e.repairDiscards, e.repairInbox} {
 		if err := part(ctx, tx); err != nil {
 			return err
 		}

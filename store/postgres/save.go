@@ -109,6 +109,7 @@ func (s *Store) newSave(next, sealed session.Session, c store.Commit, snapshot b
 		w.add(saveVersion.of(len(pending)), nil)
 	}
 	w.addEffects(pending)
+	w.addTags(next, sealed)
 	w.addKeys(c.Keys, sealed.Seq())
 	return w, nil
 }

@@ -123,3 +123,28 @@ func BenchmarkCreate(b *testing.B) {
 		create(b, st, fmt.Sprintf("s%d", i))
 	}
 }
+
+// BenchmarkList_metadata finds one session among many by its metadata.
+func BenchmarkList_metadata(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
+			st := benchStore(b)
+			fill(b, st, n)
+			rewrite(b, st, "UPDATE sessions SET tagged = 1")
+			rewrite(b, st, "INSERT INTO tags (tenant, tag, log) SELECT tenant, log, log FROM sessions")
+			s, err := fresh(b, "wanted").With(noon(), session.MetadataWritten{Key: "customer", Value: json.RawMessage(`"ann"`)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := st.Create(b.Context(), s, store.Commit{ID: "c", At: noon()}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				page, err := st.List(b.Context(), session.DefaultTenant, store.Query{Metadata: map[string]string{"customer": "ann"}})
+				if err != nil || len(page.Items) != 1 {
+					b.Fatal(len(page.Items), err)
+				}
+			}
+		})
+	}
+}

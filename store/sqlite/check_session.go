@@ -46,7 +46,7 @@ func (c *conn) examine(ctx context.Context, r store.Ref, w row) (examination, er
 	if err := c.bound(ctx, &e); err != nil {
 		return e, err
 	}
-	for _, look := range []func(context.Context, *conn, store.Ref) error{e.foldLog, e.compareRow} {
+	for _, look := range []func(context.Context, *conn, store.Ref) error{e.foldLog, e.compareRow, e.compareTags} {
 		err := look(ctx, c, r)
 		switch {
 		case errors.Is(err, session.ErrCorrupt), errors.Is(err, session.ErrNewerFormat):
@@ -208,9 +208,12 @@ func (e *examination) columns(r store.Ref) (names []string, values []any, err er
 		agentID: e.sealed.AgentID(), version: i.Version, seq: i.Seq, last: e.log.last, forkedAt: e.log.forkedAt,
 		lastSum: e.log.lastSum, headerSum: headerSum(r, header),
 	}
-	open := int64(0)
+	open, tagged := int64(0), int64(0)
 	if e.live > 0 || e.whole.Running() {
 		open = 1
+	}
+	if _, ok := session.Tags(e.sealed); ok {
+		tagged = 1
 	}
 	for _, column := range []struct {
 		name  string
@@ -239,6 +242,7 @@ func (e *examination) columns(r store.Ref) (names []string, values []any, err er
 		{"last_sum", int64(w.lastSum)},
 		{"header_sum", w.headerSum},
 		{"row_sum", w.checksum(r)},
+		{"tagged", tagged},
 	} {
 		names, values = append(names, column.name), append(values, column.value)
 	}

@@ -109,14 +109,17 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	}
 	_, err := c.one(ctx, `INSERT INTO sessions (tenant, id, agent_id, version, seq, last_seq, forked_at, open,
 	kind, status, name, user_id, parent_id, origin, agent_name, task_status, workflow_status, created_at, updated_at, header,
-	last_sum, header_sum, row_sum, due)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
+	last_sum, header_sum, row_sum, due, tagged)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING log`,
 		[]any{
 			r.Tenant, r.ID, v.sealed.AgentID(), i.Version, i.Seq, i.Seq, w.forkedAt, v.sealed.Running(),
 			i.Kind, i.Status, i.Name, i.UserID, i.ParentID, i.Origin, i.AgentName, taskStatus(i), workflowStatus(i),
-			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r), dueOf(v.sealed),
+			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r), dueOf(v.sealed), true,
 		}, &w.log)
 	if err != nil {
+		return err
+	}
+	if err := c.setTags(ctx, r, w.log, v.sealed); err != nil {
 		return err
 	}
 	for _, p := range history {

@@ -13,7 +13,7 @@ import (
 
 // List finds sessions of one tenant. It reads the headers of the page, and those
 // of unreadable sessions through an index of them. Metadata is read only if the
-// query asks for it.
+// query asks for it, and only of sessions with the right tags.
 func (s *Store) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return store.Page{}, err
@@ -40,6 +40,7 @@ type listing struct {
 	query   store.Query
 	after   *store.Position // where to read on
 	index   indexChoice     // the zero value: read in the listing's order
+	tag     *[2]int64       // read what has one of these tags or none; nil: use the index
 	found   session.Infos
 	corrupt []*session.CorruptError
 }
@@ -115,7 +116,10 @@ func (l *listing) next(ctx context.Context, c *conn, limit int) ([]listed, error
 	}[l.query.Order]
 	column := map[store.Order]string{store.UpdatedDesc: "updated_at", store.CreatedDesc: "created_at", store.IDAsc: "0"}[l.query.Order]
 	from := "sessions"
-	if l.index.name != "" {
+	switch {
+	case l.tag != nil:
+		from += " NOT INDEXED" // by the number of the log
+	case l.index.name != "":
 		from += " INDEXED BY " + l.index.name
 	}
 	text := fmt.Sprintf("SELECT id, %s, header, header_sum FROM %s WHERE %s ORDER BY %s LIMIT ?", column, from, strings.Join(f.terms, " AND "), order)

@@ -70,8 +70,25 @@ func (l *listing) choose(ctx context.Context, c *conn) error {
 			fewest, l.index = n, p
 		}
 	}
+	for key, value := range l.query.Metadata {
+		tags := session.TagsOf(key, value)
+		var n int64
+		text := fmt.Sprintf("SELECT count(*) FROM (%s LIMIT ?)", withTag)
+		err := c.eachOf(ctx, text, append(l.tagArgs(tags), few), func(rows *sql.Rows) error { return rows.Scan(&n) })
+		if err != nil {
+			return err
+		}
+		if n < fewest {
+			fewest, l.tag = n, &tags
+		}
+	}
 	return nil
 }
+
+// withTag finds the sessions of a tenant that have one of two tags, or no tags.
+const withTag = "SELECT log FROM tags WHERE tenant = ? AND tag IN (?, ?) UNION ALL SELECT log FROM sessions INDEXED BY sessions_untagged WHERE tenant = ? AND tagged = 0"
+
+func (l *listing) tagArgs(tags [2]int64) []any { return []any{l.tenant, tags[0], tags[1], l.tenant} }
 
 // term is the SQL condition for the index, which may be one of values that are
 // not empty.
@@ -109,8 +126,15 @@ func (f *filter) equal(column, value string) {
 func (l *listing) filter() filter {
 	q, f := l.query, filter{}
 	f.and("tenant = ?", l.tenant)
-	if l.index.name != "" {
+	switch {
+	case l.tag != nil:
+		f.and("log IN ("+withTag+")", l.tagArgs(*l.tag)...)
+	case l.index.name != "":
 		f.and(l.index.term(), l.index.values...)
+	}
+	for key, value := range q.Metadata {
+		tags := session.TagsOf(key, value)
+		f.and("(tagged = 0 OR EXISTS (SELECT 1 FROM tags t WHERE t.tenant = ? AND t.tag IN (?, ?) AND t.log = sessions.log))", l.tenant, tags[0], tags[1])
 	}
 	if f.anyOf("kind", anys(q.Kinds)); len(q.Kinds) == 0 {
 		f.and("+kind <> ?", string(session.KindPolicy))

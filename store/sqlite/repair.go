@@ -80,7 +80,9 @@ func (c *conn) repair(ctx context.Context, r store.Ref, e examination) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.exec(ctx, "UPDATE sessions SET "+strings.Join(names, " = ?, ")+" = ? WHERE log = ?", append(values, e.log.log)...)
+	if _, err = c.exec(ctx, "UPDATE sessions SET "+strings.Join(names, " = ?, ")+" = ? WHERE log = ?", append(values, e.log.log)...); err == nil {
+		err = c.setTags(ctx, r, e.log.log, e.sealed)
+	}
 	c.onWrite("after mending")
 	return err
 }

@@ -103,6 +103,8 @@ func TestRepair_mendsWhatFollowsFromTheLog(t *testing.T) {
 		"another agent":            {"UPDATE sessions SET agent_id = 'x', agent_name = 'y'", "agent_id in its row"},
 		"other times":              {"UPDATE sessions SET created_at = 1, updated_at = 2", "created_at in its row"},
 		"no fork point":            {"UPDATE sessions SET forked_at = 0", "forked_at in its row"},
+		"a tag of nothing":         {"INSERT INTO tags SELECT tenant, 7, log FROM sessions", "its metadata is not found"},
+		"not tagged":               {"UPDATE sessions SET tagged = 0", "tagged in its row"},
 		"words missing":            {"DELETE FROM message_words WHERE rowid IN (2, 3)", "lacks 2 messages"},
 		"words of nothing":         {"INSERT INTO message_words (rowid, tokens) VALUES (9999, 'wtea l1')", "too many rows for 1 messages"},
 		"other words":              {"UPDATE message_words SET tokens = 'wother l1' WHERE rowid = 3", "other words for 1 messages"},

@@ -148,6 +148,11 @@ func (m *migration) step(ctx context.Context, c *conn) (err error) {
 				return fmt.Errorf("make schema %d: %w", schema+1, err)
 			}
 		}
+		if schema+1 == len(m.steps) {
+			if err := c.tagMissing(ctx); err != nil {
+				return fmt.Errorf("tag the sessions of an earlier program: %w", err)
+			}
+		}
 	}
 	m.onWrite("before migration commit")
 	if err := c.run(ctx, "COMMIT"); err != nil {

@@ -158,6 +158,11 @@ func (c *conn) moveRow(ctx context.Context, r store.Ref, w *row, v versionWrite)
 	if err := c.setOpen(ctx, w, v.sealed.Running(), v.sealed); err != nil {
 		return err
 	}
+	if session.MayRetag(v.next) {
+		if err := c.setTags(ctx, r, w.log, v.sealed); err != nil {
+			return err
+		}
+	}
 	if !hadTail && !hasKind(v.changes, statusChanged, nameChanged, sessionImported, taskRowChanged, workflowRowChanged) {
 		return nil
 	}

@@ -22,6 +22,10 @@ func listBehaviours() []behaviour {
 		{name: "list/badQueriesAreRefused", check: badQueries},
 		{name: "list/hasLimits", check: listHasLimits},
 		{name: "list/showsHeadersAsSaved", check: listShowsHeaders},
+		{name: "list/findsMetadataAsItIs", check: metadataIsFoundAsItIs},
+		{name: "list/findsMetadataOfTheTailOnceSealed", needs: []string{Tails}, check: metadataOfTheTail},
+		{name: "list/findsMetadataOfForks", needs: []string{Forks}, check: metadataOfForks},
+		{name: "list/findsAnyOfManyKeys", check: manyKeys},
 	}
 }
 

@@ -285,6 +285,34 @@ func (m showsDeleted) List(ctx context.Context, tenant string, q store.Query) (s
 	return m.Full.List(ctx, tenant, q)
 }
 
+// firstMetadata filters by the metadata that sessions were created with.
+type firstMetadata struct {
+	Full
+	created map[store.Ref]session.Session
+}
+
+func (m firstMetadata) Create(ctx context.Context, s session.Session, c store.Commit) (session.Session, error) {
+	m.created[store.RefOf(s)] = s
+	return m.Full.Create(ctx, s, c)
+}
+
+func (m firstMetadata) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {
+	asked := q.Metadata
+	q.Metadata = nil
+	page, err := m.Full.List(ctx, tenant, q)
+	page.Items = slices.DeleteFunc(page.Items, func(i session.Info) bool {
+		fits, err := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Metadata: asked}.Match(i, func() (session.Values, error) {
+			s, ok := m.created[store.Ref{Tenant: i.Tenant, ID: i.ID}]
+			if !ok {
+				return nil, nil
+			}
+			return s.Metadata(), nil
+		})
+		return err != nil || !fits
+	})
+	return page, err
+}
+
 type shortPage struct{ Full }
 
 func (m shortPage) List(ctx context.Context, tenant string, q store.Query) (store.Page, error) {

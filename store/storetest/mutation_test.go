@@ -151,6 +151,8 @@ func mutants() map[string]mutant {
 		"fork with tail":   {func(s Full) store.Store { return joined{s} }, []string{"fork/andParentNeverAffectEachOther"}},
 		"cursor unchecked": {func(s Full) store.Store { return anyCursor{s} }, []string{"list/foreignAndAlteredCursorsAreRefused"}},
 		"deleted listed":   {func(s Full) store.Store { return showsDeleted{s} }, []string{"list/filtersByEveryField"}},
+		"metadata of the birth": {func(s Full) store.Store { return firstMetadata{s, map[store.Ref]session.Session{}} }, []string{
+			"list/findsMetadataAsItIs", "list/findsMetadataOfTheTailOnceSealed", "list/findsMetadataOfForks", "list/findsAnyOfManyKeys"}},
 		"page too short":   {func(s Full) store.Store { return shortPage{s} }, []string{"list/pagesAreStableUnderInserts", "list/hasLimits"}},
 		"tenants mixed":    {func(s Full) store.Store { return oneTenant{s} }, []string{"tenants/neverMeet"}},
 		"times cut":        {func(s Full) store.Store { return coarse{s} }, []string{"roundtrip/timesKeepMicroseconds"}},

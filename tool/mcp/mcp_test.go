@@ -305,23 +305,19 @@ func TestCall_triesToStartAreBounded(t *testing.T) {
 	server, c := program(t, "sdk"), quick()
 	var pauses []int
 	c.Retries, c.Backoff = 2, func(retry int) time.Duration { pauses = append(pauses, retry); return time.Millisecond }
-	copied := filepath.Join(t.TempDir(), "server")
-	binary, err := os.ReadFile(server.Command)
-	if err != nil {
+	linked := filepath.Join(t.TempDir(), "server")
+	if err := os.Symlink(server.Command, linked); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(copied, binary, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	server.Command = copied
+	server.Command = linked
 	s := connect(t, c, server)
-	if err := os.Remove(copied); err != nil {
+	if err := os.Remove(linked); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := call(t.Context(), t, s, "test__die", map[string]any{}); err == nil {
 		t.Error("no error")
 	}
-	_, err = call(t.Context(), t, s, "test__echo", map[string]any{"text": "x"})
+	_, err := call(t.Context(), t, s, "test__echo", map[string]any{"text": "x"})
 	if err == nil || !strings.Contains(err.Error(), `reconnect to mcp server "test"`) || fmt.Sprint(pauses) != "[1 2]" {
 		t.Errorf("got %v after pauses %v", err, pauses)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -169,6 +170,9 @@ func (c *Client) do(ctx context.Context, method, path string, payload []byte) (*
 	request.Header.Set("Accept-Encoding", "identity") // a compressed stream would arrive in bursts
 	if payload != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if trace := llm.Traceparent(ctx); trace != "" {
+		request.Header.Set("Traceparent", trace)
 	}
 	response, err := c.http.Do(request) //nolint:bodyclose // closed with the answer
 	if err != nil {
