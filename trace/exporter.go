@@ -46,6 +46,7 @@ type Exporter struct {
 	url   string
 	queue chan []Span
 	done  chan struct{}
+	life  context.Context //nolint:containedctx // of the exporter
 	stop  context.CancelFunc
 
 	mu   sync.Mutex
@@ -65,9 +66,9 @@ func New(c Config) (*Exporter, error) {
 	if c.HTTP == nil {
 		c.HTTP = &http.Client{Timeout: sendWait}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	e := &Exporter{c: c, url: u.String(), queue: make(chan []Span, mostQueued), done: make(chan struct{}), stop: stop, seen: map[string]bool{}}
-	go e.run(ctx)
+	e := &Exporter{c: c, url: u.String(), queue: make(chan []Span, mostQueued), done: make(chan struct{}), seen: map[string]bool{}}
+	e.life, e.stop = context.WithCancel(context.Background())
+	go e.run()
 	return e, nil
 }
 
@@ -116,7 +117,7 @@ func (e *Exporter) Close() error {
 }
 
 // run sends spans in batches until the exporter is closed.
-func (e *Exporter) run(ctx context.Context) {
+func (e *Exporter) run() {
 	defer close(e.done)
 	var batch []Span
 	flush := time.NewTicker(batchFor)
@@ -128,12 +129,12 @@ func (e *Exporter) run(ctx context.Context) {
 			if open && len(batch) < mostBatched {
 				continue
 			}
-			batch = e.send(ctx, batch)
+			batch = e.send(e.life, batch)
 			if !open {
 				return
 			}
 		case <-flush.C:
-			batch = e.send(ctx, batch)
+			batch = e.send(e.life, batch)
 		}
 	}
 }
