@@ -75,10 +75,11 @@ func (d Dir) make() error {
 	return os.Chmod(string(d), dirMode)
 }
 
-// A reader that comes between the two renames of a save loadTries again, after
-// pauses that double.
+// A reader that comes between the two renames of a save tries again, after
+// pauses that double: half a second in all, because the writer may have to wait
+// for a processor in between.
 const (
-	loadTries  = 5
+	loadTries  = 10
 	firstPause = time.Millisecond
 )
 
