@@ -12,7 +12,7 @@ KILLS         ?= 500
 CHAOS         ?= 5m
 TIMEOUT       ?= 30m
 # Most tests wait for processes, disks and timeouts, not for the processor.
-PARALLEL      ?= 8
+PARALLEL      ?= 4
 LINT_VERSION  := 2.14.0
 
 # The race detector needs cgo and a C compiler. Empty where there is none.

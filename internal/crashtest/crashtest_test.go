@@ -40,9 +40,11 @@ func (l *letterLog) has(line string) bool { return slices.Contains(l.lines, line
 func (l *letterLog) write(line string) error {
 	l.Write("before " + line)
 	l.lines = append(l.lines, line)
-	err := os.WriteFile(filepath.Join(l.Dir, "log.new"), []byte(strings.Join(l.lines, "\n")), 0o600)
+	// Two processes may write at the same time: each has a file of its own.
+	written := filepath.Join(l.Dir, fmt.Sprintf("log.%d", os.Getpid()))
+	err := os.WriteFile(written, []byte(strings.Join(l.lines, "\n")), 0o600)
 	if err == nil {
-		err = os.Rename(filepath.Join(l.Dir, "log.new"), filepath.Join(l.Dir, "log"))
+		err = os.Rename(written, filepath.Join(l.Dir, "log"))
 	}
 	l.Write("after " + line)
 	return err
