@@ -11,8 +11,6 @@ FUZZTIME      ?= 10s
 KILLS         ?= 500
 CHAOS         ?= 5m
 TIMEOUT       ?= 30m
-# Most tests wait for processes, disks and timeouts, not for the processor.
-PARALLEL      ?= 4
 LINT_VERSION  := 2.14.0
 
 # The race detector needs cgo and a C compiler. Empty where there is none.
@@ -44,7 +42,7 @@ build: ## compile everything; the holdfast command goes to bin/
 .PHONY: test
 test: ## run all tests; needs nothing but Go (with -race where a C compiler is found); with CI=true a skipped suite fails
 	@[ -n "$(CC_FOUND)" ] || echo "no C compiler found: testing without the race detector"
-	{ $(call each,$(GO) test $(RACE) -timeout $(TIMEOUT) -parallel $(PARALLEL) -json ./...); } | $(GO) run ./internal/mustrun -suites .ci/suites
+	{ $(call each,$(GO) test $(RACE) -timeout $(TIMEOUT) -json ./...); } | $(GO) run ./internal/mustrun -suites .ci/suites
 
 .PHONY: check
 check: style race ## everything a change must pass

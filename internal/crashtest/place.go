@@ -182,7 +182,11 @@ func Open(ctx context.Context, name, at string, onWrite func(string)) (store.Sto
 	case "file":
 		return file.Open(at, file.Config{OnWrite: onWrite})
 	case "postgres":
-		return postgres.Open(ctx, at, postgres.Config{OnWrite: onWrite, MaxConns: 4})
+		c := postgres.Config{OnWrite: onWrite, MaxConns: 4}
+		if onWrite != nil { // who counts writes tests kills, and a slow machine is none
+			c.CallTimeout = time.Minute
+		}
+		return postgres.Open(ctx, at, c)
 	}
 	return nil, fmt.Errorf("no store %q", name)
 }

@@ -20,7 +20,7 @@ func TestSave_statementTimeoutLeavesNothing(t *testing.T) {
 	t.Parallel()
 	direct := migrated.Copy(t)
 	s := create(t, open(t, direct, postgres.Config{}), "a")
-	st := open(t, pgtest.With(t, direct, "statement_timeout", "2000"), postgres.Config{})
+	st := open(t, pgtest.With(t, direct, "statement_timeout", "5000"), postgres.Config{})
 	tx, err := pgtest.Connect(t, direct).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -57,13 +57,13 @@ func TestOpen_migratesWithoutTheStatementTimeout(t *testing.T) {
 	}
 	opened := make(chan error, 1)
 	go func() {
-		st, err := postgres.Open(t.Context(), pgtest.With(t, direct, "statement_timeout", "2000"), postgres.Config{})
+		st, err := postgres.Open(t.Context(), pgtest.With(t, direct, "statement_timeout", "5000"), postgres.Config{})
 		if err == nil {
 			err = st.Close()
 		}
 		opened <- err
 	}()
-	if _, err := holder.Exec(t.Context(), `SELECT pg_sleep(2.5)`); err != nil { // longer than the timeout
+	if _, err := holder.Exec(t.Context(), `SELECT pg_sleep(5.5)`); err != nil { // longer than the timeout
 		t.Fatal(err)
 	}
 	if err := holder.Rollback(t.Context()); err != nil {
