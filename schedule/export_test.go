@@ -11,3 +11,9 @@ func SendOnly(ctx context.Context, s *Schedules, id string) error {
 	}
 	return s.send(ctx, due, due.Next)
 }
+
+// FireStale fires a schedule as it was read before.
+func FireStale(ctx context.Context, s *Schedules, due Schedule) error {
+	_, err := s.fire(ctx, due)
+	return err
+}

@@ -146,6 +146,28 @@ func TestFire_sendingTwiceIsOnce(t *testing.T) {
 	}
 }
 
+// A process that is late, with a clock that is behind, does not move a schedule
+// back.
+func TestFire_aLateProcessMovesNothingBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.create(t, "s")
+	s := p.schedules(t)
+	due := mustCreate(t, s, schedule.Schedule{ID: "x", Cron: "0 * * * *", CatchUp: schedule.All, SessionID: "s", Text: "hello"})
+	p.clock.Advance(3 * time.Hour)
+	next := fire(t, s)
+	p.clock.Advance(-2 * time.Hour)
+	if err := schedule.FireStale(t.Context(), p.schedules(t), due); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), "", "x"); err != nil || !got.Next.Equal(next) {
+		t.Errorf("the next is %s (%v), want %s", got.Next, err, next)
+	}
+	if got := p.posted(t, "s"); len(got) != 3 {
+		t.Errorf("posted %q", got)
+	}
+}
+
 func TestFire_catchesUp(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[schedule.CatchUp]int{schedule.Skip: 0, schedule.One: 1, schedule.All: 5} {

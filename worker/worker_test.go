@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func newNode(t *testing.T, path string, model llm.Model) *node {
 // work runs a worker until the test ends.
 func (n *node) work(c worker.Config) *worker.Worker {
 	n.Helper()
-	c.Runtime, c.Store, c.Poll, c.Grace = n.rt, n.store, 100*time.Millisecond, time.Nanosecond
+	c.Runtime, c.Store, c.Poll, c.Grace = n.rt, n.store, 100*time.Millisecond, cmp.Or(c.Grace, time.Nanosecond)
 	if c.Kinds == nil {
 		c.Kinds = map[session.Kind]worker.Kind{session.KindChat: worker.Chats(4)}
 	}
@@ -202,9 +203,12 @@ func TestWorker_keepsToItsSlotsAndTenantLimit(t *testing.T) {
 	}
 	n.create("one", "s")
 	n.post("one", "s", "m")
-	w := n.work(worker.Config{TenantLimit: 2, Kinds: map[session.Kind]worker.Kind{session.KindChat: worker.Chats(3)}})
-	n.eventually("all slots are used", func() bool { return model.waiting.Load() == 3 })
-	if loads := w.Loads(); len(loads) != 1 || loads[0].Running != 3 || loads[0].Slots != 3 {
+	w := n.work(worker.Config{TenantLimit: 2, Kinds: map[session.Kind]worker.Kind{session.KindChat: worker.Chats(5)}})
+	n.eventually("what may be at work is", func() bool { return model.waiting.Load() == 3 })
+	n.create("late", "s") // it is taken by a later look, which had free slots for the others
+	n.post("late", "s", "m")
+	n.eventually("the late one is at work", func() bool { return model.waiting.Load() == 4 })
+	if loads := w.Loads(); len(loads) != 1 || loads[0].Running != 4 || loads[0].Slots != 5 {
 		t.Errorf("loads: %+v", loads)
 	}
 	atWork := func(tenant string) (held int) {
@@ -224,6 +228,60 @@ func TestWorker_keepsToItsSlotsAndTenantLimit(t *testing.T) {
 	close(model.let)
 	for i := range 6 {
 		n.eventually("an answer", func() bool { return n.replied("many", fmt.Sprintf("s%d", i)) })
+	}
+}
+
+// No more is at work than there are slots.
+func TestWorker_keepsToItsSlots(t *testing.T) {
+	t.Parallel()
+	model := &blocking{let: make(chan struct{})}
+	n := newNode(t, path(t), model)
+	for i := range 5 {
+		n.create("default", fmt.Sprintf("s%d", i))
+		n.post("default", fmt.Sprintf("s%d", i), fmt.Sprintf("m%d", i))
+	}
+	executor := func(rt *holdfast.Runtime) (*task.Executor, error) { return task.New(rt, task.Config{}) }
+	w := n.work(worker.Config{Kinds: map[session.Kind]worker.Kind{
+		session.KindChat: worker.Chats(2), session.KindTask: worker.Tasks(2, executor), // slots of one kind are not another's
+	}})
+	n.eventually("the slots are used", func() bool { return model.waiting.Load() == 2 })
+	x, err := executor(n.rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Create(t.Context(), task.Spec{Prompt: "do it", PlanMode: task.PlanNone}); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("a later look has taken the task", func() bool { return model.waiting.Load() == 3 })
+	if loads := w.Loads(); loads[0].Running != 2 || loads[1].Running != 1 {
+		t.Errorf("loads: %+v", loads)
+	}
+	close(model.let)
+}
+
+// Tasks are left to whoever created them for a while.
+func TestWorker_leavesNewTasksToTheirCreator(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, path(t), scripted.New(scripted.Reply{Text: "ok"}))
+	executor := func(rt *holdfast.Runtime) (*task.Executor, error) { return task.New(rt, task.Config{}) }
+	x, err := executor(n.rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := x.Create(t.Context(), task.Spec{Prompt: "do it", PlanMode: task.PlanNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.work(worker.Config{Grace: time.Hour, Kinds: map[session.Kind]worker.Kind{
+		session.KindChat: worker.Chats(1), session.KindTask: worker.Tasks(1, executor),
+	}})
+	for _, id := range []string{"a", "b"} { // two looks, one after the other
+		n.create("default", id)
+		n.post("default", id, "to-"+id)
+		n.eventually("the chat is answered", func() bool { return n.replied("default", id) })
+	}
+	if row, err := x.Get(t.Context(), job.ID); err != nil || row.Status != task.Pending {
+		t.Errorf("the task is %s (%v)", row.Status, err)
 	}
 }
 
@@ -259,15 +317,29 @@ func TestWorker_putsOffWhatFails(t *testing.T) {
 		n.create("default", id)
 		n.post("default", id, "to-"+id)
 	}
-	var tries atomic.Int64
+	var tries, clock atomic.Int64
 	chats := worker.Chats(1)
-	n.work(worker.Config{Kinds: map[session.Kind]worker.Kind{session.KindChat: {Slots: 1, Do: func(ctx context.Context, rt *holdfast.Runtime, id string) (bool, error) {
+	now := func() time.Time { return time.Unix(1e9+clock.Load(), 0) }
+	n.work(worker.Config{Now: now, Kinds: map[session.Kind]worker.Kind{session.KindChat: {Slots: 1, Do: func(ctx context.Context, rt *holdfast.Runtime, id string) (bool, error) {
 		if id == "bad" && tries.Add(1) < 3 {
 			return false, errors.New("not today")
 		}
 		return chats.Do(ctx, rt, id)
 	}}}})
-	n.eventually("the good one is answered", func() bool { return n.replied("default", "good") })
+	for _, id := range []string{"good", "later"} {
+		if id == "later" { // another look
+			n.create("default", id)
+			n.post("default", id, "to-"+id)
+		}
+		n.eventually("the good one is answered", func() bool { return n.replied("default", id) })
+	}
+	if got := tries.Load(); got != 1 {
+		t.Errorf("it was tried %d times before its time", got)
+	}
+	for wait := range int64(2) {
+		clock.Add(wait + 2) // longer than it is put off
+		n.eventually("it is tried again", func() bool { return tries.Load() == wait+2 })
+	}
 	n.eventually("the bad one is answered", func() bool { return n.replied("default", "bad") })
 	if got := tries.Load(); got != 3 {
 		t.Errorf("it was tried %d times, want 3", got)
