@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -50,10 +49,8 @@ func decodeAction[A holdfast.Action](body json.RawMessage) (holdfast.Action, err
 	if len(bytes.TrimSpace(body)) == 0 {
 		return a, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		return nil, &session.InvalidError{Field: "body", Reason: fmt.Sprintf("is no %s: %v", a.Name(), err)}
+	if err := session.DecodeStrict(a.Name(), body, &a); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -24,6 +24,7 @@ import (
 type serving struct {
 	listen    string
 	advertise string
+	prefix    string
 	hosts     []string
 	origins   []string
 	cert, key string
@@ -43,8 +44,9 @@ func (p *program) serveCommand() *cobra.Command {
   curl -H "Authorization: Bearer $KEY" localhost:8420/v1/sessions
 
 Every request needs a key, also on this machine: "holdfast keys create" makes one. The
-first start makes an administrator's key and prints it once. docs/server.md has the first
-requests, docs/openapi.json every route.
+first start makes an administrator's key and prints it once. Every start prints an address
+that logs a browser in as an administrator, once. docs/server.md has the first requests,
+docs/openapi.json every route.
 
 Beside that it works on what waits in the store, as "holdfast work" does: interrupted
 turns, inboxes, tasks, runs and schedules. --no-work leaves that to others.
@@ -59,6 +61,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f := cmd.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8420", "the `ADDRESS` to listen on")
 	f.StringVar(&s.advertise, "advertise", "", "the `URL` at which other nodes reach this one (default: made of --listen)")
+	f.StringVar(&s.prefix, "prefix", "", "serve everything below this `PATH`, such as /holdfast, for a proxy that serves other things too")
 	f.StringSliceVar(&s.hosts, "host", nil, "a `NAME` that requests may be addressed to, besides localhost and IP addresses")
 	f.StringSliceVar(&s.origins, "cors-origin", nil, "an `ORIGIN` whose pages may read responses, such as https://app.example")
 	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
@@ -82,7 +85,16 @@ func (s serving) address() string {
 			return ""
 		}
 	}
-	return s.scheme() + "://" + net.JoinHostPort(host, port)
+	return s.scheme() + "://" + net.JoinHostPort(host, port) + s.prefix
+}
+
+// pageURL returns the address of a path for a browser on this machine.
+func (s serving) pageURL(listener net.Addr, path string) string {
+	host, port, err := net.SplitHostPort(listener.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return s.scheme() + "://" + net.JoinHostPort(host, port) + path
 }
 
 func (s serving) scheme() string {
@@ -103,7 +115,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	keys := apikey.New(e.Runtime, p.now)
 	config := server.Config{
 		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
-		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
 	if err := p.addWork(e, &config); err != nil {
 		return err
@@ -134,7 +146,8 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		ErrorLog: slog.NewLogLogger(p.requestLog(s.quiet).Handler(), slog.LevelWarn),
 	}
 	web.RegisterOnShutdown(api.Drain)
-	p.err.status("listening on %s://%s · store %s", s.scheme(), listener.Addr(), e.url)
+	p.err.status("listening on %s://%s%s · store %s", s.scheme(), listener.Addr(), s.prefix, e.url)
+	p.err.status("open %s in a browser, once and within ten minutes", s.pageURL(listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
 	if first != "" {
 		p.err.status("an administrator's key, shown this once: %s", first)
 	}
