@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -51,10 +50,8 @@ func decodeAction[A holdfast.Action](body json.RawMessage) (holdfast.Action, err
 	if len(bytes.TrimSpace(body)) == 0 {
 		return a, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		return nil, &session.InvalidError{Field: "body", Reason: fmt.Sprintf("is no %s: %v", a.Name(), err)}
+	if err := session.DecodeStrict(a.Name(), body, &a); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -17,7 +17,7 @@ func (s *Server) addSchedules() {
 	tags := []string{"schedules"}
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "create-schedule", Method: http.MethodPost, Path: "/v1/schedules", DefaultStatus: http.StatusCreated,
-		Summary: "Send a message at given times", Tags: tags, SkipValidateBody: true,
+		Summary: "Send a message at given times", Tags: tags,
 		Description: "Each firing happens once, however many nodes there are. It goes to a session, or to a new session of an agent.",
 	}, s.createSchedule)
 	register(s, apikey.Read, huma.Operation{

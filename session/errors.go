@@ -31,6 +31,7 @@ var (
 	ErrDefinition      = errors.New("invalid definition")
 	ErrSpec            = errors.New("invalid workflow spec")
 	ErrUnsupported     = errors.New("unsupported")
+	ErrReadOnly        = errors.New("read-only")
 	ErrAmbiguous       = errors.New("ambiguous")
 	ErrDepth           = errors.New("too deep")
 	ErrSecret          = errors.New("secret refused")
@@ -359,6 +360,18 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s does not support %s", e.Store, e.Ability)
 }
 func (e *UnsupportedError) Unwrap() error { return ErrUnsupported }
+
+// ReadOnlyError is a write to a store that can only be read here. Nothing was
+// written.
+type ReadOnlyError struct {
+	Store  string
+	Reason string
+}
+
+func (e *ReadOnlyError) Error() string {
+	return fmt.Sprintf("%s can only be read: %s", e.Store, e.Reason)
+}
+func (e *ReadOnlyError) Unwrap() error { return ErrReadOnly }
 
 // AmbiguousError is a reference that fits several sessions.
 type AmbiguousError struct {

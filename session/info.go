@@ -122,7 +122,7 @@ func (i Info) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON refuses unknown fields and values outside their rules.
 func (i *Info) UnmarshalJSON(data []byte) error {
 	var wire plainInfo // JSON null leaves a string empty
-	if err := decodeStrict("header", data, &wire); err != nil {
+	if err := DecodeStrict("header", data, &wire); err != nil {
 		return err
 	}
 	info, err := Info(wire).normal()

@@ -71,7 +71,7 @@ func TestProblem_otherErrorsMatchTheirSentinel(t *testing.T) {
 	t.Parallel()
 	for _, is := range []error{
 		session.ErrClosed, session.ErrTooLarge, session.ErrBudget, session.ErrPermissionDenied, session.ErrScope,
-		session.ErrContextLength, session.ErrChecklist, session.ErrUnsupported, session.ErrSpec, session.ErrNewerFormat,
+		session.ErrContextLength, session.ErrChecklist, session.ErrUnsupported, session.ErrReadOnly, session.ErrSpec, session.ErrNewerFormat,
 	} {
 		p := problem.Of(fmt.Errorf("while testing: %w", is))
 		if err := p.Err(); !errors.Is(err, is) || err.Error() != "while testing: "+is.Error() {
