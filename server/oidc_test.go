@@ -83,8 +83,13 @@ func (i *fakeIssuer) answer(w http.ResponseWriter, v any) {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v)
+	_, _ = w.Write(data) // the reader may be gone
 }
 
 // exchange gives a token for a code, to whoever can prove that it began.
