@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -130,10 +131,16 @@ func executeAction(ctx context.Context, c caller, in *actionInput) (*turnOutput,
 	return execute(ctx, c, in.SessionRef, in.WriteHeaders, a)
 }
 
-func cancel(ctx context.Context, c caller, in *SessionRef) (*header, error) {
+func cancel(ctx context.Context, c caller, in *keyedRef) (*header, error) {
 	i, err := in.resolve(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return headerOf(i), c.rt.Cancel(ctx, i.ID)
+	if c, err = in.once(ctx, c, i.ID, in); err == nil {
+		err = c.rt.Cancel(ctx, i.ID)
+	}
+	if err != nil && !errors.Is(err, holdfast.ErrRepeated) {
+		return nil, err
+	}
+	return headerOf(i), nil
 }

@@ -154,6 +154,7 @@ func New(c Config) (*Server, error) {
 	s.api = newAPI(mux, c)
 	s.addSessions()
 	s.addMessages()
+	s.addItems()
 	s.addActions()
 	s.addHistory()
 	s.addMemory()
@@ -228,7 +229,8 @@ func (s *Server) Document() *huma.OpenAPI { return s.api.OpenAPI() }
 // caller is who makes a request: a key, and the runtime as that key sees it.
 type caller struct {
 	apikey.Key
-	rt *holdfast.Runtime
+	rt        *holdfast.Runtime
+	operation string // that is asked for
 }
 
 // callerKey is where the context of a request holds its caller.
@@ -246,6 +248,7 @@ func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle
 	op.MaxBodyBytes, op.BodyReadTimeout = s.config.MaxBody, s.config.BodyWait
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
+		c.operation = op.OperationID
 		if err := s.permit(c, scope); err != nil {
 			return nil, err
 		}
