@@ -162,6 +162,7 @@ func New(c Config) (*Server, error) {
 	s.api = newAPI(mux, c)
 	s.addSessions()
 	s.addMessages()
+	s.addItems()
 	s.addActions()
 	s.addHistory()
 	s.addMemory()

@@ -248,6 +248,7 @@ type listInput struct {
 	CreatedBefore  time.Time `query:"createdBefore"`
 	UpdatedAfter   time.Time `query:"updatedAfter"`
 	UpdatedBefore  time.Time `query:"updatedBefore"`
+	Words          string    `query:"words" doc:"Only sessions whose id, name, agent, task or workflow has all of these words, in any case"`
 	Pending        bool      `query:"pending" doc:"Only sessions with calls that wait for a response"`
 	Metadata       []string  `query:"metadata,explode" doc:"key=value, several times for several keys"`
 	IncludeDeleted bool      `query:"includeDeleted"`
@@ -289,7 +290,7 @@ func list(ctx context.Context, c caller, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := c.rt.List(ctx, q)
+	page, err := search(ctx, c, q, in.Words)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/web"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -119,9 +120,13 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if err := e.CheckDurable(); err != nil {
 		p.err.warn("%v", err)
 	}
+	page, err := web.New(s.prefix)
+	if err != nil {
+		return err
+	}
 	keys := apikey.New(e.Runtime, p.now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
 	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
@@ -152,11 +157,11 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	web := &http.Server{
+	listening := &http.Server{
 		Handler: api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.requestLog(s.quiet).Handler(), slog.LevelWarn),
 	}
-	web.RegisterOnShutdown(api.Drain)
+	listening.RegisterOnShutdown(api.Drain)
 	p.err.status("listening on %s://%s%s · store %s", s.scheme(), listener.Addr(), s.prefix, e.url)
 	p.err.status("open %s in a browser, once and within ten minutes", s.pageURL(listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
 	if first != "" {
@@ -172,10 +177,10 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	ended := make(chan error, 1)
 	go func() {
 		if s.cert != "" {
-			ended <- web.ServeTLS(listener, s.cert, s.key)
+			ended <- listening.ServeTLS(listener, s.cert, s.key)
 			return
 		}
-		ended <- web.Serve(listener)
+		ended <- listening.Serve(listener)
 	}()
 	select {
 	case err := <-ended:
@@ -183,7 +188,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	case <-ctx.Done():
 	}
 	p.err.status("ending: turns have %s to finish", s.slots.drain)
-	err = p.endServer(context.WithoutCancel(ctx), web, s.slots.drain)
+	err = p.endServer(context.WithoutCancel(ctx), listening, s.slots.drain)
 	<-worked
 	return err
 }
@@ -196,14 +201,14 @@ func workOf(st store.Store) store.Work {
 
 // endServer ends a server: streams at once, requests when they are done or
 // their time is over. What is interrupted then can be continued.
-func (p *program) endServer(ctx context.Context, web *http.Server, drain time.Duration) error {
+func (p *program) endServer(ctx context.Context, listening *http.Server, drain time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
-	if err := web.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+	if err := listening.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	p.err.status("the time is over: what still runs is interrupted and can be continued")
-	return web.Close()
+	return listening.Close()
 }
 
 // firstKey makes an administrator's key in a store that has no key yet.

@@ -85,6 +85,9 @@ var building = map[string]place{
 	"server":           {floor: 5, also: []string{"worker", "client"}},
 	"client":           {floor: 5},
 
+	// The page, as it is built.
+	"internal/web": {floor: 0},
+
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},
 	"worker":   {floor: 5},
