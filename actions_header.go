@@ -60,7 +60,7 @@ func (a ChangeSystemPrompt) Execute(ctx context.Context, s session.Session) (ses
 }
 
 // ChangeModel overrides the model; the very next inference goes to it. An
-// empty model returns to the definition's.
+// empty model returns to the definition's, and nil parameters to its parameters.
 type ChangeModel struct {
 	Model  string               `json:"model"`
 	Params *session.ModelParams `json:"params,omitempty"`
