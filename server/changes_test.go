@@ -71,15 +71,15 @@ func TestSentRequest_isWhatTheModelGot(t *testing.T) {
 		step    int
 	}{{2, 1}, {2, 2}, {5, 1}, {5, 2}, {7, 1}, {7, 2}} {
 		got := want[sentRequest](t, n.do("GET", fmt.Sprintf("%s/versions/%d/request?step=%d", at, place.version, place.step), request{}), 200)
-		real := model.requests[i]
-		if got.Step != place.step || got.Steps != 2 || got.Model != real.Model || got.System != real.System || !reflect.DeepEqual(got.Params, real.Params) {
-			t.Errorf("version %d, step %d: %+v, want %+v", place.version, place.step, got, real)
+		sent := model.requests[i]
+		if got.Step != place.step || got.Steps != 2 || got.Model != sent.Model || got.System != sent.System || !reflect.DeepEqual(got.Params, sent.Params) {
+			t.Errorf("version %d, step %d: %+v, want %+v", place.version, place.step, got, sent)
 		}
-		if a, b := asJSON(t, got.Messages), asJSON(t, real.Messages); a != b {
+		if a, b := asJSON(t, got.Messages), asJSON(t, sent.Messages); a != b {
 			t.Errorf("version %d, step %d: messages\n%s, want\n%s", place.version, place.step, a, b)
 		}
-		if len(got.Tools) != len(real.Tools) || got.Tools[0].Name != "weather" {
-			t.Errorf("version %d, step %d: tools %v, want %v", place.version, place.step, got.Tools, real.Tools)
+		if len(got.Tools) != len(sent.Tools) || got.Tools[0].Name != "weather" {
+			t.Errorf("version %d, step %d: tools %v, want %v", place.version, place.step, got.Tools, sent.Tools)
 		}
 	}
 	// The last is the default; a version in which nothing was asked shows what would be.
