@@ -1,5 +1,6 @@
 // Runs the real program on a real store, and gives each test a page that fails
 // on any error in the console.
+import { AxeBuilder } from '@axe-core/playwright'
 import { test as base, expect, type Page } from '@playwright/test'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -109,6 +110,12 @@ export async function startServer(env: Record<string, string> = {}, flags: strin
 export async function logIn(page: Page, server: Server): Promise<void> {
   const response = await page.context().request.post(`${server.url}/login`, { form: { key: server.key }, maxRedirects: 0 })
   expect([204, 303]).toContain(response.status())
+}
+
+/** Fails where something is wrong for people who do not see, hear or point well (WCAG 2.2 AA). */
+export async function expectAccessible(page: Page): Promise<void> {
+  const found = await new AxeBuilder({ page: page as never }).withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze()
+  expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.target.join(' ')} ${n.html.slice(0, 100)}`).join(' | ')}`)).toEqual([])
 }
 
 export const test = base.extend<{ server: Server; quiet: string[] }, { shared: Server }>({
