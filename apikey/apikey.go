@@ -74,9 +74,28 @@ func (k Key) Has(s Scope) bool {
 	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, Admin)
 }
 
+// IssuedPrefix begins the id of a Key that stands for a token of an OpenID
+// Connect issuer. It is in no store; the user's name follows.
+const IssuedPrefix = "oidc:"
+
 // Identity is on whose behalf a request with the key acts.
 func (k Key) Identity() holdfast.Identity {
-	return holdfast.Identity{Tenant: k.Tenant, UserID: k.UserID, Actor: "key:" + k.ID}
+	actor := "key:" + k.ID
+	if strings.HasPrefix(k.ID, IssuedPrefix) {
+		actor = k.ID
+	}
+	return holdfast.Identity{Tenant: k.Tenant, UserID: k.UserID, Actor: actor}
+}
+
+// CheckTenant refuses a tenant that no caller may belong to.
+func CheckTenant(tenant string) error {
+	if err := session.CheckTenant(tenant); err != nil {
+		return err
+	}
+	if strings.HasPrefix(tenant, reserved) {
+		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("names that begin with %q are reserved", reserved)}
+	}
+	return nil
 }
 
 // stored is a key as its variable keeps it.
@@ -164,12 +183,10 @@ func (k *Keys) prepare(want Key) (made stored, secret string, err error) {
 }
 
 func (k *Keys) check(want Key) error {
-	if err := session.CheckTenant(want.Tenant); err != nil {
+	if err := CheckTenant(want.Tenant); err != nil {
 		return err
 	}
 	switch {
-	case strings.HasPrefix(want.Tenant, reserved):
-		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("names that begin with %q are reserved", reserved)}
 	case len(want.Scopes) == 0:
 		return &session.InvalidError{Field: "scopes", Reason: "a key needs at least one of " + scopeNames()}
 	case len(want.Label) > maxLabel:

@@ -17,7 +17,7 @@ import (
 )
 
 // open are the paths that need no key: they tell nothing about sessions.
-var open = []string{"/livez", "/readyz", "/openapi.json", "/login", "/logout"}
+var open = []string{"/livez", "/readyz", "/openapi.json", "/login", "/logout", oidcPath, oidcCallback}
 
 // guard lets a request through that is addressed to this server, shows a key
 // or the cookie of a login, and is within its limits.
@@ -88,6 +88,9 @@ func (s *Server) authenticate(r *http.Request) (apikey.Key, error) {
 		if err := s.crossOrigin.Check(r); err != nil {
 			return apikey.Key{}, problem.New(http.StatusForbidden, problem.CodeCrossOrigin, "a page of another origin may not use this login")
 		}
+	}
+	if s.issuer != nil && !cookie && isToken(secret) {
+		return s.issuer.find(r.Context(), secret)
 	}
 	key, err := s.config.Keys.Find(r.Context(), secret)
 	if err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"strings"
@@ -139,7 +140,8 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 // to change anything, scripts cannot read it, and with a prefix it is sent to
 // nothing else on the host.
 func (s *Server) writeCookie(w http.ResponseWriter, r *http.Request, c http.Cookie) {
-	c.Name, c.Path, c.HttpOnly, c.Secure, c.SameSite = s.cookieName(r), s.config.Prefix+"/", true, isSecure(r), http.SameSiteLaxMode
+	c.Name = cmp.Or(c.Name, s.cookieName(r))
+	c.Path, c.HttpOnly, c.Secure, c.SameSite = s.config.Prefix+"/", true, isSecure(r), http.SameSiteLaxMode
 	http.SetCookie(w, &c)
 }
 

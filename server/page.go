@@ -58,6 +58,7 @@ type loginForm struct {
 	Action  template.URL // where it is sent
 	Next    string       // where the browser goes then, without the prefix
 	Problem string       // why the last try was refused
+	Issuer  template.URL // where the browser can log in instead; "": nowhere
 	Style   template.CSS
 }
 
@@ -88,7 +89,8 @@ var loginTemplate = template.Must(template.New("login").Parse(`<!DOCTYPE html>
 <input id="key" name="key" type="password" autocomplete="current-password" placeholder="hf_…" required autofocus>
 <button type="submit">Log in</button>
 </form>
-<p>Make a key with <code>holdfast keys create</code>, or open the address that <code>holdfast serve</code> shows when it starts.</p>
+{{with .Issuer}}<p><a href="{{.}}">Log in with your organisation instead</a></p>
+{{end}}<p>Make a key with <code>holdfast keys create</code>, or open the address that <code>holdfast serve</code> shows when it starts.</p>
 </main>
 </body>
 </html>
@@ -103,6 +105,9 @@ func loginPolicy() string {
 // writeLoginForm shows the form of a login. It works without scripts.
 func (s *Server) writeLoginForm(w http.ResponseWriter, status int, f loginForm) {
 	f.Style, f.Action = loginStyle, template.URL(s.config.Prefix+"/login")
+	if s.issuer != nil {
+		f.Issuer = template.URL(s.config.Prefix + oidcPath + "?next=" + url.QueryEscape(f.Next))
+	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

@@ -53,6 +53,9 @@ type Config struct {
 	Work      store.Work           // what waits in the store; nil: it is not shown
 	Loads     func() []worker.Load // how busy the worker of this process is; nil: there is none
 
+	// OIDC accepts tokens of an OpenID Connect issuer beside keys. Nil: none.
+	OIDC *OIDC
+
 	// Page serves browsers that are logged in: every path that is no route of the
 	// API. Nil: there is no page.
 	Page http.Handler
@@ -107,6 +110,7 @@ type Server struct {
 	tenants     sync.Map // those that were heard of and are listened to, by name
 	log         *slog.Logger
 	draining    atomic.Bool
+	issuer      *issuer // nil: only keys are accepted
 	crossOrigin *http.CrossOriginProtection
 	peers       *http.Transport // to other nodes
 
@@ -144,6 +148,10 @@ func New(c Config) (*Server, error) {
 	c.MaxWork = cmp.Or(c.MaxWork, 32)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
 	s.peers = &http.Transport{DialContext: (&net.Dialer{Timeout: peerDial}).DialContext, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}
+	var err error
+	if s.issuer, err = newIssuer(c.OIDC, c.Now); err != nil {
+		return nil, err
+	}
 	s.crossOrigin = http.NewCrossOriginProtection()
 	s.limits = newLimits(c)
 	s.codes = newCodes(c.Now)
@@ -171,6 +179,7 @@ func New(c Config) (*Server, error) {
 	s.addEvents(mux)
 	s.addTopics(mux)
 	s.addLogin(mux)
+	s.addOIDCLogin(mux)
 	s.handler = s.logged(s.below(s.guard(recordRoute(mux))))
 	return s, nil
 }

@@ -32,6 +32,7 @@ type serving struct {
 	quiet     bool
 	noWork    bool
 	slots     slots
+	oidc      server.OIDC
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -67,6 +68,12 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.StringSliceVar(&s.origins, "cors-origin", nil, "an `ORIGIN` whose pages may read responses, such as https://app.example")
 	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of the certificate")
+	f.StringVar(&s.oidc.Issuer, "oidc-issuer", "", "accept tokens of the OpenID Connect issuer at this `URL` beside keys")
+	f.StringVar(&s.oidc.Audience, "oidc-audience", "", "the `NAME` that tokens must be meant for")
+	f.StringVar(&s.oidc.TenantClaim, "oidc-tenant-claim", "tenant", "the `CLAIM` with the tenant")
+	f.StringVar(&s.oidc.UserClaim, "oidc-user-claim", "sub", "the `CLAIM` with the user")
+	f.StringVar(&s.oidc.ScopeClaim, "oidc-scope-claim", "scope", "the `CLAIM` with the scopes: read, write, approve, admin, metrics")
+	f.StringVar(&s.oidc.ClientID, "oidc-client-id", "", "this server as the issuer knows it, for browsers that log in there (default: the audience;\na secret comes from HOLDFAST_OIDC_CLIENT_SECRET)")
 	s.slots.addFlags(cmd)
 	p.addTraceFlag(cmd)
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
@@ -121,6 +128,10 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	config := server.Config{
 		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+	}
+	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
+		s.oidc.ClientSecret = p.getenv("HOLDFAST_OIDC_CLIENT_SECRET")
+		config.OIDC = &s.oidc
 	}
 	if err := p.addWork(e, &config); err != nil {
 		return err

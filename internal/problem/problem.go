@@ -66,6 +66,7 @@ const (
 	CodeInternal        = "internal"
 	CodeCancelled       = "cancelled"
 	CodeMediaType       = "unsupported_media_type"
+	CodeIssuer          = "issuer_unreachable"
 )
 
 // kind is one row of the table of errors.
