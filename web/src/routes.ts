@@ -7,6 +7,7 @@ import Log from './screens/Log.svelte'
 import Session from './screens/Session.svelte'
 import Sessions from './screens/Sessions.svelte'
 import TimeTravel from './screens/TimeTravel.svelte'
+import Waiting from './screens/Waiting.svelte'
 
 export type Route = {
   path: string
@@ -23,6 +24,7 @@ const screen = (component: unknown): Route['screen'] => component as Route['scre
 export const routes: Route[] = [
   { path: '/', screen: screen(Sessions), title: 'Sessions' },
   { path: '/sessions', screen: screen(Sessions), title: 'Sessions', nav: { label: 'Sessions', keys: 'g s' } },
+  { path: '/waiting', screen: screen(Waiting), title: 'Waiting for you', nav: { label: 'Waiting for you', keys: 'g w' } },
   { path: '/sessions/:ref', screen: screen(Session), title: 'Session', tab: 'Transcript' },
   { path: '/sessions/:ref/history', screen: screen(TimeTravel), title: 'Time travel', tab: 'Time travel' },
   { path: '/sessions/:ref/log', screen: screen(Log), title: 'Log', tab: 'Log' },
