@@ -1,7 +1,6 @@
-import { AxeBuilder } from '@axe-core/playwright'
-import { expect, logIn, test } from './harness'
+import { expect, expectAccessible, logIn, test } from './harness'
 
-test('sessions come live, are found and opened', async ({ page, server }) => {
+test('sessions come live, are found and opened @stores', async ({ page, server }) => {
   await logIn(page, server)
   await page.goto(server.url)
   await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
@@ -35,7 +34,7 @@ test('sessions come live, are found and opened', async ({ page, server }) => {
   await expect(page).toHaveURL(/\/sessions\/./)
 })
 
-test('a session is made, written to and renamed by hand', async ({ page, server }) => {
+test('a session is made, written to and renamed by hand @stores', async ({ page, server }) => {
   await logIn(page, server)
   await page.goto(`${server.url}/sessions`)
   await page.getByRole('button', { name: 'New session' }).click()
@@ -76,8 +75,7 @@ test.describe('screens', () => {
       for (const [path, text] of Object.entries(screens)) {
         await page.goto(server.url + path)
         await expect(page.getByText(text).first()).toBeVisible()
-        const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze()
-        expect(found.violations.map((v) => `${path}: ${v.id}: ${v.nodes.map((n) => n.target).join(' ')}`)).toEqual([])
+        await expectAccessible(page)
       }
     })
   }
