@@ -137,6 +137,7 @@ var building = map[string]place{
 
 	// For tests of the stores and, in a module of its own, their measurement.
 	"internal/pgserver":              {floor: 0},
+	"internal/pagetest":              {floor: 6, picks: true},
 	"store/postgres/internal/pgtest": {floor: 1},
 }
 

@@ -3,6 +3,7 @@
 import type { Component } from 'svelte'
 import Session from './screens/Session.svelte'
 import Sessions from './screens/Sessions.svelte'
+import Waiting from './screens/Waiting.svelte'
 
 export type Route = {
   path: string
@@ -19,6 +20,7 @@ const screen = (component: unknown): Route['screen'] => component as Route['scre
 export const routes: Route[] = [
   { path: '/', screen: screen(Sessions), title: 'Sessions' },
   { path: '/sessions', screen: screen(Sessions), title: 'Sessions', nav: { label: 'Sessions', keys: 'g s' } },
+  { path: '/waiting', screen: screen(Waiting), title: 'Waiting for you', nav: { label: 'Waiting for you', keys: 'g w' } },
   { path: '/sessions/:ref', screen: screen(Session), title: 'Session', tab: 'Transcript' },
 ]
 

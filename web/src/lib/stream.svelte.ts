@@ -11,6 +11,8 @@ export type Subscription = {
   /** The session that it is about; undefined: all events without one. */
   session?: string
   on: (event: string, data: EventData) => void
+  /** Whether it is followed also while nobody sees the page. */
+  whileHidden?: () => boolean
   /** The stream was opened, again or for the first time: what was only said is void. */
   opened?: () => void
   /** The server refused to send it. */
@@ -92,7 +94,7 @@ class Stream {
     this.#abort?.abort()
     this.#abort = undefined
     if (this.paused) this.state = 'paused'
-    else if (this.#subscriptions.size === 0 || document.hidden) this.state = 'idle'
+    else if (this.#subscriptions.size === 0 || (document.hidden && ![...this.#subscriptions].some((s) => s.whileHidden?.()))) this.state = 'idle'
     else void this.#run((this.#abort = new AbortController()).signal)
   }
 
