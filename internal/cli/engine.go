@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/demo"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/anthropic"
 	"github.com/holdfast-dev/holdfast/llm/catalog"
-	"github.com/holdfast-dev/holdfast/internal/demo"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/llm/openai"
 	"github.com/holdfast-dev/holdfast/session"

@@ -118,5 +118,6 @@ func (f *filler) send(method, path string, body any) (a answer, err error) {
 	if res.StatusCode >= http.StatusBadRequest {
 		return a, fmt.Errorf("%s: %s", res.Status, data)
 	}
-	return a, json.Unmarshal(data, &a)
+	err = json.Unmarshal(data, &a)
+	return a, err
 }
