@@ -9,6 +9,8 @@ export default defineConfig({
   forbidOnly: true,
   reporter: 'line',
   globalSetup: './tests/setup.ts',
+  // On PostgreSQL only what depends on the store.
+  projects: [{ name: 'sqlite' }, ...(process.env.HOLDFAST_PAGE_NO_POSTGRES ? [] : [{ name: 'postgres', grep: /@stores/ }])],
   use: {
     viewport: { width: 1280, height: 800 },
     colorScheme: 'light',

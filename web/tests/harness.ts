@@ -2,7 +2,7 @@
 // on any error in the console.
 import { AxeBuilder } from '@axe-core/playwright'
 import { test as base, expect, type Page } from '@playwright/test'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ export class Node {
 
   constructor(
     private readonly store: string,
-    private readonly env: Record<string, string> = {},
+    public env: Record<string, string> = {},
     private readonly flags: string[] = [],
     private listen = '127.0.0.1:0',
   ) {}
@@ -47,12 +47,6 @@ export class Node {
     })
   }
   #first = true
-
-  /** For a store that has keys already. */
-  second(): this {
-    this.#first = false
-    return this
-  }
 
   /** Ends the process in the middle of whatever it does. */
   async kill(): Promise<void> {
@@ -106,6 +100,11 @@ export async function startServer(env: Record<string, string> = {}, flags: strin
   }
 }
 
+/** Prepares something with the program of internal/pagetest. */
+export function prepare(...args: string[]): void {
+  execFileSync(process.env.HOLDFAST_PAGETEST!, args, { stdio: 'inherit' })
+}
+
 /** Logs a page in. */
 export async function logIn(page: Page, server: Server): Promise<void> {
   const response = await page.context().request.post(`${server.url}/login`, { form: { key: server.key }, maxRedirects: 0 })
@@ -120,9 +119,8 @@ export async function expectAccessible(page: Page): Promise<void> {
 
 export const test = base.extend<{ server: Server; quiet: string[] }, { shared: Server }>({
   shared: [
-    // eslint-disable-next-line no-empty-pattern
     async ({}, use, info) => {
-      const server = await startServer({}, [], (info.project.metadata as { store?: string }).store ?? '')
+      const server = await startServer({}, [], info.project.name === 'postgres' ? process.env.HOLDFAST_PAGE_POSTGRES! : '')
       await use(server)
       await server.end()
     },

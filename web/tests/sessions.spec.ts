@@ -1,6 +1,6 @@
 import { expect, expectAccessible, logIn, test } from './harness'
 
-test('sessions come live, are found and opened', async ({ page, server }) => {
+test('sessions come live, are found and opened @stores', async ({ page, server }) => {
   await logIn(page, server)
   await page.goto(server.url)
   await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
@@ -34,7 +34,7 @@ test('sessions come live, are found and opened', async ({ page, server }) => {
   await expect(page).toHaveURL(/\/sessions\/./)
 })
 
-test('a session is made, written to and renamed by hand', async ({ page, server }) => {
+test('a session is made, written to and renamed by hand @stores', async ({ page, server }) => {
   await logIn(page, server)
   await page.goto(`${server.url}/sessions`)
   await page.getByRole('button', { name: 'New session' }).click()
