@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/web"
+	"github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -129,6 +130,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
+	config.Nodes, config.Node = node.New(e.Runtime, p.now), p.newSelf()
 	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
 		s.oidc.ClientSecret = p.getenv("HOLDFAST_OIDC_CLIENT_SECRET")
 		config.OIDC = &s.oidc
@@ -139,7 +141,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	var background *worker.Worker
 	if config.Work != nil && !s.noWork {
 		var err error
-		if background, err = p.newWorker(e, config, s.slots, config.Logger); err != nil {
+		if background, err = p.newWorker(e, config, s.slots, config.Node, config.Logger); err != nil {
 			return err
 		}
 		config.Loads = background.Loads
@@ -167,6 +169,8 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if first != "" {
 		p.err.status("an administrator's key, shown this once: %s", first)
 	}
+	leave := p.beNode(ctx, e, config.Node)
+	defer leave()
 	worked := make(chan struct{})
 	go func() {
 		defer close(worked)
@@ -187,6 +191,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
+	config.Node.Drain()
 	p.err.status("ending: turns have %s to finish", s.slots.drain)
 	err = p.endServer(context.WithoutCancel(ctx), listening, s.slots.drain)
 	<-worked
