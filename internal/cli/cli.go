@@ -60,6 +60,7 @@ type program struct {
 	otlp        string // the collector that spans are sent to
 	noWeb       bool   // agents get no tools that use the web
 	debug       bool   // a stack when the program fails
+	demo        bool   // sample sessions, and the model that they use
 	permissions permissions
 
 	agentsRun bool // this command runs agents

@@ -88,6 +88,9 @@ var building = map[string]place{
 	// The page, as it is built.
 	"internal/web": {floor: 0},
 
+	// The sample sessions of the page.
+	"internal/demo": {floor: 2},
+
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},
 	"worker":   {floor: 5},
