@@ -97,12 +97,13 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if (s.cert == "") != (s.key == "") {
 		return &session.InvalidError{Field: "tls-cert", Reason: "give both --tls-cert and --tls-key"}
 	}
-	if err := e.CheckDurable(); err != nil {
+	if err := e.rt.CheckDurable(); err != nil {
 		p.err.warn("%v", err)
 	}
-	keys := apikey.New(e.Runtime, p.now)
+	e.embedder.start() // requests search by meaning
+	keys := apikey.New(e.rt, p.now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
 	if err := p.addWork(e, &config); err != nil {

@@ -89,7 +89,7 @@ func (p *program) newWorker(e *env, c server.Config, s slots, log *slog.Logger) 
 		})
 	}
 	return worker.New(worker.Config{
-		Runtime: e.Runtime, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain,
-		Fire: schedule.New(e.Runtime, p.now, log).Fire, Logger: log, Now: p.now,
+		Runtime: e.rt, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain,
+		Fire: schedule.New(e.rt, p.now, log).Fire, Logger: log, Now: p.now,
 	})
 }
