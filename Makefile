@@ -27,7 +27,7 @@ MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdat
 # Runs the command $(1) in every module, all of them even where one fails.
 each     = failed=; for module in $(MODULES); do (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 # A fingerprint of every file, to see whether generating changed one.
-FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -print0 | sort -z | xargs -0 cksum
+FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -not -path './web/node_modules/*' -print0 | sort -z | xargs -0 cksum
 
 .PHONY: help
 help: ## print this help
@@ -113,6 +113,24 @@ chaos: ## chats, tasks and runs in several processes while databases, connection
 .PHONY: streams
 streams: ## 10,000 event streams of one server at once: each gets every change, nothing of them stays
 	HOLDFAST_STREAMS=10000 $(GO) test -count=1 -timeout 30m -v -run TestHostile_manyStreams ./server
+
+.PHONY: web
+web: web/node_modules ## build the page from web/ into internal/web/dist, which is committed
+	cd web && npm run -s types && npm run -s build
+
+.PHONY: web-check
+web-check: web/node_modules ## fail where the page in internal/web/dist is not what web/ is built to, byte for byte
+	cd web && npm run -s types && npm run -s check && npm run -s build
+	@changed=$$(git status --porcelain -- internal/web/dist); \
+		if [ -n "$$changed" ]; then echo "$$changed"; echo "building the page changed the files above: commit them"; exit 1; fi
+
+.PHONY: web-test
+web-test: web/node_modules ## the page in a browser (Chromium; CHROMIUM names another) against the real program, on SQLite and PostgreSQL
+	cd web && npx playwright test
+
+web/node_modules: web/package-lock.json
+	cd web && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund
+	@touch web/node_modules
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME

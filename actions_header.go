@@ -10,7 +10,9 @@ import (
 // The actions of this file change a session's name, expiry, prompt or model.
 
 // RenameSession gives a session a human name; empty takes it away.
-type RenameSession struct{ To string }
+type RenameSession struct {
+	To string `json:"to"`
+}
 
 // Name is RenameSession.
 func (RenameSession) Name() string               { return "RenameSession" }
@@ -22,7 +24,9 @@ func (a RenameSession) Execute(ctx context.Context, s session.Session) (session.
 }
 
 // SetExpiry says from when a session may be swept; the zero time means never.
-type SetExpiry struct{ At time.Time }
+type SetExpiry struct {
+	At time.Time `json:"at"`
+}
 
 // Name is SetExpiry.
 func (SetExpiry) Name() string               { return "SetExpiry" }
@@ -36,8 +40,8 @@ func (a SetExpiry) Execute(ctx context.Context, s session.Session) (session.Sess
 // ChangeSystemPrompt sets the prompt in force. Empty text means no prompt;
 // Reset returns to the definition's.
 type ChangeSystemPrompt struct {
-	Text  string
-	Reset bool
+	Text  string `json:"text"`
+	Reset bool   `json:"reset,omitempty"`
 }
 
 // Name is ChangeSystemPrompt.
@@ -56,10 +60,10 @@ func (a ChangeSystemPrompt) Execute(ctx context.Context, s session.Session) (ses
 }
 
 // ChangeModel overrides the model; the very next inference goes to it. An
-// empty model returns to the definition's.
+// empty model returns to the definition's, and nil parameters to its parameters.
 type ChangeModel struct {
-	Model  string
-	Params *session.ModelParams
+	Model  string               `json:"model"`
+	Params *session.ModelParams `json:"params,omitempty"`
 }
 
 // Name is ChangeModel.

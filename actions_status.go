@@ -14,7 +14,9 @@ func setStatus(ctx context.Context, s session.Session, to session.Status, reason
 }
 
 // SuspendSession keeps a session and lets nothing run on it.
-type SuspendSession struct{ Reason string }
+type SuspendSession struct {
+	Reason string `json:"reason"`
+}
 
 // Name is SuspendSession.
 func (SuspendSession) Name() string               { return "SuspendSession" }
@@ -50,7 +52,9 @@ func (CompleteSession) Execute(ctx context.Context, s session.Session) (session.
 }
 
 // FailSession closes a session as given up.
-type FailSession struct{ Reason string }
+type FailSession struct {
+	Reason string `json:"reason"`
+}
 
 // Name is FailSession.
 func (FailSession) Name() string               { return "FailSession" }

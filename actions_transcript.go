@@ -26,7 +26,9 @@ func (ClearSession) Execute(ctx context.Context, s session.Session) (session.Ses
 // RewindSession makes a session's state what it was at a version. Nothing is
 // removed: rewinding to a later version undoes it. Status, name, owner, usage
 // and counters stay. It needs a store with a log.
-type RewindSession struct{ To int64 }
+type RewindSession struct {
+	To int64 `json:"to"`
+}
 
 // Name is RewindSession.
 func (RewindSession) Name() string               { return "RewindSession" }
@@ -52,8 +54,8 @@ func (a RewindSession) Execute(ctx context.Context, s session.Session) (session.
 
 // PruneSession moves the window by a strategy. Nothing is deleted.
 type PruneSession struct {
-	Strategy session.Strategy
-	Limit    int
+	Strategy session.Strategy `json:"strategy"`
+	Limit    int              `json:"limit"`
 }
 
 // Name is PruneSession.
@@ -71,7 +73,9 @@ func (a PruneSession) Execute(ctx context.Context, s session.Session) (session.S
 
 // WidenWindow moves the window back to the group that holds a change, 0 for
 // everything, so that every prune can be undone.
-type WidenWindow struct{ FromSeq int64 }
+type WidenWindow struct {
+	FromSeq int64 `json:"fromSeq"`
+}
 
 // Name is WidenWindow.
 func (WidenWindow) Name() string               { return "WidenWindow" }

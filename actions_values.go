@@ -8,8 +8,8 @@ import (
 
 // WriteMetadata sets a metadata key to any JSON value, null included.
 type WriteMetadata struct {
-	Key   string
-	Value any
+	Key   string `json:"key"`
+	Value any    `json:"value"`
 }
 
 // Name is WriteMetadata.
@@ -26,7 +26,9 @@ func (a WriteMetadata) Execute(ctx context.Context, s session.Session) (session.
 }
 
 // RemoveMetadata removes a metadata key; a missing one is no error.
-type RemoveMetadata struct{ Key string }
+type RemoveMetadata struct {
+	Key string `json:"key"`
+}
 
 // Name is RemoveMetadata.
 func (RemoveMetadata) Name() string               { return "RemoveMetadata" }
@@ -39,7 +41,9 @@ func (a RemoveMetadata) Execute(ctx context.Context, s session.Session) (session
 
 // UpdateTask replaces the session's whole task list. At most 20 items, at most
 // one of them in progress.
-type UpdateTask struct{ Tasks []session.TaskItem }
+type UpdateTask struct {
+	Tasks []session.TaskItem `json:"tasks"`
+}
 
 // Name is UpdateTask.
 func (UpdateTask) Name() string               { return "UpdateTask" }
@@ -53,9 +57,9 @@ func (a UpdateTask) Execute(ctx context.Context, s session.Session) (session.Ses
 // StoreVariable writes a value of the session's own memory. IfVersion, where
 // set, must be the variable's version; 0 means it must not exist.
 type StoreVariable struct {
-	Key       string
-	Value     any
-	IfVersion *int64
+	Key       string `json:"key"`
+	Value     any    `json:"value"`
+	IfVersion *int64 `json:"ifVersion,omitempty"`
 }
 
 // Name is StoreVariable.
@@ -77,8 +81,8 @@ func (a StoreVariable) Execute(ctx context.Context, s session.Session) (session.
 // DeleteVariable removes a value of the session's own memory; one that is not
 // there is no error. IfVersion, where set, must be the variable's version.
 type DeleteVariable struct {
-	Key       string
-	IfVersion *int64
+	Key       string `json:"key"`
+	IfVersion *int64 `json:"ifVersion,omitempty"`
 }
 
 // Name is DeleteVariable.

@@ -78,7 +78,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 	}
 	for _, r := range session.Unsaved(s) {
 		if taken, ok := r.Change.(session.InboxTaken); ok {
-			keys = append(slices.Clip(keys), e.itemKeys[taken.ItemID]...)
+			keys = append(append(slices.Clip(keys), e.itemKeys[taken.ItemID]...), takenKeys(taken)...)
 		}
 	}
 	next, err := e.x.access.append(ctx, rt, s, keys)
@@ -86,6 +86,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		e.writeFailed = true
 		return s, err
 	}
+	rt.keysWritten(keys)
 	e.base = session.Base(next)
 	e.toolStarted = e.toolStarted || slices.ContainsFunc(session.Unsaved(s), func(r session.Record) bool {
 		_, started := r.Change.(session.ToolStarted)

@@ -57,6 +57,9 @@ func (rt *Runtime) Hold(ctx context.Context, id string, fn func(ctx context.Cont
 	}
 	defer a.release(ctx)
 	h := &Hold{rt: rt, ref: ref, a: a, slot: make(chan struct{}, 1)}
+	if err := rt.checkRequest(ctx, ref); err != nil {
+		return err
+	}
 	if h.s, err = rt.store.Load(ctx, ref, true); err != nil {
 		return err
 	}
@@ -96,9 +99,11 @@ func (h *Hold) Append(ctx context.Context, changes ...session.Change) (session.S
 			answers.beforeAppend(c)
 		}
 	}
-	if next, err = h.rt.tails.Append(ctx, next, store.Append{Fence: h.a.fence}); err != nil {
+	keys := append(h.rt.onceKeys(h.ref), takenKeys(changes...)...)
+	if next, err = h.rt.tails.Append(ctx, next, store.Append{Fence: h.a.fence, Keys: keys}); err != nil {
 		return before, err
 	}
+	h.rt.keysWritten(keys)
 	h.set(next)
 	return next, nil
 }
@@ -162,7 +167,7 @@ func (h *Hold) Execute(ctx context.Context, action Action, opts ...Option) (sess
 		return h.Session(), err
 	}
 	now := h.Session()
-	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: &now}
+	x := &execution{rt: h.rt, ref: h.ref, action: action, opts: o, access: h.a, held: &now, keys: h.rt.onceKeys(h.ref)}
 	s, err := x.run(ctx)
 	if !x.saved.IsZero() {
 		h.set(x.saved)

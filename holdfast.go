@@ -35,7 +35,8 @@ type Identity struct {
 // views for others.
 type Runtime struct {
 	*core
-	who Identity
+	who  Identity
+	once *once // the request that the view is for; nil: any
 }
 
 // core is what all views of a runtime share.

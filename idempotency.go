@@ -32,19 +32,20 @@ func (x *execution) findKeys() ([]store.Key, error) {
 		}
 		names = append(names, name)
 	}
+	once := x.rt.onceKeys(x.ref)
 	if send, ok := x.action.(sender); ok && x.rt.keys != nil && send.sent().Message != nil && send.sent().Message.ID != "" {
 		names = append(names, "message:"+hashed(send.sent().Message.ID))
 	}
 	if len(names) == 0 {
-		return nil, nil
+		return once, nil
 	}
 	mark, err := fingerprint(x.action.Name(), x.action)
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]store.Key, len(names))
-	for i, name := range names {
-		keys[i] = store.Key{Name: name, Fingerprint: mark}
+	keys := once
+	for _, name := range names {
+		keys = append(keys, store.Key{Name: name, Fingerprint: mark})
 	}
 	return keys, nil
 }

@@ -49,7 +49,12 @@ func (rt *Runtime) Post(ctx context.Context, id string, item store.Item) (store.
 			return item, err
 		}
 	}
-	err = rt.post(ctx, ref, &item, keys) // fills in what the item lacks
+	if rt.once != nil && rt.once.ref == ref {
+		item.ID = rt.OnceItem()
+	}
+	if err = rt.post(ctx, ref, &item, keys); err == nil && rt.once != nil { // it fills in what the item lacks
+		rt.keysWritten([]store.Key{rt.once.key})
+	}
 	return item, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
@@ -251,7 +252,10 @@ func ownFailure(s session.Session, err error) *session.ExecutionError {
 // its caller has gone.
 func (x *execution) save(ctx context.Context, env *Environment, s session.Session) (session.Session, error) {
 	commit := x.rt.commit(x.action.Name())
-	commit.Fence, commit.Keys = x.access.fence, x.keys
+	commit.Fence, commit.Keys = x.access.fence, slices.Clip(x.keys)
+	for _, r := range session.Unsaved(s) {
+		commit.Keys = append(commit.Keys, takenKeys(r.Change)...)
+	}
 	if lease := x.access.lease; lease != nil {
 		if x.held == nil {
 			lease.stop()
@@ -268,6 +272,7 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 	if commit.Release {
 		x.access.lease.markReleased()
 	}
+	x.rt.keysWritten(commit.Keys)
 	env.base, x.saved = session.Base(saved), saved
 	return saved, nil
 }

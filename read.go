@@ -125,6 +125,15 @@ func (rt *Runtime) Holder(ctx context.Context, id string) (store.Lease, bool, er
 	return rt.leases.Holding(ctx, ref)
 }
 
+// Spending adds up what the answers of models used in the sessions of the
+// runtime's tenant. It is an UnsupportedError where the store cannot.
+func (rt *Runtime) Spending(ctx context.Context, q store.SpendingQuery) (store.Spending, error) {
+	if rt.spends == nil {
+		return store.Spending{}, rt.unsupported("spending")
+	}
+	return rt.spends.Spending(ctx, rt.who.Tenant, q)
+}
+
 // Resolve finds a session by its id, by a unique beginning of it of at least
 // four characters, or by its name. Deleted sessions are found when no other
 // fits. Several that fit are an AmbiguousError.

@@ -19,6 +19,7 @@ type storeAbilities struct {
 	wakes   store.Wakes
 	keys    store.Keys
 	sweeps  store.Sweeps
+	spends  store.Spends
 
 	memories store.Memories
 	vectors  store.Vectors
@@ -37,6 +38,7 @@ func findAbilities(st store.Store) storeAbilities {
 	a.wakes, _ = st.(store.Wakes)
 	a.keys, _ = st.(store.Keys)
 	a.sweeps, _ = st.(store.Sweeps)
+	a.spends, _ = st.(store.Spends)
 	a.memories, _ = st.(store.Memories)
 	a.vectors, _ = st.(store.Vectors)
 	return a

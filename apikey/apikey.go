@@ -50,6 +50,7 @@ const (
 	prefix   = "hf"
 	reserved = "holdfast-" // tenants of keys, schedules and nodes
 	maxLabel = 200
+	idLength = 10
 
 	// maxAge is how long a node trusts what it read: a revoked key works at most
 	// this long on other nodes.
@@ -73,9 +74,28 @@ func (k Key) Has(s Scope) bool {
 	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, Admin)
 }
 
+// IssuedPrefix begins the id of a Key that stands for a token of an OpenID
+// Connect issuer. It is in no store; the user's name follows.
+const IssuedPrefix = "oidc:"
+
 // Identity is on whose behalf a request with the key acts.
 func (k Key) Identity() holdfast.Identity {
-	return holdfast.Identity{Tenant: k.Tenant, UserID: k.UserID, Actor: "key:" + k.ID}
+	actor := "key:" + k.ID
+	if strings.HasPrefix(k.ID, IssuedPrefix) {
+		actor = k.ID
+	}
+	return holdfast.Identity{Tenant: k.Tenant, UserID: k.UserID, Actor: actor}
+}
+
+// CheckTenant refuses a tenant that no caller may belong to.
+func CheckTenant(tenant string) error {
+	if err := session.CheckTenant(tenant); err != nil {
+		return err
+	}
+	if strings.HasPrefix(tenant, reserved) {
+		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("names that begin with %q are reserved", reserved)}
+	}
+	return nil
 }
 
 // stored is a key as its variable keeps it.
@@ -108,35 +128,65 @@ func New(rt *holdfast.Runtime, now func() time.Time) *Keys {
 // Create makes a key of the given label, tenant, user, scopes and expiry, and
 // returns it with its secret, which cannot be had again.
 func (k *Keys) Create(ctx context.Context, want Key, actor string) (Key, string, error) {
+	made, secret, err := k.prepare(want)
+	if err == nil {
+		err = k.write(ctx, made, actor)
+	}
+	if err != nil {
+		return Key{}, "", err
+	}
+	return made.Key, secret, nil
+}
+
+// CreateOnce is Create for a request with an idempotency key. A repetition
+// returns the key that the first request made, without its secret: nobody has
+// that but who got the first response.
+func (k *Keys) CreateOnce(ctx context.Context, want Key, actor, idempotencyKey string) (Key, string, error) {
+	made, secret, err := k.prepare(want)
+	if err != nil {
+		return Key{}, "", err
+	}
+	request := hash(made.Tenant + "\n" + idempotencyKey)
+	made.ID = request[:idLength]
+	secret = prefix + "_" + made.ID + secret[len(prefix)+1+idLength:]
+	made.Hash = hash(secret)
+	first, err := k.table.WriteOnce(ctx, made.ID, made, actor, request, want)
+	if err != nil {
+		return Key{}, "", err
+	}
+	k.forget()
+	if first.Hash != made.Hash {
+		secret = ""
+	}
+	return first.Key, secret, nil
+}
+
+// prepare returns a new key that is not stored, and its secret.
+func (k *Keys) prepare(want Key) (made stored, secret string, err error) {
 	if want.Tenant == "" {
 		want.Tenant = session.DefaultTenant
 	}
 	if err := k.check(want); err != nil {
-		return Key{}, "", err
+		return made, "", err
 	}
-	id, err := randomText(10)
+	id, err := randomText(idLength)
 	if err != nil {
-		return Key{}, "", err
+		return made, "", err
 	}
 	random, err := randomText(43) // 256 bits
 	if err != nil {
-		return Key{}, "", err
+		return made, "", err
 	}
 	want.ID, want.CreatedAt, want.RevokedAt = id, k.now().UTC().Truncate(time.Millisecond), nil
-	secret := prefix + "_" + id + "_" + random
-	if err := k.write(ctx, stored{want, hash(secret)}, actor); err != nil {
-		return Key{}, "", err
-	}
-	return want, secret, nil
+	secret = prefix + "_" + id + "_" + random
+	return stored{want, hash(secret)}, secret, nil
 }
 
 func (k *Keys) check(want Key) error {
-	if err := session.CheckTenant(want.Tenant); err != nil {
+	if err := CheckTenant(want.Tenant); err != nil {
 		return err
 	}
 	switch {
-	case strings.HasPrefix(want.Tenant, reserved):
-		return &session.InvalidError{Field: "tenant", Reason: fmt.Sprintf("names that begin with %q are reserved", reserved)}
 	case len(want.Scopes) == 0:
 		return &session.InvalidError{Field: "scopes", Reason: "a key needs at least one of " + scopeNames()}
 	case len(want.Label) > maxLabel:
@@ -250,10 +300,15 @@ func (k *Keys) write(ctx context.Context, s stored, actor string) error {
 	if err := k.table.Write(ctx, s.ID, s, actor); err != nil {
 		return err
 	}
+	k.forget()
+	return nil
+}
+
+// forget drops what was read.
+func (k *Keys) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.cached = nil
-	return nil
 }
 
 func hash(secret string) string {

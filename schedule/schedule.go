@@ -9,6 +9,8 @@ package schedule
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -86,6 +88,43 @@ func New(rt *holdfast.Runtime, now func() time.Time, log *slog.Logger) *Schedule
 // Create makes a schedule. Its id, next time and time of creation are filled in;
 // a given id that exists is a ConflictError.
 func (s *Schedules) Create(ctx context.Context, want Schedule, actor string) (Schedule, error) {
+	want, err := s.prepare(ctx, want)
+	if err != nil {
+		return Schedule{}, err
+	}
+	all, _, err := s.table.Read(ctx)
+	if err != nil {
+		return Schedule{}, err
+	}
+	if _, exists := all[want.ID]; exists {
+		return Schedule{}, &session.ConflictError{What: "schedule", ID: want.ID, Reason: session.ReasonExists}
+	}
+	return want, s.table.Write(ctx, want.ID, want, actor)
+}
+
+// CreateOnce is Create for a request with an idempotency key. Its id follows
+// from the key; a repetition returns the schedule as the first request made it.
+func (s *Schedules) CreateOnce(ctx context.Context, want Schedule, actor, key string) (Schedule, error) {
+	if want.ID != "" {
+		return Schedule{}, &session.InvalidError{Field: "id", Reason: "an idempotency key chooses the id; give one of the two"}
+	}
+	sum := sha256.Sum256([]byte(cmp.Or(want.Tenant, session.DefaultTenant) + "\n" + key))
+	request := want
+	want.ID = "key-" + hex.EncodeToString(sum[:16])
+	want, err := s.prepare(ctx, want)
+	if err != nil {
+		return Schedule{}, err
+	}
+	made, err := s.table.WriteOnce(ctx, want.ID, want, actor, hex.EncodeToString(sum[:]), request)
+	var conflict *session.ConflictError
+	if errors.As(err, &conflict) {
+		err = &session.ConflictError{What: "schedule", ID: want.ID, Reason: conflict.Reason}
+	}
+	return made, err
+}
+
+// prepare fills in a new schedule and checks it.
+func (s *Schedules) prepare(ctx context.Context, want Schedule) (Schedule, error) {
 	want.Tenant, want.Zone, want.CatchUp = cmp.Or(want.Tenant, session.DefaultTenant), cmp.Or(want.Zone, "UTC"), cmp.Or(want.CatchUp, Skip)
 	want.ID = cmp.Or(want.ID, uuid.NewString())
 	want.CreatedAt, want.Last, want.Problem = session.Instant(s.now()), nil, ""
@@ -99,14 +138,7 @@ func (s *Schedules) Create(ctx context.Context, want Schedule, actor string) (Sc
 			return Schedule{}, err
 		}
 	}
-	all, _, err := s.table.Read(ctx)
-	if err != nil {
-		return Schedule{}, err
-	}
-	if _, exists := all[want.ID]; exists {
-		return Schedule{}, &session.ConflictError{ID: want.ID, Reason: session.ReasonExists}
-	}
-	return want, s.table.Write(ctx, want.ID, want, actor)
+	return want, nil
 }
 
 // check returns the next time of a schedule, or why it cannot be.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -50,10 +50,8 @@ func decodeAction[A holdfast.Action](body json.RawMessage) (holdfast.Action, err
 	if len(bytes.TrimSpace(body)) == 0 {
 		return a, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
-		return nil, &session.InvalidError{Field: "body", Reason: fmt.Sprintf("is no %s: %v", a.Name(), err)}
+	if err := session.DecodeStrict(a.Name(), body, &a); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
@@ -133,10 +131,16 @@ func executeAction(ctx context.Context, c caller, in *actionInput) (*turnOutput,
 	return execute(ctx, c, in.SessionRef, in.WriteHeaders, a)
 }
 
-func cancel(ctx context.Context, c caller, in *SessionRef) (*header, error) {
+func cancel(ctx context.Context, c caller, in *keyedRef) (*header, error) {
 	i, err := in.resolve(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return headerOf(i), c.rt.Cancel(ctx, i.ID)
+	if c, err = in.once(ctx, c, i.ID, in); err == nil {
+		err = c.rt.Cancel(ctx, i.ID)
+	}
+	if err != nil && !errors.Is(err, holdfast.ErrRepeated) {
+		return nil, err
+	}
+	return headerOf(i), nil
 }

@@ -137,7 +137,7 @@ func (s *Server) updates(ctx context.Context, r *http.Request, c caller, id stri
 	if s.config.Address == "" || r.Header.Get(peerHeader) != "" {
 		return own
 	}
-	secret, _ := credentials(r)
+	secret, _ := s.credentials(r)
 	return s.addPeer(ctx, c, secret, id, seq, own)
 }
 

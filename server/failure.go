@@ -78,6 +78,9 @@ func writeProblem(w http.ResponseWriter, p *problem.Problem) {
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="holdfast"`)
+	}
 	body, err := json.Marshal(p)
 	if err != nil { // a time that JSON cannot express
 		body = []byte("{}")

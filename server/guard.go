@@ -17,12 +17,11 @@ import (
 )
 
 // open are the paths that need no key: they tell nothing about sessions.
-var open = []string{"/livez", "/readyz", "/openapi.json", "/login", "/logout"}
+var open = []string{"/livez", "/readyz", "/openapi.json", "/login", "/logout", oidcPath, oidcCallback}
 
 // guard lets a request through that is addressed to this server, shows a key
 // or the cookie of a login, and is within its limits.
 func (s *Server) guard(next http.Handler) http.Handler {
-	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSafetyHeaders(w.Header())
 		if !s.knowsHost(r.Host) {
@@ -37,16 +36,17 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		secret, cookie := credentials(r)
-		if cookie {
-			if err := crossOrigin.Check(r); err != nil {
-				writeProblem(w, problem.New(http.StatusForbidden, problem.CodeCrossOrigin, "a page of another origin may not use this login"))
+		if r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("code") {
+			s.loginByCode(w, r)
+			return
+		}
+		key, err := s.authenticate(r)
+		if p := problem.Of(err); p != nil {
+			if p.Code == problem.CodeUnauthenticated && isPage(r) && wantsHTML(r) {
+				s.writeLoginForm(w, http.StatusOK, loginForm{Next: s.localPath(r.URL.RequestURI())})
 				return
 			}
-		}
-		key, err := s.config.Keys.Find(r.Context(), secret)
-		if err != nil {
-			refuse(w, secret, err)
+			writeProblem(w, p)
 			return
 		}
 		if wait := s.limits.admit(key.ID); wait > 0 {
@@ -80,18 +80,35 @@ func isJSON(r *http.Request) (media string, ok bool) {
 	return media, media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-// refuse answers a request without a valid key.
-func refuse(w http.ResponseWriter, secret string, err error) {
-	if !errors.Is(err, apikey.ErrUnknown) {
-		writeProblem(w, problem.Of(err))
-		return
+// authenticate returns the key that a request shows, or the problem that there
+// is none.
+func (s *Server) authenticate(r *http.Request) (apikey.Key, error) {
+	secret, cookie := s.credentials(r)
+	if cookie {
+		if err := s.crossOrigin.Check(r); err != nil {
+			return apikey.Key{}, problem.New(http.StatusForbidden, problem.CodeCrossOrigin, "a page of another origin may not use this login")
+		}
 	}
-	w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast"`)
+	if s.issuer != nil && !cookie && isToken(secret) {
+		return s.issuer.find(r.Context(), secret)
+	}
+	key, err := s.config.Keys.Find(r.Context(), secret)
+	if err != nil {
+		return apikey.Key{}, refusal(secret, err)
+	}
+	return key, nil
+}
+
+// refusal returns the problem of a request without a valid key.
+func refusal(secret string, err error) *problem.Problem {
+	if !errors.Is(err, apikey.ErrUnknown) {
+		return problem.Of(err)
+	}
 	detail := "send an API key: Authorization: Bearer hf_…; make one with: holdfast keys create"
 	if secret != "" {
 		detail = apikey.ErrUnknown.Error()
 	}
-	writeProblem(w, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, detail))
+	return problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, detail)
 }
 
 // permit refuses a caller whose key lacks a scope.
@@ -104,11 +121,11 @@ func (s *Server) permit(c caller, scope apikey.Scope) error {
 
 // credentials returns what a request shows, and whether it is the cookie of a
 // login.
-func credentials(r *http.Request) (secret string, cookie bool) {
+func (s *Server) credentials(r *http.Request) (secret string, cookie bool) {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token), false
 	}
-	if c, err := r.Cookie(cookieName(r)); err == nil {
+	if c, err := r.Cookie(s.cookieName(r)); err == nil {
 		return c.Value, true
 	}
 	return "", false

@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -133,37 +131,4 @@ func TestGuard_tooManyRequestsOfOneKey(t *testing.T) {
 		t.Errorf("%v", r.header)
 	}
 	want[struct{}](t, n.do("GET", "/v1/system/info", request{key: n.key("default", apikey.Read)}), 200)
-}
-
-func TestLogin_aBrowserGetsACookieOfItsOwn(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	list, err := n.keys.List(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := n.server.LoginPath(list[0])
-	r := n.do("GET", path, request{key: "-"})
-	cookies := (&http.Response{Header: r.header}).Cookies()
-	if r.status != 303 || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode || cookies[0].Value == n.admin {
-		t.Fatalf("%d %v", r.status, cookies)
-	}
-	refused(t, n.do("GET", path, request{key: "-"}), 401, "unauthenticated") // a code works once
-	cookie := cookies[0].Name + "=" + cookies[0].Value
-	want[struct{}](t, n.do("GET", "/v1/system/info", request{key: "-", header: map[string]string{"Cookie": cookie}}), 200)
-	refused(t, n.do("POST", "/v1/sessions", request{key: "-", body: map[string]any{"agent": "echo"}, header: map[string]string{"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}}), 403, "cross_origin")
-	want[session.Info](t, n.do("POST", "/v1/sessions", request{key: "-", body: map[string]any{"agent": "echo"}, header: map[string]string{"Cookie": cookie, "Sec-Fetch-Site": "same-origin"}}), 201)
-	refused(t, n.do("GET", "/v1/system/info", request{key: "-", header: map[string]string{"Cookie": cookie + "x"}}), 401, "unauthenticated")
-
-	form := url.Values{"key": {n.admin}}.Encode()
-	byKey := n.do("POST", "/login", request{key: "-", body: form, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}})
-	if byKey.status != 204 || byKey.header.Get("Set-Cookie") == "" {
-		t.Errorf("%d %v", byKey.status, byKey.header)
-	}
-	refused(t, n.do("POST", "/login", request{key: "-", body: "key=x", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}), 401, "unauthenticated")
-
-	if out := n.do("POST", "/logout", request{key: "-", header: map[string]string{"Cookie": cookie}}); out.status != 204 {
-		t.Errorf("%d %s", out.status, out.body)
-	}
-	refused(t, n.do("GET", "/v1/system/info", request{key: "-", header: map[string]string{"Cookie": cookie}}), 401, "unauthenticated")
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -208,7 +210,14 @@ func postInbox(ctx context.Context, c caller, in *postInboxInput) (*queuedOutput
 	if err != nil {
 		return nil, err
 	}
-	id := cmp.Or(in.itemID(), uuid.NewString())
+	c, err = in.once(ctx, c, i.ID, in)
+	if errors.Is(err, holdfast.ErrRepeated) {
+		return queuedOutputOf(i.ID, c.rt.OnceItem()), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	id := cmp.Or(c.rt.OnceItem(), uuid.NewString())
 	message, err := json.Marshal(session.Message{ID: id, Role: session.RoleUser, Content: session.Text(in.Body.Text)})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func (s *Server) addKeys() {
 	register(s, apikey.Admin, huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", DefaultStatus: http.StatusCreated,
 		Summary: "Create an API key of the caller's tenant", Tags: tags,
-		Description: "The secret is in this response and nowhere else.",
+		Description: "The secret is in this response and nowhere else: a repetition with the same idempotency key returns the key without it.",
 	}, s.createKey)
 	register(s, apikey.Admin, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
@@ -23,11 +23,12 @@ func (s *Server) addKeys() {
 	}, s.listKeys)
 	register(s, apikey.Admin, huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{id}",
-		Summary: "Revoke an API key of the caller's tenant", Tags: tags,
+		Summary: "Revoke an API key of the caller's tenant", Tags: tags, Description: repeatable,
 	}, s.revokeKey)
 }
 
 type createKeyInput struct {
+	KeyHeader
 	Body struct {
 		Label     string         `json:"label,omitempty" maxLength:"200"`
 		UserID    string         `json:"userId,omitempty" doc:"The user that requests with the key act for"`
@@ -40,14 +41,20 @@ type createKeyOutput struct {
 	Location string `header:"Location"`
 	Body     struct {
 		apikey.Key
-		Secret string `json:"secret"`
+		Secret string `json:"secret,omitempty" doc:"Not in the response to a repetition"`
 	}
 }
 
 func (s *Server) createKey(ctx context.Context, c caller, in *createKeyInput) (*createKeyOutput, error) {
-	key, secret, err := s.config.Keys.Create(ctx, apikey.Key{
-		Label: in.Body.Label, Tenant: c.Tenant, UserID: in.Body.UserID, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt,
-	}, c.Identity().Actor)
+	want := apikey.Key{Label: in.Body.Label, Tenant: c.Tenant, UserID: in.Body.UserID, Scopes: in.Body.Scopes, ExpiresAt: in.Body.ExpiresAt}
+	var key apikey.Key
+	var secret string
+	var err error
+	if given := in.key(); given != "" {
+		key, secret, err = s.config.Keys.CreateOnce(ctx, want, c.Identity().Actor, given)
+	} else {
+		key, secret, err = s.config.Keys.Create(ctx, want, c.Identity().Actor)
+	}
 	if err != nil {
 		return nil, err
 	}

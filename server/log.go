@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/problem"
@@ -13,7 +14,7 @@ import (
 func (s *Server) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		seen := &statusRecorder{ResponseWriter: w}
+		seen := &statusRecorder{ResponseWriter: w, prefix: s.config.Prefix}
 		defer func() { //nolint:contextcheck // problems are written without one
 			if v := recover(); v != nil {
 				if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it in this way
@@ -44,15 +45,19 @@ func recordRoute(mux *http.ServeMux) http.Handler {
 }
 
 // statusRecorder remembers the status of a response, and the pattern of its
-// route.
+// route. It adds the prefix of the server to paths in Location.
 type statusRecorder struct {
 	http.ResponseWriter
+	prefix string
 	status int
 	route  string
 }
 
 // WriteHeader remembers the status.
 func (w *statusRecorder) WriteHeader(status int) {
+	if to := w.Header().Get("Location"); w.prefix != "" && w.status == 0 && strings.HasPrefix(to, "/") {
+		w.Header().Set("Location", w.prefix+to)
+	}
 	if w.status == 0 {
 		w.status = status
 	}

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,13 +33,14 @@ type issuedCode struct {
 func newCodes(now func() time.Time) *codes { return &codes{now: now, issued: map[string]issuedCode{}} }
 
 // LoginPath returns a path that logs a browser in once, within ten minutes,
-// with the rights of a key.
+// with the tenant, user and scopes of a key. A key without an id stands for
+// whoever started the server.
 func (s *Server) LoginPath(key apikey.Key) string {
 	code := rand.Text()
 	s.codes.mu.Lock()
 	defer s.codes.mu.Unlock()
 	s.codes.issued[code] = issuedCode{key, s.codes.now().Add(codeLength)}
-	return "/login?code=" + code
+	return s.config.Prefix + "/?code=" + code
 }
 
 // take uses up a code.
@@ -50,16 +53,23 @@ func (c *codes) take(code string) (apikey.Key, bool) {
 }
 
 func (s *Server) addLogin(mux *http.ServeMux) {
-	mux.HandleFunc("GET /login", s.loginByCode)
+	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
+		s.writeLoginForm(w, http.StatusOK, loginForm{Next: s.localPath(r.URL.Query().Get("next"))})
+	})
 	mux.Handle("POST /login", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.loginByKey)))
 	mux.Handle("POST /logout", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.logout)))
 }
 
-// loginByCode logs in with a one-time code and goes to the page.
+// loginByCode logs in with a one-time code and goes to the page, without the
+// code in its address.
 func (s *Server) loginByCode(w http.ResponseWriter, r *http.Request) {
 	key, ok := s.codes.take(r.URL.Query().Get("code"))
 	if !ok {
-		writeProblem(w, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "the code was used before, is over or was never issued; log in with a key"))
+		if _, err := s.authenticate(r); err == nil { // the login that the code was used for
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+			return
+		}
+		s.refuseLogin(w, r, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "the code was used before, is over or was never issued; log in with a key"))
 		return
 	}
 	if s.setCookie(w, r, key) {
@@ -67,16 +77,23 @@ func (s *Server) loginByCode(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// loginByKey logs in with the field key of a form.
+// loginByKey logs in with the field key of a form. A browser goes to the field
+// next; a program gets no content.
 func (s *Server) loginByKey(w http.ResponseWriter, r *http.Request) {
-	key, err := s.config.Keys.Find(r.Context(), r.PostFormValue("key"))
+	secret := strings.TrimSpace(r.PostFormValue("key"))
+	key, err := s.config.Keys.Find(r.Context(), secret)
 	if err != nil {
-		refuse(w, r.PostFormValue("key"), err)
+		s.refuseLogin(w, r, refusal(secret, err))
 		return
 	}
-	if s.setCookie(w, r, key) {
-		w.WriteHeader(http.StatusNoContent)
+	if !s.setCookie(w, r, key) {
+		return
 	}
+	if wantsHTML(r) {
+		http.Redirect(w, r, s.localPath(r.PostFormValue("next")), http.StatusSeeOther)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // setCookie makes a key of its own for the browser, so that a login can be
@@ -86,22 +103,24 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, key apikey.Ke
 	if key.ExpiresAt != nil && key.ExpiresAt.Before(until) {
 		until = *key.ExpiresAt
 	}
+	label, actor := "login with key "+key.ID, key.Identity().Actor
+	if key.ID == "" {
+		label, actor = "login with the code of the start", "serve"
+	}
 	_, secret, err := s.config.Keys.Create(r.Context(), apikey.Key{
-		Label: "login with key " + key.ID, Tenant: key.Tenant, UserID: key.UserID, Scopes: key.Scopes, ExpiresAt: &until,
-	}, key.Identity().Actor)
+		Label: label, Tenant: key.Tenant, UserID: key.UserID, Scopes: key.Scopes, ExpiresAt: &until,
+	}, actor)
 	if err != nil {
 		writeProblem(w, problem.Of(err))
 		return false
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: secret, Path: "/", Expires: until, HttpOnly: true, Secure: isSecure(r), SameSite: http.SameSiteLaxMode,
-	})
+	s.writeCookie(w, r, http.Cookie{Value: secret, Expires: until})
 	return true
 }
 
 // logout revokes the login's key and removes the cookie.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	if c, err := r.Cookie(cookieName(r)); err == nil {
+	if c, err := r.Cookie(s.cookieName(r)); err == nil {
 		if key, err := s.config.Keys.Find(r.Context(), c.Value); err == nil {
 			if _, err := s.config.Keys.Revoke(r.Context(), key.Tenant, key.ID, key.Identity().Actor); err != nil {
 				writeProblem(w, problem.Of(err))
@@ -109,17 +128,34 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, Secure: isSecure(r), SameSite: http.SameSiteLaxMode})
+	s.writeCookie(w, r, http.Cookie{MaxAge: -1})
+	if wantsHTML(r) {
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// cookieName returns the name of the login's cookie. The prefix makes browsers
-// refuse it from anybody else, but they accept it over TLS only.
-func cookieName(r *http.Request) string {
-	if isSecure(r) {
-		return "__Host-hf"
+// writeCookie sends the cookie of a login. Pages of other origins cannot use it
+// to change anything, scripts cannot read it, and with a prefix it is sent to
+// nothing else on the host.
+func (s *Server) writeCookie(w http.ResponseWriter, r *http.Request, c http.Cookie) {
+	c.Name = cmp.Or(c.Name, s.cookieName(r))
+	c.Path, c.HttpOnly, c.Secure, c.SameSite = s.config.Prefix+"/", true, isSecure(r), http.SameSiteLaxMode
+	http.SetCookie(w, &c)
+}
+
+// cookieName returns the name of the login's cookie. Its beginning makes browsers
+// refuse it from anybody else, but they accept __Host- over TLS and for the
+// whole host only: with a prefix the most they promise is that it came over TLS.
+func (s *Server) cookieName(r *http.Request) string {
+	switch {
+	case !isSecure(r):
+		return "hf"
+	case s.config.Prefix != "":
+		return "__Secure-hf"
 	}
-	return "hf"
+	return "__Host-hf"
 }
 
 func isSecure(r *http.Request) bool {

@@ -29,11 +29,11 @@ func (s *Server) addMemory() {
 	}, getMemory)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "put-memory", Method: http.MethodPut, Path: "/v1/sessions/{ref}/memory/{scope}/{key}",
-		Summary: "Store a value", Tags: tags, SkipValidateBody: true,
+		Summary: "Store a value", Tags: tags, SkipValidateBody: true, Description: setsState,
 	}, putMemory)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "delete-memory", Method: http.MethodDelete, Path: "/v1/sessions/{ref}/memory/{scope}/{key}",
-		Summary: "Remove a stored value", Tags: tags,
+		Summary: "Remove a stored value", Tags: tags, Description: repeatable,
 	}, deleteMemory)
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -59,7 +60,7 @@ func turnOf(before session.Info, s session.Session, err error) (*turnOutput, err
 func (s *Server) addMessages() {
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "send-message", Method: http.MethodPost, Path: "/v1/sessions/{ref}/messages",
-		Summary: "Send a message and wait for the answer", Tags: []string{"messages"}, SkipValidateBody: true,
+		Summary: "Send a message and wait for the answer", Tags: []string{"messages"},
 		Description: "The words of the answer can be followed at /events meanwhile. If the caller goes away, the execution is interrupted and can be continued; with Prefer: respond-async it goes on.",
 		Responses:   turnResponses(s),
 	}, s.send)
@@ -101,13 +102,24 @@ type sendInput struct {
 	PreferHeader
 	Body struct {
 		Text    string               `json:"text,omitempty"`
-		Message *session.Message     `json:"message,omitempty" doc:"A whole message instead of a text; one with an id is sent once"`
+		Message *sentMessage         `json:"message,omitempty" doc:"A whole message instead of a text; one with an id is sent once"`
 		Tools   []session.ClientTool `json:"tools,omitempty" doc:"Tools that the caller carries out, for this execution"`
 	}
 }
 
+// sentMessage is a message as a caller gives it: only the content is needed.
+type sentMessage session.Message
+
+// Schema returns the schema.
+func (sentMessage) Schema(r huma.Registry) *huma.Schema {
+	whole := *r.Schema(reflect.TypeFor[session.Message](), false, "")
+	whole.Required = []string{"content"}
+	whole.PrecomputeMessages()
+	return &whole
+}
+
 func (s *Server) send(ctx context.Context, c caller, in *sendInput) (*turnOutput, error) {
-	message := holdfast.SendMessage{Text: in.Body.Text, Message: in.Body.Message, Tools: in.Body.Tools}
+	message := holdfast.SendMessage{Text: in.Body.Text, Message: (*session.Message)(in.Body.Message), Tools: in.Body.Tools}
 	if in.async() {
 		return s.executeAsync(ctx, c, in.SessionRef, in.WriteHeaders, message)
 	}

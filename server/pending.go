@@ -23,7 +23,7 @@ func (s *Server) addPending() {
 	register(s, apikey.Read, huma.Operation{
 		OperationID: "respond", Method: http.MethodPost, Path: "/v1/sessions/{ref}/pending/{id}", DefaultStatus: http.StatusAccepted,
 		Summary: "Respond to a call that waits", Tags: []string{"pending"},
-		Description: "The first response counts; the same one again changes nothing. Approving or denying needs the scope approve, answering and giving results the scope write. The session continues when somebody continues it.",
+		Description: "The first response counts. " + repeatable + " Approving or denying needs the scope approve, answering and giving results the scope write. The session continues when somebody continues it.",
 	}, s.respond)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/schedule"
+	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/workflow"
@@ -238,9 +239,9 @@ func jsonText(t testing.TB, v any) string {
 	return string(data)
 }
 
-func newEstateNode(t *testing.T) (*node, estate) {
+func newEstateNode(t *testing.T, adjust ...func(*holdfast.Config, *server.Config)) (*node, estate) {
 	t.Helper()
-	n := newNode(t, working(inOrder(answer{calls: []session.ToolCall{{ID: "1", Name: "clock", Arguments: []byte(`{}`)}}})))
+	n := newNode(t, append(adjust, working(inOrder(answer{calls: []session.ToolCall{{ID: "1", Name: "clock", Arguments: []byte(`{}`)}}})))...)
 	return n, newEstate(n)
 }
 
@@ -249,7 +250,13 @@ func newEstateNode(t *testing.T) (*node, estate) {
 func TestRoutes_hideOtherTenants(t *testing.T) {
 	t.Parallel()
 	n, e := newEstateNode(t)
-	other := n.key("other", apikey.Admin)
+	e.hidden(n, n.key("other", apikey.Admin))
+}
+
+// hidden calls every route with the key of another tenant.
+func (e estate) hidden(n *node, other string) {
+	t := n.t
+	t.Helper()
 	before := e.standing(n)
 	own := []string{e.chat, e.task, e.run, e.pending, e.key, e.schedule, ownKey, "secret"}
 	named := 0

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -72,7 +73,10 @@ func (s *Server) addRuns() {
 			if err != nil {
 				return nil, err
 			}
-			if _, err := a.stop(ctx, c.rt, i.ID); err != nil {
+			if c, err = in.once(ctx, c, i.ID, in); err == nil {
+				_, err = a.stop(ctx, c.rt, i.ID)
+			}
+			if err != nil && !errors.Is(err, holdfast.ErrRepeated) {
 				return nil, err
 			}
 			return readRun(ctx, c, i.ID, http.StatusAccepted)
@@ -252,9 +256,9 @@ type resumeRunBody struct {
 }
 
 func (s *Server) resumeRun(ctx context.Context, c caller, in *resumeRunInput) (*runOutput, error) {
-	return s.workOnRun(ctx, c, in.SessionRef, func(ctx context.Context, id string, o workflow.ResumeOptions) error {
+	return s.workOnRun(ctx, c, keyedRef{in.SessionRef, in.KeyHeader}, in, func(ctx context.Context, rt *holdfast.Runtime, id string, o workflow.ResumeOptions) error {
 		o.Reopen = in.Body != nil && in.Body.Reopen
-		_, err := workflow.Resume(ctx, c.rt, id, o)
+		_, err := workflow.Resume(ctx, rt, id, o)
 		return err
 	})
 }
@@ -268,20 +272,26 @@ type redoRunInput struct {
 }
 
 func (s *Server) redoRun(ctx context.Context, c caller, in *redoRunInput) (*runOutput, error) {
-	return s.workOnRun(ctx, c, in.SessionRef, func(ctx context.Context, id string, o workflow.ResumeOptions) error {
-		_, err := workflow.Redo(ctx, c.rt, id, in.Body.Unit, o)
+	return s.workOnRun(ctx, c, keyedRef{in.SessionRef, in.KeyHeader}, in, func(ctx context.Context, rt *holdfast.Runtime, id string, o workflow.ResumeOptions) error {
+		_, err := workflow.Redo(ctx, rt, id, in.Body.Unit, o)
 		return err
 	})
 }
 
 // workOnRun lets fn work on a run in the background. The response is 202 once
 // it has begun, and 200 if it has ended by then.
-func (s *Server) workOnRun(ctx context.Context, c caller, ref SessionRef, fn func(context.Context, string, workflow.ResumeOptions) error) (*runOutput, error) {
+func (s *Server) workOnRun(ctx context.Context, c caller, ref keyedRef, request any, fn func(context.Context, *holdfast.Runtime, string, workflow.ResumeOptions) error) (*runOutput, error) {
 	host, err := s.host(c)
 	if err != nil {
 		return nil, err
 	}
 	i, err := ref.resolveRun(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if c, err = ref.once(ctx, c, i.ID, request); errors.Is(err, holdfast.ErrRepeated) {
+		return readRun(ctx, c, i.ID, http.StatusAccepted)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -297,13 +307,14 @@ func (s *Server) workOnRun(ctx context.Context, c caller, ref SessionRef, fn fun
 		return nil, err
 	}
 	done, err := s.work.run(ctx, c.rt, i.ID, func(ctx context.Context) error {
-		return fn(ctx, i.ID, workflow.ResumeOptions{Host: host, NoWait: true})
+		return fn(ctx, c.rt, i.ID, workflow.ResumeOptions{Host: host, NoWait: true})
 	})
-	if err != nil && !failedRun(err) {
+	repeated := errors.Is(err, holdfast.ErrRepeated)
+	if err != nil && !failedRun(err) && !repeated {
 		return nil, err
 	}
 	status := http.StatusAccepted
-	if done {
+	if done && !repeated {
 		status = http.StatusOK
 	}
 	return readRun(ctx, c, i.ID, status)

@@ -2,17 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/schedule"
-	"github.com/holdfast-dev/holdfast/session"
 )
 
 func (s *Server) addSchedules() {
@@ -22,7 +17,7 @@ func (s *Server) addSchedules() {
 	tags := []string{"schedules"}
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "create-schedule", Method: http.MethodPost, Path: "/v1/schedules", DefaultStatus: http.StatusCreated,
-		Summary: "Send a message at given times", Tags: tags, SkipValidateBody: true,
+		Summary: "Send a message at given times", Tags: tags,
 		Description: "Each firing happens once, however many nodes there are. It goes to a session, or to a new session of an agent.",
 	}, s.createSchedule)
 	register(s, apikey.Read, huma.Operation{
@@ -34,23 +29,26 @@ func (s *Server) addSchedules() {
 	}, s.getSchedule)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "pause-schedule", Method: http.MethodPost, Path: "/v1/schedules/{id}/pause", Summary: "Stop a schedule for a while", Tags: tags,
+		Description: setsState,
 	}, func(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) {
 		return s.pauseSchedule(ctx, c, in, true)
 	})
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "resume-schedule", Method: http.MethodPost, Path: "/v1/schedules/{id}/resume",
 		Summary: "Let a schedule go on; what passed meanwhile is not sent", Tags: tags,
+		Description: setsState,
 	}, func(ctx context.Context, c caller, in *onSchedule) (*scheduleOutput, error) {
 		return s.pauseSchedule(ctx, c, in, false)
 	})
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "delete-schedule", Method: http.MethodDelete, Path: "/v1/schedules/{id}", Summary: "Remove a schedule", Tags: tags,
+		Description: repeatable,
 	}, s.deleteSchedule)
 }
 
 type createScheduleInput struct {
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"The same key again returns the schedule that it created"`
-	Body           struct {
+	KeyHeader
+	Body struct {
 		ID        string           `json:"id,omitempty" doc:"A schedule with this id is created once"`
 		Label     string           `json:"label,omitempty"`
 		Cron      string           `json:"cron" doc:"Minute, hour, day of month, month and day of week"`
@@ -86,32 +84,17 @@ func (s *Server) createSchedule(ctx context.Context, c caller, in *createSchedul
 		}
 		want.Agent = &def
 	}
-	key := strings.Trim(in.IdempotencyKey, `"`)
-	if key != "" && want.ID == "" {
-		sum := sha256.Sum256([]byte(c.Tenant + "/" + key))
-		want.ID = "key-" + hex.EncodeToString(sum[:16])
-	}
-	made, err := s.config.Schedules.Create(ctx, want, c.Identity().Actor)
-	if key != "" && errors.Is(err, session.ErrConflict) {
-		made, err = s.repeatedSchedule(ctx, c, key, want)
+	var made schedule.Schedule
+	var err error
+	if key := in.key(); key != "" {
+		made, err = s.config.Schedules.CreateOnce(ctx, want, c.Identity().Actor, key)
+	} else {
+		made, err = s.config.Schedules.Create(ctx, want, c.Identity().Actor)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &scheduleOutput{Location: "/v1/schedules/" + made.ID, Body: made}, nil
-}
-
-// repeatedSchedule returns the schedule that a key has created. A key that was
-// used for another one is a conflict.
-func (s *Server) repeatedSchedule(ctx context.Context, c caller, key string, want schedule.Schedule) (schedule.Schedule, error) {
-	made, err := s.config.Schedules.Get(ctx, c.Tenant, want.ID)
-	if errors.Is(err, session.ErrNotFound) { // its id is another tenant's
-		err = &session.ConflictError{ID: want.ID, Reason: session.ReasonExists}
-	}
-	if err == nil && (made.Cron != want.Cron || made.Text != want.Text || made.SessionID != want.SessionID || (made.Agent == nil) != (want.Agent == nil)) {
-		err = &session.ConflictError{ID: key, Reason: session.ReasonKeyReused}
-	}
-	return made, err
 }
 
 type schedulesOutput struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
@@ -45,6 +46,9 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 	if name, ok := names[t]; ok {
 		return name
+	}
+	if item := reflect.TypeFor[projector.Item](); t.PkgPath() == item.PkgPath() && t != item {
+		return "Item" + t.Name() // Message and Usage stand for other types too
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

@@ -8,11 +8,14 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +53,16 @@ type Config struct {
 	Work      store.Work           // what waits in the store; nil: it is not shown
 	Loads     func() []worker.Load // how busy the worker of this process is; nil: there is none
 
+	// OIDC accepts tokens of an OpenID Connect issuer beside keys. Nil: none.
+	OIDC *OIDC
+
+	// Page serves browsers that are logged in: every path that is no route of the
+	// API. Nil: there is no page.
+	Page http.Handler
+	// Prefix is the path below which everything is served, such as /holdfast behind
+	// a proxy that serves other things too. Empty: the whole host.
+	Prefix string
+
 	// Hosts are names that requests may be addressed to besides localhost and
 	// IP addresses. It protects a server on loopback from pages that point a name
 	// of their own at it.
@@ -85,19 +98,21 @@ type Tool struct {
 // Server serves the API. It is an http.Handler; who listens, and with which
 // limits for connections, is the caller's choice.
 type Server struct {
-	config   Config
-	rt       *holdfast.Runtime
-	api      huma.API
-	handler  http.Handler
-	limits   *limits
-	codes    *codes
-	metrics  *metrics
-	feeds    *feeds
-	work     *work
-	tenants  sync.Map // those that were heard of and are listened to, by name
-	log      *slog.Logger
-	draining atomic.Bool
-	peers    *http.Transport // to other nodes
+	config      Config
+	rt          *holdfast.Runtime
+	api         huma.API
+	handler     http.Handler
+	limits      *limits
+	codes       *codes
+	metrics     *metrics
+	feeds       *feeds
+	work        *work
+	tenants     sync.Map // those that were heard of and are listened to, by name
+	log         *slog.Logger
+	draining    atomic.Bool
+	issuer      *issuer // nil: only keys are accepted
+	crossOrigin *http.CrossOriginProtection
+	peers       *http.Transport // to other nodes
 
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once
@@ -121,6 +136,9 @@ func New(c Config) (*Server, error) {
 		}
 		c.Hosts = append(slices.Clone(c.Hosts), own.Hostname())
 	}
+	if c.Prefix != "" && (!strings.HasPrefix(c.Prefix, "/") || path.Clean(c.Prefix) != c.Prefix || c.Prefix == "/" || strings.ContainsAny(c.Prefix, "?#;%\"\\ ")) {
+		return nil, &session.InvalidError{Field: "Prefix", Reason: fmt.Sprintf("%q is not a path such as /holdfast", c.Prefix)}
+	}
 	c.MaxBody = cmp.Or(c.MaxBody, 8<<20)
 	c.BodyWait = cmp.Or(c.BodyWait, 30*time.Second)
 	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
@@ -130,6 +148,11 @@ func New(c Config) (*Server, error) {
 	c.MaxWork = cmp.Or(c.MaxWork, 32)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
 	s.peers = &http.Transport{DialContext: (&net.Dialer{Timeout: peerDial}).DialContext, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}
+	var err error
+	if s.issuer, err = newIssuer(c.OIDC, c.Now); err != nil {
+		return nil, err
+	}
+	s.crossOrigin = http.NewCrossOriginProtection()
 	s.limits = newLimits(c)
 	s.codes = newCodes(c.Now)
 	s.metrics = newMetrics()
@@ -139,6 +162,7 @@ func New(c Config) (*Server, error) {
 	s.api = newAPI(mux, c)
 	s.addSessions()
 	s.addMessages()
+	s.addItems()
 	s.addActions()
 	s.addHistory()
 	s.addMemory()
@@ -155,7 +179,8 @@ func New(c Config) (*Server, error) {
 	s.addEvents(mux)
 	s.addTopics(mux)
 	s.addLogin(mux)
-	s.handler = s.logged(s.guard(recordRoute(mux)))
+	s.addOIDCLogin(mux)
+	s.handler = s.logged(s.below(s.guard(recordRoute(mux))))
 	return s, nil
 }
 
@@ -192,6 +217,9 @@ func newAPI(mux *http.ServeMux, c Config) huma.API {
 		"key": {Type: "http", Scheme: "bearer", Description: "An API key, made with: holdfast keys create"},
 	}
 	config.Components.Schemas = newSchemas()
+	if c.Prefix != "" {
+		config.Servers = []*huma.Server{{URL: c.Prefix}}
+	}
 	return humago.New(mux, config)
 }
 
@@ -210,7 +238,8 @@ func (s *Server) Document() *huma.OpenAPI { return s.api.OpenAPI() }
 // caller is who makes a request: a key, and the runtime as that key sees it.
 type caller struct {
 	apikey.Key
-	rt *holdfast.Runtime
+	rt        *holdfast.Runtime
+	operation string // that is asked for
 }
 
 // callerKey is where the context of a request holds its caller.
@@ -228,6 +257,7 @@ func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle
 	op.MaxBodyBytes, op.BodyReadTimeout = s.config.MaxBody, s.config.BodyWait
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
+		c.operation = op.OperationID
 		if err := s.permit(c, scope); err != nil {
 			return nil, err
 		}

@@ -207,6 +207,11 @@ func refused(t testing.TB, r reply, status int, code string) fault {
 	if p.Code != code || p.Status != status || p.Detail == "" || r.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s %+v, want code %s with a detail", r.header.Get("Content-Type"), p, code)
 	}
+	for _, inside := range []string{"json:", "Go struct", "Go value", "unmarshal"} { // of no use to a caller
+		if strings.Contains(string(r.body), inside) {
+			t.Errorf("the refusal says %q: %s", inside, r.body)
+		}
+	}
 	return p
 }
 

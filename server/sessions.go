@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
@@ -55,6 +54,9 @@ type KeyHeader struct {
 	Key string `header:"Idempotency-Key" doc:"A repetition with the same key returns what the first request did"`
 }
 
+// header returns the part of a request that has the key.
+func (in KeyHeader) header() KeyHeader { return in }
+
 // key returns the key without the quotes that some clients put around it.
 func (in KeyHeader) key() string {
 	key, ok := strings.CutPrefix(in.Key, `"`)
@@ -72,14 +74,26 @@ func (in KeyHeader) option() []holdfast.Option {
 	return nil
 }
 
-// itemID returns the id of an inbox item that follows from the key, so that a
-// repetition leaves none; without a key it is empty, and one is made.
-func (in KeyHeader) itemID() string {
-	if key := in.key(); key != "" {
-		return uuid.NewSHA1(uuid.NameSpaceOID, []byte("item\n"+key)).String()
+// once returns the caller of a request on a session, so that all requests with
+// its idempotency key take effect once. A repetition is ErrRepeated.
+func (in KeyHeader) once(ctx context.Context, c caller, id string, request any) (caller, error) {
+	key := in.key()
+	if key == "" {
+		return c, nil
 	}
-	return ""
+	rt, err := c.rt.Once(id, key, c.operation, request)
+	if err != nil {
+		return c, err
+	}
+	c.rt = rt
+	return c, rt.CheckOnce(ctx)
 }
+
+// What the document says about requests that need no key.
+const (
+	repeatable = "Repeating it changes nothing more."
+	setsState  = "It sets a state, so repeating it changes nothing more."
+)
 
 // stale turns the conflict of a version that was demanded with If-Match into
 // the status that HTTP has for it.
@@ -140,7 +154,7 @@ func (s *Server) addSessions() {
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "delete-session", Method: http.MethodDelete, Path: "/v1/sessions/{ref}",
 		Summary: "Delete a session", Tags: []string{"sessions"},
-		Description: "The session is hidden and can be restored; with purge it is removed for good.",
+		Description: "The session is hidden and can be restored; with purge it is removed for good. " + repeatable,
 	}, deleteSession)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "fork-session", Method: http.MethodPost, Path: "/v1/sessions/{ref}/fork", DefaultStatus: http.StatusCreated,
@@ -220,6 +234,7 @@ type listInput struct {
 	CreatedBefore  time.Time `query:"createdBefore"`
 	UpdatedAfter   time.Time `query:"updatedAfter"`
 	UpdatedBefore  time.Time `query:"updatedBefore"`
+	Words          string    `query:"words" doc:"Only sessions whose id, name, agent, task or workflow has all of these words, in any case"`
 	Pending        bool      `query:"pending" doc:"Only sessions with calls that wait for a response"`
 	Metadata       []string  `query:"metadata,explode" doc:"key=value, several times for several keys"`
 	IncludeDeleted bool      `query:"includeDeleted"`
@@ -261,7 +276,7 @@ func list(ctx context.Context, c caller, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := c.rt.List(ctx, q)
+	page, err := search(ctx, c, q, in.Words)
 	if err != nil {
 		return nil, err
 	}

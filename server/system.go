@@ -30,6 +30,10 @@ func (s *Server) addSystem(mux *http.ServeMux) {
 		_ = json.NewEncoder(w).Encode(s.api.OpenAPI())
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if s.config.Page != nil && isPage(r) {
+			s.config.Page.ServeHTTP(w, r)
+			return
+		}
 		writeProblem(w, problem.New(http.StatusNotFound, problem.CodeNoRoute, "there is no "+r.Method+" "+quoteShort(r.URL.Path)+"; see /openapi.json"))
 	})
 }

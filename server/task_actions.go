@@ -38,16 +38,14 @@ func (s *Server) addTaskActions(tags []string) {
 		OperationID: "wrap-up-task", Method: http.MethodPost, Path: "/v1/tasks/{ref}/wrap-up", DefaultStatus: http.StatusAccepted,
 		Summary: "Ask a task to finish with what it has", Tags: tags,
 	}, onTask(s, func(ctx context.Context, t taskCall, _ *keyedRef) (*taskOutput, error) {
-		row, err := t.WrapUp(ctx, t.id)
-		return taskOutputOf(http.StatusAccepted, row), err
+		return t.accept(ctx, t.WrapUp)
 	}))
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "cancel-task", Method: http.MethodPost, Path: "/v1/tasks/{ref}/cancel", DefaultStatus: http.StatusAccepted,
 		Summary: "End a task for good", Tags: tags,
 		Description: "Whoever works on it is told and waited for a moment; the row may not show the end yet.",
 	}, onTask(s, func(ctx context.Context, t taskCall, _ *keyedRef) (*taskOutput, error) {
-		row, err := t.Cancel(ctx, t.id)
-		return taskOutputOf(http.StatusAccepted, row), err
+		return t.accept(ctx, t.Cancel)
 	}))
 	register(s, apikey.Read, huma.Operation{
 		OperationID: "respond-to-task", Method: http.MethodPost, Path: "/v1/tasks/{ref}/pending/{id}",
@@ -84,7 +82,7 @@ func (s *Server) addTaskActions(tags []string) {
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "set-plan", Method: http.MethodPut, Path: "/v1/tasks/{ref}/plan",
 		Summary: "Set the plan of a task that nobody works on", Tags: tags,
-		Description: "Steps that have begun stay and must be part of it.",
+		Description: "Steps that have begun stay and must be part of it. " + setsState,
 	}, onTask(s, func(ctx context.Context, t taskCall, in *planInput) (*planOutput, error) {
 		plan, err := t.SetPlan(ctx, t.id, *in.Body.plan())
 		return &planOutput{Body: plan}, err
@@ -98,7 +96,7 @@ func (s *Server) addTaskActions(tags []string) {
 	}))
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "set-checklist", Method: http.MethodPut, Path: "/v1/tasks/{ref}/checklist",
-		Summary: "Replace the checklist of a task that nobody works on", Tags: tags,
+		Summary: "Replace the checklist of a task that nobody works on", Tags: tags, Description: setsState,
 	}, onTask(s, setChecklist))
 }
 
@@ -115,8 +113,7 @@ func workResponses[T any](s *Server) map[string]*huma.Response {
 	}
 }
 
-// keyedRef names a session in a request that changes it. What the request does
-// is the same the second time, so its key is not needed to tell.
+// keyedRef names a session in a request that changes it.
 type keyedRef struct {
 	SessionRef
 	KeyHeader
@@ -177,8 +174,9 @@ func queuedOutputOf(id, item string) *queuedOutput {
 }
 
 func sendToTask(ctx context.Context, t taskCall, in *sendToTaskInput) (*queuedOutput, error) {
-	item, err := t.QueueFollowUp(ctx, t.id, session.FollowUp{ID: in.itemID(), Message: in.Body.Text})
-	return queuedOutputOf(t.id, item), err
+	return t.leave(ctx, func(ctx context.Context, item string) (string, error) {
+		return t.QueueFollowUp(ctx, t.id, session.FollowUp{ID: item, Message: in.Body.Text})
+	})
 }
 
 type feedbackInput struct {
@@ -192,8 +190,9 @@ type feedbackInput struct {
 }
 
 func giveFeedback(ctx context.Context, t taskCall, in *feedbackInput) (*queuedOutput, error) {
-	item, err := t.SetStepFeedback(ctx, t.id, session.StepFeedback{ID: in.itemID(), StepID: in.Body.StepID, Action: in.Body.Action, Message: in.Body.Message})
-	return queuedOutputOf(t.id, item), err
+	return t.leave(ctx, func(ctx context.Context, item string) (string, error) {
+		return t.SetStepFeedback(ctx, t.id, session.StepFeedback{ID: item, StepID: in.Body.StepID, Action: in.Body.Action, Message: in.Body.Message})
+	})
 }
 
 type taskStateOutput struct {
@@ -225,7 +224,6 @@ func respondToTask(ctx context.Context, t taskCall, in *respondToTaskInput) (*ta
 
 type planInput struct {
 	SessionRef
-	KeyHeader
 	Body newPlan
 }
 
@@ -233,7 +231,6 @@ type planOutput struct{ Body session.Plan }
 
 type checklistInput struct {
 	SessionRef
-	KeyHeader
 	Body struct {
 		Items []task.ItemInput `json:"items"`
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,10 +49,12 @@ func (s *Server) addTasks() {
 // executor returns what works on the caller's tasks.
 func (s *Server) executor(c caller) (*task.Executor, error) {
 	if s.config.Tasks == nil {
-		return nil, &session.UnsupportedError{Store: "this server", Ability: "tasks"}
+		return nil, noTasks()
 	}
 	return s.config.Tasks.Executor(c.rt)
 }
+
+func noTasks() error { return &session.UnsupportedError{Store: "this server", Ability: "tasks"} }
 
 // taskCall is a request about one task.
 type taskCall struct {
@@ -59,6 +62,8 @@ type taskCall struct {
 	s  *Server
 	c  caller
 	id string
+
+	repeated bool // the request was carried out before
 }
 
 // refTo is the part of a request that names a session.
@@ -69,9 +74,8 @@ func (in SessionRef) ref() SessionRef { return in }
 // onTask makes the handler of a request about one task.
 func onTask[I refTo, O any](s *Server, handle func(context.Context, taskCall, *I) (*O, error)) func(context.Context, caller, *I) (*O, error) {
 	return func(ctx context.Context, c caller, in *I) (*O, error) {
-		x, err := s.executor(c)
-		if err != nil {
-			return nil, err
+		if s.config.Tasks == nil {
+			return nil, noTasks()
 		}
 		i, err := (*in).ref().resolve(ctx, c)
 		if err != nil {
@@ -80,7 +84,18 @@ func onTask[I refTo, O any](s *Server, handle func(context.Context, taskCall, *I
 		if i.Kind != session.KindTask {
 			return nil, &session.NotFoundError{What: "task", ID: i.ID}
 		}
-		out, err := handle(ctx, taskCall{x, s, c, i.ID}, in)
+		repeated := false
+		if keyed, ok := any(*in).(interface{ header() KeyHeader }); ok {
+			c, err = keyed.header().once(ctx, c, i.ID, in)
+			if repeated = errors.Is(err, holdfast.ErrRepeated); err != nil && !repeated {
+				return nil, err
+			}
+		}
+		x, err := s.executor(c)
+		if err != nil {
+			return nil, err
+		}
+		out, err := handle(ctx, taskCall{x, s, c, i.ID, repeated}, in)
 		if err != nil {
 			return nil, err
 		}
@@ -109,15 +124,45 @@ func (t taskCall) shown(ctx context.Context) (*taskOutput, error) {
 // work lets fn work on the task in the background. The response is 202 once it
 // has begun, and 200 if it has ended by then.
 func (t taskCall) work(ctx context.Context, fn func(context.Context) error) (*taskOutput, error) {
-	done, err := t.s.work.run(ctx, t.c.rt, t.id, fn)
-	if err != nil {
-		return nil, err
+	done := false
+	if !t.repeated {
+		var err error
+		if done, err = t.s.work.run(ctx, t.c.rt, t.id, fn); errors.Is(err, holdfast.ErrRepeated) {
+			done = false
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	out, err := t.shown(ctx)
 	if !done {
 		out.Status = http.StatusAccepted
 	}
 	return out, err
+}
+
+// accept carries out a request that others finish, unless it was before.
+func (t taskCall) accept(ctx context.Context, fn func(ctx context.Context, id string) (task.Row, error)) (*taskOutput, error) {
+	if !t.repeated {
+		row, err := fn(ctx, t.id)
+		if !errors.Is(err, holdfast.ErrRepeated) {
+			return taskOutputOf(http.StatusAccepted, row), err
+		}
+	}
+	out, err := t.shown(ctx)
+	out.Status = http.StatusAccepted
+	return out, err
+}
+
+// leave leaves an inbox item for the task, unless that was done before.
+func (t taskCall) leave(ctx context.Context, fn func(ctx context.Context, item string) (string, error)) (*queuedOutput, error) {
+	item := t.c.rt.OnceItem()
+	if !t.repeated {
+		left, err := fn(ctx, item)
+		if !errors.Is(err, holdfast.ErrRepeated) {
+			return queuedOutputOf(t.id, left), err
+		}
+	}
+	return queuedOutputOf(t.id, item), nil
 }
 
 type startTaskInput struct {

@@ -15,14 +15,18 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/projector"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // maxTopics is how many sessions one stream follows.
 const maxTopics = 50
 
-// eventSession is a session whose header changed.
-const eventSession = "session"
+// The events that only streams of several topics have.
+const (
+	eventSession = "session" // a session whose header changed
+	eventItems   = "items"   // what happened to the items of a session
+)
 
 func (s *Server) addTopics(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/events", s.topicEvents)
@@ -30,7 +34,8 @@ func (s *Server) addTopics(mux *http.ServeMux) {
 		OperationID: "follow-topics", Method: http.MethodGet, Path: "/v1/events",
 		Summary: "Follow several things in one stream of server-sent events", Tags: []string{"events"},
 		Description: describeScope("Topics are separated by commas. sessions sends the header of every session of the tenant that changes (session); "+
-			"session:REF sends the events of one session, and session:REF:N those after its change N. The data of events of a session are "+
+			"session:REF sends the events of one session, and session:REF:N those after its change N; items:REF and items:REF:N send instead what happens "+
+			"to the items of the session (items), with a seq where a change of the log made it happen. The data of events of a session are "+
 			"{\"session\": id, …}; ids of records are id:number.", apikey.Read),
 		Security: []map[string][]string{{"key": {}}},
 		Parameters: []*huma.Param{
@@ -50,6 +55,7 @@ type topics struct {
 type followed struct {
 	id          string
 	after, last int64
+	items       bool // its items instead of its records
 }
 
 // parseTopics reads the topics of a request and finds their sessions.
@@ -61,8 +67,8 @@ func parseTopics(ctx context.Context, c caller, text string) (topics, error) {
 		case topic == "sessions":
 			t.list = true
 			continue
-		case name != "session" || rest == "":
-			return t, &session.InvalidError{Field: "topics", Reason: fmt.Sprintf("%s is not sessions, session:REF or session:REF:N", quoteShort(topic))}
+		case name != "session" && name != "items" || rest == "":
+			return t, &session.InvalidError{Field: "topics", Reason: fmt.Sprintf("%s is not sessions, session:REF, session:REF:N, items:REF or items:REF:N", quoteShort(topic))}
 		case len(t.sessions) == maxTopics:
 			return t, &session.InvalidError{Field: "topics", Reason: fmt.Sprintf("has more than %d sessions", maxTopics)}
 		}
@@ -82,7 +88,7 @@ func parseTopics(ctx context.Context, c caller, text string) (topics, error) {
 		if err != nil {
 			return t, err
 		}
-		t.sessions = append(t.sessions, followed{now.ID, after, s.Seq()})
+		t.sessions = append(t.sessions, followed{now.ID, after, s.Seq(), name == "items"})
 	}
 	return t, nil
 }
@@ -113,6 +119,7 @@ func (s *Server) topicEvents(w http.ResponseWriter, r *http.Request) {
 type topicUpdate struct {
 	followed
 	update
+	changes []projector.Change // of its items
 }
 
 // multiplex runs a stream of several topics.
@@ -123,9 +130,13 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 	defer func() { stop(); following.Wait() }()
 	for _, f := range t.sessions {
 		following.Go(func() {
+			if f.items {
+				itemChanges(ctx, f, s.updates(ctx, r, c, f.id, 0, f.last), updates)
+				return
+			}
 			for u := range s.updates(ctx, r, c, f.id, f.after, f.last) {
 				select {
-				case updates <- topicUpdate{f, u}:
+				case updates <- topicUpdate{followed: f, update: u}:
 				case <-ctx.Done():
 				}
 			}
@@ -175,12 +186,13 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 
 // topicData is the data of an event in a stream of several topics.
 type topicData struct {
-	Session string            `json:"session,omitempty"`
-	Record  *session.LogEntry `json:"record,omitempty"`
-	Delta   *holdfast.Delta   `json:"delta,omitempty"`
-	Dropped *holdfast.Attempt `json:"dropped,omitempty"`
-	Seq     int64             `json:"seq,omitempty"`
-	Problem *problem.Problem  `json:"problem,omitempty"`
+	Session string             `json:"session,omitempty"`
+	Record  *session.LogEntry  `json:"record,omitempty"`
+	Delta   *holdfast.Delta    `json:"delta,omitempty"`
+	Dropped *holdfast.Attempt  `json:"dropped,omitempty"`
+	Changes []projector.Change `json:"changes,omitempty"`
+	Seq     int64              `json:"seq,omitempty"`
+	Problem *problem.Problem   `json:"problem,omitempty"`
 }
 
 // topic sends an update of one session. The end of one session does not end
@@ -193,11 +205,29 @@ func (e *eventWriter) topic(u topicUpdate) bool {
 	case u.err != nil:
 		data.Problem = problem.Of(u.err)
 		return e.send(eventGone, "", data)
+	case u.items:
+		return e.itemChanges(u)
 	case u.Record == nil && u.Delta != nil:
 		return e.send(eventDelta, "", data)
 	case u.Record == nil:
 		return e.send(eventDropped, "", data)
 	}
-	return e.send(eventRecord, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) &&
-		(u.Record.Seq != u.last || e.send(eventCaughtUp, "", topicData{Session: u.id, Seq: u.last}))
+	return e.send(eventRecord, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
+}
+
+// caughtUp says that everything has been sent that was there when the stream
+// began, after the last of it.
+func (e *eventWriter) caughtUp(u topicUpdate) bool {
+	return u.Record.Seq != u.last || e.send(eventCaughtUp, "", topicData{Session: u.id, Seq: u.last})
+}
+
+// itemChanges sends what happened to the items of a session. A record that
+// shows nothing is sent too, so that the reader knows how far it has come.
+func (e *eventWriter) itemChanges(u topicUpdate) bool {
+	data := topicData{Session: u.id, Changes: u.changes}
+	if u.Record == nil {
+		return len(u.changes) == 0 || e.send(eventItems, "", data)
+	}
+	data.Seq = u.Record.Seq
+	return e.send(eventItems, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
 }

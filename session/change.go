@@ -89,7 +89,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 // decode reads a record in any form of JSON.
 func (r *Record) decode(data []byte) error {
 	var w wireRecord
-	if err := decodeStrict("record", data, &w); err != nil {
+	if err := DecodeStrict("record", data, &w); err != nil {
 		return err
 	}
 	if w.Version != nil || w.Discarded {
@@ -110,7 +110,7 @@ func (e LogEntry) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (e *LogEntry) UnmarshalJSON(data []byte) error {
 	var w wireRecord
-	if err := decodeStrict("entry", data, &w); err != nil {
+	if err := DecodeStrict("entry", data, &w); err != nil {
 		return err
 	}
 	if w.Version != nil {
@@ -217,7 +217,7 @@ func ChangeKinds() []string {
 
 func decoderOf[T Change](data []byte) (Change, error) {
 	var c T
-	if err := decodeStrict(c.Kind(), data, &c); err != nil {
+	if err := DecodeStrict(c.Kind(), data, &c); err != nil {
 		return nil, err
 	}
 	return c.normal()

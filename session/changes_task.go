@@ -188,6 +188,11 @@ type TaskProjection struct {
 	LastCompactionTokensAfter  int64       `json:"lastCompactionTokensAfter,omitempty"`
 	NoProgressStreak           int         `json:"noProgressStreak"`
 	LastLoopFingerprint        string      `json:"lastLoopFingerprint,omitempty"`
+	StepsDone                  int         `json:"stepsDone,omitempty"` // of the plan
+	Steps                      int         `json:"steps,omitempty"`
+	ItemsDone                  int         `json:"itemsDone,omitempty"` // of the checklist
+	Items                      int         `json:"items,omitempty"`
+	Cost                       Cost        `json:"cost,omitempty"`
 }
 
 // BudgetUsage is what a task has used of its budgets of turns and calls.
@@ -207,6 +212,21 @@ func (s *TaskState) Projection() TaskProjection {
 		ContinuationCount: l.Continuations, ContinuationWindow: l.Window, LifetimeTurnsUsed: l.LifetimeTurns,
 		CompactionCount: l.Compactions, LastCompactionAt: l.CompactedAt, LastCompactionTokensBefore: l.TokensBefore,
 		LastCompactionTokensAfter: l.TokensAfter, NoProgressStreak: l.NoProgress, LastLoopFingerprint: l.Fingerprint,
+	}
+	p.Cost = Dollars(s.Usage.Cost + s.Usage.EarlierCost)
+	if s.Plan != nil {
+		p.Steps = len(s.Plan.Steps)
+		for _, step := range s.Plan.Steps {
+			if step.Status == "completed" || step.Status == "skipped" {
+				p.StepsDone++
+			}
+		}
+	}
+	p.Items = len(s.Checklist.Items)
+	for _, item := range s.Checklist.Items {
+		if item.Status == "completed" {
+			p.ItemsDone++
+		}
 	}
 	if c := s.Tools.Counts; c != nil {
 		p.BudgetUsage.ToolCalls, p.BudgetUsage.WebSearchCalls, p.BudgetUsage.DuplicatesBlocked = c.ToolCalls, c.WebSearchCalls, c.DuplicatesBlocked

@@ -144,7 +144,7 @@ func setByJSON(b reflect.Value, bucket, field string, raw json.RawMessage) error
 		return nil
 	}
 	fresh := reflect.New(f.Type())
-	if err := decodeStrict("task_state_changed."+bucket+"."+field, raw, fresh.Interface()); err != nil {
+	if err := DecodeStrict("task_state_changed."+bucket+"."+field, raw, fresh.Interface()); err != nil {
 		return err
 	}
 	f.Set(fresh.Elem())

@@ -353,7 +353,7 @@ func (c UnitAdvanced) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (c *UnitAdvanced) UnmarshalJSON(data []byte) error {
 	var w wireAdvance
-	if err := decodeStrict(c.Kind(), data, &w); err != nil {
+	if err := DecodeStrict(c.Kind(), data, &w); err != nil {
 		return err
 	}
 	if !slices.Contains(unitKinds, w.Kind) {

@@ -182,7 +182,7 @@ func openDocument(format string, data []byte) (document, error) {
 		return document{}, err
 	}
 	var d document
-	if err := decodeStrict("document", data, &d); err != nil {
+	if err := DecodeStrict("document", data, &d); err != nil {
 		return document{}, err
 	}
 	for _, part := range []struct {
@@ -203,7 +203,7 @@ func (d document) session() (Session, bool, error) {
 		return Session{}, false, err
 	}
 	var def Definition
-	if err := decodeStrict("definition", d.Definition, &def); err != nil {
+	if err := DecodeStrict("definition", d.Definition, &def); err != nil {
 		return Session{}, false, err
 	}
 	def, err := storedDefinition(def)
@@ -211,7 +211,7 @@ func (d document) session() (Session, bool, error) {
 		return Session{}, false, err
 	}
 	b.def = &def
-	if err := decodeStrict("state", d.State, &b.st); err != nil {
+	if err := DecodeStrict("state", d.State, &b.st); err != nil {
 		return Session{}, false, err
 	}
 	if b.st, err = b.st.normal(); err != nil {

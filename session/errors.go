@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,6 +31,7 @@ var (
 	ErrDefinition      = errors.New("invalid definition")
 	ErrSpec            = errors.New("invalid workflow spec")
 	ErrUnsupported     = errors.New("unsupported")
+	ErrReadOnly        = errors.New("read-only")
 	ErrAmbiguous       = errors.New("ambiguous")
 	ErrDepth           = errors.New("too deep")
 	ErrSecret          = errors.New("secret refused")
@@ -92,6 +94,7 @@ const (
 // ConflictError is a lost race or a repeated id. Nothing was written; reload
 // and decide again. Want is what the writer came with, Have what is stored.
 type ConflictError struct {
+	What   string // empty: session
 	ID     string
 	Reason ConflictReason
 	Want   int64
@@ -99,10 +102,10 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	id := quoted(e.ID)
+	id, what := quoted(e.ID), cmp.Or(e.What, "session")
 	switch e.Reason {
 	case ReasonExists:
-		return fmt.Sprintf("session %s already exists", id)
+		return fmt.Sprintf("%s %s already exists", what, id)
 	case ReasonNonzeroVersion:
 		return fmt.Sprintf("session %s has version %d and cannot be created again", id, e.Want)
 	case ReasonReplaced:
@@ -112,7 +115,7 @@ func (e *ConflictError) Error() string {
 	case ReasonOpenTail:
 		return fmt.Sprintf("session %s has unsealed changes up to %d, loaded up to %d; reload it with its tail", id, e.Have, e.Want)
 	case ReasonKeyReused:
-		return fmt.Sprintf("session %s: the idempotency key was used for another action", id)
+		return fmt.Sprintf("%s %s: the idempotency key was used for another request", what, id)
 	case ReasonStaleEntry:
 		if e.Have == 0 {
 			return fmt.Sprintf("key %s is wanted at version %d but does not exist", id, e.Want)
@@ -357,6 +360,18 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s does not support %s", e.Store, e.Ability)
 }
 func (e *UnsupportedError) Unwrap() error { return ErrUnsupported }
+
+// ReadOnlyError is a write to a store that can only be read here. Nothing was
+// written.
+type ReadOnlyError struct {
+	Store  string
+	Reason string
+}
+
+func (e *ReadOnlyError) Error() string {
+	return fmt.Sprintf("%s can only be read: %s", e.Store, e.Reason)
+}
+func (e *ReadOnlyError) Unwrap() error { return ErrReadOnly }
 
 // AmbiguousError is a reference that fits several sessions.
 type AmbiguousError struct {

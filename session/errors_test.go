@@ -53,6 +53,7 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.SpecError{File: "a.yaml", Pointer: "/name", Reason: "is missing"}, session.ErrSpec, []string{"a.yaml", "/name: is missing"}, nil},
 		{&session.SpecError{File: "a.yaml", Reason: "is empty", Also: []session.SpecProblem{{Pointer: "/b", Reason: "y"}}}, session.ErrSpec, []string{"2 problems", "is empty", "/b: y"}, nil},
 		{&session.UnsupportedError{Store: "file", Ability: "inbox"}, session.ErrUnsupported, []string{"file", "inbox"}, nil},
+		{&session.ReadOnlyError{Store: "the sqlite store a.db", Reason: "no space for a log"}, session.ErrReadOnly, []string{"a.db", "can only be read", "log"}, nil},
 		{&session.AmbiguousError{Ref: "ab", Candidates: []string{"abc", "abd"}}, session.ErrAmbiguous, []string{`"ab"`, "abc, abd"}, nil},
 		{&session.DepthError{Depth: 4, Max: 3}, session.ErrDepth, []string{"4", "3"}, nil},
 		{&session.SecretError{Source: "a.yaml", Key: "apiKey"}, session.ErrSecret, []string{"a.yaml", `"apiKey"`}, nil},
@@ -120,7 +121,7 @@ func TestErrors_sentinelsAreApart(t *testing.T) {
 	all := []error{
 		session.ErrNotFound, session.ErrConflict, session.ErrInvalid, session.ErrStatus, session.ErrBusy, session.ErrFenced, session.ErrQueued, session.ErrResponded,
 		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
-		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
+		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrReadOnly, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
 		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,
 		session.ErrRule, session.ErrPermissionDenied, session.ErrTaskTerminal, session.ErrNotResumable, session.ErrNoPlan, session.ErrBudget,
 		session.ErrChecklist, session.ErrUnsupportedVersion, session.ErrSnapshot, session.ErrTooLarge, session.ErrApprovalNotFound, session.ErrApprovalResolved,

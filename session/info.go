@@ -76,6 +76,10 @@ type WorkflowRow struct {
 	Pattern  string `json:"pattern"`
 	Status   string `json:"status"`
 	Error    string `json:"error,omitempty"`
+
+	UnitsDone int  `json:"unitsDone,omitempty"` // by agents
+	Units     int  `json:"units,omitempty"`     // that there will be; 0: the pattern decides as it goes
+	Cost      Cost `json:"cost,omitempty"`
 }
 
 func (r *WorkflowRow) clean() { cleanAll(&r.Name, &r.SpecHash, &r.Pattern, &r.Status, &r.Error) }
@@ -122,7 +126,7 @@ func (i Info) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON refuses unknown fields and values outside their rules.
 func (i *Info) UnmarshalJSON(data []byte) error {
 	var wire plainInfo // JSON null leaves a string empty
-	if err := decodeStrict("header", data, &wire); err != nil {
+	if err := DecodeStrict("header", data, &wire); err != nil {
 		return err
 	}
 	info, err := Info(wire).normal()

@@ -204,9 +204,9 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// decodeStrict reads one JSON value and refuses, by name, a field that is
+// DecodeStrict reads one JSON value and refuses, by name, a field that is
 // unknown, stands twice or differs in case.
-func decodeStrict(what string, data []byte, into any) error {
+func DecodeStrict(what string, data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return invalid(what, "is not valid UTF-8")
 	}

@@ -146,7 +146,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	}
 	type plainPart Part
 	var q plainPart
-	if err := decodeStrict("content", data, &q); err != nil {
+	if err := DecodeStrict("content", data, &q); err != nil {
 		return err
 	}
 	*p = Part(q)

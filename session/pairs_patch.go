@@ -19,7 +19,7 @@ func (p *Pairs[V]) patch(raw json.RawMessage) error {
 			continue
 		}
 		var v V
-		if err := decodeStrict("value", m.value, &v); err != nil {
+		if err := DecodeStrict("value", m.value, &v); err != nil {
 			return err
 		}
 		next = next.With(m.key, v)

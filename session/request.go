@@ -124,7 +124,7 @@ var snakeNames = map[string]string{
 // not both for one field. A missing or null id, time or metadata is filled in.
 func DecodeRequest(data []byte, newID func() string, now time.Time) (Request, error) {
 	var raw map[string]json.RawMessage
-	if err := decodeStrict("request", data, &raw); err != nil {
+	if err := DecodeStrict("request", data, &raw); err != nil {
 		return Request{}, err
 	}
 	if raw == nil {
@@ -146,7 +146,7 @@ func DecodeRequest(data []byte, newID func() string, now time.Time) (Request, er
 		return Request{}, invalid("request", "%v", err)
 	}
 	var w wireRequest // JSON null leaves a field empty
-	if err := decodeStrict("request", plain, &w); err != nil {
+	if err := DecodeStrict("request", plain, &w); err != nil {
 		return Request{}, err
 	}
 	f := RequestFields{ID: w.ID, SessionID: w.SessionID, RootID: w.RootID, Payload: w.Payload, Metadata: w.Metadata, CreatedAt: w.CreatedAt}

@@ -75,10 +75,10 @@ func scanDocument(format string, data []byte) (document, bool) {
 		!part("header", &d.Header) || !part("definition", &d.Definition) || !part("state", &d.State) {
 		return d, false
 	}
-	if part("spans", &spans) && decodeStrict("spans", spans, &d.Spans) != nil {
+	if part("spans", &spans) && DecodeStrict("spans", spans, &d.Spans) != nil {
 		return d, false
 	}
-	if part("ledger", &ledger) && decodeStrict("ledger", ledger, &d.Ledger) != nil {
+	if part("ledger", &ledger) && DecodeStrict("ledger", ledger, &d.Ledger) != nil {
 		return d, false
 	}
 	return d, p.text[p.at:] == "}"

@@ -87,13 +87,13 @@ func (s *TaskState) UnmarshalJSON(data []byte) error {
 	}
 	type plain TaskState
 	if !bytes.Contains(data, []byte(`"permissions":`)) && !bytes.Contains(data, []byte(`"approvals":`)) {
-		return decodeStrict("task", data, (*plain)(s))
+		return DecodeStrict("task", data, (*plain)(s))
 	}
 	data, earlier, err := earlierPermissions(data)
 	if err != nil {
 		return err
 	}
-	if err := decodeStrict("task", data, (*plain)(s)); err != nil {
+	if err := DecodeStrict("task", data, (*plain)(s)); err != nil {
 		return err
 	}
 	s.earlier = earlier
@@ -105,7 +105,7 @@ func (s *TaskState) UnmarshalJSON(data []byte) error {
 // an old task waits for is made again.
 func earlierPermissions(data []byte) ([]byte, *Permissions, error) {
 	var buckets map[string]json.RawMessage
-	if err := decodeStrict("task", data, &buckets); err != nil {
+	if err := DecodeStrict("task", data, &buckets); err != nil {
 		return nil, nil, err
 	}
 	raw, there := buckets[permissionBucket]
@@ -116,7 +116,7 @@ func earlierPermissions(data []byte) ([]byte, *Permissions, error) {
 		return data, nil, err
 	}
 	var fields map[string]json.RawMessage
-	if err := decodeStrict("task.permissions", raw, &fields); err != nil {
+	if err := DecodeStrict("task.permissions", raw, &fields); err != nil {
 		return nil, nil, err
 	}
 	delete(fields, "latestPromptContext")
@@ -124,19 +124,19 @@ func earlierPermissions(data []byte) ([]byte, *Permissions, error) {
 		return nil, nil, err
 	}
 	var p Permissions
-	return data, &p, decodeStrict("task.permissions", raw, &p)
+	return data, &p, DecodeStrict("task.permissions", raw, &p)
 }
 
 // upgradeTask gives an old state its present form; one that has it stays as it
 // is.
 func upgradeTask(data []byte) ([]byte, error) {
 	var buckets map[string]json.RawMessage
-	if err := decodeStrict("task", data, &buckets); err != nil {
+	if err := DecodeStrict("task", data, &buckets); err != nil {
 		return nil, err
 	}
 	var imported Pairs[json.RawMessage]
 	if old, ok := buckets["foreign"]; ok {
-		if err := decodeStrict("task.foreign", old, &imported); err != nil {
+		if err := DecodeStrict("task.foreign", old, &imported); err != nil {
 			return nil, err
 		}
 		delete(buckets, "foreign")
@@ -148,7 +148,7 @@ func upgradeTask(data []byte) ([]byte, error) {
 			continue
 		}
 		var fields map[string]json.RawMessage
-		if err := decodeStrict("task."+bucket, raw, &fields); err != nil {
+		if err := DecodeStrict("task."+bucket, raw, &fields); err != nil {
 			return nil, err
 		}
 		delete(buckets, bucket)

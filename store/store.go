@@ -2,7 +2,7 @@
 //
 // Store is what every store does. Everything more is an optional ability: a
 // small interface of its own (Tails, Leases, Starts, Logs, Forks, Inboxes,
-// Wakes, Work, Keys, Sweeps, Memories, Vectors, Doctors) that a store implements or does not;
+// Wakes, Work, Spends, Keys, Sweeps, Memories, Vectors, Doctors) that a store implements or does not;
 // the runtime asks once.
 // A store that implements Store alone works: it keeps sessions and decides races
 // by version, but an execution interrupted by a crash cannot be resumed and

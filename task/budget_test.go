@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -224,6 +225,30 @@ func TestBudgets_subagentsShareThem(t *testing.T) {
 	}
 	if b := now.Execution().Budget; b == nil || *b.MaxTokens != 600 || *b.MaxCost != session.Dollars(0.25) {
 		t.Errorf("the execution, from which subagents get their share, may use %+v", b)
+	}
+}
+
+// What a task counts, also outside of its steps, is what its store adds up.
+func TestUsage_isWhatTheStoreAddsUp(t *testing.T) {
+	t.Parallel()
+	priced := func(r scripted.Reply) scripted.Reply {
+		r.Cost = session.Dollars(0.1)
+		return r
+	}
+	s := newSite(t, task.Config{}, scripted.New(priced(reply(`{"description":"d","steps":[{"description":"one"},{"description":"two"}]}`)), priced(reply("one is done")), priced(reply("two is done"))))
+	sp := spec()
+	sp.Plan = nil // the model makes it
+	row, err := s.x.Start(t.Context(), sp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := s.state(row.ID).Usage
+	got, err := s.rt.Spending(t.Context(), store.SpendingQuery{By: store.BySession})
+	if err != nil || len(got.Groups) != 1 || got.Groups[0].Answers != 3 {
+		t.Fatalf("%+v, %v: want the plan and two steps", got, err)
+	}
+	if g := got.Groups[0]; g.Usage.Input != u.Input || g.Usage.Output != u.Output || g.Cost != session.Dollars(u.Cost) {
+		t.Errorf("the store adds up %+v, the task counts %+v", g, u)
 	}
 }
 

@@ -164,7 +164,9 @@ func (x *Executor) beginning(s Spec) []session.Change {
 		begun.Settings.Budget = raw(s.Budget)
 	}
 	begun.Said.User = s.Prompt
-	projected := begun.Projection()
+	shown := begun
+	shown.Plan = s.Plan // the event below brings it into the state
+	projected := shown.Projection()
 	row.Projection = &projected
 	changes := []session.Change{
 		event("task_created", taskCreated{Title: s.Title, Prompt: s.Prompt, Workspace: s.Workspace.ID, ExecutionMode: s.ExecutionMode, Run: 1}),

@@ -68,7 +68,7 @@ func (o ForkOptions) changes(ctx context.Context, s session.Session) ([]session.
 		}
 		changes = append(changes, edited...)
 	}
-	if row := r.row(StatusPaused, ""); len(changes) > 0 && *s.Info().Workflow != row {
+	if row := r.row(StatusPaused, "", s, changes); len(changes) > 0 && *s.Info().Workflow != row {
 		changes = append(changes, session.WorkflowRowChanged{Workflow: row})
 	}
 	return changes, nil

@@ -20,6 +20,7 @@ type index struct {
 	runtime   json.RawMessage // in force
 	units     map[string]*entry
 	finished  []*entry             // in the order in which they finished
+	done      int                  // how many of them agents worked on, without summaries
 	questions map[string]*question // of the spec, by unit
 	answered  []*question          // in the order of the answers
 	systems   map[string]string    // the prompt of an agent in a lane
@@ -138,7 +139,13 @@ func (x *index) finish(c session.UnitFinished, at time.Time) {
 		e.result = result{}
 	}
 	x.finished = append(x.finished, e)
+	if e.counts() {
+		x.done++
+	}
 }
+
+// counts reports whether a unit is one that the spec asks an agent for.
+func (e *entry) counts() bool { return e.agent != "" && !strings.HasPrefix(e.key, summaryPrefix) }
 
 // reset forgets units and the questions in the place of some.
 func (x *index) reset(units []string) {
@@ -149,9 +156,18 @@ func (x *index) reset(units []string) {
 			delete(x.questions, unit)
 		}
 	}
-	x.finished = slices.DeleteFunc(x.finished, func(e *entry) bool { return slices.Contains(units, e.key) })
-	x.answered = slices.DeleteFunc(x.answered, func(q *question) bool { return slices.Contains(units, q.Unit) })
-	if q := x.timedOut; q != nil && slices.Contains(units, q.Unit) {
+	gone := make(map[string]bool, len(units))
+	for _, unit := range units {
+		gone[unit] = true
+	}
+	x.finished = slices.DeleteFunc(x.finished, func(e *entry) bool {
+		if gone[e.key] && e.counts() {
+			x.done--
+		}
+		return gone[e.key]
+	})
+	x.answered = slices.DeleteFunc(x.answered, func(q *question) bool { return gone[q.Unit] })
+	if q := x.timedOut; q != nil && gone[q.Unit] {
 		x.timedOut = nil
 	}
 }

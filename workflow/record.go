@@ -322,7 +322,7 @@ func (w *Recorder) Finish(status Status, failure string) (session.Session, error
 	if e := w.r.index.units[artifactsUnit]; status == StatusCompleted && (e == nil || !e.done) {
 		w.add(session.UnitFinished{Unit: artifactsUnit, Result: result{}.json(), Seconds: w.seconds()})
 	}
-	row := w.r.row(status, failure)
+	row := w.r.row(status, failure, w.s, nil)
 	if old := w.s.Info().Workflow; old == nil || *old != row {
 		w.add(session.WorkflowRowChanged{Workflow: row})
 	}

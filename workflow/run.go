@@ -36,6 +36,7 @@ type run struct {
 
 	mu      sync.Mutex // guards what follows
 	index   *index
+	units   int      // that the pattern has, once it was counted
 	prompts []prompt // those the program reached, in its order
 	failure error    // the first one: nothing new begins after it
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // runner does the work of a run: under the session's lease, with models and
@@ -247,7 +248,7 @@ func (x *runner) answer(ctx context.Context, r *run, unit string, response sessi
 func (x *runner) commit(ctx context.Context, r *run, what, action string, status Status, failure string, changes ...session.Change) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	next := r.row(status, failure)
+	next := r.row(status, failure, x.hold.Session(), changes)
 	if row := x.hold.Session().Info().Workflow; row == nil || *row != next {
 		changes = append(changes, session.WorkflowRowChanged{Workflow: next})
 	}
@@ -355,9 +356,63 @@ func (x *runner) emit(r *run, kind EventType, data EventData) {
 	})
 }
 
-// row returns what listings show of the run.
-func (r *run) row(status Status, failure string) session.WorkflowRow {
+// row returns what listings show of the run once these changes are saved. The
+// cost is what s has paid: no unit finishes with an answer that is not in the log.
+func (r *run) row(status Status, failure string, s session.Session, changes []session.Change) session.WorkflowRow {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	done := r.index.done
+	for _, c := range changes {
+		switch c := c.(type) {
+		case session.UnitFinished:
+			if e := (&entry{key: c.Unit, agent: c.Agent}); e.counts() {
+				done++
+			}
+		case session.UnitsReset:
+			for _, unit := range c.Units {
+				if e := r.index.units[unit]; e != nil && e.done && e.counts() {
+					done--
+				}
+			}
+		}
+	}
+	if r.units == 0 {
+		r.units = countUnits(r.spec.Pattern)
+	}
+	_, cost := s.Usage()
 	return session.WorkflowRow{
 		Name: r.spec.Name, SpecHash: r.snap.SHA256, Pattern: string(r.spec.Pattern.Type), Status: string(status), Error: failure,
+		UnitsDone: done, Units: r.units, Cost: cost,
 	}
+}
+
+// countUnits returns how many units a pattern asks agents for, 0 where that
+// depends on their answers.
+func countUnits(p spec.Pattern) int {
+	n := 0
+	count := func(steps []spec.Step) {
+		for _, s := range steps {
+			if s.Ask == nil {
+				n++
+			}
+		}
+	}
+	switch {
+	case p.Chain != nil:
+		count(p.Chain.Steps)
+	case p.Workflow != nil:
+		for _, t := range p.Workflow.Tasks {
+			if t.Ask == nil {
+				n++
+			}
+		}
+	case p.Parallel != nil:
+		for _, b := range p.Parallel.Branches {
+			count(b.Steps)
+		}
+		if p.Parallel.Reduce != nil {
+			n++
+		}
+	}
+	return n
 }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,13 +109,24 @@ func (p *program) renameCommand() *cobra.Command {
 }
 
 func (p *program) setModelCommand() *cobra.Command {
-	return &cobra.Command{
+	var params string
+	cmd := &cobra.Command{
 		Use: "set-model REF MODEL", Short: "use another model from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
 		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
-			err := p.execute(ctx, e, i, holdfast.ChangeModel{Model: args[0]}, "model set:")
+			action := holdfast.ChangeModel{Model: args[0]}
+			if params != "" {
+				d := json.NewDecoder(strings.NewReader(params))
+				d.DisallowUnknownFields()
+				if err := d.Decode(&action.Params); err != nil {
+					return &session.InvalidError{Field: "params", Reason: fmt.Sprintf("%q is not the parameters of a model as JSON: %v", params, err)}
+				}
+			}
+			err := p.execute(ctx, e, i, action, "model set:")
 			return e.explain(err, session.Definition{}, args[0])
 		}),
 	}
+	cmd.Flags().StringVar(&params, "params", "", `its parameters as `+"`JSON`"+`, such as {"temperature":0.2,"maxOutputTokens":500} (default the agent's)`)
+	return cmd
 }
 
 func (p *program) setPromptCommand() *cobra.Command {

@@ -51,6 +51,7 @@ var outcomes = []struct {
 	{session.ErrSpec, "SpecError", exitDefinition},
 	{session.ErrSecret, "SecretError", exitDefinition},
 	{session.ErrUnsupported, "UnsupportedError", exitUnsupported},
+	{session.ErrReadOnly, "ReadOnlyError", exitIO},
 	{session.ErrTaskTerminal, "TaskError", exitSession},
 	{session.ErrNotResumable, "TaskError", exitSession},
 	{session.ErrNoPlan, "NoPlanError", exitSession},

@@ -48,6 +48,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.NewerFormatError{}, 17, "NewerFormatError"},
 		{&session.AmbiguousError{}, 17, "AmbiguousError"},
 		{&session.UnsupportedError{}, 18, "UnsupportedError"},
+		{&session.ReadOnlyError{}, 12, "ReadOnlyError"},
 		{&session.SpecError{}, 3, "SpecError"},
 		{&specFileError{err: fs.ErrNotExist}, 3, "SpecError"},
 		{&workflow.RunError{Kind: workflow.KindProvider, Err: session.NotFound("x")}, 10, "ProviderError"},

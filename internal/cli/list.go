@@ -204,6 +204,10 @@ func (p *program) printInfos(infos session.Infos, interrupted func(session.Info)
 		return nil
 	}
 	t := table{head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, flex: 2}
+	jobs := slices.ContainsFunc(infos, func(i session.Info) bool { return i.Workflow != nil || i.Task != nil })
+	if jobs {
+		t.head = slices.Insert(t.head, 5, "PROGRESS", "COST")
+	}
 	for _, i := range infos {
 		status, name := cell{statusOf(i), statusColour(i.Status)}, i.Name
 		switch {
@@ -224,11 +228,14 @@ func (p *program) printInfos(infos session.Infos, interrupted func(session.Info)
 		if i.Workflow != nil { // a run has several agents, in a pattern
 			name, kind, agent = cmp.Or(name, i.Workflow.Name), kind+" "+i.Workflow.Pattern, ""
 		}
-		t.add(
-			cell{shortID(i.ID), cyan}, cell{oneLine(kind), plain}, cell{oneLine(name), bold}, cell{oneLine(agent), plain},
-			status, cell{strconv.FormatInt(i.Version, 10), plain},
-			cell{strconv.Itoa(i.MessageCount), plain}, cell{ago(i.UpdatedAt, p.now()), dim},
-		)
+		row := []cell{
+			{shortID(i.ID), cyan}, {oneLine(kind), plain}, {oneLine(name), bold}, {oneLine(agent), plain}, status,
+			{strconv.FormatInt(i.Version, 10), plain}, {strconv.Itoa(i.MessageCount), plain}, {ago(i.UpdatedAt, p.now()), dim},
+		}
+		if jobs {
+			row = slices.Insert(row, 5, cell{progressText(i), plain}, cell{costText(i), plain})
+		}
+		t.add(row...)
 	}
 	return p.out.print(t.layout(p.out))
 }
@@ -243,4 +250,37 @@ func statusColour(s session.Status) colour {
 		return red
 	}
 	return dim
+}
+
+// progressText returns how far a run or a task has come, from its row: units that
+// are done, steps of the plan, items of the checklist.
+func progressText(i session.Info) string {
+	of := func(done, all int) string {
+		if all == 0 {
+			return strconv.Itoa(done)
+		}
+		return fmt.Sprintf("%d/%d", done, all)
+	}
+	switch {
+	case i.Workflow != nil:
+		return of(i.Workflow.UnitsDone, i.Workflow.Units)
+	case i.Task == nil || i.Task.Projection == nil:
+	case i.Task.Projection.Steps > 0:
+		return of(i.Task.Projection.StepsDone, i.Task.Projection.Steps)
+	case i.Task.Projection.Items > 0:
+		return of(i.Task.Projection.ItemsDone, i.Task.Projection.Items)
+	}
+	return ""
+}
+
+// costText returns what a run or a task has cost, from its row. A chat's row has
+// no cost: it would have to be written with every answer.
+func costText(i session.Info) string {
+	switch {
+	case i.Workflow != nil:
+		return "$" + i.Workflow.Cost.String()
+	case i.Task != nil && i.Task.Projection != nil:
+		return "$" + i.Task.Projection.Cost.String()
+	}
+	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/web"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -24,12 +25,14 @@ import (
 type serving struct {
 	listen    string
 	advertise string
+	prefix    string
 	hosts     []string
 	origins   []string
 	cert, key string
 	quiet     bool
 	noWork    bool
 	slots     slots
+	oidc      server.OIDC
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -43,8 +46,9 @@ func (p *program) serveCommand() *cobra.Command {
   curl -H "Authorization: Bearer $KEY" localhost:8420/v1/sessions
 
 Every request needs a key, also on this machine: "holdfast keys create" makes one. The
-first start makes an administrator's key and prints it once. docs/server.md has the first
-requests, docs/openapi.json every route.
+first start makes an administrator's key and prints it once. Every start prints an address
+that logs a browser in as an administrator, once. docs/server.md has the first requests,
+docs/openapi.json every route.
 
 Beside that it works on what waits in the store, as "holdfast work" does: interrupted
 turns, inboxes, tasks, runs and schedules. --no-work leaves that to others.
@@ -59,10 +63,17 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f := cmd.Flags()
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8420", "the `ADDRESS` to listen on")
 	f.StringVar(&s.advertise, "advertise", "", "the `URL` at which other nodes reach this one (default: made of --listen)")
+	f.StringVar(&s.prefix, "prefix", "", "serve everything below this `PATH`, such as /holdfast, for a proxy that serves other things too")
 	f.StringSliceVar(&s.hosts, "host", nil, "a `NAME` that requests may be addressed to, besides localhost and IP addresses")
 	f.StringSliceVar(&s.origins, "cors-origin", nil, "an `ORIGIN` whose pages may read responses, such as https://app.example")
 	f.StringVar(&s.cert, "tls-cert", "", "`FILE` with the certificate of the server")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the key of the certificate")
+	f.StringVar(&s.oidc.Issuer, "oidc-issuer", "", "accept tokens of the OpenID Connect issuer at this `URL` beside keys")
+	f.StringVar(&s.oidc.Audience, "oidc-audience", "", "the `NAME` that tokens must be meant for")
+	f.StringVar(&s.oidc.TenantClaim, "oidc-tenant-claim", "tenant", "the `CLAIM` with the tenant")
+	f.StringVar(&s.oidc.UserClaim, "oidc-user-claim", "sub", "the `CLAIM` with the user")
+	f.StringVar(&s.oidc.ScopeClaim, "oidc-scope-claim", "scope", "the `CLAIM` with the scopes: read, write, approve, admin, metrics")
+	f.StringVar(&s.oidc.ClientID, "oidc-client-id", "", "this server as the issuer knows it, for browsers that log in there (default: the audience;\na secret comes from HOLDFAST_OIDC_CLIENT_SECRET)")
 	s.slots.addFlags(cmd)
 	p.addTraceFlag(cmd)
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
@@ -82,7 +93,16 @@ func (s serving) address() string {
 			return ""
 		}
 	}
-	return s.scheme() + "://" + net.JoinHostPort(host, port)
+	return s.scheme() + "://" + net.JoinHostPort(host, port) + s.prefix
+}
+
+// pageURL returns the address of a path for a browser on this machine.
+func (s serving) pageURL(listener net.Addr, path string) string {
+	host, port, err := net.SplitHostPort(listener.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return s.scheme() + "://" + net.JoinHostPort(host, port) + path
 }
 
 func (s serving) scheme() string {
@@ -101,10 +121,18 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		p.err.warn("%v", err)
 	}
 	e.embedder.start() // requests search by meaning
+	page, err := web.New(s.prefix)
+	if err != nil {
+		return err
+	}
 	keys := apikey.New(e.rt, p.now)
 	config := server.Config{
-		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
-		Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+	}
+	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
+		s.oidc.ClientSecret = p.getenv("HOLDFAST_OIDC_CLIENT_SECRET")
+		config.OIDC = &s.oidc
 	}
 	if err := p.addWork(e, &config); err != nil {
 		return err
@@ -130,12 +158,13 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	web := &http.Server{
+	listening := &http.Server{
 		Handler: api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.requestLog(s.quiet).Handler(), slog.LevelWarn),
 	}
-	web.RegisterOnShutdown(api.Drain)
-	p.err.status("listening on %s://%s · store %s", s.scheme(), listener.Addr(), e.url)
+	listening.RegisterOnShutdown(api.Drain)
+	p.err.status("listening on %s://%s%s · store %s", s.scheme(), listener.Addr(), s.prefix, e.url)
+	p.err.status("open %s in a browser, once and within ten minutes", s.pageURL(listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
 	if first != "" {
 		p.err.status("an administrator's key, shown this once: %s", first)
 	}
@@ -149,10 +178,10 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	ended := make(chan error, 1)
 	go func() {
 		if s.cert != "" {
-			ended <- web.ServeTLS(listener, s.cert, s.key)
+			ended <- listening.ServeTLS(listener, s.cert, s.key)
 			return
 		}
-		ended <- web.Serve(listener)
+		ended <- listening.Serve(listener)
 	}()
 	select {
 	case err := <-ended:
@@ -160,7 +189,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	case <-ctx.Done():
 	}
 	p.err.status("ending: turns have %s to finish", s.slots.drain)
-	err = p.endServer(context.WithoutCancel(ctx), web, s.slots.drain)
+	err = p.endServer(context.WithoutCancel(ctx), listening, s.slots.drain)
 	<-worked
 	return err
 }
@@ -173,14 +202,14 @@ func workOf(st store.Store) store.Work {
 
 // endServer ends a server: streams at once, requests when they are done or
 // their time is over. What is interrupted then can be continued.
-func (p *program) endServer(ctx context.Context, web *http.Server, drain time.Duration) error {
+func (p *program) endServer(ctx context.Context, listening *http.Server, drain time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
-	if err := web.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+	if err := listening.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	p.err.status("the time is over: what still runs is interrupted and can be continued")
-	return web.Close()
+	return listening.Close()
 }
 
 // firstKey makes an administrator's key in a store that has no key yet.

@@ -5,6 +5,7 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,7 @@ type served struct {
 var (
 	listening = regexp.MustCompile(`listening on (http://\S+)`)
 	firstKey  = regexp.MustCompile(`\bhf_\w+`)
+	startURL  = regexp.MustCompile(`http://\S+/\?code=\w+`)
 )
 
 func startServer(t *testing.T, store string, args ...string) *served {
@@ -80,7 +82,8 @@ func (s *served) await(t *testing.T, text string) string {
 func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	t.Parallel()
 	store := "sqlite:" + filepath.Join(t.TempDir(), "s.db")
-	s := startServer(t, store, "--quiet")
+	s := startServer(t, store, "--quiet", "--prefix", "/holdfast")
+	start := startURL.FindString(s.await(t, "in a browser"))
 	key := firstKey.FindString(s.await(t, "administrator's key"))
 	c, err := client.New(client.Config{URL: s.url, Key: key})
 	if err != nil {
@@ -88,6 +91,19 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	for _, want := range []int{http.StatusSeeOther, http.StatusUnauthorized} { // the address works once
+		opened, err := http.NewRequestWithContext(ctx, http.MethodGet, start, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultTransport.RoundTrip(opened)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != want {
+			t.Errorf("%s: %d, want %d, %v", start, res.StatusCode, want, err)
+		}
+	}
 	made, err := c.Create(ctx, session.Definition{Name: "echo"}, holdfast.WithName("trip"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +137,7 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("a server that was told to end: %v", err)
 	}
-	// A second start shows no key again.
+	// A second start shows no key again. The browser's login is a key too.
 	again := startServer(t, store)
 	if again.url == "" {
 		t.Error("no address")
@@ -129,7 +145,7 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	revoke := exec.CommandContext(ctx, "holdfast", "keys", "list", "--json")
 	revoke.Env = append(os.Environ(), "HOLDFAST_STORE="+store, "GORACE="+noSleep)
 	out, err := revoke.Output()
-	if err != nil || strings.Count(string(out), `"scopes"`) != 1 || strings.Contains(string(out), key) {
+	if err != nil || strings.Count(string(out), `"scopes"`) != 2 || strings.Contains(string(out), key) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,10 +152,11 @@ func (p *program) summary(s session.Session, w activity) string {
 }
 
 func modelText(s session.Session) string {
-	if s.Model() == "" {
-		return "the default"
+	text := cmp.Or(s.Model(), "the default")
+	if params, err := json.Marshal(s.ModelParams()); err == nil && string(params) != "{}" {
+		text += " " + string(params)
 	}
-	return s.Model()
+	return text
 }
 
 // metadataText returns a string as it is, and other values as JSON.

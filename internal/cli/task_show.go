@@ -38,14 +38,14 @@ func (p *program) taskListCommand() *cobra.Command {
 				p.err.status("no tasks; begin one with: holdfast task start \"…\"")
 				return nil
 			}
-			t := &table{head: []string{"ID", "TITLE", "STATUS", "TURNS", "UPDATED"}, flex: 1}
+			t := &table{head: []string{"ID", "TITLE", "STATUS", "PROGRESS", "TURNS", "COST", "UPDATED"}, flex: 1}
 			for _, row := range rows {
-				turns := 0
+				info, turns := session.Info{Task: &row.TaskRow}, 0
 				if row.Projection != nil {
 					turns = row.Projection.LifetimeTurnsUsed
 				}
 				t.add(cell{shortID(row.ID), plain}, cell{oneLine(row.Title), plain}, cell{statusText(row), taskColour(row)},
-					cell{fmt.Sprint(turns), plain}, cell{ago(time.UnixMilli(row.UpdatedAt), p.now()), dim})
+					cell{progressText(info), plain}, cell{fmt.Sprint(turns), plain}, cell{costText(info), plain}, cell{ago(time.UnixMilli(row.UpdatedAt), p.now()), dim})
 			}
 			return p.out.print(t.layout(p.out))
 		}),

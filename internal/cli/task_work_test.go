@@ -18,7 +18,7 @@ func TestTask_startToItsEnd(t *testing.T) {
 		"▸ repair the file", "→ file_edit", "✓ repair the file", "verification passed", "task completed")
 	id := b.task()
 	out, _ = b.run(0, "task", "list")
-	b.contains(out, "ID", "TITLE", "STATUS", id[:8], "the clock", "completed")
+	b.contains(out, "ID", "TITLE", "STATUS", "PROGRESS", "COST", id[:8], "the clock", "completed", "2/2", "$0.000045")
 	out, _ = b.run(0, "task", "list", "--status", "failed", "--json")
 	if strings.TrimSpace(out) != "[]" {
 		t.Errorf("failed ones are %s", out)

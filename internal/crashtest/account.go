@@ -75,6 +75,7 @@ func (r *Run) Account() (Counts, error) {
 		undisturbed = r
 	}
 	own = append(own, r.plan.CheckEnd(r, undisturbed)...)
+	own = slices.DeleteFunc(own, func(err error) bool { return err == nil })
 	a.Differences += len(own)
 	return a.Counts, errors.Join(append(a.faults, own...)...)
 }

@@ -85,6 +85,9 @@ var building = map[string]place{
 	"server":           {floor: 5, also: []string{"worker", "client"}},
 	"client":           {floor: 5},
 
+	// The page, as it is built.
+	"internal/web": {floor: 0},
+
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},
 	"worker":   {floor: 5},
@@ -131,6 +134,7 @@ var building = map[string]place{
 
 	// For tests of the stores and, in a module of its own, their measurement.
 	"internal/pgserver":              {floor: 0},
+	"internal/pagetest":              {floor: 6, picks: true},
 	"store/postgres/internal/pgtest": {floor: 1},
 }
 

@@ -220,7 +220,7 @@ func (s *Server) watch() error {
 }
 
 func (s *Server) control(what string, more ...string) error {
-	return s.run("pg_ctl", append([]string{"-D", s.data(), "-w", "-t", "60", "-l", filepath.Join(s.dir, "log"), what}, more...)...)
+	return s.run("pg_ctl", append([]string{"-D", s.data(), "-w", "-t", "180", "-l", filepath.Join(s.dir, "log"), what}, more...)...)
 }
 
 // run runs a program of the server. Its output goes to a file: a started server

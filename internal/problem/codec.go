@@ -43,7 +43,7 @@ func (p *Problem) describe(err error) {
 	case p.is("hook_refused") && errors.As(err, &hook):
 		p.Stage, p.Hook, p.Cause = string(hook.Stage), hook.Hook, Of(hook.Err)
 	case p.is("conflict") && errors.As(err, &conflict):
-		p.ID, p.Reason, p.Want, p.Have = conflict.ID, string(conflict.Reason), conflict.Want, conflict.Have
+		p.What, p.ID, p.Reason, p.Want, p.Have = conflict.What, conflict.ID, string(conflict.Reason), conflict.Want, conflict.Have
 		p.Code = "conflict_" + p.Reason
 		if s, ok := conflictStatus[conflict.Reason]; ok {
 			p.Status = s
@@ -128,7 +128,7 @@ func (p *Problem) Err() error {
 	case p.is("hook_refused"):
 		return &session.HookError{Stage: session.Stage(p.Stage), Hook: p.Hook, Err: p.Cause.Err()}
 	case p.is("conflict"):
-		return &session.ConflictError{ID: p.ID, Reason: session.ConflictReason(p.Reason), Want: p.Want, Have: p.Have}
+		return &session.ConflictError{What: p.What, ID: p.ID, Reason: session.ConflictReason(p.Reason), Want: p.Want, Have: p.Have}
 	case p.is("not_found"):
 		return &session.NotFoundError{What: p.What, ID: p.ID, Available: p.Available}
 	case p.is("wrong_status"):

@@ -66,6 +66,7 @@ const (
 	CodeInternal        = "internal"
 	CodeCancelled       = "cancelled"
 	CodeMediaType       = "unsupported_media_type"
+	CodeIssuer          = "issuer_unreachable"
 )
 
 // kind is one row of the table of errors.
@@ -94,6 +95,7 @@ var kinds = []kind{
 	{session.ErrSpec, 422, "invalid_spec", "The workflow spec cannot be used", 0},
 	{session.ErrSecret, 422, "secret", "A secret stands where none may stand", 0},
 	{session.ErrUnsupported, 501, "unsupported", "This is not supported or not set up here", 0},
+	{session.ErrReadOnly, 503, "read_only", "The store can only be read", 0},
 	{session.ErrTaskTerminal, 409, "task_ended", "The task has ended", 0},
 	{session.ErrNotResumable, 409, "not_resumable", "The task cannot be resumed", 0},
 	{session.ErrNoPlan, 409, "no_plan", "The task has no plan", 0},

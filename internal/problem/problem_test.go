@@ -25,6 +25,7 @@ func TestProblem_errorsComeBackAsTheyWere(t *testing.T) {
 		{&session.NotFoundError{What: "model", ID: "gpt", Available: []string{"a", "b"}}, 404, "not_found"},
 		{&session.ConflictError{ID: "s-1", Reason: session.ReasonStale, Want: 3, Have: 5}, 409, "conflict_stale"},
 		{&session.ConflictError{ID: "s-1", Reason: session.ReasonKeyReused}, 422, "conflict_key_reused"},
+		{&session.ConflictError{What: "schedule", ID: "daily", Reason: session.ReasonExists}, 409, "conflict_exists"},
 		{&session.InvalidError{Field: "limit", Reason: "-1 is negative"}, 422, "invalid"},
 		{&session.StatusError{ID: "s-1", Status: session.Failed, Action: "SendMessage"}, 409, "wrong_status"},
 		{&session.BusyError{ID: "s-1", Holder: "host/7", Until: noon}, 409, "busy"},
@@ -70,7 +71,7 @@ func TestProblem_otherErrorsMatchTheirSentinel(t *testing.T) {
 	t.Parallel()
 	for _, is := range []error{
 		session.ErrClosed, session.ErrTooLarge, session.ErrBudget, session.ErrPermissionDenied, session.ErrScope,
-		session.ErrContextLength, session.ErrChecklist, session.ErrUnsupported, session.ErrSpec, session.ErrNewerFormat,
+		session.ErrContextLength, session.ErrChecklist, session.ErrUnsupported, session.ErrReadOnly, session.ErrSpec, session.ErrNewerFormat,
 	} {
 		p := problem.Of(fmt.Errorf("while testing: %w", is))
 		if err := p.Err(); !errors.Is(err, is) || err.Error() != "while testing: "+is.Error() {

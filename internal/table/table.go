@@ -58,6 +58,25 @@ func (t Table[T]) Write(ctx context.Context, name string, record T, actor string
 	return t.change(ctx, actor, holdfast.StoreVariable{Key: name, Value: record})
 }
 
+// WriteOnce stores a record for a request with an idempotency key, and returns
+// what the first request with the key has stored. Content is what was asked for:
+// another content with the same key is a ConflictError.
+func (t Table[T]) WriteOnce(ctx context.Context, name string, record T, actor, key string, content any) (T, error) {
+	rt, err := t.as(actor).Once(t.name, key, "write", content)
+	if err != nil {
+		return record, err
+	}
+	s, err := t.execute(ctx, rt, holdfast.StoreVariable{Key: name, Value: record})
+	if err != nil {
+		return record, err
+	}
+	var first T
+	if err := json.Unmarshal(s.Variables()[name].Value, &first); err != nil {
+		return record, &session.CorruptError{ID: t.name, Reason: fmt.Sprintf("%s cannot be read: %v", name, err)}
+	}
+	return first, nil
+}
+
 // Remove removes a record.
 func (t Table[T]) Remove(ctx context.Context, name, actor string) error {
 	return t.change(ctx, actor, holdfast.DeleteVariable{Key: name})
@@ -85,9 +104,13 @@ func (t Table[T]) Update(ctx context.Context, name, actor string, change func(T)
 }
 
 func (t Table[T]) change(ctx context.Context, actor string, a holdfast.Action) error {
-	rt := t.as(actor)
+	_, err := t.execute(ctx, t.as(actor), a)
+	return err
+}
+
+func (t Table[T]) execute(ctx context.Context, rt *holdfast.Runtime, a holdfast.Action) (session.Session, error) {
 	for try := 0; ; try++ {
-		_, err := rt.Execute(ctx, t.name, a)
+		s, err := rt.Execute(ctx, t.name, a)
 		if errors.Is(err, session.ErrNotFound) {
 			_, err = rt.Create(ctx, session.Definition{Name: t.name}, holdfast.WithID(t.name), holdfast.WithKind(session.KindPolicy))
 			if err == nil {
@@ -95,10 +118,11 @@ func (t Table[T]) change(ctx context.Context, actor string, a holdfast.Action) e
 			}
 		}
 		if err == nil {
-			return nil
+			return s, nil
 		}
-		if !errors.Is(err, session.ErrConflict) || try == maxTries { // else another process was faster
-			return fmt.Errorf("write the %s: %w", t.name, err)
+		var conflict *session.ConflictError
+		if !errors.As(err, &conflict) || conflict.Reason == session.ReasonKeyReused || try == maxTries { // else another process was faster
+			return s, fmt.Errorf("write the %s: %w", t.name, err)
 		}
 	}
 }

@@ -148,3 +148,28 @@ func BenchmarkList_metadata(b *testing.B) {
 		})
 	}
 }
+
+// Adding up what was spent costs what was spent in that time, not what was said.
+func BenchmarkSpending(b *testing.B) {
+	st := benchStore(b)
+	for i := range 1000 {
+		changes := []session.Change{session.ExecutionStarted{ExecutionID: "e"}}
+		for n := range 10 {
+			changes = append(changes, session.MessageAdded{Message: message(n)},
+				session.InferenceAnswered{StepID: fmt.Sprint(n), Model: "m", Usage: session.Usage{Input: 1000, Output: 100}, Cost: 12})
+		}
+		s, err := fresh(b, fmt.Sprint("s", i)).With(noon(), changes...)
+		if err == nil {
+			_, err = st.Create(b.Context(), s, store.Commit{ID: s.ID(), At: noon()})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if got, err := st.Spending(b.Context(), session.DefaultTenant, store.SpendingQuery{}); err != nil || len(got.Groups) != 1 || got.Groups[0].Answers != 10_000 {
+			b.Fatal(got, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/10_000, "µs/answer")
+}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,6 +16,7 @@ import (
 type connector struct {
 	db          *sql.DB
 	synchronous Synchronous
+	still       *unchanging // of a database that is read without its log, or nil
 }
 
 // openTimeout is how long SQLite itself waits for a lock when a database is
@@ -36,10 +38,13 @@ const (
 	maxIdleLog = 16 << 20
 )
 
-func newConnector(path string, synchronous Synchronous) (connector, error) {
+func newConnector(path string, synchronous Synchronous, still *unchanging) (connector, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"} // Open has made the file; SQLite must not
+	if still != nil {
+		name.RawQuery = "mode=ro&immutable=1"
+	}
 	db, err := sql.Open("sqlite", name.String())
-	return connector{db: db, synchronous: synchronous}, err
+	return connector{db: db, synchronous: synchronous, still: still}, err
 }
 
 // connect opens one connection and sets what the file does not store.
@@ -179,6 +184,9 @@ func (r *readers) read(ctx context.Context, look func(context.Context, *conn) er
 		return err
 	}
 	err = look(ctx, c)
+	if r.connector.still != nil { // whatever look found, it may come from two states of the file
+		err = cmp.Or(r.connector.still.check(), err)
+	}
 	if _, e := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
 		err = errors.Join(err, e, c.close()) // the connection cannot be used any more
 		c = nil

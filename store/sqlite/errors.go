@@ -26,6 +26,10 @@ func (s *Store) translate(ctx context.Context, err error) error {
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || isCode(err, codes.SQLITE_INTERRUPT)):
 		return ctx.Err()
 	case errors.As(err, &raw):
+		if code := raw.Code() & 0xff; code == codes.SQLITE_READONLY || code == codes.SQLITE_PERM {
+			return readOnly(s.path, "the file or its directory cannot be written to; make both writable, or copy the sessions to another store "+
+				"with: holdfast sessions copy")
+		}
 		return fmt.Errorf("sqlite store %s: %w", s.path, explain(err, raw.Code()))
 	}
 	return err
@@ -37,16 +41,11 @@ func (s *Store) closedError() error {
 
 // explain adds what an error of SQLite means for the owner of the file.
 func explain(err error, code int) error {
-	if code == codes.SQLITE_READONLY_DIRECTORY || code == codes.SQLITE_READONLY_CANTINIT {
-		return fmt.Errorf("SQLite keeps a log beside the database, and the directory cannot be written to: %w", err)
-	}
 	switch code & 0xff {
 	case codes.SQLITE_NOTADB:
 		return &session.InvalidError{Field: "path", Reason: "the file is not a SQLite database"}
 	case codes.SQLITE_CORRUPT:
 		return fmt.Errorf("the database file is %w: %w", session.ErrCorrupt, err)
-	case codes.SQLITE_READONLY, codes.SQLITE_PERM:
-		return fmt.Errorf("the database cannot be written to: %w", err)
 	case codes.SQLITE_CANTOPEN:
 		return fmt.Errorf("the database cannot be opened: %w", err)
 	case codes.SQLITE_TOOBIG:

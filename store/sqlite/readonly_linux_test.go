@@ -38,15 +38,28 @@ func asSomebody(t *testing.T, do func()) {
 // placed is a database with one session, for everybody to read.
 func placed(t *testing.T, dirMode, fileMode fs.FileMode) (path string, s session.Session) {
 	t.Helper()
-	above := t.TempDir()
-	dir := filepath.Join(above, "data")
-	path = filepath.Join(dir, "sessions.db")
+	path = filepath.Join(t.TempDir(), "data", "sessions.db")
 	st := open(t, path, sqlite.Config{})
 	s = create(t, st, "s")
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for path, mode := range map[string]fs.FileMode{filepath.Dir(above): 0o755, above: 0o755, dir: dirMode, path: fileMode} {
+	permit(t, path, dirMode, fileMode)
+	return path, s
+}
+
+// permit sets who may write to a database and beside it. Everybody may read.
+func permit(t *testing.T, path string, dirMode, fileMode fs.FileMode) {
+	t.Helper()
+	dir := filepath.Dir(path)
+	above := filepath.Dir(dir)
+	modes := map[string]fs.FileMode{filepath.Dir(above): 0o755, above: 0o755, dir: dirMode}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if _, err := os.Stat(name); err == nil {
+			modes[name] = fileMode
+		}
+	}
+	for path, mode := range modes {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -56,63 +69,139 @@ func placed(t *testing.T, dirMode, fileMode fs.FileMode) (path string, s session
 			t.Error(err)
 		}
 	})
-	return path, s
 }
 
-func TestOpen_readOnlyDirectorySaysWhatIsMissing(t *testing.T) {
+// onlyReads checks that a store gives its one session and refuses every write.
+func onlyReads(t *testing.T, path string, s session.Session) {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+	if err != nil {
+		t.Errorf("open: %v", err)
+		return
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	if got, err := st.Load(t.Context(), ref("s"), true); err != nil || got.Version() != s.Version() {
+		t.Errorf("load: version %d, want %d: %v", got.Version(), s.Version(), err)
+	}
+	if page, err := st.List(t.Context(), session.DefaultTenant, store.Query{}); err != nil || len(page.Items) != 1 {
+		t.Errorf("list: %d, %v", len(page.Items), err)
+	}
+	errs := map[string]error{}
+	_, errs["create"] = st.Create(t.Context(), fresh(t, "b"), store.Commit{})
+	_, errs["save"] = st.Save(t.Context(), said(t, s, "x"), store.Commit{})
+	_, errs["append"] = st.Append(t.Context(), said(t, s, "x"), store.Append{})
+	_, errs["acquire"] = st.Acquire(t.Context(), ref("s"), "h", time.Minute)
+	errs["delete"] = st.Delete(t.Context(), ref("s"), 0)
+	for call, err := range errs {
+		if !errors.Is(err, session.ErrReadOnly) || !strings.Contains(err.Error(), path) || errors.Is(err, session.ErrUnknownOutcome) {
+			t.Errorf("%s: %v, want a ReadOnlyError that names the file", call, err)
+		}
+	}
+}
+
+func TestStore_readOnlyFileOrDirectoryCanBeRead(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []fs.FileMode{0o444, 0o666} {
-		path, _ := placed(t, 0o555, mode)
+	for _, modes := range [][2]fs.FileMode{{0o777, 0o444}, {0o555, 0o444}, {0o555, 0o666}} {
+		path, s := placed(t, modes[0], modes[1])
 		asSomebody(t, func() {
-			began := time.Now()
-			st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
-			if err == nil {
-				t.Errorf("opened with file mode %v: %v", mode, st.Close())
-				return
-			}
-			if !strings.Contains(err.Error(), "directory") || !strings.Contains(err.Error(), path) {
-				t.Errorf("open: %v, want an error that names the file and speaks of its directory", err)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %v to say so", took)
-			}
-			if _, err := sqlite.Open(t.Context(), filepath.Join(filepath.Dir(path), "new.db"), sqlite.Config{}); !errors.Is(err, fs.ErrPermission) {
-				t.Errorf("open of what cannot be made: %v, want permission denied", err)
+			onlyReads(t, path, s)
+			if modes[0] == 0o555 {
+				if _, err := sqlite.Open(t.Context(), filepath.Join(filepath.Dir(path), "new.db"), sqlite.Config{}); !errors.Is(err, fs.ErrPermission) {
+					t.Errorf("open of what cannot be made: %v, want permission denied", err)
+				}
 			}
 		})
 	}
 }
 
-func TestStore_readOnlyFileCanBeReadOnly(t *testing.T) {
+// A process that was killed leaves its log. With the -shm file SQLite can read
+// both; without it the last commits would be missing without a word.
+func TestStore_readOnlyDirectoryWithALog(t *testing.T) {
 	t.Parallel()
-	path, s := placed(t, 0o777, 0o444)
+	from := filepath.Join(t.TempDir(), "sessions.db")
+	st := open(t, from, sqlite.Config{})
+	s := save(t, st, said(t, create(t, st, "s"), "in the log"))
+	for _, files := range [][]string{{"", "-wal", "-shm"}, {"", "-wal"}} {
+		path := filepath.Join(t.TempDir(), "data", "sessions.db")
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, end := range files {
+			if err := os.WriteFile(path+end, read(t, from+end), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		permit(t, path, 0o555, 0o444)
+		asSomebody(t, func() {
+			if len(files) == 3 {
+				onlyReads(t, path, s)
+				return
+			}
+			st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+			if err == nil {
+				t.Errorf("opened: %v", st.Close())
+			} else if !errors.Is(err, session.ErrReadOnly) || !strings.Contains(err.Error(), path+"-wal") {
+				t.Errorf("open: %v, want a ReadOnlyError that names the log", err)
+			}
+		})
+	}
+}
+
+func TestStore_readOnlyDirectoryNoticesWritesOfOthers(t *testing.T) {
+	t.Parallel()
+	path, s := placed(t, 0o555, 0o444)
+	var st *sqlite.Store
 	asSomebody(t, func() {
-		st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
-		if err != nil {
-			t.Errorf("open: %v", err)
-			return
-		}
-		defer func() {
-			if err := st.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-		}()
-		if got, err := st.Load(t.Context(), ref("s"), true); err != nil || got.Version() != 1 {
-			t.Errorf("load: %v", err)
-		}
-		if page, err := st.List(t.Context(), session.DefaultTenant, store.Query{}); err != nil || len(page.Items) != 1 {
-			t.Errorf("list: %d, %v", len(page.Items), err)
-		}
-		errs := map[string]error{}
-		_, errs["create"] = st.Create(t.Context(), fresh(t, "b"), store.Commit{})
-		_, errs["save"] = st.Save(t.Context(), said(t, s, "x"), store.Commit{})
-		_, errs["append"] = st.Append(t.Context(), said(t, s, "x"), store.Append{})
-		_, errs["acquire"] = st.Acquire(t.Context(), ref("s"), "h", time.Minute)
-		errs["delete"] = st.Delete(t.Context(), ref("s"), 0)
-		for call, err := range errs {
-			if err == nil || !strings.Contains(err.Error(), "cannot be written") || errors.Is(err, session.ErrUnknownOutcome) {
-				t.Errorf("%s: %v, want one that says it cannot be written to", call, err)
-			}
+		var err error
+		if st, err = sqlite.Open(t.Context(), path, sqlite.Config{}); err != nil {
+			t.Error(err)
+		} else if _, err := st.Load(t.Context(), ref("s"), true); err != nil {
+			t.Error(err)
 		}
 	})
+	if st == nil {
+		return
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	permit(t, path, 0o700, 0o600)
+	other := open(t, path, sqlite.Config{})
+	save(t, other, said(t, s, "meanwhile"))
+	if _, err := st.Load(t.Context(), ref("s"), true); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("load while another process writes: %v, want ErrBusy", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := st.Load(t.Context(), ref("s"), true); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("load after another process has written: version %d, %v, want ErrBusy", got.Version(), err)
+	}
+}
+
+func TestOpen_readOnlyDirectoryAndOlderSchema(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fs.FileMode{0o555, 0o777} {
+		path := filepath.Join(t.TempDir(), "data", "sessions.db")
+		st := open(t, path, sqlite.Config{})
+		rewrite(t, st, "PRAGMA user_version = 8")
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		permit(t, path, mode, 0o444)
+		asSomebody(t, func() {
+			st, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+			if err == nil {
+				t.Errorf("opened: %v", st.Close())
+			} else if !errors.Is(err, session.ErrReadOnly) || !strings.Contains(err.Error(), "schema") {
+				t.Errorf("open: %v, want a ReadOnlyError that speaks of the schema", err)
+			}
+		})
+	}
 }

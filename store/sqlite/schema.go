@@ -31,6 +31,7 @@ type migration struct {
 	onWrite  func(point string)
 	progress store.Progress
 	steps    []string // all there are; the n-th makes schema n
+	logless  bool     // the database is read without its log
 }
 
 // prepare makes the database ready for the writer. The file is not written to
@@ -42,9 +43,11 @@ func (m *migration) prepare(ctx context.Context, c *conn) (err error) {
 	if _, err := m.schemaOf(ctx, c); err != nil {
 		return err
 	}
-	m.onWrite("before journal mode")
-	if err := c.useWAL(ctx); err != nil {
-		return err
+	if !m.logless {
+		m.onWrite("before journal mode")
+		if err := c.useWAL(ctx); err != nil {
+			return err
+		}
 	}
 	if err := m.run(ctx, c); err != nil {
 		return err
@@ -140,7 +143,9 @@ func (m *migration) step(ctx context.Context, c *conn) (err error) {
 		}
 		m.onWrite("before migration " + strconv.Itoa(schema+1))
 		mark := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schema+1)
-		if err := c.run(ctx, string(text)+mark); err != nil {
+		if err := c.run(ctx, mark+string(text)); isCode(err, codes.SQLITE_READONLY) {
+			return readOnly(m.path, "its schema is not this program's and must be brought up to date first; open it once where it can be written")
+		} else if err != nil {
 			return fmt.Errorf("make schema %d: %w", schema+1, err)
 		}
 		if schema+1 == sumsSchema {

@@ -113,6 +113,10 @@ var (
 // NewerFormatError and stays untouched, and a file that is no SQLite database
 // or that of another program is InvalidError. DamagedLogError if commits would be
 // lost. The caller closes the store.
+//
+// A file or directory that cannot be written to gives a store that can be read;
+// its writes are ReadOnlyError. Open itself returns that error if reading needs a
+// write first: of a log that a crash left behind, or of a newer schema.
 func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if path == "" {
 		return nil, &session.InvalidError{Field: "path", Reason: "is empty"}
@@ -137,12 +141,16 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if err := checkLog(abs, c.DropDamaged); err != nil {
 		return nil, fmt.Errorf("open sqlite store: %w", err)
 	}
-	if s.conns, err = newConnector(abs, c.Synchronous); err != nil {
-		return nil, fmt.Errorf("open sqlite store: %w", err)
+	conn, err := s.connect(ctx, c, nil)
+	if hasNoPlaceForLog(err) {
+		still, e := beUnchanging(abs)
+		if e != nil {
+			return nil, fmt.Errorf("open sqlite store: %w", e)
+		}
+		conn, err = s.connect(ctx, c, &still)
 	}
-	conn, err := s.prepare(ctx, c)
 	if err != nil {
-		return nil, errors.Join(s.translate(ctx, err), s.conns.db.Close())
+		return nil, s.translate(ctx, err)
 	}
 	s.readers = newReaders(s.conns)
 	s.writer = newWriter(conn, &s.bells, c.OnWrite)
@@ -151,17 +159,20 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// prepare opens the writer's connection and brings the schema up to date.
-func (s *Store) prepare(ctx context.Context, config Config) (*conn, error) {
-	c, err := s.conns.connect(ctx)
-	if err != nil {
+// connect opens the writer's connection and brings the schema up to date. Still is
+// set for a database that is read without its log.
+func (s *Store) connect(ctx context.Context, config Config, still *unchanging) (c *conn, err error) {
+	if s.conns, err = newConnector(s.path, config.Synchronous, still); err != nil {
 		return nil, err
 	}
-	m := migration{path: s.path, onWrite: config.OnWrite, progress: config.OnMigrate}
-	if err := m.prepare(ctx, c); err != nil {
-		return nil, errors.Join(err, c.close())
+	if c, err = s.conns.connect(ctx); err == nil {
+		m := migration{path: s.path, onWrite: config.OnWrite, progress: config.OnMigrate, logless: still != nil}
+		if err = m.prepare(ctx, c); err == nil {
+			return c, nil
+		}
+		err = errors.Join(err, c.close())
 	}
-	return c, nil
+	return nil, errors.Join(err, s.conns.db.Close())
 }
 
 // String names the store in errors.

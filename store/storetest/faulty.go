@@ -21,6 +21,7 @@ type Full interface {
 	store.Inboxes
 	store.Wakes
 	store.Work
+	store.Spends
 	store.Keys
 	store.Sweeps
 	store.Memories
@@ -217,6 +218,11 @@ func (f *FaultyStore) Unread(ctx context.Context, tenant string) ([]store.Ref, e
 // Waiting may fail as "Waiting".
 func (f *FaultyStore) Waiting(ctx context.Context, after string, limit int) ([]store.Waiting, error) {
 	return faulty(ctx, f, "Waiting", func() ([]store.Waiting, error) { return f.store.Waiting(ctx, after, limit) })
+}
+
+// Spending may fail as "Spending".
+func (f *FaultyStore) Spending(ctx context.Context, tenant string, q store.SpendingQuery) (store.Spending, error) {
+	return faulty(ctx, f, "Spending", func() (store.Spending, error) { return f.store.Spending(ctx, tenant, q) })
 }
 
 // Inbox may fail as "Inbox".

@@ -113,7 +113,7 @@ type mutant struct {
 
 func allMutants() map[string]mutant {
 	all := mutants()
-	for _, more := range []map[string]mutant{memoryMutants(), searchMutants(), vectorMutants(), startMutants(), workMutants()} {
+	for _, more := range []map[string]mutant{memoryMutants(), searchMutants(), vectorMutants(), startMutants(), workMutants(), spendingMutants()} {
 		maps.Copy(all, more)
 	}
 	return all

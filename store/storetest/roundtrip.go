@@ -303,6 +303,7 @@ func taskChanges() []changeSet {
 		LastProgressScore: &score, AutoContinueBlockReason: "loop", PendingApprovals: 1, Projection: &session.TaskProjection{
 			BudgetUsage: session.BudgetUsage{Turns: 1, LifetimeTurns: 2, ToolCalls: 3, WebSearchCalls: 4, DuplicatesBlocked: 5}, ContinuationCount: 1, ContinuationWindow: 2,
 			LifetimeTurnsUsed: 2, CompactionCount: 1, LastCompactionAt: 1, LastCompactionTokensBefore: 9, LastCompactionTokensAfter: 3, NoProgressStreak: 1, LastLoopFingerprint: "f",
+			StepsDone: 1, Steps: 2, ItemsDone: 3, Items: 4, Cost: 5,
 		},
 	}
 	sets := []changeSet{
@@ -363,7 +364,7 @@ func runChanges() []changeSet {
 			session.ArtifactWritten{Path: "/out/a.md", SHA256: "00"},
 			session.BudgetWarned{Budget: "max_tokens", Used: 8, Limit: 10},
 			session.UnitFailed{Unit: "step/3", Agent: "writer", Error: session.Failure{Kind: "error", Message: "broke"}, Seconds: 3},
-			session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "flow", SpecHash: "abc", Pattern: "chain", Status: "failed", Error: "broke"}},
+			session.WorkflowRowChanged{Workflow: session.WorkflowRow{Name: "flow", SpecHash: "abc", Pattern: "chain", Status: "failed", Error: "broke", UnitsDone: 1, Units: 2, Cost: 7}},
 		}},
 	}
 }

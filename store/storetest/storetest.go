@@ -71,6 +71,7 @@ const (
 	Inboxes  = "Inboxes"
 	Wakes    = "Wakes"
 	Work     = "Work"
+	Spends   = "Spends"
 	Keys     = "Keys"
 	Sweeps   = "Sweeps"
 	Memories = "Memories"
@@ -110,6 +111,8 @@ func Abilities(s store.Store) []string {
 	add(Wakes, ok)
 	_, ok = s.(store.Work)
 	add(Work, ok)
+	_, ok = s.(store.Spends)
+	add(Spends, ok)
 	_, ok = s.(store.Keys)
 	add(Keys, ok)
 	_, ok = s.(store.Sweeps)
@@ -154,6 +157,7 @@ func behaviours() []behaviour {
 		wakeBehaviours(),
 		watchBehaviours(),
 		workBehaviours(),
+		spendingBehaviours(),
 		retentionBehaviours(),
 		tenantsBehaviours(),
 		flatBehaviours(),
