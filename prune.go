@@ -160,7 +160,7 @@ func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *ses
 	}
 	messages = append(session.Sendable(append(messages, leaving...)), said(policy.SummaryPrompt))
 	response, err := model.Infer(ctx, llm.Request{
-		Model: name, System: policy.SummaryPrompt, Messages: messages, Agent: s.Info().AgentName, SessionID: s.ID(), Inference: s.InferenceCount(),
+		Model: name, Messages: messages, Agent: s.Info().AgentName, SessionID: s.ID(), Inference: s.InferenceCount(),
 	}, nil)
 	if err != nil {
 		return session.Summary{}, fmt.Errorf("ask %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/crashtest"
@@ -221,13 +222,15 @@ func wantEnded(t *testing.T, h *house, parent string) {
 
 func TestSubagent_endsWhenItsParentsTimeIsOver(t *testing.T) {
 	t.Parallel()
-	seconds := 15.0 // long enough for the child to have begun
-	h, s, _ := openHangingCook(t, &session.Budget{MaxSeconds: &seconds})
-	got := h.do(s.ID(), holdfast.SendMessage{Text: "cook"})
-	if stop := got.Execution().Stop; stop == nil || stop.Reason != session.StopTime {
-		t.Errorf("the parent stopped by %+v", stop)
-	}
-	wantEnded(t, h, s.ID())
+	synctest.Test(t, func(t *testing.T) { // time passes when everybody waits: the child has begun then
+		seconds := 15.0
+		h, s, _ := openHangingCook(t, &session.Budget{MaxSeconds: &seconds})
+		got := h.do(s.ID(), holdfast.SendMessage{Text: "cook"})
+		if stop := got.Execution().Stop; stop == nil || stop.Reason != session.StopTime {
+			t.Errorf("the parent stopped by %+v", stop)
+		}
+		wantEnded(t, h, s.ID())
+	})
 }
 
 // interruptCook interrupts the boss while the cook works.

@@ -15,6 +15,11 @@ const (
 	pathMessages = 4
 )
 
+// SummaryQuestion asks a model for what is worth keeping of messages that leave
+// the window, where no policy has a question of its own.
+const SummaryQuestion = "Earlier parts of this conversation leave the window now. Write down what is needed to go on without them: " +
+	"the goal, decisions and why, what was done, files and their state, results, open ends. No introduction."
+
 // Compaction is what leaves a window that is too full, and what stays.
 type Compaction struct {
 	Moved   session.WindowMoved // without strategy and summary

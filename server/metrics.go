@@ -55,6 +55,11 @@ func (s *Server) writeMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	fmt.Fprintf(w, "holdfast_streams_open %d\n", s.limits.openStreams())
+	draining := 0
+	if s.drains() {
+		draining = 1
+	}
+	fmt.Fprintf(w, "holdfast_node_draining %d\n", draining)
 	s.writeWork(r.Context(), w)
 	s.metrics.set.WritePrometheus(w)
 	counters.WriteProcessMetrics(w)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -52,6 +53,9 @@ type Config struct {
 	Schedules *schedule.Schedules  // nil: none are offered
 	Work      store.Work           // what waits in the store; nil: it is not shown
 	Loads     func() []worker.Load // how busy the worker of this process is; nil: there is none
+
+	Nodes *node.Nodes // the processes that share the store; nil: they are not shown
+	Node  *node.Self  // this one; nil: it is not a node
 
 	// OIDC accepts tokens of an OpenID Connect issuer beside keys. Nil: none.
 	OIDC *OIDC
@@ -174,6 +178,7 @@ func New(c Config) (*Server, error) {
 	s.addKeys()
 	s.addSchedules()
 	s.addWaiting()
+	s.addNodes()
 	s.addSystem(mux)
 	mux.HandleFunc("GET /metrics", s.writeMetrics)
 	s.addEvents(mux)

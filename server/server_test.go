@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
+	nodes "github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -92,6 +93,7 @@ func newNodeOn(t testing.TB, st store.Store, adjust ...func(*holdfast.Config, *s
 	n := &node{t: t, store: st, rt: rt, keys: apikey.New(rt, nil)}
 	sc.Runtime, sc.Keys, sc.Schedules = rt, n.keys, schedule.New(rt, nil, nil)
 	sc.Work, _ = st.(store.Work)
+	sc.Nodes = nodes.New(rt, nil)
 	if n.server, err = server.New(sc); err != nil {
 		t.Fatal(err)
 	}

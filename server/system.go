@@ -41,6 +41,7 @@ func (s *Server) addSystem(mux *http.ServeMux) {
 type infoOutput struct {
 	Body struct {
 		Version  string         `json:"version"`
+		Node     string         `json:"node,omitempty" doc:"The id of this node"`
 		Draining bool           `json:"draining"`
 		Tenant   string         `json:"tenant"`
 		UserID   string         `json:"userId,omitempty"`
@@ -51,7 +52,10 @@ type infoOutput struct {
 
 func (s *Server) info(_ context.Context, c caller, _ *nothing) (*infoOutput, error) {
 	out := &infoOutput{}
-	out.Body.Version, out.Body.Draining = s.config.Version, s.draining.Load()
+	out.Body.Version, out.Body.Draining = s.config.Version, s.drains()
+	if s.config.Node != nil {
+		out.Body.Node = s.config.Node.ID
+	}
 	out.Body.Tenant, out.Body.UserID, out.Body.Key, out.Body.Scopes = c.Tenant, c.UserID, c.ID, c.Scopes
 	return out, nil
 }
@@ -59,7 +63,7 @@ func (s *Server) info(_ context.Context, c caller, _ *nothing) (*infoOutput, err
 // ready says whether this node should get requests: its store answers and it
 // is not about to end.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() {
+	if s.drains() {
 		writeProblem(w, problem.Of(session.ErrClosed))
 		return
 	}

@@ -224,7 +224,7 @@ func (r *Run) summarise(ctx context.Context, model llm.Model, q llm.Request, pre
 	for _, m := range leaving {
 		lines = append(lines, lineOf(m))
 	}
-	q.Tools, q.ResponseFormat, q.System, q.Params.MaxOutputTokens = nil, nil, summaryText, &most
+	q.Tools, q.ResponseFormat, q.System, q.Params.MaxOutputTokens = nil, nil, memory.SummaryQuestion, &most
 	q.Messages = []session.Message{{
 		ID: r.x.c.NewID(), Role: session.RoleUser, CreatedAt: r.x.c.Clock(), Content: session.Text(strings.Join(lines, "\n\n")),
 	}}

@@ -16,9 +16,6 @@ const (
 	workspaceText  = "\n\nYou work in the folder %s on %s."
 	agentsFileText = " Its AGENTS.md says how to work in it:\n\n%s"
 
-	summaryText = "Earlier parts of this conversation leave the window now. Write down what is needed to go on without them: " +
-		"the goal, decisions and why, what was done, files and their state, results, open ends. No introduction."
-
 	repeatedCallText = "You have called %s on %s %d times in a row. The answer will not change. Use what you know, or try something else."
 	sameTargetText   = "Most of your last calls were about %s. Decide what you still need to know about it, and move on."
 	escalationText   = "[LOW_PROGRESS_ESCALATION] You are still going round %s. Stop examining it: act on what you know, or say what keeps you from it."

@@ -42,6 +42,10 @@ type Config struct {
 	// Schedules.Fire does. Nil: there are none.
 	Fire func(context.Context) (next time.Time, err error)
 
+	// Paused reports that nothing new is to be taken; what is at work goes on. Nil:
+	// never.
+	Paused func() bool
+
 	Logger *slog.Logger // nil: silent
 	Now    func() time.Time
 }
@@ -106,6 +110,9 @@ func New(c Config) (*Worker, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Paused == nil {
+		c.Paused = func() bool { return false }
+	}
 	return &Worker{
 		c: c, work: work, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), freed: make(chan struct{}, 1),
 		running: map[store.Ref]session.Kind{}, failures: map[store.Ref]failure{},
@@ -147,7 +154,11 @@ func (w *Worker) Run(ctx context.Context) {
 func (w *Worker) fire(ctx context.Context) {
 	for {
 		wait := fireEvery
-		next, err := w.c.Fire(ctx)
+		var next time.Time
+		var err error
+		if !w.c.Paused() {
+			next, err = w.c.Fire(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -187,7 +198,7 @@ func (w *Worker) pause(ctx context.Context, bell <-chan struct{}) {
 // look takes as much of what waits as there are free slots for.
 func (w *Worker) look(ctx, working context.Context) error {
 	free, known := w.free()
-	if free == 0 {
+	if free == 0 || w.c.Paused() {
 		return nil
 	}
 	found, err := w.work.Waiting(ctx, w.after, 2*free+known)

@@ -465,3 +465,22 @@ func TestWorker_firesSchedules(t *testing.T) {
 		t.Errorf("%d messages (%v), want the question and its answer", s.Len(), err)
 	}
 }
+
+// A worker that is paused takes nothing new, and goes on afterwards.
+func TestWorker_takesNothingWhilePaused(t *testing.T) {
+	t.Parallel()
+	db, model := path(t), &counting{}
+	n := newNode(t, db, model)
+	n.create("t1", "s")
+	var paused atomic.Bool
+	var looked atomic.Int64
+	paused.Store(true)
+	n.work(worker.Config{Paused: func() bool { looked.Add(1); return paused.Load() }})
+	n.post("t1", "s", "hello")
+	n.eventually("it has looked", func() bool { return looked.Load() > 3 })
+	if n.replied("t1", "s") {
+		t.Error("a paused worker has answered")
+	}
+	paused.Store(false)
+	n.eventually("an answer", func() bool { return n.replied("t1", "s") })
+}

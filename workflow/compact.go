@@ -45,7 +45,7 @@ func (x *runner) compact(ctx context.Context, r *run, u unit) error {
 		return nil
 	}
 	of := unit{key: summaryPrefix + upTo, agent: u.agent, lane: u.lane}
-	return x.summarise(ctx, r, of, old, result{From: u.earlier[0], UpTo: upTo, For: u.key}, exchange{name: name, model: model, input: summaryText, silent: true})
+	return x.summarise(ctx, r, of, old, result{From: u.earlier[0], UpTo: upTo, For: u.key}, exchange{name: name, model: model, input: memory.SummaryQuestion, silent: true})
 }
 
 // summarisedFor reports that a summary was made before a unit. It has one at
@@ -100,7 +100,7 @@ func (r *run) summaryOf(u unit) (covers int, summary *session.Message) {
 func (x *runner) summarise(ctx context.Context, r *run, u unit, old []session.Message, covers result, with exchange) error {
 	e, begun := r.begun(u.key)
 	if !begun {
-		err := x.append(ctx, r, u.key, session.UnitStarted{Unit: u.key, Lane: u.lane, Agent: u.agent}, u.message(summaryText))
+		err := x.append(ctx, r, u.key, session.UnitStarted{Unit: u.key, Lane: u.lane, Agent: u.agent}, u.message(memory.SummaryQuestion))
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (x *runner) summarise(ctx context.Context, r *run, u unit, old []session.Me
 	if s, err = x.converse(ctx, r, u, s, with); err != nil {
 		return err
 	}
-	covers.Tokens = countWords(summaryText, s.Reply())
+	covers.Tokens = countWords(memory.SummaryQuestion, s.Reply())
 	// No agent: it is none of the steps that a budget counts.
 	return x.commit(ctx, r, u.key, "workflow.unit", StatusRunning, "", session.UnitFinished{Unit: u.key, Result: covers.json(), Seconds: x.seconds()})
 }

@@ -16,7 +16,7 @@ context_policy: {compaction: {when_tokens_over: 1000, summary_ratio: 0.5, preser
 
 // long answers with a text of about 500 tokens, and sums up with a short one.
 func long(r llm.Request) (llm.Response, error) {
-	if strings.HasPrefix(input(r), "Summarise the conversation") {
+	if strings.HasPrefix(input(r), "Earlier parts of this conversation") {
 		return said("in short"), nil
 	}
 	return said(input(r) + " " + strings.Repeat("word ", 400)), nil
@@ -47,15 +47,15 @@ func TestCompaction_movesTheWindowAndNotTheLog(t *testing.T) {
 		shown = append(shown, firstWords(r))
 	}
 	want := []string{
-		"s0", "s0 s0 s1", "s0 s0 Summarise", "Summary s1 s1 s2",
+		"s0", "s0 s0 s1", "s0 s0 Earlier", "Summary s1 s1 s2",
 		"Summary s1 s1 s2 s2 s3", // half of five messages is less than the summary and a whole exchange
-		"Summary s1 s1 Summarise", "Summary s2 s2 s3 s3 s4",
+		"Summary s1 s1 Earlier", "Summary s2 s2 s3 s3 s4",
 	}
 	if strings.Join(shown, ", ") != strings.Join(want, ", ") {
 		t.Errorf("shown:\n%s\nwant\n%s", strings.Join(shown, ", "), strings.Join(want, ", "))
 	}
 	for i, r := range s.asked {
-		if summary := strings.HasSuffix(want[i], "Summarise"); summary != (r.Params.Temperature != nil && *r.Params.Temperature == 0.3) || summary != (r.Model == "scripted/small") {
+		if summary := strings.HasSuffix(want[i], "Earlier"); summary != (r.Params.Temperature != nil && *r.Params.Temperature == 0.3) || summary != (r.Model == "scripted/small") {
 			t.Errorf("call %d went to %s with %+v", i, r.Model, r.Params)
 		}
 	}
@@ -84,7 +84,7 @@ func TestCompaction_thatFailedGoesOnAndIsNotPaidForTwice(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
 	s := newScene(t, func(r llm.Request) (llm.Response, error) {
-		if strings.HasPrefix(input(r), "Summarise") && broken.Load() {
+		if strings.HasPrefix(input(r), "Earlier") && broken.Load() {
 			return llm.Response{}, errors.New("no")
 		}
 		return long(r)
@@ -98,7 +98,7 @@ func TestCompaction_thatFailedGoesOnAndIsNotPaidForTwice(t *testing.T) {
 	for _, r := range s.asked[2:5] {
 		shown = append(shown, firstWords(r))
 	}
-	if got := strings.Join(shown, ", "); got != "s0 s0 Summarise, s0 s0 Summarise, Summary s1 s1 s2" {
+	if got := strings.Join(shown, ", "); got != "s0 s0 Earlier, s0 s0 Earlier, Summary s1 s1 s2" {
 		t.Errorf("shown: %s", got)
 	}
 }
@@ -157,7 +157,7 @@ pattern:
 	}
 	sums := 0
 	for _, r := range s.asked {
-		if strings.HasPrefix(input(r), "Summarise") {
+		if strings.HasPrefix(input(r), "Earlier") {
 			sums++
 		}
 		if shown := firstWords(r); input(r) > "t2" && strings.HasPrefix(input(r), "t") && shown != "Summary t1 t1 "+input(r) {

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -17,7 +20,7 @@ import (
 type ForkOptions struct {
 	At        int64             // the version; 0: the last one
 	ID, Name  string            // of the new session; an empty id is made
-	Variables spec.Map[string]  // other values; what is done stays as it is
+	Variables spec.Map[string]  // other values; what is done stays as it is, but for changed items of a list
 	Outputs   map[string]string // other answers of finished units; what came after them is done again
 }
 
@@ -53,29 +56,35 @@ func (o ForkOptions) changes(ctx context.Context, s session.Session) ([]session.
 	if err != nil {
 		return nil, err
 	}
-	var changes []session.Change
+	var (
+		changes, answers []session.Change
+		again            = map[string]bool{} // what is to be done again
+		list             = r.reaches(ctx)
+	)
 	if len(o.Variables) > 0 {
-		changed, err := r.withVariables(o.Variables)
+		changed, err := r.withVariables(o.Variables, list, again)
 		if err != nil {
 			return nil, err
 		}
 		changes = append(changes, changed)
 	}
-	if len(o.Outputs) > 0 {
-		edited, err := r.withOutputs(ctx, o.Outputs)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, edited...)
+	if answers, err = r.withOutputs(o.Outputs, list, again); err != nil {
+		return nil, err
 	}
+	if len(again) > 0 {
+		changes = append(changes, r.index.resetOf(slices.Sorted(maps.Keys(again))))
+	}
+	changes = append(changes, answers...)
 	if row := r.row(StatusPaused, "", s, changes); len(changes) > 0 && *s.Info().Workflow != row {
 		changes = append(changes, session.WorkflowRowChanged{Workflow: row})
 	}
 	return changes, nil
 }
 
-// withVariables puts other variables in force.
-func (r *run) withVariables(vars spec.Map[string]) (session.WorkflowSpecChanged, error) {
+// withVariables puts other variables in force. What is done stays as it is, but
+// items of a list that are not what they were are done again, and what is made
+// of all items.
+func (r *run) withVariables(vars spec.Map[string], list []reached, again map[string]bool) (session.WorkflowSpecChanged, error) {
 	change := session.WorkflowSpecChanged{Spec: r.index.spec, Runtime: r.index.runtime}
 	all := slices.Clone(r.vars)
 	for _, v := range vars {
@@ -85,34 +94,49 @@ func (r *run) withVariables(vars spec.Map[string]) (session.WorkflowSpecChanged,
 	if err == nil {
 		err = made.Complete()
 	}
+	if err != nil {
+		return change, err
+	}
 	for _, v := range all {
 		change.Variables = append(change.Variables, session.RunVariable{Name: v.Name, Value: v.Value})
 	}
-	return change, err
+	r.units = countUnits(made.Pattern)
+	p := made.Pattern.Parallel
+	if p == nil || p.ForEach == nil {
+		return change, nil
+	}
+	before, same := r.spec.Pattern.Parallel.Branches, map[string]bool{}
+	for i := range min(len(before), len(p.Branches)) {
+		same[p.Branches[i].ID] = reflect.DeepEqual(before[i].Item, p.Branches[i].Item)
+	}
+	if len(before) == len(p.Branches) && !slices.Contains(slices.Collect(maps.Values(same)), false) {
+		return change, nil
+	}
+	for _, o := range list {
+		id, ofItem := strings.CutPrefix(o.key, "branch/")
+		id, _, _ = strings.Cut(id, "/")
+		if !ofItem || !same[id] {
+			again[o.key] = true
+		}
+	}
+	return change, nil
 }
 
-// withOutputs gives units other answers.
-func (r *run) withOutputs(ctx context.Context, outputs map[string]string) ([]session.Change, error) {
-	replayed := r.replayer()
-	_, _, _ = replayed.replay(ctx) // how far it comes does not matter
-	var units []string
+// withOutputs returns what gives units other answers.
+func (r *run) withOutputs(outputs map[string]string, list []reached, again map[string]bool) (changes []session.Change, err error) {
 	for unit := range outputs {
 		if e := r.index.units[unit]; e == nil || !e.done || e.agent == "" {
 			return nil, &session.InvalidError{Field: "unit", Reason: fmt.Sprintf("no agent has finished %q", unit)}
 		}
-		reset, err := r.resetFrom(ctx, unit)
+		units, err := from(unit, list)
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range reset.Units {
-			if !slices.Contains(units, key) {
-				units = append(units, key)
-			}
+		for _, key := range units {
+			again[key] = true
 		}
 	}
-	slices.Sort(units)
-	changes := []session.Change{r.index.resetOf(units)}
-	for _, o := range replayed.reached { // in the order of the program
+	for _, o := range list {
 		text, edited := outputs[o.key]
 		if !edited {
 			continue

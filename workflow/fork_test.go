@@ -2,6 +2,8 @@ package workflow_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -51,5 +53,61 @@ func TestFork_refusesWhatTheRunDoesNotHave(t *testing.T) {
 		if _, err := workflow.Fork(t.Context(), s.rt, s.id, o); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Another list for a for_each: items that are not what they were are done again,
+// and what is made of them all; the others keep their answers.
+func TestFork_anotherListDoesChangedItemsAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.completes("re: a=re: 0 a;b=re: 1 b;c=re: 2 c;d=re: 3 d;")(s.start(eachSpec, "towns", `["a", "b", "c", "d"]`))
+	parent := s.id
+	for list, want := range map[string]struct {
+		asked string
+		done  int // before the fork goes on
+	}{
+		`["a", "x", "c"]`:                {"1 x|a=re: 0 a;x=re: 1 x;c=re: 2 c;", 2},
+		`["a", "b", "c", "d", "e"]`:      {"4 e|a=re: 0 a;b=re: 1 b;c=re: 2 c;d=re: 3 d;e=re: 4 e;", 4},
+		`["a","b","c","d"]`:              {"", 5},
+		`[{"k":1}, "b", "c", "d"]`:       {`0 {'k': 1}|{'k': 1}=re: 0 {'k': 1};b=re: 1 b;c=re: 2 c;d=re: 3 d;`, 3},
+		`["a", "b", "c", "d", "d", "d"]`: {"4 d|5 d|a=re: 0 a;b=re: 1 b;c=re: 2 c;d=re: 3 d;d=re: 4 d;d=re: 5 d;", 4},
+	} {
+		before := s.calls()
+		fork, err := workflow.Fork(t.Context(), s.rt, parent, workflow.ForkOptions{Variables: spec.Map[string]{{Name: "towns", Value: list}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fork.Info().Workflow.UnitsDone; got != want.done {
+			t.Errorf("%s: the fork has %d units done, want %d", list, got, want.done)
+		}
+		s.id = fork.ID()
+		if res, err := s.resume(workflow.ResumeOptions{}); err != nil || res.Status != workflow.StatusCompleted {
+			t.Errorf("%s: the fork ended as %+v (%v)", list, res, err)
+		}
+		asked := s.inputs()[before:]
+		slices.Sort(asked)
+		if got := strings.Join(asked, "|"); got != want.asked {
+			t.Errorf("%s: the models were asked %s, want %s", list, got, want.asked)
+		}
+	}
+}
+
+// An answer that is given with another list counts, and what it is an answer for.
+func TestFork_anotherListWithAnswers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.completes("re: a=re: 0 a;b=re: 1 b;")(s.start(eachSpec, "towns", `["a", "b"]`))
+	before := s.calls()
+	fork, err := workflow.Fork(t.Context(), s.rt, s.id, workflow.ForkOptions{
+		Variables: spec.Map[string]{{Name: "towns", Value: `["x", "b"]`}}, Outputs: map[string]string{"branch/1/step/0": "mine"},
+	})
+	if err != nil || fork.Info().Workflow.UnitsDone != 1 {
+		t.Fatalf("the fork is %+v (%v)", fork.Info().Workflow, err)
+	}
+	s.id = fork.ID()
+	s.completes("re: x=re: 0 x;b=mine;")(s.resume(workflow.ResumeOptions{}))
+	if got := strings.Join(s.inputs()[before:], "|"); got != "0 x|x=re: 0 x;b=mine;" {
+		t.Errorf("the models were asked %s", got)
 	}
 }

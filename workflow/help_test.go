@@ -135,7 +135,7 @@ func runtime(t *testing.T, st store.Store) *holdfast.Runtime {
 }
 
 // written is a spec in a file.
-func written(t *testing.T, text string) string {
+func written(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spec.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -45,7 +45,8 @@ type member struct{ group, number int }
 
 // reach notes that a run that only replays has come to a unit.
 func (r *run) reach(key string, read func(text string) (json.RawMessage, error)) {
-	if r.runner == nil && !slices.ContainsFunc(r.reached, func(o reached) bool { return o.key == key }) {
+	if r.runner == nil && !r.came[key] {
+		r.came[key] = true
 		r.reached = append(r.reached, reached{key, slices.Clone(r.at), read})
 	}
 }
@@ -60,18 +61,22 @@ func (o reached) sees(later reached) bool {
 	return true
 }
 
-// resetFrom returns the change that takes back a unit and all that came after it.
-func (r *run) resetFrom(ctx context.Context, unit string) (session.UnitsReset, error) {
+// reaches returns what the program has come to, in its order.
+func (r *run) reaches(ctx context.Context) []reached {
 	replayed := r.replayer()
 	_, _, _ = replayed.replay(ctx) // how far it comes does not matter
-	list := replayed.reached
+	return replayed.reached
+}
+
+// from returns a unit and all that came after it.
+func from(unit string, list []reached) ([]string, error) {
 	first := slices.IndexFunc(list, func(o reached) bool { return o.key == unit })
 	if first < 0 {
 		keys := make([]string, len(list))
 		for i, o := range list {
 			keys[i] = o.key
 		}
-		return session.UnitsReset{}, &session.InvalidError{Field: "unit", Reason: fmt.Sprintf(
+		return nil, &session.InvalidError{Field: "unit", Reason: fmt.Sprintf(
 			"the run has not come to %q; it has come to: %s", unit, cmp.Or(strings.Join(keys, ", "), "none"))}
 	}
 	var units []string
@@ -80,20 +85,23 @@ func (r *run) resetFrom(ctx context.Context, unit string) (session.UnitsReset, e
 			units = append(units, o.key)
 		}
 	}
-	return r.index.resetOf(units), nil
+	return units, nil
 }
 
 // resetOf returns the change that takes back units, with the summaries that
 // cover some of them and the end of the run.
 func (x *index) resetOf(units []string) session.UnitsReset {
 	change := session.UnitsReset{Units: units}
+	given := make(map[string]bool, len(units))
+	for _, unit := range units {
+		given[unit] = true
+	}
 	for key, e := range x.units {
 		covers := e.result
-		if slices.Contains(units, key) {
+		if given[key] {
 			continue
 		}
-		if key == artifactsUnit || isSummary(key) &&
-			(slices.Contains(units, covers.For) || slices.Contains(units, covers.From) || slices.Contains(units, covers.UpTo)) {
+		if key == artifactsUnit || isSummary(key) && (given[covers.For] || given[covers.From] || given[covers.UpTo]) {
 			change.Units = append(change.Units, key)
 		}
 	}
@@ -124,10 +132,11 @@ func (x *index) misfits() []string {
 func (a *attempt) takeBack(ctx context.Context) error {
 	var change session.UnitsReset
 	if a.redo != "" {
-		var err error
-		if change, err = a.run.resetFrom(ctx, a.redo); err != nil {
+		units, err := from(a.redo, a.run.reaches(ctx))
+		if err != nil {
 			return err
 		}
+		change = a.run.index.resetOf(units)
 	} else {
 		tries := a.run.index.misfits()
 		_, _, err := a.run.replayer().replay(ctx)

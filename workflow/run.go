@@ -27,12 +27,13 @@ type run struct {
 	runner *runner // nil: the run only replays
 
 	// Of a run that only replays.
-	trial    *trial    // an answer to check
-	recorder *Recorder // adds to the index what was done elsewhere
-	finished []source  // what is finished, in the order of the program
-	started  []source  // what was started and is not finished
-	reached  []reached // units and questions that the log has, in the order of the program
-	at       []member  // what the program is in at present
+	trial    *trial          // an answer to check
+	recorder *Recorder       // adds to the index what was done elsewhere
+	finished []source        // what is finished, in the order of the program
+	started  []source        // what was started and is not finished
+	reached  []reached       // units and questions that the log has, in the order of the program
+	came     map[string]bool // to their keys
+	at       []member        // what the program is in at present
 
 	mu      sync.Mutex // guards what follows
 	index   *index
@@ -90,7 +91,7 @@ func readRun(s session.Session) (*run, error) {
 }
 
 func newRun(id string, x *index, s *spec.Spec, snap *spec.Snapshot, vars spec.Map[string]) (*run, error) {
-	r := &run{id: id, spec: s, snap: snap, vars: vars, index: x, base: template.Scope{}, warn: func(string, ...any) {}}
+	r := &run{id: id, spec: s, snap: snap, vars: vars, index: x, base: template.Scope{}, came: map[string]bool{}, warn: func(string, ...any) {}}
 	for _, in := range s.Inputs.Values {
 		v, err := template.From(in.Value)
 		if err != nil {
@@ -103,7 +104,7 @@ func newRun(id string, x *index, s *spec.Spec, snap *spec.Snapshot, vars spec.Ma
 
 // replayer returns a run that only replays what this one has done.
 func (r *run) replayer() *run {
-	return &run{id: r.id, spec: r.spec, snap: r.snap, vars: r.vars, base: r.base, index: r.index, warn: func(string, ...any) {}}
+	return &run{id: r.id, spec: r.spec, snap: r.snap, vars: r.vars, base: r.base, index: r.index, came: map[string]bool{}, warn: func(string, ...any) {}}
 }
 
 // replay runs the program over what the index has. The error says how far it

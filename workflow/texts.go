@@ -203,9 +203,6 @@ func nodeText(id string, before []string) string {
 	return text + " These nodes have run before it: " + strings.Join(before, ", ") + "."
 }
 
-// summaryText asks for a summary of what an agent has said and heard.
-const summaryText = "Summarise the conversation so far in a few sentences: what was asked, what was found and decided, and what is still open. Answer with the summary alone."
-
 // summarisedText stands for the messages of a summary.
 func summarisedText(summary string) string { return "Summary of what was said before:\n" + summary }
 

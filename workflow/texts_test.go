@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
@@ -63,5 +64,5 @@ func TestTexts_areThoseOfTheGoldenFiles(t *testing.T) {
 	golden(t, "plan_again", planText(nil, nil, ptr(strings.Repeat("ü", 501))))
 	golden(t, "node", nodeText("end", []string{"a", "b"}))
 	golden(t, "node_first", nodeText("start", nil))
-	golden(t, "summary", summaryText+"\n"+summarisedText("All is well."))
+	golden(t, "summary", memory.SummaryQuestion+"\n"+summarisedText("All is well."))
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/definition"
+	"github.com/holdfast-dev/holdfast/internal/demo"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
@@ -53,6 +54,9 @@ func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 	}
 	if o.model == "" {
 		o.model = offline.Name
+	}
+	if p.demo {
+		o.models.local[demo.Name] = demo.Model{Pace: pace}
 	}
 	return o, nil
 }

@@ -63,6 +63,7 @@ type program struct {
 	otlp        string // the collector that spans are sent to
 	noWeb       bool   // agents get no tools that use the web
 	debug       bool   // a stack when the program fails
+	demo        bool   // sample sessions, and the model that they use
 	permissions permissions
 
 	agentsRun bool // this command runs agents
@@ -159,7 +160,7 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.versionCommand())
 	return root
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/demo"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/anthropic"
 	"github.com/holdfast-dev/holdfast/llm/catalog"
@@ -78,6 +79,9 @@ func (e *engine) model(m spec.Model) (string, llm.Model, error) {
 	}
 	if m.Provider == offlineProvider {
 		pace, err := e.pace()
+		if e.demo {
+			return demo.Name, demo.Model{Pace: pace}, err
+		}
 		return offline.Name, offline.Model{Pace: pace}, err
 	}
 	conn, ok := m.Connection(e.env())

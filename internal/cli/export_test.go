@@ -112,7 +112,7 @@ func startStoryServer(args []string) (url, key string, stop func() int) {
 			url, _, _ = strings.Cut(after, " ")
 		}
 	}
-	if key == "" && lines.Scan() {
+	for url != "" && key == "" && lines.Scan() {
 		key = storyKey.FindString(lines.Text())
 	}
 	if url == "" {

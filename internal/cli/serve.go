@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/web"
+	"github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -43,6 +44,7 @@ func (p *program) serveCommand() *cobra.Command {
 
   holdfast serve                                     on 127.0.0.1:8420, for this machine
   holdfast serve --listen :8420 --host api.example   for others, behind a proxy that ends TLS
+  holdfast serve --demo                              with sample sessions, to look around
   curl -H "Authorization: Bearer $KEY" localhost:8420/v1/sessions
 
 Every request needs a key, also on this machine: "holdfast keys create" makes one. The
@@ -55,8 +57,16 @@ turns, inboxes, tasks, runs and schedules. --no-work leaves that to others.
 
 At the end the server takes no new streams, gives turns --drain to finish and then
 interrupts them: nothing is lost, any process can continue them.`,
+		PreRunE: p.chooseDemoStore,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.address = s.address()
+			if p.demo {
+				remove, err := p.prepareDemo()
+				if err != nil {
+					return err
+				}
+				defer remove()
+			}
 			return p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.serve(ctx, e, s) })(cmd, args)
 		},
 	}
@@ -76,6 +86,7 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.StringVar(&s.oidc.ClientID, "oidc-client-id", "", "this server as the issuer knows it, for browsers that log in there (default: the audience;\na secret comes from HOLDFAST_OIDC_CLIENT_SECRET)")
 	s.slots.addFlags(cmd)
 	p.addTraceFlag(cmd)
+	f.BoolVar(&p.demo, "demo", false, "begin with sample sessions, in memory unless --store is given, on a model that needs no key")
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
 	return p.addSettings(p.addPermissionFlags(cmd))
@@ -130,6 +141,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
+	config.Nodes, config.Node = node.New(e.rt, p.now), p.newSelf()
 	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
 		s.oidc.ClientSecret = p.getenv("HOLDFAST_OIDC_CLIENT_SECRET")
 		config.OIDC = &s.oidc
@@ -140,7 +152,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	var background *worker.Worker
 	if config.Work != nil && !s.noWork {
 		var err error
-		if background, err = p.newWorker(e, config, s.slots, config.Logger); err != nil {
+		if background, err = p.newWorker(e, config, s.slots, config.Node, config.Logger); err != nil {
 			return err
 		}
 		config.Loads = background.Loads
@@ -168,6 +180,8 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if first != "" {
 		p.err.status("an administrator's key, shown this once: %s", first)
 	}
+	leave := p.beNode(ctx, e, config.Node)
+	defer leave()
 	worked := make(chan struct{})
 	go func() {
 		defer close(worked)
@@ -183,11 +197,17 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		}
 		ended <- listening.Serve(listener)
 	}()
+	if p.demo {
+		if err := p.fillDemo(ctx, e, keys, s.pageURL(listener.Addr(), s.prefix)); err != nil {
+			p.err.warn("%v", err)
+		}
+	}
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
+	config.Node.Drain()
 	p.err.status("ending: turns have %s to finish", s.slots.drain)
 	err = p.endServer(context.WithoutCancel(ctx), listening, s.slots.drain)
 	<-worked

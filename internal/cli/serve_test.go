@@ -121,6 +121,18 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	if i, err := c.Info(ctx, made.ID()); err != nil || i.Version != 3 {
 		t.Errorf("%+v, %v", i, err)
 	}
+	for {
+		nodes := exec.CommandContext(ctx, "holdfast", "nodes", "list")
+		nodes.Env = send.Env
+		out, err := nodes.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if strings.Contains(string(out), "chat 0/32") && strings.Contains(string(out), "ready") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	following := make(chan error, 1)
 	go func() {
 		for range c.Follow(ctx, made.ID(), 0) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
@@ -54,10 +55,13 @@ is killed, another takes up.`,
 			if err := p.addWork(e, &c); err != nil {
 				return err
 			}
-			w, err := p.newWorker(e, c, s, p.requestLog(quiet))
+			self := p.newSelf()
+			w, err := p.newWorker(e, c, s, self, p.requestLog(quiet))
 			if err != nil {
 				return err
 			}
+			leave := p.beNode(ctx, e, self)
+			defer leave()
 			p.err.status("working on what waits in %s", e.url)
 			w.Run(ctx)
 			p.err.status("ended")
@@ -72,7 +76,7 @@ is killed, another takes up.`,
 
 // newWorker makes a worker for everything that a server with this configuration
 // can work on.
-func (p *program) newWorker(e *env, c server.Config, s slots, log *slog.Logger) (*worker.Worker, error) {
+func (p *program) newWorker(e *env, c server.Config, s slots, self *node.Self, log *slog.Logger) (*worker.Worker, error) {
 	for name, n := range map[string]int{"turns": s.turns, "tasks": s.tasks, "runs": s.runs} {
 		if n < 1 {
 			return nil, &session.InvalidError{Field: name, Reason: fmt.Sprintf("%d is less than 1", n)}
@@ -88,8 +92,12 @@ func (p *program) newWorker(e *env, c server.Config, s slots, log *slog.Logger) 
 			return workflow.ResumeOptions{Host: host}, err
 		})
 	}
-	return worker.New(worker.Config{
-		Runtime: e.rt, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain,
+	w, err := worker.New(worker.Config{
+		Runtime: e.rt, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain, Paused: self.Draining,
 		Fire: schedule.New(e.rt, p.now, log).Fire, Logger: log, Now: p.now,
 	})
+	if err == nil {
+		self.Loads = w.Loads
+	}
+	return w, err
 }

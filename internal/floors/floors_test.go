@@ -82,15 +82,19 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5, also: []string{"worker", "client"}},
+	"server":           {floor: 5, also: []string{"worker", "client", "node"}},
 	"client":           {floor: 5},
 
 	// The page, as it is built.
 	"internal/web": {floor: 0},
 
+	// The sample sessions of the page.
+	"internal/demo": {floor: 2},
+
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},
 	"worker":   {floor: 5},
+	"node":     {floor: 5, also: []string{"worker"}},
 
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},

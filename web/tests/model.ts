@@ -55,7 +55,7 @@ export async function startWorkplace(flags: string[] = []): Promise<Server & { f
       case 'run':
         return { calls: [{ name: 'shell', arguments: { command: rest } }] }
       case 'ask':
-        return { calls: [{ name: 'request_user_input', arguments: { question: rest } }] }
+        return { calls: [{ name: 'request_user_input', arguments: { question: rest, options: rest.includes(' or ') ? rest.split(' or ') : undefined } }] }
       case 'list':
         return { calls: [{ name: 'task_list_create', arguments: { items: rest.split(', ').map((title) => ({ title })) } }] }
     }

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/node"
+)
+
+func (p *program) nodesCommand() *cobra.Command {
+	return group("nodes", "see the processes that work on a store", p.nodesListCommand(),
+		p.nodesDrainCommand("drain ID", "have a node take no new work; what it works on it finishes", true),
+		p.nodesDrainCommand("undrain ID", "have a node take work again", false))
+}
+
+func (p *program) nodesListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "list the nodes that live", Args: cobra.NoArgs,
+		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+			list, err := node.New(e.rt, p.now).List(ctx)
+			if err != nil {
+				return err
+			}
+			if p.json {
+				return p.printJSON(list)
+			}
+			if len(list) == 0 {
+				p.err.status("no process works on the store; start one with: holdfast serve")
+				return nil
+			}
+			t := table{head: []string{"ID", "ADDRESS", "VERSION", "STARTED", "WORK", "STATE"}, flex: 1}
+			for _, n := range list {
+				var loads []string
+				for _, l := range n.Loads {
+					loads = append(loads, fmt.Sprintf("%s %d/%d", l.Kind, l.Running, l.Slots))
+				}
+				state := "ready"
+				if n.Draining {
+					state = "draining"
+				}
+				t.add(cell{n.ID, cyan}, cell{oneLine(n.Address), plain}, cell{n.Version, plain}, cell{ago(n.StartedAt, p.now()), dim}, cell{strings.Join(loads, ", "), plain}, cell{state, plain})
+			}
+			return p.out.print(t.layout(p.out))
+		}),
+	}
+}
+
+func (p *program) nodesDrainCommand(use, short string, draining bool) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+			if err := node.New(e.rt, p.now).Drain(ctx, args[0], draining, "cli"); err != nil {
+				return err
+			}
+			p.err.status("the node %s was told", args[0])
+			return nil
+		}),
+	}
+}
+
+// newSelf returns this process as a node.
+func (p *program) newSelf() *node.Self {
+	return &node.Self{ID: "node-" + uuid.NewString()[:8], Address: p.address, Version: thisBuild().Version}
+}
+
+// beNode shows this process among the nodes until leave is called.
+func (p *program) beNode(ctx context.Context, e *env, self *node.Self) (leave func()) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		node.New(e.rt, p.now).Run(ctx, self)
+	}()
+	return func() { stop(); <-ended }
+}
