@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestServer_worksOnTasks(t *testing.T) {
 	if code := d.run(strings.NewReader(""), "task", "start", "write it down", "--title", "note", "--plan", "none"); code != exitWaiting {
 		t.Fatalf("exit code %d:\n%s", code, d.err)
 	}
-	id := strings.Fields(d.must("", "task", "list"))[5]
+	id := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(d.must("", "task", "list", "--json"))[1]
 	if shown := d.must("", "task", "show", id); !strings.Contains(shown, "note · blocked") || !strings.Contains(shown, "note.txt") {
 		t.Errorf("shown is %s", shown)
 	}
