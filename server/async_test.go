@@ -42,7 +42,7 @@ func TestAsync_theAnswerComesAfterTheResponse(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	refused(t, n.do("POST", at+"/messages", request{body: map[string]any{"text": " "}, header: map[string]string{"Prefer": "respond-async"}}), 422, "invalid")
-	refused(t, n.do("POST", at+"/continue", request{header: map[string]string{"Prefer": "respond-async"}}), 422, "invalid")
+	refused(t, n.do("POST", at+"/continue", request{header: map[string]string{"Prefer": "respond-async"}}), 422, "nothing_to_do")
 }
 
 func TestAsync_retry(t *testing.T) {
