@@ -59,6 +59,18 @@ type Choice struct {
 	Rule  *Rule  `json:"rule,omitempty"`
 }
 
+// Action returns what choosing it does to a call that waits for an approval,
+// "" where that cannot be told.
+func (c Choice) Action() ResponseAction {
+	switch {
+	case c.Rule != nil && c.Rule.Effect == EffectAllow, c.Rule == nil && strings.HasPrefix(c.Value, "allow_"):
+		return RespondApprove
+	case c.Rule != nil && c.Rule.Effect == EffectDeny, c.Rule == nil && strings.HasPrefix(c.Value, "deny_"):
+		return RespondDeny
+	}
+	return ""
+}
+
 // ResponseAction is what a response does to a pending call.
 type ResponseAction string
 
@@ -131,8 +143,12 @@ func (p PendingCall) Check(r Response) error {
 		for i, c := range p.Choices {
 			values[i] = c.Value
 		}
-		if !slices.Contains(values, wanted) {
+		i := slices.Index(values, wanted)
+		if i < 0 {
 			return invalid("choice", "%s is not offered; choose one of %s", quoted(wanted), listed(values))
+		}
+		if does := p.Choices[i].Action(); p.Kind == PendingApproval && does != "" && does != r.Action {
+			return invalid("choice", "%s does not %s the call; use %s", quoted(wanted), r.Action, quoted(string(does)))
 		}
 	}
 	if r.Action == RespondAnswer && r.Text == "" && !p.BySpec() { // a spec may take the empty text for an answer

@@ -69,6 +69,9 @@ func TestPending_endsWithItsExecutionAndIsNotInherited(t *testing.T) {
 
 func TestPendingCall_Check(t *testing.T) {
 	question := session.PendingCall{ID: "q", Kind: session.PendingQuestion, Choices: []session.Choice{{Value: "red"}, {Value: "blue"}}}
+	approval := session.PendingCall{Kind: session.PendingApproval, Choices: []session.Choice{
+		{Value: "deny_once"}, {Value: "allow_once"}, {Value: "never", Rule: &session.Rule{Effect: session.EffectDeny}}, {Value: "mine"},
+	}}
 	for name, c := range map[string]struct {
 		call session.PendingCall
 		r    session.Response
@@ -78,6 +81,12 @@ func TestPendingCall_Check(t *testing.T) {
 		"deny an approval":        {session.PendingCall{Kind: session.PendingApproval}, session.Response{Action: session.RespondDeny}, true},
 		"answer an approval":      {session.PendingCall{Kind: session.PendingApproval}, session.Response{Action: session.RespondAnswer, Text: "x"}, false},
 		"a choice nobody offered": {session.PendingCall{Kind: session.PendingApproval}, session.Response{Action: session.RespondApprove, Choice: "always"}, false},
+		"a choice that approves":  {approval, session.Response{Action: session.RespondApprove, Choice: "allow_once"}, true},
+		"approve by a denial":     {approval, session.Response{Action: session.RespondApprove, Choice: "deny_once"}, false},
+		"approve by a deny rule":  {approval, session.Response{Action: session.RespondApprove, Choice: "never"}, false},
+		"deny by a deny rule":     {approval, session.Response{Action: session.RespondDeny, Choice: "never"}, true},
+		"deny by an approval":     {approval, session.Response{Action: session.RespondDeny, Choice: "allow_once"}, false},
+		"a choice of one's own":   {approval, session.Response{Action: session.RespondApprove, Choice: "mine"}, true},
 		"an offered answer":       {question, session.Response{Action: session.RespondAnswer, Text: "red"}, true},
 		"another answer":          {question, session.Response{Action: session.RespondAnswer, Text: "green"}, false},
 		"no answer":               {session.PendingCall{Kind: session.PendingQuestion}, session.Response{Action: session.RespondAnswer}, false},

@@ -209,7 +209,7 @@ func readResponse(call session.PendingCall, text string) (action session.Respons
 	case call.Kind == session.PendingQuestion:
 		return session.RespondAnswer, "", text
 	case chosen:
-		return actionOf(choices[n-1]), choices[n-1].Value, ""
+		return choices[n-1].Action(), choices[n-1].Value, ""
 	}
 	switch strings.ToLower(text) {
 	case "y", "yes":
@@ -218,14 +218,6 @@ func readResponse(call session.PendingCall, text string) (action session.Respons
 		return session.RespondDeny, "", ""
 	}
 	return "", "", ""
-}
-
-// actionOf returns what choosing an answer to an approval does.
-func actionOf(c session.Choice) session.ResponseAction {
-	if strings.HasPrefix(c.Value, "allow") {
-		return session.RespondApprove
-	}
-	return session.RespondDeny
 }
 
 // describeCall shows a question, or a call with everything it would do.

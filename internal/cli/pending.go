@@ -151,9 +151,6 @@ func (p *program) readRespond(ctx context.Context, s session.Session, args []str
 		return r, err
 	}
 	r.PendingID = call.ID
-	if i := slices.IndexFunc(call.Choices, func(c session.Choice) bool { return c.Value == r.Choice }); i >= 0 && call.Kind == session.PendingApproval && actionOf(call.Choices[i]) != r.Action {
-		return r, &session.InvalidError{Field: "choice", Reason: fmt.Sprintf("%s does not %s the call", r.Choice, r.Action)}
-	}
 	return r, nil
 }
 

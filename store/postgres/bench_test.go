@@ -195,6 +195,41 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// BenchmarkList_metadata finds one session among many by its metadata; each of
+// the others has metadata of its own.
+func BenchmarkList_metadata(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
+			url := pgtest.Schema(b)
+			st := open(b, url, postgres.Config{})
+			create(b, st, "first")
+			conn := pgtest.Connect(b, url)
+			multiply(b, conn, n)
+			for _, statement := range []string{
+				"UPDATE listing SET tagged = true", "INSERT INTO tags (tenant, tag, sid) SELECT tenant, sid, sid FROM sessions ON CONFLICT DO NOTHING",
+				"ANALYZE listing", "ANALYZE tags",
+			} {
+				if _, err := conn.Exec(b.Context(), statement); err != nil {
+					b.Fatal(err)
+				}
+			}
+			s, err := fresh(b, "wanted").With(noon(), session.MetadataWritten{Key: "customer", Value: json.RawMessage(`"ann"`)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := st.Create(b.Context(), s, store.Commit{ID: "c", At: noon()}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				page, err := st.List(b.Context(), session.DefaultTenant, store.Query{Metadata: map[string]string{"customer": "ann"}})
+				if err != nil || len(page.Items) != 1 {
+					b.Fatal(len(page.Items), err)
+				}
+			}
+		})
+	}
+}
+
 // multiply makes so many copies of the first session's row.
 func multiply(b *testing.B, conn *pgx.Conn, n int) {
 	b.Helper()

@@ -27,6 +27,13 @@ func TestMain(m *testing.M) {
 		fmt.Println("escaped")
 		os.Exit(0)
 	}
+	if filepath.Base(os.Args[0]) == "unprivileged" {
+		if err := runUnprivileged(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -86,6 +93,12 @@ func escape(how, target string) error {
 // addEscape copies the hostile program into a workspace.
 func addEscape(t *testing.T, dir string) {
 	t.Helper()
+	addProgram(t, dir, "escape")
+}
+
+// addProgram copies this binary under the name that decides what it does.
+func addProgram(t *testing.T, dir, name string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +110,7 @@ func addEscape(t *testing.T, dir string) {
 	// A process that another test starts meanwhile would inherit the open file,
 	// and the system runs no program that is open for writing.
 	syscall.ForkLock.RLock()
-	err = os.WriteFile(filepath.Join(dir, "escape"), raw, 0o700) //nolint:gosec // it is a program
+	err = os.WriteFile(filepath.Join(dir, name), raw, 0o700) //nolint:gosec // it is a program
 	syscall.ForkLock.RUnlock()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +66,7 @@ func (s *Sandbox) newRuleset(f folders) (*ruleset, error) {
 		return nil, fmt.Errorf("make Landlock rules: %w", errno)
 	}
 	r := &ruleset{fd: int(fd), handled: attr.Access_fs, denied: findDenied(s.c.Deny)}
-	var err error
+	err := r.denyLinks(s.c.Dir)
 	for _, t := range toolchains() {
 		err = errors.Join(err, r.grant(t.folder, toRead))
 	}
@@ -100,6 +101,43 @@ func findDenied(paths []string) []denied {
 		found = append(found, denied{resolved, info})
 	}
 	return found
+}
+
+// denyLinks denies the other names that denied files have in the workspace: a
+// rule is about a name, and a hard link is one more name of the same file. It
+// walks the workspace only if a denied file has several names. It does not look
+// for links to what is within a denied folder.
+func (r *ruleset) denyLinks(workspace string) error {
+	linked := slices.DeleteFunc(slices.Clone(r.denied), func(d denied) bool { return !hasLinks(d.info) })
+	if len(linked) == 0 {
+		return nil
+	}
+	workspace, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		return fmt.Errorf("look for links to denied files: %w", err)
+	}
+	return filepath.WalkDir(workspace, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil && entry != nil && entry.IsDir() {
+			return fs.SkipDir // a command cannot read it either
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return nil //nolint:nilerr // it has gone
+		}
+		info, err := entry.Info()
+		if err == nil && hasLinks(info) && slices.ContainsFunc(linked, func(d denied) bool { return os.SameFile(d.info, info) }) {
+			r.denied = append(r.denied, denied{path, info})
+		}
+		return nil
+	})
+}
+
+// hasLinks reports a file with more than one name.
+func hasLinks(info fs.FileInfo) bool {
+	if info == nil || !info.Mode().IsRegular() {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink > 1
 }
 
 // handledBy returns the rights that a version of Landlock knows.

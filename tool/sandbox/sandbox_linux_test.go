@@ -266,6 +266,8 @@ func TestSandbox_deniedPathsInTheWorkspaceStayClosed(t *testing.T) {
 		{"mv .env x", "cat x"},
 		{"ln .env x", "cat x"},
 		{"cat hard.link"},
+		{"cat linked/hard.link"},
+		{"echo x >> linked/hard.link"},
 		{"ln -s .env x; cat x"},
 		{"mv sub/private sub/open", "cat sub/open/key"},
 		{"mv sub other", "cat other/private/key"},
@@ -281,8 +283,11 @@ func TestSandbox_deniedPathsInTheWorkspaceStayClosed(t *testing.T) {
 			write(t, filepath.Join(p.workspace, ".env"), secret)
 			write(t, filepath.Join(p.workspace, "sub", "private", "key"), secret)
 			write(t, filepath.Join(p.workspace, "open", "file"), "open text\n")
-			if err := os.Link(filepath.Join(p.workspace, ".env"), filepath.Join(p.workspace, "hard.link")); err != nil {
-				t.Fatal(err)
+			write(t, filepath.Join(p.workspace, "linked", "file"), "open text\n")
+			for _, link := range []string{"hard.link", "linked/hard.link"} {
+				if err := os.Link(filepath.Join(p.workspace, ".env"), filepath.Join(p.workspace, link)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			before := tree(t, filepath.Join(p.workspace, ".env")) + tree(t, filepath.Join(p.workspace, "sub", "private"))
 			s := newSandbox(t, sandbox.Config{Dir: p.workspace, Deny: []string{

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { startServer, type Server } from './harness'
 
 export type Asked = { messages: { role: string; content?: unknown }[]; tools?: { function: { name: string } }[] }
-export type Said = { text?: string; calls?: { name: string; arguments: unknown }[] }
+/** What the model says; with a status it fails instead. */
+export type Said = { status?: number; text?: string; calls?: { name: string; arguments: unknown }[] }
 
 /** Answers requests in the way of OpenAI. Returns what a server needs in its environment to know it as script/model. */
 export async function startModel(answer: (asked: Asked) => Said): Promise<{ env: Record<string, string>; end: () => void }> {
@@ -17,6 +18,11 @@ export async function startModel(answer: (asked: Asked) => Said): Promise<{ env:
     request.on('data', (chunk: Buffer) => (body += chunk.toString()))
     request.on('end', () => {
       const said = answer(JSON.parse(body || '{"messages":[]}') as Asked)
+      if (said.status) {
+        response.writeHead(said.status, { 'Content-Type': 'application/json' })
+        response.end(JSON.stringify({ error: { message: said.text ?? 'it failed', type: 'invalid_request_error' } }))
+        return
+      }
       const tool_calls = said.calls?.map((c, index) => ({ index, id: `call_${++calls}`, type: 'function', function: { name: c.name, arguments: JSON.stringify(c.arguments) } }))
       const choice = { index: 0, delta: { role: 'assistant', content: said.text ?? '', tool_calls }, finish_reason: tool_calls ? 'tool_calls' : 'stop' }
       response.writeHead(200, { 'Content-Type': 'text/event-stream' })
@@ -55,9 +61,9 @@ export async function startWorkplace(flags: string[] = []): Promise<Server & { f
       case 'run':
         return { calls: [{ name: 'shell', arguments: { command: rest } }] }
       case 'ask':
-        return { calls: [{ name: 'request_user_input', arguments: { question: rest } }] }
+        return { calls: [{ name: 'request_user_input', arguments: { question: rest, options: rest.includes(' or ') ? rest.split(' or ') : undefined } }] }
       case 'list':
-        return { calls: [{ name: 'task_list_create', arguments: { items: rest.split(', ').map((title) => ({ title })) } }] }
+        return { calls: [{ name: 'task_list_create', arguments: { items: rest.split(', ').map((title) => ({ title, status: 'pending' })) } }] }
     }
     return { text: 'It is done.' }
   })

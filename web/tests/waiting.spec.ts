@@ -68,6 +68,11 @@ test('an approval may hold for longer, and the lines say the same', async ({ pag
   await expect.poll(async () => JSON.stringify(await work.call('GET', `/v1/sessions/${id}/items`))).toContain('It is done.')
   await work.call('POST', `/v1/sessions/${id}/messages`, { text: 'write: a.txt second' })
   expect(readFileSync(join(work.folder, 'a.txt'), 'utf8')).toBe('second') // without being asked
+
+  // A question with choices is answered by one of them.
+  const asked = await startChat(work, 'chooser', 'ask: red or blue')
+  await page.getByRole('listitem').filter({ hasText: 'chooser' }).getByRole('button', { name: 'blue', exact: true }).click()
+  await expect.poll(async () => JSON.stringify(await work.call('GET', `/v1/sessions/${asked}/items`))).toContain('"text":"blue"')
   await page.getByLabel('Of which kind').selectOption('Tasks')
   await expect(page).toHaveURL(/kind=task/)
 })
