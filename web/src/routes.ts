@@ -7,6 +7,7 @@ import Log from './screens/Log.svelte'
 import Session from './screens/Session.svelte'
 import Sessions from './screens/Sessions.svelte'
 import TimeTravel from './screens/TimeTravel.svelte'
+import Task from './screens/Task.svelte'
 import Waiting from './screens/Waiting.svelte'
 
 export type Route = {
@@ -17,6 +18,8 @@ export type Route = {
   nav?: { label: string; keys: string }
   /** A part of a session's screens, shown as a tab. */
   tab?: string
+  /** Of sessions of this kind alone. */
+  kind?: 'task' | 'workflow'
 }
 
 const screen = (component: unknown): Route['screen'] => component as Route['screen']
@@ -30,6 +33,7 @@ export const routes: Route[] = [
   { path: '/sessions/:ref/log', screen: screen(Log), title: 'Log', tab: 'Log' },
   { path: '/sessions/:ref/diff', screen: screen(Differences), title: 'Differences', tab: 'Differences' },
   { path: '/sessions/:ref/forks', screen: screen(Forks), title: 'Forks', tab: 'Forks' },
+  { path: '/sessions/:ref/task', screen: screen(Task), title: 'Task', tab: 'Task', kind: 'task' },
 ]
 
 /** The address of a session, or of one of its tabs. */
