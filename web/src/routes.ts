@@ -1,6 +1,8 @@
 // Every screen of the page, in one place. A screen is one file; it gets the
 // values of its path as properties. The first route that matches counts.
 import type { Component } from 'svelte'
+import Catalogue from './screens/Catalogue.svelte'
+import Cost from './screens/Cost.svelte'
 import Differences from './screens/Differences.svelte'
 import Forks from './screens/Forks.svelte'
 import Log from './screens/Log.svelte'
@@ -9,6 +11,7 @@ import Sessions from './screens/Sessions.svelte'
 import TimeTravel from './screens/TimeTravel.svelte'
 import Task from './screens/Task.svelte'
 import Waiting from './screens/Waiting.svelte'
+import Work from './screens/Work.svelte'
 
 export type Route = {
   path: string
@@ -28,6 +31,9 @@ export const routes: Route[] = [
   { path: '/', screen: screen(Sessions), title: 'Sessions' },
   { path: '/sessions', screen: screen(Sessions), title: 'Sessions', nav: { label: 'Sessions', keys: 'g s' } },
   { path: '/waiting', screen: screen(Waiting), title: 'Waiting for you', nav: { label: 'Waiting for you', keys: 'g w' } },
+  { path: '/cost', screen: screen(Cost), title: 'Cost', nav: { label: 'Cost', keys: 'g c' } },
+  { path: '/work', screen: screen(Work), title: 'Nodes and work', nav: { label: 'Nodes', keys: 'g n' } },
+  { path: '/catalogue', screen: screen(Catalogue), title: 'Agents and keys', nav: { label: 'Agents and keys', keys: 'g a' } },
   { path: '/sessions/:ref', screen: screen(Session), title: 'Session', tab: 'Transcript' },
   { path: '/sessions/:ref/history', screen: screen(TimeTravel), title: 'Time travel', tab: 'Time travel' },
   { path: '/sessions/:ref/log', screen: screen(Log), title: 'Log', tab: 'Log' },

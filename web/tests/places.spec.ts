@@ -1,0 +1,100 @@
+import { expect, expectAccessible, logIn, startServer, test } from './harness'
+
+const hostile = '<img src=x onerror="window.taken=1"><script>window.taken=1</script>'
+
+test('costs are added up by group and time', async ({ page, server }) => {
+  await logIn(page, server)
+  const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'spender' }, userId: `user ${hostile}` })
+  await page.goto(`${server.url}/cost?group=agent`)
+  await server.call('POST', `/v1/sessions/${sessionId}/messages`, { text: 'hello' })
+  // It comes without a reload, with the numbers of the API.
+  const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'spender' }) })
+  await expect(row).toBeVisible()
+  const stats = await server.call<{ items: { group: string; usage: { input: number; output: number } }[] }>('GET', '/v1/stats?group=agent')
+  const { usage } = stats.items.find((i) => i.group === 'spender')!
+  await expect(row.getByRole('cell').nth(2)).toHaveText(String(usage.input))
+  await expect(row.getByRole('cell').nth(3)).toHaveText(String(usage.output))
+  await page.getByLabel('by').selectOption('user')
+  await expect(page.getByRole('rowheader', { name: /^user <img/ })).toBeVisible()
+  await page.getByLabel('by').selectOption('session')
+  await page.getByRole('link', { name: sessionId }).click()
+  await expect(page.getByText('You said: hello')).toBeVisible()
+  await page.goto(`${server.url}/cost?to=2001-01-01`)
+  await expect(page.getByText('No answers in this time')).toBeVisible()
+  expect(await page.evaluate(() => 'taken' in window)).toBe(false)
+})
+
+test('nodes, and schedules that are paused, resumed and deleted', async ({ page, server }) => {
+  await logIn(page, server)
+  const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'echo' } })
+  const made = await server.call<{ id: string }>('POST', '/v1/schedules', { label: 'once a year', cron: '0 0 1 1 *', sessionId, text: hostile })
+  await page.goto(`${server.url}/work`)
+  await expect(page.getByText('of 32 slots')).toBeVisible()
+  const item = page.getByRole('listitem').filter({ hasText: 'once a year' })
+  await expect(item).toContainText(hostile)
+  await item.getByRole('button', { name: 'Pause', exact: true }).click()
+  await expect(item.getByRole('button', { name: 'Resume', exact: true })).toBeVisible()
+  expect((await server.call<{ paused: boolean }>('GET', `/v1/schedules/${made.id}`)).paused).toBe(true)
+  await item.getByRole('button', { name: 'Resume', exact: true }).click()
+  await expect(item.getByRole('button', { name: 'Pause', exact: true })).toBeVisible()
+  await item.getByRole('button', { name: 'Delete', exact: true }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  await expect(item).toHaveCount(0)
+  expect((await server.call<{ items: unknown[] }>('GET', '/v1/schedules')).items).toEqual([])
+  const nodes = await server.call<{ items: { id: string }[] }>('GET', '/v1/system/nodes')
+  for (const n of nodes.items) await expect(page.getByRole('listitem').filter({ hasText: n.id })).toBeVisible()
+})
+
+test('a node is drained, and takes work again', async ({ page }) => {
+  const own = await startServer()
+  try {
+    await logIn(page, own)
+    await page.goto(`${own.url}/work`)
+    await page.getByRole('button', { name: 'Drain', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click()
+    const draining = async () => (await own.call<{ items: { draining: boolean }[] }>('GET', '/v1/system/nodes')).items.map((n) => n.draining)
+    await expect.poll(draining, { timeout: 30_000 }).toEqual([true])
+    await page.getByRole('button', { name: 'Take work again', exact: true }).click()
+    await expect.poll(draining, { timeout: 30_000 }).toEqual([false])
+  } finally {
+    await own.end()
+  }
+})
+
+test('a key is created, shown once, and revoked', async ({ page, server }) => {
+  await logIn(page, server)
+  await page.goto(`${server.url}/catalogue`)
+  await expect(page.getByText('offline/echo')).toBeVisible()
+  await page.getByRole('button', { name: 'New key…' }).click()
+  await page.getByLabel('Label').fill(`for a robot ${hostile}`)
+  await page.getByLabel('write: create').uncheck()
+  await page.getByRole('button', { name: 'Create', exact: true }).click()
+  const secret = await page.getByRole('dialog').locator('.secret').textContent()
+  const as = (key: string) => fetch(`${server.url}/v1/sessions?limit=1`, { headers: { Authorization: `Bearer ${key}` } }).then((r) => r.status)
+  expect(await as(secret!)).toBe(200)
+  await page.getByRole('button', { name: 'Close' }).first().click()
+  await expect(page.getByText(secret!)).toHaveCount(0)
+  const row = page.getByRole('row').filter({ hasText: 'for a robot <img' })
+  await row.getByRole('button', { name: 'Revoke', exact: true }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
+  await expect(row).toContainText('revoked')
+  await expect.poll(() => as(secret!), { timeout: 30_000 }).toBe(401)
+})
+
+for (const scheme of ['light', 'dark'] as const) {
+  test(`nothing is wrong for screen readers and eyes: ${scheme}`, async ({ page, server }) => {
+    await page.emulateMedia({ colorScheme: scheme })
+    await logIn(page, server)
+    const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'seen' } })
+    await server.call('POST', `/v1/sessions/${sessionId}/messages`, { text: 'hello' })
+    const made = await server.call<{ id: string }>('POST', '/v1/schedules', { label: `yearly ${scheme}`, cron: '0 0 1 1 *', sessionId, text: 'hello' })
+    const screens: Record<string, string> = { '/cost': 'Tokens in', '/work': `yearly ${scheme}`, '/catalogue': 'New key…' }
+    for (const [path, text] of Object.entries(screens)) {
+      await page.goto(server.url + path)
+      await expect(page.getByText(text).first()).toBeVisible()
+      await expectAccessible(page)
+      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${scheme}${path.replace(/\W+/g, '_').slice(0, 12)}.png` })
+    }
+    await server.call('DELETE', `/v1/schedules/${made.id}`)
+  })
+}
