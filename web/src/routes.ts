@@ -1,6 +1,7 @@
 // Every screen of the page, in one place. A screen is one file; it gets the
 // values of its path as properties. The first route that matches counts.
 import type { Component } from 'svelte'
+import Run from './screens/Run.svelte'
 import Session from './screens/Session.svelte'
 import Sessions from './screens/Sessions.svelte'
 import Task from './screens/Task.svelte'
@@ -25,6 +26,7 @@ export const routes: Route[] = [
   { path: '/sessions', screen: screen(Sessions), title: 'Sessions', nav: { label: 'Sessions', keys: 'g s' } },
   { path: '/waiting', screen: screen(Waiting), title: 'Waiting for you', nav: { label: 'Waiting for you', keys: 'g w' } },
   { path: '/sessions/:ref', screen: screen(Session), title: 'Session', tab: 'Transcript' },
+  { path: '/sessions/:ref/run', screen: screen(Run), title: 'Run', tab: 'Run', kind: 'workflow' },
   { path: '/sessions/:ref/task', screen: screen(Task), title: 'Task', tab: 'Task', kind: 'task' },
 ]
 
