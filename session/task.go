@@ -59,8 +59,8 @@ type ToolMemory struct {
 	At      int64  `json:"at"`
 }
 
-// Page is a web page that was read. Only an imported task knows the class of
-// a page and when it was published.
+// Page is a web page that was read. Title and day of publication are those that
+// the page gives; only an imported task has a class of pages.
 type Page struct {
 	Tool      string `json:"tool"`
 	URL       string `json:"url"`

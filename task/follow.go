@@ -347,21 +347,24 @@ func rememberPage(t *session.TaskTools, c ended, now int64) {
 	case c.result.IsError:
 		t.PageFailure = &session.PageFailed{At: now, Tool: c.call.Name, URL: address, Error: firstChars(c.result.Content, maxErrorShown)}
 	case address != "":
-		t.Pages = append(slices.Clone(t.Pages), session.Page{Tool: kind, URL: address, Title: pageTitle(c.result.Content), At: now})
+		title, published := describePage(c.result.Content)
+		t.Pages = append(slices.Clone(t.Pages), session.Page{Tool: kind, URL: address, Title: title, Published: published, At: now})
 	}
 }
 
-// pageTitle returns the title that the lines before a page's body give, ""
-// for none.
-func pageTitle(content string) string {
+// describePage returns the title and the day of publication that the lines before
+// a page's body give, "" for none.
+func describePage(content string) (title, published string) {
 	for line := range strings.Lines(content) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
 		switch {
 		case ok && name == "Title":
-			return value
+			title = value
+		case ok && name == "Published":
+			published = value
 		case !ok || name != "Status" && name != "URL":
-			return ""
+			return title, published
 		}
 	}
-	return ""
+	return title, published
 }

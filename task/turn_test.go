@@ -48,13 +48,13 @@ func (s *site) results(id string) map[string]session.ToolResult {
 	return found
 }
 
-// A page that was read is remembered with the title that the tool shows before
+// A page that was read is remembered with the title and the day that the tool shows before
 // its body, not with a line of the body.
-func TestTurn_remembersPagesWithTheirTitles(t *testing.T) {
+func TestTurn_remembersPagesWithTheirTitlesAndDays(t *testing.T) {
 	t.Parallel()
 	get := toolOf("get", tool.Network, tool.ReadOnly, func(_ context.Context, c tool.Call) (tool.Result, error) {
 		if strings.Contains(string(c.Arguments), "named") {
-			return tool.Result{Content: "Status: 200\nURL: https://b.example/\nTitle: A fair: part 2\nBody:\nhello"}, nil
+			return tool.Result{Content: "Status: 200\nURL: https://b.example/\nTitle: A fair: part 2\nPublished: 2026-01-02\nBody:\nPublished: 1999-01-01\nhello"}, nil
 		}
 		return tool.Result{Content: "Status: 200\nBody:\nTitle: not this"}, nil
 	})
@@ -63,9 +63,9 @@ func TestTurn_remembersPagesWithTheirTitles(t *testing.T) {
 	row := s.run(oneStep())
 	var got []string
 	for _, p := range s.state(row.ID).Tools.Pages {
-		got = append(got, p.URL+" "+p.Title)
+		got = append(got, p.URL+" "+p.Title+" "+p.Published)
 	}
-	if want := []string{"https://a.example/named A fair: part 2", "https://a.example/ "}; !slices.Equal(got, want) {
+	if want := []string{"https://a.example/named A fair: part 2 2026-01-02", "https://a.example/  "}; !slices.Equal(got, want) {
 		t.Errorf("remembered %q, want %q", got, want)
 	}
 }

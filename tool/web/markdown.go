@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -55,20 +56,43 @@ func Markdown(page string, base *url.URL) string {
 	return w.String()
 }
 
-// title returns the title of an HTML page, "" if it has none.
-func title(page string) string {
+// describe returns what the head of an HTML page says about it: its title and the
+// day on which it was published, "" where it does not say.
+func describe(page string) (title, published string) {
 	inside := false
 	for z := html.NewTokenizer(strings.NewReader(page)); z.Next() != html.ErrorToken; {
 		switch t := z.Token(); {
 		case inside:
-			return strings.Join(strings.Fields(tool.Plain(t.Data)), " ")
-		case t.Type == html.StartTagToken && t.Data == "body":
-			return ""
+			title, inside = strings.Join(strings.Fields(tool.Plain(t.Data)), " "), false
+		case t.Type == html.StartTagToken && t.Data == "body", t.Type == html.EndTagToken && t.Data == "head":
+			return title, published
+		case t.Data == "meta" && published == "":
+			published = publishedIn(t.Attr)
 		case t.Type == html.StartTagToken:
-			inside = t.Data == "title"
+			inside = t.Data == "title" && title == ""
 		}
 	}
-	return ""
+	return title, published
+}
+
+// dateNames are the names under which pages say when they were published.
+var dateNames = []string{"article:published_time", "datepublished", "date", "dc.date", "dc.date.issued"}
+
+// publishedIn returns the day that a meta element gives, "" for none.
+func publishedIn(attributes []html.Attribute) (day string) {
+	named := false
+	for _, a := range attributes {
+		switch a.Key {
+		case "name", "property", "itemprop":
+			named = named || slices.Contains(dateNames, strings.ToLower(a.Val))
+		case "content":
+			day, _, _ = strings.Cut(strings.TrimSpace(a.Val), "T")
+		}
+	}
+	if _, err := time.Parse(time.DateOnly, day); err != nil || !named {
+		return ""
+	}
+	return day
 }
 
 // open is an element that has begun, and how many of its name there are inside

@@ -161,8 +161,12 @@ func (f *fetcher) format(r request, a egress.Answer) (tool.Result, error) {
 	case err != nil:
 		return tool.Result{}, fmt.Errorf("status %d: %w", a.Status, err)
 	case html:
-		if name := title(text); name != "" {
-			heading = fmt.Sprintf("Title: %s\n", tool.Head(name, maxTitle))
+		title, published := describe(text)
+		if title != "" {
+			heading = fmt.Sprintf("Title: %s\n", tool.Head(title, maxTitle))
+		}
+		if published != "" {
+			heading += fmt.Sprintf("Published: %s\n", published)
 		}
 		text = Markdown(text, a.URL)
 	case text == "":

@@ -29,17 +29,20 @@ func TestGet_whatCanBeReadIsShown(t *testing.T) {
 		kind, body string
 		want       string // "" is refused
 	}{
-		"text":          {"text/plain", "hello\x1b[31m", "Status: 200\nBody:\nhello"},
-		"json":          {"application/json", `{"a": 1}`, "Status: 200\nBody:\n" + `{"a": 1}`},
-		"another json":  {"application/problem+json", `{}`, "Status: 200\nBody:\n{}"},
-		"html":          {"text/html; charset=utf-8", "<title>T</title><h1>Hello</h1><script>evil()</script><p>a&amp;b", "Status: 200\nTitle: T\nBody:\n# Hello\n\na&b"},
-		"latin 1":       {"text/plain; charset=iso-8859-1", "caf\xe9", "Status: 200\nBody:\ncafé"},
-		"no type":       {"", "just words", "Status: 200\nBody:\njust words"},
-		"nothing":       {"text/plain", "", "Status: 200\nBody:\n[no content]"},
-		"png":           {"image/png", "\x89PNG\r\n\x1a\n", ""},
-		"png untyped":   {"", "\x89PNG\r\n\x1a\n", ""},
-		"zip":           {"application/zip", "PK\x03\x04", ""},
-		"binary as txt": {"text/plain", "a\x00b", ""},
+		"text":         {"text/plain", "hello\x1b[31m", "Status: 200\nBody:\nhello"},
+		"json":         {"application/json", `{"a": 1}`, "Status: 200\nBody:\n" + `{"a": 1}`},
+		"another json": {"application/problem+json", `{}`, "Status: 200\nBody:\n{}"},
+		"published": {"text/html", `<head><title>T</title><meta name=author content=A><meta property="article:published_time" content="2026-01-02T03:04:05Z"></head><p>x`,
+			"Status: 200\nTitle: T\nPublished: 2026-01-02\nBody:\nx"},
+		"published when": {"text/html", `<meta name=date content="last week"><p>x<meta name=other content=2026-01-02>`, "Status: 200\nBody:\nx"},
+		"html":           {"text/html; charset=utf-8", "<title>T</title><h1>Hello</h1><script>evil()</script><p>a&amp;b", "Status: 200\nTitle: T\nBody:\n# Hello\n\na&b"},
+		"latin 1":        {"text/plain; charset=iso-8859-1", "caf\xe9", "Status: 200\nBody:\ncafé"},
+		"no type":        {"", "just words", "Status: 200\nBody:\njust words"},
+		"nothing":        {"text/plain", "", "Status: 200\nBody:\n[no content]"},
+		"png":            {"image/png", "\x89PNG\r\n\x1a\n", ""},
+		"png untyped":    {"", "\x89PNG\r\n\x1a\n", ""},
+		"zip":            {"application/zip", "PK\x03\x04", ""},
+		"binary as txt":  {"text/plain", "a\x00b", ""},
 	} {
 		port := server(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil

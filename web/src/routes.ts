@@ -3,6 +3,7 @@
 import type { Component } from 'svelte'
 import Session from './screens/Session.svelte'
 import Sessions from './screens/Sessions.svelte'
+import Task from './screens/Task.svelte'
 import Waiting from './screens/Waiting.svelte'
 
 export type Route = {
@@ -13,6 +14,8 @@ export type Route = {
   nav?: { label: string; keys: string }
   /** A part of a session's screens, shown as a tab. */
   tab?: string
+  /** Of sessions of this kind alone. */
+  kind?: 'task' | 'workflow'
 }
 
 const screen = (component: unknown): Route['screen'] => component as Route['screen']
@@ -22,6 +25,7 @@ export const routes: Route[] = [
   { path: '/sessions', screen: screen(Sessions), title: 'Sessions', nav: { label: 'Sessions', keys: 'g s' } },
   { path: '/waiting', screen: screen(Waiting), title: 'Waiting for you', nav: { label: 'Waiting for you', keys: 'g w' } },
   { path: '/sessions/:ref', screen: screen(Session), title: 'Session', tab: 'Transcript' },
+  { path: '/sessions/:ref/task', screen: screen(Task), title: 'Task', tab: 'Task', kind: 'task' },
 ]
 
 /** The address of a session, or of one of its tabs. */
