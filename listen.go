@@ -31,6 +31,12 @@ func (rt *Runtime) Wiretap(fn func(Event)) (stop func()) {
 	return rt.bus.add(listener{tenant: rt.who.Tenant, call: fn})
 }
 
+// WiretapAll calls fn for every event of all tenants, whichever of them rt sees:
+// for counting and waking, where one listener for each tenant would be too many.
+func (rt *Runtime) WiretapAll(fn func(Event)) (stop func()) {
+	return rt.bus.add(listener{all: true, call: fn})
+}
+
 type eventBus struct {
 	logger *slog.Logger
 
@@ -43,6 +49,7 @@ type eventBus struct {
 type listener struct {
 	id       int
 	tenant   string
+	all      bool // of every tenant
 	kind     reflect.Type
 	priority int
 	call     func(Event)
@@ -73,7 +80,7 @@ func (b *eventBus) emit(e Event) {
 	listeners := b.listeners
 	b.mu.Unlock()
 	for _, l := range listeners {
-		if l.tenant == e.Subject().Tenant && (l.kind == nil || l.kind == reflect.TypeOf(e)) {
+		if (l.all || l.tenant == e.Subject().Tenant) && (l.kind == nil || l.kind == reflect.TypeOf(e)) {
 			b.deliver(l, e)
 		}
 	}

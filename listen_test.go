@@ -43,6 +43,22 @@ func TestWiretap_hearsItsTenantAlone(t *testing.T) {
 	if heard["tap other"] == 0 || heard["on other"] == 0 || len(heard) != 2 {
 		t.Errorf("a view heard %v of its own tenant", heard)
 	}
+	all := map[string]int{}
+	stop := other.WiretapAll(func(e holdfast.Event) { all[e.Subject().Tenant]++ })
+	h.create()
+	if _, err := other.Create(t.Context(), session.Definition{Name: "tester", Model: "demo"}); err != nil {
+		t.Fatal(err)
+	}
+	if all["default"] == 0 || all["other"] == 0 {
+		t.Errorf("a listener of all tenants heard %v", all)
+	}
+	stop()
+	stop()
+	before := all["default"]
+	h.create()
+	if all["default"] != before {
+		t.Error("it listens after its end")
+	}
 }
 
 // On takes the types of EventType only, so that nobody listens for what never

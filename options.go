@@ -57,6 +57,35 @@ func collectOptions(call string, opts []Option, takes ...string) (options, error
 	return o, nil
 }
 
+// Given is what the options of a call say. A field is zero if its option was
+// not given.
+type Given struct {
+	ID, Name, UserID string
+	Seed             session.Seed
+	Expires          time.Time
+	At               *int64
+	Tail, Whole      bool
+	IfVersion        *int64
+	Busy             Busy
+	Key              string
+	Cascade          bool
+}
+
+// ReadOptions returns what options say, for callers that carry a call to a
+// runtime elsewhere, as package client does. Options that the call does not
+// take there are refused by their names.
+func ReadOptions(call string, opts []Option, takes ...string) (Given, error) {
+	o, err := collectOptions(call, opts, takes...)
+	g := Given{
+		ID: o.id, Name: o.name, UserID: o.user, Seed: o.seed, Expires: o.expires, Tail: o.tail, Whole: o.whole,
+		IfVersion: o.ifVersion, Busy: o.busy, Key: o.key, Cascade: o.cascade,
+	}
+	if o.atSet {
+		g.At = &o.at
+	}
+	return g, err
+}
+
 // WithID chooses the id of a new session.
 func WithID(id string) Option { return option("WithID", func(o *options) { o.id = id }) }
 
@@ -108,6 +137,31 @@ const (
 	Enqueue               // SendMessage only: leave the message in the inbox, QueuedError
 	Interrupt             // ask the other to stop, then act
 )
+
+// String names the way, as HTTP and command lines do.
+func (b Busy) String() string {
+	switch b {
+	case Wait:
+		return "wait"
+	case Reject:
+		return "reject"
+	case Enqueue:
+		return "enqueue"
+	case Interrupt:
+		return "interrupt"
+	}
+	return fmt.Sprintf("Busy(%d)", int(b))
+}
+
+// ParseBusy reads the name of a way; "" is Wait.
+func ParseBusy(name string) (Busy, error) {
+	for _, b := range []Busy{Wait, Reject, Enqueue, Interrupt} {
+		if name == b.String() || name == "" {
+			return b, nil
+		}
+	}
+	return 0, &session.InvalidError{Field: "on-busy", Reason: fmt.Sprintf("%q is not wait, reject, enqueue or interrupt", name)}
+}
 
 // OnBusy chooses what happens on a busy session; Wait is the default.
 func OnBusy(b Busy) Option { return option("OnBusy", func(o *options) { o.busy = b }) }

@@ -88,48 +88,45 @@ func (n *node) client(t *testing.T) *client.Client {
 	return c
 }
 
-var echo = &session.Definition{Name: "echo"}
+var echo = session.Definition{Name: "echo"}
 
-func create(t *testing.T, c *client.Client, n client.NewSession) session.Info {
+func create(t *testing.T, c *client.Client, opts ...holdfast.Option) session.Info {
 	t.Helper()
-	if n.Definition == nil {
-		n.Definition = echo
-	}
-	i, err := c.Create(context.Background(), n)
+	s, err := c.Create(context.Background(), echo, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return i
+	return s.Info()
 }
 
 func TestClient_theVerbsOfARuntime(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	c := newNode(t, llm.Map{offline.Name: offline.Model{}}).client(t)
-	made := create(t, c, client.NewSession{Name: "trip", UserID: "ann"})
-	turn, err := c.Send(ctx, "trip", holdfast.SendMessage{Text: "hello"}, client.IfVersion(1))
-	if err != nil || turn.Reply == "" || turn.Session.Version != 2 {
-		t.Fatalf("%+v, %v", turn, err)
+	made := create(t, c, holdfast.WithName("trip"), holdfast.WithUser("ann"))
+	turn, err := c.Execute(ctx, "trip", holdfast.SendMessage{Text: "hello"}, holdfast.IfVersion(1))
+	if err != nil || turn.Reply() == "" || turn.Version() != 2 {
+		t.Fatalf("%+v, %v", turn.Info(), err)
 	}
-	if turn, err = c.Execute(ctx, made.ID, holdfast.RenameSession{To: "tour"}); err != nil || turn.Session.Name != "tour" {
-		t.Fatalf("%+v, %v", turn, err)
+	if turn, err = c.Execute(ctx, made.ID, holdfast.RenameSession{To: "tour"}); err != nil || turn.Info().Name != "tour" {
+		t.Fatalf("%+v, %v", turn.Info(), err)
 	}
-	s, err := c.Get(ctx, made.ID, 2)
+	s, err := c.Get(ctx, made.ID, holdfast.At(2))
 	if err != nil || s.Version() != 2 || s.Len() != 2 || s.Reply() == "" {
 		t.Fatalf("%+v, %v", s.Info(), err)
 	}
-	child, err := c.Fork(ctx, made.ID, 1, "other")
-	if err != nil || child.Fork == nil || child.Fork.Version != 1 {
-		t.Fatalf("%+v, %v", child, err)
+	child, err := c.Fork(ctx, made.ID, holdfast.At(1), holdfast.WithName("other"))
+	if err != nil || child.Info().Fork == nil || child.Info().Fork.Version != 1 || child.Info().Name != "other" {
+		t.Fatalf("%+v, %v", child.Info(), err)
 	}
 	page, err := c.List(ctx, store.Query{UserID: "ann", Kinds: []session.Kind{session.KindChat, session.KindTask}, CreatedAfter: time.Unix(0, 0), Order: store.IDAsc, Limit: 10})
 	if err != nil || len(page.Items) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if err := c.Purge(ctx, child.ID); err != nil {
+	if err := c.Purge(ctx, child.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Info(ctx, child.ID); !errors.Is(err, session.ErrNotFound) {
+	if _, err := c.Info(ctx, child.ID()); !errors.Is(err, session.ErrNotFound) {
 		t.Error(err)
 	}
 	if err := c.Cancel(ctx, made.ID); err != nil && !errors.Is(err, session.ErrInvalid) {
@@ -142,7 +139,7 @@ func TestClient_errorsHaveTheTypesOfTheRuntime(t *testing.T) {
 	ctx := context.Background()
 	n := newNode(t, llm.Map{offline.Name: scripted.New(scripted.Reply{Err: errors.New("no money")})})
 	c := n.client(t)
-	made := create(t, c, client.NewSession{})
+	made := create(t, c)
 	var (
 		missing  *session.NotFoundError
 		conflict *session.ConflictError
@@ -152,15 +149,15 @@ func TestClient_errorsHaveTheTypesOfTheRuntime(t *testing.T) {
 	if _, err := c.Info(ctx, "nobody"); !errors.As(err, &missing) || missing.ID != "nobody" {
 		t.Error(err)
 	}
-	if _, err := c.Execute(ctx, made.ID, holdfast.ClearSession{}, client.IfVersion(7)); !errors.As(err, &conflict) || conflict.Reason != session.ReasonStale || conflict.Have != 1 {
+	if _, err := c.Execute(ctx, made.ID, holdfast.ClearSession{}, holdfast.IfVersion(7)); !errors.As(err, &conflict) || conflict.Reason != session.ReasonStale || conflict.Have != 1 {
 		t.Error(err)
 	}
-	if _, err := c.Send(ctx, made.ID, holdfast.SendMessage{Text: " "}); !errors.As(err, &invalid) || invalid.Field != "message" {
+	if _, err := c.Execute(ctx, made.ID, holdfast.SendMessage{Text: " "}); !errors.As(err, &invalid) || invalid.Field != "message" {
 		t.Error(err)
 	}
-	turn, err := c.Send(ctx, made.ID, holdfast.SendMessage{Text: "hello"})
-	if !errors.As(err, &failed) || failed.Version != 2 || turn.Session.Version != 2 || !strings.Contains(err.Error(), "no money") {
-		t.Errorf("%+v, %v", turn, err)
+	turn, err := c.Execute(ctx, made.ID, holdfast.SendMessage{Text: "hello"})
+	if !errors.As(err, &failed) || failed.Version != 2 || turn.Version() != 2 || !strings.Contains(err.Error(), "no money") {
+		t.Errorf("%+v, %v", turn.Info(), err)
 	}
 	bad, err := client.New(client.Config{URL: n.url, Key: "hf_wrong"})
 	if err != nil {
@@ -183,14 +180,14 @@ func TestClient_lostAnswersAreAskedForAgain(t *testing.T) {
 	n := newNode(t, llm.Map{offline.Name: offline.Model{}})
 	c := n.client(t)
 	n.cut.Store(2)
-	made := create(t, c, client.NewSession{})
+	made := create(t, c)
 	n.cut.Store(2)
-	turn, err := c.Send(ctx, made.ID, holdfast.SendMessage{Text: "hello"})
-	if err != nil || turn.Session.Version != 2 || turn.Session.MessageCount != 2 || turn.Reply == "" {
-		t.Fatalf("%+v, %v", turn, err)
+	turn, err := c.Execute(ctx, made.ID, holdfast.SendMessage{Text: "hello"})
+	if err != nil || turn.Version() != 2 || turn.Info().MessageCount != 2 || turn.Reply() == "" {
+		t.Fatalf("%+v, %v", turn.Info(), err)
 	}
 	n.cut.Store(1)
-	if _, err := c.Fork(ctx, made.ID, 0, ""); err != nil {
+	if _, err := c.Fork(ctx, made.ID); err != nil {
 		t.Error(err)
 	}
 	n.cut.Store(1)
@@ -201,7 +198,7 @@ func TestClient_lostAnswersAreAskedForAgain(t *testing.T) {
 		t.Errorf("%d sessions, %v", len(page.Items), err)
 	}
 	n.cut.Store(100)
-	if _, err := c.Create(ctx, client.NewSession{Definition: echo}); err == nil || !strings.Contains(err.Error(), "reach the server") {
+	if _, err := c.Create(ctx, echo); err == nil || !strings.Contains(err.Error(), "reach the server") {
 		t.Error(err)
 	}
 }
@@ -212,7 +209,7 @@ func TestFollow_goesOnAfterBreaks(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, llm.Map{offline.Name: offline.Model{}})
 	c := n.client(t)
-	made := create(t, c, client.NewSession{})
+	made := create(t, c)
 	breaks := httptest.NewServer(breaking(n.api))
 	t.Cleanup(breaks.Close)
 	weak, err := client.New(client.Config{URL: breaks.URL, Key: n.key, Backoff: time.Millisecond})
@@ -223,7 +220,7 @@ func TestFollow_goesOnAfterBreaks(t *testing.T) {
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		for i := range turns {
-			if _, err := c.Send(context.Background(), made.ID, holdfast.SendMessage{Text: "message " + strconv.Itoa(i)}); err != nil {
+			if _, err := c.Execute(context.Background(), made.ID, holdfast.SendMessage{Text: "message " + strconv.Itoa(i)}); err != nil {
 				t.Error(err)
 			}
 		}

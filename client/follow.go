@@ -28,8 +28,13 @@ const maxEvent = 64 << 20
 // missed and none comes twice. The pieces of an answer whose connection broke
 // are void, which Dropped says.
 func (c *Client) Follow(ctx context.Context, ref string, after int64) iter.Seq2[holdfast.Update, error] {
+	return c.follow(ctx, ref, after, false)
+}
+
+// follow is Follow, or with once only what is there already.
+func (c *Client) follow(ctx context.Context, ref string, after int64, once bool) iter.Seq2[holdfast.Update, error] {
 	return func(yield func(holdfast.Update, error) bool) {
-		f := &follower{client: c, ref: ref, after: after, yield: yield}
+		f := &follower{client: c, ref: ref, after: after, once: once, yield: yield}
 		for wait := c.c.Backoff; ; wait = min(2*wait, 10*time.Second) {
 			before := f.after
 			err := f.connect(ctx)
@@ -63,6 +68,7 @@ type follower struct {
 	client *Client
 	ref    string
 	after  int64
+	once   bool // end where everything that is there was yielded
 	yield  func(holdfast.Update, error) bool
 	open   map[holdfast.Attempt]bool // attempts of which pieces were yielded
 	ended  bool                      // the reader wants no more
@@ -131,7 +137,10 @@ func (f *follower) take(name, data string) error {
 		target = u.Dropped
 	case "gone":
 		return f.gone(data)
-	default: // caught-up, and what newer servers send
+	case "caught-up":
+		f.ended = f.once
+		return nil
+	default: // what newer servers send
 		return nil
 	}
 	if err := json.Unmarshal([]byte(data), target); err != nil {

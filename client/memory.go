@@ -2,99 +2,148 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
+// Memory is what is remembered for a session, its user and its agent.
+func (c *Client) Memory(ctx context.Context, ref string) (memory.Handle, error) {
+	i, err := c.Info(ctx, ref)
+	return &handle{c, i}, err
+}
+
+// handle is the memory of a session on a server.
+type handle struct {
+	c    *Client
+	info session.Info
+}
+
+// SessionID is the id of the session.
+func (m *handle) SessionID() string { return m.info.ID }
+
+// Identity is the user of the session.
+func (m *handle) Identity() memory.Identity {
+	return memory.Identity{Tenant: m.info.Tenant, ID: m.info.UserID, Role: "user"}
+}
+
 // Recall finds what was said or stored.
-func (c *Client) Recall(ctx context.Context, ref, query string, o memory.RecallOptions) ([]memory.Hit, error) {
-	v := url.Values{"q": {query}}
-	setText(v, "mode", string(o.Mode))
+func (m *handle) Recall(ctx context.Context, query string, o memory.RecallOptions) ([]memory.Hit, error) {
+	o, err := o.Check(query)
+	if err != nil {
+		return nil, err
+	}
+	v := url.Values{"q": {query}, "mode": {string(o.Mode)}, "threshold": {strconv.FormatFloat(*o.Threshold, 'g', -1, 64)}}
 	for _, scope := range o.Scopes {
 		v.Add("scope", string(scope))
 	}
-	if o.Limit != 0 {
-		v.Set("limit", strconv.Itoa(o.Limit))
-	}
-	if o.Threshold != nil {
-		v.Set("threshold", strconv.FormatFloat(*o.Threshold, 'g', -1, 64))
-	}
-	found, _, err := request[struct {
-		Items []memory.Hit `json:"items"`
-	}](ctx, c, call{path: sessionPath(ref, "/recall"), query: v})
-	return found.Items, err
+	setNumber(v, "limit", int64(o.Limit))
+	setFlag(v, "includeCleared", o.IncludeCleared)
+	setFlag(v, "includeTrace", o.IncludeTrace)
+	return items[memory.Hit](ctx, m.c, call{path: m.path("/recall"), query: v})
 }
 
-// Remember stores a value: any that is JSON.
-func (c *Client) Remember(ctx context.Context, ref string, scope memory.Scope, key string, value any) (memory.Entry, error) {
-	e, _, err := request[memory.Entry](ctx, c, call{method: http.MethodPut, path: memoryPath(ref, scope, key), body: value})
+// Store writes a value: any that is JSON.
+func (m *handle) Store(ctx context.Context, scope memory.Scope, key string, value any, opts ...memory.Option) (memory.Entry, error) {
+	in, err := m.change(http.MethodPut, scope, key, opts)
+	if err != nil {
+		return memory.Entry{}, err
+	}
+	in.body = value
+	e, _, err := request[memory.Entry](ctx, m.c, in)
 	return e, err
 }
 
-// Memory reads a stored value. One that is not there is a NotFoundError.
-func (c *Client) Memory(ctx context.Context, ref string, scope memory.Scope, key string) (memory.Entry, error) {
-	e, _, err := request[memory.Entry](ctx, c, call{path: memoryPath(ref, scope, key)})
-	return e, err
+// Get reads a value.
+func (m *handle) Get(ctx context.Context, scope memory.Scope, key string, opts ...memory.Option) (memory.Entry, bool, error) {
+	o, err := memory.Collect("Get", opts, "At")
+	if err != nil {
+		return memory.Entry{}, false, err
+	}
+	in, err := m.entry("", scope, key)
+	if err != nil {
+		return memory.Entry{}, false, err
+	}
+	in.query = url.Values{}
+	setNumber(in.query, "version", o.At)
+	e, _, err := request[memory.Entry](ctx, m.c, in)
+	var missing *session.NotFoundError
+	if errors.As(err, &missing) && missing.What == "memory" {
+		return e, false, nil
+	}
+	return e, err == nil, err
 }
 
-// Memories lists what is stored, from the key after on.
-func (c *Client) Memories(ctx context.Context, ref string, scope memory.Scope, prefix, after string) ([]memory.Entry, error) {
-	v := url.Values{}
-	setText(v, "prefix", prefix)
-	setText(v, "after", after)
-	list, _, err := request[struct {
-		Items []memory.Entry `json:"items"`
-	}](ctx, c, call{path: sessionPath(ref, "/memory/"+url.PathEscape(string(scope))), query: v})
-	return list.Items, err
-}
-
-// Forget removes a stored value, and reports whether there was one.
-func (c *Client) Forget(ctx context.Context, ref string, scope memory.Scope, key string) (bool, error) {
+// Delete removes a value, and reports whether there was one.
+func (m *handle) Delete(ctx context.Context, scope memory.Scope, key string, opts ...memory.Option) (bool, error) {
+	in, err := m.change(http.MethodDelete, scope, key, opts)
+	if err != nil {
+		return false, err
+	}
 	got, tries, err := request[struct {
 		Deleted bool `json:"deleted"`
-	}](ctx, c, call{method: http.MethodDelete, path: memoryPath(ref, scope, key)})
+	}](ctx, m.c, in)
 	return got.Deleted || tries > 1 && err == nil, err
 }
 
-func memoryPath(ref string, scope memory.Scope, key string) string {
-	return sessionPath(ref, "/memory/"+url.PathEscape(string(scope))+"/"+url.PathEscape(key))
+// Keys lists what is stored.
+func (m *handle) Keys(ctx context.Context, scope memory.Scope, prefix string, p memory.KeyPage) ([]memory.Entry, error) {
+	p, err := p.Check()
+	if err == nil {
+		err = scope.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := url.Values{}
+	setText(v, "prefix", prefix)
+	setText(v, "after", p.After)
+	setNumber(v, "limit", int64(p.Limit))
+	return items[memory.Entry](ctx, m.c, call{path: m.path("/memory/" + string(scope)), query: v})
 }
 
-// Messages reads the history of a session, also what the model no longer sees.
-func (c *Client) Messages(ctx context.Context, ref string, o memory.HistoryOptions) (memory.Page, error) {
+// History reads messages, also those that the model no longer sees.
+func (m *handle) History(ctx context.Context, o memory.HistoryOptions) (memory.Page, error) {
 	v := url.Values{}
 	setText(v, "order", string(o.Order))
-	for name, n := range map[string]int64{"limit": int64(o.Limit), "before": o.BeforeSeq, "after": o.AfterSeq} {
-		if n != 0 {
-			v.Set(name, strconv.FormatInt(n, 10))
-		}
-	}
-	for name, set := range map[string]bool{"includeTrace": o.IncludeTrace, "includeCleared": o.IncludeCleared} {
-		if set {
-			v.Set(name, "true")
-		}
-	}
-	page, _, err := request[memory.Page](ctx, c, call{path: sessionPath(ref, "/messages"), query: v})
+	setNumber(v, "limit", int64(o.Limit))
+	setNumber(v, "before", o.BeforeSeq)
+	setNumber(v, "after", o.AfterSeq)
+	setFlag(v, "includeTrace", o.IncludeTrace)
+	setFlag(v, "includeCleared", o.IncludeCleared)
+	page, _, err := request[memory.Page](ctx, m.c, call{path: m.path("/messages"), query: v})
 	return page, err
 }
 
-// Commits lists the versions of a session after one of them.
-func (c *Client) Commits(ctx context.Context, ref string, after int64) ([]store.CommitInfo, error) {
-	list, _, err := request[struct {
-		Items []store.CommitInfo `json:"items"`
-	}](ctx, c, call{path: sessionPath(ref, "/versions"), query: url.Values{"after": {strconv.FormatInt(after, 10)}}})
-	return list.Items, err
+func (m *handle) path(part string) string { return sessionPath(m.info.ID, part) }
+
+// entry is a call about a stored value.
+func (m *handle) entry(method string, scope memory.Scope, key string) (call, error) {
+	if key == "" { // there is no route for it
+		return call{}, &session.InvalidError{Field: "key", Reason: "is empty"}
+	}
+	return call{method: method, path: m.path("/memory/" + string(scope) + "/" + url.PathEscape(key))}, scope.Check()
 }
 
-// Diff reads the changes between two versions.
-func (c *Client) Diff(ctx context.Context, ref string, from, to int64) ([]session.LogEntry, error) {
-	list, _, err := request[struct {
-		Items []session.LogEntry `json:"items"`
-	}](ctx, c, call{path: sessionPath(ref, "/diff"), query: url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}})
-	return list.Items, err
+// change is a call that changes a stored value.
+func (m *handle) change(method string, scope memory.Scope, key string, opts []memory.Option) (call, error) {
+	o, err := memory.Collect(method, opts, "IfVersion")
+	if err != nil {
+		return call{}, err
+	}
+	in, err := m.entry(method, scope, key)
+	if o.IfVersion != nil {
+		in.header = http.Header{"If-Match": {`"v` + strconv.FormatInt(*o.IfVersion, 10) + `"`}}
+	}
+	return in, err
+}
+
+func setFlag(v url.Values, name string, set bool) {
+	if set {
+		v.Set(name, "true")
+	}
 }

@@ -30,12 +30,6 @@ func newFeeds(rt *holdfast.Runtime, closed <-chan struct{}) *feeds {
 	return &feeds{rt: rt, closed: closed, tenants: map[string]*feed{}}
 }
 
-// listen wakes the readers of a tenant when this process saves one of its
-// sessions.
-func (f *feeds) listen(rt *holdfast.Runtime) {
-	holdfast.On(rt, func(e holdfast.SessionSaved) { f.wake(e.Tenant) }, 0)
-}
-
 // feed is the changes of one tenant.
 type feed struct {
 	rt      *holdfast.Runtime

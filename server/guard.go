@@ -61,7 +61,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		c := caller{Key: key, rt: s.rt.For(key.Identity())}
-		s.listen(c.rt, key.Tenant)
 		ctx := llm.WithTraceparent(context.WithValue(r.Context(), callerKey{}, c), r.Header.Get("Traceparent"))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -212,8 +212,8 @@ func TestPrefix_isPartOfEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if turn, err := c.Send(t.Context(), strings.TrimPrefix(made.header.Get("Location"), "/hold/fast/v1/sessions/"), holdfast.SendMessage{Text: "hello"}); err != nil || turn.Reply == "" {
-		t.Errorf("%+v, %v", turn, err)
+	if turn, err := c.Execute(t.Context(), strings.TrimPrefix(made.header.Get("Location"), "/hold/fast/v1/sessions/"), holdfast.SendMessage{Text: "hello"}); err != nil || turn.Reply() == "" {
+		t.Errorf("%+v, %v", turn.Info(), err)
 	}
 	host := n.do("POST", "/hold/fast/login", request{key: "-", body: url.Values{"key": {n.admin}}.Encode(), header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}})
 	if c := host.header.Get("Set-Cookie"); !strings.HasPrefix(c, "hf=") {

@@ -54,11 +54,13 @@ func (in MemoryRef) handle(ctx context.Context, c caller) (memory.Handle, memory
 
 type recallInput struct {
 	SessionRef
-	Query     string   `query:"q" required:"true" minLength:"1"`
-	Mode      string   `query:"mode" enum:"hybrid,keyword,semantic" default:"hybrid"`
-	Scope     []string `query:"scope,explode" doc:"session, user or agent; session by default"`
-	Limit     int      `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
-	Threshold float64  `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; the default of the mode if it is negative"`
+	Query          string   `query:"q" required:"true" minLength:"1"`
+	Mode           string   `query:"mode" enum:"hybrid,keyword,semantic" default:"hybrid"`
+	Scope          []string `query:"scope,explode" doc:"session, user or agent; session by default"`
+	Limit          int      `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
+	IncludeCleared bool     `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
+	IncludeTrace   bool     `query:"includeTrace" doc:"Also messages of intermediate steps"`
+	Threshold      float64  `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; the default of the mode if it is negative"`
 }
 
 type recallOutput struct {
@@ -76,7 +78,7 @@ func recall(ctx context.Context, c caller, in *recallInput) (*recallOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	o := memory.RecallOptions{Mode: memory.Mode(in.Mode), Limit: in.Limit}
+	o := memory.RecallOptions{Mode: memory.Mode(in.Mode), Limit: in.Limit, IncludeCleared: in.IncludeCleared, IncludeTrace: in.IncludeTrace}
 	if in.Threshold >= 0 {
 		o.Threshold = &in.Threshold
 	}
@@ -96,6 +98,7 @@ type listMemoryInput struct {
 	MemoryRef
 	Prefix string `query:"prefix"`
 	After  string `query:"after" doc:"Only keys after this one"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"1000" doc:"100 by default"`
 }
 
 type listMemoryOutput struct {
@@ -109,7 +112,7 @@ func listMemory(ctx context.Context, c caller, in *listMemoryInput) (*listMemory
 	if err != nil {
 		return nil, err
 	}
-	entries, err := m.Keys(ctx, scope, in.Prefix, memory.KeyPage{After: in.After})
+	entries, err := m.Keys(ctx, scope, in.Prefix, memory.KeyPage{After: in.After, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -142,12 +145,21 @@ type entryOutput struct {
 	Body memory.Entry
 }
 
-func getMemory(ctx context.Context, c caller, in *EntryRef) (*entryOutput, error) {
+type getMemoryInput struct {
+	EntryRef
+	Version int64 `query:"version" minimum:"0" doc:"An earlier version; the last by default"`
+}
+
+func getMemory(ctx context.Context, c caller, in *getMemoryInput) (*entryOutput, error) {
 	m, scope, err := in.handle(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	e, found, err := m.Get(ctx, scope, in.Key)
+	var opts []memory.Option
+	if in.Version != 0 {
+		opts = append(opts, memory.At(in.Version))
+	}
+	e, found, err := m.Get(ctx, scope, in.Key, opts...)
 	if err == nil && !found {
 		err = &session.NotFoundError{What: "memory", ID: in.Key}
 	}

@@ -19,25 +19,29 @@ type metrics struct{ set *counters.Set }
 
 func newMetrics() *metrics { return &metrics{set: counters.NewSet()} }
 
-// listen counts what happens in the tenant of a runtime's view.
-func (m *metrics) listen(rt *holdfast.Runtime) {
-	holdfast.On(rt, func(holdfast.ExecutionStarted) { m.set.GetOrCreateCounter("holdfast_executions_started_total").Inc() }, 0)
-	holdfast.On(rt, func(e holdfast.ExecutionFinished) {
-		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_executions_finished_total{status=%q}", e.Status)).Inc()
-	}, 0)
-	holdfast.On(rt, func(e holdfast.StepFinished) {
-		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_steps_total{model=%q}", e.Model)).Inc()
+// event counts what happens in a session, of whichever tenant.
+func (m *metrics) event(e holdfast.Event) {
+	count := func(name string) { m.set.GetOrCreateCounter(name).Inc() }
+	switch e := e.(type) {
+	case holdfast.ExecutionStarted:
+		count("holdfast_executions_started_total")
+	case holdfast.ExecutionFinished:
+		count(fmt.Sprintf("holdfast_executions_finished_total{status=%q}", e.Status))
+	case holdfast.StepFinished:
+		count(fmt.Sprintf("holdfast_steps_total{model=%q}", e.Model))
 		for kind, n := range map[string]int64{"input": e.Usage.Input, "output": e.Usage.Output, "cache_read": e.Usage.CacheRead, "cache_write": e.Usage.CacheWrite} {
 			m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_tokens_total{model=%q,kind=%q}", e.Model, kind)).AddInt64(n)
 		}
 		m.set.GetOrCreateFloatCounter(fmt.Sprintf("holdfast_cost_dollars_total{model=%q}", e.Model)).Add(e.Cost.Dollars())
-	}, 0)
-	holdfast.On(rt, func(e holdfast.ToolFinished) {
-		m.set.GetOrCreateCounter(fmt.Sprintf("holdfast_tool_calls_total{error=%q}", fmt.Sprint(e.IsError))).Inc()
-	}, 0)
-	holdfast.On(rt, func(holdfast.AttemptFailed) { m.set.GetOrCreateCounter("holdfast_model_failures_total").Inc() }, 0)
-	holdfast.On(rt, func(holdfast.SessionSaved) { m.set.GetOrCreateCounter("holdfast_saves_total").Inc() }, 0)
-	holdfast.On(rt, func(holdfast.SessionSaveFailed) { m.set.GetOrCreateCounter("holdfast_save_failures_total").Inc() }, 0)
+	case holdfast.ToolFinished:
+		count(fmt.Sprintf("holdfast_tool_calls_total{error=%q}", fmt.Sprint(e.IsError)))
+	case holdfast.AttemptFailed:
+		count("holdfast_model_failures_total")
+	case holdfast.SessionSaved:
+		count("holdfast_saves_total")
+	case holdfast.SessionSaveFailed:
+		count("holdfast_save_failures_total")
+	}
 }
 
 // request counts a request by the pattern of its route, never by its path.

@@ -87,12 +87,20 @@ func getPending(ctx context.Context, c caller, in *CallRef) (*callOutput, error)
 
 type respondInput struct {
 	CallRef
-	Body struct {
-		Action  string `json:"action" enum:"approve,deny,answer,result"`
-		Choice  string `json:"choice,omitempty" doc:"The value of the choice that is taken"`
-		Text    string `json:"text,omitempty" doc:"The answer, the result, or the reason of a denial"`
-		IsError bool   `json:"isError,omitempty" doc:"The result is an error"`
-	}
+	Body ResponseBody
+}
+
+// ResponseBody is a response as a request has it.
+type ResponseBody struct {
+	Action  string `json:"action" enum:"approve,deny,answer,result"`
+	Choice  string `json:"choice,omitempty" doc:"The value of the choice that is taken"`
+	Text    string `json:"text,omitempty" doc:"The answer, the result, or the reason of a denial"`
+	IsError bool   `json:"isError,omitempty" doc:"The result is an error"`
+}
+
+// response returns the response of a caller.
+func (b ResponseBody) response(id string, c caller) session.Response {
+	return session.Response{PendingID: id, Action: session.ResponseAction(b.Action), Choice: b.Choice, Text: b.Text, IsError: b.IsError, By: c.responder()}
 }
 
 type respondOutput struct {
@@ -101,30 +109,32 @@ type respondOutput struct {
 }
 
 func (s *Server) respond(ctx context.Context, c caller, in *respondInput) (*respondOutput, error) {
-	r := session.Response{
-		PendingID: in.ID, Action: session.ResponseAction(in.Body.Action), Choice: in.Body.Choice,
-		Text: in.Body.Text, IsError: in.Body.IsError, By: c.responder(),
-	}
-	scope := apikey.Write
-	if r.Action == session.RespondApprove || r.Action == session.RespondDeny {
-		scope = apikey.Approve
-	}
-	if err := s.permit(c, scope); err != nil {
-		return nil, err
-	}
-	i, call, ok, err := in.find(ctx, c)
+	r := in.Body.response(in.ID, c)
+	i, err := s.permitResponse(ctx, c, in.CallRef, r.Action)
 	if err != nil {
 		return nil, err
-	}
-	if ok && call.Kind == session.PendingApproval { // whatever the action is called
-		if err := s.permit(c, apikey.Approve); err != nil {
-			return nil, err
-		}
 	}
 	if err := c.rt.Respond(ctx, i.ID, r); err != nil {
 		return nil, err
 	}
 	return &respondOutput{Location: "/v1/sessions/" + i.ID, Body: i}, nil
+}
+
+// permitResponse refuses a response that the caller's key does not permit, and
+// returns the session that it is for.
+func (s *Server) permitResponse(ctx context.Context, c caller, in CallRef, action session.ResponseAction) (session.Info, error) {
+	scope := apikey.Write
+	if action == session.RespondApprove || action == session.RespondDeny {
+		scope = apikey.Approve
+	}
+	if err := s.permit(c, scope); err != nil {
+		return session.Info{}, err
+	}
+	i, call, ok, err := in.find(ctx, c)
+	if err == nil && ok && call.Kind == session.PendingApproval { // whatever the action is called
+		err = s.permit(c, apikey.Approve)
+	}
+	return i, err
 }
 
 // responder names who responds: the user of the key, else the key.

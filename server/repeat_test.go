@@ -189,7 +189,7 @@ func TestRepeat_chats(t *testing.T) {
 		return n.logOf(chat.ID)
 	}
 	n.twice(at+"/cancel", "stop", nil, nil, idle)
-	refused(t, n.do("POST", at+"/cancel", request{}), 422, "invalid")
+	refused(t, n.do("POST", at+"/cancel", request{}), 422, "nothing_to_do")
 	n.twice(at+"/inbox", "later", map[string]any{"text": "later"}, map[string]any{"text": "sooner"}, idle)
 	n.twice(at+"/actions/RenameSession", "name", map[string]any{"to": "trip"}, map[string]any{"to": "tour"}, idle)
 	n.twice(at+"/rewind", "back", map[string]any{"to": 1}, map[string]any{"to": 2}, idle)

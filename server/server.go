@@ -111,15 +111,15 @@ type Server struct {
 	metrics     *metrics
 	feeds       *feeds
 	work        *work
-	tenants     sync.Map // those that were heard of and are listened to, by name
 	log         *slog.Logger
 	draining    atomic.Bool
 	issuer      *issuer // nil: only keys are accepted
 	crossOrigin *http.CrossOriginProtection
 	peers       *http.Transport // to other nodes
 
-	drain     chan struct{} // closed by Drain
-	drainOnce sync.Once
+	stopListening func()        // ends listening
+	drain         chan struct{} // closed by Drain
+	drainOnce     sync.Once
 }
 
 // New checks the configuration and builds the routes.
@@ -185,6 +185,7 @@ func New(c Config) (*Server, error) {
 	s.addTopics(mux)
 	s.addLogin(mux)
 	s.addOIDCLogin(mux)
+	s.stopListening = c.Runtime.WiretapAll(s.listen)
 	s.handler = s.logged(s.below(s.guard(recordRoute(mux))))
 	return s, nil
 }
@@ -206,6 +207,7 @@ func (s *Server) Drain() {
 func (s *Server) Close() {
 	s.Drain()
 	s.work.all.Wait()
+	s.stopListening()
 	s.peers.CloseIdleConnections()
 }
 
@@ -228,12 +230,12 @@ func newAPI(mux *http.ServeMux, c Config) huma.API {
 	return humago.New(mux, config)
 }
 
-// listen listens to a tenant, from its first request on: a runtime's view hears
-// its own tenant alone.
-func (s *Server) listen(rt *holdfast.Runtime, tenant string) {
-	if _, listening := s.tenants.LoadOrStore(tenant, true); !listening {
-		s.metrics.listen(rt)
-		s.feeds.listen(rt)
+// listen counts what happens in this process, and wakes the readers of a tenant
+// when one of its sessions is saved.
+func (s *Server) listen(e holdfast.Event) {
+	s.metrics.event(e)
+	if _, saved := e.(holdfast.SessionSaved); saved {
+		s.feeds.wake(e.Subject().Tenant)
 	}
 }
 

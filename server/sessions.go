@@ -45,7 +45,7 @@ func (in WriteHeaders) options() ([]holdfast.Option, error) {
 		opts = append(opts, holdfast.IfVersion(version))
 	}
 	opts = append(opts, in.option()...)
-	busy, err := parseBusy(in.OnBusy)
+	busy, err := holdfast.ParseBusy(in.OnBusy)
 	return append(opts, holdfast.OnBusy(busy)), err
 }
 
@@ -103,20 +103,6 @@ func (in WriteHeaders) stale(err error) error {
 		return p
 	}
 	return err
-}
-
-func parseBusy(text string) (holdfast.Busy, error) {
-	switch text {
-	case "", "wait":
-		return holdfast.Wait, nil
-	case "reject":
-		return holdfast.Reject, nil
-	case "enqueue":
-		return holdfast.Enqueue, nil
-	case "interrupt":
-		return holdfast.Interrupt, nil
-	}
-	return 0, &session.InvalidError{Field: "onBusy", Reason: fmt.Sprintf("%q is not wait, reject, enqueue or interrupt", text)}
 }
 
 // etag returns the entity tag of a version.
@@ -358,7 +344,8 @@ func viewTag(version int64, view string) string {
 type deleteInput struct {
 	SessionRef
 	WriteHeaders
-	Purge bool `query:"purge"`
+	Purge   bool `query:"purge"`
+	Cascade bool `query:"cascade" doc:"With purge: its children too"`
 }
 
 func deleteSession(ctx context.Context, c caller, in *deleteInput) (*header, error) {
@@ -367,7 +354,11 @@ func deleteSession(ctx context.Context, c caller, in *deleteInput) (*header, err
 		return nil, err
 	}
 	if in.Purge {
-		return headerOf(i), c.rt.Purge(ctx, i.ID)
+		var opts []holdfast.Option
+		if in.Cascade {
+			opts = append(opts, holdfast.Cascade())
+		}
+		return headerOf(i), c.rt.Purge(ctx, i.ID, opts...)
 	}
 	opts, err := in.options()
 	if err != nil {

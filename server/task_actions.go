@@ -48,6 +48,25 @@ func (s *Server) addTaskActions(tags []string) {
 		return t.accept(ctx, t.Cancel)
 	}))
 	register(s, apikey.Read, huma.Operation{
+		OperationID: "respond-to-task", Method: http.MethodPost, Path: "/v1/tasks/{ref}/pending/{id}",
+		Summary: "Respond to a call of a task, and continue it", Tags: tags, Responses: background,
+		Description: "As the response to a call of any session; rules that a choice adds are kept. A denied call pauses the task, unless goOn is set. " +
+			"Approving or denying needs the scope approve, answering and giving results the scope write.",
+	}, onTask(s, respondToTask))
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "get-task-state", Method: http.MethodGet, Path: "/v1/tasks/{ref}/state",
+		Summary: "Read everything that a task has come to, and what it waits for", Tags: tags,
+	}, onTask(s, func(ctx context.Context, t taskCall, _ *SessionRef) (*taskStateOutput, error) {
+		out := &taskStateOutput{}
+		state, err := t.State(ctx, t.id)
+		if err != nil {
+			return nil, err
+		}
+		waiting, err := t.Pending(ctx, t.id)
+		out.Body.State, out.Body.Pending = state, append([]session.PendingCall{}, waiting...)
+		return out, err
+	}))
+	register(s, apikey.Read, huma.Operation{
 		OperationID: "get-plan", Method: http.MethodGet, Path: "/v1/tasks/{ref}/plan",
 		Summary: "Read the plan of a task", Tags: tags,
 	}, onTask(s, func(ctx context.Context, t taskCall, _ *SessionRef) (*planOutput, error) {
@@ -173,6 +192,33 @@ type feedbackInput struct {
 func giveFeedback(ctx context.Context, t taskCall, in *feedbackInput) (*queuedOutput, error) {
 	return t.leave(ctx, func(ctx context.Context, item string) (string, error) {
 		return t.SetStepFeedback(ctx, t.id, session.StepFeedback{ID: item, StepID: in.Body.StepID, Action: in.Body.Action, Message: in.Body.Message})
+	})
+}
+
+type taskStateOutput struct {
+	Body struct {
+		State   session.TaskState     `json:"state"`
+		Pending []session.PendingCall `json:"pending" doc:"Calls that have no response yet"`
+	}
+}
+
+type respondToTaskInput struct {
+	CallRef
+	KeyHeader
+	Body struct {
+		ResponseBody
+		GoOn bool `json:"goOn,omitempty" doc:"Tell the agent of a denial, which goes on without the call"`
+	}
+}
+
+func respondToTask(ctx context.Context, t taskCall, in *respondToTaskInput) (*taskOutput, error) {
+	r := in.Body.response(in.ID, t.c)
+	if _, err := t.s.permitResponse(ctx, t.c, in.CallRef, r.Action); err != nil {
+		return nil, err
+	}
+	return t.work(ctx, func(ctx context.Context) error {
+		_, err := t.Respond(ctx, t.id, r, task.RespondOptions{GoOn: in.Body.GoOn})
+		return err
 	})
 }
 

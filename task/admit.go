@@ -35,7 +35,7 @@ func (x *Executor) View(ctx context.Context, id string, version int64) (View, er
 	if err != nil {
 		return View{}, err
 	}
-	_, err = rowOf(s.Info())
+	_, err = RowOf(s.Info())
 	return View{Session: s, Queues: queues(items), Seq: s.Seq(), At: x.c.Clock()}, err
 }
 
@@ -107,7 +107,7 @@ func (x *Executor) Admit(ctx context.Context, a Arrival) (Row, error) {
 			return Row{}, err
 		}
 	}
-	return rowOf(made.Info())
+	return RowOf(made.Info())
 }
 
 // items are the queues as an inbox keeps them.

@@ -89,7 +89,7 @@ func (x *Executor) Create(ctx context.Context, s Spec) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	return rowOf(made.Info())
+	return RowOf(made.Info())
 }
 
 // checked is a spec with its defaults.

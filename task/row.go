@@ -119,8 +119,8 @@ func checkMove(id string, before, after session.TaskRow) error {
 	return &session.InvalidError{Field: "status", Reason: "a task that is " + before.Status + " does not become " + after.Status}
 }
 
-// rowOf is a task as its header shows it.
-func rowOf(info session.Info) (Row, error) {
+// RowOf is a task as its header shows it.
+func RowOf(info session.Info) (Row, error) {
 	if info.Kind != session.KindTask || info.Task == nil {
 		return Row{}, &session.InvalidError{Field: "session", Reason: info.ID + " is a " + string(info.Kind) + ", no task"}
 	}
@@ -135,7 +135,7 @@ func (x *Executor) Get(ctx context.Context, id string) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	return rowOf(info)
+	return RowOf(info)
 }
 
 // Filter selects tasks.
@@ -203,7 +203,7 @@ func (x *Executor) rows(ctx context.Context) iter.Seq2[Row, error] {
 				return
 			}
 			for _, info := range page.Items {
-				row, err := rowOf(info)
+				row, err := RowOf(info)
 				if err != nil {
 					continue // a session of this kind without a row is no task yet
 				}

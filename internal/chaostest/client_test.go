@@ -121,7 +121,7 @@ func (cs *clients) chat(ctx context.Context, address string, q request) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.Send(ctx, q.Session, holdfast.SendMessage{Text: q.Key}, client.IdempotencyKey(q.Key))
+	_, err = c.Execute(ctx, q.Session, holdfast.SendMessage{Text: q.Key}, holdfast.IdempotencyKey(q.Key))
 	return err
 }
 

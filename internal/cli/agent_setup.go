@@ -64,11 +64,22 @@ func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 // checkDefaultModel refuses a model of the environment that could not answer, before
 // a session is made that nobody can talk to.
 func (o *agentSetup) checkDefaultModel() error {
+	if o == nil {
+		return nil
+	}
 	_, err := o.models.Model(o.model)
 	if errors.Is(err, session.ErrNotFound) {
 		return &unavailableError{what: "HOLDFAST_MODEL: " + err.Error(), remedy: "see: holdfast models list"}
 	}
 	return err
+}
+
+// modelOf returns who answers in a session.
+func (o *agentSetup) modelOf(s session.Session) string {
+	if o == nil {
+		return cmp.Or(s.Model(), "the server's default model")
+	}
+	return cmp.Or(s.Model(), o.model)
 }
 
 // models are those built in and those of providers.
@@ -116,7 +127,7 @@ func (e *unavailableError) Unwrap() error { return session.ErrUnsupported }
 // explain returns why an agent cannot run, in a way that one can act on: a key
 // that is not set, tools that need a flag. Other errors stay as they are.
 func (o *agentSetup) explain(err error, def session.Definition, model string) error {
-	if !errors.Is(err, session.ErrDefinition) {
+	if o == nil || !errors.Is(err, session.ErrDefinition) {
 		return err
 	}
 	return cmp.Or(o.findMissing(def, model), err)
@@ -125,6 +136,9 @@ func (o *agentSetup) explain(err error, def session.Definition, model string) er
 // findMissing says what an agent lacks that the command line or the environment
 // could give it; nil: nothing.
 func (o *agentSetup) findMissing(def session.Definition, model string) error {
+	if o == nil { // the server says it
+		return nil
+	}
 	if _, err := o.models.Model(cmp.Or(model, o.model)); errors.Is(err, session.ErrUnsupported) {
 		return err
 	}

@@ -82,7 +82,7 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	if ref != "" {
 		return c.reopen(ctx, ref, model)
 	}
-	def, err := c.loadAgent(agent)
+	def, err := c.loadAgent(ctx, c.e, agent)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 			return err
 		}
 	}
-	s, err := c.e.Create(ctx, def, holdfast.WithName(name))
+	s, err := c.e.create(ctx, c.program, def, name)
 	if err != nil {
 		return c.e.explain(err, def, def.Model)
 	}
@@ -151,11 +151,14 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 
 // loadAgent returns the definition of a new session: from a file, by a name of the
 // registry, or the assistant.
-func (p *program) loadAgent(given string) (session.Definition, error) {
+func (p *program) loadAgent(ctx context.Context, e *env, given string) (session.Definition, error) {
+	byName := filepath.Ext(given) == "" && !strings.ContainsAny(given, `/\`)
 	switch {
 	case given == "":
 		return assistant(), nil
-	case filepath.Ext(given) == "" && !strings.ContainsAny(given, `/\`):
+	case byName && e.server != nil:
+		return e.server.Agent(ctx, given)
+	case byName:
 		return p.registry().Get(given)
 	}
 	return definition.Load(given)
@@ -172,8 +175,10 @@ func assistant() session.Definition {
 // printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
 func (c *chat) printIntroduction(s session.Session) {
-	model := cmp.Or(s.Model(), c.e.model)
+	model := c.e.modelOf(s)
 	switch {
+	case c.e.server != nil:
+		c.err.status("%s answers, on the server", model)
 	case model != offline.Name:
 		c.err.status("%s answers · tools: %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "none"))
 	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:

@@ -157,7 +157,7 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	c.err.status("%s answers", cmp.Or(s.Model(), c.e.model))
+	c.err.status("%s answers", c.e.modelOf(s))
 	return nil
 }
 

@@ -50,7 +50,10 @@ type program struct {
 	failures   *failures
 	servers    sync.Map // of tools, by id, that were reached: []tool.Tool
 
+	command     *cobra.Command // that runs
 	store       string
+	server      string // its URL
+	keyFile     string
 	tenant      string
 	user        string // the owner of new sessions
 	json        bool
@@ -124,7 +127,11 @@ restart of the machine: leave it at any moment and continue where it was.
 
 ` + refHelp + `
 
-Environment: HOLDFAST_STORE the store; HOLDFAST_MODEL the model of agents that name none;
+With --server URL, chat, send, task, sessions, pending and respond work on the sessions
+of "holdfast serve" on another machine. Files are read here; agents run there.
+
+Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with
+HOLDFAST_KEY its key or HOLDFAST_KEY_FILE a file that has it; HOLDFAST_MODEL the model of agents that name none;
 HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
 names them; HOLDFAST_NO_WEB no tools that use the web, whatever else is allowed; NO_COLOR no
 colours; HOLDFAST_DEBUG prints a stack when the program fails;
@@ -143,6 +150,7 @@ a bug in holdfast.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
+	p.addServerFlags(root)
 	flags.StringVar(&p.tenant, "tenant", "", "work with the sessions of the tenant `NAME`")
 	flags.BoolVar(&p.json, "json", false, "print results and errors as JSON")
 	flags.BoolVar(&p.offline, "offline", false, "refuse every model that is not built in")
@@ -164,6 +172,7 @@ var reading = []string{
 
 // begin runs once the command line is parsed.
 func (p *program) begin(cmd *cobra.Command) error {
+	p.command = cmd
 	p.reads = slices.Contains(reading, strings.TrimPrefix(cmd.CommandPath(), "holdfast "))
 	plain := p.noColor || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
 	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""

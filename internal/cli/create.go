@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/holdfast-dev/holdfast"
 )
 
 func (p *program) createCommand() *cobra.Command {
@@ -14,14 +12,14 @@ func (p *program) createCommand() *cobra.Command {
 		Use: "create", Short: "make a session and say nothing in it", Args: cobra.NoArgs,
 		Long: "Make a session and print its id; with --json: its header. \"holdfast send\" and\n\"holdfast chat --session\" talk in it.",
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-			def, err := p.loadAgent(agent)
+			def, err := p.loadAgent(ctx, e, agent)
 			if err != nil {
 				return err
 			}
 			if model != "" {
 				def.Model = model
 			}
-			s, err := e.Create(ctx, def, holdfast.WithName(name))
+			s, err := e.create(ctx, p, def, name)
 			if err != nil {
 				return e.explain(err, def, def.Model)
 			}

@@ -38,6 +38,15 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) run(in io.Reader, args ...string) int {
 	d.out.reset()
 	d.err.reset()
+	where := []string{"--store", "inmem:"}
+	if d.env["HOLDFAST_SERVER"] != "" {
+		where = nil
+	}
+	return d.program(in).run(append(where, args...))
+}
+
+// program returns a run of the program at this desk.
+func (d *desk) program(in io.Reader) *program {
 	environ := []string{}
 	for name, value := range d.env {
 		environ = append(environ, name+"="+value)
@@ -54,7 +63,7 @@ func (d *desk) run(in io.Reader, args ...string) int {
 		},
 	}
 	p.in.terminal, p.out.terminal, p.err.terminal = d.person, d.screen, d.screen
-	return p.run(append([]string{"--store", "inmem:"}, args...))
+	return p
 }
 
 // must runs a command line that has to end well, and returns what it printed.

@@ -57,10 +57,13 @@ const embedFor = 30 * time.Second
 // embedAll makes what was written findable by meaning, where the store can keep
 // it. What is left when the time is up costs hits and fails nothing.
 func (e *env) embedAll(ctx context.Context) {
+	if e.server != nil { // it embeds by itself
+		return
+	}
 	e.embedder.start()
 	ctx, cancel := context.WithTimeout(ctx, embedFor)
 	defer cancel()
-	if _, err := e.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
+	if _, err := e.rt.Embed(ctx); err != nil && !errors.Is(err, session.ErrUnsupported) {
 		e.warn("not everything can be found by meaning yet: %v", err)
 	}
 }

@@ -1,25 +1,56 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/trace"
 )
 
-// env is what a command works with: a store, a runtime on it and the set-up of
-// agents.
+// sessions are the verbs on sessions that commands need. A runtime has them,
+// and so has the client of a server.
+type sessions interface {
+	Create(ctx context.Context, def session.Definition, opts ...holdfast.Option) (session.Session, error)
+	Fork(ctx context.Context, id string, opts ...holdfast.Option) (session.Session, error)
+	Execute(ctx context.Context, id string, a holdfast.Action, opts ...holdfast.Option) (session.Session, error)
+	Cancel(ctx context.Context, id string) error
+	Purge(ctx context.Context, id string, opts ...holdfast.Option) error
+
+	Resolve(ctx context.Context, ref string) (session.Info, error)
+	Info(ctx context.Context, id string) (session.Info, error)
+	Get(ctx context.Context, id string, opts ...holdfast.Option) (session.Session, error)
+	List(ctx context.Context, q store.Query) (store.Page, error)
+	Holder(ctx context.Context, id string) (store.Lease, bool, error)
+	Memory(ctx context.Context, id string) (memory.Handle, error)
+
+	Log(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]
+	Watch(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]
+	Follow(ctx context.Context, id string, after int64) iter.Seq2[holdfast.Update, error]
+	Diff(ctx context.Context, id string, from, to int64) ([]session.LogEntry, error)
+
+	Pending(ctx context.Context, q holdfast.PendingQuery) (holdfast.PendingPage, error)
+	Respond(ctx context.Context, id string, r session.Response) error
+}
+
+// env is what a command works with: sessions, and where they are. Here that is
+// a store, a runtime on it and the set-up of agents; else it is a server, and
+// those are nil.
 type env struct {
-	*holdfast.Runtime
+	sessions
+	server *client.Client // nil: the sessions are here
+
 	*agentSetup
+	rt       *holdfast.Runtime
 	store    store.Store
 	url      storeURL
 	tenant   string
@@ -47,6 +78,9 @@ func (p *program) withEnv(ctx context.Context, work func(*env) error) (err error
 }
 
 func (p *program) openEnv(ctx context.Context) (*env, error) {
+	if e, err := p.openServer(); e != nil || err != nil {
+		return e, err
+	}
 	url, err := p.storeURL()
 	if err != nil {
 		return nil, err
@@ -70,15 +104,20 @@ func (p *program) openEnvAt(ctx context.Context, url storeURL) (*env, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	who := holdfast.Identity{Tenant: tenant, UserID: cmp.Or(p.user, p.getenv("HOLDFAST_USER")), Actor: "cli"}
+	who := holdfast.Identity{Tenant: tenant, UserID: p.userName(), Actor: "cli"}
 	rt, err := p.runtime(st, given, given.models.providers.secrets, who)
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), given.close())
 	}
-	return &env{Runtime: rt, agentSetup: given, store: st, url: url, tenant: tenant, identity: who}, nil
+	return &env{sessions: rt, rt: rt, agentSetup: given, store: st, url: url, tenant: tenant, identity: who}, nil
 }
 
-func (e *env) close() error { return errors.Join(e.Close(), e.store.Close(), e.agentSetup.close()) }
+func (e *env) close() error {
+	if e.server != nil {
+		return nil
+	}
+	return errors.Join(e.rt.Close(), e.store.Close(), e.agentSetup.close())
+}
 
 // storeURL returns the store that was asked for on the command line, else in the
 // environment, else the user's own.

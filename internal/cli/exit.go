@@ -95,6 +95,9 @@ func exitCodeOf(err error) (code int, kind string) {
 	if errors.As(err, &resting) {
 		return resting.code(), "TaskError"
 	}
+	if refusedByServer(err) {
+		return exitUnsupported, "ServerError"
+	}
 	if code, kind, ok := exitCodeOfRun(err); ok {
 		return code, kind
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (p *program) exportCommand() *cobra.Command {
@@ -59,7 +58,10 @@ func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir str
 	if i.Kind != session.KindWorkflow {
 		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 	}
-	made, err := strands.Export(ctx, e.Runtime, i.ID, dir, strands.ExportOptions{At: at})
+	if err := e.checkHere("an export as a directory"); err != nil {
+		return err
+	}
+	made, err := strands.Export(ctx, e.rt, i.ID, dir, strands.ExportOptions{At: at})
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir str
 
 // warnOfTail says that a document lacks what an interrupted turn has written.
 func (p *program) warnOfTail(ctx context.Context, e *env, id string) {
-	s, err := e.store.Load(ctx, store.Ref{Tenant: e.tenant, ID: id}, true)
+	s, err := e.Get(ctx, id, holdfast.WithTail())
 	if err == nil && s.HasTail() {
 		p.err.warn("the session was interrupted: the document lacks what its turn wrote since version %d; continue it with: holdfast send %s --continue", s.Version(), shortID(id))
 	}

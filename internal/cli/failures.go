@@ -65,6 +65,13 @@ func (f *failures) watchTools(tools []tool.Tool) []tool.Tool {
 	return known
 }
 
+// noteTool remembers why a call failed.
+func (f *failures) noteTool(callID, why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tools[callID] = shortened(f.keys.Replace(why), 200)
+}
+
 // reasonOf returns what a tool said when a call failed, "" where it never ran.
 func (f *failures) reasonOf(callID string) string {
 	f.mu.Lock()
@@ -155,9 +162,7 @@ func (w watchedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error)
 		if err != nil {
 			why = err.Error()
 		}
-		w.failures.mu.Lock()
-		defer w.failures.mu.Unlock()
-		w.failures.tools[c.ID] = shortened(w.failures.keys.Replace(why), 200)
+		w.failures.noteTool(c.ID, why)
 	}
 	return result, err
 }

@@ -38,7 +38,7 @@ error. With --json: the header.`,
 			if err != nil {
 				return err
 			}
-			if s, err = e.Import(ctx, s); err != nil {
+			if s, err = e.rt.Import(ctx, s); err != nil {
 				return err
 			}
 			p.printImportReport(report)
@@ -55,7 +55,7 @@ func (p *program) importDir(ctx context.Context, e *env, dir string, newID bool)
 	if newID {
 		o.ID = uuid.NewString()
 	}
-	id, notes, err := strands.Import(ctx, e.Runtime, strands.Dir(dir), o)
+	id, notes, err := strands.Import(ctx, e.rt, strands.Dir(dir), o)
 	if err != nil {
 		return err
 	}

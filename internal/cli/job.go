@@ -100,6 +100,9 @@ func (p *program) warnEarly(format string, args ...any) {
 
 // do starts the run, or goes on with the one that was asked for.
 func (j *job) do(ctx context.Context, h *env) error {
+	if err := h.checkHere("to run a workflow"); err != nil {
+		return err
+	}
 	id, err := j.find(ctx, h)
 	switch {
 	case err != nil:

@@ -47,7 +47,7 @@ With --json: the key with its secret.`,
 				at := p.now().Add(expires).UTC()
 				want.ExpiresAt = &at
 			}
-			key, secret, err := apikey.New(e.Runtime, p.now).Create(ctx, want, "cli")
+			key, secret, err := apikey.New(e.rt, p.now).Create(ctx, want, "cli")
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func (p *program) keysListCommand() *cobra.Command {
 			if all {
 				tenant = ""
 			}
-			list, err := apikey.New(e.Runtime, p.now).List(ctx, tenant)
+			list, err := apikey.New(e.rt, p.now).List(ctx, tenant)
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (p *program) keysRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "end a key; servers refuse it within a second", Args: cobra.ExactArgs(1),
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			key, err := apikey.New(e.Runtime, p.now).Revoke(ctx, e.tenant, args[0], "cli")
+			key, err := apikey.New(e.rt, p.now).Revoke(ctx, e.tenant, args[0], "cli")
 			if err != nil {
 				return err
 			}

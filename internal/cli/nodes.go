@@ -21,7 +21,7 @@ func (p *program) nodesListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list the nodes that live", Args: cobra.NoArgs,
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-			list, err := node.New(e.Runtime, p.now).List(ctx)
+			list, err := node.New(e.rt, p.now).List(ctx)
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (p *program) nodesDrainCommand(use, short string, draining bool) *cobra.Com
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			if err := node.New(e.Runtime, p.now).Drain(ctx, args[0], draining, "cli"); err != nil {
+			if err := node.New(e.rt, p.now).Drain(ctx, args[0], draining, "cli"); err != nil {
 				return err
 			}
 			p.err.status("the node %s was told", args[0])
@@ -73,7 +73,7 @@ func (p *program) beNode(ctx context.Context, e *env, self *node.Self) (leave fu
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		node.New(e.Runtime, p.now).Run(ctx, self)
+		node.New(e.rt, p.now).Run(ctx, self)
 	}()
 	return func() { stop(); <-ended }
 }

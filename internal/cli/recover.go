@@ -56,7 +56,7 @@ continues them. With --json: an array of {id, kind, status, error, next}.`,
 // could not be continued.
 func (p *program) recoverAll(ctx context.Context, d *workshop) (found []recovered, failed error) {
 	found = []recovered{}
-	chats, err := d.h.Recover(ctx)
+	chats, err := d.h.rt.Recover(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -72,7 +72,7 @@ func (p *program) recoverAll(ctx context.Context, d *workshop) (found []recovere
 	for _, c := range chats {
 		note(recovered{ID: c.ID, Kind: session.KindChat}, c.Err)
 	}
-	tasks, err := d.Recover(ctx)
+	tasks, err := d.x.Recover(ctx)
 	if err != nil {
 		return found, err
 	}

@@ -64,6 +64,9 @@ func (p *program) hint(err error) string {
 		waits       *waitingError
 		live        *liveRunError
 	)
+	if hint := serverHint(err); hint != "" {
+		return hint
+	}
 	switch {
 	case errors.As(err, &usage):
 		return usage.hint()

@@ -244,6 +244,9 @@ func (p *program) nextRun(id string) string {
 	if p.store != "" {
 		text += " --store " + quotedArgument(p.store)
 	}
+	if p.server != "" {
+		text += " --server " + quotedArgument(p.server)
+	}
 	if p.tenant != "" {
 		text += " --tenant " + quotedArgument(p.tenant)
 	}

@@ -190,7 +190,7 @@ header.`,
 			if i.Kind != session.KindWorkflow {
 				return p.execute(ctx, h, i, holdfast.SuspendSession{}, "suspended")
 			}
-			pending, err := workflow.Suspend(ctx, h.Runtime, i.ID)
+			pending, err := h.suspendRun(ctx, i.ID)
 			if err != nil {
 				return err
 			}
@@ -249,7 +249,7 @@ func (e *liveRunError) hint() string {
 
 // cancelRun ends a workflow run for good.
 func (p *program) cancelRun(ctx context.Context, e *env, i session.Info) error {
-	pending, err := workflow.Cancel(ctx, e.Runtime, i.ID)
+	pending, err := e.cancelRun(ctx, i.ID)
 	if err == nil && pending {
 		err = e.awaitRest(ctx, i, session.WorkflowRowChanged{}.Kind())
 	}

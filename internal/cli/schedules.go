@@ -18,7 +18,7 @@ func (p *program) schedulesCommand() *cobra.Command {
 }
 
 func (p *program) schedules(e *env) *schedule.Schedules {
-	return schedule.New(e.Runtime, p.now, nil)
+	return schedule.New(e.rt, p.now, nil)
 }
 
 func (p *program) schedulesCreateCommand() *cobra.Command {

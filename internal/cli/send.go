@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ the exit code is 19 and "holdfast respond" continues.
 		if err != nil {
 			return err
 		}
-		way, err := onBusy(busy)
+		way, err := holdfast.ParseBusy(busy)
 		if err != nil {
 			return err
 		}
@@ -98,17 +97,17 @@ func (p *program) switchModel(ctx context.Context, e *env, i session.Info, model
 
 // sendTurn runs one turn for a script: the answer, or the session document.
 func (p *program) sendTurn(ctx context.Context, e *env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
-	responded := false // it continues with a response, nothing was interrupted
-	defer holdfast.On(e.Runtime, func(e holdfast.ExecutionStarted) {
-		if e.Continued && e.SessionID == i.ID && !responded {
-			p.err.status("continuing what was interrupted")
-		}
-	}, 0)()
 	before, err := e.Get(ctx, i.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	responded = before.Waiting()
+	work, err := e.workOn(ctx, before)
+	if err != nil {
+		return err
+	}
+	if work.interrupted {
+		p.err.status("continuing what was interrupted")
+	}
 	e.embedForRecall(ctx, before)
 	s, err := p.converse(ctx, e, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
 	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
@@ -132,19 +131,4 @@ func (p *program) chooseAction(ctx context.Context, i session.Info, args []strin
 		return nil, err
 	}
 	return holdfast.SendMessage{Text: text}, checkCanSend(i, text)
-}
-
-// onBusy reads the value of --on-busy.
-func onBusy(name string) (holdfast.Busy, error) {
-	switch name {
-	case "wait":
-		return holdfast.Wait, nil
-	case "reject":
-		return holdfast.Reject, nil
-	case "enqueue":
-		return holdfast.Enqueue, nil
-	case "interrupt":
-		return holdfast.Interrupt, nil
-	}
-	return 0, &session.InvalidError{Field: "on-busy", Reason: fmt.Sprintf("%q is not wait, reject, enqueue or interrupt", name)}
 }

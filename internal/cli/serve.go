@@ -128,19 +128,20 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	if (s.cert == "") != (s.key == "") {
 		return &session.InvalidError{Field: "tls-cert", Reason: "give both --tls-cert and --tls-key"}
 	}
-	if err := e.CheckDurable(); err != nil {
+	if err := e.rt.CheckDurable(); err != nil {
 		p.err.warn("%v", err)
 	}
+	e.embedder.start() // requests search by meaning
 	page, err := web.New(s.prefix)
 	if err != nil {
 		return err
 	}
-	keys := apikey.New(e.Runtime, p.now)
+	keys := apikey.New(e.rt, p.now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
+		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
 		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
-	config.Nodes, config.Node = node.New(e.Runtime, p.now), p.newSelf()
+	config.Nodes, config.Node = node.New(e.rt, p.now), p.newSelf()
 	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
 		s.oidc.ClientSecret = p.getenv("HOLDFAST_OIDC_CLIENT_SECRET")
 		config.OIDC = &s.oidc

@@ -104,13 +104,13 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 			t.Errorf("%s: %d, want %d, %v", start, res.StatusCode, want, err)
 		}
 	}
-	made, err := c.Create(ctx, client.NewSession{Definition: &session.Definition{Name: "echo"}, Name: "trip"})
+	made, err := c.Create(ctx, session.Definition{Name: "echo"}, holdfast.WithName("trip"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := c.Send(ctx, "trip", holdfast.SendMessage{Text: "hello"})
-	if err != nil || !strings.Contains(turn.Reply, "hello") {
-		t.Fatalf("%+v, %v", turn, err)
+	turn, err := c.Execute(ctx, "trip", holdfast.SendMessage{Text: "hello"})
+	if err != nil || !strings.Contains(turn.Reply(), "hello") {
+		t.Fatalf("%+v, %v", turn.Info(), err)
 	}
 	// The terminal works on the same store at the same time.
 	send := exec.CommandContext(ctx, "holdfast", "send", "trip", "from a terminal")
@@ -118,7 +118,7 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	if out, err := send.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if i, err := c.Info(ctx, made.ID); err != nil || i.Version != 3 {
+	if i, err := c.Info(ctx, made.ID()); err != nil || i.Version != 3 {
 		t.Errorf("%+v, %v", i, err)
 	}
 	for {
@@ -135,7 +135,7 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 	}
 	following := make(chan error, 1)
 	go func() {
-		for range c.Follow(ctx, made.ID, 0) {
+		for range c.Follow(ctx, made.ID(), 0) {
 			select {
 			case following <- nil:
 			default:
@@ -174,12 +174,12 @@ func TestWork_continuesWhatAKilledServerBegan(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	made, err := c.Create(ctx, client.NewSession{Definition: &session.Definition{Name: "echo"}})
+	made, err := c.Create(ctx, session.Definition{Name: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = c.Send(ctx, made.ID, holdfast.SendMessage{Text: "hello"}) }() // nobody answers it here
-	for u, err := range c.Follow(ctx, made.ID, 0) {
+	go func() { _, _ = c.Execute(ctx, made.ID(), holdfast.SendMessage{Text: "hello"}) }() // nobody answers it here
+	for u, err := range c.Follow(ctx, made.ID(), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func TestWork_continuesWhatAKilledServerBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
-		show := exec.CommandContext(ctx, "holdfast", "sessions", "history", made.ID)
+		show := exec.CommandContext(ctx, "holdfast", "sessions", "history", made.ID())
 		show.Env = work.Env
 		out, err := show.CombinedOutput()
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 // addWork lets a server work on tasks and workflow runs, with the tools that
 // the command line offers. A store that cannot hold them leaves it without.
 func (p *program) addWork(e *env, c *server.Config) (err error) {
-	if e.CheckDurable() != nil { // serve has warned about it
+	if e.rt.CheckDurable() != nil { // serve has warned about it
 		return nil
 	}
 	if c.Runs, err = p.servedRuns(e); err != nil {

@@ -18,7 +18,7 @@ import (
 // name everywhere.
 
 // notSettings are flags that make no sense anywhere but on the command line.
-var notSettings = []string{"help", "config", "demo"}
+var notSettings = []string{"help", "config", "demo", "server", "key-file"}
 
 // addSettings gives a command the flag --config and fills flags that were not
 // given before the command runs.

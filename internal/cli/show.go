@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 func (p *program) showCommand() *cobra.Command {
@@ -89,11 +88,7 @@ type activity struct {
 // workOn returns whether a process runs a turn of a session, or was interrupted.
 func (e *env) workOn(ctx context.Context, s session.Session) (activity, error) {
 	open := (s.Running() || s.HasTail()) && checkWaiting(s) == nil
-	leases, ok := e.store.(store.Leases)
-	if !ok {
-		return activity{interrupted: open}, nil
-	}
-	lease, live, err := leases.Holding(ctx, store.RefOf(s))
+	lease, live, err := e.Holder(ctx, s.ID())
 	switch {
 	case errors.Is(err, session.ErrNotFound): // purged since it was read
 		return activity{}, nil

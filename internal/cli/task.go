@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -40,16 +41,59 @@ run again.
 	return cmd
 }
 
-// workshop is where tasks are worked on: an executor in a home.
+// tasks are the verbs on tasks that commands need. An executor has them, and so
+// has the client of a server.
+type tasks interface {
+	Create(ctx context.Context, s task.Spec) (task.Row, error)
+	Get(ctx context.Context, id string) (task.Row, error)
+	Show(ctx context.Context, id string) (task.Row, error)
+	List(ctx context.Context, f task.Filter) iter.Seq2[task.Row, error]
+	State(ctx context.Context, id string) (session.TaskState, error)
+	Pending(ctx context.Context, id string) ([]session.PendingCall, error)
+	Settle(ctx context.Context, id string) (task.Row, error)
+
+	Resume(ctx context.Context, id string) (task.ResumeResult, error)
+	Continue(ctx context.Context, id string, o task.ContinueOptions) (task.Row, error)
+	Retry(ctx context.Context, id string) (task.Row, error)
+	Respond(ctx context.Context, id string, r session.Response, o task.RespondOptions) (task.Row, error)
+	QueueFollowUp(ctx context.Context, id string, f session.FollowUp) (string, error)
+	SetStepFeedback(ctx context.Context, id string, f session.StepFeedback) (string, error)
+	WrapUp(ctx context.Context, id string) (task.Row, error)
+	Cancel(ctx context.Context, id string) (task.Row, error)
+}
+
+// workshop is where tasks are worked on: an executor in a home, or a server, and
+// then the rest is nil.
 type workshop struct {
-	*task.Executor
+	tasks
 	h     *env
+	x     *task.Executor
 	tools *taskkit.Registry
 	rules *task.Rules
 }
 
+// close ends the tools of tasks.
+func (d *workshop) close() error {
+	if d.tools == nil {
+		return nil
+	}
+	return d.tools.Close()
+}
+
+// work goes on with a task that was made a moment ago.
+func (d *workshop) work(ctx context.Context, id string) (task.Row, error) {
+	if d.h.server != nil { // it works on it already
+		return d.h.server.Tasks().Wait(ctx, id)
+	}
+	res, err := d.Resume(ctx, id)
+	return res.Row, err
+}
+
 // workshop opens the executor. The caller closes it.
 func (p *program) workshop(h *env) (*workshop, error) {
+	if h.server != nil {
+		return &workshop{tasks: h.server.Tasks(), h: h}, nil
+	}
 	c := taskkit.Config{Shell: &shell.Config{Sandbox: p.newSandboxConfig()}}
 	if !p.noWeb {
 		c.Web = &web.Config{}
@@ -65,12 +109,12 @@ func (p *program) workshop(h *env) (*workshop, error) {
 	if p.agentsRun {
 		p.warnUnsandboxed()
 	}
-	rules := p.newRules(h.Runtime)
-	x, err := task.New(h.Runtime, task.Config{Registry: registry, Engine: engine, Rules: rules, Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
+	rules := p.newRules(h.rt)
+	x, err := task.New(h.rt, task.Config{Registry: registry, Engine: engine, Rules: rules, Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
 	if err != nil {
 		return nil, errors.Join(err, registry.Close())
 	}
-	return &workshop{Executor: x, h: h, tools: registry, rules: rules}, nil
+	return &workshop{tasks: x, x: x, h: h, tools: registry, rules: rules}, nil
 }
 
 // atWork makes the work of a command about tasks.
@@ -80,7 +124,7 @@ func (p *program) atWork(work func(ctx context.Context, d *workshop, args []stri
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, d.tools.Close()) }()
+		defer func() { err = errors.Join(err, d.close()) }()
 		return work(ctx, d, args)
 	})
 }

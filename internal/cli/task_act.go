@@ -21,7 +21,7 @@ func (p *program) working(fn func(ctx context.Context, d *workshop, row task.Row
 			if err != nil {
 				return err
 			}
-			defer func() { err = joined(err, d.tools.Close()) }()
+			defer func() { err = joined(err, d.close()) }()
 			info, err := h.Resolve(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -208,7 +208,7 @@ func (p *program) taskModeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "mode ID MODE", Short: "set what a task may do on its own", Args: cobra.ExactArgs(2),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
-			if err := d.SetMode(ctx, row.ID, args[0]); err != nil {
+			if err := d.x.SetMode(ctx, row.ID, args[0]); err != nil {
 				return p.lateOr(err)
 			}
 			return p.said(row, "%s works in mode %s", shortID(row.ID), args[0])
@@ -224,7 +224,7 @@ func (p *program) taskWorkspaceCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := d.SetWorkspace(ctx, row.ID, w); err != nil {
+			if err := d.x.SetWorkspace(ctx, row.ID, w); err != nil {
 				return p.lateOr(err)
 			}
 			return p.said(row, "%s works in %s", shortID(row.ID), w.Root)

@@ -36,6 +36,9 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 // openIdle opens a task that nobody works on. It waits for nobody: a task that
 // is worked on is a BusyError.
 func (d *workshop) openIdle(ctx context.Context, row task.Row, fn func(*task.Run) error) error {
+	if err := d.h.checkHere("to clear a reminder of a task"); err != nil {
+		return err
+	}
 	lease, live, err := d.h.Holder(ctx, row.ID)
 	if err != nil {
 		return err
@@ -43,7 +46,7 @@ func (d *workshop) openIdle(ctx context.Context, row task.Row, fn func(*task.Run
 	if live {
 		return &session.BusyError{ID: row.ID, Holder: lease.Holder, Until: lease.Until}
 	}
-	return d.Open(ctx, row.ID, fn)
+	return d.x.Open(ctx, row.ID, fn)
 }
 
 func (p *program) taskExportCommand() *cobra.Command {
@@ -51,7 +54,7 @@ func (p *program) taskExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export ID", Short: "print a task as a session_runtime_v2 snapshot", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
-			raw, err := taskruntime.Export(ctx, d.Executor, row.ID, o)
+			raw, err := taskruntime.Export(ctx, d.x, row.ID, o)
 			if err != nil {
 				return err
 			}
@@ -79,7 +82,7 @@ func (p *program) taskImportCommand() *cobra.Command {
 					return err
 				}
 			}
-			in, err := taskruntime.Import(ctx, d.Executor, data, o)
+			in, err := taskruntime.Import(ctx, d.x, data, o)
 			if err != nil {
 				return err
 			}
@@ -159,14 +162,14 @@ func (p *program) taskRules(ctx context.Context, d *workshop, ref, verb string, 
 	}
 	switch verb {
 	case "add":
-		err = d.AddRule(ctx, info.ID, rule)
+		err = d.x.AddRule(ctx, info.ID, rule)
 	case "remove":
-		err = d.RemoveRule(ctx, info.ID, rule)
+		err = d.x.RemoveRule(ctx, info.ID, rule)
 	}
 	if err != nil {
 		return p.lateOr(err)
 	}
-	view, err := d.View(ctx, info.ID, 0)
+	view, err := d.x.View(ctx, info.ID, 0)
 	if err != nil {
 		return err
 	}

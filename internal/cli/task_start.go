@@ -32,6 +32,7 @@ standard output. At a terminal it asks you when it may not do something on its o
 it stops there, and any other process may answer: exit code 19.
 
 Ctrl-C asks the agent to wrap up; a second Ctrl-C interrupts it, and the task can be resumed.
+With --server the server works on it, in its own workspace: a second Ctrl-C leaves it to that.
 PROMPT - reads the job from standard input.`,
 		PreRun: func(*cobra.Command, []string) { p.agentsRun = true },
 	}
@@ -60,7 +61,7 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.tools.Close()) }()
+	defer func() { err = errors.Join(err, d.close()) }()
 	if err := p.checkTaskModel(h, o.model); err != nil {
 		return err
 	}
@@ -86,14 +87,16 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 		return p.tellRow(row)
 	}
 	return p.work(cmd.Context(), d, row.ID, func(ctx context.Context) (task.Row, error) {
-		res, err := d.Resume(ctx, row.ID)
-		return res.Row, err
+		return d.work(ctx, row.ID)
 	})
 }
 
 // checkTaskModel refuses a task that no model could do. The built-in model only
 // repeats what it is told, so it has to be named.
 func (p *program) checkTaskModel(h *env, model string) error {
+	if h.server != nil {
+		return nil
+	}
 	model = cmp.Or(model, p.getenv("HOLDFAST_MODEL"))
 	if model == "" {
 		return &unavailableError{

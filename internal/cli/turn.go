@@ -29,10 +29,7 @@ func (p *program) turn(ctx context.Context, e *env, id string, a holdfast.Action
 		err error
 	)
 	if stream {
-		n, stop := p.showTurn(e, id)
-		s, err = e.Execute(ctx, id, a, append(opts, holdfast.Stream(n.showDelta))...)
-		stop()
-		spoke = n.printed
+		s, spoke, err = p.executeShown(ctx, e, id, a, opts)
 	} else {
 		s, err = e.Execute(ctx, id, a, opts...)
 	}

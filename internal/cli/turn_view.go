@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/session"
 )
 
 // turnView shows a turn while it runs: the answer word by word on standard
@@ -32,27 +34,55 @@ type call struct {
 	begun     time.Time
 }
 
-// showTurn begins to show the turns of a session. The caller stops it.
-func (p *program) showTurn(e *env, id string) (n *turnView, stop func()) {
-	n = &turnView{program: p, id: id, style: markdown{screen: p.out}, calls: map[string]call{}}
+// newTurnView begins to show turns of a session. The caller ends it.
+func (p *program) newTurnView(id string) *turnView {
+	n := &turnView{program: p, id: id, style: markdown{screen: p.out}, calls: map[string]call{}}
 	n.waitLine = p.newWaitLine(&n.mu)
-	stops := []func(){
-		holdfast.On(e.Runtime, n.stepStarted, 0),
-		holdfast.On(e.Runtime, n.attemptFailed, 0),
-		holdfast.On(e.Runtime, n.toolStarted, 0),
-		holdfast.On(e.Runtime, n.toolFinished, 0),
-		holdfast.On(e.Runtime, n.subagentStarted, 0),
+	return n
+}
+
+// executeShown executes a turn and shows it while it runs. Printed says that
+// an answer was shown.
+func (p *program) executeShown(ctx context.Context, e *env, id string, a holdfast.Action, opts []holdfast.Option) (s session.Session, printed bool, err error) {
+	n := p.newTurnView(id)
+	defer n.end()
+	if e.server != nil {
+		stop, err := n.followTurn(ctx, e)
+		if err != nil {
+			return s, false, err
+		}
+		s, err = e.Execute(ctx, id, a, opts...)
+		stop(s)
+		return s, n.printed, err
 	}
-	return n, func() {
+	defer n.listen(e)()
+	s, err = e.Execute(ctx, id, a, append(opts, holdfast.Stream(n.showDelta))...)
+	return s, n.printed, err
+}
+
+// listen shows what happens in a runtime here, until it is stopped.
+func (n *turnView) listen(e *env) (stop func()) {
+	stops := []func(){
+		holdfast.On(e.rt, n.stepStarted, 0),
+		holdfast.On(e.rt, n.attemptFailed, 0),
+		holdfast.On(e.rt, n.toolStarted, 0),
+		holdfast.On(e.rt, n.toolFinished, 0),
+		holdfast.On(e.rt, n.subagentStarted, 0),
+	}
+	return func() {
 		for _, stop := range stops {
 			stop()
 		}
-		n.waitLine.close()
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.waitLine.stopWaiting()
-		n.endLine()
 	}
+}
+
+// end leaves the terminal as a new line finds it.
+func (n *turnView) end() {
+	n.waitLine.close()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waitLine.stopWaiting()
+	n.endLine()
 }
 
 // showDelta shows a piece of the answer.

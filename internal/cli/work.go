@@ -93,8 +93,8 @@ func (p *program) newWorker(e *env, c server.Config, s slots, self *node.Self, l
 		})
 	}
 	w, err := worker.New(worker.Config{
-		Runtime: e.Runtime, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain, Paused: self.Draining,
-		Fire: schedule.New(e.Runtime, p.now, log).Fire, Logger: log, Now: p.now,
+		Runtime: e.rt, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain, Paused: self.Draining,
+		Fire: schedule.New(e.rt, p.now, log).Fire, Logger: log, Now: p.now,
 	})
 	if err == nil {
 		self.Loads = w.Loads

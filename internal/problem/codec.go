@@ -25,6 +25,9 @@ func (p *Problem) describe(err error) {
 		fenced    *session.FencedError
 		corrupt   *session.CorruptError
 		task      *session.TaskError
+		nothing   *session.NothingToDoError
+		lacks     *session.UnsupportedError
+		spec      *session.SpecError
 	)
 	switch {
 	case p.is("execution_failed") && errors.As(err, &execution):
@@ -64,6 +67,12 @@ func (p *Problem) describe(err error) {
 		p.ID, p.Reason = corrupt.ID, corrupt.Reason
 	case (p.is("task_ended") || p.is("not_resumable")) && errors.As(err, &task):
 		p.ID, p.StatusName, p.Reason = task.ID, task.Status, task.Reason
+	case p.is("nothing_to_do") && errors.As(err, &nothing):
+		p.ID, p.What = nothing.ID, nothing.What
+	case p.is("unsupported") && errors.As(err, &lacks):
+		p.ID, p.What = lacks.Store, lacks.Ability
+	case p.is("invalid_spec") && errors.As(err, &spec):
+		p.ID, p.Errors = spec.File, fieldErrors(err)
 	default:
 		p.Errors = fieldErrors(err)
 	}
@@ -142,6 +151,16 @@ func (p *Problem) Err() error {
 		return &session.TaskError{ID: p.ID, Status: p.StatusName, Reason: p.Reason, Err: session.ErrTaskTerminal}
 	case p.is("not_resumable"):
 		return &session.TaskError{ID: p.ID, Status: p.StatusName, Reason: p.Reason, Err: session.ErrNotResumable}
+	case p.is("nothing_to_do"):
+		return &session.NothingToDoError{ID: p.ID, What: p.What}
+	case p.is("unsupported") && p.What != "":
+		return &session.UnsupportedError{Store: p.ID, Ability: p.What}
+	case p.is("invalid_spec") && len(p.Errors) > 0:
+		spec := &session.SpecError{File: p.ID, Pointer: p.Errors[0].Field, Reason: p.Errors[0].Reason}
+		for _, e := range p.Errors[1:] {
+			spec.Also = append(spec.Also, session.SpecProblem{Pointer: e.Field, Reason: e.Reason})
+		}
+		return spec
 	case p.is("invalid") && len(p.Errors) > 0:
 		return &session.InvalidError{Field: p.Errors[0].Field, Reason: p.Errors[0].Reason}
 	case p.is("rule") && len(p.Errors) > 0:

@@ -116,6 +116,8 @@ var kinds = []kind{
 	{session.ErrScope, 422, "scope", "The memory scope is not allowed", 0},
 	{session.ErrContextLength, 422, "context_length", "The request does not fit the model", 0},
 	{session.ErrBrokenTrace, 422, "broken_trace", "The request's trace is incomplete", 0},
+	{session.ErrNothingToDo, 422, "nothing_to_do", "There is nothing to do", 0},
+	{session.ErrSetAside, 409, "set_aside", "The session was set aside", 0},
 	{session.ErrInvalid, 422, "invalid", "The request is not valid", 0},
 	{context.DeadlineExceeded, 504, "timeout", "It took too long", 1},
 	{context.Canceled, 499, CodeCancelled, "The caller went away", 0},

@@ -39,35 +39,43 @@ func TestTasks_throughTheClient(t *testing.T) {
 	n := newNode(t, llm.Map{offline.Name: offline.Model{}})
 	c, ctx := n.client(t), context.Background()
 	n.cut.Store(1)
-	row, err := c.StartTask(ctx, client.NewTask{Prompt: "say something", Plan: &client.Plan{Steps: []client.PlanStep{{Description: "say it"}}}})
+	tasks := c.Tasks()
+	row, err := tasks.Create(ctx, task.Spec{Prompt: "say something", Plan: &session.Plan{Steps: []session.PlanStep{{Description: "say it"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	row = await(t, func() (task.Row, error) { return c.Task(ctx, row.ID) }, func(r task.Row) bool { return r.Status == task.Completed })
-	if page, err := c.Tasks(ctx, client.Page{Limit: 10}, task.Completed); err != nil || len(page.Items) != 1 || page.Items[0].ID != row.ID {
-		t.Errorf("%+v %v", page, err)
+	if row, err = tasks.Wait(ctx, row.ID); err != nil || row.Status != task.Completed {
+		t.Fatalf("%+v %v", row, err)
 	}
-	if plan, err := c.TaskPlan(ctx, row.ID); err != nil || len(plan.Steps) != 1 {
-		t.Errorf("%+v %v", plan, err)
+	found := 0
+	for listed, err := range tasks.List(ctx, task.Filter{Statuses: []string{task.Completed}}) {
+		if found++; err != nil || listed.ID != row.ID {
+			t.Errorf("%+v %v", listed, err)
+		}
 	}
-	if _, err := c.TaskChecklist(ctx, row.ID); err != nil {
-		t.Error(err)
+	if found != 1 {
+		t.Errorf("%d tasks are listed", found)
+	}
+	if state, err := tasks.State(ctx, row.ID); err != nil || state.Plan == nil || len(state.Plan.Steps) != 1 {
+		t.Errorf("%+v %v", state, err)
+	}
+	if waiting, err := tasks.Pending(ctx, row.ID); err != nil || len(waiting) != 0 {
+		t.Errorf("%+v %v", waiting, err)
 	}
 	var ended *session.TaskError
-	if _, err := c.ContinueTask(ctx, row.ID, task.ContinueOptions{}); !errors.As(err, &ended) || !errors.Is(err, session.ErrTaskTerminal) {
+	if _, err := tasks.Resume(ctx, row.ID); !errors.As(err, &ended) || !errors.Is(err, session.ErrTaskTerminal) {
 		t.Errorf("%T %v", err, err)
 	}
-	if _, err := c.SetTaskPlan(ctx, row.ID, client.Plan{Steps: []client.PlanStep{{Description: "x"}}}); !errors.Is(err, session.ErrTaskTerminal) {
+	if _, err := tasks.SetPlan(ctx, row.ID, session.Plan{Steps: []session.PlanStep{{Description: "x"}}}); !errors.Is(err, session.ErrTaskTerminal) {
 		t.Error(err)
 	}
-	if _, err := c.GiveFeedback(ctx, row.ID, session.StepFeedback{StepID: "current", Action: task.FeedbackSkip}); !errors.Is(err, session.ErrTaskTerminal) {
+	if _, err := tasks.SetStepFeedback(ctx, row.ID, session.StepFeedback{StepID: "current", Action: task.FeedbackSkip}); !errors.Is(err, session.ErrTaskTerminal) {
 		t.Error(err)
 	}
-	if _, err := c.RetryTask(ctx, row.ID); err != nil {
-		t.Error(err)
+	if row, err := tasks.Retry(ctx, row.ID); err != nil || row.Status != task.Completed || row.Run != 2 {
+		t.Errorf("%+v %v", row, err)
 	}
-	await(t, func() (task.Row, error) { return c.Task(ctx, row.ID) }, func(r task.Row) bool { return r.Status == task.Completed && r.Run == 2 })
-	if _, err := c.Task(ctx, "nothing"); !errors.Is(err, session.ErrNotFound) {
+	if _, err := tasks.Show(ctx, "nothing"); !errors.Is(err, session.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -102,7 +110,7 @@ func TestRuns_throughTheClient(t *testing.T) {
 	if _, err := c.RedoRun(ctx, r.Session.ID, "step/0"); err != nil {
 		t.Error(err)
 	}
-	await(t, func() (client.Run, error) { return c.Run(ctx, "one-run") }, done)
+	await(t, func() (client.Run, error) { return c.Run(ctx, "one-run") }, func(now client.Run) bool { return done(now) && now.Session.Version > r.Session.Version })
 	if _, err := c.CancelRun(ctx, r.Session.ID); !errors.Is(err, session.ErrStatus) {
 		t.Error(err)
 	}
@@ -115,30 +123,40 @@ func TestMemory_throughTheClient(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, llm.Map{offline.Name: offline.Model{}})
 	c, ctx := n.client(t), context.Background()
-	made, err := c.Create(ctx, client.NewSession{Definition: &session.Definition{Name: "echo"}, Name: "notes"})
+	made, err := c.Create(ctx, echo, holdfast.WithName("notes"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Remember(ctx, "notes", memory.ScopeSession, "a/b", map[string]int{"n": 1}); err != nil {
+	m, err := c.Memory(ctx, "notes")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := c.Memory(ctx, "notes", memory.ScopeSession, "a/b"); err != nil || string(e.Value) != `{"n":1}` {
+	if _, err := m.Store(ctx, memory.ScopeSession, "a/b", map[string]int{"n": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Store(ctx, memory.ScopeSession, "a/b", 2, memory.IfVersion(7)); !errors.Is(err, session.ErrConflict) {
+		t.Error(err)
+	}
+	if e, err := m.Store(ctx, memory.ScopeSession, "a/b", 2, memory.IfVersion(1)); err != nil || e.Version != 2 {
 		t.Errorf("%+v %v", e, err)
 	}
-	if list, err := c.Memories(ctx, "notes", memory.ScopeSession, "a", ""); err != nil || len(list) != 1 {
+	if e, found, err := m.Get(ctx, memory.ScopeSession, "a/b", memory.At(1)); err != nil || !found || string(e.Value) != `{"n":1}` {
+		t.Errorf("%+v %v", e, err)
+	}
+	if list, err := m.Keys(ctx, memory.ScopeSession, "a", memory.KeyPage{}); err != nil || len(list) != 1 {
 		t.Errorf("%+v %v", list, err)
 	}
-	if _, err := c.Send(ctx, "notes", holdfast.SendMessage{Text: "the zebra is striped"}); err != nil {
+	if _, err := c.Execute(ctx, "notes", holdfast.SendMessage{Text: "the zebra is striped"}); err != nil {
 		t.Fatal(err)
 	}
 	none := 0.0
-	if hits, err := c.Recall(ctx, "notes", "zebra", memory.RecallOptions{Mode: memory.Keyword, Threshold: &none}); err != nil || len(hits) == 0 {
+	if hits, err := m.Recall(ctx, "zebra", memory.RecallOptions{Mode: memory.Keyword, Threshold: &none}); err != nil || len(hits) == 0 {
 		t.Errorf("%+v %v", hits, err)
 	}
-	if page, err := c.Messages(ctx, "notes", memory.HistoryOptions{Limit: 1}); err != nil || len(page.Messages) != 1 {
+	if page, err := m.History(ctx, memory.HistoryOptions{Limit: 1}); err != nil || len(page.Messages) != 1 {
 		t.Errorf("%+v %v", page, err)
 	}
-	now, err := c.Info(ctx, made.ID)
+	now, err := c.Info(ctx, made.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,10 +166,10 @@ func TestMemory_throughTheClient(t *testing.T) {
 	if entries, err := c.Diff(ctx, "notes", 1, now.Version); err != nil || len(entries) == 0 {
 		t.Errorf("%+v %v", entries, err)
 	}
-	if gone, err := c.Forget(ctx, "notes", memory.ScopeSession, "a/b"); err != nil || !gone {
+	if gone, err := m.Delete(ctx, memory.ScopeSession, "a/b"); err != nil || !gone {
 		t.Errorf("%v %v", gone, err)
 	}
-	if _, err := c.Memory(ctx, "notes", memory.ScopeSession, "a/b"); !errors.Is(err, session.ErrNotFound) {
-		t.Error(err)
+	if _, found, err := m.Get(ctx, memory.ScopeSession, "a/b"); err != nil || found {
+		t.Error(found, err)
 	}
 }

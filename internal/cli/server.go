@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
+)
+
+// againstServer are the commands that work against a server, which has the sessions
+// and runs the agents. Those that need no sessions never ask for one.
+var againstServer = []string{
+	"chat", "send", "pending", "pending show", "respond", "task", "sessions",
+}
+
+// butHere are the commands among them that need the store itself, or files
+// beside it.
+var butHere = []string{
+	"sessions copy", "sessions import", "sessions sweep",
+	"task snapshot", "task export", "task import", "task rules", "task workspace", "task mode",
+}
+
+// hereFlags are what the command line of a server says, not that of its users.
+var hereFlags = []string{
+	"tenant", "offline", "no-web", "allow-write", "allow-shell", "allow-network", "allow-web", "allow-mcp", "workspace", "permission-mode",
+}
+
+// openServer returns the sessions of the server that was asked for: on the
+// command line, else in the environment, else in the file of settings; nil
+// where none was. A store on the command line counts before a server elsewhere.
+func (p *program) openServer() (*env, error) {
+	if p.server != "" && p.store != "" {
+		return nil, &session.InvalidError{Field: "server", Reason: "give either --server or --store: a server has its own store"}
+	}
+	if p.store != "" {
+		return nil, nil
+	}
+	inFile, err := readSettings(p.getenv("HOLDFAST_CONFIG"))
+	if err != nil {
+		return nil, err
+	}
+	setting := func(flag, name, key string) string {
+		return cmp.Or(flag, p.getenv(name), strings.Join(inFile[key], ","))
+	}
+	url := setting(p.server, "HOLDFAST_SERVER", "server")
+	if url == "" {
+		return nil, nil
+	}
+	if err := p.checkAgainstServer(url); err != nil {
+		return nil, err
+	}
+	key, err := p.serverKey(setting(p.keyFile, "HOLDFAST_KEY_FILE", "key-file"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(client.Config{URL: url, Key: key, Backoff: 100 * time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	return &env{sessions: c, server: c}, nil
+}
+
+// checkAgainstServer refuses what only the machine with the store can do.
+func (p *program) checkAgainstServer(url string) error {
+	path := strings.TrimPrefix(p.command.CommandPath(), "holdfast ")
+	group, _, _ := strings.Cut(path, " ")
+	if slices.Contains(butHere, path) || !slices.Contains(againstServer, group) {
+		return &unavailableError{
+			what:   fmt.Sprintf("\"holdfast %s\" does not work against the server %s", path, url),
+			remedy: "run it where the store is, with --store or without HOLDFAST_SERVER",
+		}
+	}
+	var refused error
+	p.command.Flags().Visit(func(f *pflag.Flag) {
+		if refused == nil && slices.Contains(hereFlags, f.Name) {
+			refused = &session.InvalidError{Field: f.Name, Reason: "the server decides it: its key says the tenant, and \"holdfast serve\" what its agents may do and where"}
+		}
+	})
+	return refused
+}
+
+// checkHere refuses a part of a command that needs the store itself.
+func (e *env) checkHere(what string) error {
+	if e.server == nil {
+		return nil
+	}
+	return &unavailableError{what: what + " does not work against a server", remedy: "run it where the store is"}
+}
+
+// suspendRun keeps a run from continuing. Pending says that whoever works on it
+// was asked to stop.
+func (e *env) suspendRun(ctx context.Context, id string) (pending bool, err error) {
+	if e.server == nil {
+		return workflow.Suspend(ctx, e.rt, id)
+	}
+	r, err := e.server.SuspendRun(ctx, id)
+	return r.Session.Status != session.Suspended, err
+}
+
+// cancelRun ends a run for good. Pending says that whoever works on it was
+// asked to stop.
+func (e *env) cancelRun(ctx context.Context, id string) (pending bool, err error) {
+	if e.server == nil {
+		return workflow.Cancel(ctx, e.rt, id)
+	}
+	r, err := e.server.CancelRun(ctx, id)
+	return r.Status != workflow.StatusCancelled, err
+}
+
+// serverKey returns the key that is shown to a server. It is never a flag:
+// everybody on a machine sees the command lines of all.
+func (p *program) serverKey(file string) (string, error) {
+	if key := p.getenv("HOLDFAST_KEY"); key != "" {
+		return key, nil
+	}
+	if file == "" {
+		return "", &unavailableError{what: "a server needs a key, and there is none", remedy: "set HOLDFAST_KEY, or name a file with it by --key-file; \"holdfast keys create\" makes one where the store is"}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the key: %w", err)
+	}
+	if key := strings.TrimSpace(string(data)); key != "" {
+		return key, nil
+	}
+	return "", &session.InvalidError{Field: "key-file", Reason: file + " is empty"}
+}
+
+// serverHint says what to do about an answer of a server, or about none.
+func serverHint(err error) string {
+	var (
+		told    *problem.Problem
+		unknown *client.UnreachableError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return "is the address right and the server running? \"holdfast serve\" starts one; check --server and HOLDFAST_SERVER"
+	case !errors.As(err, &told):
+		return ""
+	}
+	switch told.Code {
+	case problem.CodeUnauthenticated:
+		return "is HOLDFAST_KEY right? Where the store is, \"holdfast keys list\" shows the keys and \"holdfast keys create\" makes one"
+	case problem.CodeForbidden:
+		return "use a key with that scope; where the store is: holdfast keys create --scope …"
+	case problem.CodeNoRoute:
+		return "the server is of another version than this command; compare \"holdfast version\" on both sides"
+	case problem.CodeWrongHost:
+		return "the server answers for the names that \"holdfast serve --host\" gives it"
+	}
+	return ""
+}
+
+// refusedByServer reports that a server does not let this command in: its key
+// is wrong or may too little, or the server lacks the route.
+func refusedByServer(err error) bool {
+	var told *problem.Problem
+	return errors.As(err, &told) && slices.Contains([]string{
+		problem.CodeUnauthenticated, problem.CodeForbidden, problem.CodeNoRoute, problem.CodeWrongHost,
+	}, told.Code)
+}
+
+// create makes a session of the user that this command line names.
+func (e *env) create(ctx context.Context, p *program, def session.Definition, name string) (session.Session, error) {
+	opts := []holdfast.Option{holdfast.WithName(name)}
+	if user := p.userName(); e.server != nil && user != "" { // a runtime here knows who acts
+		opts = append(opts, holdfast.WithUser(user))
+	}
+	return e.Create(ctx, def, opts...)
+}
+
+// userName is the owner of new sessions.
+func (p *program) userName() string { return cmp.Or(p.user, p.getenv("HOLDFAST_USER")) }
+
+// addServerFlags lets every command reach a server.
+func (p *program) addServerFlags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&p.server, "server", "", "`URL` of a server that has the sessions and runs the agents, in place of a store (default $HOLDFAST_SERVER)")
+	f.StringVar(&p.keyFile, "key-file", "", "`FILE` with the key for the server (default $HOLDFAST_KEY_FILE; $HOLDFAST_KEY is the key itself)")
+}
