@@ -117,6 +117,13 @@ func TestRuns_graph(t *testing.T) {
 	if len(g.Nodes) != 2 || len(g.Edges) != 1 || g.Nodes[0].Y == g.Nodes[1].Y && g.Nodes[0].X == g.Nodes[1].X {
 		t.Errorf("%+v", g)
 	}
+	for format, begin := range map[string]string{"mermaid": "flowchart LR\n", "dot": "digraph {\n"} {
+		r := n.do("GET", "/v1/runs/"+e.run+"/graph/"+format, request{})
+		if r.status != 200 || !strings.HasPrefix(string(r.body), begin) || !strings.Contains(string(r.body), g.Nodes[1].Label) || r.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s: %d %v %s", format, r.status, r.header, r.body)
+		}
+	}
+	refused(t, n.do("GET", "/v1/runs/"+e.run+"/graph/png", request{}), 422, "invalid")
 }
 
 // modelGate is a model that answers when it is let through.

@@ -194,7 +194,7 @@ func (e estate) fill(r route) string {
 	case strings.HasPrefix(r.path, "/v1/schedules/"):
 		id = e.schedule
 	}
-	path := strings.NewReplacer("{ref}", ref, "{name}", "ClearSession", "{id}", id, "{scope}", "session", "{key}", ownKey, "{version}", "1").Replace(r.path)
+	path := strings.NewReplacer("{ref}", ref, "{name}", "ClearSession", "{id}", id, "{scope}", "session", "{key}", ownKey, "{version}", "1", "{format}", "dot").Replace(r.path)
 	if r.id == "follow-topics" {
 		r.query.Set("topics", "session:"+e.chat)
 	}

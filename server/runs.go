@@ -47,6 +47,13 @@ func (s *Server) addRuns() {
 		OperationID: "get-graph", Method: http.MethodGet, Path: "/v1/runs/{ref}/graph",
 		Summary: "Read a workflow run as a graph to draw, with coordinates", Tags: tags,
 	}, getGraph)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "export-graph", Method: http.MethodGet, Path: "/v1/runs/{ref}/graph/{format}",
+		Summary: "Read the graph of a workflow run in the language of Mermaid or Graphviz", Tags: tags,
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The graph", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}},
+		},
+	}, exportGraph)
 	background := workResponses[run](s)
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "resume-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/resume",
@@ -164,19 +171,48 @@ type graphOutput struct {
 }
 
 func getGraph(ctx context.Context, c caller, in *SessionRef) (*graphOutput, error) {
-	i, err := in.resolveRun(ctx, c)
+	graph, version, err := readGraph(ctx, c, *in)
 	if err != nil {
 		return nil, err
+	}
+	return &graphOutput{ETag: etag(version), Body: *graph}, nil
+}
+
+type exportGraphInput struct {
+	SessionRef
+	Format string `path:"format" enum:"mermaid,dot"`
+}
+
+type exportGraphOutput struct {
+	ContentType string `header:"Content-Type"`
+	ETag        string `header:"ETag"`
+	Body        []byte
+}
+
+func exportGraph(ctx context.Context, c caller, in *exportGraphInput) (*exportGraphOutput, error) {
+	graph, version, err := readGraph(ctx, c, in.SessionRef)
+	if err != nil {
+		return nil, err
+	}
+	text := graph.Mermaid()
+	if in.Format == "dot" {
+		text = graph.Dot()
+	}
+	return &exportGraphOutput{ContentType: "text/plain; charset=utf-8", ETag: etag(version), Body: []byte(text)}, nil
+}
+
+// readGraph returns the graph of a run and the version that it shows.
+func readGraph(ctx context.Context, c caller, in SessionRef) (*workflow.Graph, int64, error) {
+	i, err := in.resolveRun(ctx, c)
+	if err != nil {
+		return nil, 0, err
 	}
 	s, err := c.rt.Get(ctx, i.ID, holdfast.Whole(), holdfast.WithTail())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	graph, err := workflow.RunGraph(s) //nolint:contextcheck // it reads what is there and waits for nobody
-	if err != nil {
-		return nil, err
-	}
-	return &graphOutput{ETag: etag(s.Version()), Body: *graph}, nil
+	return graph, s.Version(), err
 }
 
 type startRunInput struct {

@@ -63,7 +63,7 @@ export async function startWorkplace(flags: string[] = []): Promise<Server & { f
       case 'ask':
         return { calls: [{ name: 'request_user_input', arguments: { question: rest, options: rest.includes(' or ') ? rest.split(' or ') : undefined } }] }
       case 'list':
-        return { calls: [{ name: 'task_list_create', arguments: { items: rest.split(', ').map((title) => ({ title })) } }] }
+        return { calls: [{ name: 'task_list_create', arguments: { items: rest.split(', ').map((title) => ({ title, status: 'pending' })) } }] }
     }
     return { text: 'It is done.' }
   })

@@ -22,6 +22,7 @@ const tones: Record<string, Tone> = {
   executing: 'busy',
   planning: 'busy',
   paused: 'wait',
+  blocked: 'wait',
   waiting: 'wait',
   awaiting_approval: 'wait',
   awaiting_user_input: 'wait',
