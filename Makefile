@@ -120,9 +120,9 @@ web: web/node_modules ## build the page from web/ into internal/web/dist, which 
 
 .PHONY: web-check
 web-check: web/node_modules ## fail where the page in internal/web/dist is not what web/ is built to, byte for byte
-	cd web && npm run -s types && npm run -s check && npm run -s build
-	@changed=$$(git status --porcelain -- internal/web/dist); \
-		if [ -n "$$changed" ]; then echo "$$changed"; echo "building the page changed the files above: commit them"; exit 1; fi
+	cd web && npm run -s types && npm run -s check
+	@before=$$(find internal/web/dist -type f -exec cksum {} + | sort); (cd web && npm run -s build); \
+		diff <(echo "$$before") <(find internal/web/dist -type f -exec cksum {} + | sort) || { echo "building the page changed the files above: commit them"; exit 1; }
 
 .PHONY: web-test
 web-test: web/node_modules ## the page in a browser (Chromium; CHROMIUM names another) against the real program, on SQLite and PostgreSQL

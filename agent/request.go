@@ -42,27 +42,33 @@ func (r *run) recollect(ctx context.Context) {
 
 // request builds what the model is sent from the session and what memory adds.
 func (r *run) request(ctx context.Context, name string) (llm.Request, error) {
-	tools, err := r.Tools(ctx, r.s)
+	return r.BuildRequest(ctx, r.s, name, r.recalled.text)
+}
+
+// BuildRequest returns what the model of that name is sent for a session.
+// Recalled is what memory adds to the system prompt.
+func (c Config) BuildRequest(ctx context.Context, s session.Session, name, recalled string) (llm.Request, error) {
+	tools, err := c.Tools(ctx, s)
 	if err != nil {
 		return llm.Request{}, err
 	}
-	system := r.s.SystemPrompt()
-	if r.System != nil {
-		system = r.System(r.s)
+	system := s.SystemPrompt()
+	if c.System != nil {
+		system = c.System(s)
 	}
-	if r.recalled.text != "" {
-		system = strings.TrimSpace(system + "\n\n" + r.recalled.text)
+	if recalled != "" {
+		system = strings.TrimSpace(system + "\n\n" + recalled)
 	}
 	request := llm.Request{
-		Model: name, System: system, Messages: Transcript(r.s), Params: r.s.ModelParams(), ResponseFormat: r.s.State().ResponseFormat,
-		Agent: r.s.Info().AgentName, SessionID: r.s.ID(), Inference: r.s.InferenceCount(),
+		Model: name, System: system, Messages: Transcript(s), Params: s.ModelParams(), ResponseFormat: s.State().ResponseFormat,
+		Agent: s.Info().AgentName, SessionID: s.ID(), Inference: s.InferenceCount(),
 	}
 	for _, t := range tools.All() {
 		spec := t.Spec()
 		request.Tools = append(request.Tools, llm.Tool{Name: spec.Name, Description: spec.Description, Schema: spec.Schema})
 	}
-	if r.Request != nil {
-		r.Request(r.s, &request)
+	if c.Request != nil {
+		c.Request(s, &request)
 	}
 	return request, nil
 }

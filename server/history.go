@@ -33,6 +33,16 @@ func (s *Server) addHistory() {
 		Summary: "Read the changes between two versions", Tags: []string{"history"},
 	}, diff)
 	register(s, apikey.Read, huma.Operation{
+		OperationID: "get-sent-request", Method: http.MethodGet, Path: "/v1/sessions/{ref}/versions/{version}/request",
+		Summary: "Read what the model was sent in a version of a chat", Tags: []string{"history"},
+		Description: "It is built again by the code that built the first one. The tools and the texts of capabilities and skills are those of today; passages from memory are named in recalled and not in system.",
+	}, sentRequestAt)
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "list-changes", Method: http.MethodGet, Path: "/v1/sessions/{ref}/log",
+		Summary: "Read the changes of a session, also discarded ones", Tags: []string{"history"},
+		Description: "The topic session:REF:N of /v1/events continues where a page ends.",
+	}, changes)
+	register(s, apikey.Read, huma.Operation{
 		OperationID: "get-tree", Method: http.MethodGet, Path: "/v1/sessions/{ref}/tree",
 		Summary: "Read the forks and subagents of a session, and what it comes from", Tags: []string{"history"},
 	}, tree)

@@ -41,13 +41,21 @@ func items(ctx context.Context, c caller, in *itemsInput) (*itemsOutput, error) 
 	if err != nil {
 		return nil, err
 	}
+	last := int64(0) // a fork's log begins with versions of its parent, so its own are told by number
+	if in.Version != 0 {
+		s, err := c.rt.Get(ctx, i.ID, holdfast.At(in.Version))
+		if err != nil {
+			return nil, err
+		}
+		last = s.Info().Seq
+	}
 	out := &itemsOutput{}
 	p := projector.New(i.ID)
 	for e, err := range c.rt.Log(ctx, i.ID, 0) {
 		if err != nil {
 			return nil, err
 		}
-		if in.Version != 0 && (e.Version == 0 || e.Version > in.Version) {
+		if last != 0 && e.Seq > last {
 			break
 		}
 		p.Apply(holdfast.Update{Record: &e})

@@ -170,3 +170,20 @@ func TestList_words(t *testing.T) {
 		t.Errorf("pages have %d sessions, want 7", len(seen))
 	}
 }
+
+func TestItems_versionOfAFork(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	at := "/v1/sessions/" + n.create(request{}).ID
+	for i := range 3 {
+		want[turn](t, n.do("POST", at+"/messages", request{body: map[string]any{"text": fmt.Sprint("message ", i)}}), 200)
+	}
+	whole := want[itemsPage](t, n.do("GET", at+"/items?version=4", request{}), 200)
+	fork := want[session.Info](t, n.do("POST", at+"/fork", request{}), 201)
+	// Version 1 of the fork has all that versions 1 to 4 of its parent have.
+	got := want[itemsPage](t, n.do("GET", "/v1/sessions/"+fork.ID+"/items?version=1", request{}), 200)
+	if got.Total < whole.Total || whole.Total < 6 || got.Seq != fork.Seq {
+		t.Errorf("%d items up to %d, want %d up to %d", got.Total, got.Seq, whole.Total, fork.Seq)
+	}
+	refused(t, n.do("GET", at+"/items?version=99", request{}), 422, "invalid")
+}

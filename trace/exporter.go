@@ -50,7 +50,8 @@ type Exporter struct {
 	stop  context.CancelFunc
 
 	mu   sync.Mutex
-	seen map[string]bool // executions that were queued; guarded by mu
+	seen map[string]bool  // executions that were queued; guarded by mu
+	runs map[string]int64 // the last change of workflow runs when they were queued; guarded by mu
 }
 
 // New checks the configuration and begins to send. The caller closes it.
@@ -66,7 +67,7 @@ func New(c Config) (*Exporter, error) {
 	if c.HTTP == nil {
 		c.HTTP = &http.Client{Timeout: sendWait}
 	}
-	e := &Exporter{c: c, url: u.String(), queue: make(chan []Span, mostQueued), done: make(chan struct{}), seen: map[string]bool{}}
+	e := &Exporter{c: c, url: u.String(), queue: make(chan []Span, mostQueued), done: make(chan struct{}), seen: map[string]bool{}, runs: map[string]int64{}}
 	e.life, e.stop = context.WithCancel(context.Background())
 	go e.run()
 	return e, nil
@@ -77,16 +78,44 @@ func (e *Exporter) OnStage(_ context.Context, stage session.Stage, s session.Ses
 	if stage != session.AfterSave {
 		return s, nil
 	}
+	if s.Info().Kind == session.KindWorkflow {
+		e.queueRun(s)
+		return s, nil
+	}
 	x := s.Execution()
 	if x == nil || x.CompletedAt == nil || s.Info().UpdatedAt.Sub(*x.CompletedAt) > recent || !e.first(s.Tenant()+"/"+s.ID()+"/"+x.ID+"/"+string(x.Status)) {
 		return s, nil
 	}
-	select {
-	case e.queue <- Spans(s):
-	default:
-		e.c.Logger.Warn("spans were dropped: the collector is too slow", "session", s.ID())
-	}
+	e.enqueue(s.ID(), Spans(s))
 	return s, nil
+}
+
+func (e *Exporter) enqueue(id string, spans []Span) {
+	select {
+	case e.queue <- spans:
+	default:
+		e.c.Logger.Warn("spans were dropped: the collector is too slow", "session", id)
+	}
+}
+
+// queueRun queues the spans of a workflow run that has come to rest: of the
+// units since its last rest, because reading them costs as much as there are.
+func (e *Exporter) queueRun(s session.Session) {
+	info := s.Info()
+	if info.Workflow == nil || info.Workflow.Status == "running" {
+		return
+	}
+	name := info.Tenant + "/" + info.ID
+	e.mu.Lock()
+	after := e.runs[name]
+	if len(e.runs) >= mostSeen {
+		clear(e.runs)
+	}
+	e.runs[name] = info.Seq
+	e.mu.Unlock()
+	if spans := workflowSpans(s, after); len(spans) > 0 && after < info.Seq {
+		e.enqueue(info.ID, spans)
+	}
 }
 
 // first reports whether an execution was not queued before.

@@ -33,8 +33,12 @@ type Attribute struct {
 
 // Spans returns the spans of the last execution of a session: one for the
 // execution, one for each answer of the model and one for each tool call. None
-// for an execution that has not ended.
+// for an execution that has not ended. Of a workflow run that was loaded whole
+// they are those of the run and of all its units.
 func Spans(s session.Session) []Span {
+	if s.Info().Kind == session.KindWorkflow {
+		return workflowSpans(s, 0)
+	}
 	e := s.Execution()
 	if e == nil || e.Open() || e.CompletedAt == nil {
 		return nil
@@ -69,6 +73,15 @@ func Spans(s session.Session) []Span {
 
 // stepSpans returns the span of an answer, and those of the tools it asked for.
 func stepSpans(root Span, info session.Info, step session.Step) []Span {
+	spans := []Span{answerSpan(root, info, step)}
+	for _, t := range step.ToolExecutions {
+		spans = append(spans, toolSpan(root, info, step.ID, t))
+	}
+	return spans
+}
+
+// answerSpan returns the span of an answer.
+func answerSpan(root Span, info session.Info, step session.Step) Span {
 	provider, model, _ := strings.Cut(step.Model, "/")
 	if model == "" {
 		provider, model = "", step.Model
@@ -88,27 +101,28 @@ func stepSpans(root Span, info session.Info, step session.Step) []Span {
 	if step.Type == session.StepError {
 		answer.Error = failureKind(step.Errors)
 	}
-	spans := []Span{answer}
-	for _, t := range step.ToolExecutions {
-		tool := Span{
-			TraceID: root.TraceID, ID: idOf(16, root.ID, step.ID, t.CallID), ParentID: root.ID, Name: "execute_tool " + t.ToolName,
-			Start: t.StartedAt, End: t.StartedAt,
-			Attributes: []Attribute{
-				{"gen_ai.operation.name", "execute_tool"}, {"gen_ai.tool.name", t.ToolName}, {"gen_ai.tool.call.id", t.CallID}, {"gen_ai.conversation.id", info.ID},
-			},
-		}
-		if t.CompletedAt != nil {
-			tool.End = *t.CompletedAt
-		}
-		if t.ChildSessionID != "" {
-			tool.Attributes = append(tool.Attributes, Attribute{"holdfast.child.session.id", t.ChildSessionID})
-		}
-		if t.IsError {
-			tool.Error = "tool_error"
-		}
-		spans = append(spans, tool)
+	return answer
+}
+
+// toolSpan returns the span of a tool call.
+func toolSpan(root Span, info session.Info, step string, t session.ToolExecution) Span {
+	tool := Span{
+		TraceID: root.TraceID, ID: idOf(16, root.ID, step, t.CallID), ParentID: root.ID, Name: "execute_tool " + t.ToolName,
+		Start: t.StartedAt, End: t.StartedAt,
+		Attributes: []Attribute{
+			{"gen_ai.operation.name", "execute_tool"}, {"gen_ai.tool.name", t.ToolName}, {"gen_ai.tool.call.id", t.CallID}, {"gen_ai.conversation.id", info.ID},
+		},
 	}
-	return spans
+	if t.CompletedAt != nil {
+		tool.End = *t.CompletedAt
+	}
+	if t.ChildSessionID != "" {
+		tool.Attributes = append(tool.Attributes, Attribute{"holdfast.child.session.id", t.ChildSessionID})
+	}
+	if t.IsError {
+		tool.Error = "tool_error"
+	}
+	return tool
 }
 
 // answeredAt is when the model had answered: when its first tool began, or when

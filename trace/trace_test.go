@@ -70,12 +70,27 @@ func (s span) attribute(key string) any {
 	return nil
 }
 
-// spans returns what was received, by name.
+// spans returns what was received, by name. Nothing was sent twice.
 func (c *collector) spans(t *testing.T) map[string]span {
+	t.Helper()
+	all, ids := map[string]span{}, map[string]bool{}
+	for name, list := range c.runSpans(t) {
+		for _, s := range list {
+			if ids[s.SpanID] {
+				t.Errorf("%s was sent twice", s.Name)
+			}
+			ids[s.SpanID], all[name] = true, s
+		}
+	}
+	return all
+}
+
+// runSpans returns everything that was received, by name and in order.
+func (c *collector) runSpans(t *testing.T) map[string][]span {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, ids := map[string]span{}, map[string]bool{}
+	all := map[string][]span{}
 	for _, body := range c.bodies {
 		path, text, _ := strings.Cut(body, " ")
 		if path != "/v1/traces" {
@@ -92,10 +107,7 @@ func (c *collector) spans(t *testing.T) map[string]span {
 		for _, r := range got.ResourceSpans {
 			for _, scope := range r.ScopeSpans {
 				for _, s := range scope.Spans {
-					if ids[s.SpanID] {
-						t.Errorf("%s was sent twice", s.Name)
-					}
-					ids[s.SpanID], all[s.Name] = true, s
+					all[s.Name] = append(all[s.Name], s)
 				}
 			}
 		}

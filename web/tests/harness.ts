@@ -22,8 +22,8 @@ export class Node {
     private listen = '127.0.0.1:0',
   ) {}
 
-  /** Starts the process, the next time on the same port. Returns the first key of a new store. */
-  async start(): Promise<string> {
+  /** Starts the process, the next time on the same port. */
+  async start(): Promise<void> {
     const child = spawn(process.env.HOLDFAST_BIN!, ['serve', '--listen', this.listen, '--store', this.store, '--quiet', ...this.flags], {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, HOLDFAST_OFFLINE_PACE: '0s', ...this.env },
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -36,17 +36,14 @@ export class Node {
       child.stderr!.on('data', (chunk: Buffer) => {
         said += chunk.toString()
         const listening = /listening on (http:\/\/(127\.0\.0\.1:\d+))/.exec(said)
-        const key = /(hf_\w+)/.exec(said)
-        if (!listening || (this.#first && !key)) return
+        if (!listening) return
         clearTimeout(late)
-        this.#first = false
         this.url = listening[1]!
         this.listen = listening[2]!
-        resolve(key?.[1] ?? '')
+        resolve()
       })
     })
   }
-  #first = true
 
   /** Ends the process in the middle of whatever it does. */
   async kill(): Promise<void> {
@@ -74,7 +71,9 @@ export async function startServer(env: Record<string, string> = {}, flags: strin
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-page-'))
   const url = store || `sqlite:${join(dir, 'page.db')}`
   const node = new Node(url, env, flags)
-  const key = await node.start()
+  await node.start()
+  // The first key is shown once, and a store may have been used before.
+  const key = execFileSync(process.env.HOLDFAST_BIN!, ['keys', 'create', '--scope', 'admin', '--store', url], { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
   const call: Server['call'] = async (method, path, body, headers = {}) => {
     const response = await fetch(node.url + path, {
       method,

@@ -28,7 +28,7 @@ test.describe('a node that is killed', () => {
 
   test('shows what was saved, and the answer when it goes on @stores', async ({ page, server }) => {
     await server.node.kill()
-    server.node.env.HOLDFAST_OFFLINE_PACE = '500ms'
+    server.node.env.HOLDFAST_OFFLINE_PACE = '1500ms'
     await server.node.start()
     await logIn(page, server)
     const id = await newSession(server, 'killed')
@@ -51,7 +51,7 @@ test.describe('a node that is killed', () => {
   })
 
   test('leaves a turn that a person continues or abandons', async ({ page }) => {
-    const server = await startServer({ HOLDFAST_OFFLINE_PACE: '500ms' }, ['--no-work'])
+    const server = await startServer({ HOLDFAST_OFFLINE_PACE: '5s' }, ['--no-work'])
     try {
       const ids = [await newSession(server, 'to continue'), await newSession(server, 'to abandon')]
       for (const id of ids) await server.call('POST', `/v1/sessions/${id}/messages`, { text: long }, { Prefer: 'respond-async' })
@@ -76,7 +76,7 @@ test.describe('a node that is killed', () => {
 })
 
 test('a turn is cancelled, and a message waits for it', async ({ page }) => {
-  const server = await startServer({ HOLDFAST_OFFLINE_PACE: '500ms' })
+  const server = await startServer({ HOLDFAST_OFFLINE_PACE: '5s' })
   try {
     await logIn(page, server)
     const id = await newSession(server, 'busy')

@@ -28,8 +28,10 @@ test('sessions come live, are found and opened @stores', async ({ page, server }
   await page.goBack()
   await page.getByRole('searchbox').fill('')
   await page.keyboard.press('Escape')
-  await expect(page.getByRole('listitem').first()).toBeVisible()
+  await expect(page).not.toHaveURL(/q=/) // the search has begun, which forgets the row
+  await expect(page.getByRole('listitem').filter({ hasText: 'journey to Naples' })).toBeVisible()
   await page.keyboard.press('j')
+  await expect(page.locator('[role=listitem] [aria-current=true]')).toBeVisible()
   await page.keyboard.press('Enter')
   await expect(page).toHaveURL(/\/sessions\/./)
 })

@@ -7,6 +7,10 @@ export class ExactNumber {
   toString(): string {
     return this.source
   }
+  /** Writes all digits, where it is part of a request. */
+  toJSON(): unknown {
+    return (JSON as unknown as { rawJSON: (text: string) => unknown }).rawJSON(this.source)
+  }
 }
 
 type Reviver = (key: string, value: unknown, context?: { source?: string }) => unknown
