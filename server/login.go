@@ -2,11 +2,15 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/problem"
@@ -39,8 +43,29 @@ func (s *Server) LoginPath(key apikey.Key) string {
 	code := rand.Text()
 	s.codes.mu.Lock()
 	defer s.codes.mu.Unlock()
-	s.codes.issued[code] = issuedCode{key, s.codes.now().Add(codeLength)}
+	now := s.codes.now()
+	maps.DeleteFunc(s.codes.issued, func(_ string, c issuedCode) bool { return !now.Before(c.until) })
+	s.codes.issued[code] = issuedCode{key, now.Add(codeLength)}
 	return s.config.Prefix + "/?code=" + code
+}
+
+// addCodes adds the route for programs that open a browser for their user.
+func (s *Server) addCodes() {
+	register(s, apikey.Read, huma.Operation{
+		OperationID: "create-login", Method: http.MethodPost, Path: "/v1/logins", DefaultStatus: http.StatusCreated,
+		Summary: "Make an address that logs a browser in, once", Tags: []string{"keys"},
+		Description: "The login has the tenant, user and scopes of the key. The address works on this node, within ten minutes. Nothing is saved before it is opened; repeating it changes nothing more.",
+	}, func(_ context.Context, c caller, _ *struct{}) (*loginOutput, error) {
+		out := &loginOutput{}
+		out.Body.Path = s.LoginPath(c.Key)
+		return out, nil
+	})
+}
+
+type loginOutput struct {
+	Body struct {
+		Path string `json:"path" doc:"For the browser, on the host of this request"`
+	}
 }
 
 // take uses up a code.

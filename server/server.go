@@ -176,6 +176,7 @@ func New(c Config) (*Server, error) {
 	s.addStats()
 	s.addCatalogue()
 	s.addKeys()
+	s.addCodes()
 	s.addSchedules()
 	s.addWaiting()
 	s.addNodes()

@@ -123,7 +123,8 @@ restart of the machine: leave it at any moment and continue where it was.
   holdfast pending                  list tool calls that wait for your response
   holdfast sessions show REF        show one session
   holdfast models list              list the models
-  holdfast serve                    offer the sessions over HTTP
+  holdfast serve                    offer the sessions over HTTP, and a page in the browser
+  holdfast open                     open that page
 
 ` + refHelp + `
 
@@ -160,7 +161,7 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.versionCommand())
 	return root
 }
 
