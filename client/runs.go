@@ -54,9 +54,12 @@ func (c *Client) RunGraph(ctx context.Context, ref string) (workflow.Graph, erro
 	return g, err
 }
 
-// ResumeRun continues a workflow run. It returns when the server has begun.
-func (c *Client) ResumeRun(ctx context.Context, ref string) (Run, error) {
-	return post[Run](ctx, c, runPath(ref, "/resume"), nil, "")
+// ResumeRun continues a workflow run, also one that was cancelled if it is to be
+// reopened. It returns when the server has begun.
+func (c *Client) ResumeRun(ctx context.Context, ref string, reopen bool) (Run, error) {
+	return post[Run](ctx, c, runPath(ref, "/resume"), struct {
+		Reopen bool `json:"reopen,omitempty"`
+	}{reopen}, "")
 }
 
 // RedoRun does a unit of a run again, and everything that came after it.

@@ -78,7 +78,7 @@ const againstServer = "HOLDFAST_STORY_SERVER"
 // In the others [!server] marks lines about what only a store here has.
 var notAgainstServer = map[string]string{
 	"copy": "between stores", "doctor": "of a store", "export": "between stores", "strands": "between stores", "sweep": "of a store",
-	"run": "starts runs", "runs": "starts runs", "run_refused": "starts runs",
+	"run": "names stores and files", "runs": "names stores and files", "run_refused": "names stores and files",
 	"global": "names stores", "newcomer": "names stores", "processes": "looks into the files of a store; processes_sqlite does not",
 	"definitions": "without sessions", "keys": "of a store", "models": "without sessions", "schedules": "of a store",
 	"settings": "of a server", "skills": "files of the machine that runs the agents", "trust": "without sessions",

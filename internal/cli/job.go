@@ -76,6 +76,9 @@ func (j *job) load(ctx context.Context, path string) error {
 		j.warnEarly("%s: %s", w.Pointer, w.Reason)
 	}
 	j.spec = s
+	if url, _, err := j.findServer(); err != nil || url != "" { // the server knows its models
+		return err
+	}
 	return j.engine.check(s)
 }
 
@@ -100,8 +103,8 @@ func (p *program) warnEarly(format string, args ...any) {
 
 // do starts the run, or goes on with the one that was asked for.
 func (j *job) do(ctx context.Context, h *env) error {
-	if err := h.checkHere("to run a workflow"); err != nil {
-		return err
+	if h.server != nil {
+		return j.doOnServer(ctx, h)
 	}
 	id, err := j.find(ctx, h)
 	switch {

@@ -52,6 +52,7 @@ with --resume it goes on where it was, and nothing that was answered is asked ag
   holdfast run --resume ID --redo step/1  do a unit again, and everything after it
 
 The first Ctrl-C lets calls in flight finish and begins nothing new; the second breaks off.
+A run of a server (--server) goes on there; Ctrl-C stops looking at it.
 
 The final response goes to standard output, everything else to standard error. At a
 terminal that is a drawing of the run as it goes on. With --json standard error has the
@@ -93,7 +94,7 @@ func (o *order) askToStop(p *program) func() {
 	o.stop = stop
 	return func() {
 		close(stop)
-		if !p.json {
+		if url, _, _ := p.findServer(); url == "" && !p.json {
 			p.err.status("waiting for calls in flight; Ctrl-C again breaks them off")
 		}
 	}

@@ -23,7 +23,7 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"chat", "send", "pending", "pending show", "respond", "task", "sessions", "open",
+	"chat", "send", "pending", "pending show", "respond", "run", "task", "sessions", "open",
 }
 
 // butHere are the commands among them that need the store itself, or files
@@ -38,31 +38,37 @@ var hereFlags = []string{
 	"tenant", "offline", "no-web", "allow-write", "allow-shell", "allow-network", "allow-web", "allow-mcp", "workspace", "permission-mode",
 }
 
-// openServer returns the sessions of the server that was asked for: on the
-// command line, else in the environment, else in the file of settings; nil
+// findServer returns the server that was asked for and the file of its key: on
+// the command line, else in the environment, else in the file of settings; ""
 // where none was. A store on the command line counts before a server elsewhere.
-func (p *program) openServer() (*env, error) {
+func (p *program) findServer() (url, keyFile string, err error) {
 	if p.server != "" && p.store != "" {
-		return nil, &session.InvalidError{Field: "server", Reason: "give either --server or --store: a server has its own store"}
+		return "", "", &session.InvalidError{Field: "server", Reason: "give either --server or --store: a server has its own store"}
 	}
 	if p.store != "" {
-		return nil, nil
+		return "", "", nil
 	}
 	inFile, err := readSettings(p.getenv("HOLDFAST_CONFIG"))
 	if err != nil {
-		return nil, err
+		return "", "", err
 	}
 	setting := func(flag, name, key string) string {
 		return cmp.Or(flag, p.getenv(name), strings.Join(inFile[key], ","))
 	}
-	url := setting(p.server, "HOLDFAST_SERVER", "server")
-	if url == "" {
-		return nil, nil
+	return setting(p.server, "HOLDFAST_SERVER", "server"), setting(p.keyFile, "HOLDFAST_KEY_FILE", "key-file"), nil
+}
+
+// openServer returns the sessions of the server that was asked for, nil where
+// none was.
+func (p *program) openServer() (*env, error) {
+	url, keyFile, err := p.findServer()
+	if err != nil || url == "" {
+		return nil, err
 	}
 	if err := p.checkAgainstServer(url); err != nil {
 		return nil, err
 	}
-	key, err := p.serverKey(setting(p.keyFile, "HOLDFAST_KEY_FILE", "key-file"))
+	key, err := p.serverKey(keyFile)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestModel_goesOnWhereItWas(t *testing.T) {
 	if words.String() != "Better computed than guessed." {
 		t.Errorf("streamed %q", words.String())
 	}
-	ran := slices.Concat(asked, []session.Message{session.Message{Role: session.RoleTool, ToolResult: &session.ToolResult{ToolName: "calculator", Content: "719.1"}}})
+	ran := slices.Concat(asked, []session.Message{{Role: session.RoleTool, ToolResult: &session.ToolResult{ToolName: "calculator", Content: "719.1"}}})
 	second, err := Model{}.Infer(t.Context(), llm.Request{Messages: ran}, nil)
 	if err != nil || len(second.ToolCalls) != 0 || !strings.Contains(second.Content.Text(), "719.1") {
 		t.Errorf("%+v, %v", second, err)

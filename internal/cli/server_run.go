@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/workflow"
+)
+
+// runHereFlags are what only the machine that works on a run can do.
+var runHereFlags = []string{
+	"out", "force", "allow-path", "model", "trace", "strict", "accept-changes", "no-wait", "interactive", "save-session", "no-save-session",
+}
+
+// doOnServer starts a run that a server works on, or goes on with one, and shows
+// it until it rests. The server works on it whether somebody looks or not.
+func (j *job) doOnServer(ctx context.Context, h *env) error {
+	var refused error
+	j.command.Flags().Visit(func(f *pflag.Flag) {
+		for _, name := range runHereFlags {
+			if f.Name == name && refused == nil {
+				refused = &session.InvalidError{Field: name, Reason: "the server works on the run, with its own models, tools and folders"}
+			}
+		}
+	})
+	if refused != nil {
+		return refused
+	}
+	id, err := j.find(ctx, h)
+	if err != nil {
+		return err
+	}
+	before, after := newCourse(), int64(0)
+	if id != "" {
+		s, err := h.Get(ctx, id, holdfast.Whole(), holdfast.WithTail())
+		if err == nil {
+			j.spec, err = specOf(s)
+		}
+		if err != nil {
+			return err
+		}
+		j.result.SessionID, before, after = id, courseOf(s, false), s.Seq()
+	}
+	if id, err = j.begin(ctx, h, id); err != nil {
+		return err
+	}
+	j.result.SessionID = id
+	j.view = j.program.view(j.spec, before, j.order.verbose)
+	j.view.hear(workflow.Event{
+		Type: workflow.WorkflowStart, SessionID: id, SpecName: j.spec.Name, Pattern: j.spec.Pattern.Type, Data: workflow.StartData{Resumed: after > 0},
+	})
+	err = errors.Join(j.followRun(ctx, h, id, after), j.readResult(context.WithoutCancel(ctx), h, id))
+	var final *course
+	if !j.final.IsZero() {
+		final = courseOf(j.final, false)
+	}
+	j.view.end(final)
+	return err
+}
+
+// begin lets the server work on a run and returns its id.
+func (j *job) begin(ctx context.Context, h *env, id string) (string, error) {
+	switch {
+	case id == "":
+		text, err := os.ReadFile(j.spec.Path())
+		if err != nil {
+			return "", &specFileError{path: j.spec.Path(), err: err}
+		}
+		r, err := h.server.StartRun(ctx, client.NewRun{Spec: string(text), Variables: asMap(j.vars), Name: j.order.name})
+		return r.Session.ID, err
+	case j.order.redo != "":
+		_, err := h.server.RedoRun(ctx, id, j.order.redo)
+		return id, err
+	}
+	if j.order.answer != nil {
+		if err := j.answerOnServer(ctx, h, id); err != nil {
+			return id, err
+		}
+	}
+	_, err := h.server.ResumeRun(ctx, id, j.order.reopen)
+	return id, err
+}
+
+// answerOnServer answers the question that a run waits with, or that of the
+// branch that was named.
+func (j *job) answerOnServer(ctx context.Context, h *env, id string) error {
+	r, err := h.server.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, p := range r.Pending {
+		if p.Kind == session.PendingQuestion && (j.order.target == "" || strings.HasSuffix(p.Unit, "/"+j.order.target)) {
+			return h.Respond(ctx, id, session.Response{PendingID: p.ID, Action: session.RespondAnswer, Text: *j.order.answer})
+		}
+	}
+	return &session.InvalidError{Field: "hitl-response", Reason: "the run waits with no such question; see: holdfast sessions show " + shortID(id)}
+}
+
+// followRun shows a run until it rests. Ctrl-C stops looking at it.
+func (j *job) followRun(ctx context.Context, h *env, id string, after int64) error {
+	looking, leave := context.WithCancel(ctx)
+	defer leave()
+	go func() {
+		select {
+		case <-j.order.stop:
+			leave()
+		case <-looking.Done():
+		}
+	}()
+	for u, err := range h.Follow(looking, id, after) {
+		if looking.Err() != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		j.view.update(u)
+		if u.Record == nil {
+			continue
+		}
+		if row, ok := u.Record.Change.(session.WorkflowRowChanged); ok && row.Workflow.Status != string(workflow.StatusRunning) {
+			return nil
+		}
+	}
+	j.view.warn("the server goes on with it: holdfast sessions show %s; stop it with: holdfast sessions suspend %s", shortID(id), shortID(id))
+	return &session.InterruptedError{ID: id, Err: context.Canceled}
+}
+
+// readResult reads what the run has come to. The error is that of a run that
+// failed or was cancelled.
+func (j *job) readResult(ctx context.Context, h *env, id string) error {
+	s, err := h.Get(ctx, id, holdfast.Whole(), holdfast.WithTail())
+	if err != nil {
+		return err
+	}
+	state, err := workflow.Project(s) //nolint:contextcheck // it reads what is there and waits for nobody
+	if err != nil {
+		return err
+	}
+	j.final = s
+	r := &j.result
+	r.Name, r.Pattern, r.Version, r.Status = j.spec.Name, j.spec.Pattern.Type, s.Version(), state.Metadata.Status
+	r.LastResponse, r.Agent, r.Usage, r.Artifacts, r.Waiting, r.Pending = state.Final, state.Agent, state.Usage, state.Artifacts, state.Waiting, state.Open
+	_, r.Cost = s.Usage()
+	if len(state.Open) > 0 {
+		r.Question = &state.Open[0]
+	}
+	switch {
+	case r.Status == workflow.StatusCancelled:
+		return context.Canceled
+	case r.Status == workflow.StatusFailed && state.Metadata.Error != nil:
+		kind, text, _ := strings.Cut(*state.Metadata.Error, ": ")
+		r.Error = *state.Metadata.Error
+		return &workflow.RunError{Kind: workflow.Kind(kind), Err: errors.New(text)}
+	}
+	return nil
+}
