@@ -7,6 +7,7 @@ import Differences from './screens/Differences.svelte'
 import Forks from './screens/Forks.svelte'
 import Log from './screens/Log.svelte'
 import Run from './screens/Run.svelte'
+import Memory from './screens/Memory.svelte'
 import Session from './screens/Session.svelte'
 import Sessions from './screens/Sessions.svelte'
 import TimeTravel from './screens/TimeTravel.svelte'
@@ -42,6 +43,7 @@ export const routes: Route[] = [
   { path: '/sessions/:ref/log', screen: screen(Log), title: 'Log', tab: 'Log' },
   { path: '/sessions/:ref/diff', screen: screen(Differences), title: 'Differences', tab: 'Differences' },
   { path: '/sessions/:ref/forks', screen: screen(Forks), title: 'Forks', tab: 'Forks' },
+  { path: '/sessions/:ref/memory', screen: screen(Memory), title: 'Memory', tab: 'Memory' },
 ]
 
 /** The address of a session, or of one of its tabs. */

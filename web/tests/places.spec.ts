@@ -81,14 +81,55 @@ test('a key is created, shown once, and revoked', async ({ page, server }) => {
   await expect.poll(() => as(secret!), { timeout: 30_000 }).toBe(401)
 })
 
+test.describe('memory', () => {
+  test.use({ quiet: ['status of 409', 'status of 412', 'status of 422'] }) // a value that changed meanwhile, a session without a user
+  test('is stored, edited, found and deleted, and never overwritten unseen', async ({ page, server }) => {
+    await logIn(page, server)
+    const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'keeper' } })
+    const at = `/v1/sessions/${sessionId}/memory/session`
+    await page.goto(`${server.url}/sessions/${sessionId}/memory`)
+    await expect(page.getByText('Nothing is stored')).toBeVisible()
+    await page.getByRole('button', { name: 'New value…' }).click()
+    await page.getByRole('textbox', { name: 'Key' }).fill('trip/city')
+    await page.getByLabel('Value: a text').fill(`Naples ${hostile}`)
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    const entry = page.getByRole('article', { name: 'trip/city' })
+    await expect(entry).toContainText('Naples <img')
+    await page.getByLabel('Search memory').fill('naples')
+    await page.getByRole('search').getByRole('combobox').selectOption('keyword')
+    await page.getByRole('button', { name: 'Search', exact: true }).click()
+    await expect(page.getByText('score 1.00')).toBeVisible()
+
+    // Somebody else is quicker: what they wrote stays.
+    await entry.getByRole('button', { name: 'Edit' }).click()
+    await server.call('PUT', `${at}/trip%2Fcity`, 'Rome')
+    await page.getByLabel('Value: a text').fill('{"city": 9007199254740993}')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(page.locator('.notice.failed')).toBeVisible()
+    expect((await server.call<{ value: string }>('GET', `${at}/trip%2Fcity`)).value).toBe('Rome')
+    await page.reload()
+    await entry.getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Value: a text').fill('{"city": 9007199254740993}')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(entry).toContainText('"city": 9007199254740993')
+    await entry.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await expect(entry).toHaveCount(0)
+    await page.getByRole('region', { name: 'Memory' }).getByRole('combobox').first().selectOption('user')
+    await expect(page.getByRole('alert')).toContainText('has no user')
+    expect(await page.evaluate(() => 'taken' in window)).toBe(false)
+  })
+})
+
 for (const scheme of ['light', 'dark'] as const) {
   test(`nothing is wrong for screen readers and eyes: ${scheme}`, async ({ page, server }) => {
     await page.emulateMedia({ colorScheme: scheme })
     await logIn(page, server)
     const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'seen' } })
     await server.call('POST', `/v1/sessions/${sessionId}/messages`, { text: 'hello' })
+    await server.call('PUT', `/v1/sessions/${sessionId}/memory/session/colour`, 'blue')
     const made = await server.call<{ id: string }>('POST', '/v1/schedules', { label: `yearly ${scheme}`, cron: '0 0 1 1 *', sessionId, text: 'hello' })
-    const screens: Record<string, string> = { '/cost': 'Tokens in', '/work': `yearly ${scheme}`, '/catalogue': 'New key…' }
+    const screens: Record<string, string> = { '/cost': 'Tokens in', '/work': `yearly ${scheme}`, '/catalogue': 'New key…', [`/sessions/${sessionId}/memory`]: 'colour' }
     for (const [path, text] of Object.entries(screens)) {
       await page.goto(server.url + path)
       await expect(page.getByText(text).first()).toBeVisible()
