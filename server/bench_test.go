@@ -3,6 +3,7 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -138,25 +140,25 @@ func BenchmarkHTTP_metadata(b *testing.B) {
 	}
 }
 
-// What followers of one session cost: their memory, readers included, and the
-// time until all of them have a record.
+// What followers of one session cost a server: memory, and the time until all of
+// them have a record. They read in a process of their own.
 func BenchmarkHTTP_followers(b *testing.B) {
 	for _, count := range []int{1000, 5000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
-			n, p := hostileNode(b, count, time.Minute, time.Minute)
+			n := newNode(b, func(_ *holdfast.Config, c *server.Config) { c.MaxStreams, c.Rate = count, 1e6 })
+			listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			web := &http.Server{Handler: n.server, ReadHeaderTimeout: time.Minute}
+			served := make(chan struct{})
+			go func() { defer close(served); _ = web.Serve(listener) }()
+			b.Cleanup(func() { _ = web.Close(); <-served })
 			id := n.newSession()
 			before := memoryInUse()
 			ask := "GET /v1/sessions/" + id + "/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + n.admin + "\r\n\r\n"
-			heard := make(chan struct{}, count)
-			var caught, readers sync.WaitGroup
-			var all []net.Conn
-			for range count {
-				c := p.dial(b)
-				all = append(all, c)
-				caught.Add(1)
-				readers.Go(func() { readStream(c, ask, caught.Done, func() { heard <- struct{}{} }) })
-			}
-			caught.Wait()
+			heard := startFollowers(b, listener.Addr().String(), ask, count)
+			heard()
 			used, worked := memoryInUse()-before, processorTime(b)
 			var took []time.Duration
 			for b.Loop() {
@@ -164,20 +166,79 @@ func BenchmarkHTTP_followers(b *testing.B) {
 					b.Fatal(err)
 				}
 				begun := time.Now()
-				for range count {
-					<-heard
-				}
+				heard()
 				took = append(took, time.Since(begun))
 			}
 			slices.Sort(took)
 			b.ReportMetric(float64(used)/1e6, "MB")
 			b.ReportMetric(float64(took[len(took)/2])/1e6, "ms-to-all")
 			b.ReportMetric(float64(processorTime(b)-worked)/1e6/float64(len(took)), "cpu-ms-to-all")
-			for _, c := range all {
-				_ = c.Close()
-			}
-			readers.Wait()
 		})
+	}
+}
+
+// followersVariable is set for the process that reads streams: where they are,
+// how many, and the request.
+const followersVariable = "HOLDFAST_TEST_FOLLOWERS"
+
+// TestMain reads streams in a process of a benchmark.
+func TestMain(m *testing.M) {
+	if what := os.Getenv(followersVariable); what != "" {
+		if err := follow(what); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// startFollowers starts a process that reads streams. The function waits until
+// all of them have caught up, and from then on until all have one more record.
+func startFollowers(b *testing.B, address, ask string, count int) (heard func()) {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), os.Args[0]) //nolint:gosec // this test itself
+	cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprintf("%s=%s %d %q", followersVariable, address, count, ask)), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	return func() {
+		if !lines.Scan() {
+			b.Fatal("the process that follows has ended")
+		}
+	}
+}
+
+// follow reads streams and prints a line when all have caught up, and one when
+// all have another record.
+func follow(what string) error {
+	var address, ask string
+	var count int
+	if _, err := fmt.Sscanf(what, "%s %d %q", &address, &count, &ask); err != nil {
+		return err
+	}
+	heard := make(chan struct{}, count)
+	var caught sync.WaitGroup
+	for range count {
+		c, err := net.Dial("tcp", address) //nolint:noctx // it ends with the process
+		if err != nil {
+			return err
+		}
+		caught.Add(1)
+		go readStream(c, ask, caught.Done, func() { heard <- struct{}{} })
+	}
+	caught.Wait()
+	for {
+		fmt.Println("all")
+		for range count {
+			<-heard
+		}
 	}
 }
 

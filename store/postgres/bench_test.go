@@ -244,3 +244,29 @@ func multiply(b *testing.B, conn *pgx.Conn, n int) {
 		b.Fatal(err)
 	}
 }
+
+// Picking the next sessions to work on costs the same among a hundred that wait
+// as among a hundred thousand.
+func BenchmarkWaiting(b *testing.B) {
+	for _, n := range []int{100, 100_000} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			url := pgtest.Schema(b)
+			st := open(b, url, postgres.Config{})
+			create(b, st, "first")
+			conn := pgtest.Connect(b, url)
+			multiply(b, conn, n)
+			for _, statement := range []string{
+				"UPDATE sessions SET tenant = 'tenant-' || (sid % 20), due = updated_at - interval '30 years'", "ANALYZE sessions", "ANALYZE listing",
+			} {
+				if _, err := conn.Exec(b.Context(), statement); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				if found, err := st.Waiting(b.Context(), "tenant-7", 32); err != nil || len(found) != 32 {
+					b.Fatal(len(found), err)
+				}
+			}
+		})
+	}
+}

@@ -173,3 +173,20 @@ func BenchmarkSpending(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/10_000, "µs/answer")
 }
+
+// Picking the next sessions to work on costs the same among a hundred that wait
+// as among a hundred thousand.
+func BenchmarkWaiting(b *testing.B) {
+	for _, n := range []int{100, 100_000} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			st := benchStore(b)
+			fill(b, st, n)
+			rewrite(b, st, "UPDATE sessions SET tenant = 'tenant-' || (log % 20), due = updated_at - 1000000000000000")
+			for b.Loop() {
+				if found, err := st.Waiting(b.Context(), "tenant-7", 32); err != nil || len(found) != 32 {
+					b.Fatal(len(found), err)
+				}
+			}
+		})
+	}
+}

@@ -94,7 +94,7 @@ func TestRun_takesABareStoreAndSkipsByName(t *testing.T) {
 	if have := storetest.Abilities(bare{inmem.New(inmem.Config{})}); have != nil {
 		t.Errorf("abilities of a bare store: %v", have)
 	}
-	if have := storetest.Abilities(inmem.New(inmem.Config{})); len(have) != 12 {
+	if have := storetest.Abilities(inmem.New(inmem.Config{})); len(have) != 13 {
 		t.Errorf("abilities of a full store: %v", have)
 	}
 	storetest.Run(t, func(testing.TB) storetest.Data {
