@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
@@ -132,13 +134,32 @@ func execute(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a ho
 	if err != nil {
 		return nil, err
 	}
-	i, err := on.resolve(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.rt.Execute(ctx, i.ID, a, opts...)
-	out, err := turnOf(i, s, err)
+	before, s, err := on.execute(ctx, c, a, opts)
+	out, err := turnOf(before, s, err)
 	return out, in.stale(err)
+}
+
+// execute executes on the session that is named. What has the form of an id is
+// taken for one first: to look it up costs as much as a short action. Before has
+// more than an id only where a response shows it.
+func (in SessionRef) execute(ctx context.Context, c caller, a holdfast.Action, opts []holdfast.Option) (before session.Info, s session.Session, err error) {
+	if uuid.Validate(in.Ref) == nil {
+		s, err = c.rt.Execute(ctx, in.Ref, a, opts...)
+		var missing *session.NotFoundError
+		switch {
+		case errors.Is(err, session.ErrQueued):
+			if before, failed := in.resolve(ctx, c); failed == nil {
+				return before, s, err
+			}
+			return session.Info{ID: in.Ref}, s, err
+		case !errors.As(err, &missing) || missing.ID != in.Ref:
+			return session.Info{ID: in.Ref}, s, err
+		}
+	}
+	if before, err = in.resolve(ctx, c); err == nil {
+		s, err = c.rt.Execute(ctx, before.ID, a, opts...)
+	}
+	return before, s, err
 }
 
 // executeAsync executes an action in the background. The response is the turn

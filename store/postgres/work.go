@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,15 +21,17 @@ func dueOf(s session.Session) *time.Time {
 
 // What waits in a tenant has two reasons, each with an index that has the
 // longest waiting first. The time of what an earlier program wrote is not known.
+// The limit stands in the text: for one that it does not know, the server makes
+// a plan for a tenth of all rows, or plans every query anew.
 const (
 	nextWaitingTenant = `SELECT coalesce(min(tenant), '') FROM (
 		SELECT (SELECT tenant FROM sessions WHERE due IS NOT NULL AND tenant > @after ORDER BY tenant LIMIT 1) AS tenant
 		UNION ALL SELECT (SELECT tenant FROM inbox WHERE NOT taken AND tenant > @after ORDER BY tenant LIMIT 1)) t`
 
 	waitingDue = `(SELECT s.id, l.kind, greatest(s.due, 'epoch') AS since FROM sessions s JOIN listing l ON l.sid = s.sid
-		WHERE s.tenant = @tenant AND s.due <= coalesce(@now::timestamptz, statement_timestamp()) AND NOT ` + held + ` ORDER BY s.due LIMIT @limit)`
+		WHERE s.tenant = @tenant AND s.due <= coalesce(@now::timestamptz, statement_timestamp()) AND NOT ` + held + ` ORDER BY s.due LIMIT %[1]d)`
 	waitingInbox = `(SELECT s.id, l.kind, greatest(i.posted_at, 'epoch') AS since FROM inbox i JOIN sessions s ON s.sid = i.sid JOIN listing l ON l.sid = s.sid
-		WHERE i.tenant = @tenant AND ` + unread + ` AND l.status = '` + string(session.Active) + `' AND NOT ` + held + ` ORDER BY i.posted_at LIMIT @limit)`
+		WHERE i.tenant = @tenant AND ` + unread + ` AND l.status = '` + string(session.Active) + `' AND NOT ` + held + ` ORDER BY i.posted_at LIMIT %[1]d)`
 )
 
 // Waiting lists what nobody works on.
@@ -50,7 +53,7 @@ func (s *Store) Waiting(ctx context.Context, after string, limit int) (found []s
 
 // waitingOf lists the sessions of a tenant that wait longest.
 func (s *Store) waitingOf(ctx context.Context, conn *pgx.Conn, tenant string, limit int) ([]store.Waiting, error) {
-	rows, err := conn.Query(ctx, waitingDue+` UNION ALL `+waitingInbox, pgx.NamedArgs{"tenant": tenant, "limit": limit, "now": s.clock()})
+	rows, err := conn.Query(ctx, fmt.Sprintf(waitingDue+` UNION ALL `+waitingInbox, limit), pgx.NamedArgs{"tenant": tenant, "now": s.clock()})
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ test('hostile texts are shown and do nothing', async ({ page, server }) => {
   await logIn(page, server)
   const made = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'echo' }, name: '<img src=x onerror=window.taken=1>' })
   for (const text of hostile) await server.call('POST', `/v1/sessions/${made.sessionId}/messages`, { text: `\n\n${text}\n\n` })
-  for (const path of ['/sessions', `/sessions?q=${encodeURIComponent(hostile[0]!)}`, `/sessions/${made.sessionId}`]) {
+  for (const path of ['/sessions', `/sessions?q=${encodeURIComponent(`${hostile[0]} that-nobody-said`)}`, `/sessions/${made.sessionId}`]) {
     await page.goto(server.url + path)
     await expect(path.includes('q=') ? page.getByText('No session matches') : page.getByText('<img src=x onerror=window.taken=1>').first()).toBeVisible()
     if (path.endsWith(made.sessionId)) await expect(page.getByRole('article', { name: 'Agent' })).toHaveCount(hostile.length)
