@@ -30,7 +30,8 @@ type Config struct {
 	// 0: there is no bound but the slots.
 	TenantLimit int
 
-	// Poll is how often to look without being woken; 0: 2 s.
+	// Poll is how often to look without being woken, more or less; 0: 600 ms. What a
+	// dead process has left is found that long after its lease: nobody is woken by it.
 	Poll time.Duration
 	// Grace is how long tasks and runs are left to whoever created them; 0: 3 s.
 	Grace time.Duration
@@ -106,7 +107,7 @@ func New(c Config) (*Worker, error) {
 			return invalid("Kinds", string(kind)+" has no slot or nothing to do")
 		}
 	}
-	c.Poll, c.Grace = cmp.Or(c.Poll, 2*time.Second), cmp.Or(c.Grace, 3*time.Second)
+	c.Poll, c.Grace = cmp.Or(c.Poll, 600*time.Millisecond), cmp.Or(c.Grace, 3*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
