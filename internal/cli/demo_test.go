@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,11 @@ func TestServe_demo(t *testing.T) {
 	})
 	if len(sessions.Items) != 6 {
 		t.Errorf("there are %d sessions: %+v", len(sessions.Items), sessions.Items)
+	}
+	type model struct{ Name string }
+	var models struct{ Items []model }
+	if call(http.MethodGet, "/v1/models", "", &models); !slices.Contains(models.Items, model{"offline/demo"}) {
+		t.Errorf("the models are %q", models.Items)
 	}
 	if _, err := os.Stat(own); !os.IsNotExist(err) {
 		t.Errorf("the user's own store was touched: %v", err)

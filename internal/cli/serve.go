@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -252,9 +253,11 @@ func (p *program) requestLog(quiet bool) *slog.Logger {
 
 // modelNames lists the models that can be used.
 func (o *agentSetup) modelNames() []string {
-	var names []string
+	names := o.models.local.Names()
 	for _, m := range offerOf(o.models.providers.Catalog, false).Models {
-		names = append(names, m.Name)
+		if !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
 	}
 	return names
 }
