@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
+	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -33,16 +34,20 @@ func (m Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (
 	next := follow(r)
 	size := len(next.text) + len(next.reasoning)
 	response := llm.Response{FinishReason: "stop", Model: Name}
+	if emit == nil {
+		emit = func(llm.Delta) {}
+	}
+	err := offline.Stream(ctx, next.reasoning, m.Pace, func(word string) { emit(llm.Delta{Reasoning: word}) })
+	if err == nil {
+		err = offline.Stream(ctx, next.text, m.Pace, func(word string) { emit(llm.Delta{Text: word}) })
+	}
+	if err != nil {
+		return llm.Response{}, err
+	}
 	if next.reasoning != "" {
-		if err := m.stream(ctx, next.reasoning, emit, func(word string) llm.Delta { return llm.Delta{Reasoning: word} }); err != nil {
-			return llm.Response{}, err
-		}
 		response.Content = append(response.Content, session.Part{Type: session.PartReasoning, Text: next.reasoning})
 	}
 	if next.text != "" {
-		if err := m.stream(ctx, next.text, emit, func(word string) llm.Delta { return llm.Delta{Text: word} }); err != nil {
-			return llm.Response{}, err
-		}
 		response.Content = append(response.Content, session.Text(next.text)...)
 	}
 	if next.tool != "" {
@@ -50,38 +55,8 @@ func (m Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (
 		response.ToolCalls, response.FinishReason = []session.ToolCall{call}, "tool_calls"
 		size += len(next.arguments)
 	}
-	response.Usage = session.Usage{Input: tokens(r), Output: int64(size+3) / 4}
+	response.Usage = session.Usage{Input: offline.Tokens(r), Output: int64(size+3) / 4}
 	return response, nil
-}
-
-func (m Model) stream(ctx context.Context, text string, emit func(llm.Delta), piece func(string) llm.Delta) error {
-	for word := range strings.SplitAfterSeq(text, " ") {
-		if m.Pace > 0 {
-			select {
-			case <-time.After(m.Pace):
-			case <-ctx.Done():
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if emit != nil {
-			emit(piece(word))
-		}
-	}
-	return nil
-}
-
-// tokens estimates: four bytes each.
-func tokens(r llm.Request) int64 {
-	n := len(r.System)
-	for _, m := range r.Messages {
-		n += len(m.Content.Text())
-		if m.ToolResult != nil {
-			n += len(m.ToolResult.Content)
-		}
-	}
-	return int64(n+3) / 4
 }
 
 // line is what the model says next.

@@ -89,7 +89,7 @@ var building = map[string]place{
 	"internal/web": {floor: 0},
 
 	// The sample sessions of the page.
-	"internal/demo": {floor: 2},
+	"internal/demo": {floor: 3, also: []string{"llm/offline"}},
 
 	// What waits is worked on.
 	"schedule": {floor: 4, also: []string{"internal/table"}},

@@ -43,9 +43,27 @@ func (m Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (
 	} else {
 		answer += fmt.Sprintf("\nThat was message %d of this session.", count)
 	}
-	for i, word := range strings.SplitAfter(answer, " ") {
-		if i > 0 && m.Pace > 0 {
-			timer := time.NewTimer(m.Pace)
+	if err := Stream(ctx, answer, m.Pace, func(word string) {
+		if emit != nil {
+			emit(llm.Delta{Text: word})
+		}
+	}); err != nil {
+		return llm.Response{}, err
+	}
+	return llm.Response{
+		Content: session.Text(answer), FinishReason: "stop", Model: Name,
+		Usage: session.Usage{Input: Tokens(r), Output: int64(len(answer)+3) / 4},
+	}, nil
+}
+
+// Stream says a text word by word, with a pause between two of them.
+func Stream(ctx context.Context, text string, pace time.Duration, say func(word string)) error {
+	if text == "" {
+		return ctx.Err()
+	}
+	for i, word := range strings.SplitAfter(text, " ") {
+		if i > 0 && pace > 0 {
+			timer := time.NewTimer(pace)
 			select {
 			case <-timer.C:
 			case <-ctx.Done():
@@ -53,20 +71,15 @@ func (m Model) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			return llm.Response{}, err
+			return err
 		}
-		if emit != nil {
-			emit(llm.Delta{Text: word})
-		}
+		say(word)
 	}
-	return llm.Response{
-		Content: session.Text(answer), FinishReason: "stop", Model: Name,
-		Usage: session.Usage{Input: tokens(r), Output: int64(len(answer)+3) / 4},
-	}, nil
+	return nil
 }
 
-// tokens estimates: four bytes each.
-func tokens(r llm.Request) int64 {
+// Tokens estimates how many tokens a request has: four bytes each.
+func Tokens(r llm.Request) int64 {
 	n := len(r.System)
 	for _, m := range r.Messages {
 		n += len(m.Content.Text())

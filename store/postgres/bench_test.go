@@ -180,10 +180,7 @@ func BenchmarkFork(b *testing.B) {
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
-			url := pgtest.Schema(b)
-			st := open(b, url, postgres.Config{})
-			create(b, st, "first")
-			multiply(b, pgtest.Connect(b, url), n)
+			st := filled(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
 				page, err := st.List(b.Context(), session.DefaultTenant, store.Query{})
@@ -200,19 +197,8 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkList_metadata(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
-			url := pgtest.Schema(b)
-			st := open(b, url, postgres.Config{})
-			create(b, st, "first")
-			conn := pgtest.Connect(b, url)
-			multiply(b, conn, n)
-			for _, statement := range []string{
-				"UPDATE listing SET tagged = true", "INSERT INTO tags (tenant, tag, sid) SELECT tenant, sid, sid FROM sessions ON CONFLICT DO NOTHING",
-				"ANALYZE listing", "ANALYZE tags",
-			} {
-				if _, err := conn.Exec(b.Context(), statement); err != nil {
-					b.Fatal(err)
-				}
-			}
+			st := filled(b, n, "UPDATE listing SET tagged = true",
+				"INSERT INTO tags (tenant, tag, sid) SELECT tenant, sid, sid FROM sessions ON CONFLICT DO NOTHING", "ANALYZE listing", "ANALYZE tags")
 			s, err := fresh(b, "wanted").With(noon(), session.MetadataWritten{Key: "customer", Value: json.RawMessage(`"ann"`)})
 			if err != nil {
 				b.Fatal(err)
@@ -228,6 +214,21 @@ func BenchmarkList_metadata(b *testing.B) {
 			}
 		})
 	}
+}
+
+// filled is a store with so many sessions, changed by statements.
+func filled(b *testing.B, n int, statements ...string) *postgres.Store {
+	b.Helper()
+	url := pgtest.Schema(b)
+	st, conn := open(b, url, postgres.Config{}), pgtest.Connect(b, url)
+	create(b, st, "first")
+	multiply(b, conn, n)
+	for _, statement := range statements {
+		if _, err := conn.Exec(b.Context(), statement); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return st
 }
 
 // multiply makes so many copies of the first session's row.
@@ -250,18 +251,7 @@ func multiply(b *testing.B, conn *pgx.Conn, n int) {
 func BenchmarkWaiting(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
-			url := pgtest.Schema(b)
-			st := open(b, url, postgres.Config{})
-			create(b, st, "first")
-			conn := pgtest.Connect(b, url)
-			multiply(b, conn, n)
-			for _, statement := range []string{
-				"UPDATE sessions SET tenant = 'tenant-' || (sid % 20), due = updated_at - interval '30 years'", "ANALYZE sessions", "ANALYZE listing",
-			} {
-				if _, err := conn.Exec(b.Context(), statement); err != nil {
-					b.Fatal(err)
-				}
-			}
+			st := filled(b, n, "UPDATE sessions SET tenant = 'tenant-' || (sid % 20), due = updated_at - interval '30 years'", "ANALYZE sessions", "ANALYZE listing")
 			for b.Loop() {
 				if found, err := st.Waiting(b.Context(), "tenant-7", 32); err != nil || len(found) != 32 {
 					b.Fatal(len(found), err)
