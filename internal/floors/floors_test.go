@@ -97,6 +97,9 @@ var building = map[string]place{
 	"worker":   {floor: 5},
 	"node":     {floor: 5, also: []string{"worker"}},
 
+	// What permits outlives sessions.
+	"rules": {floor: 4},
+
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
 
