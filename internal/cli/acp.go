@@ -98,7 +98,7 @@ func (p *program) openFolder(ctx context.Context, e *env, f acp.Folder, def sess
 		}
 		added = append(added, tools...)
 	}
-	if given.tools, err = tool.NewSet(append(given.tools.All(), p.failures.watchTools(added)...)...); err != nil {
+	if given.tools, err = tool.NewSet(append(given.tools.All(), added...)...); err != nil {
 		return acp.Workspace{}, err
 	}
 	// The mode on the command line is where sessions begin; each has its own from then on.
