@@ -83,7 +83,7 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5, also: []string{"worker", "client", "node"}},
+	"server":           {floor: 5, also: []string{"worker", "client", "node", "protocol/mcpserver"}},
 	"client":           {floor: 5},
 
 	// The page, as it is built.
@@ -110,7 +110,8 @@ var building = map[string]place{
 	"workflow/tools": {floor: 5, picks: true},
 
 	// What clients of others speak.
-	"protocol/acp": {floor: 5},
+	"protocol/acp":       {floor: 5},
+	"protocol/mcpserver": {floor: 5, also: []string{"client"}},
 
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
