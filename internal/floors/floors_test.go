@@ -41,6 +41,7 @@ var building = map[string]place{
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"store/warm":      {floor: 1, also: []string{"store"}},
 	"llm":             {floor: 1},
 	"tool":            {floor: 1},
 
