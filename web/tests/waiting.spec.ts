@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, expectAccessible, logIn, test } from './harness'
+import { expect, expectAccessible, expectFits, logIn, newStore, test } from './harness'
 import { startChat, startWorkplace } from './model'
 
 type Workplace = Awaited<ReturnType<typeof startWorkplace>>
 let work: Workplace
-test.beforeAll(async () => {
-  work = await startWorkplace()
+test.beforeAll(async ({}, info) => {
+  work = await startWorkplace(newStore(info))
 })
 test.afterAll(() => work.end())
 
 const hostile = '<img src=x onerror="document.title=1"><script>document.title=1</script> [x](javascript:alert(1)) {{7*7}} \u202e'
 
-test('what waits comes live, and is approved, denied and answered by keys', async ({ page }) => {
+test('what waits comes live, and is approved, denied and answered by keys @stores', async ({ page }) => {
   await logIn(page, work)
   await page.goto(`${work.url}/waiting`)
   await expect(page.getByText('Nothing waits for you')).toBeVisible()
@@ -115,8 +115,7 @@ for (const scheme of ['light', 'dark'] as const) {
     await expectAccessible(page)
     await page.screenshot({ path: info.outputPath(`waiting-${scheme}.png`) })
     await page.setViewportSize({ width: 640, height: 800 }) // 200 % of 1280
-    await expect(page.locator('main')).toHaveJSProperty('scrollLeft', 0)
-    expect(await page.locator('main').evaluate((m) => m.scrollWidth - m.clientWidth)).toBeLessThanOrEqual(0)
+    await expectFits(page)
     await page.screenshot({ path: info.outputPath(`waiting-${scheme}-narrow.png`) })
     for (const id of ids) await work.call('DELETE', `/v1/sessions/${id}`)
   })
