@@ -69,6 +69,20 @@ func (c *Client) Agent(ctx context.Context, name string) (session.Definition, er
 	return def, err
 }
 
+// Tools lists the names of the tools that the server offers to all agents.
+func (c *Client) Tools(ctx context.Context) ([]string, error) {
+	list, _, err := request[struct {
+		Items []struct {
+			Name string `json:"name"`
+		} `json:"items"`
+	}](ctx, c, call{path: "/v1/tools"})
+	var names []string
+	for _, t := range list.Items {
+		names = append(names, t.Name)
+	}
+	return names, err
+}
+
 // Info reads the header of a session.
 func (c *Client) Info(ctx context.Context, ref string) (session.Info, error) {
 	if ref == "" { // its path is that of all sessions

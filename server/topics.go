@@ -206,7 +206,7 @@ type topicData struct {
 	Session string             `json:"session,omitempty"`
 	Record  *session.LogEntry  `json:"record,omitempty"`
 	Delta   *holdfast.Delta    `json:"delta,omitempty"`
-	Dropped *holdfast.Attempt  `json:"dropped,omitempty"`
+	Dropped *holdfast.Dropped  `json:"dropped,omitempty"`
 	Changes []projector.Change `json:"changes,omitempty"`
 	Seq     int64              `json:"seq,omitempty"`
 	Problem *problem.Problem   `json:"problem,omitempty"`

@@ -44,7 +44,7 @@ func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 	}
 	o := &agentSetup{
 		toolbox:  tools,
-		models:   models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline, failures: p.failures},
+		models:   models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
 		model:    p.getenv("HOLDFAST_MODEL"),
 		agents:   agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		skills:   p.skills(),
@@ -87,7 +87,6 @@ type models struct {
 	local     llm.Map
 	providers providers
 	offline   bool // only those built in
-	failures  *failures
 }
 
 // Model finds a model. A provider without its key is a KeyError.
@@ -105,7 +104,7 @@ func (m models) Model(name string) (llm.Model, error) {
 	case err != nil:
 		return nil, err
 	}
-	return m.failures.watchModel(model), nil
+	return model, nil
 }
 
 // agents are the definitions that others may give work to. They are read when

@@ -101,8 +101,7 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	c.e.embedForRecall(ctx, s)
 	c.setSession(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
-	c.printIntroduction(s)
-	return nil
+	return c.printIntroduction(ctx, s)
 }
 
 func (c *chat) reopen(ctx context.Context, ref, model string) error {
@@ -128,7 +127,9 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 	c.e.embedForRecall(ctx, s)
 	c.setSession(s)
 	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, countOf(c.info.MessageCount, "message"))
-	c.printIntroduction(s)
+	if err := c.printIntroduction(ctx, s); err != nil {
+		return err
+	}
 	if c.in.terminal && c.out.terminal && !c.json {
 		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
 	}
@@ -174,13 +175,19 @@ func assistant() session.Definition {
 
 // printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
-func (c *chat) printIntroduction(s session.Session) {
+func (c *chat) printIntroduction(ctx context.Context, s session.Session) error {
 	model := c.e.modelOf(s)
 	switch {
-	case c.e.server != nil:
-		c.err.status("%s answers, on the server", model)
-	case model != offline.Name:
-		c.err.status("%s answers · tools: %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "none"))
+	case c.e.server != nil || model != offline.Name:
+		tools, err := c.e.toolNames(ctx)
+		if err != nil {
+			return err
+		}
+		where := ""
+		if c.e.server != nil {
+			where = ", on the server"
+		}
+		c.err.status("%s answers%s · tools: %s", model, where, cmp.Or(c.toolNames(tools, s.Definition()), "none"))
 	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:
 		c.err.status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
@@ -192,6 +199,7 @@ func (c *chat) printIntroduction(s session.Session) {
 	if c.in.terminal {
 		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")
 	}
+	return nil
 }
 
 // run holds the conversation: it continues an unfinished turn, then reads line by

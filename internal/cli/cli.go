@@ -31,7 +31,7 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening, failures: newFailures(),
+		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening, redactor: newRedactor(),
 	}
 	p.open = p.openStore
 	return p.run(args)
@@ -47,8 +47,8 @@ type program struct {
 	now        func() time.Time
 	interrupts *interrupts
 	open       func(context.Context, storeURL) (store.Store, error)
-	failures   *failures
-	servers    sync.Map // of tools, by id, that were reached: []tool.Tool
+	redactor   *redactor
+	servers    sync.Map // of tools, by id, that were reached: their names, []string
 
 	command     *cobra.Command // that runs
 	store       string

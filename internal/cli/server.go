@@ -188,6 +188,14 @@ func (e *env) create(ctx context.Context, p *program, def session.Definition, na
 	return e.Create(ctx, def, opts...)
 }
 
+// toolNames are the tools that all agents are offered.
+func (e *env) toolNames(ctx context.Context) ([]string, error) {
+	if e.server != nil {
+		return e.server.Tools(ctx)
+	}
+	return e.tools.Names(), nil
+}
+
 // userName is the owner of new sessions.
 func (p *program) userName() string { return cmp.Or(p.user, p.getenv("HOLDFAST_USER")) }
 

@@ -41,6 +41,7 @@ var building = map[string]place{
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"store/warm":      {floor: 1, also: []string{"store"}},
 	"llm":             {floor: 1},
 	"tool":            {floor: 1},
 
@@ -95,6 +96,9 @@ var building = map[string]place{
 	"schedule": {floor: 4, also: []string{"internal/table"}},
 	"worker":   {floor: 5},
 	"node":     {floor: 5, also: []string{"worker"}},
+
+	// What permits outlives sessions.
+	"rules": {floor: 4},
 
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
