@@ -84,11 +84,12 @@ func (s *search) collectIndexed(ctx context.Context, c *conn) error {
 	for log := range s.view.logs() {
 		whose = append(whose, logToken(log))
 	}
-	if s.query.Everywhere {
+	switch {
+	case s.query.Everywhere:
 		whose = nil
-	} else if s.query.User != "" {
+	case s.query.User != "":
 		whose = append(whose, ownerToken(s.owners[0]))
-	} else if len(whose) == 0 {
+	case len(whose) == 0:
 		return nil
 	}
 	return s.count(ctx, c, "SELECT rowid FROM message_words WHERE message_words MATCH ?", whose, func(l *level, n int64) { l.messages = append(l.messages, n) })

@@ -101,6 +101,10 @@ test('the browser tells what waits, also on other screens', async ({ page }) => 
   await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
   const id = await startChat(work, 'bell', 'run: date')
   await expect.poll(() => page.evaluate(() => (window as unknown as { told: string[] }).told.join())).toContain('bell waits for you: shell date')
+  // An earlier version shows the call as it was, and takes no response.
+  await page.goto(`${work.url}/sessions/${id}/history`)
+  await expect(page.getByText('At this version.')).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Approve', exact: true })).toHaveCount(0)
   const { items } = await work.call<{ items: { id: string; session: { sessionId: string } }[] }>('GET', '/v1/pending')
   await work.call('POST', `/v1/sessions/${id}/pending/${items.find((i) => i.session.sessionId === id)!.id}`, { action: 'deny' })
 })
