@@ -48,7 +48,7 @@ type program struct {
 	interrupts *interrupts
 	open       func(context.Context, storeURL) (store.Store, error)
 	redactor   *redactor
-	servers    sync.Map // of tools, by id, that were reached: their names, []string
+	servers    *sync.Map // of tools, by id, that were reached: their names, []string
 
 	command     *cobra.Command // that runs
 	store       string
@@ -82,6 +82,7 @@ func (p *program) run(args []string) (code int) {
 			}
 		}
 	}()
+	p.servers = &sync.Map{}
 	root := p.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(context.Background())
@@ -161,7 +162,7 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.sendCommand(), p.acpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.versionCommand())
 	return root
 }
 

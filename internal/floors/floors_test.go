@@ -109,6 +109,9 @@ var building = map[string]place{
 
 	"workflow/tools": {floor: 5, picks: true},
 
+	// What clients of others speak.
+	"protocol/acp": {floor: 5},
+
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
 	"interop/taskruntime": {floor: 5},
