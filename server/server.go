@@ -178,6 +178,7 @@ func New(c Config) (*Server, error) {
 	s.addTasks()
 	s.addRuns()
 	s.addStats()
+	s.addFound()
 	s.addCatalogue()
 	s.addKeys()
 	s.addCodes()

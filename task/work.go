@@ -250,7 +250,7 @@ func (w *work) configure(c *agent.Config) {
 		}
 		return inner.Model(s)
 	}
-	about := aboutWorkspace(workspaceOf(r.session()))
+	about := DescribeWorkspace(workspaceOf(r.session()).Root)
 	c.System = func(s session.Session) string {
 		system := overriding(s).SystemPrompt
 		if system == "" {

@@ -67,14 +67,15 @@ const (
 	maxAgentsFile = 32 << 10
 )
 
-// aboutWorkspace tells the agent where it works, and what the workspace asks of
-// agents. A file that is none, or leads out of the workspace, is not read.
-func aboutWorkspace(w Workspace) string {
-	if w.Root == "" {
+// DescribeWorkspace tells an agent where it works, and what the AGENTS.md of
+// that folder asks of agents. A file that is none, or leads out of the folder,
+// is not read. Without a folder it is empty.
+func DescribeWorkspace(dir string) string {
+	if dir == "" {
 		return ""
 	}
-	about := fmt.Sprintf(workspaceText, w.Root, runtime.GOOS)
-	root, err := os.OpenRoot(filepath.FromSlash(w.Root))
+	about := fmt.Sprintf(workspaceText, dir, runtime.GOOS)
+	root, err := os.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
 		return about // its tools say what is wrong with it
 	}

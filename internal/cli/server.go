@@ -23,7 +23,7 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"chat", "send", "pending", "pending show", "respond", "run", "task", "sessions", "open",
+	"chat", "send", "acp", "pending", "pending show", "respond", "run", "task", "sessions", "open",
 }
 
 // butHere are the commands among them that need the store itself, or files

@@ -41,6 +41,7 @@ var building = map[string]place{
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"store/warm":      {floor: 1, also: []string{"store"}},
 	"llm":             {floor: 1},
 	"tool":            {floor: 1},
 
@@ -108,6 +109,9 @@ var building = map[string]place{
 
 	"workflow/tools": {floor: 5, picks: true},
 
+	// What clients of others speak.
+	"protocol/acp": {floor: 5},
+
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
 	"interop/taskruntime": {floor: 5},
@@ -121,6 +125,7 @@ var building = map[string]place{
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+	"internal/release": {floor: 0},
 
 	"llm/sentences/internal/generate": {floor: 0},
 
