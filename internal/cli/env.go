@@ -135,7 +135,7 @@ func (p *program) storeURL() (storeURL, error) {
 // runtime runs agents on a store with what this command line gives them. The
 // secrets, keys of providers among them, never reach the store.
 func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]string, who holdfast.Identity) (*holdfast.Runtime, error) {
-	p.failures.setSecrets(secrets)
+	p.redactor.setSecrets(secrets)
 	permissions, err := p.newPermissions(st)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,6 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,
-		Backoff:      backoff,
 		Offline:      p.offline,
 		Tools:        given.tools,
 		Skills:       given.skills.texts(),

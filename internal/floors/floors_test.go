@@ -41,6 +41,7 @@ var building = map[string]place{
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"store/warm":      {floor: 1, also: []string{"store"}},
 	"llm":             {floor: 1},
 	"tool":            {floor: 1},
 
@@ -101,6 +102,9 @@ var building = map[string]place{
 	"worker":   {floor: 5},
 	"node":     {floor: 5, also: []string{"worker"}},
 
+	// What permits outlives sessions.
+	"rules": {floor: 4},
+
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
 
@@ -109,6 +113,9 @@ var building = map[string]place{
 	"workflow/spec":     {floor: 4, also: []string{"workflow/template"}},
 
 	"workflow/tools": {floor: 5, picks: true},
+
+	// What clients of others speak.
+	"protocol/acp": {floor: 5},
 
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
@@ -123,6 +130,7 @@ var building = map[string]place{
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+	"internal/release": {floor: 0},
 
 	"llm/sentences/internal/generate": {floor: 0},
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package task_test
+package rules_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
@@ -58,14 +58,14 @@ func TestRules_aManifestThatIsNoPlainFileIsRefusedUnread(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
-		rules := task.NewRules(newHouse(t, script()).rt, task.RulesConfig{})
-		w := task.Workspace{ID: "w", Root: root}
-		_, _, err := rules.Rules(context.Background(), w)
+		s := rules.New(newRuntime(t), rules.Config{})
+		w := permission.Workspace{ID: "w", Root: root}
+		_, _, err := s.Rules(context.Background(), w)
 		var bad *session.RuleFileError
 		if !errors.As(err, &bad) || bad.File != path || bad.Reason == "" || bad.Next == "" {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := decision(t, rules, w, tool.Write); got.Decision != "ask" || got.Reason.Type != "policy_error" {
+		if got := decision(t, s, w, tool.Write); got.Decision != "ask" || got.Reason.Type != "policy_error" {
 			t.Errorf("%s: %s for %s", name, got.Decision, got.Reason.Type)
 		}
 	}
@@ -78,8 +78,8 @@ func TestRules_aFolderThatLeadsOutBringsNoRules(t *testing.T) {
 	if err := os.Symlink(filepath.Join(elsewhere, ".holdfast"), filepath.Join(root, ".holdfast")); err != nil {
 		t.Fatal(err)
 	}
-	rules := task.NewRules(newHouse(t, script()).rt, task.RulesConfig{})
-	if _, _, err := rules.Rules(context.Background(), task.Workspace{ID: "w", Root: root}); !errors.Is(err, session.ErrRule) {
+	s := rules.New(newRuntime(t), rules.Config{})
+	if _, _, err := s.Rules(context.Background(), permission.Workspace{ID: "w", Root: root}); !errors.Is(err, session.ErrRule) {
 		t.Errorf("read through a link that leads out: %v", err)
 	}
 }
@@ -91,20 +91,20 @@ func TestRules_theUsersFileMayBeALinkButNoPipe(t *testing.T) {
 	if err := errors.Join(os.WriteFile(kept, []byte(allowAct), 0o600), os.Symlink(kept, profile)); err != nil {
 		t.Fatal(err)
 	}
-	rules := task.NewRules(newHouse(t, script()).rt, task.RulesConfig{Profile: profile})
-	if got := decision(t, rules, task.Workspace{ID: "w"}, tool.Write); got.Decision != "allow" {
+	s := rules.New(newRuntime(t), rules.Config{Profile: profile})
+	if got := decision(t, s, permission.Workspace{ID: "w"}, tool.Write); got.Decision != "allow" {
 		t.Errorf("the user's rules say %s", got.Decision)
 	}
 	if err := errors.Join(os.Remove(profile), syscall.Mkfifo(profile, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := rules.Rules(context.Background(), task.Workspace{ID: "w"}); !errors.Is(err, session.ErrRule) {
+	if _, _, err := s.Rules(context.Background(), permission.Workspace{ID: "w"}); !errors.Is(err, session.ErrRule) {
 		t.Errorf("a pipe: %v", err)
 	}
 	if err := errors.Join(os.Remove(profile), os.Symlink(filepath.Join(dir, "gone.json"), profile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := rules.Rules(context.Background(), task.Workspace{ID: "w"}); !errors.Is(err, session.ErrRule) {
+	if _, _, err := s.Rules(context.Background(), permission.Workspace{ID: "w"}); !errors.Is(err, session.ErrRule) {
 		t.Errorf("a link that leads nowhere: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package task
+package rules
 
 import (
 	"encoding/json"
@@ -25,29 +25,29 @@ type Trust struct{ path string }
 // NewTrust keeps trust in the file at path.
 func NewTrust(path string) *Trust { return &Trust{path} }
 
-// TrustedWorkspace is a workspace that the user trusts.
-type TrustedWorkspace struct {
+// Trusted is a workspace that the user trusts.
+type Trusted struct {
 	Root      string    `json:"root"` // without symbolic links
 	Hash      string    `json:"hash"` // of the rule file that was trusted
 	TrustedAt time.Time `json:"trustedAt"`
 }
 
 // Current reports that the rule file is the one that was trusted.
-func (t TrustedWorkspace) Current() bool {
+func (t Trusted) Current() bool {
 	f := readManifest(t.Root)
 	return f.err == nil && f.data != nil && f.hash() == t.Hash
 }
 
 type trustFile struct {
-	Version    int                `json:"version"`
-	Workspaces []TrustedWorkspace `json:"workspaces"`
+	Version    int       `json:"version"`
+	Workspaces []Trusted `json:"workspaces"`
 }
 
 const trustVersion = 1
 
 // List returns the trusted workspaces, ordered by path. A file that cannot be
 // read is an error: nothing is trusted then.
-func (t *Trust) List() ([]TrustedWorkspace, error) {
+func (t *Trust) List() ([]Trusted, error) {
 	data, err := regular.ReadPath(t.path, maxRuleFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -77,8 +77,8 @@ func (t *Trust) Add(root string, now time.Time) ([]session.Rule, error) {
 	if f.data == nil {
 		return nil, &session.NotFoundError{What: "rule file", ID: f.path}
 	}
-	added := TrustedWorkspace{Root: root, Hash: f.hash(), TrustedAt: now.UTC().Truncate(time.Microsecond)}
-	return rules, t.alter(func(list []TrustedWorkspace) []TrustedWorkspace { return append(without(list, root), added) })
+	added := Trusted{Root: root, Hash: f.hash(), TrustedAt: now.UTC().Truncate(time.Microsecond)}
+	return rules, t.alter(func(list []Trusted) []Trusted { return append(without(list, root), added) })
 }
 
 // Remove takes the trust in a workspace back; false says that there was none.
@@ -86,7 +86,7 @@ func (t *Trust) Remove(root string) (removed bool, err error) {
 	if resolved, err := resolvedRoot(root); err == nil { // the folder may be gone
 		root = resolved
 	}
-	err = t.alter(func(list []TrustedWorkspace) []TrustedWorkspace {
+	err = t.alter(func(list []Trusted) []Trusted {
 		kept := without(list, root)
 		removed = len(kept) < len(list)
 		return kept
@@ -94,23 +94,23 @@ func (t *Trust) Remove(root string) (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-func without(list []TrustedWorkspace, root string) []TrustedWorkspace {
-	return slices.DeleteFunc(slices.Clone(list), func(t TrustedWorkspace) bool { return t.Root == root })
+func without(list []Trusted, root string) []Trusted {
+	return slices.DeleteFunc(slices.Clone(list), func(t Trusted) bool { return t.Root == root })
 }
 
 func resolvedRoot(root string) (string, error) {
-	w, err := resolvedWorkspace(Workspace{Root: root})
+	w, err := permission.Workspace{Root: root}.Resolved()
 	return w.Root, err
 }
 
-func (t *Trust) alter(change func([]TrustedWorkspace) []TrustedWorkspace) error {
+func (t *Trust) alter(change func([]Trusted) []Trusted) error {
 	return lockedFile(t.path, func() error {
 		list, err := t.List()
 		if err != nil {
 			return err
 		}
 		list = change(list)
-		slices.SortFunc(list, func(a, b TrustedWorkspace) int { return strings.Compare(a.Root, b.Root) })
+		slices.SortFunc(list, func(a, b Trusted) int { return strings.Compare(a.Root, b.Root) })
 		data, err := json.MarshalIndent(trustFile{trustVersion, list}, "", "  ")
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func (t *Trust) of(root string, f ruleFile) (trustVerdict, error) {
 	if resolved, err := resolvedRoot(root); err == nil {
 		root = resolved
 	}
-	i := slices.IndexFunc(list, func(t TrustedWorkspace) bool { return t.Root == root })
+	i := slices.IndexFunc(list, func(t Trusted) bool { return t.Root == root })
 	switch {
 	case i < 0:
 		return unknown, nil

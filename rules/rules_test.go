@@ -1,4 +1,4 @@
-package task_test
+package rules_test
 
 import (
 	"context"
@@ -11,22 +11,42 @@ import (
 	"sync"
 	"testing"
 
+	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
-	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
 )
+
+func newRuntime(t *testing.T) *holdfast.Runtime {
+	t.Helper()
+	return runtimeOn(t, inmem.New(inmem.Config{}))
+}
+
+func runtimeOn(t *testing.T, st store.Store) *holdfast.Runtime {
+	t.Helper()
+	rt, err := holdfast.New(holdfast.Config{Store: st})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt
+}
 
 func toolRule(source, effect, name string) session.Rule {
 	return session.Rule{Source: source, Effect: effect, Scope: session.Scope{Kind: "tool", ToolName: name}}
 }
 
 // decision is what a policy makes of a call.
-func decision(t *testing.T, rules *task.Rules, w task.Workspace, effects tool.Effects) permission.Result {
+func decision(t *testing.T, s *rules.Store, w permission.Workspace, effects tool.Effects) permission.Result {
 	t.Helper()
-	p, err := rules.Policy(context.Background(), w)
+	p, err := s.Policy(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,29 +68,29 @@ func manifest(t *testing.T, root, text string) {
 
 func TestRules_evaluationAfterAChangeUsesTheNewOnes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, script())
+	rt := newRuntime(t)
 	ctx, root := context.Background(), t.TempDir()
 	profile := filepath.Join(t.TempDir(), "deep", "permissions.json")
-	rules := task.NewRules(h.rt, task.RulesConfig{Profile: profile})
-	w := task.Workspace{ID: "w1", Root: root}
+	s := rules.New(rt, rules.Config{Profile: profile})
+	w := permission.Workspace{ID: "w1", Root: root}
 	expect := func(what, want string) {
 		t.Helper()
-		if got := decision(t, rules, w, tool.Write); got.Decision != want {
+		if got := decision(t, s, w, tool.Write); got.Decision != want {
 			t.Errorf("%s: %s (%s), want %s", what, got.Decision, got.Reason.Summary, want)
 		}
 	}
 	expect("nothing", "ask")
-	if added, err := rules.Add(ctx, w, toolRule("profile", "allow", "act")); err != nil || !added {
+	if added, err := s.Add(ctx, w, toolRule("profile", "allow", "act")); err != nil || !added {
 		t.Fatal(added, err)
 	}
 	expect("the profile allows", "allow")
 	manifest(t, root, `{"version":1,"rules":[{"effect":"deny","scope":{"kind":"tool","toolName":"act"}}]}`)
 	expect("the manifest denies", "deny")
-	if added, err := rules.Add(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || !added {
+	if added, err := s.Add(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || !added {
 		t.Fatal(added, err)
 	}
 	expect("the store allows, which is no answer to a denial", "deny")
-	other := task.NewRules(h.rt, task.RulesConfig{Profile: profile}) // another process
+	other := rules.New(rt, rules.Config{Profile: profile}) // another process
 	if removed, err := other.Remove(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || !removed {
 		t.Fatal(removed, err)
 	}
@@ -83,7 +103,7 @@ func TestRules_evaluationAfterAChangeUsesTheNewOnes(t *testing.T) {
 		t.Fatal(removed, err)
 	}
 	expect("all are gone", "ask")
-	if removed, err := rules.Remove(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || removed {
+	if removed, err := s.Remove(ctx, w, toolRule("workspace_db", "allow", "act")); err != nil || removed {
 		t.Errorf("removed what is not there: %v, %v", removed, err)
 	}
 }
@@ -97,16 +117,16 @@ func TestRules_aManifestThatCannotBeReadAsksForAllButReading(t *testing.T) {
 	} {
 		root := t.TempDir()
 		manifest(t, root, text)
-		h := newHouse(t, script())
-		rules := task.NewRules(h.rt, task.RulesConfig{})
-		w := task.Workspace{ID: "w", Root: root}
-		if _, err := rules.Add(context.Background(), w, toolRule("workspace_db", "allow", "act")); err != nil {
+		rt := newRuntime(t)
+		s := rules.New(rt, rules.Config{})
+		w := permission.Workspace{ID: "w", Root: root}
+		if _, err := s.Add(context.Background(), w, toolRule("workspace_db", "allow", "act")); err != nil {
 			t.Fatal(err)
 		}
-		if got := decision(t, rules, w, tool.Write); got.Decision != "ask" || got.Reason.Type != "policy_error" {
+		if got := decision(t, s, w, tool.Write); got.Decision != "ask" || got.Reason.Type != "policy_error" {
 			t.Errorf("%s: %s for %s", name, got.Decision, got.Reason.Type)
 		}
-		if got := decision(t, rules, w, tool.Read); got.Decision != "allow" {
+		if got := decision(t, s, w, tool.Read); got.Decision != "allow" {
 			t.Errorf("%s: reading is %s", name, got.Decision)
 		}
 	}
@@ -116,12 +136,12 @@ func TestRules_oneBadRuleIsLeftOutAndToldOnce(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	manifest(t, root, `{"version":1,"rules":[{"effect":"allow","scope":{"kind":"command_prefix","prefix":"*"}},{"effect":"deny","scope":{"kind":"tool","toolName":"act"}}]}`)
-	h := newHouse(t, script())
+	rt := newRuntime(t)
 	var warned []string
-	rules := task.NewRules(h.rt, task.RulesConfig{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }})
-	w := task.Workspace{ID: "w", Root: root}
+	s := rules.New(rt, rules.Config{Warn: func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }})
+	w := permission.Workspace{ID: "w", Root: root}
 	for range 3 {
-		if got := decision(t, rules, w, tool.Write); got.Decision != "deny" {
+		if got := decision(t, s, w, tool.Write); got.Decision != "deny" {
 			t.Errorf("the good rule says %s", got.Decision)
 		}
 	}
@@ -133,52 +153,52 @@ func TestRules_oneBadRuleIsLeftOutAndToldOnce(t *testing.T) {
 func TestRules_ofAWorkspaceAreOneHiddenSession(t *testing.T) {
 	t.Parallel()
 	st := inmem.New(inmem.Config{})
-	one, other := houseOn(t, st, script()), houseOn(t, st, script())
-	ctx, w := context.Background(), task.Workspace{ID: "/home/ann/project"}
+	one, other := runtimeOn(t, st), runtimeOn(t, st)
+	ctx, w := context.Background(), permission.Workspace{ID: "/home/ann/project"}
 	const each = 10
 	var wg sync.WaitGroup
 	for i := range 2 * each {
 		wg.Go(func() {
-			rules := task.NewRules([]*house{one, other}[i%2].rt, task.RulesConfig{})
-			if _, err := rules.Add(ctx, w, toolRule("workspace_db", "deny", fmt.Sprintf("t%d", i/2))); err != nil {
+			s := rules.New([]*holdfast.Runtime{one, other}[i%2], rules.Config{})
+			if _, err := s.Add(ctx, w, toolRule("workspace_db", "deny", fmt.Sprintf("t%d", i/2))); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	kept, _, err := task.NewRules(one.rt, task.RulesConfig{}).Rules(ctx, w)
+	kept, _, err := rules.New(one, rules.Config{}).Rules(ctx, w)
 	if err != nil || len(kept) != each {
 		t.Errorf("%d rules are kept, %v", len(kept), err)
 	}
-	page, err := one.rt.List(ctx, store.Query{Kinds: []session.Kind{session.KindPolicy}})
+	page, err := one.List(ctx, store.Query{Kinds: []session.Kind{session.KindPolicy}})
 	if err != nil || len(page.Items) != 1 || page.Items[0].Name != "policy:/home/ann/project" {
 		t.Errorf("policies are %+v, %v", page.Items, err)
 	}
-	if page, err = one.rt.List(ctx, store.Query{}); err != nil || len(page.Items) != 0 {
+	if page, err = one.List(ctx, store.Query{}); err != nil || len(page.Items) != 0 {
 		t.Errorf("a listing shows %+v, %v", page.Items, err)
 	}
-	long := task.Workspace{ID: strings.Repeat("x", 500)}
-	if _, err := task.NewRules(one.rt, task.RulesConfig{}).Add(ctx, long, toolRule("workspace_db", "deny", "t")); err != nil {
+	long := permission.Workspace{ID: strings.Repeat("x", 500)}
+	if _, err := rules.New(one, rules.Config{}).Add(ctx, long, toolRule("workspace_db", "deny", "t")); err != nil {
 		t.Errorf("a long id: %v", err)
 	}
 }
 
 func TestRules_theProfileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, script())
+	rt := newRuntime(t)
 	profile := filepath.Join(t.TempDir(), "permissions.json")
-	rules := task.NewRules(h.rt, task.RulesConfig{Profile: profile})
-	ctx, w := context.Background(), task.Workspace{ID: "w"}
+	s := rules.New(rt, rules.Config{Profile: profile})
+	ctx, w := context.Background(), permission.Workspace{ID: "w"}
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			if added, err := rules.Add(ctx, w, toolRule("profile", "deny", fmt.Sprintf("t%d", i))); err != nil || !added {
+			if added, err := s.Add(ctx, w, toolRule("profile", "deny", fmt.Sprintf("t%d", i))); err != nil || !added {
 				t.Error(added, err)
 			}
 		})
 	}
 	wg.Wait()
-	kept, _, err := rules.Rules(ctx, w)
+	kept, _, err := s.Rules(ctx, w)
 	if err != nil || len(kept) != 10 {
 		t.Errorf("%d rules are kept, %v", len(kept), err)
 	}
@@ -186,7 +206,7 @@ func TestRules_theProfileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(profile, []byte(broken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rules.Add(ctx, w, toolRule("profile", "deny", "t")); !errors.Is(err, session.ErrRule) {
+	if _, err := s.Add(ctx, w, toolRule("profile", "deny", "t")); !errors.Is(err, session.ErrRule) {
 		t.Errorf("added to a file that is not understood: %v", err)
 	}
 	if data, err := os.ReadFile(profile); err != nil || string(data) != broken {
@@ -195,7 +215,7 @@ func TestRules_theProfileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	if left, err := filepath.Glob(profile + ".*"); err != nil || slices.ContainsFunc(left, func(p string) bool { return !strings.HasSuffix(p, ".lock") }) {
 		t.Errorf("left behind are %v, %v", left, err)
 	}
-	none := task.NewRules(h.rt, task.RulesConfig{})
+	none := rules.New(rt, rules.Config{})
 	if _, err := none.Add(ctx, w, toolRule("profile", "deny", "t")); !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("without a profile: %v", err)
 	}
@@ -206,16 +226,16 @@ func TestRules_theProfileIsReplacedWholeOrNotAtAll(t *testing.T) {
 
 func TestRules_aDomainRuleKeepsItsToolPrefix(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, script())
+	rt := newRuntime(t)
 	profile := filepath.Join(t.TempDir(), "permissions.json")
-	ctx, w := context.Background(), task.Workspace{ID: "w"}
+	ctx, w := context.Background(), permission.Workspace{ID: "w"}
 	for _, source := range []string{"workspace_db", "profile"} {
 		rule := session.Rule{Source: source, Effect: "deny", Scope: session.Scope{Kind: "domain", ToolPrefix: "browser_", Domain: "example.com"}}
-		if _, err := task.NewRules(h.rt, task.RulesConfig{Profile: profile}).Add(ctx, w, rule); err != nil {
+		if _, err := rules.New(rt, rules.Config{Profile: profile}).Add(ctx, w, rule); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kept, _, err := task.NewRules(h.rt, task.RulesConfig{Profile: profile}).Rules(ctx, w)
+	kept, _, err := rules.New(rt, rules.Config{Profile: profile}).Rules(ctx, w)
 	if err != nil || len(kept) != 2 || kept[0].Scope.ToolPrefix != "browser_" || kept[1].Scope.ToolPrefix != "browser_" {
 		t.Errorf("kept are %+v, %v", kept, err)
 	}

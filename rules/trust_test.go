@@ -1,4 +1,4 @@
-package task_test
+package rules_test
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/task"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // trustDesk is a workspace with rules, and where trust in it is kept.
 type trustDesk struct {
-	rules  *task.Rules
-	trust  *task.Trust
-	w      task.Workspace
+	rules  *rules.Store
+	trust  *rules.Trust
+	w      permission.Workspace
 	root   string
 	warned *[]string
 }
@@ -29,13 +29,13 @@ func newTrustDesk(t *testing.T, text string) trustDesk {
 	t.Helper()
 	root, home := t.TempDir(), t.TempDir()
 	manifest(t, root, text)
-	trust := task.NewTrust(filepath.Join(home, "deep", "trust.json"))
+	trust := rules.NewTrust(filepath.Join(home, "deep", "trust.json"))
 	warned := &[]string{}
-	rules := task.NewRules(newHouse(t, script()).rt, task.RulesConfig{
+	s := rules.New(newRuntime(t), rules.Config{
 		Profile: filepath.Join(home, "permissions.json"), Trust: trust,
 		Warn: func(format string, args ...any) { *warned = append(*warned, fmt.Sprintf(format, args...)) },
 	})
-	return trustDesk{rules, trust, task.Workspace{ID: "w", Root: root}, root, warned}
+	return trustDesk{s, trust, permission.Workspace{ID: "w", Root: root}, root, warned}
 }
 
 func (d trustDesk) expect(t *testing.T, what, want string) {
@@ -116,7 +116,7 @@ func TestTrust_isForOneFolder(t *testing.T) {
 	d.add(t)
 	other := t.TempDir()
 	manifest(t, other, allowAct)
-	d.w = task.Workspace{ID: "other", Root: other}
+	d.w = permission.Workspace{ID: "other", Root: other}
 	d.expect(t, "the same rules elsewhere", "ask")
 }
 
@@ -129,11 +129,11 @@ func TestTrust_aFileThatCannotBeReadTrustsNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"version":9}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	broken := task.NewTrust(path)
+	broken := rules.NewTrust(path)
 	if _, err := broken.Add(d.root, time.Unix(1, 0)); !errors.Is(err, session.ErrRule) {
 		t.Errorf("added to a file of another version: %v", err)
 	}
-	d.rules = task.NewRules(newHouse(t, script()).rt, task.RulesConfig{Trust: broken})
+	d.rules = rules.New(newRuntime(t), rules.Config{Trust: broken})
 	d.expect(t, "the file of trust is broken", "ask")
 }
 

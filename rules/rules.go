@@ -1,4 +1,7 @@
-package task
+// Package rules keeps the rules that outlive a session: of workspaces, in the
+// runtime's store, and of the user, in a file. It reads what a workspace brings
+// and remembers which workspaces the user trusts.
+package rules
 
 import (
 	"bytes"
@@ -19,36 +22,34 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// RulesConfig says where rules are kept that no store has.
-type RulesConfig struct {
+// Config says where rules are kept that the runtime's store does not have.
+type Config struct {
 	Profile string                           // the user's file; empty: there is none
 	Trust   *Trust                           // in workspaces; nil: none is trusted
 	Warn    func(format string, args ...any) // may be nil; the same warning is given once
 }
 
-// Rules is the RuleStore that keeps the rules of a workspace in the runtime's
-// store, in a session of kind policy that listings hide, and those of the user
+// Store is a holdfast.RuleStore. It keeps the rules of a workspace in the
+// runtime's store, in a session of kind policy that listings hide, and those of the user
 // in a file. It reads the workspace's own file as well and never writes it; what
 // that allows counts only where the user trusts the workspace.
-type Rules struct {
+type Store struct {
 	rt    *holdfast.Runtime
-	c     RulesConfig
+	c     Config
 	cache permission.Cache
 	told  sync.Map // the warnings that were given
 }
 
-var _ RuleStore = (*Rules)(nil)
-
-// NewRules is a store of rules on a runtime.
-func NewRules(rt *holdfast.Runtime, c RulesConfig) *Rules {
+// New makes a store of rules on a runtime.
+func New(rt *holdfast.Runtime, c Config) *Store {
 	if c.Warn == nil {
 		c.Warn = func(string, ...any) {}
 	}
-	return &Rules{rt: rt, c: c}
+	return &Store{rt: rt, c: c}
 }
 
 // policyID is the session that has a workspace's rules. There is one for each.
-func policyID(w Workspace) string {
+func policyID(w permission.Workspace) string {
 	sum := sha256.Sum256([]byte(w.ID))
 	return "policy-" + hex.EncodeToString(sum[:20])
 }
@@ -56,7 +57,7 @@ func policyID(w Workspace) string {
 // longestName is how many characters the name of a session has at most.
 const longestName = 200
 
-func policyName(w Workspace) string {
+func policyName(w permission.Workspace) string {
 	name := "policy:" + strings.TrimSpace(w.ID)
 	if utf8.RuneCountInString(name) > longestName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == utf8.RuneError }) {
 		return "policy:" + policyID(w)
@@ -71,7 +72,7 @@ type files struct {
 	trustErr          error
 }
 
-func (s *Rules) files(w Workspace) files {
+func (s *Store) files(w permission.Workspace) files {
 	f := files{manifest: readManifest(w.Root), profile: readProfile(s.c.Profile)}
 	f.trust, f.trustErr = s.c.Trust.of(w.Root, f.manifest)
 	return f
@@ -79,7 +80,7 @@ func (s *Rules) files(w Workspace) files {
 
 // Policy is the rules in force, compiled. They are read anew when the stored
 // ones have another version or a file another content.
-func (s *Rules) Policy(ctx context.Context, w Workspace) (*permission.Policy, error) {
+func (s *Store) Policy(ctx context.Context, w permission.Workspace) (*permission.Policy, error) {
 	var version int64
 	info, err := s.rt.Info(ctx, policyID(w))
 	switch {
@@ -106,12 +107,12 @@ func (s *Rules) Policy(ctx context.Context, w Workspace) (*permission.Policy, er
 
 // Rules are those in force. A file that cannot be read is an error; the rules
 // that could be are returned with it.
-func (s *Rules) Rules(ctx context.Context, w Workspace) ([]session.Rule, []string, error) {
+func (s *Store) Rules(ctx context.Context, w permission.Workspace) ([]session.Rule, []string, error) {
 	rules, warnings, broken, err := s.read(ctx, w, s.files(w))
 	return rules, warnings, errors.Join(err, broken)
 }
 
-func (s *Rules) read(ctx context.Context, w Workspace, found files) (rules []session.Rule, warnings []string, broken, err error) {
+func (s *Store) read(ctx context.Context, w permission.Workspace, found files) (rules []session.Rule, warnings []string, broken, err error) {
 	if rules, err = s.stored(ctx, w); err != nil {
 		return nil, nil, nil, err
 	}
@@ -137,7 +138,7 @@ func ruleKey(r session.Rule) string {
 }
 
 // stored are the rules that the store has, in the order of their keys.
-func (s *Rules) stored(ctx context.Context, w Workspace) ([]session.Rule, error) {
+func (s *Store) stored(ctx context.Context, w permission.Workspace) ([]session.Rule, error) {
 	policy, err := s.rt.Get(ctx, policyID(w))
 	if errors.Is(err, session.ErrNotFound) {
 		return nil, nil
@@ -166,12 +167,12 @@ func (s *Rules) stored(ctx context.Context, w Workspace) ([]session.Rule, error)
 }
 
 // Add keeps a rule where its source says.
-func (s *Rules) Add(ctx context.Context, w Workspace, r session.Rule) (bool, error) {
+func (s *Store) Add(ctx context.Context, w permission.Workspace, r session.Rule) (bool, error) {
 	r, err := permission.CheckRule(r)
 	if err != nil {
 		return false, err
 	}
-	defer s.Forget(w)
+	defer s.cache.Drop(w.ID)
 	switch r.Source {
 	case session.SourceWorkspaceDB:
 		return s.addStored(ctx, w, r)
@@ -187,12 +188,12 @@ func (s *Rules) Add(ctx context.Context, w Workspace, r session.Rule) (bool, err
 }
 
 // Remove takes a rule back.
-func (s *Rules) Remove(ctx context.Context, w Workspace, r session.Rule) (bool, error) {
+func (s *Store) Remove(ctx context.Context, w permission.Workspace, r session.Rule) (bool, error) {
 	r, err := r.Normal()
 	if err != nil {
 		return false, err
 	}
-	defer s.Forget(w)
+	defer s.cache.Drop(w.ID)
 	switch r.Source {
 	case session.SourceWorkspaceDB:
 		return s.removeStored(ctx, w, r)
@@ -211,13 +212,10 @@ func same(r session.Rule) func(session.Rule) bool {
 	return func(other session.Rule) bool { return other.Fingerprint() == mark }
 }
 
-// Forget drops what is remembered of a workspace.
-func (s *Rules) Forget(w Workspace) { s.cache.Drop(w.ID) }
-
 // writeTries is how often a write that lost a race is made again.
 const writeTries = 20
 
-func (s *Rules) addStored(ctx context.Context, w Workspace, r session.Rule) (bool, error) {
+func (s *Store) addStored(ctx context.Context, w permission.Workspace, r session.Rule) (bool, error) {
 	none := int64(0)
 	action := holdfast.StoreVariable{Key: ruleKey(r), Value: r, IfVersion: &none}
 	var err error
@@ -242,7 +240,7 @@ func (s *Rules) addStored(ctx context.Context, w Workspace, r session.Rule) (boo
 	return false, err
 }
 
-func (s *Rules) removeStored(ctx context.Context, w Workspace, r session.Rule) (bool, error) {
+func (s *Store) removeStored(ctx context.Context, w permission.Workspace, r session.Rule) (bool, error) {
 	var err error
 	for range writeTries {
 		var rules []session.Rule
@@ -262,7 +260,7 @@ func (s *Rules) removeStored(ctx context.Context, w Workspace, r session.Rule) (
 
 // alterProfile changes the user's file: all of it is replaced, or nothing.
 // Rules in it that cannot be understood would be lost, and are an error.
-func (s *Rules) alterProfile(w Workspace, alter func([]session.Rule) ([]session.Rule, bool)) (changed bool, err error) {
+func (s *Store) alterProfile(w permission.Workspace, alter func([]session.Rule) ([]session.Rule, bool)) (changed bool, err error) {
 	if s.c.Profile == "" {
 		return false, &session.UnsupportedError{Store: "this program", Ability: "rules of a user"}
 	}
