@@ -190,7 +190,7 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 			}
 		case <-look:
 			if now := s.summariseWork(ctx, c, work); now != work {
-				work, sent = now, out.send(eventWork, "", topicData{})
+				work, sent = now, out.Send(eventWork, "", topicData{})
 			}
 		case u := <-updates:
 			sent = out.topic(u)
