@@ -140,6 +140,16 @@ web/node_modules: web/package-lock.json
 	cd web && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund
 	@touch web/node_modules
 
+.PHONY: release
+release: ## the archives of a release for all systems, with man pages, completions, SBOM and checksums, into dist/; takes minutes
+	$(GO) run ./internal/release -out dist
+
+.PHONY: cross
+cross: ## compile the command for every system of a release; takes minutes
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+		(set -x; CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/holdfast); \
+	done
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$($(GO) list ./...); do \
