@@ -212,10 +212,10 @@ func (x *exchange) sendAs(s session.Session, m uiMessage, id string, tools []ses
 func contentOf(m uiMessage) (session.Content, error) {
 	var content session.Content
 	for _, p := range m.Parts {
-		switch {
-		case p.Type == "text":
+		switch p.Type {
+		case "text":
 			content = append(content, session.Part{Type: session.PartText, Text: p.Text})
-		case p.Type == "file":
+		case "file":
 			kind := session.PartFile
 			if strings.HasPrefix(p.MediaType, "image/") {
 				kind = session.PartImage
