@@ -85,6 +85,11 @@ var building = map[string]place{
 	"internal/problem": {floor: 1},
 	"server":           {floor: 5, also: []string{"worker", "client", "node"}},
 	"client":           {floor: 5},
+	"internal/sse":     {floor: 0},
+
+	// The protocols of other programs.
+	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
 	// The page, as it is built.
 	"internal/web": {floor: 0},

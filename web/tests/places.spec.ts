@@ -58,6 +58,7 @@ test('a node is drained, and takes work again', async ({ page }) => {
     await page.getByRole('button', { name: 'Take work again', exact: true }).click()
     await expect.poll(draining, { timeout: 30_000 }).toEqual([false])
   } finally {
+    await page.close() // its stream must not break
     await own.end()
   }
 })
