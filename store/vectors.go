@@ -113,6 +113,9 @@ func (q Near) Check() (Near, error) {
 	if math.IsNaN(q.Least) || q.Least < 0 || q.Least > 1 {
 		return q, &session.InvalidError{Field: "least", Reason: fmt.Sprintf("%v is not between 0 and 1", q.Least)}
 	}
+	if q.Everywhere {
+		return q, &session.InvalidError{Field: "search", Reason: "cannot be everywhere by meaning: give a session, a user or an agent"}
+	}
 	q.Words = []string{"-"} // a search needs one
 	var err error
 	q.Search, err = q.Search.Check()

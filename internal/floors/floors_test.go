@@ -44,6 +44,7 @@ var building = map[string]place{
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"store/warm":      {floor: 1, also: []string{"store"}},
 	"llm":             {floor: 1},
 	"tool":            {floor: 1},
 
@@ -87,6 +88,11 @@ var building = map[string]place{
 	"internal/problem": {floor: 1},
 	"server":           {floor: 5, also: []string{"worker", "client", "node"}},
 	"client":           {floor: 5},
+	"internal/sse":     {floor: 0},
+
+	// The protocols of other programs.
+	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
 	// The page, as it is built.
 	"internal/web": {floor: 0},
@@ -99,6 +105,9 @@ var building = map[string]place{
 	"worker":   {floor: 5},
 	"node":     {floor: 5, also: []string{"worker"}},
 
+	// What permits outlives sessions.
+	"rules": {floor: 4},
+
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
 
@@ -107,6 +116,9 @@ var building = map[string]place{
 	"workflow/spec":     {floor: 4, also: []string{"workflow/template"}},
 
 	"workflow/tools": {floor: 5, picks: true},
+
+	// What clients of others speak.
+	"protocol/acp": {floor: 5},
 
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
@@ -124,6 +136,7 @@ var building = map[string]place{
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+	"internal/release": {floor: 0},
 
 	"llm/sentences/internal/generate": {floor: 0},
 

@@ -117,6 +117,39 @@ func userHasSessionsAndEntries(t testing.TB, d Data) {
 	wantFound(t, st, searchUser("nobody", "tea"))
 }
 
+// everywhereHasAllSessions searches the transcripts of all sessions, whosever
+// they are: not the entries, not deleted sessions, not another tenant.
+func everywhereHasAllSessions(t testing.TB, d Data) {
+	st := d.Open(t)
+	everywhere := store.Search{Words: store.Words("tea"), Everywhere: true}
+	wantFound(t, st, everywhere)
+	save(t, st, withMessage(t, createOwned(t, st, "nobodys", ""), "tea of nobody"))
+	parent := save(t, st, withMessage(t, createOwned(t, st, "anns", "ann"), "tea of ann"))
+	save(t, st, withMessage(t, createFork(t, st, parent, "fork"), "more tea"))
+	gone := save(t, st, withMessage(t, createOwned(t, st, "gone", "ann"), "tea that went"))
+	save(t, st, withChanges(t, gone, session.StatusChanged{Status: session.Deleted}))
+	create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "theirs", Tenant: "other"}), "tea of others"))
+	mustRemember(t, st, user("ann"), newMemo("key", `"likes tea"`))
+	wantPassages(t, st, everywhere, "anns: tea of ann", "fork: more tea", "nobodys: tea of nobody")
+	everywhere.Words, everywhere.Least = store.Words("tea ann"), 2
+	wantPassages(t, st, everywhere, "anns: tea of ann")
+	everywhere.User = "ann" // adds the entries and takes nothing away
+	everywhere.Words, everywhere.Least = store.Words("tea"), 1
+	wantPassages(t, st, everywhere, "anns: tea of ann", "fork: more tea", "key", "nobodys: tea of nobody")
+}
+
+// wantPassages fails the test unless a search finds these, given by name.
+func wantPassages(t testing.TB, st store.Store, q store.Search, want ...string) {
+	t.Helper()
+	var have []string
+	for _, p := range search(t, st, q) {
+		have = append(have, passageLabel(p))
+	}
+	if slices.Sort(have); !slices.Equal(have, want) {
+		t.Errorf("search %+v found %q, want %q", q, have, want)
+	}
+}
+
 func agentHasEntriesOnly(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := save(t, st, withMessage(t, createOwned(t, st, "s", "ann"), "tea")) // of the agent tester
