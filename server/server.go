@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/node"
+	"github.com/holdfast-dev/holdfast/protocol"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -118,6 +119,7 @@ type Server struct {
 	issuer      *issuer // nil: only keys are accepted
 	crossOrigin *http.CrossOriginProtection
 	peers       *http.Transport // to other nodes
+	protocols   []protocol.Protocol
 
 	stopListening func()        // ends listening
 	drain         chan struct{} // closed by Drain
@@ -191,6 +193,7 @@ func New(c Config) (*Server, error) {
 	s.addTopics(mux)
 	s.addLogin(mux)
 	s.addOIDCLogin(mux)
+	s.addProtocols(mux)
 	s.stopListening = c.Runtime.WiretapAll(s.listen)
 	s.handler = s.logged(s.below(s.guard(recordRoute(mux))))
 	return s, nil

@@ -168,7 +168,7 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 		return
 	}
 	for _, f := range t.sessions {
-		if f.after >= f.last && !out.send(eventCaughtUp, "", topicData{Session: f.id, Seq: f.after}) {
+		if f.after >= f.last && !out.Send(eventCaughtUp, "", topicData{Session: f.id, Seq: f.after}) {
 			return
 		}
 	}
@@ -180,17 +180,17 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 		case <-ctx.Done():
 			return
 		case <-s.drain:
-			out.send(eventGone, "", topicData{Problem: problem.Of(session.ErrClosed)})
+			out.Send(eventGone, "", topicData{Problem: problem.Of(session.ErrClosed)})
 			return
 		case <-beat.C:
-			sent = out.beat()
+			sent = out.Beat()
 		case <-ready:
 			for _, i := range changed.take() {
-				sent = sent && out.send(eventSession, "", i)
+				sent = sent && out.Send(eventSession, "", i)
 			}
 		case <-look:
 			if now := s.summariseWork(ctx, c, work); now != work {
-				work, sent = now, out.send(eventWork, "", topicData{})
+				work, sent = now, out.Send(eventWork, "", topicData{})
 			}
 		case u := <-updates:
 			sent = out.topic(u)
@@ -214,37 +214,37 @@ type topicData struct {
 
 // topic sends an update of one session. The end of one session does not end
 // the stream.
-func (e *eventWriter) topic(u topicUpdate) bool {
+func (e eventWriter) topic(u topicUpdate) bool {
 	data := topicData{Session: u.id, Record: u.Record, Delta: u.Delta, Dropped: u.Dropped}
 	switch {
 	case u.err != nil && errors.Is(u.err, context.Canceled):
 		return true
 	case u.err != nil:
 		data.Problem = problem.Of(u.err)
-		return e.send(eventGone, "", data)
+		return e.Send(eventGone, "", data)
 	case u.items:
 		return e.itemChanges(u)
 	case u.Record == nil && u.Delta != nil:
-		return e.send(eventDelta, "", data)
+		return e.Send(eventDelta, "", data)
 	case u.Record == nil:
-		return e.send(eventDropped, "", data)
+		return e.Send(eventDropped, "", data)
 	}
-	return e.send(eventRecord, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
+	return e.Send(eventRecord, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
 }
 
 // caughtUp says that everything has been sent that was there when the stream
 // began, after the last of it.
-func (e *eventWriter) caughtUp(u topicUpdate) bool {
-	return u.Record.Seq != u.last || e.send(eventCaughtUp, "", topicData{Session: u.id, Seq: u.last})
+func (e eventWriter) caughtUp(u topicUpdate) bool {
+	return u.Record.Seq != u.last || e.Send(eventCaughtUp, "", topicData{Session: u.id, Seq: u.last})
 }
 
 // itemChanges sends what happened to the items of a session. A record that
 // shows nothing is sent too, so that the reader knows how far it has come.
-func (e *eventWriter) itemChanges(u topicUpdate) bool {
+func (e eventWriter) itemChanges(u topicUpdate) bool {
 	data := topicData{Session: u.id, Changes: u.changes}
 	if u.Record == nil {
-		return len(u.changes) == 0 || e.send(eventItems, "", data)
+		return len(u.changes) == 0 || e.Send(eventItems, "", data)
 	}
 	data.Seq = u.Record.Seq
-	return e.send(eventItems, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
+	return e.Send(eventItems, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
 }
