@@ -200,6 +200,9 @@ func (c *chat) printIntroduction(ctx context.Context, s session.Session) error {
 func (c *chat) run(ctx context.Context) error {
 	c.editor = c.program.editor()
 	defer c.editor.close()
+	if dir, err := c.dataDir(); err == nil && c.editor != nil {
+		c.editor.history = openHistory(filepath.Join(dir, "chat_history"))
+	}
 	if c.unfinished != nil {
 		var next holdfast.Action = holdfast.ContinueExecution{}
 		if errors.Is(c.unfinished, errWaiting) {
@@ -248,7 +251,7 @@ func (c *chat) readMessage() (string, error) {
 	switch {
 	case c.editor != nil:
 		fmt.Fprintln(c.err)
-		return c.editor.line(prompt)
+		return c.editor.message(prompt)
 	case c.in.terminal:
 		fmt.Fprint(c.err, "\n"+prompt)
 	}
@@ -296,7 +299,7 @@ func (c *chat) readResponse(ctx context.Context) lineReader {
 		return c.readLine(ctx)
 	}
 	return func(prompt string) (string, error) {
-		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })
+		return waitFor(ctx, func() (string, error) { return c.editor.response(prompt) })
 	}
 }
 
