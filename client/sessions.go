@@ -172,7 +172,8 @@ func (c *Client) Holder(ctx context.Context, ref string) (store.Lease, bool, err
 // IfVersion, OnBusy and IdempotencyKey; Follow has the answer while it is
 // written. An execution that failed and was saved returns the session together
 // with its error. When the context ends, the server interrupts what it
-// executes, and that can be continued.
+// executes, and that can be continued. When only the connection breaks, the
+// request is repeated and joins the turn that is at work.
 func (c *Client) Execute(ctx context.Context, ref string, a holdfast.Action, opts ...holdfast.Option) (session.Session, error) {
 	o, err := holdfast.ReadOptions("Execute", opts, "IfVersion", "OnBusy", "IdempotencyKey")
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *Client) Execute(ctx context.Context, ref string, a holdfast.Action, opt
 	}](ctx, c, in)
 	switch {
 	case ctx.Err() != nil:
-		return session.Session{}, c.leave(context.WithoutCancel(ctx), ref, ctx.Err())
+		return session.Session{}, c.leave(context.WithoutCancel(ctx), ref, in.header.Get("Idempotency-Key"), ctx.Err())
 	case err != nil:
 		return session.Session{}, err
 	case errors.Is(got.Problem.Err(), session.ErrQueued):
@@ -220,11 +221,14 @@ const (
 	leavePause = 20 * time.Millisecond
 )
 
-// leave returns the error of an execution whose caller went away: an
-// InterruptedError if the server had begun.
-func (c *Client) leave(ctx context.Context, ref string, cause error) error {
+// leave interrupts an execution whose caller went away, and returns its error:
+// an InterruptedError if the server had begun.
+func (c *Client) leave(ctx context.Context, ref, key string, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWait)
 	defer cancel()
+	if res, err := c.send(ctx, call{method: http.MethodDelete, path: "/v1/requests/" + url.PathEscape(key)}, nil); err == nil {
+		_ = res.Body.Close() // a server that does not know the route interrupts by itself
+	}
 	for {
 		_, held, err := c.Holder(ctx, ref)
 		if err != nil {

@@ -45,16 +45,13 @@ func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 	o := &agentSetup{
 		toolbox:  tools,
 		models:   models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
-		model:    p.getenv("HOLDFAST_MODEL"),
 		agents:   agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		skills:   p.skills(),
 		mcp:      p.permissions.mcp,
 		embedder: newLazyEmbedder(),
 		warn:     p.err.warn,
 	}
-	if o.model == "" {
-		o.model = offline.Name
-	}
+	o.model, _ = p.defaultModel(providers)
 	if p.demo {
 		o.models.local[demo.Name] = demo.Model{Pace: pace}
 	}

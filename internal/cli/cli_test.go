@@ -77,7 +77,8 @@ const againstServer = "HOLDFAST_STORY_SERVER"
 // notAgainstServer are the stories that do not run against a server, and why.
 // In the others [!server] marks lines about what only a store here has.
 var notAgainstServer = map[string]string{
-	"copy": "between stores", "doctor": "of a store", "export": "between stores", "strands": "between stores", "sweep": "of a store",
+	"config": "settings of this machine",
+	"copy":   "between stores", "doctor": "of a store", "export": "between stores", "strands": "between stores", "sweep": "of a store",
 	"run": "names stores and files", "runs": "names stores and files", "run_refused": "names stores and files",
 	"global": "names stores", "newcomer": "names stores", "processes": "looks into the files of a store; processes_sqlite does not",
 	"definitions": "without sessions", "keys": "of a store", "models": "without sessions", "schedules": "of a store",

@@ -37,6 +37,7 @@ type sessions interface {
 	Watch(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]
 	Follow(ctx context.Context, id string, after int64) iter.Seq2[holdfast.Update, error]
 	Diff(ctx context.Context, id string, from, to int64) ([]session.LogEntry, error)
+	Commits(ctx context.Context, id string, after int64) ([]store.CommitInfo, error)
 
 	Pending(ctx context.Context, q holdfast.PendingQuery) (holdfast.PendingPage, error)
 	Respond(ctx context.Context, id string, r session.Response) error

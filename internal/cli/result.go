@@ -286,7 +286,7 @@ func (j *job) answer(ctx context.Context, q workflow.HITLState) (string, error) 
 	defer e.close()
 	text, err := waitFor(ctx, func() (string, error) {
 		if e != nil {
-			return e.line("> ")
+			return e.response("> ")
 		}
 		fmt.Fprint(j.err, "> ")
 		return j.in.readLine()

@@ -38,6 +38,9 @@ var building = map[string]place{
 	// The one reader of files that somebody else put there.
 	"internal/regular": {floor: 0},
 
+	// What a search knows about words.
+	"internal/language": {floor: 0},
+
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
@@ -85,6 +88,12 @@ var building = map[string]place{
 	"internal/problem": {floor: 1},
 	"server":           {floor: 5, also: []string{"worker", "client", "node", "protocol/mcpserver"}},
 	"client":           {floor: 5},
+	"internal/sse":     {floor: 0},
+
+	// The protocols of other programs.
+	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/aisdk":  {floor: 4, also: []string{"protocol", "projector", "apikey"}},
+	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
 	// The page, as it is built.
 	"internal/web": {floor: 0},
@@ -123,9 +132,13 @@ var building = map[string]place{
 	// Programs to read and run: like the command they choose their adapters.
 	"examples/task": {floor: 6, picks: true},
 
+	// What recall finds, measured.
+	"internal/benchrecall": {floor: 6, picks: true},
+
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+	"internal/release": {floor: 0},
 
 	"llm/sentences/internal/generate": {floor: 0},
 
