@@ -82,6 +82,10 @@ race: ## as make test, but fail where the race detector cannot be had
 bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime '$(BENCHTIME)' ./...
 
+.PHONY: bench-recall
+bench-recall: ## what recall finds in six languages, into docs/performance.md; takes a minute
+	HOLDFAST_BENCH_RECALL=1 $(GO) test -count=1 -run TestRecall_writesThePage ./internal/benchrecall
+
 .PHONY: bench-stores
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write

@@ -274,6 +274,7 @@ type Passage struct {
 	Text  string
 	Found int       // of a search by words: how many it holds
 	Score float64   // of one by meaning: how near it is, 0 to 1
+	Part  int       // of one by meaning: which of its vectors is so near, from 0
 	At    time.Time // when it was written: Message.CreatedAt, Entry.UpdatedAt
 }
 

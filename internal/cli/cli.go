@@ -190,9 +190,9 @@ func (p *program) begin(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	plain := p.noColor || p.getenv("HOLDFAST_NO_COLOR") != "" || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
+	plain := p.noColor || p.isOn("HOLDFAST_NO_COLOR") || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
 	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""
-	p.offline = p.offline || p.getenv("HOLDFAST_OFFLINE") != ""
+	p.offline = p.offline || p.isOn("HOLDFAST_OFFLINE")
 	p.tenant = cmp.Or(p.tenant, p.getenv("HOLDFAST_TENANT"))
 	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
 	return nil

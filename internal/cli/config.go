@@ -36,6 +36,12 @@ func isSwitch(setting string) bool {
 	return slices.Contains([]string{"no-color", "no-web", "offline"}, setting)
 }
 
+// isOn reports a variable that is set to anything but false.
+func (p *program) isOn(variable string) bool {
+	on, err := strconv.ParseBool(p.getenv(variable))
+	return p.getenv(variable) != "" && (on || err != nil)
+}
+
 // configFile returns where the user's settings are, "" where there is no home.
 func (p *program) configFile() string {
 	if dir := p.configDir(); dir != "" {
@@ -177,7 +183,7 @@ func (p *program) settingInForce(name string) (value, from string, err error) {
 		value = cmp.Or(value, session.DefaultTenant)
 	}
 	if isSwitch(name) {
-		value = strconv.FormatBool(value != "" && value != "false")
+		value = strconv.FormatBool(value == "true" || p.isOn(variable))
 	}
 	return value, from, nil
 }

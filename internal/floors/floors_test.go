@@ -38,6 +38,9 @@ var building = map[string]place{
 	// The one reader of files that somebody else put there.
 	"internal/regular": {floor: 0},
 
+	// What a search knows about words.
+	"internal/language": {floor: 0},
+
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
@@ -89,6 +92,7 @@ var building = map[string]place{
 
 	// The protocols of other programs.
 	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/aisdk":  {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
 	// The page, as it is built.
@@ -126,6 +130,9 @@ var building = map[string]place{
 
 	// Programs to read and run: like the command they choose their adapters.
 	"examples/task": {floor: 6, picks: true},
+
+	// What recall finds, measured.
+	"internal/benchrecall": {floor: 6, picks: true},
 
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
