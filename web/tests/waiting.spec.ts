@@ -97,7 +97,7 @@ test('the browser tells what waits, also on other screens', async ({ page }) => 
   await expect(page.getByRole('button', { name: 'Notifications are on' })).toHaveAttribute('aria-pressed', 'true')
   await page.keyboard.press('g')
   await page.keyboard.press('s')
-  await expect(page.getByRole('heading', { name: 'Sessions' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'Sessions', exact: true })).toBeVisible()
   await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
   const id = await startChat(work, 'bell', 'run: date')
   await expect.poll(() => page.evaluate(() => (window as unknown as { told: string[] }).told.join())).toContain('bell waits for you: shell date')
