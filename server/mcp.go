@@ -55,7 +55,7 @@ func (t within) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer out.Close() //nolint:errcheck // it returns none
 		defer func() {    // logged answers for panics; what it lets through breaks the response off
 			if recover() != nil {
-				out.CloseWithError(io.ErrUnexpectedEOF) //nolint:errcheck,gosec // it returns none
+				out.CloseWithError(io.ErrUnexpectedEOF) //nolint:gosec // it returns none
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		}()

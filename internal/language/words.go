@@ -20,6 +20,8 @@ var functionWords = func() map[string][]string {
 
 // listed are the function words of languages, contracted forms too. Content words
 // are left out even where they are frequent.
+//
+//nolint:misspell // not all of it is English
 var listed = map[string]string{
 	"en": `a an the and or but nor if of to in on at by for with from as into onto over under up down out off about between through
 during before after above below against until unless while because since than then so too very just only also even still yet

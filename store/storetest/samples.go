@@ -174,7 +174,7 @@ func withTail(ctx context.Context, logs store.Logs, s session.Session, last int6
 			return s, fmt.Errorf("the log ends with change %d, not %d", after, last)
 		}
 		for _, e := range entries {
-			if e.Record.Seq <= last {
+			if e.Seq <= last {
 				records = append(records, e.Record)
 			}
 		}

@@ -47,19 +47,19 @@ type Cache struct {
 
 	mu    sync.Mutex
 	bytes int64
-	held  map[store.Ref]*list.Element
-	order *list.List // of *entry, the last used first
+	held  map[store.Ref]*entry
+	order *list.List // of refs, the last used first
 }
 
 type entry struct {
-	ref   store.Ref
 	s     session.Session
 	bytes int64
+	place *list.Element
 }
 
 // New makes a cache. One with a limit of 0 keeps nothing.
 func New(limit int64) *Cache {
-	return &Cache{limit: limit, held: map[store.Ref]*list.Element{}, order: list.New()}
+	return &Cache{limit: limit, held: map[store.Ref]*entry{}, order: list.New()}
 }
 
 // Has reports whether any state of a session is held, so that a store knows
@@ -74,17 +74,16 @@ func (c *Cache) Has(r store.Ref) bool {
 func (c *Cache) Get(r store.Ref, m Mark) (session.Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.held[r]
-	if at == nil {
+	e := c.held[r]
+	if e == nil {
 		return session.Session{}, false
 	}
-	s := at.Value.(*entry).s
-	if have, _ := markOf(s); !have.equal(m) {
-		c.remove(at)
+	if have, _ := markOf(e.s); !have.equal(m) {
+		c.remove(r, e)
 		return session.Session{}, false
 	}
-	c.order.MoveToFront(at)
-	return s, true
+	c.order.MoveToFront(e.place)
+	return e.s, true
 }
 
 func (m Mark) equal(o Mark) bool {
@@ -107,21 +106,24 @@ func (c *Cache) put(s session.Session) {
 		return // a task and a run are read once and held while they are worked on
 	}
 	s = session.DropHidden(s)
-	kept := &entry{ref: store.RefOf(s), s: s, bytes: session.Weight(s)}
+	r, e := store.RefOf(s), &entry{s: s, bytes: session.Weight(s)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.held[kept.ref]; at != nil {
-		if have, _ := markOf(at.Value.(*entry).s); have.Version > mark.Version || have.Version == mark.Version && have.Last > mark.Last {
+	if before := c.held[r]; before != nil {
+		if have, _ := markOf(before.s); have.Version > mark.Version || have.Version == mark.Version && have.Last > mark.Last {
 			return // a later write was faster here
 		}
-		c.remove(at)
+		c.remove(r, before)
 	}
-	if kept.bytes > c.limit {
+	if e.bytes > c.limit {
 		return
 	}
-	c.held[kept.ref] = c.order.PushFront(kept)
-	for c.bytes += kept.bytes; c.bytes > c.limit; {
-		c.remove(c.order.Back())
+	e.place = c.order.PushFront(r)
+	c.held[r] = e
+	for c.bytes += e.bytes; c.bytes > c.limit; {
+		if oldest, ok := c.order.Back().Value.(store.Ref); ok {
+			c.remove(oldest, c.held[oldest])
+		}
 	}
 }
 
@@ -129,8 +131,8 @@ func (c *Cache) put(s session.Session) {
 func (c *Cache) Drop(r store.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.held[r]; at != nil {
-		c.remove(at)
+	if e := c.held[r]; e != nil {
+		c.remove(r, e)
 	}
 }
 
@@ -143,8 +145,8 @@ func (c *Cache) Clear() {
 	c.bytes = 0
 }
 
-func (c *Cache) remove(at *list.Element) {
-	gone := c.order.Remove(at).(*entry)
-	delete(c.held, gone.ref)
-	c.bytes -= gone.bytes
+func (c *Cache) remove(r store.Ref, e *entry) {
+	c.order.Remove(e.place)
+	delete(c.held, r)
+	c.bytes -= e.bytes
 }
