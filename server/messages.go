@@ -135,7 +135,7 @@ func execute(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a ho
 		return nil, err
 	}
 	before, s, err := on.execute(ctx, c, a, opts)
-	out, err := turnOf(before, s, err)
+	out, err := turnOf(before, s, c.explainAction(ctx, err, before.ID, a))
 	return out, in.stale(err)
 }
 
@@ -179,7 +179,7 @@ func (s *Server) executeAsync(ctx context.Context, c caller, on SessionRef, in W
 		return err
 	})
 	if done {
-		out, err := turnOf(i, after, err)
+		out, err := turnOf(i, after, c.explainAction(ctx, err, i.ID, a))
 		return out, in.stale(err)
 	}
 	return &turnOutput{Status: http.StatusAccepted, Location: "/v1/sessions/" + i.ID, Applied: "respond-async", Body: turn{Session: i}}, nil

@@ -179,6 +179,9 @@ func (p *program) begin(cmd *cobra.Command) error {
 	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""
 	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
 	p.begun = true
+	if p.server != "" && p.store == "" { // said on this command line, so that it is not passed over
+		return p.checkAgainstServer(p.server)
+	}
 	return nil
 }
 

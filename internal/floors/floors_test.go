@@ -82,8 +82,8 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5, also: []string{"worker", "client", "node"}},
-	"client":           {floor: 5},
+	"server":           {floor: 5, also: []string{"worker", "client", "node", "interop/taskruntime"}},
+	"client":           {floor: 5, also: []string{"node", "interop/taskruntime"}},
 
 	// The page, as it is built.
 	"internal/web": {floor: 0},
