@@ -47,6 +47,8 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.BusyError{}, 17, "BusyError"},
 		{&session.FencedError{}, 17, "FencedError"},
 		{&session.CorruptError{}, 17, "CorruptError"},
+		{&session.SnapshotError{}, 17, "SnapshotError"},
+		{&session.UnsupportedVersionError{}, 17, "UnsupportedVersionError"},
 		{&session.NewerFormatError{}, 17, "NewerFormatError"},
 		{&session.AmbiguousError{}, 17, "AmbiguousError"},
 		{&session.UnsupportedError{}, 18, "UnsupportedError"},

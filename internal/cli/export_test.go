@@ -68,6 +68,9 @@ func splitCommandLine(args []string) (forServer, forCommand []string, ok bool) {
 	if cmd.Name() == "respond" { // here it offers what the waiting calls need; a server offers what it offers
 		forServer = append(forServer, "--allow-write", "--allow-shell", "--allow-web")
 	}
+	if strings.HasPrefix(cmd.CommandPath(), "holdfast task ") { // so it is here
+		forServer = append(forServer, "--allow-write")
+	}
 	return forServer, append(append(forCommand, "--"), cmd.Flags().Args()...), true
 }
 
