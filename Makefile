@@ -27,7 +27,7 @@ MODULES  = $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdat
 # Runs the command $(1) in every module, all of them even where one fails.
 each     = failed=; for module in $(MODULES); do (cd $$module && $(1)) || failed=1; done; [ -z "$$failed" ]
 # A fingerprint of every file, to see whether generating changed one.
-FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -not -path './web/node_modules/*' -print0 | sort -z | xargs -0 cksum
+FILES    = find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -not -path './web/node_modules/*' -not -path './clients/node_modules/*' -print0 | sort -z | xargs -0 cksum
 
 .PHONY: help
 help: ## print this help
@@ -82,6 +82,10 @@ race: ## as make test, but fail where the race detector cannot be had
 bench: ## all benchmarks, briefly; BENCH=Append BENCHTIME=2s for more
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime '$(BENCHTIME)' ./...
 
+.PHONY: bench-recall
+bench-recall: ## what recall finds in six languages, into docs/performance.md; takes a minute
+	HOLDFAST_BENCH_RECALL=1 $(GO) test -count=1 -run TestRecall_writesThePage ./internal/benchrecall
+
 .PHONY: bench-stores
 bench-stores: ## the durable stores against their targets, into docs/performance.md and docs/stores.svg; takes minutes
 	cd internal/benchstores && $(GO) run . -write
@@ -128,9 +132,27 @@ web-check: web/node_modules ## fail where the page in internal/web/dist is not w
 web-test: web/node_modules ## the page in a browser (Chromium; CHROMIUM names another) against the real program, on SQLite and PostgreSQL
 	cd web && npx playwright test
 
+.PHONY: clients-test
+clients-test: clients/node_modules ## the protocols of other programs, with the vendors' own clients against the real program
+	cd clients && npm -s test
+
+clients/node_modules: clients/package-lock.json
+	cd clients && npm ci --no-audit --no-fund
+	@touch clients/node_modules
+
 web/node_modules: web/package-lock.json
 	cd web && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund
 	@touch web/node_modules
+
+.PHONY: release
+release: ## the archives of a release for all systems, with man pages, completions, SBOM and checksums, into dist/; takes minutes
+	$(GO) run ./internal/release -out dist
+
+.PHONY: cross
+cross: ## compile the command for every system of a release; takes minutes
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+		(set -x; CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/holdfast); \
+	done
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME

@@ -2,12 +2,13 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// The actions of this file change a session's name, expiry, prompt or model.
+// The actions of this file change a session's name, expiry, prompt, model or permission mode.
 
 // RenameSession gives a session a human name; empty takes it away.
 type RenameSession struct {
@@ -85,4 +86,25 @@ func (a ChangeModel) Execute(ctx context.Context, s session.Session) (session.Se
 		}
 	}
 	return s.WithModel(a.Model, a.Params, env.Now())
+}
+
+// ChangePermissionMode sets what becomes of tool calls of a chat that no rule
+// decides. The next call is decided by it.
+type ChangePermissionMode struct {
+	Mode string `json:"mode"`
+}
+
+// Name is ChangePermissionMode.
+func (ChangePermissionMode) Name() string               { return "ChangePermissionMode" }
+func (ChangePermissionMode) statuses() []session.Status { return onlyOpen }
+
+// Execute sets the mode, which must exist.
+func (a ChangePermissionMode) Execute(ctx context.Context, s session.Session) (session.Session, error) {
+	if err := session.CheckPermissionMode(a.Mode); err != nil {
+		return s, err
+	}
+	if s.Info().Kind != session.KindChat {
+		return s, &session.InvalidError{Field: "kind", Reason: fmt.Sprintf("the mode of a %s is changed by its own settings", s.Info().Kind)}
+	}
+	return s.With(actionTime(ctx), session.PermissionModeChanged(a.Mode))
 }

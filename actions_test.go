@@ -65,6 +65,7 @@ func TestExecute_statusTable(t *testing.T) {
 		{holdfast.UpdateTask{}, "vv---", ""},
 		{holdfast.ChangeModel{Model: "demo"}, "vv---", ""},
 		{holdfast.ChangeSystemPrompt{Text: "x"}, "vv---", ""},
+		{holdfast.ChangePermissionMode{Mode: session.PermissionPlan}, "vv---", ""},
 		{holdfast.PruneSession{Strategy: session.PruneAll}, "vv---", ""},
 		{holdfast.WidenWindow{}, "vv---", ""},
 		{holdfast.StoreVariable{Key: "k", Value: 1}, "vv---", ""},
@@ -281,6 +282,27 @@ func TestRewindSession_andBack(t *testing.T) {
 		if _, err := h.Execute(t.Context(), s.ID(), holdfast.RewindSession{To: v}); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("rewind to %d: %v", v, err)
 		}
+	}
+}
+
+func TestChangePermissionMode_ofChatsToModesThereAre(t *testing.T) {
+	t.Parallel()
+	h := open(t, nil)
+	s := h.inStatus(session.Active)
+	if got := h.do(s.ID(), holdfast.ChangePermissionMode{Mode: session.PermissionPlan}); got.Permissions().Mode != session.PermissionPlan {
+		t.Errorf("the mode is %s", got.Permissions().Mode)
+	}
+	before := h.stored(s.ID())
+	if _, err := h.Execute(t.Context(), s.ID(), holdfast.ChangePermissionMode{Mode: "never"}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("a mode there is not: %v", err)
+	}
+	h.unchanged(before)
+	run, err := h.Create(t.Context(), session.Definition{Name: "a"}, holdfast.WithKind(session.KindWorkflow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Execute(t.Context(), run.ID(), holdfast.ChangePermissionMode{Mode: session.PermissionPlan}); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("the mode of a run: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -74,15 +75,21 @@ func (s *AnswerStream) Emit(d llm.Delta) {
 	s.send(llm.Delta{ToolCall: call})
 }
 
-// Drop makes the pieces of the answer void. What is emitted next belongs to the
-// next attempt at the same step.
-func (s *AnswerStream) Drop() {
+// Drop makes the pieces of the answer void, as its attempt failed. What is
+// emitted next belongs to the next attempt at the same step.
+func (s *AnswerStream) Drop(failed agent.Notice) Dropped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = ""
-	if s.answer != nil {
-		s.answer = s.broadcast.drop(s.answer)
+	d := Dropped{Again: failed.Retry, PauseSeconds: failed.Pause.Seconds()}
+	if failed.Err != nil {
+		d.Reason = s.rt.redactText(llm.Reason(failed.Err))
 	}
+	if s.answer != nil {
+		d.Attempt = s.answer.name
+		s.answer = s.broadcast.drop(s.answer, d)
+	}
+	return d
 }
 
 // Close ends the stream. An answer without a record is void.

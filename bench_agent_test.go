@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func settled(b *testing.B, st store.Store) {
 }
 
 // windowed is a session of so many turns of 1 kB with a window of 20 groups.
-func windowed(b *testing.B, rt *holdfast.Runtime, turns int) string {
+func windowed(b testing.TB, rt *holdfast.Runtime, turns int) string {
 	b.Helper()
 	seed := session.Seed{Messages: make([]session.Message, 2*turns)}
 	for i := range seed.Messages {
@@ -72,7 +73,7 @@ func windowed(b *testing.B, rt *holdfast.Runtime, turns int) string {
 	return s.ID()
 }
 
-func noLease(b *testing.B, rt *holdfast.Runtime, id string) {
+func noLease(b testing.TB, rt *holdfast.Runtime, id string) {
 	b.Helper()
 	if _, err := rt.Execute(b.Context(), id, holdfast.SendMessage{Text: "Do I need a coat in Oslo?"}); err != nil {
 		b.Fatal(err)
@@ -94,6 +95,35 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// TestTurn_warm counts what turns allocate on a store that keeps sessions in
+// memory and on one that does not: on a warm session nothing is decoded again.
+func TestTurn_warm(t *testing.T) {
+	var mallocs [2]uint64
+	for i, warm := range []int64{-1, 0} {
+		st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{WarmBytes: warm})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt := measured(t, st)
+		id := windowed(t, rt, 10)
+		noLease(t, rt, id)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const turns = 20
+		for range turns {
+			noLease(t, rt, id)
+		}
+		runtime.ReadMemStats(&after)
+		mallocs[i] = (after.Mallocs - before.Mallocs) / turns
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if cold, warm := mallocs[0], mallocs[1]; warm*10 > cold*7 {
+		t.Errorf("a turn on a warm session makes %d allocations, on one that is read each time %d; want at most 7 of 10", warm, cold)
 	}
 }
 

@@ -55,7 +55,7 @@ func grown(b *testing.B, rt *holdfast.Runtime, messages int) string {
 	return s.ID()
 }
 
-func measured(b *testing.B, st store.Store) *holdfast.Runtime {
+func measured(b testing.TB, st store.Store) *holdfast.Runtime {
 	b.Helper()
 	rt, err := holdfast.New(holdfast.Config{Store: st, Models: llm.Map{"demo": scripted.New()}, DefaultModel: "demo"})
 	if err != nil {

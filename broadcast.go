@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -23,8 +24,9 @@ type broadcast struct {
 	users int
 	reads sharedReads
 
-	mu      sync.Mutex // guards the rest, and the changing fields of answers
-	answers []*answer  // in progress, one for each unit, the oldest first
+	mu      sync.Mutex         // guards the rest, and the changing fields of answers
+	answers []*answer          // in progress, one for each unit, the oldest first
+	records []session.LogEntry // what was written, where the store has no log
 	wakers  map[chan struct{}]bool
 }
 
@@ -77,12 +79,14 @@ func (b *broadcast) wake() {
 
 // answer is one attempt at an answer, as far as it has come.
 type answer struct {
-	name Attempt
-	base int64 // the last change in the log when the model was asked
+	name   Attempt
+	base   int64     // the last change in the log when the model was asked
+	failed []Dropped // the attempts before it
 
-	pieces  []piece // guarded by the broadcast, as are the next two
+	pieces  []piece // guarded by the broadcast, as are the rest
 	written bool    // its record is being written: nothing more is added
-	void    bool    // it will have no record
+	void    bool    // it will have no record,
+	why     Dropped // for this reason, where one is known
 }
 
 // piece is a part of an answer of one kind: text, reasoning or a tool call.
@@ -108,10 +112,11 @@ func (b *broadcast) end(a *answer) {
 }
 
 // drop makes an answer void and returns the next attempt at it.
-func (b *broadcast) drop(a *answer) (next *answer) {
+func (b *broadcast) drop(a *answer, why Dropped) (next *answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	next = &answer{name: a.name, base: a.base}
+	a.why = why
+	next = &answer{name: a.name, base: a.base, failed: append(slices.Clip(a.failed), why)}
 	next.name.Number++
 	if b.inProgress(a.name.Unit) != a { // another turn has begun in its place
 		a.void = !a.written
@@ -202,6 +207,45 @@ func (b *broadcast) isVoid(a *answer) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return a.void
+}
+
+// dropped says that an answer came to nothing, and why.
+func (b *broadcast) dropped(a *answer) Dropped {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := a.why
+	d.Attempt = a.name
+	return d
+}
+
+// showWritten keeps what was written of a session for its followers, where the
+// store has no log. Records that are known already are left out.
+func (rt *Runtime) showWritten(s session.Session) {
+	if rt.logs != nil {
+		return
+	}
+	rt.broadcasts.mu.Lock()
+	b := rt.broadcasts.open[store.Ref{Tenant: s.Info().Tenant, ID: s.ID()}]
+	rt.broadcasts.mu.Unlock()
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range session.Unsaved(s) {
+		if n := len(b.records); n == 0 || b.records[n-1].Seq < r.Seq {
+			b.records = append(b.records, session.LogEntry{Record: r})
+		}
+	}
+	b.wake()
+}
+
+// recordsAfter returns the records that were kept after a number.
+func (b *broadcast) recordsAfter(seq int64) []session.LogEntry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from, _ := slices.BinarySearchFunc(b.records, seq+1, func(e session.LogEntry, seq int64) int { return cmp.Compare(e.Seq, seq) })
+	return slices.Clone(b.records[from:])
 }
 
 // place is how far a follower has read an answer.

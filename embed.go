@@ -3,11 +3,11 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/llm"
-	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -26,6 +26,12 @@ func (rt *Runtime) Embed(ctx context.Context) (int, error) {
 	if !rt.canEmbed() {
 		return 0, rt.unsupported("finding by meaning without an embedder")
 	}
+	select { // whoever waits finds done what was made meanwhile
+	case rt.embedding.making <- struct{}{}:
+		defer func() { <-rt.embedding.making }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	name := rt.config.Embedder.Name()
 	for done := 0; ; {
 		waiting, err := rt.vectors.Unembedded(ctx, name, embedBatch)
@@ -43,38 +49,53 @@ func (rt *Runtime) Embed(ctx context.Context) (int, error) {
 	}
 }
 
+// embedPassages embeds the parts of what waits.
 func (rt *Runtime) embedPassages(ctx context.Context, waiting []store.Unembedded) ([]store.Embedding, error) {
-	texts := make([]string, len(waiting))
+	var texts []string
+	var owners []int
 	for i, w := range waiting {
-		texts[i] = w.Text
+		for _, passage := range memory.Passages(w.Text) {
+			texts, owners = append(texts, passage), append(owners, i)
+		}
 	}
-	vectors, err := rt.callEmbedder(ctx, texts)
-	if err != nil {
-		return nil, err
+	parts := make([][][]float32, len(waiting))
+	for from := 0; from < len(texts); from += embedBatch {
+		to := min(from+embedBatch, len(texts))
+		vectors, err := rt.callEmbedder(ctx, texts[from:to])
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range vectors {
+			parts[owners[from+i]] = append(parts[owners[from+i]], v)
+		}
 	}
 	made := make([]store.Embedding, len(waiting))
 	for i, w := range waiting {
-		made[i] = store.Embedding{Token: w.Token, Vector: vectors[i]}
-		if made[i].Check() != nil { // not a number, say: it would wait for ever
-			made[i].Vector = nil
+		made[i] = store.Embedding{Token: w.Token}
+		if vectors := keepPlaces(parts[i]); len(vectors) > 0 {
+			made[i].Vector, made[i].More = vectors[0], vectors[1:]
+		}
+		if made[i].Check() != nil { // too many dimensions, say: it would wait for ever
+			made[i] = store.Embedding{Token: w.Token}
 		}
 	}
 	return made, nil
 }
 
-// callEmbedder asks the embedder and checks what it gives.
-func (rt *Runtime) callEmbedder(ctx context.Context, texts []string) (vectors [][]float32, err error) {
-	name := rt.config.Embedder.Name()
-	defer func() {
-		if v := recover(); v != nil {
-			err = &session.PanicError{Where: "embedder " + name, Value: v}
-		}
-	}()
-	vectors, err = rt.config.Embedder.Embed(ctx, texts)
-	if err == nil && len(vectors) != len(texts) {
-		err = fmt.Errorf("embedder %s gave %d vectors for %d texts", name, len(vectors), len(texts))
+// keepPlaces puts zeros, which are near to nothing, in the place of parts that
+// cannot be embedded, so that the others keep their numbers. It is nil if none
+// can be.
+func keepPlaces(parts [][]float32) [][]float32 {
+	i := slices.IndexFunc(parts, func(v []float32) bool { return v != nil })
+	if i < 0 {
+		return nil
 	}
-	return vectors, err
+	for k, v := range parts {
+		if v == nil {
+			parts[k] = make([]float32, len(parts[i]))
+		}
+	}
+	return parts
 }
 
 // wakeEmbedder tells the background that something was written.

@@ -24,6 +24,7 @@ import (
 type concepts struct {
 	broken atomic.Bool
 	calls  atomic.Int64
+	texts  atomic.Int64
 }
 
 var meanings = [][]string{{"ferry", "boat", "ship"}, {"tea", "drink", "coffee"}, {"dog", "puppy", "hound"}}
@@ -32,6 +33,7 @@ func (c *concepts) Name() string { return "concepts/1" }
 
 func (c *concepts) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	c.calls.Add(1)
+	c.texts.Add(int64(len(texts)))
 	if c.broken.Load() {
 		return nil, errBoom
 	}

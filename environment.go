@@ -74,6 +74,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		}
 	}
 	if rt.tails == nil {
+		rt.showWritten(s)
 		return s, nil
 	}
 	for _, r := range session.Unsaved(s) {
@@ -87,6 +88,7 @@ func (e *Environment) append(ctx context.Context, s session.Session, keys []stor
 		return s, err
 	}
 	rt.keysWritten(keys)
+	rt.showWritten(s)
 	e.base = session.Base(next)
 	e.toolStarted = e.toolStarted || slices.ContainsFunc(session.Unsaved(s), func(r session.Record) bool {
 		_, started := r.Change.(session.ToolStarted)
@@ -157,7 +159,7 @@ func (e *Environment) notify(n agent.Notice) {
 		e.answers.Begin(n.ExecutionID, n.StepID, n.Attempt)
 		rt.bus.emit(StepStarted{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.StepNumber, Model: n.Model})
 	case agent.AttemptFailed:
-		e.answers.Drop()
+		e.answers.Drop(n)
 		rt.bus.emit(AttemptFailed{About: about, ExecutionID: n.ExecutionID, StepID: n.StepID, Attempt: n.Attempt, Retry: n.Retry})
 	case agent.ToolStarted:
 		rt.bus.emit(ToolStarted{About: about, StepID: n.StepID, CallID: n.CallID, Tool: n.Tool})

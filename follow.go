@@ -19,8 +19,8 @@ type Update struct {
 	// Delta is a piece of an answer in progress. It is no part of the log: it
 	// has no number and is not seen again.
 	Delta *Delta `json:"delta,omitempty"`
-	// Dropped says that the deltas of an answer are void.
-	Dropped *Attempt `json:"dropped,omitempty"`
+	// Dropped says that an attempt at an answer came to nothing.
+	Dropped *Dropped `json:"dropped,omitempty"`
 }
 
 // Attempt names what deltas belong to: the unit of a workflow ("" in a chat or
@@ -41,6 +41,15 @@ type Delta struct {
 	ToolCall  *session.ToolCall `json:"toolCall,omitempty"` // when it begins, and again when its arguments are whole
 }
 
+// Dropped is an attempt that came to nothing: its deltas are void, if there
+// were any.
+type Dropped struct {
+	Attempt
+	Again        bool    `json:"again,omitempty"`        // the model is asked again,
+	PauseSeconds float64 `json:"pauseSeconds,omitempty"` // after this time,
+	Reason       string  `json:"reason,omitempty"`       // because of this
+}
+
 // Follow is Watch with the answers in progress. It yields the changes after a
 // number, then what is there of the answers in progress, then every change and
 // every piece as it comes, until the context ends. A slow reader gets more text
@@ -51,18 +60,25 @@ type Delta struct {
 // inference_answered record of their step, which takes their place (of a unit:
 // the unit_advanced record that holds it), or with Dropped: the model failed
 // and is asked again, or the execution was interrupted. An answer that ended
-// before its first piece was read comes as its record alone.
+// before its first piece was read comes as its record alone, an attempt that
+// failed before its first piece as Dropped alone.
 //
 // Deltas are seen in the process that runs the turn and through any view of
-// its runtime. In other processes Follow is Watch.
+// its runtime. In other processes Follow is Watch. On a store without a log it
+// yields what this process writes from the call until the context ends, and
+// nothing that was there before.
 func (rt *Runtime) Follow(ctx context.Context, id string, after int64) iter.Seq2[Update, error] {
+	if ref, err := rt.openRef(id); err == nil && rt.logs == nil {
+		kept := rt.broadcasts.join(ref)
+		context.AfterFunc(ctx, func() { rt.broadcasts.leave(kept) })
+	}
 	return func(yield func(Update, error) bool) {
-		ref, err := rt.logRef(id)
+		ref, err := rt.openRef(id)
 		if err != nil {
 			yield(Update{}, err)
 			return
 		}
-		f := &follower{rt: rt, ref: ref, broadcast: rt.broadcasts.join(ref), cursor: after, yield: yield}
+		f := &follower{rt: rt, ref: ref, broadcast: rt.broadcasts.join(ref), cursor: after, yield: yield, dropped: map[string]Attempt{}}
 		defer rt.broadcasts.leave(f.broadcast)
 		f.follow(ctx)
 	}
@@ -76,7 +92,8 @@ type follower struct {
 	cursor    int64
 	yield     func(Update, error) bool
 
-	readings []*reading // of answers in progress
+	readings []*reading         // of answers in progress
+	dropped  map[string]Attempt // the last one that was dropped, by unit
 }
 
 // reading is how far a follower has read an answer it has begun to read.
@@ -91,7 +108,10 @@ func (f *follower) follow(ctx context.Context) {
 	defer stop()
 	grown, stop := f.broadcast.subscribe()
 	defer stop()
-	var now []*answer
+	now := f.broadcast.current(nil)
+	for _, a := range now { // what failed earlier is no news
+		f.dropped[a.name.Unit] = a.name.before()
+	}
 	for unread := true; ; {
 		// The answers are looked at before the log: one that is no longer in
 		// progress is in the log by then, if it ever will be.
@@ -120,6 +140,9 @@ func (f *follower) follow(ctx context.Context) {
 func (f *follower) readLog(ctx context.Context) bool {
 	yield := func(e session.LogEntry, err error) bool { return f.record(ctx, e, err) }
 	return readPages(&f.cursor, yield, func(after int64) ([]session.LogEntry, error) {
+		if f.rt.logs == nil {
+			return f.broadcast.recordsAfter(after), nil
+		}
 		return f.broadcast.reads.read(ctx, after, func(ctx context.Context) ([]session.LogEntry, error) { return f.rt.logs.Log(ctx, f.ref, after, 0) })
 	})
 }
@@ -174,6 +197,11 @@ func (f *follower) deltas(now []*answer) bool {
 		if a.base > f.cursor {
 			continue
 		}
+		for _, d := range a.failed {
+			if !f.yieldDropped(d) {
+				return false
+			}
+		}
 		i := slices.IndexFunc(f.readings, func(r *reading) bool { return r.answer == a })
 		switch {
 		case i >= 0 && f.readings[i].ended:
@@ -207,8 +235,22 @@ func (f *follower) rest(r *reading) bool {
 // drop says that what was yielded of an answer is void.
 func (f *follower) drop(r *reading) bool {
 	r.ended = true
-	name := r.name
-	return f.yield(Update{Dropped: &name}, nil)
+	return f.yieldDropped(f.broadcast.dropped(r.answer))
+}
+
+// yieldDropped yields that an attempt came to nothing, once.
+func (f *follower) yieldDropped(d Dropped) bool {
+	if last, ok := f.dropped[d.Unit]; ok && last.StepID == d.StepID && last.Number >= d.Number {
+		return true
+	}
+	f.dropped[d.Unit] = d.Attempt
+	return f.yield(Update{Dropped: &d}, nil)
+}
+
+// before is the attempt before one.
+func (a Attempt) before() Attempt {
+	a.Number--
+	return a
 }
 
 // await waits until an answer or the log may have grown: unread says that it
@@ -218,7 +260,7 @@ func (f *follower) await(ctx context.Context, written, grown <-chan struct{}) (u
 	defer timer.Stop()
 	select {
 	case <-grown:
-		return false, nil
+		return f.rt.logs == nil, nil
 	case <-written:
 		return true, nil
 	case <-timer.C:

@@ -147,7 +147,11 @@ func (w *watcher) see(u holdfast.Update) bool {
 	case u.Delta != nil:
 		return w.delta(*u.Delta)
 	case u.Dropped != nil:
-		if shown := w.shown[u.Dropped.Unit]; shown == nil || shown.Attempt != *u.Dropped {
+		shown := w.shown[u.Dropped.Unit]
+		if shown == nil {
+			return true // it failed before its first piece was read
+		}
+		if shown.Attempt != u.Dropped.Attempt {
 			return w.fail("%+v was dropped and %+v was shown", *u.Dropped, shown)
 		}
 		w.dropped++

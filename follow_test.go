@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/llm/scripted"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/file"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -126,6 +128,66 @@ func TestFollow_failedAttemptIsDropped(t *testing.T) {
 	}
 	if all := strings.Join(kinds, " "); !strings.Contains(all, "dropped 0") || strings.Index(all, "dropped 0") < strings.LastIndex(all, "too") {
 		t.Errorf("saw %q", kinds)
+	}
+}
+
+// An attempt that fails before its first word is told too, with the reason; to
+// those who came later it is no news.
+func TestFollow_attemptWithoutAWordIsDropped(t *testing.T) {
+	h, m := openTypist(t, nil)
+	s := h.create()
+	done := h.sending(s.ID(), "hi")
+	m.say("a")
+	who := h.follow(s.ID(), 3)
+	who.sees("…a")
+	m.say("!", "!", "right")
+	who.sees("dropped 0")
+	u, err, _ := who.next()
+	if err != nil || u.Dropped == nil || u.Dropped.Number != 1 || !u.Dropped.Again || u.Dropped.Reason != "broken off" {
+		t.Fatalf("got %+v, %v", u, err)
+	}
+	who.sees("…right")
+	h.follow(s.ID(), 3).sees("…right")
+	m.say(".")
+	who.sees("inference_answered", "assistant: right")
+	<-done
+}
+
+// A store without a log shows what this process writes.
+func TestFollow_onAStoreWithoutALog(t *testing.T) {
+	st, err := file.Open(t.TempDir(), file.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	work := toolFunc{spec: tool.Spec{Name: "work"}, call: func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Content: "ok"}, nil
+	}}
+	h := open(t, func(c *holdfast.Config) {
+		c.Store, c.Tools = st, toolSet(t, work)
+		script(c, scripted.Reply{Text: "let me see", ToolCalls: []session.ToolCall{callOf("1", "work")}}, scripted.Reply{Text: "done"})
+	})
+	s := h.create()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // only so that a test that fails ends
+	defer cancel()
+	updates := h.Follow(ctx, s.ID(), s.Seq())
+	<-h.sending(s.ID(), "hi")
+	var got []string
+	for u, err := range updates {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, sessionQueue(u))
+		if _, over := u.Record.Change.(session.ExecutionFinished); over {
+			break
+		}
+	}
+	want := []string{
+		"user: hi", "execution_started", "inference_answered", "assistant: let me see", "tool_started", "tool: ", "tool_finished",
+		"step_finished", "inference_answered", "assistant: done", "step_finished", "execution_finished",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("saw %q", got)
 	}
 }
 
@@ -345,7 +407,9 @@ func TestUpdate_json(t *testing.T) {
 		`{"delta":{"executionId":"e","stepId":"s","attempt":1,"text":"Hi"}}`: {Delta: &holdfast.Delta{Attempt: name, Text: "Hi"}},
 		`{"delta":{"executionId":"e","stepId":"s","attempt":1,"toolCall":{"id":"c","name":"look","arguments":null}}}`: {
 			Delta: &holdfast.Delta{Attempt: name, ToolCall: &session.ToolCall{ID: "c", Name: "look"}}},
-		`{"dropped":{"executionId":"e","stepId":"s","attempt":1}}`: {Dropped: &name},
+		`{"dropped":{"executionId":"e","stepId":"s","attempt":1}}`: {Dropped: &holdfast.Dropped{Attempt: name}},
+		`{"dropped":{"executionId":"e","stepId":"s","attempt":1,"again":true,"pauseSeconds":0.5,"reason":"busy"}}`: {
+			Dropped: &holdfast.Dropped{Attempt: name, Again: true, PauseSeconds: 0.5, Reason: "busy"}},
 	} {
 		if got, err := json.Marshal(u); err != nil || string(got) != want {
 			t.Errorf("got %s, %v, want %s", got, err, want)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/internal/property"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
@@ -56,7 +57,7 @@ func (s *unitStory) work(ctx context.Context, h *holdfast.Hold, unit string, dic
 			}
 		}
 		if call.end == "fail" {
-			answers.Drop()
+			answers.Drop(agent.Notice{})
 			attempt++
 			continue
 		}
@@ -157,7 +158,7 @@ func TestAnswers_outsideOfAnAnswer(t *testing.T) {
 	err := h.Hold(t.Context(), s.ID(), func(_ context.Context, hold *holdfast.Hold) error {
 		answers := hold.Answers("")
 		answers.Emit(llm.Delta{Text: "too early"})
-		answers.Drop()
+		answers.Drop(agent.Notice{})
 		answers.Close()
 		answers.Close()
 		answers.Begin("e", "s", 0)

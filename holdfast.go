@@ -57,6 +57,7 @@ type core struct {
 	secrets     []secret // those with a value, the longest first
 	memoryTools func() ([]tool.Tool, error)
 	embedWake   chan struct{} // holds one wake-up; nil: nothing is embedded
+	embedding   embedding
 }
 
 // New makes a runtime on a store. The caller closes it, and then the store.
@@ -68,6 +69,7 @@ func New(c Config) (*Runtime, error) {
 	core := &core{
 		config: c, storeAbilities: findAbilities(c.Store), bus: &eventBus{logger: c.Logger}, holder: processHolder(c.NewID(), c.Address),
 		servers: &servers{dial: c.MCP}, secrets: sortSecrets(c.Secrets), memoryTools: sync.OnceValues(makeMemoryTools),
+		embedding: embedding{making: make(chan struct{}, 1)},
 	}
 	core.closing, core.close = context.WithCancel(context.Background())
 	core.servers.life = core.closing

@@ -172,7 +172,7 @@ func TestRecall_findsWhatWasSaidAndStored(t *testing.T) {
 	if got := recall(t, m, "FERRY tickets"); !slices.Equal(got, []string{"two ferry tickets, window seats"}) {
 		t.Errorf("its own entries: %q", got)
 	}
-	if got := recall(t, m, "bergen FERRY", memory.ScopeAgent, memory.ScopeSession); len(got) != 2 {
+	if got := recall(t, m, "bergen ferry", memory.ScopeAgent, memory.ScopeSession); len(got) != 2 {
 		t.Errorf("with the agent's: %q", got)
 	}
 	if got := recall(t, m, "!?"); len(got) != 0 {

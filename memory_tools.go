@@ -32,7 +32,7 @@ func recallTool() (tool.Tool, error) {
 	type arguments struct {
 		Query     string   `json:"query" jsonschema:"what to look for, in plain words"`
 		Limit     int      `json:"limit,omitempty" jsonschema:"how many passages at most; 5 where it is left out"`
-		Threshold *float64 `json:"threshold,omitempty" jsonschema:"how well a passage must fit, 0 to 1; 0.7 where it is left out"`
+		Threshold *float64 `json:"threshold,omitempty" jsonschema:"how well a passage must fit, 0 to 1; 0.55 where it is left out"`
 		Scope     string   `json:"scope,omitempty" jsonschema:"session, user or agent; session where it is left out"`
 	}
 	spec := tool.Spec{

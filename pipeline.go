@@ -273,6 +273,7 @@ func (x *execution) save(ctx context.Context, env *Environment, s session.Sessio
 		x.access.lease.markReleased()
 	}
 	x.rt.keysWritten(commit.Keys)
+	x.rt.showWritten(s)
 	env.base, x.saved = session.Base(saved), saved
 	return saved, nil
 }

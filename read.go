@@ -134,6 +134,20 @@ func (rt *Runtime) Spending(ctx context.Context, q store.SpendingQuery) (store.S
 	return rt.spends.Spending(ctx, rt.who.Tenant, q)
 }
 
+// FindMessages finds messages that hold all words of a text, in the transcripts
+// of all sessions of the runtime's tenant, the newest first. It is an
+// UnsupportedError where the store cannot.
+func (rt *Runtime) FindMessages(ctx context.Context, text string, limit int) ([]store.Passage, error) {
+	if rt.closing.Err() != nil {
+		return nil, session.ErrClosed
+	}
+	if rt.memories == nil {
+		return nil, rt.unsupported("recall")
+	}
+	words := store.Words(text)
+	return rt.memories.Search(ctx, rt.who.Tenant, store.Search{Words: words, Least: len(words), Limit: limit, Everywhere: true})
+}
+
 // Resolve finds a session by its id, by a unique beginning of it of at least
 // four characters, or by its name. Deleted sessions are found when no other
 // fits. Several that fit are an AmbiguousError.

@@ -1,10 +1,12 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/language"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -16,78 +18,186 @@ func (h *memoryHandle) Recall(ctx context.Context, query string, o memory.Recall
 	if err != nil {
 		return nil, err
 	}
-	search := store.Search{Words: store.Words(query), Limit: o.Limit, Cleared: o.IncludeCleared, Trace: o.IncludeTrace}
-	for _, scope := range o.Scopes {
-		owner, err := h.owner(scope)
-		if err != nil {
+	r := recallRun{memoryHandle: h, query: query, terms: termsOf(query), options: o, found: map[findingKey]*finding{}}
+	if err := r.chooseWhere(); err != nil {
+		return nil, err
+	}
+	if o.Mode == memory.Semantic && !h.rt.canEmbed() {
+		return nil, &session.UnsupportedError{Store: "a runtime without an embedder", Ability: "semantic recall"}
+	}
+	if err := r.findOwn(ctx); err != nil {
+		return nil, err
+	}
+	if h.rt.canEmbed() && o.Mode != memory.Keyword {
+		if err := r.findByMeaning(ctx); err != nil && o.Mode == memory.Semantic {
 			return nil, err
+		} else if err != nil { // a failing embedder costs hits and fails nothing
+			h.rt.config.Logger.Warn("not searched by meaning", "session", h.ref.ID, "error", h.rt.redactText(err.Error()))
+		}
+	}
+	if o.Mode != memory.Semantic && len(r.terms.words) > 0 {
+		if err := r.findByWords(ctx); err != nil {
+			return nil, err
+		}
+	}
+	hits := memory.Rank(r.hits(), o.Limit)
+	return hits, r.addNeighbours(ctx, hits)
+}
+
+// recallRun is one recall.
+type recallRun struct {
+	*memoryHandle
+	query   string
+	terms   terms
+	options memory.RecallOptions
+	search  store.Search
+	session session.Session // where its scope is searched
+	inSight map[int64]bool  // messages that the agent sees in its window already
+	own     []*finding      // what the session itself remembers
+	found   map[findingKey]*finding
+}
+
+// findingKey identifies what was found. Two sessions may use one id.
+type findingKey struct {
+	source      memory.Source
+	session, id string
+	seq         int64
+}
+
+// chooseWhere turns the scopes into places to search.
+func (r *recallRun) chooseWhere() error {
+	r.search = store.Search{Words: r.terms.words, Cleared: r.options.IncludeCleared, Trace: r.options.IncludeTrace}
+	for _, scope := range r.options.Scopes {
+		owner, err := r.owner(scope)
+		if err != nil {
+			return err
 		}
 		switch scope {
 		case memory.ScopeSession:
-			search.Session = h.ref.ID
+			r.search.Session = r.ref.ID
 		case memory.ScopeUser:
-			search.User = owner.Name
+			r.search.User = owner.Name
 		case memory.ScopeAgent:
-			search.Agent = owner.Name
+			r.search.Agent = owner.Name
 		}
 	}
-	if h.rt.memories == nil {
-		return nil, h.rt.unsupported("recall")
+	if r.rt.memories == nil {
+		return r.rt.unsupported("recall")
 	}
-	var hits []memory.Hit
-	switch {
-	case h.rt.canEmbed() && o.Mode != memory.Keyword:
-		if hits, err = h.byMeaning(ctx, query, search, o); err != nil && o.Mode == memory.Semantic {
-			return nil, err
-		}
-		if err != nil { // a failing embedder costs hits and fails nothing
-			h.rt.config.Logger.Warn("not searched by meaning", "session", h.ref.ID, "error", h.rt.redactText(err.Error()))
-		}
-	case o.Mode == memory.Semantic:
-		return nil, &session.UnsupportedError{Store: "a runtime without an embedder", Ability: "semantic recall"}
-	}
-	if o.Mode == memory.Semantic || len(search.Words) == 0 {
-		return memory.Rank(hits, o.Limit), nil
-	}
-	search.Least = o.Least(len(search.Words))
-	words, err := h.byWords(ctx, search)
-	if err != nil {
-		return nil, err
-	}
-	return memory.Rank(append(hits, words...), o.Limit), nil
+	return nil
 }
 
-// byWords finds passages that hold the words of a query. What the agent sees
-// in its window already is no news to it and is left out.
-func (h *memoryHandle) byWords(ctx context.Context, q store.Search) ([]memory.Hit, error) {
-	var hits []memory.Hit
-	var inSight map[int64]bool
-	if q.Session != "" {
-		s, err := h.current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		inSight = h.shownSeqs(s)
-		for _, hit := range h.sessionHits(s) {
-			if n := q.Found(hit.Key + "\n" + hit.Text); n >= q.Least {
-				hit.Score = float64(n) / float64(len(q.Words))
-				hits = append(hits, hit)
-			}
-		}
+// findOwn finds what the session itself remembers.
+func (r *recallRun) findOwn(ctx context.Context) (err error) {
+	if r.search.Session == "" {
+		return nil
 	}
-	q.Limit = min(q.Limit+len(inSight), maxSearch)
-	passages, err := h.rt.memories.Search(ctx, h.ref.Tenant, q)
-	if err != nil {
-		return nil, err
+	if r.session, err = r.current(ctx); err != nil {
+		return err
 	}
+	r.inSight = r.shownSeqs(r.session)
+	for _, hit := range r.sessionHits(r.session) {
+		r.own = append(r.own, r.add(hit))
+	}
+	return nil
+}
+
+// add returns the finding of a hit, one for each.
+func (r *recallRun) add(hit memory.Hit) *finding {
+	key := findingKey{hit.Source, hit.SessionID, hit.ID, hit.Seq}
+	if r.found[key] == nil {
+		r.found[key] = &finding{Hit: hit}
+	}
+	return r.found[key]
+}
+
+// candidates is how many passages are looked at, by meaning and by words, to
+// find the best by both.
+func (r *recallRun) candidates() int {
+	return min(max(4*r.options.Limit, 50)+len(r.inSight), maxSearch)
+}
+
+// addPassages adds what a store found. What the agent sees in its window already
+// is no news to it and is left out.
+func (r *recallRun) addPassages(passages []store.Passage, each func(*finding, store.Passage)) {
 	for _, p := range passages {
-		if p.SessionID != h.ref.ID || !inSight[p.Seq] {
-			hit := h.hit(p)
-			hit.Score = float64(p.Found) / float64(len(q.Words))
-			hits = append(hits, hit)
+		if p.SessionID == r.ref.ID && r.inSight[p.Seq] {
+			continue
+		}
+		each(r.add(r.hit(p)), p)
+	}
+}
+
+// findByWords finds passages that have words of the query.
+func (r *recallRun) findByWords(ctx context.Context) error {
+	r.search.Limit = r.candidates()
+	passages, err := r.rt.memories.Search(ctx, r.ref.Tenant, r.search)
+	if err != nil {
+		return err
+	}
+	r.addPassages(passages, func(*finding, store.Passage) {})
+	return nil
+}
+
+// findByMeaning finds passages near the query. What the session itself remembers
+// is embedded here, because no store keeps vectors of it. A query that the
+// embedder cannot embed is near to nothing.
+func (r *recallRun) findByMeaning(ctx context.Context) error {
+	query, err := r.rt.embedQuery(ctx, r.query)
+	if err != nil || query == nil {
+		return err
+	}
+	var texts []string
+	for _, f := range r.own {
+		texts = append(texts, memory.Passages(f.Key+"\n"+f.Text)...)
+	}
+	vectors, err := r.rt.embedCached(ctx, texts)
+	if err != nil {
+		return err
+	}
+	calibration, err := r.rt.calibration(ctx)
+	if err != nil {
+		return err
+	}
+	personal := language.Personal(r.query)
+	near := func(f *finding, cosine float64, part int) {
+		if score := calibration.Score(cosine, personal); score > f.meaning {
+			f.meaning, f.part = score, part
 		}
 	}
-	return hits, nil
+	at := 0
+	for _, f := range r.own {
+		for part := range memory.Passages(f.Key + "\n" + f.Text) {
+			near(f, store.Cosine(query, vectors[at]), part)
+			at++
+		}
+	}
+	least := 0.0 // with words, what is not near enough alone may be found, too
+	if r.options.Mode == memory.Semantic {
+		least = max(calibration.Cosine(*r.options.Threshold, personal)-1e-9, 0)
+	}
+	r.search.Limit = r.candidates()
+	passages, err := r.rt.vectors.Nearest(ctx, r.ref.Tenant, store.Near{
+		Search: r.search, Embedder: r.rt.config.Embedder.Name(), Vector: query, Least: least,
+	})
+	if err != nil {
+		return err
+	}
+	r.addPassages(passages, func(f *finding, p store.Passage) { near(f, p.Score, p.Part) })
+	return nil
+}
+
+// hits are the findings whose score is high enough. What has neither a word nor
+// anything of the meaning is none, whatever the threshold.
+func (r *recallRun) hits() []memory.Hit {
+	var hits []memory.Hit
+	for _, f := range r.found {
+		f.match(r.terms)
+		if f.Score = f.score(r.options.Mode); f.Score > 0 && f.Score >= *r.options.Threshold {
+			hits = append(hits, f.Hit)
+		}
+	}
+	return hits
 }
 
 // maxSearch is how many passages a store returns at most.
@@ -140,50 +250,6 @@ func (h *memoryHandle) sessionHits(s session.Session) []memory.Hit {
 	return all
 }
 
-// byMeaning finds passages near a query. What the session itself remembers is
-// embedded on the spot, because it is not kept apart.
-func (h *memoryHandle) byMeaning(ctx context.Context, query string, q store.Search, o memory.RecallOptions) ([]memory.Hit, error) {
-	texts := []string{query}
-	var own []memory.Hit
-	var inSight map[int64]bool
-	if q.Session != "" {
-		s, err := h.current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		own = h.sessionHits(s)
-		for _, hit := range own {
-			texts = append(texts, hit.Text)
-		}
-		inSight = h.shownSeqs(s)
-	}
-	vectors, err := h.rt.callEmbedder(ctx, texts)
-	if err != nil {
-		return nil, err
-	}
-	q.Limit = min(q.Limit+len(inSight), maxSearch)
-	passages, err := h.rt.vectors.Nearest(ctx, h.ref.Tenant, store.Near{
-		Search: q, Embedder: h.rt.config.Embedder.Name(), Vector: vectors[0], Least: *o.Threshold,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var hits []memory.Hit
-	for i, hit := range own {
-		if hit.Score = store.Cosine(vectors[0], vectors[i+1]); hit.Score >= *o.Threshold {
-			hits = append(hits, hit)
-		}
-	}
-	for _, p := range passages {
-		if p.SessionID != h.ref.ID || !inSight[p.Seq] {
-			hit := h.hit(p)
-			hit.Score = p.Score
-			hits = append(hits, hit)
-		}
-	}
-	return hits, nil
-}
-
 // recallFor returns what memory adds to a request, where the definition asks for it.
 // Memory that cannot be searched adds nothing.
 func (e *Environment) recallFor(ctx context.Context, s session.Session, asked session.Message) (string, []string) {
@@ -214,7 +280,7 @@ func (e *Environment) recallFor(ctx context.Context, s session.Session, asked se
 	ids := make([]string, len(hits))
 	for i, hit := range hits {
 		ids[i] = hit.ID
-		q.add(fmt.Sprintf("%s, %s", hit.Source, hit.CreatedAt.Format("2006-01-02 15:04")), hit.Text)
+		q.add(fmt.Sprintf("%s, %s", hit.Source, hit.CreatedAt.Format("2006-01-02 15:04")), cmp.Or(hit.Match.Passage, hit.Text))
 	}
 	return q.text(len(hits), "passage"), ids
 }

@@ -67,7 +67,7 @@ func (t spawnTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	id := childID(parent, c.ID)
+	id := SubagentID(parent, c.ID)
 	if err := t.rt.createChild(ctx, parent, id, def); err != nil {
 		return tool.Result{}, err
 	}
@@ -77,8 +77,9 @@ func (t spawnTool) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return result, err
 }
 
-// childID is the same for the same call, and for no other.
-func childID(parent session.Session, callID string) string {
+// SubagentID returns the id of the session of a subagent that a call gives work
+// to: the same for the same call, and for no other.
+func SubagentID(parent session.Session, callID string) string {
 	sum := sha256.Sum256([]byte(parent.AgentID() + "\x00" + parent.ID() + "\x00" + callID))
 	return "sub-" + hex.EncodeToString(sum[:16])
 }
@@ -104,7 +105,7 @@ func openSpawns(s session.Session) []string {
 func openChildren(s session.Session) []string {
 	var ids []string
 	for _, call := range openSpawns(s) {
-		ids = append(ids, childID(s, call))
+		ids = append(ids, SubagentID(s, call))
 	}
 	return ids
 }

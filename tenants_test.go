@@ -40,7 +40,7 @@ func attempts(t *testing.T, rt *holdfast.Runtime, id string) map[string]error {
 	note("Info", info, err)
 	for _, a := range []holdfast.Action{
 		holdfast.SendMessage{Text: "hi"}, holdfast.ContinueExecution{}, holdfast.AbandonExecution{}, holdfast.ClearSession{}, holdfast.RewindSession{To: 1},
-		holdfast.ChangeModel{Model: "other"}, holdfast.ChangeSystemPrompt{Text: "x"}, holdfast.PruneSession{Strategy: session.PruneSliding}, holdfast.WidenWindow{},
+		holdfast.ChangeModel{Model: "other"}, holdfast.ChangeSystemPrompt{Text: "x"}, holdfast.ChangePermissionMode{Mode: session.PermissionPlan}, holdfast.PruneSession{Strategy: session.PruneSliding}, holdfast.WidenWindow{},
 		holdfast.StoreVariable{Key: "vault/code", Value: 1}, holdfast.DeleteVariable{Key: "vault/code"}, holdfast.WriteMetadata{Key: "team", Value: 1},
 		holdfast.RemoveMetadata{Key: "team"}, holdfast.RenameSession{To: "mine"}, holdfast.SetExpiry{}, holdfast.SuspendSession{}, holdfast.ResumeSession{},
 		holdfast.CompleteSession{}, holdfast.FailSession{}, holdfast.DeleteSession{}, holdfast.RestoreSession{}, holdfast.UpdateTask{},

@@ -35,6 +35,8 @@ type node struct {
 	url string
 	key string
 	cut atomic.Int64 // how many answers to lose after they were made
+
+	ended chan struct{} // one for each message whose request is over
 }
 
 func newNode(t *testing.T, models llm.Models) *node {
@@ -51,7 +53,7 @@ func newNode(t *testing.T, models llm.Models) *node {
 	t.Cleanup(func() { _ = rt.Close() })
 	keys := apikey.New(rt, nil)
 	api, err := server.New(server.Config{
-		Runtime: rt, Keys: keys,
+		Runtime: rt, Keys: keys, JoinWait: time.Hour,
 		Tasks: &server.Tasks{Executor: func(rt *holdfast.Runtime) (*task.Executor, error) { return task.New(rt, task.Config{}) }},
 		Runs: &server.Runs{Host: func(*holdfast.Runtime) (workflow.Host, error) {
 			return workflow.Host{Env: spec.Env{Providers: []string{"offline"}}, Models: func(spec.Model) (string, llm.Model, error) {
@@ -63,11 +65,14 @@ func newNode(t *testing.T, models llm.Models) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{rt: rt, api: api}
+	n := &node{rt: rt, api: api, ended: make(chan struct{}, 1000)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && n.cut.Add(-1) >= 0 {
 			api.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler) // it was carried out, but the answer is lost
+		}
+		if strings.HasSuffix(r.URL.Path, "/messages") {
+			context.AfterFunc(r.Context(), func() { n.ended <- struct{}{} })
 		}
 		api.ServeHTTP(w, r)
 	}))

@@ -133,7 +133,7 @@ func (f *follower) take(name, data string) error {
 		u.Delta = &holdfast.Delta{}
 		target = u.Delta
 	case "dropped":
-		u.Dropped = &holdfast.Attempt{}
+		u.Dropped = &holdfast.Dropped{}
 		target = u.Dropped
 	case "gone":
 		return f.gone(data)
@@ -175,7 +175,7 @@ func (f *follower) note(u holdfast.Update) {
 		}
 		f.open[u.Delta.Attempt] = true
 	case u.Dropped != nil:
-		delete(f.open, *u.Dropped)
+		delete(f.open, u.Dropped.Attempt)
 	}
 }
 
@@ -183,7 +183,7 @@ func (f *follower) note(u holdfast.Update) {
 // come again from their beginning.
 func (f *follower) drop() bool {
 	for a := range f.open {
-		if !f.yield(holdfast.Update{Dropped: &a}, nil) {
+		if !f.yield(holdfast.Update{Dropped: &holdfast.Dropped{Attempt: a}}, nil) {
 			return false
 		}
 	}

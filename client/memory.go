@@ -44,6 +44,7 @@ func (m *handle) Recall(ctx context.Context, query string, o memory.RecallOption
 	setNumber(v, "limit", int64(o.Limit))
 	setFlag(v, "includeCleared", o.IncludeCleared)
 	setFlag(v, "includeTrace", o.IncludeTrace)
+	setNumber(v, "neighbours", int64(o.Neighbours))
 	return items[memory.Hit](ctx, m.c, call{path: m.path("/recall"), query: v})
 }
 

@@ -69,6 +69,20 @@ func (c *Client) Agent(ctx context.Context, name string) (session.Definition, er
 	return def, err
 }
 
+// Tools lists the names of the tools that the server offers to all agents.
+func (c *Client) Tools(ctx context.Context) ([]string, error) {
+	list, _, err := request[struct {
+		Items []struct {
+			Name string `json:"name"`
+		} `json:"items"`
+	}](ctx, c, call{path: "/v1/tools"})
+	var names []string
+	for _, t := range list.Items {
+		names = append(names, t.Name)
+	}
+	return names, err
+}
+
 // Info reads the header of a session.
 func (c *Client) Info(ctx context.Context, ref string) (session.Info, error) {
 	if ref == "" { // its path is that of all sessions
@@ -158,7 +172,8 @@ func (c *Client) Holder(ctx context.Context, ref string) (store.Lease, bool, err
 // IfVersion, OnBusy and IdempotencyKey; Follow has the answer while it is
 // written. An execution that failed and was saved returns the session together
 // with its error. When the context ends, the server interrupts what it
-// executes, and that can be continued.
+// executes, and that can be continued. When only the connection breaks, the
+// request is repeated and joins the turn that is at work.
 func (c *Client) Execute(ctx context.Context, ref string, a holdfast.Action, opts ...holdfast.Option) (session.Session, error) {
 	o, err := holdfast.ReadOptions("Execute", opts, "IfVersion", "OnBusy", "IdempotencyKey")
 	if err != nil {
@@ -184,7 +199,7 @@ func (c *Client) Execute(ctx context.Context, ref string, a holdfast.Action, opt
 	}](ctx, c, in)
 	switch {
 	case ctx.Err() != nil:
-		return session.Session{}, c.leave(context.WithoutCancel(ctx), ref, ctx.Err())
+		return session.Session{}, c.leave(context.WithoutCancel(ctx), ref, in.header.Get("Idempotency-Key"), ctx.Err())
 	case err != nil:
 		return session.Session{}, err
 	case errors.Is(got.Problem.Err(), session.ErrQueued):
@@ -206,11 +221,14 @@ const (
 	leavePause = 20 * time.Millisecond
 )
 
-// leave returns the error of an execution whose caller went away: an
-// InterruptedError if the server had begun.
-func (c *Client) leave(ctx context.Context, ref string, cause error) error {
+// leave interrupts an execution whose caller went away, and returns its error:
+// an InterruptedError if the server had begun.
+func (c *Client) leave(ctx context.Context, ref, key string, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWait)
 	defer cancel()
+	if res, err := c.send(ctx, call{method: http.MethodDelete, path: "/v1/requests/" + url.PathEscape(key)}, nil); err == nil {
+		_ = res.Body.Close() // a server that does not know the route interrupts by itself
+	}
 	for {
 		_, held, err := c.Holder(ctx, ref)
 		if err != nil {

@@ -3,10 +3,15 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/client"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
@@ -62,6 +67,112 @@ func TestExecute_theEndOfTheContextInterrupts(t *testing.T) {
 	if want := s.Seq() - made.Seq; int64(open) != want {
 		t.Errorf("%d changes of the log are open, want %d", open, want)
 	}
+}
+
+// slowModel is a model that waits in the middle of its answer.
+type slowModel struct{ asked, half, rest chan struct{} }
+
+func (m slowModel) Infer(ctx context.Context, _ llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	m.asked <- struct{}{}
+	emit(llm.Delta{Text: "one "})
+	close(m.half)
+	select {
+	case <-m.rest:
+	case <-ctx.Done():
+		return llm.Response{}, ctx.Err()
+	}
+	emit(llm.Delta{Text: "two"})
+	return llm.Response{Content: session.Text("one two"), FinishReason: "stop"}, nil
+}
+
+// A connection breaks in the middle of an answer: the repetition joins the turn
+// that is at work, and the model is asked once.
+func TestExecute_aBrokenConnectionJoinsItsTurn(t *testing.T) {
+	t.Parallel()
+	model := slowModel{make(chan struct{}, 10), make(chan struct{}), make(chan struct{})}
+	n := newNode(t, llm.Map{offline.Name: model})
+	made := create(t, n.client(t))
+	p := newProxy(t, n.url)
+	c, err := client.New(client.Config{URL: p.url, Key: n.key, Backoff: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		s   session.Session
+		err error
+	}
+	ended := make(chan result, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // only so that a test that fails ends
+	defer cancel()
+	go func() {
+		s, err := c.Execute(ctx, made.ID, holdfast.SendMessage{Text: "hello"})
+		ended <- result{s, err}
+	}()
+	<-model.half
+	<-p.opened
+	p.cut()
+	<-n.ended  // the server knows
+	<-p.opened // the repetition is on its way
+	close(model.rest)
+	got := <-ended
+	if got.err != nil || got.s.Reply() != "one two" || got.s.Version() != 2 {
+		t.Fatalf("%q at version %d, %v", got.s.Reply(), got.s.Version(), got.err)
+	}
+	if len(model.asked) != 1 {
+		t.Errorf("the model was asked %d times", len(model.asked))
+	}
+}
+
+// proxy passes connections on, and can cut them.
+type proxy struct {
+	url    string
+	opened chan struct{} // one for each connection
+
+	mu   sync.Mutex
+	open []net.Conn // guarded by mu
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{url: "http://" + l.Addr().String(), opened: make(chan struct{}, 100)}
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.cut()
+	})
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(to, "http://"))
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.open = append(p.open, in, out)
+			p.mu.Unlock()
+			go func() { _, _ = io.Copy(out, in) }()
+			go func() { _, _ = io.Copy(in, out) }()
+			p.opened <- struct{}{}
+		}
+	}()
+	return p
+}
+
+// cut closes all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.open {
+		_ = conn.Close()
+	}
+	p.open = nil
 }
 
 func TestPurge_cascades(t *testing.T) {

@@ -73,3 +73,16 @@ func TooLong(err error) bool {
 	return provider.Status == 400 && (strings.Contains(said, "context length") || strings.Contains(said, "context window") ||
 		strings.Contains(said, "prompt is too long") || strings.Contains(said, "too many tokens"))
 }
+
+// Reason returns why a model failed, in a few words for a person: what the
+// provider said, where it said something.
+func Reason(err error) string {
+	var told *ProviderError
+	switch {
+	case !errors.As(err, &told):
+		return err.Error()
+	case told.Status != 0:
+		return fmt.Sprintf("status %d: %s", told.Status, told.Message)
+	}
+	return told.Message
+}

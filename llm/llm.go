@@ -133,3 +133,48 @@ type Embedder interface {
 	// retried.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
+
+// QueryEmbedder is an embedder that embeds a question otherwise than a text that
+// may answer it.
+type QueryEmbedder interface {
+	Embedder
+	// EmbedQuery is Embed for one question.
+	EmbedQuery(ctx context.Context, question string) ([]float32, error)
+}
+
+// Calibrated is an embedder that knows what its cosines mean. Recall measures
+// those of other embedders.
+type Calibrated interface {
+	Calibration() Calibration
+}
+
+// Calibration says what the cosines of an embedder mean.
+type Calibration struct {
+	// Unrelated is a cosine that a question and a text that does not answer it
+	// hardly reach.
+	Unrelated float64
+	// Personal is the same for a question about those who speak ("my", "our"),
+	// which more likely than others has its answer in a conversation.
+	Personal float64
+	// Related is a cosine that only texts of the same meaning reach.
+	Related float64
+}
+
+// Score turns a cosine into a score: 0.5 where texts begin to be related, 1 where
+// they mean the same.
+func (c Calibration) Score(cosine float64, personal bool) float64 {
+	begin := c.Unrelated
+	if personal {
+		begin = c.Personal
+	}
+	return min(max(0.5+0.5*(cosine-begin)/(c.Related-begin), 0), 1)
+}
+
+// Cosine returns the cosine that has a score.
+func (c Calibration) Cosine(score float64, personal bool) float64 {
+	begin := c.Unrelated
+	if personal {
+		begin = c.Personal
+	}
+	return min(max(begin+(2*score-1)*(c.Related-begin), 0), 1)
+}

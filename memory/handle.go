@@ -138,20 +138,26 @@ type Mode string
 
 // The modes.
 const (
-	Hybrid   Mode = "hybrid"   // the better score of the two; keyword alone without an embedder
+	Hybrid   Mode = "hybrid"   // by both; by words alone what no embedder can embed
 	Keyword  Mode = "keyword"  // by the share of the query's words that a passage has
 	Semantic Mode = "semantic" // by meaning
 )
 
+// DefaultThreshold is the score of a passage that probably has to do with the
+// query: it has more than half of its words, or is nearer than unrelated texts
+// are.
+const DefaultThreshold = 0.55
+
 // RecallOptions say where and how to search. The zero value finds up to 5
-// passages of the session with a score of at least 0.7.
+// passages of the session that probably have to do with the query.
 type RecallOptions struct {
 	Limit          int      // 0: 5; at most 100
-	Threshold      *float64 // 0 to 1; nil: 0.7
+	Threshold      *float64 // 0 to 1; nil: DefaultThreshold
 	Scopes         []Scope  // empty: session
 	Mode           Mode     // empty: hybrid
 	IncludeCleared bool     // also messages that a clear or a rewind removed
 	IncludeTrace   bool     // also messages of intermediate steps
+	Neighbours     int      // how many messages before and after a found one come along; at most 10
 }
 
 // Check fills in defaults, or returns an InvalidError.
@@ -163,7 +169,10 @@ func (o RecallOptions) Check(query string) (RecallOptions, error) {
 	if o.Limit, err = limitOr("limit", o.Limit, 5, 100); err != nil {
 		return o, err
 	}
-	threshold := 0.7
+	if o.Neighbours, err = limitOr("neighbours", o.Neighbours, 0, 10); err != nil {
+		return o, err
+	}
+	threshold := DefaultThreshold
 	if o.Threshold != nil {
 		threshold = *o.Threshold
 	}
@@ -186,13 +195,6 @@ func (o RecallOptions) Check(query string) (RecallOptions, error) {
 	return o, nil
 }
 
-// Least returns how many of a query's words a passage must have to reach the
-// threshold: at least one.
-func (o RecallOptions) Least(words int) int {
-	least := int(math.Ceil(*o.Threshold*float64(words) - 1e-9))
-	return max(least, 1)
-}
-
 // Source says where a passage comes from.
 type Source string
 
@@ -203,7 +205,7 @@ const (
 	FromSummary Source = "summary"
 )
 
-// Hit is a passage that Recall found.
+// Hit is a message, an entry or a summary that Recall found.
 type Hit struct {
 	ID        string    `json:"id"`
 	Source    Source    `json:"source"`
@@ -213,25 +215,36 @@ type Hit struct {
 	Key       string    `json:"key"` // of an entry
 	Text      string    `json:"text"`
 	Score     float64   `json:"score"`
+	Match     Match     `json:"match"`
 	CreatedAt time.Time `json:"createdAt"`
+
+	// The messages around a found one, in the order they were written.
+	Before []session.Message `json:"before,omitempty"`
+	After  []session.Message `json:"after,omitempty"`
+}
+
+// Match says why a hit was found.
+type Match struct {
+	Words   []string `json:"words,omitempty"`   // of the query that the passage has, as they are compared
+	Meaning float64  `json:"meaning,omitempty"` // score of its meaning, 0 to 1
+	Passage string   `json:"passage,omitempty"` // the part of a long text that fits best; "" for all of it
 }
 
 // Rank sorts hits by score, then the newer first, then by id, and keeps the
-// first limit of them. Of two with the same id and source the better stays.
+// first limit of them. Of several with the same text the first stays.
 func Rank(hits []Hit, limit int) []Hit {
 	slices.SortFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.SessionID, b.SessionID))
 	})
-	type passage struct {
-		source Source
-		id     string
+	type text struct {
+		key, text string // entries under different keys say different things
 	}
-	seen := map[passage]bool{}
+	seen := map[text]bool{}
 	kept := []Hit{}
 	for _, h := range hits {
-		p := passage{h.Source, h.ID}
-		if !seen[p] && len(kept) < limit {
-			seen[p] = true
+		t := text{h.Key, strings.Join(strings.Fields(h.Text), " ")}
+		if !seen[t] && len(kept) < limit {
+			seen[t] = true
 			kept = append(kept, h)
 		}
 	}

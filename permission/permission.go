@@ -4,8 +4,10 @@
 package permission
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -88,6 +90,24 @@ type Workspace struct {
 	// Capabilities are on (true) or off (false). shell and delete are off by
 	// default; read, write and network are on by default.
 	Capabilities map[string]bool
+}
+
+// Resolved returns the workspace with a root that is absolute and without
+// symbolic links, and with an id. A workspace without a root stays as it is.
+func (w Workspace) Resolved() (Workspace, error) {
+	if w.Root == "" {
+		return w, nil
+	}
+	root, err := filepath.Abs(w.Root)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return w, &session.InvalidError{Field: "workspace", Reason: err.Error()}
+	}
+	w.Root = filepath.ToSlash(root)
+	w.ID = cmp.Or(w.ID, w.Root)
+	return w, nil
 }
 
 // Restrictions limit the tools of one task.

@@ -71,7 +71,7 @@ func TestProjector_turnWithAToolThatNeedsApproval(t *testing.T) {
 
 	first := holdfast.Attempt{ExecutionID: "e", StepID: "s"}
 	s.delta(holdfast.Delta{Attempt: first, Text: "I w"}, "added s/0", "grew s/0 I w")
-	s.apply(holdfast.Update{Dropped: &first}, "withdrawn s/0")
+	s.apply(holdfast.Update{Dropped: &holdfast.Dropped{Attempt: first}}, "withdrawn s/0")
 	again := holdfast.Attempt{ExecutionID: "e", StepID: "s", Number: 1}
 	s.delta(holdfast.Delta{Attempt: again, Reasoning: "hm"}, "added s/0", "grew s/0 hm")
 	s.delta(holdfast.Delta{Attempt: again, Text: "o"}, "added s/1", "grew s/1 o")
@@ -110,7 +110,7 @@ func TestProjector_unitsThatAnswerAtTheSameTime(t *testing.T) {
 	s.delta(holdfast.Delta{Attempt: a, Text: "3"}, "grew sa/0 3")
 	s.record(session.UnitAdvanced{Unit: "a", Change: session.InferenceAnswered{StepID: "sa"}}, "updated unit/a running", "added sa/usage", "finished sa/usage")
 	s.record(session.MessageAdded{Message: session.Message{ID: "ma", Role: session.RoleAssistant, StepID: "sa", Unit: "a", Content: session.Text("13")}}, "finished sa/0 13")
-	s.apply(holdfast.Update{Dropped: &b}, "withdrawn sb/0")
+	s.apply(holdfast.Update{Dropped: &holdfast.Dropped{Attempt: b}}, "withdrawn sb/0")
 	s.record(session.UnitFailed{Unit: "b"}, "finished unit/b failed")
 	s.record(session.UnitFinished{Unit: "a", Result: json.RawMessage("{}")}, "finished unit/a finished")
 }

@@ -147,7 +147,7 @@ func (h *history) answer(unit string) {
 			h.apply(holdfast.Update{Delta: &holdfast.Delta{Attempt: attempt, ToolCall: &c}})
 		}
 		if property.IntRange(0, 3).Draw(h.t, "dropped") == 0 {
-			h.apply(holdfast.Update{Dropped: &attempt})
+			h.apply(holdfast.Update{Dropped: &holdfast.Dropped{Attempt: attempt}})
 			return
 		}
 	}
@@ -155,7 +155,7 @@ func (h *history) answer(unit string) {
 		h.write(session.ExecutionStarted{ExecutionID: fmt.Sprint("e", h.steps)})
 	}
 	if unit == "" && !h.s.Running() {
-		h.apply(holdfast.Update{Dropped: &attempt})
+		h.apply(holdfast.Update{Dropped: &holdfast.Dropped{Attempt: attempt}})
 		return
 	}
 	h.write(inUnit(unit, session.InferenceAnswered{StepID: step, Model: "m", Usage: session.Usage{Input: 1}}), session.MessageAdded{Message: session.Message{

@@ -61,7 +61,7 @@ func (s *Server) addActions() {
 		OperationID: "execute-action", Method: http.MethodPost, Path: "/v1/sessions/{ref}/actions/{name}",
 		Summary: "Execute an action by its name", Tags: []string{"actions"}, Responses: turnResponses(s), SkipValidateBody: true,
 		Description: "The body has the fields of the action, for example {\"to\": \"trip\"} for RenameSession.",
-	}, executeAction)
+	}, s.executeAction)
 	for _, a := range []struct {
 		path, summary string
 		action        holdfast.Action
@@ -77,7 +77,7 @@ func (s *Server) addActions() {
 			if in.async() {
 				return s.executeAsync(ctx, c, in.SessionRef, in.WriteHeaders, a.action)
 			}
-			return execute(ctx, c, in.SessionRef, in.WriteHeaders, a.action)
+			return s.execute(ctx, c, in.SessionRef, in.WriteHeaders, a.action)
 		})
 	}
 	register(s, apikey.Write, huma.Operation{
@@ -85,7 +85,7 @@ func (s *Server) addActions() {
 		Summary: "Return a session to an earlier version", Tags: []string{"actions"}, Responses: turnResponses(s),
 		Description: "Nothing is removed: rewinding to a later version undoes it.",
 	}, func(ctx context.Context, c caller, in *rewindInput) (*turnOutput, error) {
-		return execute(ctx, c, in.SessionRef, in.WriteHeaders, holdfast.RewindSession{To: in.Body.To})
+		return s.execute(ctx, c, in.SessionRef, in.WriteHeaders, holdfast.RewindSession{To: in.Body.To})
 	})
 	register(s, apikey.Write, huma.Operation{
 		OperationID: "cancel-session", Method: http.MethodPost, Path: "/v1/sessions/{ref}/cancel", DefaultStatus: http.StatusAccepted,
@@ -115,7 +115,7 @@ type actionInput struct {
 	Body *json.RawMessage // nil: an action without fields
 }
 
-func executeAction(ctx context.Context, c caller, in *actionInput) (*turnOutput, error) {
+func (s *Server) executeAction(ctx context.Context, c caller, in *actionInput) (*turnOutput, error) {
 	decode, ok := actions[in.Name]
 	if !ok {
 		return nil, &session.NotFoundError{What: "action", ID: in.Name, Available: slices.Sorted(maps.Keys(actions))}
@@ -128,7 +128,7 @@ func executeAction(ctx context.Context, c caller, in *actionInput) (*turnOutput,
 	if err != nil {
 		return nil, err
 	}
-	return execute(ctx, c, in.SessionRef, in.WriteHeaders, a)
+	return s.execute(ctx, c, in.SessionRef, in.WriteHeaders, a)
 }
 
 func cancel(ctx context.Context, c caller, in *keyedRef) (*header, error) {

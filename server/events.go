@@ -1,9 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/internal/sse"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -162,10 +161,10 @@ type update struct {
 
 // stream sends updates until one of both sides ends it. Everything up to the
 // change last was there when the stream began.
-func (s *Server) stream(ctx context.Context, out *eventWriter, updates <-chan update, after, last int64) {
+func (s *Server) stream(ctx context.Context, out eventWriter, updates <-chan update, after, last int64) {
 	beat := time.NewTicker(s.config.Heartbeat)
 	defer beat.Stop()
-	if !out.begin() || after >= last && !out.send(eventCaughtUp, "", caughtUp{after}) {
+	if !out.begin() || after >= last && !out.Send(eventCaughtUp, "", caughtUp{after}) {
 		return
 	}
 	for {
@@ -173,23 +172,23 @@ func (s *Server) stream(ctx context.Context, out *eventWriter, updates <-chan up
 		case <-ctx.Done():
 			return
 		case <-s.drain:
-			out.send(eventGone, "", problem.Of(session.ErrClosed))
+			out.Send(eventGone, "", problem.Of(session.ErrClosed))
 			return
 		case <-beat.C:
-			if !out.beat() {
+			if !out.Beat() {
 				return
 			}
 		case u, ok := <-updates:
 			if !ok || u.err != nil {
 				if u.err != nil && !errors.Is(u.err, context.Canceled) {
-					out.send(eventGone, "", problem.Of(u.err))
+					out.Send(eventGone, "", problem.Of(u.err))
 				}
 				return
 			}
 			if !out.update(u.Update) {
 				return
 			}
-			if r := u.Record; r != nil && r.Seq == last && !out.send(eventCaughtUp, "", caughtUp{last}) {
+			if r := u.Record; r != nil && r.Seq == last && !out.Send(eventCaughtUp, "", caughtUp{last}) {
 				return
 			}
 		}
@@ -201,68 +200,23 @@ type caughtUp struct {
 	Seq int64 `json:"seq"`
 }
 
-// eventWriter writes server-sent events. A reader that does not take one in
-// time is given up.
-type eventWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	wait    time.Duration
-	buffer  bytes.Buffer
-}
+// eventWriter writes the events of this API.
+type eventWriter struct{ *sse.Writer }
 
-func newEventWriter(w http.ResponseWriter, wait time.Duration) *eventWriter {
-	return &eventWriter{w: w, control: http.NewResponseController(w), wait: wait}
+func newEventWriter(w http.ResponseWriter, wait time.Duration) eventWriter {
+	return eventWriter{sse.NewWriter(w, wait)}
 }
 
 // begin sends the headers and says how soon to reconnect.
-func (e *eventWriter) begin() bool {
-	h := e.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // proxies must not collect events
-	e.w.WriteHeader(http.StatusOK)
-	e.buffer.WriteString("retry: 1000\n\n")
-	return e.flush()
-}
+func (e eventWriter) begin() bool { return e.Begin(time.Second) }
 
 // update sends one update of a session.
-func (e *eventWriter) update(u holdfast.Update) bool {
+func (e eventWriter) update(u holdfast.Update) bool {
 	switch {
 	case u.Record != nil:
-		return e.send(eventRecord, strconv.FormatInt(u.Record.Seq, 10), u.Record)
+		return e.Send(eventRecord, strconv.FormatInt(u.Record.Seq, 10), u.Record)
 	case u.Delta != nil:
-		return e.send(eventDelta, "", u.Delta)
+		return e.Send(eventDelta, "", u.Delta)
 	}
-	return e.send(eventDropped, "", u.Dropped)
-}
-
-// send sends an event, with an id if it has one. It reports whether the reader
-// took it.
-func (e *eventWriter) send(name, id string, data any) bool {
-	body, err := json.Marshal(data)
-	if err != nil {
-		return false
-	}
-	if id != "" {
-		fmt.Fprintf(&e.buffer, "id: %s\n", id)
-	}
-	fmt.Fprintf(&e.buffer, "event: %s\ndata: %s\n\n", name, body)
-	return e.flush()
-}
-
-// beat sends a comment, so that both sides see that the other is there.
-func (e *eventWriter) beat() bool {
-	e.buffer.WriteString(": \n\n")
-	return e.flush()
-}
-
-func (e *eventWriter) flush() bool {
-	defer e.buffer.Reset()
-	if err := e.control.SetWriteDeadline(time.Now().Add(e.wait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return false
-	}
-	if _, err := e.w.Write(e.buffer.Bytes()); err != nil {
-		return false
-	}
-	return e.control.Flush() == nil
+	return e.Send(eventDropped, "", u.Dropped)
 }

@@ -285,6 +285,22 @@ func TestTopics_oneStreamForAPage(t *testing.T) {
 	refused(t, n.do("GET", "/v1/events?topics=session:nobody", request{}), 404, "not_found")
 }
 
+// The topic work tells that something of it changed, and nothing by itself.
+func TestTopics_workTellsOfNodesAndSchedules(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	id := n.create(request{}).ID
+	l := n.listen("/v1/events?topics=work,session:"+id, nil)
+	l.until("caught-up")
+	body := map[string]any{"label": "yearly", "cron": "0 0 1 1 *", "sessionId": id, "text": "hello"}
+	made := want[struct{ ID string }](t, n.do("POST", "/v1/schedules", request{body: body}), 201)
+	if e := l.until("work"); strings.Contains(e[len(e)-1].data, "yearly") {
+		t.Errorf("work has data: %+v", e)
+	}
+	want[struct{ Paused bool }](t, n.do("POST", "/v1/schedules/"+made.ID+"/pause", request{}), 200)
+	l.until("work")
+}
+
 // A page of one tenant hears nothing of another.
 func TestTopics_otherTenantsAreNotHeard(t *testing.T) {
 	t.Parallel()

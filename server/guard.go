@@ -25,7 +25,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSafetyHeaders(w.Header())
 		if !s.knowsHost(r.Host) {
-			writeProblem(w, problem.New(http.StatusMisdirectedRequest, problem.CodeWrongHost, "this server does not answer for the host "+quoteShort(r.Host)+"; name it with --host"))
+			s.writeProblem(w, r, problem.New(http.StatusMisdirectedRequest, problem.CodeWrongHost, "this server does not answer for the host "+quoteShort(r.Host)+"; name it with --host"))
 			return
 		}
 		if s.answerCORS(w, r) {
@@ -46,17 +46,17 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				s.writeLoginForm(w, http.StatusOK, loginForm{Next: s.localPath(r.URL.RequestURI())})
 				return
 			}
-			writeProblem(w, p)
+			s.writeProblem(w, r, p)
 			return
 		}
 		if wait := s.limits.admit(key.ID); wait > 0 {
 			p := problem.New(http.StatusTooManyRequests, problem.CodeRateLimited, "too many requests with this key")
 			p.RetryAfter = int(wait/time.Second) + 1
-			writeProblem(w, p)
+			s.writeProblem(w, r, p)
 			return
 		}
 		if media, ok := isJSON(r); !ok {
-			writeProblem(w, problem.New(http.StatusUnsupportedMediaType, problem.CodeMediaType,
+			s.writeProblem(w, r, problem.New(http.StatusUnsupportedMediaType, problem.CodeMediaType,
 				"the body is "+quoteShort(media)+"; send JSON with the header Content-Type: application/json (curl: use --json instead of -d)"))
 			return
 		}

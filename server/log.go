@@ -22,7 +22,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 				}
 				s.log.ErrorContext(r.Context(), "handler panicked", "panic", v, "stack", string(debug.Stack()))
 				if seen.status == 0 {
-					writeProblem(seen, problem.New(http.StatusInternalServerError, "panic", "the server failed; it wrote the cause to its log"))
+					s.writeProblem(seen, r, problem.New(http.StatusInternalServerError, "panic", "the server failed; it wrote the cause to its log"))
 				}
 			}
 			s.metrics.request(seen.route, seen.status, time.Since(begun))

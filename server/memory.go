@@ -60,7 +60,8 @@ type recallInput struct {
 	Limit          int      `query:"limit" minimum:"0" maximum:"100" doc:"5 by default"`
 	IncludeCleared bool     `query:"includeCleared" doc:"Also what a clear or a rewind removed"`
 	IncludeTrace   bool     `query:"includeTrace" doc:"Also messages of intermediate steps"`
-	Threshold      float64  `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; the default of the mode if it is negative"`
+	Neighbours     int      `query:"neighbours" minimum:"0" maximum:"10" doc:"How many messages before and after a found one come along"`
+	Threshold      float64  `query:"threshold" minimum:"-1" maximum:"1" default:"-1" doc:"The least score; 0.55 if it is negative"`
 }
 
 type recallOutput struct {
@@ -78,7 +79,7 @@ func recall(ctx context.Context, c caller, in *recallInput) (*recallOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	o := memory.RecallOptions{Mode: memory.Mode(in.Mode), Limit: in.Limit, IncludeCleared: in.IncludeCleared, IncludeTrace: in.IncludeTrace}
+	o := memory.RecallOptions{Mode: memory.Mode(in.Mode), Limit: in.Limit, IncludeCleared: in.IncludeCleared, IncludeTrace: in.IncludeTrace, Neighbours: in.Neighbours}
 	if in.Threshold >= 0 {
 		o.Threshold = &in.Threshold
 	}

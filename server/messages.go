@@ -125,17 +125,26 @@ func (s *Server) send(ctx context.Context, c caller, in *sendInput) (*turnOutput
 	if in.async() {
 		return s.executeAsync(ctx, c, in.SessionRef, in.WriteHeaders, message)
 	}
-	return execute(ctx, c, in.SessionRef, in.WriteHeaders, message)
+	return s.execute(ctx, c, in.SessionRef, in.WriteHeaders, message)
 }
 
 // execute executes an action on the session that a request names.
-func execute(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a holdfast.Action) (*turnOutput, error) {
+func (s *Server) execute(ctx context.Context, c caller, on SessionRef, in WriteHeaders, a holdfast.Action) (*turnOutput, error) {
 	opts, err := in.options()
 	if err != nil {
 		return nil, err
 	}
-	before, s, err := on.execute(ctx, c, a, opts)
-	out, err := turnOf(before, s, c.explainAction(ctx, err, before.ID, a))
+	perform := on.execute
+	switch a.(type) {
+	case holdfast.SendMessage, holdfast.ContinueExecution, holdfast.RetryExecution:
+		if in.key() != "" {
+			perform = func(ctx context.Context, c caller, a holdfast.Action, opts []holdfast.Option) (session.Info, session.Session, error) {
+				return s.executeTurn(ctx, c, on, in.key(), a, opts)
+			}
+		}
+	}
+	before, after, err := perform(ctx, c, a, opts)
+	out, err := turnOf(before, after, c.explainAction(ctx, err, before.ID, a))
 	return out, in.stale(err)
 }
 

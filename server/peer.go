@@ -135,10 +135,10 @@ func (p *peer) piece(ctx context.Context, u holdfast.Update) bool {
 		return true // its record was faster
 	case u.Delta != nil:
 		p.open[u.Delta.Attempt] = true
-	case u.Dropped != nil && p.open[*u.Dropped]:
-		delete(p.open, *u.Dropped)
-	default:
+	case u.Dropped != nil && p.ended[holdfast.Attempt{Unit: u.Dropped.Unit, StepID: u.Dropped.StepID}]:
 		return true
+	case u.Dropped != nil:
+		delete(p.open, u.Dropped.Attempt)
 	}
 	return p.send(ctx, update{Update: u})
 }
@@ -193,7 +193,7 @@ func (p *peer) disconnect(ctx context.Context) bool {
 	p.address, p.updates, p.stop = "", nil, func() {}
 	for a := range p.open {
 		delete(p.open, a)
-		if !p.send(ctx, update{Update: holdfast.Update{Dropped: &a}}) {
+		if !p.send(ctx, update{Update: holdfast.Update{Dropped: &holdfast.Dropped{Attempt: a}}}) {
 			return false
 		}
 	}

@@ -37,6 +37,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[memory.Page]():          "MessagePage",
 	reflect.TypeFor[memory.Entry]():         "MemoryEntry",
 	reflect.TypeFor[memory.Hit]():           "RecallHit",
+	reflect.TypeFor[memory.Match]():         "RecallMatch",
 	reflect.TypeFor[holdfast.PendingPage](): "PendingPage",
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/node"
+	"github.com/holdfast-dev/holdfast/protocol"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -86,6 +87,7 @@ type Config struct {
 	Rate       float64       // requests per second and key; 0: 200
 	Heartbeat  time.Duration // of a silent event stream; 0: 15 s
 	WriteWait  time.Duration // how long a reader may take for one event; 0: 30 s
+	JoinWait   time.Duration // how long a turn goes on whose connection broke, for a repetition to join it; 0: 5 s
 
 	Version string       // of the program, for /v1/system/info
 	Logger  *slog.Logger // nil: silent
@@ -116,11 +118,13 @@ type Server struct {
 	metrics     *metrics
 	feeds       *feeds
 	work        *work
+	requests    requests
 	log         *slog.Logger
 	draining    atomic.Bool
 	issuer      *issuer // nil: only keys are accepted
 	crossOrigin *http.CrossOriginProtection
 	peers       *http.Transport // to other nodes
+	protocols   []protocol.Protocol
 
 	stopListening func()        // ends listening
 	drain         chan struct{} // closed by Drain
@@ -155,6 +159,7 @@ func New(c Config) (*Server, error) {
 	c.Heartbeat = cmp.Or(c.Heartbeat, 15*time.Second)
 	c.WriteWait = cmp.Or(c.WriteWait, 30*time.Second)
 	c.MaxWork = cmp.Or(c.MaxWork, 32)
+	c.JoinWait = cmp.Or(c.JoinWait, 5*time.Second)
 	s := &Server{config: c, rt: c.Runtime, log: cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), drain: make(chan struct{})}
 	s.peers = &http.Transport{DialContext: (&net.Dialer{Timeout: peerDial}).DialContext, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute}
 	var err error
@@ -174,12 +179,14 @@ func New(c Config) (*Server, error) {
 	s.addMessages()
 	s.addItems()
 	s.addActions()
+	s.addRequests()
 	s.addHistory()
 	s.addMemory()
 	s.addPending()
 	s.addTasks()
 	s.addRuns()
 	s.addStats()
+	s.addFound()
 	s.addCatalogue()
 	s.addKeys()
 	s.addCodes()
@@ -192,6 +199,7 @@ func New(c Config) (*Server, error) {
 	s.addTopics(mux)
 	s.addLogin(mux)
 	s.addOIDCLogin(mux)
+	s.addProtocols(mux)
 	s.stopListening = c.Runtime.WiretapAll(s.listen)
 	s.handler = s.logged(s.below(s.guard(recordRoute(mux))))
 	return s, nil
@@ -209,10 +217,12 @@ func (s *Server) Drain() {
 	s.work.close()
 }
 
-// Close drains the server and waits for the background work to end. Call it
+// Close drains the server, interrupts the turns that requests wait for, and
+// waits for all work to end. Call it
 // before the runtime is closed.
 func (s *Server) Close() {
 	s.Drain()
+	s.requests.close()
 	s.work.all.Wait()
 	s.stopListening()
 	s.peers.CloseIdleConnections()

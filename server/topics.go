@@ -26,6 +26,7 @@ const maxTopics = 50
 const (
 	eventSession = "session" // a session whose header changed
 	eventItems   = "items"   // what happened to the items of a session
+	eventWork    = "work"    // nodes, their load, what waits or a schedule changed
 )
 
 func (s *Server) addTopics(mux *http.ServeMux) {
@@ -34,6 +35,7 @@ func (s *Server) addTopics(mux *http.ServeMux) {
 		OperationID: "follow-topics", Method: http.MethodGet, Path: "/v1/events",
 		Summary: "Follow several things in one stream of server-sent events", Tags: []string{"events"},
 		Description: describeScope("Topics are separated by commas. sessions sends the header of every session of the tenant that changes (session); "+
+			"work says that nodes, their load, what waits for them, or schedules changed (work, without data); "+
 			"session:REF sends the events of one session, and session:REF:N those after its change N; items:REF and items:REF:N send instead what happens "+
 			"to the items of the session (items), with a seq where a change of the log made it happen. The data of events of a session are "+
 			"{\"session\": id, …}; ids of records are id:number.", apikey.Read),
@@ -48,6 +50,7 @@ func (s *Server) addTopics(mux *http.ServeMux) {
 // topics is what a stream follows.
 type topics struct {
 	list     bool
+	work     bool
 	sessions []followed
 }
 
@@ -67,8 +70,11 @@ func parseTopics(ctx context.Context, c caller, text string) (topics, error) {
 		case topic == "sessions":
 			t.list = true
 			continue
+		case topic == "work":
+			t.work = true
+			continue
 		case name != "session" && name != "items" || rest == "":
-			return t, &session.InvalidError{Field: "topics", Reason: fmt.Sprintf("%s is not sessions, session:REF, session:REF:N, items:REF or items:REF:N", quoteShort(topic))}
+			return t, &session.InvalidError{Field: "topics", Reason: fmt.Sprintf("%s is not sessions, work, session:REF, session:REF:N, items:REF or items:REF:N", quoteShort(topic))}
 		case len(t.sessions) == maxTopics:
 			return t, &session.InvalidError{Field: "topics", Reason: fmt.Sprintf("has more than %d sessions", maxTopics)}
 		}
@@ -150,12 +156,19 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 		defer leave()
 		ready = changed.ready
 	}
+	var look <-chan time.Time
+	work := ""
+	if t.work {
+		looks := time.NewTicker(feedPoll)
+		defer looks.Stop()
+		look, work = looks.C, s.summariseWork(ctx, c, "")
+	}
 	out := newEventWriter(w, s.config.WriteWait)
 	if !out.begin() {
 		return
 	}
 	for _, f := range t.sessions {
-		if f.after >= f.last && !out.send(eventCaughtUp, "", topicData{Session: f.id, Seq: f.after}) {
+		if f.after >= f.last && !out.Send(eventCaughtUp, "", topicData{Session: f.id, Seq: f.after}) {
 			return
 		}
 	}
@@ -167,13 +180,17 @@ func (s *Server) multiplex(w http.ResponseWriter, r *http.Request, c caller, t t
 		case <-ctx.Done():
 			return
 		case <-s.drain:
-			out.send(eventGone, "", topicData{Problem: problem.Of(session.ErrClosed)})
+			out.Send(eventGone, "", topicData{Problem: problem.Of(session.ErrClosed)})
 			return
 		case <-beat.C:
-			sent = out.beat()
+			sent = out.Beat()
 		case <-ready:
 			for _, i := range changed.take() {
-				sent = sent && out.send(eventSession, "", i)
+				sent = sent && out.Send(eventSession, "", i)
+			}
+		case <-look:
+			if now := s.summariseWork(ctx, c, work); now != work {
+				work, sent = now, out.Send(eventWork, "", topicData{})
 			}
 		case u := <-updates:
 			sent = out.topic(u)
@@ -189,7 +206,7 @@ type topicData struct {
 	Session string             `json:"session,omitempty"`
 	Record  *session.LogEntry  `json:"record,omitempty"`
 	Delta   *holdfast.Delta    `json:"delta,omitempty"`
-	Dropped *holdfast.Attempt  `json:"dropped,omitempty"`
+	Dropped *holdfast.Dropped  `json:"dropped,omitempty"`
 	Changes []projector.Change `json:"changes,omitempty"`
 	Seq     int64              `json:"seq,omitempty"`
 	Problem *problem.Problem   `json:"problem,omitempty"`
@@ -197,37 +214,37 @@ type topicData struct {
 
 // topic sends an update of one session. The end of one session does not end
 // the stream.
-func (e *eventWriter) topic(u topicUpdate) bool {
+func (e eventWriter) topic(u topicUpdate) bool {
 	data := topicData{Session: u.id, Record: u.Record, Delta: u.Delta, Dropped: u.Dropped}
 	switch {
 	case u.err != nil && errors.Is(u.err, context.Canceled):
 		return true
 	case u.err != nil:
 		data.Problem = problem.Of(u.err)
-		return e.send(eventGone, "", data)
+		return e.Send(eventGone, "", data)
 	case u.items:
 		return e.itemChanges(u)
 	case u.Record == nil && u.Delta != nil:
-		return e.send(eventDelta, "", data)
+		return e.Send(eventDelta, "", data)
 	case u.Record == nil:
-		return e.send(eventDropped, "", data)
+		return e.Send(eventDropped, "", data)
 	}
-	return e.send(eventRecord, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
+	return e.Send(eventRecord, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
 }
 
 // caughtUp says that everything has been sent that was there when the stream
 // began, after the last of it.
-func (e *eventWriter) caughtUp(u topicUpdate) bool {
-	return u.Record.Seq != u.last || e.send(eventCaughtUp, "", topicData{Session: u.id, Seq: u.last})
+func (e eventWriter) caughtUp(u topicUpdate) bool {
+	return u.Record.Seq != u.last || e.Send(eventCaughtUp, "", topicData{Session: u.id, Seq: u.last})
 }
 
 // itemChanges sends what happened to the items of a session. A record that
 // shows nothing is sent too, so that the reader knows how far it has come.
-func (e *eventWriter) itemChanges(u topicUpdate) bool {
+func (e eventWriter) itemChanges(u topicUpdate) bool {
 	data := topicData{Session: u.id, Changes: u.changes}
 	if u.Record == nil {
-		return len(u.changes) == 0 || e.send(eventItems, "", data)
+		return len(u.changes) == 0 || e.Send(eventItems, "", data)
 	}
 	data.Seq = u.Record.Seq
-	return e.send(eventItems, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
+	return e.Send(eventItems, fmt.Sprintf("%s:%d", u.id, u.Record.Seq), data) && e.caughtUp(u)
 }

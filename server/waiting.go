@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +12,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/node"
+	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/worker"
 )
@@ -73,6 +77,41 @@ func (s *Server) countWaiting(ctx context.Context) ([]waiting, error) {
 		list = append(list, w)
 	}
 	return list, nil
+}
+
+// summariseWork returns a text that changes when nodes, their load, what waits
+// or a schedule of the caller's tenant changes. Where the store fails it is what
+// it was.
+func (s *Server) summariseWork(ctx context.Context, c caller, before string) string {
+	ctx, cancel := context.WithTimeout(ctx, workWait)
+	defer cancel()
+	var all struct {
+		Loads     []worker.Load
+		Waiting   []waiting
+		Nodes     []node.Node
+		Schedules []schedule.Schedule
+	}
+	var errs [3]error
+	if s.config.Loads != nil {
+		all.Loads = s.config.Loads()
+	}
+	if s.config.Work != nil {
+		all.Waiting, errs[0] = s.countWaiting(ctx)
+		for i := range all.Waiting {
+			all.Waiting[i].Oldest = 0 // it grows by itself
+		}
+	}
+	if s.config.Nodes != nil {
+		all.Nodes, errs[1] = s.config.Nodes.List(ctx)
+	}
+	if s.config.Schedules != nil {
+		all.Schedules, errs[2] = s.config.Schedules.List(ctx, c.Tenant)
+	}
+	text, err := json.Marshal(all)
+	if errors.Join(append(errs[:], err)...) != nil {
+		return before
+	}
+	return string(text)
 }
 
 // workWait bounds how long the store may take to say what waits.

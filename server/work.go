@@ -36,7 +36,14 @@ func newWork(slots int, log *slog.Logger) *work {
 func (w *work) close() { w.end(session.ErrClosed) }
 
 // place is room for one piece of work.
-type place struct{ w *work }
+type place struct {
+	w      *work
+	waited bool // somebody waits for it, so it needs no slot
+}
+
+// attended is the place of work that somebody waits for. It goes on when he has
+// gone away.
+func (w *work) attended() place { return place{w: w, waited: true} }
 
 // reserve takes a place before anything is saved, so that nothing is saved that
 // this node has no room for. The caller begins the work or gives the place back.
@@ -46,7 +53,7 @@ func (w *work) reserve() (place, error) {
 	}
 	select {
 	case w.queue <- struct{}{}:
-		return place{w}, nil
+		return place{w: w}, nil
 	default:
 		p := problem.New(http.StatusTooManyRequests, problem.CodeRateLimited, "this node has as much work waiting as it takes")
 		p.RetryAfter = 5
@@ -54,24 +61,31 @@ func (w *work) reserve() (place, error) {
 	}
 }
 
-func (p place) giveBack() { <-p.w.queue }
+func (p place) giveBack() {
+	if !p.waited {
+		<-p.w.queue
+	}
+}
 
-// begin carries out fn when there is a slot. Done gets what fn returned; nobody
-// needs to read it. The context of fn has the values of ctx and outlives it.
+// begin carries out fn when there is a slot. Done gets what fn returned and is
+// closed; nobody needs to read it. The context of fn has the values of ctx and outlives it.
 func (p place) begin(ctx context.Context, id string, fn func(context.Context) error) (done <-chan error) {
 	w, result := p.w, make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(w.ended, func() { cancel(session.ErrClosed) }) //nolint:contextcheck // it ends with the server, not with a request
 	w.all.Go(func() {
+		defer close(result)
 		defer p.giveBack()
 		defer cancel(nil)
 		defer stop()
-		select {
-		case w.slots <- struct{}{}:
-			defer func() { <-w.slots }()
-		case <-ctx.Done():
-			result <- session.ErrClosed
-			return
+		if !p.waited {
+			select {
+			case w.slots <- struct{}{}:
+				defer func() { <-w.slots }()
+			case <-ctx.Done():
+				result <- session.ErrClosed
+				return
+			}
 		}
 		err := fn(ctx)
 		if err != nil && !errors.Is(err, session.ErrInterrupted) {
@@ -85,13 +99,21 @@ func (p place) begin(ctx context.Context, id string, fn func(context.Context) er
 // run carries out fn in the background and returns when fn has ended, or when
 // its first change is saved: then done is false, and fn goes on.
 func (w *work) run(ctx context.Context, rt *holdfast.Runtime, id string, fn func(context.Context) error) (done bool, err error) {
-	now, err := rt.Get(ctx, id, holdfast.WithTail())
-	if err != nil {
-		return true, err
-	}
 	p, err := w.reserve()
 	if err != nil {
 		return true, err
+	}
+	result, err := p.start(ctx, rt, id, fn)
+	return result == nil, err
+}
+
+// start carries out fn and returns when it has ended, with what it returned, or
+// when its first change is saved: then the channel gets what fn returns.
+func (p place) start(ctx context.Context, rt *holdfast.Runtime, id string, fn func(context.Context) error) (<-chan error, error) {
+	now, err := rt.Get(ctx, id, holdfast.WithTail())
+	if err != nil {
+		p.giveBack()
+		return nil, err
 	}
 	watching, stop := context.WithCancel(ctx)
 	saved, ended := make(chan struct{}), make(chan struct{})
@@ -111,15 +133,15 @@ func (w *work) run(ctx context.Context, rt *holdfast.Runtime, id string, fn func
 	result := p.begin(ctx, id, fn)
 	select {
 	case err := <-result:
-		return true, err
+		return nil, err
 	case <-saved:
 	case <-ctx.Done():
-		return true, ctx.Err()
+		return nil, ctx.Err()
 	}
 	select { // both may be ready: the end says more
 	case err := <-result:
-		return true, err
+		return nil, err
 	default:
-		return false, nil
+		return result, nil
 	}
 }

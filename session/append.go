@@ -127,7 +127,7 @@ func (w *writer) variables(name string, v map[string]Variable) {
 }
 
 // state adds a state as a session keeps it, with these messages.
-func (w *writer) state(s *State, messages vector[*Message], partial bool) {
+func (w *writer) state(s *State, messages transcript, partial bool) {
 	w.open()
 	w.text("agentId", s.AgentID)
 	w.text("parentAgentId", s.ParentAgentID)

@@ -137,7 +137,7 @@ type SessionRewound struct {
 	Spans        []Span `json:"spans"`
 	State        State  `json:"state"` // without messages
 
-	messages *vector[*Message] // the target's, where it is at hand; else Spans pick them
+	messages *transcript // the target's, where it is at hand; else Spans pick them
 }
 
 // Kind is session_rewound.

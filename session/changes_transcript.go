@@ -47,7 +47,7 @@ func (c TranscriptCleared) fold(b *body, t recordTime) error {
 	if b.st.Workflow != nil {
 		return invalid("transcript_cleared", "the transcript of a workflow run is its work")
 	}
-	b.msgs, b.info.MessageCount = vector[*Message]{}, 0
+	b.msgs, b.info.MessageCount = transcript{}, 0
 	b.spans = []Span{{From: t.seq + 1}}
 	b.st.Window, b.st.Execution, b.st.Partial = Window{Keep: []int64{}}, nil, false
 	b.setPending(nil)

@@ -34,7 +34,7 @@ func (s Session) MarshalJSON() ([]byte, error) {
 	return s.document(Format, s.b.msgs, s.Partial(), nil, s.b.ledger)
 }
 
-func (s Session) document(format string, messages vector[*Message], partial bool, spans []Span, ledger vector[*Record]) ([]byte, error) {
+func (s Session) document(format string, messages transcript, partial bool, spans []Span, ledger vector[*Record]) ([]byte, error) {
 	w := &writer{b: make([]byte, 0, s.b.size()+(messages.len()+ledger.len())*512)}
 	w.open()
 	w.text("format", format)
@@ -103,7 +103,7 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 // EncodeHead writes everything of a session but its messages, for stores that
 // keep a log.
 func EncodeHead(s Session) ([]byte, error) {
-	return s.document(headFormat, vector[*Message]{}, false, s.b.spans, vector[*Record]{})
+	return s.document(headFormat, transcript{}, false, s.b.spans, vector[*Record]{})
 }
 
 // DecodeHead reads a head and gives it the messages the store loaded for it,
@@ -157,7 +157,7 @@ func (b *body) setMessages(messages []Message) error {
 	if last > b.seq {
 		return invalid("state.messages", "message at %d is later than the session at %d", last, b.seq)
 	}
-	b.msgs = vectorOf(kept)
+	b.msgs = transcriptOf(kept)
 	return nil
 }
 

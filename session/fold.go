@@ -129,19 +129,3 @@ func discardedRanges(records []Record) []Span {
 	}
 	return ranges
 }
-
-// pick is the transcript that spans make of messages in order.
-func pick(messages vector[*Message], more []*Message, spans []Span) vector[*Message] {
-	var v vector[*Message]
-	for _, m := range messages.all() {
-		if Holds(spans, m.Seq) {
-			v = v.append(m)
-		}
-	}
-	for _, m := range more {
-		if Holds(spans, m.Seq) {
-			v = v.append(m)
-		}
-	}
-	return v
-}

@@ -58,8 +58,8 @@ type Session struct{ b *body }
 type body struct {
 	info Info
 	def  *Definition
-	st   State            // without messages
-	msgs vector[*Message] // the transcript, or the part of it that was loaded
+	st   State      // without messages
+	msgs transcript // the transcript, or the part of it that was loaded
 
 	ledger vector[*Record] // of a workflow run, or the part of it that was loaded
 

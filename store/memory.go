@@ -191,6 +191,8 @@ type Search struct {
 	User    string // this user's entries, and the transcripts of their sessions
 	Agent   string // this agent's entries
 
+	Everywhere bool // the transcripts of all sessions; only by words
+
 	Cleared bool // also messages that a clear or a rewind has removed from the transcript
 	Trace   bool // also messages of steps that were not a final response
 }
@@ -201,8 +203,8 @@ func (q Search) Check() (Search, error) {
 	if len(q.Words) == 0 || q.Words[0] == "" {
 		return q, &session.InvalidError{Field: "words", Reason: "there is nothing to search for: give at least one word"}
 	}
-	if q.Session == "" && q.User == "" && q.Agent == "" {
-		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search: give a session, a user or an agent"}
+	if q.Session == "" && q.User == "" && q.Agent == "" && !q.Everywhere {
+		return q, &session.InvalidError{Field: "search", Reason: "there is nowhere to search: give a session, a user or an agent, or search everywhere"}
 	}
 	if q.Session != "" {
 		if err := session.CheckID(q.Session); err != nil {
@@ -222,6 +224,15 @@ func (q Search) Check() (Search, error) {
 		q.Limit = defaultLimit
 	}
 	return q, nil
+}
+
+// OfUser returns the user whose transcripts are searched, and whether there are
+// any but those of the searched session. The user is "" where it is everybody.
+func (q Search) OfUser() (user string, several bool) {
+	if q.Everywhere {
+		return "", true
+	}
+	return q.User, q.User != ""
 }
 
 // Owners are the owners whose entries are searched.
@@ -263,6 +274,7 @@ type Passage struct {
 	Text  string
 	Found int       // of a search by words: how many it holds
 	Score float64   // of one by meaning: how near it is, 0 to 1
+	Part  int       // of one by meaning: which of its vectors is so near, from 0
 	At    time.Time // when it was written: Message.CreatedAt, Entry.UpdatedAt
 }
 

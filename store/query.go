@@ -200,7 +200,7 @@ func (q Query) position() (*Position, error) {
 	var c cursor
 	raw, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 	if err != nil || json.Unmarshal(raw, &c) != nil || q.cursorAt(c.Position) != q.Cursor {
-		return nil, &session.InvalidError{Field: "cursor", Reason: "does not belong to this query: pass Page.Next of the page before, with the same filters and order"}
+		return nil, &session.InvalidError{Field: "cursor", Reason: "does not belong to this query: pass the cursor of the page before, with the same filters and order"}
 	}
 	return &c.Position, nil
 }

@@ -86,7 +86,10 @@ type Store interface {
 	// Load reads the last version, with the window's messages at least. With
 	// tail, the open tail is applied to it (stores with Tails); a session with an
 	// open tail can be saved only if it was loaded with it, even if all of the
-	// tail was discarded. ErrNotFound, CorruptError, NewerFormatError.
+	// tail was discarded. ErrNotFound, CorruptError, NewerFormatError. A store
+	// may keep what it has read or written and return it as long as the stored
+	// session has the same last change; damage that is done to stored data in the
+	// meantime is then found by others, by a write and by a check.
 	Load(ctx context.Context, r Ref, tail bool) (session.Session, error)
 
 	// Info reads the header of the last version; its task and workflow parts

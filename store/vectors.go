@@ -29,7 +29,7 @@ type Vectors interface {
 	Embedded(ctx context.Context, embedder string, vectors []Embedding) error
 
 	// Nearest finds the passages whose vectors are nearest, as Passage.Compare
-	// orders them. It searches the same places as a Search; words do not matter.
+	// orders them. Of a passage with several vectors the nearest counts. It searches the same places as a Search; words do not matter.
 	// Scores are those of Packed vectors; a vector with another number of
 	// dimensions than the query's is not found. InvalidError as Near.Check.
 	Nearest(ctx context.Context, tenant string, q Near) ([]Passage, error)
@@ -41,14 +41,26 @@ type Unembedded struct {
 	Text  string
 }
 
-// Embedding is the vector of a passage.
+// Embedding is what an embedder made of a passage: a vector, and more of them for
+// the further parts of a long one. All have length 1.
 type Embedding struct {
 	Token  string
-	Vector []float32 // of length 1
+	Vector []float32
+	More   [][]float32
 }
 
 // Check refuses a vector that no query could be compared with.
-func (e Embedding) Check() error { return checkVector(e.Vector) }
+func (e Embedding) Check() error {
+	for _, v := range append([][]float32{e.Vector}, e.More...) {
+		if err := checkVector(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pack packs the vectors of the passage.
+func (e Embedding) Pack() Packed { return Pack(e.Vector, e.More...) }
 
 // maxEmbedder bounds an embedder's name, in bytes.
 const maxEmbedder = 256
@@ -100,6 +112,9 @@ func (q Near) Check() (Near, error) {
 	}
 	if math.IsNaN(q.Least) || q.Least < 0 || q.Least > 1 {
 		return q, &session.InvalidError{Field: "least", Reason: fmt.Sprintf("%v is not between 0 and 1", q.Least)}
+	}
+	if q.Everywhere {
+		return q, &session.InvalidError{Field: "search", Reason: "cannot be everywhere by meaning: give a session, a user or an agent"}
 	}
 	q.Words = []string{"-"} // a search needs one
 	var err error

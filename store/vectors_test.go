@@ -14,6 +14,24 @@ import (
 )
 
 // direction is a random vector of length 1.
+// Of several vectors the nearest counts, and its number is known.
+func TestPack_severalVectors(t *testing.T) {
+	p := store.Pack([]float32{1, 0}, []float32{0, 1}, []float32{1}, []float32{0.6, 0.8})
+	for part, asked := range [][]float32{{1, 0}, {0, 1}, {0.6, 0.8}} {
+		if score, got, ok := p.Score(asked); !ok || got != part || score < 0.99 {
+			t.Errorf("%v: %f of part %d, %t", asked, score, got, ok)
+		}
+	}
+	for _, asked := range [][]float32{nil, {1}, {1, 0, 0}, make([]float32, len(p)-4)} {
+		if _, _, ok := p.Score(asked); ok {
+			t.Errorf("compared with %d dimensions", len(asked))
+		}
+	}
+	if _, _, ok := p[:len(p)-1].Score([]float32{1, 0}); ok {
+		t.Error("what is cut off is compared")
+	}
+}
+
 func direction(random *rand.Rand, dimensions int) []float32 {
 	v, sum := make([]float64, dimensions), 0.0
 	for i := range v {
@@ -37,7 +55,7 @@ func TestPack_hardlyAltersAScore(t *testing.T) {
 				b[i] = a[i]*0.7 + b[i]*0.3
 			}
 			for _, other := range [][]float32{a, b} {
-				score, ok := store.Pack(a).Score(other)
+				score, _, ok := store.Pack(a).Score(other)
 				if exact := store.Cosine(a, other); !ok || math.Abs(score-exact) > 0.005 {
 					t.Fatalf("%d dimensions: score %v (%t), the cosine is %v", dimensions, score, ok, exact)
 				}
@@ -70,7 +88,7 @@ func TestPack_oddVectors(t *testing.T) {
 		"across it":        {store.Pack([]float32{0, -1}), []float32{1, 0}, true, 0},
 		"longer than 1":    {store.Pack([]float32{4, 0}), []float32{1, 0}, true, 1},
 	} {
-		if score, ok := c.kept.Score(c.asked); ok != c.ok || score != c.score {
+		if score, _, ok := c.kept.Score(c.asked); ok != c.ok || score != c.score {
 			t.Errorf("%s: score %v, %t; want %v, %t", what, score, ok, c.score, c.ok)
 		}
 	}

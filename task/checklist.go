@@ -152,8 +152,7 @@ func nudged(c session.Checklist, plan *session.Plan, mode string) session.Checkl
 	needed := nudgeNeeded(c, plan, mode)
 	switch {
 	case needed && !c.VerificationNudgeNeeded:
-		reason := nudgeText
-		c.VerificationNudgeNeeded, c.NudgeReason, c.ReminderArmed = true, &reason, true
+		c.VerificationNudgeNeeded, c.NudgeReason, c.ReminderArmed = true, new(nudgeText), true
 	case !needed:
 		c.VerificationNudgeNeeded, c.NudgeReason, c.ReminderArmed = false, nil, false
 	}
@@ -179,11 +178,8 @@ func nudgeNeeded(c session.Checklist, plan *session.Plan, mode string) bool {
 
 // verifies reports a plan with a step that verifies and is not skipped.
 func verifies(plan *session.Plan) bool {
-	if plan == nil {
-		return false
-	}
-	return slices.ContainsFunc(plan.Steps, func(s session.PlanStep) bool {
-		if s.Status == "skipped" {
+	return slices.ContainsFunc(orPlan(plan).Steps, func(s session.PlanStep) bool {
+		if s.Status == stepSkipped {
 			return false
 		}
 		text := strings.ToLower(strings.TrimSpace(s.Description))

@@ -157,10 +157,9 @@ func (w *work) recoverContext(ctx context.Context, cause error) error {
 type compacted struct{ before, after, removed int }
 
 // compactionError is a summary that could not be had. The window is as it was.
-type compactionError struct{ err error }
+type compactionError struct{ error }
 
-func (e *compactionError) Error() string { return e.err.Error() }
-func (e *compactionError) Unwrap() error { return e.err }
+func (e *compactionError) Unwrap() error { return e.error }
 
 // compact moves the window so that the request fits into room tokens, as near
 // as can be. What leaves is summarised; where must is false and there is no
@@ -192,18 +191,15 @@ func (r *Run) compact(ctx context.Context, model llm.Model, q llm.Request, g gau
 		after += g.with.Tokens(session.Message{Content: session.Text(c.Moved.Summary.Text)})
 	}
 	done := compacted{before: g.tokens, after: after, removed: len(c.Leaving)}
-	changes := append([]session.Change{c.Moved}, counted.changes...)
+	m := edit{changes: []session.Change{c.Moved}}.and(counted)
 	for _, t := range tell {
-		changes = append(changes, t(done))
+		m.changes = append(m.changes, t(done))
 	}
 	now := millis(r.x.c.Clock())
-	return true, r.append(ctx, edit{changes: changes, state: func(s *session.TaskState) {
-		if counted.state != nil {
-			counted.state(s)
-		}
+	return true, r.append(ctx, m.and(edit{state: func(s *session.TaskState) {
 		s.Loop.Compactions++
 		s.Loop.CompactedAt, s.Loop.TokensBefore, s.Loop.TokensAfter = now, int64(done.before), int64(done.after)
-	}})
+	}}))
 }
 
 const (

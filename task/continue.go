@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -110,13 +111,12 @@ func (r *Run) decide(ctx context.Context) (bool, error) {
 		state: func(s *session.TaskState) {
 			d.count(s)
 			if d.loop && a.dominant != nil {
-				text, signature := a.dominant.String(), a.dominant.Signature()
-				s.Loop.BlockedText, s.Loop.Blocked = &text, &signature
+				s.Loop.BlockedText, s.Loop.Blocked = new(a.dominant.String()), new(a.dominant.Signature())
 			}
 		},
 		row: func(t *session.TaskRow) {
 			row(t)
-			t.Status, t.TerminalStatus, t.FailureClass = "paused", "needs_user_action", "budget_exhausted"
+			t.Status, t.TerminalStatus, t.FailureClass = Paused, TerminalNeedsUser, ClassBudget
 		},
 	})
 }
@@ -200,15 +200,7 @@ func (r *Run) blocked(d decision) []session.Change {
 }
 
 func pendingSteps(p *session.Plan) bool {
-	if p == nil {
-		return false
-	}
-	for _, step := range p.Steps {
-		if step.Status == "pending" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(orPlan(p).Steps, func(s session.PlanStep) bool { return s.Status == stepPending })
 }
 
 // Continue goes on with the plan in a new window because somebody asked for
@@ -216,19 +208,11 @@ func pendingSteps(p *session.Plan) bool {
 // which one the options have to raise, and nothing was done. ErrNoPlan where
 // there is nothing to go on with.
 func (r *Run) Continue(ctx context.Context, mode ContinueMode, o ContinueOptions) error {
-	state := r.state()
-	switch {
-	case terminal(r.row().Status):
+	if terminal(r.row().Status) {
 		return session.ErrTaskTerminal
-	case state.Plan == nil:
-		return session.ErrNoPlan
 	}
-	budget := o.raised(r.budget())
-	l, err := budget.limits(state.Settings.Deep)
+	budget, l, err := r.continuable(o)
 	if err != nil {
-		return err
-	}
-	if err := usedUp(l.lasting(&state)...); err != nil {
 		return err
 	}
 	if mode == ContinueManual {
@@ -237,6 +221,20 @@ func (r *Run) Continue(ctx context.Context, mode ContinueMode, o ContinueOptions
 		}
 	}
 	return r.goOn(ctx, mode)
+}
+
+// continuable returns the budget with the options in it, and its limits. An
+// error says that the plan cannot go on with them.
+func (r *Run) continuable(o ContinueOptions) (Budget, limits, error) {
+	state, budget := r.state(), o.raised(r.budget())
+	if state.Plan == nil {
+		return budget, limits{}, session.ErrNoPlan
+	}
+	l, err := budget.limits(state.Settings.Deep)
+	if err == nil {
+		err = usedUp(l.lasting(&state)...)
+	}
+	return budget, l, err
 }
 
 // decideManually writes that a person decided.
@@ -321,9 +319,9 @@ func (r *Run) continuationContext() edit {
 	var done, left []string
 	for _, step := range state.Plan.Steps {
 		switch step.Status {
-		case "completed":
+		case stepCompleted:
 			done = append(done, "  - [DONE] "+step.Description)
-		case "pending", "in_progress":
+		case stepPending, stepInProgress:
 			left = append(left, "  - [PENDING] "+step.Description)
 		}
 	}
@@ -343,7 +341,7 @@ func (r *Run) continuationContext() edit {
 		},
 		state: func(s *session.TaskState) { s.Loop.Advice = "" },
 		row: func(t *session.TaskRow) {
-			t.Status, t.TerminalStatus, t.FailureClass, t.Error = "executing", "", "", ""
+			t.Status, t.TerminalStatus, t.FailureClass, t.Error = Executing, "", "", ""
 		},
 	}
 }

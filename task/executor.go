@@ -135,7 +135,7 @@ func (x *Executor) checked(s Spec) (Spec, error) {
 		return s, err
 	}
 	var err error
-	s.Workspace, err = resolvedWorkspace(s.Workspace)
+	s.Workspace, err = s.Workspace.Resolved()
 	return s, err
 }
 

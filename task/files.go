@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
@@ -178,18 +179,13 @@ func (r *Run) fileEvent(c ended) (session.Change, bool) {
 	info, err := os.Lstat(r.located(p))
 	switch {
 	case err == nil && c.existed:
-		return event("file_modified", fileChanged{Path: p, Bytes: size(info)}), true
+		return event("file_modified", fileChanged{Path: p, Bytes: new(info.Size())}), true
 	case err == nil:
-		return event("file_created", fileChanged{Path: p, Bytes: size(info)}), true
+		return event("file_created", fileChanged{Path: p, Bytes: new(info.Size())}), true
 	case c.existed:
 		return event("file_deleted", fileChanged{Path: p}), true
 	}
 	return event("file_modified", fileChanged{Path: p}), true // it lies where this process cannot look
-}
-
-func size(info os.FileInfo) *int64 {
-	n := info.Size()
-	return &n
 }
 
 // track keeps which files and folders a call that went well has touched.
@@ -223,13 +219,9 @@ func again(counts session.Pairs[session.Count], p string, now int64) session.Pai
 	return counts.Without(p).With(p, session.Count{Count: c.Count + 1, LastAt: now, PrevAt: c.LastAt})
 }
 
-// newest has an entry once, at the end.
-func newest(list []string, entry string) []string {
-	kept := make([]string, 0, len(list)+1)
-	for _, e := range list {
-		if e != entry {
-			kept = append(kept, e)
-		}
-	}
-	return append(kept, entry)
+// newest returns a list with an entry once, at the end.
+func newest(list []string, entry string) []string { return append(without(list, entry), entry) }
+
+func without(list []string, entry string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(e string) bool { return e == entry })
 }

@@ -190,17 +190,21 @@ func (w *work) callStarted(s session.Session, id string) edit {
 	t := w.r.specOf(call.Name)
 	return edit{
 		changes: []session.Change{event("tool_call", toolCalled{CallID: id, Tool: call.Name, Input: call.Arguments})},
-		state: func(s *session.TaskState) {
-			counts := session.BudgetCounters{}
-			if s.Tools.Counts != nil {
-				counts = *s.Tools.Counts
-			}
-			counts.ToolCalls++
+		state: countTools(func(c *session.BudgetCounters) {
+			c.ToolCalls++
 			if t.Effects.Has(tool.Network) && strings.Contains(call.Name, "search") {
-				counts.WebSearchCalls++
+				c.WebSearchCalls++
 			}
-			s.Tools.Counts = &counts
-		},
+		}),
+	}
+}
+
+// countTools alters the counts of the task's calls.
+func countTools(alter func(*session.BudgetCounters)) func(*session.TaskState) {
+	return func(s *session.TaskState) {
+		counts := orValue(s.Tools.Counts, session.BudgetCounters{})
+		alter(&counts)
+		s.Tools.Counts = &counts
 	}
 }
 
@@ -218,14 +222,7 @@ func (w *work) callFinished(s session.Session, c session.ToolFinished) edit {
 	case responded && answer.Action != session.RespondApprove:
 		return w.callDenied(call, answer)
 	case w.again[c.CallID]:
-		return edit{state: func(s *session.TaskState) {
-			counts := session.BudgetCounters{}
-			if s.Tools.Counts != nil {
-				counts = *s.Tools.Counts
-			}
-			counts.DuplicatesBlocked++
-			s.Tools.Counts = &counts
-		}}
+		return edit{state: countTools(func(c *session.BudgetCounters) { c.DuplicatesBlocked++ })}
 	case w.silent[c.CallID], c.Synthetic && result.Content != session.UnknownOutcome:
 		return edit{}
 	}

@@ -113,10 +113,7 @@ func (w outcome) settled(row session.TaskRow) outcome {
 // unresolved are the failed steps that nothing was done about, and whether one
 // of them is a verification that must hold.
 func unresolved(s session.TaskState) (ids []string, blocking bool) {
-	if s.Plan == nil {
-		return nil, false
-	}
-	for _, step := range s.Plan.Steps {
+	for _, step := range orPlan(s.Plan).Steps {
 		if step.Status != stepFailed || step.Waived ||
 			s.Recovery.Recovered.Has(step.ID) || s.Steps.FailedOptional.Has(step.ID) {
 			continue

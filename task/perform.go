@@ -26,7 +26,7 @@ func (x *Executor) workUntilIdle(ctx context.Context, r *Run, first func(context
 		if err != nil || Ended(r.row()) {
 			return err
 		}
-		if _, asked, err := r.cancelAsked(ctx); err != nil || asked { // it came too late to be seen on the way
+		if asked, err := r.cancelAsked(ctx); err != nil || len(asked) > 0 { // it came too late to be seen on the way
 			return errors.Join(err, x.cancelled(ctx, r))
 		}
 		if !waits(r.row()) {
@@ -138,8 +138,12 @@ func (x *Executor) perform(ctx context.Context, r *Run) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, asked, err := r.cancelAsked(ctx); err != nil || asked {
-			return errors.Join(err, errorIf(asked, errCancelled))
+		asked, err := r.cancelAsked(ctx)
+		if err == nil && len(asked) > 0 {
+			err = errCancelled
+		}
+		if err != nil {
+			return err
 		}
 		if reason, err := r.feedbackWaiting(ctx); err != nil || reason == StopFeedbackStop {
 			return errors.Join(err, x.rested(ctx, r, reason))
@@ -159,7 +163,6 @@ func (x *Executor) perform(ctx context.Context, r *Run) error {
 		}
 		step, ok := nextStep(state.Plan)
 		var goOn bool
-		var err error
 		if ok {
 			goOn, err = x.runStep(ctx, r, step)
 		} else {
@@ -177,13 +180,6 @@ func (x *Executor) rested(ctx context.Context, r *Run, reason StopReason) error 
 		return nil
 	}
 	return x.rest(ctx, r, outcome{status: Paused, error: stoppedByUser}, string(reason), edit{})
-}
-
-func errorIf(yes bool, err error) error {
-	if yes {
-		return err
-	}
-	return nil
 }
 
 // unplanned is a task for which no plan could be made.
@@ -285,18 +281,26 @@ func (r *Run) nextFollowUp(ctx context.Context) (session.FollowUp, bool, error) 
 	return waiting[0], true, nil
 }
 
-// cancelAsked is the cancel that waits in the inbox, if there is one.
-func (r *Run) cancelAsked(ctx context.Context) (store.Item, bool, error) {
+// cancelAsked returns the cancels that wait in the inbox, as taken.
+func (r *Run) cancelAsked(ctx context.Context) ([]session.Change, error) {
 	items, err := r.items(ctx)
-	if err != nil {
-		return store.Item{}, false, err
-	}
+	return takeAll(items, store.ItemCancel), err
+}
+
+// taken takes an item from the inbox.
+func taken(item store.Item) session.Change {
+	return session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}
+}
+
+// takeAll takes all items of some kinds.
+func takeAll(items []store.Item, kinds ...store.ItemKind) []session.Change {
+	var changes []session.Change
 	for _, item := range items {
-		if item.Kind == store.ItemCancel {
-			return item, true, nil
+		if slices.Contains(kinds, item.Kind) {
+			changes = append(changes, taken(item))
 		}
 	}
-	return store.Item{}, false, nil
+	return changes
 }
 
 // bundleOver drops the grant for the shell calls of a step that has ended.

@@ -76,7 +76,7 @@ func (x *Executor) SetPlan(ctx context.Context, id string, p session.Plan) (sess
 	err := x.hold(ctx, id, func(ctx context.Context, r *Run) error {
 		row := r.row()
 		if Ended(row) {
-			return &session.TaskError{ID: id, Status: Canonical(row), Err: session.ErrTaskTerminal}
+			return endedError(id, row)
 		}
 		next, err := replacePlan(r.state().Plan, p, row.Prompt)
 		if err != nil {
@@ -121,6 +121,11 @@ func revised(p *session.Plan, step session.PlanStep) session.Plan {
 		}
 	}
 	return next
+}
+
+// untried returns a step as it was before it began.
+func untried(s session.PlanStep) session.PlanStep {
+	return session.PlanStep{ID: s.ID, Description: s.Description, Kind: s.Kind, Status: stepPending, VerificationAttempts: s.VerificationAttempts}
 }
 
 // nextStep is the one that runs, or the first that is to run.

@@ -206,7 +206,7 @@ func TestApplyWorkspace_keepsWhatWasDoneAndSwapsTheTools(t *testing.T) {
 	if _, err := h.x.Create(ctx, s); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.x.AddRule(ctx, "t1", toolRule("session", "deny", "x")); err != nil {
+	if err := h.x.AddRule(ctx, "t1", session.Rule{Source: "session", Effect: "deny", Scope: session.Scope{Kind: "tool", ToolName: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	fresh, look := reader("new")

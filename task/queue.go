@@ -197,12 +197,9 @@ func (r *Run) DrainFollowUps(ctx context.Context) ([]session.FollowUp, error) {
 	if err != nil {
 		return nil, ofStore(err)
 	}
-	var waiting []session.FollowUp
-	for _, item := range items {
-		if item.Kind == store.ItemFollowUp {
-			r.held.add(item.ID)
-			waiting = append(waiting, followUpOf(item))
-		}
+	waiting := queues(items).FollowUps
+	for _, f := range waiting {
+		r.held.add(f.ID)
 	}
 	return waiting, nil
 }
@@ -233,13 +230,13 @@ func (w *work) drain(ctx context.Context) error {
 
 // deliver says the follow-ups that arrived during a step.
 func (w *work) deliver(ctx context.Context, items []store.Item) error {
-	for _, item := range items {
-		if item.Kind != store.ItemFollowUp || w.r.held.has(item.ID) {
+	prefix := "USER UPDATE: "
+	if w.mode == modeFollowUp {
+		prefix = ""
+	}
+	for _, f := range queues(items).FollowUps {
+		if w.r.held.has(f.ID) {
 			continue
-		}
-		f, prefix := followUpOf(item), "USER UPDATE: "
-		if w.mode == modeFollowUp {
-			prefix = ""
 		}
 		err := w.r.append(ctx, edit{changes: w.r.delivery(f, prefix), state: func(s *session.TaskState) {
 			s.Said.User = f.Message
@@ -256,12 +253,7 @@ func (w *work) deliver(ctx context.Context, items []store.Item) error {
 // Running is the step that runs, "" for none. A reason says that the running
 // step ends.
 func (r *Run) takeFeedback(ctx context.Context, items []store.Item, running string) (StopReason, error) {
-	var waiting []session.StepFeedback
-	for _, item := range items {
-		if item.Kind == store.ItemStepFeedback {
-			waiting = append(waiting, feedbackOf(item))
-		}
-	}
+	waiting := queues(items).Feedback
 	slices.SortStableFunc(waiting, func(a, b session.StepFeedback) int {
 		return boolInt(b.Action == FeedbackStop) - boolInt(a.Action == FeedbackStop)
 	})
@@ -319,7 +311,7 @@ func (r *Run) applyFeedback(ctx context.Context, f session.StepFeedback, running
 		m, reason = r.stoppedByUser(step), StopFeedbackStop
 		current = true // it ends the run, whichever step it names
 	case f.Action == FeedbackRetry:
-		if step.Status == "pending" {
+		if step.Status == stepPending {
 			ignored = "the step has not begun"
 			break
 		}
@@ -353,7 +345,7 @@ func (r *Run) say(text string) edit {
 }
 
 func (r *Run) skipped(step session.PlanStep) edit {
-	step.Status, step.CompletedAt, step.Error = "skipped", millis(r.x.c.Clock()), ""
+	step.Status, step.CompletedAt, step.Error = stepSkipped, millis(r.x.c.Clock()), ""
 	return edit{changes: []session.Change{event("step_skipped", stepEvent{Step: step})}, state: forgetStep(step.ID)}
 }
 
@@ -372,7 +364,7 @@ func failedVerification(step session.PlanStep) func(*session.TaskState) {
 	return func(s *session.TaskState) {
 		f := &s.Steps
 		switch {
-		case step.Kind != "verification":
+		case step.Kind != "verification" || step.Status != stepFailed:
 		case step.Waived:
 			f.FailedOptional, f.FailedRequired = f.FailedOptional.With(step.ID), f.FailedRequired.Without(step.ID)
 		case !f.FailedOptional.Has(step.ID):
@@ -382,12 +374,12 @@ func failedVerification(step session.PlanStep) func(*session.TaskState) {
 }
 
 func (r *Run) stoppedByUser(step session.PlanStep) edit {
-	step.Status, step.CompletedAt, step.Error = "failed", millis(r.x.c.Clock()), stoppedByUser
+	step.Status, step.CompletedAt, step.Error = stepFailed, millis(r.x.c.Clock()), stoppedByUser
 	return edit{
 		changes: []session.Change{event("step_failed", stepEvent{Step: step, Error: stoppedByUser})},
 		state:   forgetStep(step.ID),
 		row: func(t *session.TaskRow) {
-			t.Status, t.TerminalStatus, t.Error = "paused", "needs_user_action", stoppedByUser
+			t.Status, t.TerminalStatus, t.Error = Paused, TerminalNeedsUser, stoppedByUser
 		},
 	}
 }
@@ -395,14 +387,7 @@ func (r *Run) stoppedByUser(step session.PlanStep) edit {
 // retried puts a step back: its counts begin anew, and an end that stood for
 // it stands no more.
 func (r *Run) retried(step session.PlanStep, message string) edit {
-	plan := *r.state().Plan
-	plan.Steps = slices.Clone(plan.Steps)
-	for i := range plan.Steps {
-		if plan.Steps[i].ID == step.ID {
-			plan.Steps[i] = session.PlanStep{ID: step.ID, Description: step.Description, Kind: step.Kind, Status: "pending", VerificationAttempts: step.VerificationAttempts}
-		}
-	}
-	m := edit{changes: []session.Change{event("plan_revised", planEvent{Plan: plan, Reason: "step_feedback_retry"})}}
+	m := edit{changes: []session.Change{event("plan_revised", planEvent{Plan: revised(r.state().Plan, untried(step)), Reason: string(StopFeedbackRetry)})}}
 	if message != "" {
 		m = m.and(r.say("[RETRY CONTEXT]: " + message))
 	}

@@ -157,18 +157,18 @@ func (x *Executor) settle(ctx context.Context, id string) (row Row, wants bool, 
 // lost writes that whoever worked on a task is gone. One that was to be
 // cancelled is.
 func (x *Executor) lost(ctx context.Context, r *Run) error {
-	_, asked, err := r.cancelAsked(ctx)
+	asked, err := r.cancelAsked(ctx)
 	if err != nil {
 		return err
 	}
-	if asked {
+	if len(asked) > 0 {
 		return x.cancelled(ctx, r)
 	}
 	return r.seal(ctx, "task.interrupt", edit{
 		changes: []session.Change{event("task_interrupted", note{Message: lostHolderNote, Reason: stopRestart})},
 		row: func(row *session.TaskRow) {
 			row.Status, row.TerminalStatus = Interrupted, TerminalResumeAvailable
-			row.StopReasons = withReason(row.StopReasons, stopRestart)
+			row.StopReasons = newest(row.StopReasons, stopRestart)
 		},
 	})
 }

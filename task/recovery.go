@@ -139,13 +139,13 @@ func recovers(step session.PlanStep) (string, bool) {
 
 // recoveryEnded is what a recovery step's end means: the failure it was for is
 // made good, or not.
-func recoveryEnded(s *session.TaskState, step session.PlanStep, completed bool) {
+func recoveryEnded(s *session.TaskState, step session.PlanStep) {
 	id, ok := recovers(step)
 	if !ok {
 		return
 	}
 	s.Recovery.Active = false
-	if completed {
+	if step.Status == stepCompleted {
 		s.Recovery.Recovered = s.Recovery.Recovered.With(id)
 	}
 }
@@ -263,8 +263,7 @@ func failing(t session.TaskTools, of tool.Spec, host string, err error, text str
 func (d *disabling) apply(s *session.TaskState) {
 	s.Tools.Failures = s.Tools.Failures.With(d.key, d.entry)
 	if d.off {
-		scope := d.entry.Scope
-		s.Recovery.DisabledScope = &scope
+		s.Recovery.DisabledScope = new(d.entry.Scope)
 	}
 }
 

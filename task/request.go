@@ -106,7 +106,6 @@ func (r *Run) ask(ctx context.Context, model llm.Model, q llm.Request) (llm.Resp
 }
 
 // providerError is a request that failed for good.
-type providerError struct{ err error }
+type providerError struct{ error }
 
-func (e *providerError) Error() string { return e.err.Error() }
-func (e *providerError) Unwrap() error { return e.err }
+func (e *providerError) Unwrap() error { return e.error }

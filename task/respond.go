@@ -56,7 +56,7 @@ func (x *Executor) Respond(ctx context.Context, id string, r session.Response, o
 		return Row{}, err
 	}
 	if row := rowIn(s); Ended(row) {
-		return x.after(ctx, id, &session.TaskError{ID: id, Status: Canonical(row), Err: session.ErrTaskTerminal})
+		return x.after(ctx, id, endedError(id, row))
 	}
 	r.GoOn = o.GoOn
 	p, known := s.PendingCall(r.PendingID)
@@ -71,7 +71,7 @@ func (x *Executor) Respond(ctx context.Context, id string, r session.Response, o
 	if err := x.rt.Respond(ctx, id, r); err != nil {
 		err = errors.Join(err, undo())
 		if row, failed := x.Get(ctx, id); failed == nil && Ended(row.TaskRow) { // meanwhile
-			err = &session.TaskError{ID: id, Status: Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+			err = endedError(id, row.TaskRow)
 		}
 		return x.after(ctx, id, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -22,14 +21,12 @@ func (x *Executor) complete(ctx context.Context, r *Run, kind, reason string) er
 func (x *Executor) cancelled(ctx context.Context, r *Run) error {
 	finishing, done := store.Finish(ctx)
 	defer done()
-	item, asked, err := r.cancelAsked(finishing)
+	asked, err := r.cancelAsked(finishing)
 	if err != nil {
 		return err
 	}
 	m := r.stepBack("cancelled")
-	if asked {
-		m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
-	}
+	m.changes = append(m.changes, asked...)
 	return x.rest(ctx, r, outcome{status: Cancelled}, "", m)
 }
 
@@ -53,7 +50,7 @@ func (x *Executor) rest(ctx context.Context, r *Run, w outcome, reason string, m
 	}
 	row.Status, row.TerminalStatus, row.FailureClass, row.Error = w.status, w.terminalStatus, w.class, w.error
 	if reason != "" {
-		row.StopReasons = withReason(row.StopReasons, reason)
+		row.StopReasons = newest(row.StopReasons, reason)
 	}
 	row.AwaitingUserInputReasonCode = ""
 	if reason == string(StopUserInput) {
@@ -74,15 +71,6 @@ func (x *Executor) rest(ctx context.Context, r *Run, w outcome, reason string, m
 			wrapUpOver(s)
 		}
 	}, row: func(r *session.TaskRow) { *r = row }}))
-}
-
-// withReason adds a reason to those of a row. The last one is why it rests now.
-func withReason(reasons []string, reason string) []string {
-	return append(withoutReason(reasons, reason), reason)
-}
-
-func withoutReason(reasons []string, reason string) []string {
-	return slices.DeleteFunc(slices.Clone(reasons), func(r string) bool { return r == reason })
 }
 
 // restEvents say how a task came to rest.

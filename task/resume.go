@@ -59,7 +59,7 @@ func (x *Executor) Resume(ctx context.Context, id string) (ResumeResult, error) 
 // error.
 func (x *Executor) underWay(ctx context.Context, row Row) (bool, error) {
 	if Ended(row.TaskRow) {
-		return false, &session.TaskError{ID: row.ID, Status: Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+		return false, endedError(row.ID, row.TaskRow)
 	}
 	if !slices.Contains([]string{Pending, Queued, Planning, Executing}, row.Status) {
 		return false, nil
@@ -79,7 +79,7 @@ func (x *Executor) resume(ctx context.Context, r *Run) error {
 // ready refuses a task that has ended, or waits and has no response.
 func (x *Executor) ready(ctx context.Context, r *Run) error {
 	if row := r.row(); Ended(row) {
-		return &session.TaskError{ID: r.ID(), Status: Canonical(row), Err: session.ErrTaskTerminal}
+		return endedError(r.ID(), row)
 	}
 	if !waits(r.row()) {
 		return nil
@@ -118,7 +118,7 @@ func (x *Executor) resuming(r *Run, said taskResumed) edit {
 			row.TerminalStatus, row.FailureClass, row.Error = "", "", ""
 		}
 		row.AwaitingUserInputReasonCode = ""
-		row.StopReasons = withoutReason(row.StopReasons, stopRestart)
+		row.StopReasons = without(row.StopReasons, stopRestart)
 		if row.StartedAt == 0 {
 			row.StartedAt = now
 		}
@@ -145,11 +145,7 @@ func (x *Executor) newRun(ctx context.Context, r *Run) (edit, error) {
 	}
 	previous := Canonical(r.row())
 	m := x.resuming(r, taskResumed{Message: resumedText, NewRun: true, PreviousStatus: previous})
-	for _, item := range items {
-		if item.Kind == store.ItemCancel || item.Kind == store.ItemWrapUp || item.Kind == store.ItemApproval || item.Kind == store.ItemResponse {
-			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
-		}
-	}
+	m.changes = append(m.changes, takeAll(items, store.ItemCancel, store.ItemWrapUp, store.ItemApproval, store.ItemResponse)...)
 	return m.and(edit{
 		state: func(s *session.TaskState) {
 			s.Loop.WrapUp, s.Loop.SoftDeadline = false, false
@@ -173,7 +169,7 @@ func (x *Executor) Continue(ctx context.Context, id string, o ContinueOptions) (
 		if err := x.ready(ctx, r); err != nil {
 			return err
 		}
-		if err := r.continuable(o); err != nil {
+		if _, _, err := r.continuable(o); err != nil { // before anything is written
 			return err
 		}
 		return x.workUntilIdle(ctx, r, func(ctx context.Context) error {
@@ -184,19 +180,6 @@ func (x *Executor) Continue(ctx context.Context, id string, o ContinueOptions) (
 		})
 	})
 	return x.after(ctx, id, err)
-}
-
-// continuable refuses, before anything is written, what Continue would.
-func (r *Run) continuable(o ContinueOptions) error {
-	state := r.state()
-	if state.Plan == nil {
-		return session.ErrNoPlan
-	}
-	l, err := o.raised(r.budget()).limits(state.Settings.Deep)
-	if err != nil {
-		return err
-	}
-	return usedUp(l.lasting(&state)...)
 }
 
 // Retry tries a task once more: its failed steps are pending again, or all of
@@ -241,20 +224,17 @@ func (r *Run) allAgain() edit {
 	if plan == nil {
 		return edit{}
 	}
-	again := func(s session.PlanStep) session.PlanStep {
-		return session.PlanStep{ID: s.ID, Description: s.Description, Kind: s.Kind, Status: stepPending, VerificationAttempts: s.VerificationAttempts}
-	}
 	next := session.Plan{Description: plan.Description, Steps: slices.Clone(plan.Steps)}
 	left := false
 	for i, s := range next.Steps {
 		if s.Status == stepFailed && !s.Waived {
-			next.Steps[i] = again(s)
+			next.Steps[i] = untried(s)
 		}
 		left = left || next.Steps[i].Status == stepPending || s.Status == stepInProgress
 	}
 	for i, s := range next.Steps {
 		if !left {
-			next.Steps[i] = again(s)
+			next.Steps[i] = untried(s)
 		}
 	}
 	return edit{changes: []session.Change{event("plan_revised", planEvent{Plan: next, Reason: "retry"})}, state: func(s *session.TaskState) {

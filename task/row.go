@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"slices"
 
@@ -86,6 +87,11 @@ func Canonical(row session.TaskRow) string {
 // Ended reports a task that is over, unless a new run is opened.
 func Ended(row session.TaskRow) bool { return terminal(Canonical(row)) }
 
+// endedError refuses what only a task that has not ended can do.
+func endedError(id string, row session.TaskRow) error {
+	return &session.TaskError{ID: id, Status: Canonical(row), Err: session.ErrTaskTerminal}
+}
+
 // moves are the statuses that a status may be followed by, besides failed and
 // cancelled, which every task that has not ended may come to.
 var moves = map[string][]string{
@@ -108,7 +114,7 @@ func checkMove(id string, before, after session.TaskRow) error {
 		if after.Run == before.Run+1 && after.Status == Executing {
 			return nil
 		}
-		return &session.TaskError{ID: id, Status: Canonical(before), Err: session.ErrTaskTerminal}
+		return endedError(id, before)
 	}
 	switch {
 	case before.Status == after.Status, after.Status == Failed, after.Status == Cancelled:
@@ -192,26 +198,18 @@ func (x *Executor) shown(ctx context.Context, row Row) (Row, error) {
 	return row, err
 }
 
-// rows goes over all tasks, as they are stored.
+// rows goes over all tasks that can be read, as they are stored.
 func (x *Executor) rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		q := store.Query{Kinds: []session.Kind{session.KindTask}}
-		for {
-			page, err := x.rt.List(ctx, q)
+		for info, err := range x.rt.Sessions(ctx, store.Query{Kinds: []session.Kind{session.KindTask}}) {
+			if errors.Is(err, session.ErrCorrupt) || err == nil && info.Task == nil { // one without a row is no task yet
+				continue
+			}
 			if err != nil {
 				yield(Row{}, err)
 				return
 			}
-			for _, info := range page.Items {
-				row, err := RowOf(info)
-				if err != nil {
-					continue // a session of this kind without a row is no task yet
-				}
-				if !yield(row, nil) {
-					return
-				}
-			}
-			if q.Cursor = page.Next; q.Cursor == "" {
+			if row, err := RowOf(info); !yield(row, err) {
 				return
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/agent"
@@ -210,10 +211,9 @@ func (r *Run) written(err error) error {
 
 // storeError is what the store could not do. What is durable stays as it was,
 // and nothing more is tried: whoever resumes the task continues from there.
-type storeError struct{ err error }
+type storeError struct{ error }
 
-func (e *storeError) Error() string { return e.err.Error() }
-func (e *storeError) Unwrap() error { return e.err }
+func (e *storeError) Unwrap() error { return e.error }
 
 // ofStore marks an error of the store. What was refused for being wrong is
 // none.
@@ -226,7 +226,7 @@ func ofStore(err error) error {
 
 // made returns the edit as changes of a session: the events, the fields that
 // changed besides, and the row.
-func (m edit) made(s session.Session, now clock) ([]session.Change, error) {
+func (m edit) made(s session.Session, now func() time.Time) ([]session.Change, error) {
 	changes := m.changes
 	next, err := s.With(now(), changes...)
 	if err != nil {

@@ -86,7 +86,7 @@ func (x *Executor) Grant(ctx context.Context, id, key string, o GrantOptions) er
 
 // SetWorkspace makes a task work somewhere else, with the executor's registry.
 func (x *Executor) SetWorkspace(ctx context.Context, id string, w Workspace) error {
-	w, err := resolvedWorkspace(w)
+	w, err := w.Resolved()
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (x *Executor) set(ctx context.Context, id string, c setting) error {
 		return err
 	}
 	if Ended(row.TaskRow) {
-		return &session.TaskError{ID: id, Status: Canonical(row.TaskRow), Err: session.ErrTaskTerminal}
+		return endedError(id, row.TaskRow)
 	}
 	err = x.hold(ctx, id, func(ctx context.Context, r *Run) error {
 		return errors.Join(x.apply(ctx, r, c, nil), r.sealed(ctx, "task.setting"))
@@ -166,7 +166,7 @@ func (x *Executor) applySettings(ctx context.Context, r *Run, items []store.Item
 		}
 		var c setting
 		_ = json.Unmarshal(item.Payload[settingKey], &c) // what cannot be read is taken and does nothing
-		err := x.apply(ctx, r, c, []session.Change{session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)}})
+		err := x.apply(ctx, r, c, []session.Change{taken(item)})
 		var stored *storeError
 		if errors.Is(err, session.ErrTaskTerminal) || errors.Is(err, session.ErrFenced) || errors.As(err, &stored) {
 			return err
@@ -241,27 +241,18 @@ func (x *Executor) SetStepFeedback(ctx context.Context, id string, f session.Ste
 		return "", err
 	}
 	if row := *s.Info().Task; Ended(row) {
-		return "", &session.TaskError{ID: id, Status: Canonical(row), Err: session.ErrTaskTerminal}
+		return "", endedError(id, row)
+	}
+	state, current := stateOf(s), f.StepID == CurrentStep
+	if current && state.Steps.Current != nil {
+		f.StepID = *state.Steps.Current
 	}
 	item, err := feedbackItem(f)
 	if err != nil {
 		return "", err
 	}
-	if t := s.Task(); f.StepID == CurrentStep {
-		if t != nil && t.Steps.Current != nil {
-			f.StepID = *t.Steps.Current
-			if item, err = feedbackItem(f); err != nil {
-				return "", err
-			}
-		}
-	} else {
-		var plan *session.Plan
-		if t != nil {
-			plan = t.Plan
-		}
-		if _, ok := plan.Step(f.StepID); !ok {
-			return "", &session.NotFoundError{What: "step", ID: f.StepID, Available: stepIDs(plan)}
-		}
+	if _, known := state.Plan.Step(f.StepID); !known && !current {
+		return "", &session.NotFoundError{What: "step", ID: f.StepID, Available: stepIDs(state.Plan)}
 	}
 	if item, err = x.rt.Post(ctx, id, item); err != nil {
 		return "", err
@@ -281,10 +272,8 @@ func (x *Executor) SetStepFeedback(ctx context.Context, id string, f session.Ste
 
 func stepIDs(p *session.Plan) []string {
 	ids := []string{}
-	if p != nil {
-		for _, s := range p.Steps {
-			ids = append(ids, s.ID)
-		}
+	for _, s := range orPlan(p).Steps {
+		ids = append(ids, s.ID)
 	}
 	return ids
 }

@@ -68,11 +68,7 @@ func (x *Executor) fedBack(ctx context.Context, r *Run, out Outcome) (bool, erro
 // step stays as it is.
 func (x *Executor) paused(ctx context.Context, r *Run, why error) error {
 	return x.rest(ctx, r, outcome{status: Paused, error: why.Error()}, "", edit{state: func(s *session.TaskState) {
-		if s.Steps.Counts != nil {
-			c := *s.Steps.Counts
-			c.Pause = ""
-			s.Steps.Counts = &c
-		}
+		alterCounts(s, func(c *session.StepCounts) { c.Pause = "" })
 	}})
 }
 
@@ -81,51 +77,38 @@ func stepOver(s *session.TaskState) { s.Steps.Current, s.Steps.Counts = nil, nil
 
 // stepDone completes a step, with a version.
 func (x *Executor) stepDone(ctx context.Context, r *Run, step session.PlanStep) error {
-	if err := x.snapshot(ctx, r, SnapshotEveryStep); err != nil {
-		return err
-	}
-	now := millis(x.c.Clock())
-	step.Status, step.CompletedAt, step.Error = stepCompleted, now, ""
-	came, err := x.outcomeOf(ctx, r, step)
-	if err != nil {
-		return err
-	}
-	state := r.state()
-	return r.seal(ctx, "task.step", edit{
-		changes: append([]session.Change{event("step_completed", stepEvent{Step: step})}, bundleOver(r.session())...),
-		state: func(s *session.TaskState) {
-			stepOver(s)
-			recoveryEnded(s, step, true)
-			s.Steps.Outcomes = append(slices.Clone(s.Steps.Outcomes), came)
-		},
-		row: func(row *session.TaskRow) { shown(row, &state, now) },
-	})
+	step.Status, step.Error = stepCompleted, ""
+	return x.endStep(ctx, r, step, "step_completed")
 }
 
 // stepFailed fails a step, with a version.
 func (x *Executor) stepFailed(ctx context.Context, r *Run, step session.PlanStep, why string) error {
-	if err := x.snapshot(ctx, r, SnapshotEveryStep); err != nil {
-		return err
-	}
-	now := millis(x.c.Clock())
-	step.Status, step.CompletedAt, step.Error = stepFailed, now, why
+	step.Status, step.Error = stepFailed, why
 	if step.Kind == "verification" {
 		step.VerificationAttempts++
 	}
+	return x.endStep(ctx, r, step, "step_failed")
+}
+
+func (x *Executor) endStep(ctx context.Context, r *Run, step session.PlanStep, name string) error {
+	if err := x.snapshot(ctx, r, SnapshotEveryStep); err != nil {
+		return err
+	}
+	step.CompletedAt = millis(x.c.Clock())
 	came, err := x.outcomeOf(ctx, r, step)
 	if err != nil {
 		return err
 	}
 	state := r.state()
 	return r.seal(ctx, "task.step", edit{
-		changes: append([]session.Change{event("step_failed", stepEvent{Step: step, Error: why})}, bundleOver(r.session())...),
+		changes: append([]session.Change{event(name, stepEvent{Step: step, Error: step.Error})}, bundleOver(r.session())...),
 		state: func(s *session.TaskState) {
 			stepOver(s)
-			recoveryEnded(s, step, false)
+			recoveryEnded(s, step)
 			s.Steps.Outcomes = append(slices.Clone(s.Steps.Outcomes), came)
 			failedVerification(step)(s)
 		},
-		row: func(row *session.TaskRow) { shown(row, &state, now) },
+		row: func(row *session.TaskRow) { shown(row, &state, step.CompletedAt) },
 	})
 }
 
@@ -199,10 +182,7 @@ func (x *Executor) followUpEnded(ctx context.Context, r *Run, out Outcome, cause
 
 // stepBack puts the step that runs back to those that are to run.
 func (r *Run) stepBack(reason string) edit {
-	plan := r.state().Plan
-	if plan == nil {
-		return edit{}
-	}
+	plan := orPlan(r.state().Plan)
 	for _, step := range plan.Steps {
 		if step.Status == stepInProgress {
 			step.Status = stepPending

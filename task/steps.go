@@ -276,10 +276,17 @@ func (w *work) counts() session.StepCounts {
 // counting alters the counts of the step that runs.
 func (w *work) counting(alter func(*session.StepCounts)) func(*session.TaskState) {
 	return func(s *session.TaskState) {
-		c := session.StepCounts{StepID: w.id}
-		if s.Steps.Counts != nil && s.Steps.Counts.StepID == w.id {
-			c = *s.Steps.Counts
+		if s.Steps.Counts == nil || s.Steps.Counts.StepID != w.id {
+			s.Steps.Counts = &session.StepCounts{StepID: w.id}
 		}
+		alterCounts(s, alter)
+	}
+}
+
+// alterCounts alters the counts there are.
+func alterCounts(s *session.TaskState, alter func(*session.StepCounts)) {
+	if s.Steps.Counts != nil {
+		c := *s.Steps.Counts
 		alter(&c)
 		s.Steps.Counts = &c
 	}

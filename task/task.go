@@ -58,12 +58,8 @@ type Checker interface {
 // RuleStore keeps the rules that outlive a task.
 type RuleStore interface {
 	holdfast.RuleStore
-	// Rules are those in force in a workspace, of all sources but the session.
-	Rules(ctx context.Context, w Workspace) (rules []session.Rule, warnings []string, err error)
 	// Remove takes one back; false says that there was none.
 	Remove(ctx context.Context, w Workspace, r session.Rule) (bool, error)
-	// Forget drops what is remembered of a workspace.
-	Forget(w Workspace)
 }
 
 // Workspace is where a task works.
@@ -129,8 +125,6 @@ type Executor struct {
 	line     line       // of those who wait to work
 	warned   sync.Map   // texts of warnings that were given
 }
-
-type clock func() time.Time
 
 func millis(t time.Time) int64 { return t.UnixMilli() }
 

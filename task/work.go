@@ -138,15 +138,14 @@ func (w *work) begin(ctx context.Context, env *holdfast.Environment) error {
 	counts := state.Steps.Counts
 	resumes := counts != nil && counts.StepID == w.id
 	var m edit
-	switch {
-	case s.Running() && resumes:
+	if s.Running() && resumes {
 		m.changes = append(m.changes, session.ExecutionContinued{})
 		for _, step := range s.Execution().Steps {
 			for _, e := range step.ToolExecutions {
 				w.started[e.CallID] = e.CompletedAt == nil
 			}
 		}
-	default:
+	} else {
 		m.changes = append(r.closing(s), session.ExecutionStarted{ExecutionID: r.x.c.NewID(), Budget: w.budget()})
 	}
 	if !resumes {
@@ -251,7 +250,7 @@ func (w *work) configure(c *agent.Config) {
 		}
 		return inner.Model(s)
 	}
-	about := aboutWorkspace(workspaceOf(r.session()))
+	about := DescribeWorkspace(workspaceOf(r.session()).Root)
 	c.System = func(s session.Session) string {
 		system := overriding(s).SystemPrompt
 		if system == "" {
@@ -390,10 +389,7 @@ type lateError struct{ after time.Duration }
 func (e lateError) Error() string { return fmt.Sprintf(softDeadlineText, int(e.after.Seconds())) }
 
 func (w *work) outcome(reason StopReason) Outcome {
-	c := session.StepCounts{}
-	if have := w.r.state().Steps.Counts; have != nil && have.StepID == w.id {
-		c = *have
-	}
+	c := w.counts()
 	out := Outcome{Messages: w.r.session().WindowMessages(), Iterations: c.Iterations, LLMCalls: c.LLMCalls, EmptyResponses: c.Empty, StopReason: reason}
 	switch reason {
 	case StopIterations, StopLLMCalls, StopRecovered:

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/holdfast-dev/holdfast/internal/regular"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
@@ -26,7 +27,7 @@ func (r *Run) workspace() Workspace { return workspaceOf(r.session()) }
 // planned and queued stays, and so do the session's rules, denials and mode.
 // When the tools cannot be made, the old workspace stays in force.
 func (r *Run) ApplyWorkspace(ctx context.Context, w Workspace, from Registry) error {
-	w, err := resolvedWorkspace(w)
+	w, err := w.Resolved()
 	if err != nil {
 		return err
 	}
@@ -57,31 +58,7 @@ func (r *Run) ApplyWorkspace(ctx context.Context, w Workspace, from Registry) er
 	r.box.mu.Lock()
 	r.box.from, r.box.known = from, nil
 	r.box.mu.Unlock()
-	if r.x.c.Rules != nil {
-		r.x.c.Rules.Forget(before)
-		r.x.c.Rules.Forget(w)
-	}
 	return nil
-}
-
-// resolvedWorkspace has a root that is absolute and real, and an id. A
-// workspace without a root is none.
-func resolvedWorkspace(w Workspace) (Workspace, error) {
-	if w.Root == "" {
-		return w, nil
-	}
-	root, err := filepath.Abs(w.Root)
-	if err == nil {
-		root, err = filepath.EvalSymlinks(root)
-	}
-	if err != nil {
-		return w, &session.InvalidError{Field: "workspace", Reason: err.Error()}
-	}
-	w.Root = filepath.ToSlash(root)
-	if w.ID == "" {
-		w.ID = w.Root
-	}
-	return w, nil
 }
 
 // agentsFile is where a workspace tells agents how to work in it.
@@ -90,27 +67,24 @@ const (
 	maxAgentsFile = 32 << 10
 )
 
-// aboutWorkspace tells the agent where it works, and what the workspace asks of
-// agents. A file that is none, or leads out of the workspace, is not read.
-func aboutWorkspace(w Workspace) string {
-	if w.Root == "" {
+// DescribeWorkspace tells an agent where it works, and what the AGENTS.md of
+// that folder asks of agents. A file that is none, or leads out of the folder,
+// is not read. Without a folder it is empty.
+func DescribeWorkspace(dir string) string {
+	if dir == "" {
 		return ""
 	}
-	about := fmt.Sprintf(workspaceText, w.Root, runtime.GOOS)
-	root, err := os.OpenRoot(filepath.FromSlash(w.Root))
+	about := fmt.Sprintf(workspaceText, dir, runtime.GOOS)
+	root, err := os.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
 		return about // its tools say what is wrong with it
 	}
-	defer func() { _ = root.Close() }() // it was only read
-	info, err := root.Stat(agentsFile)
-	if err != nil || !info.Mode().IsRegular() {
-		return about
-	}
-	file, err := root.Open(agentsFile)
+	defer root.Close() //nolint:errcheck // nothing was written
+	file, _, err := regular.Open(root, agentsFile, agentsFile)
 	if err != nil {
 		return about
 	}
-	defer func() { _ = file.Close() }()
+	defer file.Close() //nolint:errcheck // nothing was written
 	text, err := io.ReadAll(io.LimitReader(file, maxAgentsFile+1))
 	if err != nil {
 		return about

@@ -66,13 +66,7 @@ func (x *Executor) wrapsUp(ctx context.Context, r *Run) (bool, error) {
 
 // takeWrapUps takes the requests to wrap up from the inbox and remembers them.
 func takeWrapUps(items []store.Item) edit {
-	m := edit{state: func(s *session.TaskState) { s.Loop.WrapUp = true }}
-	for _, item := range items {
-		if item.Kind == store.ItemWrapUp {
-			m.changes = append(m.changes, session.InboxTaken{ItemID: item.ID, ItemKind: string(item.Kind)})
-		}
-	}
-	return m
+	return edit{changes: takeAll(items, store.ItemWrapUp), state: func(s *session.TaskState) { s.Loop.WrapUp = true }}
 }
 
 // lastStep reports a plan that may be finished: nothing is left of it, or only
@@ -121,9 +115,5 @@ func (w *work) wrapUpAsked(ctx context.Context) (asked bool, err error) {
 // wrapUpOver forgets the request that was granted.
 func wrapUpOver(s *session.TaskState) {
 	s.Loop.WrapUp = false
-	if s.Steps.Counts != nil {
-		c := *s.Steps.Counts
-		c.Notes = c.Notes.Without(hintWrapUp)
-		s.Steps.Counts = &c
-	}
+	alterCounts(s, func(c *session.StepCounts) { c.Notes = c.Notes.Without(hintWrapUp) })
 }

@@ -6,7 +6,7 @@ export default defineConfig({
   timeout: 120_000,
   expect: { timeout: 30_000 },
   workers: 1,
-  retries: process.env.CI ? 2 : 0, // a busy machine may be too slow for a browser once; what needed it is reported as flaky
+  retries: 0, // a test that passes only sometimes is a fault
   forbidOnly: true,
   reporter: 'line',
   globalSetup: './tests/setup.ts',

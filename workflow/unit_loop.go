@@ -217,8 +217,7 @@ func (x *runner) stream(unit string, config *agent.Config) (stop func()) {
 			now = holdfast.Attempt{Unit: unit, ExecutionID: n.ExecutionID, StepID: n.StepID, Number: n.Attempt}
 			answers.Begin(n.ExecutionID, n.StepID, n.Attempt)
 		case agent.AttemptFailed:
-			answers.Drop()
-			dropped := now
+			dropped := answers.Drop(n)
 			now.Number++
 			x.host.OnUpdate(holdfast.Update{Dropped: &dropped})
 		}

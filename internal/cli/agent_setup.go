@@ -44,17 +44,14 @@ func (p *program) newAgentSetup(st store.Store) (*agentSetup, error) {
 	}
 	o := &agentSetup{
 		toolbox:  tools,
-		models:   models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline, failures: p.failures},
-		model:    p.getenv("HOLDFAST_MODEL"),
+		models:   models{local: llm.Map{offline.Name: offline.Model{Pace: pace}}, providers: providers, offline: p.offline},
 		agents:   agents{registry: sync.OnceValue(func() *definition.Registry { return p.registry() })},
 		skills:   p.skills(),
 		mcp:      p.permissions.mcp,
 		embedder: newLazyEmbedder(),
 		warn:     p.err.warn,
 	}
-	if o.model == "" {
-		o.model = offline.Name
-	}
+	o.model, _ = p.defaultModel(providers)
 	if p.demo {
 		o.models.local[demo.Name] = demo.Model{Pace: pace}
 	}
@@ -87,7 +84,6 @@ type models struct {
 	local     llm.Map
 	providers providers
 	offline   bool // only those built in
-	failures  *failures
 }
 
 // Model finds a model. A provider without its key is a KeyError.
@@ -105,7 +101,7 @@ func (m models) Model(name string) (llm.Model, error) {
 	case err != nil:
 		return nil, err
 	}
-	return m.failures.watchModel(model), nil
+	return model, nil
 }
 
 // agents are the definitions that others may give work to. They are read when

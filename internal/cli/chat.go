@@ -20,7 +20,10 @@ import (
 )
 
 func (p *program) chatCommand() *cobra.Command {
-	var agent, name, ref, model string
+	var (
+		agent, name, ref, model string
+		last                    bool
+	)
 	cmd := &cobra.Command{
 		Use: "chat", Short: "talk to an agent; the session is saved as you go",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -43,12 +46,16 @@ From a pipe each line is a message and each answer goes to standard output. With
 
 ` + refHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ref != "" && (agent != "" || name != "" || p.user != "") {
+			if (ref != "" || last) && (agent != "" || name != "" || p.user != "") {
 				return &session.InvalidError{Field: "session", Reason: "an existing session keeps its agent, name and user; --agent, --name and --user are for new sessions"}
 			}
 			ctx := cmd.Context()
 			return p.withEnv(ctx, func(e *env) error {
 				c := &chat{program: p, e: e}
+				ref, err := p.chooseChat(ctx, e, ref, last)
+				if err != nil {
+					return err
+				}
 				if err := c.open(ctx, ref, agent, name, model); err != nil {
 					return err
 				}
@@ -56,11 +63,9 @@ From a pipe each line is a message and each answer goes to standard output. With
 			})
 		},
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
-	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
-	cmd.Flags().StringVar(&p.user, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
-	cmd.Flags().StringVar(&ref, "session", "", "continue the session `REF`")
-	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a built-in one)")
+	p.addNewChatFlags(cmd, &agent, &name, &model)
+	cmd.Flags().StringVar(&ref, "session", "", "continue the session `REF`; without REF a terminal lets you choose")
+	cmd.Flags().BoolVar(&last, "last", false, "continue the chat that was used last")
 	return p.addPermissionFlags(cmd)
 }
 
@@ -82,27 +87,14 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	if ref != "" {
 		return c.reopen(ctx, ref, model)
 	}
-	def, err := c.loadAgent(ctx, c.e, agent)
+	s, err := c.newChat(ctx, c.e, agent, name, model)
 	if err != nil {
 		return err
-	}
-	if model != "" {
-		def.Model = model
-	}
-	if def.Model == "" {
-		if err := c.e.checkDefaultModel(); err != nil {
-			return err
-		}
-	}
-	s, err := c.e.create(ctx, c.program, def, name)
-	if err != nil {
-		return c.e.explain(err, def, def.Model)
 	}
 	c.e.embedForRecall(ctx, s)
 	c.setSession(s)
 	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
-	c.printIntroduction(s)
-	return nil
+	return c.printIntroduction(ctx, s)
 }
 
 func (c *chat) reopen(ctx context.Context, ref, model string) error {
@@ -128,7 +120,9 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 	c.e.embedForRecall(ctx, s)
 	c.setSession(s)
 	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, countOf(c.info.MessageCount, "message"))
-	c.printIntroduction(s)
+	if err := c.printIntroduction(ctx, s); err != nil {
+		return err
+	}
 	if c.in.terminal && c.out.terminal && !c.json {
 		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
 	}
@@ -174,13 +168,19 @@ func assistant() session.Definition {
 
 // printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
-func (c *chat) printIntroduction(s session.Session) {
+func (c *chat) printIntroduction(ctx context.Context, s session.Session) error {
 	model := c.e.modelOf(s)
 	switch {
-	case c.e.server != nil:
-		c.err.status("%s answers, on the server", model)
-	case model != offline.Name:
-		c.err.status("%s answers · tools: %s", model, cmp.Or(c.toolNames(c.e.toolbox, s.Definition()), "none"))
+	case c.e.server != nil || model != offline.Name:
+		tools, err := c.e.toolNames(ctx)
+		if err != nil {
+			return err
+		}
+		where := ""
+		if c.e.server != nil {
+			where = ", on the server"
+		}
+		c.err.status("%s answers%s · tools: %s", model, where, cmp.Or(c.toolNames(tools, s.Definition()), "none"))
 	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:
 		c.err.status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
@@ -192,6 +192,7 @@ func (c *chat) printIntroduction(s session.Session) {
 	if c.in.terminal {
 		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")
 	}
+	return nil
 }
 
 // run holds the conversation: it continues an unfinished turn, then reads line by
@@ -199,6 +200,9 @@ func (c *chat) printIntroduction(s session.Session) {
 func (c *chat) run(ctx context.Context) error {
 	c.editor = c.program.editor()
 	defer c.editor.close()
+	if dir, err := c.dataDir(); err == nil && c.editor != nil {
+		c.editor.history = openHistory(filepath.Join(dir, "chat_history"))
+	}
 	if c.unfinished != nil {
 		var next holdfast.Action = holdfast.ContinueExecution{}
 		if errors.Is(c.unfinished, errWaiting) {
@@ -247,7 +251,7 @@ func (c *chat) readMessage() (string, error) {
 	switch {
 	case c.editor != nil:
 		fmt.Fprintln(c.err)
-		return c.editor.line(prompt)
+		return c.editor.message(prompt)
 	case c.in.terminal:
 		fmt.Fprint(c.err, "\n"+prompt)
 	}
@@ -295,7 +299,7 @@ func (c *chat) readResponse(ctx context.Context) lineReader {
 		return c.readLine(ctx)
 	}
 	return func(prompt string) (string, error) {
-		return waitFor(ctx, func() (string, error) { return c.editor.line(prompt) })
+		return waitFor(ctx, func() (string, error) { return c.editor.response(prompt) })
 	}
 }
 

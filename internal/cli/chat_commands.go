@@ -107,8 +107,11 @@ func chatCommands() []chatCommand {
 		{name: retryCommand, about: "run the last turn again, if it failed", personal: true},
 		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
 		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
-		{name: "/usage", about: "tokens and money used so far", run: (*chat).showUsage},
+		{name: "/cost", about: "tokens and money used so far", run: (*chat).showUsage},
+		{name: "/tools", about: "what the agent can call", run: (*chat).showTools},
+		{name: "/versions", about: "the versions of this session, for /rewind", run: (*chat).showVersions},
 		{name: "/model", takes: "[NAME]", about: "show the model, or use another one from now on", personal: true, run: (*chat).changeModel},
+		{name: "/new", takes: "[NAME]", about: "continue in a new session of this agent", personal: true, run: (*chat).startNew},
 		{name: "/fork", takes: "[NAME]", about: "continue in a copy; this session does not change", personal: true, run: (*chat).fork},
 		{name: "/rewind", takes: "VERSION", about: "go back to a version; nothing is removed", personal: true, run: (*chat).rewind},
 		{name: "/prune", takes: "[N]", about: "show the model the last N messages only (10)", personal: true, run: (*chat).prune},
@@ -143,6 +146,30 @@ func (c *chat) showUsage(ctx context.Context, _ string) error {
 		return err
 	}
 	fmt.Fprintln(c.err, c.usageText(s))
+	return nil
+}
+
+func (c *chat) showTools(ctx context.Context, _ string) error {
+	s, err := c.e.Get(ctx, c.info.ID)
+	if err != nil {
+		return err
+	}
+	offered, err := c.e.toolNames(ctx)
+	if err != nil {
+		return err
+	}
+	c.err.status("tools: %s", cmp.Or(c.toolNames(offered, s.Definition()), "none"))
+	return nil
+}
+
+func (c *chat) showVersions(ctx context.Context, _ string) error {
+	commits, err := c.e.Commits(ctx, c.info.ID, 0)
+	if err != nil {
+		return err
+	}
+	for _, commit := range commits {
+		c.err.status("%4d  %s · %s · by %s", commit.Version, ago(commit.At, c.now()), commit.Action, oneLine(cmp.Or(commit.Actor, "nobody")))
+	}
 	return nil
 }
 
@@ -193,14 +220,30 @@ func (c *chat) change(ctx context.Context, a holdfast.Action) error {
 
 func (c *chat) fork(ctx context.Context, arg string) error {
 	child, err := c.e.Fork(ctx, c.info.ID, holdfast.WithName(arg))
+	if err == nil {
+		c.moveTo(child)
+	}
+	return err
+}
+
+func (c *chat) startNew(ctx context.Context, arg string) error {
+	s, err := c.e.Get(ctx, c.info.ID)
 	if err != nil {
 		return err
 	}
+	made, err := c.e.create(ctx, c.program, s.Definition(), arg)
+	if err == nil {
+		c.moveTo(made)
+	}
+	return err
+}
+
+// moveTo continues the conversation in another session.
+func (c *chat) moveTo(s session.Session) {
 	from := c.info
-	c.setSession(child)
+	c.setSession(s)
 	c.unfinished = nil
 	c.err.status("you are in session %s now; the other one is %s", title(c.info), title(from))
-	return nil
 }
 
 // save writes the document to a file that must not exist: a conversation is

@@ -21,13 +21,27 @@ func TestChat_commandsChangeTheSession(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.person = true
-	d.must("one\ntwo\n/rewind 2\n/history\n/usage\n/model offline/echo\n/model\n/prune 1\n", "chat", "--name", "s")
+	d.must("one\ntwo\n/rewind 2\n/history\n/cost\n/model offline/echo\n/model\n/prune 1\n", "chat", "--name", "s")
 	d.tells("version 4 · 2 messages", "the model was asked 2 times", "offline/echo answers", "version 5", "version 6")
 	if out := d.out.String(); strings.Count(out, "\n  one\n") != 1 || strings.Contains(out, "\n  two\n") {
 		t.Errorf("the history after going back is\n%s", out)
 	}
 	if log := d.must("", "sessions", "log", "s"); !strings.Contains(log, "session_rewound") || !strings.Contains(log, "model_changed") {
 		t.Errorf("the log is\n%s", log)
+	}
+}
+
+func TestChat_toolsVersionsAndANewSession(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.person = true
+	d.must("one\n/tools\n/versions\n/new second\ntwo\n/versions\n", "chat", "--name", "s")
+	d.tells("tools: ", "calculator", "file_read", "   1  ", "· create · by cli", "   2  ", "· SendMessage · by cli", "“second” now; the other one is")
+	if first := d.must("", "sessions", "export", "s"); strings.Contains(first, `"content":"two"`) {
+		t.Error("the first session heard what was said to the second")
+	}
+	if second := d.must("", "sessions", "export", "second"); strings.Contains(second, `"content":"one"`) || !strings.Contains(second, `"content":"two"`) {
+		t.Errorf("the new session is\n%s", second)
 	}
 }
 
@@ -86,8 +100,8 @@ func TestChat_whatLooksLikeACommandIsNotSaidUnlessMeant(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.person = true
-	d.must("one\n/rewnd 2\n/usage now\n/help me\n/quit now\n /rewind 1\n// a comment\n/etc/hosts is a file\n", "chat", "--name", "s")
-	d.tells("/rewnd is not a command; /help lists them", "/usage takes no argument", "/help takes no argument", "/quit takes no argument")
+	d.must("one\n/rewnd 2\n/cost now\n/help me\n/quit now\n /rewind 1\n// a comment\n/etc/hosts is a file\n", "chat", "--name", "s")
+	d.tells("/rewnd is not a command; /help lists them", "/cost takes no argument", "/help takes no argument", "/quit takes no argument")
 	exported := d.must("", "sessions", "export", "s")
 	for _, said := range []string{"one", " /rewind 1", "// a comment", "/etc/hosts is a file"} {
 		if !strings.Contains(exported, `"content":"`+said+`"`) {
@@ -102,9 +116,9 @@ func TestChat_whatLooksLikeACommandIsNotSaidUnlessMeant(t *testing.T) {
 func TestChat_linesOfAPipeAreSaidNotObeyed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.must("one\n/rewind 1\n/fork\n/usage of water\n", "chat", "--name", "s")
+	d.must("one\n/rewind 1\n/fork\n/cost of water\n", "chat", "--name", "s")
 	exported := d.must("", "sessions", "export", "s")
-	for _, said := range []string{"/rewind 1", "/fork", "/usage of water"} {
+	for _, said := range []string{"/rewind 1", "/fork", "/cost of water"} {
 		if !strings.Contains(exported, `"content":"`+said+`"`) {
 			t.Errorf("%q was not said", said)
 		}

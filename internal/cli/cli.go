@@ -7,7 +7,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +33,7 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 	defer listening.close()
 	p := &program{
 		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening, failures: newFailures(),
+		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening, redactor: newRedactor(),
 	}
 	p.open = p.openStore
 	return p.run(args)
@@ -47,8 +49,8 @@ type program struct {
 	now        func() time.Time
 	interrupts *interrupts
 	open       func(context.Context, storeURL) (store.Store, error)
-	failures   *failures
-	servers    sync.Map // of tools, by id, that were reached: []tool.Tool
+	redactor   *redactor
+	servers    *sync.Map // of tools, by id, that were reached: their names, []string
 
 	command     *cobra.Command // that runs
 	store       string
@@ -67,8 +69,10 @@ type program struct {
 	permissions permissions
 
 	agentsRun bool // this command runs agents
-	reads     bool // this command makes no store
+	makes     bool // this command makes a store where there is none
 	repair    bool // of the doctor: open a store without what is lost
+
+	config map[string]string // what the user's file sets, by variable
 
 	begun bool // a command's own work has begun: errors are no longer about usage
 }
@@ -82,8 +86,9 @@ func (p *program) run(args []string) (code int) {
 			}
 		}
 	}()
+	p.servers = &sync.Map{}
 	root := p.root()
-	root.SetArgs(args)
+	root.SetArgs(offerChoice(args))
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err != nil && !p.begun {
 		p.json = p.json || asksForJSON(args) // the flags may not have been read
@@ -116,6 +121,7 @@ func (p *program) root() *cobra.Command {
 restart of the machine: leave it at any moment and continue where it was.
 
   holdfast chat                     talk to an agent; every turn is saved
+  holdfast ask "text"               one question, one answer; the session is kept
   holdfast send REF "text"          one turn, from a script
   holdfast run SPEC.yaml            several agents in a pattern, as one session
   holdfast task start "text"        a job with a plan, budgets and approvals
@@ -131,7 +137,7 @@ restart of the machine: leave it at any moment and continue where it was.
 With --server URL, chat, send, run, task, sessions, pending and respond work on the sessions
 of "holdfast serve" on another machine. Files are read here; agents run there.
 
-Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with
+Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with
 HOLDFAST_KEY its key or HOLDFAST_KEY_FILE a file that has it; HOLDFAST_MODEL the model of agents that name none;
 HOLDFAST_USER the user of new sessions; the keys of providers, as "holdfast models list"
 names them; HOLDFAST_NO_WEB no tools that use the web, whatever else is allowed; NO_COLOR no
@@ -144,7 +150,8 @@ failed, 12 file or store I/O, 17 the session's state does not allow it (not foun
 conflict, wrong status, corrupt), 18 not supported or not configured here, 19 waiting for a
 person, 20 budget used up or only part done, 21 interrupted and resumable, 22 cancelled, 70
 a bug in holdfast.`,
-		Version:           thisBuild().String(),
+		Version: thisBuild().String(), Args: refuseUnknown, SuggestionsMinimumDistance: 2,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.begin(cmd) },
@@ -161,24 +168,33 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.sendCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
+	p.addCompletions(root)
 	return root
 }
 
-// reading are the commands that only look: they make no store.
-var reading = []string{
-	"pending", "recover", "sessions list", "sessions show", "sessions log", "sessions history", "sessions diff", "sessions usage",
-	"sessions export", "schedules list", "task list", "task show", "task log", "task watch", "task export",
+// making are the commands that make a store where there is none. All others are
+// about something that is in it.
+var making = []string{
+	"acp", "ask", "chat", "doctor", "run", "serve", "work", "keys create", "schedules create", "sessions copy", "sessions create", "sessions import",
+	"task import", "task rules", "task start",
 }
 
 // begin runs once the command line is parsed.
 func (p *program) begin(cmd *cobra.Command) error {
 	p.command = cmd
-	p.reads = slices.Contains(reading, strings.TrimPrefix(cmd.CommandPath(), "holdfast "))
-	plain := p.noColor || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
-	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""
-	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
+	p.makes = slices.Contains(making, strings.TrimPrefix(cmd.CommandPath(), "holdfast ")) && !cmd.Flags().Changed("session") && !cmd.Flags().Changed("last") && !cmd.Flags().Changed("resume")
 	p.begun = true
+	if !slices.Contains([]string{"version", "completion"}, cmd.Name()) {
+		if err := p.readConfig(); err != nil {
+			return err
+		}
+	}
+	plain := p.noColor || p.isOn("HOLDFAST_NO_COLOR") || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
+	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""
+	p.offline = p.offline || p.isOn("HOLDFAST_OFFLINE")
+	p.tenant = cmp.Or(p.tenant, p.getenv("HOLDFAST_TENANT"))
+	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
 	if p.server != "" && p.store == "" { // said on this command line, so that it is not passed over
 		return p.checkAgainstServer(p.server)
 	}
@@ -188,21 +204,23 @@ func (p *program) begin(cmd *cobra.Command) error {
 // group returns a command that only has commands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{
-		Use: use, Short: short, SuggestionsMinimumDistance: 2,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				text += "; did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return fmt.Errorf("%s", text)
-		},
+		Use: use, Short: short, SuggestionsMinimumDistance: 2, Args: refuseUnknown,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	g.AddCommand(commands...)
 	return g
+}
+
+// refuseUnknown refuses the arguments of a command that only has commands.
+func refuseUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(text)
 }
 
 func (p *program) sessionsCommand() *cobra.Command {

@@ -78,6 +78,7 @@ const againstServer = "HOLDFAST_STORY_SERVER"
 // In the others [!server] marks what a server refuses or does not have, and
 // [file] what is about a store of files.
 var notAgainstServer = map[string]string{
+	"config":      "has no session: settings of this machine",
 	"definitions": "has no session: files of this machine", "settings": "has no session: the settings of a server", "trust": "has no session: folders of this machine",
 	"copy": "between stores", "doctor": "looks into a store", "processes": "looks into the files of a store; processes_sqlite does not",
 	"strands": "in a store without a log, which a server needs for runs",

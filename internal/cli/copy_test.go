@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -159,13 +160,13 @@ func TestStoreURL_sameStore(t *testing.T) {
 	}
 }
 
-func TestNearestScheme_typos(t *testing.T) {
+func TestStoreSchemes_typos(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"sqlit": "sqlite", "sqllite": "sqlite", "SQLite": "sqlite", "postgre": "postgres", "postgress": "postgres", "postgresq": "postgres",
 		"fiel": "file", "inmen": "inmem", "mysql": "", "mongo": "", "https": "", "": "",
 	} {
-		if got := nearestScheme(typed); got != want {
+		if got := document.Nearest(typed, storeSchemes); got != want {
 			t.Errorf("%q is taken for %q, want %q", typed, got, want)
 		}
 	}

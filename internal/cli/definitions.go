@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -131,13 +132,13 @@ func (p *program) checkPaths(ctx context.Context, paths []string) ([]fileReport,
 		}
 		if !info.IsDir() {
 			d, err := definition.Load(path)
-			verdicts = append(verdicts, check(ctx, rt, path, d, err))
+			verdicts = append(verdicts, given.check(ctx, rt, path, d, err))
 			continue
 		}
 		r := p.registry(path)
 		for _, name := range r.Names() {
 			d, err := r.Get(name)
-			verdicts = append(verdicts, check(ctx, rt, r.Path(name), d, err))
+			verdicts = append(verdicts, given.check(ctx, rt, r.Path(name), d, err))
 		}
 		for _, bad := range r.Problems() {
 			verdicts = append(verdicts, fileReport{bad.Path, problems(bad.Err)})
@@ -146,12 +147,23 @@ func (p *program) checkPaths(ctx context.Context, paths []string) ([]fileReport,
 	return verdicts, nil
 }
 
-// check tries a definition: a session is made of it where nobody sees it.
-func check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) fileReport {
-	if err == nil {
-		_, err = rt.Create(ctx, d)
+// check tries a definition: a session is made of it where nobody sees it. A tool
+// that a flag would offer is only missing here.
+func (o *agentSetup) check(ctx context.Context, rt *holdfast.Runtime, path string, d session.Definition, err error) fileReport {
+	if err != nil {
+		return fileReport{path, problems(err)}
 	}
-	return fileReport{path, problems(err)}
+	var missing []session.Problem
+	d.Tools = slices.DeleteFunc(slices.Clone(d.Tools), func(name string) bool {
+		flag := flagFor(name)
+		if flag == "" || o.hasTool(name) {
+			return false
+		}
+		missing = append(missing, session.Problem{Field: "tools", Message: fmt.Sprintf("%q is offered with %s", name, flag), Unconfigured: true})
+		return true
+	})
+	_, err = rt.Create(ctx, d)
+	return fileReport{path, append(problems(err), missing...)}
 }
 
 // problems returns all that an error says is wrong.

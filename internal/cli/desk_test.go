@@ -53,7 +53,7 @@ func (d *desk) program(in io.Reader) *program {
 	}
 	p := &program{
 		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
-		getenv: func(name string) string { return d.env[name] }, environ: environ, now: time.Now, failures: newFailures(),
+		getenv: func(name string) string { return d.env[name] }, environ: environ, now: time.Now, redactor: newRedactor(),
 		interrupts: &interrupts{signals: d.signals, catch: func() {}, release: func() {}},
 		open: func(context.Context, storeURL) (store.Store, error) {
 			if d.open != nil {

@@ -9,13 +9,14 @@ import (
 )
 
 // editor reads lines from a person's terminal: arrow keys and the usual control
-// keys edit the line, up and down bring earlier ones back, and what is pasted
-// is one piece of text. The terminal is in raw mode only while a line is read.
+// keys edit the line, up and down bring earlier ones back, also those of earlier
+// chats, Tab completes commands and file names, and what is pasted is one piece
+// of text. The terminal is in raw mode only while a line is read.
 type editor struct {
 	in      *input
 	out     *screen
 	keys    *keyboard
-	history term.History // of this program only
+	history *lineHistory
 
 	mu     sync.Mutex
 	before *term.State // guarded by mu; nil: the terminal is as it was found
@@ -28,12 +29,18 @@ func (p *program) editor() *editor {
 	if !p.in.terminal || !p.out.terminal || p.in.file == nil || p.getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &editor{in: p.in, out: p.out, keys: &keyboard{from: p.in, to: p.out}}
+	return &editor{in: p.in, out: p.out, keys: &keyboard{from: p.in, to: p.out}, history: &lineHistory{}}
 }
+
+// message reads what a person says to the agent, which can be brought back later.
+func (e *editor) message(prompt string) (string, error) { return e.line(prompt, e.history) }
+
+// response reads what a person says about something else.
+func (e *editor) response(prompt string) (string, error) { return e.line(prompt, &lineHistory{}) }
 
 // line returns what a person types at the prompt. Ctrl-C drops what was typed; with
 // nothing typed it ends the input, as Ctrl-D does: io.EOF.
-func (e *editor) line(prompt string) (string, error) {
+func (e *editor) line(prompt string, history *lineHistory) (string, error) {
 	if err := e.open(); err != nil {
 		return "", err
 	}
@@ -42,10 +49,7 @@ func (e *editor) line(prompt string) (string, error) {
 		e.keys.begin()
 		// A Terminal that has seen Ctrl-C reports it for ever.
 		t := term.NewTerminal(e.keys, prompt)
-		if e.history == nil {
-			e.history = t.History
-		}
-		t.History = e.history
+		t.History, t.AutoCompleteCallback = history, completeAtTab
 		if columns := e.out.width(); columns > 0 {
 			if err := t.SetSize(columns, 24); err != nil {
 				return "", fmt.Errorf("size terminal: %w", err)
@@ -64,6 +68,15 @@ func (e *editor) line(prompt string) (string, error) {
 			return "", err
 		}
 	}
+}
+
+// completeAtTab completes the word before the cursor.
+func completeAtTab(line string, pos int, key rune) (string, int, bool) {
+	if key != '\t' {
+		return "", 0, false
+	}
+	more := completeLine(line[:pos])
+	return line[:pos] + more + line[pos:], pos + len(more), true
 }
 
 func (e *editor) open() error {
@@ -87,6 +100,9 @@ func (e *editor) close() {
 		return
 	}
 	e.mu.Lock()
+	if !e.closed {
+		e.history.close()
+	}
 	e.closed = true
 	e.mu.Unlock()
 	e.restore()

@@ -36,6 +36,9 @@ func sitWith(t *testing.T, env map[string]string) *sitting {
 	t.Helper()
 	ours, theirs := terminal(t, 80)
 	s := &sitting{t: t, env: env, keys: ours, tty: theirs, shown: newTranscript()}
+	if env["XDG_DATA_HOME"] == "" {
+		env["XDG_DATA_HOME"] = t.TempDir()
+	}
 	s.found = s.modes()
 	s.cmd = s.holdfast("chat", "--name", "s")
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirs, theirs, theirs
@@ -175,6 +178,31 @@ func TestChat_linesAreEditedAndComeBack(t *testing.T) {
 	s.press("\x04")
 	s.ends(exitOK)
 	s.hears("hello world!", "hello world?")
+}
+
+// Tab completes commands and file names, and lines of an earlier chat come back.
+func TestChat_tabCompletesAndLinesOutliveTheProgram(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	start := func() *sitting {
+		return sitWith(t, map[string]string{"HOLDFAST_STORE": "file:" + t.TempDir(), "HOLDFAST_OFFLINE_PACE": "0s", "XDG_DATA_HOME": data})
+	}
+	s := start()
+	s.press("/hel\t\r")
+	s.shown.waitAfter(t, "Everything else is sent to the agent", "› ")
+	s.press("see editor_linux_t\t!\r")
+	s.saved("2")
+	s.press("\x04")
+	s.ends(exitOK)
+	s.hears("see editor_linux_test.go!")
+	again := start()
+	again.press("\x1b[A\x7f?\r")
+	again.saved("2")
+	again.press("\x1b[A\x1b[A\x1b[A")
+	again.shown.wait(t, "/help")
+	again.press("\x15\x04")
+	again.ends(exitOK)
+	again.hears("see editor_linux_test.go?")
 }
 
 func TestChat_interruptWhileTypingDropsTheLineThenLeaves(t *testing.T) {

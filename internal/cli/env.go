@@ -39,6 +39,7 @@ type sessions interface {
 	Watch(ctx context.Context, id string, after int64) iter.Seq2[session.LogEntry, error]
 	Follow(ctx context.Context, id string, after int64) iter.Seq2[holdfast.Update, error]
 	Diff(ctx context.Context, id string, from, to int64) ([]session.LogEntry, error)
+	Commits(ctx context.Context, id string, after int64) ([]store.CommitInfo, error)
 
 	Pending(ctx context.Context, q holdfast.PendingQuery) (holdfast.PendingPage, error)
 	Respond(ctx context.Context, id string, r session.Response) error
@@ -137,7 +138,7 @@ func (p *program) storeURL() (storeURL, error) {
 // runtime runs agents on a store with what this command line gives them. The
 // secrets, keys of providers among them, never reach the store.
 func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]string, who holdfast.Identity) (*holdfast.Runtime, error) {
-	p.failures.setSecrets(secrets)
+	p.redactor.setSecrets(secrets)
 	permissions, err := p.newPermissions(st)
 	if err != nil {
 		return nil, err
@@ -159,7 +160,6 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 		MCP:          p.dial,
 		Models:       given.models,
 		DefaultModel: given.model,
-		Backoff:      backoff,
 		Offline:      p.offline,
 		Tools:        given.tools,
 		Skills:       given.skills.texts(),

@@ -99,7 +99,7 @@ func startStoryServer(args []string) (url, key string, stop func() int) {
 	signals := make(chan os.Signal, 1)
 	p := &program{
 		in: newInput(bytes.NewReader(nil)), out: newScreen(io.Discard), err: newScreen(tell), getenv: os.Getenv, environ: os.Environ(), now: time.Now,
-		interrupts: &interrupts{signals: signals, catch: func() {}, release: func() {}}, failures: newFailures(),
+		interrupts: &interrupts{signals: signals, catch: func() {}, release: func() {}}, redactor: newRedactor(),
 	}
 	p.open = p.openStore
 	args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, "--tenant=") })

@@ -24,6 +24,16 @@ func newInput(r io.Reader) *input {
 	return &input{Reader: bufio.NewReader(r), file: file, terminal: isTerminal(r)}
 }
 
+// piped reports that somebody may have put something into standard input: it is a
+// pipe or a file, and not merely closed.
+func (in *input) piped() bool {
+	if in.file == nil {
+		return true
+	}
+	info, err := in.file.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
+}
+
 // readLine returns the next line without its end. The last one needs no newline.
 func (in *input) readLine() (string, error) {
 	text, err := in.ReadString('\n')

@@ -237,10 +237,10 @@ func (j *job) attend(ctx context.Context, h *env, before *course, pass func(*hol
 // hide takes the values of keys out of the result, as they are in the session.
 func (j *job) hide() {
 	r := &j.result
-	r.LastResponse, r.Error = j.failures.redact(r.LastResponse), j.failures.redact(r.Error)
+	r.LastResponse, r.Error = j.redactor.redact(r.LastResponse), j.redactor.redact(r.Error)
 	if r.Question != nil {
 		q := *r.Question
-		q.Prompt, q.ContextDisplay = j.failures.redact(q.Prompt), j.failures.redact(q.ContextDisplay)
+		q.Prompt, q.ContextDisplay = j.redactor.redact(q.Prompt), j.redactor.redact(q.ContextDisplay)
 		r.Question = &q
 	}
 }

@@ -109,8 +109,6 @@ func (k *keyboard) take(b byte) (ends bool) {
 		k.escape = append(k.escape, b)
 	case k.pasting:
 		k.pasted(b)
-	case b == '\t':
-		k.add(tab)
 	case b < ' ' || b == 0x7f:
 		return k.control(b)
 	default:

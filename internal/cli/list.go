@@ -151,7 +151,7 @@ func (e *env) listKept(ctx context.Context, q store.Query, keep func(session.Inf
 }
 
 func (p *program) printPage(ctx context.Context, e *env, page store.Page) error {
-	if err := p.printInfos(page.Items, e.interrupted(ctx)); err != nil {
+	if err := p.printInfos(ctx, e, page.Items); err != nil {
 		return err
 	}
 	if len(page.Items) == 0 && !p.json && len(page.Corrupt) == 0 {
@@ -196,13 +196,14 @@ func (e *env) interrupted(ctx context.Context) func(session.Info) bool {
 }
 
 // printInfos prints a table of sessions, or their headers.
-func (p *program) printInfos(infos session.Infos, interrupted func(session.Info) bool) error {
+func (p *program) printInfos(ctx context.Context, e *env, infos session.Infos) error {
 	if p.json {
 		return p.printJSON(infos)
 	}
 	if len(infos) == 0 {
 		return nil
 	}
+	interrupted := e.interrupted(ctx)
 	t := table{head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, flex: 2}
 	jobs := slices.ContainsFunc(infos, func(i session.Info) bool { return i.Workflow != nil || i.Task != nil })
 	if jobs {
@@ -228,8 +229,12 @@ func (p *program) printInfos(infos session.Infos, interrupted func(session.Info)
 		if i.Workflow != nil { // a run has several agents, in a pattern
 			name, kind, agent = cmp.Or(name, i.Workflow.Name), kind+" "+i.Workflow.Pattern, ""
 		}
+		shown := cell{oneLine(name), bold}
+		if name == "" {
+			shown = cell{e.titleOf(ctx, i), dim}
+		}
 		row := []cell{
-			{shortID(i.ID), cyan}, {oneLine(kind), plain}, {oneLine(name), bold}, {oneLine(agent), plain}, status,
+			{shortID(i.ID), cyan}, {oneLine(kind), plain}, shown, {oneLine(agent), plain}, status,
 			{strconv.FormatInt(i.Version, 10), plain}, {strconv.Itoa(i.MessageCount), plain}, {ago(i.UpdatedAt, p.now()), dim},
 		}
 		if jobs {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,7 +119,78 @@ func changeText(c session.Change) string {
 	if text, ok := runChangeText(c); ok {
 		return text
 	}
+	if text, ok := turnChangeText(c); ok {
+		return text
+	}
 	return shortened(changeData(c), 80)
+}
+
+// turnChangeText describes a change of a turn, or of a session's header.
+func turnChangeText(c session.Change) (text string, ok bool) {
+	said := func(parts ...string) (string, bool) {
+		return oneLine(strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")), true
+	}
+	switch c := c.(type) {
+	case session.ExecutionStarted, session.ExecutionWaiting:
+		return "", true
+	case session.ExecutionContinued:
+		switch {
+		case c.Recovery:
+			return "by another process", true
+		case c.Retry:
+			return "tried again", true
+		}
+		return "", true
+	case session.InferenceAnswered:
+		return said(c.Model, spentText(c.Usage, c.Cost))
+	case session.InferenceFailed:
+		return said(c.Model, failureText(c.Errors))
+	case session.ToolStarted:
+		return said(c.ToolName)
+	case session.ToolFinished:
+		failed := ""
+		if c.IsError {
+			failed = "failed"
+		}
+		return said(c.ToolName, failed)
+	case session.StepFinished:
+		return said(strings.ReplaceAll(string(c.Type), "_", " "), failureText(c.Errors))
+	case session.ExecutionFinished:
+		stopped := ""
+		if c.Stop != nil && string(c.Stop.Reason) != string(c.Status) {
+			stopped = cmp.Or(c.Stop.Message, string(c.Stop.Reason))
+		}
+		return said(string(c.Status), stopped, failureText(c.Errors))
+	case session.CallPending:
+		return said(string(c.Call.Kind), c.Call.Tool, shortened(c.Call.Prompt, 80))
+	case session.CallResponded:
+		return said(string(c.Response.Action), shortened(c.Response.Text, 80))
+	case session.StatusChanged:
+		return said(string(c.Status), c.Reason)
+	case session.NameChanged:
+		return said(c.Name)
+	case session.ModelChanged:
+		return said(c.Model)
+	case session.MetadataWritten:
+		return said(c.Key, shortened(string(c.Value), 80))
+	case session.MetadataRemoved:
+		return said(c.Key)
+	case session.VariableStored:
+		return said(c.Key, shortened(string(c.Value), 80))
+	case session.VariableDeleted:
+		return said(c.Key)
+	case session.InboxTaken:
+		return said(strings.ReplaceAll(c.ItemKind, "_", " "))
+	}
+	return "", false
+}
+
+// failureText returns the last of some failures, "" for none.
+func failureText(all []session.Failure) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return shortened(all[len(all)-1].Message, 80)
 }
 
 // runChangeText describes a change of a workflow run.

@@ -56,7 +56,7 @@ It needs a store that can be searched.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Limit, "limit", 0, "at most `N` (default 5)")
 	f.StringVar(&mode, "mode", string(memory.Hybrid), "compare by `MODE`: hybrid, keyword (words alone) or semantic (meaning alone)")
-	f.Float64Var(&threshold, "threshold", 0.7, "how well a passage must match, from `0` to 1: the share of the query's words it contains, or how close its meaning is")
+	f.Float64Var(&threshold, "threshold", memory.DefaultThreshold, "how well a passage must match, from `0` to 1: the share of the query's words it contains, or how close its meaning is")
 	f.StringSliceVar(&scopes, "scope", nil, "where to look, as `SCOPE`[,…]: session, user, agent (default session)")
 	f.BoolVar(&o.IncludeCleared, "cleared", false, "also what a clear or a rewind removed from the transcript")
 	return cmd

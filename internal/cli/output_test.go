@@ -104,7 +104,7 @@ func TestOutput_thatCannotBeWrittenIsAnError(t *testing.T) {
 	var errs bytes.Buffer
 	p := &program{
 		in: newInput(strings.NewReader("hello\n")), out: newScreen(fullDisk{}), err: newScreen(&errs), getenv: func(string) string { return "" },
-		now: time.Now, failures: newFailures(), interrupts: &interrupts{signals: d.signals, catch: func() {}, release: func() {}},
+		now: time.Now, redactor: newRedactor(), interrupts: &interrupts{signals: d.signals, catch: func() {}, release: func() {}},
 		open: func(context.Context, storeURL) (store.Store, error) { return d.store.Handle(), nil },
 	}
 	if code := p.run([]string{"--store", "inmem:", "chat", "--model", "offline/echo"}); code != exitIO || !strings.Contains(errs.String(), "no space left on device") {

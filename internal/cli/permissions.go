@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
@@ -121,12 +122,12 @@ func (p *program) newPermissions(st store.Store) (*holdfast.Permissions, error) 
 
 // newRules opens the rules of workspaces, which the store keeps, and those of
 // the user, which a file keeps.
-func (p *program) newRules(rt *holdfast.Runtime) *task.Rules {
-	c := task.RulesConfig{Warn: p.warnEarly}
+func (p *program) newRules(rt *holdfast.Runtime) *rules.Store {
+	c := rules.Config{Warn: p.warnEarly}
 	if dir, err := userDir(); err == nil {
-		c.Profile, c.Trust = filepath.Join(dir, "permissions.json"), task.NewTrust(filepath.Join(dir, "trust.json"))
+		c.Profile, c.Trust = filepath.Join(dir, "permissions.json"), rules.NewTrust(filepath.Join(dir, "trust.json"))
 	}
-	return task.NewRules(rt, c)
+	return rules.New(rt, c)
 }
 
 // userDir is where the user's own rules and trust are, outside every workspace.
@@ -144,9 +145,5 @@ func workspaceAt(dir string) (task.Workspace, error) {
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return task.Workspace{}, &session.InvalidError{Field: "workspace", Reason: fmt.Sprintf("%s is not a folder", dir)}
 	}
-	resolved, err := filepath.EvalSymlinks(root) // the engine compares paths without links
-	if err != nil {
-		return task.Workspace{}, err
-	}
-	return task.Workspace{ID: root, Root: resolved, Capabilities: map[string]bool{"shell": true, "delete": true}}, nil
+	return task.Workspace{ID: root, Root: root, Capabilities: map[string]bool{"shell": true, "delete": true}}.Resolved()
 }

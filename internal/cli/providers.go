@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/catalog"
+	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/llm/tiktoken"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -70,6 +71,24 @@ func (s providers) Model(name string) (llm.Model, error) {
 		return nil, s.wrong
 	}
 	return s.Catalog.Model(name)
+}
+
+// defaultModels are the models of providers that answer where nobody names one:
+// of each provider one that does well at a middling price.
+var defaultModels = map[string]string{"anthropic": "anthropic/claude-sonnet-5-5", "openai": "openai/gpt-5.4"}
+
+// defaultModel returns the model of agents that name none, and why it is that
+// one: a setting, the key of a provider, or nothing at all.
+func (p *program) defaultModel(given providers) (model, from string) {
+	if model := p.getenv("HOLDFAST_MODEL"); model != "" {
+		return model, "HOLDFAST_MODEL"
+	}
+	for _, status := range given.Providers() {
+		if model, ok := defaultModels[status.Name]; ok && p.getenv(status.KeyEnv) != "" && !p.offline && given.wrong == nil {
+			return model, status.KeyEnv
+		}
+	}
+	return offline.Name, "default"
 }
 
 // leastSecret is how long a value must be to be masked: shorter ones turn up by

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
@@ -63,6 +64,7 @@ func (p *program) hint(err error) string {
 		resting     *restError
 		waits       *waitingError
 		live        *liveRunError
+		nearly      *nearlyError
 	)
 	if hint := serverHint(err); hint != "" {
 		return hint
@@ -97,8 +99,16 @@ func (p *program) hint(err error) string {
 		return "give more characters of the id; see: holdfast sessions list"
 	case errors.As(err, &corrupt):
 		return "the file was not changed; see: holdfast doctor"
+	case errors.As(err, &nearly):
+		return fmt.Sprintf("did you mean %q?", nearly.near)
+	case errors.As(err, &missing) && missing.What == "session" && p.command != nil && strings.HasPrefix(p.command.CommandPath(), "holdfast task"):
+		return "list the tasks with: holdfast task list"
 	case errors.As(err, &missing) && missing.What == "session" && len(missing.ID) < 4:
 		return "the beginning of an id needs 4 characters or more; list all sessions with: holdfast sessions list --all"
+	case errors.As(err, &missing) && missing.What == "pending call of session":
+		return "see what waits for a response: holdfast pending"
+	case errors.As(err, &missing) && missing.What == "definition":
+		return "see the agents there are: holdfast definitions list"
 	case errors.As(err, &missing) && missing.What == "store":
 		return "is --store right? This command makes no store; a chat, a run or a task does"
 	case errors.As(err, &missing) && missing.What == "session":

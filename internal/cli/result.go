@@ -216,7 +216,7 @@ func (j *job) explain(err error) error {
 	if j.result.SessionID == "" {
 		return err
 	}
-	return &passError{err: err, text: j.failures.redact(err.Error()), next: j.next(j.result.SessionID)}
+	return &passError{err: err, text: j.redactor.redact(err.Error()), next: j.next(j.result.SessionID)}
 }
 
 // issuesText is why a spec cannot be run, for a file.
@@ -286,7 +286,7 @@ func (j *job) answer(ctx context.Context, q workflow.HITLState) (string, error) 
 	defer e.close()
 	text, err := waitFor(ctx, func() (string, error) {
 		if e != nil {
-			return e.line("> ")
+			return e.response("> ")
 		}
 		fmt.Fprint(j.err, "> ")
 		return j.in.readLine()
@@ -312,7 +312,7 @@ func (j *job) showWaiting() {
 	}
 	for _, p := range j.result.Waiting {
 		if p.Kind != session.PendingQuestion {
-			j.err.status("\n? %s · %s", p.Unit, oneLine(j.failures.redact(waitText(p))))
+			j.err.status("\n? %s · %s", p.Unit, oneLine(j.redactor.redact(waitText(p))))
 			fmt.Fprintf(j.err, "%s %s, then: %s\n", j.err.paint(dim, "respond with:"), respondCommand(j.result.SessionID, p), j.next(j.result.SessionID))
 		}
 	}
@@ -327,7 +327,7 @@ func respondCommand(id string, p session.PendingCall) string {
 // showQuestion shows what a person is asked and, where nobody waits for the
 // answer here, how to give it.
 func (j *job) showQuestion(q workflow.HITLState, all []workflow.HITLState, how bool) {
-	fmt.Fprint(j.err, j.failures.redact(j.questionText(j.err, q)))
+	fmt.Fprint(j.err, j.redactor.redact(j.questionText(j.err, q)))
 	if !how {
 		return
 	}

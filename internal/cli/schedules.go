@@ -57,6 +57,9 @@ A process that works on the store sends it ("holdfast work" or "holdfast serve")
 however many there are. --catch-up says what to do about times that passed while there
 was none: skip what is more than a minute late, send one for all of them, or all.`,
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+			if (to == "") == (agent == "") {
+				return &session.InvalidError{Field: "schedule", Reason: "give --session REF or --agent NAME, one of the two"}
+			}
 			want := want
 			want.Tenant, want.UserID, want.Text, want.CatchUp = e.tenant, p.user, args[0], schedule.CatchUp(catchUp)
 			if to != "" {

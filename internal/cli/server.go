@@ -23,7 +23,7 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"chat", "send", "pending", "pending show", "respond", "run", "task", "sessions", "open", "keys", "schedules", "nodes",
+	"chat", "send", "acp", "pending", "pending show", "respond", "run", "task", "sessions", "open", "keys", "schedules", "nodes",
 }
 
 // hereOnly are the commands that work on a store or on files of this machine, and
@@ -209,6 +209,14 @@ func (e *env) create(ctx context.Context, p *program, def session.Definition, na
 		opts = append(opts, holdfast.WithUser(user))
 	}
 	return e.Create(ctx, def, opts...)
+}
+
+// toolNames are the tools that all agents are offered.
+func (e *env) toolNames(ctx context.Context) ([]string, error) {
+	if e.server != nil {
+		return e.server.Tools(ctx)
+	}
+	return e.tools.Names(), nil
 }
 
 // userName is the owner of new sessions.

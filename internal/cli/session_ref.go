@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 const refHelp = "REF is a session's id, the beginning of it (4 characters or more) or its name."
@@ -38,6 +41,40 @@ func continueCommand(kind session.Kind, id string) string {
 	}
 	return "holdfast chat --session " + shortID(id)
 }
+
+// maxNames is how many sessions are looked at for a name that was meant.
+const maxNames = 200
+
+// Resolve finds a session. Where there is none, the error knows a name that was
+// likely meant.
+func (e *env) Resolve(ctx context.Context, ref string) (session.Info, error) {
+	info, err := e.sessions.Resolve(ctx, ref)
+	if !errors.Is(err, session.ErrNotFound) {
+		return info, err
+	}
+	page, failed := e.List(ctx, store.Query{Kinds: session.Kinds(), Limit: maxNames})
+	if failed != nil {
+		return info, err // what was looked for says more
+	}
+	var names []string
+	for _, i := range page.Items {
+		if i.Name != "" {
+			names = append(names, i.Name)
+		}
+	}
+	if near := document.Nearest(ref, names); near != "" {
+		err = &nearlyError{err, near}
+	}
+	return info, err
+}
+
+// nearlyError is a session that is not there, and one whose name is nearly that.
+type nearlyError struct {
+	error
+	near string
+}
+
+func (e *nearlyError) Unwrap() error { return e.error }
 
 // onSession makes the work of a command whose first argument is a REF.
 func (p *program) onSession(work func(ctx context.Context, e *env, i session.Info, args []string) error) func(*cobra.Command, []string) error {

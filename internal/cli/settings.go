@@ -59,7 +59,7 @@ func (p *program) fillFlags(flags *pflag.FlagSet, path string) error {
 		if f.Changed {
 			return
 		}
-		name := "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variableOf(f.Name)
 		if text := p.getenv(name); text != "" {
 			errs = append(errs, setFlag(flags, f, name, []string{text}))
 		} else if there {
@@ -107,6 +107,12 @@ func readSettings(path string) (map[string][]string, error) {
 	data, err := document.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	if !slices.ContainsFunc(strings.Split(string(data), "\n"), func(line string) bool {
+		line = strings.TrimSpace(line)
+		return line != "" && !strings.HasPrefix(line, "#")
+	}) {
+		return settings, nil
 	}
 	root, err := document.Parse(data, document.Options{})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/document"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -27,6 +28,8 @@ type storeURL struct {
 
 // storeKinds names the stores in help and errors.
 const storeKinds = "sqlite:FILE, file:DIR, postgres://…, strands:DIR and inmem:"
+
+var storeSchemes = []string{"sqlite", "postgres", "postgresql", "file", "strands", "inmem"}
 
 // String returns the URL without a password.
 func (u storeURL) String() string {
@@ -71,42 +74,10 @@ func (p *program) parseStoreURL(text string) (storeURL, error) {
 		}
 		return storeURL{scheme: "postgres", path: text}, nil
 	}
-	if near := nearestScheme(scheme); near != "" {
+	if near := document.Nearest(scheme, storeSchemes); near != "" {
 		return refuse("%q is not a kind of store; did you mean %s:?", scheme+":", near)
 	}
 	return refuse("%q is not a kind of store; known are %s", scheme+":", storeKinds)
-}
-
-// nearestScheme returns the scheme that somebody who mistyped meant, or "".
-func nearestScheme(typed string) string {
-	for _, scheme := range []string{"sqlite", "postgres", "postgresql", "file", "strands", "inmem"} {
-		if editDistance(strings.ToLower(typed), scheme) <= 2 {
-			return scheme
-		}
-	}
-	return ""
-}
-
-// editDistance returns how many letters must be added, left out or changed to make one
-// word of another.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := before
-			if a[i] != b[j] {
-				changed++
-			}
-			before = row[j+1]
-			row[j+1] = min(changed, before+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // localStoreURL returns a store in the file system; an empty path means one of that
@@ -142,7 +113,7 @@ func (p *program) openStore(ctx context.Context, u storeURL) (store.Store, error
 		}
 		shown.report(done, total)
 	}
-	if p.reads && u.missing() {
+	if !p.makes && u.missing() {
 		switch {
 		case p.store != "":
 			return nil, &session.NotFoundError{What: "store", ID: u.String()}

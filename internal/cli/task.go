@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/interop/taskruntime"
+	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 	taskkit "github.com/holdfast-dev/holdfast/task/kit"
@@ -74,7 +75,7 @@ type workshop struct {
 	h     *env
 	x     *task.Executor
 	tools *taskkit.Registry
-	rules *task.Rules
+	rules *rules.Store
 }
 
 // close ends the tools of tasks.

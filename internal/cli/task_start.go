@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
@@ -97,13 +98,12 @@ func (p *program) checkTaskModel(h *env, model string) error {
 	if h.server != nil {
 		return nil
 	}
-	model = cmp.Or(model, p.getenv("HOLDFAST_MODEL"))
-	if model == "" {
+	if model == "" && h.model == offline.Name && p.getenv("HOLDFAST_MODEL") == "" {
 		return &unavailableError{
-			what: "a task needs a model and none is named", remedy: "give --model or set HOLDFAST_MODEL; \"holdfast models list\" shows them",
+			what: "a task needs a model and none is named", remedy: "give --model or \"holdfast config set model …\", or set the key of a provider; see: holdfast models list",
 		}
 	}
-	_, err := h.models.Model(model)
+	_, err := h.models.Model(cmp.Or(model, h.model))
 	return err
 }
 

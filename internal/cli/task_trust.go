@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/permission"
+	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/task"
 )
 
 func (p *program) taskTrustCommand() *cobra.Command {
@@ -31,7 +31,7 @@ directory unless you say otherwise.
 		if err != nil {
 			return err
 		}
-		trust, root := task.NewTrust(filepath.Join(dir, "trust.json")), "."
+		trust, root := rules.NewTrust(filepath.Join(dir, "trust.json")), "."
 		if len(args) > 0 {
 			root = args[0]
 		}
@@ -70,13 +70,13 @@ type trustChange struct {
 	Rules   []session.Rule `json:"rules,omitempty"`
 }
 
-func (p *program) listTrusted(trust *task.Trust) error {
+func (p *program) listTrusted(trust *rules.Trust) error {
 	all, err := trust.List()
 	if err != nil {
 		return err
 	}
 	if p.json {
-		return p.printJSON(append([]task.TrustedWorkspace{}, all...))
+		return p.printJSON(append([]rules.Trusted{}, all...))
 	}
 	if len(all) == 0 {
 		p.err.status("no workspace is trusted")

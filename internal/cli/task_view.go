@@ -237,7 +237,7 @@ func (v *taskView) say(format string, args ...any) {
 }
 
 // hearing is how long the view waits for what was written last.
-const hearing = 2 * time.Second
+const hearing = 10 * time.Second
 
 // hearOut waits until all that is written has been heard of.
 func (v *taskView) hearOut(ctx context.Context) {

@@ -30,8 +30,11 @@ func (p *program) dial(ctx context.Context, server session.MCPServer) ([]tool.To
 	if err != nil {
 		return nil, nil, err
 	}
-	tools = p.failures.watchTools(tools)
-	p.servers.Store(server.ID, tools)
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Spec().Name
+	}
+	p.servers.Store(server.ID, names)
 	return tools, link, nil
 }
 
@@ -83,7 +86,7 @@ func (p *program) openTools(st store.Store) (_ *toolbox, err error) {
 		}
 		all = append(all, pages...)
 	}
-	box.tools, err = tool.NewSet(p.failures.watchTools(all)...)
+	box.tools, err = tool.NewSet(all...)
 	return box, err
 }
 
@@ -101,25 +104,36 @@ func (b *toolbox) close() error {
 	return errors.Join(errs...)
 }
 
-// toolNames returns what an agent can call here, for a person to know. A server that
-// was not reached yet is named in place of its tools.
-func (p *program) toolNames(box *toolbox, def session.Definition) string {
-	names := box.tools.Select(def.Tools, def.ToolsDeny).Names()
+// spawnTool is the tool that gives work to a subagent.
+const spawnTool = "spawn_subagent"
+
+// toolNames returns what an agent can call, for a person to know, of the tools
+// that all agents are offered. A tool server that was not reached yet is named
+// in place of its tools.
+func (p *program) toolNames(offered []string, def session.Definition) string {
+	var names []string
+	use := func(offered []string) {
+		for _, name := range offered {
+			if (def.Tools == nil || slices.Contains(def.Tools, name)) && !slices.Contains(def.ToolsDeny, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	use(offered)
 	for _, server := range def.MCP {
-		offered, _ := p.servers.Load(server.ID)
-		tools, reached := offered.([]tool.Tool)
-		set, err := tool.NewSet(tools...)
-		if !reached || err != nil {
+		value, _ := p.servers.Load(server.ID)
+		served, reached := value.([]string)
+		if !reached {
 			names = append(names, "those of the server "+server.ID)
 			continue
 		}
-		names = append(names, set.Select(def.Tools, def.ToolsDeny).Names()...)
+		use(served)
 	}
 	if own := "memory_"; def.Memory != nil && def.Memory.Tools && (def.Tools == nil || slices.ContainsFunc(def.Tools, func(name string) bool { return strings.HasPrefix(name, own) })) {
 		names = append(names, "its memory")
 	}
-	if spawn := "spawn_subagent"; len(def.Subagents) > 0 && !slices.Contains(def.ToolsDeny, spawn) {
-		names = append(names, spawn+" for "+strings.Join(def.Subagents, " and "))
+	if len(def.Subagents) > 0 && !slices.Contains(def.ToolsDeny, spawnTool) {
+		names = append(names, spawnTool+" for "+strings.Join(def.Subagents, " and "))
 	}
 	return strings.Join(names, ", ")
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-dev/holdfast/internal/document"
 )
 
 // usageError is a command line that cannot be understood.
@@ -32,7 +34,16 @@ func newUsageError(cmd *cobra.Command, err error) *usageError {
 	u := &usageError{command: cmd.CommandPath(), err: err}
 	_, takes, _ := strings.Cut(cmd.Use, " ")
 	given := cmd.Flags().NArg()
-	switch invalid := (*pflag.InvalidValueError)(nil); {
+	var (
+		invalid *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
+		u.err = fmt.Errorf("unknown flag: --%s", unknown.GetSpecifiedName())
+		if near := document.Nearest(unknown.GetSpecifiedName(), namesOf(cmd)); near != "" {
+			u.err = fmt.Errorf("%w; did you mean --%s?", u.err, near)
+		}
 	case errors.As(err, &invalid):
 		u.err = checkFlag(invalid)
 	case strings.HasPrefix(err.Error(), "accepts "): // the wrong number of arguments
@@ -42,6 +53,13 @@ func newUsageError(cmd *cobra.Command, err error) *usageError {
 		u.err = fmt.Errorf("%s takes no arguments; this has %q", u.command, cmd.Flags().Arg(0))
 	}
 	return u
+}
+
+// namesOf lists the flags of a command.
+func namesOf(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
 }
 
 func countArguments(n int) string {

@@ -53,7 +53,7 @@ func (v *view) hear(e workflow.Event) {
 	v.id = e.SessionID
 	if v.json {
 		if raw, err := session.JSON(e); err == nil {
-			fmt.Fprintf(v.err, "%s\n", v.failures.redact(string(raw)))
+			fmt.Fprintf(v.err, "%s\n", v.redactor.redact(string(raw)))
 		}
 		return
 	}
@@ -87,7 +87,7 @@ func (v *view) update(u holdfast.Update) {
 	changes := v.course.update(u)
 	if u.Delta != nil {
 		if p := v.course.pieces[u.Delta.Unit]; p != nil {
-			p.writing = v.failures.redact(p.writing)
+			p.writing = v.redactor.redact(p.writing)
 		}
 	}
 	switch {

@@ -39,7 +39,7 @@ func (v *view) kept(c projector.Change) string {
 	case i.Status != nil && i.Status.Event == (session.BudgetWarned{}).Kind() && c.Op == projector.Added:
 		return v.err.paint(yellow, "warning:") + fmt.Sprintf(" %v: %v of %v used", i.Status.Name, i.Status.Used, i.Status.Limit)
 	case v.verbose && i.Work != nil && c.Op == projector.Finished && i.Work.State == projector.WorkFinished && i.Work.Agent != "":
-		return v.err.paint(dim, i.Unit) + "\n" + setIn(printable(v.failures.redact(v.course.pieces[i.Unit].answer)))
+		return v.err.paint(dim, i.Unit) + "\n" + setIn(printable(v.redactor.redact(v.course.pieces[i.Unit].answer)))
 	}
 	return ""
 }

@@ -73,7 +73,7 @@ func TestView_drawsInPlace(t *testing.T) {
 			data, _ := io.ReadAll(ours) // ends with an error when the other end is closed
 			shown <- string(data)
 		}()
-		p := &program{err: newScreen(theirs), getenv: func(string) string { return "" }, failures: newFailures()}
+		p := &program{err: newScreen(theirs), getenv: func(string) string { return "" }, redactor: newRedactor()}
 		play(p.view(s, newCourse(), false), s)
 		if err := theirs.Close(); err != nil {
 			t.Fatal(err)

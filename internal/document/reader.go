@@ -164,27 +164,32 @@ var separators = strings.NewReplacer("_", "", "-", "")
 
 func fold(name string) string { return separators.Replace(strings.ToLower(name)) }
 
-// distance counts the letters to add, drop or change between two words. Words
-// whose lengths alone are too far apart are not compared.
+// distance counts the letters to add, drop or change between two words; two
+// neighbours that changed places count once. Words whose lengths alone are too
+// far apart are not compared.
 func distance(a, b string, most int) int {
 	if max(len(a), len(b))-min(len(a), len(b)) >= most {
 		return most
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			rows[i][j] = min(change, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }

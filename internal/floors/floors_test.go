@@ -38,9 +38,13 @@ var building = map[string]place{
 	// The one reader of files that somebody else put there.
 	"internal/regular": {floor: 0},
 
+	// What a search knows about words.
+	"internal/language": {floor: 0},
+
 	"store":           {floor: 1},
 	"store/holder":    {floor: 1},
 	"store/admission": {floor: 1, also: []string{"store", "store/holder"}},
+	"store/warm":      {floor: 1, also: []string{"store"}},
 	"llm":             {floor: 1},
 	"tool":            {floor: 1},
 
@@ -84,6 +88,11 @@ var building = map[string]place{
 	"internal/problem": {floor: 1},
 	"server":           {floor: 5, also: []string{"worker", "client", "node", "interop/taskruntime"}},
 	"client":           {floor: 5, also: []string{"node", "interop/taskruntime"}},
+	"internal/sse":     {floor: 0},
+
+	// The protocols of other programs.
+	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
 	// The page, as it is built.
 	"internal/web": {floor: 0},
@@ -96,6 +105,9 @@ var building = map[string]place{
 	"worker":   {floor: 5},
 	"node":     {floor: 5, also: []string{"worker"}},
 
+	// What permits outlives sessions.
+	"rules": {floor: 4},
+
 	"task":     {floor: 4},
 	"task/kit": {floor: 5, picks: true},
 
@@ -104,6 +116,9 @@ var building = map[string]place{
 	"workflow/spec":     {floor: 4, also: []string{"workflow/template"}},
 
 	"workflow/tools": {floor: 5, picks: true},
+
+	// What clients of others speak.
+	"protocol/acp": {floor: 5},
 
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
@@ -115,9 +130,13 @@ var building = map[string]place{
 	// Programs to read and run: like the command they choose their adapters.
 	"examples/task": {floor: 6, picks: true},
 
+	// What recall finds, measured.
+	"internal/benchrecall": {floor: 6, picks: true},
+
 	// Tools of the house: nobody imports them and they import nobody.
 	"internal/floors":  {floor: 0},
 	"internal/mustrun": {floor: 0},
+	"internal/release": {floor: 0},
 
 	"llm/sentences/internal/generate": {floor: 0},
 

@@ -1,6 +1,7 @@
 // Command pagetest prepares what the tests of the page need.
 //
 //	pagetest postgres DIR             a PostgreSQL server below DIR, until standard input ends; prints its URL
+//	pagetest database URL             a new database of that server; prints its URL
 //	pagetest sessions FILE N          N sessions in a SQLite file
 //	pagetest messages FILE ID N       a session with N messages in a SQLite file
 package main
@@ -10,10 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/internal/pgserver"
 	"github.com/holdfast-dev/holdfast/session"
@@ -32,12 +36,14 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "postgres":
 		return runPostgres(args[1])
+	case len(args) == 2 && args[0] == "database":
+		return createDatabase(context.Background(), args[1])
 	case len(args) == 3 && args[0] == "sessions":
 		return fill(args[1], args[2], addSessions)
 	case len(args) == 4 && args[0] == "messages":
 		return fill(args[1], args[3], func(ctx context.Context, st *sqlite.Store, n int) error { return addMessages(ctx, st, args[2], n) })
 	}
-	return errors.New("usage: pagetest postgres DIR | sessions FILE N | messages FILE ID N")
+	return errors.New("usage: pagetest postgres DIR | database URL | sessions FILE N | messages FILE ID N")
 }
 
 func runPostgres(dir string) error {
@@ -49,6 +55,26 @@ func runPostgres(dir string) error {
 	fmt.Println(server.URL())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// createDatabase makes a database with a name of its own.
+func createDatabase(ctx context.Context, server string) (err error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return err
+	}
+	c, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close(ctx)) }()
+	name := "page" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	if _, err := c.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return err
+	}
+	u.Path = "/" + name
+	fmt.Println(u)
+	return nil
 }
 
 // fill opens a database and adds n things.

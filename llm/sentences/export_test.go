@@ -31,3 +31,6 @@ func Tokens(text string) ([]uint16, error) {
 	c := tokenizer{vocabulary: m.vocabulary}
 	return c.tokenize(text), nil
 }
+
+// WeightsName is the first line of the weights.
+const WeightsName = weightsName

@@ -23,8 +23,8 @@ func TestFiles_areTheGeneratedOnes(t *testing.T) {
 			t.Errorf("%s has the checksum %s, want %s", name, got, c.want)
 		}
 	}
-	if !strings.HasPrefix(weights, sentences.Name+"\n") {
-		t.Errorf("the weights are of %.20q, the embedder is %q", weights, sentences.Name)
+	if !strings.HasPrefix(weights, sentences.WeightsName+"\n") {
+		t.Errorf("the weights are of %.20q, the embedder is %q", weights, sentences.WeightsName)
 	}
 }
 
@@ -36,7 +36,7 @@ func TestLoad_refusesBrokenFiles(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ weights, vocabulary string }{
 		"no weights":       {"", vocabulary},
-		"others' weights":  {"use-lite-int8/2\n" + weights[len(sentences.Name)+1:], vocabulary},
+		"others' weights":  {"use-lite-int8/2\n" + weights[len(sentences.WeightsName)+1:], vocabulary},
 		"cut off":          {weights[:len(weights)-1], vocabulary},
 		"more than enough": {weights + "\x00", vocabulary},
 		"no vocabulary":    {weights, ""},

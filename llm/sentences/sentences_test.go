@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/language"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/sentences"
 )
@@ -78,12 +79,38 @@ func product(a, b []float32) float64 {
 
 func TestEmbed_agreesWithThePublishedModel(t *testing.T) {
 	t.Parallel()
+	compared := 0
 	for _, r := range references(t) {
-		if r.Text == "" {
+		if r.Text == "" || language.Foreign(r.Text) {
 			continue
 		}
+		compared++
 		if got := product(embed(t, r.Text)[0], r.floats()); got < 0.999 || got > 1.000001 {
 			t.Errorf("%.40q: cosine %.6f", r.Text, got)
+		}
+	}
+	if compared < 10 {
+		t.Errorf("only %d texts are compared", compared)
+	}
+}
+
+// Texts of other languages would all be alike, so they are not embedded.
+func TestEmbed_takesNoForeignText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"Wo ist die graue Katze?", "¿Dónde está mi pasaporte?", "Où est le chat ?", "Где лежит паспорт?", "猫はどこですか。"} {
+		v := embed(t, text)[0]
+		q, err := sentences.Embedder{}.EmbedQuery(t.Context(), text)
+		if err != nil || product(v, v) != 0 || product(q, q) != 0 {
+			t.Errorf("%q is embedded (%v)", text, err)
+		}
+	}
+}
+
+func TestEmbedQuery_hasLengthOne(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"Which foods make me ill?", "Who are they?", "ZX-4471"} {
+		if v, err := (sentences.Embedder{}).EmbedQuery(t.Context(), text); err != nil || math.Abs(product(v, v)-1) > 1e-4 {
+			t.Errorf("%q: %f, %v", text, product(v, v), err)
 		}
 	}
 }

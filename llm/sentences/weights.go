@@ -52,6 +52,9 @@ type matrix struct {
 
 func (m matrix) row(i int) string { return m.whole[i*m.cols : (i+1)*m.cols] }
 
+// weightsName is the first line of the weights.
+const weightsName = "use-lite-int8/1"
+
 // load reads the two files. Rows are not copied.
 func load(weights, pieceList string) (*model, error) {
 	v, err := newVocabulary(pieceList)
@@ -59,7 +62,7 @@ func load(weights, pieceList string) (*model, error) {
 		return nil, err
 	}
 	r := reader{left: weights}
-	r.header(Name + "\n")
+	r.header(weightsName + "\n")
 	m := &model{vocabulary: v, embedding: r.table(pieces, narrow)}
 	m.positions = positions(r.floats(narrow / 2))
 	m.layers[0] = r.layer(narrow)

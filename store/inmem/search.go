@@ -82,7 +82,7 @@ type candidate struct {
 }
 
 // searched returns the searched sessions: first the one the search names, then
-// those of its user by id.
+// those of its user, or all, by id.
 func (s *Store) searched(tenant string, q store.Search) []candidate {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Store) searched(tenant string, q store.Search) []candidate {
 		if err != nil || info.Status == session.Deleted {
 			continue
 		}
-		if r.ID == q.Session || q.User != "" && info.UserID == q.User {
+		if user, several := q.OfUser(); r.ID == q.Session || several && (q.Everywhere || info.UserID == user) {
 			list = append(list, candidate{r.ID, *w})
 		}
 	}

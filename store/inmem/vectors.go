@@ -112,7 +112,7 @@ func (s *Store) Embedded(ctx context.Context, embedder string, vectors []store.E
 		if err != nil {
 			return &session.InvalidError{Field: "token", Reason: fmt.Sprintf("%q names no passage", e.Token)}
 		}
-		given[number] = store.Pack(e.Vector)
+		given[number] = e.Pack()
 	}
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 		s.data.mu.Lock()
 		vector := h.passage.vectors[q.Embedder]
 		s.data.mu.Unlock()
-		if score, ok := vector.Score(q.Vector); ok {
-			h.Score = score
+		if score, part, ok := vector.Score(q.Vector); ok {
+			h.Score, h.Part = score, part
 			best.Add(h.Passage)
 		}
 	}

@@ -105,13 +105,12 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 	if err != nil {
 		return session.Session{}, false, err
 	}
-	sealed = session.WithBaseSum(sealed, int64(w.last))
 	ok, err = s.send(ctx, w)
 	var lost *answerLostError
 	if errors.As(err, &lost) {
 		switch s.askCommit(ctx, w, sealed.Version()) {
 		case made:
-			return sealed, true, nil
+			return s.warm.Keep(sealed, w.last), true, nil
 		case replaced:
 			return session.Session{}, false, &session.ConflictError{ID: next.ID(), Reason: session.ReasonExists}
 		}
@@ -121,7 +120,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 		return session.Session{}, false, err
 	}
 	s.announce(w.ref)
-	return sealed, true, nil
+	return s.warm.Keep(sealed, w.last), true, nil
 }
 
 func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64, base store.Sum) (*write, error) {

@@ -15,6 +15,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
+	defer s.warm.Drop(r)
 	// A second try, after an answer was lost, deletes the same session only and
 	// not one that was created under its id since.
 	var target int64

@@ -210,14 +210,8 @@ const memoryPage = 200
 func (s *Store) eachMemory(ctx context.Context, visit func(memoryRow) error) error {
 	for after := int64(0); ; {
 		var page []memoryRow
-		err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			rows, err := conn.Query(ctx, `SELECT m.mid, m.tenant, m.scope, m.owner, m.key, m.version, m.present, m.words, v.value,
-					(SELECT count(*) FROM memory_versions o WHERE o.mid = m.mid), coalesce((SELECT max(o.version) FROM memory_versions o WHERE o.mid = m.mid), 0)
-				FROM memories m LEFT JOIN memory_versions v ON v.mid = m.mid AND v.version = m.version
-				WHERE m.mid > $1 ORDER BY m.mid LIMIT $2`, after, memoryPage)
-			if err == nil {
-				page, err = pgx.CollectRows(rows, memoryRowOf)
-			}
+		err := s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			page, err = memoriesAfter(ctx, conn, after)
 			return err
 		})
 		if err != nil || len(page) == 0 {
@@ -226,6 +220,36 @@ func (s *Store) eachMemory(ctx context.Context, visit func(memoryRow) error) err
 		for _, m := range page {
 			if err := visit(m); err != nil {
 				return err
+			}
+		}
+		after = page[len(page)-1].MID
+	}
+}
+
+// memoriesAfter reads a page of keys.
+func memoriesAfter(ctx context.Context, q querier, after int64) ([]memoryRow, error) {
+	rows, err := q.Query(ctx, `SELECT m.mid, m.tenant, m.scope, m.owner, m.key, m.version, m.present, m.words, v.value,
+			(SELECT count(*) FROM memory_versions o WHERE o.mid = m.mid), coalesce((SELECT max(o.version) FROM memory_versions o WHERE o.mid = m.mid), 0)
+		FROM memories m LEFT JOIN memory_versions v ON v.mid = m.mid AND v.version = m.version
+		WHERE m.mid > $1 ORDER BY m.mid LIMIT $2`, after, memoryPage)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, memoryRowOf)
+}
+
+// indexMemories writes the words of all entries. A damaged one stays as it is.
+func indexMemories(ctx context.Context, tx pgx.Tx) error {
+	for after := int64(0); ; {
+		page, err := memoriesAfter(ctx, tx, after)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, m := range page {
+			if m.problem() == wrongWords {
+				if _, err := tx.Exec(ctx, `UPDATE memories SET words = $1 WHERE mid = $2`, m.words(), m.MID); err != nil {
+					return err
+				}
 			}
 		}
 		after = page[len(page)-1].MID

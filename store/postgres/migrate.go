@@ -23,6 +23,10 @@ var schema embed.FS
 // and not to a connection, so that it works behind a pooler.
 const migrationLock = 0x686f6c6466617374
 
+// wordsSchema is the schema since which words are folded and stemmed. Its
+// migration begins the index anew.
+const wordsSchema = 12
+
 // migrations are the statements of each migration, in order.
 func migrations() ([]string, error) {
 	names, err := fs.Glob(schema, "schema/*.sql")
@@ -70,6 +74,11 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string, p store.Progre
 			}
 			if n == sumsSchema {
 				if err := addMissingSums(ctx, tx); err != nil {
+					return fmt.Errorf("migration %d: %w", n, err)
+				}
+			}
+			if n == wordsSchema {
+				if err := indexMemories(ctx, tx); err != nil {
 					return fmt.Errorf("migration %d: %w", n, err)
 				}
 			}

@@ -64,6 +64,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/warm"
 )
 
 // Config holds the options of a store. The zero value is the default.
@@ -87,6 +88,11 @@ type Config struct {
 	// Poll is how often sessions with a bell are polled, in case a notification
 	// was lost. 0: every second.
 	Poll time.Duration
+
+	// WarmBytes is about how much memory may hold sessions that were read or
+	// written lately, so that loading one again costs little. 0: 64 MiB; less
+	// than 0: none.
+	WarmBytes int64
 
 	// Logger gets a warning when listening is interrupted, or background work
 	// fails and will be done again. Nil: nothing is logged.
@@ -117,6 +123,7 @@ type Store struct {
 	retryFor     time.Duration
 	countsFor    time.Duration // how long a request counts as in flight
 	snapshotsDue snapshotsDue
+	warm         *warm.Cache
 	batcher      batcher
 	bells        store.Bells
 	notices      notices
@@ -184,7 +191,7 @@ func newStore(url string, c Config) (*Store, error) {
 	if c.OnWrite == nil {
 		c.OnWrite = func(string) {}
 	}
-	s := &Store{config: c, retryFor: defaultRetryFor, countsFor: countsFor, closing: make(chan struct{})}
+	s := &Store{config: c, retryFor: defaultRetryFor, countsFor: countsFor, closing: make(chan struct{}), warm: warm.New(warm.Limit(c.WarmBytes))}
 	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1)}
 	s.listener = &listener{store: s}
 	switch {
@@ -243,6 +250,7 @@ func (s *Store) Close() error {
 	s.stop()
 	s.background.Wait()
 	s.pool.Close()
+	s.warm.Clear()
 	return nil
 }
 

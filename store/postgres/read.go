@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/warm"
 )
 
 // sumOfBody is the sum of a log row c.
@@ -56,10 +57,42 @@ type loaded struct {
 	rows               []logRow
 }
 
-// Load reads the last version, with the open tail where asked.
+var readMark = named(`SELECT version, seq, last_seq, last_sum, row_sum, messages, updated_at FROM sessions WHERE tenant = @tenant AND id = @id`)
+
+// loadWarm returns a session that is held in memory as it is stored now.
+func (s *Store) loadWarm(ctx context.Context, r store.Ref, tail bool) (_ session.Session, found bool, err error) {
+	var l loaded
+	err = s.retry(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		err := conn.QueryRow(ctx, readMark.sql, readMark.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID})...).
+			Scan(&l.version, &l.sealed, &l.last, &l.lastSum, &l.sum, &l.messages, &l.updatedAt)
+		if errors.Is(err, pgx.ErrNoRows) {
+			s.warm.Drop(r)
+			return session.NotFound(r.ID)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return session.Session{}, false, err
+	case rowSum(r.Tenant, r.ID, l.version, l.sealed, l.messages, l.updatedAt) != l.sum:
+		return session.Session{}, false, rowDamage(r.ID)
+	case l.last > l.sealed && !tail:
+		return session.Session{}, false, nil
+	}
+	held, found := s.warm.Get(r, warm.Mark{Version: l.version, Last: l.last, Sum: l.lastSum, UpdatedAt: l.updatedAt})
+	return held, found, nil
+}
+
+// Load reads the last version, with the open tail where asked. Of a session that
+// is warm only the mark is read.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Session, error) {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return session.Session{}, err
+	}
+	if s.warm.Has(r) {
+		if held, found, err := s.loadWarm(ctx, r, tail); found || err != nil {
+			return held, err
+		}
 	}
 	args := loadSession.values(pgx.NamedArgs{"tenant": r.Tenant, "id": r.ID, "tail": tail, "forever": int64(forever)})
 	var l loaded
@@ -90,7 +123,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 		}
 	}
 	if session.Base(last) == l.last {
-		last = session.WithBaseSum(last, int64(l.lastSum))
+		last = s.warm.Keep(last, l.lastSum)
 	}
 	return last, nil
 }

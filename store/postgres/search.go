@@ -86,14 +86,15 @@ func (r *searchRun) run(ctx context.Context) error {
 // findSessions finds the sessions whose transcripts are searched.
 func (r *searchRun) findSessions(ctx context.Context) error {
 	r.sessions = map[int64]*searched{}
-	if r.query.Session == "" && r.query.User == "" {
+	user, several := r.query.OfUser()
+	if r.query.Session == "" && !several {
 		return nil
 	}
 	rows, err := r.tx.Query(ctx, `SELECT s.sid, s.id FROM sessions s JOIN listing l ON l.sid = s.sid
 			WHERE s.tenant = @tenant AND s.id = @session AND @session::text <> '' AND l.status <> '`+string(session.Deleted)+`'
 		UNION SELECT s.sid, s.id FROM listing l JOIN sessions s ON s.sid = l.sid
-			WHERE l.tenant = @tenant AND l.user_id = @user AND @user::text <> '' AND l.status <> '`+string(session.Deleted)+`'`,
-		pgx.NamedArgs{"tenant": r.tenant, "session": r.query.Session, "user": r.query.User})
+			WHERE l.tenant = @tenant AND (l.user_id = @user OR @user::text = '') AND @several::boolean AND l.status <> '`+string(session.Deleted)+`'`,
+		pgx.NamedArgs{"tenant": r.tenant, "session": r.query.Session, "user": user, "several": several})
 	if err != nil {
 		return err
 	}

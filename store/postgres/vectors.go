@@ -94,7 +94,7 @@ func columnsOf(vectors []store.Embedding) (messages, entries vectorRows, err err
 		if err := v.Check(); err != nil {
 			return messages, entries, err
 		}
-		last[v.Token] = store.Pack(v.Vector)
+		last[v.Token] = v.Pack()
 	}
 	for _, token := range slices.Sorted(maps.Keys(last)) {
 		a, b, entry, err := parseToken(token)

@@ -119,7 +119,7 @@ func (n *vectorSearch) compareMessages(ctx context.Context) error {
 		_, err = pgx.ForEachRow(rows, []any{&c.log, &c.seq, &c.at, &vector}, func() error {
 			read++
 			var ok bool
-			if c.score, ok = store.Packed(vector).Score(n.near.Vector); ok && n.best.Admits(c.score) && !session.Holds(n.discards[c.log], c.seq) {
+			if c.score, c.part, ok = store.Packed(vector).Score(n.near.Vector); ok && n.best.Admits(c.score) && !session.Holds(n.discards[c.log], c.seq) {
 				some = append(some, c)
 			}
 			return nil
@@ -138,6 +138,7 @@ type scored struct {
 	log, seq int64
 	at       time.Time
 	score    float64
+	part     int
 }
 
 // addHeld adds those messages that a transcript holds.
@@ -152,7 +153,7 @@ func (n *vectorSearch) addHeld(ctx context.Context, some []scored) error {
 	for i, c := range some {
 		if id := n.holder(candidates[i]); id != "" && n.best.Admits(c.score) {
 			n.logs[heldBy{id, c.seq}] = c.log
-			n.best.Add(store.Passage{SessionID: id, Seq: c.seq, Score: c.score, At: session.Instant(c.at)})
+			n.best.Add(store.Passage{SessionID: id, Seq: c.seq, Score: c.score, Part: c.part, At: session.Instant(c.at)})
 		}
 	}
 	return nil
@@ -174,7 +175,7 @@ func (n *vectorSearch) compareEntries(ctx context.Context, o store.Owner) error 
 	var vector pgtype.DriverBytes
 	_, err = pgx.ForEachRow(rows, []any{&p.Key, &p.Version, &at, &vector}, func() error {
 		var ok bool
-		if p.Score, ok = store.Packed(vector).Score(n.near.Vector); ok {
+		if p.Score, p.Part, ok = store.Packed(vector).Score(n.near.Vector); ok {
 			p.At = session.Instant(at)
 			n.best.Add(p)
 		}

@@ -27,9 +27,10 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 		return session.Session{}, err
 	}
 	r, made := store.RefOf(next), v
+	var last store.Sum
 	err = s.write(ctx, &request{
 		ref: r, commitID: c.ID,
-		do: func(ctx context.Context, conn *conn) error {
+		do: func(ctx context.Context, conn *conn) (err error) {
 			history, shared, err := conn.creatable(ctx, r, next)
 			if err != nil {
 				return err
@@ -40,14 +41,15 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 					return err
 				}
 			}
-			return s.insert(ctx, conn, r, made, history)
+			last, err = s.insert(ctx, conn, r, made, history)
+			return err
 		},
 		saved: v.wasSaved,
 	})
 	if err != nil {
 		return session.Session{}, err
 	}
-	return made.sealed, nil
+	return s.warm.Keep(made.sealed, last), nil
 }
 
 // creatable checks whether a session can be created and returns the stretches of
@@ -88,8 +90,9 @@ func (v versionWrite) rooted(mustShare bool) (versionWrite, error) {
 	return prepareSave(next, v.commit)
 }
 
-// insert writes a new session that continues the stretches it shares.
-func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite, history []stretch) error {
+// insert writes a new session that continues the stretches it shares, and
+// returns the sum of its last record.
+func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite, history []stretch) (store.Sum, error) {
 	w := row{}
 	if len(history) > 0 {
 		w.forkedAt = history[len(history)-1].upTo
@@ -99,7 +102,7 @@ func (s *Store) insert(ctx context.Context, c *conn, r store.Ref, v versionWrite
 	if len(history) > 0 {
 		parent := history[len(history)-1]
 		if _, err := c.one(ctx, "SELECT sum FROM changes WHERE log = ? AND seq = ?", []any{parent.log, parent.upTo}, (*int64)(&w.lastSum)); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	w.lastSum = addSums(v.changes, w.lastSum, i.Version)
@@ -117,21 +120,21 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 			micros(i.CreatedAt), micros(i.UpdatedAt), v.header, int64(made.lastSum), made.headerSum, made.checksum(r), dueOf(v.sealed), true,
 		}, &w.log)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.setTags(ctx, r, w.log, v.sealed); err != nil {
-		return err
+		return 0, err
 	}
 	for _, p := range history {
 		if _, err := c.exec(ctx, "INSERT INTO lineage (log, after_seq, upto_seq, ancestor) VALUES (?, ?, ?, ?)", w.log, p.after, p.upTo, p.log); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := c.addVersion(ctx, w, v); err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.addHead(ctx, w, v.sealed); err != nil {
-		return err
+		return 0, err
 	}
-	return c.addKeys(ctx, w, v.commit.Keys, i.Seq, s.now())
+	return w.lastSum, c.addKeys(ctx, w, v.commit.Keys, i.Seq, s.now())
 }

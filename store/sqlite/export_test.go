@@ -6,8 +6,10 @@ import (
 	"errors"
 )
 
-// Rewrite executes a statement as the writer, behind the store's back.
+// Rewrite executes a statement as the writer, behind the store's back. What is
+// rewritten is read anew, as by a process that begins.
 func (s *Store) Rewrite(ctx context.Context, statement string, args ...any) error {
+	defer s.warm.Clear()
 	return s.write(ctx, &request{do: func(ctx context.Context, c *conn) error {
 		_, err := c.exec(ctx, statement, args...)
 		return err

@@ -66,7 +66,10 @@ func tokens(text string, whose ...string) string {
 	return b.String()
 }
 
-// having is the query for rows with a word and one of some tokens.
+// having is the query for rows with a word and one of some tokens, if there are any.
 func having(oneOf []string, word string) string {
+	if len(oneOf) == 0 {
+		return `"` + wordToken(word) + `"`
+	}
 	return `("` + strings.Join(oneOf, `" OR "`) + `") AND "` + wordToken(word) + `"`
 }

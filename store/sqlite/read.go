@@ -8,11 +8,20 @@ import (
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/admission"
+	"github.com/holdfast-dev/holdfast/store/warm"
 )
 
-// Load reads the last version, with the open tail where asked.
+// Load reads the last version, with the open tail where asked. Of a session that
+// is warm only the mark is read.
 func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded session.Session, err error) {
-	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+	if s.warm.Has(r) {
+		if loaded, found, err := s.loadWarm(ctx, r, tail); found || err != nil {
+			return loaded, err
+		}
+	}
+	var w row
+	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, found row) error {
+		w = found
 		if w.last == w.head.seq || w.last > w.seq && !tail {
 			if err := c.ends(ctx, r, w); err != nil {
 				return err
@@ -33,7 +42,37 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 	if err != nil {
 		return session.Session{}, err
 	}
+	if session.Base(loaded) == w.last {
+		loaded = s.warm.Keep(loaded, w.lastSum)
+	}
 	return loaded, nil
+}
+
+// loadWarm returns a session that is held in memory as it is stored now.
+func (s *Store) loadWarm(ctx context.Context, r store.Ref, tail bool) (loaded session.Session, found bool, err error) {
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return session.Session{}, false, err
+	}
+	var w row
+	var updated int64
+	err = s.read(ctx, func(ctx context.Context, c *conn) error {
+		there, err := c.one(ctx, `SELECT agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at
+FROM sessions WHERE tenant = ? AND id = ?`, []any{r.Tenant, r.ID},
+			&w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &updated)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			s.warm.Drop(r)
+			return session.NotFound(r.ID)
+		}
+		return w.damage(r)
+	})
+	if err != nil || w.last > w.seq && !tail {
+		return session.Session{}, false, err
+	}
+	loaded, found = s.warm.Get(r, warm.Mark{Version: w.version, Last: w.last, Sum: w.lastSum, UpdatedAt: instant(updated)})
+	return loaded, found, nil
 }
 
 // LoadAt reads any version with the messages of its window.

@@ -22,6 +22,10 @@ var migrations embed.FS
 // sumsSchema is the schema that added checksums. Its step fills them in.
 const sumsSchema = 8
 
+// wordsSchema is the schema since which words are folded and stemmed. Its step
+// begins the index anew.
+const wordsSchema = 12
+
 // applicationID marks a database file as one of ours ("Hold").
 const applicationID = 0x486f6c64
 
@@ -150,6 +154,11 @@ func (m *migration) step(ctx context.Context, c *conn) (err error) {
 		}
 		if schema+1 == sumsSchema {
 			if err := c.addMissingSums(ctx); err != nil {
+				return fmt.Errorf("make schema %d: %w", schema+1, err)
+			}
+		}
+		if schema+1 == wordsSchema {
+			if err := c.startIndex(ctx); err != nil {
 				return fmt.Errorf("make schema %d: %w", schema+1, err)
 			}
 		}

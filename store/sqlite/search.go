@@ -84,8 +84,13 @@ func (s *search) collectIndexed(ctx context.Context, c *conn) error {
 	for log := range s.view.logs() {
 		whose = append(whose, logToken(log))
 	}
-	if s.query.User != "" {
+	switch {
+	case s.query.Everywhere:
+		whose = nil
+	case s.query.User != "":
 		whose = append(whose, ownerToken(s.owners[0]))
+	case len(whose) == 0:
+		return nil
 	}
 	return s.count(ctx, c, "SELECT rowid FROM message_words WHERE message_words MATCH ?", whose, func(l *level, n int64) { l.messages = append(l.messages, n) })
 }
@@ -96,15 +101,15 @@ func (s *search) collectEntries(ctx context.Context, c *conn) error {
 	for _, o := range s.owners {
 		whose = append(whose, ownerToken(o))
 	}
+	if len(whose) == 0 {
+		return nil
+	}
 	return s.count(ctx, c, "SELECT rowid FROM entry_words WHERE entry_words MATCH ?", whose, func(l *level, n int64) { l.entries = append(l.entries, n) })
 }
 
 // count queries the index for each word and adds each row it finds to the level
-// for the number of words it holds.
+// for the number of words it holds. Without tokens of owners it is everybody's.
 func (s *search) count(ctx context.Context, c *conn, query string, whose []string, add func(*level, int64)) error {
-	if len(whose) == 0 {
-		return nil
-	}
 	counts := map[int64]int{}
 	for _, word := range s.query.Words {
 		err := c.each(ctx, query, []any{having(whose, word)}, func(rows *sql.Rows) error {

@@ -12,7 +12,7 @@ import (
 )
 
 // view is which messages a search may find: those that the searched session, or
-// a session of the searched user, shows. A session is read when the first
+// a session of the searched user (or any), shows. A session is read when the first
 // message of its log is found.
 type view struct {
 	c      *conn
@@ -127,7 +127,7 @@ func (v *view) logs() iter.Seq[int64] {
 // unindexedLogs returns the searched logs that have messages after the mark.
 func (v *view) unindexedLogs(ctx context.Context, mark int64) ([]int64, error) {
 	logs := slices.Collect(v.logs())
-	if v.query.User == "" {
+	if _, several := v.query.OfUser(); !several {
 		return logs, nil
 	}
 	var all []int64
@@ -152,15 +152,16 @@ func (v *view) unindexedLogs(ctx context.Context, mark int64) ([]int64, error) {
 	return logs, nil
 }
 
-// sharing are the sessions of the user that share a log, by id.
+// sharing are the sessions of the user, or of everybody, that share a log, by id.
 func (v *view) sharing(ctx context.Context, log int64) ([]*visibility, error) {
-	if known, ok := v.users[log]; ok || v.query.User == "" {
+	user, several := v.query.OfUser()
+	if known, ok := v.users[log]; ok || !several {
 		return known, nil
 	}
 	var sharing []*visibility
 	err := v.c.each(ctx, `SELECT id FROM sessions WHERE (log = ?1 OR log IN (SELECT log FROM lineage WHERE ancestor = ?1))
-AND tenant = ?2 AND user_id = ?3 AND status <> ?4 ORDER BY id`,
-		[]any{log, v.tenant, v.query.User, string(session.Deleted)}, func(rows *sql.Rows) error {
+AND tenant = ?2 AND (?3 = '' OR user_id = ?3) AND status <> ?4 ORDER BY id`,
+		[]any{log, v.tenant, user, string(session.Deleted)}, func(rows *sql.Rows) error {
 			var id string
 			err := rows.Scan(&id)
 			sharing = append(sharing, v.visibilityOf(id))

@@ -30,6 +30,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/warm"
 )
 
 // Synchronous says how much of the machine may fail without losing what was
@@ -70,6 +71,11 @@ type Config struct {
 	// kept beside the database, as -wal.damaged.
 	DropDamaged bool
 
+	// WarmBytes is about how much memory may hold sessions that were read or
+	// written lately, so that loading one again costs little. 0: 64 MiB; less
+	// than 0: none.
+	WarmBytes int64
+
 	// OnWrite is called around each step that touches the disk, as "before
 	// commit" and "after commit", by the goroutine that does it. Tests end the
 	// process inside it to see what a crash at that point leaves behind. May be
@@ -85,6 +91,7 @@ type Store struct {
 	readers *readers
 	writer  *writer
 	bells   store.Bells
+	warm    *warm.Cache
 	indexer *indexer
 
 	closed atomic.Bool
@@ -128,7 +135,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sqlite store: %w", err)
 	}
-	s := &Store{path: abs, now: c.Now}
+	s := &Store{path: abs, now: c.Now, warm: warm.New(warm.Limit(c.WarmBytes))}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -184,6 +191,7 @@ func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.closed.Store(true)
 		s.indexer.close()
+		s.warm.Clear()
 		s.err = errors.Join(s.writer.close(), s.readers.close(), s.conns.db.Close())
 		if s.err != nil {
 			s.err = fmt.Errorf("close sqlite store %s: %w", s.path, s.err)

@@ -34,14 +34,18 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	if err != nil {
 		return session.Session{}, err
 	}
+	var last store.Sum
 	err = s.write(ctx, &request{
 		ref: store.RefOf(next), keepsCache: true, saved: w.saved(),
-		do: func(ctx context.Context, c *conn) error { return c.extend(ctx, w, s.now(), nil) },
+		do: func(ctx context.Context, c *conn) (err error) {
+			last, err = c.extend(ctx, w, s.now(), nil)
+			return err
+		},
 	})
 	if err != nil {
 		return session.Session{}, err
 	}
-	return session.Flush(next), nil
+	return s.warm.Keep(session.Flush(next), last), nil
 }
 
 // Start takes the lease and writes to the open tail.
@@ -54,67 +58,70 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 		return session.Session{}, store.Lease{}, err
 	}
 	var taken admission.Lease
+	var last store.Sum
 	err = s.write(ctx, &request{
 		ref: store.RefOf(next), keepsCache: true, saved: w.saved(),
-		do: func(ctx context.Context, c *conn) error {
+		do: func(ctx context.Context, c *conn) (err error) {
 			now := s.now()
 			taken = admission.NewLease(b.Holder, now, b.Length)
-			return c.extend(ctx, w, now, &taken)
+			last, err = c.extend(ctx, w, now, &taken)
+			return err
 		},
 	})
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return session.Flush(next), taken.Lease, nil
+	return s.warm.Keep(session.Flush(next), last), taken.Lease, nil
 }
 
-// extend writes to the open tail, under a new lease if one is wanted.
-func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *admission.Lease) error {
+// extend writes to the open tail, under a new lease if one is wanted, and
+// returns the sum of its last record.
+func (c *conn) extend(ctx context.Context, a tailWrite, now time.Time, wanted *admission.Lease) (store.Sum, error) {
 	r := store.RefOf(a.next)
 	w, err := c.current(ctx, r)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := w.admit(a.next, a.fence, now); err != nil {
-		return err
+		return 0, err
 	}
 	if err := admission.CheckAppend(session.Unsaved(a.next)); err != nil {
-		return err
+		return 0, err
 	}
 	if wanted != nil {
 		if err := c.takeLease(ctx, w.log, wanted); err != nil {
-			return err
+			return 0, err
 		}
 		w.lease = *wanted
 	}
 	w.lastSum = addSums(a.changes, w.lastSum, w.version+1)
 	if err := c.addChanges(ctx, w, a.changes, nil); err != nil {
-		return err
+		return 0, err
 	}
 	w.live += int64(len(a.changes))
 	if hasKind(a.changes, tailDiscarded) {
 		if _, err := c.one(ctx, "SELECT count(*) FROM changes WHERE log = ? AND seq > ? AND discarded = 0 AND kind <> ?",
 			[]any{w.log, w.seq, tailDiscarded}, &w.live); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := c.showRows(ctx, &w, a.next); err != nil {
-		return err
+		return 0, err
 	}
 	w.last, w.unfolded = a.next.Seq(), w.unfolded+a.size
 	w.sum = w.checksum(r)
 	if _, err := c.exec(ctx, "UPDATE sessions SET last_seq = ?, tail_live = ?, since_head = ?, last_sum = ?, row_sum = ? WHERE log = ?",
 		w.last, w.live, w.unfolded, int64(w.lastSum), w.sum, w.log); err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.setOpen(ctx, &w, w.live > 0 || a.next.Running(), session.Flush(a.next)); err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.addKeys(ctx, w, a.keys, w.last, now); err != nil {
-		return err
+		return 0, err
 	}
 	c.cache.put(r, w)
-	return nil
+	return w.lastSum, nil
 }
 
 // showRows puts the task and workflow rows of a session into the stored header

@@ -146,7 +146,7 @@ func newEmbedding(e store.Embedding) (made embedding, err error) {
 	if err := e.Check(); err != nil {
 		return made, err
 	}
-	if packed := store.Pack(e.Vector); packed != nil {
+	if packed := e.Pack(); packed != nil {
 		made.vector = []byte(packed)
 	}
 	made.place, made.entry, err = parseToken(e.Token)

@@ -98,6 +98,7 @@ type near struct {
 	place
 	at    int64
 	score float64
+	part  int
 }
 
 // maxNear is how many of them are collected before the view is asked.
@@ -120,7 +121,7 @@ func (n *vectorSearch) compareMessages(ctx context.Context, c *conn, logs []int6
 				return err
 			}
 			if id != "" {
-				n.best.Add(store.Passage{SessionID: id, Seq: m.seq, Score: m.score, At: instant(m.at)})
+				n.best.Add(store.Passage{SessionID: id, Seq: m.seq, Score: m.score, Part: m.part, At: instant(m.at)})
 			}
 		}
 		if len(part) < maxNear {
@@ -149,7 +150,7 @@ WHERE v.embedder = ?3 AND v.trace <= ?4 AND v.vector IS NOT NULL`,
 				return err
 			}
 			var ok bool
-			if m.score, ok = store.Packed(vector).Score(n.query.Vector); !ok || !n.best.Admits(m.score) {
+			if m.score, m.part, ok = store.Packed(vector).Score(n.query.Vector); !ok || !n.best.Admits(m.score) {
 				return nil
 			}
 			if part = append(part, m); len(part) == maxNear {
@@ -178,7 +179,7 @@ WHERE k.tenant = ? AND k.scope = ? AND k.owner = ? AND v.vector IS NOT NULL`,
 			}
 			p.At = instant(at)
 			var ok bool
-			if p.Score, ok = store.Packed(vector).Score(n.query.Vector); ok {
+			if p.Score, p.Part, ok = store.Packed(vector).Score(n.query.Vector); ok {
 				n.best.Add(p)
 			}
 			return nil

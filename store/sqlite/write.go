@@ -40,40 +40,45 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 		return session.Session{}, err
 	}
 	r := store.RefOf(next)
+	var last store.Sum
 	err = s.write(ctx, &request{
 		ref: r, commitID: c.ID, keepsCache: true,
-		do:    func(ctx context.Context, conn *conn) error { return s.save(ctx, conn, r, v) },
+		do: func(ctx context.Context, conn *conn) (err error) {
+			last, err = s.save(ctx, conn, r, v)
+			return err
+		},
 		saved: v.wasSaved,
 	})
 	if err != nil {
 		return session.Session{}, err
 	}
-	return v.sealed, nil
+	return s.warm.Keep(v.sealed, last), nil
 }
 
-func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v versionWrite) error {
+// save writes a version and returns the sum of its last record.
+func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v versionWrite) (store.Sum, error) {
 	w, err := c.current(ctx, r)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	w.unfolded += v.size
 	due := v.headDue(w)
 	if due {
 		if err := c.readHead(ctx, &w.head); err != nil { // do not write a head on top of a damaged one
-			return err
+			return 0, err
 		}
 	}
 	now := s.now()
 	if err := w.admit(v.next, v.commit.Fence, now); err != nil {
-		return err
+		return 0, err
 	}
 	w.lastSum = addSums(v.changes, w.lastSum, w.version+1)
 	if err := c.addVersion(ctx, w, v); err != nil {
-		return err
+		return 0, err
 	}
 	if due {
 		if err := c.addHead(ctx, w, v.sealed); err != nil {
-			return err
+			return 0, err
 		}
 		w.unfolded = 0
 	}
@@ -81,17 +86,17 @@ func (s *Store) save(ctx context.Context, c *conn, r store.Ref, v versionWrite) 
 		w.lease.Released = true
 	}
 	if err := c.addKeys(ctx, w, v.commit.Keys, v.sealed.Seq(), now); err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.moveRow(ctx, r, &w, v); err != nil {
-		return err
+		return 0, err
 	}
 	if due {
 		c.cache.drop(r) // it does not have the new head
 	} else {
 		c.cache.put(r, w)
 	}
-	return nil
+	return w.lastSum, nil
 }
 
 // A small head is written after maxUnfolded changes, so that any version is
@@ -215,6 +220,7 @@ func (s *Store) Delete(ctx context.Context, r store.Ref, fence int64) error {
 	if err := s.usable(ctx, r.Check()); err != nil {
 		return err
 	}
+	defer s.warm.Drop(r)
 	return s.write(ctx, &request{ref: r, do: func(ctx context.Context, c *conn) error {
 		w, found, err := c.find(ctx, r, 0)
 		if err != nil || !found {

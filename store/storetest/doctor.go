@@ -253,9 +253,9 @@ func namesTheCorrupt(t testing.TB, d Data) {
 			_, err := doctors.CheckSession(t.Context(), ref("nobody"))
 			wantErr(t, "a check of no session", err, session.ErrNotFound)
 		}
-		_, err := st.Load(t.Context(), ref("bad"), false)
-		wantCorrupt(t, "load after a check", err)
 	}
+	_, err := d.Open(t).Load(t.Context(), ref("bad"), false)
+	wantCorrupt(t, "load after a check", err)
 	wantUnharmed(t, st, sessions)
 }
 
@@ -276,7 +276,7 @@ func repairMakesNothingWorse(t testing.TB, d Data) {
 				t.Errorf("after the repair %q is wrong", problems)
 			}
 		} else {
-			_, err := st.Load(t.Context(), ref("bad"), false)
+			_, err := d.Open(t).Load(t.Context(), ref("bad"), false)
 			wantCorrupt(t, "load after a repair", err)
 			if !names(problems, "bad") {
 				t.Errorf("what could not be mended is not named: %q", problems)

@@ -117,6 +117,39 @@ func userHasSessionsAndEntries(t testing.TB, d Data) {
 	wantFound(t, st, searchUser("nobody", "tea"))
 }
 
+// everywhereHasAllSessions searches the transcripts of all sessions, whosever
+// they are: not the entries, not deleted sessions, not another tenant.
+func everywhereHasAllSessions(t testing.TB, d Data) {
+	st := d.Open(t)
+	everywhere := store.Search{Words: store.Words("tea"), Everywhere: true}
+	wantFound(t, st, everywhere)
+	save(t, st, withMessage(t, createOwned(t, st, "nobodys", ""), "tea of nobody"))
+	parent := save(t, st, withMessage(t, createOwned(t, st, "anns", "ann"), "tea of ann"))
+	save(t, st, withMessage(t, createFork(t, st, parent, "fork"), "more tea"))
+	gone := save(t, st, withMessage(t, createOwned(t, st, "gone", "ann"), "tea that went"))
+	save(t, st, withChanges(t, gone, session.StatusChanged{Status: session.Deleted}))
+	create(t, st, withMessage(t, newSessionFrom(t, session.Birth{ID: "theirs", Tenant: "other"}), "tea of others"))
+	mustRemember(t, st, user("ann"), newMemo("key", `"likes tea"`))
+	wantPassages(t, st, everywhere, "anns: tea of ann", "fork: more tea", "nobodys: tea of nobody")
+	everywhere.Words, everywhere.Least = store.Words("tea ann"), 2
+	wantPassages(t, st, everywhere, "anns: tea of ann")
+	everywhere.User = "ann" // adds the entries and takes nothing away
+	everywhere.Words, everywhere.Least = store.Words("tea"), 1
+	wantPassages(t, st, everywhere, "anns: tea of ann", "fork: more tea", "key", "nobodys: tea of nobody")
+}
+
+// wantPassages fails the test unless a search finds these, given by name.
+func wantPassages(t testing.TB, st store.Store, q store.Search, want ...string) {
+	t.Helper()
+	var have []string
+	for _, p := range search(t, st, q) {
+		have = append(have, passageLabel(p))
+	}
+	if slices.Sort(have); !slices.Equal(have, want) {
+		t.Errorf("search %+v found %q, want %q", q, have, want)
+	}
+}
+
 func agentHasEntriesOnly(t testing.TB, d Data) {
 	st := d.Open(t)
 	s := save(t, st, withMessage(t, createOwned(t, st, "s", "ann"), "tea")) // of the agent tester
@@ -273,8 +306,10 @@ func foldsCase(t testing.TB, d Data) {
 		q.Least = len(q.Words)
 		wantFound(t, st, q, id+": "+c.text)
 	}
-	wantFound(t, st, searchIn("s14", "\u00e9clair")) // composed is another word
-	wantFound(t, st, searchIn("s0", "stras"))        // a part is not the word
+	wantFound(t, st, searchIn("s14", "\u00e9clair"), "s14: e\u0301clair") // composed or not, it is the same word
+	wantFound(t, st, searchIn("s14", "eclairs"), "s14: e\u0301clair")     // so it is without its accent, or inflected
+	wantFound(t, st, searchIn("s13", "👩‍👩‍👧"), "s13: 👩‍👩‍👧 family")
+	wantFound(t, st, searchIn("s0", "stras")) // a part is not the word
 }
 
 // wordsAreNoPatterns sends words that mean something to search engines,
@@ -293,20 +328,20 @@ func wordsAreNoPatterns(t testing.TB, d Data) {
 	for _, word := range []string{"and", "or", "not", "near", "a_b", "100"} {
 		wantFound(t, st, store.Search{Words: []string{word}, Session: "s"}, first)
 	}
-	wantFound(t, st, store.Search{Words: []string{"dogs", "*", "or dog", "\""}, Session: "s"}, first)
+	wantFound(t, st, store.Search{Words: []string{"near", "*", "or dog", "\""}, Session: "s"}, first)
 	wantFound(t, st, searchUser("ann", "k x"), `k%_*'"\`)
 }
 
 func textsAndResults(t testing.TB, d Data) {
 	st := d.Open(t)
-	call := session.ToolCall{ID: "c1", Name: "brew", Arguments: []byte(`{"what":"argument"}`)}
+	call := session.ToolCall{ID: "c1", Name: "kettle", Arguments: []byte(`{"what":"argument"}`)}
 	create(t, st, withChanges(t, newSession(t, "s"),
 		session.MessageAdded{Message: session.Message{ID: "parts", Role: session.RoleUser, Name: "named", Content: session.Content{
 			{Type: session.PartText, Text: "first"}, {Type: session.PartText, Text: "second nul\x00 part"},
 		}}},
 		session.MessageAdded{Message: session.Message{ID: "call", Role: session.RoleAssistant, ToolCalls: []session.ToolCall{call}}},
 		session.MessageAdded{Message: session.Message{ID: "result", Role: session.RoleTool,
-			ToolResult: &session.ToolResult{CallID: "c1", ToolName: "brew", Content: "brewed"}}},
+			ToolResult: &session.ToolResult{CallID: "c1", ToolName: "kettle", Content: "brewed"}}},
 	))
 	for query, id := range map[string]string{"first": "parts", "second": "parts", "part": "parts", "brewed": "result"} {
 		if found := search(t, st, searchIn("s", query)); len(found) != 1 || found[0].MessageID != id {
@@ -316,7 +351,7 @@ func textsAndResults(t testing.TB, d Data) {
 	if p := search(t, st, searchIn("s", "first"))[0]; p.Text != "first\nsecond nul\x00 part" {
 		t.Errorf("the text is %q", p.Text)
 	}
-	for _, query := range []string{"brew", "argument", "named", "user", "text"} {
+	for _, query := range []string{"kettle", "argument", "named", "user", "text"} {
 		wantFound(t, st, searchIn("s", query))
 	}
 }

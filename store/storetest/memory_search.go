@@ -28,6 +28,7 @@ func searchBehaviours() []behaviour {
 		{name: "search/forksAreCutAtTheirPoint", needs: forks, check: forksAreCut},
 		{name: "search/rootedForkFindsItsOwn", needs: needs, check: rootedForkFinds},
 		{name: "search/userHasSessionsAndEntries", needs: needs, check: userHasSessionsAndEntries},
+		{name: "search/everywhereHasAllSessionsAndNoEntries", needs: forks, check: everywhereHasAllSessions},
 		{name: "search/agentHasEntriesOnly", needs: needs, check: agentHasEntriesOnly},
 		{name: "search/severalPlacesHoldAPassageOnce", needs: forks, check: foundOnce},
 		{name: "search/findsTheNewestOfAnEntry", needs: needs, check: newestEntryFound},

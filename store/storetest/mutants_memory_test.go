@@ -231,6 +231,11 @@ func searchMutants() map[string]mutant {
 		"one word is enough": {asks(func(q *store.Search) { q.Least = 0 }), []string{"search/asksForTheLeast"}},
 		"no default limit":   {asks(func(q *store.Search) { q.Limit = max(q.Limit, 51) }), []string{"search/ranksAndLimits"}},
 		"agents see users":   {asks(func(q *store.Search) { q.User = cmp.Or(q.User, "ann") }), []string{"search/agentHasEntriesOnly"}},
+		"everywhere is a user's": {asks(func(q *store.Search) {
+			if q.Everywhere {
+				q.Everywhere, q.User = false, "ann"
+			}
+		}), []string{"search/everywhereHasAllSessionsAndNoEntries"}},
 		"words are patterns": {asks(trimPatterns), []string{"search/wordsAreNoPatterns"}},
 		"case counts": {asks(func(q *store.Search) {
 			q.Words = slices.DeleteFunc(q.Words, func(w string) bool { return w == "strasse" || w == "x" })

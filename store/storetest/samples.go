@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,6 +126,7 @@ func load(t testing.TB, st store.Store, r store.Ref) session.Session {
 	if err != nil {
 		t.Fatalf("load %s: %v", r.ID, err)
 	}
+	wantStored(t, st, s)
 	return s
 }
 
@@ -135,7 +137,49 @@ func loadTail(t testing.TB, st store.Store, r store.Ref) session.Session {
 	if err != nil {
 		t.Fatalf("load %s with its tail: %v", r.ID, err)
 	}
+	wantStored(t, st, s)
 	return s
+}
+
+// wantStored fails the test unless a session that was loaded, maybe from memory,
+// is what its version and its tail in the log make.
+func wantStored(t testing.TB, st store.Store, loaded session.Session) {
+	t.Helper()
+	logs, ok := st.(store.Logs)
+	if !ok {
+		return
+	}
+	stored, err := logs.LoadAt(t.Context(), store.RefOf(loaded), loaded.Version())
+	if err == nil && session.Base(loaded) > session.Base(stored) {
+		stored, err = withTail(t.Context(), logs, stored, session.Base(loaded))
+	}
+	if errors.Is(err, session.ErrNotFound) {
+		return // deleted in the meantime
+	}
+	if err != nil {
+		t.Fatalf("read what %s was loaded from: %v", loaded.ID(), err)
+	}
+	wantSame(t, loaded, stored)
+}
+
+// withTail applies the open tail up to a change.
+func withTail(ctx context.Context, logs store.Logs, s session.Session, last int64) (session.Session, error) {
+	var records []session.Record
+	for after := session.Base(s); after < last; after = records[len(records)-1].Seq {
+		entries, err := logs.Log(ctx, store.RefOf(s), after, 100)
+		if err != nil {
+			return s, err
+		}
+		if len(entries) == 0 {
+			return s, fmt.Errorf("the log ends with change %d, not %d", after, last)
+		}
+		for _, e := range entries {
+			if e.Record.Seq <= last {
+				records = append(records, e.Record)
+			}
+		}
+	}
+	return session.ApplyTail(s, records)
 }
 
 func info(t testing.TB, st store.Store, r store.Ref) session.Info {

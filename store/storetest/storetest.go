@@ -33,8 +33,8 @@ type Data struct {
 	// Clock is the clock the store reads, nil where it has one of its own.
 	Clock *Clock
 
-	// Corrupt damages the data of one session so that it cannot be read. Nil:
-	// the suite cannot reach the data.
+	// Corrupt damages the data of one session so that a handle that is opened
+	// afterwards cannot read it. Nil: the suite cannot reach the data.
 	Corrupt func(t testing.TB, r store.Ref)
 
 	// Newer makes one session look as if a newer program had written it. Nil:

@@ -143,7 +143,7 @@ func (w *embeddings) findNear(q store.Near) []store.Passage {
 		if p.Key != "" {
 			text = p.Key + "\n" + p.Text
 		}
-		score, ok := store.Pack(w.given[q.Embedder][text]).Score(q.Vector)
+		score, _, ok := store.Pack(w.given[q.Embedder][text]).Score(q.Vector)
 		if ok && score >= q.Least {
 			p.Score = score
 			found = append(found, p)

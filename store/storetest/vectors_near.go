@@ -142,7 +142,7 @@ func scoresAreClose(t testing.TB, d Data) {
 			if diff := p.Score - exact; diff > 0.005 || diff < -0.005 {
 				t.Errorf("%s has the score %v, its cosine is %v", p.Text, p.Score, exact)
 			}
-			if same, _ := store.Pack(made[p.Text]).Score(v); p.Score != same {
+			if same, _, _ := store.Pack(made[p.Text]).Score(v); p.Score != same {
 				t.Errorf("%s has the score %v, in other stores %v", p.Text, p.Score, same)
 			}
 		}

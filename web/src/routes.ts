@@ -1,6 +1,7 @@
 // Every screen of the page, in one place. A screen is one file; it gets the
 // values of its path as properties. The first route that matches counts.
 import type { Component } from 'svelte'
+import type { Session as Header } from './lib/api'
 import Catalogue from './screens/Catalogue.svelte'
 import Cost from './screens/Cost.svelte'
 import Differences from './screens/Differences.svelte'
@@ -45,6 +46,11 @@ export const routes: Route[] = [
   { path: '/sessions/:ref/forks', screen: screen(Forks), title: 'Forks', tab: 'Forks' },
   { path: '/sessions/:ref/memory', screen: screen(Memory), title: 'Memory', tab: 'Memory' },
 ]
+
+/** The address of the screen that a list opens: the tab of its kind, or its transcript. */
+export function homePath(s: Header): string {
+  return sessionPath(s.sessionId, routes.find((r) => r.kind === s.kind)?.path.replace('/sessions/:ref', ''))
+}
 
 /** The address of a session, or of one of its tabs. */
 export function sessionPath(ref: string, tab = ''): string {

@@ -1,7 +1,7 @@
 // Runs the real program on a real store, and gives each test a page that fails
 // on any error in the console.
 import { AxeBuilder } from '@axe-core/playwright'
-import { test as base, expect, type Page } from '@playwright/test'
+import { test as base, expect, type Page, type TestInfo } from '@playwright/test'
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -66,6 +66,12 @@ export type Server = {
   call: <T = Record<string, unknown>>(method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<T>
 }
 
+/** Returns a new database where the project is PostgreSQL; "" stands for a new SQLite file. */
+export function newStore(info: Pick<TestInfo, 'project'>): string {
+  if (info.project.name !== 'postgres') return ''
+  return execFileSync(process.env.HOLDFAST_PAGETEST!, ['database', process.env.HOLDFAST_PAGE_POSTGRES!]).toString().trim()
+}
+
 /** Starts a server on a store of its own. */
 export async function startServer(env: Record<string, string> = {}, flags: string[] = [], store = ''): Promise<Server & { end: () => Promise<void> }> {
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-page-'))
@@ -110,6 +116,29 @@ export async function logIn(page: Page, server: Server): Promise<void> {
   expect([204, 303]).toContain(response.status())
 }
 
+/** Fails where the page is wider than the window: at 200 % of a window of 1280 pixels everything is reached by scrolling down. */
+export async function expectFits(page: Page): Promise<void> {
+  const wide = await page.evaluate(() =>
+    [...document.querySelectorAll('html, main, main *')]
+      .filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX) && e.getAttribute('role') === null && e.tagName !== 'PRE')
+      .map((e) => `${e.tagName}.${e.className}: ${e.scrollWidth} > ${e.clientWidth}`),
+  )
+  expect(wide).toEqual([])
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0)
+  // What can be pressed lies inside the window when it is scrolled to, unless it is in a box that scrolls by itself.
+  const hidden = await page.evaluate(() =>
+    [...document.querySelectorAll<HTMLElement>('a[href], button, input, select, textarea, summary')]
+      .filter((e) => e.checkVisibility() && !e.closest('svg, [role=group][tabindex], .skip, pre'))
+      .filter((e) => {
+        e.scrollIntoView({ block: 'center' })
+        const box = e.getBoundingClientRect()
+        return box.left < -1 || box.right > window.innerWidth + 1 || box.top < -1 || box.bottom > window.innerHeight + 1
+      })
+      .map((e) => e.outerHTML.slice(0, 120)),
+  )
+  expect(hidden).toEqual([])
+}
+
 /** Fails where something is wrong for people who do not see, hear or point well (WCAG 2.2 AA). */
 export async function expectAccessible(page: Page): Promise<void> {
   const found = await new AxeBuilder({ page: page as never }).withTags(['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze()
@@ -119,7 +148,7 @@ export async function expectAccessible(page: Page): Promise<void> {
 export const test = base.extend<{ server: Server; quiet: string[] }, { shared: Server }>({
   shared: [
     async ({}, use, info) => {
-      const server = await startServer({}, [], info.project.name === 'postgres' ? process.env.HOLDFAST_PAGE_POSTGRES! : '')
+      const server = await startServer({}, [], newStore(info))
       await use(server)
       await server.end()
     },

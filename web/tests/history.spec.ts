@@ -1,4 +1,4 @@
-import { expect, expectAccessible, logIn, test, type Server } from './harness'
+import { expect, expectAccessible, expectFits, logIn, test, type Server } from './harness'
 
 const hostile = '<img src=x onerror="window.taken=1"><script>window.taken=1</script> [x](javascript:window.taken=1)'
 
@@ -14,7 +14,7 @@ async function makeChat(server: Server): Promise<string> {
   return id
 }
 
-test('a session is seen at any version, forked with another message and rewound', async ({ page, server }) => {
+test('a session is seen at any version, forked with another message and rewound @stores', async ({ page, server }) => {
   await logIn(page, server)
   const id = await makeChat(server)
   await page.goto(`${server.url}/sessions/${id}/history`)
@@ -142,7 +142,10 @@ test.describe('screens', () => {
         await expect(page.getByText(new RegExp(text)).first()).toBeVisible()
         if (path === '/log') await page.keyboard.press('j')
         await expectAccessible(page)
-        if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${scheme}${path.replace(/\W+/g, '_').slice(0, 20)}.png` })
+        if (scheme === 'light') continue
+        await page.setViewportSize({ width: 640, height: 400 }) // 200 % of 1280 by 800
+        await expectFits(page)
+        await page.setViewportSize({ width: 1280, height: 800 })
       }
     })
   }

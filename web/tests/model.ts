@@ -11,13 +11,13 @@ export type Asked = { messages: { role: string; content?: unknown }[]; tools?: {
 export type Said = { status?: number; text?: string; calls?: { name: string; arguments: unknown }[] }
 
 /** Answers requests in the way of OpenAI. Returns what a server needs in its environment to know it as script/model. */
-export async function startModel(answer: (asked: Asked) => Said): Promise<{ env: Record<string, string>; end: () => void }> {
+export async function startModel(answer: (asked: Asked) => Said | Promise<Said>): Promise<{ env: Record<string, string>; end: () => void }> {
   let calls = 0
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (chunk: Buffer) => (body += chunk.toString()))
-    request.on('end', () => {
-      const said = answer(JSON.parse(body || '{"messages":[]}') as Asked)
+    request.on('end', async () => {
+      const said = await answer(JSON.parse(body || '{"messages":[]}') as Asked)
       if (said.status) {
         response.writeHead(said.status, { 'Content-Type': 'application/json' })
         response.end(JSON.stringify({ error: { message: said.text ?? 'it failed', type: 'invalid_request_error' } }))
@@ -45,13 +45,15 @@ export function lastText(asked: Asked): string {
   return typeof last?.content === 'string' ? last.content : JSON.stringify(last?.content ?? '')
 }
 
-/** A server whose model does what the last message says: "edit OLD NEW", "run COMMAND", "ask QUESTION", "write FILE TEXT"; then it says that it is done. */
-export async function startWorkplace(flags: string[] = []): Promise<Server & { folder: string; end: () => Promise<void> }> {
+/** A server whose model does what the last message says: "edit OLD NEW", "run COMMAND", "ask QUESTION", "write FILE TEXT", "hold" until release is called; then it says that it is done. */
+export async function startWorkplace(store = ''): Promise<Server & { folder: string; release: () => void; end: () => Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-work-'))
   writeFileSync(join(folder, 'notes.txt'), 'one\ntwo\nthree\n')
-  const model = await startModel((asked) => {
+  let release = (): void => {}
+  const released = new Promise<void>((resolve) => (release = resolve))
+  const model = await startModel(async (asked) => {
     if (asked.messages.at(-1)?.role === 'tool') return { text: 'It is done.' }
-    const [, verb, rest = ''] = /\b(edit|run|ask|write|list): ?(.*)/s.exec(lastText(asked)) ?? []
+    const [, verb, rest = ''] = /\b(edit|run|ask|write|list|hold): ?(.*)/s.exec(lastText(asked)) ?? []
     const [first = '', ...others] = rest.split(' ')
     switch (verb) {
       case 'edit':
@@ -62,15 +64,19 @@ export async function startWorkplace(flags: string[] = []): Promise<Server & { f
         return { calls: [{ name: 'shell', arguments: { command: rest } }] }
       case 'ask':
         return { calls: [{ name: 'request_user_input', arguments: { question: rest, options: rest.includes(' or ') ? rest.split(' or ') : undefined } }] }
+      case 'hold':
+        await released
+        break
       case 'list':
         return { calls: [{ name: 'task_list_create', arguments: { items: rest.split(', ').map((title) => ({ title, status: 'pending' })) } }] }
     }
     return { text: 'It is done.' }
   })
-  const server = await startServer(model.env, ['--workspace', folder, '--allow-write', '--allow-shell', ...flags])
+  const server = await startServer(model.env, ['--workspace', folder, '--allow-write', '--allow-shell'], store)
   const end = server.end
   return Object.assign(server, {
     folder,
+    release: () => release(),
     end: async () => {
       await end()
       model.end()

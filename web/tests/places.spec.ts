@@ -1,8 +1,8 @@
-import { expect, expectAccessible, logIn, startServer, test } from './harness'
+import { expect, expectAccessible, expectFits, logIn, startServer, test } from './harness'
 
 const hostile = '<img src=x onerror="window.taken=1"><script>window.taken=1</script>'
 
-test('costs are added up by group and time', async ({ page, server }) => {
+test('costs are added up by group and time @stores', async ({ page, server }) => {
   await logIn(page, server)
   const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'spender' }, userId: `user ${hostile}` })
   await page.goto(`${server.url}/cost?group=agent`)
@@ -24,12 +24,13 @@ test('costs are added up by group and time', async ({ page, server }) => {
   expect(await page.evaluate(() => 'taken' in window)).toBe(false)
 })
 
-test('nodes, and schedules that are paused, resumed and deleted', async ({ page, server }) => {
+test('nodes, and schedules that are paused, resumed and deleted @stores', async ({ page, server }) => {
   await logIn(page, server)
   const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'echo' } })
-  const made = await server.call<{ id: string }>('POST', '/v1/schedules', { label: 'once a year', cron: '0 0 1 1 *', sessionId, text: hostile })
   await page.goto(`${server.url}/work`)
   await expect(page.getByText('of 32 slots')).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
+  const made = await server.call<{ id: string }>('POST', '/v1/schedules', { label: 'once a year', cron: '0 0 1 1 *', sessionId, text: hostile }) // comes by itself
   const item = page.getByRole('listitem').filter({ hasText: 'once a year' })
   await expect(item).toContainText(hostile)
   await item.getByRole('button', { name: 'Pause', exact: true }).click()
@@ -57,6 +58,7 @@ test('a node is drained, and takes work again', async ({ page }) => {
     await page.getByRole('button', { name: 'Take work again', exact: true }).click()
     await expect.poll(draining, { timeout: 30_000 }).toEqual([false])
   } finally {
+    await page.close() // its stream must not break
     await own.end()
   }
 })
@@ -83,7 +85,7 @@ test('a key is created, shown once, and revoked', async ({ page, server }) => {
 
 test.describe('memory', () => {
   test.use({ quiet: ['status of 409', 'status of 412', 'status of 422'] }) // a value that changed meanwhile, a session without a user
-  test('is stored, edited, found and deleted, and never overwritten unseen', async ({ page, server }) => {
+  test('is stored, edited, found and deleted, and never overwritten unseen @stores', async ({ page, server }) => {
     await logIn(page, server)
     const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'keeper' } })
     const at = `/v1/sessions/${sessionId}/memory/session`
@@ -99,6 +101,12 @@ test.describe('memory', () => {
     await page.getByRole('search').getByRole('combobox').selectOption('keyword')
     await page.getByRole('button', { name: 'Search', exact: true }).click()
     await expect(page.getByText('score 1.00')).toBeVisible()
+
+    // By meaning, in other words than it was stored.
+    await server.call('PUT', `${at}/pet`, 'The cat sleeps on the sofa.')
+    await page.goto(`${server.url}/sessions/${sessionId}/memory?mode=semantic&q=${encodeURIComponent('a kitten is sleeping on the couch')}`)
+    await expect(page.getByRole('heading', { name: 'Found' })).toBeVisible()
+    await expect(page.locator('article').filter({ hasText: 'score' }).first()).toContainText('The cat sleeps on the sofa.')
 
     // Somebody else is quicker: what they wrote stays.
     await entry.getByRole('button', { name: 'Edit' }).click()
@@ -134,7 +142,9 @@ for (const scheme of ['light', 'dark'] as const) {
       await page.goto(server.url + path)
       await expect(page.getByText(text).first()).toBeVisible()
       await expectAccessible(page)
-      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${scheme}${path.replace(/\W+/g, '_').slice(0, 12)}.png` })
+      await page.setViewportSize({ width: 640, height: 400 }) // 200 % of 1280 by 800
+      await expectFits(page)
+      await page.setViewportSize({ width: 1280, height: 800 })
     }
     await server.call('DELETE', `/v1/schedules/${made.id}`)
   })

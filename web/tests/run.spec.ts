@@ -1,4 +1,4 @@
-import { expect, expectAccessible, logIn, test, type Server } from './harness'
+import { expect, expectAccessible, expectFits, logIn, test, type Server } from './harness'
 
 const hostile = '<img src=x onerror="document.title=1"> [x](javascript:alert(1))'
 const head = (name: string) => ({ version: 1, name, runtime: { provider: 'offline', model_id: 'echo', max_parallel: 4 }, agents: { guide: { prompt: 'You guide people.', tools: [] } } })
@@ -17,11 +17,12 @@ const branches = (n: number) => ({
   config: { branches: Array.from({ length: n }, (_, i) => ({ id: `b${i}`, steps: [{ agent: 'guide', input: `Part ${i}` }] })), reduce: { agent: 'guide', input: 'Join them.' } },
 })
 
-test('a run is drawn live, its question answered in place, and a unit done again', async ({ page, server }) => {
+test('a run is drawn live, its question answered in place, and a unit done again @stores', async ({ page, server }) => {
   await logIn(page, server)
   const id = await startRun(server, 'asks', asking(hostile))
-  await page.goto(`${server.url}/sessions/${id}`)
-  await page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('link', { name: 'Run' }).click()
+  await page.goto(`${server.url}/sessions`)
+  await page.getByRole('listitem').filter({ hasText: id.slice(0, 8) }).getByRole('link').click()
+  await expect(page).toHaveURL(new RegExp(`/sessions/${id}/run$`))
   await expect(page.getByRole('button', { name: 'step/0, finished' })).toBeVisible()
   await expect(page.getByRole('button', { name: 'step/1, waiting' })).toBeVisible()
   await expect(page.getByText(`Shall it go on? ${hostile}`).first()).toBeVisible()
@@ -65,8 +66,17 @@ test('a group is one node until it is opened; the graph is exported; a run is ca
     const href = await page.getByRole('link', { name: format, exact: true }).getAttribute('href')
     expect(await (await page.request.get(server.url + href!)).text()).toContain(begin)
   }
+  expect(await page.locator('path[marker-end="url(#arrow)"]').count()).toBeGreaterThan(0) // edges say where they lead
+
   const other = await startRun(server, 'given up', asking('now'))
+  await expect.poll(() => statusOf(server, other)).toBe('paused')
   await page.goto(`${server.url}/sessions/${other}/run`)
+  const session = async () => (await server.call<{ session: { status: string } }>('GET', `/v1/runs/${other}`)).session.status
+  await page.getByRole('button', { name: 'Suspend', exact: true }).click()
+  await expect.poll(session).toBe('suspended')
+  await expect(page.getByRole('button', { name: 'Suspend', exact: true })).toHaveCount(0)
+  await page.getByRole('button', { name: 'Resume', exact: true }).click()
+  await expect.poll(session).toBe('active')
   await page.getByRole('button', { name: 'Cancel the run', exact: true }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel the run' }).click()
   await expect.poll(() => statusOf(server, other)).toBe('cancelled')
@@ -97,6 +107,6 @@ for (const scheme of ['light', 'dark'] as const) {
     await expectAccessible(page)
     await page.screenshot({ path: info.outputPath(`run-${scheme}.png`) })
     await page.setViewportSize({ width: 640, height: 1000 }) // 200 % of 1280
-    expect(await page.locator('.body').evaluate((m) => m.scrollWidth - m.clientWidth)).toBeLessThanOrEqual(0)
+    await expectFits(page)
   })
 }

@@ -111,6 +111,25 @@ test('live updates that are paused hold still', async ({ page, server }) => {
   await expect(page.getByRole('article', { name: 'Agent' })).toContainText('meanwhile')
 })
 
+test('a tab that nobody sees follows nothing, and catches up', async ({ page, server }) => {
+  await logIn(page, server)
+  const id = await newSession(server, 'hidden')
+  await page.goto(`${server.url}/sessions/${id}`)
+  await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
+  const setHidden = (hidden: boolean): Promise<void> =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, 'hidden', { value: hidden, configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    }, hidden)
+  await setHidden(true)
+  await expect(page.getByRole('button', { name: 'Not live' })).toBeVisible()
+  await server.call('POST', `/v1/sessions/${id}/messages`, { text: 'while nobody looked' })
+  await expect(page.getByText('while nobody looked')).toHaveCount(0)
+  await setHidden(false)
+  await expect(page.getByRole('article', { name: 'Agent' })).toContainText('while nobody looked')
+  await expect(page.getByRole('article')).toHaveCount(2) // each once
+})
+
 test('an attachment is sent', async ({ page, server }) => {
   await logIn(page, server)
   const id = await newSession(server, 'attachments')

@@ -59,6 +59,27 @@ test('a session is made, written to and renamed by hand @stores', async ({ page,
   await expect(page).toHaveURL(/\/sessions$/)
 })
 
+test('words are found in messages, and rows say what was spent @stores', async ({ page, server }, info) => {
+  await logIn(page, server)
+  const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { definition: { name: 'echo' }, name: 'plans' })
+  const word = `zebra${info.project.name}${info.retry}`
+  await server.call('POST', `/v1/sessions/${sessionId}/messages`, { text: `Where does the ${word} live? <img src=x onerror="window.taken=1">` })
+  await page.goto(`${server.url}/sessions`)
+  const row = page.getByRole('listitem').filter({ hasText: sessionId.slice(0, 8) })
+  await expect(row).toContainText('$0')
+  await page.getByRole('searchbox').fill(`${word} LIVE`)
+  const said = page.getByRole('region', { name: 'Said in messages' })
+  await expect(said).toContainText(`Where does the ${word} live? <img src=x`)
+  await expect(said.locator('mark').first()).toHaveText(word)
+  await expectAccessible(page)
+  await page.getByRole('searchbox').fill(`${word} kind:task`)
+  await expect(page.getByText('No session matches')).toBeVisible()
+  await page.getByRole('searchbox').fill(word)
+  await said.getByRole('link').first().click()
+  await expect(page.getByRole('heading', { name: 'plans' })).toBeVisible()
+  expect(await page.evaluate(() => 'taken' in window)).toBe(false)
+})
+
 test.describe('screens', () => {
   test.use({ quiet: ['status of 404'] }) // a session that is not there
 

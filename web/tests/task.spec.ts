@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, expectAccessible, logIn, test } from './harness'
+import { expect, expectAccessible, expectFits, logIn, newStore, test } from './harness'
 import { startWorkplace } from './model'
 
 let work: Awaited<ReturnType<typeof startWorkplace>>
-test.beforeAll(async () => {
-  work = await startWorkplace()
+test.beforeAll(async ({}, info) => {
+  work = await startWorkplace(newStore(info))
 })
 test.afterAll(() => work.end())
 
@@ -20,11 +20,12 @@ async function startTask(title: string, steps: string[], more: Record<string, un
 }
 const statusOf = async (id: string): Promise<string> => (await work.call<{ status: string }>('GET', `/v1/tasks/${id}`)).status
 
-test('a task is seen working, approved in place and followed to its end', async ({ page }) => {
+test('a task is seen working, approved in place and followed to its end @stores', async ({ page }) => {
   await logIn(page, work)
   const id = await startTask(`tidy ${hostile}`, ['list: read it, mend it', 'edit: two deux', 'write: new.txt hello'])
-  await page.goto(`${work.url}/sessions/${id}`)
-  await page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('link', { name: 'Task' }).click()
+  await page.goto(`${work.url}/sessions`)
+  await page.getByRole('listitem').filter({ hasText: id.slice(0, 8) }).getByRole('link').click()
+  await expect(page).toHaveURL(new RegExp(`/sessions/${id}/task$`))
   await expect(page.getByText('Waits for an approval')).toBeVisible()
   await expect(page.locator('.pending pre').filter({ hasText: '+deux' })).toBeVisible()
   await expect(page.getByRole('region', { name: 'The agent\'s list' })).toContainText('mend it')
@@ -75,6 +76,27 @@ test('feedback, messages, budgets and the end of a task', async ({ page }) => {
   await expect(page.getByRole('button', { name: 'Cancel the task', exact: true })).toHaveCount(0)
 })
 
+test('a task that used up its turns continues with more, and one that works is asked to wrap up', async ({ page }) => {
+  await logIn(page, work)
+  const id = await startTask('short of turns', ['say one', 'say two', 'say three'], { budget: { lifetimeTurns: 1 } })
+  await page.goto(`${work.url}/sessions/${id}/task`)
+  await expect.poll(async () => (await work.call<{ terminalStatus: string }>('GET', `/v1/tasks/${id}`)).terminalStatus).toBe('needs_user_action')
+  await page.getByText('Raise them when it continues').click()
+  await page.getByRole('spinbutton', { name: 'Turns in all' }).fill('9')
+  await page.getByRole('button', { name: 'Continue', exact: true }).click()
+  await expect.poll(() => statusOf(id)).toBe('completed')
+  await expect(page.getByRole('heading', { name: 'Result' })).toBeVisible()
+
+  const long = await startTask('works', ['hold: on', 'say two'])
+  await page.goto(`${work.url}/sessions/${long}/task`)
+  await page.getByRole('button', { name: 'Wrap up', exact: true }).click()
+  await expect(page.getByText('It is asked to finish with what it has')).toBeVisible()
+  work.release()
+  await expect.poll(() => statusOf(long)).toBe('interrupted')
+  await page.getByRole('button', { name: 'Continue', exact: true }).click()
+  await expect.poll(() => statusOf(long)).toBe('completed')
+})
+
 for (const scheme of ['light', 'dark'] as const) {
   test(`a task is for everybody: ${scheme}`, async ({ page }, info) => {
     await page.emulateMedia({ colorScheme: scheme })
@@ -84,9 +106,13 @@ for (const scheme of ['light', 'dark'] as const) {
     await page.goto(`${work.url}/sessions/${id}/task`)
     await expect(page.getByText('Waits for an approval')).toBeVisible()
     await expectAccessible(page)
+    const moving = (): Promise<number> => page.evaluate(() => document.getAnimations().length)
+    expect(await moving()).toBeGreaterThan(0) // the sign of the step that runs
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' })
+    await expect.poll(moving).toBe(0)
     await page.screenshot({ path: info.outputPath(`task-${scheme}.png`) })
     await page.setViewportSize({ width: 640, height: 1200 }) // 200 % of 1280
-    expect(await page.locator('.body').evaluate((m) => m.scrollWidth - m.clientWidth)).toBeLessThanOrEqual(0)
+    await expectFits(page)
     await page.screenshot({ path: info.outputPath(`task-${scheme}-narrow.png`) })
   })
 }

@@ -51,6 +51,25 @@ test('a subagent is shown where it was called, with what each step used', async 
   await expect(page.getByText('subagent of')).toBeVisible()
 })
 
+test('an agent is tried, and the chat forked with another model', async ({ page }) => {
+  await logIn(page, server)
+  await page.goto(`${server.url}/catalogue`)
+  await page.locator('.agent').filter({ hasText: 'librarian' }).last().getByRole('button', { name: 'Try it', exact: true }).click()
+  await page.getByLabel('Message', { exact: true }).fill('Where is the atlas?')
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('article', { name: 'Agent' })).toContainText('It is on shelf seven.')
+  await expect(page.getByText('script/model')).toBeVisible()
+  await page.getByRole('navigation', { name: 'Parts of the session' }).getByRole('link', { name: 'Time travel' }).click()
+  await page.getByRole('button', { name: 'Fork from here…' }).click()
+  const dialog = page.getByRole('dialog')
+  await expect(dialog.getByLabel('Model')).toHaveValue('script/model')
+  await dialog.getByLabel('Model').selectOption('offline/echo')
+  await dialog.getByLabel('Name').fill('by the other model')
+  await dialog.getByRole('button', { name: 'Fork', exact: true }).click()
+  await expect(page.getByRole('heading', { name: 'by the other model' })).toBeVisible()
+  await expect(page.getByRole('article', { name: 'Agent' })).toContainText('You said: Where is the atlas?')
+})
+
 test('a turn that failed says why, and is run again', async ({ page }) => {
   await logIn(page, server)
   const { sessionId } = await server.call<{ sessionId: string }>('POST', '/v1/sessions', { agent: 'librarian', name: 'breaks' })

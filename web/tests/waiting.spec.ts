@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, expectAccessible, logIn, test } from './harness'
+import { expect, expectAccessible, expectFits, logIn, newStore, test } from './harness'
 import { startChat, startWorkplace } from './model'
 
 type Workplace = Awaited<ReturnType<typeof startWorkplace>>
 let work: Workplace
-test.beforeAll(async () => {
-  work = await startWorkplace()
+test.beforeAll(async ({}, info) => {
+  work = await startWorkplace(newStore(info))
 })
 test.afterAll(() => work.end())
 
 const hostile = '<img src=x onerror="document.title=1"><script>document.title=1</script> [x](javascript:alert(1)) {{7*7}} \u202e'
 
-test('what waits comes live, and is approved, denied and answered by keys', async ({ page }) => {
+test('what waits comes live, and is approved, denied and answered by keys @stores', async ({ page }) => {
   await logIn(page, work)
   await page.goto(`${work.url}/waiting`)
   await expect(page.getByText('Nothing waits for you')).toBeVisible()
@@ -97,10 +97,14 @@ test('the browser tells what waits, also on other screens', async ({ page }) => 
   await expect(page.getByRole('button', { name: 'Notifications are on' })).toHaveAttribute('aria-pressed', 'true')
   await page.keyboard.press('g')
   await page.keyboard.press('s')
-  await expect(page.getByRole('heading', { name: 'Sessions' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'Sessions', exact: true })).toBeVisible()
   await expect(page.getByRole('button', { name: 'Live' })).toBeVisible()
   const id = await startChat(work, 'bell', 'run: date')
   await expect.poll(() => page.evaluate(() => (window as unknown as { told: string[] }).told.join())).toContain('bell waits for you: shell date')
+  // An earlier version shows the call as it was, and takes no response.
+  await page.goto(`${work.url}/sessions/${id}/history`)
+  await expect(page.getByText('At this version.')).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Approve', exact: true })).toHaveCount(0)
   const { items } = await work.call<{ items: { id: string; session: { sessionId: string } }[] }>('GET', '/v1/pending')
   await work.call('POST', `/v1/sessions/${id}/pending/${items.find((i) => i.session.sessionId === id)!.id}`, { action: 'deny' })
 })
@@ -115,8 +119,7 @@ for (const scheme of ['light', 'dark'] as const) {
     await expectAccessible(page)
     await page.screenshot({ path: info.outputPath(`waiting-${scheme}.png`) })
     await page.setViewportSize({ width: 640, height: 800 }) // 200 % of 1280
-    await expect(page.locator('main')).toHaveJSProperty('scrollLeft', 0)
-    expect(await page.locator('main').evaluate((m) => m.scrollWidth - m.clientWidth)).toBeLessThanOrEqual(0)
+    await expectFits(page)
     await page.screenshot({ path: info.outputPath(`waiting-${scheme}-narrow.png`) })
     for (const id of ids) await work.call('DELETE', `/v1/sessions/${id}`)
   })

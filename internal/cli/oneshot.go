@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+func (p *program) askCommand() *cobra.Command {
+	var agent, name, model string
+	cmd := &cobra.Command{
+		Use: "ask [TEXT]", Short: "ask one question and print the answer; the session is kept", Args: cobra.MaximumNArgs(1),
+		Long: `Ask one question in a new session and print the answer. The session is kept: "holdfast chat
+--last" goes on with it.
+
+  holdfast ask "Which port does HTTPS use?"
+  git diff | holdfast ask "Write a commit message"
+  holdfast ask < question.txt
+
+What comes through a pipe is the question, or follows TEXT. A terminal shows the answer while the
+model writes it. With --json: {"sessionId", "model", "reply", "usage", "cost"}.
+
+A tool call that no rule allows waits for your response: a terminal asks for it, elsewhere
+the exit code is 19 and "holdfast respond" continues.`,
+	}
+	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		text, err := p.readQuestion(ctx, args)
+		if err != nil {
+			return err
+		}
+		s, err := p.newChat(ctx, e, agent, name, model)
+		if err != nil {
+			return err
+		}
+		e.embedForRecall(ctx, s)
+		s, err = p.converse(ctx, e, s.ID(), holdfast.SendMessage{Text: text}, p.out.terminal && !p.json, p.readLine(ctx))
+		if p.json && err == nil {
+			return p.printJSON(newAskReply(s, e.modelOf(s)))
+		}
+		if err == nil && p.err.terminal {
+			p.err.status("%s answered · go on with: holdfast chat --session %s", e.modelOf(s), shortID(s.ID()))
+		}
+		return err
+	})
+	p.addNewChatFlags(cmd, &agent, &name, &model)
+	return p.addPermissionFlags(cmd)
+}
+
+// askReply is the answer to one question, for programs.
+type askReply struct {
+	SessionID string        `json:"sessionId"`
+	Model     string        `json:"model"`
+	Reply     string        `json:"reply"`
+	Usage     session.Usage `json:"usage"`
+	Cost      session.Cost  `json:"cost"`
+}
+
+func newAskReply(s session.Session, model string) askReply {
+	r := askReply{SessionID: s.ID(), Model: model, Reply: s.Reply()}
+	if e := s.Execution(); e != nil {
+		r.Usage, r.Cost = e.Usage, e.Cost
+	}
+	return r
+}
+
+// readQuestion returns what is asked: the argument, what a pipe brings, or the
+// one followed by the other.
+func (p *program) readQuestion(ctx context.Context, args []string) (string, error) {
+	var parts []string
+	if len(args) > 0 && args[0] != "-" {
+		parts = append(parts, args[0])
+	}
+	if !p.in.terminal && (len(parts) == 0 || p.in.piped()) {
+		piped, err := p.readText(ctx, "-")
+		if err != nil {
+			return "", err
+		}
+		if strings.TrimSpace(piped) != "" {
+			parts = append(parts, piped)
+		}
+	}
+	text := strings.Join(parts, "\n\n")
+	if strings.TrimSpace(text) == "" {
+		return "", &session.InvalidError{Field: "question", Reason: `there is none; give it as holdfast ask "…", or through a pipe`}
+	}
+	return text, nil
+}
+
+// newChat makes the session of a new conversation.
+func (p *program) newChat(ctx context.Context, e *env, agent, name, model string) (session.Session, error) {
+	def, err := p.loadAgent(ctx, e, agent)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if model != "" {
+		def.Model = model
+	}
+	if def.Model == "" {
+		if err := e.checkDefaultModel(); err != nil {
+			return session.Session{}, err
+		}
+	}
+	s, err := e.create(ctx, p, def, name)
+	if err != nil {
+		err = e.explain(err, def, def.Model)
+	}
+	return s, err
+}
+
+// addNewChatFlags gives a command the flags of a new conversation.
+func (p *program) addNewChatFlags(cmd *cobra.Command, agent, name, model *string) {
+	f := cmd.Flags()
+	f.StringVar(agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
+	f.StringVar(name, "name", "", "`NAME` of the new session")
+	f.StringVar(&p.user, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
+	f.StringVar(model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a model of the provider whose key is set)")
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/protocol"
+	"github.com/holdfast-dev/holdfast/protocol/openai"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// protocols are the ways of other programs that this server knows. They have the
+// keys, tenants and limits of the API.
+func protocols() []protocol.Protocol { return []protocol.Protocol{openai.New()} }
+
+func (s *Server) addProtocols(mux *http.ServeMux) {
+	s.protocols = protocols()
+	for _, p := range s.protocols {
+		p.Routes(mux, host{s})
+	}
+}
+
+// writeProblem writes a problem as the caller of a path reads it.
+func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
+	for _, other := range s.protocols {
+		if strings.HasPrefix(r.URL.Path, other.Prefix()) {
+			other.WriteProblem(w, p)
+			return
+		}
+	}
+	writeProblem(w, p)
+}
+
+// host is the server as protocols see it.
+type host struct{ s *Server }
+
+func (h host) Agents() []string {
+	if h.s.config.Agents == nil {
+		return nil
+	}
+	return h.s.config.Agents.Names()
+}
+
+func (h host) Agent(name string) (session.Definition, error) { return h.s.definition(name, nil) }
+
+func (h host) Models() []string {
+	if h.s.config.Models == nil {
+		return nil
+	}
+	return h.s.config.Models()
+}
+
+func (h host) Call(r *http.Request) *protocol.Call {
+	s, c := h.s, callerOf(r.Context())
+	return &protocol.Call{
+		Key: c.Key, Runtime: c.rt, Now: s.config.Now, Drain: s.drain, Heartbeat: s.config.Heartbeat, WriteWait: s.config.WriteWait,
+		OpenStream: func() (func(), error) { return s.openStream(c) },
+		Begin: func(ctx context.Context, id string, queued bool, fn func(context.Context) error) (<-chan error, error) {
+			if s.draining.Load() {
+				return nil, session.ErrClosed
+			}
+			p := s.work.attended()
+			if queued {
+				var err error
+				if p, err = s.work.reserve(); err != nil {
+					return nil, err
+				}
+			}
+			return p.start(ctx, c.rt, id, fn)
+		},
+		Follow: func(ctx context.Context, id string, after int64) <-chan protocol.Update {
+			out := make(chan protocol.Update)
+			go func() {
+				defer close(out)
+				for u := range s.updates(ctx, r, c, id, after, after) {
+					select {
+					case out <- protocol.Update{Update: u.Update, Err: u.err}:
+					case <-ctx.Done():
+					}
+				}
+			}()
+			return out
+		},
+	}
+}

@@ -1,0 +1,69 @@
+package session
+
+import "sort"
+
+// transcript is the messages of a session in order, and about how many bytes
+// of memory they take.
+type transcript struct {
+	vector[*Message]
+	bytes int
+}
+
+// messageBytes is about what a message takes beside its contents.
+const messageBytes = 512
+
+func transcriptOf(messages []*Message) transcript {
+	t := transcript{vector: vectorOf(messages)}
+	for _, m := range messages {
+		t.bytes += messageBytes + m.Size()
+	}
+	return t
+}
+
+func (t transcript) append(m *Message) transcript {
+	return transcript{vector: t.vector.append(m), bytes: t.bytes + messageBytes + m.Size()}
+}
+
+// from is the index of the first message that has this number or a later one.
+func (t transcript) from(seq int64) int {
+	return sort.Search(t.len(), func(i int) bool { return t.at(i).Seq >= seq })
+}
+
+// pick is the transcript that spans make of messages in order.
+func pick(messages transcript, more []*Message, spans []Span) transcript {
+	var picked transcript
+	for _, m := range messages.all() {
+		if Holds(spans, m.Seq) {
+			picked = picked.append(m)
+		}
+	}
+	for _, m := range more {
+		if Holds(spans, m.Seq) {
+			picked = picked.append(m)
+		}
+	}
+	return picked
+}
+
+// Weight is about how many bytes of memory a session takes.
+func Weight(s Session) int64 { return int64(s.b.size() + s.b.msgs.bytes) }
+
+// DropHidden returns a session without the messages that its window does not
+// show, as a store loads it, if they are the greater part.
+func DropHidden(s Session) Session {
+	hidden := s.b.msgs.from(s.b.st.Window.FromSeq)
+	if hidden <= s.b.msgs.len()/2 {
+		return s
+	}
+	b := *s.b
+	b.msgs = transcript{}
+	for _, m := range s.b.msgs.all() {
+		if s.Shown(m.Seq) {
+			b.msgs = b.msgs.append(m)
+		}
+	}
+	if b.msgs.len() == s.b.msgs.len() {
+		return s // the window keeps them
+	}
+	return Session{&b}
+}

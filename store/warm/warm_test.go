@@ -1,0 +1,139 @@
+package warm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
+	"github.com/holdfast-dev/holdfast/store/warm"
+)
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+// saved is a session as a store returns it, with one message of some length.
+func saved(t *testing.T, birth session.Birth, length int) session.Session {
+	t.Helper()
+	birth.AgentID = "agent"
+	s, err := session.New(birth, session.Definition{Name: "tester"}, session.Seed{
+		Messages: []session.Message{{ID: "m-1", Role: session.RoleUser, Content: session.Text(strings.Repeat("x", length))}},
+	}, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.Seal(s, noon())
+}
+
+// next is a session one version later.
+func next(t *testing.T, s session.Session) session.Session {
+	t.Helper()
+	s, err := s.WithMessage(session.Message{ID: fmt.Sprint("m-", s.Seq()), Role: session.RoleUser, Content: session.Text("more")}, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.Seal(s, noon())
+}
+
+func mark(s session.Session, sum store.Sum) warm.Mark {
+	return warm.Mark{Version: s.Version(), Last: s.Seq(), Sum: sum, UpdatedAt: s.Info().UpdatedAt}
+}
+
+func TestGet_onlyWhatHasTheMark(t *testing.T) {
+	t.Parallel()
+	s := saved(t, session.Birth{ID: "s"}, 1)
+	right := mark(s, 7)
+	for name, change := range map[string]func(*warm.Mark){
+		"another version":  func(m *warm.Mark) { m.Version++ },
+		"a later change":   func(m *warm.Mark) { m.Last++ },
+		"another checksum": func(m *warm.Mark) { m.Sum++ },
+		"another time":     func(m *warm.Mark) { m.UpdatedAt = m.UpdatedAt.Add(time.Microsecond) },
+	} {
+		c := warm.New(warm.DefaultLimit)
+		c.Keep(s, 7)
+		if got, ok := c.Get(store.RefOf(s), right); !ok || got.Seq() != s.Seq() {
+			t.Fatalf("what was kept is not found: %t", ok)
+		}
+		if _, ok := c.Get(store.Ref{Tenant: "other", ID: "s"}, right); ok {
+			t.Error("another tenant gets the session")
+		}
+		wrong := right
+		change(&wrong)
+		if _, ok := c.Get(store.RefOf(s), wrong); ok {
+			t.Errorf("found although %s was asked for", name)
+		}
+		if c.Has(store.RefOf(s)) {
+			t.Errorf("still held although the store has %s", name)
+		}
+	}
+}
+
+func TestKeep_theLaterWins(t *testing.T) {
+	t.Parallel()
+	c := warm.New(warm.DefaultLimit)
+	first := saved(t, session.Birth{ID: "s"}, 1)
+	second := next(t, first)
+	c.Keep(second, 2)
+	c.Keep(first, 1) // a slower caller of an earlier write
+	if _, ok := c.Get(store.RefOf(first), mark(second, 2)); !ok {
+		t.Error("an earlier state has taken the place of a later one")
+	}
+	c.Drop(store.RefOf(first))
+	if c.Has(store.RefOf(first)) {
+		t.Error("a dropped session is held")
+	}
+}
+
+func TestKeep_staysWithinTheLimit(t *testing.T) {
+	t.Parallel()
+	const each = 10_000
+	a, b, d := saved(t, session.Birth{ID: "a"}, each), saved(t, session.Birth{ID: "b"}, each), saved(t, session.Birth{ID: "d"}, each)
+	c := warm.New(2*session.Weight(a) + 1)
+	c.Keep(a, 1)
+	c.Keep(b, 1)
+	c.Get(store.RefOf(a), mark(a, 1)) // b is now the one that was not used for the longest time
+	c.Keep(d, 1)
+	for _, want := range []struct {
+		s    session.Session
+		held bool
+	}{{a, true}, {b, false}, {d, true}} {
+		if held := c.Has(store.RefOf(want.s)); held != want.held {
+			t.Errorf("%s is held: %t, want %t", want.s.ID(), held, want.held)
+		}
+	}
+	huge := saved(t, session.Birth{ID: "huge"}, 3*each)
+	c.Keep(huge, 1)
+	if c.Has(store.RefOf(huge)) || !c.Has(store.RefOf(a)) {
+		t.Error("a session larger than the limit was kept, or others had to go for it")
+	}
+	c.Clear()
+	if c.Has(store.RefOf(a)) {
+		t.Error("held after Clear")
+	}
+}
+
+func TestKeep_leavesOut(t *testing.T) {
+	t.Parallel()
+	none := warm.New(warm.Limit(-1))
+	s := saved(t, session.Birth{ID: "s"}, 1)
+	if got := none.Keep(s, 5); none.Has(store.RefOf(s)) {
+		t.Error("a cache without room holds a session")
+	} else if sum, ok := session.BaseSum(got); !ok || sum != 5 {
+		t.Errorf("the session has the sum %d, %t; want 5", sum, ok)
+	}
+	c := warm.New(warm.Limit(0))
+	task := saved(t, session.Birth{ID: "task", Kind: session.KindTask}, 1)
+	c.Keep(task, 1)
+	if c.Has(store.RefOf(task)) {
+		t.Error("a task is held")
+	}
+	unsaved, err := s.WithMessage(session.Message{ID: "m-2", Role: session.RoleUser, Content: session.Text("y")}, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Keep(unsaved, 1)
+	if c.Has(store.RefOf(unsaved)) {
+		t.Error("a session with unsaved changes is held")
+	}
+}
