@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -138,8 +139,14 @@ func (rt *Runtime) pruneWith(s session.Session) memory.With {
 	return with
 }
 
-// summarise asks the policy's model, or the session's, for a summary.
+// summaryTimeout bounds how long a turn waits for a summary.
+const summaryTimeout = 2 * time.Minute
+
+// summarise asks the policy's model, or the session's, for a summary. An answer
+// that takes too long is an error, and the window stays as it is.
 func (rt *Runtime) summarise(ctx context.Context, s session.Session, policy *session.MemoryPolicy, previous string, leaving []session.Message) (session.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, summaryTimeout)
+	defer cancel()
 	name := policy.SummaryModel
 	name = cmp.Or(name, s.Model())
 	name, model, err := rt.Model(name)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
@@ -137,6 +138,28 @@ func TestFit_countsWhatIsSentBesideTheWindow(t *testing.T) {
 					t.Errorf("%d tokens were sent to a model that takes %d", tokens, model.most)
 				}
 			}
+		}
+	})
+}
+
+// A model that never answers delays a turn, and does not hold it up for ever: the
+// window stays as it is.
+func TestSummary_hangingModelIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writer := modelFunc(func(ctx context.Context, _ llm.Request) (llm.Response, error) {
+			<-ctx.Done()
+			return llm.Response{}, ctx.Err()
+		})
+		h := open(t, func(c *holdfast.Config) {
+			c.Models = llm.Map{"demo": scripted.New(scripted.Reply{Text: "ok"}), "writer": writer}
+		})
+		def := remembering(session.PruneSummary, 1)
+		slack := 0
+		def.Memory.SummaryPrompt, def.Memory.SummaryModel, def.Memory.Slack = "Sum up.", "writer", &slack
+		s := h.started(def)
+		got := h.do(s.ID(), holdfast.SendMessage{Text: "one"})
+		if got.Window().Summary != nil || len(got.WindowMessages()) != 2 {
+			t.Errorf("%+v", got.Window())
 		}
 	})
 }

@@ -1,6 +1,6 @@
 // Runs the real program on a store of its own, with a model that answers by a script.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,13 +17,17 @@ export function environment(dir, more = {}) {
 }
 
 /**
- * Starts a server. Give it a model to have script/model answered by it. kill()
+ * Starts a server. Give it a model to have script/model answered by it, and the
+ * texts of definition files by the names of agents. kill()
  * ends the process in the middle of whatever it does, start() starts it again
  * on the same port and store.
  */
-export async function startServer({ model, flags = [], env = {} } = {}) {
+export async function startServer({ model, agents = {}, flags = [], env = {} } = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-clients-'))
   const store = `sqlite:${join(dir, 'store.db')}`
+  const definitions = join(dir, '.config', 'holdfast', 'agents')
+  mkdirSync(definitions, { recursive: true })
+  for (const [name, text] of Object.entries(agents)) writeFileSync(join(definitions, `${name}.md`), text)
   const all = environment(dir, { ...model?.env, ...env })
   let child
   const server = {

@@ -15,6 +15,7 @@ import (
 
 // With holds what pruning needs besides the session.
 type With struct {
+	// Now tells the time; nil: time.Now.
 	Now func() time.Time
 	// Count counts the tokens of a message; nil: Estimate.
 	Count func(session.Message) int
@@ -119,7 +120,11 @@ func move(ctx context.Context, s session.Session, strategy session.Strategy, lim
 		}
 		moved.Summary = &summary
 	}
-	return s.With(with.Now(), moved)
+	now := time.Now
+	if with.Now != nil {
+		now = with.Now
+	}
+	return s.With(now(), moved)
 }
 
 // alwaysShown reports whether a message is shown wherever the window starts.
@@ -143,9 +148,15 @@ func summarise(ctx context.Context, window session.Window, leaving []session.Mes
 	if strings.TrimSpace(summary.Text) == "" {
 		return session.Summary{}, &session.InvalidError{Field: "summary", Reason: "the model's answer is blank"}
 	}
+	if len(summary.Text) > maxSummary {
+		return session.Summary{}, &session.InvalidError{Field: "summary", Reason: fmt.Sprintf("the model's answer has %d bytes, more than %d: ask for a shorter one in summaryPrompt", len(summary.Text), maxSummary)}
+	}
 	summary.FromSeq, summary.ToSeq = from, leaving[len(leaving)-1].Seq
 	return summary, nil
 }
+
+// maxSummary bounds a summary, in bytes, because it is sent with every request.
+const maxSummary = 64 << 10
 
 // summaryFrame counts the tokens of the sentence that introduces a summary.
 const summaryFrame = 16

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,6 +194,28 @@ func TestEstimate(t *testing.T) {
 	} {
 		if got := memory.Estimate(m); got != want {
 			t.Errorf("%+v: %d, want %d", m, got, want)
+		}
+	}
+}
+
+func TestPrune_needsNoClock(t *testing.T) {
+	s, err := memory.Prune(t.Context(), talk(t, "uaua"), session.PruneSliding, 1, memory.With{})
+	if err != nil || shown(s) != 1 {
+		t.Errorf("%d messages, %v", shown(s), err)
+	}
+}
+
+// A summary is sent with every request, so one that is too long is none.
+func TestPrune_refusesALongSummary(t *testing.T) {
+	for size, refused := range map[int]bool{64 << 10: false, 64<<10 + 1: true} {
+		w := with()
+		w.Summarise = func(context.Context, string, []session.Message) (session.Summary, error) {
+			return session.Summary{Text: strings.Repeat("x", size)}, nil
+		}
+		before := talk(t, "uaua")
+		after, err := memory.Prune(t.Context(), before, session.PruneSummary, 1, w)
+		if errors.Is(err, session.ErrInvalid) != refused || refused && shown(after) != shown(before) {
+			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 }

@@ -143,6 +143,26 @@ func (c *Call) Settled(ctx context.Context, id string, opts ...holdfast.Option) 
 	}
 }
 
+// Current returns the turn that a session is at work on, if there is one.
+func (c *Call) Current(ctx context.Context, s session.Session) (t Turn, open bool, err error) {
+	if !s.Running() || s.Waiting() {
+		return t, false, nil
+	}
+	t = Turn{SessionID: s.ID()}
+	for _, m := range s.Messages() {
+		if m.Role == session.RoleUser {
+			t.After = m.Seq - 1
+		}
+	}
+	for {
+		steps, ended, err := c.Read(ctx, t)
+		if err != nil || !ended {
+			return t, err == nil, err
+		}
+		t.After = steps[len(steps)-1].Record.Seq
+	}
+}
+
 // Send begins a turn with a message on a session as it is at a version. Another
 // version is a ConflictError, and nothing is sent.
 func (c *Call) Send(ctx context.Context, s session.Session, send holdfast.SendMessage, queued bool) (Turn, <-chan error, error) {

@@ -7,13 +7,16 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/protocol"
+	"github.com/holdfast-dev/holdfast/protocol/aisdk"
 	"github.com/holdfast-dev/holdfast/protocol/openai"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
 // protocols are the ways of other programs that this server knows. They have the
 // keys, tenants and limits of the API.
-func protocols() []protocol.Protocol { return []protocol.Protocol{openai.New()} }
+func protocols() []protocol.Protocol {
+	return []protocol.Protocol{openai.New(), aisdk.Protocol{}}
+}
 
 func (s *Server) addProtocols(mux *http.ServeMux) {
 	s.protocols = protocols()

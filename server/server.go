@@ -200,6 +200,7 @@ func New(c Config) (*Server, error) {
 	s.addLogin(mux)
 	s.addOIDCLogin(mux)
 	s.addProtocols(mux)
+	s.addMCP(mux)
 	s.stopListening = c.Runtime.WiretapAll(s.listen)
 	s.handler = s.logged(s.below(s.guard(recordRoute(mux))))
 	return s, nil

@@ -281,7 +281,7 @@ func list(ctx context.Context, c caller, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := search(ctx, c, q, in.Words)
+	page, err := store.SearchHeaders(ctx, c.rt.List, q, in.Words)
 	if err != nil {
 		return nil, err
 	}

@@ -180,6 +180,25 @@ func TestChat_linesAreEditedAndComeBack(t *testing.T) {
 	s.hears("hello world!", "hello world?")
 }
 
+func TestChat_answersAreWrappedBetweenWords(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press(strings.Repeat("banana ", 20) + "end\r")
+	s.saved("2")
+	s.press("\x04")
+	s.ends(exitOK)
+	_, answer, _ := strings.Cut(s.shown.String(), "You said:")
+	answer, _, _ = strings.Cut(answer, "I am the offline model")
+	for line := range strings.Lines(answer) {
+		if words := strings.Fields(line); len(strings.TrimSpace(line)) > 80 || strings.Trim(strings.ReplaceAll(strings.Join(words, ""), "banana", ""), "end.") != "" {
+			t.Errorf("a line is %q", line)
+		}
+	}
+	if n := strings.Count(answer, "banana"); n < 20 {
+		t.Errorf("%d of the words are there:\n%s", n, answer)
+	}
+}
+
 // Tab completes commands and file names, and lines of an earlier chat come back.
 func TestChat_tabCompletesAndLinesOutliveTheProgram(t *testing.T) {
 	t.Parallel()

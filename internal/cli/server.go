@@ -23,7 +23,7 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"chat", "send", "acp", "pending", "pending show", "respond", "run", "task", "sessions", "open", "keys", "schedules", "nodes",
+	"chat", "send", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "open", "keys", "schedules", "nodes",
 }
 
 // hereOnly are the commands that work on a store or on files of this machine, and
@@ -44,7 +44,7 @@ var hereFlags = []string{
 
 // agentsWork are the commands that have agents work.
 var agentsWork = []string{
-	"chat", "send", "respond", "run", "sessions continue", "sessions retry", "sessions resume",
+	"chat", "send", "acp", "mcp", "respond", "run", "sessions continue", "sessions retry", "sessions resume",
 	"task start", "task resume", "task continue", "task retry", "task approve", "task deny", "task send",
 }
 

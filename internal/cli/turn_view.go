@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type turnView struct {
 
 	mu       sync.Mutex // guards the rest
 	seen     int64      // the last change that was heard of
+	wrap     wrapper
 	style    markdown
 	shown    []byte // of the answer that is coming
 	draft    []byte // what there is of it; shorter where it comes again
@@ -154,8 +156,13 @@ func (n *turnView) showDraft() {
 	}
 	n.waitLine.stopWaiting()
 	n.printed, n.open = true, true
-	fmt.Fprint(n.out, n.style.write(n.forOutput(string(n.draft[len(n.shown):]))))
+	n.print(n.wrap.write(n.forOutput(string(n.draft[len(n.shown):])), n.out.width()))
 	n.shown = append(n.shown, n.draft[len(n.shown):]...)
+}
+
+// print writes text of an answer in its colours.
+func (n *turnView) print(text string) {
+	fmt.Fprint(n.out, strings.ReplaceAll(n.style.write(text), string(softBreak), "\n"))
 }
 
 // settle shows what is left of an answer that is whole.
@@ -239,6 +246,7 @@ func (n *turnView) printLine(format string, args ...any) {
 // endLine ends the line of an answer that something else follows.
 func (n *turnView) endLine() {
 	if n.open {
+		n.print(n.wrap.end(n.out.width()))
 		fmt.Fprintln(n.out, n.style.end())
 		n.open = false
 	}

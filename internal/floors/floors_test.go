@@ -86,12 +86,13 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5, also: []string{"worker", "client", "node", "interop/taskruntime"}},
+	"server":           {floor: 5, also: []string{"worker", "client", "node", "interop/taskruntime", "protocol/mcpserver"}},
 	"client":           {floor: 5, also: []string{"node", "interop/taskruntime"}},
 	"internal/sse":     {floor: 0},
 
 	// The protocols of other programs.
 	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/aisdk":  {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 
 	// The page, as it is built.
@@ -118,7 +119,8 @@ var building = map[string]place{
 	"workflow/tools": {floor: 5, picks: true},
 
 	// What clients of others speak.
-	"protocol/acp": {floor: 5},
+	"protocol/acp":       {floor: 5},
+	"protocol/mcpserver": {floor: 5, also: []string{"client"}},
 
 	"interop/instructor":  {floor: 5},
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},

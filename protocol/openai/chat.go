@@ -152,7 +152,7 @@ func parseChatContent(raw json.RawMessage) (session.Content, error) {
 	var content session.Content
 	for i, p := range parts {
 		if p.Type == "image_url" && p.ImageURL != nil {
-			content = append(content, mediaPart(session.PartImage, p.ImageURL.URL, ""))
+			content = append(content, protocol.MediaPart(session.PartImage, p.ImageURL.URL, ""))
 			continue
 		}
 		one, err := parseContent("messages.content", append(append([]byte("["), list[i]...), ']'))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/protocol"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -143,23 +144,14 @@ func parseContent(at string, raw json.RawMessage) (session.Content, error) {
 		case p.Type == "refusal":
 			content = append(content, session.Part{Type: session.PartText, Text: p.Refusal})
 		case p.Type == "input_image" && p.ImageURL != "":
-			content = append(content, mediaPart(session.PartImage, p.ImageURL, ""))
+			content = append(content, protocol.MediaPart(session.PartImage, p.ImageURL, ""))
 		case p.Type == "input_file" && p.FileURL+p.FileData != "":
-			content = append(content, mediaPart(session.PartFile, p.FileURL+p.FileData, p.Filename))
+			content = append(content, protocol.MediaPart(session.PartFile, p.FileURL+p.FileData, p.Filename))
 		default:
 			return nil, refuse(at, "A part of the type '%s' is not supported here, or lacks what it must have.", p.Type)
 		}
 	}
 	return content, nil
-}
-
-// mediaPart reads an address, or the data in it.
-func mediaPart(kind, url, name string) session.Part {
-	p := session.Part{Type: kind, URL: url, Name: name}
-	if media, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && strings.HasPrefix(url, "data:") {
-		p.URL, p.MediaType, p.Data = "", media, data
-	}
-	return p
 }
 
 func outputOf(at string, raw json.RawMessage) (string, error) {

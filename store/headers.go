@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"cmp"
@@ -6,27 +6,26 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 const (
 	searchPage  = 1000  // headers that are read at a time
-	searchLimit = 20000 // headers that one request looks at
+	searchLimit = 20000 // headers that one call looks at
 )
 
-// search lists the sessions that have all words in their headers. One request
-// looks at a limited number of them, so a page may have fewer sessions than
-// were asked for, also none, and still a next one.
-func search(ctx context.Context, c caller, q store.Query, words string) (store.Page, error) {
+// SearchHeaders lists the sessions that have all words in their headers, by a function
+// that lists sessions. One call looks at a limited number of them, so a page may
+// have fewer sessions than were asked for, also none, and still a next one.
+func SearchHeaders(ctx context.Context, list func(context.Context, Query) (Page, error), q Query, words string) (Page, error) {
 	wanted := strings.Fields(strings.ToLower(words))
 	if len(wanted) == 0 {
-		return c.rt.List(ctx, q)
+		return list(ctx, q)
 	}
 	want := cmp.Or(q.Limit, 50)
 	q.Limit = searchPage
-	found := store.Page{Items: session.Infos{}}
+	found := Page{Items: session.Infos{}}
 	for looked := 0; looked < searchLimit; looked += searchPage {
-		page, err := c.rt.List(ctx, q)
+		page, err := list(ctx, q)
 		if err != nil {
 			return found, err
 		}

@@ -1,0 +1,373 @@
+// Package aisdk answers in the way of the Vercel AI SDK: the UI message stream,
+// version 1, for its clients 5, 6 and 7. A chat is a session with the same id.
+package aisdk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/internal/sse"
+	"github.com/holdfast-dev/holdfast/protocol"
+	"github.com/holdfast-dev/holdfast/session"
+)
+
+// Protocol is the protocol.
+type Protocol struct{}
+
+// Prefix is /aisdk/.
+func (Protocol) Prefix() string { return "/aisdk/" }
+
+// Routes adds the routes.
+func (p Protocol) Routes(mux *http.ServeMux, host protocol.Host) {
+	add := func(pattern string, scope apikey.Scope, serve func(*exchange) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			x := &exchange{Call: host.Call(r), w: w, r: r, host: host}
+			err := x.Permit(scope)
+			if err == nil {
+				err = serve(x)
+			}
+			if err != nil && !x.begun {
+				p.WriteProblem(w, problem.Of(err))
+			}
+		})
+	}
+	add("POST /aisdk/{agent}", apikey.Write, send)
+	add("GET /aisdk/{agent}/{id}/stream", apikey.Read, resume)
+	mux.HandleFunc("/aisdk/", func(w http.ResponseWriter, r *http.Request) {
+		p.WriteProblem(w, problem.New(http.StatusNotFound, problem.CodeNoRoute, "there is no "+r.Method+" "+r.URL.Path+" here"))
+	})
+}
+
+// WriteProblem writes an error as text: clients show it as it is.
+func (Protocol) WriteProblem(w http.ResponseWriter, p *problem.Problem) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	w.WriteHeader(max(p.Status, http.StatusBadRequest))
+	fmt.Fprintln(w, p.Detail)
+}
+
+// exchange is one request and its response.
+type exchange struct {
+	*protocol.Call
+	w     http.ResponseWriter
+	r     *http.Request
+	host  protocol.Host
+	begun bool // the stream has begun: an error is a chunk of it
+}
+
+// request is what a client sends. Tools are those that it carries out.
+type request struct {
+	ID        string               `json:"id"`
+	Messages  []uiMessage          `json:"messages"`
+	Trigger   string               `json:"trigger"`
+	MessageID string               `json:"messageId"`
+	Tools     []session.ClientTool `json:"tools"`
+}
+
+type uiMessage struct {
+	ID    string   `json:"id"`
+	Role  string   `json:"role"`
+	Parts []uiPart `json:"parts"`
+}
+
+// uiPart is what is looked at of a part of a message.
+type uiPart struct {
+	Type       string          `json:"type"`
+	Text       string          `json:"text"`
+	URL        string          `json:"url"`
+	MediaType  string          `json:"mediaType"`
+	Filename   string          `json:"filename"`
+	ToolCallID string          `json:"toolCallId"`
+	State      string          `json:"state"`
+	Output     json.RawMessage `json:"output"`
+	ErrorText  string          `json:"errorText"`
+	Approval   *struct {
+		ID       string `json:"id"`
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
+	} `json:"approval"`
+}
+
+func invalid(field, reason string) error { return &session.InvalidError{Field: field, Reason: reason} }
+
+func send(x *exchange) error {
+	version, err := x.version()
+	if err != nil {
+		return err
+	}
+	var body map[string]json.RawMessage
+	if err := json.NewDecoder(x.r.Body).Decode(&body); err != nil {
+		return invalid("body", "it is not a JSON object: "+err.Error())
+	}
+	for name := range body {
+		if !slices.Contains([]string{"id", "messages", "trigger", "messageId", "tools"}, name) {
+			return invalid(name, "it is not supported here")
+		}
+	}
+	var in request
+	whole, err := json.Marshal(body)
+	if err == nil {
+		err = json.Unmarshal(whole, &in)
+	}
+	if err != nil {
+		return invalid("body", err.Error())
+	}
+	if len(in.Messages) == 0 {
+		return invalid("messages", "there is none")
+	}
+	s, err := x.session(in.ID)
+	if err != nil {
+		return err
+	}
+	last := in.Messages[len(in.Messages)-1]
+	var t protocol.Turn
+	var done <-chan error
+	messageID := ""
+	switch {
+	case last.Role == "assistant":
+		messageID = last.ID // what follows is a part of it
+		t, done, err = x.respond(s, last)
+	case last.Role != "user":
+		err = invalid("messages", "the last one is neither of a user nor of an assistant")
+	case in.Trigger == "regenerate-message":
+		t, done, err = x.regenerate(s, last, in.Tools)
+	default:
+		t, done, err = x.say(s, last, in.Tools)
+	}
+	if err != nil {
+		return err
+	}
+	return x.stream(t, messageID, version, done)
+}
+
+// version is of the client: what is newer than 5 must be asked for, because
+// clients refuse chunks that they do not know.
+func (x *exchange) version() (int, error) {
+	text := x.r.URL.Query().Get("ai")
+	if text == "" {
+		return 5, nil
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 5 || v > 7 {
+		return 0, invalid("ai", "it is not 5, 6 or 7")
+	}
+	return v, nil
+}
+
+// session returns the session of a chat, a new one for a new chat.
+func (x *exchange) session(id string) (session.Session, error) {
+	ctx := x.r.Context()
+	def, err := x.host.Agent(x.r.PathValue("agent"))
+	if err != nil {
+		return session.Session{}, err
+	}
+	s, err := x.Settled(ctx, id)
+	if errors.Is(err, session.ErrNotFound) {
+		s, err = x.Runtime.Create(ctx, def, holdfast.WithID(id))
+		if errors.Is(err, session.ErrConflict) { // another request was faster
+			s, err = x.Settled(ctx, id)
+		}
+	}
+	if err == nil && s.Definition().Name != def.Name {
+		err = invalid("id", "the chat belongs to the agent "+s.Definition().Name)
+	}
+	return s, err
+}
+
+// say sends a message. One that was sent before is not sent again: its turn is
+// shown.
+func (x *exchange) say(s session.Session, m uiMessage, tools []session.ClientTool) (protocol.Turn, <-chan error, error) {
+	for _, there := range s.Messages() {
+		if there.Role == session.RoleUser && there.ID == m.ID {
+			return protocol.Turn{SessionID: s.ID(), After: there.Seq - 1}, nil, nil
+		}
+	}
+	return x.sendAs(s, m, m.ID, tools)
+}
+
+func (x *exchange) sendAs(s session.Session, m uiMessage, id string, tools []session.ClientTool) (protocol.Turn, <-chan error, error) {
+	if s.Running() && !s.Waiting() {
+		return protocol.Turn{}, nil, problem.New(http.StatusConflict, "busy", "the chat is answering; resume its stream, or cancel it")
+	}
+	content, err := contentOf(m)
+	if err != nil {
+		return protocol.Turn{}, nil, err
+	}
+	message := session.Message{ID: id, Role: session.RoleUser, Content: content}
+	return x.Send(x.r.Context(), s, holdfast.SendMessage{Message: &message, Tools: tools}, false)
+}
+
+func contentOf(m uiMessage) (session.Content, error) {
+	var content session.Content
+	for _, p := range m.Parts {
+		switch p.Type {
+		case "text":
+			content = append(content, session.Part{Type: session.PartText, Text: p.Text})
+		case "file":
+			kind := session.PartFile
+			if strings.HasPrefix(p.MediaType, "image/") {
+				kind = session.PartImage
+			}
+			part := protocol.MediaPart(kind, p.URL, p.Filename)
+			part.MediaType = p.MediaType
+			content = append(content, part)
+		default:
+			return nil, invalid("messages", "a part of the type "+p.Type+" is not supported in a message of a user")
+		}
+	}
+	return content, nil
+}
+
+// again marks the id of a message that is sent again.
+const again = "~"
+
+// regenerate goes back to before a message and sends it again. What was answered
+// stays in the versions of the session.
+func (x *exchange) regenerate(s session.Session, m uiMessage, tools []session.ClientTool) (protocol.Turn, <-chan error, error) {
+	var sent *session.Message
+	for _, there := range s.Messages() {
+		if there.Role == session.RoleUser && (there.ID == m.ID || strings.HasPrefix(there.ID, m.ID+again)) {
+			sent = &there
+		}
+	}
+	if sent == nil {
+		return x.sendAs(s, m, m.ID, tools)
+	}
+	if s.Running() && !s.Waiting() {
+		return protocol.Turn{}, nil, problem.New(http.StatusConflict, "busy", "the chat is answering; resume its stream, or cancel it")
+	}
+	version := int64(1)
+	for e, err := range x.Runtime.Log(x.r.Context(), s.ID(), sent.Seq-2) {
+		if err != nil {
+			return protocol.Turn{}, nil, err
+		}
+		version = max(e.Version, 1)
+		break
+	}
+	s, err := x.Runtime.Execute(x.r.Context(), s.ID(), holdfast.RewindSession{To: version}, holdfast.IfVersion(s.Version()))
+	if err != nil {
+		return protocol.Turn{}, nil, err
+	}
+	return x.sendAs(s, m, m.ID+again+strconv.FormatInt(s.Version(), 10), tools)
+}
+
+// respond brings the results and approvals that a message of the assistant has
+// got from its client.
+func (x *exchange) respond(s session.Session, m uiMessage) (protocol.Turn, <-chan error, error) {
+	var responses []session.Response
+	for _, p := range s.PendingCalls() {
+		if !p.Waiting() {
+			continue
+		}
+		at := slices.IndexFunc(m.Parts, func(part uiPart) bool { return part.ToolCallID == p.CallID })
+		if at < 0 {
+			return protocol.Turn{}, nil, invalid("messages", "the call "+p.CallID+" waits, and the last message does not have it")
+		}
+		r, err := x.response(p, m.Parts[at])
+		if err != nil {
+			return protocol.Turn{}, nil, err
+		}
+		responses = append(responses, r)
+	}
+	if len(responses) == 0 {
+		if t, open, err := x.Current(x.r.Context(), s); open || err != nil { // they were sent before
+			return t, nil, err
+		}
+		return protocol.Turn{}, nil, invalid("messages", "the last one is of the assistant, and no call waits for a result")
+	}
+	return x.Respond(x.r.Context(), s, responses, false)
+}
+
+func (x *exchange) response(p session.PendingCall, part uiPart) (session.Response, error) {
+	r := session.Response{PendingID: p.ID, Action: session.RespondResult}
+	switch {
+	case p.Kind == session.PendingApproval:
+		if part.Approval == nil || part.Approval.Approved == nil {
+			return r, invalid("messages", "the call "+p.CallID+" waits for an approval")
+		}
+		r.Action, r.Text = session.RespondDeny, part.Approval.Reason
+		if *part.Approval.Approved {
+			r.Action, r.Text = session.RespondApprove, ""
+		}
+		return r, x.Permit(apikey.Approve)
+	case part.State == "output-error":
+		r.Text, r.IsError = part.ErrorText, true
+	case part.State == "output-available":
+		if json.Unmarshal(part.Output, &r.Text) != nil { // no text: the model gets the JSON
+			r.Text = string(part.Output)
+		}
+	default:
+		return r, invalid("messages", "the call "+p.CallID+" has no output")
+	}
+	if p.Kind == session.PendingQuestion {
+		r.Action = session.RespondAnswer
+	}
+	return r, nil
+}
+
+// resume sends the whole answer in progress again, and the rest as it comes.
+func resume(x *exchange) error {
+	version, err := x.version()
+	if err != nil {
+		return err
+	}
+	s, err := x.Settled(x.r.Context(), x.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	t, open, err := x.Current(x.r.Context(), s)
+	if err != nil {
+		return err
+	}
+	if !open {
+		x.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return x.stream(t, "", version, nil)
+}
+
+// stream sends the chunks of a turn.
+func (x *exchange) stream(t protocol.Turn, messageID string, version int, done <-chan error) error {
+	closed, err := x.OpenStream()
+	if err != nil {
+		return err
+	}
+	defer closed()
+	if messageID == "" {
+		messageID = fmt.Sprintf("msg_%s_%d", t.SessionID, t.After)
+	}
+	out := sse.NewWriter(x.w, x.WriteWait)
+	x.w.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
+	x.begun = true
+	if !out.Begin(0) {
+		return nil
+	}
+	e := newEncoder(version, func(c chunk) bool { return out.Send("", "", c) })
+	e.send(chunk{Type: "start", MessageID: messageID})
+	err = x.Stream(x.r.Context(), t, out, func(s protocol.Step) bool {
+		if s.End && done != nil {
+			select {
+			case <-done: // the next request finds it saved
+			case <-x.r.Context().Done():
+			}
+		}
+		return e.step(s)
+	})
+	if err != nil && x.r.Context().Err() == nil {
+		e.send(chunk{Type: "error", ErrorText: problem.Of(err).Detail})
+	}
+	out.SendText("[DONE]")
+	return err
+}
