@@ -370,7 +370,7 @@ func TestImport_ofAnExport(t *testing.T) {
 	}
 	build := func(id string) session.Session {
 		t.Helper()
-		in, err := decoded.Imported(id, "agent-"+id, "", nil, session.Format, exported.Info().UpdatedAt)
+		in, err := decoded.Imported(id, "agent-"+id, "", session.SessionImported{Format: session.Format}, exported.Info().UpdatedAt)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,11 +2,14 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/workflow"
+	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // NewRun is a workflow spec to run, as YAML or JSON.
@@ -54,12 +57,16 @@ func (c *Client) RunGraph(ctx context.Context, ref string) (workflow.Graph, erro
 	return g, err
 }
 
-// ResumeRun continues a workflow run, also one that was cancelled if it is to be
-// reopened. It returns when the server has begun.
-func (c *Client) ResumeRun(ctx context.Context, ref string, reopen bool) (Run, error) {
-	return post[Run](ctx, c, runPath(ref, "/resume"), struct {
-		Reopen bool `json:"reopen,omitempty"`
-	}{reopen}, "")
+// ResumeOptions say how a run is resumed.
+type ResumeOptions struct {
+	Reopen bool    `json:"reopen,omitempty"` // continue also a run that was cancelled
+	Answer *string `json:"answer,omitempty"` // to the first question that waits, or to the target's
+	Target string  `json:"target,omitempty"` // a branch, or the id of a pending call
+}
+
+// ResumeRun continues a workflow run. It returns when the server has begun.
+func (c *Client) ResumeRun(ctx context.Context, ref string, o ResumeOptions) (Run, error) {
+	return post[Run](ctx, c, runPath(ref, "/resume"), o, "")
 }
 
 // RedoRun does a unit of a run again, and everything that came after it.
@@ -67,6 +74,22 @@ func (c *Client) RedoRun(ctx context.Context, ref, unit string) (Run, error) {
 	return post[Run](ctx, c, runPath(ref, "/redo"), struct {
 		Unit string `json:"unit"`
 	}{unit}, "")
+}
+
+// ForkRun starts a new run with the same history, and other variables or
+// answers. Resuming it does again what came after those.
+func (c *Client) ForkRun(ctx context.Context, ref string, o workflow.ForkOptions) (session.Session, error) {
+	header := keyed(holdfast.Given{Key: o.Key})
+	if o.ID != "" {
+		header = nil
+	}
+	return c.make(ctx, call{method: http.MethodPost, path: runPath(ref, "/fork"), header: header, body: struct {
+		At        int64             `json:"at,omitempty"`
+		ID        string            `json:"id,omitempty"`
+		Name      string            `json:"name,omitempty"`
+		Variables spec.Map[string]  `json:"variables,omitempty"`
+		Outputs   map[string]string `json:"outputs,omitempty"`
+	}{o.At, o.ID, o.Name, o.Variables, o.Outputs}})
 }
 
 // SuspendRun keeps a run from continuing until it is resumed.

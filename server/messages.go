@@ -144,7 +144,7 @@ func (s *Server) execute(ctx context.Context, c caller, on SessionRef, in WriteH
 		}
 	}
 	before, after, err := perform(ctx, c, a, opts)
-	out, err := turnOf(before, after, err)
+	out, err := turnOf(before, after, c.explainAction(ctx, err, before.ID, a))
 	return out, in.stale(err)
 }
 
@@ -188,7 +188,7 @@ func (s *Server) executeAsync(ctx context.Context, c caller, on SessionRef, in W
 		return err
 	})
 	if done {
-		out, err := turnOf(i, after, err)
+		out, err := turnOf(i, after, c.explainAction(ctx, err, i.ID, a))
 		return out, in.stale(err)
 	}
 	return &turnOutput{Status: http.StatusAccepted, Location: "/v1/sessions/" + i.ID, Applied: "respond-async", Body: turn{Session: i}}, nil

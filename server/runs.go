@@ -64,6 +64,11 @@ func (s *Server) addRuns() {
 		OperationID: "redo-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/redo",
 		Summary: "Do a unit of a workflow run again, and everything that came after it", Tags: tags, Responses: background,
 	}, s.redoRun)
+	register(s, apikey.Write, huma.Operation{
+		OperationID: "fork-run", Method: http.MethodPost, Path: "/v1/runs/{ref}/fork", DefaultStatus: http.StatusCreated,
+		Summary: "Start a new run with the same history, and other variables or answers", Tags: tags,
+		Description: "What came after another answer is done again, once the new run is resumed.",
+	}, forkRun)
 	for _, a := range []struct {
 		path, summary string
 		stop          func(context.Context, *holdfast.Runtime, string) (bool, error)
@@ -249,10 +254,7 @@ func (s *Server) startRun(ctx context.Context, c caller, in *startRunInput) (*ru
 	if err != nil {
 		return nil, err
 	}
-	var vars spec.Map[string]
-	for _, name := range slices.Sorted(maps.Keys(in.Body.Variables)) {
-		vars = vars.With(name, in.Body.Variables[name])
-	}
+	vars := variablesOf(in.Body.Variables)
 	parsed, err := spec.Loader{}.Parse(in.Body.Spec.source(), vars)
 	if err == nil {
 		err = s.checkSpec(parsed)
@@ -288,15 +290,53 @@ type resumeRunInput struct {
 }
 
 type resumeRunBody struct {
-	Reopen bool `json:"reopen,omitempty" doc:"Continue also a run that was cancelled"`
+	Reopen bool    `json:"reopen,omitempty" doc:"Continue also a run that was cancelled"`
+	Answer *string `json:"answer,omitempty" doc:"The answer to the first question that waits, or to the target's"`
+	Target string  `json:"target,omitempty" doc:"A branch whose question is answered, or the id of a pending call"`
 }
 
 func (s *Server) resumeRun(ctx context.Context, c caller, in *resumeRunInput) (*runOutput, error) {
 	return s.workOnRun(ctx, c, keyedRef{in.SessionRef, in.KeyHeader}, in, func(ctx context.Context, rt *holdfast.Runtime, id string, o workflow.ResumeOptions) error {
-		o.Reopen = in.Body != nil && in.Body.Reopen
+		if in.Body != nil {
+			o.Reopen, o.Answer, o.Target = in.Body.Reopen, in.Body.Answer, in.Body.Target
+		}
 		_, err := workflow.Resume(ctx, rt, id, o)
 		return err
 	})
+}
+
+type forkRunInput struct {
+	SessionRef
+	KeyHeader
+	Body struct {
+		At        int64             `json:"at,omitempty" minimum:"0" doc:"The version to fork; the last by default"`
+		ID        string            `json:"id,omitempty"`
+		Name      string            `json:"name,omitempty"`
+		Variables map[string]string `json:"variables,omitempty" doc:"Other values of variables"`
+		Outputs   map[string]string `json:"outputs,omitempty" doc:"Other answers, by unit"`
+	}
+}
+
+func forkRun(ctx context.Context, c caller, in *forkRunInput) (*created, error) {
+	i, err := in.resolveRun(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	child, err := workflow.Fork(ctx, c.rt, i.ID, workflow.ForkOptions{
+		At: in.Body.At, ID: in.Body.ID, Name: in.Body.Name, Variables: variablesOf(in.Body.Variables), Outputs: in.Body.Outputs, Key: in.key(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return createdOf(child), nil
+}
+
+// variablesOf returns the variables of a request in the order of their names.
+func variablesOf(values map[string]string) (vars spec.Map[string]) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		vars = vars.With(name, values[name])
+	}
+	return vars
 }
 
 type redoRunInput struct {

@@ -43,6 +43,11 @@ type Config struct {
 	Tools  func() []Tool   // the tools that agents may use; nil: none are listed
 	Tasks  *Tasks          // nil: no tasks are worked on here
 	Runs   *Runs           // nil: no workflow specs are run here
+	// Missing says what an agent lacks that this machine could be given, such as
+	// the key of its model (the definition's where model is empty) or a tool that is
+	// not offered. It is asked where the runtime refuses a definition. Nil: the
+	// runtime's error says it.
+	Missing func(def session.Definition, model string) error
 	// MaxWork is how many tasks, runs and turns that nobody waits for are worked
 	// on at a time; 0: 32. More of them wait.
 	MaxWork int
@@ -170,6 +175,7 @@ func New(c Config) (*Server, error) {
 	mux := http.NewServeMux()
 	s.api = newAPI(mux, c)
 	s.addSessions()
+	s.addKeeping()
 	s.addMessages()
 	s.addItems()
 	s.addActions()
@@ -259,6 +265,7 @@ type caller struct {
 	apikey.Key
 	rt        *holdfast.Runtime
 	operation string // that is asked for
+	missing   func(session.Definition, string) error
 }
 
 // callerKey is where the context of a request holds its caller.
@@ -276,7 +283,7 @@ func register[I, O any](s *Server, scope apikey.Scope, op huma.Operation, handle
 	op.MaxBodyBytes, op.BodyReadTimeout = s.config.MaxBody, s.config.BodyWait
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
-		c.operation = op.OperationID
+		c.operation, c.missing = op.OperationID, s.config.Missing
 		if err := s.permit(c, scope); err != nil {
 			return nil, err
 		}

@@ -199,9 +199,14 @@ func (s *Server) create(ctx context.Context, c caller, in *createInput) (*create
 	if in.Body.ExpiresAt != nil {
 		opts = append(opts, holdfast.WithExpiry(*in.Body.ExpiresAt))
 	}
+	if def.Model == "" && c.missing != nil { // nobody could talk in the session
+		if err := c.missing(def, ""); err != nil {
+			return nil, err
+		}
+	}
 	made, err := c.rt.Create(ctx, def, opts...)
 	if err != nil {
-		return nil, err
+		return nil, c.explain(err, def, def.Model)
 	}
 	return createdOf(made), nil
 }

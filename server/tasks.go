@@ -23,6 +23,9 @@ type Tasks struct {
 	// Workspace is where tasks work that are started over HTTP; a request cannot
 	// choose another. The zero value has no files and no shell.
 	Workspace task.Workspace
+	// Check refuses a task that no model of this server could do; an empty model is
+	// the server's own. Nil: none is refused.
+	Check func(model string) error
 }
 
 func (s *Server) addTasks() {
@@ -44,6 +47,7 @@ func (s *Server) addTasks() {
 		return t.shown(ctx)
 	}))
 	s.addTaskActions(tags)
+	s.addTaskSettings(tags)
 }
 
 // executor returns what works on the caller's tasks.
@@ -217,6 +221,11 @@ func (s *Server) startTask(ctx context.Context, c caller, in *startTaskInput) (*
 	if err != nil {
 		return nil, err
 	}
+	if s.config.Tasks.Check != nil {
+		if err := s.config.Tasks.Check(spec.Definition.Model); err != nil {
+			return nil, err
+		}
+	}
 	p, err := s.work.reserve()
 	if err != nil {
 		return nil, err
@@ -255,12 +264,8 @@ func (s *Server) taskSpec(c caller, in *startTaskInput) (task.Spec, error) {
 	if b.Model != "" {
 		spec.Definition.Model = b.Model
 	}
-	switch b.PermissionMode {
-	case "", session.PermissionDefault, session.PermissionPlan, session.PermissionDontAsk:
-	default:
-		if err := s.permit(c, apikey.Approve); err != nil {
-			return spec, err
-		}
+	if err := s.permitMode(c, b.PermissionMode); err != nil {
+		return spec, err
 	}
 	if criteria := b.SuccessCriteria; criteria != nil && criteria.Command != "" {
 		if err := s.permit(c, apikey.Approve); err != nil {

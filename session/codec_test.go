@@ -183,7 +183,7 @@ func TestTools_nilAndEmptyStayApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		imported, err := s.Imported("s-3", "agent-3", "", nil, "test", noon)
+		imported, err := s.Imported("s-3", "agent-3", "", session.SessionImported{Format: "test"}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,21 +76,25 @@ func (b *body) renumberWindow() Window {
 
 // Imported is a document's session as a new one: version 0, a log of its own,
 // origin import, and the old version and time in an import change. An empty
-// id keeps the document's. Whoever wrote the document decides nothing about
+// id keeps the document's. From says where it came from and what was left out;
+// its version and time are the document's where they are zero. Whoever wrote the document decides nothing about
 // this machine: what its permissions allow is dropped, and approvals are asked
 // for again when the session continues. The import change names all that.
-func (s Session) Imported(id, agentID, tenant string, dropped []string, format string, at time.Time) (Session, error) {
-	from := *s.b
-	oldVersion, oldTime := from.info.Version, from.info.UpdatedAt
-	from.info.ID, from.info.Tenant = cmp.Or(id, from.info.ID), cmp.Or(tenant, from.info.Tenant)
-	from.st.AgentID = cmp.Or(agentID, from.st.AgentID)
-	from.info.UpdatedAt, from.st.UpdatedAt = Instant(at), Instant(at)
-	dropped = slices.Concat(dropped, from.dropAllowed(), from.dropApprovals())
-	rooted, err := Detach(Session{&from})
+func (s Session) Imported(id, agentID, tenant string, from SessionImported, at time.Time) (Session, error) {
+	made := *s.b
+	from.Version = cmp.Or(from.Version, made.info.Version)
+	if from.UpdatedAt.IsZero() {
+		from.UpdatedAt = made.info.UpdatedAt
+	}
+	made.info.ID, made.info.Tenant = cmp.Or(id, made.info.ID), cmp.Or(tenant, made.info.Tenant)
+	made.st.AgentID = cmp.Or(agentID, made.st.AgentID)
+	made.info.UpdatedAt, made.st.UpdatedAt = Instant(at), Instant(at)
+	from.Dropped = slices.Concat(from.Dropped, made.dropAllowed(), made.dropApprovals())
+	rooted, err := Detach(Session{&made})
 	if err != nil {
 		return Session{}, err
 	}
-	return rooted.With(at, SessionImported{Format: format, Version: oldVersion, UpdatedAt: oldTime, Dropped: dropped})
+	return rooted.With(at, from)
 }
 
 // dropAllowed removes what permissions let the session do unasked.

@@ -97,7 +97,7 @@ func TestRooted_refusesAPartOfATranscript(t *testing.T) {
 func TestImported_keepsTheOldVersionInItsLog(t *testing.T) {
 	t.Parallel()
 	s := session.Seal(sampleSession(t), at(50))
-	in, err := s.Imported("", "", "north", []string{"state.secret"}, "holdfast.session", at(200))
+	in, err := s.Imported("", "", "north", session.SessionImported{Format: "holdfast.session", Dropped: []string{"state.secret"}}, at(200))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestImported_keepsTheOldVersionInItsLog(t *testing.T) {
 		t.Errorf("header %+v", i)
 	}
 	sameShown(t, in, s)
-	if named, err := s.Imported("s-9", "agent-9", "", nil, "x", noon); err != nil || named.ID() != "s-9" || named.AgentID() != "agent-9" {
+	if named, err := s.Imported("s-9", "agent-9", "", session.SessionImported{Format: "x"}, noon); err != nil || named.ID() != "s-9" || named.AgentID() != "agent-9" {
 		t.Errorf("%+v (%v)", named.Info(), err)
 	}
 }

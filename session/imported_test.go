@@ -38,7 +38,7 @@ func TestImported_bringsNoPermissionAndNoApproval(t *testing.T) {
 	s := apply(t, called(t, "a", "b"),
 		session.PermissionModeChanged(session.PermissionBypass), session.PermissionRuleAdded(ruleOf("allow", "shell")), session.PermissionRuleAdded(ruleOf("deny", "http_get")),
 		asks("a"), asks("b"), session.CallResponded{Response: session.Response{PendingID: "p-b", Action: session.RespondApprove}}, session.ExecutionWaiting{})
-	in, err := session.Seal(s, noon).Imported("copy", "agent", "", nil, "holdfast.session", noon)
+	in, err := session.Seal(s, noon).Imported("copy", "agent", "", session.SessionImported{Format: "holdfast.session"}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 type ForkOptions struct {
 	At        int64             // the version; 0: the last one
 	ID, Name  string            // of the new session; an empty id is made
+	Key       string            // an idempotency key, instead of an ID: the same fork under it is one
 	Variables spec.Map[string]  // other values; what is done stays as it is, but for changed items of a list
 	Outputs   map[string]string // other answers of finished units; what came after them is done again
 }
@@ -43,7 +44,15 @@ func Fork(ctx context.Context, rt *holdfast.Runtime, id string, o ForkOptions) (
 	if err != nil {
 		return s, err
 	}
-	opts = []holdfast.Option{holdfast.At(s.Version()), holdfast.WithID(cmp.Or(o.ID, NewSessionID())), holdfast.WithChanges(changes...)}
+	opts = []holdfast.Option{holdfast.At(s.Version()), holdfast.WithChanges(changes...)}
+	switch {
+	case o.Key == "":
+		opts = append(opts, holdfast.WithID(cmp.Or(o.ID, NewSessionID())))
+	case o.ID != "":
+		return session.Session{}, &session.InvalidError{Field: "ID", Reason: "a Key chooses the id as well; give one of the two"}
+	default:
+		opts = append(opts, holdfast.IdempotencyKey(o.Key))
+	}
 	if o.Name != "" {
 		opts = append(opts, holdfast.WithName(o.Name))
 	}

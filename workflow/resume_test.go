@@ -219,7 +219,7 @@ func TestDocument_ofARunIsResumable(t *testing.T) {
 		if err := json.Unmarshal(document, &read); err != nil {
 			t.Fatal(err)
 		}
-		imported, err := read.Imported("copy-of-it", "agent-1", "", nil, "holdfast", read.ChangedAt())
+		imported, err := read.Imported("copy-of-it", "agent-1", "", session.SessionImported{Format: "holdfast"}, read.ChangedAt())
 		if err != nil {
 			t.Fatal(err)
 		}

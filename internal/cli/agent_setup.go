@@ -129,6 +129,16 @@ func (o *agentSetup) explain(err error, def session.Definition, model string) er
 	return cmp.Or(o.findMissing(def, model), err)
 }
 
+// missing says what an agent of a server lacks; nil: nothing.
+func (o *agentSetup) missing(def session.Definition, model string) error {
+	if def.Model == "" && model == "" {
+		if err := o.checkDefaultModel(); err != nil {
+			return err
+		}
+	}
+	return o.findMissing(def, model)
+}
+
 // findMissing says what an agent lacks that the command line or the environment
 // could give it; nil: nothing.
 func (o *agentSetup) findMissing(def session.Definition, model string) error {

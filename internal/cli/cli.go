@@ -195,6 +195,9 @@ func (p *program) begin(cmd *cobra.Command) error {
 	p.offline = p.offline || p.isOn("HOLDFAST_OFFLINE")
 	p.tenant = cmp.Or(p.tenant, p.getenv("HOLDFAST_TENANT"))
 	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
+	if p.server != "" && p.store == "" { // said on this command line, so that it is not passed over
+		return p.checkAgainstServer(p.server)
+	}
 	return nil
 }
 

@@ -25,6 +25,8 @@ type sessions interface {
 	Execute(ctx context.Context, id string, a holdfast.Action, opts ...holdfast.Option) (session.Session, error)
 	Cancel(ctx context.Context, id string) error
 	Purge(ctx context.Context, id string, opts ...holdfast.Option) error
+	Import(ctx context.Context, s session.Session) (session.Session, error)
+	Sweep(ctx context.Context, r holdfast.Retention) ([]string, error)
 
 	Resolve(ctx context.Context, ref string) (session.Info, error)
 	Info(ctx context.Context, id string) (session.Info, error)

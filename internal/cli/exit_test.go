@@ -3,12 +3,14 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
@@ -45,6 +47,8 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.BusyError{}, 17, "BusyError"},
 		{&session.FencedError{}, 17, "FencedError"},
 		{&session.CorruptError{}, 17, "CorruptError"},
+		{&session.SnapshotError{}, 17, "SnapshotError"},
+		{&session.UnsupportedVersionError{}, 17, "UnsupportedVersionError"},
 		{&session.NewerFormatError{}, 17, "NewerFormatError"},
 		{&session.AmbiguousError{}, 17, "AmbiguousError"},
 		{&session.UnsupportedError{}, 18, "UnsupportedError"},
@@ -80,12 +84,30 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{errDeclined, 22, "CancelledError"},
 		{&session.PanicError{Where: "here", Value: session.NotFound("x")}, 70, "PanicError"},
 	} {
-		for _, err := range []error{c.err, wrapped(c.err)} {
+		all := []error{c.err, wrapped(c.err)}
+		if c.err != nil && strings.HasPrefix(fmt.Sprintf("%T", c.err), "*session.") { // it may come from a server
+			all = append(all, overTheWire(t, c.err), overTheWire(t, wrapped(c.err)))
+		}
+		for _, err := range all {
 			if code, kind := exitCodeOf(err); code != c.code || kind != c.kind {
 				t.Errorf("%T %v is %d %s, want %d %s", c.err, err, code, kind, c.code, c.kind)
 			}
 		}
 	}
+}
+
+// overTheWire returns the error that a client of a server returns.
+func overTheWire(t *testing.T, err error) error {
+	t.Helper()
+	data, failed := json.Marshal(problem.Of(err))
+	var read problem.Problem
+	if failed == nil {
+		failed = json.Unmarshal(data, &read)
+	}
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	return read.Err()
 }
 
 func wrapped(err error) error {

@@ -58,10 +58,7 @@ func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir str
 	if i.Kind != session.KindWorkflow {
 		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
 	}
-	if err := e.checkHere("an export as a directory"); err != nil {
-		return err
-	}
-	made, err := strands.Export(ctx, e.rt, i.ID, dir, strands.ExportOptions{At: at})
+	made, err := strands.Export(ctx, e, i.ID, dir, strands.ExportOptions{At: at})
 	if err != nil {
 		return err
 	}

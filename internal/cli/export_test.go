@@ -68,6 +68,9 @@ func splitCommandLine(args []string) (forServer, forCommand []string, ok bool) {
 	if cmd.Name() == "respond" { // here it offers what the waiting calls need; a server offers what it offers
 		forServer = append(forServer, "--allow-write", "--allow-shell", "--allow-web")
 	}
+	if strings.HasPrefix(cmd.CommandPath(), "holdfast task ") { // so it is here
+		forServer = append(forServer, "--allow-write")
+	}
 	return forServer, append(append(forCommand, "--"), cmd.Flags().Args()...), true
 }
 
@@ -82,12 +85,14 @@ func startStoryServer(args []string) (url, key string, stop func() int) {
 	if data, err := os.ReadFile(kept); err == nil {
 		key = string(data)
 	} else if !strings.Contains(strings.Join(from, "")+os.Getenv("HOLDFAST_STORE"), "inmem:") {
-		var out bytes.Buffer
-		if code := Run(append([]string{"keys", "create", "--scope", "admin"}, append(tenant, from...)...), bytes.NewReader(nil), &out, io.Discard); code == 0 {
-			key = strings.TrimSpace(out.String())
-			if err := os.MkdirAll(filepath.Dir(kept), 0o755); err == nil {
-				_ = os.WriteFile(kept, []byte(key), 0o600) // else another is made the next time
-			}
+		var out, told bytes.Buffer
+		if code := Run(append([]string{"keys", "create", "--scope", "admin"}, append(tenant, from...)...), bytes.NewReader(nil), &out, &told); code != 0 {
+			fmt.Fprintf(os.Stderr, "%s", told.String())
+			return "", "", func() int { return code }
+		}
+		key = strings.TrimSpace(out.String())
+		if err := os.MkdirAll(filepath.Dir(kept), 0o755); err == nil {
+			_ = os.WriteFile(kept, []byte(key), 0o600) // else another is made the next time
 		}
 	}
 	told, tell := io.Pipe()

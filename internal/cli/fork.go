@@ -64,10 +64,7 @@ func (p *program) forkRun(ctx context.Context, e *env, i session.Info, o workflo
 		}
 		o.Outputs[unit] = text
 	}
-	if err := e.checkHere("a fork of a run with other values"); err != nil {
-		return err
-	}
-	child, err := workflow.Fork(ctx, e.rt, i.ID, o)
+	child, err := e.forkRun(ctx, i.ID, o)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ error. With --json: the header.`,
 			if err != nil {
 				return err
 			}
-			if s, err = e.rt.Import(ctx, s); err != nil {
+			if s, err = e.Import(ctx, s); err != nil {
 				return err
 			}
 			p.printImportReport(report)
@@ -55,7 +55,7 @@ func (p *program) importDir(ctx context.Context, e *env, dir string, newID bool)
 	if newID {
 		o.ID = uuid.NewString()
 	}
-	id, notes, err := strands.Import(ctx, e.rt, strands.Dir(dir), o)
+	id, notes, err := strands.Import(ctx, e, strands.Dir(dir), o)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 	if err != nil {
 		return session.Session{}, instructor.Report{}, err
 	}
-	if s, err = s.Imported(id, agentID, tenant, nil, session.Format, p.now()); err != nil {
+	if s, err = s.Imported(id, agentID, tenant, session.SessionImported{Format: session.Format}, p.now()); err != nil {
 		return s, instructor.Report{}, err
 	}
 	var report instructor.Report

@@ -16,6 +16,21 @@ func (p *program) keysCommand() *cobra.Command {
 	return group("keys", "create, list and revoke the API keys of \"holdfast serve\"", p.keysCreateCommand(), p.keysListCommand(), p.keysRevokeCommand())
 }
 
+// keys are the verbs on API keys that commands need. A store has them, and so has
+// the client of a server.
+type keys interface {
+	Create(ctx context.Context, want apikey.Key, actor string) (apikey.Key, string, error)
+	List(ctx context.Context, tenant string) ([]apikey.Key, error)
+	Revoke(ctx context.Context, tenant, id, actor string) (apikey.Key, error)
+}
+
+func (p *program) keys(e *env) keys {
+	if e.server != nil {
+		return e.server.Keys()
+	}
+	return apikey.New(e.rt, p.now)
+}
+
 func (p *program) keysCreateCommand() *cobra.Command {
 	var (
 		want    apikey.Key
@@ -47,7 +62,7 @@ With --json: the key with its secret.`,
 				at := p.now().Add(expires).UTC()
 				want.ExpiresAt = &at
 			}
-			key, secret, err := apikey.New(e.rt, p.now).Create(ctx, want, "cli")
+			key, secret, err := p.keys(e).Create(ctx, want, "cli")
 			if err != nil {
 				return err
 			}
@@ -74,10 +89,13 @@ func (p *program) keysListCommand() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "list the keys of a tenant", Args: cobra.NoArgs,
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
 			tenant := e.tenant
+			if err := e.checkHere("a list of the keys of all tenants"); all && err != nil {
+				return err
+			}
 			if all {
 				tenant = ""
 			}
-			list, err := apikey.New(e.rt, p.now).List(ctx, tenant)
+			list, err := p.keys(e).List(ctx, tenant)
 			if err != nil {
 				return err
 			}
@@ -127,7 +145,7 @@ func (p *program) keysRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "end a key; servers refuse it within a second", Args: cobra.ExactArgs(1),
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			key, err := apikey.New(e.rt, p.now).Revoke(ctx, e.tenant, args[0], "cli")
+			key, err := p.keys(e).Revoke(ctx, e.tenant, args[0], "cli")
 			if err != nil {
 				return err
 			}

@@ -17,11 +17,25 @@ func (p *program) nodesCommand() *cobra.Command {
 		p.nodesDrainCommand("undrain ID", "have a node take work again", false))
 }
 
+// nodes are the verbs on nodes that commands need. A store has them, and so has
+// the client of a server.
+type nodes interface {
+	List(ctx context.Context) ([]node.Node, error)
+	Drain(ctx context.Context, id string, draining bool, actor string) error
+}
+
+func (p *program) nodes(e *env) nodes {
+	if e.server != nil {
+		return e.server.Nodes()
+	}
+	return node.New(e.rt, p.now)
+}
+
 func (p *program) nodesListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list the nodes that live", Args: cobra.NoArgs,
 		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-			list, err := node.New(e.rt, p.now).List(ctx)
+			list, err := p.nodes(e).List(ctx)
 			if err != nil {
 				return err
 			}
@@ -53,7 +67,7 @@ func (p *program) nodesDrainCommand(use, short string, draining bool) *cobra.Com
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			if err := node.New(e.rt, p.now).Drain(ctx, args[0], draining, "cli"); err != nil {
+			if err := p.nodes(e).Drain(ctx, args[0], draining, "cli"); err != nil {
 				return err
 			}
 			p.err.status("the node %s was told", args[0])

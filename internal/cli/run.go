@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -177,6 +178,9 @@ func (p *program) runSpec(ctx context.Context, path string, o *order) error {
 func (p *program) inStore(ctx context.Context, forget bool, work func(*env) error) error {
 	if !forget {
 		return p.withEnv(ctx, work)
+	}
+	if url, _, err := p.findServer(); err != nil || url != "" {
+		return cmp.Or(err, error(&session.InvalidError{Field: "no-save-session", Reason: "the server works on the run, and keeps it"}))
 	}
 	h, err := p.openEnvAt(ctx, storeURL{scheme: "inmem"})
 	if err != nil {

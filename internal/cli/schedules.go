@@ -18,8 +18,28 @@ func (p *program) schedulesCommand() *cobra.Command {
 		p.schedulesDeleteCommand())
 }
 
-func (p *program) schedules(e *env) *schedule.Schedules {
+// schedules are the verbs on schedules that commands need. A store has them, and
+// so has the client of a server.
+type schedules interface {
+	Create(ctx context.Context, want schedule.Schedule, actor string) (schedule.Schedule, error)
+	List(ctx context.Context, tenant string) ([]schedule.Schedule, error)
+	Pause(ctx context.Context, tenant, id string, paused bool, actor string) (schedule.Schedule, error)
+	Delete(ctx context.Context, tenant, id, actor string) error
+}
+
+func (p *program) schedules(e *env) schedules {
+	if e.server != nil {
+		return e.server.Schedules()
+	}
 	return schedule.New(e.rt, p.now, nil)
+}
+
+// agent returns the agent of a name, where it runs.
+func (e *env) agent(ctx context.Context, name string) (session.Definition, error) {
+	if e.server != nil {
+		return e.server.Agent(ctx, name)
+	}
+	return e.agents.Get(name)
 }
 
 func (p *program) schedulesCreateCommand() *cobra.Command {
@@ -50,7 +70,7 @@ was none: skip what is more than a minute late, send one for all of them, or all
 				want.SessionID = info.ID
 			}
 			if agent != "" {
-				def, err := e.agents.registry().Get(agent)
+				def, err := e.agent(ctx, agent)
 				if err != nil {
 					return err
 				}

@@ -140,7 +140,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	keys := apikey.New(e.rt, p.now)
 	config := server.Config{
 		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
-		Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+		Missing: e.missing, Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
 	}
 	config.Nodes, config.Node = node.New(e.rt, p.now), p.newSelf()
 	if s.oidc.Issuer != "" || s.oidc.Audience != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/server"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
@@ -36,7 +37,9 @@ func (p *program) addWork(e *env, c *server.Config) (err error) {
 		return err
 	}
 	e.closeLater(registry)
-	c.Tasks, err = p.servedTasks(registry)
+	if c.Tasks, err = p.servedTasks(registry); err == nil {
+		c.Tasks.Check = func(model string) error { return p.checkTaskModel(e, model) }
+	}
 	return err
 }
 
@@ -47,7 +50,7 @@ func (p *program) servedTasks(registry *taskkit.Registry) (*server.Tasks, error)
 		return nil, err
 	}
 	t := &server.Tasks{Executor: func(rt *holdfast.Runtime) (*task.Executor, error) {
-		return task.New(rt, task.Config{Registry: registry, Engine: decisions, Rules: p.newRules(rt), Warn: p.warnEarly, Clock: p.now})
+		return task.New(rt, task.Config{Registry: registry, Engine: decisions, Rules: p.newRules(rt), Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
 	}}
 	if a := p.permissions; a.write || a.shell {
 		if t.Workspace, err = workspaceAt(a.dir()); err != nil {

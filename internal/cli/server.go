@@ -23,19 +23,29 @@ import (
 // againstServer are the commands that work against a server, which has the sessions
 // and runs the agents. Those that need no sessions never ask for one.
 var againstServer = []string{
-	"chat", "send", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "open",
+	"chat", "send", "acp", "mcp", "pending", "pending show", "respond", "run", "task", "sessions", "open", "keys", "schedules", "nodes",
 }
 
-// butHere are the commands among them that need the store itself, or files
-// beside it.
-var butHere = []string{
-	"sessions copy", "sessions import", "sessions sweep",
-	"task snapshot", "task export", "task import", "task rules", "task workspace", "task mode",
+// hereOnly are the commands that work on a store or on files of this machine, and
+// why.
+var hereOnly = map[string]string{
+	"doctor":         "it looks into the files of a store",
+	"serve":          "it is a server itself",
+	"work":           "it works on a store itself; a server does that on its own",
+	"recover":        "a server continues what was interrupted on its own",
+	"sessions copy":  "it copies between stores that --from and --to name",
+	"task workspace": "tasks of a server work in the workspace that \"holdfast serve --workspace\" names",
 }
 
 // hereFlags are what the command line of a server says, not that of its users.
 var hereFlags = []string{
 	"tenant", "offline", "no-web", "allow-write", "allow-shell", "allow-network", "allow-web", "allow-mcp", "workspace", "permission-mode",
+}
+
+// agentsWork are the commands that have agents work.
+var agentsWork = []string{
+	"chat", "send", "acp", "mcp", "respond", "run", "sessions continue", "sessions retry", "sessions resume",
+	"task start", "task resume", "task continue", "task retry", "task approve", "task deny", "task send",
 }
 
 // findServer returns the server that was asked for and the file of its key: on
@@ -83,11 +93,14 @@ func (p *program) openServer() (*env, error) {
 func (p *program) checkAgainstServer(url string) error {
 	path := strings.TrimPrefix(p.command.CommandPath(), "holdfast ")
 	group, _, _ := strings.Cut(path, " ")
-	if slices.Contains(butHere, path) || !slices.Contains(againstServer, group) {
+	if why := hereOnly[path]; why != "" || !slices.Contains(againstServer, group) {
 		return &unavailableError{
-			what:   fmt.Sprintf("\"holdfast %s\" does not work against the server %s", path, url),
+			what:   fmt.Sprintf("\"holdfast %s\" does not work against the server %s: %s", path, url, cmp.Or(why, "it needs no sessions")),
 			remedy: "run it where the store is, with --store or without HOLDFAST_SERVER",
 		}
+	}
+	if p.getenv("HOLDFAST_NO_WEB") != "" && slices.Contains(agentsWork, path) {
+		return &session.InvalidError{Field: "HOLDFAST_NO_WEB", Reason: "the server decides whether its agents use the web: unset it here, and set it where \"holdfast serve\" runs"}
 	}
 	var refused error
 	p.command.Flags().Visit(func(f *pflag.Flag) {
@@ -104,6 +117,14 @@ func (e *env) checkHere(what string) error {
 		return nil
 	}
 	return &unavailableError{what: what + " does not work against a server", remedy: "run it where the store is"}
+}
+
+// forkRun forks a run with other variables and answers.
+func (e *env) forkRun(ctx context.Context, id string, o workflow.ForkOptions) (session.Session, error) {
+	if e.server == nil {
+		return workflow.Fork(ctx, e.rt, id, o)
+	}
+	return e.server.ForkRun(ctx, id, o)
 }
 
 // suspendRun keeps a run from continuing. Pending says that whoever works on it
@@ -164,6 +185,8 @@ func serverHint(err error) string {
 		return "use a key with that scope; where the store is: holdfast keys create --scope …"
 	case problem.CodeNoRoute:
 		return "the server is of another version than this command; compare \"holdfast version\" on both sides"
+	case "unsupported":
+		return "it is the server that lacks it; whoever runs \"holdfast serve\" can give it that"
 	case problem.CodeWrongHost:
 		return "the server answers for the names that \"holdfast serve --host\" gives it"
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -54,7 +56,7 @@ func (j *job) doOnServer(ctx context.Context, h *env) error {
 	j.result.SessionID = id
 	j.view = j.program.view(j.spec, before, j.order.verbose)
 	j.view.hear(workflow.Event{
-		Type: workflow.WorkflowStart, SessionID: id, SpecName: j.spec.Name, Pattern: j.spec.Pattern.Type, Data: workflow.StartData{Resumed: after > 0},
+		Type: workflow.WorkflowStart, Timestamp: workflow.NowISO8601(), SessionID: id, SpecName: j.spec.Name, Pattern: j.spec.Pattern.Type, Data: workflow.StartData{Resumed: after > 0},
 	})
 	err = errors.Join(j.followRun(ctx, h, id, after), j.readResult(context.WithoutCancel(ctx), h, id))
 	var final *course
@@ -79,39 +81,32 @@ func (j *job) begin(ctx context.Context, h *env, id string) (string, error) {
 		_, err := h.server.RedoRun(ctx, id, j.order.redo)
 		return id, err
 	}
-	if j.order.answer != nil {
-		if err := j.answerOnServer(ctx, h, id); err != nil {
-			return id, err
-		}
-	}
-	_, err := h.server.ResumeRun(ctx, id, j.order.reopen)
+	_, err := h.server.ResumeRun(ctx, id, client.ResumeOptions{Reopen: j.order.reopen, Answer: j.order.answer, Target: j.order.target})
 	return id, err
-}
-
-// answerOnServer answers the question that a run waits with, or that of the
-// branch that was named.
-func (j *job) answerOnServer(ctx context.Context, h *env, id string) error {
-	r, err := h.server.Run(ctx, id)
-	if err != nil {
-		return err
-	}
-	for _, p := range r.Pending {
-		if p.Kind == session.PendingQuestion && (j.order.target == "" || strings.HasSuffix(p.Unit, "/"+j.order.target)) {
-			return h.Respond(ctx, id, session.Response{PendingID: p.ID, Action: session.RespondAnswer, Text: *j.order.answer})
-		}
-	}
-	return &session.InvalidError{Field: "hitl-response", Reason: "the run waits with no such question; see: holdfast sessions show " + shortID(id)}
 }
 
 // followRun shows a run until it rests. Ctrl-C stops looking at it.
 func (j *job) followRun(ctx context.Context, h *env, id string, after int64) error {
 	looking, leave := context.WithCancel(ctx)
 	defer leave()
+	var (
+		seen   atomic.Int64 // the last change that was shown
+		rested atomic.Bool
+	)
+	seen.Store(after)
 	go func() {
-		select {
-		case <-j.order.stop:
-			leave()
-		case <-looking.Done():
+		for {
+			select {
+			case <-j.order.stop:
+				leave()
+			case <-looking.Done():
+				return
+			case <-time.After(restPause):
+				if restsAt(looking, h, id, seen.Load()) {
+					rested.Store(true)
+					leave()
+				}
+			}
 		}
 	}()
 	for u, err := range h.Follow(looking, id, after) {
@@ -128,9 +123,27 @@ func (j *job) followRun(ctx context.Context, h *env, id string, after int64) err
 		if row, ok := u.Record.Change.(session.WorkflowRowChanged); ok && row.Workflow.Status != string(workflow.StatusRunning) {
 			return nil
 		}
+		seen.Store(u.Record.Seq)
+	}
+	if rested.Load() {
+		return nil
 	}
 	j.view.warn("the server goes on with it: holdfast sessions show %s; stop it with: holdfast sessions suspend %s", shortID(id), shortID(id))
 	return &session.InterruptedError{ID: id, Err: context.Canceled}
+}
+
+// restPause is how often a run that is followed is looked at: one that is resumed
+// and still waits writes nothing.
+const restPause = 100 * time.Millisecond
+
+// restsAt reports that nobody works on a run, that it waits or has ended, and that
+// everything up to there was shown.
+func restsAt(ctx context.Context, h *env, id string, seen int64) bool {
+	if _, held, err := h.Holder(ctx, id); err != nil || held {
+		return false
+	}
+	i, err := h.Info(ctx, id)
+	return err == nil && i.Workflow != nil && i.Workflow.Status != string(workflow.StatusRunning) && seen >= i.Seq
 }
 
 // readResult reads what the run has come to. The error is that of a run that

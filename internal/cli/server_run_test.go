@@ -53,7 +53,7 @@ func TestServer_worksOnRuns(t *testing.T) {
 		args []string
 	}{
 		{exitUsage, "the server works on the run", []string{"run", path, "--out", "here"}},
-		{exitUsage, "waits with no such question", []string{"run", "--resume", "asked", "--hitl-response", "no"}},
+		{exitSession, "is completed", []string{"run", "--resume", "asked", "--hitl-response", "no"}},
 		{exitSession, "not found", []string{"run", "--resume", "nowhere"}},
 		{exitDefinition, "there is no such file", []string{"run", filepath.Join(t.TempDir(), "none.yaml")}},
 	} {

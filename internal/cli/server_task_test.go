@@ -41,9 +41,16 @@ func TestServer_worksOnTasks(t *testing.T) {
 	if code := d.run(strings.NewReader(""), "task", "resume", id); code != exitSession {
 		t.Errorf("exit code %d:\n%s", code, d.err)
 	}
-	for _, refused := range [][]string{{"task", "start", "x", "--workspace", dir}, {"task", "mode", id, "plan"}, {"task", "export", id}, {"task", "checklist", id, "--clear-nudge"}} {
-		if code := d.run(strings.NewReader(""), refused...); code != exitUsage && code != exitUnsupported {
-			t.Errorf("%q: exit code %d:\n%s", refused, code, d.err)
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"task", "start", "x", "--workspace", dir}, exitUsage},
+		{[]string{"task", "workspace", id, dir}, exitUnsupported},
+		{[]string{"task", "mode", id, "plan"}, exitSession},
+	} {
+		if code := d.run(strings.NewReader(""), c.args...); code != c.code {
+			t.Errorf("%q: exit code %d, want %d:\n%s", c.args, code, c.code, d.err)
 		}
 	}
 }

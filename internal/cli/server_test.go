@@ -67,7 +67,7 @@ func TestServer_refusalsSayWhatToDo(t *testing.T) {
 		"no key file":      {url, "", []string{"sessions", "list", "--key-file", keyFile + "x"}, exitIO, []string{"read the key"}},
 		"doctor":           {url, key, []string{"doctor"}, exitUnsupported, []string{`"holdfast doctor" does not work against the server`, "run it where the store is"}},
 		"serve":            {url, key, []string{"serve"}, exitUnsupported, []string{"does not work against the server"}},
-		"import":           {url, key, []string{"sessions", "import", keyFile}, exitUnsupported, []string{"does not work against the server"}},
+		"copy":             {url, key, []string{"sessions", "copy", "--server", url, "--from", "sqlite:a", "--to", "sqlite:b"}, exitUnsupported, []string{"between stores"}},
 		"tools":            {url, key, []string{"chat", "--allow-write"}, exitUsage, []string{"the server decides it"}},
 		"tenant":           {url, key, []string{"sessions", "list", "--tenant", "x"}, exitUsage, []string{"its key says the tenant"}},
 		"store and server": {url, key, []string{"sessions", "list", "--server", url, "--store", "inmem:"}, exitUsage, []string{"either --server or --store"}},

@@ -62,12 +62,12 @@ interrupted or have an unread inbox stay. With --json: the ids.
 
 // sweep sweeps, and shows how far it is by what the runtime tells of it.
 func (p *program) sweep(ctx context.Context, e *env, r holdfast.Retention) ([]string, error) {
-	if r.DryRun {
-		return e.rt.Sweep(ctx, r)
+	if r.DryRun || e.rt == nil { // a server does not tell meanwhile
+		return e.Sweep(ctx, r)
 	}
 	look := r
 	look.DryRun = true
-	found, err := e.rt.Sweep(ctx, look)
+	found, err := e.Sweep(ctx, look)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (p *program) sweep(ctx context.Context, e *env, r holdfast.Retention) ([]st
 	defer shown.end()
 	defer holdfast.On(e.rt, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
 	defer holdfast.On(e.rt, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
-	return e.rt.Sweep(ctx, r)
+	return e.Sweep(ctx, r)
 }
 
 // printSwept prints what was done, or would be.

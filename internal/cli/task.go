@@ -61,6 +61,11 @@ type tasks interface {
 	SetStepFeedback(ctx context.Context, id string, f session.StepFeedback) (string, error)
 	WrapUp(ctx context.Context, id string) (task.Row, error)
 	Cancel(ctx context.Context, id string) (task.Row, error)
+
+	View(ctx context.Context, id string, version int64) (task.View, error)
+	SetMode(ctx context.Context, id, mode string) error
+	AddRule(ctx context.Context, id string, rule session.Rule) error
+	RemoveRule(ctx context.Context, id string, rule session.Rule) error
 }
 
 // workshop is where tasks are worked on: an executor in a home, or a server, and

@@ -208,7 +208,7 @@ func (p *program) taskModeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "mode ID MODE", Short: "set what a task may do on its own", Args: cobra.ExactArgs(2),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
-			if err := d.x.SetMode(ctx, row.ID, args[0]); err != nil {
+			if err := d.SetMode(ctx, row.ID, args[0]); err != nil {
 				return p.lateOr(err)
 			}
 			return p.said(row, "%s works in mode %s", shortID(row.ID), args[0])
@@ -238,7 +238,7 @@ func (p *program) taskChecklistCommand() *cobra.Command {
 		Use: "checklist ID", Short: "print the agent's own list of what is to be done", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
 			if clearNudge {
-				if err := d.openIdle(ctx, row, func(r *task.Run) error { return r.ClearVerificationNudge(ctx) }); err != nil {
+				if err := d.clearReminder(ctx, row); err != nil {
 					return p.lateOr(err)
 				}
 			}

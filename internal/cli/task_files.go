@@ -17,11 +17,7 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot ID", Short: "leave a snapshot of a task in its log", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
-			var seq int64
-			err := d.openIdle(ctx, row, func(r *task.Run) (err error) {
-				seq, err = r.SaveSnapshot(ctx)
-				return err
-			})
+			seq, err := d.saveSnapshot(ctx, row)
 			if err != nil {
 				return p.lateOr(err)
 			}
@@ -33,12 +29,38 @@ func (p *program) taskSnapshotCommand() *cobra.Command {
 	}
 }
 
+// saveSnapshot leaves a snapshot of a task that nobody works on in its log.
+func (d *workshop) saveSnapshot(ctx context.Context, row task.Row) (seq int64, err error) {
+	if d.h.server != nil {
+		return d.h.server.Tasks().SaveSnapshot(ctx, row.ID)
+	}
+	err = d.openIdle(ctx, row, func(r *task.Run) (err error) {
+		seq, err = r.SaveSnapshot(ctx)
+		return err
+	})
+	return seq, err
+}
+
+// clearReminder takes back the reminder to verify, of a task that nobody works
+// on.
+func (d *workshop) clearReminder(ctx context.Context, row task.Row) error {
+	if d.h.server != nil {
+		return d.h.server.Tasks().ClearReminder(ctx, row.ID)
+	}
+	return d.openIdle(ctx, row, func(r *task.Run) error { return r.ClearVerificationNudge(ctx) })
+}
+
+// importTask takes in a task of another program.
+func (d *workshop) importTask(ctx context.Context, data []byte, o taskruntime.ImportOptions) (taskruntime.Imported, error) {
+	if d.h.server != nil {
+		return d.h.server.Tasks().Import(ctx, data, o)
+	}
+	return taskruntime.Import(ctx, d.x, data, o)
+}
+
 // openIdle opens a task that nobody works on. It waits for nobody: a task that
 // is worked on is a BusyError.
 func (d *workshop) openIdle(ctx context.Context, row task.Row, fn func(*task.Run) error) error {
-	if err := d.h.checkHere("to clear a reminder of a task"); err != nil {
-		return err
-	}
 	lease, live, err := d.h.Holder(ctx, row.ID)
 	if err != nil {
 		return err
@@ -54,7 +76,7 @@ func (p *program) taskExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export ID", Short: "print a task as a session_runtime_v2 snapshot", Args: cobra.ExactArgs(1),
 		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
-			raw, err := taskruntime.Export(ctx, d.x, row.ID, o)
+			raw, err := taskruntime.Export(ctx, d, row.ID, o)
 			if err != nil {
 				return err
 			}
@@ -82,7 +104,7 @@ func (p *program) taskImportCommand() *cobra.Command {
 					return err
 				}
 			}
-			in, err := taskruntime.Import(ctx, d.x, data, o)
+			in, err := d.importTask(ctx, data, o)
 			if err != nil {
 				return err
 			}
@@ -162,14 +184,14 @@ func (p *program) taskRules(ctx context.Context, d *workshop, ref, verb string, 
 	}
 	switch verb {
 	case "add":
-		err = d.x.AddRule(ctx, info.ID, rule)
+		err = d.AddRule(ctx, info.ID, rule)
 	case "remove":
-		err = d.x.RemoveRule(ctx, info.ID, rule)
+		err = d.RemoveRule(ctx, info.ID, rule)
 	}
 	if err != nil {
 		return p.lateOr(err)
 	}
-	view, err := d.x.View(ctx, info.ID, 0)
+	view, err := d.View(ctx, info.ID, 0)
 	if err != nil {
 		return err
 	}

@@ -86,8 +86,8 @@ var building = map[string]place{
 	"internal/table":   {floor: 4},
 	"apikey":           {floor: 4, also: []string{"internal/table"}},
 	"internal/problem": {floor: 1},
-	"server":           {floor: 5, also: []string{"worker", "client", "node", "protocol/mcpserver"}},
-	"client":           {floor: 5},
+	"server":           {floor: 5, also: []string{"worker", "client", "node", "interop/taskruntime", "protocol/mcpserver"}},
+	"client":           {floor: 5, also: []string{"node", "interop/taskruntime"}},
 	"internal/sse":     {floor: 0},
 
 	// The protocols of other programs.

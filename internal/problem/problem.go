@@ -98,6 +98,8 @@ var kinds = []kind{
 	{session.ErrReadOnly, 503, "read_only", "The store can only be read", 0},
 	{session.ErrTaskTerminal, 409, "task_ended", "The task has ended", 0},
 	{session.ErrNotResumable, 409, "not_resumable", "The task cannot be resumed", 0},
+	{session.ErrUnsupportedVersion, 422, "unsupported_version", "The snapshot has a form that is not known", 0},
+	{session.ErrSnapshot, 422, "snapshot", "The snapshot cannot be used", 0},
 	{session.ErrNoPlan, 409, "no_plan", "The task has no plan", 0},
 	{session.ErrResponded, 409, "responded", "The call already has a response", 0},
 	{session.ErrBudget, 409, "budget", "A budget is used up", 0},

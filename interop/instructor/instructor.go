@@ -115,7 +115,7 @@ func (im *importer) session(doc document) (session.Session, error) {
 	if err != nil {
 		return session.Session{}, im.corrupt(err)
 	}
-	s, err := decoded.Imported(im.opts.NewID, im.opts.AgentID, im.opts.Tenant, im.report.tidy().Dropped, Format, im.opts.Now)
+	s, err := decoded.Imported(im.opts.NewID, im.opts.AgentID, im.opts.Tenant, session.SessionImported{Format: Format, Dropped: im.report.tidy().Dropped}, im.opts.Now)
 	if err != nil {
 		return session.Session{}, im.corrupt(err)
 	}

@@ -14,15 +14,20 @@ type ExportOptions struct {
 	At int64 // the version; 0: everything that is written, an open tail included
 }
 
+// Reader reads sessions: a holdfast.Runtime, or the client of a server.
+type Reader interface {
+	Get(ctx context.Context, id string, opts ...holdfast.Option) (session.Session, error)
+}
+
 // Export writes a run as a session directory below dir, where strands-cli
 // lists, shows and resumes it, and Import reads it back. A session that is
 // there already is a session.ConflictError.
-func Export(ctx context.Context, rt *holdfast.Runtime, id, dir string, o ExportOptions) (Dir, error) {
+func Export(ctx context.Context, from Reader, id, dir string, o ExportOptions) (Dir, error) {
 	opts := []holdfast.Option{holdfast.Whole(), holdfast.WithTail()}
 	if o.At != 0 {
 		opts = []holdfast.Option{holdfast.Whole(), holdfast.At(o.At)}
 	}
-	s, err := rt.Get(ctx, id, opts...)
+	s, err := from.Get(ctx, id, opts...)
 	if err != nil {
 		return "", err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	holdfast "github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -29,6 +28,11 @@ type ImportOptions struct {
 	Spec string
 }
 
+// Importer stores sessions: a holdfast.Runtime, or the client of a server.
+type Importer interface {
+	Import(ctx context.Context, s session.Session) (session.Session, error)
+}
+
 // Import stores the run of a session directory, strands-cli's or one of
 // Export, as a session that resumes where the run was: nothing that the
 // directory records is asked again. Notes say what could not be taken over.
@@ -36,7 +40,7 @@ type ImportOptions struct {
 // A directory without its spec, or with one that cannot be read, is a
 // session.SpecError; one without a session a session.NotFoundError; one that
 // cannot be used a session.CorruptError.
-func Import(ctx context.Context, rt *holdfast.Runtime, d Dir, o ImportOptions) (id string, notes []string, err error) {
+func Import(ctx context.Context, to Importer, d Dir, o ImportOptions) (id string, notes []string, err error) {
 	c, err := d.contents(o.Spec)
 	if err != nil {
 		return "", nil, err
@@ -45,7 +49,7 @@ func Import(ctx context.Context, rt *holdfast.Runtime, d Dir, o ImportOptions) (
 	if err != nil {
 		return "", nil, err
 	}
-	if s, err = rt.Import(ctx, s); err != nil {
+	if s, err = to.Import(ctx, s); err != nil {
 		return "", nil, err
 	}
 	return s.ID(), notes, nil

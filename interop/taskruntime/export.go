@@ -17,9 +17,14 @@ type ExportOptions struct {
 	Compact bool  // long texts are cut and images left out
 }
 
+// Viewer reads tasks: a task.Executor, or the client of a server.
+type Viewer interface {
+	View(ctx context.Context, id string, version int64) (task.View, error)
+}
+
 // Export is a task as a snapshot that others can read. Of an earlier version
 // it has no queues: what waits in an inbox belongs to no version.
-func Export(ctx context.Context, x *task.Executor, id string, o ExportOptions) (json.RawMessage, error) {
+func Export(ctx context.Context, x Viewer, id string, o ExportOptions) (json.RawMessage, error) {
 	t, err := x.View(ctx, id, o.At)
 	if err != nil {
 		return nil, err
