@@ -234,14 +234,17 @@ func played(t *testing.T, seed uint64, urls []string, rounds int, disturb func(s
 	history := &chronicle{}
 	ctx := context.WithoutCancel(t.Context())
 	first := create(t, open(t, urls[0], postgres.Config{}), "a")
-	stop := make(chan struct{})
-	var disturbing, playing sync.WaitGroup
-	disturbing.Go(func() { disturb(stop) })
-	for i, url := range urls {
-		p := &player{
+	players := make([]*player, len(urls))
+	for i, url := range urls { // before anything is disturbed: to open a store needs a server that is there
+		players[i] = &player{
 			st: open(t, url, postgres.Config{MaxConns: 2}), history: history, known: first,
 			random: rand.New(rand.NewPCG(seed, uint64(i))), name: func() int { return int(names.Add(1)) },
 		}
+	}
+	stop := make(chan struct{})
+	var disturbing, playing sync.WaitGroup
+	disturbing.Go(func() { disturb(stop) })
+	for _, p := range players {
 		playing.Go(func() {
 			if err := p.play(ctx, rounds); err != nil {
 				t.Errorf("seed %d: %v", seed, err)
