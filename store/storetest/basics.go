@@ -13,6 +13,7 @@ func basicsBehaviours() []behaviour {
 	return []behaviour{
 		{name: "basics/closedStoreRefusesEverything", check: closedStoreRefusesEverything},
 		{name: "basics/endedContextRefusesEverything", check: endedContextRefusesEverything},
+		{name: "basics/aPartThatIsSavedIsLoadedWhole", needs: []string{Logs}, check: partIsLoadedWhole},
 	}
 }
 
@@ -60,4 +61,23 @@ func everyCall(ctx context.Context, st store.Store, s session.Session) map[strin
 	_, errs["List"] = st.List(ctx, r.Tenant, store.Query{})
 	errs["Delete"] = st.Delete(ctx, r, 0)
 	return errs
+}
+
+// partIsLoadedWhole saves a session with less than its window shows.
+func partIsLoadedWhole(t testing.TB, d Data) {
+	st := d.Open(t)
+	raw, err := session.EncodeHead(create(t, st, withMessage(t, newSession(t, "part"), "hello")))
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	part, err := session.DecodeHead(raw, nil)
+	if err != nil {
+		t.Fatalf("decode: %v", err)
+	}
+	for range 2 {
+		part = save(t, st, withNote(t, part, "x"))
+		if shown := load(t, st, ref("part")).WindowMessages(); len(shown) != 1 {
+			t.Errorf("%d messages were loaded, want the one of the session", len(shown))
+		}
+	}
 }
