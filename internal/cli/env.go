@@ -155,6 +155,7 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
 		Address:      p.address,
+		Loop:         p.loop,
 		Embedder:     given.embedder,
 		Hooks:        hooks,
 		MCP:          p.dial,
