@@ -325,11 +325,21 @@ func MessageText(m session.Message) string {
 }
 
 // EntryText returns the text that is shown of a found entry: a string as it is,
-// any other value as JSON.
+// of an object with a "fact" that is a string that one, any other value as JSON.
 func EntryText(value json.RawMessage) string {
 	var text string
-	if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &text) == nil {
+	value = bytes.TrimSpace(value)
+	switch {
+	case len(value) == 0:
+	case value[0] == '"' && json.Unmarshal(value, &text) == nil:
 		return text
+	case value[0] == '{' && bytes.Contains(value, []byte(`"fact"`)):
+		var f struct {
+			Fact string `json:"fact"`
+		}
+		if json.Unmarshal(value, &f) == nil && f.Fact != "" {
+			return f.Fact
+		}
 	}
 	return string(value)
 }
