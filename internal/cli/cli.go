@@ -94,6 +94,7 @@ restart of the machine: leave it at any moment and continue where it was.
   holdfast sessions list            list the sessions
   holdfast pending                  list tool calls that wait for your response
   holdfast sessions show REF        show one session
+  holdfast replay REF --model M     say the same to another model, and compare
   holdfast models list              list the models
   holdfast serve                    offer the sessions over HTTP, and a page in the browser
   holdfast open                     open that page
@@ -134,7 +135,7 @@ a bug in holdfast.`,
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
 	p.addCompletions(root)
 	return root
 }

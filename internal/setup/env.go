@@ -157,6 +157,7 @@ func (p *Setup) Runtime(st store.Store, given *AgentSetup, secrets map[string]st
 	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
 		Address:      p.Address,
+		Loop:         p.Loop,
 		Embedder:     given.Embedder,
 		Hooks:        hooks,
 		MCP:          p.dial,

@@ -30,6 +30,7 @@ var hereOnly = map[string]string{
 	"doctor":         "it looks into the files of a store",
 	"serve":          "it is a server itself",
 	"work":           "it works on a store itself; a server does that on its own",
+	"replay":         "it needs the log and the tools of the store's machine",
 	"recover":        "a server continues what was interrupted on its own",
 	"sessions copy":  "it copies between stores that --from and --to name",
 	"task workspace": "tasks of a server work in the workspace that \"holdfast serve --workspace\" names",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -40,6 +41,8 @@ type Setup struct {
 	NoWeb       bool   // agents get no tools that use the web
 	Demo        bool   // sample sessions, and the model that they use
 	Permissions permissions
+
+	Loop holdfast.Loop // that runs agents; nil: the usual one
 
 	AgentsRun bool // this command runs agents
 	Makes     bool // this command makes a store where there is none
