@@ -99,39 +99,59 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 // TestTurn_warm counts what turns allocate on a store that keeps sessions in
-// memory and on one that does not: on a warm session nothing is decoded again.
+// memory and on one that does not. On a warm session nothing is decoded again,
+// and a turn late in a pruned session costs what an early one costs.
 func TestTurn_warm(t *testing.T) {
-	var mallocs [2]uint64
+	measure := func(rt *holdfast.Runtime, id string) (mallocs, bytes uint64) {
+		for range 3 {
+			noLease(t, rt, id)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const turns = 10
+		for range turns {
+			noLease(t, rt, id)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.Mallocs - before.Mallocs) / turns, (after.TotalAlloc - before.TotalAlloc) / turns
+	}
+	var whole, pruned [2]uint64
 	for i, warm := range []int64{-1, 0} {
 		st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "sessions.db"), sqlite.Config{WarmBytes: warm})
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 		rt := measured(t, st)
 		s, err := rt.Create(t.Context(), session.Definition{Name: "bench"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := s.ID()
-		for range 10 {
-			noLease(t, rt, id)
+		whole[i], _ = measure(rt, s.ID())
+		var bytes uint64
+		pruned[i], bytes = measure(rt, windowed(t, rt, 10))
+		if warm < 0 {
+			continue
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		const turns = 20
-		for range turns {
-			noLease(t, rt, id)
+		late, lateBytes := measure(rt, windowed(t, rt, 1_000))
+		t.Logf("a turn of a warm, pruned session: %d allocations and %d kB, after 1,000 turns %d and %d kB", pruned[i], bytes>>10, late, lateBytes>>10)
+		if late*4 > pruned[i]*5 || lateBytes*4 > bytes*5 {
+			t.Errorf("after 1,000 turns it is more than a quarter dearer")
 		}
-		runtime.ReadMemStats(&after)
-		mallocs[i] = (after.Mallocs - before.Mallocs) / turns
-		if err := st.Close(); err != nil {
-			t.Error(err)
+		if bytes > 240_000 {
+			t.Errorf("it allocates %d bytes, want at most 240,000", bytes)
 		}
 	}
-	cold, warm := mallocs[0], mallocs[1]
-	t.Logf("allocations of a turn: %d cold, %d warm", cold, warm)
-	if warm*10 > cold*7 {
-		t.Errorf("a turn on a warm session makes %d allocations, on one that is read each time %d; want at most 7 of 10", warm, cold)
+	for name, mallocs := range map[string][2]uint64{"whole": whole, "pruned": pruned} {
+		cold, warm := mallocs[0], mallocs[1]
+		t.Logf("allocations of a turn of a %s session: %d cold, %d warm", name, cold, warm)
+		if warm*2 > cold {
+			t.Errorf("a turn of a warm %s session makes %d allocations, of one that is read each time %d; want at most half", name, warm, cold)
+		}
 	}
 }
 

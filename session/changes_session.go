@@ -178,7 +178,7 @@ func (c SessionRewound) fold(b *body, t recordTime) error {
 	if raw, ok := old.Metadata[restoreKey]; ok {
 		b.setMetadata(b.st.Metadata.with(restoreKey, raw))
 	}
-	b.info.MessageCount = c.MessageCount
+	b.info.MessageCount, b.windowHeld = c.MessageCount, false
 	b.spans = append(clip(c.Spans, c.Seq), Span{From: t.seq + 1})
 	if c.messages != nil {
 		b.msgs = *c.messages

@@ -82,6 +82,7 @@ func (c WindowMoved) normal() (Change, error) {
 }
 
 func (c WindowMoved) fold(b *body, _ recordTime) error {
+	b.windowHeld = b.windowHeld && c.narrows(b.st.Window)
 	b.st.Window.FromSeq, b.st.Window.Keep = c.To, c.Keep
 	if c.Summary != nil {
 		b.st.Window.Summary = c.Summary
@@ -91,6 +92,13 @@ func (c WindowMoved) fold(b *body, _ recordTime) error {
 		b.st.Window.Summary = nil
 	}
 	return nil
+}
+
+// narrows reports whether all that is shown afterwards was shown before.
+func (c WindowMoved) narrows(before Window) bool {
+	return c.To >= before.FromSeq && !slices.ContainsFunc(c.Keep, func(seq int64) bool {
+		return seq < before.FromSeq && !slices.Contains(before.Keep, seq)
+	})
 }
 
 // InboxTaken says that an inbox item was acted on. Writing it is what takes

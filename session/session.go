@@ -61,6 +61,8 @@ type body struct {
 	st   State      // without messages
 	msgs transcript // the transcript, or the part of it that was loaded
 
+	windowHeld bool // a part was loaded, and all that the window shows is in it
+
 	ledger vector[*Record] // of a workflow run, or the part of it that was loaded
 
 	spans []Span // the stretches of the log that make the transcript

@@ -108,13 +108,22 @@ func DiscardTail(s Session, from, to int64, at time.Time) (Session, error) {
 }
 
 // AttachMessages replaces the messages of a session by those that a store
-// loaded for it, which are in the order of their numbers.
+// loaded for it, which are in the order of their numbers: at least all that its
+// window shows.
 func AttachMessages(s Session, messages []Message) (Session, error) {
 	b := *s.b
 	if err := b.setMessages(messages); err != nil {
 		return s, err
 	}
+	b.windowHeld = true
 	return Session{&b}, nil
+}
+
+// WithoutMessages returns a session without the messages that it holds.
+func WithoutMessages(s Session) Session {
+	b := *s.b
+	b.msgs, b.windowHeld = transcript{}, false
+	return Session{&b}
 }
 
 // AttachLedger replaces the ledger of a session by the one that a store loaded

@@ -48,6 +48,11 @@ func pick(messages transcript, more []*Message, spans []Span) transcript {
 // Weight is about how many bytes of memory a session takes.
 func Weight(s Session) int64 { return int64(s.b.size() + s.b.msgs.bytes) }
 
+// HoldsWindow reports whether a session holds all messages that its window
+// shows. One that was read without them, or whose window has since moved to
+// messages that were not read, does not.
+func HoldsWindow(s Session) bool { return s.b.windowHeld || !s.Partial() }
+
 // DropHidden returns a session without the messages that its window does not
 // show, as a store loads it, if they are the greater part.
 func DropHidden(s Session) Session {
@@ -56,7 +61,7 @@ func DropHidden(s Session) Session {
 		return s
 	}
 	b := *s.b
-	b.msgs = transcript{}
+	b.msgs, b.windowHeld = transcript{}, HoldsWindow(s)
 	for _, m := range s.b.msgs.all() {
 		if s.Shown(m.Seq) {
 			b.msgs = b.msgs.append(m)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -67,6 +68,8 @@ type program struct {
 	debug       bool   // a stack when the program fails
 	demo        bool   // sample sessions, and the model that they use
 	permissions permissions
+
+	loop holdfast.Loop // that runs agents; nil: the usual one
 
 	agentsRun bool // this command runs agents
 	makes     bool // this command makes a store where there is none
@@ -128,6 +131,7 @@ restart of the machine: leave it at any moment and continue where it was.
   holdfast sessions list            list the sessions
   holdfast pending                  list tool calls that wait for your response
   holdfast sessions show REF        show one session
+  holdfast replay REF --model M     say the same to another model, and compare
   holdfast models list              list the models
   holdfast serve                    offer the sessions over HTTP, and a page in the browser
   holdfast open                     open that page
@@ -145,11 +149,11 @@ colours; HOLDFAST_DEBUG prints a stack when the program fails;
 HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms;
 HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
 
-Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
-failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
-conflict, wrong status, corrupt), 18 not supported or not configured here, 19 waiting for a
-person, 20 budget used up or only part done, 21 interrupted and resumable, 22 cancelled, 70
-a bug in holdfast.`,
+Exit codes: 0 ok, 1 a replay differs, 2 usage or refused input, 3 invalid definition or spec,
+10 model or tool failed, 12 file or store I/O, 17 the session's state does not allow it (not
+found, busy, conflict, wrong status, corrupt), 18 not supported or not configured here, 19
+waiting for a person, 20 budget used up or only part done, 21 interrupted and resumable, 22
+cancelled, 70 a bug in holdfast.`,
 		Version: thisBuild().String(), Args: refuseUnknown, SuggestionsMinimumDistance: 2,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:     true,
@@ -168,7 +172,7 @@ a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.memoryCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
 	p.addCompletions(root)
 	return root
 }

@@ -145,7 +145,8 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 	}
 	hooks := holdfast.HookStack{}.With(given.embedder, 0, "meaning")
 	if p.otlp != "" {
-		exporter, err := trace.New(trace.Config{Endpoint: p.otlp, Version: thisBuild().Version, Logger: p.requestLog(false)})
+		logs, _ := st.(store.Logs)
+		exporter, err := trace.New(trace.Config{Endpoint: p.otlp, Version: thisBuild().Version, Logger: p.requestLog(false), Logs: logs})
 		if err != nil {
 			return nil, err
 		}
@@ -155,6 +156,7 @@ func (p *program) runtime(st store.Store, given *agentSetup, secrets map[string]
 	rt, err := holdfast.New(holdfast.Config{
 		Store:        st,
 		Address:      p.address,
+		Loop:         p.loop,
 		Embedder:     given.embedder,
 		Hooks:        hooks,
 		MCP:          p.dial,

@@ -12,6 +12,7 @@ import (
 // The exit codes of the program, the same for every command.
 const (
 	exitOK          = 0
+	exitDiffers     = 1  // a replay came to something else
 	exitUsage       = 2  // usage, or input that was refused
 	exitDefinition  = 3  // an invalid definition or spec
 	exitFailed      = 10 // the model, a tool or a pattern failed
@@ -74,6 +75,7 @@ var outcomes = []struct {
 	{session.ErrAmbiguous, "AmbiguousError", exitSession},
 	{session.ErrNothingToDo, "NothingToDoError", exitSession},
 	{session.ErrSetAside, "SetAsideError", exitSession},
+	{session.ErrBlock, "BlockError", exitUsage},
 	{session.ErrInvalid, "InvalidError", exitUsage},
 	{session.ErrDepth, "DepthError", exitUsage},
 	{session.ErrScope, "ScopeError", exitUsage},
@@ -94,6 +96,10 @@ func exitCodeOf(err error) (code int, kind string) {
 	var resting *restError
 	if errors.As(err, &resting) {
 		return resting.code(), "TaskError"
+	}
+	var differs *differsError
+	if errors.As(err, &differs) {
+		return exitDiffers, "DiffersError"
 	}
 	if refusedByServer(err) {
 		return exitUnsupported, "ServerError"

@@ -32,6 +32,7 @@ var hereOnly = map[string]string{
 	"doctor":         "it looks into the files of a store",
 	"serve":          "it is a server itself",
 	"work":           "it works on a store itself; a server does that on its own",
+	"replay":         "it needs the log and the tools of the store's machine",
 	"recover":        "a server continues what was interrupted on its own",
 	"sessions copy":  "it copies between stores that --from and --to name",
 	"task workspace": "tasks of a server work in the workspace that \"holdfast serve --workspace\" names",
@@ -166,15 +167,20 @@ func (p *program) serverKey(file string) (string, error) {
 	return "", &session.InvalidError{Field: "key-file", Reason: file + " is empty"}
 }
 
+const otherVersion = "the server is of another version than this command; compare \"holdfast version\" on both sides"
+
 // serverHint says what to do about an answer of a server, or about none.
 func serverHint(err error) string {
 	var (
 		told    *problem.Problem
 		unknown *client.UnreachableError
+		foreign *client.AnswerError
 	)
 	switch {
 	case errors.As(err, &unknown):
 		return "is the address right and the server running? \"holdfast serve\" starts one; check --server and HOLDFAST_SERVER"
+	case errors.As(err, &foreign):
+		return otherVersion
 	case !errors.As(err, &told):
 		return ""
 	}
@@ -184,7 +190,7 @@ func serverHint(err error) string {
 	case problem.CodeForbidden:
 		return "use a key with that scope; where the store is: holdfast keys create --scope …"
 	case problem.CodeNoRoute:
-		return "the server is of another version than this command; compare \"holdfast version\" on both sides"
+		return otherVersion
 	case "unsupported":
 		return "it is the server that lacks it; whoever runs \"holdfast serve\" can give it that"
 	case problem.CodeWrongHost:

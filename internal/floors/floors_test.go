@@ -38,6 +38,9 @@ var building = map[string]place{
 	// The one reader of files that somebody else put there.
 	"internal/regular": {floor: 0},
 
+	// The pages of the documentation.
+	"docs": {floor: 0},
+
 	// What a search knows about words.
 	"internal/language": {floor: 0},
 
@@ -81,6 +84,10 @@ var building = map[string]place{
 
 	"projector": {floor: 4},
 	"trace":     {floor: 4},
+	"replay":    {floor: 4},
+
+	// Recorded sessions in tests of those who use the library.
+	"holdfasttest": {floor: 5, picks: true},
 
 	// Sessions over HTTP: who may ask, the errors on the wire, both ends.
 	"internal/table":   {floor: 4},
@@ -92,6 +99,7 @@ var building = map[string]place{
 
 	// The protocols of other programs.
 	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/agui":   {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/aisdk":  {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 

@@ -86,11 +86,11 @@ func (s *Store) extend(ctx context.Context, next session.Session, a store.Append
 		if left.due(next.Version()) {
 			s.snapshotsDue.set(store.RefOf(next), true)
 		}
-		return s.warm.Written(session.Flush(next), w.last), nil
+		return s.warm.Keep(session.Flush(next), w.last), nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
 	case s.askAppend(ctx, w, lease) == made:
-		return s.warm.Written(session.Flush(next), w.last), nil
+		return s.warm.Keep(session.Flush(next), w.last), nil
 	}
 	return session.Session{}, &session.UnknownOutcomeError{ID: next.ID(), Err: lost.err}
 }

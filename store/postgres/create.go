@@ -110,7 +110,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 	if errors.As(err, &lost) {
 		switch s.askCommit(ctx, w, sealed.Version()) {
 		case made:
-			return s.warm.Written(sealed, w.last), true, nil
+			return s.warm.Keep(sealed, w.last), true, nil
 		case replaced:
 			return session.Session{}, false, &session.ConflictError{ID: next.ID(), Reason: session.ReasonExists}
 		}
@@ -120,7 +120,7 @@ func (s *Store) insert(ctx context.Context, next session.Session, c store.Commit
 		return session.Session{}, false, err
 	}
 	s.announce(w.ref)
-	return s.warm.Written(sealed, w.last), true, nil
+	return s.warm.Keep(sealed, w.last), true, nil
 }
 
 func (s *Store) newCreation(next, sealed session.Session, c store.Commit, parent int64, base store.Sum) (*write, error) {

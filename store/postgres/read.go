@@ -123,7 +123,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (session.Sessi
 		}
 	}
 	if session.Base(last) == l.last {
-		last = s.warm.Loaded(last, l.lastSum)
+		last = s.warm.Keep(last, l.lastSum)
 	}
 	return last, nil
 }

@@ -56,13 +56,13 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	switch {
 	case err == nil:
 		s.snapshotsDue.set(r, left.due(sealed.Version()))
-		return s.warm.Written(sealed, w.last), nil
+		return s.warm.Keep(sealed, w.last), nil
 	case !errors.As(err, &lost):
 		return session.Session{}, err
 	}
 	switch s.askCommit(ctx, w, sealed.Version()) {
 	case made:
-		return s.warm.Written(sealed, w.last), nil
+		return s.warm.Keep(sealed, w.last), nil
 	case replaced: // what refuses it now is the answer, in the order of the checks
 		if _, err := s.refusal(ctx, next, c.Fence); isOurs(err) {
 			return session.Session{}, err

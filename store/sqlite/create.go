@@ -49,7 +49,7 @@ func (s *Store) create(ctx context.Context, next session.Session, c store.Commit
 	if err != nil {
 		return session.Session{}, err
 	}
-	return s.warm.Written(made.sealed, last), nil
+	return s.warm.Keep(made.sealed, last), nil
 }
 
 // creatable checks whether a session can be created and returns the stretches of

@@ -43,7 +43,7 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 		return session.Session{}, err
 	}
 	if session.Base(loaded) == w.last {
-		loaded = s.warm.Loaded(loaded, w.lastSum)
+		loaded = s.warm.Keep(loaded, w.lastSum)
 	}
 	return loaded, nil
 }

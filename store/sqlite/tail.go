@@ -45,7 +45,7 @@ func (s *Store) Append(ctx context.Context, next session.Session, a store.Append
 	if err != nil {
 		return session.Session{}, err
 	}
-	return s.warm.Written(session.Flush(next), last), nil
+	return s.warm.Keep(session.Flush(next), last), nil
 }
 
 // Start takes the lease and writes to the open tail.
@@ -71,7 +71,7 @@ func (s *Store) Start(ctx context.Context, next session.Session, b store.Beginni
 	if err != nil {
 		return session.Session{}, store.Lease{}, err
 	}
-	return s.warm.Written(session.Flush(next), last), taken.Lease, nil
+	return s.warm.Keep(session.Flush(next), last), taken.Lease, nil
 }
 
 // extend writes to the open tail, under a new lease if one is wanted, and

@@ -52,7 +52,7 @@ func (s *Store) Save(ctx context.Context, next session.Session, c store.Commit) 
 	if err != nil {
 		return session.Session{}, err
 	}
-	return s.warm.Written(v.sealed, last), nil
+	return s.warm.Keep(v.sealed, last), nil
 }
 
 // save writes a version and returns the sum of its last record.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ func historyBehaviours() []behaviour {
 		{name: "history/discardedChangesStayInTheLog", needs: []string{Logs, Tails}, check: discardedStayInLog},
 		{name: "history/commitsAreAnAudit", needs: needs, check: commitsAreAnAudit},
 		{name: "history/prunedMessagesStayReadable", needs: needs, check: prunedStayReadable},
+		{name: "history/movedWindowsShowTheirMessages", needs: needs, check: movedWindowsShow},
 		{name: "history/rewindsKeepEveryVersion", needs: needs, check: rewindsKeepVersions},
 		{name: "history/missingSessionsAreNotFound", needs: needs, check: historyOfNobody},
 	}
@@ -263,6 +265,40 @@ func prunedStayReadable(t testing.TB, d Data) {
 	wantTexts(t, load(t, st, ref("pruned")))
 	wantTexts(t, loadWhole(t, st, ref("pruned"), s.Version()))
 	wantTexts(t, loadWhole(t, st, ref("pruned"), 5), "one", "two", "three", "four")
+}
+
+// movedWindowsShow writes with values that hold less than the whole transcript.
+func movedWindowsShow(t testing.TB, d Data) {
+	st := d.Open(t)
+	s := conversation(t, st, "moved", "one", "two", "three", "four", "five", "six")
+	seq := func(i int) int64 { return loadWhole(t, st, ref("moved"), 0).Message(i).Seq }
+	move := func(w session.WindowMoved, texts ...string) {
+		t.Helper()
+		save(t, st, withChanges(t, load(t, st, ref("moved")), w))
+		var shown []string
+		for _, m := range load(t, st, ref("moved")).WindowMessages() {
+			shown = append(shown, m.Content.Text())
+		}
+		if !slices.Equal(shown, texts) {
+			t.Errorf("the window shows %q, want %q", shown, texts)
+		}
+	}
+	move(session.WindowMoved{To: seq(4), Keep: []int64{seq(1)}}, "two", "five", "six")
+	move(session.WindowMoved{To: seq(5), Keep: []int64{seq(1), seq(4)}}, "two", "five", "six")
+	move(session.WindowMoved{To: seq(5), Keep: []int64{seq(0)}}, "one", "six")
+	move(session.WindowMoved{To: seq(2), Keep: []int64{}}, "three", "four", "five", "six")
+	move(session.WindowMoved{To: seq(5), Keep: []int64{}}, "six")
+	move(session.WindowMoved{Keep: []int64{}}, "one", "two", "three", "four", "five", "six")
+	move(session.WindowMoved{To: seq(5), Keep: []int64{}}, "six")
+
+	last := load(t, st, ref("moved"))
+	last = save(t, st, withChanges(t, last, session.NameChanged{Name: "still six"}))
+	back, err := last.Rewound(session.WithoutMessages(loadWhole(t, st, ref("moved"), s.Version())), start().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, st, back)
+	wantTexts(t, load(t, st, ref("moved")), "one", "two", "three", "four", "five", "six")
 }
 
 func rewindsKeepVersions(t testing.TB, d Data) {

@@ -139,9 +139,7 @@ func (l *logged) seal(ctx context.Context, c store.CommitInfo) error {
 	}
 	// The messages are in the log. Without them in the value, a long history needs
 	// no more memory than its longest version.
-	if l.saved, err = session.AttachMessages(saved, nil); err != nil {
-		return err
-	}
+	l.saved = session.WithoutMessages(saved)
 	l.version, l.last = c.Version, c.LastSeq
 	if c.Version == 1 {
 		return l.post(ctx, l.unread)

@@ -90,24 +90,16 @@ func (m Mark) equal(o Mark) bool {
 	return m.Version == o.Version && m.Last == o.Last && m.Sum == o.Sum && m.UpdatedAt.Equal(o.UpdatedAt)
 }
 
-// Loaded holds a session as it was just read, with all messages of its window,
-// and returns it with the checksum of its last change, by which it will be known.
-func (c *Cache) Loaded(s session.Session, last store.Sum) session.Session {
+// Keep holds a session as it was just read or written, and returns it with the
+// checksum of its last change, by which it will be known. One that lacks
+// messages of its window is not held: whoever wrote it may have had no use for
+// them.
+func (c *Cache) Keep(s session.Session, last store.Sum) session.Session {
 	s = session.WithBaseSum(s, int64(last))
-	if c.limit > 0 {
+	if c.limit > 0 && session.HoldsWindow(s) {
 		c.put(s)
 	}
 	return s
-}
-
-// Written is Loaded for a session that was just written. One that lacks a part
-// of its transcript is not held: whoever wrote it may have had less of it than
-// its window shows.
-func (c *Cache) Written(s session.Session, last store.Sum) session.Session {
-	if s.Partial() {
-		return session.WithBaseSum(s, int64(last))
-	}
-	return c.Loaded(s, last)
 }
 
 func (c *Cache) put(s session.Session) {

@@ -51,7 +51,7 @@ func TestGet_onlyWhatHasTheMark(t *testing.T) {
 		"another time":     func(m *warm.Mark) { m.UpdatedAt = m.UpdatedAt.Add(time.Microsecond) },
 	} {
 		c := warm.New(warm.DefaultLimit)
-		c.Written(s, 7)
+		c.Keep(s, 7)
 		if got, ok := c.Get(store.RefOf(s), right); !ok || got.Seq() != s.Seq() {
 			t.Fatalf("what was kept is not found: %t", ok)
 		}
@@ -69,13 +69,13 @@ func TestGet_onlyWhatHasTheMark(t *testing.T) {
 	}
 }
 
-func TestWritten_theLaterWins(t *testing.T) {
+func TestKeep_theLaterWins(t *testing.T) {
 	t.Parallel()
 	c := warm.New(warm.DefaultLimit)
 	first := saved(t, session.Birth{ID: "s"}, 1)
 	second := next(t, first)
-	c.Written(second, 2)
-	c.Written(first, 1) // a slower caller of an earlier write
+	c.Keep(second, 2)
+	c.Keep(first, 1) // a slower caller of an earlier write
 	if _, ok := c.Get(store.RefOf(first), mark(second, 2)); !ok {
 		t.Error("an earlier state has taken the place of a later one")
 	}
@@ -85,15 +85,15 @@ func TestWritten_theLaterWins(t *testing.T) {
 	}
 }
 
-func TestWritten_staysWithinTheLimit(t *testing.T) {
+func TestKeep_staysWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const each = 10_000
 	a, b, d := saved(t, session.Birth{ID: "a"}, each), saved(t, session.Birth{ID: "b"}, each), saved(t, session.Birth{ID: "d"}, each)
 	c := warm.New(2*session.Weight(a) + 1)
-	c.Written(a, 1)
-	c.Written(b, 1)
+	c.Keep(a, 1)
+	c.Keep(b, 1)
 	c.Get(store.RefOf(a), mark(a, 1)) // b is now the one that was not used for the longest time
-	c.Written(d, 1)
+	c.Keep(d, 1)
 	for _, want := range []struct {
 		s    session.Session
 		held bool
@@ -103,7 +103,7 @@ func TestWritten_staysWithinTheLimit(t *testing.T) {
 		}
 	}
 	huge := saved(t, session.Birth{ID: "huge"}, 3*each)
-	c.Written(huge, 1)
+	c.Keep(huge, 1)
 	if c.Has(store.RefOf(huge)) || !c.Has(store.RefOf(a)) {
 		t.Error("a session larger than the limit was kept, or others had to go for it")
 	}
@@ -113,18 +113,18 @@ func TestWritten_staysWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestWritten_leavesOut(t *testing.T) {
+func TestKeep_leavesOut(t *testing.T) {
 	t.Parallel()
 	none := warm.New(warm.Limit(-1))
 	s := saved(t, session.Birth{ID: "s"}, 1)
-	if got := none.Written(s, 5); none.Has(store.RefOf(s)) {
+	if got := none.Keep(s, 5); none.Has(store.RefOf(s)) {
 		t.Error("a cache without room holds a session")
 	} else if sum, ok := session.BaseSum(got); !ok || sum != 5 {
 		t.Errorf("the session has the sum %d, %t; want 5", sum, ok)
 	}
 	c := warm.New(warm.Limit(0))
 	task := saved(t, session.Birth{ID: "task", Kind: session.KindTask}, 1)
-	c.Written(task, 1)
+	c.Keep(task, 1)
 	if c.Has(store.RefOf(task)) {
 		t.Error("a task is held")
 	}
@@ -136,7 +136,7 @@ func TestWritten_leavesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Written(without, 1)
+	c.Keep(without, 1)
 	if c.Has(store.RefOf(without)) {
 		t.Error("a session is held although its message is not there")
 	}
@@ -144,8 +144,44 @@ func TestWritten_leavesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Written(unsaved, 1)
+	c.Keep(unsaved, 1)
 	if c.Has(store.RefOf(unsaved)) {
 		t.Error("a session with unsaved changes is held")
+	}
+}
+
+func TestKeep_aPartWithAllThatTheWindowShows(t *testing.T) {
+	t.Parallel()
+	s := next(t, next(t, saved(t, session.Birth{ID: "s"}, 1)))
+	second, third := s.Message(1).Seq, s.Message(2).Seq
+	move := func(s session.Session, from int64, keep ...int64) session.Session {
+		moved, err := s.With(noon(), session.WindowMoved{To: from, Keep: keep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return session.Seal(moved, noon())
+	}
+	c := warm.New(warm.DefaultLimit)
+	s = move(s, third)
+	c.Keep(s, 1)
+	part, ok := c.Get(store.RefOf(s), mark(s, 1))
+	if !ok || part.Len() != 1 || !part.Partial() {
+		t.Fatalf("held: %t, with %d messages; want the one that the window shows", ok, part.Len())
+	}
+	for name, want := range map[string]struct {
+		s    session.Session
+		held bool
+	}{
+		"one message more":                    {next(t, part), true},
+		"a window that begins later":          {move(part, third+1, third), true},
+		"a window that begins earlier":        {move(part, second), false},
+		"a window that keeps another message": {move(part, third, second), false},
+		"a part without the window":           {session.WithoutMessages(part), false},
+	} {
+		c := warm.New(warm.DefaultLimit)
+		c.Keep(want.s, 1)
+		if held := c.Has(store.RefOf(want.s)); held != want.held {
+			t.Errorf("%s: held is %t, want %t", name, held, want.held)
+		}
 	}
 }
