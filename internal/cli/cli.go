@@ -172,7 +172,7 @@ cancelled, 70 a bug in holdfast.`,
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
+	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.memoryCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
 	p.addCompletions(root)
 	return root
 }
