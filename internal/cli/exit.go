@@ -76,6 +76,7 @@ var outcomes = []struct {
 	{session.ErrAmbiguous, "AmbiguousError", exitSession},
 	{session.ErrNothingToDo, "NothingToDoError", exitSession},
 	{session.ErrSetAside, "SetAsideError", exitSession},
+	{session.ErrBlock, "BlockError", exitUsage},
 	{session.ErrInvalid, "InvalidError", exitUsage},
 	{session.ErrDepth, "DepthError", exitUsage},
 	{session.ErrScope, "ScopeError", exitUsage},

@@ -34,6 +34,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{&session.HookError{Err: cause}, 2, "HookError"},
 		{&session.DepthError{}, 2, "DepthError"},
 		{&session.ScopeError{}, 2, "ScopeError"},
+		{&session.BlockError{}, 2, "BlockError"},
 		{&session.DefinitionError{}, 3, "DefinitionError"},
 		{&session.SecretError{}, 3, "SecretError"},
 		{&session.ExecutionError{Err: cause}, 10, "ExecutionError"},

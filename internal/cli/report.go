@@ -125,15 +125,20 @@ func (p *program) hint(err error) string {
 
 const unsupportedHint = "history, rewind, watch, inbox, keys and repairs need a store with a log: sqlite: (the default) or postgres:"
 
+const otherVersion = "the server is of another version than this command; compare \"holdfast version\" on both sides"
+
 // serverHint says what to do about an answer of a server, or about none.
 func serverHint(err error) string {
 	var (
 		told    *problem.Problem
 		unknown *client.UnreachableError
+		foreign *client.AnswerError
 	)
 	switch {
 	case errors.As(err, &unknown):
 		return "is the address right and the server running? \"holdfast serve\" starts one; check --server and HOLDFAST_SERVER"
+	case errors.As(err, &foreign):
+		return otherVersion
 	case !errors.As(err, &told):
 		return ""
 	}
@@ -143,7 +148,7 @@ func serverHint(err error) string {
 	case problem.CodeForbidden:
 		return "use a key with that scope; where the store is: holdfast keys create --scope …"
 	case problem.CodeNoRoute:
-		return "the server is of another version than this command; compare \"holdfast version\" on both sides"
+		return otherVersion
 	case "unsupported":
 		return "it is the server that lacks it; whoever runs \"holdfast serve\" can give it that"
 	case problem.CodeWrongHost:

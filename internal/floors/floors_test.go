@@ -99,6 +99,7 @@ var building = map[string]place{
 
 	// The protocols of other programs.
 	"protocol":        {floor: 4, also: []string{"projector", "apikey"}},
+	"protocol/agui":   {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/aisdk":  {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 	"protocol/openai": {floor: 4, also: []string{"protocol", "projector", "apikey"}},
 

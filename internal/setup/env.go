@@ -147,7 +147,8 @@ func (p *Setup) Runtime(st store.Store, given *AgentSetup, secrets map[string]st
 	}
 	hooks := holdfast.HookStack{}.With(given.Embedder, 0, "meaning")
 	if p.OTLP != "" {
-		exporter, err := trace.New(trace.Config{Endpoint: p.OTLP, Version: ThisBuild().Version, Logger: p.RequestLog(false)})
+		logs, _ := st.(store.Logs)
+		exporter, err := trace.New(trace.Config{Endpoint: p.OTLP, Version: ThisBuild().Version, Logger: p.RequestLog(false), Logs: logs})
 		if err != nil {
 			return nil, err
 		}
