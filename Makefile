@@ -18,10 +18,12 @@ CC_FOUND = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) en
 # SQLite is C made into Go: watching every byte it touches finds nothing of ours
 # and makes the suite five times slower. All other code is watched.
 RACE     = $(if $(CC_FOUND),-race -gcflags='modernc.org/...=-race=false')
-# The command's stories against a server start a server for each command, which
-# takes ten times as long when it is watched. They run without, the same stories
-# on a store and all tests of the server with.
-UNWATCHED = ^TestStories_againstAServer$$
+# Tests whose work is done by many child processes take ten times as long when
+# those are watched: processes killed at every moment, and the command's stories
+# against a server, which start one for each command. They run without; other
+# tests watch the same code.
+UNWATCHED = ^(TestCrash_.*|TestStories_againstAServer)$$
+UNWATCHED_IN = . ./internal/cli ./task ./workflow
 # golangci-lint of exactly the pinned version: from the path, else from ./bin.
 LINT     = $(shell for l in golangci-lint bin/golangci-lint; do \
              command -v $$l >/dev/null && $$l version 2>/dev/null | grep -q "version v\?$(LINT_VERSION) " && { echo $$l; break; }; done)
@@ -46,7 +48,7 @@ build: ## compile everything; the holdfast command goes to bin/
 .PHONY: test
 test: ## run all tests; needs nothing but Go (with -race where a C compiler is found); with CI=true a skipped suite fails
 	@[ -n "$(CC_FOUND)" ] || echo "no C compiler found: testing without the race detector"
-	{ $(call each,$(GO) test $(RACE) $(if $(RACE),-skip '$(UNWATCHED)') -timeout $(TIMEOUT) -json ./...); $(if $(RACE),$(GO) test -run '$(UNWATCHED)' -timeout $(TIMEOUT) -json ./internal/cli;) } | $(GO) run ./internal/mustrun -suites .ci/suites
+	{ $(call each,$(GO) test $(RACE) $(if $(RACE),-skip '$(UNWATCHED)') -timeout $(TIMEOUT) -json ./...); $(if $(RACE),$(GO) test -run '$(UNWATCHED)' -timeout $(TIMEOUT) -json $(UNWATCHED_IN);) } | $(GO) run ./internal/mustrun -suites .ci/suites
 
 .PHONY: check
 check: style race ## everything a change must pass

@@ -61,7 +61,7 @@ type (
 
 var builtInNames = []string{
 	"SendMessage", "ContinueExecution", "RetryExecution", "AbandonExecution", "ClearSession", "RewindSession", "UpdateTask", "ChangeModel",
-	"ChangeSystemPrompt", "PruneSession", "WidenWindow", "StoreVariable", "DeleteVariable", "WriteMetadata", "RemoveMetadata", "RenameSession",
+	"ChangeSystemPrompt", "PruneSession", "WidenWindow", "StoreVariable", "DeleteVariable", "EditBlock", "WriteMetadata", "RemoveMetadata", "RenameSession",
 	"SetExpiry", "SuspendSession", "ResumeSession", "CompleteSession", "FailSession", "DeleteSession", "RestoreSession",
 	"Fork", "create", "fork", "import", "purge",
 }

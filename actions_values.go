@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -73,6 +74,9 @@ func (a StoreVariable) Execute(ctx context.Context, s session.Session) (session.
 		return s, err
 	}
 	if err := checkVariableVersion(s, a.Key, a.IfVersion); err != nil {
+		return s, err
+	}
+	if err := checkBlockValue(s.Definition().Memory, memory.ScopeSession, a.Key, raw); err != nil {
 		return s, err
 	}
 	return s.WithVariable(a.Key, raw, actionTime(ctx))

@@ -68,6 +68,14 @@ func (rt *Runtime) checkDefinition(ctx context.Context, def session.Definition, 
 				}
 			}
 		}
+		for i, b := range m.Blocks {
+			scope := memory.Scope(b.MemoryScope())
+			if !slices.Contains(allowedScopes(m), scope) {
+				add(fmt.Sprintf("memory.blocks[%d].scope", i), "%q is not among memory.scopes, which the agent may use", scope)
+			} else if scope != memory.ScopeSession && rt.memories == nil {
+				add(fmt.Sprintf("memory.blocks[%d].scope", i), "%s keeps no memory of a user or an agent", storeName(rt.store))
+			}
+		}
 		if m.SummaryModel != "" {
 			if _, _, err := rt.Model(m.SummaryModel); err != nil {
 				problems = append(problems, modelProblem("memory.summaryModel", err))

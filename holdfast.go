@@ -20,7 +20,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
-	"github.com/holdfast-dev/holdfast/tool"
 )
 
 // Identity is on whose behalf a runtime's view acts.
@@ -55,7 +54,7 @@ type core struct {
 
 	servers     *servers
 	secrets     []secret // those with a value, the longest first
-	memoryTools func() ([]tool.Tool, error)
+	memoryTools func() (memoryTools, error)
 	embedWake   chan struct{} // holds one wake-up; nil: nothing is embedded
 	embedding   embedding
 }

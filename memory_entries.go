@@ -25,6 +25,9 @@ func (h *memoryHandle) Store(ctx context.Context, scope memory.Scope, key string
 	if err != nil {
 		return memory.Entry{}, err
 	}
+	if err := h.checkBlock(ctx, scope, key, raw); err != nil {
+		return memory.Entry{}, err
+	}
 	if scope == memory.ScopeSession {
 		return h.storeVariable(ctx, key, StoreVariable{Key: key, Value: raw, IfVersion: o.IfVersion})
 	}
@@ -183,6 +186,9 @@ func (h *memoryHandle) Delete(ctx context.Context, scope memory.Scope, key strin
 	}
 	owner, err := h.owner(scope)
 	if err != nil {
+		return false, err
+	}
+	if err := h.checkBlock(ctx, scope, key, nil); err != nil {
 		return false, err
 	}
 	if scope != memory.ScopeSession {

@@ -7,13 +7,25 @@ import (
 	"fmt"
 
 	"github.com/holdfast-dev/holdfast/memory"
+	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/tool"
 )
 
-// makeMemoryTools makes the tools of agents that may use their memory. It reads
-// the schemas by reflection, which is too slow for every step.
-func makeMemoryTools() ([]tool.Tool, error) {
-	makers := []func() (tool.Tool, error){recallTool, storeTool, getTool, historyTool}
+// memoryTools are the tools of agents that may use their memory.
+type memoryTools struct{ entries, blocks []tool.Tool }
+
+// makeMemoryTools reads the schemas by reflection, which is too slow for every
+// step.
+func makeMemoryTools() (memoryTools, error) {
+	entries, err := makeTools(recallTool, storeTool, getTool, historyTool)
+	if err != nil {
+		return memoryTools{}, err
+	}
+	blocks, err := makeTools(blockReplaceTool, blockAppendTool, blockInsertTool)
+	return memoryTools{entries, blocks}, err
+}
+
+func makeTools(makers ...func() (tool.Tool, error)) ([]tool.Tool, error) {
 	tools := make([]tool.Tool, len(makers))
 	for i, make := range makers {
 		t, err := make()
@@ -23,6 +35,18 @@ func makeMemoryTools() ([]tool.Tool, error) {
 		tools[i] = t
 	}
 	return tools, nil
+}
+
+// of returns those that a policy gives.
+func (t memoryTools) of(policy *session.MemoryPolicy) []tool.Tool {
+	var tools []tool.Tool
+	if policy.Tools {
+		tools = append(tools, t.entries...)
+	}
+	if offersBlockTools(policy) {
+		tools = append(tools, t.blocks...)
+	}
+	return tools
 }
 
 // scopeOrSession returns the scope an argument names, by default the session's.

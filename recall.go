@@ -121,7 +121,7 @@ func (r *recallRun) candidates() int {
 // is no news to it and is left out.
 func (r *recallRun) addPassages(passages []store.Passage, each func(*finding, store.Passage)) {
 	for _, p := range passages {
-		if p.SessionID == r.ref.ID && r.inSight[p.Seq] {
+		if p.SessionID == r.ref.ID && r.inSight[p.Seq] || p.Key != "" && r.showsBlock(memory.Scope(p.Owner.Scope), p.Key) {
 			continue
 		}
 		each(r.add(r.hit(p)), p)
@@ -236,6 +236,9 @@ func (h *memoryHandle) hit(p store.Passage) memory.Hit {
 func (h *memoryHandle) sessionHits(s session.Session) []memory.Hit {
 	var all []memory.Hit
 	for _, e := range variables(s) {
+		if h.showsBlock(memory.ScopeSession, e.Key) {
+			continue
+		}
 		all = append(all, memory.Hit{
 			ID: "session/" + e.Key, Source: memory.FromEntry, Scope: memory.ScopeSession, SessionID: h.ref.ID, Key: e.Key,
 			Text: store.EntryText(e.Value), CreatedAt: e.UpdatedAt,

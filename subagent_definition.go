@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -47,6 +48,9 @@ func (rt *Runtime) childDefinition(ctx context.Context, parent session.Session, 
 				def.Memory.Recall = nil
 			}
 		}
+		def.Memory.Blocks = slices.DeleteFunc(def.Memory.Blocks, func(b session.MemoryBlock) bool {
+			return !slices.Contains(allowedScopes(def.Memory), memory.Scope(b.MemoryScope()))
+		})
 	}
 	calls := openSpawns(parent)
 	def.Budget = rt.remainingBudget(def.Budget, parent.Execution(), max(slices.Index(calls, callID), 0), max(len(calls), 1))

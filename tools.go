@@ -14,12 +14,12 @@ func (rt *Runtime) availableTools(ctx context.Context, def session.Definition) (
 	for _, name := range def.Capabilities {
 		all = append(all, rt.config.Capabilities[name].Tools...)
 	}
-	if def.Memory != nil && def.Memory.Tools {
+	if def.Memory != nil {
 		own, err := rt.memoryTools()
 		if err != nil {
 			return tool.Set{}, err
 		}
-		all = append(all, own...)
+		all = append(all, own.of(def.Memory)...)
 	}
 	if rt.config.MCP != nil {
 		for _, server := range def.MCP {

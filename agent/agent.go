@@ -101,8 +101,9 @@ type Config struct {
 	Tools func(ctx context.Context, s session.Session) (tool.Set, error)
 	// Request may change what the model is sent. Nil: nothing.
 	Request func(s session.Session, r *llm.Request)
-	// System is the whole system prompt; nil uses the session's.
-	System func(s session.Session) string
+	// System is the whole system prompt; nil uses the session's. An error ends
+	// the execution.
+	System func(ctx context.Context, s session.Session) (string, error)
 	Inbox  Inbox // nil: nothing ever arrives
 	Gate   Gate  // nil: every call runs
 	Steps  Steps // nil: nothing is done around steps

@@ -54,7 +54,9 @@ func (c Config) BuildRequest(ctx context.Context, s session.Session, name, recal
 	}
 	system := s.SystemPrompt()
 	if c.System != nil {
-		system = c.System(s)
+		if system, err = c.System(ctx, s); err != nil {
+			return llm.Request{}, err
+		}
 	}
 	if recalled != "" {
 		system = strings.TrimSpace(system + "\n\n" + recalled)

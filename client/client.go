@@ -78,6 +78,20 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// AnswerError says that a server's answer is not one this program knows: the
+// server is of another version. What was asked for may have been done.
+type AnswerError struct {
+	URL string
+	Err error
+}
+
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("read the answer of the server %s, which may be of another version: %v", e.URL, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
 var errNoServer = errors.New("what answers there is no Holdfast server")
 
 // newKey returns the header that makes repetitions of one call take effect
@@ -111,11 +125,11 @@ func request[T any](ctx context.Context, c *Client, in call) (answer T, tries in
 		if err == nil {
 			err := json.Unmarshal(data, &answer)
 			var syntax *json.SyntaxError
-			if errors.As(err, &syntax) {
-				err = &UnreachableError{URL: c.base.Redacted(), Err: errNoServer}
-			}
-			if err != nil {
-				return answer, tries, fmt.Errorf("read the server's answer: %w", err)
+			switch {
+			case errors.As(err, &syntax):
+				return answer, tries, &UnreachableError{URL: c.base.Redacted(), Err: errNoServer}
+			case err != nil:
+				return answer, tries, &AnswerError{URL: c.base.Redacted(), Err: err}
 			}
 			return answer, tries, nil
 		}

@@ -107,6 +107,34 @@ func (m *handle) Keys(ctx context.Context, scope memory.Scope, prefix string, p 
 	return items[memory.Entry](ctx, m.c, call{path: m.path("/memory/" + string(scope)), query: v})
 }
 
+// Blocks lists the session's blocks.
+func (m *handle) Blocks(ctx context.Context) ([]memory.Block, error) {
+	return items[memory.Block](ctx, m.c, call{path: m.path("/blocks")})
+}
+
+// EditBlock changes a block.
+func (m *handle) EditBlock(ctx context.Context, name string, edit memory.BlockEdit, opts ...memory.Option) (memory.Block, error) {
+	o, err := memory.Collect("EditBlock", opts, "IfVersion", "Once")
+	if err != nil {
+		return memory.Block{}, err
+	}
+	if name == "" { // there is no route for it
+		return memory.Block{}, &session.NotFoundError{What: "block", ID: name}
+	}
+	in := call{method: http.MethodPost, path: m.path("/blocks/" + url.PathEscape(name)), header: newKey(), body: edit}
+	if o.Once != "" {
+		in.header.Set("Idempotency-Key", o.Once)
+	}
+	if o.IfVersion != nil {
+		in.header.Set("If-Match", versionTag(*o.IfVersion))
+	}
+	b, _, err := request[memory.Block](ctx, m.c, in)
+	return b, err
+}
+
+// versionTag is the entity tag of a version.
+func versionTag(version int64) string { return `"v` + strconv.FormatInt(version, 10) + `"` }
+
 // History reads messages, also those that the model no longer sees.
 func (m *handle) History(ctx context.Context, o memory.HistoryOptions) (memory.Page, error) {
 	v := url.Values{}
@@ -138,7 +166,7 @@ func (m *handle) change(method string, scope memory.Scope, key string, opts []me
 	}
 	in, err := m.entry(method, scope, key)
 	if o.IfVersion != nil {
-		in.header = http.Header{"If-Match": {`"v` + strconv.FormatInt(*o.IfVersion, 10) + `"`}}
+		in.header = http.Header{"If-Match": {versionTag(*o.IfVersion)}}
 	}
 	return in, err
 }

@@ -123,13 +123,36 @@ func TestMemory_throughTheClient(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, llm.Map{offline.Name: offline.Model{}})
 	c, ctx := n.client(t), context.Background()
-	made, err := c.Create(ctx, echo, holdfast.WithName("notes"))
+	def := echo
+	def.Memory = &session.MemoryPolicy{Strategy: session.PruneAll, Blocks: []session.MemoryBlock{{Name: "to do", Limit: 20, Text: "tea"}}}
+	made, err := c.Create(ctx, def, holdfast.WithName("notes"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, err := c.Memory(ctx, "notes")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b, err := m.EditBlock(ctx, "to do", memory.BlockEdit{Do: memory.BlockAppend, Text: "cake"}, memory.IfVersion(0)); err != nil || b.Text != "tea\ncake" || b.Version != 1 {
+		t.Errorf("%+v %v", b, err)
+	}
+	for range 2 {
+		if b, err := m.EditBlock(ctx, "to do", memory.BlockEdit{Do: memory.BlockInsert, Text: "milk"}, memory.Once("k")); err != nil || b.Text != "milk\ntea\ncake" || b.Version != 2 {
+			t.Errorf("%+v %v", b, err)
+		}
+	}
+	var refused *session.BlockError
+	if _, err := m.EditBlock(ctx, "to do", memory.BlockEdit{Do: memory.BlockAppend, Text: "a long way"}); !errors.As(err, &refused) || refused.Have != 24 || refused.Want != 20 {
+		t.Errorf("too long: %v", err)
+	}
+	if _, err := m.EditBlock(ctx, "to do", memory.BlockEdit{Do: memory.BlockSet}, memory.IfVersion(0)); !errors.Is(err, session.ErrConflict) {
+		t.Errorf("stale: %v", err)
+	}
+	if _, err := m.EditBlock(ctx, "diary", memory.BlockEdit{Do: memory.BlockSet}); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("not declared: %v", err)
+	}
+	if blocks, err := m.Blocks(ctx); err != nil || len(blocks) != 1 || blocks[0].Size != 13 || blocks[0].Limit != 20 {
+		t.Errorf("%+v %v", blocks, err)
 	}
 	if _, err := m.Store(ctx, memory.ScopeSession, "a/b", map[string]int{"n": 1}); err != nil {
 		t.Fatal(err)

@@ -110,6 +110,18 @@ func memory(m *session.MemoryPolicy) field {
 		})),
 		may("tools", document.Flag(&m.Tools)),
 		may("scopes", scopes(&m.Scopes)),
+		may("blocks", document.ListOf(&m.Blocks, block)),
+	)
+}
+
+func block(b *session.MemoryBlock) field {
+	return keys(
+		may("name", str(&b.Name)),
+		may("description", str(&b.Description)),
+		may("scope", str(&b.Scope)),
+		may("limit", integer(&b.Limit)),
+		may("text", str(&b.Text)),
+		may("readOnly", document.Flag(&b.ReadOnly)),
 	)
 }
 

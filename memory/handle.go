@@ -33,6 +33,14 @@ type Handle interface {
 	// Keys lists the entries below a prefix of whole segments, sorted by key.
 	Keys(ctx context.Context, scope Scope, prefix string, p KeyPage) ([]Entry, error)
 
+	// Blocks lists the blocks that the definition declares, in its order. Those
+	// of a user are missing where the session has none.
+	Blocks(ctx context.Context) ([]Block, error)
+	// EditBlock changes the text of a block. BlockError for an edit that does not
+	// fit, NotFoundError for a block that is not declared. It accepts IfVersion and
+	// Once.
+	EditBlock(ctx context.Context, name string, edit BlockEdit, opts ...Option) (Block, error)
+
 	// History reads messages of the whole transcript, not only of the window.
 	History(ctx context.Context, o HistoryOptions) (Page, error)
 }
@@ -86,7 +94,8 @@ type Option struct {
 // Options holds the options of one call.
 type Options struct {
 	IfVersion *int64
-	At        int64 // 0: the newest
+	At        int64  // 0: the newest
+	Once      string // "": every call counts
 }
 
 // IfVersion demands that the key has this version; 0: that it does not exist.
@@ -97,11 +106,15 @@ func IfVersion(n int64) Option {
 // At reads an earlier version.
 func At(n int64) Option { return Option{"At", func(o *Options) { o.At = n }} }
 
-// Collect combines options. An option other than accepted is an InvalidError.
-func Collect(call string, opts []Option, accepted string) (Options, error) {
+// Once makes repetitions of a call with the same key one.
+func Once(key string) Option { return Option{"Once", func(o *Options) { o.Once = key }} }
+
+// Collect combines options. An option other than those accepted is an
+// InvalidError.
+func Collect(call string, opts []Option, accepted ...string) (Options, error) {
 	var o Options
 	for _, opt := range opts {
-		if opt.apply == nil || opt.name != accepted {
+		if opt.apply == nil || !slices.Contains(accepted, opt.name) {
 			return o, &session.InvalidError{Field: "option", Reason: fmt.Sprintf("%s does not accept %s", call, opt.name)}
 		}
 		opt.apply(&o)

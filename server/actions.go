@@ -27,6 +27,7 @@ var actions = map[string]func(json.RawMessage) (holdfast.Action, error){
 	"ContinueExecution":  decodeAction[holdfast.ContinueExecution],
 	"DeleteSession":      decodeAction[holdfast.DeleteSession],
 	"DeleteVariable":     decodeAction[holdfast.DeleteVariable],
+	"EditBlock":          decodeAction[holdfast.EditBlock],
 	"FailSession":        decodeAction[holdfast.FailSession],
 	"PruneSession":       decodeAction[holdfast.PruneSession],
 	"RemoveMetadata":     decodeAction[holdfast.RemoveMetadata],

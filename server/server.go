@@ -182,6 +182,7 @@ func New(c Config) (*Server, error) {
 	s.addRequests()
 	s.addHistory()
 	s.addMemory()
+	s.addBlocks()
 	s.addPending()
 	s.addTasks()
 	s.addRuns()

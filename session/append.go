@@ -121,6 +121,7 @@ func (w *writer) variables(name string, v map[string]Variable) {
 		w.number("version", v[key].Version)
 		w.time("createdAt", v[key].CreatedAt)
 		w.time("updatedAt", v[key].UpdatedAt)
+		w.textIf("callId", v[key].CallID)
 		w.close()
 	}
 	w.close()

@@ -71,9 +71,11 @@ func (c MetadataRemoved) fold(b *body, _ recordTime) error {
 }
 
 // VariableStored writes one value of the session's own memory; null is a value.
+// CallID names the tool call that wrote it, where it must not do so twice.
 type VariableStored struct {
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value"`
+	Key    string          `json:"key"`
+	Value  json.RawMessage `json:"value"`
+	CallID string          `json:"callId,omitempty"`
 }
 
 // Kind is variable_stored.
@@ -83,6 +85,7 @@ func (c VariableStored) normal() (Change, error) {
 	if err := checkVariableKey(c.Key); err != nil {
 		return nil, err
 	}
+	cleanAll(&c.CallID)
 	value, err := sized("value", c.Value, maxVariable)
 	c.Value = value
 	return c, err
@@ -90,7 +93,7 @@ func (c VariableStored) normal() (Change, error) {
 
 func (c VariableStored) fold(b *body, t recordTime) error {
 	old := b.st.Variables[c.Key]
-	v := Variable{Value: c.Value, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at}
+	v := Variable{Value: c.Value, Version: old.Version + 1, CreatedAt: t.at, UpdatedAt: t.at, CallID: c.CallID}
 	if old.Version > 0 && !old.Deleted {
 		v.CreatedAt = old.CreatedAt
 	}

@@ -59,15 +59,16 @@ type ResponseFormat struct {
 
 // MemoryPolicy says how the window is kept short and what the agent may remember.
 type MemoryPolicy struct {
-	Strategy      Strategy `json:"strategy,omitempty"`
-	Limit         *int     `json:"limit,omitempty"`
-	SummaryPrompt string   `json:"summaryPrompt,omitempty"`
-	SummaryModel  string   `json:"summaryModel,omitempty"`
-	Slack         *int     `json:"slack,omitempty"`
-	ToolTrace     string   `json:"toolTrace,omitempty"` // all (default) or current
-	Recall        *Recall  `json:"recall,omitempty"`
-	Tools         bool     `json:"tools,omitempty"`
-	Scopes        []string `json:"scopes,omitempty"`
+	Strategy      Strategy      `json:"strategy,omitempty"`
+	Limit         *int          `json:"limit,omitempty"`
+	SummaryPrompt string        `json:"summaryPrompt,omitempty"`
+	SummaryModel  string        `json:"summaryModel,omitempty"`
+	Slack         *int          `json:"slack,omitempty"`
+	ToolTrace     string        `json:"toolTrace,omitempty"` // all (default) or current
+	Recall        *Recall       `json:"recall,omitempty"`
+	Tools         bool          `json:"tools,omitempty"`
+	Scopes        []string      `json:"scopes,omitempty"`
+	Blocks        []MemoryBlock `json:"blocks,omitempty"`
 }
 
 // Recall bounds the passages added to a request.
@@ -116,7 +117,8 @@ func (d Definition) Clone() Definition {
 	d.Budget = d.Budget.clone()
 	if d.Memory != nil {
 		m := *d.Memory
-		m.Limit, m.Slack, m.Scopes = clonePtr(m.Limit), clonePtr(m.Slack), slices.Clone(m.Scopes)
+		m.Limit, m.Slack = clonePtr(m.Limit), clonePtr(m.Slack)
+		m.Scopes, m.Blocks = slices.Clone(m.Scopes), slices.Clone(m.Blocks)
 		if m.Recall != nil {
 			r := *m.Recall
 			r.Threshold, r.Scopes = clonePtr(r.Threshold), slices.Clone(r.Scopes)

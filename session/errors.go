@@ -42,6 +42,7 @@ var (
 	ErrScope           = errors.New("scope not allowed")
 	ErrContextLength   = errors.New("context length exceeded")
 	ErrRule            = errors.New("invalid rule")
+	ErrBlock           = errors.New("block not changed")
 
 	ErrPermissionDenied   = errors.New("permission denied")
 	ErrTaskTerminal       = errors.New("the task has ended")

@@ -60,6 +60,11 @@ func TestErrors_matchNameAndWrap(t *testing.T) {
 		{&session.PanicError{Where: "tool shell", Value: "boom"}, session.ErrPanic, []string{"tool shell", "boom"}, nil},
 		{&session.PanicError{Where: "hook audit", Value: cause}, session.ErrPanic, []string{"hook audit"}, cause},
 		{&session.ScopeError{Scope: "user", Allowed: []string{"session"}}, session.ErrScope, []string{`"user"`, "session"}, nil},
+		{&session.BlockError{Block: "plan", Reason: session.BlockTooLong, Have: 9, Want: 8}, session.ErrBlock, []string{`"plan"`, "9", "8", "shorten"}, nil},
+		{&session.BlockError{Block: "plan", Reason: session.BlockTextMissing}, session.ErrBlock, []string{`"plan"`, "old text"}, nil},
+		{&session.BlockError{Block: "plan", Reason: session.BlockTextRepeated, Have: 2}, session.ErrBlock, []string{`"plan"`, "2 times"}, nil},
+		{&session.BlockError{Block: "plan", Reason: session.BlockNoLine, Have: 2, Want: 3}, session.ErrBlock, []string{`"plan"`, "2 lines", "line 3"}, nil},
+		{&session.BlockError{Block: "plan", Reason: session.BlockReadOnly}, session.ErrBlock, []string{`"plan"`, "read"}, nil},
 		{&session.ContextLengthError{Model: "m", Have: 9, Max: 8}, session.ErrContextLength, []string{`"m"`, "9", "8"}, nil},
 		{&session.RuleError{Field: "scope.prefix", Reason: "is empty"}, session.ErrRule, []string{"scope.prefix", "is empty"}, nil},
 		{&session.PermissionDeniedError{Reason: "a rule says so"}, session.ErrPermissionDenied, []string{"denied", "a rule says so"}, nil},
@@ -123,7 +128,7 @@ func TestErrors_sentinelsAreApart(t *testing.T) {
 		session.ErrInterrupted, session.ErrUnknownOutcome, session.ErrCorrupt, session.ErrNewerFormat, session.ErrHook, session.ErrAfterSave,
 		session.ErrExecutionFailed, session.ErrDefinition, session.ErrSpec, session.ErrUnsupported, session.ErrReadOnly, session.ErrAmbiguous, session.ErrDepth, session.ErrSecret,
 		session.ErrPanic, session.ErrScriptExhausted, session.ErrClosed, session.ErrBrokenTrace, session.ErrScope, session.ErrContextLength,
-		session.ErrRule, session.ErrPermissionDenied, session.ErrTaskTerminal, session.ErrNotResumable, session.ErrNoPlan, session.ErrBudget,
+		session.ErrRule, session.ErrBlock, session.ErrPermissionDenied, session.ErrTaskTerminal, session.ErrNotResumable, session.ErrNoPlan, session.ErrBudget,
 		session.ErrChecklist, session.ErrUnsupportedVersion, session.ErrSnapshot, session.ErrTooLarge, session.ErrApprovalNotFound, session.ErrApprovalResolved,
 	}
 	for i, a := range all {

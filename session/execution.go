@@ -327,4 +327,5 @@ type Variable struct {
 	Version   int64           `json:"version"`
 	CreatedAt time.Time       `json:"createdAt"`
 	UpdatedAt time.Time       `json:"updatedAt"`
+	CallID    string          `json:"callId,omitempty"` // of the tool call that wrote it, where it must do so once
 }

@@ -131,6 +131,7 @@ func definition() property.Generator[session.Definition] {
 			Memory: &session.MemoryPolicy{
 				Strategy: session.PruneSummary, Limit: ptr(3), SummaryPrompt: "sum up " + text().Draw(t, "summaryPrompt"),
 				SummaryModel: text().Draw(t, "summaryModel"), Scopes: []string{}, Recall: &session.Recall{Scopes: []string{"user"}},
+				Blocks: []session.MemoryBlock{{Name: "b", Description: text().Draw(t, "about"), Text: text().Draw(t, "block")}},
 			},
 			Metadata: values().Draw(t, "metadata"),
 		}
@@ -214,7 +215,7 @@ func change(s session.Session) property.Generator[session.Change] {
 		case 4:
 			return session.MetadataRemoved{Key: key}
 		case 5:
-			return session.VariableStored{Key: key, Value: jsonValue().Draw(t, "value")}
+			return session.VariableStored{Key: key, Value: jsonValue().Draw(t, "value"), CallID: property.SampledFrom([]string{"", "call-1"}).Draw(t, "call")}
 		case 6:
 			return session.VariableDeleted{Key: key}
 		case 7:

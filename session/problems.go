@@ -257,6 +257,7 @@ func (c *problems) memory(m *MemoryPolicy) {
 		c.add("memory.toolTrace", "%s is not all or current", quoted(m.ToolTrace))
 	}
 	c.scopes("memory.scopes", m.Scopes)
+	c.blocks(m)
 	if r := m.Recall; r != nil {
 		r.Scopes = cleanNames(r.Scopes)
 		if r.Limit < 0 || r.Limit > 100 {

@@ -251,12 +251,15 @@ func (w *work) configure(c *agent.Config) {
 		return inner.Model(s)
 	}
 	about := DescribeWorkspace(workspaceOf(r.session()).Root)
-	c.System = func(s session.Session) string {
+	c.System = func(ctx context.Context, s session.Session) (string, error) {
 		system := overriding(s).SystemPrompt
 		if system == "" {
-			system = inner.System(s)
+			var err error
+			if system, err = inner.System(ctx, s); err != nil {
+				return "", err
+			}
 		}
-		return strings.TrimSpace(system + "\n\n" + modeNote(rowIn(s).ExecutionMode) + about)
+		return strings.TrimSpace(system + "\n\n" + modeNote(rowIn(s).ExecutionMode) + about), nil
 	}
 	c.Tools = func(ctx context.Context, s session.Session) (tool.Set, error) {
 		w.r.box.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/session"
+	"github.com/holdfast-dev/holdfast/store"
 )
 
 const (
@@ -36,6 +37,7 @@ type Config struct {
 	Version  string            // of the service
 	HTTP     *http.Client      // nil: one with a time limit
 	Logger   *slog.Logger      // nil: silent
+	Logs     store.Logs        // where the units of a run are read that another process finished; nil: they have no span
 }
 
 // Exporter sends the spans of executions when they are saved. It is a
@@ -74,12 +76,12 @@ func New(c Config) (*Exporter, error) {
 }
 
 // OnStage queues the spans of an execution that has just ended.
-func (e *Exporter) OnStage(_ context.Context, stage session.Stage, s session.Session) (session.Session, error) {
+func (e *Exporter) OnStage(ctx context.Context, stage session.Stage, s session.Session) (session.Session, error) {
 	if stage != session.AfterSave {
 		return s, nil
 	}
 	if s.Info().Kind == session.KindWorkflow {
-		e.queueRun(s)
+		e.queueRun(ctx, s)
 		return s, nil
 	}
 	x := s.Execution()
@@ -100,19 +102,26 @@ func (e *Exporter) enqueue(id string, spans []Span) {
 
 // queueRun queues the spans of a workflow run that has come to rest: of the
 // units since its last rest, because reading them costs as much as there are.
-func (e *Exporter) queueRun(s session.Session) {
+func (e *Exporter) queueRun(ctx context.Context, s session.Session) {
 	info := s.Info()
 	if info.Workflow == nil || info.Workflow.Status == "running" {
 		return
 	}
 	name := info.Tenant + "/" + info.ID
 	e.mu.Lock()
-	after := e.runs[name]
+	after, known := e.runs[name]
 	if len(e.runs) >= mostSeen {
 		clear(e.runs)
 	}
 	e.runs[name] = info.Seq
 	e.mu.Unlock()
+	if !known && e.c.Logs != nil {
+		whole, err := store.Whole(ctx, e.c.Logs, s)
+		if err != nil {
+			e.c.Logger.Warn("spans were dropped: the run cannot be read", "session", info.ID, "err", err)
+		}
+		s = whole
+	}
 	if spans := workflowSpans(s, after); len(spans) > 0 && after < info.Seq {
 		e.enqueue(info.ID, spans)
 	}

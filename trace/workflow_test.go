@@ -41,6 +41,82 @@ func (m *failsSecond) Infer(context.Context, llm.Request, func(llm.Delta)) (llm.
 	return llm.Response{Content: session.Text("a secret draft"), FinishReason: "stop", Usage: session.Usage{Input: 3, Output: 2}}, nil
 }
 
+func hostOf(m llm.Model) workflow.Host {
+	return workflow.Host{Env: spec.Env{Providers: []string{"offline"}}, Models: func(spec.Model) (string, llm.Model, error) { return "acme/m", m, nil }}
+}
+
+func reviewSpec(t *testing.T) *spec.Spec {
+	t.Helper()
+	parsed, err := spec.Loader{}.Parse(spec.Source{Path: "/review.yaml", Data: []byte(review)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// endsSecond ends its run in the middle of the second answer.
+type endsSecond struct {
+	failsSecond
+	end context.CancelFunc
+}
+
+func (m *endsSecond) Infer(ctx context.Context, r llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	response, err := m.failsSecond.Infer(ctx, r, emit)
+	if err != nil {
+		m.end()
+		<-ctx.Done()
+	}
+	return response, err
+}
+
+// A node that takes a run over sends the units of both: it does not know what the
+// other has sent. They have the same ids.
+func TestExporter_sendsTheSpansOfARunThatAnotherNodeBegan(t *testing.T) {
+	t.Parallel()
+	shared := inmem.New(inmem.Config{})
+	node := func(do func(*holdfast.Runtime)) map[string][]span {
+		c := newCollector(t, 0)
+		e, err := trace.New(trace.Config{Endpoint: c.URL, Logs: shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt, err := holdfast.New(holdfast.Config{Store: shared, Hooks: holdfast.HookStack{}.With(e, 0, "trace")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(rt)
+		if err := errors.Join(rt.Close(), e.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return c.runSpans(t)
+	}
+	var id string
+	before := node(func(rt *holdfast.Runtime) {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		res, err := workflow.Start(ctx, rt, reviewSpec(t), workflow.RunOptions{Host: hostOf(&endsSecond{end: end})})
+		if err == nil {
+			t.Fatalf("the run was not broken off: %+v", res)
+		}
+		id = res.SessionID
+	})
+	after := node(func(rt *holdfast.Runtime) {
+		if _, err := workflow.Resume(t.Context(), rt, id, workflow.ResumeOptions{Host: hostOf(&failsSecond{})}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	run, writer, critic := after["invoke_workflow review"], after["invoke_agent writer"], after["invoke_agent critic"]
+	if len(run) != 1 || len(writer) != 1 || len(critic) != 1 || len(after["chat m"]) != 2 {
+		t.Fatalf("%d runs, %d and %d units, %d answers", len(run), len(writer), len(critic), len(after["chat m"]))
+	}
+	if sent := before["invoke_agent writer"]; len(sent) != 1 || sent[0].SpanID != writer[0].SpanID {
+		t.Errorf("the first node sent %+v", sent)
+	}
+	if writer[0].ParentSpanID != run[0].SpanID || critic[0].Status.Code != 0 || run[0].attribute("holdfast.workflow.status") != "completed" {
+		t.Errorf("%+v\n%+v\n%+v", run, writer, critic)
+	}
+}
+
 // A run has a span, and each unit that ended: once, also when the run failed
 // first and was resumed.
 func TestExporter_sendsTheSpansOfAWorkflowRun(t *testing.T) {
@@ -54,13 +130,8 @@ func TestExporter_sendsTheSpansOfAWorkflowRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := &failsSecond{}
-	host := workflow.Host{Env: spec.Env{Providers: []string{"offline"}}, Models: func(spec.Model) (string, llm.Model, error) { return "acme/m", model, nil }}
-	parsed, err := spec.Loader{}.Parse(spec.Source{Path: "/review.yaml", Data: []byte(review)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := workflow.Start(t.Context(), rt, parsed, workflow.RunOptions{Host: host})
+	host := hostOf(&failsSecond{})
+	first, err := workflow.Start(t.Context(), rt, reviewSpec(t), workflow.RunOptions{Host: host})
 	if err == nil {
 		t.Fatalf("the run did not fail: %+v", first)
 	}

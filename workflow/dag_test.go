@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/llm"
@@ -47,18 +48,13 @@ outputs: {artifacts: [{path: o, from: "{% for id, t in tasks.items() %}{{ id }}=
 
 // gated is an answer function under which calls wait until n of them are there.
 func gated(n int, answer func(llm.Request) (llm.Response, error)) func(llm.Request) (llm.Response, error) {
-	arrived := make(chan struct{}, n)
+	var arrived atomic.Int64
 	open := make(chan struct{})
 	return func(r llm.Request) (llm.Response, error) {
-		select {
-		case <-open:
-		default:
-			arrived <- struct{}{}
-			if len(arrived) == n {
-				close(open)
-			}
-			<-open
+		if arrived.Add(1) == int64(n) {
+			close(open)
 		}
+		<-open
 		return answer(r)
 	}
 }

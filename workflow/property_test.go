@@ -194,7 +194,7 @@ func finish(t *property.T, text, dir string, breaks map[int]bool) outcome {
 func TestRun_brokenOffAnywhereEndsTheSameAndAsksNothingTwice(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	property.Check(t, func(t *property.T) {
+	property.CheckCases(t, 30, func(t *property.T) {
 		text := drawSpec(t)
 		whole := finish(t, text, dir, nil)
 		breaks := property.MapOfN(property.IntRange(1, max(1, whole.calls+2)), property.Bool(), 0, 4).Draw(t, "breaks")

@@ -38,6 +38,13 @@ func stop(ctx context.Context, rt *holdfast.Runtime, id string, item store.Item)
 	if !errors.As(err, &busy) {
 		return false, err
 	}
+	info, err := rt.Info(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if err := (stopRequest{[]store.Item{item}}).check(info); err != nil {
+		return false, err // who holds it is only letting go
+	}
 	if item, err = rt.Post(ctx, id, item); err != nil {
 		return false, err
 	}
@@ -55,28 +62,37 @@ func stop(ctx context.Context, rt *holdfast.Runtime, id string, item store.Item)
 	return false, err
 }
 
+// check refuses to stop what is no run, or has ended.
+func (r stopRequest) check(info session.Info) error {
+	row := info.Workflow
+	if row == nil {
+		return &session.InvalidError{Field: "session", Reason: "it is no workflow run"}
+	}
+	if status := Status(row.Status); status != StatusCompleted && status != StatusCancelled {
+		return nil
+	}
+	action := "suspend"
+	if r.cancels() {
+		action = "cancel"
+	}
+	return &session.StatusError{ID: info.ID, Status: session.Status(row.Status), Action: action}
+}
+
 // recordRequest suspends or cancels a run that nobody works on.
 func recordRequest(ctx context.Context, h *holdfast.Hold, asked stopRequest) error {
 	s, err := h.Whole(ctx)
 	if err != nil {
 		return err
 	}
-	row := s.Info().Workflow
-	if row == nil {
-		return &session.InvalidError{Field: "session", Reason: "it is no workflow run"}
+	if err := asked.check(s.Info()); err != nil {
+		return err
 	}
+	row := s.Info().Workflow
 	if s.Status() == session.Suspended && !asked.cancels() {
 		return nil // whoever worked on it has heard of the request meanwhile
 	}
 	next := *row
-	switch Status(row.Status) {
-	case StatusCompleted, StatusCancelled:
-		action := "suspend"
-		if asked.cancels() {
-			action = "cancel"
-		}
-		return &session.StatusError{ID: s.ID(), Status: session.Status(row.Status), Action: action}
-	case StatusRunning:
+	if Status(row.Status) == StatusRunning {
 		next.Status = string(StatusPaused)
 	}
 	changes := asked.taken()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -88,6 +89,30 @@ pattern: {type: chain, config: {steps: [{agent: a, input: x}, {type: hitl, promp
 	}
 	s.pauses("ok?")(s.resume(workflow.ResumeOptions{Reopen: true}))
 	s.completes("re: yes")(s.answer("yes"))
+}
+
+// A run that has ended is refused, and nothing is left in its inbox, also while
+// who worked on it has not let go of it.
+func TestCancel_refusesARunThatHasJustEnded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, echo)
+	s.completes("re: x")(s.start(head + `
+agents: {a: {prompt: A.}}
+pattern: {type: chain, config: {steps: [{agent: a, input: x}]}}`))
+	err := s.rt.Hold(t.Context(), s.id, func(ctx context.Context, _ *holdfast.Hold) error {
+		for name, stop := range map[string]func(context.Context, *holdfast.Runtime, string) (bool, error){"cancel": workflow.Cancel, "suspend": workflow.Suspend} {
+			if _, err := stop(ctx, s.rt, s.id); !errors.Is(err, session.ErrStatus) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if items, err := s.rt.Inbox(t.Context(), s.id); err != nil || len(items) != 0 {
+		t.Errorf("the inbox has %v, %v", items, err)
+	}
 }
 
 // A request that nobody took, because who worked on the run died, counts later.

@@ -81,6 +81,7 @@ var notAgainstServer = map[string]string{
 	"config":      "has no session: settings of this machine",
 	"definitions": "has no session: files of this machine", "settings": "has no session: the settings of a server", "trust": "has no session: folders of this machine",
 	"copy": "between stores", "doctor": "looks into a store", "processes": "looks into the files of a store; processes_sqlite does not",
+	"replay":  "replays in a store",
 	"strands": "in a store without a log, which a server needs for runs",
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-dev/holdfast/internal/ptytest"
 )
 
 // sitting is the real program at a real terminal, which sends it signals as
@@ -34,7 +36,7 @@ func sit(t *testing.T, pace string) *sitting {
 // sitWith starts a chat in the session "s" in an environment.
 func sitWith(t *testing.T, env map[string]string) *sitting {
 	t.Helper()
-	ours, theirs := terminal(t, 80)
+	ours, theirs := ptytest.Open(t, 80)
 	s := &sitting{t: t, env: env, keys: ours, tty: theirs, shown: newTranscript()}
 	if env["XDG_DATA_HOME"] == "" {
 		env["XDG_DATA_HOME"] = t.TempDir()
@@ -111,7 +113,7 @@ func (s *sitting) ends(want int) {
 	if s.modes() != s.found {
 		s.t.Error("the terminal is not as it was")
 	}
-	s.shown.wait(s.t, pasteOff)
+	s.shown.wait(s.t, "\x1b[?2004l") // pasting is as it was
 }
 
 // heard are the messages of the person, as they were saved.
@@ -159,7 +161,7 @@ func TestChat_longLinesArriveWhole(t *testing.T) {
 func TestChat_aPastedBlockIsOneMessage(t *testing.T) {
 	t.Parallel()
 	s := sit(t, "0s")
-	s.press("see: " + pasteStart + "one\r\ntwo\n\tthree\x1b[31m\r" + pasteEnd)
+	s.press("see: " + "\x1b[200~one\r\ntwo\n\tthree\x1b[31m\r\x1b[201~")
 	s.shown.wait(t, "see: one↵two↵ three")
 	s.press("\r")
 	s.saved("2")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
@@ -12,6 +13,7 @@ import (
 // The exit codes of the program, the same for every command.
 const (
 	exitOK          = 0
+	exitDiffers     = 1  // a replay came to something else
 	exitUsage       = 2  // usage, or input that was refused
 	exitDefinition  = 3  // an invalid definition or spec
 	exitFailed      = 10 // the model, a tool or a pattern failed
@@ -33,9 +35,9 @@ var outcomes = []struct {
 	kind string // as JSON names it
 	code int
 }{
-	{errReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
+	{terminal.ErrReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
 	{errUsage, "UsageError", exitUsage},
-	{errDeclined, "CancelledError", exitCancelled},
+	{terminal.ErrDeclined, "CancelledError", exitCancelled},
 	{errQuestionPrinted, "WaitingError", exitWaiting},
 	{errWaiting, "WaitingError", exitWaiting},
 	{session.ErrPanic, "PanicError", exitBug},
@@ -74,6 +76,7 @@ var outcomes = []struct {
 	{session.ErrAmbiguous, "AmbiguousError", exitSession},
 	{session.ErrNothingToDo, "NothingToDoError", exitSession},
 	{session.ErrSetAside, "SetAsideError", exitSession},
+	{session.ErrBlock, "BlockError", exitUsage},
 	{session.ErrInvalid, "InvalidError", exitUsage},
 	{session.ErrDepth, "DepthError", exitUsage},
 	{session.ErrScope, "ScopeError", exitUsage},
@@ -94,6 +97,10 @@ func exitCodeOf(err error) (code int, kind string) {
 	var resting *restError
 	if errors.As(err, &resting) {
 		return resting.code(), "TaskError"
+	}
+	var differs *differsError
+	if errors.As(err, &differs) {
+		return exitDiffers, "DiffersError"
 	}
 	if refusedByServer(err) {
 		return exitUnsupported, "ServerError"
@@ -140,8 +147,6 @@ var (
 	errUsage           = errors.New("usage")
 	errQuestionPrinted = errors.New("a person is asked")
 	errWaiting         = errors.New("calls wait for responses")
-	errDeclined        = errors.New("nothing was done: not confirmed")
-	errReaderGone      = errors.New("the reader of the output is gone")
 	errPartial         = errors.New("only part done")
 	errModel           = errors.New("the model failed")
 )

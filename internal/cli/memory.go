@@ -10,11 +10,207 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-func (p *program) recallCommand() *cobra.Command {
+func (p *program) memoryCommand() *cobra.Command {
+	return group("memory", "show and change what sessions, users and agents remember",
+		p.memoryListCommand(), p.memoryGetCommand(), p.memorySetCommand(), p.searchCommand("search"), p.memoryForgetCommand(), p.blocksCommand())
+}
+
+// addScopeFlag adds the flag that chooses whose memory a command is about.
+func addScopeFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("scope", string(memory.ScopeSession), "`SCOPE` of the memory: session, user or agent")
+}
+
+// onMemory runs a command on the memory of the session it names.
+func (p *program) onMemory(scope *string, run func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error) func(*cobra.Command, []string) error {
+	return p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
+		if err := checkUserScope(memory.Scope(*scope), i); err != nil {
+			return err
+		}
+		m, err := e.Memory(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		return run(ctx, m, memory.Scope(*scope), args)
+	})
+}
+
+// checkUserScope refuses the scope of a user where there is none.
+func checkUserScope(scope memory.Scope, i session.Info) error {
+	if scope == memory.ScopeUser && i.UserID == "" {
+		return &session.InvalidError{Field: "scope", Reason: "session " + display.ShortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
+	}
+	return nil
+}
+
+func (p *program) memoryListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list REF [PREFIX]", Short: "list what is stored", Args: cobra.RangeArgs(1, 2),
+		Long: `List what is stored for a session, its user or its agent: all keys, or those under a PREFIX
+of whole segments, as trip is of trip/city. With --json: an array of entries.`,
+	}
+	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
+		return p.printEntries(ctx, m, scope, strings.Join(args, ""))
+	})
+	return cmd
+}
+
+func (p *program) memoryGetCommand() *cobra.Command {
+	var version int64
+	cmd := &cobra.Command{
+		Use: "get REF KEY", Short: "print a stored value", Args: cobra.ExactArgs(2),
+		Long: "Print the value that is stored under a key. With --json: the entry.",
+	}
+	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
+		return p.printEntryOf(ctx, m, scope, args[0], version)
+	})
+	cmd.Flags().Int64Var(&version, "version", 0, "an earlier version `N` of it (default the last)")
+	return cmd
+}
+
+func (p *program) memorySetCommand() *cobra.Command {
+	var (
+		raw       bool
+		ifVersion int64
+	)
+	cmd := &cobra.Command{
+		Use: "set REF KEY VALUE", Short: "store a value", Args: cobra.ExactArgs(3),
+		Long: `Store a value under a key: a text, or with --raw JSON. What was there before stays readable
+as an earlier version. With --json: the entry.`,
+	}
+	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
+		return p.storeMemory(ctx, m, scope, args[0], args[1], raw, ifVersionOption(cmd, ifVersion)...)
+	})
+	cmd.Flags().BoolVar(&raw, "raw", false, "VALUE is JSON, not a string")
+	addIfVersionFlag(cmd, &ifVersion)
+	return cmd
+}
+
+func addIfVersionFlag(cmd *cobra.Command, version *int64) {
+	cmd.Flags().Int64Var(version, "if-version", 0, "only if version `N` is the last; 0 if there must be none")
+}
+
+func ifVersionOption(cmd *cobra.Command, version int64) []memory.Option {
+	if !cmd.Flags().Changed("if-version") {
+		return nil
+	}
+	return []memory.Option{memory.IfVersion(version)}
+}
+
+func (p *program) memoryForgetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "forget REF KEY", Short: "remove a stored value with all its versions", Args: cobra.ExactArgs(2),
+		Long: "Remove what is stored under a key, with all its versions. With --json: the key.",
+	}
+	cmd.RunE = p.onMemory(addScopeFlag(cmd), func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error {
+		return p.forgetMemory(ctx, m, scope, args[0])
+	})
+	return cmd
+}
+
+func (p *program) blocksCommand() *cobra.Command {
+	var (
+		set, add, insert, replace, with string
+		line                            int
+		ifVersion                       int64
+	)
+	cmd := &cobra.Command{
+		Use: "blocks REF [NAME]", Short: "show and change the texts that are always part of the prompt", Args: cobra.RangeArgs(1, 2),
+		Long: `List the memory blocks of a session, which its definition declares and which are always
+part of the prompt. With NAME print the text of one, or change it: --set the whole text,
+--append a line, --insert a line --after a line, or --replace a part of it --with another.
+With --json: an array of blocks, or the block.`,
+	}
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
+		changed := func(flag string) bool { return cmd.Flags().Changed(flag) }
+		var edits []memory.BlockEdit
+		for _, c := range []struct {
+			flag string
+			edit memory.BlockEdit
+		}{
+			{"set", memory.BlockEdit{Do: memory.BlockSet, Text: set}},
+			{"append", memory.BlockEdit{Do: memory.BlockAppend, Text: add}},
+			{"insert", memory.BlockEdit{Do: memory.BlockInsert, Text: insert, Line: line}},
+			{"replace", memory.BlockEdit{Do: memory.BlockReplace, Old: replace, Text: with}},
+		} {
+			if changed(c.flag) {
+				edits = append(edits, c.edit)
+			}
+		}
+		switch {
+		case len(edits) > 0 && len(args) == 0:
+			return &session.InvalidError{Field: "name", Reason: "say which block to change"}
+		case len(edits) > 1:
+			return &session.InvalidError{Field: "edit", Reason: "give one of --set, --append, --insert and --replace"}
+		case changed("with") != changed("replace"):
+			return &session.InvalidError{Field: "replace", Reason: "--replace and --with go together"}
+		case changed("after") && !changed("insert"):
+			return &session.InvalidError{Field: "after", Reason: "is for --insert"}
+		}
+		m, err := e.Memory(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		if len(edits) == 0 {
+			return p.printBlocks(ctx, m, args)
+		}
+		b, err := m.EditBlock(ctx, args[0], edits[0], ifVersionOption(cmd, ifVersion)...)
+		if err != nil {
+			return err
+		}
+		return p.PrintResult(b, "changed %s · version %d · %d of %d characters", terminal.OneLine(b.Name), b.Version, b.Size, b.Limit)
+	})
+	f := cmd.Flags()
+	f.StringVar(&set, "set", "", "make `TEXT` the whole text")
+	f.StringVar(&add, "append", "", "add the line `TEXT` at the end")
+	f.StringVar(&insert, "insert", "", "add the line `TEXT` after the line of --after")
+	f.IntVar(&line, "after", 0, "the line `N` to insert after; 0 is before the first")
+	f.StringVar(&replace, "replace", "", "replace the part `OLD`, which must be there once")
+	f.StringVar(&with, "with", "", "`TEXT` that stands in its place; empty removes it")
+	addIfVersionFlag(cmd, &ifVersion)
+	return cmd
+}
+
+// printBlocks prints all blocks, a line each, or the text of the one that is named.
+func (p *program) printBlocks(ctx context.Context, m memory.Handle, name []string) error {
+	blocks, err := m.Blocks(ctx)
+	if err != nil {
+		return err
+	}
+	if len(name) > 0 {
+		available := []string{}
+		for _, b := range blocks {
+			if b.Name == name[0] {
+				return p.PrintResult(b, "%s", p.ForOutput(b.Text))
+			}
+			available = append(available, b.Name)
+		}
+		return &session.NotFoundError{What: "block", ID: name[0], Available: available}
+	}
+	switch {
+	case p.JSON:
+		return p.PrintJSON(blocks)
+	case len(blocks) == 0:
+		p.Err.Status("the definition of this session declares no blocks; see memory.blocks")
+		return nil
+	}
+	t := terminal.Table{Head: []string{"BLOCK", "SCOPE", "TEXT", "SIZE", "VER"}, Flex: 2}
+	for _, b := range blocks {
+		t.Add(terminal.Styled(terminal.OneLine(b.Name), terminal.Bold), terminal.Styled(string(b.Scope), terminal.Plain), terminal.Styled(terminal.Shortened(b.Text, 200), terminal.Plain), terminal.Styled(fmt.Sprintf("%d/%d", b.Size, b.Limit), terminal.Plain), terminal.Styled(strconv.FormatInt(b.Version, 10), terminal.Plain))
+	}
+	return p.Out.Print(t.Layout(p.Out))
+}
+
+func (p *program) recallCommand() *cobra.Command { return p.searchCommand("recall") }
+
+// searchCommand finds what was said and stored.
+func (p *program) searchCommand(name string) *cobra.Command {
 	var (
 		o         memory.RecallOptions
 		scopes    []string
@@ -22,12 +218,12 @@ func (p *program) recallCommand() *cobra.Command {
 		mode      string
 	)
 	cmd := &cobra.Command{
-		Use: "recall REF QUERY", Short: "search a session and its memory", Args: cobra.ExactArgs(2),
+		Use: name + " REF QUERY", Short: "search a session and its memory", Args: cobra.ExactArgs(2),
 		Long: `Search the messages and the memory of a session, best matches first: by words, and by
 meaning with a built-in model. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		o := o
 		for _, scope := range scopes {
 			o.Scopes = append(o.Scopes, memory.Scope(scope))
@@ -37,7 +233,7 @@ It needs a store that can be searched.`,
 		}
 		o.Mode = memory.Mode(mode)
 		if o.Mode != memory.Keyword {
-			e.embedAll(ctx)
+			e.EmbedAll(ctx)
 		}
 		m, err := e.Memory(ctx, i.ID)
 		if err != nil {
@@ -47,8 +243,8 @@ It needs a store that can be searched.`,
 		if err != nil {
 			return err
 		}
-		if len(hits) == 0 && !p.json {
-			p.err.status("nothing matches by %.2f or more; try a lower --threshold", threshold)
+		if len(hits) == 0 && !p.JSON {
+			p.Err.Status("nothing matches by %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)
@@ -63,17 +259,17 @@ It needs a store that can be searched.`,
 }
 
 func (p *program) printHits(hits []memory.Hit) error {
-	if p.json {
-		return p.printJSON(hits)
+	if p.JSON {
+		return p.PrintJSON(hits)
 	}
 	for _, hit := range hits {
 		place := fmt.Sprintf("change %d", hit.Seq)
 		if hit.Source == memory.FromEntry {
-			place = string(hit.Scope) + " " + oneLine(hit.Key)
+			place = string(hit.Scope) + " " + terminal.OneLine(hit.Key)
 		}
-		line := fmt.Sprintf("%s %s %s\n  %s\n", p.out.paint(cyan, fmt.Sprintf("%.2f", hit.Score)), place,
-			p.out.paint(dim, ago(hit.CreatedAt, p.now())), shortened(hit.Text, 400))
-		if err := p.out.print(line); err != nil {
+		line := fmt.Sprintf("%s %s %s\n  %s\n", p.Out.Paint(terminal.Cyan, fmt.Sprintf("%.2f", hit.Score)), place,
+			p.Out.Paint(terminal.Dim, terminal.Ago(hit.CreatedAt, p.Now())), terminal.Shortened(hit.Text, 400))
+		if err := p.Out.Print(line); err != nil {
 			return err
 		}
 	}
@@ -92,7 +288,7 @@ value. A value is a text, or with --raw JSON. With --json: the entry.
 
 With --list print all keys, or those under a PREFIX of whole segments in place of KEY, as
 trip is of trip/city. With --json: an array of entries.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
 			case list && (remove || len(args) > 1):
@@ -101,8 +297,9 @@ trip is of trip/city. With --json: an array of entries.`,
 				return &session.InvalidError{Field: "key", Reason: "give a key, or --list"}
 			case remove && len(args) > 1:
 				return &session.InvalidError{Field: "value", Reason: "give either a value or --remove"}
-			case scope == memory.ScopeUser && i.UserID == "":
-				return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
+			}
+			if err := checkUserScope(scope, i); err != nil {
+				return err
 			}
 			m, err := e.Memory(ctx, i.ID)
 			switch {
@@ -113,7 +310,7 @@ trip is of trip/city. With --json: an array of entries.`,
 			case remove:
 				return p.forgetMemory(ctx, m, scope, args[0])
 			case len(args) == 1:
-				return p.printEntryOf(ctx, m, scope, args[0])
+				return p.printEntryOf(ctx, m, scope, args[0], 0)
 			}
 			return p.storeMemory(ctx, m, scope, args[0], args[1], raw)
 		}),
@@ -125,16 +322,16 @@ trip is of trip/city. With --json: an array of entries.`,
 	return cmd
 }
 
-func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool) error {
+func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key, text string, raw bool, opts ...memory.Option) error {
 	value, err := valueOf(text, raw)
 	if err != nil {
 		return err
 	}
-	e, err := m.Store(ctx, scope, key, value)
+	e, err := m.Store(ctx, scope, key, value, opts...)
 	if err != nil {
 		return err
 	}
-	return p.printResult(e, "remembered %s · version %d", oneLine(key), e.Version)
+	return p.PrintResult(e, "remembered %s · version %d", terminal.OneLine(key), e.Version)
 }
 
 // printEntries prints everything under a prefix, a line each.
@@ -152,28 +349,33 @@ func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memor
 		after = page[len(page)-1].Key
 	}
 	switch {
-	case p.json:
-		return p.printJSON(all)
+	case p.JSON:
+		return p.PrintJSON(all)
 	case len(all) == 0:
-		p.err.status("nothing is stored here")
+		p.Err.Status("nothing is stored here")
 		return nil
 	}
-	t := table{head: []string{"KEY", "VALUE", "VER", "UPDATED"}, flex: 1}
+	t := terminal.Table{Head: []string{"KEY", "VALUE", "VER", "UPDATED"}, Flex: 1}
 	for _, e := range all {
-		t.add(cell{oneLine(e.Key), bold}, cell{shortened(metadataText(e.Value), 200), plain}, cell{strconv.FormatInt(e.Version, 10), plain}, cell{ago(e.UpdatedAt, p.now()), dim})
+		t.Add(terminal.Styled(terminal.OneLine(e.Key), terminal.Bold), terminal.Styled(terminal.Shortened(display.MetadataText(e.Value), 200), terminal.Plain), terminal.Styled(strconv.FormatInt(e.Version, 10), terminal.Plain), terminal.Styled(terminal.Ago(e.UpdatedAt, p.Now()), terminal.Dim))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
-func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
-	e, found, err := m.Get(ctx, scope, key)
+// printEntryOf prints a version of an entry, 0 for the last.
+func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memory.Scope, key string, version int64) error {
+	var opts []memory.Option
+	if version != 0 {
+		opts = append(opts, memory.At(version))
+	}
+	e, found, err := m.Get(ctx, scope, key, opts...)
 	if err == nil && !found {
 		err = noEntry(key)
 	}
 	if err != nil {
 		return err
 	}
-	return p.printResult(e, "%s", p.forOutput(metadataText(e.Value)))
+	return p.PrintResult(e, "%s", p.ForOutput(display.MetadataText(e.Value)))
 }
 
 func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
@@ -184,7 +386,7 @@ func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	return p.printResult(map[string]string{"removed": key}, "forgot %s", oneLine(key))
+	return p.PrintResult(map[string]string{"removed": key}, "forgot %s", terminal.OneLine(key))
 }
 
 func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }
@@ -209,20 +411,20 @@ func (p *program) historyCommand() *cobra.Command {
 		Use: "history REF", Short: "print messages, also those that the model no longer sees", Args: cobra.ExactArgs(1),
 		Long: `Print messages of a session, also those that the model no longer sees: the last ones, in
 their order. With --json: a page; its field next is the number to continue from.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
 				o.Order = memory.Oldest
 			}
 			page, err := p.printHistory(ctx, e, i.ID, o)
-			if err != nil || p.json || page.Next == 0 {
+			if err != nil || p.JSON || page.Next == 0 {
 				return err
 			}
 			way := "--before"
 			if oldest {
 				way = "--after"
 			}
-			p.err.status("\n%s; there are more: %s %d", partText(page), way, page.Next)
+			p.Err.Status("\n%s; there are more: %s %d", partText(page), way, page.Next)
 			return nil
 		}),
 	}
@@ -237,7 +439,7 @@ their order. With --json: a page; its field next is the number to continue from.
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.HistoryOptions) (memory.Page, error) {
+func (p *program) printHistory(ctx context.Context, e *setup.Env, id string, o memory.HistoryOptions) (memory.Page, error) {
 	m, err := e.Memory(ctx, id)
 	if err != nil {
 		return memory.Page{}, err
@@ -246,14 +448,14 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 	if err != nil {
 		return page, err
 	}
-	if p.json {
-		return page, p.printJSON(page)
+	if p.JSON {
+		return page, p.PrintJSON(page)
 	}
 	if o.Order != memory.Oldest {
 		slices.Reverse(page.Messages)
 	}
 	for _, message := range page.Messages {
-		if err := p.out.print(p.messageText(message)); err != nil {
+		if err := p.Out.Print(display.MessageText(p.Out, p.Now(), message)); err != nil {
 			return page, err
 		}
 	}
@@ -262,5 +464,5 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 
 // partText returns how much of the whole a page is.
 func partText(page memory.Page) string {
-	return fmt.Sprintf("%d of %s", len(page.Messages), countOf(page.Total, "message"))
+	return fmt.Sprintf("%d of %s", len(page.Messages), terminal.CountOf(page.Total, "message"))
 }

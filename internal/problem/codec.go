@@ -28,6 +28,7 @@ func (p *Problem) describe(err error) {
 		nothing   *session.NothingToDoError
 		lacks     *session.UnsupportedError
 		spec      *session.SpecError
+		block     *session.BlockError
 	)
 	switch {
 	case p.is("execution_failed") && errors.As(err, &execution):
@@ -71,6 +72,8 @@ func (p *Problem) describe(err error) {
 		p.ID, p.What = nothing.ID, nothing.What
 	case p.is("unsupported") && errors.As(err, &lacks):
 		p.ID, p.What = lacks.Store, lacks.Ability
+	case p.is("block") && errors.As(err, &block):
+		p.ID, p.Reason, p.Have, p.Want = block.Block, string(block.Reason), int64(block.Have), int64(block.Want)
 	case p.is("invalid_spec") && errors.As(err, &spec):
 		p.ID, p.Errors = spec.File, fieldErrors(err)
 	default:
@@ -155,6 +158,8 @@ func (p *Problem) Err() error {
 		return &session.NothingToDoError{ID: p.ID, What: p.What}
 	case p.is("unsupported") && p.What != "":
 		return &session.UnsupportedError{Store: p.ID, Ability: p.What}
+	case p.is("block"):
+		return &session.BlockError{Block: p.ID, Reason: session.BlockReason(p.Reason), Have: int(p.Have), Want: int(p.Want)}
 	case p.is("invalid_spec") && len(p.Errors) > 0:
 		spec := &session.SpecError{File: p.ID, Pointer: p.Errors[0].Field, Reason: p.Errors[0].Reason}
 		for _, e := range p.Errors[1:] {

@@ -104,6 +104,7 @@ var kinds = []kind{
 	{session.ErrResponded, 409, "responded", "The call already has a response", 0},
 	{session.ErrBudget, 409, "budget", "A budget is used up", 0},
 	{session.ErrChecklist, 422, "checklist", "The checklist cannot be used", 0},
+	{session.ErrBlock, 422, "block", "The block cannot be changed so", 0},
 	{session.ErrRule, 422, "rule", "The rule cannot be used", 0},
 	{session.ErrPermissionDenied, 403, "permission_denied", "The permissions refuse it", 0},
 	{session.ErrTooLarge, 413, "too_large", "The request is too large", 0},

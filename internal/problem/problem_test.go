@@ -41,6 +41,7 @@ func TestProblem_errorsComeBackAsTheyWere(t *testing.T) {
 		{&session.ExecutionError{ID: "s-1", Version: 4, ExecutionID: "x-1", Err: session.NotFound("x")}, 200, "execution_failed"},
 		{&session.DefinitionError{Problems: []session.Problem{{Field: "a", Message: "x"}, {Field: "b", Message: "y"}}}, 422, "invalid_definition"},
 		{&session.AmbiguousError{Ref: "ab", Candidates: []string{"abc", "abd"}}, 409, "ambiguous"},
+		{&session.BlockError{Block: "plan", Reason: session.BlockTooLong, Have: 9, Want: 8}, 422, "block"},
 		{&session.RuleError{Field: "scope", Reason: "is empty"}, 422, "rule"},
 		{&session.TaskError{ID: "t", Status: "completed", Err: session.ErrTaskTerminal}, 409, "task_ended"},
 		{&session.TaskError{ID: "t", Status: "failed", Reason: "r", Err: session.ErrNotResumable}, 409, "not_resumable"},
