@@ -243,6 +243,21 @@ func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.
 	})
 }
 
+// readMark is readSession with only what says where the log ends: neither the
+// header nor the lease nor a head.
+func (s *Store) readMark(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return err
+	}
+	return s.read(ctx, func(ctx context.Context, c *conn) error {
+		w, err := c.findMark(ctx, r)
+		if err != nil {
+			return err
+		}
+		return look(ctx, c, w)
+	})
+}
+
 // write returns when a request is on the disk, or refused.
 func (s *Store) write(ctx context.Context, q *request) error {
 	err := s.writer.submit(ctx, q)
