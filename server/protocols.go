@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/problem"
 	"github.com/holdfast-dev/holdfast/protocol"
+	"github.com/holdfast-dev/holdfast/protocol/agui"
 	"github.com/holdfast-dev/holdfast/protocol/aisdk"
 	"github.com/holdfast-dev/holdfast/protocol/openai"
 	"github.com/holdfast-dev/holdfast/session"
@@ -15,7 +16,7 @@ import (
 // protocols are the ways of other programs that this server knows. They have the
 // keys, tenants and limits of the API.
 func protocols() []protocol.Protocol {
-	return []protocol.Protocol{openai.New(), aisdk.Protocol{}}
+	return []protocol.Protocol{openai.New(), aisdk.Protocol{}, agui.Protocol{}}
 }
 
 func (s *Server) addProtocols(mux *http.ServeMux) {

@@ -104,3 +104,37 @@ func (p Packed) scoreOne(vector []float32) float64 {
 	step := math.Float32frombits(binary.LittleEndian.Uint32(p))
 	return min(max(sum*float64(step), 0), 1)
 }
+
+// Dimensions is that of the packed vectors.
+func (p Packed) Dimensions() int {
+	if len(p) > headerSize && binary.LittleEndian.Uint32(p) == severalMark {
+		return int(binary.LittleEndian.Uint32(p[scaleSize:]))
+	}
+	return max(len(p)-scaleSize, 0)
+}
+
+// Parts returns the packed vectors one by one.
+func (p Packed) Parts() []Packed {
+	one := scaleSize + p.Dimensions()
+	if len(p) > headerSize && binary.LittleEndian.Uint32(p) == severalMark {
+		p = p[headerSize:]
+	}
+	var parts []Packed
+	for ; len(p) >= one && one > scaleSize; p = p[one:] {
+		parts = append(parts, p[:one:one])
+	}
+	return parts
+}
+
+// Unpack returns a single packed vector as numbers.
+func (p Packed) Unpack() []float32 {
+	if len(p) < scaleSize {
+		return nil
+	}
+	step := math.Float32frombits(binary.LittleEndian.Uint32(p))
+	vector := make([]float32, len(p)-scaleSize)
+	for i, steps := range p[scaleSize:] {
+		vector[i] = float32(int8(steps)) * step
+	}
+	return vector
+}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -20,20 +23,20 @@ func (p *program) historyCommand() *cobra.Command {
 		Use: "history REF", Short: "print messages, also those that the model no longer sees", Args: cobra.ExactArgs(1),
 		Long: `Print messages of a session, also those that the model no longer sees: the last ones, in
 their order. With --json: a page; its field next is the number to continue from.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
 				o.Order = memory.Oldest
 			}
 			page, err := p.printHistory(ctx, e, i.ID, o)
-			if err != nil || p.json || page.Next == 0 {
+			if err != nil || p.JSON || page.Next == 0 {
 				return err
 			}
 			way := "--before"
 			if oldest {
 				way = "--after"
 			}
-			p.err.status("\n%s; there are more: %s %d", partText(page), way, page.Next)
+			p.Err.Status("\n%s; there are more: %s %d", partText(page), way, page.Next)
 			return nil
 		}),
 	}
@@ -48,7 +51,7 @@ their order. With --json: a page; its field next is the number to continue from.
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.HistoryOptions) (memory.Page, error) {
+func (p *program) printHistory(ctx context.Context, e *setup.Env, id string, o memory.HistoryOptions) (memory.Page, error) {
 	m, err := e.Memory(ctx, id)
 	if err != nil {
 		return memory.Page{}, err
@@ -57,14 +60,14 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 	if err != nil {
 		return page, err
 	}
-	if p.json {
-		return page, p.printJSON(page)
+	if p.JSON {
+		return page, p.PrintJSON(page)
 	}
 	if o.Order != memory.Oldest {
 		slices.Reverse(page.Messages)
 	}
 	for _, message := range page.Messages {
-		if err := p.out.print(p.messageText(message)); err != nil {
+		if err := p.Out.Print(display.MessageText(p.Out, p.Now(), message)); err != nil {
 			return page, err
 		}
 	}
@@ -73,5 +76,5 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 
 // partText returns how much of the whole a page is.
 func partText(page memory.Page) string {
-	return fmt.Sprintf("%d of %s", len(page.Messages), countOf(page.Total, "message"))
+	return fmt.Sprintf("%d of %s", len(page.Messages), terminal.CountOf(page.Total, "message"))
 }

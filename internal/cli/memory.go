@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -26,7 +29,7 @@ func addScopeFlag(cmd *cobra.Command) *string {
 
 // onMemory runs a command on the memory of the session it names.
 func (p *program) onMemory(scope *string, run func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error) func(*cobra.Command, []string) error {
-	return p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	return p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		if err := checkUserScope(memory.Scope(*scope), i); err != nil {
 			return err
 		}
@@ -41,7 +44,7 @@ func (p *program) onMemory(scope *string, run func(ctx context.Context, m memory
 // checkUserScope refuses the scope of a user where there is none.
 func checkUserScope(scope memory.Scope, i session.Info) error {
 	if scope == memory.ScopeUser && i.UserID == "" {
-		return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
+		return &session.InvalidError{Field: "scope", Reason: "session " + display.ShortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
 	}
 	return nil
 }
@@ -128,7 +131,7 @@ func (p *program) searchCommand(name string) *cobra.Command {
 meaning with a built-in model. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		o := o
 		for _, scope := range scopes {
 			o.Scopes = append(o.Scopes, memory.Scope(scope))
@@ -145,7 +148,7 @@ It needs a store that can be searched.`,
 			return err
 		}
 		if o.Mode != memory.Keyword {
-			e.embedAll(ctx)
+			e.EmbedAll(ctx)
 		}
 		m, err := e.Memory(ctx, i.ID)
 		if err != nil {
@@ -155,8 +158,8 @@ It needs a store that can be searched.`,
 		if err != nil {
 			return err
 		}
-		if len(hits) == 0 && !p.json {
-			p.err.status("nothing matches by %.2f or more; try a lower --threshold", threshold)
+		if len(hits) == 0 && !p.JSON {
+			p.Err.Status("nothing matches by %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)
@@ -185,17 +188,17 @@ func momentFlag(name, text string) (time.Time, error) {
 }
 
 func (p *program) printHits(hits []memory.Hit) error {
-	if p.json {
-		return p.printJSON(hits)
+	if p.JSON {
+		return p.PrintJSON(hits)
 	}
 	for _, hit := range hits {
 		place := fmt.Sprintf("change %d", hit.Seq)
 		if hit.Source == memory.FromEntry {
-			place = string(hit.Scope) + " " + oneLine(hit.Key)
+			place = string(hit.Scope) + " " + terminal.OneLine(hit.Key)
 		}
-		line := fmt.Sprintf("%s %s %s\n  %s\n", p.out.paint(cyan, fmt.Sprintf("%.2f", hit.Score)), place,
-			p.out.paint(dim, ago(hit.CreatedAt, p.now())), shortened(hit.Text, 400))
-		if err := p.out.print(line); err != nil {
+		line := fmt.Sprintf("%s %s %s\n  %s\n", p.Out.Paint(terminal.Cyan, fmt.Sprintf("%.2f", hit.Score)), place,
+			p.Out.Paint(terminal.Dim, terminal.Ago(hit.CreatedAt, p.Now())), terminal.Shortened(hit.Text, 400))
+		if err := p.Out.Print(line); err != nil {
 			return err
 		}
 	}
@@ -214,7 +217,7 @@ value. A value is a text, or with --raw JSON. With --json: the entry.
 
 With --list print all keys, or those under a PREFIX of whole segments in place of KEY, as
 trip is of trip/city. With --json: an array of entries.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
 			case list && (remove || len(args) > 1):
@@ -257,7 +260,7 @@ func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory
 	if err != nil {
 		return err
 	}
-	return p.printResult(e, "remembered %s · version %d", oneLine(key), e.Version)
+	return p.PrintResult(e, "remembered %s · version %d", terminal.OneLine(key), e.Version)
 }
 
 // allEntries reads everything under a prefix.
@@ -279,17 +282,17 @@ func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memor
 	switch {
 	case err != nil:
 		return err
-	case p.json:
-		return p.printJSON(all)
+	case p.JSON:
+		return p.PrintJSON(all)
 	case len(all) == 0:
-		p.err.status("nothing is stored here")
+		p.Err.Status("nothing is stored here")
 		return nil
 	}
-	t := table{head: []string{"KEY", "VALUE", "VER", "UPDATED"}, flex: 1}
+	t := terminal.Table{Head: []string{"KEY", "VALUE", "VER", "UPDATED"}, Flex: 1}
 	for _, e := range all {
-		t.add(cell{oneLine(e.Key), bold}, cell{shortened(metadataText(e.Value), 200), plain}, cell{strconv.FormatInt(e.Version, 10), plain}, cell{ago(e.UpdatedAt, p.now()), dim})
+		t.Add(terminal.Styled(terminal.OneLine(e.Key), terminal.Bold), terminal.Styled(terminal.Shortened(display.MetadataText(e.Value), 200), terminal.Plain), terminal.Styled(strconv.FormatInt(e.Version, 10), terminal.Plain), terminal.Styled(terminal.Ago(e.UpdatedAt, p.Now()), terminal.Dim))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
 // printEntryOf prints a version of an entry, 0 for the last.
@@ -305,7 +308,7 @@ func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	return p.printResult(e, "%s", p.forOutput(metadataText(e.Value)))
+	return p.PrintResult(e, "%s", p.ForOutput(display.MetadataText(e.Value)))
 }
 
 func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
@@ -316,7 +319,7 @@ func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	return p.printResult(map[string]string{"removed": key}, "forgot %s", oneLine(key))
+	return p.PrintResult(map[string]string{"removed": key}, "forgot %s", terminal.OneLine(key))
 }
 
 func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }

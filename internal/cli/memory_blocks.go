@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -25,7 +28,7 @@ part of the prompt. With NAME print the text of one, or change it: --set the who
 --append a line, --insert a line --after a line, or --replace a part of it --with another.
 With --json: an array of blocks, or the block.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		changed := func(flag string) bool { return cmd.Flags().Changed(flag) }
 		var edits []memory.BlockEdit
 		for _, c := range []struct {
@@ -62,7 +65,7 @@ With --json: an array of blocks, or the block.`,
 		if err != nil {
 			return err
 		}
-		return p.printResult(b, "changed %s · version %d · %d of %d characters", oneLine(b.Name), b.Version, b.Size, b.Limit)
+		return p.PrintResult(b, "changed %s · version %d · %d of %d characters", terminal.OneLine(b.Name), b.Version, b.Size, b.Limit)
 	})
 	f := cmd.Flags()
 	f.StringVar(&set, "set", "", "make `TEXT` the whole text")
@@ -85,24 +88,24 @@ func (p *program) printBlocks(ctx context.Context, m memory.Handle, name []strin
 		available := []string{}
 		for _, b := range blocks {
 			if b.Name == name[0] {
-				return p.printResult(b, "%s", p.forOutput(b.Text))
+				return p.PrintResult(b, "%s", p.ForOutput(b.Text))
 			}
 			available = append(available, b.Name)
 		}
 		return &session.NotFoundError{What: "block", ID: name[0], Available: available}
 	}
 	switch {
-	case p.json:
-		return p.printJSON(blocks)
+	case p.JSON:
+		return p.PrintJSON(blocks)
 	case len(blocks) == 0:
-		p.err.status("the definition of this session declares no blocks; see memory.blocks")
+		p.Err.Status("the definition of this session declares no blocks; see memory.blocks")
 		return nil
 	}
-	t := table{head: []string{"BLOCK", "SCOPE", "TEXT", "SIZE", "VER"}, flex: 2}
+	t := terminal.Table{Head: []string{"BLOCK", "SCOPE", "TEXT", "SIZE", "VER"}, Flex: 2}
 	for _, b := range blocks {
-		t.add(cell{oneLine(b.Name), bold}, cell{string(b.Scope), plain}, cell{shortened(b.Text, 200), plain}, cell{fmt.Sprintf("%d/%d", b.Size, b.Limit), plain}, cell{strconv.FormatInt(b.Version, 10), plain})
+		t.Add(terminal.Styled(terminal.OneLine(b.Name), terminal.Bold), terminal.Styled(string(b.Scope), terminal.Plain), terminal.Styled(terminal.Shortened(b.Text, 200), terminal.Plain), terminal.Styled(fmt.Sprintf("%d/%d", b.Size, b.Limit), terminal.Plain), terminal.Styled(strconv.FormatInt(b.Version, 10), terminal.Plain))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
 func (p *program) factsCommand() *cobra.Command {
@@ -114,7 +117,7 @@ each was said in. Turns of the session that nobody has looked at are looked at f
 session's definition must ask for facts. With --json: an array of facts.`,
 	}
 	scope := cmd.Flags().String("scope", string(memory.ScopeUser), "`SCOPE` of the facts: user or agent")
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 		if err := checkUserScope(memory.Scope(*scope), i); err != nil {
 			return err
 		}
@@ -139,24 +142,25 @@ session's definition must ask for facts. With --json: an array of facts.`,
 func (p *program) printFacts(entries []memory.Entry, all bool) error {
 	facts := []memory.Fact{}
 	for _, e := range entries {
-		if f, ok := memory.FactOf(e); ok && (all || f.Valid(p.now())) {
+		if f, ok := memory.FactOf(e); ok && (all || f.Valid(p.Now())) {
 			facts = append(facts, f)
 		}
 	}
 	switch {
-	case p.json:
-		return p.printJSON(facts)
+	case p.JSON:
+		return p.PrintJSON(facts)
 	case len(facts) == 0:
-		p.err.status("no facts are known")
+		p.Err.Status("no facts are known")
 		return nil
 	}
-	t := table{head: []string{"FACT", "FROM", "TO", "SAID IN"}, flex: 0}
+	t := terminal.Table{Head: []string{"FACT", "FROM", "TO", "SAID IN"}, Flex: 0}
 	for _, f := range facts {
 		to := ""
 		if f.ValidTo != nil {
 			to = f.ValidTo.Format(time.DateOnly)
 		}
-		t.add(cell{oneLine(f.Text), plain}, cell{f.ValidFrom.Format(time.DateOnly), dim}, cell{to, dim}, cell{fmt.Sprintf("%s change %d", shortID(f.Source.SessionID), f.Source.Seq), dim})
+		t.Add(terminal.Styled(terminal.OneLine(f.Text), terminal.Plain), terminal.Styled(f.ValidFrom.Format(time.DateOnly), terminal.Dim), terminal.Styled(to, terminal.Dim),
+			terminal.Styled(fmt.Sprintf("%s change %d", display.ShortID(f.Source.SessionID), f.Source.Seq), terminal.Dim))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }

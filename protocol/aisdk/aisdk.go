@@ -4,7 +4,6 @@ package aisdk
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -107,27 +106,18 @@ func send(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	var body map[string]json.RawMessage
-	if err := json.NewDecoder(x.r.Body).Decode(&body); err != nil {
-		return invalid("body", "it is not a JSON object: "+err.Error())
-	}
-	for name := range body {
-		if !slices.Contains([]string{"id", "messages", "trigger", "messageId", "tools"}, name) {
-			return invalid(name, "it is not supported here")
-		}
-	}
 	var in request
-	whole, err := json.Marshal(body)
-	if err == nil {
-		err = json.Unmarshal(whole, &in)
-	}
-	if err != nil {
-		return invalid("body", err.Error())
+	if err := protocol.Decode(x.r.Body, &in, "id", "messages", "trigger", "messageId", "tools"); err != nil {
+		return err
 	}
 	if len(in.Messages) == 0 {
 		return invalid("messages", "there is none")
 	}
-	s, err := x.session(in.ID)
+	def, err := x.host.Agent(x.r.PathValue("agent"))
+	if err != nil {
+		return err
+	}
+	s, err := x.Chat(x.r.Context(), def, in.ID, "id")
 	if err != nil {
 		return err
 	}
@@ -166,26 +156,6 @@ func (x *exchange) version() (int, error) {
 	return v, nil
 }
 
-// session returns the session of a chat, a new one for a new chat.
-func (x *exchange) session(id string) (session.Session, error) {
-	ctx := x.r.Context()
-	def, err := x.host.Agent(x.r.PathValue("agent"))
-	if err != nil {
-		return session.Session{}, err
-	}
-	s, err := x.Settled(ctx, id)
-	if errors.Is(err, session.ErrNotFound) {
-		s, err = x.Runtime.Create(ctx, def, holdfast.WithID(id))
-		if errors.Is(err, session.ErrConflict) { // another request was faster
-			s, err = x.Settled(ctx, id)
-		}
-	}
-	if err == nil && s.Definition().Name != def.Name {
-		err = invalid("id", "the chat belongs to the agent "+s.Definition().Name)
-	}
-	return s, err
-}
-
 // say sends a message. One that was sent before is not sent again: its turn is
 // shown.
 func (x *exchange) say(s session.Session, m uiMessage, tools []session.ClientTool) (protocol.Turn, <-chan error, error) {
@@ -198,8 +168,8 @@ func (x *exchange) say(s session.Session, m uiMessage, tools []session.ClientToo
 }
 
 func (x *exchange) sendAs(s session.Session, m uiMessage, id string, tools []session.ClientTool) (protocol.Turn, <-chan error, error) {
-	if s.Running() && !s.Waiting() {
-		return protocol.Turn{}, nil, problem.New(http.StatusConflict, "busy", "the chat is answering; resume its stream, or cancel it")
+	if err := protocol.CheckIdle(s); err != nil {
+		return protocol.Turn{}, nil, err
 	}
 	content, err := contentOf(m)
 	if err != nil {
@@ -245,8 +215,8 @@ func (x *exchange) regenerate(s session.Session, m uiMessage, tools []session.Cl
 	if sent == nil {
 		return x.sendAs(s, m, m.ID, tools)
 	}
-	if s.Running() && !s.Waiting() {
-		return protocol.Turn{}, nil, problem.New(http.StatusConflict, "busy", "the chat is answering; resume its stream, or cancel it")
+	if err := protocol.CheckIdle(s); err != nil {
+		return protocol.Turn{}, nil, err
 	}
 	version := int64(1)
 	for e, err := range x.Runtime.Log(x.r.Context(), s.ID(), sent.Seq-2) {

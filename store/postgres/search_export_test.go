@@ -18,6 +18,7 @@ func openIdle(ctx context.Context, url string, after time.Duration) (*Store, err
 		return nil, err
 	}
 	s.index.quiet, s.index.late, s.index.soon = after, after, after
+	s.index.atOnce = 2 // so that tests meet the next ones
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -43,3 +44,10 @@ const LogLock = logLock
 
 // IndexWanted indexes what this store wants to see in the index.
 func (s *Store) IndexWanted(ctx context.Context) { s.indexWanted(ctx) }
+
+// Unindexed counts the logs that searches had to read.
+func (s *Store) Unindexed() int {
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
+	return len(s.index.logs)
+}

@@ -123,14 +123,21 @@ func (c *conn) nameOwners(ctx context.Context, passages []passage) error {
 	return nil
 }
 
-// ownerOf returns the tokens of a log's owners: the log itself and its user. All
+// userOf returns the user of a log, without a name where it has none. All
 // sessions that share a log have the same user; if the session was purged, its
 // forks tell who.
-func (c *conn) ownerOf(ctx context.Context, log int64) (string, error) {
+func (c *conn) userOf(ctx context.Context, log int64) (store.Owner, error) {
 	user := store.Owner{Scope: store.ScopeUser}
-	if _, err := c.one(ctx, `SELECT tenant, user_id FROM sessions WHERE log = ?1
+	_, err := c.one(ctx, `SELECT tenant, user_id FROM sessions WHERE log = ?1
 UNION ALL SELECT tenant, user_id FROM lineage JOIN sessions USING (log) WHERE ancestor = ?1 LIMIT 1`,
-		[]any{log}, &user.Tenant, &user.Name); err != nil {
+		[]any{log}, &user.Tenant, &user.Name)
+	return user, err
+}
+
+// ownerOf returns the tokens of a log's owners: the log itself and its user.
+func (c *conn) ownerOf(ctx context.Context, log int64) (string, error) {
+	user, err := c.userOf(ctx, log)
+	if err != nil {
 		return "", err
 	}
 	whose := logToken(log) + " "

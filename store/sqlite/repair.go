@@ -127,8 +127,8 @@ func (c *conn) sizeAfter(ctx context.Context, w *row, upTo int64) error {
 	return err
 }
 
-// Reindex builds the index of words anew. Meanwhile messages are found without
-// it, more slowly.
+// Reindex builds the indexes of words and of vectors anew. Meanwhile messages are
+// found without them, more slowly.
 func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 	if err := s.usable(ctx); err != nil {
 		return 0, err
@@ -147,6 +147,9 @@ func (s *Store) Reindex(ctx context.Context, p store.Progress) (int, error) {
 		if waiting == 0 {
 			break
 		}
+	}
+	if err := s.rebuildCells(ctx); err != nil {
+		return 0, err
 	}
 	var n int
 	err := s.read(ctx, func(ctx context.Context, c *conn) error {

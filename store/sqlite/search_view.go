@@ -31,7 +31,8 @@ func newView(c *conn, tenant string, q store.Search) *view {
 // visibility is which messages a session shows.
 type visibility struct {
 	id    string
-	read  bool // the rest was read
+	user  string // of the one searched by its id
+	read  bool   // the rest was read
 	parts []stretch
 	spans []session.Span // of its transcript
 }
@@ -42,12 +43,14 @@ func (v *view) open(ctx context.Context, c *conn) error {
 		return nil
 	}
 	var visible bool
-	found, err := c.one(ctx, "SELECT status <> ? FROM sessions WHERE tenant = ? AND id = ?",
-		[]any{string(session.Deleted), v.tenant, v.query.Session}, &visible)
+	var user string
+	found, err := c.one(ctx, "SELECT status <> ?, user_id FROM sessions WHERE tenant = ? AND id = ?",
+		[]any{string(session.Deleted), v.tenant, v.query.Session}, &visible, &user)
 	if err != nil || !found || !visible {
 		return err
 	}
 	v.session = v.visibilityOf(v.query.Session)
+	v.session.user = user
 	return v.resolve(ctx, v.session)
 }
 

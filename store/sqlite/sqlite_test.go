@@ -20,6 +20,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Data {
 		path, clock := filepath.Join(t.TempDir(), "sessions.db"), storetest.NewClock()
 		first := open(t, path, sqlite.Config{Now: clock.Now})
+		first.TinyCells()
 		rewrite(t, first, "PRAGMA wal_autocheckpoint = 0") // so that the log only grows
 		if strings.Contains(t.Name(), "/flat/") {
 			first.RestIndex() // what a call writes is measured without it
@@ -38,7 +39,9 @@ func TestConformance(t *testing.T) {
 					opened = true
 					return halfIndexed{first, &searches}
 				}
-				return halfIndexed{open(t, path, sqlite.Config{Now: clock.Now}), &searches}
+				next := open(t, path, sqlite.Config{Now: clock.Now})
+				next.TinyCells()
+				return halfIndexed{next, &searches}
 			},
 			Corrupt: func(t testing.TB, r store.Ref) {
 				damaged = true

@@ -139,16 +139,23 @@ type embedding struct {
 	entry  bool
 	at     int64 // of a message, as is what follows
 	trace  bool
-	vector any // a []byte or nil
+	vector store.Packed // or nil
+	placement
+}
+
+// blob is the vector for a statement, NULL where there is none.
+func (e embedding) blob() any {
+	if e.vector == nil {
+		return nil
+	}
+	return []byte(e.vector)
 }
 
 func newEmbedding(e store.Embedding) (made embedding, err error) {
 	if err := e.Check(); err != nil {
 		return made, err
 	}
-	if packed := e.Pack(); packed != nil {
-		made.vector = []byte(packed)
-	}
+	made.vector = e.Pack()
 	made.place, made.entry, err = parseToken(e.Token)
 	return made, err
 }
@@ -171,10 +178,20 @@ func (s *Store) Embedded(ctx context.Context, name string, vectors []store.Embed
 	}
 	// Messages are read before the write is queued, because all writes share one
 	// writer. They may be deleted until then, but never change.
-	if err := s.read(ctx, func(ctx context.Context, c *conn) error { return c.readMessages(ctx, all) }); err != nil {
+	err := s.read(ctx, func(ctx context.Context, c *conn) error {
+		if err := c.readMessages(ctx, all); err != nil {
+			return err
+		}
+		e, err := c.embedder(ctx, name)
+		if err != nil {
+			return err
+		}
+		return s.chooseCells(ctx, c, e.id, all)
+	})
+	if err != nil {
 		return err
 	}
-	return s.write(ctx, &request{keepsCache: true, do: func(ctx context.Context, c *conn) error { return c.embed(ctx, name, all) }})
+	return s.write(ctx, &request{keepsCache: true, do: func(ctx context.Context, c *conn) error { return c.embed(ctx, name, all, s.cells.maxCell) }})
 }
 
 // readMessages reads the times and traces of embedded messages.
@@ -198,7 +215,7 @@ func (c *conn) readMessages(ctx context.Context, all []embedding) error {
 }
 
 // embed writes the vectors of passages that still exist, and moves the marks.
-func (c *conn) embed(ctx context.Context, name string, all []embedding) error {
+func (c *conn) embed(ctx context.Context, name string, all []embedding, maxCell int) error {
 	if _, err := c.exec(ctx, "INSERT INTO embedders (name) VALUES (?) ON CONFLICT DO NOTHING", name); err != nil {
 		return err
 	}
@@ -210,15 +227,18 @@ func (c *conn) embed(ctx context.Context, name string, all []embedding) error {
 		if v.entry {
 			_, err = c.exec(ctx, `INSERT INTO entry_vectors (key, embedder, version, vector)
 SELECT e.key, ?1, e.version, ?2 FROM memory_entries e JOIN memory_keys k ON k.id = e.key AND k.version = e.version WHERE e.n = ?3
-ON CONFLICT (key, embedder) DO UPDATE SET version = excluded.version, vector = excluded.vector`, e.id, v.vector, v.n)
+ON CONFLICT (key, embedder) DO UPDATE SET version = excluded.version, vector = excluded.vector`, e.id, v.blob(), v.n)
 		} else {
 			_, err = c.exec(ctx, `INSERT INTO message_vectors (log, seq, embedder, at, trace, vector)
 SELECT log, seq, ?1, ?2, ?3, ?4 FROM changes WHERE log = ?5 AND seq = ?6 AND kind = ?7 AND discarded = 0
-ON CONFLICT (log, seq, embedder) DO UPDATE SET vector = excluded.vector`, e.id, v.at, v.trace, v.vector, v.log, v.seq, messageAdded)
+ON CONFLICT (log, seq, embedder) DO UPDATE SET vector = excluded.vector`, e.id, v.at, v.trace, v.blob(), v.log, v.seq, messageAdded)
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := c.indexVectors(ctx, e.id, all, maxCell); err != nil {
+		return err
 	}
 	c.onWrite("after vectors")
 	return c.moveMarks(ctx, e)

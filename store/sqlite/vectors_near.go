@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// Nearest finds passages by their meaning. It compares every vector in the
-// searched places.
+// Nearest finds passages by their meaning. Of a large place that has an index it
+// compares the vectors of the cells near the query, of others every vector.
 func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]store.Passage, error) {
 	if err := s.usable(ctx, session.CheckTenant(tenant)); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (s *Store) Nearest(ctx context.Context, tenant string, q store.Near) ([]sto
 	}
 	var found []store.Passage
 	err = s.read(ctx, func(ctx context.Context, c *conn) error {
-		n := vectorSearch{query: q, owners: q.Owners(tenant), view: newView(c, tenant, q.Search), best: q.Nearest()}
+		n := vectorSearch{query: q, owners: q.Owners(tenant), cells: s.cells, view: newView(c, tenant, q.Search), best: q.Nearest()}
 		found, err = n.run(ctx, c)
 		return err
 	})
@@ -39,8 +39,10 @@ type vectorSearch struct {
 	query    store.Near
 	owners   []store.Owner
 	embedder int64
+	cells    *cellBuilder
 	view     *view
 	best     *store.Nearest
+	compared int // vectors, one by one
 }
 
 func (n *vectorSearch) run(ctx context.Context, c *conn) ([]store.Passage, error) {
@@ -52,11 +54,7 @@ func (n *vectorSearch) run(ctx context.Context, c *conn) ([]store.Passage, error
 	if err := n.view.open(ctx, c); err != nil {
 		return nil, err
 	}
-	logs, err := n.view.allLogs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.compareMessages(ctx, c, logs); err != nil {
+	if err := n.compareTranscripts(ctx, c); err != nil {
 		return nil, err
 	}
 	for _, o := range n.owners {
@@ -71,6 +69,90 @@ func (n *vectorSearch) run(ctx context.Context, c *conn) ([]store.Passage, error
 		}
 	}
 	return best, nil
+}
+
+// compareTranscripts compares the vectors of the user's transcripts and of the
+// searched session's.
+func (n *vectorSearch) compareTranscripts(ctx context.Context, c *conn) error {
+	if n.query.User == "" {
+		return n.compareSession(ctx, c)
+	}
+	place := store.PlaceOf(n.view.tenant, n.query.User, 0, len(n.query.Vector))
+	row, err := c.placeRow(ctx, n.embedder, place)
+	if err != nil {
+		return err
+	}
+	if !row.ready {
+		logs, err := n.view.allLogs(ctx)
+		if err != nil {
+			return err
+		}
+		return n.compareLogs(ctx, c, logs, place)
+	}
+	if n.view.session != nil && n.view.session.user != n.query.User {
+		if err := n.compareSession(ctx, c); err != nil {
+			return err
+		}
+	}
+	return n.compareCells(ctx, c, row, nil)
+}
+
+// compareSession compares the vectors of the session that is searched by its id.
+func (n *vectorSearch) compareSession(ctx context.Context, c *conn) error {
+	if n.view.session == nil {
+		return nil
+	}
+	changes := int64(0)
+	for _, p := range n.view.session.parts {
+		changes += p.upTo - p.after
+	}
+	logs := slices.Collect(n.view.logs())
+	slices.Sort(logs)
+	if user := n.view.session.user; user != "" {
+		place := store.PlaceOf(n.view.tenant, user, 0, len(n.query.Vector))
+		if changes <= int64(n.cells.above) { // they are compared soon
+			return n.compareLogs(ctx, c, logs, place)
+		}
+		return n.compareLarge(ctx, c, logs, place, changes)
+	}
+	for _, log := range logs { // each has a place of its own
+		if err := n.compareLarge(ctx, c, []int64{log}, store.PlaceOf(n.view.tenant, "", log, len(n.query.Vector)), changes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareLarge compares the vectors of logs of one place by its index, unless
+// they are so few of the place that it is quicker without.
+func (n *vectorSearch) compareLarge(ctx context.Context, c *conn, logs []int64, place store.VectorPlace, changes int64) error {
+	row, err := c.placeRow(ctx, n.embedder, place)
+	if err != nil {
+		return err
+	}
+	if row.ready {
+		cells, err := c.updateCells(ctx, row, n.cells.cache.Of(row.id))
+		if err != nil {
+			return err
+		}
+		if place.User == "" || cells.Worth(int(changes)) {
+			return n.compareCells(ctx, c, row, logs)
+		}
+	}
+	return n.compareLogs(ctx, c, logs, place)
+}
+
+// compareLogs compares every vector of logs. If there are many, their place gets
+// an index.
+func (n *vectorSearch) compareLogs(ctx context.Context, c *conn, logs []int64, place store.VectorPlace) error {
+	before := n.compared
+	if err := n.compareMessages(ctx, c, logs); err != nil {
+		return err
+	}
+	if n.compared-before > n.cells.above {
+		n.cells.want(embedderPlace{n.embedder, place})
+	}
+	return nil
 }
 
 // allLogs are the logs of the session that is searched by its id and of all
@@ -149,6 +231,7 @@ WHERE v.embedder = ?3 AND v.trace <= ?4 AND v.vector IS NOT NULL`,
 			if err := rows.Scan(&m.log, &m.seq, &m.at, &vector); err != nil {
 				return err
 			}
+			n.compared++
 			var ok bool
 			if m.score, m.part, ok = store.Packed(vector).Score(n.query.Vector); !ok || !n.best.Admits(m.score) {
 				return nil

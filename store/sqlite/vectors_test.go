@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -214,44 +212,5 @@ func TestNearest_findsTheSeenAmongManyUnseen(t *testing.T) {
 	})
 	if got := nearIn(t, st, "s"); len(got) != 1 || got[0] != "seen" {
 		t.Errorf("found %d, want the one that is seen", len(got))
-	}
-}
-
-func BenchmarkNearest(b *testing.B) {
-	for _, size := range []struct{ sessions, messages int }{{10, 100}, {100, 1_000}} {
-		b.Run(fmt.Sprint(size.sessions*size.messages), func(b *testing.B) {
-			st := open(b, filepath.Join(b.TempDir(), "sessions.db"), sqlite.Config{Synchronous: sqlite.Normal})
-			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers each time
-			direction := func(string) []float32 {
-				v, sum := make([]float32, 512), 0.0
-				for i := range v {
-					v[i] = float32(random.NormFloat64())
-					sum += float64(v[i]) * float64(v[i])
-				}
-				for i := range v {
-					v[i] /= float32(math.Sqrt(sum))
-				}
-				return v
-			}
-			for i := range size.sessions {
-				s, err := session.New(session.Birth{ID: fmt.Sprint("s", i), AgentID: fmt.Sprint("a", i), UserID: "ann"}, session.Definition{Name: "tester"}, session.Seed{}, noon())
-				if err != nil {
-					b.Fatal(err)
-				}
-				for j := range size.messages {
-					s = said(b, s, fmt.Sprint("message ", j))
-				}
-				if _, err := st.Create(b.Context(), s, store.Commit{ID: "c"}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			embedAll(b, st, direction)
-			q := store.Near{Search: store.Search{User: "ann", Limit: 5}, Embedder: maker, Vector: direction("")}
-			for b.Loop() {
-				if found, err := st.Nearest(b.Context(), session.DefaultTenant, q); err != nil || len(found) != 5 {
-					b.Fatal(len(found), err)
-				}
-			}
-		})
 	}
 }

@@ -238,6 +238,10 @@ func (c *conn) remove(ctx context.Context, w row) error {
 	if err != nil {
 		return err
 	}
+	user, err := c.userOf(ctx, w.log)
+	if err != nil {
+		return err
+	}
 	if _, err := c.exec(ctx, "DELETE FROM sessions WHERE log = ?", w.log); err != nil {
 		return err
 	}
@@ -246,9 +250,15 @@ func (c *conn) remove(ctx context.Context, w row) error {
 		if err := c.unindex(ctx, p.log); err != nil {
 			return err
 		}
+		if err := c.removeVectors(ctx, p.log); err != nil {
+			return err
+		}
 		if _, err := c.exec(ctx, "DELETE FROM changes WHERE "+unneeded, p.log); err != nil {
 			return err
 		}
+	}
+	if err := c.removePlaces(ctx, user); err != nil {
+		return err
 	}
 	return c.lowerMarks(ctx)
 }
