@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // quote is a block of a page that must be found elsewhere: a comment that says
 // where, then the block.
 //
-//	<!-- code: FILE FUNCTION -->     the lines are in that function, one after the other
+//	<!-- code: FILE FUNCTION -->     the lines are in that function, in that order
 //	<!-- shown: STORY FILE -->       the block is a file that a story compares with what was printed
 var quote = regexp.MustCompile("(?s)<!-- (code|shown): (\\S+) (\\S+) -->\n```[a-z]*\n(.*?)```")
 
@@ -38,12 +39,12 @@ func TestQuotes_areWhatTheySay(t *testing.T) {
 			if page == "../README.md" {
 				file = filepath.Join("..", file)
 			}
-			whole := functionIn(t, file, name)
 			if kind == "shown" {
-				whole = storyFile(t, file, name)
-			}
-			if !strings.Contains(trimLines(whole), trimLines(block)) {
-				t.Errorf("%s: this is not in %s %s:\n%s", page, file, name, block)
+				if !strings.Contains(storyFile(t, file, name), block) {
+					t.Errorf("%s: this is not in %s %s:\n%s", page, file, name, block)
+				}
+			} else if line := firstMissing(functionIn(t, file, name), block); line != "" {
+				t.Errorf("%s: this line is not in its place in %s %s: %s", page, file, name, line)
 			}
 		}
 		if n := strings.Count(string(text), "<!-- code:") + strings.Count(string(text), "<!-- shown:"); n != len(quote.FindAllString(string(text), -1)) {
@@ -58,9 +59,6 @@ func TestQuotes_areWhatTheySay(t *testing.T) {
 // functionIn returns the source of a function.
 func functionIn(t *testing.T, file, name string) string {
 	t.Helper()
-	if !strings.HasSuffix(file, ".go") {
-		return ""
-	}
 	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -98,11 +96,20 @@ func storyFile(t *testing.T, story, name string) string {
 	return ""
 }
 
-// trimLines returns a text without the white space around its lines.
-func trimLines(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimSpace(line)
+// firstMissing returns the first line of a block that does not follow the one
+// before it in a source, with any lines between them; "" where all do. White space
+// around lines does not count.
+func firstMissing(source, block string) string {
+	lines := strings.Split(source, "\n")
+	for line := range strings.Lines(block) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		at := slices.IndexFunc(lines, func(l string) bool { return strings.TrimSpace(l) == line })
+		if at < 0 {
+			return line
+		}
+		lines = lines[at+1:]
 	}
-	return strings.Join(lines, "\n")
+	return ""
 }

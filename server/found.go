@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,21 +17,24 @@ import (
 )
 
 const (
-	foundBefore = 60  // bytes of a message that are shown before the first word
-	foundSize   = 300 // bytes of a message that are shown
+	foundBefore = 60   // bytes of a message that are shown before the first word
+	foundSize   = 300  // bytes of a message that are shown
+	mostLooked  = 1000 // messages that are looked at for those in the sessions that are meant
 )
 
 func (s *Server) addFound() {
 	register(s, apikey.Read, huma.Operation{
 		OperationID: "find-messages", Method: http.MethodGet, Path: "/v1/search",
 		Summary: "Find messages by their words, in all sessions", Tags: []string{"sessions"},
-		Description: "A message is found if it holds all words of the query, in any case, and its session shows it. The newest come first.",
+		Description: "A message is found if it holds all words of the query, in any case, and its session shows it. The newest come first. " +
+			"With a filter of sessions, the newest 1,000 messages with these words are looked at.",
 	}, findMessages)
 }
 
 type findInput struct {
 	Query string `query:"q" required:"true" minLength:"1"`
 	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"20"`
+	SessionFilter
 }
 
 // foundMessage is a message that was found, with the session that shows it.
@@ -55,17 +59,30 @@ func findMessages(ctx context.Context, c caller, in *findInput) (*findOutput, er
 	if len(words) == 0 { // such as a sign that is no word
 		return out, nil
 	}
-	found, err := c.rt.FindMessages(ctx, in.Query, in.Limit)
+	meant, limit := in.SessionFilter.query(), in.Limit
+	if !reflect.DeepEqual(in.SessionFilter, SessionFilter{}) {
+		limit = mostLooked
+	}
+	if _, _, err := meant.Check(); err != nil {
+		return nil, err
+	}
+	found, err := c.rt.FindMessages(ctx, in.Query, limit)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range found {
+		if len(out.Body.Items) == in.Limit {
+			break
+		}
 		i, err := c.rt.Info(ctx, p.SessionID)
 		if errors.Is(err, session.ErrNotFound) {
 			continue // it was purged meanwhile
 		}
 		if err != nil {
 			return nil, err
+		}
+		if ok, err := meant.Match(i, nil); err != nil || !ok {
+			continue // it has no condition on metadata, which alone could fail
 		}
 		out.Body.Items = append(out.Body.Items, foundMessage{Session: i, Seq: p.Seq, MessageID: p.MessageID, Text: excerpt(p.Text, words), At: p.At})
 	}

@@ -50,6 +50,26 @@ func TestSearch_findsMessagesOfAllSessions(t *testing.T) {
 			t.Errorf("%s: %+v", q, found)
 		}
 	}
+	// Newer messages of other sessions do not hide those of the sessions that are meant.
+	wanted := n.create(request{body: map[string]any{"definition": map[string]any{"name": "guide"}}}).ID
+	want[turn](t, n.do("POST", "/v1/sessions/"+wanted+"/messages", request{body: map[string]any{"text": "a museum"}}), 200)
+	crowd := n.create(request{}).ID
+	for range 25 {
+		want[turn](t, n.do("POST", "/v1/sessions/"+crowd+"/messages", request{body: map[string]any{"text": "a museum"}}), 200)
+	}
+	few := want[foundPage](t, n.do("GET", "/v1/search?q=museum&agent=guide&kind=chat&status=active", request{}), 200).Items
+	if len(few) == 0 {
+		t.Error("nothing is found in the session of the agent guide")
+	}
+	for _, f := range few {
+		if f.Session.ID != wanted {
+			t.Errorf("%+v", f)
+		}
+	}
+	if found := want[foundPage](t, n.do("GET", "/v1/search?q=museum&kind=task", request{}), 200).Items; len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+	refused(t, n.do("GET", "/v1/search?q=museum&status=happy", request{}), 422, "invalid")
 	want[struct{}](t, n.do("DELETE", "/v1/sessions/"+hotel, request{}), 200)
 	if found := find("naples"); len(found.Items) != 0 {
 		t.Errorf("a deleted session is found: %+v", found)

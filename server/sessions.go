@@ -224,15 +224,32 @@ func (s *Server) definition(agent string, def *session.Definition) (session.Defi
 	return s.config.Agents.Get(agent)
 }
 
+// SessionFilter says which sessions are meant.
+type SessionFilter struct {
+	Kind       []string `query:"kind,explode" doc:"chat, task, workflow or policy; all but policy by default"`
+	Status     []string `query:"status,explode"`
+	TaskStatus []string `query:"taskStatus,explode"`
+	RunStatus  []string `query:"runStatus,explode"`
+	Agent      string   `query:"agent"`
+	User       string   `query:"user"`
+	Pending    bool     `query:"pending" doc:"Only sessions with calls that wait for a response"`
+}
+
+func (f SessionFilter) query() store.Query {
+	q := store.Query{TaskStatuses: f.TaskStatus, WorkflowStatuses: f.RunStatus, Agent: f.Agent, UserID: f.User, Pending: f.Pending}
+	for _, k := range f.Kind {
+		q.Kinds = append(q.Kinds, session.Kind(k))
+	}
+	for _, s := range f.Status {
+		q.Statuses = append(q.Statuses, session.Status(s))
+	}
+	return q
+}
+
 type listInput struct {
-	Kind           []string  `query:"kind,explode" doc:"chat, task, workflow or policy; all but policy by default"`
-	Status         []string  `query:"status,explode"`
-	TaskStatus     []string  `query:"taskStatus,explode"`
-	RunStatus      []string  `query:"runStatus,explode"`
-	Agent          string    `query:"agent"`
+	SessionFilter
 	Parent         string    `query:"parent"`
 	Origin         string    `query:"origin"`
-	User           string    `query:"user"`
 	Name           string    `query:"name"`
 	IDPrefix       string    `query:"idPrefix"`
 	CreatedAfter   time.Time `query:"createdAfter"`
@@ -240,7 +257,6 @@ type listInput struct {
 	UpdatedAfter   time.Time `query:"updatedAfter"`
 	UpdatedBefore  time.Time `query:"updatedBefore"`
 	Words          string    `query:"words" doc:"Only sessions whose id, name, agent, task or workflow has all of these words, in any case"`
-	Pending        bool      `query:"pending" doc:"Only sessions with calls that wait for a response"`
 	Metadata       []string  `query:"metadata,explode" doc:"key=value, several times for several keys"`
 	IncludeDeleted bool      `query:"includeDeleted"`
 	Order          string    `query:"order" enum:"updated_desc,created_desc,id_asc"`
@@ -249,18 +265,10 @@ type listInput struct {
 }
 
 func (in *listInput) query() (store.Query, error) {
-	q := store.Query{
-		TaskStatuses: in.TaskStatus, WorkflowStatuses: in.RunStatus, Agent: in.Agent, ParentID: in.Parent,
-		Origin: session.Origin(in.Origin), UserID: in.User, Name: in.Name, IDPrefix: in.IDPrefix,
-		CreatedAfter: in.CreatedAfter, CreatedBefore: in.CreatedBefore, UpdatedAfter: in.UpdatedAfter, UpdatedBefore: in.UpdatedBefore,
-		Pending: in.Pending, IncludeDeleted: in.IncludeDeleted, Order: store.Order(in.Order), Limit: in.Limit, Cursor: in.Cursor,
-	}
-	for _, k := range in.Kind {
-		q.Kinds = append(q.Kinds, session.Kind(k))
-	}
-	for _, s := range in.Status {
-		q.Statuses = append(q.Statuses, session.Status(s))
-	}
+	q := in.SessionFilter.query()
+	q.ParentID, q.Origin, q.Name, q.IDPrefix = in.Parent, session.Origin(in.Origin), in.Name, in.IDPrefix
+	q.CreatedAfter, q.CreatedBefore, q.UpdatedAfter, q.UpdatedBefore = in.CreatedAfter, in.CreatedBefore, in.UpdatedAfter, in.UpdatedBefore
+	q.IncludeDeleted, q.Order, q.Limit, q.Cursor = in.IncludeDeleted, store.Order(in.Order), in.Limit, in.Cursor
 	for _, pair := range in.Metadata {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -27,7 +29,7 @@ func (p *program) statusCommands() []*cobra.Command {
 	} {
 		commands = append(commands, &cobra.Command{
 			Use: c.use + " REF", Short: c.short, Args: cobra.ExactArgs(1),
-			RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+			RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 				return p.execute(ctx, e, i, c.action, c.done)
 			}),
 		})
@@ -39,7 +41,7 @@ func (p *program) failCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "fail REF", Short: "close a session as failed", Args: cobra.ExactArgs(1),
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			return p.execute(ctx, e, i, holdfast.FailSession{Reason: reason}, "failed")
 		}),
 	}
@@ -51,7 +53,7 @@ func (p *program) expireCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "expire REF WHEN", Short: "say when a session may be swept; \"never\" takes it back", Args: cobra.ExactArgs(2),
 		Long: "Say when a session may be swept (\"holdfast sessions sweep\"): WHEN is a time such as\n2026-12-31T18:00:00Z, or how long from now, such as 72h. \"never\" takes it back.",
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			at, err := p.parseExpiry(args[0])
 			if err != nil {
 				return err
@@ -67,7 +69,7 @@ func (p *program) parseExpiry(text string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if after, err := time.ParseDuration(text); err == nil && after > 0 {
-		return p.now().Add(after), nil
+		return p.Now().Add(after), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -80,7 +82,7 @@ func (p *program) rewindCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rewind REF VERSION", Short: "return a session to an earlier version", Args: cobra.ExactArgs(2),
 		Long: "Return a session to an earlier version. Nothing is removed: rewinding to a later version\nundoes it. It needs a store with a log.",
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			to, err := parseVersion(args[0])
 			if err != nil {
 				return err
@@ -102,7 +104,7 @@ func parseVersion(arg string) (int64, error) {
 func (p *program) renameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename REF NAME", Short: "name a session; \"\" removes the name", Args: cobra.ExactArgs(2),
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			return p.execute(ctx, e, i, holdfast.RenameSession{To: args[0]}, "renamed")
 		}),
 	}
@@ -112,7 +114,7 @@ func (p *program) setModelCommand() *cobra.Command {
 	var params string
 	cmd := &cobra.Command{
 		Use: "set-model REF MODEL", Short: "use another model from now on; \"\" returns to the agent's own", Args: cobra.ExactArgs(2),
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			action := holdfast.ChangeModel{Model: args[0]}
 			if params != "" {
 				d := json.NewDecoder(strings.NewReader(params))
@@ -122,7 +124,7 @@ func (p *program) setModelCommand() *cobra.Command {
 				}
 			}
 			err := p.execute(ctx, e, i, action, "model set:")
-			return e.explain(err, session.Definition{}, args[0])
+			return e.Explain(err, session.Definition{}, args[0])
 		}),
 	}
 	cmd.Flags().StringVar(&params, "params", "", `its parameters as `+"`JSON`"+`, such as {"temperature":0.2,"maxOutputTokens":500} (default the agent's)`)
@@ -133,13 +135,13 @@ func (p *program) setPromptCommand() *cobra.Command {
 	var reset bool
 	cmd := &cobra.Command{
 		Use: "set-prompt REF [TEXT]", Short: "change the system prompt; - reads it from standard input", Args: cobra.RangeArgs(1, 2),
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			action := holdfast.ChangeSystemPrompt{Reset: reset}
 			if reset == (len(args) > 0) {
 				return &session.InvalidError{Field: "prompt", Reason: "give either a text or --reset"}
 			}
 			if !reset {
-				text, err := p.readText(ctx, args[0])
+				text, err := p.ReadText(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -156,7 +158,7 @@ func (p *program) setMetaCommand() *cobra.Command {
 	var remove, raw bool
 	cmd := &cobra.Command{
 		Use: "set-meta REF KEY [VALUE]", Short: "write or remove one key of a session's metadata", Args: cobra.RangeArgs(2, 3),
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			key := args[0]
 			if remove == (len(args) == 2) {
 				return &session.InvalidError{Field: "metadata", Reason: "give either a value or --remove"}
@@ -178,7 +180,7 @@ func (p *program) setMetaCommand() *cobra.Command {
 
 // execute executes an action and says what became of the session; with --json
 // that is its header.
-func (p *program) execute(ctx context.Context, e *env, i session.Info, a holdfast.Action, done string) error {
+func (p *program) execute(ctx context.Context, e *setup.Env, i session.Info, a holdfast.Action, done string) error {
 	s, err := e.Execute(ctx, i.ID, a)
 	if err != nil {
 		return err
@@ -187,5 +189,5 @@ func (p *program) execute(ctx context.Context, e *env, i session.Info, a holdfas
 }
 
 func (p *program) printDone(done string, i session.Info) error {
-	return p.printResult(i, "%s %s · version %d", done, title(i), i.Version)
+	return p.PrintResult(i, "%s %s · version %d", done, display.Title(i), i.Version)
 }

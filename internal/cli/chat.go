@@ -14,6 +14,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/definition"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -34,7 +37,8 @@ func (p *program) chatCommand() *cobra.Command {
 		},
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
 answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
-the line, the up key brings earlier lines back, and a pasted block is one message.
+the text, Alt-Enter or a backslash at the end begins another line, the up key brings earlier
+messages back, Ctrl-R searches them, and what you paste keeps its lines.
 
 The agent may read files in the workspace; the --allow flags offer it more tools. A call
 that no rule and no mode allows waits for your response: a terminal asks you, elsewhere the
@@ -46,11 +50,11 @@ From a pipe each line is a message and each answer goes to standard output. With
 
 ` + refHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (ref != "" || last) && (agent != "" || name != "" || p.user != "") {
+			if (ref != "" || last) && (agent != "" || name != "" || p.User != "") {
 				return &session.InvalidError{Field: "session", Reason: "an existing session keeps its agent, name and user; --agent, --name and --user are for new sessions"}
 			}
 			ctx := cmd.Context()
-			return p.withEnv(ctx, func(e *env) error {
+			return p.WithEnv(ctx, func(e *setup.Env) error {
 				c := &chat{program: p, e: e}
 				ref, err := p.chooseChat(ctx, e, ref, last)
 				if err != nil {
@@ -66,14 +70,14 @@ From a pipe each line is a message and each answer goes to standard output. With
 	p.addNewChatFlags(cmd, &agent, &name, &model)
 	cmd.Flags().StringVar(&ref, "session", "", "continue the session `REF`; without REF a terminal lets you choose")
 	cmd.Flags().BoolVar(&last, "last", false, "continue the chat that was used last")
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 // chat is one conversation at a terminal or over a pipe.
 type chat struct {
 	*program
-	e          *env
-	editor     *editor // nil: lines are read as they come
+	e          *setup.Env
+	editor     *terminal.Editor // nil: lines are read as they come
 	info       session.Info
 	last       int64 // number of the last message that was printed
 	used       session.Usage
@@ -91,9 +95,9 @@ func (c *chat) open(ctx context.Context, ref, agent, name, model string) error {
 	if err != nil {
 		return err
 	}
-	c.e.embedForRecall(ctx, s)
+	c.e.EmbedForRecall(ctx, s)
 	c.setSession(s)
-	c.err.status("new session %s · agent %s", title(c.info), c.info.AgentName)
+	c.Err.Status("new session %s · agent %s", display.Title(c.info), c.info.AgentName)
 	return c.printIntroduction(ctx, s)
 }
 
@@ -111,49 +115,49 @@ func (c *chat) reopen(ctx context.Context, ref, model string) error {
 	}
 	if model != "" && model != s.Model() {
 		if _, err := c.e.Execute(ctx, info.ID, holdfast.ChangeModel{Model: model}); err != nil {
-			return c.e.explain(err, session.Definition{}, model)
+			return c.e.Explain(err, session.Definition{}, model)
 		}
 		if s, err = c.e.Get(ctx, info.ID, holdfast.WithTail()); err != nil {
 			return err
 		}
 	}
-	c.e.embedForRecall(ctx, s)
+	c.e.EmbedForRecall(ctx, s)
 	c.setSession(s)
-	c.err.status("session %s · agent %s · version %d · %s", title(c.info), c.info.AgentName, c.info.Version, countOf(c.info.MessageCount, "message"))
+	c.Err.Status("session %s · agent %s · version %d · %s", display.Title(c.info), c.info.AgentName, c.info.Version, terminal.CountOf(c.info.MessageCount, "message"))
 	if err := c.printIntroduction(ctx, s); err != nil {
 		return err
 	}
-	if c.in.terminal && c.out.terminal && !c.json {
-		fmt.Fprintln(c.out, strings.TrimPrefix(c.lastMessages(s, 4), "\n"))
+	if c.In.Terminal && c.Out.Terminal && !c.JSON {
+		fmt.Fprintln(c.Out, strings.TrimPrefix(display.LastMessages(c.Out, c.Now(), s, 4), "\n"))
 	}
-	work, err := c.e.workOn(ctx, s)
+	work, err := c.e.WorkOn(ctx, s)
 	if err != nil {
 		return err
 	}
 	switch waits := checkWaiting(s); {
-	case work.interrupted:
+	case work.Interrupted:
 		c.unfinished = &session.InterruptedError{ID: s.ID(), Seq: s.Seq()}
-		c.err.status("it was interrupted: continuing")
-	case work.holder == "" && waits != nil:
+		c.Err.Status("it was interrupted: continuing")
+	case work.Holder == "" && waits != nil:
 		c.unfinished = waits
-		c.err.status("it waits for %s", waitsFor(waitingCalls(s)[0]))
-	case work.holder != "":
-		c.err.status("%s is running a turn of it; your messages wait until that ends", holderText(work.holder))
+		c.Err.Status("it waits for %s", display.WaitsFor(display.WaitingCalls(s)[0]))
+	case work.Holder != "":
+		c.Err.Status("%s is running a turn of it; your messages wait until that ends", display.HolderText(work.Holder))
 	}
 	return nil
 }
 
 // loadAgent returns the definition of a new session: from a file, by a name of the
 // registry, or the assistant.
-func (p *program) loadAgent(ctx context.Context, e *env, given string) (session.Definition, error) {
+func (p *program) loadAgent(ctx context.Context, e *setup.Env, given string) (session.Definition, error) {
 	byName := filepath.Ext(given) == "" && !strings.ContainsAny(given, `/\`)
 	switch {
 	case given == "":
 		return assistant(), nil
-	case byName && e.server != nil:
-		return e.server.Agent(ctx, given)
+	case byName && e.Server != nil:
+		return e.Server.Agent(ctx, given)
 	case byName:
-		return p.registry().Get(given)
+		return p.Registry().Get(given)
 	}
 	return definition.Load(given)
 }
@@ -169,28 +173,28 @@ func assistant() session.Definition {
 // printIntroduction says what a newcomer must know: who answers, what it may do here,
 // and how to leave.
 func (c *chat) printIntroduction(ctx context.Context, s session.Session) error {
-	model := c.e.modelOf(s)
+	model := c.e.ModelOf(s)
 	switch {
-	case c.e.server != nil || model != offline.Name:
-		tools, err := c.e.toolNames(ctx)
+	case c.e.Server != nil || model != offline.Name:
+		tools, err := c.e.ToolNames(ctx)
 		if err != nil {
 			return err
 		}
 		where := ""
-		if c.e.server != nil {
+		if c.e.Server != nil {
 			where = ", on the server"
 		}
-		c.err.status("%s answers%s · tools: %s", model, where, cmp.Or(c.toolNames(tools, s.Definition()), "none"))
-	case len(c.usableProviders(c.e.models.providers.Catalog)) > 0:
-		c.err.status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
+		c.Err.Status("%s answers%s · tools: %s", model, where, cmp.Or(c.ToolNames(tools, s.Definition()), "none"))
+	case len(c.UsableProviders(c.e.Models.Providers.Catalog)) > 0:
+		c.Err.Status("the built-in offline model answers: it only repeats what you say; choose another with --model, see: holdfast models list")
 	default:
-		c.err.status("no model provider is configured: the built-in offline model answers: it only repeats what you say")
+		c.Err.Status("no model provider is configured: the built-in offline model answers: it only repeats what you say")
 	}
-	if _, asks := c.e.store.(store.Inboxes); asks && (c.permissions.offersEffects() || c.permissions.mode != "") {
-		c.err.status("permission mode %s: a call that neither the mode nor a rule allows asks you first", cmp.Or(c.permissions.mode, session.PermissionDefault))
+	if _, asks := c.e.Store.(store.Inboxes); asks && (c.Permissions.OffersEffects() || c.Permissions.Mode != "") {
+		c.Err.Status("permission mode %s: a call that neither the mode nor a rule allows asks you first", cmp.Or(c.Permissions.Mode, session.PermissionDefault))
 	}
-	if c.in.terminal {
-		c.err.status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")
+	if c.In.Terminal {
+		c.Err.Status("Ctrl-C interrupts an answer, Ctrl-D leaves, /help lists the commands")
 	}
 	return nil
 }
@@ -198,10 +202,10 @@ func (c *chat) printIntroduction(ctx context.Context, s session.Session) error {
 // run holds the conversation: it continues an unfinished turn, then reads line by
 // line.
 func (c *chat) run(ctx context.Context) error {
-	c.editor = c.program.editor()
-	defer c.editor.close()
-	if dir, err := c.dataDir(); err == nil && c.editor != nil {
-		c.editor.history = openHistory(filepath.Join(dir, "chat_history"))
+	c.editor = c.NewEditor(completedCommands())
+	defer c.editor.Close()
+	if dir, err := c.DataDir(); err == nil && c.editor != nil {
+		c.editor.History = terminal.OpenHistory(filepath.Join(dir, "chat_history"))
 	}
 	if c.unfinished != nil {
 		var next holdfast.Action = holdfast.ContinueExecution{}
@@ -215,7 +219,7 @@ func (c *chat) run(ctx context.Context) error {
 	for {
 		select {
 		case l := <-c.readAhead():
-			if isEOF(l.err) {
+			if terminal.IsEOF(l.err) {
 				return c.leave(nil)
 			}
 			if l.err != nil {
@@ -224,7 +228,7 @@ func (c *chat) run(ctx context.Context) error {
 			if done, err := c.handleLine(ctx, l.text); done {
 				return c.leave(err)
 			}
-		case <-c.interrupts.signals:
+		case <-c.Interrupts.Signals:
 			return c.leave(nil)
 		}
 	}
@@ -247,28 +251,28 @@ func (c *chat) readAhead() <-chan line {
 }
 
 func (c *chat) readMessage() (string, error) {
-	prompt := c.err.paint(cyan, "› ")
+	prompt := c.Err.Paint(terminal.Cyan, "› ")
 	switch {
 	case c.editor != nil:
-		fmt.Fprintln(c.err)
-		return c.editor.message(prompt)
-	case c.in.terminal:
-		fmt.Fprint(c.err, "\n"+prompt)
+		fmt.Fprintln(c.Err)
+		return c.editor.Message(prompt)
+	case c.In.Terminal:
+		fmt.Fprint(c.Err, "\n"+prompt)
 	}
-	return c.in.readLine()
+	return c.In.ReadLine()
 }
 
 // turn runs one turn and says what was saved. Errors are printed and the
 // conversation continues, unless no person is there to decide.
 func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err error) {
-	began := c.now()
-	ctx, stop := c.interrupts.watch(ctx)
-	s, err := c.converse(ctx, c.e, c.info.ID, a, !c.json, c.readResponse(ctx))
+	began := c.Now()
+	ctx, stop := c.Interrupts.Watch(ctx)
+	s, err := c.converse(ctx, c.e, c.info.ID, a, !c.JSON, c.readResponse(ctx))
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
 	if saved := !s.IsZero() && s.Version() > c.info.Version; saved {
 		c.unfinished = nil
-		if err := c.printSaved(s, c.now().Sub(began)); err != nil {
+		if err := c.printSaved(s, c.Now().Sub(began)); err != nil {
 			return true, err
 		}
 	}
@@ -278,14 +282,14 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 	switch {
 	case err == nil:
 		return false, nil
-	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone), caught != nil && errors.Is(err, errWaiting):
+	case !c.In.Terminal || c.ended || errors.Is(err, terminal.ErrReaderGone), caught != nil && errors.Is(err, errWaiting):
 		return true, err
 	case errors.Is(err, errWaiting):
-		c.err.status("left for later · your next message cancels the call")
+		c.Err.Status("left for later · your next message cancels the call")
 	case errors.Is(err, session.ErrInterrupted):
-		c.err.status("interrupted · nothing is lost · your next message continues it")
+		c.Err.Status("interrupted · nothing is lost · your next message continues it")
 	case caught != nil:
-		c.err.status("\ninterrupted before the answer began")
+		c.Err.Status("\ninterrupted before the answer began")
 	default:
 		c.report(err)
 	}
@@ -294,32 +298,32 @@ func (c *chat) turn(ctx context.Context, a holdfast.Action) (done bool, err erro
 
 // readResponse reads what a person says about a call that waits. Ctrl-C and
 // Ctrl-D leave it for later.
-func (c *chat) readResponse(ctx context.Context) lineReader {
+func (c *chat) readResponse(ctx context.Context) terminal.LineReader {
 	if c.editor == nil {
-		return c.readLine(ctx)
+		return c.ReadLine(ctx)
 	}
 	return func(prompt string) (string, error) {
-		return waitFor(ctx, func() (string, error) { return c.editor.response(prompt) })
+		return terminal.WaitFor(ctx, func() (string, error) { return c.editor.Response(prompt) })
 	}
 }
 
 func (c *chat) printSaved(s session.Session, took time.Duration) error {
 	before, used, cost := c.last, c.used, c.cost
 	c.setSession(s)
-	text := savedText(c.info)
+	text := display.SavedText(c.info)
 	used = session.Usage{Input: c.used.Input - used.Input, Output: c.used.Output - used.Output}
-	if spent := spentText(used, c.cost-cost); spent != "" {
+	if spent := display.SpentText(used, c.cost-cost); spent != "" {
 		text += " · " + spent
 	}
-	c.err.status("%s · %s", text, durationText(took))
-	if !c.json {
+	c.Err.Status("%s · %s", text, terminal.DurationText(took))
+	if !c.JSON {
 		return nil
 	}
 	for _, m := range s.All() {
 		if m.Seq <= before {
 			continue
 		}
-		if err := c.printJSONLine(m); err != nil {
+		if err := c.PrintJSONLine(m); err != nil {
 			return err
 		}
 	}
@@ -335,17 +339,17 @@ func (c *chat) setSession(s session.Session) {
 // leave says how to come back. A conversation that is left in the middle of
 // an answer ends as interrupted.
 func (c *chat) leave(err error) error {
-	c.editor.close()
-	if c.in.terminal {
-		fmt.Fprintln(c.err)
+	c.editor.Close()
+	if c.In.Terminal {
+		fmt.Fprintln(c.Err)
 	}
 	if err := cmp.Or(err, c.unfinished); err != nil {
 		return err
 	}
-	if c.e.url.scheme == "inmem" {
-		c.err.status("bye · this session was kept in memory only and is lost")
+	if c.e.URL.Scheme == "inmem" {
+		c.Err.Status("bye · this session was kept in memory only and is lost")
 		return nil
 	}
-	c.err.status("bye · continue with: holdfast chat --session %s", shortID(c.info.ID))
+	c.Err.Status("bye · continue with: holdfast chat --session %s", display.ShortID(c.info.ID))
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -48,16 +51,16 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 	name, arg := words[0], strings.TrimSpace(strings.TrimPrefix(text, words[0]))
 	for _, known := range chatCommands() {
 		switch {
-		case known.name != name || known.personal && !c.in.terminal:
+		case known.name != name || known.personal && !c.In.Terminal:
 		case known.takes != "" || arg == "":
 			return c.runCommand(ctx, known, arg)
-		case c.in.terminal:
-			c.err.status("%s takes no argument; to send the line as a message, begin it with a space", name)
+		case c.In.Terminal:
+			c.Err.Status("%s takes no argument; to send the line as a message, begin it with a space", name)
 			return false, nil
 		}
 	}
-	if c.in.terminal && command.MatchString(name) {
-		c.err.status("%s is not a command; /help lists them; to send the line as a message, begin it with a space", name)
+	if c.In.Terminal && command.MatchString(name) {
+		c.Err.Status("%s is not a command; /help lists them; to send the line as a message, begin it with a space", name)
 		return false, nil
 	}
 	return c.turn(ctx, holdfast.SendMessage{Text: text})
@@ -70,23 +73,36 @@ func (c *chat) runCommand(ctx context.Context, command chatCommand, arg string) 
 	case quitCommand:
 		return true, nil
 	case helpCommand:
-		c.err.status("%s", chatHelp())
+		c.Err.Status("%s", chatHelp())
 		return false, nil
 	case retryCommand:
 		return c.turn(ctx, holdfast.RetryExecution{})
 	}
-	ctx, stop := c.interrupts.watch(ctx)
+	ctx, stop := c.Interrupts.Watch(ctx)
 	err = command.run(c, ctx, arg)
 	caught := stop()
 	c.ended = caught != nil && caught != os.Interrupt
 	switch {
 	case err == nil:
 		return c.ended, nil
-	case !c.in.terminal || c.ended || errors.Is(err, errReaderGone):
+	case !c.In.Terminal || c.ended || errors.Is(err, terminal.ErrReaderGone):
 		return true, err
 	}
 	c.report(err)
 	return false, nil
+}
+
+// completedCommands lists the commands as Tab completes them.
+func completedCommands() []string {
+	var names []string
+	for _, c := range chatCommands() {
+		name := c.name
+		if c.takes != "" {
+			name += " "
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 func chatHelp() string {
@@ -124,7 +140,7 @@ func (c *chat) showInfo(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.err, c.summary(s, activity{interrupted: errors.Is(c.unfinished, session.ErrInterrupted)}))
+	fmt.Fprint(c.Err, c.summary(s, setup.Activity{Interrupted: errors.Is(c.unfinished, session.ErrInterrupted)}))
 	return nil
 }
 
@@ -135,7 +151,7 @@ func (c *chat) showHistory(ctx context.Context, arg string) error {
 	}
 	page, err := c.printHistory(ctx, c.e, c.info.ID, memory.HistoryOptions{Limit: limit})
 	if err == nil && page.Next > 0 {
-		c.err.status("\n%s; there are more: /history %d", partText(page), min(2*limit, page.Total))
+		c.Err.Status("\n%s; there are more: /history %d", partText(page), min(2*limit, page.Total))
 	}
 	return err
 }
@@ -145,7 +161,7 @@ func (c *chat) showUsage(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.err, c.usageText(s))
+	fmt.Fprintln(c.Err, c.usageText(s))
 	return nil
 }
 
@@ -154,11 +170,11 @@ func (c *chat) showTools(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	offered, err := c.e.toolNames(ctx)
+	offered, err := c.e.ToolNames(ctx)
 	if err != nil {
 		return err
 	}
-	c.err.status("tools: %s", cmp.Or(c.toolNames(offered, s.Definition()), "none"))
+	c.Err.Status("tools: %s", cmp.Or(c.ToolNames(offered, s.Definition()), "none"))
 	return nil
 }
 
@@ -168,7 +184,7 @@ func (c *chat) showVersions(ctx context.Context, _ string) error {
 		return err
 	}
 	for _, commit := range commits {
-		c.err.status("%4d  %s · %s · by %s", commit.Version, ago(commit.At, c.now()), commit.Action, oneLine(cmp.Or(commit.Actor, "nobody")))
+		c.Err.Status("%4d  %s · %s · by %s", commit.Version, terminal.Ago(commit.At, c.Now()), commit.Action, terminal.OneLine(cmp.Or(commit.Actor, "nobody")))
 	}
 	return nil
 }
@@ -177,14 +193,14 @@ func (c *chat) changeModel(ctx context.Context, arg string) error {
 	if arg != "" {
 		err := c.change(ctx, holdfast.ChangeModel{Model: arg})
 		if err != nil {
-			return c.e.explain(err, session.Definition{}, arg)
+			return c.e.Explain(err, session.Definition{}, arg)
 		}
 	}
 	s, err := c.e.Get(ctx, c.info.ID)
 	if err != nil {
 		return err
 	}
-	c.err.status("%s answers", c.e.modelOf(s))
+	c.Err.Status("%s answers", c.e.ModelOf(s))
 	return nil
 }
 
@@ -214,7 +230,7 @@ func (c *chat) change(ctx context.Context, a holdfast.Action) error {
 		return err
 	}
 	c.setSession(s)
-	c.err.status("%s", savedText(c.info))
+	c.Err.Status("%s", display.SavedText(c.info))
 	return nil
 }
 
@@ -231,7 +247,7 @@ func (c *chat) startNew(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.e.create(ctx, c.program, s.Definition(), arg)
+	made, err := c.e.CreateFor(ctx, c.Setup, s.Definition(), arg)
 	if err == nil {
 		c.moveTo(made)
 	}
@@ -243,7 +259,7 @@ func (c *chat) moveTo(s session.Session) {
 	from := c.info
 	c.setSession(s)
 	c.unfinished = nil
-	c.err.status("you are in session %s now; the other one is %s", title(c.info), title(from))
+	c.Err.Status("you are in session %s now; the other one is %s", display.Title(c.info), display.Title(from))
 }
 
 // save writes the document to a file that must not exist: a conversation is
@@ -257,7 +273,7 @@ func (c *chat) save(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	path := cmp.Or(arg, "holdfast-"+shortID(c.info.ID)+".json")
+	path := cmp.Or(arg, "holdfast-"+display.ShortID(c.info.ID)+".json")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -266,7 +282,7 @@ func (c *chat) save(ctx context.Context, arg string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	c.err.status("version %d is in %s; another store can take it with: holdfast sessions import", c.info.Version, path)
+	c.Err.Status("version %d is in %s; another store can take it with: holdfast sessions import", c.info.Version, path)
 	return nil
 }
 

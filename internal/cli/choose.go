@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -37,13 +40,13 @@ const maxChoices = 15
 
 // chooseChat returns the chat that a command line means: the one it names, the one
 // used last, or the one that a person chooses. "" means a new one.
-func (p *program) chooseChat(ctx context.Context, e *env, ref string, last bool) (string, error) {
+func (p *program) chooseChat(ctx context.Context, e *setup.Env, ref string, last bool) (string, error) {
 	switch {
 	case last && ref != "":
 		return "", &session.InvalidError{Field: "last", Reason: "give --last or --session, one of the two"}
 	case !last && ref != askWhich:
 		return ref, nil
-	case !last && (!p.in.terminal || !p.err.terminal):
+	case !last && (!p.In.Terminal || !p.Err.Terminal):
 		return "", &session.InvalidError{Field: "session", Reason: "there is no terminal to choose at; give --session REF, or --last"}
 	}
 	q := store.Query{Kinds: []session.Kind{session.KindChat}, Statuses: []session.Status{session.Active}, Limit: maxChoices}
@@ -64,59 +67,27 @@ func (p *program) chooseChat(ctx context.Context, e *env, ref string, last bool)
 }
 
 // askForChat has a person choose a session by its number, or name another.
-func (p *program) askForChat(ctx context.Context, e *env, infos session.Infos) (string, error) {
-	t := table{head: []string{"", "ID", "TITLE", "MSGS", "UPDATED"}, flex: 2}
+func (p *program) askForChat(ctx context.Context, e *setup.Env, infos session.Infos) (string, error) {
+	t := terminal.Table{Head: []string{"", "ID", "TITLE", "MSGS", "UPDATED"}, Flex: 2}
 	for n, i := range infos {
-		t.add(cell{strconv.Itoa(n + 1), bold}, cell{shortID(i.ID), cyan}, cell{oneLine(e.titleOf(ctx, i)), plain},
-			cell{strconv.Itoa(i.MessageCount), plain}, cell{ago(i.UpdatedAt, p.now()), dim})
+		t.Add(terminal.Styled(strconv.Itoa(n+1), terminal.Bold), terminal.Styled(display.ShortID(i.ID), terminal.Cyan), terminal.Styled(terminal.OneLine(e.TitleOf(ctx, i)), terminal.Plain),
+			terminal.Styled(strconv.Itoa(i.MessageCount), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim))
 	}
-	if err := p.err.print(t.layout(p.err)); err != nil {
+	if err := p.Err.Print(t.Layout(p.Err)); err != nil {
 		return "", err
 	}
-	answer, err := p.readLine(ctx)("which one? a number, or a name: ")
+	answer, err := p.ReadLine(ctx)("which one? a number, or a name: ")
 	if err != nil {
-		return "", errDeclined
+		return "", terminal.ErrDeclined
 	}
 	answer = strings.TrimSpace(answer)
 	switch n, err := strconv.Atoi(answer); {
 	case answer == "":
-		return "", errDeclined
+		return "", terminal.ErrDeclined
 	case err == nil && n >= 1 && n <= len(infos):
 		return infos[n-1].ID, nil
 	case err == nil && len(answer) < 4:
 		return "", &session.InvalidError{Field: "session", Reason: fmt.Sprintf("%d is not 1 to %d", n, len(infos))}
 	}
 	return answer, nil
-}
-
-// maxTitle is how many characters of a message make a title.
-const maxTitle = 60
-
-// firstChanges is how many changes of a log are looked at for the first message.
-const firstChanges = 10
-
-// titleOf returns what a session is called: its name, or the beginning of its
-// first message where that can be read without asking a server.
-func (e *env) titleOf(ctx context.Context, i session.Info) string {
-	if i.Name != "" || i.Kind != session.KindChat || i.MessageCount == 0 || e.server != nil {
-		return i.Name
-	}
-	logs, ok := e.store.(store.Logs)
-	if !ok {
-		s, err := e.Get(ctx, i.ID)
-		if err != nil || s.Len() == 0 {
-			return ""
-		}
-		return shortened(s.Message(0).Content.Text(), maxTitle)
-	}
-	first, err := logs.Log(ctx, store.Ref{Tenant: e.tenant, ID: i.ID}, 0, firstChanges)
-	if err != nil {
-		return "" // a listing does without it
-	}
-	for _, entry := range first {
-		if added, ok := entry.Change.(session.MessageAdded); ok && added.Message.Role == session.RoleUser {
-			return shortened(added.Message.Content.Text(), maxTitle)
-		}
-	}
-	return ""
 }

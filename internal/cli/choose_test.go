@@ -3,8 +3,6 @@ package cli
 import (
 	"strings"
 	"testing"
-
-	"github.com/holdfast-dev/holdfast/llm/catalog"
 )
 
 func TestChat_aPersonChoosesTheSession(t *testing.T) {
@@ -29,18 +27,5 @@ func TestChat_aPersonChoosesTheSession(t *testing.T) {
 	}
 	if code := d.run(strings.NewReader("\n"), "chat", "--session"); code != exitCancelled {
 		t.Errorf("no choice ended with %d:\n%s", code, d.err)
-	}
-}
-
-func TestDefaultModels_areKnownAndHaveAPrice(t *testing.T) {
-	t.Parallel()
-	c, err := catalog.New(catalog.Config{Environ: []string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for provider, model := range defaultModels {
-		if card, ok := c.Card(model); !ok || card.Price == nil || !strings.HasPrefix(model, provider+"/") {
-			t.Errorf("the model of %s is %s: %+v", provider, model, card)
-		}
 	}
 }

@@ -16,89 +16,52 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
-	"github.com/holdfast-dev/holdfast/store"
 )
 
 // Run runs one command line and returns the exit code of the program. A panic
 // becomes exit code 70 with its cause; the stack is shown when HOLDFAST_DEBUG
 // is set.
 func Run(args []string, in io.Reader, out, errs io.Writer) int {
-	listening := listenForSignals()
-	defer listening.close()
-	p := &program{
-		in: newInput(in), out: newScreen(out), err: newScreen(errs),
-		getenv: os.Getenv, environ: os.Environ(), now: time.Now, interrupts: listening, redactor: newRedactor(),
-	}
-	p.open = p.openStore
+	listening := terminal.ListenForSignals()
+	defer listening.Close()
+	c := &terminal.Console{In: terminal.NewInput(in), Out: terminal.NewScreen(out), Err: terminal.NewScreen(errs), Getenv: os.Getenv, Interrupts: listening, Redactor: terminal.NewRedactor()}
+	p := &program{Setup: setup.New(c, os.Environ(), time.Now)}
 	return p.run(args)
 }
 
-// program is one run of the command: its streams, its flags and what it needs
-// of the machine.
+// program is one run of the command.
 type program struct {
-	in         *input
-	out, err   *screen
-	getenv     func(string) string
-	environ    []string // NAME=value, for those who look for more than one
-	now        func() time.Time
-	interrupts *interrupts
-	open       func(context.Context, storeURL) (store.Store, error)
-	redactor   *redactor
-	servers    *sync.Map // of tools, by id, that were reached: their names, []string
-
-	command     *cobra.Command // that runs
-	store       string
-	server      string // its URL
-	keyFile     string
-	tenant      string
-	user        string // the owner of new sessions
-	json        bool
-	noColor     bool
-	offline     bool
-	address     string // where other nodes reach this one
-	otlp        string // the collector that spans are sent to
-	noWeb       bool   // agents get no tools that use the web
-	debug       bool   // a stack when the program fails
-	demo        bool   // sample sessions, and the model that they use
-	permissions permissions
-
-	loop holdfast.Loop // that runs agents; nil: the usual one
-
-	agentsRun bool // this command runs agents
-	makes     bool // this command makes a store where there is none
-	repair    bool // of the doctor: open a store without what is lost
-
-	config map[string]string // what the user's file sets, by variable
-
-	begun bool // a command's own work has begun: errors are no longer about usage
+	*setup.Setup
+	noColor bool
+	debug   bool // a stack when the program fails
+	begun   bool // a command's own work has begun: errors are no longer about usage
 }
 
 func (p *program) run(args []string) (code int) {
 	defer func() {
 		if v := recover(); v != nil {
 			code = p.report(&session.PanicError{Where: "holdfast", Value: v})
-			if p.debug || p.getenv("HOLDFAST_DEBUG") != "" {
-				fmt.Fprintf(p.err, "%s", debug.Stack())
+			if p.debug || p.Getenv("HOLDFAST_DEBUG") != "" {
+				fmt.Fprintf(p.Err, "%s", debug.Stack())
 			}
 		}
 	}()
-	p.servers = &sync.Map{}
 	root := p.root()
 	root.SetArgs(offerChoice(args))
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err != nil && !p.begun {
-		p.json = p.json || asksForJSON(args) // the flags may not have been read
+		p.JSON = p.JSON || asksForJSON(args) // the flags may not have been read
 		err = newUsageError(cmd, err)
 	}
-	if err == nil && p.out.failed != nil {
-		err = fmt.Errorf("not all of the output was written: %w; the session has it", p.out.failed)
+	if err == nil && p.Out.Failed != nil {
+		err = fmt.Errorf("not all of the output was written: %w; the session has it", p.Out.Failed)
 	}
 	return p.report(err)
 }
@@ -138,7 +101,7 @@ restart of the machine: leave it at any moment and continue where it was.
 
 ` + refHelp + `
 
-With --server URL, chat, send, run, task, sessions, pending and respond work on the sessions
+With --server URL, ask, chat, send, run, task, sessions, pending and respond work on the sessions
 of "holdfast serve" on another machine. Files are read here; agents run there.
 
 Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with
@@ -149,29 +112,29 @@ colours; HOLDFAST_DEBUG prints a stack when the program fails;
 HOLDFAST_OFFLINE_PACE the pause between two words of the offline model, such as 50ms;
 HOLDFAST_MODEL_SILENCE how long a model may be silent, such as 20m (5m if it is not set).
 
-Exit codes: 0 ok, 1 a replay differs, 2 usage or refused input, 3 invalid definition or spec,
-10 model or tool failed, 12 file or store I/O, 17 the session's state does not allow it (not
-found, busy, conflict, wrong status, corrupt), 18 not supported or not configured here, 19
-waiting for a person, 20 budget used up or only part done, 21 interrupted and resumable, 22
-cancelled, 70 a bug in holdfast.`,
-		Version: thisBuild().String(), Args: refuseUnknown, SuggestionsMinimumDistance: 2,
+Exit codes: 0 ok, 2 usage or refused input, 3 invalid definition or spec, 10 model or tool
+failed, 12 file or store I/O, 17 the session's state does not allow it (not found, busy,
+conflict, wrong status, corrupt), 18 not supported or not configured here, 19 waiting for a
+person, 20 budget used up or only part done, 21 interrupted and resumable, 22 cancelled, 70
+a bug in holdfast.`,
+		Version: setup.ThisBuild().String(), Args: refuseUnknown, SuggestionsMinimumDistance: 2,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.begin(cmd) },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
-	p.addServerFlags(root)
-	flags.StringVar(&p.tenant, "tenant", "", "work with the sessions of the tenant `NAME`")
-	flags.BoolVar(&p.json, "json", false, "print results and errors as JSON")
-	flags.BoolVar(&p.offline, "offline", false, "refuse every model that is not built in")
-	flags.BoolVar(&p.noWeb, "no-web", false, "give agents no tools that use the web, like $HOLDFAST_NO_WEB")
+	flags.StringVar(&p.Store, "store", "", "`URL` of the store: sqlite:FILE, file:DIR, postgres://…, strands:DIR or inmem: (default $HOLDFAST_STORE, else a SQLite file in the user's data directory)")
+	p.AddServerFlags(root)
+	flags.StringVar(&p.Tenant, "tenant", "", "work with the sessions of the tenant `NAME`")
+	flags.BoolVar(&p.JSON, "json", false, "print results and errors as JSON")
+	flags.BoolVar(&p.Offline, "offline", false, "refuse every model that is not built in")
+	flags.BoolVar(&p.NoWeb, "no-web", false, "give agents no tools that use the web, like $HOLDFAST_NO_WEB")
 	flags.BoolVar(&p.noColor, "no-color", false, "print no colours, like $NO_COLOR")
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetIn(p.in)
-	root.SetOut(p.out)
-	root.SetErr(p.err)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
 	root.AddCommand(p.chatCommand(), p.askCommand(), p.sendCommand(), p.acpCommand(), p.mcpCommand(), p.pendingCommand(), p.respondCommand(), p.runCommand(), p.validateCommand(), p.planCommand(), p.taskCommand(), p.recoverCommand(), p.sessionsCommand(), p.memoryCommand(), p.replayCommand(), p.definitionsCommand(), p.modelsCommand(), p.doctorCommand(), p.serveCommand(), p.openCommand(), p.workCommand(), p.keysCommand(), p.schedulesCommand(), p.nodesCommand(), p.configCommand(), p.manCommand(), p.versionCommand())
 	p.addCompletions(root)
 	return root
@@ -186,21 +149,21 @@ var making = []string{
 
 // begin runs once the command line is parsed.
 func (p *program) begin(cmd *cobra.Command) error {
-	p.command = cmd
-	p.makes = slices.Contains(making, strings.TrimPrefix(cmd.CommandPath(), "holdfast ")) && !cmd.Flags().Changed("session") && !cmd.Flags().Changed("last") && !cmd.Flags().Changed("resume")
+	p.Command = cmd
+	p.Makes = slices.Contains(making, strings.TrimPrefix(cmd.CommandPath(), "holdfast ")) && !cmd.Flags().Changed("session") && !cmd.Flags().Changed("last") && !cmd.Flags().Changed("resume")
 	p.begun = true
 	if !slices.Contains([]string{"version", "completion"}, cmd.Name()) {
-		if err := p.readConfig(); err != nil {
+		if err := p.ReadConfig(); err != nil {
 			return err
 		}
 	}
-	plain := p.noColor || p.isOn("HOLDFAST_NO_COLOR") || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb"
-	p.noWeb = p.noWeb || p.getenv("HOLDFAST_NO_WEB") != ""
-	p.offline = p.offline || p.isOn("HOLDFAST_OFFLINE")
-	p.tenant = cmp.Or(p.tenant, p.getenv("HOLDFAST_TENANT"))
-	p.out.colour, p.err.colour = p.out.terminal && !plain, p.err.terminal && !plain
-	if p.server != "" && p.store == "" { // said on this command line, so that it is not passed over
-		return p.checkAgainstServer(p.server)
+	plain := p.noColor || p.IsOn("HOLDFAST_NO_COLOR") || p.Getenv("NO_COLOR") != "" || p.Getenv("TERM") == "dumb"
+	p.NoWeb = p.NoWeb || p.Getenv("HOLDFAST_NO_WEB") != ""
+	p.Offline = p.Offline || p.IsOn("HOLDFAST_OFFLINE")
+	p.Tenant = cmp.Or(p.Tenant, p.Getenv("HOLDFAST_TENANT"))
+	p.Out.Colour, p.Err.Colour = p.Out.Terminal && !plain, p.Err.Terminal && !plain
+	if p.Server != "" && p.Store == "" { // said on this command line, so that it is not passed over
+		return p.CheckAgainstServer(p.Server)
 	}
 	return nil
 }

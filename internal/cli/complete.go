@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -120,17 +123,17 @@ func (p *program) flagCompletion(cmd *cobra.Command, name string) cobra.Completi
 }
 
 func permissionModeWords() []string {
-	return strings.Split(strings.ReplaceAll(permissionModes, " or ", ", "), ", ")
+	return strings.Split(strings.ReplaceAll(setup.PermissionModes, " or ", ", "), ", ")
 }
 
 // prepareCompletion makes the program ready to look something up quietly: nothing
 // is made, and nothing is printed between the words.
 func (p *program) prepareCompletion(cmd *cobra.Command) error {
-	p.err = newScreen(io.Discard)
+	p.Err = terminal.NewScreen(io.Discard)
 	if err := p.begin(cmd); err != nil {
 		return err
 	}
-	p.makes = false
+	p.Makes = false
 	return nil
 }
 
@@ -142,12 +145,12 @@ func (p *program) completeSessions(cmd *cobra.Command, typed string, kinds ...se
 	}
 	var found []cobra.Completion
 	ctx := context.WithoutCancel(cmd.Context())
-	err := p.withEnv(ctx, func(e *env) error {
-		page, err := e.List(ctx, store.Query{Kinds: kinds, Limit: maxNames})
+	err := p.WithEnv(ctx, func(e *setup.Env) error {
+		page, err := e.List(ctx, store.Query{Kinds: kinds, Limit: setup.MaxNames})
 		for _, i := range page.Items {
 			word, title := i.Name, string(i.Kind)
 			if word == "" || strings.ContainsAny(word, " \t\"'$`\\") {
-				word = shortID(i.ID)
+				word = display.ShortID(i.ID)
 			}
 			if !strings.HasPrefix(word, typed) {
 				if word = i.ID; typed == "" || !strings.HasPrefix(word, typed) {
@@ -157,7 +160,7 @@ func (p *program) completeSessions(cmd *cobra.Command, typed string, kinds ...se
 			if i.Task != nil {
 				title = i.Task.Title
 			}
-			found = append(found, cobra.CompletionWithDesc(word, oneLine(strings.Join([]string{title, i.AgentName, ago(i.UpdatedAt, p.now())}, " · "))))
+			found = append(found, cobra.CompletionWithDesc(word, terminal.OneLine(strings.Join([]string{title, i.AgentName, terminal.Ago(i.UpdatedAt, p.Now())}, " · "))))
 		}
 		return err
 	})
@@ -174,7 +177,7 @@ func (p *program) completeModels(cmd *cobra.Command) ([]cobra.Completion, cobra.
 		return nil, noFiles
 	}
 	names := []cobra.Completion{offline.Name}
-	if all, err := p.catalog(); err == nil {
+	if all, err := p.Catalog(); err == nil {
 		for _, provider := range all.Providers() {
 			if provider.Ready() {
 				names = append(names, provider.Known...)
@@ -189,5 +192,5 @@ func (p *program) completeAgents(cmd *cobra.Command, _ []string, _ string) ([]co
 	if p.prepareCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return p.registry().Names(), cobra.ShellCompDirectiveDefault
+	return p.Registry().Names(), cobra.ShellCompDirectiveDefault
 }

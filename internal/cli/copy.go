@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -35,7 +36,7 @@ stops after the current sessions; the same command continues, also after a crash
   holdfast sessions copy --from sqlite:old.db --to sqlite:new.db 1f2e name-of-another`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if p.store != "" {
+		if p.Store != "" {
 			return &usageError{command: cmd.CommandPath(), err: errors.New("copy takes --from and --to instead of --store")}
 		}
 		for _, name := range []string{"from", "to"} {
@@ -43,7 +44,7 @@ stops after the current sessions; the same command continues, also after a crash
 				return &usageError{command: cmd.CommandPath(), err: fmt.Errorf("--%s is missing", name)}
 			}
 		}
-		ctx, stop := p.interrupts.watch(cmd.Context())
+		ctx, stop := p.Interrupts.Watch(cmd.Context())
 		defer stop()
 		return p.copy(ctx, &c, args)
 	}
@@ -76,13 +77,13 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 	if err != nil {
 		return err
 	}
-	source, err := p.openEnvAt(ctx, from)
+	source, err := p.OpenEnvAt(ctx, from)
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	defer func() { err = errors.Join(err, source.close()) }()
-	open := p.open
-	if c.DryRun && to.missing() {
+	defer func() { err = errors.Join(err, source.Close()) }()
+	open := p.Open
+	if c.DryRun && to.Missing() {
 		open = openNothing
 	}
 	target, err := open(ctx, to)
@@ -90,94 +91,45 @@ func (p *program) copy(ctx context.Context, c *copying, refs []string) (err erro
 		return fmt.Errorf("--to: %w", err)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	plan, err := source.planCopy(ctx, refs)
+	plan, err := source.PlanCopy(ctx, refs)
 	if err != nil {
 		return err
 	}
-	p.warnOfHistory(source.store, from, target, to)
-	workErr := c.work(ctx, p.progress("copying", "session"), transfer.New(source.store, target), plan, atOnce)
+	p.warnOfHistory(source.Store, from, target, to)
+	workErr := c.work(ctx, p.Progress("copying", "session"), transfer.New(source.Store, target), plan, atOnce)
 	return errors.Join(p.printCopied(c), workErr)
 }
 
 // copyURLs reads the two URLs and refuses what makes no sense.
-func (p *program) copyURLs(c *copying) (from, to storeURL, err error) {
-	if from, err = p.parseStoreURL(c.From); err != nil {
+func (p *program) copyURLs(c *copying) (from, to setup.StoreURL, err error) {
+	if from, err = p.ParseStoreURL(c.From); err != nil {
 		return from, to, fmt.Errorf("--from: %w", err)
 	}
-	if to, err = p.parseStoreURL(c.To); err != nil {
+	if to, err = p.ParseStoreURL(c.To); err != nil {
 		return from, to, fmt.Errorf("--to: %w", err)
 	}
 	c.From, c.To = from.String(), to.String()
 	switch {
-	case from.same(to):
+	case from.Same(to):
 		return from, to, &session.InvalidError{Field: "to", Reason: "is the same store as --from"}
-	case from.missing():
-		return from, to, &session.InvalidError{Field: "from", Reason: fmt.Sprintf("there is no store at %s", from.path)}
+	case from.Missing():
+		return from, to, &session.InvalidError{Field: "from", Reason: fmt.Sprintf("there is no store at %s", from.Path)}
 	}
 	return from, to, nil
 }
 
-// missing reports a store in the file system that is not there. Opening it
-// would make it.
-func (u storeURL) missing() bool {
-	if u.scheme != "file" && u.scheme != "sqlite" {
-		return false
-	}
-	_, err := os.Stat(u.path)
-	return errors.Is(err, os.ErrNotExist)
-}
-
-// same reports whether two URLs surely name one store.
-func (u storeURL) same(other storeURL) bool {
-	if u.scheme != other.scheme {
-		return false
-	}
-	if u.path == other.path {
-		return true
-	}
-	a, errA := os.Stat(u.path)
-	b, errB := os.Stat(other.path)
-	if errA == nil && errB == nil {
-		return os.SameFile(a, b)
-	}
-	return u.scheme != "postgres" && filepath.Clean(u.path) == filepath.Clean(other.path)
-}
-
 // openNothing returns in the place of a store that is not there and must not be made.
-func openNothing(context.Context, storeURL) (store.Store, error) {
+func openNothing(context.Context, setup.StoreURL) (store.Store, error) {
 	return inmem.New(inmem.Config{}), nil
 }
 
-// planCopy returns what there is to copy: all, or some.
-func (e *env) planCopy(ctx context.Context, refs []string) (transfer.Plan, error) {
-	if len(refs) == 0 {
-		return transfer.PlanAll(ctx, e.store, e.tenant)
-	}
-	var ids []string
-	for _, ref := range refs {
-		info, err := e.Resolve(ctx, ref)
-		if err != nil {
-			return transfer.Plan{}, err
-		}
-		ids = append(ids, info.ID)
-	}
-	return transfer.PlanSome(ctx, e.store, e.tenant, ids)
-}
-
 // warnOfHistory says, before anything is done, what cannot be kept.
-func (p *program) warnOfHistory(source store.Store, from storeURL, target store.Store, to storeURL) {
+func (p *program) warnOfHistory(source store.Store, from setup.StoreURL, target store.Store, to setup.StoreURL) {
 	if _, ok := target.(store.Logs); !ok {
-		p.warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and numbers versions from 1", to)
+		p.Warn("%s keeps no history: it gets the last version of each session and its interrupted turn, and numbers versions from 1", to)
 	}
 	if _, ok := source.(store.Logs); !ok {
-		p.warn("%s keeps no history: its sessions begin with version 1", from)
-	}
-}
-
-// warn warns a person; a program that reads JSON is not spoken to.
-func (p *program) warn(format string, args ...any) {
-	if !p.json {
-		p.err.warn(format, args...)
+		p.Warn("%s keeps no history: its sessions begin with version 1", from)
 	}
 }
 
@@ -188,8 +140,8 @@ const atOnce = 8
 
 // work copies what is planned. A signal ends it after the current sessions; an
 // error that is no session's own ends it likewise.
-func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Copier, plan transfer.Plan, atOnce int) error {
-	defer shown.end()
+func (c *copying) work(ctx context.Context, shown *terminal.Progress, copier *transfer.Copier, plan transfer.Plan, atOnce int) error {
+	defer shown.End()
 	c.Sessions, c.Failed = []transfer.Report{}, []notCopied{}
 	for _, bad := range plan.Corrupt {
 		c.Failed = append(c.Failed, notCopied{ID: bad.ID, Error: bad.Error()})
@@ -200,9 +152,9 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	}
 	total := len(plan.Refs())
 	c.Left = total
-	shown.report(0, total)
+	shown.Report(0, total)
 	for _, generation := range plan.Generations {
-		results := inParallel(ctx, atOnce, generation, do, func() { shown.count(total) })
+		results := inParallel(ctx, atOnce, generation, do, func() { shown.Count(total) })
 		if err := c.addResults(generation, results); err != nil {
 			return err
 		}
@@ -211,7 +163,7 @@ func (c *copying) work(ctx context.Context, shown *progress, copier *transfer.Co
 	case c.Left > 0:
 		return &copyInterrupted{left: c.Left}
 	case len(c.Failed) > 0:
-		return fmt.Errorf("%s not copied: %w", countOf(len(c.Failed), "session"), errPartial)
+		return fmt.Errorf("%s not copied: %w", terminal.CountOf(len(c.Failed), "session"), errPartial)
 	}
 	return nil
 }
@@ -291,18 +243,19 @@ func isSessionFault(err error) bool {
 type copyInterrupted struct{ left int }
 
 func (e *copyInterrupted) Error() string {
-	return fmt.Sprintf("interrupted with %s to go; run the same command again to continue", countOf(e.left, "session"))
+	return fmt.Sprintf("interrupted with %s to go; run the same command again to continue", terminal.CountOf(e.left, "session"))
 }
+
 func (e *copyInterrupted) Unwrap() error { return session.ErrInterrupted }
 
 // printCopied prints what was done, or would be.
 func (p *program) printCopied(c *copying) error {
-	if p.json {
-		return p.printJSON(c)
+	if p.JSON {
+		return p.PrintJSON(c)
 	}
 	p.printNotes(c.Sessions)
 	for _, f := range c.Failed {
-		p.err.warn("not copied: %s", f.Error)
+		p.Err.Warn("not copied: %s", f.Error)
 	}
 	var b strings.Builder
 	counts := map[transfer.Outcome]int{}
@@ -313,7 +266,7 @@ func (p *program) printCopied(c *copying) error {
 		}
 	}
 	if !c.DryRun {
-		fmt.Fprintf(&b, "copied %s", countOf(counts[transfer.Copied], "session"))
+		fmt.Fprintf(&b, "copied %s", terminal.CountOf(counts[transfer.Copied], "session"))
 		if n := counts[transfer.Continued]; n > 0 {
 			fmt.Fprintf(&b, ", continued %d", n)
 		}
@@ -322,9 +275,9 @@ func (p *program) printCopied(c *copying) error {
 		}
 		b.WriteString("\n")
 	} else if counts[transfer.Copied]+counts[transfer.Continued] == 0 {
-		p.err.status("nothing to copy")
+		p.Err.Status("nothing to copy")
 	}
-	return p.out.print(b.String())
+	return p.Out.Print(b.String())
 }
 
 // printNotes tells what is not as it was. What holds for many is said once.
@@ -334,7 +287,7 @@ func (p *program) printNotes(reports []transfer.Report) {
 	var texts []string
 	for _, r := range reports {
 		if r.Holder != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s works on it: copied as it was after change %d", holderText(r.Holder), r.Seq))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s works on it: copied as it was after change %d", display.HolderText(r.Holder), r.Seq))
 		}
 		for _, text := range r.Notes {
 			if about[text] == nil {
@@ -346,11 +299,11 @@ func (p *program) printNotes(reports []transfer.Report) {
 	for _, text := range texts {
 		ids := about[text]
 		if len(ids) > few {
-			p.err.warn("%s: %s", countOf(len(ids), "session"), text)
+			p.Err.Warn("%s: %s", terminal.CountOf(len(ids), "session"), text)
 			continue
 		}
 		for _, id := range ids {
-			p.err.warn("session %s: %s", shortID(id), text)
+			p.Err.Warn("session %s: %s", display.ShortID(id), text)
 		}
 	}
 }

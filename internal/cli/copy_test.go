@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/document"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -134,40 +135,9 @@ func TestCopy_notesOfManyAreToldOnce(t *testing.T) {
 	}
 	reports[2].Notes = append(reports[2].Notes, "its own")
 	var out bytes.Buffer
-	(&program{err: newScreen(&out)}).printNotes(reports)
+	(&program{Setup: setup.New(&terminal.Console{Err: terminal.NewScreen(&out)}, nil, nil)}).printNotes(reports)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if !slices.Equal(lines, []string{"warning: 5 sessions: the same", "warning: session s2: its own"}) {
 		t.Errorf("told: %q", lines)
-	}
-}
-
-func TestStoreURL_sameStore(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b storeURL
-		same bool
-	}{
-		{storeURL{"sqlite", "x/a.db"}, storeURL{"sqlite", "x/../x/a.db"}, true},
-		{storeURL{"sqlite", "a.db"}, storeURL{"sqlite", "b.db"}, false},
-		{storeURL{"sqlite", "a"}, storeURL{"file", "a"}, false},
-		{storeURL{"inmem", ""}, storeURL{"inmem", ""}, true},
-		{storeURL{"postgres", "postgres://a/b"}, storeURL{"postgres", "postgres://a/b"}, true},
-		{storeURL{"postgres", "postgres://a/b"}, storeURL{"postgres", "postgres://a/c"}, false},
-	} {
-		if got := c.a.same(c.b); got != c.same {
-			t.Errorf("%s and %s: same is %t", c.a, c.b, got)
-		}
-	}
-}
-
-func TestStoreSchemes_typos(t *testing.T) {
-	t.Parallel()
-	for typed, want := range map[string]string{
-		"sqlit": "sqlite", "sqllite": "sqlite", "SQLite": "sqlite", "postgre": "postgres", "postgress": "postgres", "postgresq": "postgres",
-		"fiel": "file", "inmen": "inmem", "mysql": "", "mongo": "", "https": "", "": "",
-	} {
-		if got := document.Nearest(typed, storeSchemes); got != want {
-			t.Errorf("%q is taken for %q, want %q", typed, got, want)
-		}
 	}
 }

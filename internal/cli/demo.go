@@ -9,13 +9,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/apikey"
 	"github.com/holdfast-dev/holdfast/internal/demo"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
 // chooseDemoStore keeps sample sessions out of the user's own store: they are in
 // memory unless the command line, and not only the environment, names a store.
 func (p *program) chooseDemoStore(cmd *cobra.Command, _ []string) error {
-	if !p.demo || cmd.Flags().Changed("store") {
+	if !p.Demo || cmd.Flags().Changed("store") {
 		return nil
 	}
 	return cmd.Flags().Set("store", "inmem:")
@@ -28,13 +29,13 @@ func (p *program) prepareDemo() (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.permissions.workspace, p.permissions.write = dir, true
+	p.Permissions.Workspace, p.Permissions.Write = dir, true
 	return func() { _ = os.RemoveAll(dir) }, nil
 }
 
 // fillDemo makes the sample sessions, with a key that ends with it, unless the
 // store has sessions already.
-func (p *program) fillDemo(ctx context.Context, e *env, keys *apikey.Keys, url string) (err error) {
+func (p *program) fillDemo(ctx context.Context, e *setup.Env, keys *apikey.Keys, url string) (err error) {
 	if page, err := e.List(ctx, store.Query{Limit: 1}); err != nil || len(page.Items) > 0 {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
 )
@@ -51,18 +53,17 @@ func (d *desk) program(in io.Reader) *program {
 	for name, value := range d.env {
 		environ = append(environ, name+"="+value)
 	}
-	p := &program{
-		in: newInput(in), out: newScreen(d.out), err: newScreen(d.err),
-		getenv: func(name string) string { return d.env[name] }, environ: environ, now: time.Now, redactor: newRedactor(),
-		interrupts: &interrupts{signals: d.signals, catch: func() {}, release: func() {}},
-		open: func(context.Context, storeURL) (store.Store, error) {
-			if d.open != nil {
-				return d.open(), nil
-			}
-			return d.store.Handle(), nil
-		},
+	p := &program{Setup: setup.New(&terminal.Console{
+		In: terminal.NewInput(in), Out: terminal.NewScreen(d.out), Err: terminal.NewScreen(d.err), Getenv: func(name string) string { return d.env[name] },
+		Redactor: terminal.NewRedactor(), Interrupts: terminal.NewInterrupts(d.signals),
+	}, environ, time.Now)}
+	p.Open = func(context.Context, setup.StoreURL) (store.Store, error) {
+		if d.open != nil {
+			return d.open(), nil
+		}
+		return d.store.Handle(), nil
 	}
-	p.in.terminal, p.out.terminal, p.err.terminal = d.person, d.screen, d.screen
+	p.In.Terminal, p.Out.Terminal, p.Err.Terminal = d.person, d.screen, d.screen
 	return p
 }
 

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
@@ -30,7 +31,7 @@ type storeHealth struct {
 	Warnings    []string                `json:"warnings"` // of settings that may cost data
 	Models      []string                `json:"models"`
 	Sandbox     sandboxHealth           `json:"sandbox"`
-	Build       build                   `json:"build"`
+	Build       setup.Build             `json:"build"`
 	*repairReport
 
 	kinds    map[string]session.Kind // of sessions that are not chats
@@ -63,8 +64,8 @@ database whose write-ahead log is damaged is opened without the commits that are
 --reindex it first rebuilds the index of words. With --session it looks at one session
 alone, which takes no time in a large store.`,
 	}
-	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-		done, err := p.repairStore(ctx, e, p.repair, reindex)
+	cmd.RunE = p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
+		done, err := p.repairStore(ctx, e, p.Repair, reindex)
 		if err != nil {
 			return err
 		}
@@ -73,42 +74,42 @@ alone, which takes no time in a large store.`,
 			return err
 		}
 		found.repairReport = done
-		if p.json {
-			err = p.printJSON(found)
+		if p.JSON {
+			err = p.PrintJSON(found)
 		} else {
-			err = p.out.print(p.healthText(found))
+			err = p.Out.Print(p.healthText(found))
 		}
 		return errors.Join(err, found.verdict())
 	})
-	cmd.Flags().BoolVar(&p.repair, "repair", false, "first repair what can be rebuilt from the log")
+	cmd.Flags().BoolVar(&p.Repair, "repair", false, "first repair what can be rebuilt from the log")
 	cmd.Flags().BoolVar(&reindex, "reindex", false, "first rebuild the index of words")
 	cmd.Flags().StringVar(&only, "session", "", "check this session alone: an id, the beginning of one or a name")
 	return cmd
 }
 
 // repairStore repairs and rebuilds as the flags say; nil: they say nothing.
-func (p *program) repairStore(ctx context.Context, e *env, repair, reindex bool) (*repairReport, error) {
+func (p *program) repairStore(ctx context.Context, e *setup.Env, repair, reindex bool) (*repairReport, error) {
 	if !repair && !reindex {
 		return nil, nil
 	}
-	doctor, ok := e.store.(store.Doctors)
+	doctor, ok := e.Store.(store.Doctors)
 	if !ok {
-		return nil, &session.UnsupportedError{Store: e.url.String(), Ability: "repairing and reindexing"}
+		return nil, &session.UnsupportedError{Store: e.URL.String(), Ability: "repairing and reindexing"}
 	}
 	done := &repairReport{Mended: []string{}}
 	if repair {
-		shown := p.progress("repairing", "step")
-		mended, err := doctor.Repair(ctx, shown.report)
-		shown.end()
+		shown := p.Progress("repairing", "step")
+		mended, err := doctor.Repair(ctx, shown.Report)
+		shown.End()
 		done.Mended = append(done.Mended, mended...)
 		if err != nil {
 			return done, errors.Join(err, p.printRepaired(mended))
 		}
 	}
 	if reindex {
-		shown := p.progress("reindexing", "step")
-		n, err := doctor.Reindex(ctx, shown.report)
-		shown.end()
+		shown := p.Progress("reindexing", "step")
+		n, err := doctor.Reindex(ctx, shown.Report)
+		shown.End()
 		if err != nil {
 			return done, errors.Join(err, p.printRepaired(done.Mended))
 		}
@@ -121,25 +122,25 @@ func (p *program) repairStore(ctx context.Context, e *env, repair, reindex bool)
 func (p *program) printRepaired(mended []string) error {
 	var b strings.Builder
 	for _, text := range mended {
-		fmt.Fprintf(&b, "mended       %s\n", oneLine(text))
+		fmt.Fprintf(&b, "mended       %s\n", terminal.OneLine(text))
 	}
-	if p.json {
+	if p.JSON {
 		return nil
 	}
-	return p.out.print(b.String())
+	return p.Out.Print(b.String())
 }
 
 // checkStore looks at everything, or at one session alone, and changes nothing.
-func (p *program) checkStore(ctx context.Context, e *env, only string) (storeHealth, error) {
+func (p *program) checkStore(ctx context.Context, e *setup.Env, only string) (storeHealth, error) {
 	found := storeHealth{
-		Store: e.url.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, SetAside: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{}, Warnings: []string{},
-		Models: p.reachable(e), Build: thisBuild(), kinds: map[string]session.Kind{},
+		Store: e.URL.String(), Statuses: map[session.Status]int{}, Interrupted: []string{}, SetAside: []string{}, Corrupt: []*session.CorruptError{}, Problems: []string{}, Warnings: []string{},
+		Models: p.reachable(e), Build: setup.ThisBuild(), kinds: map[string]session.Kind{},
 	}
 	status := sandbox.Probe()
 	found.Sandbox = sandboxHealth{Complete: status.Complete(), Missing: append([]string{}, status.Missing...)}
-	found.writeErr = e.url.writable()
+	found.writeErr = e.URL.Writable()
 	found.Writable = found.writeErr == nil
-	if warner, ok := e.store.(interface {
+	if warner, ok := e.Store.(interface {
 		Warnings(ctx context.Context) ([]string, error)
 	}); ok {
 		warnings, err := warner.Warnings(ctx)
@@ -149,13 +150,13 @@ func (p *program) checkStore(ctx context.Context, e *env, only string) (storeHea
 		found.Warnings = append(found.Warnings, warnings...)
 	}
 	if only != "" {
-		err := e.checkSession(ctx, only, &found)
+		err := checkSession(ctx, e, only, &found)
 		return found, err
 	}
-	if doctor, ok := e.store.(store.Doctors); ok {
-		shown := p.progress("checking", "step")
-		problems, err := doctor.Check(ctx, shown.report)
-		shown.end()
+	if doctor, ok := e.Store.(store.Doctors); ok {
+		shown := p.Progress("checking", "step")
+		problems, err := doctor.Check(ctx, shown.Report)
+		shown.End()
 		if err != nil {
 			return found, err
 		}
@@ -164,14 +165,14 @@ func (p *program) checkStore(ctx context.Context, e *env, only string) (storeHea
 	if err := p.checkSessions(ctx, e, &found); err != nil {
 		return found, err
 	}
-	tails, ok := e.store.(store.Tails)
+	tails, ok := e.Store.(store.Tails)
 	if !ok {
 		return found, nil
 	}
-	refs, err := tails.Interrupted(ctx, e.tenant)
+	refs, err := tails.Interrupted(ctx, e.Tenant)
 	for _, ref := range refs {
 		found.Interrupted = append(found.Interrupted, ref.ID)
-		s, err := e.store.Load(ctx, ref, true)
+		s, err := e.Store.Load(ctx, ref, true)
 		if err == nil && s.SetAside() {
 			found.SetAside = append(found.SetAside, ref.ID)
 		}
@@ -181,7 +182,7 @@ func (p *program) checkStore(ctx context.Context, e *env, only string) (storeHea
 
 // checkSession looks at one session, by a reference or, if that cannot be read,
 // by its whole id.
-func (e *env) checkSession(ctx context.Context, text string, found *storeHealth) error {
+func checkSession(ctx context.Context, e *setup.Env, text string, found *storeHealth) error {
 	i, err := e.Resolve(ctx, text)
 	switch {
 	case errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNotFound) && session.CheckID(text) == nil:
@@ -189,8 +190,8 @@ func (e *env) checkSession(ctx context.Context, text string, found *storeHealth)
 	case err != nil:
 		return err
 	}
-	r := store.Ref{Tenant: e.tenant, ID: i.ID}
-	_, err = e.store.Load(ctx, r, true)
+	r := store.Ref{Tenant: e.Tenant, ID: i.ID}
+	_, err = e.Store.Load(ctx, r, true)
 	if errors.Is(err, session.ErrNotFound) {
 		return err
 	}
@@ -198,10 +199,10 @@ func (e *env) checkSession(ctx context.Context, text string, found *storeHealth)
 	if i.Status != "" {
 		found.Statuses[i.Status] = 1
 	}
-	if corrupt := e.findCorrupt(ctx, i.ID); corrupt != nil {
+	if corrupt := e.FindCorrupt(ctx, i.ID); corrupt != nil {
 		found.Corrupt = append(found.Corrupt, corrupt)
 	}
-	if doctor, ok := e.store.(store.Doctors); ok {
+	if doctor, ok := e.Store.(store.Doctors); ok {
 		problems, err := doctor.CheckSession(ctx, r)
 		if err != nil {
 			return err
@@ -212,9 +213,9 @@ func (e *env) checkSession(ctx context.Context, text string, found *storeHealth)
 }
 
 // checkSessions loads every session of the tenant.
-func (p *program) checkSessions(ctx context.Context, e *env, found *storeHealth) error {
-	shown := p.progress("reading", "session")
-	defer shown.end()
+func (p *program) checkSessions(ctx context.Context, e *setup.Env, found *storeHealth) error {
+	shown := p.Progress("reading", "session")
+	defer shown.End()
 	q := store.Query{Kinds: session.Kinds(), IncludeDeleted: true, Order: store.IDAsc, Limit: 1000}
 	for {
 		page, err := e.List(ctx, q)
@@ -227,10 +228,10 @@ func (p *program) checkSessions(ctx context.Context, e *env, found *storeHealth)
 			if i.Kind != session.KindChat {
 				found.kinds[i.ID] = i.Kind
 			}
-			if err := e.findCorrupt(ctx, i.ID); err != nil {
+			if err := e.FindCorrupt(ctx, i.ID); err != nil {
 				found.Corrupt = append(found.Corrupt, err)
 			}
-			shown.report(found.Sessions, 0)
+			shown.Report(found.Sessions, 0)
 		}
 		if q.Cursor == "" {
 			found.Corrupt = append(found.Corrupt, page.Corrupt...)
@@ -241,40 +242,6 @@ func (p *program) checkSessions(ctx context.Context, e *env, found *storeHealth)
 	}
 }
 
-// findCorrupt loads a session, tail included: a header alone says little.
-func (e *env) findCorrupt(ctx context.Context, id string) *session.CorruptError {
-	_, err := e.store.Load(ctx, store.Ref{Tenant: e.tenant, ID: id}, true)
-	var corrupt *session.CorruptError
-	switch {
-	case errors.As(err, &corrupt):
-		return corrupt
-	case err != nil && !errors.Is(err, session.ErrNotFound): // removed meanwhile
-		return &session.CorruptError{ID: id, Reason: err.Error()}
-	}
-	return nil
-}
-
-// writable tries whether a file can be made where the store keeps its own.
-func (u storeURL) writable() error {
-	dir := u.path
-	switch u.scheme {
-	case "file":
-	case "sqlite":
-		dir = filepath.Dir(u.path)
-	default:
-		return nil
-	}
-	f, err := os.CreateTemp(dir, ".doctor-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(make([]byte, 4096)) // a full disk still takes an empty file
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close(), os.Remove(f.Name()))
-}
-
 // verdict returns the error of a store that is not well. Interrupted sessions are
 // no illness.
 func (found storeHealth) verdict() error {
@@ -282,37 +249,37 @@ func (found storeHealth) verdict() error {
 	case found.writeErr != nil:
 		return fmt.Errorf("the store cannot be written: %w", found.writeErr)
 	case len(found.Problems) > 0:
-		return fmt.Errorf("the store has %s: %w", countOf(len(found.Problems), "problem"), session.ErrCorrupt)
+		return fmt.Errorf("the store has %s: %w", terminal.CountOf(len(found.Problems), "problem"), session.ErrCorrupt)
 	case len(found.Corrupt) > 0:
-		return fmt.Errorf("%s cannot be read: %w", countOf(len(found.Corrupt), "session"), session.ErrCorrupt)
+		return fmt.Errorf("%s cannot be read: %w", terminal.CountOf(len(found.Corrupt), "session"), session.ErrCorrupt)
 	}
 	return nil
 }
 
 func (p *program) healthText(found storeHealth) string {
 	var b strings.Builder
-	line := func(c colour, key, format string, args ...any) {
-		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, fmt.Sprintf("%-12s", key)), p.out.paint(c, oneLine(fmt.Sprintf(format, args...))))
+	line := func(c terminal.Colour, key, format string, args ...any) {
+		fmt.Fprintf(&b, "%s %s\n", p.Out.Paint(terminal.Dim, fmt.Sprintf("%-12s", key)), p.Out.Paint(c, terminal.OneLine(fmt.Sprintf(format, args...))))
 	}
-	line(plain, "program", "%s", found.Build)
-	line(plain, "store", "%s", found.Store)
+	line(terminal.Plain, "program", "%s", found.Build)
+	line(terminal.Plain, "store", "%s", found.Store)
 	if found.Writable {
-		line(green, "writable", "yes")
+		line(terminal.Green, "writable", "yes")
 	} else {
-		line(red, "writable", "no: %v", found.writeErr)
+		line(terminal.Red, "writable", "no: %v", found.writeErr)
 	}
 	models := strings.Join(found.Models, ", ")
 	if len(found.Models) == 1 {
 		models += " (no provider is configured)"
 	}
-	line(plain, "models", "%s", models)
+	line(terminal.Plain, "models", "%s", models)
 	switch missing := strings.Join(found.Sandbox.Missing, "; "); {
 	case missing == "":
-		line(green, "sandbox", "complete")
+		line(terminal.Green, "sandbox", "complete")
 	case found.Sandbox.Complete:
-		line(green, "sandbox", "holds, but %s", missing)
+		line(terminal.Green, "sandbox", "holds, but %s", missing)
 	default:
-		line(yellow, "sandbox", "%s", missing)
+		line(terminal.Yellow, "sandbox", "%s", missing)
 	}
 	var counts []string
 	for _, status := range session.Statuses() {
@@ -320,36 +287,36 @@ func (p *program) healthText(found storeHealth) string {
 			counts = append(counts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
-	line(plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
+	line(terminal.Plain, "sessions", "%d %s", found.Sessions, parenthesised(counts))
 	if found.repairReport != nil {
 		for _, text := range found.Mended {
-			line(green, "mended", "%s", text)
+			line(terminal.Green, "mended", "%s", text)
 		}
 		if found.Reindexed != nil {
-			line(green, "reindexed", "%d entries", *found.Reindexed)
+			line(terminal.Green, "reindexed", "%d entries", *found.Reindexed)
 		}
 	}
 	for _, id := range found.Interrupted {
 		if slices.Contains(found.SetAside, id) {
-			line(yellow, "set aside", "%s · recovered too often without an end; continue with: holdfast sessions retry %s", id, shortID(id))
+			line(terminal.Yellow, "set aside", "%s · recovered too often without an end; continue with: holdfast sessions retry %s", id, display.ShortID(id))
 			continue
 		}
-		line(yellow, "interrupted", "%s · continue with: %s", id, continueCommand(found.kinds[id], id))
+		line(terminal.Yellow, "interrupted", "%s · continue with: %s", id, display.ContinueCommand(found.kinds[id], id))
 	}
 	for _, text := range found.Warnings {
-		line(yellow, "warning", "%s", text)
+		line(terminal.Yellow, "warning", "%s", text)
 	}
 	for _, text := range found.Problems {
-		line(red, "problem", "%s", text)
+		line(terminal.Red, "problem", "%s", text)
 	}
 	if len(found.Problems) > 0 && found.repairReport == nil {
-		line(dim, "", "mend what can be built anew from the log with: holdfast doctor --repair")
+		line(terminal.Dim, "", "mend what can be built anew from the log with: holdfast doctor --repair")
 	}
 	for _, c := range found.Corrupt {
-		line(red, "corrupt", "%v", c)
+		line(terminal.Red, "corrupt", "%v", c)
 	}
 	if len(found.Corrupt) > 0 {
-		line(dim, "", "repair the file from a backup, or give it up with: holdfast sessions purge ID")
+		line(terminal.Dim, "", "repair the file from a backup, or give it up with: holdfast sessions purge ID")
 	}
 	return b.String()
 }
@@ -363,9 +330,9 @@ func parenthesised(words []string) string {
 
 // reachable returns which models can be named here: the one built in, and any of
 // the providers that are set up.
-func (p *program) reachable(e *env) []string {
+func (p *program) reachable(e *setup.Env) []string {
 	models := []string{offline.Name}
-	for _, provider := range p.usableProviders(e.models.providers.Catalog) {
+	for _, provider := range p.UsableProviders(e.Models.Providers.Catalog) {
 		models = append(models, provider+"/MODEL")
 	}
 	return models

@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/inmem"
@@ -137,12 +140,12 @@ func TestDoctor_opensADatabaseWithADamagedLogOnlyToRepairIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := newTranscript()
-	p := &program{err: newScreen(told)}
-	if _, err := p.openStore(t.Context(), storeURL{scheme: "sqlite", path: path}); !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "doctor --repair") {
+	p := setup.New(&terminal.Console{Err: terminal.NewScreen(told)}, nil, time.Now)
+	if _, err := p.Open(t.Context(), setup.StoreURL{Scheme: "sqlite", Path: path}); !errors.Is(err, session.ErrCorrupt) || !strings.Contains(err.Error(), "doctor --repair") {
 		t.Errorf("open: %v, want what to do about the damaged log", err)
 	}
-	p.repair = true
-	repaired, err := p.openStore(t.Context(), storeURL{scheme: "sqlite", path: path})
+	p.Repair = true
+	repaired, err := p.Open(t.Context(), setup.StoreURL{Scheme: "sqlite", Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
@@ -34,9 +35,9 @@ var outcomes = []struct {
 	kind string // as JSON names it
 	code int
 }{
-	{errReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
+	{terminal.ErrReaderGone, "", exitOK}, // `holdfast … | head`: nobody is left to tell
 	{errUsage, "UsageError", exitUsage},
-	{errDeclined, "CancelledError", exitCancelled},
+	{terminal.ErrDeclined, "CancelledError", exitCancelled},
 	{errQuestionPrinted, "WaitingError", exitWaiting},
 	{errWaiting, "WaitingError", exitWaiting},
 	{session.ErrPanic, "PanicError", exitBug},
@@ -146,8 +147,6 @@ var (
 	errUsage           = errors.New("usage")
 	errQuestionPrinted = errors.New("a person is asked")
 	errWaiting         = errors.New("calls wait for responses")
-	errDeclined        = errors.New("nothing was done: not confirmed")
-	errReaderGone      = errors.New("the reader of the output is gone")
 	errPartial         = errors.New("only part done")
 	errModel           = errors.New("the model failed")
 )

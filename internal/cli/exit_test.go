@@ -9,8 +9,11 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
@@ -25,7 +28,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		kind string
 	}{
 		{nil, 0, ""},
-		{errReaderGone, 0, ""},
+		{terminal.ErrReaderGone, 0, ""},
 		{&usageError{err: cause}, 2, "UsageError"},
 		{&session.InvalidError{}, 2, "InvalidError"},
 		{&session.HookError{Err: cause}, 2, "HookError"},
@@ -82,7 +85,7 @@ func TestOutcome_everyErrorHasItsCode(t *testing.T) {
 		{stop(session.StopUserRequested), 22, "StoppedError"},
 		{stop(session.StopRequested), 22, "StoppedError"},
 		{context.Canceled, 22, "CancelledError"},
-		{errDeclined, 22, "CancelledError"},
+		{terminal.ErrDeclined, 22, "CancelledError"},
 		{&session.PanicError{Where: "here", Value: session.NotFound("x")}, 70, "PanicError"},
 	} {
 		all := []error{c.err, wrapped(c.err)}
@@ -122,9 +125,9 @@ func TestRun_panicIsABugOfOurs(t *testing.T) {
 	t.Parallel()
 	for _, debug := range []string{"", "1"} {
 		var out, errs bytes.Buffer
-		p := &program{
-			in: newInput(strings.NewReader("")), out: newScreen(&out), err: newScreen(&errs),
-			getenv: func(name string) string {
+		p := &program{Setup: setup.New(&terminal.Console{
+			In: terminal.NewInput(strings.NewReader("")), Out: terminal.NewScreen(&out), Err: terminal.NewScreen(&errs),
+			Getenv: func(name string) string {
 				switch name {
 				case "HOLDFAST_DEBUG":
 					return debug
@@ -133,7 +136,7 @@ func TestRun_panicIsABugOfOurs(t *testing.T) {
 				}
 				return ""
 			},
-		}
+		}, nil, time.Now)}
 		if code := p.run([]string{"version"}); code != exitBug {
 			t.Errorf("exit code %d, want %d", code, exitBug)
 		}

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -25,7 +27,7 @@ a version: continue it first; a warning says so.
 With --format strands a workflow run becomes a directory below --out as strands-cli keeps
 it, which can list, show and resume it; "sessions import" reads it back.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 		switch {
 		case format != "json" && format != "strands":
 			return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("%q is not json or strands", format)}
@@ -45,7 +47,7 @@ it, which can list, show and resume it; "sessions import" reads it back.`,
 		if !cmd.Flags().Changed("at") {
 			p.warnOfTail(ctx, e, i.ID)
 		}
-		return p.printJSON(s)
+		return p.PrintJSON(s)
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "as it was at `VERSION` (needs a store with a log)")
 	cmd.Flags().StringVar(&format, "format", "json", "`FORMAT` of the export: json, or strands for a workflow run")
@@ -54,21 +56,21 @@ it, which can list, show and resume it; "sessions import" reads it back.`,
 }
 
 // exportDir writes a run as another program keeps it, and prints where.
-func (p *program) exportDir(ctx context.Context, e *env, i session.Info, dir string, at int64) error {
+func (p *program) exportDir(ctx context.Context, e *setup.Env, i session.Info, dir string, at int64) error {
 	if i.Kind != session.KindWorkflow {
-		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
+		return &session.InvalidError{Field: "format", Reason: fmt.Sprintf("session %s is not a workflow run", display.ShortID(i.ID))}
 	}
 	made, err := strands.Export(ctx, e, i.ID, dir, strands.ExportOptions{At: at})
 	if err != nil {
 		return err
 	}
-	return p.out.print(string(made) + "\n")
+	return p.Out.Print(string(made) + "\n")
 }
 
 // warnOfTail says that a document lacks what an interrupted turn has written.
-func (p *program) warnOfTail(ctx context.Context, e *env, id string) {
+func (p *program) warnOfTail(ctx context.Context, e *setup.Env, id string) {
 	s, err := e.Get(ctx, id, holdfast.WithTail())
 	if err == nil && s.HasTail() {
-		p.err.warn("the session was interrupted: the document lacks what its turn wrote since version %d; continue it with: holdfast send %s --continue", s.Version(), shortID(id))
+		p.Err.Warn("the session was interrupted: the document lacks what its turn wrote since version %d; continue it with: holdfast send %s --continue", s.Version(), display.ShortID(id))
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 )
 
 // RunAgainstServer is Run, but the sessions are on a server that this process
@@ -41,20 +44,20 @@ func RunAgainstServer(args []string, in io.Reader, out, errs io.Writer) int {
 // splitCommandLine returns what of a command line is for the server, and the
 // rest. It is false for a command that does not work against one.
 func splitCommandLine(args []string) (forServer, forCommand []string, ok bool) {
-	p := &program{in: newInput(bytes.NewReader(nil)), out: newScreen(io.Discard), err: newScreen(io.Discard), getenv: os.Getenv}
+	p := &program{Setup: setup.New(&terminal.Console{In: terminal.NewInput(bytes.NewReader(nil)), Out: terminal.NewScreen(io.Discard), Err: terminal.NewScreen(io.Discard), Getenv: os.Getenv}, nil, time.Now)}
 	root := p.root()
 	root.InitDefaultHelpFlag()
 	cmd, rest, err := root.Find(args)
 	if err != nil || !cmd.Runnable() || cmd.HasSubCommands() && cmd.Name() != "pending" {
 		return nil, nil, false
 	}
-	if p.command = cmd; p.checkAgainstServer("x") != nil || cmd.ParseFlags(rest) != nil || cmd.Flags().Changed("help") || cmd.Flags().Changed("server") {
+	if p.Command = cmd; p.CheckAgainstServer("x") != nil || cmd.ParseFlags(rest) != nil || cmd.Flags().Changed("help") || cmd.Flags().Changed("server") {
 		return nil, nil, false
 	}
 	forCommand = strings.Fields(strings.TrimPrefix(cmd.CommandPath(), "holdfast"))
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		to := &forCommand
-		if f.Name == "store" || slices.Contains(hereFlags, f.Name) {
+		if f.Name == "store" || slices.Contains(setup.HereFlags, f.Name) {
 			to = &forServer
 		}
 		values := []string{f.Value.String()}
@@ -97,11 +100,10 @@ func startStoryServer(args []string) (url, key string, stop func() int) {
 	}
 	told, tell := io.Pipe()
 	signals := make(chan os.Signal, 1)
-	p := &program{
-		in: newInput(bytes.NewReader(nil)), out: newScreen(io.Discard), err: newScreen(tell), getenv: os.Getenv, environ: os.Environ(), now: time.Now,
-		interrupts: &interrupts{signals: signals, catch: func() {}, release: func() {}}, redactor: newRedactor(),
-	}
-	p.open = p.openStore
+	p := &program{Setup: setup.New(&terminal.Console{
+		In: terminal.NewInput(bytes.NewReader(nil)), Out: terminal.NewScreen(io.Discard), Err: terminal.NewScreen(tell), Getenv: os.Getenv,
+		Interrupts: terminal.NewInterrupts(signals), Redactor: terminal.NewRedactor(),
+	}, os.Environ(), time.Now)}
 	args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, "--tenant=") })
 	ended := make(chan int, 1)
 	go func() {

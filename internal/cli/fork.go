@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 )
@@ -22,7 +24,7 @@ func (p *program) forkCommand() *cobra.Command {
 		Use: "fork REF", Short: "start a new session with the same history", Args: cobra.ExactArgs(1),
 		Long: "Start a new session with the same history, up to a version. The two never affect\neach other again. With --json: the header of the new one.\n\nA fork of a workflow run may have other variables (--set), which what is still to be done\nuses, and other answers of units (--output): what came after those is done again.",
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 		if len(set)+len(outputs) > 0 {
 			return p.forkRun(ctx, e, i, workflow.ForkOptions{At: at, Name: name}, set, outputs)
 		}
@@ -38,7 +40,7 @@ func (p *program) forkCommand() *cobra.Command {
 			return err
 		}
 		made := child.Info()
-		return p.printResult(made, "forked %s at version %d: the new session is %s", title(i), made.Fork.Version, title(made))
+		return p.PrintResult(made, "forked %s at version %d: the new session is %s", display.Title(i), made.Fork.Version, display.Title(made))
 	})
 	cmd.Flags().Int64Var(&at, "at", 0, "`VERSION` to fork (default the last one)")
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the new session")
@@ -48,9 +50,9 @@ func (p *program) forkCommand() *cobra.Command {
 }
 
 // forkRun forks a workflow run with other variables and answers.
-func (p *program) forkRun(ctx context.Context, e *env, i session.Info, o workflow.ForkOptions, set, outputs []string) error {
+func (p *program) forkRun(ctx context.Context, e *setup.Env, i session.Info, o workflow.ForkOptions, set, outputs []string) error {
 	if i.Kind != session.KindWorkflow {
-		return &session.InvalidError{Field: "set", Reason: fmt.Sprintf("session %s is not a workflow run; --set and --output are for those", shortID(i.ID))}
+		return &session.InvalidError{Field: "set", Reason: fmt.Sprintf("session %s is not a workflow run; --set and --output are for those", display.ShortID(i.ID))}
 	}
 	var err error
 	if o.Variables, err = parseVariables(set); err != nil {
@@ -64,10 +66,10 @@ func (p *program) forkRun(ctx context.Context, e *env, i session.Info, o workflo
 		}
 		o.Outputs[unit] = text
 	}
-	child, err := e.forkRun(ctx, i.ID, o)
+	child, err := e.ForkRun(ctx, i.ID, o)
 	if err != nil {
 		return err
 	}
 	made := child.Info()
-	return p.printResult(made, "forked %s at version %d: the new session is %s; go on with: %s", title(i), made.Fork.Version, title(made), p.nextRun(made.ID))
+	return p.PrintResult(made, "forked %s at version %d: the new session is %s; go on with: %s", display.Title(i), made.Fork.Version, display.Title(made), p.nextRun(made.ID))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/interop/instructor"
 	"github.com/holdfast-dev/holdfast/interop/strands"
 	"github.com/holdfast-dev/holdfast/session"
@@ -22,11 +23,11 @@ instructor-php, whose credentials are never taken over. A directory is that of a
 strands-cli, which "holdfast run --resume" then continues. What the session was allowed is not
 taken over, and its approvals are asked for again. What was left out is listed on standard
 error. With --json: the header.`,
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 			if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
 				return p.importDir(ctx, e, args[0], newID)
 			}
-			data, err := p.readFile(ctx, args[0])
+			data, err := p.ReadFile(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -34,7 +35,7 @@ error. With --json: the header.`,
 			if newID {
 				id = uuid.NewString()
 			}
-			s, report, err := p.parseSession(data, id, e.tenant)
+			s, report, err := p.parseSession(data, id, e.Tenant)
 			if err != nil {
 				return err
 			}
@@ -50,8 +51,8 @@ error. With --json: the header.`,
 }
 
 // importDir stores the run that another program keeps in a directory.
-func (p *program) importDir(ctx context.Context, e *env, dir string, newID bool) error {
-	o := strands.ImportOptions{Tenant: e.tenant}
+func (p *program) importDir(ctx context.Context, e *setup.Env, dir string, newID bool) error {
+	o := strands.ImportOptions{Tenant: e.Tenant}
 	if newID {
 		o.ID = uuid.NewString()
 	}
@@ -60,7 +61,7 @@ func (p *program) importDir(ctx context.Context, e *env, dir string, newID bool)
 		return err
 	}
 	for _, note := range notes {
-		p.err.status("note: %s", note)
+		p.Err.Status("note: %s", note)
 	}
 	i, err := e.Info(ctx, id)
 	if err != nil {
@@ -75,7 +76,7 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 	agentID := uuid.NewString()
 	if instructor.Detect(data) {
 		return instructor.Import(data, instructor.Options{
-			NewID: id, AgentID: agentID, Tenant: tenant, Now: p.now(), NewMessageID: uuid.NewString,
+			NewID: id, AgentID: agentID, Tenant: tenant, Now: p.Now(), NewMessageID: uuid.NewString,
 		})
 	}
 	document, err := file.Document(data)
@@ -86,7 +87,7 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 	if err != nil {
 		return session.Session{}, instructor.Report{}, err
 	}
-	if s, err = s.Imported(id, agentID, tenant, session.SessionImported{Format: session.Format}, p.now()); err != nil {
+	if s, err = s.Imported(id, agentID, tenant, session.SessionImported{Format: session.Format}, p.Now()); err != nil {
 		return s, instructor.Report{}, err
 	}
 	var report instructor.Report
@@ -101,21 +102,21 @@ func (p *program) parseSession(data []byte, id, tenant string) (session.Session,
 // printImportReport says what an import left out, changed or will need.
 func (p *program) printImportReport(r instructor.Report) {
 	for _, path := range r.Dropped {
-		p.err.status("left out: %s", path)
+		p.Err.Status("left out: %s", path)
 	}
 	for _, path := range r.Unknown {
-		p.err.status("not known, left out: %s", path)
+		p.Err.Status("not known, left out: %s", path)
 	}
 	for _, n := range r.Renamed {
-		p.err.status("renamed: %s %q is now %q", n.Path, n.From, n.To)
+		p.Err.Status("renamed: %s %q is now %q", n.Path, n.From, n.To)
 	}
 	for _, note := range r.Notes {
-		p.err.status("note: %s", note)
+		p.Err.Status("note: %s", note)
 	}
 	for _, model := range r.Models {
-		p.err.status("it needs the model %s", model)
+		p.Err.Status("it needs the model %s", model)
 	}
 	for _, tool := range r.Tools {
-		p.err.status("it needs the tool %s", tool)
+		p.Err.Status("it needs the tool %s", tool)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -24,11 +26,11 @@ type keys interface {
 	Revoke(ctx context.Context, tenant, id, actor string) (apikey.Key, error)
 }
 
-func (p *program) keys(e *env) keys {
-	if e.server != nil {
-		return e.server.Keys()
+func (p *program) keys(e *setup.Env) keys {
+	if e.Server != nil {
+		return e.Server.Keys()
 	}
-	return apikey.New(e.rt, p.now)
+	return apikey.New(e.Runtime, p.Now)
 }
 
 func (p *program) keysCreateCommand() *cobra.Command {
@@ -49,9 +51,9 @@ hash of it is stored. Scopes:
   admin    everything, keys included
 
 With --json: the key with its secret.`,
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			want := want
-			want.Tenant, want.UserID = e.tenant, p.user
+			want.Tenant, want.UserID = e.Tenant, p.User
 			for _, s := range scopes {
 				want.Scopes = append(want.Scopes, apikey.Scope(s))
 			}
@@ -59,17 +61,17 @@ With --json: the key with its secret.`,
 				return &session.InvalidError{Field: "expires", Reason: "is negative"}
 			}
 			if expires > 0 {
-				at := p.now().Add(expires).UTC()
+				at := p.Now().Add(expires).UTC()
 				want.ExpiresAt = &at
 			}
 			key, secret, err := p.keys(e).Create(ctx, want, "cli")
 			if err != nil {
 				return err
 			}
-			if !p.json {
-				p.err.status("key %s of tenant %s: %s", key.ID, key.Tenant, joinScopes(key.Scopes))
+			if !p.JSON {
+				p.Err.Status("key %s of tenant %s: %s", key.ID, key.Tenant, joinScopes(key.Scopes))
 			}
-			return p.printResult(struct {
+			return p.PrintResult(struct {
 				apikey.Key
 				Secret string `json:"secret"`
 			}{key, secret}, "%s", secret)
@@ -78,7 +80,7 @@ With --json: the key with its secret.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&scopes, "scope", []string{"read", "write"}, "what the key permits: `SCOPE` is read, write, approve, metrics or admin")
 	f.StringVar(&want.Label, "label", "", "a `TEXT` to tell keys apart")
-	f.StringVar(&p.user, "user", "", "requests with the key act for the user `NAME`")
+	f.StringVar(&p.User, "user", "", "requests with the key act for the user `NAME`")
 	f.DurationVar(&expires, "expires", 0, "how long the key is valid, such as 720h (default: until it is revoked)")
 	return cmd
 }
@@ -87,9 +89,9 @@ func (p *program) keysListCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list the keys of a tenant", Args: cobra.NoArgs,
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-			tenant := e.tenant
-			if err := e.checkHere("a list of the keys of all tenants"); all && err != nil {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
+			tenant := e.Tenant
+			if err := e.CheckHere("a list of the keys of all tenants"); all && err != nil {
 				return err
 			}
 			if all {
@@ -107,18 +109,18 @@ func (p *program) keysListCommand() *cobra.Command {
 }
 
 func (p *program) printKeys(list []apikey.Key) error {
-	if p.json {
-		return p.printJSON(list)
+	if p.JSON {
+		return p.PrintJSON(list)
 	}
 	if len(list) == 0 {
-		p.err.status("there is no key; make one with: holdfast keys create")
+		p.Err.Status("there is no key; make one with: holdfast keys create")
 		return nil
 	}
-	t := table{head: []string{"ID", "TENANT", "USER", "SCOPES", "LABEL", "CREATED", "STATE"}, flex: 4}
+	t := terminal.Table{Head: []string{"ID", "TENANT", "USER", "SCOPES", "LABEL", "CREATED", "STATE"}, Flex: 4}
 	for _, k := range list {
-		t.add(cell{k.ID, cyan}, cell{k.Tenant, plain}, cell{oneLine(k.UserID), plain}, cell{joinScopes(k.Scopes), plain}, cell{oneLine(k.Label), plain}, cell{ago(k.CreatedAt, p.now()), dim}, cell{keyState(k, p.now()), plain})
+		t.Add(terminal.Styled(k.ID, terminal.Cyan), terminal.Styled(k.Tenant, terminal.Plain), terminal.Styled(terminal.OneLine(k.UserID), terminal.Plain), terminal.Styled(joinScopes(k.Scopes), terminal.Plain), terminal.Styled(terminal.OneLine(k.Label), terminal.Plain), terminal.Styled(terminal.Ago(k.CreatedAt, p.Now()), terminal.Dim), terminal.Styled(keyState(k, p.Now()), terminal.Plain))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
 func keyState(k apikey.Key, now time.Time) string {
@@ -144,12 +146,12 @@ func joinScopes(scopes []apikey.Scope) string {
 func (p *program) keysRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "end a key; servers refuse it within a second", Args: cobra.ExactArgs(1),
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			key, err := p.keys(e).Revoke(ctx, e.tenant, args[0], "cli")
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
+			key, err := p.keys(e).Revoke(ctx, e.Tenant, args[0], "cli")
 			if err != nil {
 				return err
 			}
-			return p.printResult(key, "revoked %s", key.ID)
+			return p.PrintResult(key, "revoked %s", key.ID)
 		}),
 	}
 }

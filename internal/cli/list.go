@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/task"
@@ -26,9 +29,9 @@ func (p *program) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list sessions, the last used first", Args: cobra.NoArgs,
 		Long: "List sessions, the last used first. With --json: an array of headers.",
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			q := q
-			keep, err := queryByStatus(&q, statuses, e.interrupted(ctx))
+			keep, err := queryByStatus(&q, statuses, e.Interrupted(ctx))
 			if err != nil {
 				return err
 			}
@@ -42,7 +45,7 @@ func (p *program) listCommand() *cobra.Command {
 				}
 				q.ParentID = info.ID
 			}
-			page, err := e.listKept(ctx, q, keep)
+			page, err := e.ListKept(ctx, q, keep)
 			if err != nil {
 				return err
 			}
@@ -109,56 +112,19 @@ func queryByStatus(q *store.Query, statuses []string, interrupted func(session.I
 		if i.Task != nil && interrupted(i) {
 			return slices.Contains(statuses, task.Interrupted)
 		}
-		return slices.Contains(statuses, statusOf(i)) || i.Status == session.Suspended && slices.Contains(statuses, string(i.Status))
+		return slices.Contains(statuses, display.StatusOf(i)) || i.Status == session.Suspended && slices.Contains(statuses, string(i.Status))
 	}, nil
 }
 
-// statusOf returns the status that listings show: a run's or a task's own.
-func statusOf(i session.Info) string {
-	switch {
-	case i.Status == session.Deleted:
-	case i.Workflow != nil:
-		return i.Workflow.Status
-	case i.Task != nil:
-		return task.Canonical(*i.Task)
-	}
-	return string(i.Status)
-}
-
-// listKept returns a page of the sessions that keep lets through. It asks for no more
-// at a time than have room on the page, so that the next one begins after it.
-func (e *env) listKept(ctx context.Context, q store.Query, keep func(session.Info) bool) (store.Page, error) {
-	if keep == nil {
-		return e.List(ctx, q)
-	}
-	q, _, err := q.Check()
-	if err != nil {
-		return store.Page{}, err
-	}
-	found, most := session.Infos{}, q.Limit
-	for {
-		q.Limit = most - len(found)
-		page, err := e.List(ctx, q)
-		if err != nil {
-			return page, err
-		}
-		found = append(found, slices.DeleteFunc(page.Items, func(i session.Info) bool { return !keep(i) })...)
-		if page.Items = found; page.Next == "" || len(found) == most {
-			return page, nil
-		}
-		q.Cursor = page.Next
-	}
-}
-
-func (p *program) printPage(ctx context.Context, e *env, page store.Page) error {
+func (p *program) printPage(ctx context.Context, e *setup.Env, page store.Page) error {
 	if err := p.printInfos(ctx, e, page.Items); err != nil {
 		return err
 	}
-	if len(page.Items) == 0 && !p.json && len(page.Corrupt) == 0 {
-		p.err.status("no sessions here; start one with: holdfast chat")
+	if len(page.Items) == 0 && !p.JSON && len(page.Corrupt) == 0 {
+		p.Err.Status("no sessions here; start one with: holdfast chat")
 	}
 	for _, c := range page.Corrupt {
-		p.warnEarly("%v", c)
+		p.WarnEarly("%v", c)
 	}
 	p.printNext(page.Next)
 	return nil
@@ -168,59 +134,39 @@ func (p *program) printPage(ctx context.Context, e *env, page store.Page) error 
 func (p *program) printNext(cursor string) {
 	switch {
 	case cursor == "":
-	case p.json:
-		p.errJSON(map[string]string{"next": cursor})
+	case p.JSON:
+		p.ErrJSON(map[string]string{"next": cursor})
 	default:
-		p.err.status("there are more sessions; next page: --cursor %s", cursor)
-	}
-}
-
-// errJSON prints a line of JSON beside the result.
-func (p *program) errJSON(v any) {
-	if raw, err := session.JSON(v); err == nil {
-		fmt.Fprintf(p.err, "%s\n", raw)
-	}
-}
-
-// interrupted reports the runs and tasks that say they run while nobody works
-// on them.
-func (e *env) interrupted(ctx context.Context) func(session.Info) bool {
-	return func(i session.Info) bool {
-		status := statusOf(i)
-		if (i.Workflow == nil || status != string(workflow.StatusRunning)) && (i.Task == nil || status != task.Executing && status != task.Planning) {
-			return false
-		}
-		_, live, err := e.Holder(ctx, i.ID)
-		return err == nil && !live
+		p.Err.Status("there are more sessions; next page: --cursor %s", cursor)
 	}
 }
 
 // printInfos prints a table of sessions, or their headers.
-func (p *program) printInfos(ctx context.Context, e *env, infos session.Infos) error {
-	if p.json {
-		return p.printJSON(infos)
+func (p *program) printInfos(ctx context.Context, e *setup.Env, infos session.Infos) error {
+	if p.JSON {
+		return p.PrintJSON(infos)
 	}
 	if len(infos) == 0 {
 		return nil
 	}
-	interrupted := e.interrupted(ctx)
-	t := table{head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, flex: 2}
+	interrupted := e.Interrupted(ctx)
+	t := terminal.Table{Head: []string{"ID", "KIND", "NAME", "AGENT", "STATUS", "VER", "MSGS", "UPDATED"}, Flex: 2}
 	jobs := slices.ContainsFunc(infos, func(i session.Info) bool { return i.Workflow != nil || i.Task != nil })
 	if jobs {
-		t.head = slices.Insert(t.head, 5, "PROGRESS", "COST")
+		t.Head = slices.Insert(t.Head, 5, "PROGRESS", "COST")
 	}
 	for _, i := range infos {
-		status, name := cell{statusOf(i), statusColour(i.Status)}, i.Name
+		status, name := terminal.Styled(display.StatusOf(i), display.StatusColour(i.Status)), i.Name
 		switch {
 		case i.Status == session.Deleted:
 		case i.Workflow != nil:
-			status = cell{runStatus(i.Workflow.Status, !interrupted(i)), runColour(workflow.Status(i.Workflow.Status))}
+			status = terminal.Styled(display.RunStatus(i.Workflow.Status, !interrupted(i)), display.RunColour(workflow.Status(i.Workflow.Status)))
 		case i.Task != nil:
 			row := *i.Task
 			if interrupted(i) {
 				row.Status = task.Interrupted
 			}
-			status = cell{task.Canonical(row), taskColour(task.Row{TaskRow: row})}
+			status = terminal.Styled(task.Canonical(row), display.TaskColour(task.Row{TaskRow: row}))
 		}
 		kind, agent := string(i.Kind), i.AgentName
 		if i.Task != nil {
@@ -229,63 +175,18 @@ func (p *program) printInfos(ctx context.Context, e *env, infos session.Infos) e
 		if i.Workflow != nil { // a run has several agents, in a pattern
 			name, kind, agent = cmp.Or(name, i.Workflow.Name), kind+" "+i.Workflow.Pattern, ""
 		}
-		shown := cell{oneLine(name), bold}
+		shown := terminal.Styled(terminal.OneLine(name), terminal.Bold)
 		if name == "" {
-			shown = cell{e.titleOf(ctx, i), dim}
+			shown = terminal.Styled(e.TitleOf(ctx, i), terminal.Dim)
 		}
-		row := []cell{
-			{shortID(i.ID), cyan}, {oneLine(kind), plain}, shown, {oneLine(agent), plain}, status,
-			{strconv.FormatInt(i.Version, 10), plain}, {strconv.Itoa(i.MessageCount), plain}, {ago(i.UpdatedAt, p.now()), dim},
+		row := []terminal.Cell{
+			terminal.Styled(display.ShortID(i.ID), terminal.Cyan), terminal.Styled(terminal.OneLine(kind), terminal.Plain), shown, terminal.Styled(terminal.OneLine(agent), terminal.Plain), status,
+			terminal.Styled(strconv.FormatInt(i.Version, 10), terminal.Plain), terminal.Styled(strconv.Itoa(i.MessageCount), terminal.Plain), terminal.Styled(terminal.Ago(i.UpdatedAt, p.Now()), terminal.Dim),
 		}
 		if jobs {
-			row = slices.Insert(row, 5, cell{progressText(i), plain}, cell{costText(i), plain})
+			row = slices.Insert(row, 5, terminal.Styled(display.ProgressText(i), terminal.Plain), terminal.Styled(display.CostText(i), terminal.Plain))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	return p.out.print(t.layout(p.out))
-}
-
-func statusColour(s session.Status) colour {
-	switch s {
-	case session.Active:
-		return green
-	case session.Suspended:
-		return yellow
-	case session.Failed:
-		return red
-	}
-	return dim
-}
-
-// progressText returns how far a run or a task has come, from its row: units that
-// are done, steps of the plan, items of the checklist.
-func progressText(i session.Info) string {
-	of := func(done, all int) string {
-		if all == 0 {
-			return strconv.Itoa(done)
-		}
-		return fmt.Sprintf("%d/%d", done, all)
-	}
-	switch {
-	case i.Workflow != nil:
-		return of(i.Workflow.UnitsDone, i.Workflow.Units)
-	case i.Task == nil || i.Task.Projection == nil:
-	case i.Task.Projection.Steps > 0:
-		return of(i.Task.Projection.StepsDone, i.Task.Projection.Steps)
-	case i.Task.Projection.Items > 0:
-		return of(i.Task.Projection.ItemsDone, i.Task.Projection.Items)
-	}
-	return ""
-}
-
-// costText returns what a run or a task has cost, from its row. A chat's row has
-// no cost: it would have to be written with every answer.
-func costText(i session.Info) string {
-	switch {
-	case i.Workflow != nil:
-		return "$" + i.Workflow.Cost.String()
-	case i.Task != nil && i.Task.Projection != nil:
-		return "$" + i.Task.Projection.Cost.String()
-	}
-	return ""
+	return p.Out.Print(t.Layout(p.Out))
 }

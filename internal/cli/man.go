@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 )
 
 func (p *program) manCommand() *cobra.Command {
@@ -20,13 +23,13 @@ func (p *program) manCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pages := manPages(cmd.Root())
 			for _, page := range pages {
-				if err := writeWhole(filepath.Join(args[0], page.name), page.text); err != nil {
+				if err := setup.WriteWhole(filepath.Join(args[0], page.name), page.text); err != nil {
 					return err
 				}
 			}
-			return p.printResult(struct {
+			return p.PrintResult(struct {
 				Pages int `json:"pages"`
-			}{len(pages)}, "wrote %s", countOf(len(pages), "page"))
+			}{len(pages)}, "wrote %s", terminal.CountOf(len(pages), "page"))
 		},
 	}
 }

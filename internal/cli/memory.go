@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/memory"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -26,7 +29,7 @@ func addScopeFlag(cmd *cobra.Command) *string {
 
 // onMemory runs a command on the memory of the session it names.
 func (p *program) onMemory(scope *string, run func(ctx context.Context, m memory.Handle, scope memory.Scope, args []string) error) func(*cobra.Command, []string) error {
-	return p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	return p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		if err := checkUserScope(memory.Scope(*scope), i); err != nil {
 			return err
 		}
@@ -41,7 +44,7 @@ func (p *program) onMemory(scope *string, run func(ctx context.Context, m memory
 // checkUserScope refuses the scope of a user where there is none.
 func checkUserScope(scope memory.Scope, i session.Info) error {
 	if scope == memory.ScopeUser && i.UserID == "" {
-		return &session.InvalidError{Field: "scope", Reason: "session " + shortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
+		return &session.InvalidError{Field: "scope", Reason: "session " + display.ShortID(i.ID) + " has no user; start one for a user with: holdfast chat --user NAME"}
 	}
 	return nil
 }
@@ -124,7 +127,7 @@ part of the prompt. With NAME print the text of one, or change it: --set the who
 --append a line, --insert a line --after a line, or --replace a part of it --with another.
 With --json: an array of blocks, or the block.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		changed := func(flag string) bool { return cmd.Flags().Changed(flag) }
 		var edits []memory.BlockEdit
 		for _, c := range []struct {
@@ -161,7 +164,7 @@ With --json: an array of blocks, or the block.`,
 		if err != nil {
 			return err
 		}
-		return p.printResult(b, "changed %s · version %d · %d of %d characters", oneLine(b.Name), b.Version, b.Size, b.Limit)
+		return p.PrintResult(b, "changed %s · version %d · %d of %d characters", terminal.OneLine(b.Name), b.Version, b.Size, b.Limit)
 	})
 	f := cmd.Flags()
 	f.StringVar(&set, "set", "", "make `TEXT` the whole text")
@@ -184,24 +187,24 @@ func (p *program) printBlocks(ctx context.Context, m memory.Handle, name []strin
 		available := []string{}
 		for _, b := range blocks {
 			if b.Name == name[0] {
-				return p.printResult(b, "%s", p.forOutput(b.Text))
+				return p.PrintResult(b, "%s", p.ForOutput(b.Text))
 			}
 			available = append(available, b.Name)
 		}
 		return &session.NotFoundError{What: "block", ID: name[0], Available: available}
 	}
 	switch {
-	case p.json:
-		return p.printJSON(blocks)
+	case p.JSON:
+		return p.PrintJSON(blocks)
 	case len(blocks) == 0:
-		p.err.status("the definition of this session declares no blocks; see memory.blocks")
+		p.Err.Status("the definition of this session declares no blocks; see memory.blocks")
 		return nil
 	}
-	t := table{head: []string{"BLOCK", "SCOPE", "TEXT", "SIZE", "VER"}, flex: 2}
+	t := terminal.Table{Head: []string{"BLOCK", "SCOPE", "TEXT", "SIZE", "VER"}, Flex: 2}
 	for _, b := range blocks {
-		t.add(cell{oneLine(b.Name), bold}, cell{string(b.Scope), plain}, cell{shortened(b.Text, 200), plain}, cell{fmt.Sprintf("%d/%d", b.Size, b.Limit), plain}, cell{strconv.FormatInt(b.Version, 10), plain})
+		t.Add(terminal.Styled(terminal.OneLine(b.Name), terminal.Bold), terminal.Styled(string(b.Scope), terminal.Plain), terminal.Styled(terminal.Shortened(b.Text, 200), terminal.Plain), terminal.Styled(fmt.Sprintf("%d/%d", b.Size, b.Limit), terminal.Plain), terminal.Styled(strconv.FormatInt(b.Version, 10), terminal.Plain))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
 func (p *program) recallCommand() *cobra.Command { return p.searchCommand("recall") }
@@ -220,7 +223,7 @@ func (p *program) searchCommand(name string) *cobra.Command {
 meaning with a built-in model. With --json: an array of what was found.
 It needs a store that can be searched.`,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 		o := o
 		for _, scope := range scopes {
 			o.Scopes = append(o.Scopes, memory.Scope(scope))
@@ -230,7 +233,7 @@ It needs a store that can be searched.`,
 		}
 		o.Mode = memory.Mode(mode)
 		if o.Mode != memory.Keyword {
-			e.embedAll(ctx)
+			e.EmbedAll(ctx)
 		}
 		m, err := e.Memory(ctx, i.ID)
 		if err != nil {
@@ -240,8 +243,8 @@ It needs a store that can be searched.`,
 		if err != nil {
 			return err
 		}
-		if len(hits) == 0 && !p.json {
-			p.err.status("nothing matches by %.2f or more; try a lower --threshold", threshold)
+		if len(hits) == 0 && !p.JSON {
+			p.Err.Status("nothing matches by %.2f or more; try a lower --threshold", threshold)
 			return nil
 		}
 		return p.printHits(hits)
@@ -256,17 +259,17 @@ It needs a store that can be searched.`,
 }
 
 func (p *program) printHits(hits []memory.Hit) error {
-	if p.json {
-		return p.printJSON(hits)
+	if p.JSON {
+		return p.PrintJSON(hits)
 	}
 	for _, hit := range hits {
 		place := fmt.Sprintf("change %d", hit.Seq)
 		if hit.Source == memory.FromEntry {
-			place = string(hit.Scope) + " " + oneLine(hit.Key)
+			place = string(hit.Scope) + " " + terminal.OneLine(hit.Key)
 		}
-		line := fmt.Sprintf("%s %s %s\n  %s\n", p.out.paint(cyan, fmt.Sprintf("%.2f", hit.Score)), place,
-			p.out.paint(dim, ago(hit.CreatedAt, p.now())), shortened(hit.Text, 400))
-		if err := p.out.print(line); err != nil {
+		line := fmt.Sprintf("%s %s %s\n  %s\n", p.Out.Paint(terminal.Cyan, fmt.Sprintf("%.2f", hit.Score)), place,
+			p.Out.Paint(terminal.Dim, terminal.Ago(hit.CreatedAt, p.Now())), terminal.Shortened(hit.Text, 400))
+		if err := p.Out.Print(line); err != nil {
 			return err
 		}
 	}
@@ -285,7 +288,7 @@ value. A value is a text, or with --raw JSON. With --json: the entry.
 
 With --list print all keys, or those under a PREFIX of whole segments in place of KEY, as
 trip is of trip/city. With --json: an array of entries.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			scope := memory.Scope(scope)
 			switch {
 			case list && (remove || len(args) > 1):
@@ -328,7 +331,7 @@ func (p *program) storeMemory(ctx context.Context, m memory.Handle, scope memory
 	if err != nil {
 		return err
 	}
-	return p.printResult(e, "remembered %s · version %d", oneLine(key), e.Version)
+	return p.PrintResult(e, "remembered %s · version %d", terminal.OneLine(key), e.Version)
 }
 
 // printEntries prints everything under a prefix, a line each.
@@ -346,17 +349,17 @@ func (p *program) printEntries(ctx context.Context, m memory.Handle, scope memor
 		after = page[len(page)-1].Key
 	}
 	switch {
-	case p.json:
-		return p.printJSON(all)
+	case p.JSON:
+		return p.PrintJSON(all)
 	case len(all) == 0:
-		p.err.status("nothing is stored here")
+		p.Err.Status("nothing is stored here")
 		return nil
 	}
-	t := table{head: []string{"KEY", "VALUE", "VER", "UPDATED"}, flex: 1}
+	t := terminal.Table{Head: []string{"KEY", "VALUE", "VER", "UPDATED"}, Flex: 1}
 	for _, e := range all {
-		t.add(cell{oneLine(e.Key), bold}, cell{shortened(metadataText(e.Value), 200), plain}, cell{strconv.FormatInt(e.Version, 10), plain}, cell{ago(e.UpdatedAt, p.now()), dim})
+		t.Add(terminal.Styled(terminal.OneLine(e.Key), terminal.Bold), terminal.Styled(terminal.Shortened(display.MetadataText(e.Value), 200), terminal.Plain), terminal.Styled(strconv.FormatInt(e.Version, 10), terminal.Plain), terminal.Styled(terminal.Ago(e.UpdatedAt, p.Now()), terminal.Dim))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
 // printEntryOf prints a version of an entry, 0 for the last.
@@ -372,7 +375,7 @@ func (p *program) printEntryOf(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	return p.printResult(e, "%s", p.forOutput(metadataText(e.Value)))
+	return p.PrintResult(e, "%s", p.ForOutput(display.MetadataText(e.Value)))
 }
 
 func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memory.Scope, key string) error {
@@ -383,7 +386,7 @@ func (p *program) forgetMemory(ctx context.Context, m memory.Handle, scope memor
 	if err != nil {
 		return err
 	}
-	return p.printResult(map[string]string{"removed": key}, "forgot %s", oneLine(key))
+	return p.PrintResult(map[string]string{"removed": key}, "forgot %s", terminal.OneLine(key))
 }
 
 func noEntry(key string) error { return &session.NotFoundError{What: "memory", ID: key} }
@@ -408,20 +411,20 @@ func (p *program) historyCommand() *cobra.Command {
 		Use: "history REF", Short: "print messages, also those that the model no longer sees", Args: cobra.ExactArgs(1),
 		Long: `Print messages of a session, also those that the model no longer sees: the last ones, in
 their order. With --json: a page; its field next is the number to continue from.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			o := o
 			if oldest {
 				o.Order = memory.Oldest
 			}
 			page, err := p.printHistory(ctx, e, i.ID, o)
-			if err != nil || p.json || page.Next == 0 {
+			if err != nil || p.JSON || page.Next == 0 {
 				return err
 			}
 			way := "--before"
 			if oldest {
 				way = "--after"
 			}
-			p.err.status("\n%s; there are more: %s %d", partText(page), way, page.Next)
+			p.Err.Status("\n%s; there are more: %s %d", partText(page), way, page.Next)
 			return nil
 		}),
 	}
@@ -436,7 +439,7 @@ their order. With --json: a page; its field next is the number to continue from.
 }
 
 // printHistory prints a page in the order it was said.
-func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.HistoryOptions) (memory.Page, error) {
+func (p *program) printHistory(ctx context.Context, e *setup.Env, id string, o memory.HistoryOptions) (memory.Page, error) {
 	m, err := e.Memory(ctx, id)
 	if err != nil {
 		return memory.Page{}, err
@@ -445,14 +448,14 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 	if err != nil {
 		return page, err
 	}
-	if p.json {
-		return page, p.printJSON(page)
+	if p.JSON {
+		return page, p.PrintJSON(page)
 	}
 	if o.Order != memory.Oldest {
 		slices.Reverse(page.Messages)
 	}
 	for _, message := range page.Messages {
-		if err := p.out.print(p.messageText(message)); err != nil {
+		if err := p.Out.Print(display.MessageText(p.Out, p.Now(), message)); err != nil {
 			return page, err
 		}
 	}
@@ -461,5 +464,5 @@ func (p *program) printHistory(ctx context.Context, e *env, id string, o memory.
 
 // partText returns how much of the whole a page is.
 func partText(page memory.Page) string {
-	return fmt.Sprintf("%d of %s", len(page.Messages), countOf(page.Total, "message"))
+	return fmt.Sprintf("%d of %s", len(page.Messages), terminal.CountOf(page.Total, "message"))
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/llm/catalog"
 	"github.com/holdfast-dev/holdfast/llm/offline"
@@ -21,20 +23,6 @@ func (p *program) modelsCommand() *cobra.Command {
 	return group("models", "list models and check that they answer", p.modelsListCommand(), p.modelsCheckCommand())
 }
 
-// modelOffer is what models there are.
-type modelOffer struct {
-	Date      string           `json:"date"` // of the prices
-	Providers []catalog.Status `json:"providers"`
-	Models    []offeredModel   `json:"models"`
-}
-
-type offeredModel struct {
-	Name    string         `json:"name"`
-	Context int            `json:"context"` // tokens; 0: not known
-	Output  int            `json:"output"`
-	Price   *catalog.Price `json:"price"` // of a million tokens; null: not known
-}
-
 func (p *program) modelsListCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -43,61 +31,62 @@ func (p *program) modelsListCommand() *cobra.Command {
 whose lengths and prices are known. A provider may have others: any name of the form
 provider/model can be used. No provider is called; "models check" does that.
 
-Prices are in US dollars for a million tokens.`,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := p.catalog()
+Prices are in US dollars for a million tokens. With --server: the models that the server can
+use.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if e, err := p.OpenServer(); e != nil || err != nil {
+				return p.listServerModels(cmd.Context(), e, err)
+			}
+			c, err := p.Catalog()
 			if err != nil {
 				return err
 			}
-			return p.printOffer(offerOf(c, all || p.json))
+			return p.printOffer(setup.OfferOf(c, all || p.JSON))
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list models of providers that are not set up")
 	return cmd
 }
 
-// offerOf collects what a catalog has, with the models of all providers or of
-// those that are ready.
-func offerOf(c *catalog.Catalog, all bool) modelOffer {
-	o := modelOffer{Date: c.Date().Format(time.DateOnly), Providers: c.Providers()}
-	o.Models = []offeredModel{{Name: offline.Name, Price: &catalog.Price{}}}
-	for _, provider := range o.Providers {
-		if !all && !provider.Ready() {
-			continue
-		}
-		for _, name := range provider.Known {
-			card, _ := c.Card(name)
-			o.Models = append(o.Models, offeredModel{Name: name, Context: card.Context, Output: card.Output, Price: card.Price})
-		}
-	}
-	return o
-}
-
-func (p *program) printOffer(o modelOffer) error {
-	if p.json {
-		return p.printJSON(o)
-	}
-	providers := table{head: []string{"PROVIDER", "STATUS", "ADDRESS"}, flex: 2}
-	for _, provider := range o.Providers {
-		status := cell{"ready", green}
-		switch {
-		case !provider.Ready():
-			status = cell{"set " + provider.Missing, yellow}
-		case provider.KeyEnv != "":
-			status.text += ", by " + provider.KeyEnv
-		default:
-			status.text += ", needs no key"
-		}
-		providers.add(cell{provider.Name, bold}, status, cell{oneLine(provider.URL), dim})
-	}
-	known := table{head: []string{"MODEL", "CONTEXT", "INPUT", "OUTPUT"}, flex: 0}
-	for _, m := range o.Models {
-		known.add(cell{m.Name, bold}, cell{lengthText(m.Context), plain}, cell{priceText(m.Price, false), plain}, cell{priceText(m.Price, true), plain})
-	}
-	if err := p.out.print(providers.layout(p.out) + "\n" + known.layout(p.out)); err != nil {
+func (p *program) listServerModels(ctx context.Context, e *setup.Env, err error) error {
+	if err != nil {
 		return err
 	}
-	p.err.status("dollars for a million tokens, as of %s", o.Date)
+	names, err := e.Server.Models(ctx)
+	if err != nil {
+		return err
+	}
+	if p.JSON {
+		return p.PrintJSON(names)
+	}
+	return p.Out.Print(strings.Join(append(names, ""), "\n"))
+}
+
+func (p *program) printOffer(o setup.ModelOffer) error {
+	if p.JSON {
+		return p.PrintJSON(o)
+	}
+	providers := terminal.Table{Head: []string{"PROVIDER", "STATUS", "ADDRESS"}, Flex: 2}
+	for _, provider := range o.Providers {
+		status := terminal.Styled("ready", terminal.Green)
+		switch {
+		case !provider.Ready():
+			status = terminal.Styled("set "+provider.Missing, terminal.Yellow)
+		case provider.KeyEnv != "":
+			status.Text += ", by " + provider.KeyEnv
+		default:
+			status.Text += ", needs no key"
+		}
+		providers.Add(terminal.Styled(provider.Name, terminal.Bold), status, terminal.Styled(terminal.OneLine(provider.URL), terminal.Dim))
+	}
+	known := terminal.Table{Head: []string{"MODEL", "CONTEXT", "INPUT", "OUTPUT"}, Flex: 0}
+	for _, m := range o.Models {
+		known.Add(terminal.Styled(m.Name, terminal.Bold), terminal.Styled(lengthText(m.Context), terminal.Plain), terminal.Styled(priceText(m.Price, false), terminal.Plain), terminal.Styled(priceText(m.Price, true), terminal.Plain))
+	}
+	if err := p.Out.Print(providers.Layout(p.Out) + "\n" + known.Layout(p.Out)); err != nil {
+		return err
+	}
+	p.Err.Status("dollars for a million tokens, as of %s", o.Date)
 	return nil
 }
 
@@ -131,9 +120,9 @@ of what was found.`,
 			if patience <= 0 {
 				return &session.InvalidError{Field: "timeout", Reason: "is not longer than 0"}
 			}
-			ctx, stop := p.interrupts.watch(cmd.Context())
+			ctx, stop := p.Interrupts.Watch(cmd.Context())
 			defer stop()
-			c, err := p.catalog()
+			c, err := p.Catalog()
 			if err != nil {
 				return err
 			}
@@ -148,10 +137,10 @@ of what was found.`,
 // command's.
 func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []string, patience time.Duration) error {
 	if len(names) == 0 {
-		names = p.usableProviders(c)
+		names = p.UsableProviders(c)
 	}
 	if len(names) == 0 {
-		return &unavailableError{what: "no provider of models is set up", remedy: `see what each needs: holdfast models list`}
+		return &setup.UnavailableError{What: "no provider of models is set up", Remedy: `see what each needs: holdfast models list`}
 	}
 	found, first := []catalog.Health{}, error(nil)
 	for _, name := range names {
@@ -163,41 +152,29 @@ func (p *program) checkModels(ctx context.Context, c *catalog.Catalog, names []s
 			first = err
 		case err != nil:
 			p.report(err)
-		case p.json:
+		case p.JSON:
 			found = append(found, h)
 		default:
-			err = p.out.print(healthText(name, h))
+			err = p.Out.Print(healthText(name, h))
 		}
-		if errors.Is(err, errReaderGone) {
+		if errors.Is(err, terminal.ErrReaderGone) {
 			return err
 		}
 	}
-	if p.json {
-		if err := p.printJSON(found); err != nil {
+	if p.JSON {
+		if err := p.PrintJSON(found); err != nil {
 			return err
 		}
 	}
 	return first
 }
 
-// usableProviders returns the providers that somebody has set up: those that are ready, but
-// of a server that is only looked for in its usual place not even that.
-func (p *program) usableProviders(c *catalog.Catalog) []string {
-	var names []string
-	for _, provider := range c.Providers() {
-		if provider.Ready() && (provider.Name != "ollama" || p.getenv("OLLAMA_HOST") != "") {
-			names = append(names, provider.Name)
-		}
-	}
-	return names
-}
-
 func (p *program) checkModel(ctx context.Context, c *catalog.Catalog, name string, patience time.Duration) (catalog.Health, error) {
 	if name == offline.Name {
 		return catalog.Health{Provider: "offline", Model: name}, nil
 	}
-	if p.offline {
-		return catalog.Health{}, &unavailableError{what: fmt.Sprintf("%q runs on a server, and --offline refuses it", name), remedy: "run without --offline"}
+	if p.Offline {
+		return catalog.Health{}, &setup.UnavailableError{What: fmt.Sprintf("%q runs on a server, and --offline refuses it", name), Remedy: "run without --offline"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -208,7 +185,7 @@ func (p *program) checkModel(ctx context.Context, c *catalog.Catalog, name strin
 	var unknown *session.NotFoundError
 	switch {
 	case errors.As(err, &unknown):
-		return h, &unavailableError{what: err.Error(), remedy: "see: holdfast models list"}
+		return h, &setup.UnavailableError{What: err.Error(), Remedy: "see: holdfast models list"}
 	case errors.Is(err, session.ErrUnsupported):
 		return h, err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -222,7 +199,8 @@ func (p *program) checkModel(ctx context.Context, c *catalog.Catalog, name strin
 // modelError is a model, or the way to it, that failed.
 type modelError struct{ err error }
 
-func (e *modelError) Error() string   { return e.err.Error() }
+func (e *modelError) Error() string { return e.err.Error() }
+
 func (e *modelError) Unwrap() []error { return []error{errModel, e.err} }
 
 func refusedKey(err error) bool {
@@ -242,14 +220,14 @@ func keyOf(c *catalog.Catalog, name string) string {
 }
 
 func healthText(name string, h catalog.Health) string {
-	text := fmt.Sprintf("%s: ok", oneLine(name))
+	text := fmt.Sprintf("%s: ok", terminal.OneLine(name))
 	if h.Model == "" {
-		text += " · " + countOf(len(h.Models), "model")
+		text += " · " + terminal.CountOf(len(h.Models), "model")
 	} else if used := h.Usage.Total(); used > 0 {
-		text += " · " + countOf(int(used), "token")
+		text += " · " + terminal.CountOf(int(used), "token")
 	}
 	if h.Cost > 0 {
 		text += " · $" + h.Cost.String()
 	}
-	return text + " · " + durationText(h.Took) + "\n"
+	return text + " · " + terminal.DurationText(h.Took) + "\n"
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/node"
 )
 
@@ -24,29 +26,29 @@ type nodes interface {
 	Drain(ctx context.Context, id string, draining bool, actor string) error
 }
 
-func (p *program) nodes(e *env) nodes {
-	if e.server != nil {
-		return e.server.Nodes()
+func (p *program) nodes(e *setup.Env) nodes {
+	if e.Server != nil {
+		return e.Server.Nodes()
 	}
-	return node.New(e.rt, p.now)
+	return node.New(e.Runtime, p.Now)
 }
 
 func (p *program) nodesListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list the nodes that live", Args: cobra.NoArgs,
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			list, err := p.nodes(e).List(ctx)
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(list)
+			if p.JSON {
+				return p.PrintJSON(list)
 			}
 			if len(list) == 0 {
-				p.err.status("no process works on the store; start one with: holdfast serve")
+				p.Err.Status("no process works on the store; start one with: holdfast serve")
 				return nil
 			}
-			t := table{head: []string{"ID", "ADDRESS", "VERSION", "STARTED", "WORK", "STATE"}, flex: 1}
+			t := terminal.Table{Head: []string{"ID", "ADDRESS", "VERSION", "STARTED", "WORK", "STATE"}, Flex: 1}
 			for _, n := range list {
 				var loads []string
 				for _, l := range n.Loads {
@@ -56,9 +58,9 @@ func (p *program) nodesListCommand() *cobra.Command {
 				if n.Draining {
 					state = "draining"
 				}
-				t.add(cell{n.ID, cyan}, cell{oneLine(n.Address), plain}, cell{n.Version, plain}, cell{ago(n.StartedAt, p.now()), dim}, cell{strings.Join(loads, ", "), plain}, cell{state, plain})
+				t.Add(terminal.Styled(n.ID, terminal.Cyan), terminal.Styled(terminal.OneLine(n.Address), terminal.Plain), terminal.Styled(n.Version, terminal.Plain), terminal.Styled(terminal.Ago(n.StartedAt, p.Now()), terminal.Dim), terminal.Styled(strings.Join(loads, ", "), terminal.Plain), terminal.Styled(state, terminal.Plain))
 			}
-			return p.out.print(t.layout(p.out))
+			return p.Out.Print(t.Layout(p.Out))
 		}),
 	}
 }
@@ -66,11 +68,11 @@ func (p *program) nodesListCommand() *cobra.Command {
 func (p *program) nodesDrainCommand(use, short string, draining bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 			if err := p.nodes(e).Drain(ctx, args[0], draining, "cli"); err != nil {
 				return err
 			}
-			p.err.status("the node %s was told", args[0])
+			p.Err.Status("the node %s was told", args[0])
 			return nil
 		}),
 	}
@@ -78,16 +80,16 @@ func (p *program) nodesDrainCommand(use, short string, draining bool) *cobra.Com
 
 // newSelf returns this process as a node.
 func (p *program) newSelf() *node.Self {
-	return &node.Self{ID: "node-" + uuid.NewString()[:8], Address: p.address, Version: thisBuild().Version}
+	return &node.Self{ID: "node-" + uuid.NewString()[:8], Address: p.Address, Version: setup.ThisBuild().Version}
 }
 
 // beNode shows this process among the nodes until leave is called.
-func (p *program) beNode(ctx context.Context, e *env, self *node.Self) (leave func()) {
+func (p *program) beNode(ctx context.Context, e *setup.Env, self *node.Self) (leave func()) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		node.New(e.rt, p.now).Run(ctx, self)
+		node.New(e.Runtime, p.Now).Run(ctx, self)
 	}()
 	return func() { stop(); <-ended }
 }

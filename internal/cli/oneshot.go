@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -27,7 +29,7 @@ model writes it. With --json: {"sessionId", "model", "reply", "usage", "cost"}.
 A tool call that no rule allows waits for your response: a terminal asks for it, elsewhere
 the exit code is 19 and "holdfast respond" continues.`,
 	}
-	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, args []string) error {
+	cmd.RunE = p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 		text, err := p.readQuestion(ctx, args)
 		if err != nil {
 			return err
@@ -36,18 +38,18 @@ the exit code is 19 and "holdfast respond" continues.`,
 		if err != nil {
 			return err
 		}
-		e.embedForRecall(ctx, s)
-		s, err = p.converse(ctx, e, s.ID(), holdfast.SendMessage{Text: text}, p.out.terminal && !p.json, p.readLine(ctx))
-		if p.json && err == nil {
-			return p.printJSON(newAskReply(s, e.modelOf(s)))
+		e.EmbedForRecall(ctx, s)
+		s, err = p.converse(ctx, e, s.ID(), holdfast.SendMessage{Text: text}, p.Out.Terminal && !p.JSON, p.ReadLine(ctx))
+		if p.JSON && err == nil {
+			return p.PrintJSON(newAskReply(s))
 		}
-		if err == nil && p.err.terminal {
-			p.err.status("%s answered · go on with: holdfast chat --session %s", e.modelOf(s), shortID(s.ID()))
+		if err == nil && p.Err.Terminal {
+			p.Err.Status("%s answered · go on with: holdfast chat --session %s", answeredBy(s), display.ShortID(s.ID()))
 		}
 		return err
 	})
 	p.addNewChatFlags(cmd, &agent, &name, &model)
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 // askReply is the answer to one question, for programs.
@@ -59,8 +61,16 @@ type askReply struct {
 	Cost      session.Cost  `json:"cost"`
 }
 
-func newAskReply(s session.Session, model string) askReply {
-	r := askReply{SessionID: s.ID(), Model: model, Reply: s.Reply()}
+// answeredBy returns the model that gave the last answer.
+func answeredBy(s session.Session) string {
+	if e := s.Execution(); e != nil && len(e.Steps) > 0 {
+		return e.Steps[len(e.Steps)-1].Model
+	}
+	return ""
+}
+
+func newAskReply(s session.Session) askReply {
+	r := askReply{SessionID: s.ID(), Model: answeredBy(s), Reply: s.Reply()}
 	if e := s.Execution(); e != nil {
 		r.Usage, r.Cost = e.Usage, e.Cost
 	}
@@ -74,8 +84,8 @@ func (p *program) readQuestion(ctx context.Context, args []string) (string, erro
 	if len(args) > 0 && args[0] != "-" {
 		parts = append(parts, args[0])
 	}
-	if !p.in.terminal && (len(parts) == 0 || p.in.piped()) {
-		piped, err := p.readText(ctx, "-")
+	if !p.In.Terminal && (len(parts) == 0 || p.In.Piped()) {
+		piped, err := p.ReadText(ctx, "-")
 		if err != nil {
 			return "", err
 		}
@@ -91,7 +101,7 @@ func (p *program) readQuestion(ctx context.Context, args []string) (string, erro
 }
 
 // newChat makes the session of a new conversation.
-func (p *program) newChat(ctx context.Context, e *env, agent, name, model string) (session.Session, error) {
+func (p *program) newChat(ctx context.Context, e *setup.Env, agent, name, model string) (session.Session, error) {
 	def, err := p.loadAgent(ctx, e, agent)
 	if err != nil {
 		return session.Session{}, err
@@ -100,13 +110,13 @@ func (p *program) newChat(ctx context.Context, e *env, agent, name, model string
 		def.Model = model
 	}
 	if def.Model == "" {
-		if err := e.checkDefaultModel(); err != nil {
+		if err := e.CheckDefaultModel(); err != nil {
 			return session.Session{}, err
 		}
 	}
-	s, err := e.create(ctx, p, def, name)
+	s, err := e.CreateFor(ctx, p.Setup, def, name)
 	if err != nil {
-		err = e.explain(err, def, def.Model)
+		err = e.Explain(err, def, def.Model)
 	}
 	return s, err
 }
@@ -116,6 +126,6 @@ func (p *program) addNewChatFlags(cmd *cobra.Command, agent, name, model *string
 	f := cmd.Flags()
 	f.StringVar(agent, "agent", "", "definition `FILE` of the agent, or a name that \"holdfast definitions list\" shows")
 	f.StringVar(name, "name", "", "`NAME` of the new session")
-	f.StringVar(&p.user, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
+	f.StringVar(&p.User, "user", "", "`NAME` of the user that the new session belongs to, whose memory the agent shares (default $HOLDFAST_USER, else no user)")
 	f.StringVar(model, "model", "", "the `MODEL` that answers, as provider/model (default the agent's, else $HOLDFAST_MODEL, else a model of the provider whose key is set)")
 }

@@ -19,7 +19,7 @@ the browser is logged in; without one it asks for a key.
 
 The address is printed as well. BROWSER names another program to open it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := p.interrupts.watch(cmd.Context())
+			ctx, stop := p.Interrupts.Watch(cmd.Context())
 			defer stop()
 			return p.openPage(ctx)
 		},
@@ -30,24 +30,24 @@ The address is printed as well. BROWSER names another program to open it.`,
 const defaultServer = "http://127.0.0.1:8420"
 
 func (p *program) openPage(ctx context.Context) error {
-	p.server = cmp.Or(p.server, p.getenv("HOLDFAST_SERVER"), defaultServer)
-	url := p.server
-	if p.getenv("HOLDFAST_KEY") != "" || p.keyFile != "" || p.getenv("HOLDFAST_KEY_FILE") != "" {
-		e, err := p.openServer()
+	p.Server = cmp.Or(p.Server, p.Getenv("HOLDFAST_SERVER"), defaultServer)
+	url := p.Server
+	if p.Getenv("HOLDFAST_KEY") != "" || p.KeyFile != "" || p.Getenv("HOLDFAST_KEY_FILE") != "" {
+		e, err := p.OpenServer()
 		if err != nil {
 			return err
 		}
-		if url, err = e.server.LoginURL(ctx); err != nil {
+		if url, err = e.Server.LoginURL(ctx); err != nil {
 			return err
 		}
 	} else {
-		p.err.status("there is no key here (HOLDFAST_KEY, --key-file): the page asks for one")
+		p.Err.Status("there is no key here (HOLDFAST_KEY, --key-file): the page asks for one")
 	}
-	if err := p.out.print(url + "\n"); err != nil {
+	if err := p.Out.Print(url + "\n"); err != nil {
 		return err
 	}
 	if err := p.startBrowser(url); err != nil {
-		p.err.warn("no browser was opened: %v", err)
+		p.Err.Warn("no browser was opened: %v", err)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (p *program) startBrowser(url string) error {
 	case "windows":
 		args = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	}
-	if own := p.getenv("BROWSER"); own != "" {
+	if own := p.Getenv("BROWSER"); own != "" {
 		args = []string{own}
 	}
 	path, err := exec.LookPath(args[0])

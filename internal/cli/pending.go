@@ -9,6 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
+	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -20,7 +24,7 @@ func (p *program) pendingCommand() *cobra.Command {
 approvals, questions, and results that another program sends. Respond to one with
 "holdfast respond"; see all of it with "holdfast pending show". With --json: an array of calls,
 each with the header of its session.`,
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			page, err := e.Pending(ctx, q)
 			if err != nil {
 				return err
@@ -38,19 +42,19 @@ each with the header of its session.`,
 
 func (p *program) printPending(page holdfast.PendingPage) error {
 	defer p.printNext(page.Next)
-	if p.json {
-		return p.printJSON(page.Items)
+	if p.JSON {
+		return p.PrintJSON(page.Items)
 	}
 	if len(page.Items) == 0 {
-		p.err.status("no call waits for a response")
+		p.Err.Status("no call waits for a response")
 		return nil
 	}
-	t := table{head: []string{"SESSION", "KIND", "PENDING", "WAITS FOR", "CALL", "ASKED"}, flex: 4}
+	t := terminal.Table{Head: []string{"SESSION", "KIND", "PENDING", "WAITS FOR", "CALL", "ASKED"}, Flex: 4}
 	for _, item := range page.Items {
-		t.add(cell{shortID(item.Session.ID), cyan}, cell{string(item.Session.Kind), plain}, cell{shortID(item.ID), plain},
-			cell{waitsFor(item.PendingCall), yellow}, cell{oneLine(callText(item.PendingCall)), plain}, cell{ago(item.AskedAt, p.now()), dim})
+		t.Add(terminal.Styled(display.ShortID(item.Session.ID), terminal.Cyan), terminal.Styled(string(item.Session.Kind), terminal.Plain), terminal.Styled(display.ShortID(item.ID), terminal.Plain),
+			terminal.Styled(display.WaitsFor(item.PendingCall), terminal.Yellow), terminal.Styled(terminal.OneLine(display.CallText(item.PendingCall)), terminal.Plain), terminal.Styled(terminal.Ago(item.AskedAt, p.Now()), terminal.Dim))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }
 
 // responseActions are the actions that people and programs send.
@@ -86,7 +90,7 @@ standard input.
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		info, s, err := session.Info{}, session.Session{}, error(nil)
-		err = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
+		err = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
 			info = i
 			if s, err = e.Get(ctx, i.ID, holdfast.WithTail()); err != nil {
 				return err
@@ -98,20 +102,20 @@ standard input.
 			return err
 		}
 		for _, name := range append(s.Definition().Tools, pendingTools(s)...) {
-			p.permissions.allowTool(name)
+			p.Permissions.AllowTool(name)
 		}
-		return p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.respond(ctx, e, info, s, r) })(cmd, args)
+		return p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error { return p.respond(ctx, e, info, s, r) })(cmd, args)
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.Choice, "choice", "", "take the choice with this `VALUE`, as \"holdfast pending --json\" shows them")
 	f.StringVar(&reason, "reason", "", "with deny: the `TEXT` that the model is told")
 	f.BoolVar(&r.IsError, "error", false, "with result: the tool failed, TEXT says why")
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 func pendingTools(s session.Session) []string {
 	var names []string
-	for _, call := range waitingCalls(s) {
+	for _, call := range display.WaitingCalls(s) {
 		names = append(names, call.Tool)
 	}
 	return names
@@ -140,7 +144,7 @@ func (p *program) readRespond(ctx context.Context, s session.Session, args []str
 	}
 	r.Text = reason
 	if texts {
-		text, err := p.readText(ctx, args[1])
+		text, err := p.ReadText(ctx, args[1])
 		if err != nil {
 			return r, err
 		}
@@ -158,7 +162,7 @@ func (p *program) readRespond(ctx context.Context, s session.Session, args []str
 // the beginning of it, or the only one that waits. An id that is not known is
 // returned as it is: its call may have its response already.
 func findPending(s session.Session, given string) (session.PendingCall, error) {
-	calls := waitingCalls(s)
+	calls := display.WaitingCalls(s)
 	if given != "" {
 		calls = slices.DeleteFunc(calls, func(c session.PendingCall) bool { return !strings.HasPrefix(c.ID, given) && c.CallID != given })
 		if len(calls) == 0 {
@@ -167,22 +171,22 @@ func findPending(s session.Session, given string) (session.PendingCall, error) {
 	}
 	ids := make([]string, len(calls))
 	for i, c := range calls {
-		ids[i] = shortID(c.ID)
+		ids[i] = display.ShortID(c.ID)
 	}
 	switch {
 	case len(calls) == 0:
-		return session.PendingCall{}, &session.NotFoundError{What: "pending call of session", ID: shortID(s.ID())}
+		return session.PendingCall{}, &session.NotFoundError{What: "pending call of session", ID: display.ShortID(s.ID())}
 	case len(calls) > 1:
 		return session.PendingCall{}, &session.InvalidError{Field: "pending", Reason: fmt.Sprintf("%d calls wait; name one of %s", len(calls), strings.Join(ids, ", "))}
 	case calls[0].ChildID != "":
-		return session.PendingCall{}, &session.InvalidError{Field: "pending", Reason: "the call waits for a subagent; respond to session " + shortID(calls[0].ChildID)}
+		return session.PendingCall{}, &session.InvalidError{Field: "pending", Reason: "the call waits for a subagent; respond to session " + display.ShortID(calls[0].ChildID)}
 	}
 	return calls[0], nil
 }
 
 // respond sends a response and continues a chat with it.
-func (p *program) respond(ctx context.Context, e *env, i session.Info, before session.Session, r session.Response) error {
-	if err := e.findMissing(before.Definition(), before.Model()); i.Kind == session.KindChat && err != nil {
+func (p *program) respond(ctx context.Context, e *setup.Env, i session.Info, before session.Session, r session.Response) error {
+	if err := e.FindMissing(before.Definition(), before.Model()); i.Kind == session.KindChat && err != nil {
 		return err
 	}
 	if err := e.Respond(ctx, i.ID, r); err != nil {
@@ -194,16 +198,79 @@ func (p *program) respond(ctx context.Context, e *env, i session.Info, before se
 		if err := p.sendTurn(ctx, e, i, holdfast.ContinueExecution{}, false); err != nil || i.Origin != session.OriginSubagent {
 			return err
 		}
-		p.err.status("session %s, which started this one, has continued", shortID(i.ParentID))
+		p.Err.Status("session %s, which started this one, has continued", display.ShortID(i.ParentID))
 		return nil
-	case p.json:
-		return p.printJSON(i)
+	case p.JSON:
+		return p.PrintJSON(i)
 	case !known:
-		return p.out.print("the call had this response already\n")
+		return p.Out.Print("the call had this response already\n")
 	case i.Kind == session.KindTask:
-		return p.out.print("responded; continue with: holdfast task resume " + shortID(i.ID) + "\n")
+		return p.Out.Print("responded; continue with: holdfast task resume " + display.ShortID(i.ID) + "\n")
 	case i.Kind == session.KindWorkflow:
-		return p.out.print("responded; continue with: holdfast run --resume " + shortID(i.ID) + "\n")
+		return p.Out.Print("responded; continue with: holdfast run --resume " + display.ShortID(i.ID) + "\n")
 	}
-	return p.out.print("responded\n")
+	return p.Out.Print("responded\n")
+}
+
+func (p *program) pendingShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show PENDING", Short: "show a tool call that waits, whole: every argument, the diff and the choices", Args: cobra.ExactArgs(1),
+		Long: `Show a tool call that waits for a response, whole, as its session's log has it. PENDING is
+its id or the beginning of it, as "holdfast pending" shows it.`,
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
+			item, err := findPendingItem(ctx, e, args[0])
+			if err != nil {
+				return err
+			}
+			if p.JSON {
+				return p.PrintJSON(item)
+			}
+			var b strings.Builder
+			fmt.Fprintf(&b, "%s · %s · %s\n", p.Out.Paint(terminal.Bold, terminal.OneLine(display.Title(item.Session))), display.WaitsFor(item.PendingCall), item.ID)
+			if item.Prompt != "" {
+				fmt.Fprintf(&b, "  %s\n", terminal.Printable(item.Prompt))
+			}
+			b.WriteString(display.Painted(p.Out, "  ", display.CallLines(item.PendingCall, 0)))
+			for _, c := range item.Choices {
+				fmt.Fprintf(&b, "  choice %s", terminal.OneLine(c.Value))
+				if c.Rule != nil {
+					fmt.Fprintf(&b, ": adds the rule %s %s", c.Rule.Effect, terminal.OneLine(permission.Preview(c.Rule.Scope)))
+				}
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "%s\n", p.Out.Paint(terminal.Dim, "respond with: "+display.RespondCommandFor(item.Session.ID, item.PendingCall)))
+			return p.Out.Print(b.String())
+		}),
+	}
+}
+
+// findPendingItem finds a waiting call of any session by the beginning of its
+// id.
+func findPendingItem(ctx context.Context, e *setup.Env, id string) (holdfast.Pending, error) {
+	var found []holdfast.Pending
+	q := holdfast.PendingQuery{Limit: 1000}
+	for {
+		page, err := e.Pending(ctx, q)
+		if err != nil {
+			return holdfast.Pending{}, err
+		}
+		for _, item := range page.Items {
+			if item.ID == id {
+				return item, nil
+			}
+			if strings.HasPrefix(item.ID, id) {
+				found = append(found, item)
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			break
+		}
+	}
+	switch len(found) {
+	case 0:
+		return holdfast.Pending{}, &session.NotFoundError{What: "pending call", ID: id}
+	case 1:
+		return found[0], nil
+	}
+	return holdfast.Pending{}, &session.InvalidError{Field: "pending", Reason: fmt.Sprintf("%d calls begin with %s; write more of the id", len(found), id)}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -16,7 +19,7 @@ func (p *program) purgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge REF", Short: "remove a session for good", Args: cobra.ExactArgs(1),
 		Long: "Remove a session for good: nothing brings it back. Forks of it stay. A session that\ncannot be read is purged by its whole id.",
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 			info, err := e.Resolve(ctx, args[0])
 			if errors.Is(err, session.ErrCorrupt) && session.CheckID(args[0]) == nil {
 				info, err = session.Info{ID: args[0]}, nil
@@ -24,7 +27,7 @@ func (p *program) purgeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := p.confirm(ctx, yes, fmt.Sprintf("Remove %s (%s) for good?", title(info), countOf(info.MessageCount, "message"))); err != nil {
+			if err := p.Confirm(ctx, yes, fmt.Sprintf("Remove %s (%s) for good?", display.Title(info), terminal.CountOf(info.MessageCount, "message"))); err != nil {
 				return err
 			}
 			var opts []holdfast.Option
@@ -34,7 +37,7 @@ func (p *program) purgeCommand() *cobra.Command {
 			if err := e.Purge(ctx, info.ID, opts...); err != nil {
 				return err
 			}
-			return p.printResult(map[string]string{"purged": info.ID}, "purged %s", title(info))
+			return p.PrintResult(map[string]string{"purged": info.ID}, "purged %s", display.Title(info))
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/workflow"
@@ -28,35 +30,35 @@ func (p *program) recoverCommand() *cobra.Command {
 process was killed, tasks made with --detach, and tasks whose approval has come. Tasks work
 until they end or wait for a person. Workflow runs are listed, with the command that
 continues them. With --json: an array of {id, kind, status, error, next}.`,
-		PreRun: func(*cobra.Command, []string) { p.agentsRun = true },
+		PreRun: func(*cobra.Command, []string) { p.AgentsRun = true },
 	}
-	cmd.RunE = p.atWork(func(ctx context.Context, d *workshop, _ []string) error {
+	cmd.RunE = p.atWork(func(ctx context.Context, d *taskEnv, _ []string) error {
 		found, failed := p.recoverAll(ctx, d)
-		if p.json {
-			return errors.Join(p.printJSON(found), failed)
+		if p.JSON {
+			return errors.Join(p.PrintJSON(found), failed)
 		}
 		if len(found) == 0 && failed == nil {
-			p.err.status("every session has what it needs")
+			p.Err.Status("every session has what it needs")
 		}
 		for _, f := range found {
-			line := fmt.Sprintf("%s %s", f.Kind, shortID(f.ID))
+			line := fmt.Sprintf("%s %s", f.Kind, display.ShortID(f.ID))
 			for _, more := range []string{f.Status, f.Error, f.Next} {
 				if more != "" {
-					line += " · " + oneLine(more)
+					line += " · " + terminal.OneLine(more)
 				}
 			}
-			failed = errors.Join(failed, p.out.print(line+"\n"))
+			failed = errors.Join(failed, p.Out.Print(line+"\n"))
 		}
 		return failed
 	})
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 // recoverAll continues what it can. The error is that of the first session that
 // could not be continued.
-func (p *program) recoverAll(ctx context.Context, d *workshop) (found []recovered, failed error) {
+func (p *program) recoverAll(ctx context.Context, d *taskEnv) (found []recovered, failed error) {
 	found = []recovered{}
-	chats, err := d.h.rt.Recover(ctx)
+	chats, err := d.env.Runtime.Recover(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -64,7 +66,7 @@ func (p *program) recoverAll(ctx context.Context, d *workshop) (found []recovere
 		if err != nil {
 			r.Error = messageOf(err)
 			if failed == nil {
-				failed = fmt.Errorf("%s %s: %w", r.Kind, shortID(r.ID), err)
+				failed = fmt.Errorf("%s %s: %w", r.Kind, display.ShortID(r.ID), err)
 			}
 		}
 		found = append(found, r)
@@ -77,18 +79,18 @@ func (p *program) recoverAll(ctx context.Context, d *workshop) (found []recovere
 		return found, err
 	}
 	for _, t := range tasks {
-		note(recovered{ID: t.ID, Kind: session.KindTask, Status: statusText(t.Row), Next: nextForTask(t.Row)}, t.Err)
+		note(recovered{ID: t.ID, Kind: session.KindTask, Status: display.StatusText(t.Row), Next: display.NextForTask(t.Row)}, t.Err)
 	}
 	q := store.Query{Kinds: []session.Kind{session.KindWorkflow}, WorkflowStatuses: []string{string(workflow.StatusRunning)}}
-	interrupted := d.h.interrupted(ctx)
+	interrupted := d.env.Interrupted(ctx)
 	for {
-		page, err := d.h.List(ctx, q)
+		page, err := d.env.List(ctx, q)
 		if err != nil {
 			return found, err
 		}
 		for _, i := range page.Items {
 			if interrupted(i) {
-				found = append(found, recovered{ID: i.ID, Kind: i.Kind, Status: "interrupted", Next: continueCommand(i.Kind, i.ID)})
+				found = append(found, recovered{ID: i.ID, Kind: i.Kind, Status: "interrupted", Next: display.ContinueCommand(i.Kind, i.ID)})
 			}
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {

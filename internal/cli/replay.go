@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/replay"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -34,18 +37,18 @@ The exit code is 0 if every turn came to the same answer, calls and results, els
 	}
 	player := &replay.Player{}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p.loop = player
-		return p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
-			recorded, err := replay.Load(ctx, e.rt, i.ID, from)
+		p.Loop = player
+		return p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
+			recorded, err := replay.Load(ctx, e.Runtime, i.ID, from)
 			if err != nil {
 				return err
 			}
 			if err := checkRun(recorded, o.Run); err != nil {
 				return err
 			}
-			report, err := player.Play(ctx, e.rt, recorded, o)
+			report, err := player.Play(ctx, e.Runtime, recorded, o)
 			if report == nil {
-				return e.explain(err, recorded.Definition, o.Model)
+				return e.Explain(err, recorded.Definition, o.Model)
 			}
 			return p.printReplay(i, report, err)
 		})(cmd, args)
@@ -55,7 +58,7 @@ The exit code is 0 if every turn came to the same answer, calls and results, els
 	f.StringVar(&o.Model, "model", "", "the `MODEL` that answers, as provider/model (default: that of the session)")
 	f.StringVar(&o.Name, "name", "", "`NAME` of the new session")
 	f.StringSliceVar(&o.Run, "run", nil, "a `TOOL` that runs although there is a recorded result; may be repeated")
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 // checkRun refuses tools to run that the recording does not call.
@@ -80,11 +83,11 @@ func checkRun(r *replay.Recording, run []string) error {
 // program ends with.
 func (p *program) printReplay(i session.Info, r *replay.Report, failed error) error {
 	var printed error
-	if p.json {
-		printed = p.printJSON(r)
+	if p.JSON {
+		printed = p.PrintJSON(r)
 	} else {
-		printed = p.out.print(p.replayText(r))
-		p.err.status("replayed %s with %s; the replay is session %s", title(i), r.Model, shortID(r.Replay))
+		printed = p.Out.Print(p.replayText(r))
+		p.Err.Status("replayed %s with %s; the replay is session %s", display.Title(i), r.Model, display.ShortID(r.Replay))
 	}
 	switch {
 	case failed != nil || printed != nil:
@@ -97,15 +100,15 @@ func (p *program) printReplay(i session.Info, r *replay.Report, failed error) er
 
 // replayText is a report for a terminal.
 func (p *program) replayText(r *replay.Report) string {
-	lines := strings.Split(printable(r.String()), "\n")
+	lines := strings.Split(terminal.Printable(r.String()), "\n")
 	for i, line := range lines {
 		switch {
 		case strings.HasPrefix(line, "   - "):
-			lines[i] = p.out.paint(red, line)
+			lines[i] = p.Out.Paint(terminal.Red, line)
 		case strings.HasPrefix(line, "   + "):
-			lines[i] = p.out.paint(green, line)
+			lines[i] = p.Out.Paint(terminal.Green, line)
 		case strings.HasPrefix(line, "   "):
-			lines[i] = p.out.paint(dim, line)
+			lines[i] = p.Out.Paint(terminal.Dim, line)
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -115,5 +118,5 @@ func (p *program) replayText(r *replay.Report) string {
 type differsError struct{ turns, all int }
 
 func (e *differsError) Error() string {
-	return fmt.Sprintf("%d of %s differ from the recording", e.turns, countOf(e.all, "turn"))
+	return fmt.Sprintf("%d of %s differ from the recording", e.turns, terminal.CountOf(e.all, "turn"))
 }

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/client"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/problem"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/llm"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -18,7 +24,7 @@ func (p *program) report(err error) int {
 	if code == exitOK || errors.Is(err, errQuestionPrinted) || errors.As(err, &told) { // it is printed already
 		return code
 	}
-	if p.json {
+	if p.JSON {
 		var problem struct {
 			Error struct {
 				Type    string `json:"type"`
@@ -27,12 +33,12 @@ func (p *program) report(err error) int {
 			} `json:"error"`
 		}
 		problem.Error.Type, problem.Error.Message, problem.Error.Hint = kind, messageOf(err), p.hint(err)
-		p.errJSON(problem)
+		p.ErrJSON(problem)
 		return code
 	}
-	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(red, "holdfast:"), printable(messageOf(err)))
+	fmt.Fprintf(p.Err, "%s %s\n", p.Err.Paint(terminal.Red, "holdfast:"), terminal.Printable(messageOf(err)))
 	if hint := p.hint(err); hint != "" {
-		fmt.Fprintf(p.err, "%s\n", p.err.paint(dim, "  "+hint))
+		fmt.Fprintf(p.Err, "%s\n", p.Err.Paint(terminal.Dim, "  "+hint))
 	}
 	return code
 }
@@ -42,7 +48,7 @@ func (p *program) report(err error) int {
 func messageOf(err error) string {
 	var interrupted *session.InterruptedError
 	if errors.As(err, &interrupted) && errors.Is(interrupted.Err, context.Canceled) {
-		return (&session.InterruptedError{ID: shortID(interrupted.ID)}).Error()
+		return (&session.InterruptedError{ID: display.ShortID(interrupted.ID)}).Error()
 	}
 	return err.Error()
 }
@@ -64,7 +70,7 @@ func (p *program) hint(err error) string {
 		resting     *restError
 		waits       *waitingError
 		live        *liveRunError
-		nearly      *nearlyError
+		nearly      *setup.NearlyError
 	)
 	if hint := serverHint(err); hint != "" {
 		return hint
@@ -79,29 +85,29 @@ func (p *program) hint(err error) string {
 	case errors.As(err, &waits):
 		return waits.hint()
 	case errors.As(err, &interrupted):
-		id := shortID(interrupted.ID)
+		id := display.ShortID(interrupted.ID)
 		return "continue with: holdfast chat --session " + id + ", or without a terminal: holdfast send " + id + " --continue"
 	case errors.As(err, &live):
 		return live.hint()
 	case errors.As(err, &busy) && busy.Holder != "":
-		return holderText(busy.Holder) + " works on it; see: holdfast sessions show " + shortID(busy.ID)
+		return display.HolderText(busy.Holder) + " works on it; see: holdfast sessions show " + display.ShortID(busy.ID)
 	case errors.As(err, &stopped):
-		return "the session was saved; see: holdfast sessions show " + shortID(stopped.id)
+		return "the session was saved; see: holdfast sessions show " + display.ShortID(stopped.id)
 	case errors.As(err, &told) && !errors.Is(err, errModel) && refusedKey(err):
 		return "is the key right? see: holdfast models check " + told.Provider
 	case errors.As(err, &unsupported):
 		return unsupportedHint
 	case errors.As(err, &status) && status.Status == session.Deleted:
-		return "bring it back with: holdfast sessions restore " + shortID(status.ID)
+		return "bring it back with: holdfast sessions restore " + display.ShortID(status.ID)
 	case errors.As(err, &status) && status.Status != session.Active:
-		return "reopen it with: holdfast sessions resume " + shortID(status.ID)
+		return "reopen it with: holdfast sessions resume " + display.ShortID(status.ID)
 	case errors.As(err, &ambiguous):
 		return "give more characters of the id; see: holdfast sessions list"
 	case errors.As(err, &corrupt):
 		return "the file was not changed; see: holdfast doctor"
 	case errors.As(err, &nearly):
-		return fmt.Sprintf("did you mean %q?", nearly.near)
-	case errors.As(err, &missing) && missing.What == "session" && p.command != nil && strings.HasPrefix(p.command.CommandPath(), "holdfast task"):
+		return fmt.Sprintf("did you mean %q?", nearly.Near)
+	case errors.As(err, &missing) && missing.What == "session" && p.Command != nil && strings.HasPrefix(p.Command.CommandPath(), "holdfast task"):
 		return "list the tasks with: holdfast task list"
 	case errors.As(err, &missing) && missing.What == "session" && len(missing.ID) < 4:
 		return "the beginning of an id needs 4 characters or more; list all sessions with: holdfast sessions list --all"
@@ -118,3 +124,44 @@ func (p *program) hint(err error) string {
 }
 
 const unsupportedHint = "history, rewind, watch, inbox, keys and repairs need a store with a log: sqlite: (the default) or postgres:"
+
+const otherVersion = "the server is of another version than this command; compare \"holdfast version\" on both sides"
+
+// serverHint says what to do about an answer of a server, or about none.
+func serverHint(err error) string {
+	var (
+		told    *problem.Problem
+		unknown *client.UnreachableError
+		foreign *client.AnswerError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return "is the address right and the server running? \"holdfast serve\" starts one; check --server and HOLDFAST_SERVER"
+	case errors.As(err, &foreign):
+		return otherVersion
+	case !errors.As(err, &told):
+		return ""
+	}
+	switch told.Code {
+	case problem.CodeUnauthenticated:
+		return "is HOLDFAST_KEY right? Where the store is, \"holdfast keys list\" shows the keys and \"holdfast keys create\" makes one"
+	case problem.CodeForbidden:
+		return "use a key with that scope; where the store is: holdfast keys create --scope …"
+	case problem.CodeNoRoute:
+		return otherVersion
+	case "unsupported":
+		return "it is the server that lacks it; whoever runs \"holdfast serve\" can give it that"
+	case problem.CodeWrongHost:
+		return "the server answers for the names that \"holdfast serve --host\" gives it"
+	}
+	return ""
+}
+
+// refusedByServer reports that a server does not let this command in: its key
+// is wrong or may too little, or the server lacks the route.
+func refusedByServer(err error) bool {
+	var told *problem.Problem
+	return errors.As(err, &told) && slices.Contains([]string{
+		problem.CodeUnauthenticated, problem.CodeForbidden, problem.CodeNoRoute, problem.CodeWrongHost,
+	}, told.Code)
+}

@@ -9,11 +9,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
-// order is what a command line wants of a workflow run.
-type order struct {
+// runOptions is what a command line wants of a workflow run.
+type runOptions struct {
 	vars        []string
 	ask         bool
 	out         string
@@ -38,7 +40,7 @@ type order struct {
 }
 
 func (p *program) runCommand() *cobra.Command {
-	o := &order{}
+	o := &runOptions{}
 	cmd := &cobra.Command{
 		Use: "run [SPEC]", Short: "run a workflow: several agents in a pattern, as one session", Args: cobra.MaximumNArgs(1),
 		Long: `Run a workflow spec: several agents in a pattern, as one session. Everything a unit of it
@@ -71,7 +73,7 @@ A run that waits for a person ends with exit code 19 and says how to answer.`,
 	save := f.Bool("save-session", true, "keep the session in the store")
 	f.BoolVar(&o.forget, "no-save-session", false, "run in memory and keep nothing")
 	p.runFlags(f, o)
-	cmd.PreRun = func(*cobra.Command, []string) { p.agentsRun = true }
+	cmd.PreRun = func(*cobra.Command, []string) { p.AgentsRun = true }
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.forget = o.forget || !*save
 		o.given(cmd.Flags())
@@ -82,7 +84,7 @@ A run that waits for a person ends with exit code 19 and says how to answer.`,
 		if err := o.check(path); err != nil {
 			return err
 		}
-		ctx, stop := p.interrupts.watchInOrder(cmd.Context(), o.askToStop(p))
+		ctx, stop := p.Interrupts.WatchInOrder(cmd.Context(), o.askToStop(p))
 		defer stop()
 		return p.runSpec(ctx, path, o)
 	}
@@ -90,19 +92,19 @@ A run that waits for a person ends with exit code 19 and says how to answer.`,
 }
 
 // askToStop returns what the first Ctrl-C does: the run stops in order.
-func (o *order) askToStop(p *program) func() {
+func (o *runOptions) askToStop(p *program) func() {
 	stop := make(chan struct{})
 	o.stop = stop
 	return func() {
 		close(stop)
-		if url, _, _ := p.findServer(); url == "" && !p.json {
-			p.err.status("waiting for calls in flight; Ctrl-C again breaks them off")
+		if url, _, _ := p.FindServer(); url == "" && !p.JSON {
+			p.Err.Status("waiting for calls in flight; Ctrl-C again breaks them off")
 		}
 	}
 }
 
 // runFlags are the flags of every command that goes on with runs.
-func (p *program) runFlags(f *pflag.FlagSet, o *order) {
+func (p *program) runFlags(f *pflag.FlagSet, o *runOptions) {
 	f.StringVar(&o.out, "out", "artifacts", "`DIR` for the files that the run writes")
 	f.BoolVar(&o.force, "force", false, "replace files that are there")
 	f.String("hitl-response", "", "the answer `TEXT` to the question that the run waits with")
@@ -122,7 +124,7 @@ func (p *program) runFlags(f *pflag.FlagSet, o *order) {
 }
 
 // given reads the flags that differ when they are empty and when they are absent.
-func (o *order) given(f *pflag.FlagSet) {
+func (o *runOptions) given(f *pflag.FlagSet) {
 	if flag := f.Lookup("hitl-response"); flag.Changed {
 		text := flag.Value.String()
 		o.answer = &text
@@ -130,7 +132,7 @@ func (o *order) given(f *pflag.FlagSet) {
 }
 
 // check refuses what does not go together.
-func (o *order) check(path string) error {
+func (o *runOptions) check(path string) error {
 	resumes := o.resume != "" || o.autoResume
 	for _, rule := range []struct {
 		broken        bool
@@ -157,7 +159,7 @@ func (o *order) check(path string) error {
 }
 
 // runSpec starts a run, or goes on with one.
-func (p *program) runSpec(ctx context.Context, path string, o *order) error {
+func (p *program) runSpec(ctx context.Context, path string, o *runOptions) error {
 	j, err := p.newJob(o)
 	if err == nil {
 		err = j.check()
@@ -169,25 +171,25 @@ func (p *program) runSpec(ctx context.Context, path string, o *order) error {
 		err = j.load(ctx, path)
 	}
 	if err == nil {
-		err = p.inStore(ctx, o.forget, func(h *env) error { return j.do(ctx, h) })
+		err = p.inStore(ctx, o.forget, func(h *setup.Env) error { return j.do(ctx, h) })
 	}
 	return j.tell(err)
 }
 
 // inStore opens the store, or one in memory for what is not kept.
-func (p *program) inStore(ctx context.Context, forget bool, work func(*env) error) error {
+func (p *program) inStore(ctx context.Context, forget bool, work func(*setup.Env) error) error {
 	if !forget {
-		return p.withEnv(ctx, work)
+		return p.WithEnv(ctx, work)
 	}
-	if url, _, err := p.findServer(); err != nil || url != "" {
+	if url, _, err := p.FindServer(); err != nil || url != "" {
 		return cmp.Or(err, error(&session.InvalidError{Field: "no-save-session", Reason: "the server works on the run, and keeps it"}))
 	}
-	h, err := p.openEnvAt(ctx, storeURL{scheme: "inmem"})
+	h, err := p.OpenEnvAt(ctx, setup.StoreURL{Scheme: "inmem"})
 	if err != nil {
 		return err
 	}
 	err = work(h)
-	if closed := h.close(); err == nil {
+	if closed := h.Close(); err == nil {
 		err = closed
 	}
 	return err
@@ -195,7 +197,7 @@ func (p *program) inStore(ctx context.Context, forget bool, work func(*env) erro
 
 // resumeCommand opens a session again; a workflow run goes on.
 func (p *program) resumeCommand() *cobra.Command {
-	o := &order{}
+	o := &runOptions{}
 	cmd := &cobra.Command{
 		Use: "resume REF", Short: "go on with a workflow run; open any other session again that was suspended, completed or failed", Args: cobra.ExactArgs(1),
 		Long: `Go on with a workflow run, as "holdfast run --resume" does and with the same flags. Any
@@ -217,20 +219,20 @@ result of the run, or the header of the session.
 				own = f.Name
 			}
 		})
-		ctx, stop := p.interrupts.watchInOrder(cmd.Context(), o.askToStop(p))
+		ctx, stop := p.Interrupts.WatchInOrder(cmd.Context(), o.askToStop(p))
 		defer stop()
 		return p.resumeAny(ctx, o, own)
 	}
 	return cmd
 }
 
-func (p *program) resumeAny(ctx context.Context, o *order, flag string) error {
+func (p *program) resumeAny(ctx context.Context, o *runOptions, flag string) error {
 	j, err := p.newJob(o)
 	if err != nil {
 		return err
 	}
 	run := false
-	err = p.withEnv(ctx, func(h *env) error {
+	err = p.WithEnv(ctx, func(h *setup.Env) error {
 		i, err := h.Resolve(ctx, o.resume)
 		if err != nil {
 			return err
@@ -242,7 +244,7 @@ func (p *program) resumeAny(ctx context.Context, o *order, flag string) error {
 			return j.do(ctx, h)
 		}
 		if flag != "" {
-			return &session.InvalidError{Field: flag, Reason: fmt.Sprintf("session %s is not a workflow run", shortID(i.ID))}
+			return &session.InvalidError{Field: flag, Reason: fmt.Sprintf("session %s is not a workflow run", display.ShortID(i.ID))}
 		}
 		return p.execute(ctx, h, i, holdfast.ResumeSession{}, "resumed")
 	})

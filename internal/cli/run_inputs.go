@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
@@ -32,25 +33,26 @@ type inputsError struct{ err error }
 func (e *inputsError) Error() string {
 	return e.err.Error() + "; give each with --var NAME=VALUE, or --ask"
 }
+
 func (e *inputsError) Unwrap() error { return e.err }
 
 // askInputs asks a person for the inputs that have no value. One that does not
 // fit its declaration is asked for again.
 func (p *program) askInputs(ctx context.Context, s *spec.Spec, missing []string, vars spec.Map[string]) (spec.Map[string], error) {
-	if !p.in.terminal {
+	if !p.In.Terminal {
 		return nil, &session.InvalidError{Field: "ask", Reason: "there is no terminal to ask at; give " + strings.Join(missing, ", ") + " with --var NAME=VALUE"}
 	}
 	for _, name := range missing {
 		declared, _ := s.Inputs.Required.Get(name)
 		if declared.Description != "" {
-			p.err.status("%s", declared.Description)
+			p.Err.Status("%s", declared.Description)
 		}
 		for {
-			fmt.Fprintf(p.err, "%s %s: ", p.err.paint(bold, oneLine(name)), p.err.paint(dim, "("+describeInput(declared)+")"))
-			text, err := waitFor(ctx, p.in.readLine)
-			if ctx.Err() != nil || isEOF(err) {
-				fmt.Fprintln(p.err)
-				return nil, errDeclined
+			fmt.Fprintf(p.Err, "%s %s: ", p.Err.Paint(terminal.Bold, terminal.OneLine(name)), p.Err.Paint(terminal.Dim, "("+describeInput(declared)+")"))
+			text, err := terminal.WaitFor(ctx, p.In.ReadLine)
+			if ctx.Err() != nil || terminal.IsEOF(err) {
+				fmt.Fprintln(p.Err)
+				return nil, terminal.ErrDeclined
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read %s: %w", name, err)
@@ -60,7 +62,7 @@ func (p *program) askInputs(ctx context.Context, s *spec.Spec, missing []string,
 				vars = vars.With(name, value)
 				break
 			}
-			p.err.warn("%v", err)
+			p.Err.Warn("%v", err)
 		}
 	}
 	return vars, nil

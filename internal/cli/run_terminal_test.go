@@ -6,9 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/holdfast-dev/holdfast/workflow/spec"
 )
 
 // specFile is a spec in a file, with a place of its own for what it writes.
@@ -159,62 +156,6 @@ pattern: {type: chain, config: {steps: [{agent: clerk, input: "{{ say }}"}]}}
 	for _, args := range [][]string{{"sessions", "export", id}, {"sessions", "log", id, "--json"}, {"sessions", "show", id}} {
 		if got := d.must("", args...); strings.Contains(got, "tok-0123456789") || !strings.Contains(got, "[secret:PAYROLL_TOKEN]") {
 			t.Errorf("%q: %s", args, got)
-		}
-	}
-}
-
-// Each pattern is drawn with the units it has come to.
-func TestChart_drawsEveryPattern(t *testing.T) {
-	t.Parallel()
-	at := func(c *course, unit string, m mark, note string) {
-		p := c.at(unit)
-		p.mark, p.note = m, note
-	}
-	for _, one := range []struct {
-		example string
-		happens func(*course)
-		want    string
-	}{
-		{"workflow-recipe", func(c *course) {
-			at(c, "task/ideas", markDone, "")
-			at(c, "task/choice", markDone, `"stew"`)
-			at(c, "task/recipe", markGoing, "")
-		}, "    ✓ ideas     cook\n    ✓ choice    a person    \"stew\"\n  ┌ ▸ recipe    cook        after choice\n  └ · shopping  cook        after choice"},
-		{"routing-support", func(c *course) {
-			at(c, "router#0", markDone, "")
-			at(c, "router#1", markDone, "→ technical")
-			at(c, "route/technical/step/0", markFailed, "it broke")
-		}, "  ✓ router       desk        → technical\n  ✗ technical 1  engineer    it broke\n  · technical 2  engineer"},
-		{"routing-reviewed", func(*course) {}, "  · router  triage      urgent or routine\n  · review  a person"},
-		{"parallel-hiring", func(c *course) {
-			at(c, "branch/skills/step/0", markDone, "")
-			at(c, "branch/interview/step/0", markHalted, "")
-		}, "  ┌ ✓ skills       reader\n  └ ‖ interview 1  reader\n    · interview 2  a person\n    · interview 3  reader\n    · reduce       a person"},
-		{"evaluator-speech", func(c *course) {
-			at(c, "draft", markDone, "")
-			at(c, "eval/2#0", markDone, "score 60")
-			at(c, "gate/2", markAsking, "go on?")
-		}, "  ✓ draft    speaker\n  ✓ judge 1  listener    score 60\n  ? gate 1   a person    go on?"},
-		{"orchestrator-editor", func(c *course) {
-			at(c, "plan#0", markDone, "")
-			at(c, "worker/1", markGoing, "")
-			c.at("worker/1").task = "the fair"
-		}, "    ✓ plan      desk\n  ┌ · worker 0  reporter\n  └ ▸ worker 1  reporter    the fair\n    · reduce    a person\n    · writeup   a person"},
-		{"graph-bug-triage", func(c *course) {
-			at(c, "node/cause@1", markDone, "")
-			at(c, "node/fix@1", markDone, "")
-			at(c, "node/fix@2", markDone, "")
-		}, "  ✓ cause   analyst      → fix\n  ✓ fix ×2  developer    → test\n  · test    tester       → fix or report\n  · report  analyst      ends here"},
-	} {
-		s, err := spec.Load("../../examples/workflows/"+one.example+".yaml", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := newCourse()
-		one.happens(c)
-		got := strings.Join(chart{to: &screen{}, frame: -1, now: time.Now()}.lines(s, c), "\n")
-		if got != one.want {
-			t.Errorf("%s is drawn as\n%s\nwant\n%s", one.example, got, one.want)
 		}
 	}
 }

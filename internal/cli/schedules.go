@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -27,19 +30,11 @@ type schedules interface {
 	Delete(ctx context.Context, tenant, id, actor string) error
 }
 
-func (p *program) schedules(e *env) schedules {
-	if e.server != nil {
-		return e.server.Schedules()
+func (p *program) schedules(e *setup.Env) schedules {
+	if e.Server != nil {
+		return e.Server.Schedules()
 	}
-	return schedule.New(e.rt, p.now, nil)
-}
-
-// agent returns the agent of a name, where it runs.
-func (e *env) agent(ctx context.Context, name string) (session.Definition, error) {
-	if e.server != nil {
-		return e.server.Agent(ctx, name)
-	}
-	return e.agents.Get(name)
+	return schedule.New(e.Runtime, p.Now, nil)
 }
 
 func (p *program) schedulesCreateCommand() *cobra.Command {
@@ -56,12 +51,12 @@ day of week, or @hourly, @daily, @weekly, @monthly.
 A process that works on the store sends it ("holdfast work" or "holdfast serve"), once,
 however many there are. --catch-up says what to do about times that passed while there
 was none: skip what is more than a minute late, send one for all of them, or all.`,
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
 			if (to == "") == (agent == "") {
 				return &session.InvalidError{Field: "schedule", Reason: "give --session REF or --agent NAME, one of the two"}
 			}
 			want := want
-			want.Tenant, want.UserID, want.Text, want.CatchUp = e.tenant, p.user, args[0], schedule.CatchUp(catchUp)
+			want.Tenant, want.UserID, want.Text, want.CatchUp = e.Tenant, p.User, args[0], schedule.CatchUp(catchUp)
 			if to != "" {
 				info, err := e.Resolve(ctx, to)
 				if err != nil {
@@ -70,7 +65,7 @@ was none: skip what is more than a minute late, send one for all of them, or all
 				want.SessionID = info.ID
 			}
 			if agent != "" {
-				def, err := e.agent(ctx, agent)
+				def, err := e.Agent(ctx, agent)
 				if err != nil {
 					return err
 				}
@@ -80,7 +75,7 @@ was none: skip what is more than a minute late, send one for all of them, or all
 			if err != nil {
 				return err
 			}
-			return p.printResult(made, "%s · next at %s", made.ID, p.localTime(made.Next, made.Zone))
+			return p.PrintResult(made, "%s · next at %s", made.ID, p.localTime(made.Next, made.Zone))
 		}),
 	}
 	f := cmd.Flags()
@@ -91,7 +86,7 @@ was none: skip what is more than a minute late, send one for all of them, or all
 	f.StringVar(&agent, "agent", "", "the `AGENT` of a new session for each message")
 	f.StringVar(&want.ID, "id", "", "the `ID` of the schedule (default: a random one)")
 	f.StringVar(&want.Label, "label", "", "a `TEXT` to tell schedules apart; new sessions get it as their name")
-	f.StringVar(&p.user, "user", "", "messages are sent for the user `NAME`")
+	f.StringVar(&p.User, "user", "", "messages are sent for the user `NAME`")
 	return cmd
 }
 
@@ -106,21 +101,21 @@ func (p *program) localTime(at time.Time, zone string) string {
 func (p *program) schedulesListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "list the schedules of a tenant", Args: cobra.NoArgs,
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
-			list, err := p.schedules(e).List(ctx, e.tenant)
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
+			list, err := p.schedules(e).List(ctx, e.Tenant)
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(list)
+			if p.JSON {
+				return p.PrintJSON(list)
 			}
 			if len(list) == 0 {
-				p.err.status("there is no schedule; make one with: holdfast schedules create")
+				p.Err.Status("there is no schedule; make one with: holdfast schedules create")
 				return nil
 			}
-			t := table{head: []string{"ID", "WHEN", "TO", "NEXT", "TEXT"}, flex: 4}
+			t := terminal.Table{Head: []string{"ID", "WHEN", "TO", "NEXT", "TEXT"}, Flex: 4}
 			for _, s := range list {
-				to, next := shortID(s.SessionID), p.localTime(s.Next, s.Zone)
+				to, next := display.ShortID(s.SessionID), p.localTime(s.Next, s.Zone)
 				if s.Agent != nil {
 					to = "new " + s.Agent.Name
 				}
@@ -131,9 +126,9 @@ func (p *program) schedulesListCommand() *cobra.Command {
 				if s.Problem != "" {
 					text = "problem: " + s.Problem
 				}
-				t.add(cell{s.ID, cyan}, cell{oneLine(strings.TrimSpace(s.Cron + " " + s.Zone)), plain}, cell{oneLine(to), plain}, cell{next, plain}, cell{oneLine(text), plain})
+				t.Add(terminal.Styled(s.ID, terminal.Cyan), terminal.Styled(terminal.OneLine(strings.TrimSpace(s.Cron+" "+s.Zone)), terminal.Plain), terminal.Styled(terminal.OneLine(to), terminal.Plain), terminal.Styled(next, terminal.Plain), terminal.Styled(terminal.OneLine(text), terminal.Plain))
 			}
-			return p.out.print(t.layout(p.out))
+			return p.Out.Print(t.Layout(p.Out))
 		}),
 	}
 }
@@ -141,15 +136,15 @@ func (p *program) schedulesListCommand() *cobra.Command {
 func (p *program) schedulesPauseCommand(use, short string, pause bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			s, err := p.schedules(e).Pause(ctx, e.tenant, args[0], pause, "cli")
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
+			s, err := p.schedules(e).Pause(ctx, e.Tenant, args[0], pause, "cli")
 			if err != nil {
 				return err
 			}
 			if pause {
-				return p.printResult(s, "paused %s", s.ID)
+				return p.PrintResult(s, "paused %s", s.ID)
 			}
-			return p.printResult(s, "%s · next at %s", s.ID, p.localTime(s.Next, s.Zone))
+			return p.PrintResult(s, "%s · next at %s", s.ID, p.localTime(s.Next, s.Zone))
 		}),
 	}
 }
@@ -157,11 +152,11 @@ func (p *program) schedulesPauseCommand(use, short string, pause bool) *cobra.Co
 func (p *program) schedulesDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete ID", Aliases: []string{"rm"}, Short: "remove a schedule", Args: cobra.ExactArgs(1),
-		RunE: p.inEnv(func(ctx context.Context, e *env, args []string) error {
-			if err := p.schedules(e).Delete(ctx, e.tenant, args[0], "cli"); err != nil {
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, args []string) error {
+			if err := p.schedules(e).Delete(ctx, e.Tenant, args[0], "cli"); err != nil {
 				return err
 			}
-			return p.printResult(struct {
+			return p.PrintResult(struct {
 				ID string `json:"id"`
 			}{args[0]}, "deleted %s", args[0])
 		}),

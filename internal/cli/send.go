@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -31,8 +32,8 @@ the exit code is 19 and "holdfast respond" continues.
 
 ` + refHelp,
 	}
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, args []string) error {
-		if stream && p.json {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, args []string) error {
+		if stream && p.JSON {
 			return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
 		}
 		action, err := p.chooseAction(ctx, i, args, goOn)
@@ -68,12 +69,12 @@ the exit code is 19 and "holdfast respond" continues.
 	f.BoolVar(&goOn, "continue", false, "only continue what was interrupted, without TEXT")
 	f.BoolVar(&stream, "stream", false, "print the answer while the model writes it")
 	f.StringVar(&busy, "on-busy", "wait", "what to do when the session is running a turn: `HOW` is wait, reject, enqueue or interrupt")
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 // switchModel has another model answer from now on, if it is another. Whoever
 // asked for a version gets the one that this makes.
-func (p *program) switchModel(ctx context.Context, e *env, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
+func (p *program) switchModel(ctx context.Context, e *setup.Env, i session.Info, model string, way holdfast.Busy, seen **int64) (session.Info, error) {
 	if way == holdfast.Enqueue {
 		return i, &session.InvalidError{Field: "model", Reason: "an enqueued message is answered by the model that the session has then; give either --model or --on-busy enqueue"}
 	}
@@ -86,7 +87,7 @@ func (p *program) switchModel(ctx context.Context, e *env, i session.Info, model
 		opts = append(opts, holdfast.IfVersion(**seen))
 	}
 	if s, err = e.Execute(ctx, i.ID, holdfast.ChangeModel{Model: model}, opts...); err != nil {
-		return i, e.explain(err, session.Definition{}, model)
+		return i, e.Explain(err, session.Definition{}, model)
 	}
 	if *seen != nil {
 		made := s.Version()
@@ -96,22 +97,22 @@ func (p *program) switchModel(ctx context.Context, e *env, i session.Info, model
 }
 
 // sendTurn runs one turn for a script: the answer, or the session document.
-func (p *program) sendTurn(ctx context.Context, e *env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
+func (p *program) sendTurn(ctx context.Context, e *setup.Env, i session.Info, a holdfast.Action, stream bool, opts ...holdfast.Option) error {
 	before, err := e.Get(ctx, i.ID, holdfast.WithTail())
 	if err != nil {
 		return err
 	}
-	work, err := e.workOn(ctx, before)
+	work, err := e.WorkOn(ctx, before)
 	if err != nil {
 		return err
 	}
-	if work.interrupted {
-		p.err.status("continuing what was interrupted")
+	if work.Interrupted {
+		p.Err.Status("continuing what was interrupted")
 	}
-	e.embedForRecall(ctx, before)
-	s, err := p.converse(ctx, e, i.ID, a, (stream || p.out.terminal) && !p.json, p.readLine(ctx), opts...)
-	if p.json && !s.IsZero() && (err == nil || s.Version() > i.Version) {
-		if err := p.printJSON(s); err != nil {
+	e.EmbedForRecall(ctx, before)
+	s, err := p.converse(ctx, e, i.ID, a, (stream || p.Out.Terminal) && !p.JSON, p.ReadLine(ctx), opts...)
+	if p.JSON && !s.IsZero() && (err == nil || s.Version() > i.Version) {
+		if err := p.PrintJSON(s); err != nil {
 			return err
 		}
 	}
@@ -126,7 +127,7 @@ func (p *program) chooseAction(ctx context.Context, i session.Info, args []strin
 	if goOn {
 		return holdfast.ContinueExecution{}, nil
 	}
-	text, err := p.readText(ctx, args[0])
+	text, err := p.ReadText(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}

@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/web"
 	"github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
@@ -60,15 +60,15 @@ At the end the server takes no new streams, gives turns --drain to finish and th
 interrupts them: nothing is lost, any process can continue them.`,
 		PreRunE: p.chooseDemoStore,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.address = s.address()
-			if p.demo {
+			p.Address = s.address()
+			if p.Demo {
 				remove, err := p.prepareDemo()
 				if err != nil {
 					return err
 				}
 				defer remove()
 			}
-			return p.inEnv(func(ctx context.Context, e *env, _ []string) error { return p.serve(ctx, e, s) })(cmd, args)
+			return p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error { return p.serve(ctx, e, s) })(cmd, args)
 		},
 	}
 	f := cmd.Flags()
@@ -87,10 +87,10 @@ interrupts them: nothing is lost, any process can continue them.`,
 	f.StringVar(&s.oidc.ClientID, "oidc-client-id", "", "this server as the issuer knows it, for browsers that log in there (default: the audience;\na secret comes from HOLDFAST_OIDC_CLIENT_SECRET)")
 	s.slots.addFlags(cmd)
 	p.addTraceFlag(cmd)
-	f.BoolVar(&p.demo, "demo", false, "begin with sample sessions, in memory unless --store is given, on a model that needs no key")
+	f.BoolVar(&p.Demo, "demo", false, "begin with sample sessions, in memory unless --store is given, on a model that needs no key")
 	f.BoolVar(&s.noWork, "no-work", false, "only answer requests; leave what waits to other processes")
 	f.BoolVar(&s.quiet, "quiet", false, "do not log requests")
-	return p.addSettings(p.addPermissionFlags(cmd))
+	return p.AddSettings(p.AddPermissionFlags(cmd))
 }
 
 // address returns where other nodes reach the server, "" if it cannot be known
@@ -125,26 +125,26 @@ func (s serving) scheme() string {
 }
 
 // serve runs a server until the context ends.
-func (p *program) serve(ctx context.Context, e *env, s serving) error {
+func (p *program) serve(ctx context.Context, e *setup.Env, s serving) error {
 	if (s.cert == "") != (s.key == "") {
 		return &session.InvalidError{Field: "tls-cert", Reason: "give both --tls-cert and --tls-key"}
 	}
-	if err := e.rt.CheckDurable(); err != nil {
-		p.err.warn("%v", err)
+	if err := e.Runtime.CheckDurable(); err != nil {
+		p.Err.Warn("%v", err)
 	}
-	e.embedder.start() // requests search by meaning
+	e.Embedder.Start() // requests search by meaning
 	page, err := web.New(s.prefix)
 	if err != nil {
 		return err
 	}
-	keys := apikey.New(e.rt, p.now)
+	keys := apikey.New(e.Runtime, p.Now)
 	config := server.Config{
-		Runtime: e.rt, Keys: keys, Schedules: schedule.New(e.rt, p.now, nil), Work: workOf(e.store), Address: p.address, Page: page, Agents: e.agents.registry(), Models: e.modelNames, Tools: e.toolList,
-		Missing: e.missing, Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: thisBuild().Version, Logger: p.requestLog(s.quiet), Now: p.now,
+		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.Now, nil), Work: workOf(e.Store), Address: p.Address, Page: page, Agents: e.Agents.Registry(), Models: e.ModelNames, Tools: e.ToolList,
+		Missing: e.Missing, Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: setup.ThisBuild().Version, Logger: p.RequestLog(s.quiet), Now: p.Now,
 	}
-	config.Nodes, config.Node = node.New(e.rt, p.now), p.newSelf()
+	config.Nodes, config.Node = node.New(e.Runtime, p.Now), p.newSelf()
 	if s.oidc.Issuer != "" || s.oidc.Audience != "" {
-		s.oidc.ClientSecret = p.getenv("HOLDFAST_OIDC_CLIENT_SECRET")
+		s.oidc.ClientSecret = p.Getenv("HOLDFAST_OIDC_CLIENT_SECRET")
 		config.OIDC = &s.oidc
 	}
 	if err := p.addWork(e, &config); err != nil {
@@ -173,13 +173,13 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	}
 	listening := &http.Server{
 		Handler: api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(p.requestLog(s.quiet).Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(p.RequestLog(s.quiet).Handler(), slog.LevelWarn),
 	}
 	listening.RegisterOnShutdown(api.Drain)
-	p.err.status("listening on %s://%s%s · store %s", s.scheme(), listener.Addr(), s.prefix, e.url)
-	p.err.status("open %s in a browser, once and within ten minutes", s.pageURL(listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
+	p.Err.Status("listening on %s://%s%s · store %s", s.scheme(), listener.Addr(), s.prefix, e.URL)
+	p.Err.Status("open %s in a browser, once and within ten minutes", s.pageURL(listener.Addr(), api.LoginPath(apikey.Key{Scopes: []apikey.Scope{apikey.Admin}})))
 	if first != "" {
-		p.err.status("an administrator's key, shown this once: %s", first)
+		p.Err.Status("an administrator's key, shown this once: %s", first)
 	}
 	leave := p.beNode(ctx, e, config.Node)
 	defer leave()
@@ -198,9 +198,9 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 		}
 		ended <- listening.Serve(listener)
 	}()
-	if p.demo {
+	if p.Demo {
 		if err := p.fillDemo(ctx, e, keys, s.pageURL(listener.Addr(), s.prefix)); err != nil {
-			p.err.warn("%v", err)
+			p.Err.Warn("%v", err)
 		}
 	}
 	select {
@@ -209,7 +209,7 @@ func (p *program) serve(ctx context.Context, e *env, s serving) error {
 	case <-ctx.Done():
 	}
 	config.Node.Drain()
-	p.err.status("ending: turns have %s to finish", s.slots.drain)
+	p.Err.Status("ending: turns have %s to finish", s.slots.drain)
 	err = p.endServer(context.WithoutCancel(ctx), listening, s.slots.drain)
 	<-worked
 	return err
@@ -229,7 +229,7 @@ func (p *program) endServer(ctx context.Context, listening *http.Server, drain t
 	if err := listening.Shutdown(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	p.err.status("the time is over: what still runs is interrupted and can be continued")
+	p.Err.Status("the time is over: what still runs is interrupted and can be continued")
 	return listening.Close()
 }
 
@@ -241,32 +241,4 @@ func (p *program) firstKey(ctx context.Context, keys *apikey.Keys) (string, erro
 	}
 	_, secret, err := keys.Create(ctx, apikey.Key{Label: "first key", Scopes: []apikey.Scope{apikey.Admin}}, "cli")
 	return secret, err
-}
-
-// requestLog returns where requests are logged: standard error, as JSON.
-func (p *program) requestLog(quiet bool) *slog.Logger {
-	if quiet {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(slog.NewJSONHandler(p.err, nil))
-}
-
-// modelNames lists the models that can be used.
-func (o *agentSetup) modelNames() []string {
-	names := o.models.local.Names()
-	for _, m := range offerOf(o.models.providers.Catalog, false).Models {
-		if !slices.Contains(names, m.Name) {
-			names = append(names, m.Name)
-		}
-	}
-	return names
-}
-
-// toolList describes the tools that agents get.
-func (o *agentSetup) toolList() []server.Tool {
-	var list []server.Tool
-	for _, t := range o.tools.All() {
-		list = append(list, server.Tool{Name: t.Spec().Name, Description: t.Spec().Description})
-	}
-	return list
 }

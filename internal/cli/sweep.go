@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -30,7 +31,7 @@ interrupted or have an unread inbox stay. With --json: the ids.
   holdfast sessions sweep --idle 30d --dry-run      only print the ids
   holdfast sessions sweep --status deleted --idle 7d --purge --yes`,
 	}
-	cmd.RunE = p.inEnv(func(ctx context.Context, e *env, _ []string) (err error) {
+	cmd.RunE = p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) (err error) {
 		if idle == "" && !r.Expired {
 			return &session.InvalidError{Field: "sweep", Reason: "give --idle or --expired; without them every session would be deleted"}
 		}
@@ -40,7 +41,7 @@ interrupted or have an unread inbox stay. With --json: the ids.
 		for _, status := range statuses {
 			r.Statuses = append(r.Statuses, session.Status(status))
 		}
-		if err := p.confirm(ctx, yes || !r.Purge || r.DryRun, "Remove them for good?"); err != nil {
+		if err := p.Confirm(ctx, yes || !r.Purge || r.DryRun, "Remove them for good?"); err != nil {
 			return err
 		}
 		swept, err := p.sweep(ctx, e, r)
@@ -61,8 +62,8 @@ interrupted or have an unread inbox stay. With --json: the ids.
 }
 
 // sweep sweeps, and shows how far it is by what the runtime tells of it.
-func (p *program) sweep(ctx context.Context, e *env, r holdfast.Retention) ([]string, error) {
-	if r.DryRun || e.rt == nil { // a server does not tell meanwhile
+func (p *program) sweep(ctx context.Context, e *setup.Env, r holdfast.Retention) ([]string, error) {
+	if r.DryRun || e.Runtime == nil { // a server does not tell meanwhile
 		return e.Sweep(ctx, r)
 	}
 	look := r
@@ -71,17 +72,17 @@ func (p *program) sweep(ctx context.Context, e *env, r holdfast.Retention) ([]st
 	if err != nil {
 		return nil, err
 	}
-	shown := p.progress("sweeping", "session")
-	defer shown.end()
-	defer holdfast.On(e.rt, func(holdfast.SessionSaved) { shown.count(len(found)) }, 0)()
-	defer holdfast.On(e.rt, func(holdfast.SessionPurged) { shown.count(len(found)) }, 0)()
+	shown := p.Progress("sweeping", "session")
+	defer shown.End()
+	defer holdfast.On(e.Runtime, func(holdfast.SessionSaved) { shown.Count(len(found)) }, 0)()
+	defer holdfast.On(e.Runtime, func(holdfast.SessionPurged) { shown.Count(len(found)) }, 0)()
 	return e.Sweep(ctx, r)
 }
 
 // printSwept prints what was done, or would be.
 func (p *program) printSwept(swept []string, r holdfast.Retention) error {
-	if p.json {
-		return p.printJSON(append([]string{}, swept...))
+	if p.JSON {
+		return p.PrintJSON(append([]string{}, swept...))
 	}
 	verb := "deleted"
 	if r.Purge {
@@ -95,9 +96,9 @@ func (p *program) printSwept(swept []string, r holdfast.Retention) error {
 		fmt.Fprintf(&b, "%s %s\n", verb, id)
 	}
 	if len(swept) == 0 {
-		p.err.status("nothing to sweep")
+		p.Err.Status("nothing to sweep")
 	}
-	return p.out.print(b.String())
+	return p.Out.Print(b.String())
 }
 
 // parseIdle reads a duration that may be in days.

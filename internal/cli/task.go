@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
@@ -38,7 +40,7 @@ run again.
   holdfast task resume ID                 go on with one
 
 ` + refHelp
-	p.addNetworkFlag(cmd.PersistentFlags())
+	p.AddNetworkFlag(cmd.PersistentFlags())
 	return cmd
 }
 
@@ -68,18 +70,18 @@ type tasks interface {
 	RemoveRule(ctx context.Context, id string, rule session.Rule) error
 }
 
-// workshop is where tasks are worked on: an executor in a home, or a server, and
+// taskEnv is where tasks are worked on: an executor in a home, or a server, and
 // then the rest is nil.
-type workshop struct {
+type taskEnv struct {
 	tasks
-	h     *env
+	env   *setup.Env
 	x     *task.Executor
 	tools *taskkit.Registry
 	rules *rules.Store
 }
 
 // close ends the tools of tasks.
-func (d *workshop) close() error {
+func (d *taskEnv) close() error {
 	if d.tools == nil {
 		return nil
 	}
@@ -87,46 +89,46 @@ func (d *workshop) close() error {
 }
 
 // work goes on with a task that was made a moment ago.
-func (d *workshop) work(ctx context.Context, id string) (task.Row, error) {
-	if d.h.server != nil { // it works on it already
-		return d.h.server.Tasks().Wait(ctx, id)
+func (d *taskEnv) work(ctx context.Context, id string) (task.Row, error) {
+	if d.env.Server != nil { // it works on it already
+		return d.env.Server.Tasks().Wait(ctx, id)
 	}
 	res, err := d.Resume(ctx, id)
 	return res.Row, err
 }
 
-// workshop opens the executor. The caller closes it.
-func (p *program) workshop(h *env) (*workshop, error) {
-	if h.server != nil {
-		return &workshop{tasks: h.server.Tasks(), h: h}, nil
+// openTaskEnv opens the executor. The caller closes it.
+func (p *program) openTaskEnv(h *setup.Env) (*taskEnv, error) {
+	if h.Server != nil {
+		return &taskEnv{tasks: h.Server.Tasks(), env: h}, nil
 	}
-	c := taskkit.Config{Shell: &shell.Config{Sandbox: p.newSandboxConfig()}}
-	if !p.noWeb {
+	c := taskkit.Config{Shell: &shell.Config{Sandbox: p.NewSandboxConfig()}}
+	if !p.NoWeb {
 		c.Web = &web.Config{}
 	}
 	registry, err := taskkit.New(c)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := newEngine()
+	engine, err := setup.NewEngine()
 	if err != nil {
 		return nil, err
 	}
-	if p.agentsRun {
-		p.warnUnsandboxed()
+	if p.AgentsRun {
+		p.WarnUnsandboxed()
 	}
-	rules := p.newRules(h.rt)
-	x, err := task.New(h.rt, task.Config{Registry: registry, Engine: engine, Rules: rules, Warn: p.warnEarly, Clock: p.now, Snapshot: taskruntime.Snapshot})
+	rules := p.NewRules(h.Runtime)
+	x, err := task.New(h.Runtime, task.Config{Registry: registry, Engine: engine, Rules: rules, Warn: p.WarnEarly, Clock: p.Now, Snapshot: taskruntime.Snapshot})
 	if err != nil {
 		return nil, errors.Join(err, registry.Close())
 	}
-	return &workshop{tasks: x, x: x, h: h, tools: registry, rules: rules}, nil
+	return &taskEnv{tasks: x, x: x, env: h, tools: registry, rules: rules}, nil
 }
 
 // atWork makes the work of a command about tasks.
-func (p *program) atWork(work func(ctx context.Context, d *workshop, args []string) error) func(*cobra.Command, []string) error {
-	return p.inEnv(func(ctx context.Context, h *env, args []string) (err error) {
-		d, err := p.workshop(h)
+func (p *program) atWork(work func(ctx context.Context, d *taskEnv, args []string) error) func(*cobra.Command, []string) error {
+	return p.InEnv(func(ctx context.Context, h *setup.Env, args []string) (err error) {
+		d, err := p.openTaskEnv(h)
 		if err != nil {
 			return err
 		}
@@ -136,9 +138,9 @@ func (p *program) atWork(work func(ctx context.Context, d *workshop, args []stri
 }
 
 // onTask makes the work of a command whose first argument is a task.
-func (p *program) onTask(work func(ctx context.Context, d *workshop, row task.Row, args []string) error) func(*cobra.Command, []string) error {
-	return p.atWork(func(ctx context.Context, d *workshop, args []string) error {
-		info, err := d.h.Resolve(ctx, args[0])
+func (p *program) onTask(work func(ctx context.Context, d *taskEnv, row task.Row, args []string) error) func(*cobra.Command, []string) error {
+	return p.atWork(func(ctx context.Context, d *taskEnv, args []string) error {
+		info, err := d.env.Resolve(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -185,54 +187,20 @@ func (e *restError) code() int {
 }
 
 func (e *restError) Error() string {
-	text := fmt.Sprintf("task %s is %s", shortID(e.row.ID), statusText(e.row))
+	text := fmt.Sprintf("task %s is %s", display.ShortID(e.row.ID), display.StatusText(e.row))
 	if e.row.Error != "" {
-		text += ": " + oneLine(e.row.Error)
+		text += ": " + terminal.OneLine(e.row.Error)
 	}
 	return text
 }
 
 // hint is what to do next.
-func (e *restError) hint() string { return "next: " + nextForTask(e.row) }
-
-// statusText is where a task stands, in words.
-func statusText(row task.Row) string {
-	status := task.Canonical(row.TaskRow)
-	if row.TerminalStatus != "" && row.TerminalStatus != task.TerminalOK && row.TerminalStatus != status {
-		return status + " (" + strings.ReplaceAll(row.TerminalStatus, "_", " ") + ")"
-	}
-	return status
-}
-
-// asksUser reports a task that rests until its question is answered.
-func asksUser(row task.Row) bool {
-	return task.Canonical(row.TaskRow) == task.Paused && row.AwaitingUserInputReasonCode != "" && row.PendingApprovals > 0
-}
-
-// nextForTask is the command that leads on.
-func nextForTask(row task.Row) string {
-	id := shortID(row.ID)
-	switch status := task.Canonical(row.TaskRow); {
-	case status == task.Blocked && row.PendingApprovals > 0:
-		return "holdfast task approve " + id + " (or deny)"
-	case asksUser(row):
-		return "holdfast task send " + id + " \"…\""
-	case status == task.Paused && row.FailureClass == task.ClassBudget:
-		return "holdfast task continue " + id
-	case status == task.Failed:
-		return "holdfast task retry " + id
-	case slices.Contains([]string{task.Completed, task.Cancelled}, status):
-		return "holdfast task send " + id + " \"…\" opens another run"
-	case status == task.Executing, status == task.Planning:
-		return "holdfast task watch " + id
-	}
-	return "holdfast task resume " + id
-}
+func (e *restError) hint() string { return "next: " + display.NextForTask(e.row) }
 
 // tellRow says what became of a task, and is its error where it is not done.
 func (p *program) tellRow(row task.Row) error {
-	if p.json {
-		if err := p.printJSON(newTaskJSON(row)); err != nil {
+	if p.JSON {
+		if err := p.PrintJSON(newTaskJSON(row)); err != nil {
 			return err
 		}
 		return p.withoutText(rest(row))
@@ -240,19 +208,12 @@ func (p *program) tellRow(row task.Row) error {
 	notDone := rest(row)
 	text := ""
 	switch {
-	case row.ResultSummary != "" && hasResult(row):
-		text = strings.TrimRight(printable(row.ResultSummary), "\n") + "\n"
+	case row.ResultSummary != "" && display.HasResult(row):
+		text = strings.TrimRight(terminal.Printable(row.ResultSummary), "\n") + "\n"
 	case notDone == nil:
-		text = fmt.Sprintf("%s is %s\n", shortID(row.ID), statusText(row))
+		text = fmt.Sprintf("%s is %s\n", display.ShortID(row.ID), display.StatusText(row))
 	}
-	return errors.Join(p.out.print(text), notDone)
-}
-
-// hasResult reports a task whose summary is its result: it has ended, or was
-// asked to wrap up.
-func hasResult(row task.Row) bool {
-	n := len(row.StopReasons)
-	return task.Ended(row.TaskRow) || row.Status == task.Interrupted && n > 0 && row.StopReasons[n-1] == string(task.StopWrapUp)
+	return errors.Join(p.Out.Print(text), notDone)
 }
 
 // withoutText is an error whose text is not told: standard output has it.
@@ -267,6 +228,7 @@ func (p *program) withoutText(err error) error {
 type printedError struct{ err error }
 
 func (e *printedError) Error() string { return e.err.Error() }
+
 func (e *printedError) Unwrap() error { return e.err }
 
 // terminal is the answer to a call that comes too late.

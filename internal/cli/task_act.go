@@ -8,16 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
 )
 
 // working makes the work of a command that goes on with a task.
-func (p *program) working(fn func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error)) func(*cobra.Command, []string) error {
+func (p *program) working(fn func(ctx context.Context, d *taskEnv, row task.Row, args []string) (task.Row, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		p.agentsRun = true
-		return p.withEnv(cmd.Context(), func(h *env) (err error) {
-			d, err := p.workshop(h)
+		p.AgentsRun = true
+		return p.WithEnv(cmd.Context(), func(h *setup.Env) (err error) {
+			d, err := p.openTaskEnv(h)
 			if err != nil {
 				return err
 			}
@@ -48,10 +51,10 @@ func joined(err, more error) error {
 func (p *program) taskResumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume ID", Short: "go on with a task", Args: cobra.ExactArgs(1),
-		RunE: p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+		RunE: p.working(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) (task.Row, error) {
 			res, err := d.Resume(ctx, row.ID)
 			if res.Already {
-				p.err.status("somebody is at work on it; see: holdfast task watch %s", shortID(row.ID))
+				p.Err.Status("somebody is at work on it; see: holdfast task watch %s", display.ShortID(row.ID))
 			}
 			return res.Row, err
 		}),
@@ -68,7 +71,7 @@ func (p *program) taskContinueCommand() *cobra.Command {
 	cmd.Flags().IntVar(&o.LifetimeTurns, "lifetime-turns", 0, "turns in all; `N`")
 	cmd.Flags().Int64Var(&tokens, "tokens", 0, "tokens in all; `N`")
 	cmd.Flags().Float64Var(&cost, "cost", 0, "dollars in all; `X`")
-	cmd.RunE = p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+	cmd.RunE = p.working(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) (task.Row, error) {
 		if tokens > 0 {
 			o.MaxTokens = &tokens
 		}
@@ -83,7 +86,7 @@ func (p *program) taskContinueCommand() *cobra.Command {
 func (p *program) taskRetryCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "retry ID", Short: "try a task once more", Args: cobra.ExactArgs(1),
-		RunE: p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+		RunE: p.working(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) (task.Row, error) {
 			return d.Retry(ctx, row.ID)
 		}),
 	}
@@ -92,12 +95,12 @@ func (p *program) taskRetryCommand() *cobra.Command {
 func (p *program) taskCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "end a task for good", Args: cobra.ExactArgs(1),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			row, err := d.Cancel(ctx, row.ID)
 			if err != nil {
 				return p.lateOr(err)
 			}
-			return p.said(row, "%s is %s", shortID(row.ID), statusText(row))
+			return p.said(row, "%s is %s", display.ShortID(row.ID), display.StatusText(row))
 		}),
 	}
 }
@@ -105,31 +108,31 @@ func (p *program) taskCancelCommand() *cobra.Command {
 func (p *program) taskWrapUpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "wrap-up ID", Short: "ask a task to finish with what it has", Args: cobra.ExactArgs(1),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			row, err := d.WrapUp(ctx, row.ID)
 			if err != nil {
 				return p.lateOr(err)
 			}
 			if status := task.Canonical(row.TaskRow); status == task.Executing || status == task.Planning {
-				return p.said(row, "%s was asked to wrap up", shortID(row.ID))
+				return p.said(row, "%s was asked to wrap up", display.ShortID(row.ID))
 			}
-			return p.said(row, "%s is %s", shortID(row.ID), statusText(row))
+			return p.said(row, "%s is %s", display.ShortID(row.ID), display.StatusText(row))
 		}),
 	}
 }
 
 // said tells a row, or a sentence about it.
 func (p *program) said(row task.Row, format string, args ...any) error {
-	if p.json {
-		return p.printJSON(newTaskJSON(row))
+	if p.JSON {
+		return p.PrintJSON(newTaskJSON(row))
 	}
-	return p.out.print(fmt.Sprintf(format, args...) + "\n")
+	return p.Out.Print(fmt.Sprintf(format, args...) + "\n")
 }
 
 func (p *program) taskFeedbackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "feedback ID STEP retry|skip|stop|drift [TEXT]", Short: "say something about a step; STEP may be current", Args: cobra.RangeArgs(3, 4),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, args []string) error {
 			f := session.StepFeedback{StepID: args[0], Action: args[1]}
 			if len(args) > 2 {
 				f.Message = args[2]
@@ -138,10 +141,10 @@ func (p *program) taskFeedbackCommand() *cobra.Command {
 			if err != nil {
 				return p.lateOr(err)
 			}
-			if p.json {
-				return p.printJSON(map[string]string{"id": id})
+			if p.JSON {
+				return p.PrintJSON(map[string]string{"id": id})
 			}
-			return p.out.print(fmt.Sprintf("%s %s\n", f.Action, f.StepID))
+			return p.Out.Print(fmt.Sprintf("%s %s\n", f.Action, f.StepID))
 		}),
 	}
 }
@@ -161,7 +164,7 @@ func (p *program) taskAnswerCommand(verb string) *cobra.Command {
 	if verb == "deny" {
 		cmd.Flags().BoolVar(&goOn, "go-on", false, "tell the agent, which goes on without it")
 	}
-	cmd.RunE = p.working(func(ctx context.Context, d *workshop, row task.Row, args []string) (task.Row, error) {
+	cmd.RunE = p.working(func(ctx context.Context, d *taskEnv, row task.Row, args []string) (task.Row, error) {
 		if !slices.Contains([]string{"once", "session", "workspace", "profile"}, span) {
 			return row, &session.InvalidError{Field: "for", Reason: fmt.Sprintf("%q is none of once, session, workspace, profile", span)}
 		}
@@ -207,11 +210,11 @@ func whichApproval(waiting []session.PendingCall, args []string) (string, error)
 func (p *program) taskModeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "mode ID MODE", Short: "set what a task may do on its own", Args: cobra.ExactArgs(2),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, args []string) error {
 			if err := d.SetMode(ctx, row.ID, args[0]); err != nil {
 				return p.lateOr(err)
 			}
-			return p.said(row, "%s works in mode %s", shortID(row.ID), args[0])
+			return p.said(row, "%s works in mode %s", display.ShortID(row.ID), args[0])
 		}),
 	}
 }
@@ -219,15 +222,15 @@ func (p *program) taskModeCommand() *cobra.Command {
 func (p *program) taskWorkspaceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "workspace ID DIR", Short: "let a task work in another folder", Args: cobra.ExactArgs(2),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) error {
-			w, err := workspaceAt(args[0])
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, args []string) error {
+			w, err := setup.WorkspaceAt(args[0])
 			if err != nil {
 				return err
 			}
 			if err := d.x.SetWorkspace(ctx, row.ID, w); err != nil {
 				return p.lateOr(err)
 			}
-			return p.said(row, "%s works in %s", shortID(row.ID), w.Root)
+			return p.said(row, "%s works in %s", display.ShortID(row.ID), w.Root)
 		}),
 	}
 }
@@ -236,7 +239,7 @@ func (p *program) taskChecklistCommand() *cobra.Command {
 	var clearNudge bool
 	cmd := &cobra.Command{
 		Use: "checklist ID", Short: "print the agent's own list of what is to be done", Args: cobra.ExactArgs(1),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			if clearNudge {
 				if err := d.clearReminder(ctx, row); err != nil {
 					return p.lateOr(err)
@@ -246,21 +249,21 @@ func (p *program) taskChecklistCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(state.Checklist)
+			if p.JSON {
+				return p.PrintJSON(state.Checklist)
 			}
 			var b strings.Builder
 			for _, item := range state.Checklist.Items {
-				mark, c := stepMark(item.Status, -1)
-				fmt.Fprintf(&b, "%s %s\n", p.out.paint(c, mark), oneLine(item.Title))
+				mark, c := display.StepMark(item.Status, -1)
+				fmt.Fprintf(&b, "%s %s\n", p.Out.Paint(c, mark), terminal.OneLine(item.Title))
 			}
 			if r := state.Checklist.NudgeReason; r != nil {
-				fmt.Fprintf(&b, "%s\n", p.out.paint(yellow, oneLine(*r)))
+				fmt.Fprintf(&b, "%s\n", p.Out.Paint(terminal.Yellow, terminal.OneLine(*r)))
 			}
 			if b.Len() == 0 {
-				p.err.status("the agent has made no checklist")
+				p.Err.Status("the agent has made no checklist")
 			}
-			return p.out.print(b.String())
+			return p.Out.Print(b.String())
 		}),
 	}
 	cmd.Flags().BoolVar(&clearNudge, "clear-nudge", false, "take back the reminder to verify")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
@@ -27,8 +29,8 @@ func (p *program) taskSendCommand() *cobra.Command {
 			asked  session.PendingCall
 			answer bool
 		)
-		err := p.onTask(func(ctx context.Context, d *workshop, row task.Row, args []string) (err error) {
-			if text, err = p.readText(ctx, args[0]); err != nil {
+		err := p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, args []string) (err error) {
+			if text, err = p.ReadText(ctx, args[0]); err != nil {
 				return err
 			}
 			waiting, err := d.Pending(ctx, row.ID)
@@ -43,9 +45,9 @@ func (p *program) taskSendCommand() *cobra.Command {
 		if err != nil || !answer && !*work {
 			return err
 		}
-		return p.working(func(ctx context.Context, d *workshop, row task.Row, _ []string) (task.Row, error) {
+		return p.working(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) (task.Row, error) {
 			if answer {
-				p.err.status("this answers: %s", oneLine(asked.Prompt))
+				p.Err.Status("this answers: %s", terminal.OneLine(asked.Prompt))
 				r := session.Response{PendingID: asked.ID, Action: session.RespondAnswer, Text: strings.TrimSpace(text), By: "cli"}
 				return d.Respond(ctx, row.ID, r, task.RespondOptions{})
 			}
@@ -60,15 +62,15 @@ func (p *program) taskSendCommand() *cobra.Command {
 }
 
 // leave queues a message for a task.
-func (p *program) leave(ctx context.Context, d *workshop, row task.Row, text string) error {
+func (p *program) leave(ctx context.Context, d *taskEnv, row task.Row, text string) error {
 	id, err := d.QueueFollowUp(ctx, row.ID, session.FollowUp{Message: text})
 	if err != nil {
 		return p.lateOr(err)
 	}
-	if p.json {
-		return p.printJSON(map[string]string{"id": id})
+	if p.JSON {
+		return p.PrintJSON(map[string]string{"id": id})
 	}
-	return p.out.print("queued " + id + "\n")
+	return p.Out.Print("queued " + id + "\n")
 }
 
 // openQuestion is the one question that a task has asked.
@@ -82,7 +84,7 @@ func openQuestion(waiting []session.PendingCall) (session.PendingCall, bool) {
 
 // askPerson asks the person at the terminal. Answered is false where nothing
 // was said: the task waits.
-func (p *program) askPerson(ctx context.Context, d *workshop, row task.Row, v *taskView) (_ task.Row, answered bool, err error) {
+func (p *program) askPerson(ctx context.Context, d *taskEnv, row task.Row, v *display.TaskView) (_ task.Row, answered bool, err error) {
 	waiting, err := d.Pending(ctx, row.ID)
 	if err != nil || len(waiting) == 0 {
 		return row, false, err
@@ -94,7 +96,7 @@ func (p *program) askPerson(ctx context.Context, d *workshop, row task.Row, v *t
 	asking, settled, stop := untilSettled(ctx, d, row.ID, waiting[0].ID)
 	defer stop()
 	var r *session.Response
-	v.aside(func() { r = ask(asking, waiting[0]) })
+	v.Aside(func() { r = ask(asking, waiting[0]) })
 	switch {
 	case settled():
 		return p.settledElsewhere(ctx, d, row)
@@ -112,8 +114,8 @@ func (p *program) askPerson(ctx context.Context, d *workshop, row task.Row, v *t
 
 // settledElsewhere says that somebody else has responded, and where the task
 // stands.
-func (p *program) settledElsewhere(ctx context.Context, d *workshop, row task.Row) (task.Row, bool, error) {
-	p.err.status("this was answered elsewhere; see how it goes on: holdfast task watch %s", shortID(row.ID))
+func (p *program) settledElsewhere(ctx context.Context, d *taskEnv, row task.Row) (task.Row, bool, error) {
+	p.Err.Status("this was answered elsewhere; see how it goes on: holdfast task watch %s", display.ShortID(row.ID))
 	row, err := d.Get(ctx, row.ID)
 	return row, false, err
 }
@@ -123,7 +125,7 @@ const settledPoll = time.Second
 
 // untilSettled returns a context that ends when somebody else responds to a
 // call. Settled looks whether that is so. The caller calls stop.
-func untilSettled(ctx context.Context, d *workshop, id, pendingID string) (asking context.Context, settled func() bool, stop func()) {
+func untilSettled(ctx context.Context, d *taskEnv, id, pendingID string) (asking context.Context, settled func() bool, stop func()) {
 	asking, cancel := context.WithCancel(ctx)
 	settled = func() bool {
 		waiting, err := d.Pending(ctx, id)
@@ -168,15 +170,15 @@ func (p *program) permissionFromPerson(ctx context.Context, asked session.Pendin
 			prompt += fmt.Sprintf("  [%s] %s", span.key, span.text)
 		}
 	}
-	fmt.Fprint(p.err, p.describeCall(asked))
+	fmt.Fprint(p.Err, display.DescribeCall(p.Err, asked))
 	if len(offered) > 4 {
-		fmt.Fprintf(p.err, "  [s] and [w] add a rule that allows %s\n", ruleScope(asked))
+		fmt.Fprintf(p.Err, "  [s] and [w] add a rule that allows %s\n", display.RuleScope(asked))
 	}
 	for {
-		fmt.Fprint(p.err, prompt+"  [n] no  [enter] later: ")
-		line, err := waitFor(ctx, p.in.readLine)
+		fmt.Fprint(p.Err, prompt+"  [n] no  [enter] later: ")
+		line, err := terminal.WaitFor(ctx, p.In.ReadLine)
 		if err != nil {
-			fmt.Fprintln(p.err)
+			fmt.Fprintln(p.Err)
 			return nil
 		}
 		text := strings.ToLower(strings.TrimSpace(line))
@@ -186,7 +188,7 @@ func (p *program) permissionFromPerson(ctx context.Context, asked session.Pendin
 		r := &session.Response{PendingID: asked.ID, Action: session.RespondApprove, Choice: offered[text], By: "cli"}
 		switch r.Choice {
 		case "":
-			fmt.Fprintln(p.err, "  that is not one of the choices")
+			fmt.Fprintln(p.Err, "  that is not one of the choices")
 			continue
 		case permission.DenyOnce:
 			r.Action = session.RespondDeny
@@ -198,15 +200,15 @@ func (p *program) permissionFromPerson(ctx context.Context, asked session.Pendin
 // answerFromPerson asks a question of the agent, again where something else
 // than one of its options is said; nil: nothing was said.
 func (p *program) answerFromPerson(ctx context.Context, asked session.PendingCall) *session.Response {
-	fmt.Fprintf(p.err, "%s %s\n", p.err.paint(yellow, "?"), printable(asked.Prompt))
+	fmt.Fprintf(p.Err, "%s %s\n", p.Err.Paint(terminal.Yellow, "?"), terminal.Printable(asked.Prompt))
 	for _, o := range asked.Choices {
-		fmt.Fprintf(p.err, "  · %s\n", oneLine(o.Value))
+		fmt.Fprintf(p.Err, "  · %s\n", terminal.OneLine(o.Value))
 	}
 	for {
-		fmt.Fprint(p.err, "  your answer, [enter] later: ")
-		line, err := waitFor(ctx, p.in.readLine)
+		fmt.Fprint(p.Err, "  your answer, [enter] later: ")
+		line, err := terminal.WaitFor(ctx, p.In.ReadLine)
 		if err != nil {
-			fmt.Fprintln(p.err)
+			fmt.Fprintln(p.Err)
 			return nil
 		}
 		r := session.Response{PendingID: asked.ID, Action: session.RespondAnswer, Text: strings.TrimSpace(line), By: "cli"}
@@ -214,7 +216,7 @@ func (p *program) answerFromPerson(ctx context.Context, asked session.PendingCal
 		case r.Text == "":
 			return nil
 		case asked.Check(r) != nil:
-			fmt.Fprintln(p.err, "  that is none of them")
+			fmt.Fprintln(p.Err, "  that is none of them")
 			continue
 		}
 		return &r

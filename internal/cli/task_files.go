@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/interop/taskruntime"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
@@ -16,23 +18,23 @@ import (
 func (p *program) taskSnapshotCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot ID", Short: "leave a snapshot of a task in its log", Args: cobra.ExactArgs(1),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			seq, err := d.saveSnapshot(ctx, row)
 			if err != nil {
 				return p.lateOr(err)
 			}
-			if p.json {
-				return p.printJSON(map[string]int64{"seq": seq})
+			if p.JSON {
+				return p.PrintJSON(map[string]int64{"seq": seq})
 			}
-			return p.out.print(fmt.Sprintf("snapshot at change %d\n", seq))
+			return p.Out.Print(fmt.Sprintf("snapshot at change %d\n", seq))
 		}),
 	}
 }
 
 // saveSnapshot leaves a snapshot of a task that nobody works on in its log.
-func (d *workshop) saveSnapshot(ctx context.Context, row task.Row) (seq int64, err error) {
-	if d.h.server != nil {
-		return d.h.server.Tasks().SaveSnapshot(ctx, row.ID)
+func (d *taskEnv) saveSnapshot(ctx context.Context, row task.Row) (seq int64, err error) {
+	if d.env.Server != nil {
+		return d.env.Server.Tasks().SaveSnapshot(ctx, row.ID)
 	}
 	err = d.openIdle(ctx, row, func(r *task.Run) (err error) {
 		seq, err = r.SaveSnapshot(ctx)
@@ -43,25 +45,25 @@ func (d *workshop) saveSnapshot(ctx context.Context, row task.Row) (seq int64, e
 
 // clearReminder takes back the reminder to verify, of a task that nobody works
 // on.
-func (d *workshop) clearReminder(ctx context.Context, row task.Row) error {
-	if d.h.server != nil {
-		return d.h.server.Tasks().ClearReminder(ctx, row.ID)
+func (d *taskEnv) clearReminder(ctx context.Context, row task.Row) error {
+	if d.env.Server != nil {
+		return d.env.Server.Tasks().ClearReminder(ctx, row.ID)
 	}
 	return d.openIdle(ctx, row, func(r *task.Run) error { return r.ClearVerificationNudge(ctx) })
 }
 
 // importTask takes in a task of another program.
-func (d *workshop) importTask(ctx context.Context, data []byte, o taskruntime.ImportOptions) (taskruntime.Imported, error) {
-	if d.h.server != nil {
-		return d.h.server.Tasks().Import(ctx, data, o)
+func (d *taskEnv) importTask(ctx context.Context, data []byte, o taskruntime.ImportOptions) (taskruntime.Imported, error) {
+	if d.env.Server != nil {
+		return d.env.Server.Tasks().Import(ctx, data, o)
 	}
 	return taskruntime.Import(ctx, d.x, data, o)
 }
 
 // openIdle opens a task that nobody works on. It waits for nobody: a task that
 // is worked on is a BusyError.
-func (d *workshop) openIdle(ctx context.Context, row task.Row, fn func(*task.Run) error) error {
-	lease, live, err := d.h.Holder(ctx, row.ID)
+func (d *taskEnv) openIdle(ctx context.Context, row task.Row, fn func(*task.Run) error) error {
+	lease, live, err := d.env.Holder(ctx, row.ID)
 	if err != nil {
 		return err
 	}
@@ -75,12 +77,12 @@ func (p *program) taskExportCommand() *cobra.Command {
 	var o taskruntime.ExportOptions
 	cmd := &cobra.Command{
 		Use: "export ID", Short: "print a task as a session_runtime_v2 snapshot", Args: cobra.ExactArgs(1),
-		RunE: p.onTask(func(ctx context.Context, d *workshop, row task.Row, _ []string) error {
+		RunE: p.onTask(func(ctx context.Context, d *taskEnv, row task.Row, _ []string) error {
 			raw, err := taskruntime.Export(ctx, d, row.ID, o)
 			if err != nil {
 				return err
 			}
-			return p.out.print(string(raw) + "\n")
+			return p.Out.Print(string(raw) + "\n")
 		}),
 	}
 	cmd.Flags().Int64Var(&o.At, "at", 0, "as it was at `VERSION`")
@@ -93,14 +95,14 @@ func (p *program) taskImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "take in a snapshot, a checkpoint or the events of a task", Args: cobra.ExactArgs(1),
 		Long: "Take in a task: a snapshot, a checkpoint, an array of events or JSON lines. What it is is seen\nfrom its content. FILE - reads standard input.",
-		RunE: p.atWork(func(ctx context.Context, d *workshop, args []string) error {
-			data, err := p.readFile(ctx, args[0])
+		RunE: p.atWork(func(ctx context.Context, d *taskEnv, args []string) error {
+			data, err := p.ReadFile(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			o := taskruntime.ImportOptions{Definition: session.Definition{Name: "task", Model: model}, Now: p.now}
+			o := taskruntime.ImportOptions{Definition: session.Definition{Name: "task", Model: model}, Now: p.Now}
 			if workspace != "" {
-				if o.Workspace, err = workspaceAt(workspace); err != nil {
+				if o.Workspace, err = setup.WorkspaceAt(workspace); err != nil {
 					return err
 				}
 			}
@@ -109,12 +111,12 @@ func (p *program) taskImportCommand() *cobra.Command {
 				return err
 			}
 			for _, w := range in.Report.Warnings {
-				p.err.warn("%s", w)
+				p.Err.Warn("%s", w)
 			}
-			if p.json {
-				return p.printJSON(in)
+			if p.JSON {
+				return p.PrintJSON(in)
 			}
-			return p.out.print(fmt.Sprintf("imported %s from %s · next: %s\n", in.Row.ID, in.Report.Source, nextForTask(in.Row)))
+			return p.Out.Print(fmt.Sprintf("imported %s from %s · next: %s\n", in.Row.ID, in.Report.Source, display.NextForTask(in.Row)))
 		}),
 	}
 	cmd.Flags().StringVar(&workspace, "workspace", "", "the `DIR` it may work in")
@@ -144,7 +146,7 @@ func (p *program) taskRulesCommand() *cobra.Command {
 	f.StringVar(&scope.Prefix, "command", "", "of commands that begin with `WORDS`")
 	f.StringVar(&scope.Domain, "domain", "", "of a `HOST`")
 	f.StringVar(&scope.ServerName, "server", "", "of a tool server `NAME`")
-	cmd.RunE = p.atWork(func(ctx context.Context, d *workshop, args []string) error {
+	cmd.RunE = p.atWork(func(ctx context.Context, d *taskEnv, args []string) error {
 		verb := ""
 		if n := len(args); n > 0 && slices.Contains([]string{"add", "remove"}, args[n-1]) {
 			verb, args = args[n-1], args[:n-1]
@@ -177,8 +179,8 @@ func scopeKind(s session.Scope) string {
 	return "tool"
 }
 
-func (p *program) taskRules(ctx context.Context, d *workshop, ref, verb string, rule session.Rule) error {
-	info, err := d.h.Resolve(ctx, ref)
+func (p *program) taskRules(ctx context.Context, d *taskEnv, ref, verb string, rule session.Rule) error {
+	info, err := d.env.Resolve(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -198,8 +200,8 @@ func (p *program) taskRules(ctx context.Context, d *workshop, ref, verb string, 
 	return p.printRules(view.Session.Permissions().SessionRules)
 }
 
-func (p *program) workspaceRules(ctx context.Context, d *workshop, dir, verb string, rule session.Rule) error {
-	w, err := workspaceAt(dir)
+func (p *program) workspaceRules(ctx context.Context, d *taskEnv, dir, verb string, rule session.Rule) error {
+	w, err := setup.WorkspaceAt(dir)
 	if err != nil {
 		return err
 	}
@@ -215,7 +217,7 @@ func (p *program) workspaceRules(ctx context.Context, d *workshop, dir, verb str
 	}
 	rules, warnings, err := d.rules.Rules(ctx, w)
 	for _, text := range warnings {
-		p.err.warn("%s", text)
+		p.Err.Warn("%s", text)
 	}
 	if err != nil {
 		return err
@@ -224,15 +226,15 @@ func (p *program) workspaceRules(ctx context.Context, d *workshop, dir, verb str
 }
 
 func (p *program) printRules(rules []session.Rule) error {
-	if p.json {
-		return p.printJSON(rules)
+	if p.JSON {
+		return p.PrintJSON(rules)
 	}
 	var b strings.Builder
 	for _, r := range rules {
 		fmt.Fprintf(&b, "%-6s %-18s %s\n", r.Effect, r.Source, r.Scope.Fingerprint())
 	}
 	if b.Len() == 0 {
-		p.err.status("no rules")
+		p.Err.Status("no rules")
 	}
-	return p.out.print(b.String())
+	return p.Out.Print(b.String())
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/llm/offline"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/task"
@@ -35,7 +37,7 @@ it stops there, and any other process may answer: exit code 19.
 Ctrl-C asks the agent to wrap up; a second Ctrl-C interrupts it, and the task can be resumed.
 With --server the server works on it, in its own workspace: a second Ctrl-C leaves it to that.
 PROMPT - reads the job from standard input.`,
-		PreRun: func(*cobra.Command, []string) { p.agentsRun = true },
+		PreRun: func(*cobra.Command, []string) { p.AgentsRun = true },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.title, "title", "", "a short `NAME` (default: the beginning of PROMPT)")
@@ -52,13 +54,13 @@ PROMPT - reads the job from standard input.`,
 	f.StringVar(&o.model, "model", "", "the `MODEL` that works on it (default $HOLDFAST_MODEL)")
 	f.BoolVar(&o.detach, "detach", false, "make the task and leave it to \"task resume\" or \"holdfast recover\"")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return p.withEnv(cmd.Context(), func(h *env) error { return p.startTask(cmd, h, o, args[0]) })
+		return p.WithEnv(cmd.Context(), func(h *setup.Env) error { return p.startTask(cmd, h, o, args[0]) })
 	}
 	return cmd
 }
 
-func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string) (err error) {
-	d, err := p.workshop(h)
+func (p *program) startTask(cmd *cobra.Command, h *setup.Env, o *jobOrder, arg string) (err error) {
+	d, err := p.openTaskEnv(h)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 	if err := p.checkTaskModel(h, o.model); err != nil {
 		return err
 	}
-	prompt, err := p.readText(cmd.Context(), arg)
+	prompt, err := p.ReadText(cmd.Context(), arg)
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 	if err != nil {
 		return err
 	}
-	if p.noWeb { // also for whoever resumes the task
+	if p.NoWeb { // also for whoever resumes the task
 		if spec.Workspace.Capabilities == nil {
 			spec.Workspace.Capabilities = map[string]bool{}
 		}
@@ -94,16 +96,16 @@ func (p *program) startTask(cmd *cobra.Command, h *env, o *jobOrder, arg string)
 
 // checkTaskModel refuses a task that no model could do. The built-in model only
 // repeats what it is told, so it has to be named.
-func (p *program) checkTaskModel(h *env, model string) error {
-	if h.server != nil {
+func (p *program) checkTaskModel(h *setup.Env, model string) error {
+	if h.Server != nil {
 		return nil
 	}
-	if model == "" && h.model == offline.Name && p.getenv("HOLDFAST_MODEL") == "" {
-		return &unavailableError{
-			what: "a task needs a model and none is named", remedy: "give --model or \"holdfast config set model …\", or set the key of a provider; see: holdfast models list",
+	if model == "" && h.Model == offline.Name && p.Getenv("HOLDFAST_MODEL") == "" {
+		return &setup.UnavailableError{
+			What: "a task needs a model and none is named", Remedy: "give --model or \"holdfast config set model …\", or set the key of a provider; see: holdfast models list",
 		}
 	}
-	_, err := h.models.Model(cmp.Or(model, h.model))
+	_, err := h.Models.Model(cmp.Or(model, h.Model))
 	return err
 }
 
@@ -125,7 +127,7 @@ func (o *jobOrder) spec(prompt string) (task.Spec, error) {
 	}
 	if o.workspace != "" {
 		var err error
-		if s.Workspace, err = workspaceAt(o.workspace); err != nil {
+		if s.Workspace, err = setup.WorkspaceAt(o.workspace); err != nil {
 			return s, err
 		}
 	}
@@ -148,20 +150,20 @@ func (o *jobOrder) spec(prompt string) (task.Spec, error) {
 // work shows a task while fn works on it, asks the person who is there what it
 // asks for, and says what became of it. The first Ctrl-C asks to wrap up, the
 // second interrupts.
-func (p *program) work(ctx context.Context, d *workshop, id string, fn func(context.Context) (task.Row, error)) error {
-	v, err := p.watchTask(ctx, d, id)
+func (p *program) work(ctx context.Context, d *taskEnv, id string, fn func(context.Context) (task.Row, error)) error {
+	v, err := display.WatchTask(ctx, p.Console, d, d.env, id)
 	if err != nil {
 		return err
 	}
 	row, err := p.patiently(ctx, d, id, v, fn)
-	asks := func() bool { return task.Canonical(row.TaskRow) == task.Blocked || asksUser(row) }
-	for err == nil && asks() && p.in.terminal && p.err.terminal && !p.json {
+	asks := func() bool { return task.Canonical(row.TaskRow) == task.Blocked || display.AsksUser(row) }
+	for err == nil && asks() && p.In.Terminal && p.Err.Terminal && !p.JSON {
 		var answered bool
 		if row, answered, err = p.askPerson(ctx, d, row, v); !answered {
 			break
 		}
 	}
-	v.end(ctx)
+	v.End(ctx)
 	if errors.Is(err, session.ErrInterrupted) && row.Status == task.Interrupted {
 		err = nil // the row says so
 	}
@@ -172,7 +174,7 @@ func (p *program) work(ctx context.Context, d *workshop, id string, fn func(cont
 }
 
 // patiently works until the task rests, through the signals that may come.
-func (p *program) patiently(ctx context.Context, d *workshop, id string, v *taskView, fn func(context.Context) (task.Row, error)) (task.Row, error) {
+func (p *program) patiently(ctx context.Context, d *taskEnv, id string, v *display.TaskView, fn func(context.Context) (task.Row, error)) (task.Row, error) {
 	type result struct {
 		row task.Row
 		err error
@@ -184,7 +186,7 @@ func (p *program) patiently(ctx context.Context, d *workshop, id string, v *task
 		row, err := fn(working)
 		done <- result{row, err}
 	}()
-	first, stop := p.interrupts.watch(ctx)
+	first, stop := p.Interrupts.Watch(ctx)
 	select {
 	case r := <-done:
 		stop()
@@ -192,11 +194,11 @@ func (p *program) patiently(ctx context.Context, d *workshop, id string, v *task
 	case <-first.Done():
 		stop()
 	}
-	v.say("asked to wrap up; Ctrl-C again interrupts")
+	v.Say("asked to wrap up; Ctrl-C again interrupts")
 	if _, err := d.WrapUp(ctx, id); err != nil {
-		v.say("%v", err)
+		v.Say("%v", err)
 	}
-	second, stop := p.interrupts.watch(ctx)
+	second, stop := p.Interrupts.Watch(ctx)
 	defer stop()
 	select {
 	case r := <-done:
@@ -210,8 +212,8 @@ func (p *program) patiently(ctx context.Context, d *workshop, id string, v *task
 
 // lateOr is an error as it is told: of a task that has ended, where it stands.
 func (p *program) lateOr(err error) error {
-	if ended, ok := late(err); ok && !p.json {
-		p.err.status("task %s is %s", shortID(ended.ID), ended.Status)
+	if ended, ok := late(err); ok && !p.JSON {
+		p.Err.Status("task %s is %s", display.ShortID(ended.ID), ended.Status)
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/permission"
 	"github.com/holdfast-dev/holdfast/rules"
 	"github.com/holdfast-dev/holdfast/session"
@@ -27,7 +29,7 @@ directory unless you say otherwise.
 	cmd.Flags().BoolVar(&list, "list", false, "list the workspaces that you trust")
 	cmd.MarkFlagsMutuallyExclusive("remove", "list")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		dir, err := userDir()
+		dir, err := setup.UserDir()
 		if err != nil {
 			return err
 		}
@@ -49,16 +51,16 @@ directory unless you say otherwise.
 			if err != nil {
 				return err
 			}
-			return p.printResult(trustChange{Root: root}, "%s is not trusted any more", printable(root))
+			return p.PrintResult(trustChange{Root: root}, "%s is not trusted any more", terminal.Printable(root))
 		}
-		rules, err := trust.Add(root, p.now())
+		rules, err := trust.Add(root, p.Now())
 		if err != nil {
 			return err
 		}
 		for _, r := range rules {
-			p.err.status("%s %s", r.Effect, permission.Preview(r.Scope))
+			p.Err.Status("%s %s", r.Effect, permission.Preview(r.Scope))
 		}
-		return p.printResult(trustChange{Root: root, Trusted: true, Rules: rules}, "%s is trusted until its rules change", printable(root))
+		return p.PrintResult(trustChange{Root: root, Trusted: true, Rules: rules}, "%s is trusted until its rules change", terminal.Printable(root))
 	}
 	return cmd
 }
@@ -75,20 +77,20 @@ func (p *program) listTrusted(trust *rules.Trust) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(append([]rules.Trusted{}, all...))
+	if p.JSON {
+		return p.PrintJSON(append([]rules.Trusted{}, all...))
 	}
 	if len(all) == 0 {
-		p.err.status("no workspace is trusted")
+		p.Err.Status("no workspace is trusted")
 		return nil
 	}
-	t := table{head: []string{"WORKSPACE", "RULES", "TRUSTED"}, flex: 0}
+	t := terminal.Table{Head: []string{"WORKSPACE", "RULES", "TRUSTED"}, Flex: 0}
 	for _, w := range all {
-		state, c := "as trusted", green
+		state, c := "as trusted", terminal.Green
 		if !w.Current() {
-			state, c = "changed since", yellow
+			state, c = "changed since", terminal.Yellow
 		}
-		t.add(cell{printable(w.Root), plain}, cell{state, c}, cell{ago(w.TrustedAt, p.now()), dim})
+		t.Add(terminal.Styled(terminal.Printable(w.Root), terminal.Plain), terminal.Styled(state, c), terminal.Styled(terminal.Ago(w.TrustedAt, p.Now()), terminal.Dim))
 	}
-	return p.out.print(t.layout(p.out))
+	return p.Out.Print(t.Layout(p.Out))
 }

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
+	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -22,7 +25,7 @@ func checkCanSend(i session.Info, text string) error {
 
 // turn executes one turn of a conversation and shows the answer: word by word
 // and with what tools do where that is asked for, else whole.
-func (p *program) turn(ctx context.Context, e *env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
+func (p *program) turn(ctx context.Context, e *setup.Env, id string, a holdfast.Action, stream bool, opts ...holdfast.Option) (session.Session, error) {
 	spoke := false
 	var (
 		s   session.Session
@@ -34,13 +37,13 @@ func (p *program) turn(ctx context.Context, e *env, id string, a holdfast.Action
 		s, err = e.Execute(ctx, id, a, opts...)
 	}
 	if err != nil && !s.IsZero() {
-		err = e.explain(err, s.Definition(), s.Model())
+		err = e.Explain(err, s.Definition(), s.Model())
 	}
 	if err != nil {
 		return s, err
 	}
-	if p.out.gone {
-		return s, errReaderGone
+	if p.Out.Gone {
+		return s, terminal.ErrReaderGone
 	}
 	if err := checkWaiting(s); err != nil {
 		return s, err
@@ -54,36 +57,55 @@ func (p *program) turn(ctx context.Context, e *env, id string, a holdfast.Action
 // printReply prints the answer of a turn as a whole. The error of a turn that
 // was stopped follows it.
 func (p *program) printReply(s session.Session) error {
-	if reply := s.Reply(); !p.json && reply != "" {
-		if err := p.out.print(p.forOutput(reply) + "\n"); err != nil {
+	if reply := s.Reply(); !p.JSON && reply != "" {
+		if err := p.Out.Print(p.ForOutput(reply) + "\n"); err != nil {
 			return err
 		}
 	}
 	return checkStopped(s)
 }
 
-// forOutput returns text as standard output gets it: as it is, unless it is a terminal.
-func (p *program) forOutput(text string) string {
-	if p.out.terminal {
-		return printable(text)
+// executeShown executes a turn and shows it while it runs. Printed says that
+// an answer was shown.
+func (p *program) executeShown(ctx context.Context, e *setup.Env, id string, a holdfast.Action, opts []holdfast.Option) (s session.Session, printed bool, err error) {
+	before, err := e.Get(ctx, id, holdfast.WithTail())
+	if err != nil {
+		return before, false, err
 	}
-	return text
-}
-
-// savedText says what is safe now.
-func savedText(i session.Info) string {
-	return fmt.Sprintf("saved · version %d · %s · id %s", i.Version, countOf(i.MessageCount, "message"), shortID(i.ID))
-}
-
-// spentText returns what something used, "" where that is nothing. A price that is
-// not known is left out.
-func spentText(u session.Usage, c session.Cost) string {
-	if u.Input+u.Output == 0 {
-		return ""
+	n := display.NewTurnView(p.Console, before)
+	defer n.End()
+	follow, cancel := context.WithCancel(ctx)
+	heard, over := make(chan struct{}, 1), make(chan struct{})
+	updates := e.Follow(follow, id, before.Seq())
+	go func() {
+		defer close(over)
+		for u, err := range updates {
+			if err != nil {
+				return // the turn does not depend on it, and has the answer
+			}
+			n.Take(u)
+			select {
+			case heard <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	s, err = e.Execute(ctx, id, a, opts...)
+	late := time.NewTimer(display.Hearing)
+	defer late.Stop()
+	for waits := true; waits && n.IsBehind(s); {
+		select {
+		case <-heard:
+		case <-over:
+			waits = false
+		case <-late.C:
+			waits = false
+		}
 	}
-	text := fmt.Sprintf("%d tokens in, %d out", u.Input, u.Output)
-	if c > 0 {
-		text += " · $" + c.String()
+	cancel()
+	<-over
+	if n.IsBehind(s) {
+		n.CatchUp(s)
 	}
-	return text
+	return s, n.Printed, err
 }

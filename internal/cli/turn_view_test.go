@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
 	"github.com/holdfast-dev/holdfast/internal/provtest"
 	"github.com/holdfast-dev/holdfast/session"
 )
@@ -22,6 +23,9 @@ func (d *desk) answers(replies ...provtest.Reply) *provtest.Server {
 	return server
 }
 
+// eraseLine begins a line of the program anew.
+const eraseLine = "\r\x1b[K"
+
 // ownCodes are the colours of the program itself.
 var ownCodes = regexp.MustCompile("\x1b\\[(0|1|2|31|32|33|36)m")
 
@@ -35,7 +39,7 @@ func TestChat_hostileAnswersCannotDriveTheTerminal(t *testing.T) {
 	)
 	d.must("hello\n/history\n", "chat")
 	for name, text := range map[string]string{"output": d.out.String(), "errors": d.err.String()} {
-		if left := ownCodes.ReplaceAllString(strings.ReplaceAll(text, clearLine, ""), ""); strings.ContainsAny(left, "\x1b\x07\r\u009b\u202e") {
+		if left := ownCodes.ReplaceAllString(strings.ReplaceAll(text, eraseLine, ""), ""); strings.ContainsAny(left, "\x1b\x07\r\u009b\u202e") {
 			t.Errorf("%s: %q", name, left)
 		}
 	}
@@ -135,11 +139,11 @@ func TestTurnView_wordsAreShownOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := d.program(strings.NewReader("")).newTurnView(before)
+			n := display.NewTurnView(d.program(strings.NewReader("")).Console, before)
 			for _, u := range c.updates {
-				n.hear(u)
+				n.Take(u)
 			}
-			n.end()
+			n.End()
 			if got := d.out.String(); got != c.want {
 				t.Errorf("shown is %q, want %q", got, c.want)
 			}
@@ -224,11 +228,11 @@ func TestSend_waitingIsShownAtATerminalUntilTheFirstWord(t *testing.T) {
 	for _, screen := range []bool{true, false} {
 		d := newDesk(t)
 		d.screen = screen
-		d.answers(provtest.Reply{Delay: waitQuietly + 2*waitRedraw, Text: []string{"42."}})
+		d.answers(provtest.Reply{Delay: 1500 * time.Millisecond, Text: []string{"42."}})
 		d.must("", "chat", "--name", "s")
 		d.must("", "send", "s", "how much?", "--stream")
 		told := ownCodes.ReplaceAllString(d.err.String(), "")
-		if shown := strings.HasSuffix(told, clearLine+"waiting for an answer · 1s"+clearLine); shown != screen || strings.Contains(told, "waiting") != screen {
+		if shown := strings.HasSuffix(told, eraseLine+"waiting for an answer · 1s"+eraseLine); shown != screen || strings.Contains(told, "waiting") != screen {
 			t.Errorf("on a screen %t: told is %q", screen, told)
 		}
 	}

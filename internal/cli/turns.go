@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 )
 
@@ -35,21 +37,21 @@ document after the turn.`,
 func (p *program) turnCommand(a holdfast.Action, cmd *cobra.Command) *cobra.Command {
 	var stream bool
 	cmd.Args = cobra.ExactArgs(1)
-	cmd.RunE = p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
-		if stream && p.json {
+	cmd.RunE = p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
+		if stream && p.JSON {
 			return &session.InvalidError{Field: "stream", Reason: "--json prints the document at the end; give either --stream or --json"}
 		}
 		return p.sendTurn(ctx, e, i, a, stream)
 	})
 	cmd.Flags().BoolVar(&stream, "stream", false, "print the answer while the model writes it")
-	return p.addPermissionFlags(cmd)
+	return p.AddPermissionFlags(cmd)
 }
 
 func (p *program) abandonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "abandon REF", Short: "give up a turn that was interrupted; keep what it wrote", Args: cobra.ExactArgs(1),
 		Long: "Give up a turn that was interrupted, without asking the model again. What it wrote is\nkept. With --json: the header.",
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			return p.execute(ctx, e, i, holdfast.AbandonExecution{}, "abandoned the turn of")
 		}),
 	}
@@ -65,14 +67,14 @@ inbox.
 
 A workflow run ends with the status cancelled: whoever works on it breaks off, and what
 waited is withdrawn. "run --resume ID --reopen" goes on with it all the same.`,
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			if i.Kind == session.KindWorkflow {
 				return p.cancelRun(ctx, e, i)
 			}
 			if err := e.Cancel(ctx, i.ID); err != nil {
 				return err
 			}
-			if err := e.waitForEnd(ctx, i); err != nil {
+			if err := e.WaitForEnd(ctx, i); err != nil {
 				return err
 			}
 			now, err := e.Info(ctx, i.ID)
@@ -82,24 +84,9 @@ waited is withdrawn. "run --resume ID --reopen" goes on with it all the same.`,
 			if now.Version > i.Version {
 				return p.printDone("cancelled", now)
 			}
-			return p.printResult(now, "asked %s to stop", title(now))
+			return p.PrintResult(now, "asked %s to stop", display.Title(now))
 		}),
 	}
-}
-
-// stopWait is how long cancel waits for the turn to stop.
-const stopWait = 3 * time.Second
-
-// waitForEnd waits a moment for the end of the turn a session was in.
-func (e *env) waitForEnd(ctx context.Context, i session.Info) error {
-	moment, cancel := context.WithTimeout(ctx, stopWait)
-	defer cancel()
-	for entry, err := range e.Watch(moment, i.ID, i.Seq) {
-		if _, over := entry.Change.(session.ExecutionFinished); over || err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
 }
 
 // usageTotals is what a session has used since it was made.
@@ -114,12 +101,12 @@ func (p *program) usageCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "usage REF", Short: "print the tokens and the money a session has used", Args: cobra.ExactArgs(1),
 		Long: "Print the tokens and the money a session has used since it was made, its subagents\nincluded. A model whose price is not known counts as free.",
-		RunE: p.onSession(func(ctx context.Context, e *env, i session.Info, _ []string) error {
+		RunE: p.OnSession(func(ctx context.Context, e *setup.Env, i session.Info, _ []string) error {
 			s, err := e.Get(ctx, i.ID, holdfast.WithTail())
 			if err != nil {
 				return err
 			}
-			return p.printResult(usageOf(s), "%s", p.usageText(s))
+			return p.PrintResult(usageOf(s), "%s", p.usageText(s))
 		}),
 	}
 }
@@ -133,7 +120,7 @@ func (p *program) usageText(s session.Session) string {
 	used := usageOf(s)
 	text := ""
 	line := func(key, value string) {
-		text += p.out.paint(dim, fmt.Sprintf("%-12s", key)) + value + "\n"
+		text += p.Out.Paint(terminal.Dim, fmt.Sprintf("%-12s", key)) + value + "\n"
 	}
 	line("input", fmt.Sprintf("%d tokens, %d from the cache, %d into it", used.Input, used.CacheRead, used.CacheWrite))
 	line("output", fmt.Sprintf("%d tokens, %d for reasoning", used.Output, used.Reasoning))
@@ -146,5 +133,5 @@ func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return countOf(n, "time")
+	return terminal.CountOf(n, "time")
 }

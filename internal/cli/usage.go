@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-dev/holdfast/internal/document"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 )
 
 // usageError is a command line that cannot be understood.
@@ -18,7 +19,8 @@ type usageError struct {
 	err     error
 }
 
-func (e *usageError) Error() string   { return e.err.Error() }
+func (e *usageError) Error() string { return e.err.Error() }
+
 func (e *usageError) Unwrap() []error { return []error{errUsage, e.err} }
 
 func (e *usageError) hint() string {
@@ -74,21 +76,5 @@ func countArguments(n int) string {
 
 // checkFlag says which flag has a value that it does not take, and why.
 func checkFlag(e *pflag.InvalidValueError) error {
-	return fmt.Errorf("--%s cannot be %q: %s", e.GetFlag().Name, e.GetValue(), flagTakes(e.GetFlag(), e.Unwrap()))
-}
-
-// flagTakes says what the values of a flag look like. The cause is for a flag
-// whose type says too little.
-func flagTakes(flag *pflag.Flag, cause error) string {
-	switch flag.Value.Type() {
-	case "int", "int64":
-		return "it takes a whole number, such as 20"
-	case "float64":
-		return "it takes a number, such as 0.5"
-	case "duration":
-		return "it takes a time with its unit, such as 90s, 5m or 2h"
-	case "bool":
-		return "it takes true or false"
-	}
-	return cause.Error()
+	return fmt.Errorf("--%s cannot be %q: %s", e.GetFlag().Name, e.GetValue(), setup.FlagTakes(e.GetFlag(), e.Unwrap()))
 }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/display"
+	"github.com/holdfast-dev/holdfast/internal/setup"
+	"github.com/holdfast-dev/holdfast/internal/terminal"
 	"github.com/holdfast-dev/holdfast/session"
 	"github.com/holdfast-dev/holdfast/workflow"
 	"github.com/holdfast-dev/holdfast/workflow/spec"
@@ -35,13 +38,13 @@ when the spec is run. Whether it can be run on this machine "holdfast plan" says
 				return err
 			}
 			v := validity{Name: s.Name, Version: s.Version, Agents: s.Agents.Names(), Pattern: s.Pattern.Type, Warnings: append([]spec.Warning{}, s.Warnings...)}
-			if p.json {
-				return p.printJSON(v)
+			if p.JSON {
+				return p.PrintJSON(v)
 			}
 			for _, w := range v.Warnings {
-				p.err.warn("%s: %s", w.Pointer, w.Reason)
+				p.Err.Warn("%s: %s", w.Pointer, w.Reason)
 			}
-			return p.out.print(p.facts([][2]string{
+			return p.Out.Print(p.facts([][2]string{
 				{"name", s.Name}, {"version", fmt.Sprint(s.Version)}, {"agents", strings.Join(v.Agents, ", ")}, {"pattern", string(v.Pattern)},
 			}))
 		},
@@ -52,7 +55,7 @@ when the spec is run. Whether it can be run on this machine "holdfast plan" says
 
 // readSpec reads a spec that is looked at and not run.
 func (p *program) readSpec(path string, lenient bool) (*spec.Spec, error) {
-	http, err := tools.HTTPFromEnv(p.getenv)
+	http, err := tools.HTTPFromEnv(p.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +66,7 @@ func (p *program) readSpec(path string, lenient bool) (*spec.Spec, error) {
 func (p *program) facts(list [][2]string) string {
 	var b strings.Builder
 	for _, fact := range list {
-		fmt.Fprintf(&b, "%s %s\n", p.out.paint(dim, fmt.Sprintf("%-10s", fact[0])), oneLine(fact[1]))
+		fmt.Fprintf(&b, "%s %s\n", p.Out.Paint(terminal.Dim, fmt.Sprintf("%-10s", fact[0])), terminal.OneLine(fact[1]))
 	}
 	return b.String()
 }
@@ -105,13 +108,13 @@ spec as a graph, for Mermaid or Graphviz.`,
 				return err
 			}
 			if slices.Contains(graphFormats, format) {
-				return p.out.print(graphText(workflow.SpecGraph(s), format))
+				return p.Out.Print(graphText(workflow.SpecGraph(s), format))
 			}
-			made := planOf(s, spec.Check(s, (&engine{program: p}).env()))
-			if p.json || format == "json" {
-				return p.printJSON(made)
+			made := planOf(s, spec.Check(s, (&setup.SpecModels{Setup: p.Setup}).Env()))
+			if p.JSON || format == "json" {
+				return p.PrintJSON(made)
 			}
-			return p.out.print(planText(s, made))
+			return p.Out.Print(planText(s, made))
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "md", "`FORM` of the plan: md, json, mermaid or dot")
@@ -156,9 +159,9 @@ func unitsOf(s *spec.Spec) []string {
 // planText is a plan in Markdown, with the pattern drawn.
 func planText(s *spec.Spec, made plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", oneLine(made.Name))
+	fmt.Fprintf(&b, "# %s\n\n", terminal.OneLine(made.Name))
 	if s.Description != "" {
-		fmt.Fprintf(&b, "%s\n\n", oneLine(s.Description))
+		fmt.Fprintf(&b, "%s\n\n", terminal.OneLine(s.Description))
 	}
 	model := made.Runtime.Provider
 	if made.Runtime.ModelID != nil {
@@ -169,12 +172,12 @@ func planText(s *spec.Spec, made plan) string {
 		fmt.Fprintf(&b, "- inputs to give: %s\n", strings.Join(names, ", "))
 	}
 	b.WriteString("\n## Course\n\n```\n")
-	for _, line := range (chart{to: &screen{}, frame: -1}).lines(s, newCourse()) {
+	for _, line := range (display.RunDrawing{To: &terminal.Screen{}, Frame: -1}).Lines(s, display.NewRunState()) {
 		b.WriteString(strings.TrimPrefix(line, "  ") + "\n")
 	}
 	b.WriteString("```\n")
 	for _, a := range s.Outputs.Artifacts {
-		fmt.Fprintf(&b, "\nIt writes `%s`.\n", oneLine(a.Path))
+		fmt.Fprintf(&b, "\nIt writes `%s`.\n", terminal.OneLine(a.Path))
 	}
 	if made.Supported {
 		b.WriteString("\nIt can be run here.\n")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/node"
 	"github.com/holdfast-dev/holdfast/schedule"
 	"github.com/holdfast-dev/holdfast/server"
@@ -34,7 +35,7 @@ func (s *slots) addFlags(cmd *cobra.Command) {
 
 // addTraceFlag lets a command send spans.
 func (p *program) addTraceFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.otlp, "otlp-endpoint", p.getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "send a span for each turn, answer and tool call to the collector at `URL`")
+	cmd.Flags().StringVar(&p.OTLP, "otlp-endpoint", p.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "send a span for each turn, answer and tool call to the collector at `URL`")
 }
 
 func (p *program) workCommand() *cobra.Command {
@@ -49,34 +50,34 @@ requests, unless it has --no-work.
 
 Any number of processes may work on one store. What one leaves behind, because it ends or
 is killed, another takes up.`,
-		PreRun: func(*cobra.Command, []string) { p.agentsRun = true },
-		RunE: p.inEnv(func(ctx context.Context, e *env, _ []string) error {
+		PreRun: func(*cobra.Command, []string) { p.AgentsRun = true },
+		RunE: p.InEnv(func(ctx context.Context, e *setup.Env, _ []string) error {
 			var c server.Config
 			if err := p.addWork(e, &c); err != nil {
 				return err
 			}
 			self := p.newSelf()
-			w, err := p.newWorker(e, c, s, self, p.requestLog(quiet))
+			w, err := p.newWorker(e, c, s, self, p.RequestLog(quiet))
 			if err != nil {
 				return err
 			}
 			leave := p.beNode(ctx, e, self)
 			defer leave()
-			p.err.status("working on what waits in %s", e.url)
+			p.Err.Status("working on what waits in %s", e.URL)
 			w.Run(ctx)
-			p.err.status("ended")
+			p.Err.Status("ended")
 			return nil
 		}),
 	}
 	s.addFlags(cmd)
 	p.addTraceFlag(cmd)
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "do not log what fails")
-	return p.addSettings(p.addPermissionFlags(cmd))
+	return p.AddSettings(p.AddPermissionFlags(cmd))
 }
 
 // newWorker makes a worker for everything that a server with this configuration
 // can work on.
-func (p *program) newWorker(e *env, c server.Config, s slots, self *node.Self, log *slog.Logger) (*worker.Worker, error) {
+func (p *program) newWorker(e *setup.Env, c server.Config, s slots, self *node.Self, log *slog.Logger) (*worker.Worker, error) {
 	for name, n := range map[string]int{"turns": s.turns, "tasks": s.tasks, "runs": s.runs} {
 		if n < 1 {
 			return nil, &session.InvalidError{Field: name, Reason: fmt.Sprintf("%d is less than 1", n)}
@@ -93,8 +94,8 @@ func (p *program) newWorker(e *env, c server.Config, s slots, self *node.Self, l
 		})
 	}
 	w, err := worker.New(worker.Config{
-		Runtime: e.rt, Store: e.store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain, Paused: self.Draining,
-		Fire: schedule.New(e.rt, p.now, log).Fire, Logger: log, Now: p.now,
+		Runtime: e.Runtime, Store: e.Store, Kinds: kinds, TenantLimit: s.tenant, Drain: s.drain, Paused: self.Draining,
+		Fire: schedule.New(e.Runtime, p.Now, log).Fire, Logger: log, Now: p.Now,
 	})
 	if err == nil {
 		self.Loads = w.Loads

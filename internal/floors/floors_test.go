@@ -134,8 +134,12 @@ var building = map[string]place{
 	"interop/strands":     {floor: 5, also: []string{"store/file"}},
 	"interop/taskruntime": {floor: 5},
 
-	"internal/cli": {floor: 6, picks: true},
-	"cmd/holdfast": {floor: 6, also: []string{"internal/cli"}},
+	// The command: what draws, what is drawn, what is built, and the commands.
+	"internal/terminal": {floor: 1},
+	"internal/display":  {floor: 5},
+	"internal/setup":    {floor: 6, picks: true},
+	"internal/cli":      {floor: 6, picks: true, also: []string{"internal/setup"}},
+	"cmd/holdfast":      {floor: 6, also: []string{"internal/cli"}},
 
 	// Programs to read and run: like the command they choose their adapters.
 	"examples/task": {floor: 6, picks: true},
@@ -164,6 +168,9 @@ var building = map[string]place{
 	"internal/crashtest/child": {floor: 1},
 	"internal/crashtest":       {floor: 3, picks: true},
 	"internal/chaostest":       {floor: 6},
+
+	// For tests of what is drawn.
+	"internal/ptytest": {floor: 0},
 
 	// For tests of the stores and, in a module of its own, their measurement.
 	"internal/pgserver":              {floor: 0},

@@ -193,7 +193,7 @@ func newStore(url string, c Config) (*Store, error) {
 		c.OnWrite = func(string) {}
 	}
 	s := &Store{config: c, retryFor: defaultRetryFor, countsFor: countsFor, closing: make(chan struct{}), warm: warm.New(warm.Limit(c.WarmBytes))}
-	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1)}
+	s.index = indexing{quiet: quietFor, late: lateAfter, soon: soonAfter, wanted: make(chan struct{}, 1), atOnce: searchAtOnce}
 	s.cells.above, s.cells.maxCell, s.cells.wanted = store.IndexAbove, store.MaxCell, make(chan struct{}, 1)
 	s.listener = &listener{store: s}
 	switch {

@@ -20,6 +20,7 @@ func openIdle(ctx context.Context, url string, after time.Duration) (*Store, err
 		return nil, err
 	}
 	s.index.quiet, s.index.late, s.index.soon = after, after, after
+	s.index.atOnce = 2 // so that tests meet the next ones
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -71,4 +72,11 @@ func (s *Store) BuildCells(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// Unindexed counts the logs that searches had to read.
+func (s *Store) Unindexed() int {
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
+	return len(s.index.logs)
 }
