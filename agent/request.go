@@ -62,7 +62,7 @@ func (c Config) BuildRequest(ctx context.Context, s session.Session, name, recal
 		system = strings.TrimSpace(system + "\n\n" + recalled)
 	}
 	request := llm.Request{
-		Model: name, System: system, Messages: Transcript(s), Params: s.ModelParams(), ResponseFormat: s.State().ResponseFormat,
+		Model: name, System: system, Messages: Transcript(s), Params: s.ModelParams(), ResponseFormat: s.ResponseFormat(),
 		Agent: s.Info().AgentName, SessionID: s.ID(), Inference: s.InferenceCount(),
 	}
 	for _, t := range tools.All() {

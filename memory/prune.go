@@ -33,7 +33,7 @@ type With struct {
 // stay, whatever the limit; with a limit of zero or less nothing else stays.
 // After an error the session is unchanged.
 func Prune(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With) (session.Session, error) {
-	shown := fromWindow(s)
+	shown := s.MessagesFrom(s.Window().FromSeq)
 	groups := session.Groups(shown)
 	var keep int
 	switch strategy {
@@ -52,7 +52,7 @@ func Prune(ctx context.Context, s session.Session, strategy session.Strategy, li
 // Fit moves the window until it fits into limit tokens, or as close to that as
 // possible: the running execution and open groups stay whole.
 func Fit(ctx context.Context, s session.Session, limit int, with With) (session.Session, error) {
-	shown := fromWindow(s)
+	shown := s.MessagesFrom(s.Window().FromSeq)
 	groups := session.Groups(shown)
 	keep := countFitting(s, shown, groups, limit, with.Tokens)
 	return drop(ctx, s, session.PruneTokens, limit, with, shown, groups, len(groups)-keep)
@@ -76,19 +76,6 @@ func drop(ctx context.Context, s session.Session, strategy session.Strategy, lim
 		return s, nil
 	}
 	return move(ctx, s, strategy, limit, with, shown, groups[:n])
-}
-
-// fromWindow lists the messages from the window's start on, without those kept
-// from before it.
-func fromWindow(s session.Session) []session.Message {
-	var shown []session.Message
-	start := s.Window().FromSeq
-	for _, m := range s.All() {
-		if m.Seq >= start {
-			shown = append(shown, m)
-		}
-	}
-	return shown
 }
 
 func move(ctx context.Context, s session.Session, strategy session.Strategy, limit int, with With, shown []session.Message, leaving []session.Group) (session.Session, error) {

@@ -217,7 +217,12 @@ func (c Content) Blank() bool {
 
 // Clone is a deep copy.
 func (m Message) Clone() Message {
-	m.Content = slices.Clone(m.Content)
+	return m.cloneWith(slices.Clone(m.Content))
+}
+
+// cloneWith is a deep copy of m whose content is a copy that the caller made.
+func (m Message) cloneWith(content Content) Message {
+	m.Content = content
 	for i := range m.Content {
 		m.Content[i].Raw = bytes.Clone(m.Content[i].Raw)
 	}

@@ -295,6 +295,9 @@ func (s Session) ModelParams() ModelParams {
 	return ModelParams{}
 }
 
+// ResponseFormat is the form that answers must have, nil for any.
+func (s Session) ResponseFormat() *ResponseFormat { return s.b.st.ResponseFormat.clone() }
+
 // Metadata is a copy of all metadata.
 func (s Session) Metadata() Values { return s.b.st.Metadata.Clone() }
 
@@ -384,6 +387,12 @@ func (s Session) Messages() []Message {
 		messages = append(messages, m)
 	}
 	return messages
+}
+
+// MessagesFrom is a copy of those messages this value holds that have this
+// number or a later one.
+func (s Session) MessagesFrom(seq int64) []Message {
+	return s.b.msgs.copies(s.b.msgs.from(seq), nil)
 }
 
 // Reply is the text of the last step's answer when that step was a final

@@ -29,6 +29,31 @@ func (t transcript) from(seq int64) int {
 	return sort.Search(t.len(), func(i int) bool { return t.at(i).Seq >= seq })
 }
 
+// copies lists deep copies of the messages from an index on that a function
+// wants, nil for all of them. Their contents are allocated at once, because
+// every question to a model has a copy of everything that the window shows.
+func (t transcript) copies(first int, wants func(*Message) bool) []Message {
+	wanted := make([]*Message, 0, t.len()-first)
+	size := 0
+	for i := first; i < t.len(); i++ {
+		if m := t.at(i); wants == nil || wants(m) {
+			wanted = append(wanted, m)
+			size += len(m.Content)
+		}
+	}
+	copies, parts := make([]Message, len(wanted)), make(Content, 0, size)
+	for i, m := range wanted {
+		content := m.Content
+		if content != nil {
+			start := len(parts)
+			parts = append(parts, content...)
+			content = parts[start:len(parts):len(parts)] // appending to it does not reach the next
+		}
+		copies[i] = m.cloneWith(content)
+	}
+	return copies
+}
+
 // pick is the transcript that spans make of messages in order.
 func pick(messages transcript, more []*Message, spans []Span) transcript {
 	var picked transcript

@@ -66,13 +66,7 @@ func answered(messages []Message) map[callRef]int {
 // WindowMessages are copies of the messages the window shows: those kept,
 // then the transcript from its start.
 func (s Session) WindowMessages() []Message {
-	var shown []Message
-	for _, m := range s.b.msgs.all() {
-		if s.Shown(m.Seq) {
-			shown = append(shown, m.Clone())
-		}
-	}
-	return shown
+	return s.b.msgs.copies(0, func(m *Message) bool { return s.Shown(m.Seq) })
 }
 
 // UnknownOutcome is the text of the synthetic result of a call that was

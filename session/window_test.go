@@ -284,6 +284,31 @@ func TestGroups_nearestCallOwnsTheResult(t *testing.T) {
 	}
 }
 
+func TestWindowMessages_shareNothing(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	for _, id := range []string{"1", "2", "3"} {
+		s = apply(t, s, session.MessageAdded{Message: session.Message{ID: id, Role: session.RoleUser, Content: session.Text("text " + id)}})
+	}
+	for name, copies := range map[string]func() []session.Message{
+		"WindowMessages": s.WindowMessages,
+		"MessagesFrom":   func() []session.Message { return s.MessagesFrom(0) },
+	} {
+		messages := copies()
+		messages[0].Content = append(messages[0].Content, session.Part{Type: session.PartText, Text: "appended"})
+		messages[2].Content[0].Text = "overwritten"
+		if text := messages[1].Content.Text(); text != "text 2" {
+			t.Errorf("%s: the second message is %q after the first was appended to", name, text)
+		}
+		if again := copies(); len(again) != 3 || again[2].Content.Text() != "text 3" || len(again[0].Content) != 1 {
+			t.Errorf("%s: what was done to a copy reached the session: %v", name, again)
+		}
+	}
+	if from := s.MessagesFrom(s.Message(1).Seq); len(from) != 2 || from[0].ID != "2" {
+		t.Errorf("from the second message on there are %d", len(from))
+	}
+}
+
 func TestWindow_showsKeptMessagesAndTheRest(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

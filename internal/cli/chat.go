@@ -37,7 +37,8 @@ func (p *program) chatCommand() *cobra.Command {
 		},
 		Long: `Talk to an agent. Every turn is saved before the next begins. Ctrl-C interrupts an
 answer, Ctrl-D leaves; "holdfast chat --session REF" continues. At a terminal you can edit
-the line, the up key brings earlier lines back, and a pasted block is one message.
+the text, Alt-Enter or a backslash at the end begins another line, the up key brings earlier
+messages back, Ctrl-R searches them, and what you paste keeps its lines.
 
 The agent may read files in the workspace; the --allow flags offer it more tools. A call
 that no rule and no mode allows waits for your response: a terminal asks you, elsewhere the

@@ -101,7 +101,7 @@ restart of the machine: leave it at any moment and continue where it was.
 
 ` + refHelp + `
 
-With --server URL, chat, send, run, task, sessions, pending and respond work on the sessions
+With --server URL, ask, chat, send, run, task, sessions, pending and respond work on the sessions
 of "holdfast serve" on another machine. Files are read here; agents run there.
 
 Your settings are in a file, see "holdfast config". Environment: HOLDFAST_STORE the store; HOLDFAST_SERVER a server in its place, with

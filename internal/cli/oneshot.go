@@ -41,10 +41,10 @@ the exit code is 19 and "holdfast respond" continues.`,
 		e.EmbedForRecall(ctx, s)
 		s, err = p.converse(ctx, e, s.ID(), holdfast.SendMessage{Text: text}, p.Out.Terminal && !p.JSON, p.ReadLine(ctx))
 		if p.JSON && err == nil {
-			return p.PrintJSON(newAskReply(s, e.ModelOf(s)))
+			return p.PrintJSON(newAskReply(s))
 		}
 		if err == nil && p.Err.Terminal {
-			p.Err.Status("%s answered · go on with: holdfast chat --session %s", e.ModelOf(s), display.ShortID(s.ID()))
+			p.Err.Status("%s answered · go on with: holdfast chat --session %s", answeredBy(s), display.ShortID(s.ID()))
 		}
 		return err
 	})
@@ -61,8 +61,16 @@ type askReply struct {
 	Cost      session.Cost  `json:"cost"`
 }
 
-func newAskReply(s session.Session, model string) askReply {
-	r := askReply{SessionID: s.ID(), Model: model, Reply: s.Reply()}
+// answeredBy returns the model that gave the last answer.
+func answeredBy(s session.Session) string {
+	if e := s.Execution(); e != nil && len(e.Steps) > 0 {
+		return e.Steps[len(e.Steps)-1].Model
+	}
+	return ""
+}
+
+func newAskReply(s session.Session) askReply {
+	r := askReply{SessionID: s.ID(), Model: answeredBy(s), Reply: s.Reply()}
 	if e := s.Execution(); e != nil {
 		r.Usage, r.Cost = e.Usage, e.Cost
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ func (s *Store) Search(ctx context.Context, tenant string, q store.Search) ([]st
 	}
 	var r *searchRun
 	err = s.consistent(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		r = &searchRun{tx: tx, tenant: tenant, query: q}
+		r = &searchRun{tx: tx, tenant: tenant, query: q, atOnce: s.index.atOnce}
 		return r.run(ctx)
 	})
 	if err != nil {
@@ -42,6 +43,7 @@ type searchRun struct {
 	tx     pgx.Tx
 	tenant string
 	query  store.Search
+	atOnce int // sessions, where all are searched
 
 	sessions   map[int64]*searched
 	stretches  map[int64][]stretch // of each log
@@ -54,6 +56,7 @@ type searchRun struct {
 // searched is a session whose transcript is searched.
 type searched struct {
 	id    string
+	user  string
 	known bool           // spans was read
 	spans []session.Span // none where it cannot be read
 }
@@ -70,17 +73,113 @@ type candidate struct {
 }
 
 func (r *searchRun) run(ctx context.Context) error {
-	if err := r.findSessions(ctx); err != nil {
+	search := r.searchSessions
+	if r.query.Everywhere && r.query.Least == len(r.query.Words) {
+		search = r.searchNewest
+	}
+	if err := search(ctx); err != nil {
 		return err
 	}
-	if len(r.sessions) > 0 {
-		for _, step := range []func(context.Context) error{r.findStretches, r.queryIndex, r.readUnindexed, r.readBest} {
-			if err := step(ctx); err != nil {
-				return err
-			}
+	return r.findEntries(ctx)
+}
+
+// searchSessions searches the transcripts of the sessions that the query means.
+func (r *searchRun) searchSessions(ctx context.Context) error {
+	if err := r.findSessions(ctx); err != nil || len(r.sessions) == 0 {
+		return err
+	}
+	if err := r.findStretches(ctx); err != nil {
+		return err
+	}
+	return r.searchLogs(ctx)
+}
+
+// searchLogs searches the logs whose stretches are known.
+func (r *searchRun) searchLogs(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{r.queryIndex, r.readUnindexed, r.readBest} {
+		if err := step(ctx); err != nil {
+			return err
 		}
 	}
-	return r.findEntries(ctx)
+	return nil
+}
+
+// searchNewest searches the transcripts of all sessions for messages that hold
+// all words. Those are ordered by time alone, so it begins with the sessions that
+// were updated last and ends when the rest is older than what it found. What an
+// open turn has written counts as old as the turn's session.
+func (r *searchRun) searchNewest(ctx context.Context) error {
+	r.sessions = map[int64]*searched{}
+	done := map[int64]bool{} // logs
+	for before, sid := int64(math.MaxInt64), int64(math.MaxInt64); ; {
+		sids, last, err := r.nextSessions(ctx, before, sid)
+		if err != nil || len(sids) == 0 {
+			return err
+		}
+		before, sid = last, sids[len(sids)-1]
+		if err := r.findSharers(ctx, sids, done); err != nil {
+			return err
+		}
+		r.candidates = nil
+		if err := r.searchLogs(ctx); err != nil {
+			return err
+		}
+		slices.SortFunc(r.passages, store.Passage.Compare)
+		if len(r.passages) >= r.query.Limit && slot(r.passages[r.query.Limit-1].At) > before {
+			return nil
+		}
+	}
+}
+
+// nextSessions returns the sessions that were updated before one of them, the
+// newest first, and the slot of the last.
+func (r *searchRun) nextSessions(ctx context.Context, before, sid int64) (sids []int64, last int64, err error) {
+	rows, err := r.tx.Query(ctx, `SELECT sid, updated_slot FROM listing WHERE tenant = $1 AND updated_slot <= $2 AND (updated_slot < $2 OR sid < $3)
+		AND status <> '`+string(session.Deleted)+`' ORDER BY updated_slot DESC, sid DESC LIMIT $4`, r.tenant, before, sid, r.atOnce)
+	if err != nil {
+		return nil, 0, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&sid, &last}, func() error {
+		sids = append(sids, sid)
+		return nil
+	})
+	return sids, last, err
+}
+
+// findSharers finds the logs of sessions that are not done yet, and all sessions
+// that share them.
+func (r *searchRun) findSharers(ctx context.Context, sids []int64, done map[int64]bool) error {
+	rows, err := r.tx.Query(ctx, `SELECT DISTINCT log FROM lineage WHERE sid = ANY ($1)`, sids)
+	if err != nil {
+		return err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return err
+	}
+	var logs []int64
+	for _, log := range all {
+		if !done[log] {
+			done[log] = true
+			logs = append(logs, log)
+		}
+	}
+	r.stretches = map[int64][]stretch{}
+	rows, err = r.tx.Query(ctx, `SELECT s.sid, s.id, g.log, g.after_seq, g.upto_seq FROM lineage g JOIN sessions s ON s.sid = g.sid JOIN listing l ON l.sid = g.sid
+		WHERE g.log = ANY ($1) AND l.status <> '`+string(session.Deleted)+`'`, logs)
+	if err != nil {
+		return err
+	}
+	var s stretch
+	var id string
+	_, err = pgx.ForEachRow(rows, []any{&s.sid, &id, &s.log, &s.after, &s.upto}, func() error {
+		r.stretches[s.log] = append(r.stretches[s.log], s)
+		if r.sessions[s.sid] == nil {
+			r.sessions[s.sid] = &searched{id: id}
+		}
+		return nil
+	})
+	return err
 }
 
 // findSessions finds the sessions whose transcripts are searched.
@@ -90,18 +189,18 @@ func (r *searchRun) findSessions(ctx context.Context) error {
 	if r.query.Session == "" && !several {
 		return nil
 	}
-	rows, err := r.tx.Query(ctx, `SELECT s.sid, s.id FROM sessions s JOIN listing l ON l.sid = s.sid
+	rows, err := r.tx.Query(ctx, `SELECT s.sid, s.id, coalesce(l.user_id, '') FROM sessions s JOIN listing l ON l.sid = s.sid
 			WHERE s.tenant = @tenant AND s.id = @session AND @session::text <> '' AND l.status <> '`+string(session.Deleted)+`'
-		UNION SELECT s.sid, s.id FROM listing l JOIN sessions s ON s.sid = l.sid
+		UNION SELECT s.sid, s.id, coalesce(l.user_id, '') FROM listing l JOIN sessions s ON s.sid = l.sid
 			WHERE l.tenant = @tenant AND (l.user_id = @user OR @user::text = '') AND @several::boolean AND l.status <> '`+string(session.Deleted)+`'`,
 		pgx.NamedArgs{"tenant": r.tenant, "session": r.query.Session, "user": user, "several": several})
 	if err != nil {
 		return err
 	}
 	var sid int64
-	var id string
-	_, err = pgx.ForEachRow(rows, []any{&sid, &id}, func() error {
-		r.sessions[sid] = &searched{id: id}
+	var id, owner string
+	_, err = pgx.ForEachRow(rows, []any{&sid, &id, &owner}, func() error {
+		r.sessions[sid] = &searched{id: id, user: owner}
 		return nil
 	})
 	return err

@@ -40,12 +40,15 @@ const (
 
 	indexLogs     = 64  // in one transaction
 	indexMessages = 500 // of one log in one transaction
+
+	searchAtOnce = 2000 // sessions, where all are searched
 )
 
 // indexing lists what this node will index.
 type indexing struct {
 	quiet, late, soon time.Duration // quietFor, lateAfter and soonAfter except in tests
 	wanted            chan struct{} // holds one
+	atOnce            int           // searchAtOnce except in tests
 
 	mu   sync.Mutex
 	refs map[store.Ref]bool // guarded by mu: sessions that were written to

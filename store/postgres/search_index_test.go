@@ -302,3 +302,47 @@ func TestDelete_keepsTheIndexOfWhatForksShare(t *testing.T) {
 		t.Errorf("left when all is deleted: %v", left)
 	}
 }
+
+// A search of all sessions ends when the rest is older than what it found.
+func TestSearch_everywhereReadsTheNewestFirst(t *testing.T) {
+	t.Parallel()
+	st := busy(t, migrated.Copy(t)) // it looks at two sessions at a time
+	for i := range 7 {
+		at := noon().Add(time.Duration(i) * time.Minute)
+		s, err := session.New(session.Birth{ID: fmt.Sprint("s", i), AgentID: "tester"}, session.Definition{Name: "tester"}, session.Seed{}, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "tea"
+		if i == 1 {
+			text = "tea and cake"
+		}
+		if s, err = s.WithMessage(session.Message{ID: fmt.Sprint("m", i), Role: session.RoleUser, Content: session.Text(text), CreatedAt: at}, at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.Create(t.Context(), s, store.Commit{ID: "create", At: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		words string
+		limit int
+		want  []string
+		read  int // logs so far
+	}{
+		{"tea", 1, []string{"s6"}, 2}, {"tea", 3, []string{"s6", "s5", "s4"}, 4}, {"cake", 1, []string{"s1"}, 7},
+	} {
+		words := store.Words(c.words)
+		found, err := st.Search(t.Context(), session.DefaultTenant, store.Search{Words: words, Least: len(words), Limit: c.limit, Everywhere: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []string
+		for _, p := range found {
+			have = append(have, p.SessionID)
+		}
+		if !slices.Equal(have, c.want) || st.Unindexed() != c.read {
+			t.Errorf("%s: found in %q after reading %d logs, want %q after %d", c.words, have, st.Unindexed(), c.want, c.read)
+		}
+	}
+}

@@ -243,11 +243,14 @@ func (m *machine) forget() {
 func (m *machine) search() {
 	q := store.Search{
 		Words: store.Words(strings.Join(property.SliceOfN(property.SampledFrom(vocabulary), 1, 4).Draw(m.T, "words"), " ")),
-		Least: property.IntRange(0, 2).Draw(m.T, "least"), Limit: property.SampledFrom([]int{0, 1, 3}).Draw(m.T, "limit"),
+		Least: property.IntRange(0, 4).Draw(m.T, "least"), Everywhere: property.Bool().Draw(m.T, "everywhere"), Limit: property.SampledFrom([]int{0, 1, 3}).Draw(m.T, "limit"),
 		Session: property.SampledFrom([]string{"", "s1", "s2", "s3"}).Draw(m.T, "session"),
 		User:    property.SampledFrom([]string{"", "ann", "Ann", "ann%"}).Draw(m.T, "user"),
 		Agent:   property.SampledFrom([]string{"", "ann"}).Draw(m.T, "agent"),
 		Cleared: property.Bool().Draw(m.T, "cleared"), Trace: property.Bool().Draw(m.T, "trace"),
+	}
+	if q.Everywhere {
+		q.Limit = 0 // which messages are the newest is known of saved ones only
 	}
 	q, err := q.Check()
 	if errors.Is(err, session.ErrInvalid) {
@@ -284,7 +287,7 @@ func (m *machine) expected(tenant string, q store.Search) []store.Passage {
 			continue
 		}
 		m.must(err)
-		if info.Status == session.Deleted || r.ID != q.Session && (q.User == "" || info.UserID != q.User) {
+		if info.Status == session.Deleted || !q.Everywhere && r.ID != q.Session && (q.User == "" || info.UserID != q.User) {
 			continue
 		}
 		for _, message := range m.transcript(r, q.Cleared) {

@@ -36,7 +36,7 @@ func (c *conn) forgetKeys(ctx context.Context, w row, discarded session.Span) er
 func (s *Store) Key(ctx context.Context, r store.Ref, name string) (store.KeyUse, bool, error) {
 	var use store.KeyUse
 	var known bool
-	err := s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) (err error) {
+	err := s.readMark(ctx, r, func(ctx context.Context, c *conn, w row) (err error) {
 		known, err = c.one(ctx, "SELECT fingerprint, CASE WHEN version <= ? THEN version ELSE 0 END FROM keys WHERE log = ? AND name = ?",
 			[]any{w.version, w.log, name}, &use.Fingerprint, &use.Version)
 		return err

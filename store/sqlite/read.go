@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -50,28 +51,18 @@ func (s *Store) Load(ctx context.Context, r store.Ref, tail bool) (loaded sessio
 
 // loadWarm returns a session that is held in memory as it is stored now.
 func (s *Store) loadWarm(ctx context.Context, r store.Ref, tail bool) (loaded session.Session, found bool, err error) {
-	if err := s.usable(ctx, r.Check()); err != nil {
-		return session.Session{}, false, err
-	}
 	var w row
-	var updated int64
-	err = s.read(ctx, func(ctx context.Context, c *conn) error {
-		there, err := c.one(ctx, `SELECT agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at
-FROM sessions WHERE tenant = ? AND id = ?`, []any{r.Tenant, r.ID},
-			&w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &updated)
-		switch {
-		case err != nil:
-			return err
-		case !there:
-			s.warm.Drop(r)
-			return session.NotFound(r.ID)
-		}
-		return w.damage(r)
+	err = s.readMark(ctx, r, func(_ context.Context, _ *conn, marked row) error {
+		w = marked
+		return nil
 	})
+	if errors.Is(err, session.ErrNotFound) {
+		s.warm.Drop(r)
+	}
 	if err != nil || w.last > w.seq && !tail {
 		return session.Session{}, false, err
 	}
-	loaded, found = s.warm.Get(r, warm.Mark{Version: w.version, Last: w.last, Sum: w.lastSum, UpdatedAt: instant(updated)})
+	loaded, found = s.warm.Get(r, warm.Mark{Version: w.version, Last: w.last, Sum: w.lastSum, UpdatedAt: instant(w.updated)})
 	return loaded, found, nil
 }
 
@@ -183,7 +174,7 @@ func (s *Store) Log(ctx context.Context, r store.Ref, after int64, limit int) ([
 		return nil, err
 	}
 	var entries []session.LogEntry
-	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+	err = s.readMark(ctx, r, func(ctx context.Context, c *conn, w row) error {
 		parts, err := c.history(ctx, w, w.last)
 		if err != nil {
 			return err
@@ -209,7 +200,7 @@ func (s *Store) Commits(ctx context.Context, r store.Ref, after int64, limit int
 	if limit, err = store.PageLimit(limit); err != nil {
 		return nil, err
 	}
-	err = s.readSession(ctx, r, func(ctx context.Context, c *conn, w row) error {
+	err = s.readMark(ctx, r, func(ctx context.Context, c *conn, w row) error {
 		if commits, err = c.commitsIn(ctx, r.ID, w.log, after, w.version, limit); err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ type row struct {
 	lastSum   store.Sum // of the last change
 	headerSum int64
 	sum       int64 // of the row
+	updated   int64 // when the version was written; read with the mark alone
 }
 
 // head is the folded state of a version.
@@ -71,6 +72,21 @@ func (c *conn) find(ctx context.Context, r store.Ref, maxHead int64) (w row, fou
 // mustFind is find for a session that must be there, with a row that is whole.
 func (c *conn) mustFind(ctx context.Context, r store.Ref) (row, error) {
 	w, found, err := c.find(ctx, r, smallHead)
+	switch {
+	case err != nil:
+	case !found:
+		err = session.NotFound(r.ID)
+	default:
+		err = w.damage(r)
+	}
+	return w, err
+}
+
+// findMark reads what says where a session's log ends.
+func (c *conn) findMark(ctx context.Context, r store.Ref) (w row, err error) {
+	found, err := c.one(ctx, `SELECT log, agent_id, version, seq, last_seq, forked_at, last_sum, header_sum, row_sum, updated_at
+FROM sessions WHERE tenant = ? AND id = ?`, []any{r.Tenant, r.ID},
+		&w.log, &w.agentID, &w.version, &w.seq, &w.last, &w.forkedAt, (*int64)(&w.lastSum), &w.headerSum, &w.sum, &w.updated)
 	switch {
 	case err != nil:
 	case !found:

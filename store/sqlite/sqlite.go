@@ -162,7 +162,7 @@ func Open(ctx context.Context, path string, c Config) (*Store, error) {
 	}
 	s.readers = newReaders(s.conns)
 	s.writer = newWriter(conn, &s.bells, c.OnWrite)
-	go s.writer.watchOthers(context.WithoutCancel(ctx)) // it runs until Close
+	go s.writer.watchOthers(context.WithoutCancel(ctx), abs+"-wal") // it runs until Close
 	s.indexer = newIndexer(ctx, s)
 	s.cells = newCellBuilder(ctx, s)
 	return s, nil
@@ -236,6 +236,21 @@ func (s *Store) readSession(ctx context.Context, r store.Ref, look func(context.
 	}
 	return s.read(ctx, func(ctx context.Context, c *conn) error {
 		w, err := c.mustFind(ctx, r)
+		if err != nil {
+			return err
+		}
+		return look(ctx, c, w)
+	})
+}
+
+// readMark is readSession with only what says where the log ends: neither the
+// header nor the lease nor a head.
+func (s *Store) readMark(ctx context.Context, r store.Ref, look func(context.Context, *conn, row) error) error {
+	if err := s.usable(ctx, r.Check()); err != nil {
+		return err
+	}
+	return s.read(ctx, func(ctx context.Context, c *conn) error {
+		w, err := c.findMark(ctx, r)
 		if err != nil {
 			return err
 		}
