@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/apikey"
+	"github.com/holdfast-dev/holdfast/internal/docsite"
 	"github.com/holdfast-dev/holdfast/internal/setup"
 	"github.com/holdfast-dev/holdfast/internal/web"
 	"github.com/holdfast-dev/holdfast/node"
@@ -142,9 +143,13 @@ func (p *program) serve(ctx context.Context, e *setup.Env, s serving) error {
 	if err != nil {
 		return err
 	}
+	pages, err := docsite.New(page)
+	if err != nil {
+		return err
+	}
 	keys := apikey.New(e.Runtime, p.Now)
 	config := server.Config{
-		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.Now, nil), Work: workOf(e.Store), Address: p.Address, Page: page, Agents: e.Agents.Registry(), Models: e.ModelNames, Tools: e.ToolList,
+		Runtime: e.Runtime, Keys: keys, Schedules: schedule.New(e.Runtime, p.Now, nil), Work: workOf(e.Store), Address: p.Address, Page: pages, Agents: e.Agents.Registry(), Models: e.ModelNames, Tools: e.ToolList,
 		Missing: e.Missing, Prefix: s.prefix, Hosts: s.hosts, Origins: s.origins, Version: setup.ThisBuild().Version, Logger: p.RequestLog(s.quiet), Now: p.Now,
 	}
 	config.Nodes, config.Node = node.New(e.Runtime, p.Now), p.newSelf()
