@@ -35,7 +35,8 @@ func factModels(asked *atomic.Int64) llm.Map {
 		"finder": modelFunc(func(_ context.Context, r llm.Request) (llm.Response, error) {
 			asked.Add(1)
 			text := r.Messages[0].Content.Text()
-			_, answer, ok := strings.Cut(text[strings.Index(text, "Messages."):], "find ")
+			_, said, _ := strings.Cut(text, "Messages.")
+			_, answer, ok := strings.Cut(said, "find ")
 			if !ok {
 				return llm.Response{Content: session.Text("nothing to say")}, nil
 			}

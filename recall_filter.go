@@ -20,7 +20,7 @@ func (r *recallRun) filter(ctx context.Context, hits []memory.Hit) ([]memory.Hit
 	var kept []memory.Hit
 	for _, hit := range hits {
 		entry := hit.Source == memory.FromEntry
-		if r.options.Prefix != "" && !(entry && store.Covers(r.options.Prefix, hit.Key)) ||
+		if r.options.Prefix != "" && (!entry || !store.Covers(r.options.Prefix, hit.Key)) ||
 			!r.options.After.IsZero() && !hit.CreatedAt.After(r.options.After) || !r.options.Before.IsZero() && !hit.CreatedAt.Before(r.options.Before) {
 			continue
 		}
