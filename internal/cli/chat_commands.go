@@ -46,7 +46,7 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 	case len(words) == 0:
 		return false, nil
 	case !strings.HasPrefix(text, "/"):
-		return c.turn(ctx, holdfast.SendMessage{Text: text})
+		return c.sendText(ctx, text)
 	}
 	name, arg := words[0], strings.TrimSpace(strings.TrimPrefix(text, words[0]))
 	for _, known := range chatCommands() {
@@ -63,7 +63,7 @@ func (c *chat) handleLine(ctx context.Context, text string) (done bool, err erro
 		c.Err.Status("%s is not a command; /help lists them; to send the line as a message, begin it with a space", name)
 		return false, nil
 	}
-	return c.turn(ctx, holdfast.SendMessage{Text: text})
+	return c.sendText(ctx, text)
 }
 
 // runCommand runs a command. Errors are printed and the conversation
@@ -121,6 +121,7 @@ func chatCommands() []chatCommand {
 		{name: helpCommand, about: "this list"},
 		{name: quitCommand, about: "leave; so does Ctrl-D"},
 		{name: retryCommand, about: "run the last turn again, if it failed", personal: true},
+		{name: "/attach", takes: "[FILE]", about: "attach a file to your next message; @FILE in a message does it too", personal: true, run: (*chat).attach},
 		{name: "/info", about: "the status of this session", run: (*chat).showInfo},
 		{name: "/history", takes: "[N]", about: "the last messages", run: (*chat).showHistory},
 		{name: "/cost", about: "tokens and money used so far", run: (*chat).showUsage},
