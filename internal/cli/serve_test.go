@@ -146,6 +146,9 @@ func TestServe_firstKeyATurnAndTheEnd(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		if strings.Contains(string(out), "chat 0/32") && strings.Contains(string(out), "ready") {
+			if !strings.Contains(string(out), s.url) {
+				t.Errorf("other nodes do not learn the address %s:\n%s", s.url, out)
+			}
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
