@@ -51,9 +51,6 @@ func TestSite_everyPageIsThere(t *testing.T) {
 		if !strings.Contains(index, `href="`+name+`"`) {
 			t.Errorf("%s is not on the first page", name)
 		}
-		if !slices.Contains(order, name) {
-			t.Errorf("%s has no place among the pages", name)
-		}
 	}
 	for _, name := range order {
 		if !slices.Contains(names, name) {
