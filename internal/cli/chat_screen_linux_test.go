@@ -78,6 +78,16 @@ func TestChat_screens(t *testing.T) {
 	s.hears("日本語 e\u0301x 🙂 word\nfunc main() {\n\tprintln(\"hi\")\n} and a line that is longer than a narrow terminal is wide, 日本語")
 }
 
+func TestChat_tablesAreAligned(t *testing.T) {
+	t.Parallel()
+	s := sit(t, "0s")
+	s.press("\x1b[200~tea:\n| kind | minutes |\n|---|--:|\n| 玉露 | 2 |\n| sencha, the first | 1 |\n\nenjoy\x1b[201~\r")
+	s.saved("2")
+	s.shows("table", "TIME\n\n› ▏")
+	s.press("\x04")
+	s.ends(exitOK)
+}
+
 // Ctrl-C during an answer interrupts it, and once more leaves.
 func TestChat_interruptTwiceLeaves(t *testing.T) {
 	t.Parallel()

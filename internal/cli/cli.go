@@ -39,9 +39,10 @@ func Run(args []string, in io.Reader, out, errs io.Writer) int {
 // program is one run of the command.
 type program struct {
 	*setup.Setup
-	noColor bool
-	debug   bool // a stack when the program fails
-	begun   bool // a command's own work has begun: errors are no longer about usage
+	noColor      bool
+	noAgentsFile bool // new sessions are not told what AGENTS.md says
+	debug        bool // a stack when the program fails
+	begun        bool // a command's own work has begun: errors are no longer about usage
 }
 
 func (p *program) run(args []string) (code int) {
