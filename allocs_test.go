@@ -27,12 +27,12 @@ func TestAvailableTools_memoryToolsAreMadeOnce(t *testing.T) {
 	rt := openInternal(t, Config{})
 	def := session.Definition{Name: "a", Memory: &session.MemoryPolicy{Tools: true}}
 	allocs := testing.AllocsPerRun(10, func() {
-		if set, err := rt.availableTools(t.Context(), def); err != nil || len(set.Names()) != 4 {
+		if set, err := rt.availableTools(t.Context(), def); err != nil || len(set.Names()) != 6 {
 			t.Fatalf("%d tools, %v", len(set.Names()), err)
 		}
 	})
 	if allocs > 500 {
-		t.Errorf("%v allocations to list four tools", allocs)
+		t.Errorf("%v allocations to list six tools", allocs)
 	}
 }
 
