@@ -218,10 +218,10 @@ func addLine(c *foreign.Conversation, l line, answers map[string]int) error {
 	}
 	var results []session.Message
 	for i, b := range blocksOf(l.Message.Content) {
-		switch {
-		case b.Type == "tool_use":
+		switch b.Type {
+		case "tool_use":
 			m.ToolCalls = append(m.ToolCalls, session.ToolCall{ID: b.ID, Name: b.Name, Arguments: foreign.Arguments(b.Input)})
-		case b.Type == "tool_result":
+		case "tool_result":
 			result := session.ToolResult{CallID: b.ToolUseID, Content: resultText(c, b.Content), IsError: b.IsError}
 			results = append(results, session.Message{ID: fmt.Sprintf("%s-%d", l.UUID, i), Role: session.RoleTool, CreatedAt: l.Timestamp, ToolResult: &result})
 		default:

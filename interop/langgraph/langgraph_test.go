@@ -70,14 +70,14 @@ func scriptMessage(class, _ string, fields map[string]any) any {
 }
 
 // state is a checkpoint with messages.
-func state(make func(class, kind string, fields map[string]any) any, at string, messages int) map[string]any {
+func state(build func(class, kind string, fields map[string]any) any, at string, messages int) map[string]any {
 	all := []any{
-		make("HumanMessage", "human", map[string]any{"id": "h1", "content": "weather?", "name": nil}),
-		make("AIMessage", "ai", map[string]any{"id": "a1", "content": []any{map[string]any{"type": "text", "text": "I ask"}, map[string]any{"type": "tool_use", "id": "c1"}},
+		build("HumanMessage", "human", map[string]any{"id": "h1", "content": "weather?", "name": nil}),
+		build("AIMessage", "ai", map[string]any{"id": "a1", "content": []any{map[string]any{"type": "text", "text": "I ask"}, map[string]any{"type": "tool_use", "id": "c1"}},
 			"tool_calls":        []any{map[string]any{"id": "c1", "name": "get_weather", "args": map[string]any{"city": "Bern", "days": -3}, "type": "tool_call"}},
 			"response_metadata": map[string]any{"model_name": "gpt-x", "model_provider": "openai", "api_key": "abcdefghijkl0123"}}),
-		make("ToolMessage", "tool", map[string]any{"id": "t1", "content": "sunny abcdefghijkl0123", "tool_call_id": "c1", "status": "error"}),
-		make("AIMessage", "ai", map[string]any{"id": "a2", "content": "sun", "tool_calls": []any{}}),
+		build("ToolMessage", "tool", map[string]any{"id": "t1", "content": "sunny abcdefghijkl0123", "tool_call_id": "c1", "status": "error"}),
+		build("AIMessage", "ai", map[string]any{"id": "a2", "content": "sun", "tool_calls": []any{}}),
 	}
 	values := map[string]any{"messages": all[:messages], "counter": 7, "__start__": true, "branch:to:agent": nil}
 	return map[string]any{"v": 4, "id": at, "ts": at, "channel_values": values}
